@@ -1,0 +1,96 @@
+package fields
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Field is one documented field of a struct.
+type Field struct {
+	Name  string // in documents
+	Go    string // in Go
+	Index int
+	Type  reflect.Type
+	Rule  Rule
+}
+
+// Rule is the range of values that a number or duration accepts when it is present.
+type Rule struct {
+	Min, Max float64 // inclusive; -Inf and +Inf where unbounded
+	Positive bool    // greater than zero
+	Null     bool    // null means none
+	Reserved bool    // must not be set
+}
+
+var duration = reflect.TypeFor[time.Duration]()
+
+// IsDuration reports whether t is time.Duration, which documents write in seconds.
+func IsDuration(t reflect.Type) bool { return t == duration }
+
+var cache sync.Map // reflect.Type → []Field
+
+// Of lists the fields of struct type t that documents know, in order of declaration.
+func Of(t reflect.Type) []Field {
+	if known, ok := cache.Load(t); ok {
+		return known.([]Field)
+	}
+	var list []Field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		list = append(list, Field{Name: name, Go: f.Name, Index: i, Type: f.Type, Rule: parseRule(f.Tag.Get("check"))})
+	}
+	cache.Store(t, list)
+	return list
+}
+
+func parseRule(tag string) Rule {
+	r := Rule{Min: math.Inf(-1), Max: math.Inf(1)}
+	for part := range strings.SplitSeq(tag, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		number, _ := strconv.ParseFloat(value, 64)
+		switch name {
+		case "min":
+			r.Min = number
+		case "max":
+			r.Max = number
+		case "positive":
+			r.Positive = true
+		case "null":
+			r.Null = true
+		case "reserved":
+			r.Reserved = true
+		}
+	}
+	return r
+}
+
+// Check says what is wrong with a present value, and how to mend it; both are empty for a good one. Durations are
+// given in seconds.
+func (r Rule) Check(value float64) (problem, remedy string) {
+	switch {
+	case math.IsNaN(value) || math.IsInf(value, 0):
+		return "not a finite number", "write a finite number"
+	case r.Reserved:
+		return "reserved for later use", "remove the field"
+	case r.Positive && value <= 0 && r.Null:
+		return "must be greater than 0", "write null for none, or a value above 0"
+	case r.Positive && value <= 0:
+		return "must be greater than 0", "leave the field out for its default"
+	case value < r.Min:
+		return "must be at least " + number(r.Min), "write " + number(r.Min) + " or more, or leave the field out"
+	case value > r.Max:
+		return "must be at most " + number(r.Max), "write " + number(r.Max) + " or less, or leave the field out"
+	}
+	return "", ""
+}
+
+func number(f float64) string { return fmt.Sprintf("%g", f) }

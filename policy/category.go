@@ -1,0 +1,104 @@
+package policy
+
+import (
+	"slices"
+	"time"
+)
+
+// Category is a kind of operation with defaults of its own and a stable code for audit events.
+type Category string
+
+// The catalog's categories.
+const (
+	NATSConnect          Category = "NATS_CONNECT"
+	NATSPublish          Category = "NATS_PUBLISH"
+	NATSSubscribe        Category = "NATS_SUBSCRIBE"
+	NATSStreamCreate     Category = "NATS_STREAM_CREATE"
+	KVCreate             Category = "KV_CREATE"
+	KVGet                Category = "KV_GET"
+	KVPut                Category = "KV_PUT"
+	KVDelete             Category = "KV_DELETE"
+	ExecutionIntent      Category = "EXECUTION_INTENT"
+	ExecutionContainment Category = "EXECUTION_CONTAINMENT"
+	ExecutionExpiration  Category = "EXECUTION_EXPIRATION"
+	ApprovalCheck        Category = "APPROVAL_CHECK"
+	ApprovalGrant        Category = "APPROVAL_GRANT"
+	ReplayProcessing     Category = "REPLAY_PROCESSING"
+	ReplayValidation     Category = "REPLAY_VALIDATION"
+	APIRequest           Category = "API_REQUEST"
+	APIValidation        Category = "API_VALIDATION"
+)
+
+// Code is the category's name in audit events, for example RETRY_NATS_PUBLISH. Codes are unique.
+func (c Category) Code() string {
+	if c == "" {
+		return ""
+	}
+	return "RETRY_" + string(c)
+}
+
+// Values lists the accepted values.
+func (Category) Values() []string {
+	names := make([]string, 0, len(catalog))
+	for _, e := range catalog {
+		names = append(names, string(e.category))
+	}
+	return names
+}
+
+// Categories lists the catalog in its fixed order.
+func Categories() []Category {
+	list := make([]Category, 0, len(catalog))
+	for _, e := range catalog {
+		list = append(list, e.category)
+	}
+	return list
+}
+
+// Policy returns the category's row of the catalog. An unknown category gives 3 attempts from 1 s to 30 s and false.
+func (c Category) Policy() (Retry, bool) {
+	i := slices.IndexFunc(catalog, func(e entry) bool { return e.category == c })
+	if i < 0 {
+		return entry{"", 3, time.Second, 30 * time.Second, 0}.retry(), false
+	}
+	return catalog[i].retry(), true
+}
+
+type entry struct {
+	category  Category
+	attempts  int
+	base, top time.Duration
+	timeout   time.Duration
+}
+
+func (e entry) retry() Retry {
+	return Retry{
+		MaxAttempts: e.attempts, InitialBackoff: e.base, MaxBackoff: e.top, BackoffMultiplier: 2,
+		Jitter: JitterProportional, JitterFactor: 0.1, TimeoutPerAttempt: e.timeout,
+	}
+}
+
+const (
+	half = 500 * time.Millisecond
+	sec  = time.Second
+)
+
+var catalog = []entry{
+	{NATSConnect, 5, sec, 30 * sec, 10 * sec},
+	{NATSPublish, 3, half, 10 * sec, 5 * sec},
+	{NATSSubscribe, 3, half, 10 * sec, 5 * sec},
+	{NATSStreamCreate, 2, 2 * sec, 60 * sec, 15 * sec},
+	{KVCreate, 2, sec, 30 * sec, 10 * sec},
+	{KVGet, 3, half, 10 * sec, 5 * sec},
+	{KVPut, 3, half, 10 * sec, 5 * sec},
+	{KVDelete, 2, sec, 30 * sec, 5 * sec},
+	{ExecutionIntent, 2, 2 * sec, 60 * sec, 30 * sec},
+	{ExecutionContainment, 2, 2 * sec, 60 * sec, 60 * sec},
+	{ExecutionExpiration, 1, sec, 30 * sec, 120 * sec},
+	{ApprovalCheck, 3, sec, 30 * sec, 5 * sec},
+	{ApprovalGrant, 2, 2 * sec, 60 * sec, 10 * sec},
+	{ReplayProcessing, 1, sec, 30 * sec, 300 * sec},
+	{ReplayValidation, 2, sec, 30 * sec, 60 * sec},
+	{APIRequest, 3, sec, 30 * sec, 30 * sec},
+	{APIValidation, 2, half, 10 * sec, 10 * sec},
+}

@@ -1,0 +1,73 @@
+package policy
+
+import "strings"
+
+// Key names an operation, for example {user-service GetUser}. Keys own breakers, latency digests and metric labels, so
+// they must be of low cardinality: an operation, never a request, tenant or user. The struct itself is the map key.
+type Key struct {
+	Namespace string // may be empty
+	Name      string
+}
+
+// ParseKey reads "namespace.name": s is trimmed and split at its first dot. With no dot, or with nothing on one side of
+// it, the whole string is the name, so that ParseKey(s).String() is always s trimmed.
+func ParseKey(s string) Key {
+	s = strings.TrimSpace(s)
+	namespace, name, found := strings.Cut(s, ".")
+	if !found || namespace == "" || name == "" {
+		return Key{Name: s}
+	}
+	return Key{Namespace: namespace, Name: name}
+}
+
+// String returns "namespace.name", or the name alone where there is no namespace.
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "." + k.Name
+}
+
+// IsZero reports whether the key is empty.
+func (k Key) IsZero() bool { return k == Key{} }
+
+// Keys of jobs and pipeline steps live in namespaces of their own, so that they never meet a call's key.
+const (
+	jobNamespace      = "job/"
+	consumerNamespace = "consumer/"
+	producerNamespace = "producer/"
+)
+
+// JobKey is the key of a job type in a queue.
+func JobKey(queue, jobType string) Key { return Key{Namespace: jobNamespace + queue, Name: jobType} }
+
+// ConsumerKey is the key of a step of a named consumer.
+func ConsumerKey(consumer, step string) Key {
+	return Key{Namespace: consumerNamespace + consumer, Name: step}
+}
+
+// ProducerKey is the key of a step of a named producer.
+func ProducerKey(producer, step string) Key {
+	return Key{Namespace: producerNamespace + producer, Name: step}
+}
+
+// Surface tells from the namespace which kind of work the key names.
+func (k Key) Surface() Surface {
+	switch {
+	case strings.HasPrefix(k.Namespace, jobNamespace):
+		return SurfaceJob
+	case strings.HasPrefix(k.Namespace, consumerNamespace), strings.HasPrefix(k.Namespace, producerNamespace):
+		return SurfaceStep
+	}
+	return SurfaceCall
+}
+
+// Surface is the kind of work that a policy is applied to.
+type Surface string
+
+// The three surfaces.
+const (
+	SurfaceCall Surface = "call" // a function in this process
+	SurfaceJob  Surface = "job"  // a stored row
+	SurfaceStep Surface = "step" // one step of a pipeline
+)

@@ -1,0 +1,242 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+)
+
+// Consumer governs an engine that fetches transactions from a source and processes them.
+type Consumer struct {
+	// Loop is the engine's outer loop.
+	Loop ConsumerLoop `json:"loop"`
+	// Steps are the independent retry envelopes of one transaction.
+	Steps ConsumerSteps `json:"steps"`
+}
+
+// ConsumerLoop is the outer loop of a consumer.
+type ConsumerLoop struct {
+	// Batch is how transactions are grouped when fetched.
+	Batch Batch `json:"batch"`
+	// Concurrency is how many transactions run at a time.
+	Concurrency Concurrency `json:"concurrency"`
+	// Timeout bounds the whole run, in seconds. Default none.
+	Timeout time.Duration `json:"timeout" check:"positive,null"`
+	// Limit is how many transactions are taken before the run ends. Default none.
+	Limit int `json:"limit" check:"positive,null"`
+	// TransactionTimeout bounds one transaction from the moment a worker takes it, in seconds. Default none.
+	TransactionTimeout time.Duration `json:"transaction_timeout" check:"positive,null"`
+	// Streaming keeps the loop running when the source is empty. Default false: the first empty fetch ends it.
+	Streaming bool `json:"streaming"`
+	// EmptyQueue is the wait after empty fetches while streaming.
+	EmptyQueue EmptyQueue `json:"empty_queue"`
+}
+
+// ConsumerSteps are the steps of a consumed transaction.
+type ConsumerSteps struct {
+	// Fetch asks the source for transactions.
+	Fetch FetchStep `json:"fetch"`
+	// Process runs the task.
+	Process Step `json:"process"`
+	// Success handles what was processed.
+	Success Step `json:"success"`
+	// Exception handles what failed.
+	Exception Step `json:"exception"`
+}
+
+// Producer governs an engine that writes a finite set of transactions to a sink.
+type Producer struct {
+	// Loop is the engine's outer loop.
+	Loop ProducerLoop `json:"loop"`
+	// Steps are the independent retry envelopes of one transaction.
+	Steps ProducerSteps `json:"steps"`
+}
+
+// ProducerLoop is the outer loop of a producer.
+type ProducerLoop struct {
+	// Concurrency is how many transactions run at a time.
+	Concurrency Concurrency `json:"concurrency"`
+	// Batch is how the input is cut into chunks.
+	Batch Batch `json:"batch"`
+	// Timeout bounds the whole run, in seconds. Default none.
+	Timeout time.Duration `json:"timeout" check:"positive,null"`
+	// Limit is how many transactions are taken before the run ends. Default none.
+	Limit int `json:"limit" check:"positive,null"`
+	// TransactionTimeout bounds one transaction, in seconds. Default none.
+	TransactionTimeout time.Duration `json:"transaction_timeout" check:"positive,null"`
+}
+
+// ProducerSteps are the steps of a produced transaction.
+type ProducerSteps struct {
+	// Produce writes to the sink.
+	Produce Step `json:"produce"`
+	// Success handles what was written.
+	Success Step `json:"success"`
+	// Exception handles what failed.
+	Exception Step `json:"exception"`
+}
+
+// Step is the retry envelope of one step.
+type Step struct {
+	// Retry bounds the step's repetition.
+	Retry Retry `json:"retry"`
+}
+
+// FetchStep is the retry envelope of fetching, with values for the source.
+type FetchStep struct {
+	// Retry bounds the step's repetition.
+	Retry Retry `json:"retry"`
+	// Extra is handed to the source as a copy, and to nobody else.
+	Extra map[string]any `json:"extra" check:"null"`
+}
+
+// Batch groups transactions.
+type Batch struct {
+	// Size is how many transactions are fetched or produced at a time. Default 1.
+	Size int `json:"size" check:"min=1"`
+	// MinSize is the lowest size that is accepted.
+	MinSize int `json:"min_size" check:"min=1"`
+	// MaxSize is the highest size that is accepted.
+	MaxSize int `json:"max_size" check:"min=1"`
+	// Interval is how long to wait for a batch to fill, in seconds. Default 0.
+	Interval time.Duration `json:"interval" check:"min=0"`
+}
+
+// Concurrency is a number of workers with the bounds that it must stay in.
+type Concurrency struct {
+	// Value is the number of transactions in flight. Default 1.
+	Value int `json:"value" check:"min=1"`
+	// Min is the lowest value that is accepted.
+	Min int `json:"min" check:"min=1"`
+	// Max is the highest value that is accepted.
+	Max int `json:"max" check:"min=1"`
+}
+
+// EmptyQueue is the wait after consecutive empty fetches.
+type EmptyQueue struct {
+	// Backoff after the first empty fetch, in seconds. Default 1.
+	Backoff time.Duration `json:"backoff" check:"min=0"`
+	// BackoffMultiplier is the growth from one empty fetch to the next. Default 2.
+	BackoffMultiplier float64 `json:"backoff_multiplier" check:"min=1"`
+	// BackoffCap is the longest wait, in seconds. Default 60.
+	BackoffCap time.Duration `json:"backoff_cap" check:"min=0"`
+	// Interval is reserved and refused when set.
+	Interval time.Duration `json:"interval" check:"reserved"`
+}
+
+const minEmptyBackoff = 10 * time.Millisecond
+
+// retryStep is a step's retry envelope with its path.
+type retryStep struct {
+	path  string
+	retry *Retry
+}
+
+func (c *Consumer) steps() []retryStep {
+	return []retryStep{
+		{"steps.fetch.retry", &c.Steps.Fetch.Retry}, {"steps.process.retry", &c.Steps.Process.Retry},
+		{"steps.success.retry", &c.Steps.Success.Retry}, {"steps.exception.retry", &c.Steps.Exception.Retry},
+	}
+}
+
+func (p *Producer) steps() []retryStep {
+	return []retryStep{
+		{"steps.produce.retry", &p.Steps.Produce.Retry},
+		{"steps.success.retry", &p.Steps.Success.Retry}, {"steps.exception.retry", &p.Steps.Exception.Retry},
+	}
+}
+
+// Normalize returns a copy with every absent value at its default and every value inside its limits.
+func (c Consumer) Normalize(l Limits) (Consumer, error) {
+	c.Steps.Fetch.Extra = maps.Clone(c.Steps.Fetch.Extra)
+	n := notes{meta: &Meta{}}
+	n.loop(&c.Loop.Batch, &c.Loop.Concurrency, &c.Loop.Timeout, &c.Loop.TransactionTimeout, &c.Loop.Limit)
+	q := &c.Loop.EmptyQueue
+	fill(n, "loop.empty_queue.backoff", &q.Backoff, Range[time.Duration]{Default: time.Second, Min: minEmptyBackoff, Max: maxDuration})
+	fill(n, "loop.empty_queue.backoff_multiplier", &q.BackoffMultiplier, Range[float64]{Default: 2, Min: 1, Max: l.Multiplier.Max})
+	fill(n, "loop.empty_queue.backoff_cap", &q.BackoffCap, Range[time.Duration]{Default: time.Minute, Min: minEmptyBackoff, Max: maxDuration})
+	q.BackoffCap = max(q.BackoffCap, q.Backoff)
+	q.Interval = 0
+	for _, s := range c.steps() {
+		*s.retry = s.retry.clone()
+		if err := n.retry(s.path+".", s.retry, l); err != nil {
+			return Consumer{}, err
+		}
+	}
+	return c, nil
+}
+
+// Normalize returns a copy with every absent value at its default and every value inside its limits.
+func (p Producer) Normalize(l Limits) (Producer, error) {
+	n := notes{meta: &Meta{}}
+	n.loop(&p.Loop.Batch, &p.Loop.Concurrency, &p.Loop.Timeout, &p.Loop.TransactionTimeout, &p.Loop.Limit)
+	for _, s := range p.steps() {
+		*s.retry = s.retry.clone()
+		if err := n.retry(s.path+".", s.retry, l); err != nil {
+			return Producer{}, err
+		}
+	}
+	return p, nil
+}
+
+func (n notes) loop(b *Batch, c *Concurrency, timeout, transaction *time.Duration, limit *int) {
+	within := func(path string, value *int, lowest, highest int) {
+		r := Range[int]{Default: 1, Min: max(lowest, 1), Max: maxInt}
+		if highest > 0 {
+			r.Max = max(highest, r.Min)
+		}
+		r.Default = max(r.Default, r.Min)
+		fill(n, path, value, r)
+	}
+	within("loop.batch.size", &b.Size, b.MinSize, b.MaxSize)
+	within("loop.concurrency.value", &c.Value, c.Min, c.Max)
+	b.Interval = max(b.Interval, 0)
+	*timeout, *transaction, *limit = max(*timeout, 0), max(*transaction, 0), max(*limit, 0)
+}
+
+const maxInt = 1<<31 - 1
+
+// Validate is the strict reading: a *ValidationError with every violation, or nil.
+func (c Consumer) Validate(l Limits) error { return violations(c.Check(l)).err() }
+
+// Check is Validate with warnings.
+func (c Consumer) Check(l Limits) []Violation {
+	var v violations
+	v.ranges("", reflect.ValueOf(c))
+	v.loop(c.Loop.Batch, c.Loop.Concurrency)
+	for _, s := range c.steps() {
+		v.retry(s.path, *s.retry, l)
+	}
+	return v
+}
+
+// Validate is the strict reading: a *ValidationError with every violation, or nil.
+func (p Producer) Validate(l Limits) error { return violations(p.Check(l)).err() }
+
+// Check is Validate with warnings.
+func (p Producer) Check(l Limits) []Violation {
+	var v violations
+	v.ranges("", reflect.ValueOf(p))
+	v.loop(p.Loop.Batch, p.Loop.Concurrency)
+	for _, s := range p.steps() {
+		v.retry(s.path, *s.retry, l)
+	}
+	return v
+}
+
+func (v *violations) loop(b Batch, c Concurrency) {
+	v.within("loop.batch", "size", max(b.Size, 1), b.Size != 0, "min_size", b.MinSize, "max_size", b.MaxSize)
+	v.within("loop.concurrency", "value", max(c.Value, 1), c.Value != 0, "min", c.Min, "max", c.Max)
+}
+
+func (v *violations) within(path, name string, value int, given bool, minName string, lowest int, maxName string, highest int) {
+	switch {
+	case lowest > 0 && highest > 0 && lowest > highest:
+		v.add(path+"."+minName, fmt.Sprintf("%d is above %s %d", lowest, maxName, highest), "exchange the two or widen them")
+	case given && lowest > 0 && value < lowest:
+		v.add(path+"."+name, fmt.Sprintf("%d is below %s %d", value, minName, lowest), fmt.Sprintf("write %d or more", lowest))
+	case given && highest > 0 && value > highest:
+		v.add(path+"."+name, fmt.Sprintf("%d is above %s %d", value, maxName, highest), fmt.Sprintf("write %d or less", highest))
+	}
+}

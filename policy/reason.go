@@ -1,0 +1,126 @@
+package policy
+
+// Reason says why something was decided. The set is closed: metrics, timelines, audit events and the command line use
+// these strings and no others. Free text goes into the attribute "detail".
+type Reason string
+
+// Why an operation's outcome is what it is.
+const (
+	ReasonSuccess                Reason = "success"
+	ReasonError                  Reason = "error"
+	ReasonAttemptTimeout         Reason = "attempt_timeout"
+	ReasonPermanent              Reason = "permanent"
+	ReasonBusiness               Reason = "business"
+	ReasonRetryAfter             Reason = "retry_after"
+	ReasonAbortOn                Reason = "abort_on"
+	ReasonNotInRetryOn           Reason = "not_in_retry_on"
+	ReasonClassifierTypeMismatch Reason = "classifier_type_mismatch"
+	ReasonHTTPStatus             Reason = "http_status"
+	ReasonHTTPNotIdempotent      Reason = "http_not_idempotent"
+	ReasonTransport              Reason = "transport"
+	ReasonGRPCStatus             Reason = "grpc_status"
+	ReasonExitCode               Reason = "exit_code"
+)
+
+// Why work goes on or stops.
+const (
+	ReasonRetry             Reason = "retry"
+	ReasonNonRetryable      Reason = "non_retryable"
+	ReasonAttemptsExhausted Reason = "attempts_exhausted"
+	ReasonPushbackTooLong   Reason = "pushback_too_long"
+	ReasonOverallTimeout    Reason = "overall_timeout"
+	ReasonDeadlineExceeded  Reason = "deadline_exceeded"
+	ReasonCanceled          Reason = "canceled"
+	ReasonCanceledInternal  Reason = "canceled_internal"
+	ReasonAborted           Reason = "aborted"
+	ReasonAuditUnavailable  Reason = "audit_unavailable"
+)
+
+// What budgets and breakers answered.
+const (
+	ReasonAllowed        Reason = "allowed"
+	ReasonNoBudget       Reason = "no_budget"
+	ReasonBudgetNotFound Reason = "budget_not_found"
+	ReasonBudgetDenied   Reason = "budget_denied"
+	ReasonCircuitOpen    Reason = "circuit_open"
+	ReasonMaxExtraLoad   Reason = "max_extra_load"
+	ReasonHalfOpen       Reason = "circuit_half_open"
+)
+
+// What was missing, and what user code did wrong.
+const (
+	ReasonNoPolicy           Reason = "no_policy"
+	ReasonPolicyFallback     Reason = "policy_fallback"
+	ReasonClassifierNotFound Reason = "classifier_not_found"
+	ReasonTriggerNotFound    Reason = "trigger_not_found"
+	ReasonClassNotFound      Reason = "class_not_found"
+	ReasonPanicInOperation   Reason = "panic_in_operation"
+	ReasonPanicInClassifier  Reason = "panic_in_classifier"
+	ReasonPanicInBudget      Reason = "panic_in_budget"
+	ReasonPanicInObserver    Reason = "panic_in_observer"
+	ReasonPanicInTrigger     Reason = "panic_in_trigger"
+	ReasonAttemptOverrun     Reason = "attempt_overrun"
+	ReasonHedgeOverrun       Reason = "hedge_overrun"
+	ReasonKeyEvicted         Reason = "key_evicted"
+)
+
+// ReasonInfo documents a reason.
+type ReasonInfo struct {
+	Reason  Reason
+	Where   string // outcome, decision, admission or report
+	Meaning string
+}
+
+// Reasons lists every reason in a fixed order.
+func Reasons() []ReasonInfo {
+	const outcome, decision, admission, report = "outcome", "decision", "admission", "report"
+	return []ReasonInfo{
+		{ReasonSuccess, outcome, "The operation returned no error."},
+		{ReasonError, outcome, "The operation returned an error that nothing marks otherwise; it is retried."},
+		{ReasonAttemptTimeout, outcome, "The attempt ran into its own timeout while the caller was still waiting."},
+		{ReasonPermanent, outcome, "The error is marked as permanent (or unrecoverable)."},
+		{ReasonBusiness, outcome, "The error is marked as a business error: repeating cannot help."},
+		{ReasonRetryAfter, outcome, "The error carries a wait that the other side asked for."},
+		{ReasonAbortOn, outcome, "The error belongs to a class of the policy's abort_on."},
+		{ReasonNotInRetryOn, outcome, "The error is retryable, but none of its classes is in the policy's retry_on."},
+		{ReasonClassifierTypeMismatch, outcome, "The classifier met a value of a type that it does not know; never retried."},
+		{ReasonHTTPStatus, outcome, "Decided by the HTTP status code."},
+		{ReasonHTTPNotIdempotent, outcome, "The request may have been processed and its method must not be repeated."},
+		{ReasonTransport, outcome, "The connection failed before an answer was complete."},
+		{ReasonGRPCStatus, outcome, "Decided by the gRPC status code."},
+		{ReasonExitCode, outcome, "Decided by a command's exit code."},
+
+		{ReasonRetry, decision, "Another attempt follows."},
+		{ReasonNonRetryable, decision, "The outcome must not be repeated."},
+		{ReasonAttemptsExhausted, decision, "max_attempts attempts were made."},
+		{ReasonPushbackTooLong, decision, "The other side asked for a longer wait than max_pushback."},
+		{ReasonOverallTimeout, decision, "overall_timeout passed, or would pass before the next attempt could start."},
+		{ReasonDeadlineExceeded, decision, "The caller's deadline passed, or would pass before the next attempt could start."},
+		{ReasonCanceled, decision, "The caller cancelled its context."},
+		{ReasonCanceledInternal, decision, "A hedged attempt was cancelled because its group was decided without it."},
+		{ReasonAborted, decision, "The classifier aborted the work."},
+		{ReasonAuditUnavailable, decision, "The journal refused the decision, so nothing further was started."},
+
+		{ReasonAllowed, admission, "The budget allowed the attempt."},
+		{ReasonNoBudget, admission, "The policy names no budget."},
+		{ReasonBudgetNotFound, admission, "The policy's budget is not registered."},
+		{ReasonBudgetDenied, admission, "The budget refused the attempt."},
+		{ReasonCircuitOpen, admission, "The breaker is open, or its probes are all in use."},
+		{ReasonMaxExtraLoad, admission, "The hedge would exceed max_extra_load."},
+		{ReasonHalfOpen, admission, "A half-open breaker admits probes and no hedges."},
+
+		{ReasonNoPolicy, decision, "The provider failed and missing policies are denied."},
+		{ReasonPolicyFallback, report, "The provider failed; a fallback policy was used."},
+		{ReasonClassifierNotFound, report, "The policy's classifier is not registered."},
+		{ReasonTriggerNotFound, report, "The policy's hedge trigger is not registered."},
+		{ReasonClassNotFound, report, "A class of retry_on or abort_on has no matcher here."},
+		{ReasonPanicInOperation, report, "A hedged attempt that had already lost panicked."},
+		{ReasonPanicInClassifier, decision, "The classifier panicked and RecoverPanics is on."},
+		{ReasonPanicInBudget, decision, "The budget panicked and RecoverPanics is on."},
+		{ReasonPanicInObserver, decision, "The observer panicked and RecoverPanics is on."},
+		{ReasonPanicInTrigger, decision, "The hedge trigger panicked and RecoverPanics is on."},
+		{ReasonAttemptOverrun, report, "An operation ran on for more than a second after its timeout."},
+		{ReasonHedgeOverrun, report, "A hedged attempt that had lost ran on for more than a second."},
+		{ReasonKeyEvicted, report, "More keys are in use than are kept; state of old ones was dropped."},
+	}
+}

@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Set is a compiled document: immutable, versioned, safe for concurrent use. It is itself a [Provider], a [Versioned]
+// and a [SetProvider].
+type Set struct {
+	config SetConfig
+}
+
+// SetConfig is what a Set is made of. NewSet takes the maps over; they must not be changed afterwards.
+type SetConfig struct {
+	Source   Source
+	Revision string // SHA-256 of the document's canonical form
+	// Policies holds compiled policies by their full keys: calls by their own, jobs by [JobKey] (an empty queue or type
+	// stands for any), steps by [ConsumerKey] and [ProducerKey].
+	Policies map[Key]*Policy
+	// Calls, Jobs and Steps are the templates of keys that Policies does not name. Nil means the built-in default.
+	Calls, Jobs, Steps *Policy
+	// CallLimits are the document's limits for calls; the executor applies them to policies that a call changes itself.
+	// A zero value means the built-in limits.
+	CallLimits Limits
+	Budgets    map[string]Budget
+	Queues     map[string]Queue
+	Consumers  map[string]Consumer
+	Producers  map[string]Producer
+}
+
+// NewSet makes a set.
+func NewSet(c SetConfig) *Set { return &Set{config: c} }
+
+// Policy returns the policy of a key; a key that the set does not name gets the document's defaults. It never fails.
+func (s *Set) Policy(_ context.Context, key Key) (*Policy, error) {
+	if p, ok := s.lookup(key); ok {
+		return p, nil
+	}
+	if template := s.template(key.Surface()); template != nil {
+		p := *template // still compiled: only the key differs
+		p.Key = key
+		return &p, nil
+	}
+	return Compile(Policy{Key: key}, LimitsFor(key.Surface()), SourceDefault)
+}
+
+func (s *Set) lookup(key Key) (*Policy, bool) {
+	if p, ok := s.config.Policies[key]; ok {
+		return p, true
+	}
+	queue, isJob := strings.CutPrefix(key.Namespace, jobNamespace)
+	if !isJob {
+		return nil, false
+	}
+	if p, ok := s.config.Policies[JobKey("", key.Name)]; ok {
+		return p, true
+	}
+	p, ok := s.config.Policies[JobKey(queue, "")]
+	return p, ok
+}
+
+func (s *Set) template(surface Surface) *Policy {
+	switch surface {
+	case SurfaceJob:
+		return s.config.Jobs
+	case SurfaceStep:
+		return s.config.Steps
+	}
+	return s.config.Calls
+}
+
+// Named reports whether the document names the key, rather than covering it by defaults.
+func (s *Set) Named(key Key) bool {
+	_, ok := s.lookup(key)
+	return ok
+}
+
+// Keys lists the keys that the document names, sorted.
+func (s *Set) Keys() []Key {
+	return slices.SortedFunc(maps.Keys(s.config.Policies), func(a, b Key) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// Version is constant: a set never changes.
+func (s *Set) Version() uint64 { return 1 }
+
+// Set returns s.
+func (s *Set) Set() *Set { return s }
+
+// Source is where the document came from.
+func (s *Set) Source() Source { return s.config.Source }
+
+// Revision is the SHA-256 of the document's canonical form, in hexadecimal.
+func (s *Set) Revision() string { return s.config.Revision }
+
+// CallLimits are the limits of calls under this document.
+func (s *Set) CallLimits() Limits {
+	if s.config.CallLimits.Surface == "" {
+		return CallLimits()
+	}
+	return s.config.CallLimits
+}
+
+// Budgets returns a copy of the document's budgets by name.
+func (s *Set) Budgets() map[string]Budget { return maps.Clone(s.config.Budgets) }
+
+// Queues returns a copy of the document's queues by name.
+func (s *Set) Queues() map[string]Queue { return maps.Clone(s.config.Queues) }
+
+// Consumer returns a consumer by name.
+func (s *Set) Consumer(name string) (Consumer, bool) {
+	c, ok := s.config.Consumers[name]
+	return c, ok
+}
+
+// Producer returns a producer by name.
+func (s *Set) Producer(name string) (Producer, bool) {
+	p, ok := s.config.Producers[name]
+	return p, ok
+}

@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/fields"
+)
+
+// Violation is one fault of a policy.
+type Violation struct {
+	Path    string // dotted, for example retry.max_attempts
+	Problem string
+	Remedy  string
+	Warning bool // the policy runs all the same, with the value clamped
+}
+
+// String returns "path: problem; remedy".
+func (v Violation) String() string {
+	s := v.Path + ": " + v.Problem
+	if v.Remedy != "" {
+		s += "; " + v.Remedy
+	}
+	return s
+}
+
+// ValidationError holds every violation that a strict reading found, in the order of the fields.
+type ValidationError struct{ Violations []Violation }
+
+// Error lists all violations, separated by line breaks.
+func (e *ValidationError) Error() string {
+	lines := make([]string, len(e.Violations))
+	for i, v := range e.Violations {
+		lines[i] = v.String()
+	}
+	return "policy: " + strings.Join(lines, "\n")
+}
+
+type violations []Violation
+
+func (v *violations) add(path, problem, remedy string) {
+	*v = append(*v, Violation{Path: path, Problem: problem, Remedy: remedy})
+}
+
+func (v *violations) warn(path, problem, remedy string) {
+	*v = append(*v, Violation{Path: path, Problem: problem, Remedy: remedy, Warning: true})
+}
+
+// err keeps the violations that are not warnings.
+func (v violations) err() error {
+	faults := slices.DeleteFunc(slices.Clone(v), func(x Violation) bool { return x.Warning })
+	if len(faults) == 0 {
+		return nil
+	}
+	return &ValidationError{Violations: faults}
+}
+
+// Validate is the strict reading: it returns a *ValidationError with every violation, or nil. A zero field is absent and
+// takes its default. Values above a limit are no violation; they are clamped when the policy is normalised ([Policy.Check]
+// reports them as warnings).
+func (p Policy) Validate(l Limits) error { return violations(p.Check(l)).err() }
+
+// Check is Validate with warnings.
+func (p Policy) Check(l Limits) []Violation {
+	var v violations
+	v.ranges("", reflect.ValueOf(p))
+	v.retry("retry", p.Retry, l)
+	if p.Hedge.Enabled {
+		limit(&v, "hedge.max_hedges", p.Hedge.MaxHedges, l.Hedges)
+		limit(&v, "hedge.delay", p.Hedge.HedgeDelay, l.HedgeDelay)
+	}
+	if p.Hedge.Budget.Cost != 0 && p.Hedge.Budget.Name == "" {
+		v.add("hedge.budget.name", "missing", "name a budget")
+	}
+	if p.Circuit.Kind != "" {
+		limit(&v, "circuit.cooldown", p.Circuit.Cooldown, Range[time.Duration]{Min: l.MinCooldown, Max: maxDuration})
+		limit(&v, "circuit.window", p.Circuit.Window, Range[time.Duration]{Min: l.MinCooldown, Max: l.MaxWindow})
+	} else if (p.Circuit != Circuit{}) {
+		v.add("circuit.kind", "missing", "write consecutive, rate or slow, or remove the circuit")
+	}
+	if p.Circuit.Kind == CircuitSlow && p.Circuit.SlowAfter == 0 {
+		v.warn("circuit.slow_after", "not given, "+show(l.Circuit.SlowAfter)+" is used", "say from when on a call is slow")
+	}
+	return v
+}
+
+const maxDuration = time.Duration(1<<63 - 1)
+
+func (v *violations) retry(path string, r Retry, l Limits) {
+	limit(v, path+".max_attempts", r.MaxAttempts, l.Attempts)
+	limit(v, path+".backoff", r.InitialBackoff, l.Backoff)
+	limit(v, path+".backoff_cap", r.MaxBackoff, l.Cap)
+	limit(v, path+".backoff_multiplier", r.BackoffMultiplier, l.Multiplier)
+	limit(v, path+".timeout", r.TimeoutPerAttempt, Range[time.Duration]{Min: l.MinTimeout, Max: maxDuration})
+	limit(v, path+".overall_timeout", r.OverallTimeout, Range[time.Duration]{Min: l.MinTimeout, Max: maxDuration})
+	if r.MaxBackoff > 0 && r.MaxBackoff < r.InitialBackoff {
+		v.warn(path+".backoff_cap", fmt.Sprintf("%s is below the backoff of %s and is raised to it", show(r.MaxBackoff), show(r.InitialBackoff)),
+			"raise backoff_cap or lower backoff")
+	}
+	if r.JitterFactor != 0 && r.Jitter != "" && r.Jitter != JitterProportional {
+		v.warn(path+".jitter_factor", "has no effect with jitter "+string(r.Jitter), "remove it, or write jitter: proportional")
+	}
+	if l.Surface == SurfaceStep && r.OverallTimeout != 0 {
+		v.add(path+".overall_timeout", "not allowed in a pipeline step", "use transaction_timeout or the loop's timeout")
+	}
+	if r.Budget.Cost != 0 && r.Budget.Name == "" {
+		v.add(path+".budget.name", "missing", "name a budget")
+	}
+	for _, class := range r.RetryOn {
+		if slices.Contains(r.AbortOn, class) {
+			v.add(path+".retry_on", fmt.Sprintf("class %q is also in abort_on", class), "keep it in one of the two lists")
+		}
+	}
+}
+
+// limit warns of a present value outside its limits.
+func limit[T int | float64 | time.Duration](v *violations, path string, value T, r Range[T]) {
+	switch {
+	case value <= 0 || value != value: // absent, or reported by ranges
+	case value < r.Min:
+		v.warn(path, show(value)+" is below the limit and is raised to "+show(r.Min), "write "+show(r.Min)+" or more")
+	case value > r.Max:
+		v.warn(path, show(value)+" is above the limit and is lowered to "+show(r.Max), "write "+show(r.Max)+" or less")
+	}
+}
+
+func show[T int | float64 | time.Duration](v T) string { return fmt.Sprint(v) }
+
+// ranges checks every present number, duration and enum of a struct against what its tags accept.
+func (v *violations) ranges(path string, value reflect.Value) {
+	for _, f := range fields.Of(value.Type()) {
+		at := f.Name
+		if path != "" {
+			at = path + "." + f.Name
+		}
+		v.field(at, f, value.Field(f.Index))
+	}
+}
+
+func (v *violations) field(path string, f fields.Field, value reflect.Value) {
+	if value.IsZero() {
+		return
+	}
+	if enum, ok := value.Interface().(interface{ Values() []string }); ok {
+		if !slices.Contains(enum.Values(), value.String()) {
+			v.add(path, fmt.Sprintf("unknown value %q", value.String()), "write one of "+strings.Join(enum.Values(), ", "))
+		}
+		return
+	}
+	var number float64
+	switch value.Kind() {
+	case reflect.Struct:
+		v.ranges(path, value)
+		return
+	case reflect.Int:
+		number = float64(value.Int())
+	case reflect.Int64: // a duration
+		number = time.Duration(value.Int()).Seconds()
+	case reflect.Float64:
+		number = value.Float()
+	default:
+		return
+	}
+	if problem, remedy := f.Rule.Check(number); problem != "" {
+		v.add(path, fmt.Sprintf("%v %s", value.Interface(), problem), remedy)
+	}
+}
