@@ -1,0 +1,138 @@
+package classify
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Family names the classes of one kind of error. Integrations and stores export theirs through a Classes function; own
+// classes are made with [Custom].
+type Family struct {
+	// Names lists every class that Of can answer, and their parents. A policy that lists any other class is reported.
+	Names []policy.Class
+	// Parent is a wider class that everything in the family also belongs to, beside the parents that policy knows.
+	Parent policy.Class
+	// Of returns the most specific class of err, or "".
+	Of func(err error) policy.Class
+}
+
+// Custom makes a family of one class, optionally inside a wider one. A document that uses the class must list it under
+// declared.classes.
+func Custom(name, parent policy.Class, match func(error) bool) Family {
+	return Family{Names: []policy.Class{name}, Parent: parent, Of: func(err error) policy.Class {
+		if match(err) {
+			return name
+		}
+		return ""
+	}}
+}
+
+// Is matches errors that errors.Is finds target in.
+func Is(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// As matches errors that have an E in their tree.
+func As[E error]() func(error) bool {
+	return func(err error) bool {
+		_, ok := errors.AsType[E](err)
+		return ok
+	}
+}
+
+// Set is the families that an executor knows.
+type Set []Family
+
+// Has reports whether any family can answer the class or a part of it.
+func (s Set) Has(c policy.Class) bool {
+	return slices.ContainsFunc(s, func(f Family) bool { return slices.Contains(f.Names, c) || c != "" && f.Parent == c })
+}
+
+// Of lists the most specific classes of err, one per family at most.
+func (s Set) Of(err error) []Match {
+	if err == nil {
+		return nil
+	}
+	var list []Match
+	for _, f := range s {
+		if c := f.Of(err); c != "" {
+			list = append(list, Match{Class: c, Parent: f.Parent})
+		}
+	}
+	return list
+}
+
+// Match is a class of an error, with the parent that its family gives it.
+type Match struct {
+	Class  policy.Class `json:"class"`
+	Parent policy.Class `json:"parent,omitempty"`
+}
+
+// Within reports whether the match lies in the class wide.
+func (m Match) Within(wide policy.Class) bool { return m.Class.Within(wide) || m.Parent.Within(wide) }
+
+// Builtin returns the families that need nothing but the standard library: timeout and canceled; network and what lies
+// in it.
+func Builtin() Set {
+	return Set{
+		{Names: []policy.Class{policy.ClassTimeout, policy.ClassCanceled}, Of: endOf},
+		{Names: []policy.Class{
+			policy.ClassNetwork, policy.ClassDNS, policy.ClassConnectionRefused,
+			policy.ClassConnectionReset, policy.ClassEOF, policy.ClassTLS,
+		}, Of: networkOf},
+	}
+}
+
+func endOf(err error) policy.Class {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return policy.ClassTimeout
+	}
+	if timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && timeout.Timeout() {
+		return policy.ClassTimeout
+	}
+	if errors.Is(err, context.Canceled) {
+		return policy.ClassCanceled
+	}
+	return ""
+}
+
+func networkOf(err error) policy.Class {
+	if isTLS(err) {
+		return policy.ClassTLS
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return policy.ClassDNS
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return policy.ClassConnectionRefused
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return policy.ClassConnectionReset
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return policy.ClassEOF
+	}
+	if _, ok := errors.AsType[net.Error](err); ok && !errors.Is(err, context.DeadlineExceeded) {
+		return policy.ClassNetwork
+	}
+	return ""
+}
+
+func isTLS(err error) bool {
+	switch {
+	case As[*tls.CertificateVerificationError]()(err), As[tls.RecordHeaderError]()(err), As[tls.AlertError]()(err):
+		return true
+	}
+	return As[x509.UnknownAuthorityError]()(err) || As[x509.HostnameError]()(err) || As[x509.CertificateInvalidError]()(err)
+}

@@ -1,0 +1,102 @@
+package decision
+
+import (
+	"math"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Unbounded is the time left where neither an overall timeout nor a deadline bounds the work.
+const Unbounded = time.Duration(math.MaxInt64)
+
+// State is how far a piece of work has come when one of its attempts (or hedged groups) has ended.
+type State struct {
+	Surface policy.Surface
+	// Attempt counts the ended attempts (groups when hedging), this one included: 1 after the first.
+	Attempt int
+	// MaxAttempts is the effective maximum; 0 takes the policy's.
+	MaxAttempts int
+	// Left is the time until the work's end, Unbounded where nothing bounds it, and LeftReason what ends it:
+	// overall_timeout or deadline_exceeded.
+	Left       time.Duration
+	LeftReason policy.Reason
+	// Seed is the work's seed; it is only read where the policy's jitter draws.
+	Seed uint64
+}
+
+// Verdict is what happens next.
+type Verdict struct {
+	Action Action
+	// Delay is the wait before the next attempt; 0 unless Action is Retry.
+	Delay  time.Duration
+	Reason policy.Reason
+}
+
+// Action is the kind of a verdict.
+type Action uint8
+
+// The actions.
+const (
+	Done  Action = iota // the work succeeded
+	Retry               // another attempt follows after the delay
+	Stop                // the work ends without success
+)
+
+// String returns done, retry or stop.
+func (a Action) String() string {
+	switch a {
+	case Done:
+		return "done"
+	case Retry:
+		return "retry"
+	}
+	return "stop"
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// Next says what follows an outcome, in this order: success; abort; non-retryable; attempts exhausted; pushback too long
+// (calls and steps only: a job waits max_pushback); the end of the work would come before the next attempt could start;
+// otherwise retry after the delay, which is never shorter than the pushback.
+func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
+	switch o.Kind {
+	case classify.Success:
+		return Verdict{Action: Done, Reason: policy.ReasonSuccess}
+	case classify.Abort:
+		return Verdict{Action: Stop, Reason: abortReason(o.Reason)}
+	case classify.NonRetryable:
+		return Verdict{Action: Stop, Reason: policy.ReasonNonRetryable}
+	}
+	limit := s.MaxAttempts
+	if limit <= 0 {
+		limit = r.MaxAttempts
+	}
+	if s.Attempt >= limit {
+		return Verdict{Action: Stop, Reason: policy.ReasonAttemptsExhausted}
+	}
+	pushback := o.Pushback
+	if pushback > r.MaxPushback {
+		if s.Surface != policy.SurfaceJob {
+			return Verdict{Action: Stop, Reason: policy.ReasonPushbackTooLong}
+		}
+		pushback = r.MaxPushback
+	}
+	delay := max(Delay(r, s.Seed, s.Attempt-1), pushback)
+	if delay >= s.Left {
+		return Verdict{Action: Stop, Reason: s.LeftReason}
+	}
+	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry}
+}
+
+// abortReason keeps the reasons that say by themselves why work stopped.
+func abortReason(r policy.Reason) policy.Reason {
+	switch r {
+	case policy.ReasonCanceled, policy.ReasonDeadlineExceeded, policy.ReasonOverallTimeout, policy.ReasonCanceledInternal,
+		policy.ReasonPanicInClassifier, policy.ReasonPanicInBudget, policy.ReasonPanicInObserver, policy.ReasonPanicInTrigger:
+		return r
+	}
+	return policy.ReasonAborted
+}
