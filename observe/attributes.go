@@ -1,0 +1,71 @@
+package observe
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+)
+
+// Names of the attributes that executors set.
+const (
+	AttrPolicySource        = "policy_source"
+	AttrPolicyError         = "policy_error"
+	AttrMissingPolicyMode   = "missing_policy_mode"
+	AttrPolicyNormalized    = "policy_normalized"
+	AttrPolicyClampedFields = "policy_clamped_fields"
+	AttrPolicyWarnings      = "policy_warnings"
+	AttrClassifierNotFound  = "classifier_not_found"
+	AttrBudgetNotFound      = "budget_not_found"
+	AttrTriggerNotFound     = "trigger_not_found"
+	AttrClassNotFound       = "class_not_found"
+	AttrDetail              = "detail"
+)
+
+// Attributes is an immutable list of named strings. The zero value is empty.
+type Attributes struct{ pairs []attribute }
+
+type attribute struct{ name, value string }
+
+// With returns a copy in which name has the value.
+func (a Attributes) With(name, value string) Attributes {
+	pairs := slices.Clone(a.pairs)
+	if i := slices.IndexFunc(pairs, func(p attribute) bool { return p.name == name }); i >= 0 {
+		pairs[i].value = value
+	} else {
+		pairs = append(pairs, attribute{name, value})
+	}
+	return Attributes{pairs}
+}
+
+// Get returns the value of name, or "".
+func (a Attributes) Get(name string) string {
+	for _, p := range a.pairs {
+		if p.name == name {
+			return p.value
+		}
+	}
+	return ""
+}
+
+// Len is the number of attributes.
+func (a Attributes) Len() int { return len(a.pairs) }
+
+// All iterates over the attributes in the order in which they were set.
+func (a Attributes) All() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, p := range a.pairs {
+			if !yield(p.name, p.value) {
+				return
+			}
+		}
+	}
+}
+
+// MarshalJSON writes an object.
+func (a Attributes) MarshalJSON() ([]byte, error) {
+	m := make(map[string]string, len(a.pairs))
+	for _, p := range a.pairs {
+		m[p.name] = p.value
+	}
+	return json.Marshal(m)
+}

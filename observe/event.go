@@ -1,0 +1,130 @@
+package observe
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// EventType says what an event tells.
+type EventType string
+
+// The types of events.
+const (
+	// CallStarted and AttemptStarted go to a [Starter] only.
+	CallStarted    EventType = "call_started"
+	AttemptStarted EventType = "attempt_started"
+	// AttemptEnded: an attempt ended, was denied or was cancelled; Attempt is set.
+	AttemptEnded EventType = "attempt_ended"
+	// Decided: it was decided what follows an attempt or group; Decision is set.
+	Decided EventType = "decided"
+	// CallEnded: the work is finished; Timeline is set.
+	CallEnded EventType = "call_ended"
+	// CircuitChanged: a breaker changed its state; Circuit is set.
+	CircuitChanged EventType = "circuit_changed"
+	// Reported: something that operators should know; Report is set.
+	Reported EventType = "reported"
+)
+
+// Event is one thing that happened. Which of the pointers are set depends on Type.
+type Event struct {
+	Type EventType
+	Time time.Time
+	// Seq numbers the events of one piece of work from 1; 0 where an event belongs to none.
+	Seq  int
+	Work Work
+	// Policy is the policy in force; nil where none was found.
+	Policy *policy.Policy
+
+	Attempt  *AttemptRecord
+	Decision *Decision
+	Timeline *Timeline
+	Circuit  *CircuitChange
+	Report   *Report
+}
+
+// Work identifies what is being run. All but Key and Surface may be empty.
+type Work struct {
+	ID             string // of the call (UUIDv7), job or transaction
+	Key            policy.Key
+	Surface        policy.Surface
+	Operation      string
+	Category       policy.Category
+	IdempotencyKey string
+	TenantID       string
+	CorrelationID  string
+	TraceID        string
+}
+
+// AttemptRecord tells of one attempt. A denied attempt is a record too: its Outcome is an abort, Start equals End, and no
+// operation ran.
+type AttemptRecord struct {
+	Attempt    int // launch order, from 1
+	RetryIndex int // 0 for the first attempt or group
+	HedgeIndex int // 0 for a primary
+	Start, End time.Time
+	Outcome    classify.Outcome
+	Rule       decision.Rule
+	Classes    []classify.Match
+	Err        error
+	// Backoff is the wait that came before the attempt.
+	Backoff       time.Duration
+	BudgetAllowed bool
+	BudgetReason  policy.Reason
+	// Circuit is the breaker's state when the attempt was admitted (closed, open, half_open), or "" without a breaker.
+	Circuit string
+	// Denied is set where the attempt was refused by a budget, a breaker or max_extra_load.
+	Denied bool
+}
+
+// Decision tells what was decided after an attempt or a hedged group, and from what.
+type Decision struct {
+	Outcome classify.Outcome
+	Rule    decision.Rule
+	State   decision.State
+	Verdict decision.Verdict
+	Elapsed time.Duration // since the work began
+	// Attempt is the number of the attempt that decided; Group lists the attempts of the group in the order in which they
+	// ended.
+	Attempt int
+	Group   []int
+	Err     error
+}
+
+// CircuitChange tells that a breaker changed its state.
+type CircuitChange struct{ From, To string }
+
+// Report tells operators something that no attempt or decision says.
+type Report struct {
+	Reason  policy.Reason // attempt_overrun, hedge_overrun, key_evicted, class_not_found …
+	Detail  string
+	Attempt int // 0 where it concerns none
+	Panic   any // the value of a late loser's panic
+	Stack   []byte
+}
+
+// Observer is told of every event. It must not block for long: it runs on the goroutine of the work.
+type Observer interface {
+	Observe(ctx context.Context, e *Event)
+}
+
+// Starter is an Observer that is also told of beginnings ([CallStarted], [AttemptStarted]) and may add to the context of
+// what begins, for example a span.
+type Starter interface {
+	Start(ctx context.Context, e *Event) context.Context
+}
+
+// Journal takes decisions before they take effect. While Append returns an error nothing further is started for the
+// work: its reason is then audit_unavailable. An effect that has completed is never undone by a refusal.
+type Journal interface {
+	Append(ctx context.Context, e *Event) error
+}
+
+// Func adapts a function to an Observer.
+type Func func(ctx context.Context, e *Event)
+
+// Observe calls f.
+func (f Func) Observe(ctx context.Context, e *Event) { f(ctx, e) }
