@@ -6,7 +6,17 @@
 // An [Observer] gets an [Event] for every attempt that ended or was denied, for every decision, for every finished piece
 // of work and for what operators should know (breakers that changed state, operations that overrun). It cannot fail the
 // work. A [Journal] gets decisions before they take effect and can refuse them. A [Timeline] is the story of one call;
-// [RecordTimeline] collects it by context.
+// [RecordTimeline] collects it by context, and its String is a table for people.
+//
+// Events and what becomes of them:
+//
+//	CallStarted, AttemptStarted ─► Starter: may put something (a span) into the context of what begins
+//	AttemptEnded, Decided ───────► Observer; Journal first where one is set
+//	CallEnded ───────────────────► Observer and the Capture of RecordTimeline
+//	CircuitChanged, Reported ────► Observer
+//
+// [Slog] writes events as log lines; the packages otel and prom below this one export spans and metrics. [Multi] joins
+// several observers. Exporters of metrics keep their labels bounded with [PerKey] and [ReasonLabel].
 //
 // Events and all they point at are read-only and may be kept. Observers and journals are called from the goroutines of
 // the work and must be safe for concurrent use.

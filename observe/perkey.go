@@ -1,0 +1,125 @@
+package observe
+
+import (
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// OtherLabel stands in metrics for every value outside of a bounded set.
+const OtherLabel = "other"
+
+// DefaultMaxKeys is how many keys exporters tell apart by default.
+const DefaultMaxKeys = 500
+
+// PerKey holds what a metrics exporter keeps for each key, for a bounded number of keys: beyond it all further keys share
+// one value, labelled "other", and the first of them is logged once as a warning. Values are never dropped. Make it with
+// [NewPerKey]; safe for concurrent use, and reads neither lock nor allocate.
+type PerKey[T any] struct {
+	limit  int
+	create func(label string) T
+	other  func() T
+	warn   sync.Once
+
+	values atomic.Pointer[map[policy.Key]T] // replaced, never changed
+	mu     sync.Mutex                       // serialises replacements
+}
+
+// NewPerKey returns a PerKey for limit keys; 0 and less take [DefaultMaxKeys]. The function makes the value of a key from
+// its label: the key's text in valid UTF-8.
+func NewPerKey[T any](limit int, create func(label string) T) *PerKey[T] {
+	if limit <= 0 {
+		limit = DefaultMaxKeys
+	}
+	p := &PerKey[T]{limit: limit, create: create, other: sync.OnceValue(func() T { return create(OtherLabel) })}
+	p.values.Store(&map[policy.Key]T{})
+	return p
+}
+
+// Get returns the value of the key.
+func (p *PerKey[T]) Get(key policy.Key) T {
+	values := *p.values.Load()
+	if v, ok := values[key]; ok {
+		return v
+	}
+	if len(values) >= p.limit {
+		return p.overflow(key)
+	}
+	return p.add(key)
+}
+
+func (p *PerKey[T]) add(key policy.Key) T {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	values := *p.values.Load()
+	if v, ok := values[key]; ok {
+		return v
+	}
+	if len(values) >= p.limit {
+		return p.overflow(key)
+	}
+	v := p.create(strings.ToValidUTF8(key.String(), "\uFFFD"))
+	values = maps.Clone(values)
+	values[key] = v
+	p.values.Store(&values)
+	return v
+}
+
+func (p *PerKey[T]) overflow(key policy.Key) T {
+	p.warn.Do(func() {
+		slog.Warn("tenet: too many keys for metrics, further keys are counted as \"other\"; keys must name operations, not requests",
+			"max_keys", p.limit, LogKey, key.String())
+	})
+	return p.other()
+}
+
+// ReasonLabel is the reason as metrics write it: one of [policy.Reasons], or "other".
+func ReasonLabel(r policy.Reason) string {
+	if knownReasons()[r] {
+		return string(r)
+	}
+	return OtherLabel
+}
+
+var knownReasons = sync.OnceValue(func() map[policy.Reason]bool {
+	known := make(map[policy.Reason]bool)
+	for _, info := range policy.Reasons() {
+		known[info.Reason] = true
+	}
+	return known
+})
+
+// OutcomeLabel is the kind of an outcome as metrics write it: one of the kinds of package classify, or "other".
+func OutcomeLabel(k classify.Kind) string {
+	if k > classify.Abort {
+		return OtherLabel
+	}
+	return k.String()
+}
+
+// SurfaceLabel is the surface as metrics write it: call, job, step or "other".
+func SurfaceLabel(s policy.Surface) string {
+	switch s {
+	case policy.SurfaceCall, policy.SurfaceJob, policy.SurfaceStep:
+		return string(s)
+	}
+	return OtherLabel
+}
+
+// CircuitLevel is a breaker's state as gauges show it: 0 closed, 1 half open, 2 open. It is false for any other text.
+func CircuitLevel(state string) (int, bool) {
+	switch state {
+	case "closed":
+		return 0, true
+	case "half_open":
+		return 1, true
+	case "open":
+		return 2, true
+	}
+	return 0, false
+}

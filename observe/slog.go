@@ -1,0 +1,189 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/tenetdev/tenet/decision"
+)
+
+// Names of the attributes of log lines. A line holds those that apply to it; empty ones are left out.
+const (
+	LogKey           = "key"
+	LogSurface       = "surface"
+	LogWorkID        = "work_id"
+	LogOperation     = "operation"
+	LogTenantID      = "tenant_id"
+	LogCorrelationID = "correlation_id"
+	LogTraceID       = "trace_id"
+	LogPolicyID      = "policy_id"
+	LogReason        = "reason"
+	LogDetail        = "detail"
+	LogError         = "error"
+	LogDuration      = "duration"
+	LogAttempts      = "attempts"
+	LogAttempt       = "attempt"
+	LogRetryIndex    = "retry_index"
+	LogHedgeIndex    = "hedge_index"
+	LogOutcome       = "outcome"
+	LogCategory      = "category"
+	LogClass         = "class"
+	LogBackoff       = "backoff"
+	LogBudget        = "budget_reason"
+	LogCircuit       = "circuit"
+	LogAction        = "action"
+	LogDelay         = "delay"
+	LogElapsed       = "elapsed"
+	LogFrom          = "from"
+	LogTo            = "to"
+	LogPanic         = "panic"
+	LogStack         = "stack"
+)
+
+// Slog returns an Observer that writes log lines: the final outcome of every piece of work at Info, or at Warn where it
+// failed; attempts and decisions at Debug; changes of breakers and reports at Warn. A nil logger is slog.Default() at the
+// time of the event.
+//
+// Lines carry the time of the event and the names above. Durations are slog durations and errors are text. Payloads,
+// results and idempotency keys are never written; the texts of errors are, as the operation made them. An event whose
+// level is disabled costs no allocation.
+func Slog(logger *slog.Logger) Observer { return logObserver{logger} }
+
+type logObserver struct{ logger *slog.Logger }
+
+// Observe writes the event's line.
+func (o logObserver) Observe(ctx context.Context, e *Event) {
+	level, told := logLevel(e)
+	if !told {
+		return
+	}
+	logger := o.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	handler := logger.Handler()
+	if !handler.Enabled(ctx, level) {
+		return
+	}
+	line := slog.NewRecord(e.Time, level, logMessage(e), 0)
+	line.AddAttrs(slog.String(LogKey, e.Work.Key.String()))
+	addText(&line, LogSurface, string(e.Work.Surface))
+	switch e.Type {
+	case AttemptEnded:
+		addAttempt(&line, e.Attempt)
+	case Decided:
+		addDecision(&line, e.Decision)
+	case CallEnded:
+		addTimeline(&line, e.Timeline)
+	case CircuitChanged:
+		line.AddAttrs(slog.String(LogFrom, e.Circuit.From), slog.String(LogTo, e.Circuit.To))
+	case Reported:
+		addReport(&line, e.Report)
+	}
+	addWork(&line, e)
+	_ = handler.Handle(ctx, line) // there is nobody left to tell: an observer cannot fail the work
+}
+
+func logLevel(e *Event) (level slog.Level, told bool) {
+	switch e.Type {
+	case AttemptEnded, Decided:
+		return slog.LevelDebug, true
+	case CallEnded:
+		if e.Timeline.Failed() {
+			return slog.LevelWarn, true
+		}
+		return slog.LevelInfo, true
+	case CircuitChanged, Reported:
+		return slog.LevelWarn, true
+	}
+	return 0, false
+}
+
+func logMessage(e *Event) string {
+	switch e.Type {
+	case AttemptEnded:
+		if e.Attempt.Denied {
+			return "attempt denied"
+		}
+		return "attempt ended"
+	case Decided:
+		return "decided"
+	case CallEnded:
+		if e.Timeline.Failed() {
+			return "work failed"
+		}
+		return "work succeeded"
+	case CircuitChanged:
+		return "circuit changed"
+	}
+	return "report"
+}
+
+func addAttempt(line *slog.Record, a *AttemptRecord) {
+	line.AddAttrs(
+		slog.Int(LogAttempt, a.Attempt),
+		slog.Int(LogRetryIndex, a.RetryIndex),
+		slog.Int(LogHedgeIndex, a.HedgeIndex),
+		slog.String(LogOutcome, a.Outcome.Kind.String()),
+		slog.Duration(LogDuration, a.End.Sub(a.Start)),
+		slog.Duration(LogBackoff, a.Backoff),
+	)
+	addText(line, LogReason, string(a.Outcome.Reason))
+	addText(line, LogCategory, a.Outcome.Category.String())
+	addText(line, LogClass, string(a.Outcome.Class))
+	addText(line, LogBudget, string(a.BudgetReason))
+	addText(line, LogCircuit, a.Circuit)
+	addText(line, LogError, text(a.Err))
+}
+
+func addDecision(line *slog.Record, d *Decision) {
+	line.AddAttrs(
+		slog.Int(LogAttempt, d.Attempt),
+		slog.String(LogAction, d.Verdict.Action.String()),
+		slog.String(LogReason, string(d.Verdict.Reason)),
+		slog.Duration(LogElapsed, d.Elapsed),
+	)
+	if d.Verdict.Action == decision.Retry {
+		line.AddAttrs(slog.Duration(LogDelay, d.Verdict.Delay))
+	}
+	addText(line, LogError, text(d.Err))
+}
+
+func addTimeline(line *slog.Record, t *Timeline) {
+	line.AddAttrs(
+		slog.String(LogReason, string(t.Reason)),
+		slog.Int(LogAttempts, t.Ran()),
+		slog.Duration(LogDuration, t.End.Sub(t.Start)),
+	)
+	addText(line, LogError, text(t.FinalError))
+}
+
+func addReport(line *slog.Record, r *Report) {
+	line.AddAttrs(slog.String(LogReason, string(r.Reason)))
+	addText(line, LogDetail, r.Detail)
+	if r.Attempt > 0 {
+		line.AddAttrs(slog.Int(LogAttempt, r.Attempt))
+	}
+	if r.Panic != nil {
+		line.AddAttrs(slog.String(LogPanic, fmt.Sprint(r.Panic)))
+	}
+	addText(line, LogStack, string(r.Stack))
+}
+
+func addWork(line *slog.Record, e *Event) {
+	addText(line, LogWorkID, e.Work.ID)
+	addText(line, LogOperation, e.Work.Operation)
+	addText(line, LogTenantID, e.Work.TenantID)
+	addText(line, LogCorrelationID, e.Work.CorrelationID)
+	addText(line, LogTraceID, e.Work.TraceID)
+	if e.Policy != nil {
+		addText(line, LogPolicyID, e.Policy.ID)
+	}
+}
+
+func addText(line *slog.Record, name, value string) {
+	if value != "" {
+		line.AddAttrs(slog.String(name, value))
+	}
+}

@@ -1,0 +1,115 @@
+package observe_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// story is every kind of event of one failing piece of work, and a success.
+func story() []*observe.Event {
+	work := observe.Work{
+		ID: "0195", Key: getUser, Surface: policy.SurfaceCall, Operation: "get", TenantID: "acme", CorrelationID: "c-1",
+		TraceID: "t-1", IdempotencyKey: "secret-key",
+	}
+	p := &policy.Policy{ID: "rev-17"}
+	event := func(typ observe.EventType, d time.Duration) *observe.Event {
+		return &observe.Event{Type: typ, Time: at(d), Work: work, Policy: p}
+	}
+	failed, succeeded := exhausted(), hedged()
+
+	first := event(observe.AttemptEnded, 2*time.Millisecond)
+	first.Attempt = &succeeded.Attempts[0]
+	first.Attempt.Outcome.Category, first.Attempt.Outcome.Class = classify.CategoryTimeout, policy.ClassTimeout
+	denied := event(observe.AttemptEnded, 3*time.Millisecond)
+	denied.Attempt = &failed.Attempts[1]
+	retry := event(observe.Decided, 4*time.Millisecond)
+	retry.Decision = &observe.Decision{
+		Attempt: 1, Elapsed: 4 * time.Millisecond, Err: errors.New("refused"),
+		Verdict: decision.Verdict{Action: decision.Retry, Delay: 7 * time.Millisecond, Reason: policy.ReasonRetry},
+	}
+	stop := event(observe.Decided, 5*time.Millisecond)
+	stop.Decision = &observe.Decision{
+		Attempt: 2, Elapsed: 5 * time.Millisecond, Verdict: decision.Verdict{Action: decision.Stop, Reason: policy.ReasonBudgetDenied},
+	}
+	lost := event(observe.CallEnded, 6*time.Millisecond)
+	lost.Timeline = &failed
+	won := event(observe.CallEnded, 7*time.Millisecond)
+	won.Timeline = &succeeded
+	opened := event(observe.CircuitChanged, 8*time.Millisecond)
+	opened.Circuit = &observe.CircuitChange{From: "closed", To: "open"}
+	report := event(observe.Reported, 9*time.Millisecond)
+	report.Report = &observe.Report{
+		Reason: policy.ReasonPanicInOperation, Detail: "late loser", Attempt: 2, Panic: errors.New("boom"), Stack: []byte("goroutine 7"),
+	}
+	begun := event(observe.CallStarted, 0)
+	return []*observe.Event{begun, first, denied, retry, stop, lost, won, opened, report}
+}
+
+func TestSlogLines(t *testing.T) {
+	var out bytes.Buffer
+	o := observe.Slog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	for _, e := range story() {
+		o.Observe(t.Context(), e)
+	}
+	golden(t, "slog.txt", out.String())
+	if strings.Contains(out.String(), "secret-key") {
+		t.Error("an idempotency key was logged")
+	}
+}
+
+func TestSlogLevels(t *testing.T) {
+	for level, want := range map[slog.Level][]string{
+		slog.LevelInfo: {"work failed", "work succeeded", "circuit changed", "report"},
+		slog.LevelWarn: {"work failed", "circuit changed", "report"},
+	} {
+		var out bytes.Buffer
+		o := observe.Slog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
+		for _, e := range story() {
+			o.Observe(t.Context(), e)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != len(want) {
+			t.Fatalf("%v: %d lines, want %d:\n%s", level, len(lines), len(want), out.String())
+		}
+		for i := range want {
+			if !strings.Contains(lines[i], want[i]) {
+				t.Errorf("%v: line %d is %q, want %q", level, i, lines[i], want[i])
+			}
+		}
+	}
+}
+
+func TestSlogNilLoggerIsTheDefaultOfTheMoment(t *testing.T) {
+	o := observe.Slog(nil)
+	var out bytes.Buffer
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	story := story()
+	o.Observe(t.Context(), story[len(story)-1])
+	if !strings.Contains(out.String(), "panic_in_operation") {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+func TestSlogDisabledLevelAllocatesNothing(t *testing.T) {
+	o := observe.Slog(slog.New(slog.NewTextHandler(&bytes.Buffer{}, &slog.HandlerOptions{Level: slog.LevelError})))
+	events, ctx := story(), context.Background()
+	if n := testing.AllocsPerRun(100, func() {
+		for _, e := range events {
+			o.Observe(ctx, e)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for disabled levels, want 0", n)
+	}
+}
