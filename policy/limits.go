@@ -11,7 +11,7 @@ type Limits struct {
 	Surface  Surface              `json:"surface"`
 	Attempts Range[int]           `json:"max_attempts"`
 	Backoff  Range[time.Duration] `json:"backoff"`
-	// Cap of 0 in Default means no cap; a Max of 0 means that a cap is not bounded.
+	// Cap of 0 in Default means no cap.
 	Cap        Range[time.Duration] `json:"backoff_cap"`
 	Multiplier Range[float64]       `json:"backoff_multiplier"`
 	// Jitter and JitterFactor are what an absent jitter becomes; JitterFactor also what an absent factor becomes.
@@ -129,7 +129,9 @@ func (l Limits) Tighten(t Tightening) (Limits, []Violation) {
 		v.add("min_backoff", "is above max_backoff_cap", "lower min_backoff or raise max_backoff_cap")
 	}
 	l.Backoff.Default = min(l.Backoff.Default, l.Backoff.Max)
-	l.Cap.Default = max(l.Cap.Default, l.Cap.Min)
+	if l.Cap.Default > 0 {
+		l.Cap.Default = max(l.Cap.Default, l.Cap.Min)
+	}
 	return l, v
 }
 
@@ -151,6 +153,8 @@ func raise[T int | float64 | time.Duration](r *Range[T], limit T, path string, v
 	case limit == 0:
 	case limit < r.Min:
 		v.add(path, "would widen the limit of "+show(r.Min), "limits in a document may only tighten; write "+show(r.Min)+" or more")
+	case limit > r.Max:
+		v.add(path, "is above the highest allowed value "+show(r.Max), "write "+show(r.Max)+" or less")
 	default:
 		r.Min = limit
 		r.Default = max(r.Default, limit)

@@ -26,9 +26,10 @@ func (e *NormalizeError) Error() string {
 func (p Policy) Normalize(l Limits) (Policy, error) {
 	p = p.Clone()
 	n := notes{meta: &p.Meta}
-	if p.Category != "" {
+	if p.Category != "" && !p.Meta.normal {
 		n.category(&p)
 	}
+	p.Meta.normal = true
 	if err := n.retry("retry.", &p.Retry, l); err != nil {
 		return Policy{}, err
 	}
@@ -86,9 +87,13 @@ func (n notes) category(p *Policy) {
 func (n notes) retry(path string, r *Retry, l Limits) error {
 	fill(n, path+"max_attempts", &r.MaxAttempts, l.Attempts)
 	steps := l.Surface == SurfaceStep
-	if steps { // 0 is a value here: no wait, no cap
-		n.floor(path+"backoff", &r.InitialBackoff, 0)
+	if steps { // 0 is a value here: no wait, and no cap unless the limits have one
+		n.floor(path+"backoff", &r.InitialBackoff, l.Backoff.Min)
 		n.floor(path+"backoff_cap", &r.MaxBackoff, 0)
+		if r.MaxBackoff == 0 && l.Cap.Max < maxDuration {
+			r.MaxBackoff = l.Cap.Max
+			n.defaulted(path + "backoff_cap")
+		}
 		if r.BackoffMultiplier == 0 && r.InitialBackoff == 0 {
 			r.BackoffMultiplier = 1
 		}

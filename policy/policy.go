@@ -40,7 +40,7 @@ type Hedge struct {
 	// CancelOnFirstTerminal ends the group at its first non-retryable or aborted attempt. Default false: a success can
 	// still win.
 	CancelOnFirstTerminal bool `json:"cancel_on_first_terminal"`
-	// Budget is asked before every hedge. Default none.
+	// Budget is asked before every hedge. Default: the budget of retry.
 	Budget BudgetRef `json:"budget" check:"null"`
 }
 
@@ -131,6 +131,7 @@ type Meta struct {
 	Clamped   []string // dotted paths of fields that were out of range
 	Warnings  []string // for example an unknown category
 	Revision  string   // SHA-256 of the canonical form, in hexadecimal; set by Compile
+	normal    bool     // Normalize has run: what is zero now stays zero, whatever the category says
 	compiled  bool
 }
 
@@ -152,7 +153,7 @@ const (
 // jitter, no timeouts, no hedging, no breaker.
 func DefaultPolicyFor(k Key) Policy {
 	p, _ := Policy{Key: k}.Normalize(CallLimits())
-	p.Meta = Meta{Source: SourceDefault}
+	p.Meta.Source = SourceDefault
 	return p
 }
 

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+// object is one kind of object in documents.
+type object struct {
+	Type reflect.Type
+	path string // where it first stands
+}
+
+func (o object) name() string { return o.Type.Name() }
+
+// objects lists every kind of object that a document can hold, outermost first.
+func objects() []object {
+	list := []object{{reflect.TypeFor[policyfile.File](), ""}}
+	seen := map[reflect.Type]bool{list[0].Type: true}
+	for i := 0; i < len(list); i++ {
+		for _, f := range fields.Of(list[i].Type) {
+			t, path := f.Type, strings.TrimPrefix(list[i].path+"."+f.Name, ".")
+			if t.Kind() == reflect.Map {
+				t, path = t.Elem(), path+".NAME"
+			}
+			if t.Kind() == reflect.Struct && !seen[t] {
+				seen[t] = true
+				list = append(list, object{t, path})
+			}
+		}
+	}
+	return list
+}
+
+const referenceHead = `# Policy document reference
+
+Generated from the Go types by ` + "`go generate ./...`" + `; do not edit.
+
+A document is YAML or JSON. Durations are seconds as numbers, or strings such as ` + "`250ms`" + ` and ` + "`1h30m`" + `. A field that is
+left out takes its value from the queue (jobs), then from ` + "`defaults`" + `, then from the category's row in the catalog (calls),
+then from the built-in default. Where ` + "`null`" + ` is accepted it means explicitly none; the strings ` + "`\"\"`" + ` and ` + "`none`" + ` mean the same.
+The schema printed by ` + "`tenet policy schema`" + ` states the same rules for editors.
+
+`
+
+// reference writes a table per object.
+func reference(comments map[string]string) []byte {
+	var b bytes.Buffer
+	b.WriteString(referenceHead)
+	for _, o := range objects() {
+		title, about := "`"+o.path+"`", comments[o.name()]
+		if o.path == "" {
+			title, about = "The document", "The top of a document."
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n| field | type | default | limits | meaning |\n|---|---|---|---|---|\n", title, about)
+		for _, f := range fields.Of(o.Type) {
+			byDefault, meaning := split(comments[o.name()+"."+f.Name])
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.Name, typeName(f), byDefault, accepted(f), meaning)
+		}
+		b.WriteString("\n")
+	}
+	limits(&b)
+	catalog(&b)
+	return b.Bytes()
+}
+
+// split takes the sentence that names the default out of a comment.
+func split(comment string) (byDefault, meaning string) {
+	match := defaultSentence.FindStringSubmatchIndex(comment)
+	if match == nil {
+		return "", comment
+	}
+	return comment[match[2]:match[3]], strings.TrimSpace(comment[:match[0]] + comment[match[1]:])
+}
+
+var defaultSentence = regexp.MustCompile(`Default:? (.*?)\.(?: |$)`)
+
+func typeName(f fields.Field) string {
+	switch kind := f.Type.Kind(); {
+	case fields.IsDuration(f.Type):
+		return "duration"
+	case kind == reflect.Map && f.Type.Elem().Kind() == reflect.Struct:
+		return "objects by name"
+	case kind == reflect.Map, kind == reflect.Struct:
+		return "object"
+	case kind == reflect.Slice:
+		return "list of names"
+	case kind == reflect.Int:
+		return "integer"
+	case kind == reflect.Float64:
+		return "number"
+	case kind == reflect.Bool:
+		return "boolean"
+	}
+	return "string"
+}
+
+// accepted says which values a field takes.
+func accepted(f fields.Field) string {
+	var parts []string
+	if enum, ok := reflect.Zero(f.Type).Interface().(interface{ Values() []string }); ok {
+		parts = append(parts, strings.Join(enum.Values(), ", "))
+	}
+	r := f.Rule
+	switch {
+	case r.Reserved:
+		parts = append(parts, "must not be set")
+	case r.Positive:
+		parts = append(parts, "above 0")
+	case !math.IsInf(r.Min, 0):
+		parts = append(parts, fmt.Sprintf("at least %g", r.Min))
+	}
+	if !math.IsInf(r.Max, 0) {
+		parts = append(parts, fmt.Sprintf("at most %g", r.Max))
+	}
+	if r.Null {
+		parts = append(parts, "null")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func limits(b *bytes.Buffer) {
+	b.WriteString("## Limits\n\nA value outside its limit is clamped with a warning. `limits` in a document may only tighten them. Shown as default (lowest … highest).\n\n")
+	b.WriteString("| | calls | jobs | steps |\n|---|---|---|---|\n")
+	surfaces := []policy.Limits{policy.CallLimits(), policy.JobLimits(), policy.StepLimits()}
+	row := func(name string, cell func(policy.Limits) string) {
+		fmt.Fprintf(b, "| %s |", name)
+		for _, l := range surfaces {
+			fmt.Fprintf(b, " %s |", cell(l))
+		}
+		b.WriteString("\n")
+	}
+	row("`max_attempts`", func(l policy.Limits) string { return span(l.Attempts) })
+	row("`backoff`", func(l policy.Limits) string { return span(l.Backoff) })
+	row("`backoff_cap`", func(l policy.Limits) string { return span(l.Cap) })
+	row("`backoff_multiplier`", func(l policy.Limits) string { return span(l.Multiplier) })
+	row("`jitter`", func(l policy.Limits) string { return string(l.Jitter) })
+	row("`jitter_factor`", func(l policy.Limits) string { return fmt.Sprint(l.JitterFactor) })
+	row("`timeout`, `overall_timeout`", func(l policy.Limits) string { return "none (" + show(l.MinTimeout) + " …)" })
+	row("`max_pushback`", func(l policy.Limits) string { return show(l.Pushback) })
+	row("`hedge.max_hedges`", func(l policy.Limits) string { return span(l.Hedges) })
+	row("`hedge.delay`", func(l policy.Limits) string { return span(l.HedgeDelay) })
+	row("`circuit.cooldown`", func(l policy.Limits) string {
+		return fmt.Sprintf("%s (%s …)", show(l.Circuit.Cooldown), show(l.MinCooldown))
+	})
+	row("`circuit.window`", func(l policy.Limits) string {
+		return fmt.Sprintf("%s (%s … %s)", show(l.Circuit.Window), show(l.MinCooldown), show(l.MaxWindow))
+	})
+	b.WriteString("\n")
+}
+
+func span[T int | float64 | time.Duration](r policy.Range[T]) string {
+	if float64(r.Max) == float64(math.MaxInt64) {
+		return fmt.Sprintf("%s (%s …)", show(r.Default), show(r.Min))
+	}
+	return fmt.Sprintf("%s (%s … %s)", show(r.Default), show(r.Min), show(r.Max))
+}
+
+// show writes durations without their zero parts: 1h, not 1h0m0s.
+func show(v any) string {
+	if v == time.Duration(0) {
+		return "0"
+	}
+	s := fmt.Sprint(v)
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
+
+func catalog(b *bytes.Buffer) {
+	b.WriteString("## Categories\n\nRows of the catalog, taken by `category`. All double their backoff and jitter it by ±10 %.\n\n")
+	b.WriteString("| category | code | max_attempts | backoff | backoff_cap | timeout |\n|---|---|---|---|---|---|\n")
+	for _, c := range policy.Categories() {
+		p, _ := c.Policy()
+		fmt.Fprintf(b, "| `%s` | `%s` | %d | %s | %s | %s |\n", c, c.Code(), p.MaxAttempts, show(p.InitialBackoff), show(p.MaxBackoff), show(p.TimeoutPerAttempt))
+	}
+}
+
+// reasons writes the reference of reasons.
+func reasons() []byte {
+	var b bytes.Buffer
+	b.WriteString("# Reason codes\n\nGenerated from the Go code by `go generate ./...`; do not edit.\n\n")
+	b.WriteString("Every decision carries one of these reasons. Metrics, timelines, audit events and the command line use the same strings; the set is closed.\n")
+	for _, section := range []struct{ where, title string }{
+		{"outcome", "What an attempt came to"}, {"decision", "Why work goes on or stops"},
+		{"admission", "What budgets and breakers answered"}, {"report", "What else is reported"},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n| reason | meaning |\n|---|---|\n", section.title)
+		for _, r := range policy.Reasons() {
+			if r.Where == section.where {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", r.Reason, r.Meaning)
+			}
+		}
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,238 @@
+package policyfile
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/policy"
+)
+
+var (
+	documentType = reflect.TypeFor[File]()
+	freeType     = reflect.TypeFor[map[string]any]()
+)
+
+// deprecated maps fields that are on their way out ("Retry.old_name": Go type and document name) to what to write
+// instead. Such a field gives one warning wherever it stands; once its Go field is gone it is ignored.
+var deprecated = map[string]string{}
+
+// reader checks nodes against Go types and turns them into plain values: objects are map[string]any, lists []any,
+// numbers float64, durations float64 seconds, an explicit none is nil. What is faulty is left out.
+type reader struct {
+	faults     *faults
+	fields     map[string]field // by path
+	references []reference
+	deprecated map[string]string
+}
+
+// field is where a field of the document stands.
+type field struct {
+	key, value place
+	none       bool // explicitly none
+}
+
+// outline checks what holds for every node, whatever its type: no tags, no merge keys, string keys without duplicates.
+func (r *reader) outline(n *yaml.Node, path string) {
+	if n.Style&yaml.TaggedStyle != 0 {
+		r.faults.add(placeOf(n), path, "tag "+short(n.Tag)+" is not supported", "remove the tag")
+	}
+	if n.Kind != yaml.MappingNode {
+		for i, item := range n.Content {
+			r.outline(item, fmt.Sprintf("%s[%d]", path, i))
+		}
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := target(n.Content[i])
+		name, ok := keyName(key)
+		at := placeOf(n.Content[i])
+		switch {
+		case key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge":
+			r.faults.add(at, join(path, "<<"), "merge keys are not supported", "write the fields out, or use defaults")
+		case !ok:
+			r.faults.add(at, path, "expected a string as key, found "+kindName(key), "put the key in quotes")
+		case seen[name] != 0:
+			r.faults.add(at, join(path, short(name)), fmt.Sprintf("given twice, first in line %d", seen[name]), "keep one of the two")
+		default:
+			seen[name] = n.Content[i].Line
+		}
+		r.outline(n.Content[i+1], join(path, short(name)))
+	}
+}
+
+// keyName reads a mapping's key, which must be a string.
+func keyName(key *yaml.Node) (string, bool) {
+	ok := key.Kind == yaml.ScalarNode && isString(key)
+	return key.Value, ok
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// object reads a mapping into the fields of struct type t.
+func (r *reader) object(n *yaml.Node, t reflect.Type, path string) map[string]any {
+	object := map[string]any{}
+	known := fields.Of(t)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, ok := keyName(target(n.Content[i]))
+		if !ok || name == "<<" {
+			continue
+		}
+		at := placeOf(n.Content[i])
+		if remedy, ok := r.deprecated[t.Name()+"."+name]; ok {
+			r.faults.warn(at, join(path, name), "deprecated", remedy)
+		}
+		f := slices.IndexFunc(known, func(f fields.Field) bool { return f.Name == name })
+		if f < 0 {
+			r.unknown(at, t, path, name)
+			continue
+		}
+		where := join(path, name)
+		if _, twice := r.fields[where]; twice {
+			continue // outline has noted it
+		}
+		r.fields[where] = field{key: at, value: placeOf(n.Content[i+1])}
+		value, ok := r.field(target(n.Content[i+1]), t, known[f], where)
+		if ok {
+			object[name] = value
+			r.fields[where] = field{key: at, value: placeOf(n.Content[i+1]), none: value == nil}
+		}
+	}
+	return object
+}
+
+func (r *reader) unknown(at place, t reflect.Type, path, name string) {
+	if _, ok := r.deprecated[t.Name()+"."+name]; ok {
+		return
+	}
+	var names []string
+	for _, f := range fields.Of(t) {
+		names = append(names, f.Name)
+	}
+	remedy := "known here: " + strings.Join(names, ", ")
+	if match := nearest(name, names); match != "" {
+		remedy = fmt.Sprintf("did you mean %q?", match)
+	}
+	where := path
+	if badName(name) == "" {
+		where = join(path, short(name))
+	}
+	r.faults.add(at, where, fmt.Sprintf("unknown field %q", short(name)), remedy)
+}
+
+// field reads a field of struct type t.
+func (r *reader) field(n *yaml.Node, t reflect.Type, f fields.Field, path string) (any, bool) {
+	if f.Rule.Reserved {
+		problem, remedy := f.Rule.Check(0)
+		r.faults.add(placeOf(n), path, problem, remedy)
+		return nil, false
+	}
+	if f.Rule.Null && isNone(n) {
+		return nil, true
+	}
+	if isNull(n) {
+		r.faults.add(placeOf(n), path, "null is not accepted", "write a value, or leave the field out")
+		return nil, false
+	}
+	kind := kindOf[t.Name()+"."+f.Name]
+	switch {
+	case f.Type == freeType:
+		return r.free(n, path)
+	case f.Type.Kind() == reflect.Slice:
+		return r.list(n, kind, path)
+	case f.Type.Kind() == reflect.Map:
+		return r.entries(n, f.Type.Elem(), path)
+	case f.Type.Kind() == reflect.Struct:
+		if n.Kind != yaml.MappingNode {
+			return r.mismatch(n, path, "an object", "write its fields, or leave it out")
+		}
+		return r.object(n, f.Type, path), true
+	case kind != "":
+		return r.name(n, kind, path)
+	}
+	return r.scalar(n, f, path)
+}
+
+func (r *reader) mismatch(n *yaml.Node, path, expected, remedy string) (any, bool) {
+	r.faults.add(placeOf(n), path, "expected "+expected+", found "+kindName(n), remedy)
+	return nil, false
+}
+
+// entries reads a mapping of names to objects of struct type t.
+func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) {
+	if n.Kind != yaml.MappingNode {
+		return r.mismatch(n, path, "an object", "write names with their entries")
+	}
+	entries := map[string]any{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, ok := keyName(target(n.Content[i]))
+		at, value := placeOf(n.Content[i]), target(n.Content[i+1])
+		if !ok || name == "<<" {
+			continue
+		}
+		where := join(path, name)
+		if _, twice := r.fields[where]; twice {
+			continue
+		}
+		if problem := badName(name); problem != "" {
+			r.faults.add(at, path, problem, "write a plain name")
+			continue
+		}
+		if t == reflect.TypeFor[policy.Policy]() && foreignForm.MatchString(name) {
+			r.faults.add(at, where, "keys of jobs and pipeline steps cannot be policies of calls", "write it under queues, jobs, consumers or producers")
+			continue
+		}
+		r.fields[where] = field{key: at, value: placeOf(n.Content[i+1])}
+		if value.Kind != yaml.MappingNode {
+			r.mismatch(value, where, "an object", "write its fields, or {} for none")
+			continue
+		}
+		entries[name] = r.object(value, t, where)
+	}
+	return entries, true
+}
+
+// list reads a list of names.
+func (r *reader) list(n *yaml.Node, kind, path string) (any, bool) {
+	if n.Kind != yaml.SequenceNode {
+		return r.mismatch(n, path, "a list", "write it in brackets, as in [timeout]")
+	}
+	list := []any{}
+	for i, item := range n.Content {
+		if name, ok := r.name(target(item), kind, fmt.Sprintf("%s[%d]", path, i)); ok {
+			list = append(list, name)
+		}
+	}
+	return list, true
+}
+
+// name reads a name and, where a kind is given, notes that something must define it.
+func (r *reader) name(n *yaml.Node, kind, path string) (any, bool) {
+	if n.Kind != yaml.ScalarNode || !isString(n) {
+		return r.mismatch(n, path, "a name", "write a string, in quotes if need be")
+	}
+	if problem := badName(n.Value); problem != "" {
+		r.faults.add(placeOf(n), path, problem, "write a plain name")
+		return nil, false
+	}
+	if kind != "" {
+		r.references = append(r.references, reference{kind: kind, name: n.Value, path: path, at: placeOf(n)})
+	}
+	return n.Value, true
+}
+
+// object returns the object in a field of a document's values, or nil.
+func object(of map[string]any, name string) map[string]any {
+	value, _ := of[name].(map[string]any)
+	return value
+}

@@ -1,0 +1,254 @@
+package policyfile
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// maxPairs bounds the policies that queues × job types compile to.
+const maxPairs = 10_000
+
+// Steps of pipelines in the order of their work.
+var (
+	consumerSteps = []string{"fetch", "process", "success", "exception"}
+	producerSteps = []string{"produce", "success", "exception"}
+)
+
+// compiler checks the merged policy of every key that a document names and collects them for the set.
+type compiler struct {
+	*reader
+	root    map[string]any
+	source  policy.Source
+	limits  map[policy.Surface]policy.Limits
+	broken  map[string]bool // paths whose values were left out
+	drafts  []policy.Policy // merged and checked, one for each key
+	bases   map[policy.Surface]policy.Policy
+	levels  map[policy.Key][]string     // where each key's policy stands, the most specific first
+	surface map[policy.Surface][]string // the same for keys that the document does not name
+	parts   policy.SetConfig
+}
+
+// complaint identifies a violation, so that what a default causes is reported once and not again for every entry.
+type complaint struct{ path, problem string }
+
+type complaints map[complaint]bool
+
+// compile merges and checks everything that the document names. The set can be built if no faults were found.
+func compile(r *reader, root map[string]any, o Options) *compiler {
+	c := &compiler{
+		reader: r, root: root, source: o.Source, broken: maps.Clone(r.faults.bad),
+		limits: map[policy.Surface]policy.Limits{}, bases: map[policy.Surface]policy.Policy{},
+		levels: map[policy.Key][]string{}, surface: map[policy.Surface][]string{},
+	}
+	for surface, name := range map[policy.Surface]string{policy.SurfaceCall: "calls", policy.SurfaceJob: "jobs", policy.SurfaceStep: "steps"} {
+		limits, found := o.limits(surface).Tighten(as[policy.Tightening](object(object(root, "limits"), name)))
+		c.limits[surface] = limits
+		c.judge([]level{{path: "limits." + name}}, found)
+	}
+	c.budgets()
+	c.calls()
+	c.jobs()
+	c.pipelines()
+	return c
+}
+
+// judge reports violations of what levels merge to. A violation that a less specific chain has too (inherited) was
+// reported there, unless the most specific level repeats it in its own words.
+func (c *compiler) judge(levels []level, found []policy.Violation, inherited ...complaints) complaints {
+	all := complaints{}
+	own := levels[0].path
+	for _, v := range found {
+		this := complaint{v.Path, v.Problem}
+		all[this] = true
+		path, at, given := find(c.fields, own, v.Path)
+		if !given && slices.ContainsFunc(inherited, func(known complaints) bool { return known[this] }) {
+			continue
+		}
+		if !given {
+			path = join(own, v.Path)
+			at = c.around(path)
+		}
+		switch {
+		case v.Warning:
+			c.faults.warn(at.value, path, v.Problem, v.Remedy)
+		case !c.isBroken(levels, v.Path):
+			c.faults.add(at.value, path, v.Problem, v.Remedy)
+		}
+	}
+	return all
+}
+
+// isBroken reports whether a value at path was left out of any level because it is itself at fault.
+func (c *compiler) isBroken(levels []level, path string) bool {
+	return slices.ContainsFunc(levels, func(l level) bool { return c.broken[join(l.path, path)] })
+}
+
+// around is the innermost field of the document that holds path.
+func (c *compiler) around(path string) field {
+	for {
+		if f, ok := c.fields[path]; ok {
+			return f
+		}
+		dot := strings.LastIndexByte(path, '.')
+		if dot < 0 {
+			return field{}
+		}
+		path = path[:dot]
+	}
+}
+
+// draft merges levels into the policy of a key and checks it.
+func (c *compiler) draft(key policy.Key, base map[string]any, levels []level, inherited ...complaints) complaints {
+	p, found := c.merged(key.Surface(), base, levels, inherited...)
+	p.Key = key
+	c.drafts = append(c.drafts, p)
+	c.levels[key] = paths(levels)
+	return found
+}
+
+// base does the same for keys that the document does not name.
+func (c *compiler) base(surface policy.Surface, defaults level) complaints {
+	p, found := c.merged(surface, nil, []level{defaults})
+	c.bases[surface] = p
+	c.surface[surface] = paths([]level{defaults})
+	return found
+}
+
+func (c *compiler) merged(s policy.Surface, base map[string]any, levels []level, inherited ...complaints) (policy.Policy, complaints) {
+	limits := c.limits[s]
+	p := as[policy.Policy](settleRetry(overlay(base, levels...), limits))
+	return p, c.judge(levels, p.Check(limits), inherited...)
+}
+
+func paths(levels []level) []string {
+	list := make([]string, len(levels))
+	for i, l := range levels {
+		list[i] = l.path
+	}
+	return list
+}
+
+func (c *compiler) defaults(name string) level {
+	return level{path: "defaults." + name, values: object(object(c.root, "defaults"), name)}
+}
+
+func (c *compiler) budgets() {
+	c.parts.Budgets = map[string]policy.Budget{}
+	for name, values := range entries(c.root, "budgets") {
+		b := as[policy.Budget](values)
+		c.judge([]level{{path: "budgets." + name}}, b.Check())
+		c.parts.Budgets[name] = b.Normalize()
+	}
+}
+
+func (c *compiler) calls() {
+	defaults := c.defaults("calls")
+	inherited := c.base(policy.SurfaceCall, defaults)
+	for name, values := range entries(c.root, "policies") {
+		entry := level{path: "policies." + name, values: values}
+		category, _ := values["category"].(string)
+		c.draft(policy.ParseKey(name), catalogRow(policy.Category(category)), []level{entry, defaults}, inherited)
+	}
+}
+
+// catalogRow is a category's row in the form of a document, or nil.
+func catalogRow(category policy.Category) map[string]any {
+	row, known := category.Policy()
+	if !known {
+		return nil
+	}
+	return map[string]any{"retry": map[string]any{
+		"max_attempts":       float64(row.MaxAttempts),
+		"backoff":            row.InitialBackoff.Seconds(),
+		"backoff_cap":        row.MaxBackoff.Seconds(),
+		"backoff_multiplier": row.BackoffMultiplier,
+		"jitter":             string(row.Jitter),
+		"jitter_factor":      row.JitterFactor,
+		"timeout":            row.TimeoutPerAttempt.Seconds(),
+	}}
+}
+
+func (c *compiler) jobs() {
+	if queues, types := object(c.root, "queues"), object(c.root, "jobs"); len(queues)*len(types) > maxPairs {
+		c.faults.add(c.fields["queues"].key, "queues",
+			fmt.Sprintf("%d queues and %d job types make more than %d policies", len(queues), len(types), maxPairs), "split the document")
+		return
+	}
+	defaults := c.jobLevel("defaults.jobs", c.defaults("jobs").values)
+	inherited := c.base(policy.SurfaceJob, defaults)
+	c.parts.Queues = map[string]policy.Queue{}
+
+	ofTypes := map[string]complaints{}
+	typeLevels := map[string]level{}
+	for name, values := range entries(c.root, "jobs") {
+		typeLevels[name] = c.jobLevel("jobs."+name, values)
+		ofTypes[name] = c.draft(policy.JobKey("", name), nil, []level{typeLevels[name], defaults}, inherited)
+	}
+	for queue, values := range entries(c.root, "queues") {
+		c.parts.Queues[queue] = as[policy.Queue](values)
+		queueLevel := c.jobLevel("queues."+queue, values)
+		ofQueue := c.draft(policy.JobKey(queue, ""), nil, []level{queueLevel, defaults}, inherited)
+		for name := range entries(c.root, "jobs") {
+			levels := []level{typeLevels[name], queueLevel, defaults}
+			c.draft(policy.JobKey(queue, name), nil, levels, inherited, ofQueue, ofTypes[name])
+		}
+	}
+}
+
+// jobLevel checks that a job or queue says nothing twice and brings it into the form of a policy.
+func (c *compiler) jobLevel(path string, values map[string]any) level {
+	for _, name := range []string{"timeout", "budget"} {
+		_, short := values[name]
+		_, long := object(values, "retry")[name]
+		if short && long {
+			c.faults.add(c.fields[join(path, name)].key, join(path, name), "given twice, here and as retry."+name, "keep one of the two")
+		}
+	}
+	return level{path: path, values: fold(values)}
+}
+
+func (c *compiler) pipelines() {
+	defaults := c.defaults("steps")
+	inherited := c.base(policy.SurfaceStep, defaults)
+	limits := c.limits[policy.SurfaceStep]
+	steps := func(path string, values map[string]any, names []string, key func(name, step string) policy.Key) {
+		_, name, _ := strings.Cut(path, ".")
+		for _, step := range names {
+			own := level{path: join(path, "steps."+step), values: object(object(values, "steps"), step)}
+			c.draft(key(name, step), nil, []level{own, defaults}, inherited)
+		}
+	}
+	c.parts.Consumers = map[string]policy.Consumer{}
+	for name, values := range entries(c.root, "consumers") {
+		path := "consumers." + name
+		consumer := as[policy.Consumer](values)
+		c.judge([]level{{path: path}}, policy.Consumer{Loop: consumer.Loop}.Check(limits))
+		steps(path, values, consumerSteps, policy.ConsumerKey)
+		c.parts.Consumers[name] = consumer
+	}
+	c.parts.Producers = map[string]policy.Producer{}
+	for name, values := range entries(c.root, "producers") {
+		path := "producers." + name
+		producer := as[policy.Producer](values)
+		c.judge([]level{{path: path}}, policy.Producer{Loop: producer.Loop}.Check(limits))
+		steps(path, values, producerSteps, policy.ProducerKey)
+		c.parts.Producers[name] = producer
+	}
+}
+
+// entries ranges over a field's objects in the order of their names.
+func entries(root map[string]any, field string) iter.Seq2[string, map[string]any] {
+	values := object(root, field)
+	return func(yield func(string, map[string]any) bool) {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			if !yield(name, object(values, name)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package policyfile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Fault is one thing that is wrong with a document.
+type Fault struct {
+	File         string
+	Line, Column int    // from 1; columns count characters
+	Path         string // dotted, for example policies.user-service.GetUser.retry.max_attempts; empty for the whole document
+	Problem      string
+	Remedy       string
+	Warning      bool   // the document is accepted all the same
+	source       string // the line that the fault stands in
+}
+
+// String returns "file:line:column: path: problem; remedy".
+func (f Fault) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:%d:%d: ", f.File, f.Line, f.Column)
+	if f.Path != "" {
+		b.WriteString(f.Path + ": ")
+	}
+	b.WriteString(f.Problem)
+	if f.Remedy != "" {
+		b.WriteString("; " + f.Remedy)
+	}
+	return b.String()
+}
+
+// Width of what Caret shows of a long line, and how much of it comes before the caret.
+const (
+	caretWidth  = 100
+	caretBefore = 60
+)
+
+// Caret returns the line of the fault and, on a second line, a caret below the place. Long lines are cut around it; tabs
+// and control characters are shown as single spaces, so that the caret stands right.
+func (f Fault) Caret() string {
+	line := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, f.source))
+	at := min(max(f.Column-1, 0), len(line))
+	shown, indent := string(line), at
+	if len(line) > caretWidth {
+		start := max(min(at-caretBefore, len(line)-caretWidth), 0)
+		end := min(start+caretWidth, len(line))
+		shown, indent = string(line[start:end]), at-start
+		if start > 0 {
+			shown, indent = "…"+shown, indent+1
+		}
+		if end < len(line) {
+			shown += "…"
+		}
+	}
+	return shown + "\n" + strings.Repeat(" ", indent) + "^"
+}
+
+// Error holds all faults of a document that was refused, warnings included, in the order of their places.
+type Error struct{ Faults []Fault }
+
+// Error lists the faults that are not warnings, one per line.
+func (e *Error) Error() string {
+	var lines []string
+	for _, f := range e.Faults {
+		if !f.Warning {
+			lines = append(lines, f.String())
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxFaults bounds how many faults one document reports: beyond it, mending the first is the way forward.
+const maxFaults = 1000
+
+// faults collects what is wrong with one document.
+type faults struct {
+	file  string
+	lines []string
+	list  []Fault
+	bad   map[string]bool // paths that already have an error
+}
+
+func newFaults(file, text string) *faults {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	return &faults{file: file, lines: strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n"), bad: map[string]bool{}}
+}
+
+// place is where something stands in a document.
+type place struct{ line, column int }
+
+func (c *faults) add(at place, path, problem, remedy string) {
+	c.bad[path] = true
+	c.append(Fault{Path: path, Problem: problem, Remedy: remedy}, at)
+}
+
+func (c *faults) warn(at place, path, problem, remedy string) {
+	c.append(Fault{Path: path, Problem: problem, Remedy: remedy, Warning: true}, at)
+}
+
+func (c *faults) append(f Fault, at place) {
+	if c.full() {
+		return
+	}
+	if len(c.list) == maxFaults {
+		f = Fault{Problem: fmt.Sprintf("more than %d faults", maxFaults), Remedy: "mend those above first"}
+		at = place{len(c.lines), 1}
+	}
+	f.File, f.Line, f.Column = c.file, max(at.line, 1), max(at.column, 1)
+	if f.Line <= len(c.lines) {
+		f.source = c.lines[f.Line-1]
+	}
+	c.list = append(c.list, f)
+}
+
+// full reports that further faults are dropped.
+func (c *faults) full() bool { return len(c.list) > maxFaults }
+
+// failed reports whether any fault is more than a warning.
+func (c *faults) failed() bool {
+	return slices.ContainsFunc(c.list, func(f Fault) bool { return !f.Warning })
+}
+
+func (c *faults) sorted() []Fault {
+	slices.SortStableFunc(c.list, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return c.list
+}

@@ -1,0 +1,178 @@
+package policyfile
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// File is a document as a Go value, for programs that write one. A zero field is left out; what a document says with an
+// explicit 0 or null has no form here. To read a document, use [Parse].
+type File struct {
+	// Version of the document's language; always 1.
+	Version int `json:"version"`
+	// Declared lists names that code supplies, so that they can be told from mistakes.
+	Declared Declared `json:"declared"`
+	// Limits narrow what the document's policies may ask for.
+	Limits Limits `json:"limits"`
+	// Defaults hold for whatever an entry leaves open.
+	Defaults Defaults `json:"defaults"`
+	// Budgets by name; policies share them by naming them.
+	Budgets map[string]policy.Budget `json:"budgets"`
+	// Policies of calls by key.
+	Policies map[string]policy.Policy `json:"policies"`
+	// Queues of jobs by name.
+	Queues map[string]policy.Queue `json:"queues"`
+	// Jobs by type.
+	Jobs map[string]policy.Job `json:"jobs"`
+	// Consumers by name.
+	Consumers map[string]policy.Consumer `json:"consumers"`
+	// Producers by name.
+	Producers map[string]policy.Producer `json:"producers"`
+}
+
+// Declared lists names that the document uses and code registers.
+type Declared struct {
+	// Classes of errors beyond those that Tenet knows.
+	Classes []policy.Class `json:"classes"`
+	// Classifiers beyond default, http, grpc and exit.
+	Classifiers []string `json:"classifiers"`
+	// Triggers of hedges beyond fixed, p50, p90, p95 and p99.
+	Triggers []string `json:"triggers"`
+	// Budgets beyond those of the document itself.
+	Budgets []string `json:"budgets"`
+}
+
+// Limits narrow the limits of each surface.
+type Limits struct {
+	// Calls in this process.
+	Calls policy.Tightening `json:"calls"`
+	// Jobs in a store.
+	Jobs policy.Tightening `json:"jobs"`
+	// Steps of pipelines.
+	Steps policy.Tightening `json:"steps"`
+}
+
+// Defaults of each surface.
+type Defaults struct {
+	// Calls in this process.
+	Calls CallDefaults `json:"calls"`
+	// Jobs in a store.
+	Jobs policy.Job `json:"jobs"`
+	// Steps of pipelines.
+	Steps policy.Step `json:"steps"`
+}
+
+// CallDefaults hold for calls whose policy leaves a field open, and for calls that no policy names.
+type CallDefaults struct {
+	// Retry bounds repetition.
+	Retry policy.Retry `json:"retry"`
+	// Hedge starts further attempts beside a slow one.
+	Hedge policy.Hedge `json:"hedge" check:"null"`
+	// Circuit stops calling what keeps failing.
+	Circuit policy.Circuit `json:"circuit" check:"null"`
+}
+
+// Marshal writes the document as YAML, fields in the order of their declaration, names sorted, durations in seconds. A
+// zero version is written as 1. It does not check the document; [Parse] does.
+func (f File) Marshal() ([]byte, error) {
+	if f.Version == 0 {
+		f.Version = version
+	}
+	node, err := encode(reflect.ValueOf(f))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	dumper, err := yaml.NewDumper(&out, yaml.WithV4Defaults(), yaml.WithLineWidth(-1))
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	if err := dumper.Dump(node); err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	if err := dumper.Close(); err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func encode(v reflect.Value) (*yaml.Node, error) {
+	switch {
+	case fields.IsDuration(v.Type()):
+		return number(time.Duration(v.Int()).Seconds()), nil
+	case v.Kind() == reflect.Struct:
+		return encodeStruct(v)
+	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Struct:
+		return encodeMap(v)
+	case v.Kind() == reflect.Slice:
+		list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		for i := range v.Len() {
+			list.Content = append(list.Content, text(v.Index(i).String()))
+		}
+		return list, nil
+	case v.Kind() == reflect.String:
+		return text(v.String()), nil
+	case v.Kind() == reflect.Float64:
+		return number(v.Float()), nil
+	}
+	node := &yaml.Node{} // integers, booleans and the free values of fetch.extra
+	if err := node.Encode(v.Interface()); err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	return node, nil
+}
+
+func encodeStruct(v reflect.Value) (*yaml.Node, error) {
+	object := &yaml.Node{Kind: yaml.MappingNode}
+	for _, f := range fields.Of(v.Type()) {
+		field := v.Field(f.Index)
+		if field.IsZero() {
+			continue
+		}
+		node, err := encode(field)
+		if err != nil {
+			return nil, err
+		}
+		if len(node.Content) > 0 || node.Kind == yaml.ScalarNode {
+			object.Content = append(object.Content, text(f.Name), node)
+		}
+	}
+	return object, nil
+}
+
+func encodeMap(v reflect.Value) (*yaml.Node, error) {
+	entries := map[string]reflect.Value{}
+	for it := v.MapRange(); it.Next(); {
+		entries[it.Key().String()] = it.Value()
+	}
+	object := &yaml.Node{Kind: yaml.MappingNode}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		node, err := encode(entries[name])
+		if err != nil {
+			return nil, err
+		}
+		object.Content = append(object.Content, text(name), node)
+	}
+	return object, nil
+}
+
+func text(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
+
+// number writes f so that YAML and JSON both read a number.
+func number(f float64) *yaml.Node {
+	s := strconv.FormatFloat(f, 'g', -1, 64)
+	if f == float64(int64(f)) {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.FormatInt(int64(f), 10)}
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: s}
+}

@@ -1,0 +1,206 @@
+package policyfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+)
+
+// Bounds of what is read at all. They keep hostile input from costing more than a second and 100 MiB.
+const (
+	maxBytes = 1 << 20
+	maxDepth = 64
+	maxNodes = 100_000 // with aliases expanded
+	// maxMarks bounds flow indicators: the YAML scanner needs about 2 KiB for each item of a flow collection.
+	maxMarks = 50_000
+)
+
+// load parses the YAML or JSON text into nodes. The node is nil where that fails.
+func load(name string, data []byte) (*yaml.Node, *faults) {
+	if len(data) > maxBytes {
+		c := newFaults(name, "")
+		c.add(place{}, "", fmt.Sprintf("%d bytes, more than the %d that a document may have", len(data), maxBytes), "split the document")
+		return nil, c
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	c := newFaults(name, string(data))
+	if at := invalidUTF8(data); at >= 0 {
+		before := data[:at]
+		line := bytes.LastIndexByte(before, '\n')
+		c.add(place{1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[line+1:])}, "", "not UTF-8", "save the document as UTF-8")
+		return nil, c
+	}
+	if marks := countMarks(data); marks > maxMarks {
+		c.add(place{}, "", fmt.Sprintf("more than %d list and object marks", maxMarks), "split the document")
+		return nil, c
+	}
+	node, err := c.decode(joinSurrogates(data))
+	if err != nil {
+		return nil, c
+	}
+	if problem := expand(node); problem != "" {
+		c.add(placeOf(node), "", problem, "write fewer aliases, or split the document")
+		return nil, c
+	}
+	return node, c
+}
+
+var errRefused = errors.New("refused")
+
+// decode reads the one document of data; errors are noted as faults.
+func (c *faults) decode(data []byte) (*yaml.Node, error) {
+	tooDeep := loaderlimits.DepthFunc(func(depth int, _ *loaderlimits.DepthContext) error {
+		if depth > maxDepth {
+			return fmt.Errorf("nested deeper than %d levels", maxDepth)
+		}
+		return nil
+	})
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithV4Defaults(), yaml.WithPlugin(loaderlimits.New(tooDeep)))
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	var document, next yaml.Node
+	err = loader.Load(&document)
+	if errors.Is(err, io.EOF) || err == nil && (len(document.Content) == 0 || isEmpty(document.Content[0])) {
+		c.add(place{}, "", "the document is empty", "start with version: 1")
+		return nil, errRefused
+	}
+	if err == nil {
+		if err = loader.Load(&next); err == nil {
+			c.add(placeOf(&next), "", "more than one document", "keep one document per file")
+			return nil, errRefused
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		c.syntax(err)
+		return nil, errRefused
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		c.add(placeOf(root), "", "expected an object, found "+kindName(root), "start with version: 1")
+		return nil, errRefused
+	}
+	return root, nil
+}
+
+func isEmpty(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Value == "" && n.ShortTag() == "!!null"
+}
+
+// syntax notes what the YAML parser could not read.
+func (c *faults) syntax(err error) {
+	var loadError *yaml.LoadError
+	if !errors.As(err, &loadError) {
+		c.add(place{}, "", "not valid YAML: "+err.Error(), "")
+		return
+	}
+	mark := loadError.Mark
+	if mark.Line == 0 {
+		mark = loadError.ContextMark
+	}
+	problem := loadError.Message
+	if loadError.ContextMsg != "" {
+		problem = loadError.ContextMsg + ": " + problem
+	}
+	c.add(place{mark.Line, mark.Column}, "", "not valid YAML: "+problem, "")
+}
+
+// expand walks the document with its aliases expanded, as far as the bounds allow, and says which one it passes.
+func expand(root *yaml.Node) (problem string) {
+	nodes := 0
+	var walk func(n *yaml.Node, depth int) string
+	walk = func(n *yaml.Node, depth int) string {
+		if nodes++; nodes > maxNodes {
+			return fmt.Sprintf("more than %d values", maxNodes)
+		}
+		if depth > maxDepth {
+			return fmt.Sprintf("nested deeper than %d levels", maxDepth)
+		}
+		if n.Kind == yaml.AliasNode {
+			return walk(n.Alias, depth+1)
+		}
+		for _, child := range n.Content {
+			if problem := walk(child, depth+1); problem != "" {
+				return problem
+			}
+		}
+		return ""
+	}
+	return walk(root, 0)
+}
+
+func countMarks(data []byte) int {
+	n := 0
+	for _, b := range data {
+		switch b {
+		case ',', '[', '{', '?', '&', '*', '!':
+			n++
+		}
+	}
+	return n
+}
+
+// invalidUTF8 returns the index of the first byte that is not UTF-8, or -1.
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+var surrogates = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+
+// joinSurrogates rewrites JSON's two-part escapes of one character, which YAML does not know, as YAML's single one.
+func joinSurrogates(data []byte) []byte {
+	if !surrogates.Match(data) || !json.Valid(data) {
+		return data
+	}
+	return surrogates.ReplaceAllFunc(data, func(pair []byte) []byte {
+		high, _ := strconv.ParseUint(string(pair[2:6]), 16, 16)
+		low, _ := strconv.ParseUint(string(pair[8:12]), 16, 16)
+		return fmt.Appendf(nil, `\U%08X`, utf16.DecodeRune(rune(high), rune(low)))
+	})
+}
+
+func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
+
+// target follows an alias to what it stands for.
+func target(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// kindName says in a message what a node is.
+func kindName(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "an object"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "null"
+	case "!!bool":
+		return "the boolean " + short(n.Value)
+	case "!!int", "!!float":
+		return "the number " + short(n.Value)
+	}
+	return "the string " + strconv.Quote(short(strings.ToValidUTF8(n.Value, "")))
+}

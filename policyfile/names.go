@@ -1,0 +1,154 @@
+package policyfile
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// namePattern is what keys, queues, classes and all other names look like: no control characters, no white space at
+// either end. The schema states the same pattern.
+const (
+	namePattern = `^[^\p{Z}\p{Cc}]([^\p{Cc}]*[^\p{Z}\p{Cc}])?$`
+	maxName     = 255
+	// foreignPattern matches keys that would lie in the namespaces of jobs and pipeline steps.
+	foreignPattern = `^(job|consumer|producer)/[^.]*\..`
+)
+
+var (
+	nameForm    = regexp.MustCompile(namePattern)
+	foreignForm = regexp.MustCompile(foreignPattern)
+)
+
+// badName says what is wrong with a name, or returns "".
+func badName(name string) string {
+	switch {
+	case name == "":
+		return "an empty name"
+	case utf8.RuneCountInString(name) > maxName:
+		return fmt.Sprintf("a name of more than %d characters", maxName)
+	case !nameForm.MatchString(name):
+		return fmt.Sprintf("%q begins or ends with white space, or holds control characters", short(name))
+	}
+	return ""
+}
+
+// reference is a name that something else must define.
+type reference struct {
+	kind, name, path string
+	at               place
+}
+
+// kindOf says what the string of a field names; the key is Go type and document name.
+var kindOf = map[string]string{
+	"Retry.retry_on":   "class",
+	"Retry.abort_on":   "class",
+	"Retry.classifier": "classifier",
+	"Hedge.trigger":    "trigger",
+	"BudgetRef.name":   "budget",
+}
+
+// fieldOfDeclared is where a document declares names of a kind.
+var fieldOfDeclared = map[string]string{
+	"class": "classes", "classifier": "classifiers", "trigger": "triggers", "budget": "budgets",
+}
+
+// known lists by kind the names that a document may use.
+func known(root map[string]any) map[string][]string {
+	names := map[string][]string{
+		"classifier": {"default", "http", "grpc", "exit"},
+		"trigger":    policy.Triggers(),
+		"budget":     slices.Collect(maps.Keys(object(root, "budgets"))),
+	}
+	for _, c := range policy.Classes() {
+		names["class"] = append(names["class"], string(c))
+	}
+	declared := object(root, "declared")
+	for kind, field := range fieldOfDeclared {
+		list, _ := declared[field].([]any)
+		for _, name := range list {
+			names[kind] = append(names[kind], name.(string))
+		}
+		slices.Sort(names[kind])
+	}
+	return names
+}
+
+// resolve reports references that nothing defines.
+func (r *reader) resolve(root map[string]any) {
+	names := known(root)
+	for _, ref := range r.references {
+		if r.faults.full() {
+			return
+		}
+		if _, found := slices.BinarySearch(names[ref.kind], ref.name); found {
+			continue
+		}
+		if ref.kind == "class" && policy.Class(ref.name).Known() {
+			continue
+		}
+		problem := fmt.Sprintf("unknown %s %q", ref.kind, short(ref.name))
+		remedy := fmt.Sprintf("declare it under declared.%s", fieldOfDeclared[ref.kind])
+		if match := nearest(ref.name, names[ref.kind]); match != "" {
+			remedy = fmt.Sprintf("did you mean %q? Else %s", match, remedy)
+		}
+		r.faults.add(ref.at, ref.path, problem, remedy)
+	}
+}
+
+// short cuts a name to what a message can bear.
+func short(s string) string {
+	const most = 60
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s[:min(len(s), 4*most)])[:most]) + "…"
+}
+
+// mostCompared bounds the search for a nearest name in documents with thousands of them.
+const mostCompared = 500
+
+// nearest returns the known name that takes the fewest edits to reach, or "" where none is close.
+func nearest(name string, known []string) string {
+	known = known[:min(len(known), mostCompared)]
+	name = strings.ToLower(name)
+	best, fewest := "", max(2, len(name)/3)+1
+	for _, k := range known {
+		if len(k) > len(name)+fewest || len(name) > len(k)+fewest {
+			continue
+		}
+		if n := distance(name, strings.ToLower(k)); n < fewest {
+			best, fewest = k, n
+		}
+	}
+	if fewest >= utf8.RuneCountInString(name) { // nothing of the name would remain
+		return ""
+	}
+	return best
+}
+
+// distance is the number of insertions, deletions and replacements between two strings (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

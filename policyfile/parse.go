@@ -1,0 +1,113 @@
+package policyfile
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/tenetdev/tenet/internal/canonical"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// version is the only version of the document language.
+const version = 1
+
+// Options of [Parse]. The zero value reads a file under the built-in limits.
+type Options struct {
+	// Source is noted in every policy of the document. Default policy.SourceFile.
+	Source policy.Source
+	// Limits are an operator's own limits by surface, wider or narrower than the built-in ones, which hold for surfaces
+	// that are absent. A document may tighten them.
+	Limits map[policy.Surface]policy.Limits
+}
+
+func (o Options) limits(s policy.Surface) policy.Limits {
+	if l, ok := o.Limits[s]; ok {
+		return l
+	}
+	return policy.LimitsFor(s)
+}
+
+// Document is a document that was accepted. It is read-only and safe for concurrent use.
+type Document struct {
+	// Set is what the document compiles to.
+	Set *policy.Set
+	// Warnings in the order of their places: values that were clamped and fields that are deprecated.
+	Warnings []Fault
+
+	fields  map[string]field
+	levels  map[policy.Key][]string
+	surface map[policy.Surface][]string
+}
+
+// Line is the line of a field by its full path, for example "policies.user-service.GetUser.retry.max_attempts", or 0
+// where the document does not hold it. A field's line is that of its name.
+func (d *Document) Line(path string) int { return d.fields[path].key.line }
+
+// Origin tells where a field of a key's policy was taken from: field is the path inside the policy, for example
+// "retry.max_attempts", and the answer is a path in the document with its line. It is "" and 0 for a value that is
+// built in or comes from the catalog.
+func (d *Document) Origin(key policy.Key, field string) (path string, line int) {
+	levels, ok := d.levels[key]
+	if !ok {
+		levels = d.surface[key.Surface()]
+	}
+	for _, level := range levels {
+		if path, f, ok := find(d.fields, level, field); ok {
+			return path, f.key.line
+		}
+	}
+	return "", 0
+}
+
+// Parse reads a document in YAML or JSON and compiles it. name is the file's name in faults. A refused document gives
+// an [*Error] with all of its faults and no document.
+//
+// The set's revision is the SHA-256 of the document's canonical JSON (RFC 8785) with durations in seconds, so that two
+// spellings of the same document, in YAML or JSON, have the same revision.
+func Parse(name string, data []byte, o Options) (*Document, error) {
+	return parse(name, data, o, deprecated)
+}
+
+func parse(name string, data []byte, o Options, deprecated map[string]string) (*Document, error) {
+	node, faults := load(name, data)
+	if node == nil {
+		return nil, &Error{Faults: faults.sorted()}
+	}
+	r := &reader{faults: faults, fields: map[string]field{}, deprecated: deprecated}
+	root := r.document(node)
+	r.resolve(root)
+	if o.Source == "" {
+		o.Source = policy.SourceFile
+	}
+	c := compile(r, root, o)
+	if faults.failed() {
+		return nil, &Error{Faults: faults.sorted()}
+	}
+	config, err := c.config()
+	if err == nil {
+		config.Revision, err = canonical.Hash(root)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: %s: %w", name, err)
+	}
+	return &Document{
+		Set: policy.NewSet(config), Warnings: faults.sorted(),
+		fields: r.fields, levels: c.levels, surface: c.surface,
+	}, nil
+}
+
+// document checks the top of a document.
+func (r *reader) document(node *yaml.Node) map[string]any {
+	r.outline(node, "")
+	root := r.object(node, documentType, "")
+	at := placeOf(node)
+	switch v, given := root["version"].(float64); {
+	case r.faults.bad["version"]:
+	case !given:
+		r.faults.add(at, "version", "missing", "write version: 1")
+	case v != version:
+		r.faults.add(r.fields["version"].value, "version", fmt.Sprintf("%g is not a known version", v), "write version: 1")
+	}
+	return root
+}
