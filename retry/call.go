@@ -1,0 +1,132 @@
+package retry
+
+import (
+	"context"
+
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Do runs op under the policy of key until it succeeds or the policy says stop. Every failure is an [*Error].
+//
+// A context that is done before the first attempt means that op is not called. An unhedged attempt runs on the calling
+// goroutine, and a panic of op reaches the caller as itself.
+func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options ...CallOption) error {
+	_, _, err := do[struct{}](ctx, e, key, op, options, false)
+	return err
+}
+
+// DoValue is [Executor.Do] for an operation with a result. On failure it returns what the last attempt returned.
+func DoValue[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, error) {
+	value, _, err := do[T](ctx, e, key, op, options, false)
+	return value, err
+}
+
+// DoWithTimeline is [Executor.Do] with the call's timeline.
+func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operation, options ...CallOption) (observe.Timeline, error) {
+	_, rec, err := do[struct{}](ctx, e, key, op, options, true)
+	return rec.timeline, err
+}
+
+// DoValueWithTimeline is [DoValue] with the call's timeline.
+func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, observe.Timeline, error) {
+	value, rec, err := do[T](ctx, e, key, op, options, true)
+	return value, rec.timeline, err
+}
+
+func do[T any, O operation[T]](ctx context.Context, e *Executor, key policy.Key, op O, options []CallOption, timeline bool) (T, *recorder, error) {
+	r := run{e: e, ctx: ctx, options: collect(options)}
+	r.begin(key, timeline)
+	value, verdict := loop(&r, op)
+	var err error
+	if verdict.Action != decision.Done {
+		err = r.fail(verdict.Reason)
+	}
+	if r.rec != nil {
+		r.rec.finish(&r, verdict.Reason, err)
+	}
+	return value, r.rec, err
+}
+
+// loop is the whole of a call: attempts, and the waits between them.
+func loop[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
+	verdict, ok := r.ready()
+	if !ok {
+		return value, r.refused(verdict.Reason)
+	}
+	for {
+		if r.plan.trigger != nil {
+			value, verdict = group(r, op)
+		} else {
+			value, verdict = attempt(r, op)
+		}
+		if verdict.Action != decision.Retry {
+			return value, verdict
+		}
+		if reason := r.wait(verdict.Delay); reason != "" {
+			return value, r.refused(reason)
+		}
+		r.retry++
+	}
+}
+
+// attempt runs the operation once, on the caller's goroutine.
+func attempt[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
+	l, denied := r.admit(budget.KindRetry, 0)
+	if denied != "" {
+		return value, r.refused(denied)
+	}
+	defer r.unwind(&l)
+	value, err := op.do(l.ctx)
+	var classified *classify.Outcome
+	if r.plan.classifier != nil {
+		o := r.classify(op.box(value), err)
+		classified = &o
+	}
+	o, rule := r.conclude(&l, err, classified)
+	return value, r.settle(o, rule, nil, l.number)
+}
+
+// refused is the verdict of a call whose next attempt is not made.
+func (r *run) refused(reason policy.Reason) decision.Verdict {
+	v := stop(reason)
+	if r.cause == nil {
+		r.cause = causeOf(reason)
+	}
+	if r.rec != nil {
+		o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
+		s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
+		v = r.rec.decided(r, o, "", s, v, nil, r.launches)
+	}
+	return v
+}
+
+// unwind cleans up when an operation or user code panics, or ends its goroutine.
+func (r *run) unwind(l *launch) {
+	if !l.settled {
+		r.abort(l)
+		r.finishPanicked()
+	}
+}
+
+// abort gives back what an attempt holds that did not return.
+func (r *run) abort(l *launch) {
+	l.settled = true
+	r.free(l, circuit.Failure)
+	l.ctx.end(context.Canceled)
+	if r.rec != nil {
+		o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonPanicInOperation}
+		r.rec.ended(r, l, o, "", nil, nil)
+	}
+}
+
+// finishPanicked closes the record of a call that does not return.
+func (r *run) finishPanicked() {
+	if r.rec != nil {
+		r.rec.finish(r, policy.ReasonPanicInOperation, r.fail(policy.ReasonPanicInOperation))
+	}
+}

@@ -1,0 +1,273 @@
+package retry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Attempt is what an operation can learn about the attempt that it runs in.
+type Attempt struct {
+	Key            policy.Key
+	PolicyID       string
+	Number         int // in launch order, from 1
+	RetryIndex     int // 0 for the first attempt or group
+	HedgeIndex     int // 0 for a primary
+	MaxAttempts    int
+	Operation      string
+	IdempotencyKey string
+	TenantID       string
+	CorrelationID  string
+	TraceID        string
+	ctx            *attemptCtx
+}
+
+// CallID is the ID of the call, made when it is first asked for.
+func (a Attempt) CallID() string { return a.ctx.root.callID() }
+
+// AttemptFromContext returns the attempt that ctx belongs to.
+func AttemptFromContext(ctx context.Context) (Attempt, bool) {
+	c, ok := ctx.Value(attemptKey{}).(*attemptCtx)
+	if !ok {
+		return Attempt{}, false
+	}
+	return Attempt{
+		Key: c.plan.key, PolicyID: c.plan.policy.ID, Number: int(c.number), RetryIndex: int(c.retry), HedgeIndex: int(c.hedge),
+		MaxAttempts: c.plan.policy.Retry.MaxAttempts, Operation: c.options.operation, IdempotencyKey: c.options.idempotencyKey,
+		TenantID: c.options.tenantID, CorrelationID: c.options.correlationID, TraceID: c.options.traceID, ctx: c,
+	}, true
+}
+
+// Detach keeps the context of the running attempt alive after the call has returned, for results that are still being
+// read, such as the body of a response. The attempt's and the call's timeouts stop counting. The context then ends with
+// the caller's, or with release, which the reader must call; it ends at once when the attempt is a hedge that lost.
+// Outside an attempt release does nothing.
+func Detach(ctx context.Context) (release func()) {
+	c, ok := ctx.Value(attemptKey{}).(*attemptCtx)
+	if !ok {
+		return func() {}
+	}
+	c.detach()
+	return func() { c.end(context.Canceled) }
+}
+
+type attemptKey struct{}
+
+// attemptCtx is the context of one attempt. It is the only allocation of a successful call: the channel, the timer and
+// the link to the parent are made when somebody asks for them.
+type attemptCtx struct {
+	parent   context.Context
+	plan     *plan
+	options  *callOptions
+	root     *attemptCtx // the call's first attempt, which keeps the call's ID
+	id       string      // in root only
+	deadline time.Time   // of the attempt or the call, whichever comes first; zero for none
+	number   int32
+	retry    int32
+	hedge    int32
+	overall  bool // deadline is the call's
+
+	mu       sync.Mutex // guards what follows
+	detached bool
+	err      error
+	signal   *signal
+}
+
+// signal is what a context needs once somebody waits for its end.
+type signal struct {
+	done    chan struct{}
+	timer   *time.Timer
+	unlink  func() bool
+	waiters map[*func()]struct{}
+}
+
+var _ context.Context = (*attemptCtx)(nil)
+
+// Deadline implements context.Context.
+func (c *attemptCtx) Deadline() (time.Time, bool) {
+	parent, ok := c.parent.Deadline()
+	c.mu.Lock()
+	own := c.deadline
+	c.mu.Unlock()
+	if own.IsZero() || ok && parent.Before(own) {
+		return parent, ok
+	}
+	return own, true
+}
+
+// Value implements context.Context. The caller's capture is hidden: nested calls are not recorded into it.
+func (c *attemptCtx) Value(key any) any {
+	switch key.(type) {
+	case attemptKey:
+		return c
+	case observe.CaptureKey:
+		return nil
+	}
+	return c.parent.Value(key)
+}
+
+// Err implements context.Context.
+func (c *attemptCtx) Err() error {
+	c.mu.Lock()
+	err, deadline := c.err, c.deadline
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := c.parent.Err(); err != nil {
+		c.end(err)
+		return err
+	}
+	if !deadline.IsZero() && !time.Now().Before(deadline) {
+		c.expire()
+		return c.Err()
+	}
+	return nil
+}
+
+// Done implements context.Context.
+func (c *attemptCtx) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.arm().done
+}
+
+// arm makes the signal and links it to the parent and the deadline. The caller holds mu.
+func (c *attemptCtx) arm() *signal {
+	if c.signal != nil {
+		return c.signal
+	}
+	s := &signal{done: make(chan struct{})}
+	c.signal = s
+	if c.err != nil {
+		close(s.done)
+		return s
+	}
+	if c.parent.Done() != nil {
+		s.unlink = context.AfterFunc(c.parent, func() { c.end(c.parent.Err()) })
+	}
+	if !c.deadline.IsZero() {
+		s.timer = time.AfterFunc(time.Until(c.deadline), c.expire)
+	}
+	return s
+}
+
+// AfterFunc lets package context attach children without a goroutine each.
+func (c *attemptCtx) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	s := c.arm()
+	if s.waiters == nil {
+		s.waiters = map[*func()]struct{}{}
+	}
+	key := &f
+	s.waiters[key] = struct{}{}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, waiting := s.waiters[key]
+		delete(s.waiters, key)
+		return waiting
+	}
+}
+
+// expire ends the context at its deadline, unless it was detached meanwhile.
+func (c *attemptCtx) expire() {
+	c.mu.Lock()
+	detached := c.detached
+	c.mu.Unlock()
+	if !detached {
+		c.end(context.DeadlineExceeded)
+	}
+}
+
+// end ends the context; only the first call counts.
+func (c *attemptCtx) end(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	s := c.signal
+	if s == nil {
+		c.mu.Unlock()
+		return
+	}
+	close(s.done)
+	waiters := s.waiters
+	s.waiters = nil
+	c.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.unlink != nil {
+		s.unlink()
+	}
+	for f := range waiters {
+		go (*f)()
+	}
+}
+
+// finish ends the context when its attempt has been settled, unless the operation asked to keep it.
+func (c *attemptCtx) finish() {
+	c.mu.Lock()
+	keep := c.detached || c.err != nil
+	if !keep && c.signal == nil {
+		c.err = context.Canceled
+		keep = true
+	}
+	c.mu.Unlock()
+	if !keep {
+		c.end(context.Canceled)
+	}
+}
+
+func (c *attemptCtx) detach() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.detached = true
+	c.deadline = time.Time{}
+	if c.signal != nil && c.signal.timer != nil {
+		c.signal.timer.Stop()
+	}
+}
+
+// timedOut reports whether the attempt's own timeout has struck, rather than the call's.
+func (c *attemptCtx) timedOut() bool {
+	if c.overall {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.deadline.IsZero() && !time.Now().Before(c.deadline)
+}
+
+func (c *attemptCtx) callID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.id == "" {
+		c.id = newID()
+	}
+	return c.id
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// work identifies the call for reports that come after it has ended.
+func (c *attemptCtx) work() observe.Work {
+	return observe.Work{
+		ID: c.root.callID(), Key: c.plan.key, Surface: c.plan.surface, Operation: c.options.operation,
+		Category: c.plan.policy.Category, IdempotencyKey: c.options.idempotencyKey, TenantID: c.options.tenantID,
+		CorrelationID: c.options.correlationID, TraceID: c.options.traceID,
+	}
+}

@@ -1,0 +1,97 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Error is why a call failed. errors.Is and errors.As see the operation's last error and the cause; match with them, never
+// with ==. errors.Is also finds context.Canceled and context.DeadlineExceeded where the reason says so.
+type Error struct {
+	Key       policy.Key
+	Category  string // the category's code, for example RETRY_NATS_PUBLISH, or ""
+	Operation string // the name given by WithOperation, or ""
+	PolicyID  string
+	Attempts  int // attempts that were started
+	Reason    policy.Reason
+	Last      error // the operation's last error; nil where it never ran
+	Cause     error // what ended the call from outside: a context, a budget, a journal; nil otherwise
+}
+
+// Errors that end up as the Cause of an [Error].
+var (
+	ErrNoPolicy       = errors.New("tenet: no policy")
+	ErrNoClassifier   = errors.New("tenet: classifier not registered")
+	ErrBudgetDenied   = errors.New("tenet: denied by budget")
+	ErrCircuitOpen    = errors.New("tenet: circuit open")
+	ErrOverallTimeout = fmt.Errorf("tenet: overall timeout: %w", context.DeadlineExceeded)
+)
+
+// Error implements error: the key, the reason, the number of attempts and what happened last.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("tenet: ")
+	if name := e.Key.String(); name != "" {
+		b.WriteString(name + ": ")
+	}
+	if e.Operation != "" {
+		b.WriteString(e.Operation + ": ")
+	}
+	fmt.Fprintf(&b, "%s after %d attempt", e.Reason, e.Attempts)
+	if e.Attempts != 1 {
+		b.WriteByte('s')
+	}
+	if e.Last != nil {
+		fmt.Fprintf(&b, ": %v", e.Last)
+	}
+	if e.Cause != nil && !errors.Is(e.Last, e.Cause) {
+		fmt.Fprintf(&b, " (%v)", e.Cause)
+	}
+	return b.String()
+}
+
+// Unwrap returns the last error and the cause.
+func (e *Error) Unwrap() []error {
+	list := make([]error, 0, 2)
+	if e.Last != nil {
+		list = append(list, e.Last)
+	}
+	if e.Cause != nil {
+		list = append(list, e.Cause)
+	}
+	return list
+}
+
+// Is makes the end of a context visible whatever its cause was.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case context.Canceled:
+		return e.Reason == policy.ReasonCanceled
+	case context.DeadlineExceeded:
+		return e.Reason == policy.ReasonDeadlineExceeded || e.Reason == policy.ReasonOverallTimeout
+	}
+	return false
+}
+
+// PanicError is a panic that was caught: of a hedged attempt (raised again on the caller's goroutine) or, with
+// RecoverPanics, of a classifier, budget, observer or trigger.
+type PanicError struct {
+	Part  string // operation, classifier, budget, observer or trigger
+	Value any
+	Stack []byte // of the goroutine that panicked
+}
+
+// Error implements error.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("tenet: panic in %s: %v\n%s", e.Part, e.Value, e.Stack)
+}
+
+// Unwrap returns the panic's value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

@@ -1,0 +1,283 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/hedge"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// FailureMode says what happens where a policy asks for something that is not there.
+type FailureMode int
+
+// The failure modes. What they mean for each part is said at [ExecutorOptions].
+const (
+	FailureFallback FailureMode = iota
+	FailureAllow
+	FailureDeny
+)
+
+// String returns fallback, allow or deny.
+func (m FailureMode) String() string {
+	switch m {
+	case FailureAllow:
+		return "allow"
+	case FailureDeny:
+		return "deny"
+	}
+	return "fallback"
+}
+
+// ExecutorOptions configure an [Executor]. The zero value is a working executor with built-in defaults.
+type ExecutorOptions struct {
+	// Provider finds policies. Default: the built-in default policy for every key.
+	Provider policy.Provider
+	// Observer is told of everything. Default none. Combine several with observe.Multi.
+	Observer observe.Observer
+	// Journal takes decisions before they take effect and can refuse them. Default none.
+	Journal observe.Journal
+	// Budgets that policies may name. A budget here wins over a document's budget of the same name.
+	Budgets *budget.Registry
+	// Classifiers that policies may name.
+	Classifiers map[string]classify.Classifier
+	// Triggers that policies may name beside fixed, p50, p90, p95 and p99.
+	Triggers map[string]hedge.Trigger
+	// Classes are the families of error classes beside the built-in ones.
+	Classes []classify.Family
+
+	// MissingPolicyMode, when the provider fails: fallback (default) takes the policy that came with the error, else
+	// policy.DefaultPolicyFor; allow runs a single attempt; deny fails with ErrNoPolicy.
+	MissingPolicyMode FailureMode
+	// MissingClassifierMode: fallback (default) and allow use the default classifier; deny fails with ErrNoClassifier.
+	MissingClassifierMode FailureMode
+	// MissingBudgetMode: fallback (default) and allow let every attempt through; deny refuses it.
+	MissingBudgetMode FailureMode
+	// MissingTriggerMode: fallback (default) and allow hedge after the fixed delay; deny does not hedge.
+	MissingTriggerMode FailureMode
+
+	// RecoverPanics turns panics of classifiers, budgets, observers and triggers into an abort with a *PanicError. By
+	// default they reach the caller. Panics of operations always do.
+	RecoverPanics bool
+	// Limits are applied to policies that no provider compiled. Default: the provider's document's, else
+	// policy.CallLimits().
+	Limits *policy.Limits
+	// MaxKeys is how many keys are kept at a time, default 1024. Beyond it old ones lose their state, which is reported
+	// once: keys are meant to be of low cardinality.
+	MaxKeys int
+	// Clock gives the times of records. Default time.Now. Timeouts and delays do not use it.
+	Clock func() time.Time
+	// Wait replaces the timer between attempts. It returns early with the context's error when that ends. Only meant for
+	// tests; see package tenettest.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// Executor runs operations under policies. It is safe for concurrent use; create one with [NewExecutor] and share it.
+type Executor struct {
+	options   ExecutorOptions
+	versioned policy.Versioned // the provider, where it has versions
+	starter   observe.Starter  // the observer, where it wants beginnings
+	families  classify.Set
+	clock     func() time.Time
+
+	keys atomic.Pointer[map[policy.Key]*keyState] // copied on write
+
+	mu              sync.Mutex // guards what follows, and writes to keys
+	documentBudgets *budget.Registry
+	document        *policy.Set
+	evicted         bool
+
+	losers losers
+}
+
+// keyState is what is kept per key while its policies come and go.
+type keyState struct {
+	plan    atomic.Pointer[plan]
+	breaker *circuit.Breaker // guarded by Executor.mu; plans hold their own pointer
+	digest  hedge.Digest
+	load    hedge.Load
+}
+
+const defaultMaxKeys = 1024
+
+// NewExecutor makes an executor.
+func NewExecutor(options ExecutorOptions) *Executor {
+	if options.Provider == nil {
+		options.Provider = policy.NewSet(policy.SetConfig{Source: policy.SourceDefault})
+	}
+	if options.MaxKeys <= 0 {
+		options.MaxKeys = defaultMaxKeys
+	}
+	options.Classifiers = maps.Clone(options.Classifiers)
+	options.Triggers = maps.Clone(options.Triggers)
+	e := &Executor{
+		options: options, clock: options.Clock, documentBudgets: budget.NewRegistry(),
+		families: append(classify.Builtin(), options.Classes...),
+	}
+	if e.clock == nil {
+		e.clock = time.Now
+	}
+	e.versioned, _ = options.Provider.(policy.Versioned)
+	e.starter, _ = options.Observer.(observe.Starter)
+	e.keys.Store(&map[policy.Key]*keyState{})
+	return e
+}
+
+// planFor returns what is prepared for a key. While the provider's version stands, this is one lookup in a map.
+func (e *Executor) planFor(ctx context.Context, key policy.Key) *plan {
+	state := (*e.keys.Load())[key]
+	if state == nil || e.versioned == nil {
+		return e.resolve(ctx, key, state)
+	}
+	p := state.plan.Load()
+	if p.version != e.versioned.Version() {
+		return e.resolve(ctx, key, state)
+	}
+	return p
+}
+
+// resolve asks the provider and prepares a plan, unless the provider's answer is the one already prepared.
+func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState) *plan {
+	var version uint64
+	if e.versioned != nil {
+		version = e.versioned.Version() // before asking: a change in between is then seen next time
+	}
+	found, err := e.options.Provider.Policy(ctx, key)
+	if state != nil {
+		if p := state.plan.Load(); e.versioned == nil && p.found == found && (p.err == nil) == (err == nil) {
+			return p
+		}
+	}
+	p, evicted := e.install(key, state, found, err, version)
+	if evicted {
+		e.report(context.Background(), observe.Work{Key: key, Surface: key.Surface()}, &observe.Report{
+			Reason: policy.ReasonKeyEvicted,
+			Detail: "more keys are in use than are kept; keys must name operations, not requests, tenants or users",
+		})
+	}
+	return p
+}
+
+// install prepares a plan and keeps it under its key. evicted is true the first time that other keys had to go.
+func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy, err error, version uint64) (p *plan, evicted bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	kept := (*e.keys.Load())[key]
+	switch {
+	case kept != nil:
+		state = kept // another goroutine may have added it meanwhile
+	case state == nil:
+		state = &keyState{}
+	}
+	p = e.prepare(key, state, found, err)
+	p.version = version
+	state.plan.Store(p)
+	if kept == nil {
+		evicted = e.publish(key, state)
+	}
+	return p, evicted
+}
+
+// publish adds a key, dropping a quarter of the old ones when there are too many. The caller holds mu.
+func (e *Executor) publish(key policy.Key, state *keyState) (evicted bool) {
+	keys := maps.Clone(*e.keys.Load())
+	if len(keys) >= e.options.MaxKeys {
+		drop := max(e.options.MaxKeys/4, 1)
+		for old := range keys {
+			if drop--; drop < 0 {
+				break
+			}
+			delete(keys, old)
+		}
+		evicted, e.evicted = !e.evicted, true
+	}
+	keys[key] = state
+	e.keys.Store(&keys)
+	return evicted
+}
+
+// report tells the observer something outside the story of a call.
+func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report) {
+	if e.options.Observer == nil {
+		return
+	}
+	if e.options.RecoverPanics {
+		defer func() { _ = recover() }() // there is no call left that it could abort
+	}
+	e.options.Observer.Observe(ctx, &observe.Event{Type: observe.Reported, Time: e.clock(), Work: w, Report: r})
+}
+
+// Wait waits until every hedged attempt that lost has ended, or until ctx is done.
+func (e *Executor) Wait(ctx context.Context) error { return e.losers.wait(ctx) }
+
+// losers counts hedged attempts that run on after their call has returned.
+type losers struct {
+	mu    sync.Mutex
+	count int
+	idle  chan struct{} // closed when count falls to 0; nil while nobody waits
+}
+
+func (l *losers) add() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count++
+}
+
+func (l *losers) done() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count--; l.count == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+}
+
+func (l *losers) wait(ctx context.Context) error {
+	l.mu.Lock()
+	if l.count == 0 {
+		l.mu.Unlock()
+		return nil
+	}
+	if l.idle == nil {
+		l.idle = make(chan struct{})
+	}
+	idle := l.idle
+	l.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var global atomic.Pointer[Executor]
+
+// DefaultExecutor returns the process's executor, which is made with zero options at its first use unless [SetGlobal]
+// came before.
+func DefaultExecutor() *Executor {
+	if e := global.Load(); e != nil {
+		return e
+	}
+	global.CompareAndSwap(nil, NewExecutor(ExecutorOptions{}))
+	return global.Load()
+}
+
+// SetGlobal makes e the default executor. It fails once the default executor has been used or set.
+func SetGlobal(e *Executor) error {
+	if e == nil {
+		return errors.New("tenet: SetGlobal: the executor is nil")
+	}
+	if !global.CompareAndSwap(nil, e) {
+		return errors.New("tenet: SetGlobal: the default executor is already in use; call it before the first Do")
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package retry
+
+import (
+	"context"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// racer is one attempt of a hedged group, on a goroutine of its own.
+//
+//	running ──its goroutine ends first──► delivered: the coordinator takes its result from the channel
+//	running ──the group is decided──────► lost ──its goroutine ends──► gone: gives back what it holds, reports a panic
+type racer[T any] struct {
+	launch
+	state atomic.Int32
+	value T
+	err   error
+	panic *PanicError
+}
+
+const (
+	running int32 = iota
+	delivered
+	lost
+	gone
+)
+
+// pack is a hedged group in progress. Only the coordinator, on the caller's goroutine, touches it.
+type pack[T any, O operation[T]] struct {
+	run     *run
+	op      O
+	racers  []*racer[T]
+	results chan *racer[T]
+	group   decision.Group
+	ended   []int
+	hedges  int
+	winner  *racer[T]
+	rule    decision.Rule
+}
+
+// group runs the operation once, with hedges beside it while it is slow.
+func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
+	h := &r.plan.policy.Hedge
+	g := pack[T, O]{
+		run: r, op: op, results: make(chan *racer[T], 1+h.MaxHedges),
+		group: decision.Group{CancelOnFirstTerminal: h.CancelOnFirstTerminal},
+	}
+	r.plan.state.load.Call()
+	if denied := g.launch(budget.KindRetry); denied != "" {
+		return value, r.refused(denied)
+	}
+	defer g.abandon()
+	g.coordinate()
+	if g.winner != nil {
+		value = g.winner.value
+	}
+	o, deciding := g.group.Outcome()
+	g.abandon()
+	return value, r.settle(o, g.rule, g.ended, deciding)
+}
+
+// coordinate launches hedges and takes results until the group is decided.
+func (g *pack[T, O]) coordinate() {
+	var hedge, end <-chan time.Time
+	var hedgeTimer *time.Timer
+	if wait, ok := g.delay(); ok {
+		hedgeTimer = time.NewTimer(wait)
+		defer hedgeTimer.Stop()
+		hedge = hedgeTimer.C
+	}
+	if !g.run.deadline.IsZero() {
+		endTimer := time.NewTimer(time.Until(g.run.deadline))
+		defer endTimer.Stop()
+		end = endTimer.C
+	}
+	for {
+		select {
+		case l := <-g.results:
+			if g.take(l) {
+				return
+			}
+		case <-hedge:
+			hedge = nil
+			if g.hedge(); g.run.broken != "" {
+				g.interrupt(g.run.broken)
+				return
+			}
+			if wait, ok := g.delay(); ok {
+				hedgeTimer.Reset(wait)
+				hedge = hedgeTimer.C
+			}
+		case <-g.run.ctx.Done():
+			g.interrupt(g.run.over())
+			return
+		case <-end:
+			g.interrupt(g.run.over())
+			return
+		}
+	}
+}
+
+// launch admits an attempt and starts it.
+func (g *pack[T, O]) launch(kind budget.AttemptKind) (denied policy.Reason) {
+	hedgeIndex := 0
+	if kind == budget.KindHedge {
+		hedgeIndex = g.hedges
+	}
+	admitted, denied := g.run.admit(kind, hedgeIndex)
+	if denied != "" {
+		return denied
+	}
+	l := &racer[T]{launch: admitted}
+	g.racers = append(g.racers, l)
+	g.group.Launch()
+	g.run.e.losers.add()
+	go race(g.run.e, l, g.op, g.results)
+	return ""
+}
+
+// race runs the operation and delivers its result, or cleans up if the group was decided meanwhile.
+func race[T any, O operation[T]](e *Executor, l *racer[T], op O, results chan<- *racer[T]) {
+	defer e.losers.done()
+	returned := false
+	defer func() {
+		if !returned {
+			l.panic = &PanicError{Part: "operation", Value: recover(), Stack: debug.Stack()}
+			if l.panic.Value == nil {
+				l.panic.Value = "the operation ended its goroutine"
+			}
+		}
+		if l.state.CompareAndSwap(running, delivered) {
+			results <- l
+			return
+		}
+		l.giveUp(e)
+	}()
+	l.value, l.err = op.do(l.ctx)
+	returned = true
+}
+
+// giveUp ends a loser whose group was decided without it.
+func (l *racer[T]) giveUp(e *Executor) {
+	l.state.Store(gone)
+	if release := l.grant.release; release != nil {
+		release()
+	}
+	if l.panic != nil {
+		e.report(l.ctx.parent, l.ctx.work(), &observe.Report{
+			Reason: policy.ReasonPanicInOperation, Attempt: l.number, Panic: l.panic.Value, Stack: l.panic.Stack,
+			Detail: "a hedged attempt panicked after its group was decided",
+		})
+	}
+}
+
+// take folds a delivered attempt into the group and reports whether the group is decided.
+func (g *pack[T, O]) take(l *racer[T]) bool {
+	r := g.run
+	if l.panic != nil {
+		r.abort(&l.launch)
+		g.abandon()
+		r.finishPanicked()
+		panic(l.panic)
+	}
+	var classified *classify.Outcome
+	if r.plan.classifier != nil {
+		o := r.classify(g.op.box(l.value), l.err)
+		classified = &o
+	}
+	o, rule := r.conclude(&l.launch, l.err, classified)
+	g.ended = append(g.ended, l.number)
+	decided := g.group.End(l.number, o)
+	if _, deciding := g.group.Outcome(); deciding == l.number {
+		g.winner, g.rule = l, rule
+		r.last = l.err
+	} else if g.winner != nil {
+		r.last = g.winner.err
+	}
+	return decided
+}
+
+// delay asks the trigger how long to wait before the next hedge.
+func (g *pack[T, O]) delay() (wait time.Duration, ok bool) {
+	r := g.run
+	h := &r.plan.policy.Hedge
+	if g.hedges >= h.MaxHedges || !g.group.MayHedge() {
+		return 0, false
+	}
+	if r.e.options.RecoverPanics {
+		defer r.guard("trigger", policy.ReasonPanicInTrigger, func() { wait, ok = 0, true })
+	}
+	wait, ok = r.plan.trigger.Delay(*h, r.plan.digest)
+	return max(wait, 0), ok
+}
+
+// hedge launches one more attempt. One that is denied is on record and changes nothing.
+func (g *pack[T, O]) hedge() {
+	if g.run.broken != "" || !g.group.MayHedge() {
+		return
+	}
+	g.hedges++
+	r := g.run
+	if !r.plan.state.load.TryHedge(r.plan.policy.Hedge.MaxExtraLoad) {
+		r.launches++
+		if r.rec != nil {
+			l := launch{number: r.launches, hedge: g.hedges, started: r.e.clock()}
+			r.rec.denied(r, &l, policy.ReasonMaxExtraLoad)
+		}
+		return
+	}
+	g.launch(budget.KindHedge)
+}
+
+// interrupt decides the group from outside: the caller or the call's timeout ended it, or user code panicked. What has
+// been delivered by then still counts.
+func (g *pack[T, O]) interrupt(reason policy.Reason) {
+	for len(g.results) > 0 {
+		if g.take(<-g.results) {
+			return
+		}
+	}
+	g.group = decision.Group{CancelOnFirstTerminal: true}
+	g.group.Launch()
+	g.group.End(g.racers[0].number, classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason})
+	g.winner, g.rule = nil, decision.RuleContext
+}
+
+// abandon ends the attempts that the decided group does not need. They run on until they notice; what they hold is given
+// back then, but a probe's slot at once.
+func (g *pack[T, O]) abandon() {
+	r := g.run
+	for _, l := range g.racers {
+		if l.settled {
+			continue
+		}
+		l.settled = true
+		l.ctx.end(context.Canceled)
+		release := l.grant.release
+		l.grant.release = nil
+		r.free(&l.launch, circuit.Ignored)
+		if r.rec != nil {
+			o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonCanceledInternal}
+			r.rec.ended(r, &l.launch, o, "", nil, nil)
+		}
+		l.grant.release = release
+		if l.state.CompareAndSwap(running, lost) {
+			watchLoser(r.e, l)
+		} else {
+			l.giveUp(r.e) // its result is in the channel and is not needed
+		}
+	}
+}
+
+// watchLoser reports a loser that ignores the end of its context.
+func watchLoser[T any](e *Executor, l *racer[T]) {
+	if e.options.Observer == nil {
+		return
+	}
+	time.AfterFunc(overrun, func() {
+		if l.state.Load() == lost {
+			e.report(l.ctx.parent, l.ctx.work(), &observe.Report{
+				Reason: policy.ReasonHedgeOverrun, Attempt: l.number,
+				Detail: "a hedged attempt runs on more than a second after it lost; it should obey its context",
+			})
+		}
+	})
+}

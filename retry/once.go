@@ -1,0 +1,80 @@
+package retry
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Work is a piece of work whose attempts are spread over time, such as a stored job: something else keeps its state and
+// waits between its attempts.
+type Work struct {
+	Key policy.Key
+	// ID is the work's own ID; it seeds the delays.
+	ID string
+	// Attempts is how many attempts ended before this one.
+	Attempts int
+	// MaxAttempts is the effective maximum; 0 takes the policy's.
+	MaxAttempts int
+	// Started is when the first attempt began; overall_timeout counts from it. Zero means now.
+	Started time.Time
+}
+
+// Result is what became of a single attempt.
+type Result struct {
+	Outcome classify.Outcome
+	Verdict decision.Verdict
+	// Err is nil after a success, else an [*Error].
+	Err error
+	// Denied is set where a breaker or budget refused the attempt: the operation did not run and no attempt was used up.
+	Denied bool
+	// Wait is how long, at least, until a denied attempt may be admitted.
+	Wait time.Duration
+}
+
+// Once runs exactly one attempt of w and says what should follow. It does not wait, does not hedge, and asks breaker and
+// budget at launch.
+func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...CallOption) Result {
+	o := *collect(options)
+	if o.id == "" {
+		o.id = w.ID
+	}
+	r := run{
+		e: e, ctx: ctx, options: &o, single: true, limit: w.MaxAttempts, started: w.Started,
+		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,
+	}
+	r.begin(w.Key, false)
+	verdict, ok := r.ready()
+	if !ok {
+		verdict = r.refused(verdict.Reason)
+	} else {
+		_, verdict = attempt(&r, op)
+	}
+	result := Result{Outcome: r.outcome, Verdict: verdict}
+	if verdict.Action != decision.Done {
+		result.Err = r.fail(verdict.Reason)
+	}
+	if ok && r.ran == 0 {
+		result.Denied, result.Wait = true, r.refusedFor()
+	}
+	if r.rec != nil {
+		r.rec.finish(&r, verdict.Reason, result.Err)
+	}
+	return result
+}
+
+// refusedFor is how long until breaker and budget may answer otherwise.
+func (r *run) refusedFor() time.Duration {
+	var wait time.Duration
+	if b := r.plan.breaker; b != nil {
+		wait = b.Wait(time.Since(epoch))
+	}
+	if b, ok := r.plan.budget.budget.(budget.Waiter); ok {
+		wait = max(wait, b.Wait(r.plan.budget.ref))
+	}
+	return wait
+}

@@ -1,0 +1,78 @@
+package retry
+
+import (
+	"github.com/tenetdev/tenet/policy"
+)
+
+// CallOption changes one call.
+type CallOption func(*callOptions)
+
+// callOptions are read-only once a call has begun.
+type callOptions struct {
+	id             string
+	operation      string
+	category       policy.Category
+	idempotencyKey string
+	tenantID       string
+	correlationID  string
+	traceID        string
+	attributes     [][2]string
+	edit           func(*policy.Policy)
+	seed           uint64
+	seeded         bool
+}
+
+var noOptions callOptions
+
+func collect(options []CallOption) *callOptions {
+	if len(options) == 0 {
+		return &noOptions
+	}
+	o := &callOptions{}
+	for _, option := range options {
+		option(o)
+	}
+	return o
+}
+
+// WithCallID sets the call's ID. Default: a UUIDv7, made when first needed.
+func WithCallID(id string) CallOption { return func(o *callOptions) { o.id = id } }
+
+// WithOperation names what is being done, for errors and records. Unlike the key it may be of high cardinality.
+func WithOperation(name string) CallOption { return func(o *callOptions) { o.operation = name } }
+
+// WithCategory runs the call under a category of the catalog: what the policy of the key leaves to built-in defaults is
+// taken from the catalog, and records carry the category's code. A category in the policy itself wins.
+func WithCategory(c policy.Category) CallOption { return func(o *callOptions) { o.category = c } }
+
+// WithIdempotencyKey says under which key the other side recognises a repetition. Integrations send it along and may
+// then retry what is not idempotent by itself; records carry it. It stores nothing here.
+func WithIdempotencyKey(key string) CallOption {
+	return func(o *callOptions) { o.idempotencyKey = key }
+}
+
+// WithTenant sets the tenant ID of records.
+func WithTenant(id string) CallOption { return func(o *callOptions) { o.tenantID = id } }
+
+// WithCorrelation sets the correlation ID of records.
+func WithCorrelation(id string) CallOption { return func(o *callOptions) { o.correlationID = id } }
+
+// WithTrace sets the trace ID of records.
+func WithTrace(id string) CallOption { return func(o *callOptions) { o.traceID = id } }
+
+// WithAttribute adds an attribute to the timeline. Never put secrets or payloads into it.
+func WithAttribute(name, value string) CallOption {
+	return func(o *callOptions) { o.attributes = append(o.attributes, [2]string{name, value}) }
+}
+
+// WithPolicy edits a copy of the policy for this call alone, field by field. The result is normalised again, under the
+// executor's limits. It costs a few microseconds per call: policies that do not change from call to call belong into a
+// document. A breaker is shared by all calls of a key; the edit can switch it off but not change it.
+func WithPolicy(edit func(p *policy.Policy)) CallOption {
+	return func(o *callOptions) { o.edit = edit }
+}
+
+// WithSeed sets the seed of the delays' jitter. Default: derived from the call's ID.
+func WithSeed(seed uint64) CallOption {
+	return func(o *callOptions) { o.seed, o.seeded = seed, true }
+}

@@ -1,0 +1,284 @@
+package retry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/hedge"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// plan is a policy made ready to run: every name resolved, every mechanism at hand. It is immutable.
+type plan struct {
+	key     policy.Key
+	surface policy.Surface
+	policy  *policy.Policy
+	found   *policy.Policy // what the provider answered
+	err     error          // the provider's error
+	version uint64
+	state   *keyState
+
+	refusal    policy.Reason // not "" if no attempt may be made
+	refusedBy  error
+	classifier classify.Classifier // nil for the default
+	byClass    bool                // retry_on or abort_on are in use
+	budget     gate
+	hedgeGate  gate
+	breaker    *circuit.Breaker
+	trigger    hedge.Trigger // nil while hedging is off
+	digest     *hedge.Digest // nil where the trigger needs none
+	timed      bool          // breaker or digest need to know how long attempts take
+	attributes observe.Attributes
+}
+
+// gate is a budget as a policy refers to it.
+type gate struct {
+	budget   budget.Budget // nil: every attempt passes, for the reason given
+	ref      policy.BudgetRef
+	reason   policy.Reason
+	refused  bool // the budget is missing and that is denied
+	atLaunch bool
+}
+
+// prepare makes a plan of a provider's answer. The caller holds mu.
+func (e *Executor) prepare(key policy.Key, state *keyState, found *policy.Policy, err error) *plan {
+	p := &plan{key: key, surface: key.Surface(), found: found, err: err, state: state}
+	if found == nil && err == nil {
+		p.err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
+	}
+	e.adoptDocument()
+	e.choosePolicy(p)
+	e.equip(p, true)
+	return p
+}
+
+// adoptDocument builds the budgets of the provider's document when it has changed.
+func (e *Executor) adoptDocument() {
+	provider, ok := e.options.Provider.(policy.SetProvider)
+	if !ok {
+		return
+	}
+	set := provider.Set()
+	if set == nil || set == e.document {
+		return
+	}
+	e.document = set
+	if err := e.documentBudgets.Apply(set.Budgets()); err != nil { // a compiled document's budgets are valid
+		panic(fmt.Sprintf("tenet: budgets of a compiled document: %v", err))
+	}
+}
+
+// limits are the bounds of policies that nobody compiled.
+func (e *Executor) limits(s policy.Surface) policy.Limits {
+	switch {
+	case s != policy.SurfaceCall:
+		return policy.LimitsFor(s)
+	case e.options.Limits != nil:
+		return *e.options.Limits
+	case e.document != nil:
+		return e.document.CallLimits()
+	}
+	return policy.CallLimits()
+}
+
+// choosePolicy settles which policy is in force, following MissingPolicyMode where the provider failed.
+func (e *Executor) choosePolicy(p *plan) {
+	usable := p.found
+	if usable != nil && !usable.Compiled() {
+		normal, err := usable.Normalize(e.limits(p.surface))
+		if err != nil {
+			usable, p.err = nil, err
+		} else {
+			usable = &normal
+		}
+	}
+	if p.err == nil {
+		p.policy = usable
+		p.describe()
+		return
+	}
+	mode := e.options.MissingPolicyMode
+	switch {
+	case mode == FailureDeny:
+		p.refusal, p.refusedBy = policy.ReasonNoPolicy, fmt.Errorf("%w: %w", ErrNoPolicy, p.err)
+		usable = nil
+	case mode == FailureAllow:
+		usable = &policy.Policy{Key: p.key, Meta: policy.Meta{Source: policy.SourceDefault}}
+		usable.Retry.MaxAttempts = 1
+		single, _ := usable.Normalize(e.limits(p.surface))
+		usable = &single
+	}
+	if usable == nil {
+		fallback := policy.DefaultPolicyFor(p.key)
+		usable = &fallback
+	}
+	p.policy = usable
+	p.describe()
+	p.attributes = p.attributes.With(observe.AttrMissingPolicyMode, mode.String()).With(observe.AttrPolicyError, p.err.Error())
+}
+
+// describe writes the policy's origin into the attributes.
+func (p *plan) describe() {
+	meta := p.policy.Meta
+	a := observe.Attributes{}
+	if meta.Source != "" {
+		a = a.With(observe.AttrPolicySource, string(meta.Source))
+	}
+	if len(meta.Clamped) > 0 {
+		a = a.With(observe.AttrPolicyNormalized, "true").With(observe.AttrPolicyClampedFields, strings.Join(meta.Clamped, ","))
+	}
+	if len(meta.Warnings) > 0 {
+		a = a.With(observe.AttrPolicyWarnings, strings.Join(meta.Warnings, "; "))
+	}
+	p.attributes = a
+}
+
+// equip resolves the names in the plan's policy. shared says whether the policy comes from the provider and so may
+// change the key's breaker. The caller holds mu.
+func (e *Executor) equip(p *plan, shared bool) {
+	r, h := &p.policy.Retry, &p.policy.Hedge
+	if r.ClassifierName != "" && r.ClassifierName != "default" {
+		p.classifier = e.options.Classifiers[r.ClassifierName]
+		if p.classifier == nil {
+			p.attributes = p.attributes.With(observe.AttrClassifierNotFound, r.ClassifierName)
+			if e.options.MissingClassifierMode == FailureDeny {
+				p.refusal = policy.ReasonClassifierNotFound
+				p.refusedBy = fmt.Errorf("%w: %s", ErrNoClassifier, r.ClassifierName)
+			}
+		}
+	}
+	p.byClass = len(r.RetryOn)+len(r.AbortOn) > 0
+	e.checkClasses(p, slices.Concat(r.RetryOn, r.AbortOn))
+	p.budget = e.gateFor(p, r.Budget)
+	p.hedgeGate = p.budget // retries and hedges share a budget unless the hedge has its own
+	if h.Budget.Name != "" {
+		p.hedgeGate = e.gateFor(p, h.Budget)
+	}
+	e.equipBreaker(p, shared)
+	if h.Enabled {
+		e.equipTrigger(p)
+	}
+	p.timed = p.breaker != nil || p.digest != nil
+}
+
+// checkClasses notes the classes that nothing here can match.
+func (e *Executor) checkClasses(p *plan, listed []policy.Class) {
+	var missing []string
+	for _, c := range listed {
+		if !e.families.Has(c) {
+			missing = append(missing, string(c))
+		}
+	}
+	if len(missing) > 0 {
+		p.attributes = p.attributes.With(observe.AttrClassNotFound, strings.Join(missing, ","))
+	}
+}
+
+func (e *Executor) gateFor(p *plan, ref policy.BudgetRef) gate {
+	if ref.Name == "" {
+		return gate{reason: policy.ReasonNoBudget}
+	}
+	b, ok := budget.Budget(nil), false
+	if e.options.Budgets != nil {
+		b, ok = e.options.Budgets.Get(ref.Name)
+	}
+	if !ok {
+		b, ok = e.documentBudgets.Get(ref.Name)
+	}
+	if !ok {
+		p.attributes = p.attributes.With(observe.AttrBudgetNotFound, ref.Name)
+		return gate{ref: ref, reason: policy.ReasonBudgetNotFound, refused: e.options.MissingBudgetMode == FailureDeny}
+	}
+	asker, isAsker := b.(budget.AtLaunch)
+	return gate{budget: b, ref: ref, atLaunch: isAsker && asker.AskAtLaunch()}
+}
+
+// equipBreaker gives the plan the key's breaker and lets a changed policy reach it. One call's own policy can only switch
+// the breaker off.
+func (e *Executor) equipBreaker(p *plan, shared bool) {
+	c := p.policy.Circuit
+	if c.Kind == "" {
+		return
+	}
+	switch {
+	case p.state.breaker == nil && shared:
+		p.state.breaker = circuit.New(c)
+	case shared:
+		p.state.breaker.Update(c)
+	}
+	p.breaker = p.state.breaker
+}
+
+func (e *Executor) equipTrigger(p *plan) {
+	name := p.policy.Hedge.TriggerName
+	t, ok := e.options.Triggers[name]
+	if !ok {
+		t, ok = hedge.Builtin(name)
+	}
+	if !ok {
+		p.attributes = p.attributes.With(observe.AttrTriggerNotFound, name)
+		if e.options.MissingTriggerMode == FailureDeny {
+			return
+		}
+		t = hedge.Fixed
+	}
+	p.trigger = t
+	if hedge.NeedsDigest(t) {
+		p.digest = &p.state.digest
+	}
+}
+
+// edited makes a plan for one call that changes its policy. It shares the key's breaker, digest and load.
+func (e *Executor) edited(base *plan, o *callOptions) *plan {
+	changed := base.policy.Clone()
+	if o.category != "" && changed.Category == "" {
+		changed = underCategory(changed, o.category)
+	}
+	if o.edit != nil {
+		o.edit(&changed)
+	}
+	changed.Key = base.key
+	changed.Meta = policy.Meta{Source: policy.SourceOption}
+	p := &plan{key: base.key, surface: base.surface, err: base.err, state: base.state, refusal: base.refusal, refusedBy: base.refusedBy}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	normal, err := changed.Normalize(e.limits(p.surface))
+	if err != nil {
+		p.found, p.err = base.policy, err
+		e.choosePolicy(p)
+	} else {
+		p.policy = &normal
+		p.describe()
+	}
+	e.equip(p, false)
+	return p
+}
+
+// underCategory takes what the policy left to built-in defaults from the catalog instead.
+func underCategory(p policy.Policy, c policy.Category) policy.Policy {
+	p.Category = c
+	defaulted := p.Meta.Defaulted
+	p.Meta = policy.Meta{}
+	for _, path := range defaulted {
+		switch path {
+		case "retry.max_attempts":
+			p.Retry.MaxAttempts = 0
+		case "retry.backoff":
+			p.Retry.InitialBackoff = 0
+		case "retry.backoff_cap":
+			p.Retry.MaxBackoff = 0
+		case "retry.backoff_multiplier":
+			p.Retry.BackoffMultiplier = 0
+		case "retry.jitter":
+			p.Retry.Jitter, p.Retry.JitterFactor = "", 0
+		case "retry.max_pushback":
+			p.Retry.MaxPushback = 0
+		}
+	}
+	return p
+}

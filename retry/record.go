@@ -1,0 +1,225 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// overrun is how long an operation may run on after its timeout, or a loser after its cancellation, before it is
+// reported.
+const overrun = time.Second
+
+// recorder writes a call down: the timeline, and the events for observer and journal. Only the goroutine of the call
+// touches it.
+type recorder struct {
+	capture  *observe.Capture
+	work     observe.Work
+	timeline observe.Timeline
+	seq      int
+	finished bool
+	buffer   [1]observe.AttemptRecord // room for the usual call
+}
+
+// record makes the call's recorder if anybody watches.
+func (r *run) record(timeline bool) {
+	capture, _ := r.ctx.Value(observe.CaptureKey{}).(*observe.Capture)
+	if !timeline && capture == nil && r.e.options.Observer == nil && r.e.options.Journal == nil {
+		return
+	}
+	o, p := r.options, r.plan
+	rec := &recorder{capture: capture}
+	rec.work = observe.Work{
+		ID: o.id, Key: p.key, Surface: p.surface, Operation: o.operation, Category: p.policy.Category,
+		IdempotencyKey: o.idempotencyKey, TenantID: o.tenantID, CorrelationID: o.correlationID, TraceID: o.traceID,
+	}
+	if rec.work.ID == "" {
+		rec.work.ID = newID()
+	}
+	t := &rec.timeline
+	t.Key, t.PolicyID, t.CallID, t.Start, t.Attributes = p.key, p.policy.ID, rec.work.ID, r.e.clock(), p.attributes
+	for _, a := range o.attributes {
+		t.Attributes = t.Attributes.With(a[0], a[1])
+	}
+	t.Attempts = rec.buffer[:0]
+	r.rec = rec
+	if r.e.starter != nil {
+		r.ctx = rec.startOf(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: t.Start})
+	}
+}
+
+// startOf tells the observer of a beginning and returns the context that it made of ctx.
+func (rec *recorder) startOf(r *run, ctx context.Context, e *observe.Event) (started context.Context) {
+	rec.stamp(r, e)
+	started = ctx
+	if r.e.options.RecoverPanics {
+		defer r.guard("observer", policy.ReasonPanicInObserver, func() { started = ctx })
+	}
+	return r.e.starter.Start(ctx, e)
+}
+
+func (rec *recorder) stamp(r *run, e *observe.Event) {
+	rec.seq++
+	e.Seq, e.Work, e.Policy = rec.seq, rec.work, r.plan.policy
+}
+
+// tell sends an event to the observer.
+func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {
+	if r.e.options.Observer == nil {
+		return
+	}
+	if r.e.options.RecoverPanics {
+		defer r.guard("observer", policy.ReasonPanicInObserver, nil)
+	}
+	r.e.options.Observer.Observe(ctx, e)
+}
+
+// start is the time at which an attempt starts; the first starts with its call.
+func (rec *recorder) start(e *Executor, number int) time.Time {
+	if number == 1 {
+		return rec.timeline.Start
+	}
+	return e.clock()
+}
+
+// begin tells of a launched attempt and watches it for an overrun. It returns the context for the operation.
+func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time.Time) context.Context {
+	if r.e.options.Observer == nil {
+		return ctx
+	}
+	if r.e.starter != nil {
+		ctx = rec.startOf(r, ctx, &observe.Event{Type: observe.AttemptStarted, Time: l.started, Attempt: &observe.AttemptRecord{
+			Attempt: l.number, RetryIndex: r.retry, HedgeIndex: l.hedge, Start: l.started, Backoff: r.backoff,
+		}})
+	}
+	if !deadline.IsZero() {
+		e, w, number := r.e, rec.work, l.number
+		l.watch = time.AfterFunc(time.Until(deadline)+overrun, func() {
+			e.report(ctx, w, &observe.Report{
+				Reason: policy.ReasonAttemptOverrun, Attempt: number,
+				Detail: "the operation runs on more than a second after its timeout; it should obey its context",
+			})
+		})
+	}
+	return ctx
+}
+
+// ended puts an attempt on record.
+func (rec *recorder) ended(r *run, l *launch, o classify.Outcome, rule decision.Rule, classes []classify.Match, err error) {
+	rec.add(r, l, observe.AttemptRecord{
+		End: r.e.clock(), Outcome: o, Rule: rule, Classes: classes, Err: err,
+		BudgetAllowed: true, BudgetReason: l.grant.reason,
+	})
+}
+
+// denied puts an attempt on record that was not admitted.
+func (rec *recorder) denied(r *run, l *launch, reason policy.Reason) {
+	o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
+	if l.grant.detail != "" {
+		o.Attributes = map[string]string{observe.AttrDetail: l.grant.detail}
+	}
+	rec.add(r, l, observe.AttemptRecord{
+		End: l.started, Outcome: o, Denied: true,
+		BudgetAllowed: l.grant.given, BudgetReason: l.grant.reason,
+	})
+}
+
+func (rec *recorder) add(r *run, l *launch, a observe.AttemptRecord) {
+	a.Attempt, a.RetryIndex, a.HedgeIndex, a.Start, a.Backoff = l.number, r.retry, l.hedge, l.started, r.backoff
+	if r.plan.breaker != nil {
+		a.Circuit = l.circuit.String()
+	}
+	rec.timeline.Attempts = append(rec.timeline.Attempts, a)
+	if r.e.options.Observer == nil {
+		return
+	}
+	ctx := r.ctx
+	if l.ctx != nil {
+		ctx = l.ctx.parent
+	}
+	e := &observe.Event{Type: observe.AttemptEnded, Time: a.End, Attempt: &a}
+	rec.stamp(r, e)
+	rec.tell(r, ctx, e)
+}
+
+// decided tells what follows. A journal that refuses, or an observer that panicked, stops whatever would be started next.
+func (rec *recorder) decided(r *run, o classify.Outcome, rule decision.Rule, s decision.State, v decision.Verdict, ended []int, deciding int) decision.Verdict {
+	journal := r.e.options.Journal
+	if r.e.options.Observer == nil && journal == nil {
+		return v
+	}
+	now := r.e.clock()
+	e := &observe.Event{Type: observe.Decided, Time: now, Decision: &observe.Decision{
+		Outcome: o, Rule: rule, State: s, Verdict: v, Elapsed: now.Sub(rec.timeline.Start),
+		Attempt: deciding, Group: ended, Err: r.last,
+	}}
+	rec.stamp(r, e)
+	if journal != nil {
+		if err := journal.Append(r.ctx, e); err != nil {
+			v = rec.refused(r, v, err)
+			changed, d := *e, *e.Decision
+			d.Verdict = v
+			changed.Decision = &d
+			e = &changed
+		}
+	}
+	rec.tell(r, r.ctx, e)
+	if r.broken != "" && v.Action == decision.Retry {
+		r.dropGrant()
+		v = stop(r.broken)
+	}
+	return v
+}
+
+// refused is the verdict after the journal did not take v. What has succeeded stays a success.
+func (rec *recorder) refused(r *run, v decision.Verdict, err error) decision.Verdict {
+	if v.Action == decision.Done {
+		r.e.report(r.ctx, rec.work, &observe.Report{Reason: policy.ReasonAuditUnavailable, Detail: err.Error()})
+		return v
+	}
+	r.dropGrant()
+	r.cause = errors.Join(r.cause, err)
+	return stop(policy.ReasonAuditUnavailable)
+}
+
+// circuit tells of a breaker's change of state.
+func (rec *recorder) circuit(r *run, change circuit.Transition) {
+	if !change.Changed() || r.e.options.Observer == nil {
+		return
+	}
+	e := &observe.Event{Type: observe.CircuitChanged, Time: r.e.clock(), Circuit: &observe.CircuitChange{
+		From: change.From.String(), To: change.To.String(),
+	}}
+	rec.stamp(r, e)
+	rec.tell(r, r.ctx, e)
+}
+
+// finish closes the timeline, once.
+func (rec *recorder) finish(r *run, reason policy.Reason, err error) {
+	if rec.finished {
+		return
+	}
+	rec.finished = true
+	t := &rec.timeline
+	t.Reason, t.FinalError = reason, err
+	if n := len(t.Attempts); n > 0 && r.backoff == 0 {
+		t.End = t.Attempts[n-1].End // nothing has been waited for since
+	} else {
+		t.End = r.e.clock()
+	}
+	if rec.capture != nil {
+		rec.capture.Record(*t)
+	}
+	if r.e.options.Observer == nil {
+		return
+	}
+	e := &observe.Event{Type: observe.CallEnded, Time: t.End, Timeline: t}
+	rec.stamp(r, e)
+	rec.tell(r, r.ctx, e)
+}

@@ -1,0 +1,445 @@
+package retry
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// epoch is where the monotonic readings of the mechanisms count from: cheaper than time.Now.
+var epoch = time.Now()
+
+// run is one call in progress. It lives on the caller's stack and is touched by the caller's goroutine only.
+type run struct {
+	e       *Executor
+	plan    *plan
+	ctx     context.Context
+	options *callOptions
+	rec     *recorder // nil while nobody watches
+	root    *attemptCtx
+
+	started  time.Time // real time; set where a deadline needs it
+	deadline time.Time // of the call; zero without an overall timeout
+	launches int       // attempts admitted or denied so far
+	retry    int       // index of the running attempt or group
+	ended    int       // attempts or groups that ended
+	ran      int       // attempts whose operation was started
+	backoff  time.Duration
+	seed     uint64
+	seeded   bool
+	timer    *time.Timer
+	grant    grant // what the budget said when the coming retry was decided
+
+	last    error // of the operation
+	cause   error // from outside the operation
+	broken  policy.Reason
+	outcome classify.Outcome // of the last attempt or group
+	single  bool             // one attempt only; the verdict goes to whoever asked
+	limit   int              // effective maximum of attempts; 0 for the policy's
+}
+
+// grant is a budget's answer.
+type grant struct {
+	given   bool
+	reason  policy.Reason
+	detail  string
+	release func()
+}
+
+// launch is one admitted attempt.
+type launch struct {
+	ctx     *attemptCtx
+	number  int
+	hedge   int
+	grant   grant
+	ticket  circuit.Ticket
+	ticked  bool // the ticket is held
+	circuit circuit.State
+	settled bool
+	began   time.Duration // since epoch; only where the plan is timed
+	started time.Time     // of the record
+	watch   *time.Timer   // reports an overrun
+}
+
+// begin prepares a call: its plan, its deadline and its recorder.
+func (r *run) begin(key policy.Key, timeline bool) {
+	o := r.options
+	r.plan = r.e.planFor(r.ctx, key)
+	if o.edit != nil || o.category != "" && r.plan.policy.Category == "" {
+		r.plan = r.e.edited(r.plan, o)
+	}
+	r.seed, r.seeded = o.seed, o.seeded
+	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 {
+		if r.started.IsZero() {
+			r.started = time.Now()
+		}
+		r.deadline = r.started.Add(overall)
+	}
+	r.record(timeline)
+}
+
+// over says why the work may not go on, or "" while the caller and the overall timeout are alive.
+func (r *run) over() policy.Reason {
+	if err := r.ctx.Err(); err != nil {
+		r.cause = context.Cause(r.ctx)
+		if err == context.DeadlineExceeded {
+			return policy.ReasonDeadlineExceeded
+		}
+		return policy.ReasonCanceled
+	}
+	if !r.deadline.IsZero() && !time.Now().Before(r.deadline) {
+		r.cause = ErrOverallTimeout
+		return policy.ReasonOverallTimeout
+	}
+	return ""
+}
+
+// stop is the verdict of work that ends for a reason from outside the operation.
+func stop(reason policy.Reason) decision.Verdict {
+	return decision.Verdict{Action: decision.Stop, Reason: reason}
+}
+
+// ready says whether the first attempt may be made at all.
+func (r *run) ready() (decision.Verdict, bool) {
+	if r.plan.refusal != "" {
+		r.cause = r.plan.refusedBy
+		return stop(r.plan.refusal), false
+	}
+	if reason := r.over(); reason != "" {
+		return stop(reason), false
+	}
+	return decision.Verdict{}, true
+}
+
+// admit asks the breaker and the budget for one attempt and makes its context. Without admission it returns the reason,
+// which is on record.
+func (r *run) admit(kind budget.AttemptKind, hedgeIndex int) (launch, policy.Reason) {
+	l := launch{number: r.launches + 1, hedge: hedgeIndex}
+	if r.plan.timed {
+		l.began = time.Since(epoch)
+	}
+	if r.rec != nil {
+		l.started = r.rec.start(r.e, l.number)
+	}
+	reason := r.admission(kind, &l)
+	r.launches++
+	if reason != "" {
+		if r.rec != nil {
+			r.rec.denied(r, &l, reason)
+		}
+		return l, reason
+	}
+	l.ctx = r.context(&l)
+	r.ran++
+	return l, ""
+}
+
+func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
+	p := r.plan
+	if p.breaker != nil {
+		ticket, change, ok := p.breaker.Acquire(l.began, kind == budget.KindHedge)
+		if r.rec != nil {
+			l.circuit = p.breaker.State(l.began)
+			r.rec.circuit(r, change)
+		}
+		if !ok {
+			r.dropGrant()
+			return policy.ReasonCircuitOpen
+		}
+		l.ticket, l.ticked = ticket, true
+	}
+	g := &p.budget
+	if kind == budget.KindHedge {
+		g = &p.hedgeGate
+	}
+	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && !r.single {
+		l.grant, r.grant = r.grant, grant{}
+		return ""
+	}
+	l.grant = r.ask(g, kind)
+	if l.grant.given {
+		return ""
+	}
+	r.free(l, circuit.Ignored)
+	return l.grant.reason
+}
+
+// ask asks a budget for the next attempt.
+func (r *run) ask(g *gate, kind budget.AttemptKind) (answer grant) {
+	if g.budget == nil {
+		return grant{given: !g.refused, reason: g.reason}
+	}
+	if r.e.options.RecoverPanics {
+		defer r.guard("budget", policy.ReasonPanicInBudget, func() { answer = grant{reason: policy.ReasonPanicInBudget} })
+	}
+	d := g.budget.AllowAttempt(r.ctx, r.plan.key, r.launches, kind, g.ref)
+	if d.Allowed {
+		return grant{given: true, reason: policy.ReasonAllowed, detail: d.Detail, release: d.Release}
+	}
+	return grant{reason: policy.ReasonBudgetDenied, detail: d.Detail}
+}
+
+// guard is deferred around user code under RecoverPanics: it turns a panic into an abort of the call.
+func (r *run) guard(part string, reason policy.Reason, then func()) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	r.broken = reason
+	r.cause = &PanicError{Part: part, Value: v, Stack: debug.Stack()}
+	if then != nil {
+		then()
+	}
+}
+
+// context makes the context of an admitted attempt.
+func (r *run) context(l *launch) *attemptCtx {
+	parent := r.ctx
+	c := &attemptCtx{
+		plan: r.plan, options: r.options, root: r.root,
+		number: int32(l.number), retry: int32(r.retry), hedge: int32(l.hedge),
+	}
+	if r.root == nil {
+		r.root, c.root, c.id = c, c, r.options.id
+		if r.rec != nil {
+			c.id = r.rec.work.ID
+		}
+	}
+	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 {
+		c.deadline = time.Now().Add(timeout)
+	}
+	if !r.deadline.IsZero() && (c.deadline.IsZero() || r.deadline.Before(c.deadline)) {
+		c.deadline, c.overall = r.deadline, true
+	}
+	if r.rec != nil {
+		parent = r.rec.begin(r, l, parent, c.deadline)
+	}
+	c.parent = parent
+	return c
+}
+
+// free gives back what an attempt holds; each part once.
+func (r *run) free(l *launch, result circuit.Result) {
+	if l.watch != nil {
+		l.watch.Stop()
+	}
+	if l.ticked {
+		l.ticked = false
+		took, now := time.Duration(0), l.began
+		if l.ctx != nil {
+			now = time.Since(epoch)
+			took = now - l.began
+		}
+		change := r.plan.breaker.Done(l.ticket, result, took, now)
+		if r.rec != nil {
+			r.rec.circuit(r, change)
+		}
+	}
+	if release := l.grant.release; release != nil {
+		l.grant.release = nil
+		release()
+	}
+}
+
+// dropGrant gives back what was granted to a retry that is not launched.
+func (r *run) dropGrant() {
+	if release := r.grant.release; release != nil {
+		r.grant.release = nil
+		release()
+	}
+}
+
+// judge classifies an attempt's result.
+func (r *run) judge(l *launch, err error, classified *classify.Outcome) (classify.Outcome, decision.Rule, []classify.Match) {
+	f := decision.Facts{Failed: err != nil, Classified: classified}
+	if err != nil {
+		f.Ended = r.over()
+		f.TimedOut = l.ctx.timedOut()
+		f.Mark, f.Pushback = classify.MarkOf(err)
+		if r.plan.byClass || r.rec != nil {
+			f.Classes = r.e.families.Of(err)
+		}
+	}
+	o, rule := decision.Judge(&r.plan.policy.Retry, f)
+	if r.broken != "" && o.Kind != classify.Success {
+		o = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: r.broken}
+	}
+	return o, rule, f.Classes
+}
+
+// classify asks the policy's classifier.
+func (r *run) classify(value any, err error) (o classify.Outcome) {
+	if r.e.options.RecoverPanics {
+		defer r.guard("classifier", policy.ReasonPanicInClassifier, func() {
+			o = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonPanicInClassifier}
+		})
+	}
+	return r.plan.classifier.Classify(value, err)
+}
+
+// conclude ends an attempt: judged, given back, on record.
+func (r *run) conclude(l *launch, err error, classified *classify.Outcome) (classify.Outcome, decision.Rule) {
+	o, rule, classes := r.judge(l, err, classified)
+	if r.plan.digest != nil && o.Kind == classify.Success {
+		r.plan.digest.Add(time.Since(epoch) - l.began)
+	}
+	l.settled = true
+	if l.watch != nil || l.ticked || l.grant.release != nil {
+		r.free(l, resultOf(o))
+	}
+	l.ctx.finish()
+	if o.Kind != classify.Success {
+		r.last = err
+	}
+	if r.rec != nil {
+		r.rec.ended(r, l, o, rule, classes, err)
+	}
+	return o, rule
+}
+
+// resultOf is what an outcome means to a breaker.
+func resultOf(o classify.Outcome) circuit.Result {
+	switch {
+	case o.Kind == classify.Abort:
+		return circuit.Ignored
+	case o.Kind == classify.Success, o.Category == classify.CategoryBusiness:
+		return circuit.Success
+	}
+	return circuit.Failure
+}
+
+// settle decides what follows an attempt's or a group's outcome. A retry that breaker, budget or journal refuse becomes
+// a stop before anybody waits for it.
+func (r *run) settle(o classify.Outcome, rule decision.Rule, ended []int, deciding int) decision.Verdict {
+	r.ended++
+	r.outcome = o
+	retry := &r.plan.policy.Retry
+	s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
+	if o.Kind == classify.Retryable {
+		s.Left, s.LeftReason = r.left()
+		if decision.Draws(retry.Jitter) {
+			s.Seed = r.seedOf()
+		}
+	}
+	v := decision.Next(retry, s, o)
+	if v.Action == decision.Retry && !r.single {
+		v = r.permit(v)
+	}
+	if v.Action == decision.Stop && r.cause == nil {
+		r.cause = causeOf(v.Reason)
+	}
+	if r.rec != nil {
+		v = r.rec.decided(r, o, rule, s, v, ended, deciding)
+	}
+	return v
+}
+
+// permit asks breaker and budget for a retry before the wait for it.
+func (r *run) permit(v decision.Verdict) decision.Verdict {
+	p := r.plan
+	if p.breaker != nil {
+		now := time.Since(epoch)
+		if _, ok := p.breaker.Look(now); !ok {
+			r.refuse(policy.ReasonCircuitOpen, grant{})
+			return stop(policy.ReasonCircuitOpen)
+		}
+	}
+	if p.budget.atLaunch {
+		return v
+	}
+	r.grant = r.ask(&p.budget, budget.KindRetry)
+	if r.grant.given {
+		return v
+	}
+	r.refuse(r.grant.reason, r.grant)
+	return stop(r.grant.reason)
+}
+
+// refuse puts a retry that was denied when it was decided on record.
+func (r *run) refuse(reason policy.Reason, g grant) {
+	r.launches++
+	if r.rec == nil {
+		return
+	}
+	l := launch{number: r.launches, grant: g, started: r.e.clock()}
+	r.retry++
+	r.rec.denied(r, &l, reason)
+	r.retry--
+}
+
+// left is the time until the work must end, and what ends it.
+func (r *run) left() (time.Duration, policy.Reason) {
+	end, reason := r.deadline, policy.ReasonOverallTimeout
+	if deadline, ok := r.ctx.Deadline(); ok && (end.IsZero() || deadline.Before(end)) {
+		end, reason = deadline, policy.ReasonDeadlineExceeded
+	}
+	if end.IsZero() {
+		return decision.Unbounded, ""
+	}
+	return time.Until(end), reason
+}
+
+// causeOf is the cause behind a reason that does not come from the operation.
+func causeOf(reason policy.Reason) error {
+	switch reason {
+	case policy.ReasonOverallTimeout:
+		return ErrOverallTimeout
+	case policy.ReasonDeadlineExceeded:
+		return context.DeadlineExceeded
+	case policy.ReasonCircuitOpen:
+		return ErrCircuitOpen
+	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound:
+		return ErrBudgetDenied
+	}
+	return nil
+}
+
+func (r *run) seedOf() uint64 {
+	if !r.seeded {
+		r.seed, r.seeded = decision.Seed(r.root.callID()), true
+	}
+	return r.seed
+}
+
+// wait waits for the next attempt. It returns "" when it is time, or the reason why there will be none.
+func (r *run) wait(d time.Duration) policy.Reason {
+	r.backoff = d
+	switch {
+	case r.e.options.Wait != nil:
+		if r.e.options.Wait(r.ctx, d) != nil && r.ctx.Err() == nil {
+			r.cause = context.Canceled
+			return policy.ReasonCanceled
+		}
+	case d > 0:
+		if r.timer == nil {
+			r.timer = time.NewTimer(d)
+		} else {
+			r.timer.Reset(d)
+		}
+		select {
+		case <-r.timer.C:
+		case <-r.ctx.Done():
+			r.timer.Stop()
+		}
+	}
+	reason := r.over()
+	if reason != "" {
+		r.dropGrant()
+	}
+	return reason
+}
+
+// fail makes the error of a call that did not succeed.
+func (r *run) fail(reason policy.Reason) error {
+	p := r.plan
+	return &Error{
+		Key: p.key, Category: p.policy.Category.Code(), Operation: r.options.operation, PolicyID: p.policy.ID,
+		Attempts: r.ran, Reason: reason, Last: r.last, Cause: r.cause,
+	}
+}
