@@ -57,7 +57,7 @@ func exhausted() observe.Timeline {
 			{Attempt: 1, Start: start, End: at(1400 * time.Microsecond), Err: err, Outcome: outcome(classify.Retryable, policy.ReasonError)},
 			{
 				Attempt: 2, RetryIndex: 1, Start: at(1450 * time.Microsecond), End: at(1450 * time.Microsecond), Denied: true,
-				Outcome: outcome(classify.Abort, ""), BudgetReason: policy.ReasonBudgetDenied,
+				Outcome: outcome(classify.Abort, policy.ReasonBudgetDenied), BudgetReason: policy.ReasonBudgetDenied,
 			},
 		},
 		FinalError: err, Reason: policy.ReasonBudgetDenied,

@@ -73,15 +73,13 @@ func (t Timeline) row(a *AttemptRecord) []string {
 	if a.Denied {
 		took, outcome = "-", "denied"
 	}
-	reason := a.Outcome.Reason
-	if reason == "" {
-		reason = a.BudgetReason
-	}
 	backoff := "-"
 	if a.Backoff > 0 {
 		backoff = rounded(a.Backoff)
 	}
-	return []string{number, "+" + rounded(a.Start.Sub(t.Start)), took, outcome, string(reason), backoff, oneLine(text(a.Err))}
+	return []string{
+		number, "+" + rounded(a.Start.Sub(t.Start)), took, outcome, string(a.Outcome.Reason), backoff, oneLine(text(a.Err)),
+	}
 }
 
 // writeAligned writes rows as columns, two spaces apart, without trailing space.

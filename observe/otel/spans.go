@@ -1,0 +1,158 @@
+package otel
+
+import (
+	"context"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// begun is a span of ours in a context. The span that the trace API finds there may be anyone's: a denied attempt comes
+// with the context of its call, and a call in an operation with that of the outer attempt.
+type begun struct {
+	span    trace.Span
+	attempt bool
+}
+
+type begunKey struct{}
+
+func spanOf(ctx context.Context) (begun, bool) {
+	b, ok := ctx.Value(begunKey{}).(begun)
+	return b, ok
+}
+
+// Start implements observe.Starter: it begins the span of a call or attempt and puts it into the context.
+func (o *Observer) Start(ctx context.Context, e *observe.Event) context.Context {
+	switch e.Type {
+	case observe.CallStarted:
+		return o.begin(ctx, e, string(e.Work.Surface), begun{}, workAttributes(e))
+	case observe.AttemptStarted:
+		return o.begin(ctx, e, spanAttempt, begun{attempt: true}, attemptAttributes(e))
+	}
+	return ctx
+}
+
+func (o *Observer) begin(ctx context.Context, e *observe.Event, kind string, b begun, attributes []attribute.KeyValue) context.Context {
+	ctx, b.span = o.tracer.Start(ctx, valid(kind+" "+e.Work.Key.String()),
+		trace.WithTimestamp(e.Time), trace.WithAttributes(attributes...))
+	return context.WithValue(ctx, begunKey{}, b)
+}
+
+func workAttributes(e *observe.Event) []attribute.KeyValue {
+	list := []attribute.KeyValue{attrKey.String(valid(e.Work.Key.String())), attrSurface.String(string(e.Work.Surface))}
+	list = addText(list, attrWorkID, e.Work.ID)
+	list = addText(list, attrOperation, e.Work.Operation)
+	list = addText(list, attrTenantID, e.Work.TenantID)
+	list = addText(list, attrCorrelationID, e.Work.CorrelationID)
+	if e.Policy != nil {
+		list = addText(list, attrPolicyID, e.Policy.ID)
+	}
+	return list
+}
+
+func attemptAttributes(e *observe.Event) []attribute.KeyValue {
+	a := e.Attempt
+	return []attribute.KeyValue{
+		attrKey.String(valid(e.Work.Key.String())),
+		attrAttempt.Int(a.Attempt), attrRetryIndex.Int(a.RetryIndex), attrHedgeIndex.Int(a.HedgeIndex),
+		attrBackoff.Float64(a.Backoff.Seconds()),
+	}
+}
+
+// endAttempt ends the span of an attempt, or notes a denied one at its call.
+func endAttempt(ctx context.Context, a *observe.AttemptRecord) {
+	b, ok := spanOf(ctx)
+	if !ok {
+		return
+	}
+	if a.Denied {
+		b.span.AddEvent(eventDenied, trace.WithTimestamp(a.End), trace.WithAttributes(append(resultOf(a),
+			attrAttempt.Int(a.Attempt), attrRetryIndex.Int(a.RetryIndex), attrHedgeIndex.Int(a.HedgeIndex))...))
+		return
+	}
+	if !b.attempt {
+		return
+	}
+	b.span.SetAttributes(resultOf(a)...)
+	if failed(a) {
+		fail(b.span, a.Err, a.Outcome.Reason)
+	}
+	b.span.End(trace.WithTimestamp(a.End))
+}
+
+// failed leaves out hedges that lost: nothing is wrong with them.
+func failed(a *observe.AttemptRecord) bool {
+	return a.Outcome.Kind != classify.Success && a.Outcome.Reason != policy.ReasonCanceledInternal
+}
+
+func resultOf(a *observe.AttemptRecord) []attribute.KeyValue {
+	list := []attribute.KeyValue{attrOutcome.String(a.Outcome.Kind.String())}
+	list = addText(list, attrReason, string(a.Outcome.Reason))
+	list = addText(list, attrCategory, a.Outcome.Category.String())
+	list = addText(list, attrClass, string(a.Outcome.Class))
+	list = addText(list, attrBudgetReason, string(a.BudgetReason))
+	list = addText(list, attrCircuit, a.Circuit)
+	return addText(list, attrDetail, a.Outcome.Attributes[observe.AttrDetail])
+}
+
+// endCall ends the span of a call. Where the context has none of ours, or an attempt's, the call began unheard.
+func endCall(ctx context.Context, e *observe.Event) {
+	b, ok := spanOf(ctx)
+	if !ok || b.attempt {
+		return
+	}
+	t := e.Timeline
+	attributes := addText([]attribute.KeyValue{attrAttempts.Int(t.Ran())}, attrReason, string(t.Reason))
+	for name, value := range t.Attributes.All() {
+		attributes = append(attributes, attribute.String(valid(prefixTimeline+name), valid(value)))
+	}
+	b.span.SetAttributes(attributes...)
+	if t.Failed() {
+		fail(b.span, t.FinalError, t.Reason)
+	}
+	b.span.End(trace.WithTimestamp(t.End))
+}
+
+func fail(span trace.Span, err error, reason policy.Reason) {
+	if err == nil {
+		span.SetStatus(codes.Error, string(reason))
+		return
+	}
+	span.SetStatus(codes.Error, valid(err.Error()))
+}
+
+func addCircuit(ctx context.Context, e *observe.Event) {
+	if b, ok := spanOf(ctx); ok {
+		b.span.AddEvent(eventCircuit, trace.WithTimestamp(e.Time), trace.WithAttributes(
+			attrCircuitFrom.String(e.Circuit.From), attrCircuitTo.String(e.Circuit.To)))
+	}
+}
+
+func addReport(ctx context.Context, e *observe.Event) {
+	b, ok := spanOf(ctx)
+	if !ok {
+		return
+	}
+	attributes := addText(nil, attrReason, string(e.Report.Reason))
+	attributes = addText(attributes, attrDetail, e.Report.Detail)
+	if e.Report.Attempt > 0 {
+		attributes = append(attributes, attrAttempt.Int(e.Report.Attempt))
+	}
+	b.span.AddEvent(eventReport, trace.WithTimestamp(e.Time), trace.WithAttributes(attributes...))
+}
+
+func addText(list []attribute.KeyValue, key attribute.Key, value string) []attribute.KeyValue {
+	if value == "" {
+		return list
+	}
+	return append(list, key.String(valid(value)))
+}
+
+// valid replaces what is not UTF-8: exporters refuse a whole batch of spans for one such text.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

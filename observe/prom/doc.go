@@ -1,0 +1,15 @@
+// Package prom exports what Tenet does as Prometheus metrics.
+//
+// # The model
+//
+// [New] registers one collector and returns an [Observer] to hand to an executor or worker. All metrics start with
+// tenet_, times are in seconds, and metrics.go holds every name; docs/metrics.md lists them with their labels.
+//
+// Labels are bounded. The key label tells [Options.MaxKeys] keys apart; further keys are counted together as "other".
+// Reasons, outcomes and surfaces come from closed sets, and what is not in them is "other" too. Amplification,
+// as operations run per call:
+//
+//	sum by (key) (rate(tenet_attempts_total[5m])) / sum by (key) (rate(tenet_calls_total[5m]))
+//
+// An Observer is safe for concurrent use; an event costs well under a microsecond.
+package prom

@@ -1,0 +1,130 @@
+package prom
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Options of [New]. The zero value is usable.
+type Options struct {
+	// Registerer gets the metrics. Default prometheus.DefaultRegisterer.
+	Registerer prometheus.Registerer
+	// MaxKeys is how many keys the key label tells apart; further keys are "other", which is logged once through slog.
+	// Default 500; 0 and less take the default.
+	MaxKeys int
+}
+
+// Observer counts events. Safe for concurrent use.
+type Observer struct {
+	metrics *metrics
+	keys    *observe.PerKey[*series]
+}
+
+// New registers the metrics and returns their Observer. One Observer serves any number of executors; registering a second
+// one at the same Registerer is an error, as prometheus.AlreadyRegisteredError.
+func New(o Options) (*Observer, error) {
+	registerer := o.Registerer
+	if registerer == nil {
+		registerer = prometheus.DefaultRegisterer
+	}
+	m := newMetrics()
+	if err := registerer.Register(m.collectors()); err != nil {
+		return nil, fmt.Errorf("prom: register the metrics (share one Observer per Registerer): %w", err)
+	}
+	return &Observer{metrics: m, keys: observe.NewPerKey(o.MaxKeys, m.series)}, nil
+}
+
+// Observe implements observe.Observer.
+func (o *Observer) Observe(_ context.Context, e *observe.Event) {
+	switch e.Type {
+	case observe.AttemptEnded:
+		o.keys.Get(e.Work.Key).attempt(e.Attempt)
+	case observe.Decided:
+		if v := e.Decision.Verdict; v.Action == decision.Retry {
+			o.keys.Get(e.Work.Key).delay.Observe(v.Delay.Seconds())
+		}
+	case observe.CallEnded:
+		o.keys.Get(e.Work.Key).call(e.Work.Surface, e.Timeline)
+	case observe.CircuitChanged:
+		if level, ok := observe.CircuitLevel(e.Circuit.To); ok {
+			o.metrics.circuitState.WithLabelValues(o.keys.Get(e.Work.Key).label).Set(float64(level))
+		}
+	case observe.Reported:
+		o.metrics.reports.WithLabelValues(observe.ReasonLabel(e.Report.Reason)).Inc()
+	}
+}
+
+// series are the metrics of one key, resolved when the key is first seen. The gauge of the breaker is not among them:
+// a key without a breaker must not look like one whose breaker is closed.
+type series struct {
+	label    string
+	duration prometheus.Observer
+	delay    prometheus.Observer
+	retries  prometheus.Counter
+	hedges   prometheus.Counter
+	calls    children[callLabels]
+	attempts children[attemptLabels]
+	denied   children[deniedLabels]
+}
+
+type (
+	callLabels    struct{ surface, reason string }
+	attemptLabels struct{ outcome, reason string }
+	deniedLabels  struct{ reason string }
+)
+
+func (m *metrics) series(key string) *series {
+	s := &series{
+		label:    key,
+		duration: m.callDuration.WithLabelValues(key),
+		delay:    m.retryDelay.WithLabelValues(key),
+		retries:  m.retries.WithLabelValues(key),
+		hedges:   m.hedges.WithLabelValues(key),
+	}
+	s.calls.resolve = func(l callLabels) prometheus.Counter { return m.calls.WithLabelValues(key, l.surface, l.reason) }
+	s.attempts.resolve = func(l attemptLabels) prometheus.Counter { return m.attempts.WithLabelValues(key, l.outcome, l.reason) }
+	s.denied.resolve = func(l deniedLabels) prometheus.Counter { return m.denied.WithLabelValues(key, l.reason) }
+	return s
+}
+
+func (s *series) attempt(a *observe.AttemptRecord) {
+	reason := observe.ReasonLabel(a.Outcome.Reason)
+	if a.Denied {
+		s.denied.of(deniedLabels{reason}).Inc()
+		return
+	}
+	s.attempts.of(attemptLabels{observe.OutcomeLabel(a.Outcome.Kind), reason}).Inc()
+	switch {
+	case a.HedgeIndex > 0:
+		s.hedges.Inc()
+	case a.RetryIndex > 0:
+		s.retries.Inc()
+	}
+}
+
+func (s *series) call(surface policy.Surface, t *observe.Timeline) {
+	s.calls.of(callLabels{observe.SurfaceLabel(surface), observe.ReasonLabel(t.Reason)}).Inc()
+	s.duration.Observe(max(t.End.Sub(t.Start), 0).Seconds())
+}
+
+// children keeps a key's counters by their remaining labels, all of which come from closed sets.
+type children[L comparable] struct {
+	cached  sync.Map // L → prometheus.Counter
+	resolve func(L) prometheus.Counter
+}
+
+func (c *children[L]) of(labels L) prometheus.Counter {
+	if found, ok := c.cached.Load(labels); ok {
+		return found.(prometheus.Counter)
+	}
+	resolved := c.resolve(labels)
+	c.cached.Store(labels, resolved)
+	return resolved
+}
