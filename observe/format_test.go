@@ -37,7 +37,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestR5TimelineAsText(t *testing.T) {
 	refused := observe.Timeline{
-		Key: getUser, Start: start, End: start, FinalError: errors.New("no policy:\nprovider unavailable"), Reason: policy.ReasonNoPolicy,
+		Key: getUser, Start: start, End: start, FinalError: errors.New("no policy:\n  provider unavailable"), Reason: policy.ReasonNoPolicy,
 	}
 	single := observe.Timeline{
 		Key: getUser, PolicyID: "rev-17", Start: start, End: at(72345678 * time.Microsecond), Reason: policy.ReasonSuccess,
