@@ -36,13 +36,17 @@ func NewSet(c SetConfig) *Set { return &Set{config: c} }
 
 // Policy returns the policy of a key; a key that the set does not name gets the document's defaults. It never fails.
 func (s *Set) Policy(_ context.Context, key Key) (*Policy, error) {
-	if p, ok := s.lookup(key); ok {
-		return p, nil
+	p, ok := s.lookup(key)
+	if !ok {
+		p = s.template(key.Surface())
 	}
-	if template := s.template(key.Surface()); template != nil {
-		p := *template // still compiled: only the key differs
-		p.Key = key
-		return &p, nil
+	switch {
+	case p != nil && p.Key == key:
+		return p, nil
+	case p != nil:
+		under := *p // still compiled: only the key differs
+		under.Key = key
+		return &under, nil
 	}
 	return Compile(Policy{Key: key}, LimitsFor(key.Surface()), SourceDefault)
 }

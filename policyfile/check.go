@@ -132,6 +132,9 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 
 // field reads a field of struct type t.
 func (r *reader) field(n *yaml.Node, t reflect.Type, f fields.Field, path string) (any, bool) {
+	if n.Style&yaml.TaggedStyle != 0 {
+		return nil, false // outline has noted it
+	}
 	if f.Rule.Reserved {
 		problem, remedy := f.Rule.Check(0)
 		r.faults.add(placeOf(n), path, problem, remedy)

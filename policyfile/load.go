@@ -21,8 +21,9 @@ const (
 	maxBytes = 1 << 20
 	maxDepth = 64
 	maxNodes = 100_000 // with aliases expanded
-	// maxMarks bounds flow indicators: the YAML scanner needs about 2 KiB for each item of a flow collection.
-	maxMarks = 50_000
+	// maxMarks bounds lines plus twice the marks of lists and objects in brackets, before the YAML scanner sees them: it
+	// allocates about 0.5 KiB for each of the former and 2 KiB for each of the latter.
+	maxMarks = 100_000
 )
 
 // load parses the YAML or JSON text into nodes. The node is nil where that fails.
@@ -41,7 +42,7 @@ func load(name string, data []byte) (*yaml.Node, *faults) {
 		return nil, c
 	}
 	if marks := countMarks(data); marks > maxMarks {
-		c.add(place{}, "", fmt.Sprintf("more than %d list and object marks", maxMarks), "split the document")
+		c.add(place{}, "", fmt.Sprintf("more than %d lines and marks of lists and objects", maxMarks), "split the document")
 		return nil, c
 	}
 	node, err := c.decode(joinSurrogates(data))
@@ -143,8 +144,10 @@ func countMarks(data []byte) int {
 	n := 0
 	for _, b := range data {
 		switch b {
-		case ',', '[', '{', '?', '&', '*', '!':
+		case '\n', '\r':
 			n++
+		case ',', '[', '{', '?', '&', '*', '!':
+			n += 2
 		}
 	}
 	return n

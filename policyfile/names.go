@@ -113,7 +113,8 @@ func short(s string) string {
 // mostCompared bounds the search for a nearest name in documents with thousands of them.
 const mostCompared = 500
 
-// nearest returns the known name that takes the fewest edits to reach, or "" where none is close.
+// nearest returns the known name that takes the fewest edits to reach or else is the beginning of the other; "" where
+// none is close.
 func nearest(name string, known []string) string {
 	known = known[:min(len(known), mostCompared)]
 	name = strings.ToLower(name)
@@ -124,6 +125,13 @@ func nearest(name string, known []string) string {
 		}
 		if n := distance(name, strings.ToLower(k)); n < fewest {
 			best, fewest = k, n
+		}
+	}
+	if best == "" && len(name) >= 3 {
+		for _, k := range known {
+			if strings.HasPrefix(k, name) || strings.HasPrefix(name, k) && len(k) >= 3 {
+				return k
+			}
 		}
 	}
 	if fewest >= utf8.RuneCountInString(name) { // nothing of the name would remain

@@ -48,9 +48,12 @@ func (d *Document) Line(path string) int { return d.fields[path].key.line }
 // "retry.max_attempts", and the answer is a path in the document with its line. It is "" and 0 for a value that is
 // built in or comes from the catalog.
 func (d *Document) Origin(key policy.Key, field string) (path string, line int) {
-	levels, ok := d.levels[key]
-	if !ok {
-		levels = d.surface[key.Surface()]
+	levels := d.surface[key.Surface()]
+	for _, named := range []policy.Key{key, policy.JobKey("", key.Name), {Namespace: key.Namespace}} { // as the set looks it up
+		if found, ok := d.levels[named]; ok && named.Surface() == key.Surface() {
+			levels = found
+			break
+		}
 	}
 	for _, level := range levels {
 		if path, f, ok := find(d.fields, level, field); ok {

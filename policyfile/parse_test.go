@@ -1,0 +1,134 @@
+package policyfile
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+func TestP6EmptyDocuments(t *testing.T) {
+	for _, text := range []string{"", "\n\n", "# only a comment\n", "---\n", "\ufeff"} {
+		faults := refuse(t, text)
+		if len(faults) != 1 || faults[0].String() != "doc.yaml:1:1: the document is empty; start with version: 1" {
+			t.Errorf("%q: %v", text, faults)
+		}
+	}
+}
+
+func TestP6SyntaxErrorsHaveAPlace(t *testing.T) {
+	for text, want := range map[string][2]int{
+		"version: 1\npolicies: {a: {\n": {3, 1},
+		"version: 1\n\tpolicies: {}\n":  {2, 1},
+		"version: 1\na: b: c\n":         {2, 5},
+		"version: 1\nb: *nothing\n":     {2, 4},
+	} {
+		faults := refuse(t, text)
+		if f := faults[0]; len(faults) != 1 || f.Line != want[0] || f.Column != want[1] || !strings.HasPrefix(f.Problem, "not valid YAML: ") {
+			t.Errorf("%q: %v", text, faults)
+		}
+	}
+}
+
+func TestP6FaultsAreSortedByPlace(t *testing.T) {
+	for name, text := range corpus(t, "invalid") {
+		_, err := Parse(name, text, Options{})
+		var refused *Error
+		if !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		if !slices.IsSortedFunc(refused.Faults, func(a, b Fault) int {
+			if a.Line != b.Line {
+				return a.Line - b.Line
+			}
+			return a.Column - b.Column
+		}) {
+			t.Errorf("%s: %v", name, refused.Faults)
+		}
+	}
+}
+
+func TestP6ErrorsListFaultsAndKeepWarnings(t *testing.T) {
+	_, err := Parse("doc.yaml", []byte("version: 1\npolicies: {a: {retry: {max_attempts: 99, timeout: -1}}}\n"), Options{})
+	var refused *Error
+	if !errors.As(err, &refused) || len(refused.Faults) != 2 || !refused.Faults[0].Warning {
+		t.Fatalf("%v", err)
+	}
+	want := "doc.yaml:2:51: policies.a.retry.timeout: -1 must be greater than 0; write null for none, or a value above 0"
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestP6DeprecatedFieldsWarnOnce(t *testing.T) {
+	old := map[string]string{"Retry.retries": "write max_attempts", "Hedge.trigger": "write nothing"}
+	text := "version: 1\npolicies:\n  a: {retry: {retries: 3}}\n  b: {retry: {retries: x}, hedge: {enabled: true, trigger: p95}}\n"
+	d, err := parse("doc.yaml", []byte(text), Options{Source: policy.SourceFile}, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range d.Warnings {
+		got = append(got, w.String())
+	}
+	want := []string{
+		"doc.yaml:3:15: policies.a.retry.retries: deprecated; write max_attempts",
+		"doc.yaml:4:15: policies.b.retry.retries: deprecated; write max_attempts",
+		"doc.yaml:4:51: policies.b.hedge.trigger: deprecated; write nothing",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if p := ask(t, d, policy.ParseKey("b")); p.Hedge.TriggerName != "p95" || p.Retry.MaxAttempts != 3 {
+		t.Errorf("a field that Go still has is read, one that is gone is not: %+v", p)
+	}
+	if _, err := Parse("doc.yaml", []byte(text), Options{}); err == nil {
+		t.Error("not deprecated outside this test")
+	}
+}
+
+func TestCaret(t *testing.T) {
+	long := "\tkey: " + strings.Repeat("ä", 80) + "!" + strings.Repeat("z", 80)
+	for _, c := range []struct {
+		fault Fault
+		want  string
+	}{
+		{Fault{Column: 4, source: "abcdef"}, "abcdef\n   ^"},
+		{Fault{Column: 3, source: "\tb\x01"}, " b \n  ^"},
+		{Fault{Column: 9, source: "abc"}, "abc\n   ^"},
+		{Fault{Column: 1}, "\n^"},
+		{Fault{Column: 87, source: long}, "…" + strings.Repeat("ä", 60) + "!" + strings.Repeat("z", 39) + "…\n" + strings.Repeat(" ", 61) + "^"},
+		{Fault{Column: 2, source: long}, " key: " + strings.Repeat("ä", 80) + "!" + strings.Repeat("z", 13) + "…\n ^"},
+		{Fault{Column: 167, source: long}, "…" + strings.Repeat("ä", 19) + "!" + strings.Repeat("z", 80) + "\n" + strings.Repeat(" ", 100) + "^"},
+	} {
+		if diff := cmp.Diff(c.want, c.fault.Caret()); diff != "" {
+			t.Errorf("%q column %d: %s", c.fault.source, c.fault.Column, diff)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"max_attempts", "backoff", "backoff_cap", "p95", "x"}
+	for name, want := range map[string]string{
+		"max_attemps": "max_attempts", "MAX_ATTEMPTS": "max_attempts", "bakcoff": "backoff", "backoffcap": "backoff_cap", "back": "backoff",
+		"p99": "p95", "something": "", "y": "", "": "", strings.Repeat("b", 300): "",
+	} {
+		if got := nearest(name, known); got != want {
+			t.Errorf("nearest to %q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestJSONSurrogatesAreOneCharacter(t *testing.T) {
+	d, err := Parse("j.json", []byte(`{"version":1,"policies":{"a \ud83d\ude00 b":{"id":"\\ud83d \uD834\uDD1E"}}}`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := ask(t, d, policy.ParseKey("a 😀 b")); p.ID != `\ud83d 𝄞` || !d.Set.Named(p.Key) {
+		t.Errorf("%+v", p)
+	}
+}
