@@ -101,9 +101,9 @@ type Executor struct {
 // keyState is what is kept per key while its policies come and go.
 type keyState struct {
 	plan    atomic.Pointer[plan]
-	breaker *circuit.Breaker // guarded by Executor.mu; plans hold their own pointer
-	digest  hedge.Digest
-	load    hedge.Load
+	breaker *circuit.Breaker // like the next two made when first needed, guarded by Executor.mu; plans have copies
+	digest  *hedge.Digest
+	load    *hedge.Load
 }
 
 const defaultMaxKeys = 1024

@@ -33,14 +33,13 @@ const (
 	gone
 )
 
-// pack is a hedged group in progress. Only the coordinator, on the caller's goroutine, touches it.
+// pack is a hedged group in progress. Only the coordinator, on the caller's goroutine, touches it. The run is handed to
+// its methods rather than kept, so that it stays on the stack.
 type pack[T any, O operation[T]] struct {
-	run     *run
-	op      O
 	racers  []*racer[T]
 	results chan *racer[T]
 	group   decision.Group
-	ended   []int
+	ended   []int // attempts in the order in which they ended
 	hedges  int
 	winner  *racer[T]
 	rule    decision.Rule
@@ -50,78 +49,78 @@ type pack[T any, O operation[T]] struct {
 func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
 	h := &r.plan.policy.Hedge
 	g := pack[T, O]{
-		run: r, op: op, results: make(chan *racer[T], 1+h.MaxHedges),
+		results: make(chan *racer[T], 1+h.MaxHedges),
 		group: decision.Group{CancelOnFirstTerminal: h.CancelOnFirstTerminal},
 	}
-	r.plan.state.load.Call()
-	if denied := g.launch(budget.KindRetry); denied != "" {
+	r.plan.load.Call()
+	if denied := g.launch(r, op, budget.KindRetry); denied != "" {
 		return value, r.refused(denied)
 	}
-	defer g.abandon()
-	g.coordinate()
+	defer g.abandon(r)
+	g.coordinate(r, op)
 	if g.winner != nil {
 		value = g.winner.value
 	}
 	o, deciding := g.group.Outcome()
-	g.abandon()
+	g.abandon(r)
 	return value, r.settle(o, g.rule, g.ended, deciding)
 }
 
 // coordinate launches hedges and takes results until the group is decided.
-func (g *pack[T, O]) coordinate() {
+func (g *pack[T, O]) coordinate(r *run, op O) {
 	var hedge, end <-chan time.Time
 	var hedgeTimer *time.Timer
-	if wait, ok := g.delay(); ok {
+	if wait, ok := g.delay(r); ok {
 		hedgeTimer = time.NewTimer(wait)
 		defer hedgeTimer.Stop()
 		hedge = hedgeTimer.C
 	}
-	if !g.run.deadline.IsZero() {
-		endTimer := time.NewTimer(time.Until(g.run.deadline))
+	if !r.deadline.IsZero() {
+		endTimer := time.NewTimer(time.Until(r.deadline))
 		defer endTimer.Stop()
 		end = endTimer.C
 	}
 	for {
 		select {
 		case l := <-g.results:
-			if g.take(l) {
+			if g.take(r, op, l) {
 				return
 			}
 		case <-hedge:
 			hedge = nil
-			if g.hedge(); g.run.broken != "" {
-				g.interrupt(g.run.broken)
+			if g.hedge(r, op); r.broken != "" {
+				g.interrupt(r, op, r.broken)
 				return
 			}
-			if wait, ok := g.delay(); ok {
+			if wait, ok := g.delay(r); ok {
 				hedgeTimer.Reset(wait)
 				hedge = hedgeTimer.C
 			}
-		case <-g.run.ctx.Done():
-			g.interrupt(g.run.over())
+		case <-r.ctx.Done():
+			g.interrupt(r, op, r.over())
 			return
 		case <-end:
-			g.interrupt(g.run.over())
+			g.interrupt(r, op, r.over())
 			return
 		}
 	}
 }
 
 // launch admits an attempt and starts it.
-func (g *pack[T, O]) launch(kind budget.AttemptKind) (denied policy.Reason) {
+func (g *pack[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denied policy.Reason) {
 	hedgeIndex := 0
 	if kind == budget.KindHedge {
 		hedgeIndex = g.hedges
 	}
-	admitted, denied := g.run.admit(kind, hedgeIndex)
+	admitted, denied := r.admit(kind, hedgeIndex)
 	if denied != "" {
 		return denied
 	}
 	l := &racer[T]{launch: admitted}
 	g.racers = append(g.racers, l)
 	g.group.Launch()
-	g.run.e.losers.add()
-	go race(g.run.e, l, g.op, g.results)
+	r.e.losers.add()
+	go race(r.e, l, op, g.results)
 	return ""
 }
 
@@ -161,17 +160,16 @@ func (l *racer[T]) giveUp(e *Executor) {
 }
 
 // take folds a delivered attempt into the group and reports whether the group is decided.
-func (g *pack[T, O]) take(l *racer[T]) bool {
-	r := g.run
+func (g *pack[T, O]) take(r *run, op O, l *racer[T]) bool {
 	if l.panic != nil {
 		r.abort(&l.launch)
-		g.abandon()
+		g.abandon(r)
 		r.finishPanicked()
 		panic(l.panic)
 	}
 	var classified *classify.Outcome
 	if r.plan.classifier != nil {
-		o := r.classify(g.op.box(l.value), l.err)
+		o := r.classify(op.box(l.value), l.err)
 		classified = &o
 	}
 	o, rule := r.conclude(&l.launch, l.err, classified)
@@ -187,8 +185,7 @@ func (g *pack[T, O]) take(l *racer[T]) bool {
 }
 
 // delay asks the trigger how long to wait before the next hedge.
-func (g *pack[T, O]) delay() (wait time.Duration, ok bool) {
-	r := g.run
+func (g *pack[T, O]) delay(r *run) (wait time.Duration, ok bool) {
 	h := &r.plan.policy.Hedge
 	if g.hedges >= h.MaxHedges || !g.group.MayHedge() {
 		return 0, false
@@ -201,13 +198,12 @@ func (g *pack[T, O]) delay() (wait time.Duration, ok bool) {
 }
 
 // hedge launches one more attempt. One that is denied is on record and changes nothing.
-func (g *pack[T, O]) hedge() {
-	if g.run.broken != "" || !g.group.MayHedge() {
+func (g *pack[T, O]) hedge(r *run, op O) {
+	if r.broken != "" || !g.group.MayHedge() {
 		return
 	}
 	g.hedges++
-	r := g.run
-	if !r.plan.state.load.TryHedge(r.plan.policy.Hedge.MaxExtraLoad) {
+	if !r.plan.load.TryHedge(r.plan.policy.Hedge.MaxExtraLoad) {
 		r.launches++
 		if r.rec != nil {
 			l := launch{number: r.launches, hedge: g.hedges, started: r.e.clock()}
@@ -215,14 +211,14 @@ func (g *pack[T, O]) hedge() {
 		}
 		return
 	}
-	g.launch(budget.KindHedge)
+	g.launch(r, op, budget.KindHedge)
 }
 
 // interrupt decides the group from outside: the caller or the call's timeout ended it, or user code panicked. What has
 // been delivered by then still counts.
-func (g *pack[T, O]) interrupt(reason policy.Reason) {
+func (g *pack[T, O]) interrupt(r *run, op O, reason policy.Reason) {
 	for len(g.results) > 0 {
-		if g.take(<-g.results) {
+		if g.take(r, op, <-g.results) {
 			return
 		}
 	}
@@ -234,8 +230,7 @@ func (g *pack[T, O]) interrupt(reason policy.Reason) {
 
 // abandon ends the attempts that the decided group does not need. They run on until they notice; what they hold is given
 // back then, but a probe's slot at once.
-func (g *pack[T, O]) abandon() {
-	r := g.run
+func (g *pack[T, O]) abandon(r *run) {
 	for _, l := range g.racers {
 		if l.settled {
 			continue

@@ -32,6 +32,7 @@ type plan struct {
 	breaker    *circuit.Breaker
 	trigger    hedge.Trigger // nil while hedging is off
 	digest     *hedge.Digest // nil where the trigger needs none
+	load       *hedge.Load   // bounds hedges to a share of calls
 	timed      bool          // breaker or digest need to know how long attempts take
 	attributes observe.Attributes
 }
@@ -227,10 +228,17 @@ func (e *Executor) equipTrigger(p *plan) {
 		}
 		t = hedge.Fixed
 	}
-	p.trigger = t
-	if hedge.NeedsDigest(t) {
-		p.digest = &p.state.digest
+	if p.state.load == nil {
+		p.state.load = &hedge.Load{}
 	}
+	p.trigger, p.load = t, p.state.load
+	if !hedge.NeedsDigest(t) {
+		return
+	}
+	if p.state.digest == nil {
+		p.state.digest = &hedge.Digest{}
+	}
+	p.digest = p.state.digest
 }
 
 // edited makes a plan for one call that changes its policy. It shares the key's breaker, digest and load.

@@ -1,0 +1,188 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// inside runs check as an operation under a policy with the timeout given.
+func inside(t *testing.T, ctx context.Context, timeout time.Duration, check func(ctx context.Context)) {
+	t.Helper()
+	p := exact(1)
+	p.Retry.TimeoutPerAttempt = timeout
+	_ = executor(t, p).Do(ctx, key, func(ctx context.Context) error { check(ctx); return nil })
+}
+
+func TestR9AttemptContextEndsWhenTheCallReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var early, late context.Context
+		inside(t, bg, 0, func(ctx context.Context) { early = ctx; _ = ctx.Done() })
+		inside(t, bg, 0, func(ctx context.Context) { late = ctx })
+		for _, ctx := range []context.Context{early, late} {
+			<-ctx.Done()
+			if ctx.Err() != context.Canceled {
+				t.Errorf("Err is %v", ctx.Err())
+			}
+		}
+	})
+}
+
+func TestAttemptContextKeepsTheContractOfContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type valueKey struct{}
+		parent, cancel := context.WithCancelCause(context.WithValue(bg, valueKey{}, "v"))
+		gone := errors.New("gone")
+		inside(t, parent, time.Minute, func(ctx context.Context) {
+			if ctx.Value(valueKey{}) != "v" || ctx.Err() != nil {
+				t.Errorf("value %v, err %v", ctx.Value(valueKey{}), ctx.Err())
+			}
+			if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Minute {
+				t.Errorf("deadline in %v", time.Until(at))
+			}
+			child, stop := context.WithCancel(ctx)
+			defer stop()
+			called := make(chan struct{})
+			context.AfterFunc(ctx, func() { close(called) })
+			stopped := context.AfterFunc(ctx, func() { t.Error("a stopped function ran") })
+			if !stopped() || stopped() {
+				t.Error("stop must be true once")
+			}
+			cancel(gone)
+			<-child.Done()
+			<-called
+			if child.Err() != context.Canceled || !errors.Is(context.Cause(child), gone) || ctx.Err() != context.Canceled {
+				t.Errorf("child %v, cause %v, own %v", child.Err(), context.Cause(child), ctx.Err())
+			}
+			context.AfterFunc(ctx, func() {}) // after the end it runs at once
+		})
+	})
+}
+
+func TestAttemptTimeoutReachesChildrenAsDeadlineExceeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inside(t, bg, time.Second, func(ctx context.Context) {
+			child, stop := context.WithCancel(ctx)
+			defer stop()
+			<-child.Done()
+			if child.Err() != context.DeadlineExceeded {
+				t.Errorf("child ended with %v", child.Err())
+			}
+		})
+		inside(t, bg, time.Second, func(ctx context.Context) { // nobody asked for Done
+			time.Sleep(time.Second)
+			if ctx.Err() != context.DeadlineExceeded {
+				t.Errorf("Err is %v after the deadline", ctx.Err())
+			}
+		})
+	})
+}
+
+func TestParentsEarlierDeadlineIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		inside(t, parent, time.Minute, func(ctx context.Context) {
+			if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Second {
+				t.Errorf("deadline in %v", time.Until(at))
+			}
+		})
+	})
+}
+
+func TestR9DetachedContextOutlivesTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept context.Context
+		var release func()
+		parent, cancel := context.WithCancel(bg)
+		defer cancel()
+		inside(t, parent, time.Second, func(ctx context.Context) {
+			_ = ctx.Done()
+			release = retry.Detach(ctx)
+			kept = ctx
+		})
+		time.Sleep(time.Minute) // past the attempt's timeout
+		if kept.Err() != nil {
+			t.Fatalf("ended with %v", kept.Err())
+		}
+		release()
+		<-kept.Done()
+		retry.Detach(bg)() // does nothing outside an attempt
+
+		inside(t, parent, 0, func(ctx context.Context) { retry.Detach(ctx); kept = ctx })
+		cancel()
+		<-kept.Done()
+	})
+}
+
+func TestR9DetachedLoserEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := executor(t, hedged(1, 1))
+		ended := make(chan struct{})
+		op, _ := racing(func(ctx context.Context) error {
+			defer retry.Detach(ctx)()
+			<-ctx.Done()
+			close(ended)
+			return ctx.Err()
+		}, after(0, nil))
+		if err := e.Do(bg, key, op); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		_ = e.Wait(bg)
+	})
+}
+
+func TestOnceRunsOneAttemptAndSaysWhatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := executor(t, exact(3))
+		work := retry.Work{Key: key, ID: "job-1"}
+		for attempt, want := range []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 0} {
+			work.Attempts = attempt
+			start := time.Now()
+			op, calls := script(errDown)
+			r := e.Once(bg, work, op)
+			if *calls != 1 || r.Verdict.Delay != want || time.Since(start) != 0 || r.Denied || !errors.Is(r.Err, errDown) {
+				t.Errorf("after %d attempts: %+v, %d calls", attempt, r, *calls)
+			}
+		}
+		work.Attempts, work.MaxAttempts = 0, 1
+		op, _ := script(errDown)
+		if r := e.Once(bg, work, op); r.Verdict.Reason != policy.ReasonAttemptsExhausted {
+			t.Errorf("an effective maximum of 1: %+v", r.Verdict)
+		}
+		op, _ = script(nil)
+		if r := e.Once(bg, work, op); r.Err != nil || r.Verdict.Reason != policy.ReasonSuccess {
+			t.Errorf("success: %+v", r)
+		}
+	})
+}
+
+func TestJ17OverallTimeoutCountsFromTheFirstAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := exact(3)
+		p.Retry.OverallTimeout = time.Minute
+		op, calls := script(errDown)
+		r := executor(t, p).Once(bg, retry.Work{Key: key, ID: "j", Started: time.Now().Add(-time.Hour)}, op)
+		if *calls != 0 || r.Verdict.Reason != policy.ReasonOverallTimeout || r.Denied {
+			t.Errorf("%d calls, %+v", *calls, r)
+		}
+	})
+}
+
+func TestJ16RefusedAttemptUsesUpNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := executor(t, tripping(1))
+		_ = e.Do(bg, key, func(context.Context) error { return errDown })
+		op, calls := script(nil)
+		r := e.Once(bg, retry.Work{Key: key, ID: "j", Attempts: 1, MaxAttempts: 5}, op)
+		if *calls != 0 || !r.Denied || r.Wait != time.Minute || r.Verdict.Reason != policy.ReasonCircuitOpen {
+			t.Errorf("%d calls, %+v", *calls, r)
+		}
+	})
+}
