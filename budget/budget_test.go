@@ -287,6 +287,21 @@ func TestR8TokenBucketBound(t *testing.T) {
 	})
 }
 
+// A caller that read the clock before another, and comes after it, neither loses tokens nor lets them be earned twice.
+func TestTokenBucketLateCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewTokenBucket(5, 1)
+		b.tokens, b.at = 2, 10*time.Second // as if the other had come at 10s
+		if n := drain(b); n != 2 {
+			t.Errorf("%d attempts, want 2", n)
+		}
+		time.Sleep(10 * time.Second)
+		if first(b) {
+			t.Error("the time up to 10s was earned twice")
+		}
+	})
+}
+
 func TestTokenBucketConcurrent(t *testing.T) {
 	b := NewTokenBucket(500, 0)
 	if got := inParallel(8, 200, func(int) bool { return retry(b) }); got != 500 {

@@ -18,7 +18,7 @@ import (
 //
 // It is no [Waiter]: only further calls refill it.
 type RetryRatio struct {
-	tokens atomic.Int64 // in units; may exceed a burst that was lowered meanwhile, so spend looks at both
+	tokens atomic.Int64 // in units; what exceeds the burst, by the last credit or after a reload, is cut before it is spent
 	limits atomic.Pointer[ratioLimits]
 	// A successful call only reads tokens. Filling up a cache line keeps other people's writes from slowing that down.
 	_ [48]byte
@@ -28,11 +28,11 @@ type ratioLimits struct{ ratio, burst int64 } // in units
 
 const (
 	unit           = 1_000_000_000 // 1 token
-	maxRatioTokens = 1_000_000_000 // a tenth of what int64 holds in units
+	maxRatioTokens = 1_000_000     // far from what int64 holds in units, also after many credits at once
 )
 
 // NewRetryRatio makes a full budget of burst extra attempts which gains ratio extra attempts per call. Negative numbers
-// and NaN count as 0; both are cut to a billion.
+// and NaN count as 0; both are cut to a million.
 func NewRetryRatio(ratio, burst float64) *RetryRatio {
 	b := &RetryRatio{}
 	limits := &ratioLimits{ratio: units(ratio), burst: units(burst)}
@@ -48,7 +48,7 @@ func (b *RetryRatio) AllowAttempt(_ context.Context, _ policy.Key, attemptIdx in
 		return b.charge(limits, Cost(ref))
 	}
 	if b.tokens.Load() < limits.burst {
-		b.earn(limits)
+		b.tokens.Add(limits.ratio)
 	}
 	return Allow()
 }
@@ -58,18 +58,6 @@ func (b *RetryRatio) charge(limits *ratioLimits, cost int) Decision {
 		return Deny("retry ratio used up")
 	}
 	return Allow()
-}
-
-func (b *RetryRatio) earn(limits *ratioLimits) {
-	for {
-		tokens := b.tokens.Load()
-		if tokens >= limits.burst {
-			return
-		}
-		if b.tokens.CompareAndSwap(tokens, min(tokens+limits.ratio, limits.burst)) {
-			return
-		}
-	}
 }
 
 func (b *RetryRatio) spend(limits *ratioLimits, cost int64) bool {

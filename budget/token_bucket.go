@@ -87,7 +87,7 @@ func (b *TokenBucket) tokensAt(now time.Duration) float64 {
 	return min(b.tokens+elapsed.Seconds()*b.refill, b.capacity)
 }
 
-// update changes the limits and keeps the tokens, cut to the new capacity.
+// update changes the limits and keeps the tokens. tokensAt cuts them to the new capacity.
 func (b *TokenBucket) update(capacity, refillPerSecond float64) {
 	now := time.Since(b.start)
 	b.mu.Lock()
@@ -95,5 +95,4 @@ func (b *TokenBucket) update(capacity, refillPerSecond float64) {
 	b.tokens, b.at = b.tokensAt(now), max(now, b.at) // earned at the old rate
 	b.capacity = amount(capacity, maxTokens)
 	b.refill = amount(refillPerSecond, maxTokens)
-	b.tokens = min(b.tokens, b.capacity)
 }

@@ -10,9 +10,18 @@ const (
 	stripes    = 1 << stripeBits
 )
 
-// counter is a sum that many goroutines add to without sharing a cache line. A goroutine keeps to a stripe of its own,
-// chosen by where its stack lies: goroutines that run at the same time have different stacks. Choosing at random costs
-// more, and with few processors half of the writes would still find the line in another's cache.
+// stripeOfGoroutine chooses a goroutine's own stripe by where its stack lies: goroutines that run at the same time have
+// different stacks. Choosing at random costs more, and with few processors half of the writes would still find the line
+// in another's cache.
+func stripeOfGoroutine() uint64 {
+	var onStack byte
+	// Stacks are at least 2 KiB apart. The factor is 2⁶⁴ divided by the golden ratio (Fibonacci hashing: Knuth, The Art of
+	// Computer Programming, volume 3, 6.4), which spreads stacks that lie in a row.
+	place := uint64(uintptr(unsafe.Pointer(&onStack))) >> 11
+	return place * 0x9E3779B97F4A7C15 >> (64 - stripeBits)
+}
+
+// counter is a sum that many goroutines add to without sharing a cache line.
 type counter struct {
 	stripes [stripes]struct {
 		n atomic.Uint64
@@ -20,13 +29,7 @@ type counter struct {
 	}
 }
 
-func (c *counter) add() {
-	var onStack byte
-	// Stacks are at least 2 KiB apart. The factor is 2⁶⁴ divided by the golden ratio (Fibonacci hashing: Knuth, The Art of
-	// Computer Programming, volume 3, 6.4), which spreads stacks that lie in a row.
-	place := uint64(uintptr(unsafe.Pointer(&onStack))) >> 11
-	c.stripes[place*0x9E3779B97F4A7C15>>(64-stripeBits)].n.Add(1)
-}
+func (c *counter) add() { c.stripes[stripeOfGoroutine()].n.Add(1) }
 
 func (c *counter) sum() uint64 {
 	var sum uint64
