@@ -1,0 +1,96 @@
+package procgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// poll is how often a group that is stopping is looked at once its leader has gone: the kernel tells of children only.
+const poll = 5 * time.Millisecond
+
+// Stop says how a group is brought down.
+type Stop struct {
+	// Signal goes to the whole group first. Default SIGTERM.
+	Signal syscall.Signal
+	// Grace is how long the group may take to end before it is killed. 0 kills at once.
+	Grace time.Duration
+	// Kill ends the grace period early when it is closed. May be nil.
+	Kill <-chan struct{}
+}
+
+// Group is a started command with its process group. Its one method must be called once.
+type Group struct {
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the leader has been waited for
+	err    error         // of the leader; read after exited
+}
+
+// Start starts cmd as the leader of a new process group. Every started group must be waited for.
+func Start(cmd *exec.Cmd) (*Group, error) {
+	lead(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	g := &Group{cmd: cmd, exited: make(chan struct{})}
+	go func() {
+		defer close(g.exited)
+		g.err = cmd.Wait()
+		if errors.Is(g.err, exec.ErrWaitDelay) { // it ended well; something that it left behind holds on to its output
+			g.err = nil
+		}
+	}()
+	return g, nil
+}
+
+// Wait waits for the command to end and returns what exec.Cmd.Wait returns. When ctx is done first, it stops the group as
+// how says, which is asked at that moment, and returns when the group has gone or was killed.
+func (g *Group) Wait(ctx context.Context, how func() Stop) error {
+	select {
+	case <-g.exited:
+		return g.err
+	case <-ctx.Done():
+	}
+	g.stop(how())
+	<-g.exited
+	return g.err
+}
+
+func (g *Group) stop(s Stop) {
+	leader := g.cmd.Process.Pid
+	if s.Grace <= 0 || !g.ended(leader, s) {
+		signalGroup(leader, syscall.SIGKILL)
+	}
+}
+
+// ended asks the group to end and reports whether it did so in its grace period.
+func (g *Group) ended(leader int, s Stop) bool {
+	if s.Signal == 0 {
+		s.Signal = syscall.SIGTERM
+	}
+	signalGroup(leader, s.Signal)
+	grace := time.NewTimer(s.Grace)
+	defer grace.Stop()
+	select {
+	case <-g.exited:
+	case <-grace.C:
+		return false
+	case <-s.Kill:
+		return false
+	}
+	look := time.NewTicker(poll)
+	defer look.Stop()
+	for aliveGroup(leader) {
+		select {
+		case <-look.C:
+		case <-grace.C:
+			return false
+		case <-s.Kill:
+			return false
+		}
+	}
+	return true
+}
