@@ -76,8 +76,8 @@ func loop[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdic
 
 // attempt runs the operation once, on the caller's goroutine.
 func attempt[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
-	l, denied := r.admit(budget.KindRetry, 0)
-	if denied != "" {
+	var l launch
+	if denied := r.admit(&l, budget.KindRetry); denied != "" {
 		return value, r.refused(denied)
 	}
 	defer r.unwind(&l)
@@ -117,7 +117,7 @@ func (r *run) unwind(l *launch) {
 func (r *run) abort(l *launch) {
 	l.settled = true
 	r.free(l, circuit.Failure)
-	l.ctx.end(context.Canceled)
+	l.ctx.close(canceled)
 	if r.rec != nil {
 		o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonPanicInOperation}
 		r.rec.ended(r, l, o, "", nil, nil)

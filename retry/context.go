@@ -2,7 +2,9 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,30 +55,40 @@ func Detach(ctx context.Context) (release func()) {
 		return func() {}
 	}
 	c.detach()
-	return func() { c.end(context.Canceled) }
+	return func() { c.close(canceled) }
 }
 
 type attemptKey struct{}
 
 // attemptCtx is the context of one attempt. It is the only allocation of a successful call: the channel, the timer and
 // the link to the parent are made when somebody asks for them.
+//
+//	quiet ──somebody waits──► armed ──parent, deadline, call's end──► ended
+//	quiet ──call's end──────────────────────────────────────────────► ended
 type attemptCtx struct {
 	parent   context.Context
 	plan     *plan
 	options  *callOptions
 	root     *attemptCtx // the call's first attempt, which keeps the call's ID
-	id       string      // in root only
-	deadline time.Time   // of the attempt or the call, whichever comes first; zero for none
+	id       *string     // in root only; nil until the ID is first needed
+	deadline time.Time   // of the attempt or the call, whichever comes first; zero for none; guarded by mu once detached
 	number   int32
 	retry    int32
 	hedge    int32
 	overall  bool // deadline is the call's
+	detached bool // guarded by mu
 
-	mu       sync.Mutex // guards what follows
-	detached bool
-	err      error
-	signal   *signal
+	state  atomic.Uint32 // quiet → armed and all other changes are made under mu
+	mu     sync.Mutex
+	signal *signal // guarded by mu
 }
+
+const (
+	quiet    uint32 = iota // nobody waits for the end
+	armed                  // signal is made
+	canceled               // ended with context.Canceled
+	expired                // ended with context.DeadlineExceeded
+)
 
 // signal is what a context needs once somebody waits for its end.
 type signal struct {
@@ -91,13 +103,17 @@ var _ context.Context = (*attemptCtx)(nil)
 // Deadline implements context.Context.
 func (c *attemptCtx) Deadline() (time.Time, bool) {
 	parent, ok := c.parent.Deadline()
-	c.mu.Lock()
-	own := c.deadline
-	c.mu.Unlock()
+	own := c.end()
 	if own.IsZero() || ok && parent.Before(own) {
 		return parent, ok
 	}
 	return own, true
+}
+
+func (c *attemptCtx) end() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deadline
 }
 
 // Value implements context.Context. The caller's capture is hidden: nested calls are not recorded into it.
@@ -113,21 +129,32 @@ func (c *attemptCtx) Value(key any) any {
 
 // Err implements context.Context.
 func (c *attemptCtx) Err() error {
-	c.mu.Lock()
-	err, deadline := c.err, c.deadline
-	c.mu.Unlock()
-	if err != nil {
+	if err := errOf(c.state.Load()); err != nil {
 		return err
 	}
 	if err := c.parent.Err(); err != nil {
-		c.end(err)
-		return err
-	}
-	if !deadline.IsZero() && !time.Now().Before(deadline) {
+		c.close(stateOf(err))
+	} else if at := c.end(); !at.IsZero() && !time.Now().Before(at) {
 		c.expire()
-		return c.Err()
+	}
+	return errOf(c.state.Load())
+}
+
+func errOf(state uint32) error {
+	switch state {
+	case canceled:
+		return context.Canceled
+	case expired:
+		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+func stateOf(err error) uint32 {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return expired
+	}
+	return canceled
 }
 
 // Done implements context.Context.
@@ -144,12 +171,12 @@ func (c *attemptCtx) arm() *signal {
 	}
 	s := &signal{done: make(chan struct{})}
 	c.signal = s
-	if c.err != nil {
+	if !c.state.CompareAndSwap(quiet, armed) { // ended before anybody asked
 		close(s.done)
 		return s
 	}
 	if c.parent.Done() != nil {
-		s.unlink = context.AfterFunc(c.parent, func() { c.end(c.parent.Err()) })
+		s.unlink = context.AfterFunc(c.parent, func() { c.close(stateOf(c.parent.Err())) })
 	}
 	if !c.deadline.IsZero() {
 		s.timer = time.AfterFunc(time.Until(c.deadline), c.expire)
@@ -161,11 +188,11 @@ func (c *attemptCtx) arm() *signal {
 func (c *attemptCtx) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
+	s := c.arm()
+	if c.state.Load() != armed {
 		go f()
 		return func() bool { return false }
 	}
-	s := c.arm()
 	if s.waiters == nil {
 		s.waiters = map[*func()]struct{}{}
 	}
@@ -186,23 +213,21 @@ func (c *attemptCtx) expire() {
 	detached := c.detached
 	c.mu.Unlock()
 	if !detached {
-		c.end(context.DeadlineExceeded)
+		c.close(expired)
 	}
 }
 
-// end ends the context; only the first call counts.
-func (c *attemptCtx) end(err error) {
+// close ends the context; only the first call counts.
+func (c *attemptCtx) close(state uint32) {
+	if c.state.CompareAndSwap(quiet, state) {
+		return // nobody ever waited: the usual end of an attempt
+	}
 	c.mu.Lock()
-	if c.err != nil {
+	if !c.state.CompareAndSwap(armed, state) {
 		c.mu.Unlock()
 		return
 	}
-	c.err = err
 	s := c.signal
-	if s == nil {
-		c.mu.Unlock()
-		return
-	}
 	close(s.done)
 	waiters := s.waiters
 	s.waiters = nil
@@ -220,24 +245,24 @@ func (c *attemptCtx) end(err error) {
 
 // finish ends the context when its attempt has been settled, unless the operation asked to keep it.
 func (c *attemptCtx) finish() {
-	c.mu.Lock()
-	keep := c.detached || c.err != nil
-	if !keep && c.signal == nil {
-		c.err = context.Canceled
-		keep = true
+	if c.state.CompareAndSwap(quiet, canceled) {
+		return
 	}
+	c.mu.Lock()
+	keep := c.detached
 	c.mu.Unlock()
 	if !keep {
-		c.end(context.Canceled)
+		c.close(canceled)
 	}
 }
 
 func (c *attemptCtx) detach() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.arm() // a kept context is never quiet, so that finish sees that it is detached
 	c.detached = true
 	c.deadline = time.Time{}
-	if c.signal != nil && c.signal.timer != nil {
+	if c.signal.timer != nil {
 		c.signal.timer.Stop()
 	}
 }
@@ -247,18 +272,21 @@ func (c *attemptCtx) timedOut() bool {
 	if c.overall {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.deadline.IsZero() && !time.Now().Before(c.deadline)
+	at := c.end()
+	return !at.IsZero() && !time.Now().Before(at)
 }
 
 func (c *attemptCtx) callID() string {
+	if c.options.id != "" {
+		return c.options.id
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.id == "" {
-		c.id = newID()
+	if c.id == nil {
+		id := newID()
+		c.id = &id
 	}
-	return c.id
+	return *c.id
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"context"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -50,7 +49,7 @@ func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdi
 	h := &r.plan.policy.Hedge
 	g := pack[T, O]{
 		results: make(chan *racer[T], 1+h.MaxHedges),
-		group: decision.Group{CancelOnFirstTerminal: h.CancelOnFirstTerminal},
+		group:   decision.Group{CancelOnFirstTerminal: h.CancelOnFirstTerminal},
 	}
 	r.plan.load.Call()
 	if denied := g.launch(r, op, budget.KindRetry); denied != "" {
@@ -108,15 +107,11 @@ func (g *pack[T, O]) coordinate(r *run, op O) {
 
 // launch admits an attempt and starts it.
 func (g *pack[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denied policy.Reason) {
-	hedgeIndex := 0
-	if kind == budget.KindHedge {
-		hedgeIndex = g.hedges
-	}
-	admitted, denied := r.admit(kind, hedgeIndex)
-	if denied != "" {
+	l := &racer[T]{}
+	l.hedge = g.hedges
+	if denied = r.admit(&l.launch, kind); denied != "" {
 		return denied
 	}
-	l := &racer[T]{launch: admitted}
 	g.racers = append(g.racers, l)
 	g.group.Launch()
 	r.e.losers.add()
@@ -236,7 +231,7 @@ func (g *pack[T, O]) abandon(r *run) {
 			continue
 		}
 		l.settled = true
-		l.ctx.end(context.Canceled)
+		l.ctx.close(canceled)
 		release := l.grant.release
 		l.grant.release = nil
 		r.free(&l.launch, circuit.Ignored)

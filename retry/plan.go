@@ -164,7 +164,7 @@ func (e *Executor) equip(p *plan, shared bool) {
 	if h.Enabled {
 		e.equipTrigger(p)
 	}
-	p.timed = p.breaker != nil || p.digest != nil
+	p.timed = p.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow
 }
 
 // checkClasses notes the classes that nothing here can match.

@@ -119,40 +119,33 @@ func (r *run) ready() (decision.Verdict, bool) {
 
 // admit asks the breaker and the budget for one attempt and makes its context. Without admission it returns the reason,
 // which is on record.
-func (r *run) admit(kind budget.AttemptKind, hedgeIndex int) (launch, policy.Reason) {
-	l := launch{number: r.launches + 1, hedge: hedgeIndex}
+func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
+	r.launches++
+	l.number = r.launches
 	if r.plan.timed {
 		l.began = time.Since(epoch)
 	}
 	if r.rec != nil {
 		l.started = r.rec.start(r.e, l.number)
 	}
-	reason := r.admission(kind, &l)
-	r.launches++
-	if reason != "" {
+	if reason := r.admission(kind, l); reason != "" {
 		if r.rec != nil {
-			r.rec.denied(r, &l, reason)
+			r.rec.denied(r, l, reason)
 		}
-		return l, reason
+		return reason
 	}
-	l.ctx = r.context(&l)
+	l.ctx = r.context(l)
 	r.ran++
-	return l, ""
+	return ""
 }
 
 func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
 	p := r.plan
 	if p.breaker != nil {
-		ticket, change, ok := p.breaker.Acquire(l.began, kind == budget.KindHedge)
-		if r.rec != nil {
-			l.circuit = p.breaker.State(l.began)
-			r.rec.circuit(r, change)
-		}
-		if !ok {
+		if !r.passBreaker(kind, l) {
 			r.dropGrant()
 			return policy.ReasonCircuitOpen
 		}
-		l.ticket, l.ticked = ticket, true
 	}
 	g := &p.budget
 	if kind == budget.KindHedge {
@@ -162,7 +155,11 @@ func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
 		l.grant, r.grant = r.grant, grant{}
 		return ""
 	}
-	l.grant = r.ask(g, kind)
+	if g.budget == nil && !g.refused {
+		l.grant.given, l.grant.reason = true, g.reason
+		return ""
+	}
+	l.grant = r.ask(g, kind, r.launches-1)
 	if l.grant.given {
 		return ""
 	}
@@ -170,15 +167,33 @@ func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
 	return l.grant.reason
 }
 
-// ask asks a budget for the next attempt.
-func (r *run) ask(g *gate, kind budget.AttemptKind) (answer grant) {
+// passBreaker takes a ticket from the plan's breaker. A closed one is passed without reading the clock.
+func (r *run) passBreaker(kind budget.AttemptKind, l *launch) bool {
+	b := r.plan.breaker
+	if l.ticket, l.ticked = b.AcquireClosed(); l.ticked {
+		return true
+	}
+	if !r.plan.timed {
+		l.began = time.Since(epoch)
+	}
+	var change circuit.Transition
+	l.ticket, change, l.ticked = b.Acquire(l.began, kind == budget.KindHedge)
+	if r.rec != nil {
+		l.circuit = b.State(l.began)
+		r.rec.circuit(r, change)
+	}
+	return l.ticked
+}
+
+// ask asks a budget for an attempt; index is its place in the launch order, from 0.
+func (r *run) ask(g *gate, kind budget.AttemptKind, index int) (answer grant) {
 	if g.budget == nil {
 		return grant{given: !g.refused, reason: g.reason}
 	}
 	if r.e.options.RecoverPanics {
 		defer r.guard("budget", policy.ReasonPanicInBudget, func() { answer = grant{reason: policy.ReasonPanicInBudget} })
 	}
-	d := g.budget.AllowAttempt(r.ctx, r.plan.key, r.launches, kind, g.ref)
+	d := g.budget.AllowAttempt(r.ctx, r.plan.key, index, kind, g.ref)
 	if d.Allowed {
 		return grant{given: true, reason: policy.ReasonAllowed, detail: d.Detail, release: d.Release}
 	}
@@ -206,9 +221,9 @@ func (r *run) context(l *launch) *attemptCtx {
 		number: int32(l.number), retry: int32(r.retry), hedge: int32(l.hedge),
 	}
 	if r.root == nil {
-		r.root, c.root, c.id = c, c, r.options.id
+		r.root, c.root = c, c
 		if r.rec != nil {
-			c.id = r.rec.work.ID
+			c.id = &r.rec.work.ID
 		}
 	}
 	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 {
@@ -231,10 +246,10 @@ func (r *run) free(l *launch, result circuit.Result) {
 	}
 	if l.ticked {
 		l.ticked = false
-		took, now := time.Duration(0), l.began
-		if l.ctx != nil {
+		var took, now time.Duration
+		if result != circuit.Ignored {
 			now = time.Since(epoch)
-			took = now - l.began
+			took = now - l.began // only read where the plan is timed
 		}
 		change := r.plan.breaker.Done(l.ticket, result, took, now)
 		if r.rec != nil {
@@ -353,7 +368,7 @@ func (r *run) permit(v decision.Verdict) decision.Verdict {
 	if p.budget.atLaunch {
 		return v
 	}
-	r.grant = r.ask(&p.budget, budget.KindRetry)
+	r.grant = r.ask(&p.budget, budget.KindRetry, r.launches)
 	if r.grant.given {
 		return v
 	}
