@@ -1,0 +1,102 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Name is the name under which documents know the [Classifier].
+const Name = "exit"
+
+// Codes is a set of exit codes. The zero value holds every code but 0.
+type Codes struct{ ranges []codeRange }
+
+type codeRange struct{ low, high int }
+
+const maxCode = 255
+
+// ParseCodes reads a list of exit codes and ranges of them, such as "1,75,100-110". Codes lie between 1 and 255. An empty
+// list is the zero value.
+func ParseCodes(list string) (Codes, error) {
+	var codes Codes
+	if strings.TrimSpace(list) == "" {
+		return codes, nil
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		r, err := parseRange(low, high)
+		if err != nil {
+			return Codes{}, fmt.Errorf("%q: %w; write a list such as 1,75,100-110", strings.TrimSpace(part), err)
+		}
+		codes.ranges = append(codes.ranges, r)
+	}
+	return codes, nil
+}
+
+func parseRange(low, high string) (codeRange, error) {
+	first, err := strconv.Atoi(strings.TrimSpace(low))
+	if err != nil {
+		return codeRange{}, errors.New("not an exit code")
+	}
+	last, err := strconv.Atoi(strings.TrimSpace(high))
+	if err != nil {
+		return codeRange{}, errors.New("not an exit code")
+	}
+	switch {
+	case first < 1 || last > maxCode:
+		return codeRange{}, fmt.Errorf("exit codes of failures lie between 1 and %d", maxCode)
+	case first > last:
+		return codeRange{}, fmt.Errorf("%d is above %d", first, last)
+	}
+	return codeRange{first, last}, nil
+}
+
+// Has reports whether the set holds the code.
+func (c Codes) Has(code int) bool {
+	if len(c.ranges) == 0 {
+		return code != 0
+	}
+	return slices.ContainsFunc(c.ranges, func(r codeRange) bool { return r.low <= code && code <= r.high })
+}
+
+// Classifier retries attempts that timed out or ended with one of the codes; another code is the program's final answer,
+// which no breaker counts as a failure. A program that a signal ended has the code 128 plus the signal's number.
+func Classifier(retried Codes) classify.Classifier {
+	return classify.Func(func(_ any, err error) classify.Outcome {
+		if err == nil {
+			return classify.Outcome{Kind: classify.Success, Reason: policy.ReasonSuccess}
+		}
+		if _, ok := errors.AsType[*TimeoutError](err); ok {
+			return classify.Outcome{
+				Kind: classify.Retryable, Category: classify.CategoryTimeout,
+				Class: policy.ClassTimeout, Reason: policy.ReasonAttemptTimeout,
+			}
+		}
+		exit, ok := errors.AsType[*ExitError](err)
+		if !ok {
+			return classify.Default(nil, err)
+		}
+		o := classify.Outcome{
+			Kind: classify.Retryable, Category: classify.CategorySystem, Class: policy.ClassExit, Reason: policy.ReasonExitCode,
+			Attributes: map[string]string{"exit_code": strconv.Itoa(exit.Code)},
+		}
+		if !retried.Has(exit.Code) {
+			o.Kind, o.Category = classify.NonRetryable, classify.CategoryBusiness
+		}
+		return o
+	})
+}
+
+// Classes is the family of the class exit: every attempt that ended with a code other than 0.
+func Classes() classify.Family {
+	return classify.Custom(policy.ClassExit, "", classify.As[*ExitError]())
+}

@@ -1,0 +1,95 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/procgroup"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// The environment of every attempt.
+const (
+	EnvAttempt = "TENET_ATTEMPT" // its number, from 1
+	EnvKey     = "TENET_KEY"
+	EnvCallID  = "TENET_CALL_ID"
+)
+
+// Command is a program to run. It must not be changed while it runs. Attempts of one Command must not overlap, because
+// they share input and output.
+type Command struct {
+	Argv []string
+	// Input is handed to every attempt from its beginning. Nil is no input.
+	Input          *Input
+	Stdout, Stderr io.Writer
+	// Grace is how long the process group may take to end after SIGTERM before it is killed. 0 kills at once.
+	Grace time.Duration
+	// Kill ends the grace period early when it is closed. May be nil.
+	Kill <-chan struct{}
+}
+
+// outputGrace is how long output is still copied after the program has ended, where something that it left behind keeps
+// it open. It does not matter where the output is a file or terminal, which the program writes to by itself.
+const outputGrace = 250 * time.Millisecond
+
+// Run runs the program once, for the attempt that ctx belongs to.
+func (c *Command) Run(ctx context.Context) error {
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) // not CommandContext: the group is stopped, not the process alone
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.Stdout, c.Stderr, outputGrace
+	cmd.Env = os.Environ()
+	if a, ok := retry.AttemptFromContext(ctx); ok {
+		cmd.Env = append(cmd.Env, EnvAttempt+"="+strconv.Itoa(a.Number), EnvKey+"="+a.Key.String(), EnvCallID+"="+a.CallID())
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	feed, err := c.Input.attach(cmd)
+	if err != nil {
+		return classify.Permanent(err)
+	}
+	defer feed.stop()
+	began := time.Now()
+	group, err := procgroup.Start(cmd)
+	if err != nil {
+		return classify.Permanent(&StartError{Name: c.Argv[0], err: err})
+	}
+	feed.start(cancel)
+	stopped := false
+	err = group.Wait(ctx, func() procgroup.Stop {
+		stopped = true
+		return procgroup.Stop{Signal: signalOf(ctx), Grace: c.Grace, Kill: c.Kill}
+	})
+	if stopped {
+		return ended(ctx, time.Since(began))
+	}
+	return exitError(err)
+}
+
+// ended is the error of an attempt that was stopped. What the program answered to that does not matter: its work was cut
+// short.
+func ended(ctx context.Context, after time.Duration) error {
+	if interrupt, ok := errors.AsType[Interrupt](context.Cause(ctx)); ok {
+		return interrupt
+	}
+	if input, ok := errors.AsType[*inputError](context.Cause(ctx)); ok {
+		return classify.Permanent(input)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &TimeoutError{After: after}
+	}
+	return fmt.Errorf("stopped: %w", context.Cause(ctx))
+}
+
+func signalOf(ctx context.Context) syscall.Signal {
+	if interrupt, ok := errors.AsType[Interrupt](context.Cause(ctx)); ok {
+		return interrupt.Signal
+	}
+	return syscall.SIGTERM
+}

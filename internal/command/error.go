@@ -1,0 +1,122 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/tenetdev/tenet/retry"
+)
+
+// Exit codes of a call that did not end with the program's own.
+const (
+	CodeFailed        = 1
+	CodeTimedOut      = 124 // the last attempt timed out
+	CodeNoAttempt     = 125 // stopped before any attempt
+	CodeNotExecutable = 126
+	CodeNotFound      = 127
+	codeSignal        = 128 // plus the signal's number
+)
+
+// ExitError is an attempt that ended with a code other than 0, or by a signal.
+type ExitError struct {
+	Code   int            // 128 plus the signal's number where a signal ended it
+	Signal syscall.Signal // 0 where it ended by itself
+}
+
+// Error implements error.
+func (e *ExitError) Error() string {
+	if e.Signal != 0 {
+		return fmt.Sprintf("ended by signal %d (%v)", int(e.Signal), e.Signal)
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
+}
+
+// TimeoutError is an attempt whose time was up. errors.Is finds context.DeadlineExceeded in it.
+type TimeoutError struct{ After time.Duration }
+
+// Error implements error.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("timed out after %v", e.After.Round(time.Millisecond))
+}
+
+// Unwrap returns context.DeadlineExceeded.
+func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
+
+// StartError is a program that could not be started.
+type StartError struct {
+	Name string
+	err  error
+}
+
+// Error implements error.
+func (e *StartError) Error() string {
+	if e.notFound() {
+		return fmt.Sprintf("%s: command not found", e.Name)
+	}
+	return fmt.Sprintf("%s cannot be started: %v", e.Name, e.err)
+}
+
+// Unwrap returns the system's error.
+func (e *StartError) Unwrap() error { return e.err }
+
+func (e *StartError) notFound() bool {
+	return errors.Is(e.err, exec.ErrNotFound) || errors.Is(e.err, fs.ErrNotExist)
+}
+
+// Interrupt is the signal that told the caller to stop. Given as the cause of the call's context, it is handed on to the
+// running attempt's process group.
+type Interrupt struct{ Signal syscall.Signal }
+
+// Error implements error.
+func (i Interrupt) Error() string {
+	return fmt.Sprintf("stopped by signal %d (%v)", int(i.Signal), i.Signal)
+}
+
+// ErrInputTooLong is input that was longer than what is kept for repetitions.
+var ErrInputTooLong = fmt.Errorf("the input is longer than the %d MiB that are kept for another attempt; "+
+	"give it as a file (< FILE) or allow one attempt only (--max-attempts 1)", maxInput>>20)
+
+// exitError translates what exec.Cmd.Wait returned.
+func exitError(err error) error {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return &ExitError{Code: codeSignal + int(status.Signal()), Signal: status.Signal()}
+	}
+	return &ExitError{Code: exit.ExitCode()}
+}
+
+// ExitCode is what a call's error means to the shell: 128 plus the signal that interrupted the call; 127 or 126 for a
+// program that could not be started; 125 where no attempt was made; 124 where the last attempt timed out; else the
+// program's own last code, or 1. A nil error is 0.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if interrupt, ok := errors.AsType[Interrupt](err); ok {
+		return codeSignal + int(interrupt.Signal)
+	}
+	if start, ok := errors.AsType[*StartError](err); ok {
+		if start.notFound() {
+			return CodeNotFound
+		}
+		return CodeNotExecutable
+	}
+	if call, ok := errors.AsType[*retry.Error](err); ok && call.Attempts == 0 {
+		return CodeNoAttempt
+	}
+	if _, ok := errors.AsType[*TimeoutError](err); ok {
+		return CodeTimedOut
+	}
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		return exit.Code
+	}
+	return CodeFailed
+}
