@@ -144,8 +144,11 @@ func (n notes) jitter(path string, r *Retry, l Limits) error {
 	case f == 0 || math.IsNaN(f):
 		r.JitterFactor = l.JitterFactor
 		n.defaulted(path + "jitter_factor")
-	case f < 0 || f > 1:
-		r.JitterFactor = min(max(f, 0), 1)
+	case f < 0: // a spread of 0, which as a factor would read as absent
+		r.Jitter, r.JitterFactor = JitterNone, 0
+		n.clamped(path + "jitter_factor")
+	case f > 1:
+		r.JitterFactor = 1
 		n.clamped(path + "jitter_factor")
 	}
 	return nil

@@ -49,8 +49,8 @@ func hostile() map[string]struct{ text, problem string } {
 	return cases
 }
 
-// TestP6HostileDocumentsAreRefusedCheaply holds every refusal to 100 MiB of allocations in total; the second that goes
-// with it is far away and not asserted by the clock of a shared machine beyond a generous bound.
+// TestP6HostileDocumentsAreRefusedCheaply holds every refusal to 100 MiB of allocations in total. What each took is
+// logged (milliseconds, where a second is allowed) and not asserted, since machines are shared.
 func TestP6HostileDocumentsAreRefusedCheaply(t *testing.T) {
 	for name, c := range hostile() {
 		t.Run(name, func(t *testing.T) {

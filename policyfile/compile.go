@@ -48,7 +48,7 @@ func compile(r *reader, root map[string]any, o Options) *compiler {
 	for surface, name := range map[policy.Surface]string{policy.SurfaceCall: "calls", policy.SurfaceJob: "jobs", policy.SurfaceStep: "steps"} {
 		limits, found := o.limits(surface).Tighten(as[policy.Tightening](object(object(root, "limits"), name)))
 		c.limits[surface] = limits
-		c.judge([]level{{path: "limits." + name}}, found)
+		c.judge([]level{{path: "limits." + name}}, found, nil)
 	}
 	c.budgets()
 	c.calls()
@@ -57,16 +57,17 @@ func compile(r *reader, root map[string]any, o Options) *compiler {
 	return c
 }
 
-// judge reports violations of what levels merge to. A violation that a less specific chain has too (inherited) was
-// reported there, unless the most specific level repeats it in its own words.
-func (c *compiler) judge(levels []level, found []policy.Violation, inherited ...complaints) complaints {
+// judge reports violations of what levels merge to. A violation that the defaults have too (inherited) was reported
+// there, unless the most specific level repeats it in its own words; one that was reported for the same levels apart is
+// not reported for their combination.
+func (c *compiler) judge(levels []level, found []policy.Violation, inherited complaints, reported ...complaints) complaints {
 	all := complaints{}
 	own := levels[0].path
 	for _, v := range found {
 		this := complaint{v.Path, v.Problem}
 		all[this] = true
 		path, at, given := find(c.fields, own, v.Path)
-		if !given && slices.ContainsFunc(inherited, func(known complaints) bool { return known[this] }) {
+		if !given && inherited[this] || slices.ContainsFunc(reported, func(known complaints) bool { return known[this] }) {
 			continue
 		}
 		if !given {
@@ -103,8 +104,8 @@ func (c *compiler) around(path string) field {
 }
 
 // draft merges levels into the policy of a key and checks it.
-func (c *compiler) draft(key policy.Key, base map[string]any, levels []level, inherited ...complaints) complaints {
-	p, found := c.merged(key.Surface(), base, levels, inherited...)
+func (c *compiler) draft(key policy.Key, base map[string]any, levels []level, inherited complaints, reported ...complaints) complaints {
+	p, found := c.merged(key.Surface(), base, levels, inherited, reported...)
 	p.Key = key
 	c.drafts = append(c.drafts, p)
 	c.levels[key] = paths(levels)
@@ -113,16 +114,16 @@ func (c *compiler) draft(key policy.Key, base map[string]any, levels []level, in
 
 // base does the same for keys that the document does not name.
 func (c *compiler) base(surface policy.Surface, defaults level) complaints {
-	p, found := c.merged(surface, nil, []level{defaults})
+	p, found := c.merged(surface, nil, []level{defaults}, nil)
 	c.bases[surface] = p
 	c.surface[surface] = paths([]level{defaults})
 	return found
 }
 
-func (c *compiler) merged(s policy.Surface, base map[string]any, levels []level, inherited ...complaints) (policy.Policy, complaints) {
+func (c *compiler) merged(s policy.Surface, base map[string]any, levels []level, inherited complaints, reported ...complaints) (policy.Policy, complaints) {
 	limits := c.limits[s]
 	p := as[policy.Policy](settleRetry(overlay(base, levels...), limits))
-	return p, c.judge(levels, p.Check(limits), inherited...)
+	return p, c.judge(levels, p.Check(limits), inherited, reported...)
 }
 
 func paths(levels []level) []string {
@@ -141,7 +142,7 @@ func (c *compiler) budgets() {
 	c.parts.Budgets = map[string]policy.Budget{}
 	for name, values := range entries(c.root, "budgets") {
 		b := as[policy.Budget](values)
-		c.judge([]level{{path: "budgets." + name}}, b.Check())
+		c.judge([]level{{path: "budgets." + name}}, b.Check(), nil)
 		c.parts.Budgets[name] = b.Normalize()
 	}
 }
@@ -195,7 +196,7 @@ func (c *compiler) jobs() {
 		ofQueue := c.draft(policy.JobKey(queue, ""), nil, []level{queueLevel, defaults}, inherited)
 		for name := range entries(c.root, "jobs") {
 			levels := []level{typeLevels[name], queueLevel, defaults}
-			c.draft(policy.JobKey(queue, name), nil, levels, inherited, ofQueue, ofTypes[name])
+			c.draft(policy.JobKey(queue, name), nil, levels, nil, ofQueue, ofTypes[name])
 		}
 	}
 }
@@ -227,7 +228,7 @@ func (c *compiler) pipelines() {
 	for name, values := range entries(c.root, "consumers") {
 		path := "consumers." + name
 		consumer := as[policy.Consumer](values)
-		c.judge([]level{{path: path}}, policy.Consumer{Loop: consumer.Loop}.Check(limits))
+		c.judge([]level{{path: path}}, policy.Consumer{Loop: consumer.Loop}.Check(limits), nil)
 		steps(path, values, consumerSteps, policy.ConsumerKey)
 		c.parts.Consumers[name] = consumer
 	}
@@ -235,7 +236,7 @@ func (c *compiler) pipelines() {
 	for name, values := range entries(c.root, "producers") {
 		path := "producers." + name
 		producer := as[policy.Producer](values)
-		c.judge([]level{{path: path}}, policy.Producer{Loop: producer.Loop}.Check(limits))
+		c.judge([]level{{path: path}}, policy.Producer{Loop: producer.Loop}.Check(limits), nil)
 		steps(path, values, producerSteps, policy.ProducerKey)
 		c.parts.Producers[name] = producer
 	}

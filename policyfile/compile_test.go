@@ -257,13 +257,28 @@ func TestP7ADefaultsWarningIsGivenOnce(t *testing.T) {
 	d := accept(t, `
 defaults: {jobs: {retry: {max_attempts: 5000}}}
 queues: {a: {}, b: {}, c: {retry: {max_attempts: 5000}}}
-jobs: {x: {}, y: {}}
+jobs: {x: {}, y: {retry: {backoff_multiplier: 50}}}
 `)
 	var got []string
 	for _, w := range d.Warnings {
 		got = append(got, w.Path)
 	}
-	if diff := cmp.Diff([]string{"defaults.jobs.retry.max_attempts", "queues.c.retry.max_attempts"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"defaults.jobs.retry.max_attempts", "queues.c.retry.max_attempts", "jobs.y.retry.backoff_multiplier"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestP6AFaultOfQueueAndTypeTogetherStandsAtTheType(t *testing.T) {
+	faults := refuse(t, `version: 1
+queues: {a: {retry: {abort_on: [tls]}}, b: {}}
+jobs: {x: {retry: {retry_on: [tls]}}, y: {retry: {retry_on: [eof], abort_on: [eof]}}}
+`)
+	var got []string
+	for _, f := range faults {
+		got = append(got, f.Path+": "+f.Problem)
+	}
+	want := []string{`jobs.x.retry.retry_on: class "tls" is also in abort_on`, `jobs.y.retry.retry_on: class "eof" is also in abort_on`}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -339,50 +354,5 @@ func TestTooManyPairsOfQueuesAndTypes(t *testing.T) {
 	faults := refuse(t, b.String())
 	if len(faults) != 1 || !strings.Contains(faults[0].Problem, "101 queues and 101 job types") || faults[0].Line != 2 {
 		t.Errorf("%v", faults)
-	}
-}
-
-func TestLineAndOrigin(t *testing.T) {
-	d := accept(t, `defaults:
-  calls: {retry: {backoff: 20ms, timeout: 1s}}
-  jobs:
-    timeout: 9s
-policies:
-  a.B:
-    retry:
-      max_attempts: 2
-      timeout: null
-  kv: {category: KV_GET}
-queues:
-  q: {budget: {name: b}}
-budgets: {b: {kind: unlimited}}
-jobs: {j: {circuit: null}}
-`)
-	for path, want := range map[string]int{"policies.a.B": 7, "policies.a.B.retry.max_attempts": 9, "budgets.b.kind": 14, "policies.c": 0} {
-		if got := d.Line(path); got != want {
-			t.Errorf("line of %s: %d, want %d", path, got, want)
-		}
-	}
-	for _, c := range []struct {
-		key         policy.Key
-		field, path string
-		line        int
-	}{
-		{policy.ParseKey("a.B"), "retry.max_attempts", "policies.a.B.retry.max_attempts", 9},
-		{policy.ParseKey("a.B"), "retry.timeout", "policies.a.B.retry.timeout", 10},
-		{policy.ParseKey("a.B"), "retry.backoff", "defaults.calls.retry.backoff", 3},
-		{policy.ParseKey("a.B"), "retry.backoff_cap", "", 0},
-		{policy.ParseKey("kv"), "retry.max_attempts", "", 0},
-		{policy.ParseKey("new"), "retry.timeout", "defaults.calls.retry.timeout", 3},
-		{policy.JobKey("q", "j"), "retry.budget.name", "queues.q.budget.name", 13},
-		{policy.JobKey("q", "j"), "retry.timeout", "defaults.jobs.timeout", 5},
-		{policy.JobKey("q", "j"), "circuit.kind", "jobs.j.circuit", 15},
-		{policy.JobKey("q", "z"), "retry.budget.name", "queues.q.budget.name", 13},
-		{policy.JobKey("x", "j"), "circuit.kind", "jobs.j.circuit", 15},
-		{policy.JobKey("x", "y"), "retry.timeout", "defaults.jobs.timeout", 5},
-	} {
-		if path, line := d.Origin(c.key, c.field); path != c.path || line != c.line {
-			t.Errorf("origin of %s %s: %q line %d, want %q line %d", c.key, c.field, path, line, c.path, c.line)
-		}
 	}
 }

@@ -132,3 +132,48 @@ func TestJSONSurrogatesAreOneCharacter(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestLineAndOrigin(t *testing.T) {
+	d := accept(t, `defaults:
+  calls: {retry: {backoff: 20ms, timeout: 1s}}
+  jobs:
+    timeout: 9s
+policies:
+  a.B:
+    retry:
+      max_attempts: 2
+      timeout: null
+  kv: {category: KV_GET}
+queues:
+  q: {budget: {name: b}}
+budgets: {b: {kind: unlimited}}
+jobs: {j: {circuit: null}}
+`)
+	for path, want := range map[string]int{"policies.a.B": 7, "policies.a.B.retry.max_attempts": 9, "budgets.b.kind": 14, "policies.c": 0} {
+		if got := d.Line(path); got != want {
+			t.Errorf("line of %s: %d, want %d", path, got, want)
+		}
+	}
+	for _, c := range []struct {
+		key         policy.Key
+		field, path string
+		line        int
+	}{
+		{policy.ParseKey("a.B"), "retry.max_attempts", "policies.a.B.retry.max_attempts", 9},
+		{policy.ParseKey("a.B"), "retry.timeout", "policies.a.B.retry.timeout", 10},
+		{policy.ParseKey("a.B"), "retry.backoff", "defaults.calls.retry.backoff", 3},
+		{policy.ParseKey("a.B"), "retry.backoff_cap", "", 0},
+		{policy.ParseKey("kv"), "retry.max_attempts", "", 0},
+		{policy.ParseKey("new"), "retry.timeout", "defaults.calls.retry.timeout", 3},
+		{policy.JobKey("q", "j"), "retry.budget.name", "queues.q.budget.name", 13},
+		{policy.JobKey("q", "j"), "retry.timeout", "defaults.jobs.timeout", 5},
+		{policy.JobKey("q", "j"), "circuit.kind", "jobs.j.circuit", 15},
+		{policy.JobKey("q", "z"), "retry.budget.name", "queues.q.budget.name", 13},
+		{policy.JobKey("x", "j"), "circuit.kind", "jobs.j.circuit", 15},
+		{policy.JobKey("x", "y"), "retry.timeout", "defaults.jobs.timeout", 5},
+	} {
+		if path, line := d.Origin(c.key, c.field); path != c.path || line != c.line {
+			t.Errorf("origin of %s %s: %q line %d, want %q line %d", c.key, c.field, path, line, c.path, c.line)
+		}
+	}
+}

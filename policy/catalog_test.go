@@ -1,0 +1,110 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestP11Catalog(t *testing.T) {
+	type row struct {
+		attempts           int
+		base, top, timeout float64
+	}
+	want := map[Category]row{
+		NATSConnect: {5, 1, 30, 10}, NATSPublish: {3, 0.5, 10, 5}, NATSSubscribe: {3, 0.5, 10, 5}, NATSStreamCreate: {2, 2, 60, 15},
+		KVCreate: {2, 1, 30, 10}, KVGet: {3, 0.5, 10, 5}, KVPut: {3, 0.5, 10, 5}, KVDelete: {2, 1, 30, 5},
+		ExecutionIntent: {2, 2, 60, 30}, ExecutionContainment: {2, 2, 60, 60}, ExecutionExpiration: {1, 1, 30, 120},
+		ApprovalCheck: {3, 1, 30, 5}, ApprovalGrant: {2, 2, 60, 10}, ReplayProcessing: {1, 1, 30, 300}, ReplayValidation: {2, 1, 30, 60},
+		APIRequest: {3, 1, 30, 30}, APIValidation: {2, 0.5, 10, 10},
+	}
+	if len(want) != 17 || len(Categories()) != 17 || len(Category("").Values()) != 17 {
+		t.Fatalf("%d categories", len(Categories()))
+	}
+	codes := map[string]bool{}
+	for _, c := range Categories() {
+		r, known := c.Policy()
+		got := row{r.MaxAttempts, r.InitialBackoff.Seconds(), r.MaxBackoff.Seconds(), r.TimeoutPerAttempt.Seconds()}
+		if !known || got != want[c] || r.BackoffMultiplier != 2 || r.Jitter != JitterProportional || r.JitterFactor != 0.1 {
+			t.Errorf("%s: %+v", c, r)
+		}
+		if codes[c.Code()] || !strings.HasPrefix(c.Code(), "RETRY_") {
+			t.Errorf("%s has code %s", c, c.Code())
+		}
+		codes[c.Code()] = true
+		p, err := (Policy{Category: c}).Normalize(CallLimits())
+		if err != nil || p.Retry.MaxAttempts != r.MaxAttempts || p.Retry.TimeoutPerAttempt != r.TimeoutPerAttempt || p.Retry.JitterFactor != 0.1 || len(p.Meta.Clamped) != 0 {
+			t.Errorf("%s normalised: %+v %v", c, p, err)
+		}
+	}
+	if Category("").Code() != "" {
+		t.Error("no category has a code")
+	}
+}
+
+func TestP11AnUnknownCategoryIsAWarning(t *testing.T) {
+	p, err := (Policy{Category: "LAUNCH"}).Normalize(CallLimits())
+	if err != nil || p.Retry.MaxAttempts != 3 || p.Retry.InitialBackoff != time.Second || p.Retry.MaxBackoff != 30*time.Second || len(p.Meta.Warnings) != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	again, err := p.Normalize(CallLimits())
+	if err != nil || len(again.Meta.Warnings) != 1 {
+		t.Errorf("warned again: %v %v", again.Meta.Warnings, err)
+	}
+}
+
+func TestP12APolicyOverridesItsCategory(t *testing.T) {
+	p, err := (Policy{Category: NATSConnect, Retry: Retry{
+		MaxAttempts: 2, InitialBackoff: ms, MaxBackoff: time.Second, BackoffMultiplier: 3, Jitter: JitterNone, TimeoutPerAttempt: time.Second,
+	}}).Normalize(CallLimits())
+	r := p.Retry
+	if err != nil || r.MaxAttempts != 2 || r.InitialBackoff != ms || r.MaxBackoff != time.Second || r.BackoffMultiplier != 3 || r.Jitter != JitterNone || r.TimeoutPerAttempt != time.Second {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestC4Classes(t *testing.T) {
+	for class, parent := range map[Class]Class{
+		"http_503": ClassHTTP5xx, "http_429": ClassHTTP4xx, "http_404": ClassHTTP4xx, ClassHTTP5xx: "", ClassEOF: ClassNetwork, ClassTimeout: "",
+		"grpc_unavailable": ClassGRPC, ClassSQLDeadlock: ClassSQL, ClassNATSTimeout: ClassNATS, ClassDNS: ClassNetwork, ClassTLS: ClassNetwork,
+	} {
+		if !class.Known() || class.Parent() != parent || !class.Within(class) || parent != "" && !class.Within(parent) || class.Within("other") {
+			t.Errorf("%s: known %v, parent %q", class, class.Known(), class.Parent())
+		}
+	}
+	for _, class := range []Class{"", "http_", "http_200", "http_600", "http_+404", "http_0404", "quota", "HTTP_503"} {
+		if class.Known() || class.Parent() != "" {
+			t.Errorf("%q is known", class)
+		}
+	}
+	if HTTPClass(503) != "http_503" || HTTPClass(200) != "" || HTTPClass(600) != "" || HTTPClass(399) != "" {
+		t.Error("HTTPClass")
+	}
+	list := Classes()
+	if !slices.IsSorted(list) || !slices.Contains(list, "http_503") || slices.ContainsFunc(list, func(c Class) bool { return !c.Known() }) {
+		t.Errorf("%v", list)
+	}
+}
+
+func TestD6ReasonsAreClosedAndDocumented(t *testing.T) {
+	seen := map[Reason]bool{}
+	for _, r := range Reasons() {
+		if seen[r.Reason] || r.Meaning == "" || strings.Trim(string(r.Reason), "abcdefghijklmnopqrstuvwxyz_") != "" {
+			t.Errorf("%+v", r)
+		}
+		if !slices.Contains([]string{"outcome", "decision", "admission", "report"}, r.Where) {
+			t.Errorf("%s is found at %q", r.Reason, r.Where)
+		}
+		seen[r.Reason] = true
+	}
+	for _, name := range declaredReasons(t) {
+		if !seen[Reason(name)] {
+			t.Errorf("%s is declared and not documented", name)
+		}
+		delete(seen, Reason(name))
+	}
+	if len(seen) != 0 {
+		t.Errorf("documented and not declared: %v", seen)
+	}
+}

@@ -1,0 +1,261 @@
+package policy
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+const ms = time.Millisecond
+
+func normal(t *testing.T, p Policy, l Limits) Policy {
+	t.Helper()
+	got, err := p.Normalize(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestP9DefaultPolicy(t *testing.T) {
+	key := ParseKey("a.B")
+	got := DefaultPolicyFor(key)
+	want := Policy{Key: key, Meta: got.Meta, Retry: Retry{
+		MaxAttempts: 3, InitialBackoff: 10 * ms, BackoffMultiplier: 2, MaxBackoff: 250 * ms, Jitter: JitterFull, MaxPushback: time.Minute,
+	}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Meta{})); diff != "" || got.Meta.Source != SourceDefault {
+		t.Errorf("%s source %s", diff, got.Meta.Source)
+	}
+}
+
+func TestP8DefaultsOfEachSurface(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits Limits
+		want   Retry
+	}{
+		"calls": {CallLimits(), Retry{MaxAttempts: 3, InitialBackoff: 10 * ms, MaxBackoff: 250 * ms, BackoffMultiplier: 2, Jitter: JitterFull, MaxPushback: time.Minute}},
+		"jobs": {JobLimits(), Retry{MaxAttempts: 25, InitialBackoff: 200 * ms, MaxBackoff: 5 * time.Second, BackoffMultiplier: 2,
+			Jitter: JitterProportional, JitterFactor: 0.2, MaxPushback: 7 * day}},
+		"steps": {StepLimits(), Retry{MaxAttempts: 1, BackoffMultiplier: 1, Jitter: JitterNone, MaxPushback: time.Minute}},
+	} {
+		if diff := cmp.Diff(c.want, normal(t, Policy{}, c.limits).Retry); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if LimitsFor(c.limits.Surface).Attempts != c.limits.Attempts {
+			t.Errorf("LimitsFor(%s) gives other limits", c.limits.Surface)
+		}
+	}
+	if m := normal(t, Policy{Retry: Retry{InitialBackoff: ms}}, StepLimits()).Retry.BackoffMultiplier; m != 2 {
+		t.Errorf("a step with a backoff has multiplier %g", m)
+	}
+}
+
+func TestP8ClampsAreRecordedOnce(t *testing.T) {
+	p := Policy{
+		Retry: Retry{
+			MaxAttempts: -1, InitialBackoff: -1, MaxBackoff: time.Hour, BackoffMultiplier: 0.5, Jitter: JitterProportional, JitterFactor: 2,
+			TimeoutPerAttempt: 1, OverallTimeout: -1, MaxPushback: -1, Budget: BudgetRef{Name: "b", Cost: -1},
+		},
+		Hedge:   Hedge{Enabled: true, MaxHedges: 9, HedgeDelay: ms, MaxExtraLoad: 3, Budget: BudgetRef{Name: "b"}},
+		Circuit: Circuit{Kind: CircuitRate, FailureRate: 7, Window: 48 * time.Hour, Cooldown: 1, MinimumCalls: -4},
+	}
+	got := normal(t, p, CallLimits())
+	want := Policy{
+		Retry: Retry{
+			MaxAttempts: 1, InitialBackoff: 10 * ms, MaxBackoff: time.Minute, BackoffMultiplier: 1, Jitter: JitterProportional, JitterFactor: 1,
+			TimeoutPerAttempt: ms, MaxPushback: time.Minute, Budget: BudgetRef{Name: "b", Cost: 1},
+		},
+		Hedge:   Hedge{Enabled: true, MaxHedges: 3, HedgeDelay: 10 * ms, TriggerName: TriggerFixed, MaxExtraLoad: 1, Budget: BudgetRef{Name: "b", Cost: 1}},
+		Circuit: Circuit{Kind: CircuitRate, FailureRate: 1, Window: time.Hour, Cooldown: 100 * ms, MinimumCalls: 1, Probes: 1},
+		Meta: Meta{
+			normal:    true,
+			Defaulted: []string{"retry.max_pushback", "hedge.trigger", "hedge.budget.cost", "circuit.probes"},
+			Clamped: []string{
+				"retry.max_attempts", "retry.backoff", "retry.backoff_cap", "retry.backoff_multiplier", "retry.jitter_factor", "retry.timeout", "retry.overall_timeout",
+				"retry.budget.cost", "hedge.max_hedges", "hedge.delay", "hedge.max_extra_load",
+				"circuit.cooldown", "circuit.failure_rate", "circuit.minimum_calls", "circuit.window",
+			},
+		},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Meta{})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(got, normal(t, got, CallLimits()), cmp.AllowUnexported(Meta{})); diff != "" {
+		t.Errorf("normalising again changed: %s", diff)
+	}
+}
+
+func TestP8Circuits(t *testing.T) {
+	for kind, want := range map[CircuitKind]Circuit{
+		CircuitConsecutive: {Kind: CircuitConsecutive, Failures: 5, Cooldown: 10 * time.Second, Probes: 1},
+		CircuitRate:        {Kind: CircuitRate, FailureRate: 0.5, MinimumCalls: 20, Window: 10 * time.Second, Cooldown: 10 * time.Second, Probes: 1},
+		CircuitSlow: {Kind: CircuitSlow, SlowRate: 0.5, SlowAfter: time.Second, MinimumCalls: 20, Window: 10 * time.Second,
+			Cooldown: 10 * time.Second, Probes: 1},
+		"": {},
+	} {
+		if diff := cmp.Diff(want, normal(t, Policy{Circuit: Circuit{Kind: kind}}, CallLimits()).Circuit); diff != "" {
+			t.Errorf("%q: %s", kind, diff)
+		}
+	}
+	nan := normal(t, Policy{Circuit: Circuit{Kind: CircuitRate, FailureRate: math.NaN()}}, CallLimits()).Circuit
+	low := normal(t, Policy{Circuit: Circuit{Kind: CircuitSlow, SlowRate: -1}}, CallLimits()).Circuit
+	if nan.FailureRate != 0.5 || low.SlowRate != 0.5 {
+		t.Errorf("rates %g and %g", nan.FailureRate, low.SlowRate)
+	}
+}
+
+func TestP7NotANumberTakesTheDefault(t *testing.T) {
+	nan := math.NaN()
+	p := normal(t, Policy{Retry: Retry{BackoffMultiplier: nan, Jitter: JitterProportional, JitterFactor: nan}, Hedge: Hedge{Enabled: true, MaxExtraLoad: nan}}, CallLimits())
+	if p.Retry.BackoffMultiplier != 2 || p.Retry.JitterFactor != 0.1 || p.Hedge.MaxExtraLoad != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestP7UnknownEnumsAreErrors(t *testing.T) {
+	for field, p := range map[string]Policy{
+		"retry.jitter": {Retry: Retry{Jitter: "wild"}},
+		"circuit.kind": {Circuit: Circuit{Kind: "wild"}},
+	} {
+		got, err := p.Normalize(CallLimits())
+		var unknown *NormalizeError
+		if !errors.As(err, &unknown) || unknown.Field != field || unknown.Value != "wild" || len(unknown.Known) < 3 {
+			t.Errorf("%s: %v", field, err)
+		}
+		if diff := cmp.Diff(Policy{}, got, cmp.AllowUnexported(Meta{})); diff != "" {
+			t.Errorf("%s: not a zero policy: %s", field, diff)
+		}
+		if _, err := Compile(p, CallLimits(), SourceStatic); !errors.As(err, &unknown) || err.Error() == "" {
+			t.Errorf("Compile: %v", err)
+		}
+	}
+	bad := Retry{Jitter: "wild"}
+	if _, err := (Consumer{Steps: ConsumerSteps{Process: Step{Retry: bad}}}).Normalize(StepLimits()); err == nil {
+		t.Error("a consumer with an unknown jitter was accepted")
+	}
+	if _, err := (Producer{Steps: ProducerSteps{Success: Step{Retry: bad}}}).Normalize(StepLimits()); err == nil {
+		t.Error("a producer with an unknown jitter was accepted")
+	}
+}
+
+func TestP8StepsMayWaitNotAtAll(t *testing.T) {
+	r := normal(t, Policy{Retry: Retry{MaxAttempts: 5, InitialBackoff: -ms, MaxBackoff: -ms, OverallTimeout: time.Second}}, StepLimits())
+	if r.Retry.InitialBackoff != 0 || r.Retry.MaxBackoff != 0 || r.Retry.OverallTimeout != 0 {
+		t.Errorf("%+v", r.Retry)
+	}
+	if diff := cmp.Diff([]string{"retry.backoff", "retry.backoff_cap", "retry.overall_timeout"}, r.Meta.Clamped); diff != "" {
+		t.Error(diff)
+	}
+	long := normal(t, Policy{Retry: Retry{InitialBackoff: 30 * day, MaxBackoff: day}}, StepLimits()).Retry
+	if long.InitialBackoff != 30*day || long.MaxBackoff != 30*day {
+		t.Errorf("%+v", long)
+	}
+}
+
+func anyRetry() *rapid.Generator[Retry] {
+	durations := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
+	floats := rapid.OneOf(rapid.Just(0.0), rapid.Float64(), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)))
+	return rapid.Custom(func(t *rapid.T) Retry {
+		return Retry{
+			MaxAttempts: rapid.Int().Draw(t, "attempts"), InitialBackoff: durations.Draw(t, "backoff"), MaxBackoff: durations.Draw(t, "cap"),
+			BackoffMultiplier: floats.Draw(t, "multiplier"), JitterFactor: floats.Draw(t, "factor"),
+			Jitter:            rapid.SampledFrom([]Jitter{"", JitterNone, JitterFull, JitterProportional}).Draw(t, "jitter"),
+			TimeoutPerAttempt: durations.Draw(t, "timeout"), OverallTimeout: durations.Draw(t, "overall"), MaxPushback: durations.Draw(t, "pushback"),
+			Budget: BudgetRef{Name: rapid.SampledFrom([]string{"", "b"}).Draw(t, "budget"), Cost: rapid.Int().Draw(t, "cost")},
+		}
+	})
+}
+
+func TestP7NormalizeIsSafeAndIdempotent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := LimitsFor(rapid.SampledFrom([]Surface{SurfaceCall, SurfaceJob, SurfaceStep}).Draw(t, "surface"))
+		p := Policy{Retry: anyRetry().Draw(t, "retry"), Category: rapid.SampledFrom([]Category{"", KVGet, "ODD"}).Draw(t, "category")}
+		once, err := p.Normalize(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := once.Retry
+		if r.MaxAttempts < l.Attempts.Min || r.MaxAttempts > l.Attempts.Max || r.InitialBackoff < l.Backoff.Min || r.InitialBackoff > l.Backoff.Max ||
+			r.MaxBackoff > l.Cap.Max || r.MaxBackoff < 0 || (l.Surface != SurfaceStep && r.MaxBackoff < r.InitialBackoff) ||
+			!(r.BackoffMultiplier >= 1 && r.BackoffMultiplier <= l.Multiplier.Max) || !(r.JitterFactor >= 0 && r.JitterFactor <= 1) ||
+			r.TimeoutPerAttempt < 0 || r.OverallTimeout < 0 || r.MaxPushback <= 0 || r.Budget.Cost < 0 {
+			t.Fatalf("unsafe: %+v", r)
+		}
+		twice, err := once.Normalize(l)
+		if diff := cmp.Diff(once, twice, cmp.AllowUnexported(Meta{})); diff != "" || err != nil {
+			t.Fatalf("twice: %v %s", err, diff)
+		}
+		once.Category = "" // an unknown one is a fault to Validate
+		if err := once.Validate(l); err != nil {
+			t.Fatalf("what Normalize made does not validate: %v", err)
+		}
+	})
+}
+
+func TestP1NormalizeAndCompileLeaveTheirInputAlone(t *testing.T) {
+	in := Policy{Retry: Retry{RetryOn: []Class{ClassTLS}, MaxAttempts: 99}, Meta: Meta{Clamped: make([]string, 0, 8)}}
+	p, err := Compile(in, CallLimits(), SourceStatic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Retry.RetryOn[0] = "changed"
+	if in.Retry.RetryOn[0] != ClassTLS || in.Retry.MaxAttempts != 99 || len(in.Meta.Clamped[:1][0]) != 0 {
+		t.Errorf("changed: %+v", in)
+	}
+	if !p.Compiled() || p.Meta.Source != SourceStatic || p.Clone().Meta.compiled {
+		t.Errorf("meta %+v", p.Meta)
+	}
+	if again, _ := p.Revise(); again != p.Meta.Revision && p.Retry.RetryOn[0] == ClassTLS {
+		t.Errorf("revision %s, want %s", p.Meta.Revision, again)
+	}
+}
+
+func TestP10EqualPoliciesHaveEqualRevisions(t *testing.T) {
+	a, _ := Compile(Policy{Key: ParseKey("a"), Retry: Retry{MaxAttempts: 3}}, CallLimits(), SourceFile)
+	b, _ := Compile(Policy{Key: ParseKey("b")}, CallLimits(), SourceStatic)
+	c, _ := Compile(Policy{Retry: Retry{MaxAttempts: 4}}, CallLimits(), SourceFile)
+	if a.Meta.Revision != b.Meta.Revision || a.Meta.Revision == c.Meta.Revision || len(a.Meta.Revision) != 64 {
+		t.Errorf("revisions %q %q %q", a.Meta.Revision, b.Meta.Revision, c.Meta.Revision)
+	}
+}
+
+func TestL1NormalizePipelines(t *testing.T) {
+	extra := map[string]any{"k": 1}
+	in := Consumer{
+		Loop: ConsumerLoop{
+			Batch: Batch{Size: 50, MaxSize: 20, Interval: -1}, Concurrency: Concurrency{Min: 4}, Timeout: -1, Limit: -1, TransactionTimeout: -1,
+			EmptyQueue: EmptyQueue{Backoff: ms, BackoffMultiplier: 99, Interval: 1},
+		},
+		Steps: ConsumerSteps{Fetch: FetchStep{Extra: extra}, Process: Step{Retry: Retry{MaxAttempts: 2000}}},
+	}
+	c, err := in.Normalize(StepLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ConsumerLoop{
+		Batch: Batch{Size: 20, MaxSize: 20}, Concurrency: Concurrency{Value: 4, Min: 4},
+		EmptyQueue: EmptyQueue{Backoff: 10 * ms, BackoffMultiplier: 10, BackoffCap: time.Minute},
+	}
+	if diff := cmp.Diff(want, c.Loop); diff != "" {
+		t.Error(diff)
+	}
+	if c.Steps.Process.Retry.MaxAttempts != 1000 || c.Steps.Exception.Retry.MaxAttempts != 1 || c.Steps.Fetch.Retry.Jitter != JitterNone {
+		t.Errorf("%+v", c.Steps)
+	}
+	c.Steps.Fetch.Extra["k"] = 2
+	if extra["k"] != 1 {
+		t.Error("extra is shared with the input")
+	}
+	zero, err := Consumer{}.Normalize(StepLimits())
+	if q := zero.Loop.EmptyQueue; err != nil || q != (EmptyQueue{Backoff: time.Second, BackoffMultiplier: 2, BackoffCap: time.Minute}) || zero.Loop.Batch.Size != 1 {
+		t.Errorf("%+v %v", zero.Loop, err)
+	}
+	p, err := Producer{}.Normalize(StepLimits())
+	if err != nil || p.Loop.Batch.Size != 1 || p.Loop.Concurrency.Value != 1 || p.Steps.Produce.Retry.MaxAttempts != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+}
