@@ -1,0 +1,47 @@
+# Tenet: everything a developer runs. `make help` lists the targets.
+SHELL := /bin/bash
+GOLANGCI_LINT_VERSION := v2.15.0
+BIN := $(CURDIR)/.bin
+
+.DEFAULT_GOAL := help
+.PHONY: help build test check cover lint generate fuzz bench grid demo
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
+
+build: ## build the tenet binary into the current folder
+	go build -o tenet ./cmd/tenet
+
+test: check ## vet, race tests, command-line scripts, import rules, stale documents
+	go test -race -timeout 20m ./...
+	cd bench && go vet ./... && go test ./...
+
+check: ## the quick checks: formatting, vet, no generated file stale
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
+	go vet ./...
+
+cover: ## statement coverage of the core packages
+	go test -cover ./policy ./decision ./classify ./budget ./circuit ./hedge ./retry ./policyfile ./controlplane
+
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## golangci-lint, pinned
+	$< run ./...
+
+$(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
+	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv $(BIN)/golangci-lint $@
+
+generate: ## write the generated files: field docs, schema, references
+	go generate ./...
+	go test ./observe/prom ./observe/otel -update
+
+fuzz: ## fuzz the document parser for a minute
+	go test -run '^$$' -fuzz FuzzParse -fuzztime 1m ./policyfile
+
+bench: ## benchmarks beside the peers, one process, medians and ratios
+	cd bench && go run .
+
+grid: ## the outage grid of retry budgets
+	cd bench && go run . -grid
+
+demo: ## the main job, embedded
+	go run ./cmd/tenet demo

@@ -1,0 +1,166 @@
+package tenet_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tenetdev/tenet"
+
+// allowed says which of Tenet's own packages a package may import; arrows point down only. A package that is missing here
+// fails the test. Everything may import what is listed under "internal".
+var allowed = map[string][]string{
+	"policy":        {},
+	"classify":      {"policy"},
+	"decision":      {"policy", "classify"},
+	"budget":        {"policy"},
+	"circuit":       {"policy"},
+	"hedge":         {"policy"},
+	"observe":       {"policy", "classify", "decision"},
+	"observe/otel":  {"observe", "policy", "classify", "decision"},
+	"observe/prom":  {"observe", "policy", "classify", "decision"},
+	"policyfile":    {"policy"},
+	"controlplane":  {"policy", "policyfile"},
+	"retry":         {"policy", "classify", "decision", "budget", "circuit", "hedge", "observe"},
+	"":              {"retry", "policy", "classify", "observe"},
+	"tenettest":     {"retry", "policy", "classify", "observe"},
+	"tenethttp":     {"retry", "policy", "classify", "observe"},
+	"tenetgrpc":     {"retry", "policy", "classify", "observe"},
+	"examples/demo": {},
+
+	"internal/fields":       {},
+	"internal/canonical":    {},
+	"internal/procgroup":    {},
+	"internal/policyimport": {"policy"},
+	"internal/gen":          {"*"},
+	"internal/command":      {"*"},
+	"internal/demo":         {"*"},
+	"cmd/tenet":             {"*"},
+}
+
+// internals may be imported by anyone above them.
+var internals = []string{"internal/fields", "internal/canonical"}
+
+// vendors names the only packages that may import an SDK, and why nobody else may.
+var vendors = map[string][]string{
+	"go.yaml.in/yaml":                {"policyfile", "internal/policyimport", "internal/command", "cmd/tenet"}, // documents are read in one place
+	"go.opentelemetry.io":            {"observe/otel"},                                                         // exporters are optional
+	"github.com/prometheus":          {"observe/prom"},
+	"google.golang.org/grpc":         {"tenetgrpc"}, // integrations are optional
+	"google.golang.org/genproto":     {"tenetgrpc"},
+	"google.golang.org/protobuf":     {"tenetgrpc"},
+	"github.com/spf13":               {"cmd/tenet", "internal/command"}, // flags and wiring only
+	"github.com/jedib0t":             {"cmd/tenet", "internal/command", "internal/demo"},
+	"golang.org/x/sync/singleflight": {"controlplane"},
+}
+
+type goPackage struct {
+	ImportPath                 string
+	Dir                        string
+	Imports, Deps, TestGoFiles []string
+	XTestGoFiles               []string
+	GoFiles                    []string
+}
+
+func packages(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	raw, err := exec.Command("go", append([]string{"list", "-json"}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []goPackage
+	for decoder := json.NewDecoder(strings.NewReader(string(raw))); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+func short(importPath string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
+}
+
+func TestImportsPointDownOnly(t *testing.T) {
+	for _, p := range packages(t, "./...") {
+		name := short(p.ImportPath)
+		may, listed := allowed[name]
+		if !listed {
+			t.Errorf("package %q is not in the table of imports_test.go", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			checkVendor(t, name, imported)
+			own := short(imported)
+			if !strings.HasPrefix(imported, module) || slices.Contains(internals, own) || slices.Contains(may, "*") {
+				continue
+			}
+			if !slices.Contains(may, own) {
+				t.Errorf("%s imports %s, which the table does not allow", name, own)
+			}
+		}
+	}
+}
+
+func checkVendor(t *testing.T, name, imported string) {
+	t.Helper()
+	for prefix, owners := range vendors {
+		if strings.HasPrefix(imported, prefix) && !slices.Contains(owners, name) {
+			t.Errorf("%s imports %s; only %v may", name, imported, owners)
+		}
+	}
+}
+
+// TestDoLinksNoYAMLNoHTTPNoSDK: using tenet.Do must not pull these into a binary.
+func TestDoLinksNoYAMLNoHTTPNoSDK(t *testing.T) {
+	banned := []string{"go.yaml.in", "net/http", "go.opentelemetry.io", "github.com/prometheus", "google.golang.org", "database/sql"}
+	for _, p := range packages(t, ".") {
+		for _, dep := range p.Deps {
+			for _, b := range banned {
+				if dep == b || strings.Contains(b, ".") && strings.HasPrefix(dep, b+"/") {
+					t.Errorf("tenet links %s", dep)
+				}
+			}
+		}
+	}
+}
+
+// TestNothingIsStartedByImporting: packages have no init functions.
+func TestNothingIsStartedByImporting(t *testing.T) {
+	for _, p := range packages(t, "./...") {
+		for _, file := range p.GoFiles {
+			if raw, err := os.ReadFile(filepath.Join(p.Dir, file)); err != nil || strings.Contains(string(raw), "\nfunc init()") {
+				t.Errorf("%s/%s has an init function (%v)", short(p.ImportPath), file, err)
+			}
+		}
+	}
+}
+
+// TestEveryPackageIsDocumented: a doc.go, and for public packages an example to paste.
+func TestEveryPackageIsDocumented(t *testing.T) {
+	for _, p := range packages(t, "./...") {
+		name := short(p.ImportPath)
+		if strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "examples") {
+			continue
+		}
+		if !slices.Contains(p.GoFiles, "doc.go") {
+			t.Errorf("%s has no doc.go", name)
+		}
+		if strings.HasPrefix(name, "internal/") {
+			continue
+		}
+		if !slices.ContainsFunc(append(p.XTestGoFiles, p.TestGoFiles...), func(f string) bool { return strings.HasPrefix(f, "example") }) {
+			t.Errorf("%s has no example_test.go", name)
+		}
+	}
+}
