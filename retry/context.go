@@ -2,7 +2,9 @@ package retry
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -283,13 +285,20 @@ func (c *attemptCtx) callID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.id == nil {
-		id := newID()
+		id := newID(time.Now())
 		c.id = &id
 	}
 	return *c.id
 }
 
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
+// newID makes a UUIDv7 (RFC 9562) of a time and 74 random bits. The library's own generator takes a lock for all callers
+// and reads the system's entropy; IDs of calls need neither.
+func newID(now time.Time) string {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|rand.Uint64()&0x0fff|0x7000)
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64()>>2|1<<63)
+	return id.String()
+}
 
 // work identifies the call for reports that come after it has ended.
 func (c *attemptCtx) work() observe.Work {

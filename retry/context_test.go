@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -185,4 +187,20 @@ func TestJ16RefusedAttemptUsesUpNone(t *testing.T) {
 			t.Errorf("%d calls, %+v", *calls, r)
 		}
 	})
+}
+
+func TestCallIDsAreUUIDv7(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		timeline, _ := executor(t, exact(1)).DoWithTimeline(bg, key, func(context.Context) error { return nil })
+		id, err := uuid.Parse(timeline.CallID)
+		if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 || seen[timeline.CallID] {
+			t.Fatalf("%q: %v, version %d, variant %v", timeline.CallID, err, id.Version(), id.Variant())
+		}
+		seconds, _ := id.Time().UnixTime()
+		if age := time.Since(time.Unix(seconds, 0)); age < -time.Second || age > time.Minute {
+			t.Fatalf("%q is %v old", timeline.CallID, age)
+		}
+		seen[timeline.CallID] = true
+	}
 }

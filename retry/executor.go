@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -158,10 +159,13 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	}
 	p, evicted := e.install(key, state, found, err, version)
 	if evicted {
+		const detail = "more keys are in use than are kept; keys must name operations, not requests, tenants or users"
 		e.report(context.Background(), observe.Work{Key: key, Surface: key.Surface()}, &observe.Report{
-			Reason: policy.ReasonKeyEvicted,
-			Detail: "more keys are in use than are kept; keys must name operations, not requests, tenants or users",
+			Reason: policy.ReasonKeyEvicted, Detail: detail,
 		})
+		if e.options.Observer == nil {
+			slog.Warn("tenet: "+detail, "max_keys", e.options.MaxKeys)
+		}
 	}
 	return p
 }

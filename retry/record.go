@@ -39,11 +39,12 @@ func (r *run) record(timeline bool) {
 		ID: o.id, Key: p.key, Surface: p.surface, Operation: o.operation, Category: p.policy.Category,
 		IdempotencyKey: o.idempotencyKey, TenantID: o.tenantID, CorrelationID: o.correlationID, TraceID: o.traceID,
 	}
-	if rec.work.ID == "" {
-		rec.work.ID = newID()
-	}
 	t := &rec.timeline
-	t.Key, t.PolicyID, t.CallID, t.Start, t.Attributes = p.key, p.policy.ID, rec.work.ID, r.e.clock(), p.attributes
+	t.Start = r.e.clock()
+	if rec.work.ID == "" {
+		rec.work.ID = newID(t.Start)
+	}
+	t.Key, t.PolicyID, t.CallID, t.Attributes = p.key, p.policy.ID, rec.work.ID, p.attributes
 	for _, a := range o.attributes {
 		t.Attributes = t.Attributes.With(a[0], a[1])
 	}
@@ -143,7 +144,8 @@ func (rec *recorder) add(r *run, l *launch, a observe.AttemptRecord) {
 	if l.ctx != nil {
 		ctx = l.ctx.parent
 	}
-	e := &observe.Event{Type: observe.AttemptEnded, Time: a.End, Attempt: &a}
+	kept := a // only an observed record goes to the heap a second time
+	e := &observe.Event{Type: observe.AttemptEnded, Time: a.End, Attempt: &kept}
 	rec.stamp(r, e)
 	rec.tell(r, ctx, e)
 }
