@@ -1,0 +1,75 @@
+package tenethttp
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	maxDrain  = 64 << 10
+	drainTime = 100 * time.Millisecond
+)
+
+// held is a response that has not been handed to the caller.
+type held struct {
+	response *http.Response
+	release  func() // ends the context of its attempt
+}
+
+// hold makes the attempt's context live as long as the response's body is read.
+func hold(resp *http.Response, release func()) held {
+	switch b := resp.Body.(type) {
+	case nil:
+		resp.Body = http.NoBody
+		release()
+	case io.ReadWriteCloser: // after 101 Switching Protocols
+		resp.Body = &upgraded{body{b, release}, b}
+	default:
+		if b == http.NoBody {
+			release()
+			break
+		}
+		resp.Body = &body{b, release}
+	}
+	return held{resp, release}
+}
+
+// drain reads what is left of a response, within bounds, so that its connection can be used again.
+func (h held) drain() {
+	defer h.response.Body.Close()
+	if h.response.ContentLength > maxDrain {
+		return
+	}
+	timer := time.AfterFunc(drainTime, h.release)
+	defer timer.Stop()
+	_, _ = io.CopyN(io.Discard, h.response.Body, maxDrain+1) // a body that fails is closed like any other
+}
+
+// body releases the attempt's context when it has been read or closed.
+type body struct {
+	io.ReadCloser
+	release func()
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.release()
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.release()
+	return err
+}
+
+// upgraded is the body of a connection that speaks another protocol now; only Close ends it.
+type upgraded struct {
+	body
+	io.Writer
+}
+
+func (u *upgraded) Read(p []byte) (int, error) { return u.ReadCloser.Read(p) }

@@ -1,0 +1,244 @@
+package tenethttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// call is a request with all its attempts, which run at the same time where the policy hedges.
+type call struct {
+	request *http.Request
+	send    func(*http.Request) (*http.Response, error)
+
+	mu      sync.Mutex // guards what follows
+	sent    bool       // a body that cannot be made anew has been used
+	over    bool       // the call has returned
+	held    []held
+	primary *primary
+	group   int // that primary belongs to
+}
+
+// primary tells the hedges of its group how it failed, where a request must not be sent twice.
+type primary struct {
+	failed chan struct{}
+	err    error // set before failed is closed
+}
+
+// do runs a request under the policy of key.
+func do(ctx context.Context, e *retry.Executor, c *call, key policy.Key, options []retry.CallOption) (*http.Response, error) {
+	if e == nil {
+		e = retry.DefaultExecutor()
+	}
+	if id := c.request.Header.Get(idempotencyKey); id != "" {
+		options = append([]retry.CallOption{retry.WithIdempotencyKey(id)}, options...)
+	}
+	defer c.finish()
+	resp, err := retry.DoValue(ctx, e, key, c.attempt, options...)
+	if err == nil {
+		return c.take(resp), nil
+	}
+	if resp := c.last(ctx, resp, err); resp != nil {
+		return resp, nil
+	}
+	return nil, err
+}
+
+// attempt sends the request once.
+func (c *call) attempt(ctx context.Context) (resp *http.Response, err error) {
+	a, _ := retry.AttemptFromContext(ctx)
+	if a.RetryIndex > 0 && a.HedgeIndex == 0 {
+		c.drain()
+	}
+	repeatable := a.IdempotencyKey != "" || idempotent(c.request.Method)
+	if !repeatable || !c.replayable() {
+		p := c.primaryOf(a.RetryIndex)
+		if a.HedgeIndex > 0 {
+			return nil, p.wait(ctx)
+		}
+		defer func() { p.end(err) }()
+	}
+	var seen evidence
+	req, err := c.copy(seen.watch(ctx), a.IdempotencyKey)
+	if err != nil {
+		return nil, classify.Permanent(err)
+	}
+	resp, err = c.send(req)
+	if err != nil {
+		err = redact(err)
+		if c.replayable() && (repeatable || seen.unsent(err)) {
+			return nil, &transportError{err: err, again: true}
+		}
+		return nil, classify.Permanent(&transportError{err: err})
+	}
+	return c.answered(ctx, resp, a.IdempotencyKey != "")
+}
+
+// answered says what a response means, and keeps its body readable.
+func (c *call) answered(ctx context.Context, resp *http.Response, withKey bool) (*http.Response, error) {
+	h := hold(resp, retry.Detach(ctx))
+	if !c.keep(h) {
+		resp.Body.Close()
+		return nil, context.Canceled
+	}
+	if resp.StatusCode < 400 {
+		return resp, nil
+	}
+	status := &StatusError{ // of the request itself, not of a redirect that followed it
+		Method: c.request.Method, Host: hostOf(c.request), StatusCode: resp.StatusCode,
+		RetryAfter: retryAfter(resp, time.Now()), IdempotencyKey: withKey, response: resp,
+	}
+	switch {
+	case !transient(resp.StatusCode):
+		return nil, classify.Business(status)
+	case !status.repeatable() || !c.replayable():
+		return nil, classify.Permanent(status)
+	case status.RetryAfter > 0:
+		return nil, classify.After(status, status.RetryAfter)
+	}
+	return nil, status
+}
+
+// last is the response of the last attempt, where that is why the call failed. returned is one that the operation
+// returned as a success and the policy's own classifier did not take for one.
+func (c *call) last(ctx context.Context, returned *http.Response, err error) *http.Response {
+	failure, ok := errors.AsType[*retry.Error](err)
+	if !ok || ctx.Err() != nil {
+		return nil
+	}
+	switch failure.Reason {
+	case policy.ReasonNonRetryable, policy.ReasonAttemptsExhausted, policy.ReasonPushbackTooLong, policy.ReasonCircuitOpen,
+		policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound, policy.ReasonOverallTimeout, policy.ReasonDeadlineExceeded:
+	default:
+		return nil
+	}
+	if status, ok := errors.AsType[*StatusError](failure.Last); ok {
+		returned = status.response
+	}
+	return c.take(returned)
+}
+
+// replayable reports whether the body can be sent more than once.
+func (c *call) replayable() bool {
+	r := c.request
+	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
+}
+
+// copy makes the request of one attempt.
+func (c *call) copy(ctx context.Context, id string) (*http.Request, error) {
+	req := c.request.Clone(ctx)
+	if id != "" {
+		if req.Header == nil {
+			req.Header = http.Header{}
+		}
+		req.Header.Set(idempotencyKey, id)
+	}
+	var err error
+	req.Body, err = c.body()
+	return req, err
+}
+
+func (c *call) body() (io.ReadCloser, error) {
+	r := c.request
+	if r.Body == nil || r.Body == http.NoBody {
+		return r.Body, nil
+	}
+	if r.GetBody != nil {
+		b, err := r.GetBody()
+		if err != nil {
+			return nil, fmt.Errorf("http: GetBody of the request: %w", err)
+		}
+		return b, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent {
+		return nil, errors.New("http: the request's body cannot be sent again; set GetBody")
+	}
+	c.sent = true
+	return r.Body, nil
+}
+
+// keep remembers a response until it is handed out, drained or closed. It reports false when the call is over.
+func (c *call) keep(h held) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.held = append(c.held, h)
+	}
+	return !c.over
+}
+
+// take hands a response out, if it is still there.
+func (c *call) take(resp *http.Response) *http.Response {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.held, func(h held) bool { return h.response == resp })
+	if i < 0 {
+		return nil
+	}
+	c.held = slices.Delete(c.held, i, i+1)
+	return resp
+}
+
+// drain gets rid of the responses of earlier attempts.
+func (c *call) drain() {
+	c.mu.Lock()
+	old := c.held
+	c.held = nil
+	c.mu.Unlock()
+	for _, h := range old {
+		h.drain()
+	}
+}
+
+// finish closes whatever nobody wants any more.
+func (c *call) finish() {
+	c.mu.Lock()
+	c.over = true
+	rest, sent := c.held, c.sent
+	c.held = nil
+	c.mu.Unlock()
+	for _, h := range rest {
+		h.release()
+		h.response.Body.Close()
+	}
+	if c.request.Body != nil && !sent { // attempts have closed their own
+		c.request.Body.Close()
+	}
+}
+
+func (c *call) primaryOf(group int) *primary {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.primary == nil || c.group != group {
+		c.primary, c.group = &primary{failed: make(chan struct{})}, group
+	}
+	return c.primary
+}
+
+// wait makes a hedge fail like its primary, and no sooner.
+func (p *primary) wait(ctx context.Context) error {
+	select {
+	case <-p.failed:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *primary) end(err error) {
+	if err != nil {
+		p.err = err
+		close(p.failed)
+	}
+}

@@ -1,0 +1,81 @@
+package tenethttp
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// Client sends requests under the policy of a key. The zero value works. Safe for concurrent use once its fields are
+// set.
+type Client struct {
+	// HTTP sends each attempt, redirects included. Default http.DefaultClient. Its Timeout bounds an attempt together with
+	// the reading of its body, and its transport should not be a [Transport], which would multiply the attempts.
+	HTTP *http.Client
+	// Executor runs the attempts. Default retry.DefaultExecutor().
+	Executor *retry.Executor
+}
+
+// Do sends req under the policy of key. ctx takes the place of the request's own context, for the call and for reading
+// the body. The package documentation says what is retried and what is returned. As with http.Client, the body of a
+// returned response must be closed, and that of the request is always closed.
+func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, options ...retry.CallOption) (*http.Response, error) {
+	client := c.HTTP
+	if client == nil {
+		client = http.DefaultClient
+	}
+	return do(ctx, c.Executor, &call{request: req, send: client.Do}, key, options)
+}
+
+// Do sends req through client (nil is http.DefaultClient) under the policy of key, with the default executor. See
+// [Client.Do].
+func Do(ctx context.Context, client *http.Client, req *http.Request, key policy.Key, options ...retry.CallOption) (*http.Response, error) {
+	c := Client{HTTP: client}
+	return c.Do(ctx, req, key, options...)
+}
+
+// Transport is an http.RoundTripper that runs every request of an http.Client under a policy; each redirect is a request
+// of its own. The client's Timeout bounds all attempts together with the reading of the body. The zero value works. Safe
+// for concurrent use once its fields are set; do not copy it after its first use.
+type Transport struct {
+	// Base sends each attempt. Default http.DefaultTransport.
+	Base http.RoundTripper
+	// Executor runs the attempts. Default retry.DefaultExecutor().
+	Executor *retry.Executor
+	// Key names the operation of a request. Default a function from [NewKeyFunc] with [MaxKeys].
+	Key func(*http.Request) policy.Key
+
+	once       sync.Once
+	defaultKey func(*http.Request) policy.Key
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	base, key := t.Base, t.Key
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if key == nil {
+		t.once.Do(func() { t.defaultKey = NewKeyFunc(MaxKeys) })
+		key = t.defaultKey
+	}
+	resp, err := do(req.Context(), t.Executor, &call{request: req, send: base.RoundTrip}, key(req), nil)
+	if resp != nil {
+		resp.Request = req
+	}
+	return resp, err
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections reach the base.
+func (t *Transport) CloseIdleConnections() {
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if c, ok := base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}

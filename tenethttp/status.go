@@ -1,0 +1,87 @@
+package tenethttp
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const idempotencyKey = "Idempotency-Key"
+
+// StatusError is an answer that is not a success. It never holds headers, a query or a body.
+type StatusError struct {
+	Method     string // "" is GET, as in net/http
+	Host       string
+	StatusCode int
+	// RetryAfter is the wait that the server asked for; 0 where it did not, or not with a 429 or 503.
+	RetryAfter time.Duration
+	// IdempotencyKey is whether the request carried one.
+	IdempotencyKey bool
+
+	response *http.Response
+}
+
+// NewStatusError describes the answer resp, whatever its status. It is meant for operations that send requests
+// themselves and return errors that [Classifier] understands. The body of resp is not touched.
+func NewStatusError(resp *http.Response) *StatusError {
+	e := &StatusError{StatusCode: resp.StatusCode, RetryAfter: retryAfter(resp, time.Now()), response: resp}
+	if req := resp.Request; req != nil {
+		e.Method, e.Host, e.IdempotencyKey = req.Method, hostOf(req), req.Header.Get(idempotencyKey) != ""
+	}
+	return e
+}
+
+// Error names method, host and status.
+func (e *StatusError) Error() string {
+	method := e.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	return strings.TrimSpace(fmt.Sprintf("http: %s: %d %s", strings.TrimSpace(method+" "+e.Host), e.StatusCode, http.StatusText(e.StatusCode)))
+}
+
+func (e *StatusError) repeatable() bool { return e.IdempotencyKey || idempotent(e.Method) }
+
+// idempotent reports whether a method may be repeated by its definition (RFC 9110, section 9.2.2).
+func idempotent(method string) bool {
+	switch strings.ToUpper(method) {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// transient reports whether a status may be different next time.
+func transient(status int) bool {
+	return status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
+}
+
+// retryAfter reads the header of that name (RFC 9110, section 10.2.3) from a 429 or 503. A date counts from the answer's
+// own Date, so that the clocks need not agree. What cannot be read, or lies in the past, is 0.
+func retryAfter(resp *http.Response, now time.Time) time.Duration {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	value := strings.TrimSpace(resp.Header.Get("Retry-After"))
+	if value == "" {
+		return 0
+	}
+	if strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || seconds > math.MaxInt64/int64(time.Second) {
+			return math.MaxInt64
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		now = date
+	}
+	return max(at.Sub(now), 0)
+}
