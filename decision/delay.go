@@ -51,12 +51,12 @@ func capOf(r *policy.Retry) time.Duration {
 }
 
 // base multiplies step by step. The conversions keep every platform from fusing the products with anything else, so that
-// the result is the same everywhere.
+// the result is the same everywhere. It stops once the product is past the cap; top is the cap rounded to a float, hence <=.
 func base(r *policy.Retry, i int, ceiling time.Duration) time.Duration {
 	d := float64(max(r.InitialBackoff, 0))
 	top := float64(ceiling)
 	if r.BackoffMultiplier > 1 && d > 0 {
-		for ; i > 0 && d < top; i-- {
+		for ; i > 0 && d <= top; i-- {
 			d = float64(d * r.BackoffMultiplier)
 		}
 	}

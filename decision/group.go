@@ -31,8 +31,11 @@ type Group struct {
 func (g *Group) Launch() { g.running++ }
 
 // End folds in an ended attempt and reports whether the group is decided. launch is the attempt's number in the work's
-// launch order.
+// launch order. What ends after the group was decided changes nothing.
 func (g *Group) End(launch int, o classify.Outcome) bool {
+	if g.decided {
+		return true
+	}
 	g.running--
 	g.ended++
 	g.pushback = max(g.pushback, o.Pushback)
@@ -40,7 +43,7 @@ func (g *Group) End(launch int, o classify.Outcome) bool {
 		g.best, g.deciding = o, launch
 	}
 	terminal := o.Kind == classify.NonRetryable || o.Kind == classify.Abort
-	g.decided = g.decided || o.Kind == classify.Success || terminal && g.CancelOnFirstTerminal || g.running == 0
+	g.decided = o.Kind == classify.Success || terminal && g.CancelOnFirstTerminal || g.running == 0
 	return g.decided
 }
 

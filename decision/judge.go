@@ -22,7 +22,8 @@ type Facts struct {
 	Pushback time.Duration
 	// Classes are the classes of the error.
 	Classes []classify.Match
-	// Classified is the answer of the policy's classifier; nil where the policy has none.
+	// Classified is the answer of the policy's classifier; nil where the policy has none. The class that it names counts
+	// beside Classes: a response can be an http_503 without an error.
 	Classified *classify.Outcome
 }
 
@@ -45,7 +46,7 @@ const (
 // or, without one, the default (errors are retryable); retry_on, which only narrows.
 func Judge(r *policy.Retry, f Facts) (classify.Outcome, Rule) {
 	if !f.Failed && f.Classified == nil {
-		return classify.Outcome{Kind: classify.Success, Reason: policy.ReasonSuccess}, RuleSuccess
+		return Succeeded(), RuleSuccess
 	}
 	if !f.Failed && f.Classified.Kind == classify.Success {
 		return *f.Classified, RuleSuccess // an effect that completed stays completed, whatever became of the caller
@@ -56,7 +57,7 @@ func Judge(r *policy.Retry, f Facts) (classify.Outcome, Rule) {
 	if o, ok := judgeMark(f); ok {
 		return o, RuleMark
 	}
-	if i := slices.IndexFunc(r.AbortOn, func(c policy.Class) bool { return anyWithin(f.Classes, c) }); i >= 0 {
+	if i := slices.IndexFunc(r.AbortOn, f.within); i >= 0 {
 		return classify.Outcome{
 			Kind: classify.NonRetryable, Category: failureCategory(f), Class: r.AbortOn[i], Reason: policy.ReasonAbortOn,
 		}, RuleAbortOn
@@ -65,7 +66,7 @@ func Judge(r *policy.Retry, f Facts) (classify.Outcome, Rule) {
 	if o.Kind != classify.Retryable || len(r.RetryOn) == 0 {
 		return o, rule
 	}
-	i := slices.IndexFunc(r.RetryOn, func(c policy.Class) bool { return anyWithin(f.Classes, c) })
+	i := slices.IndexFunc(r.RetryOn, f.within)
 	if i < 0 {
 		o.Kind, o.Reason, o.Pushback = classify.NonRetryable, policy.ReasonNotInRetryOn, 0
 		return o, RuleRetryOn
@@ -74,6 +75,11 @@ func Judge(r *policy.Retry, f Facts) (classify.Outcome, Rule) {
 		o.Class = r.RetryOn[i]
 	}
 	return o, rule
+}
+
+// Succeeded is the outcome of an operation that returned no error and has no classifier.
+func Succeeded() classify.Outcome {
+	return classify.Outcome{Kind: classify.Success, Reason: policy.ReasonSuccess}
 }
 
 // judgeMark applies the error's mark. A pushback counts as a reason to retry, so retry_on does not narrow it.
@@ -116,6 +122,8 @@ func endCategory(end policy.Reason) classify.Category {
 	return classify.CategoryTimeout
 }
 
-func anyWithin(classes []classify.Match, wide policy.Class) bool {
-	return slices.ContainsFunc(classes, func(m classify.Match) bool { return m.Within(wide) })
+// within reports whether what happened belongs to the class wide.
+func (f Facts) within(wide policy.Class) bool {
+	return f.Classified != nil && f.Classified.Class.Within(wide) ||
+		slices.ContainsFunc(f.Classes, func(m classify.Match) bool { return m.Within(wide) })
 }

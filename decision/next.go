@@ -85,7 +85,7 @@ func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
 		pushback = r.MaxPushback
 	}
 	delay := max(Delay(r, s.Seed, s.Attempt-1), pushback)
-	if delay >= s.Left {
+	if s.Left != Unbounded && delay >= s.Left { // without a cap a delay may itself saturate at Unbounded
 		return Verdict{Action: Stop, Reason: s.LeftReason}
 	}
 	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry}

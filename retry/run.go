@@ -300,7 +300,10 @@ func (r *run) classify(value any, err error) (o classify.Outcome) {
 
 // conclude ends an attempt: judged, given back, on record.
 func (r *run) conclude(l *launch, err error, classified *classify.Outcome) (classify.Outcome, decision.Rule) {
-	o, rule, classes := r.judge(l, err, classified)
+	o, rule, classes := decision.Succeeded(), decision.RuleSuccess, []classify.Match(nil)
+	if err != nil || classified != nil {
+		o, rule, classes = r.judge(l, err, classified)
+	}
 	if r.plan.digest != nil && o.Kind == classify.Success {
 		r.plan.digest.Add(time.Since(epoch) - l.began)
 	}
@@ -333,24 +336,33 @@ func resultOf(o classify.Outcome) circuit.Result {
 // a stop before anybody waits for it.
 func (r *run) settle(o classify.Outcome, rule decision.Rule, ended []int, deciding int) decision.Verdict {
 	r.ended++
-	r.outcome = o
-	retry := &r.plan.policy.Retry
 	s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
+	v := decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
+	if o.Kind != classify.Success {
+		v = r.next(&s, o)
+	}
+	r.outcome = o
+	if r.rec != nil {
+		v = r.rec.decided(r, o, rule, s, v, ended, deciding)
+	}
+	return v
+}
+
+// next asks what follows an outcome that is no success, and completes the state that was asked with.
+func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
+	retry := &r.plan.policy.Retry
 	if o.Kind == classify.Retryable {
 		s.Left, s.LeftReason = r.left()
 		if decision.Draws(retry.Jitter) {
 			s.Seed = r.seedOf()
 		}
 	}
-	v := decision.Next(retry, s, o)
+	v := decision.Next(retry, *s, o)
 	if v.Action == decision.Retry && !r.single {
 		v = r.permit(v)
 	}
 	if v.Action == decision.Stop && r.cause == nil {
 		r.cause = causeOf(v.Reason)
-	}
-	if r.rec != nil {
-		v = r.rec.decided(r, o, rule, s, v, ended, deciding)
 	}
 	return v
 }
