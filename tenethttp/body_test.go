@@ -213,9 +213,13 @@ func TestClosingTheBodyEndsTheContext(t *testing.T) {
 				attempt = r.Context()
 				return answer(200, "text"), nil
 			})}
-			resp, err := tr.RoundTrip(request(t, "GET", "http://x/", nil))
+			req := request(t, "GET", "http://x/", nil)
+			resp, err := tr.RoundTrip(req)
 			if err != nil || attempt.Err() != nil {
 				t.Fatalf("after the call: %v, %v", err, attempt.Err())
+			}
+			if resp.Request != req {
+				t.Error("the response does not belong to the caller's request")
 			}
 			end(resp)
 			if attempt.Err() == nil {

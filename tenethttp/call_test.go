@@ -7,10 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -172,6 +175,47 @@ func TestC6RedirectedPostIsNotRepeated(t *testing.T) {
 	}
 }
 
+// refusal looks like net/http's error of a refused HTTP/2 stream.
+type refusal struct{}
+
+func (refusal) Error() string { return "refused" }
+
+func (refusal) As(target any) bool {
+	v := reflect.ValueOf(target).Elem()
+	if v.Kind() != reflect.Struct || !v.FieldByName("Code").IsValid() {
+		return false
+	}
+	v.FieldByName("Code").SetUint(7)
+	return true
+}
+
+func TestC6StreamRefusedAfterARedirectProvesNothing(t *testing.T) {
+	for name, want := range map[string]int{"/": 3, "/redirected": 1} {
+		t.Run(name, func(t *testing.T) {
+			first := 0
+			base := roundTrip(func(r *http.Request) (*http.Response, error) {
+				trace := httptrace.ContextClientTrace(r.Context())
+				trace.GetConn("x:80")
+				trace.GotConn(httptrace.GotConnInfo{})
+				if r.URL.Path == name {
+					first++
+				}
+				if r.URL.Path == "/redirected" {
+					trace.GotFirstResponseByte()
+					return answer(307, "", "Location", "/end"), nil
+				}
+				return nil, refusal{}
+			})
+			e, _ := recording(t)
+			c := tenethttp.Client{HTTP: &http.Client{Transport: base}, Executor: e}
+			_, err := c.Do(t.Context(), request(t, "POST", "http://x"+name, strings.NewReader("order")), key)
+			if !errors.Is(err, refusal{}) || first != want {
+				t.Errorf("%v after %d attempts, want %d", err, first, want)
+			}
+		})
+	}
+}
+
 func TestIdempotencyKeyGoesWithEveryAttempt(t *testing.T) {
 	tests := map[string]struct {
 		header  string
@@ -325,6 +369,17 @@ func TestFailuresWithoutAUsableResponseAreErrors(t *testing.T) {
 		if resp != nil || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, %v", resp, err)
 		}
+	})
+	t.Run("the caller's deadline passed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			tr := &tenethttp.Transport{Executor: retry.NewExecutor(options(t, fixed())), Base: after(2*time.Second, answer(503, ""), nil)}
+			resp, err := tr.RoundTrip(request(t, "GET", "http://x/", nil).WithContext(ctx))
+			if resp != nil || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, %v", resp, err)
+			}
+		})
 	})
 	t.Run("the journal refused", func(t *testing.T) {
 		server, client := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
