@@ -36,6 +36,16 @@ const (
 	ReasonAuditUnavailable  Reason = "audit_unavailable"
 )
 
+// What happens to jobs beside the decisions on their attempts.
+const (
+	ReasonLeaseExpired   Reason = "lease_expired"
+	ReasonShutdown       Reason = "shutdown"
+	ReasonSnoozed        Reason = "snoozed"
+	ReasonOperator       Reason = "operator"
+	ReasonUnknownType    Reason = "unknown_type"
+	ReasonInvalidPayload Reason = "invalid_payload"
+)
+
 // What budgets and breakers answered.
 const (
 	ReasonAllowed        Reason = "allowed"
@@ -67,13 +77,13 @@ const (
 // ReasonInfo documents a reason.
 type ReasonInfo struct {
 	Reason  Reason
-	Where   string // outcome, decision, admission or report
+	Where   string // outcome, decision, job, admission or report
 	Meaning string
 }
 
 // Reasons lists every reason in a fixed order.
 func Reasons() []ReasonInfo {
-	const outcome, decision, admission, report = "outcome", "decision", "admission", "report"
+	const outcome, decision, job, admission, report = "outcome", "decision", "job", "admission", "report"
 	return []ReasonInfo{
 		{ReasonSuccess, outcome, "The operation returned no error."},
 		{ReasonError, outcome, "The operation returned an error that nothing marks otherwise; it is retried."},
@@ -100,6 +110,13 @@ func Reasons() []ReasonInfo {
 		{ReasonCanceledInternal, decision, "A hedged attempt was cancelled because its group was decided without it."},
 		{ReasonAborted, decision, "The classifier aborted the work."},
 		{ReasonAuditUnavailable, decision, "The journal refused the decision, so nothing further was started."},
+
+		{ReasonLeaseExpired, job, "The job's lease ran out before its attempt was settled; the attempt is used up."},
+		{ReasonShutdown, job, "The worker shut down while the job ran; no attempt is used up."},
+		{ReasonSnoozed, job, "The handler asked to run later; no attempt is used up."},
+		{ReasonOperator, job, "An operator cancelled, retried or deleted the job."},
+		{ReasonUnknownType, job, "The worker has no handler for the job's type and left it to others."},
+		{ReasonInvalidPayload, job, "The job's payload does not fit its handler; repeating cannot help."},
 
 		{ReasonAllowed, admission, "The budget allowed the attempt."},
 		{ReasonNoBudget, admission, "The policy names no budget."},

@@ -1,0 +1,113 @@
+package job
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Admin is implemented by stores that can be inspected and changed by operators.
+type Admin interface {
+	// Get returns a job with its history, oldest first, or ErrNotFound.
+	Get(ctx context.Context, id string) (*Record, []Attempt, error)
+	// List returns the jobs that match f with an ID above after, at most limit, in the order of their IDs. Paging with the
+	// last ID of a page shows every job that is there all the time exactly once.
+	List(ctx context.Context, f Filter, after string, limit int) ([]*Record, error)
+	// Stats counts jobs by queue and state.
+	Stats(ctx context.Context) (map[string]QueueStats, error)
+	// Change applies an action to at most limit of the jobs that match f, oldest first, and returns their IDs. Jobs in a
+	// state that the action cannot be applied to do not match.
+	Change(ctx context.Context, action Action, f Filter, limit int) ([]string, error)
+	// Queues returns the queues that are or were paused.
+	Queues(ctx context.Context) ([]QueueState, error)
+	// SetQueue pauses or resumes a queue.
+	SetQueue(ctx context.Context, q QueueState) error
+}
+
+// Notifier is implemented by stores that can tell of new work without being asked.
+type Notifier interface {
+	// Notify returns a channel that receives when work may have become ready or a queue resumed. Signals may be merged and
+	// may be false. The channel is closed when ctx ends.
+	Notify(ctx context.Context) (<-chan struct{}, error)
+}
+
+// Elector is implemented by stores that several workers share: one of them at a time is the leader.
+type Elector interface {
+	// Lead makes worker the leader for ttl if there is none or it is worker itself, and reports whether it is.
+	Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error)
+}
+
+// Filter selects jobs. Empty fields select all.
+type Filter struct {
+	IDs           []string
+	Queue         string
+	Type          string
+	States        []State
+	ErrorContains string
+	CreatedBefore time.Time
+	CreatedAfter  time.Time
+}
+
+// Matches reports whether a job is selected.
+func (f *Filter) Matches(r *Record) bool {
+	return (len(f.IDs) == 0 || slices.Contains(f.IDs, r.ID)) && (f.Queue == "" || f.Queue == r.Queue) && (f.Type == "" || f.Type == r.Type) &&
+		(len(f.States) == 0 || slices.Contains(f.States, r.State)) && strings.Contains(r.LastError, f.ErrorContains) &&
+		(f.CreatedBefore.IsZero() || r.CreatedAt.Before(f.CreatedBefore)) && (f.CreatedAfter.IsZero() || r.CreatedAt.After(f.CreatedAfter))
+}
+
+// Action is what an operator does to jobs.
+type Action string
+
+// The actions, and the states that they apply to.
+const (
+	ActionRetry  Action = "retry"  // all but running: ready at once, with its attempts counted from 0 again
+	ActionCancel Action = "cancel" // scheduled and ready: cancelled; running: cancelled when its worker notices
+	ActionDelete Action = "delete" // all but running: removed with its history
+)
+
+// Applies reports whether the action can be applied to a job in state s.
+func (a Action) Applies(s State) bool {
+	if a == ActionCancel {
+		return !s.Finished()
+	}
+	return s != Running
+}
+
+// QueueStats counts the jobs of a queue.
+type QueueStats struct {
+	Scheduled   int           `json:"scheduled"`
+	Ready       int           `json:"ready"`
+	Running     int           `json:"running"`
+	Completed   int           `json:"completed"`
+	Dead        int           `json:"dead"`
+	Cancelled   int           `json:"cancelled"`
+	OldestReady time.Duration `json:"-"` // since its run_at
+}
+
+// QueueState is a queue's switch.
+type QueueState struct {
+	Queue  string    `json:"queue"`
+	Paused bool      `json:"paused"`
+	Reason string    `json:"reason,omitempty"`
+	Until  time.Time `json:"until,omitzero"` // resumes by itself; zero for never
+}
+
+// Holds reports whether the queue is paused at now.
+func (q QueueState) Holds(now time.Time) bool {
+	return q.Paused && (q.Until.IsZero() || now.Before(q.Until))
+}
+
+// Apply changes a record by an operator's action at now; deletion is the store's.
+func (r *Record) Apply(a Action, now time.Time) {
+	now = Stamp(now)
+	switch {
+	case a == ActionCancel && r.State == Running:
+		r.CancelRequested = true
+	case a == ActionCancel:
+		r.State, r.FinishedAt = Cancelled, now
+	case a == ActionRetry:
+		r.State, r.RunAt, r.Attempts, r.FinishedAt, r.CancelRequested = Ready, now, 0, time.Time{}, false
+		r.StartedAt, r.Refusals, r.RefusedReason, r.RefusedAt = time.Time{}, 0, "", time.Time{}
+	}
+}

@@ -1,0 +1,18 @@
+// Package job runs durable work: jobs that live in a store, survive crashes and are retried under the same policies, by
+// the same decision core, as calls. Only the wait differs: it is a run_at in the store.
+//
+// # The model
+//
+// A [Client] enqueues. A [Worker] claims jobs under a lease with a fencing token, runs each attempt through
+// retry.Executor.Once and settles what came of it. A [Store] keeps jobs; its clock decides whether a lease is valid.
+//
+//	             ┌──────────────── run_at in the future ◄───────────────┐
+//	Enqueue ─► scheduled ──due──► ready ──Claim──► running ──Complete──► completed
+//	                               ▲ ▲               │ │ ├──Retry, Snooze, Refuse──► scheduled (ready if due)
+//	                               │ └──Release──────┘ │ ├──Dead────► dead: the dead-letter queue
+//	                               └──lease expired────┘ └──Cancel──► cancelled
+//	scheduled, ready ──cancel──► cancelled      dead, completed, cancelled ──retry──► ready
+//
+// Delivery is at least once: an attempt whose lease ran out may still be running somewhere, so handlers must be safe to
+// repeat. A late result of such an attempt is refused by its fencing token.
+package job

@@ -1,0 +1,120 @@
+package job
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// State is where a job stands. The package documentation draws the transitions.
+type State string
+
+// The states.
+const (
+	Scheduled State = "scheduled"
+	Ready     State = "ready"
+	Running   State = "running"
+	Completed State = "completed"
+	Dead      State = "dead" // in the dead-letter queue
+	Cancelled State = "cancelled"
+)
+
+// States lists all states in the order of a job's life.
+func States() []State { return []State{Scheduled, Ready, Running, Completed, Dead, Cancelled} }
+
+// Finished reports whether a job in this state waits for nothing any more.
+func (s State) Finished() bool { return s == Completed || s == Dead || s == Cancelled }
+
+// Record is a stored job. Times are UTC with microseconds; a zero time is one that has not come.
+type Record struct {
+	ID          string // UUIDv7
+	Type        string
+	Queue       string
+	State       State
+	Priority    int // 0 is the highest, 9 the lowest
+	Payload     []byte
+	Meta        map[string]string // trace context, tenant, correlation …
+	Timeout     time.Duration     // of one attempt; 0 for the policy's
+	MaxAttempts int               // 0 for the policy's
+	UniqueKey   string
+	CreatedAt   time.Time
+	RunAt       time.Time
+
+	Attempts   int // finished failed attempts
+	StartedAt  time.Time
+	FinishedAt time.Time
+	FailedAt   time.Time
+	LastError  string
+	Reason     policy.Reason // why the job is dead, or why it last failed
+	Output     []byte        // what a completed attempt left behind
+
+	Worker          string
+	Fence           int64 // grows with every claim
+	LeaseUntil      time.Time
+	ClaimedAt       time.Time
+	CancelRequested bool
+
+	Refusals      int // in a row, by budgets and breakers
+	RefusedReason policy.Reason
+	RefusedAt     time.Time // of the first in the row
+}
+
+// Ref names a lease: a job and the token under which it was claimed.
+type Ref struct {
+	ID    string
+	Fence int64
+}
+
+// Ref is the lease that the record was claimed under.
+func (r *Record) Ref() Ref { return Ref{ID: r.ID, Fence: r.Fence} }
+
+// AttemptOutcome is how an attempt ended.
+type AttemptOutcome string
+
+// The outcomes. Only failed and lost use up an attempt.
+const (
+	AttemptCompleted   AttemptOutcome = "completed"
+	AttemptFailed      AttemptOutcome = "failed"
+	AttemptLost        AttemptOutcome = "lost"        // its lease expired
+	AttemptInterrupted AttemptOutcome = "interrupted" // by the worker's shutdown
+	AttemptRefused     AttemptOutcome = "refused"     // by a budget or breaker; one row counts refusals in a row
+	AttemptSnoozed     AttemptOutcome = "snoozed"
+	AttemptCancelled   AttemptOutcome = "cancelled"
+)
+
+// Attempt is a row of a job's history.
+type Attempt struct {
+	Number   int // from 1; interrupted, refused and snoozed attempts carry the number of the attempt that follows
+	Fence    int64
+	Worker   string
+	Started  time.Time
+	Finished time.Time
+	Outcome  AttemptOutcome
+	Reason   policy.Reason
+	Error    string
+	Stack    string
+	Delay    time.Duration // until the next attempt
+	Count    int           // of refusals; otherwise 1
+}
+
+// maxErrorText bounds stored error texts and stacks, in bytes.
+const maxErrorText = 16 << 10
+
+// CleanText makes error text storable everywhere: valid UTF-8, no NUL, at most 16 KiB.
+func CleanText(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
+	if len(s) > maxErrorText {
+		s = strings.ToValidUTF8(s[:maxErrorText-len("…")], "") + "…"
+	}
+	return s
+}
+
+// Stamp is t as stores keep it: UTC, truncated to microseconds.
+func Stamp(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}

@@ -1,0 +1,159 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Store keeps jobs. Implementations are safe for concurrent use by any number of processes where their engine is, and
+// pass the suite in package storetest. The store's clock, not the worker's, decides whether a lease is valid.
+type Store interface {
+	// Enqueue stores jobs, all or none, in one round trip. The receipts are in the order of the inserts.
+	Enqueue(ctx context.Context, jobs []Insert) ([]Receipt, error)
+	// Claim leases due jobs: in each queue by priority, then run_at, then ID. It does not wait.
+	Claim(ctx context.Context, c Claim) ([]*Record, error)
+	// Extend sets the expiry of live leases to exactly now + d. The errors are in the order of the refs; nil means that
+	// all were extended. A lease whose job is to be cancelled is extended, with ErrCancelRequested.
+	Extend(ctx context.Context, leases []Ref, d time.Duration) []error
+	// Settle writes what became of attempts, each atomically with its history. The errors are in the order of the
+	// settlements; nil means that all were written.
+	Settle(ctx context.Context, list []Settlement) []error
+	// Maintain makes due jobs ready, takes back expired leases and removes finished jobs whose retention is over, at most
+	// m.Limit of each.
+	Maintain(ctx context.Context, m Maintenance) (Maintained, error)
+	// Close releases what the store holds.
+	Close() error
+}
+
+// Insert is a job to be stored. Clients fill in what a Request leaves open.
+type Insert struct {
+	ID          string
+	Type        string
+	Queue       string
+	Priority    int
+	Payload     []byte
+	Meta        map[string]string
+	Timeout     time.Duration
+	MaxAttempts int
+	// RunAt is the earliest start; zero means now.
+	RunAt time.Time
+	// UniqueKey, if set, keeps a second job with the same queue and key out: for UniqueFor from now, or where that is 0
+	// until the first job is completed, dead, cancelled or deleted.
+	UniqueKey string
+	UniqueFor time.Duration
+}
+
+// Receipt says what became of an insert.
+type Receipt struct {
+	ID      string // of the stored job, or of the one that existed
+	Existed bool   // a job with the same unique key was there; nothing was changed
+	// Durability is what the store promises about a job that was just stored.
+	Durability Durability
+}
+
+// Durability is how safe a write is when Enqueue returns.
+type Durability string
+
+// The durabilities.
+const (
+	InMemory       Durability = "memory"          // gone with the process
+	GroupCommitted Durability = "group_committed" // fsynced together with others
+	Fsynced        Durability = "fsynced"
+	InTransaction  Durability = "transaction" // as durable as the caller's commit
+)
+
+// Claim asks for jobs.
+type Claim struct {
+	Worker string
+	Queues []Slots
+	Lease  time.Duration
+}
+
+// Slots is how many jobs of a queue a worker can start at once.
+type Slots struct {
+	Queue string
+	Free  int
+}
+
+// Settlement is what became of one attempt.
+type Settlement struct {
+	Ref
+	Kind    Kind
+	Delay   time.Duration // until the next attempt: retry, snooze, refuse
+	Reason  policy.Reason
+	Error   string
+	Stack   string
+	Output  []byte // complete only
+	Started time.Time
+}
+
+// Kind is the kind of a settlement.
+type Kind string
+
+// The kinds.
+const (
+	KindComplete Kind = "complete"
+	KindRetry    Kind = "retry"   // failed; run again after Delay
+	KindDead     Kind = "dead"    // failed for good: to the dead-letter queue
+	KindRelease  Kind = "release" // interrupted by shutdown: ready at once, no attempt used up
+	KindSnooze   Kind = "snooze"  // rescheduled by the handler, no attempt used up
+	KindRefuse   Kind = "refuse"  // refused by a budget or breaker, no attempt used up
+	KindCancel   Kind = "cancel"
+)
+
+// Maintenance says what Maintain may do.
+type Maintenance struct {
+	Limit int // rows of each kind; at least 1
+	// Keep is how long finished jobs stay, by state; a state that is not listed stays for ever. Empty: nothing is removed.
+	Keep map[State]time.Duration
+}
+
+// Maintained is what Maintain did.
+type Maintained struct {
+	Promoted  int // scheduled jobs that became ready
+	Reclaimed int // expired leases that were taken back
+	Removed   int // finished jobs
+	// NextDue is when the next scheduled job is due; zero where there is none.
+	NextDue time.Time
+}
+
+// Errors of stores.
+var (
+	ErrNotFound        = errors.New("job: not found")
+	ErrNotRunning      = errors.New("job: not running")
+	ErrLeaseExpired    = errors.New("job: lease expired")
+	ErrFenced          = errors.New("job: fenced: another worker holds the job")
+	ErrCancelRequested = errors.New("job: cancellation requested")
+	ErrConflict        = errors.New("job: conflict")
+	ErrClosed          = errors.New("job: store closed")
+)
+
+// DurationError reports a lease, delay or limit that cannot be.
+type DurationError struct {
+	Field string
+	Value time.Duration
+}
+
+// Error implements error.
+func (e *DurationError) Error() string {
+	return fmt.Sprintf("job: %s: %v is out of range", e.Field, e.Value)
+}
+
+// Limits of stored values.
+const (
+	MaxLease    = 24 * time.Hour
+	MaxDelay    = 10 * 365 * 24 * time.Hour
+	MaxPriority = 9
+)
+
+// CheckLease returns a *DurationError for a lease that is not between 1 ms and 24 h.
+func CheckLease(d time.Duration) error {
+	if d < time.Millisecond || d > MaxLease {
+		return &DurationError{Field: "lease", Value: d}
+	}
+	return nil
+}

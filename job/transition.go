@@ -1,0 +1,192 @@
+package job
+
+import (
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// The functions of this file are the state machine. They are pure: stores that keep whole records apply them as they are,
+// stores that move rows in SQL do the same in SQL and are held to it by package storetest.
+
+// Due reports whether the job may be claimed at now.
+func (r *Record) Due(now time.Time) bool {
+	return (r.State == Ready || r.State == Scheduled) && !r.RunAt.After(now)
+}
+
+// Before is the order in which jobs of a queue are claimed: priority, then run_at, then ID.
+func (r *Record) Before(other *Record) bool {
+	if r.Priority != other.Priority {
+		return r.Priority < other.Priority
+	}
+	if !r.RunAt.Equal(other.RunAt) {
+		return r.RunAt.Before(other.RunAt)
+	}
+	return r.ID < other.ID
+}
+
+// New is the record of an insert at now.
+func New(in Insert, now time.Time) *Record {
+	now = Stamp(now)
+	r := &Record{
+		ID: in.ID, Type: in.Type, Queue: in.Queue, State: Ready, Priority: in.Priority, Payload: in.Payload, Meta: in.Meta,
+		Timeout: in.Timeout, MaxAttempts: in.MaxAttempts, UniqueKey: in.UniqueKey, CreatedAt: now, RunAt: Stamp(in.RunAt),
+	}
+	if r.RunAt.IsZero() {
+		r.RunAt = now
+	}
+	if r.RunAt.After(now) {
+		r.State = Scheduled
+	}
+	return r
+}
+
+// Claim leases the job.
+func (r *Record) Claim(worker string, lease time.Duration, now time.Time) {
+	now = Stamp(now)
+	r.State, r.Worker, r.LeaseUntil, r.ClaimedAt = Running, worker, Stamp(now.Add(lease)), now
+	r.Fence++
+	if r.StartedAt.IsZero() {
+		r.StartedAt = now
+	}
+}
+
+// Holds says whether a lease may act on the job at now: nil, or in this order of precedence ErrNotRunning,
+// ErrLeaseExpired, ErrFenced.
+func (r *Record) Holds(lease Ref, now time.Time) error {
+	switch {
+	case r.State != Running:
+		return ErrNotRunning
+	case !Stamp(now).Before(r.LeaseUntil):
+		return ErrLeaseExpired
+	case r.Fence != lease.Fence:
+		return ErrFenced
+	}
+	return nil
+}
+
+// Repeats reports whether s says again what its own token has settled already, as the history shows.
+func Repeats(history []Attempt, s Settlement) bool {
+	for _, a := range history {
+		if a.Fence == s.Fence && a.Outcome == s.Kind.Outcome() {
+			return true
+		}
+	}
+	return false
+}
+
+// Outcome is the history's word for a settlement of this kind.
+func (k Kind) Outcome() AttemptOutcome {
+	switch k {
+	case KindComplete:
+		return AttemptCompleted
+	case KindRelease:
+		return AttemptInterrupted
+	case KindSnooze:
+		return AttemptSnoozed
+	case KindRefuse:
+		return AttemptRefused
+	case KindCancel:
+		return AttemptCancelled
+	}
+	return AttemptFailed
+}
+
+// Settle applies a settlement by the holder of the lease at now and returns the rows to add to the history. Refusals in a
+// row stay on the record and become one counted row when something else follows.
+func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
+	now = Stamp(now)
+	a := Attempt{
+		Number: r.Attempts + 1, Fence: s.Fence, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
+		Outcome: s.Kind.Outcome(), Reason: s.Reason, Error: CleanText(s.Error), Stack: CleanText(s.Stack), Delay: s.Delay, Count: 1,
+	}
+	if !s.Started.IsZero() {
+		a.Started = Stamp(s.Started)
+	}
+	r.free()
+	if s.Kind == KindRefuse {
+		if r.Refusals == 0 {
+			r.RefusedAt = now
+		}
+		r.Refusals++
+		r.RefusedReason = s.Reason
+		r.reschedule(now, s.Delay)
+		return nil
+	}
+	rows := append(r.refusals(now), a)
+	r.Refusals, r.RefusedReason, r.RefusedAt = 0, "", time.Time{}
+	switch s.Kind {
+	case KindComplete:
+		r.State, r.FinishedAt, r.Output, r.Reason = Completed, now, s.Output, s.Reason
+	case KindCancel:
+		r.State, r.FinishedAt, r.Reason = Cancelled, now, s.Reason
+	case KindRelease:
+		r.reschedule(now, 0)
+	case KindSnooze:
+		r.reschedule(now, s.Delay)
+	case KindRetry:
+		r.failed(a)
+		r.reschedule(now, s.Delay)
+	case KindDead:
+		r.failed(a)
+		r.State, r.FinishedAt = Dead, now
+	}
+	if r.CancelRequested && !r.State.Finished() {
+		r.State, r.FinishedAt = Cancelled, now
+	}
+	return rows
+}
+
+// Lose takes an expired lease back: the attempt counts as failed. A job that has spent its own maximum is dead; one whose
+// maximum is the policy's is judged by the worker that claims it next.
+func (r *Record) Lose(now time.Time) []Attempt {
+	now = Stamp(now)
+	a := Attempt{
+		Number: r.Attempts + 1, Fence: r.Fence, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
+		Outcome: AttemptLost, Reason: policy.ReasonLeaseExpired, Error: "the lease expired before the attempt was settled", Count: 1,
+	}
+	r.free()
+	rows := append(r.refusals(now), a)
+	r.Refusals, r.RefusedReason, r.RefusedAt = 0, "", time.Time{}
+	r.failed(a)
+	switch {
+	case r.CancelRequested:
+		r.State, r.FinishedAt = Cancelled, now
+	case r.MaxAttempts > 0 && r.Attempts >= r.MaxAttempts:
+		r.State, r.FinishedAt = Dead, now
+	default:
+		r.reschedule(now, 0)
+	}
+	return rows
+}
+
+// refusals is the history row of the refusals in a row so far, or none.
+func (r *Record) refusals(now time.Time) []Attempt {
+	if r.Refusals == 0 {
+		return nil
+	}
+	return []Attempt{{
+		Number: r.Attempts + 1, Worker: r.Worker, Started: r.RefusedAt, Finished: now,
+		Outcome: AttemptRefused, Reason: r.RefusedReason, Count: r.Refusals,
+	}}
+}
+
+// History is the stored history with the refusals that are still on the record.
+func (r *Record) History(stored []Attempt) []Attempt {
+	return append(stored, r.refusals(r.RefusedAt)...)
+}
+
+func (r *Record) free() { r.LeaseUntil = time.Time{} }
+
+func (r *Record) reschedule(now time.Time, delay time.Duration) {
+	r.RunAt = Stamp(now.Add(min(delay, MaxDelay)))
+	r.State = Ready
+	if r.RunAt.After(now) {
+		r.State = Scheduled
+	}
+}
+
+func (r *Record) failed(a Attempt) {
+	r.Attempts++
+	r.LastError, r.FailedAt, r.Reason = a.Error, a.Finished, a.Reason
+}
