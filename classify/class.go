@@ -54,7 +54,8 @@ type Set []Family
 
 // Has reports whether any family can answer the class or a part of it.
 func (s Set) Has(c policy.Class) bool {
-	return slices.ContainsFunc(s, func(f Family) bool { return slices.Contains(f.Names, c) || c != "" && f.Parent == c })
+	within := func(name policy.Class) bool { return name.Within(c) }
+	return slices.ContainsFunc(s, func(f Family) bool { return within(f.Parent) || slices.ContainsFunc(f.Names, within) })
 }
 
 // Of lists the most specific classes of err, one per family at most.
@@ -123,10 +124,24 @@ func networkOf(err error) policy.Class {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return policy.ClassEOF
 	}
-	if _, ok := errors.AsType[net.Error](err); ok && !errors.Is(err, context.DeadlineExceeded) {
+	if isNetwork(err) {
 		return policy.ClassNetwork
 	}
 	return ""
+}
+
+// isNetwork looks closer at net.Error, because the ends of contexts and the numbers of the operating system (a missing
+// file, for one) implement it too.
+func isNetwork(err error) bool {
+	if As[*net.OpError]()(err) {
+		return true
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	e, ok := errors.AsType[net.Error](err)
+	_, number := e.(syscall.Errno)
+	return ok && !number
 }
 
 func isTLS(err error) bool {

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/tenetdev/tenet/policy"
 )
@@ -30,15 +31,16 @@ func Default(_ any, err error) Outcome {
 // the policy names the wrong classifier: the outcome is non-retryable, reason classifier_type_mismatch, with the
 // attributes expected_type and got_type.
 func Typed[T any](f func(value T, err error) Outcome) Classifier {
+	expected := reflect.TypeFor[T]()
 	return Func(func(value any, err error) Outcome {
 		v, ok := value.(T)
-		if ok {
+		if ok || value == nil && expected.Kind() == reflect.Interface { // a nil interface has lost its type on the way
 			return f(v, err)
 		}
 		return Outcome{
 			Kind: NonRetryable, Category: CategorySystem, Reason: policy.ReasonClassifierTypeMismatch,
 			Attributes: map[string]string{
-				"expected_type": fmt.Sprintf("%T", *new(T)),
+				"expected_type": expected.String(),
 				"got_type":      fmt.Sprintf("%T", value),
 			},
 		}

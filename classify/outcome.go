@@ -39,11 +39,14 @@ func (k Kind) String() string { return name(kinds[:], int(k)) }
 // MarshalText implements encoding.TextMarshaler.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. An unknown value is an error and changes nothing.
 func (k *Kind) UnmarshalText(b []byte) error {
 	i, err := index(kinds[:], string(b))
+	if err != nil {
+		return err
+	}
 	*k = Kind(i)
-	return err
+	return nil
 }
 
 // Category is the side that a failure belongs to. Breakers count system and timeout failures only.
@@ -65,11 +68,14 @@ func (c Category) String() string { return name(categories[:], int(c)) }
 // MarshalText implements encoding.TextMarshaler.
 func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. An unknown value is an error and changes nothing.
 func (c *Category) UnmarshalText(b []byte) error {
 	i, err := index(categories[:], string(b))
+	if err != nil {
+		return err
+	}
 	*c = Category(i)
-	return err
+	return nil
 }
 
 func name(names []string, i int) string {

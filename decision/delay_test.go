@@ -35,7 +35,7 @@ func policies(t *rapid.T) *policy.Retry {
 			rapid.SampledFrom([]float64{1, 1.0000001, 1.1, 1.5, 2, 3, 10}), rapid.Float64Range(1, 10),
 		).Draw(t, "multiplier"),
 		Jitter:      rapid.SampledFrom(jitters).Draw(t, "jitter"),
-		MaxPushback: waits(t, "max pushback") + 1,
+		MaxPushback: max(waits(t, "max pushback"), 1),
 	}
 	if rapid.Bool().Draw(t, "capped") {
 		r.MaxBackoff = max(waits(t, "cap"), r.InitialBackoff, 1)
@@ -57,7 +57,7 @@ func ceiling(r *policy.Retry) time.Duration {
 }
 
 func TestD1GrowsToTheCap(t *testing.T) {
-	const ms = time.Millisecond
+
 	cases := map[string]struct {
 		policy policy.Retry
 		want   []time.Duration
@@ -185,7 +185,7 @@ func drawn(r *policy.Retry, i, n int) []time.Duration {
 }
 
 func TestD2SpreadsOverTheWholeRange(t *testing.T) {
-	const ms = time.Millisecond
+
 	cases := []struct {
 		jitter policy.Jitter
 		i      int

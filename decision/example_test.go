@@ -27,6 +27,9 @@ func Example() {
 		}
 	}
 	// Output:
+	// 1 retryable default → retry 76.823244ms retry
+	// 2 retryable default → retry 181.495256ms retry
+	// 3 retryable default → stop 0s attempts_exhausted
 }
 
 func ExampleDelay() {

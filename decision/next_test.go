@@ -271,28 +271,25 @@ func TestD6EveryReasonIsDocumented(t *testing.T) {
 	})
 }
 
-// Computed delays are never on record as external, so replay must get the very same verdicts from the same records.
+// Only delays that user code computed are on record as external; all others must come out of the records again.
 func TestD7ComputedVerdictsCanBeComputedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, s := policies(t), states(t)
+		const exact = 1 << 50 // nanoseconds up to which a number of seconds in JSON loses nothing
+		r.InitialBackoff, r.MaxBackoff, r.MaxPushback = min(r.InitialBackoff, exact), min(r.MaxBackoff, exact), min(r.MaxPushback, exact)
 		o := classify.Outcome{Kind: rapid.SampledFrom(allKinds).Draw(t, "kind"), Pushback: waits(t, "pushback")}
 		first := decision.Next(r, s, o)
-		var copied policy.Retry
 		text, err := r.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := copied.UnmarshalJSON(text); err != nil {
+		var recorded policy.Retry
+		if err := recorded.UnmarshalJSON(text); err != nil {
 			t.Fatal(err)
 		}
-		decision.Next(r, states(t), o) // what other work asked meanwhile leaves nothing behind
-		if diff := cmp.Diff(first, decision.Next(r, s, o)); diff != "" {
+		decision.Next(r, states(t), o) // what other work asks meanwhile leaves nothing behind
+		if diff := cmp.Diff(first, decision.Next(&recorded, s, o)); diff != "" {
 			t.Fatal(diff)
-		}
-		if cmp.Equal(copied, *r) { // beyond 2⁵³ ns a number of seconds in JSON is no longer exact
-			if diff := cmp.Diff(first, decision.Next(&copied, s, o)); diff != "" {
-				t.Fatal(diff)
-			}
 		}
 	})
 }

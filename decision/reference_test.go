@@ -74,7 +74,9 @@ func referenceCap(r *policy.Retry) int64 {
 func referenceBase(r *policy.Retry, i int) int64 {
 	d, m := double(int64(r.InitialBackoff)), factor(r.BackoffMultiplier)
 	for range i {
-		d.Mul(d, m)
+		if d.Mul(d, m); d.MantExp(nil) > 64 {
+			break // beyond every cap
+		}
 	}
 	return min(whole(d), referenceCap(r))
 }
