@@ -87,6 +87,7 @@ const (
 type Attempt struct {
 	Number   int // from 1; interrupted, refused and snoozed attempts carry the number of the attempt that follows
 	Fence    int64
+	Kind     Kind // of the settlement; "" for a lost lease
 	Worker   string
 	Started  time.Time
 	Finished time.Time

@@ -65,10 +65,13 @@ func (r *Record) Holds(lease Ref, now time.Time) error {
 	return nil
 }
 
-// Repeats reports whether s says again what its own token has settled already, as the history shows.
-func Repeats(history []Attempt, s Settlement) bool {
+// Repeats reports whether s says again what its own token has settled already, as the record and its history show.
+func (r *Record) Repeats(history []Attempt, s Settlement) bool {
+	if s.Kind == KindRefuse && r.State != Running && r.Fence == s.Fence && r.Refusals > 0 {
+		return true // refusals in a row are not in the history yet
+	}
 	for _, a := range history {
-		if a.Fence == s.Fence && a.Outcome == s.Kind.Outcome() {
+		if a.Fence == s.Fence && a.Kind == s.Kind {
 			return true
 		}
 	}
@@ -97,7 +100,7 @@ func (k Kind) Outcome() AttemptOutcome {
 func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 	now = Stamp(now)
 	a := Attempt{
-		Number: r.Attempts + 1, Fence: s.Fence, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
+		Number: r.Attempts + 1, Fence: s.Fence, Kind: s.Kind, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
 		Outcome: s.Kind.Outcome(), Reason: s.Reason, Error: CleanText(s.Error), Stack: CleanText(s.Stack), Delay: s.Delay, Count: 1,
 	}
 	if !s.Started.IsZero() {
