@@ -1,0 +1,342 @@
+package tenet_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// page is one Markdown file.
+type page struct {
+	path   string
+	text   string // without its code blocks
+	blocks []block
+}
+
+// block is a fenced block of code.
+type block struct {
+	at       string // file and line
+	language string
+	code     string
+}
+
+// pages reads every Markdown file at the root and below docs.
+func pages(t *testing.T) []page {
+	t.Helper()
+	paths, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil || len(paths) < 10 {
+		t.Fatalf("%d pages found: %v", len(paths), err)
+	}
+	list := make([]page, 0, len(paths))
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, cut(path, string(raw)))
+	}
+	return list
+}
+
+// cut separates the blocks of code from the text around them.
+func cut(path, content string) page {
+	p := page{path: path}
+	var open *block
+	for i, line := range strings.SplitAfter(content, "\n") {
+		fence, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case isFence && open == nil:
+			open = &block{at: fmt.Sprintf("%s:%d", path, i+1), language: fence}
+		case isFence:
+			p.blocks = append(p.blocks, *open)
+			open = nil
+		case open != nil:
+			open.code += line
+		default:
+			p.text += line
+		}
+	}
+	return p
+}
+
+func blocks(t *testing.T, language string) []block {
+	t.Helper()
+	var list []block
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.language == language {
+				list = append(list, b)
+			}
+		}
+	}
+	if len(list) == 0 {
+		t.Fatalf("no block of %s found", language)
+	}
+	return list
+}
+
+// TestDocsGoCompiles vets every block of Go as a reader would use it: in a module of its own. A block without a package
+// clause is the body of a function with a ctx; what it uses is imported.
+func TestDocsGoCompiles(t *testing.T) {
+	dir := t.TempDir()
+	writeModule(t, dir)
+	places := map[string]string{}
+	for i, b := range blocks(t, "go") {
+		name := fmt.Sprintf("block%d", i)
+		places[name] = b.at
+		write(t, filepath.Join(dir, name, "main.go"), complete(b.code))
+	}
+	vet := exec.Command("go", "vet", "./...")
+	vet.Dir = dir
+	vet.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	if out, err := vet.CombinedOutput(); err != nil {
+		text := string(out)
+		for name, at := range places {
+			text = strings.ReplaceAll(text, name+"/", at+" → "+name+"/")
+		}
+		t.Errorf("go vet: %v\n%s", err, text)
+	}
+}
+
+// writeModule makes a module that uses this one with the same versions of everything else.
+func writeModule(t *testing.T, dir string) {
+	t.Helper()
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := os.ReadFile("go.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.Replace(string(mod), "module "+module, "module docs", 1)
+	own += fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %s => %s\n", module, module, root)
+	write(t, filepath.Join(dir, "go.mod"), own)
+	write(t, filepath.Join(dir, "go.sum"), string(sum))
+}
+
+var (
+	selector = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
+	// importable is what fragments may use without saying so.
+	importable = map[string]string{
+		"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "slog": "log/slog",
+		"os": "os", "time": "time", "tenet": module,
+	}
+)
+
+func complete(code string) string {
+	if strings.HasPrefix(code, "package ") {
+		return code
+	}
+	paths := maps.Clone(importable)
+	for _, name := range slices.Sorted(maps.Keys(allowed)) {
+		if top, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"", "internal", "cmd", "examples"}, top) {
+			paths[filepath.Base(name)] = module + "/" + name
+		}
+	}
+	imports := map[string]bool{"context": true}
+	for _, found := range selector.FindAllStringSubmatch(code, -1) {
+		if path, ok := paths[found[1]]; ok {
+			imports[path] = true
+		}
+	}
+	var b strings.Builder
+	b.WriteString("package main\n\nimport (\n")
+	for _, path := range slices.Sorted(maps.Keys(imports)) {
+		fmt.Fprintf(&b, "\t%q\n", path)
+	}
+	fmt.Fprintf(&b, ")\n\nfunc main() {}\n\nfunc _(ctx context.Context) {\n%s}\n", code)
+	return b.String()
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDocsDocumentsAreAccepted: every block of YAML is a whole policy document, without faults or warnings.
+func TestDocsDocumentsAreAccepted(t *testing.T) {
+	for _, b := range blocks(t, "yaml") {
+		document, err := policyfile.Parse(b.at, []byte(b.code), policyfile.Options{})
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		for _, warning := range document.Warnings {
+			t.Errorf("%v", warning)
+		}
+	}
+}
+
+// TestDocsPoliciesAreAccepted: every block of JSON is a policy as a control plane would answer with it.
+func TestDocsPoliciesAreAccepted(t *testing.T) {
+	for _, b := range blocks(t, "json") {
+		var p policy.Policy
+		if err := json.Unmarshal([]byte(b.code), &p); err != nil {
+			t.Errorf("%s: %v", b.at, err)
+			continue
+		}
+		if err := p.Validate(policy.CallLimits()); err != nil {
+			t.Errorf("%s: %v", b.at, err)
+		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	target  = regexp.MustCompile(`(?m)^([a-z]+):`)
+	making  = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
+	running = regexp.MustCompile("go run (\\./[a-z/]+)")
+)
+
+// TestDocsLinksLead: relative links name files that exist, and headings in them.
+func TestDocsLinksLead(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(p.text, -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(found[1], "#")
+			path := p.path
+			if file != "" {
+				path = filepath.Join(filepath.Dir(p.path), file)
+			}
+			raw, err := os.ReadFile(path)
+			if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+				err = nil
+			}
+			if err != nil {
+				t.Errorf("%s links to %s: %v", p.path, found[1], err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(cut(path, string(raw)).text), anchor) {
+				t.Errorf("%s links to %s: no such heading", p.path, found[1])
+			}
+		}
+	}
+}
+
+// anchors are the names that GitHub gives to headings.
+func anchors(text string) []string {
+	var list []string
+	for _, found := range heading.FindAllStringSubmatch(text, -1) {
+		list = append(list, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '_':
+				return r
+			}
+			return -1
+		}, strings.ToLower(found[1])))
+	}
+	return list
+}
+
+// TestDocsCommandsExist: the make targets and the programs that the pages tell people to run.
+func TestDocsCommandsExist(t *testing.T) {
+	raw, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, found := range target.FindAllStringSubmatch(string(raw), -1) {
+		targets = append(targets, found[1])
+	}
+	for _, p := range pages(t) {
+		whole, err := os.ReadFile(p.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range making.FindAllStringSubmatch(string(whole), -1) {
+			if !slices.Contains(targets, found[1]) {
+				t.Errorf("%s says make %s; the Makefile has %v", p.path, found[1], targets)
+			}
+		}
+		for _, found := range running.FindAllStringSubmatch(string(whole), -1) {
+			if _, err := os.Stat(found[1]); err != nil {
+				t.Errorf("%s says %s: %v", p.path, found[0], err)
+			}
+		}
+	}
+}
+
+// TestReadmeTimelineIsWhatIsPrinted makes the README's call under the README's document, in virtual time: an
+// error, a timeout, an answer.
+func TestReadmeTimelineIsWhatIsPrinted(t *testing.T) {
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := cut("README.md", string(raw))
+	i := slices.IndexFunc(readme.blocks, func(b block) bool { return b.language == "yaml" })
+	if i < 0 {
+		t.Fatal("README.md has no document")
+	}
+	document, err := policyfile.Parse("policies.yaml", []byte(readme.blocks[i].code), policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var timeline observe.Timeline
+	synctest.Test(t, func(t *testing.T) {
+		executor := retry.NewExecutor(retry.ExecutorOptions{Provider: document.Set})
+		timeline, err = executor.DoWithTimeline(t.Context(), policy.ParseKey("user-service.GetUser"), getUser, retry.WithSeed(17))
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if !strings.Contains(string(raw), "```text\n"+timeline.String()+"```") {
+		t.Errorf("README.md must show this timeline:\n%s", timeline)
+	}
+}
+
+// getUser is a user service on a bad day.
+func getUser(ctx context.Context) error {
+	attempt, _ := retry.AttemptFromContext(ctx)
+	switch attempt.Number {
+	case 1:
+		time.Sleep(96 * time.Millisecond)
+		return errors.New("503 Service Unavailable")
+	case 2:
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	time.Sleep(37 * time.Millisecond)
+	return nil
+}
