@@ -99,6 +99,7 @@ const (
 	KindComplete Kind = "complete"
 	KindRetry    Kind = "retry"   // failed; run again after Delay
 	KindDead     Kind = "dead"    // failed for good: to the dead-letter queue
+	KindBury     Kind = "bury"    // not run: its attempts were spent already (by lost leases); dead, without another attempt
 	KindRelease  Kind = "release" // interrupted by shutdown: ready at once, no attempt used up
 	KindSnooze   Kind = "snooze"  // rescheduled by the handler, no attempt used up
 	KindRefuse   Kind = "refuse"  // refused by a budget or breaker, no attempt used up

@@ -70,6 +70,9 @@ func (r *Record) Repeats(history []Attempt, s Settlement) bool {
 	if s.Kind == KindRefuse && r.State != Running && r.Fence == s.Fence && r.Refusals > 0 {
 		return true // refusals in a row are not in the history yet
 	}
+	if s.Kind == KindBury {
+		return r.State == Dead && r.Fence == s.Fence // leaves no row in the history
+	}
 	for _, a := range history {
 		if a.Fence == s.Fence && a.Kind == s.Kind {
 			return true
@@ -114,6 +117,10 @@ func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 		r.Refusals++
 		r.RefusedReason = s.Reason
 		r.reschedule(now, s.Delay)
+		return nil
+	}
+	if s.Kind == KindBury {
+		r.State, r.FinishedAt, r.Reason = Dead, now, s.Reason
 		return nil
 	}
 	rows := append(r.refusals(now), a)
