@@ -151,6 +151,7 @@ var (
 	importable = map[string]string{
 		"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "slog": "log/slog",
 		"os": "os", "time": "time", "tenet": module,
+		"grpc": "google.golang.org/grpc", "credentials": "google.golang.org/grpc/credentials",
 	}
 )
 
