@@ -32,6 +32,8 @@ type Verdict struct {
 	// Delay is the wait before the next attempt; 0 unless Action is Retry.
 	Delay  time.Duration
 	Reason policy.Reason
+	// External is set where user code computed the delay: replay keeps it instead of deriving it.
+	External bool
 }
 
 // Action is the kind of a verdict.
@@ -89,6 +91,16 @@ func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
 		return Verdict{Action: Stop, Reason: s.LeftReason}
 	}
 	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry}
+}
+
+// External is the verdict of a retry whose delay user code computed: never negative, never shorter than the pushback (which
+// is bounded by maxPushback), and a stop where the work would end before it is over.
+func External(delay time.Duration, s State, o classify.Outcome, maxPushback time.Duration) Verdict {
+	delay = max(delay, 0, min(o.Pushback, maxPushback))
+	if delay >= s.Left {
+		return Verdict{Action: Stop, Reason: s.LeftReason}
+	}
+	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry, External: true}
 }
 
 // abortReason keeps the reasons that say by themselves why work stopped.

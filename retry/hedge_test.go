@@ -54,7 +54,7 @@ func TestR9FirstSuccessWinsAndTheRestAreCancelled(t *testing.T) {
 		if len(timeline.Attempts) != 2 {
 			t.Fatalf("%d records", len(timeline.Attempts))
 		}
-		winner, loser := timeline.Attempts[0], timeline.Attempts[1]
+		loser, winner := timeline.Attempts[0], timeline.Attempts[1]
 		if winner.Attempt != 2 || winner.HedgeIndex != 1 || winner.Outcome.Kind != classify.Success {
 			t.Errorf("winner %+v", winner)
 		}
@@ -186,7 +186,7 @@ func TestR7HedgeDeniedIsRecordedAndNotTerminal(t *testing.T) {
 		if err != nil || launched.Load() != 1 {
 			t.Fatalf("%v, %d launched", err, launched.Load())
 		}
-		if len(timeline.Attempts) != 2 || !timeline.Attempts[0].Denied || timeline.Attempts[0].HedgeIndex != 1 {
+		if len(timeline.Attempts) != 2 || !timeline.Attempts[1].Denied || timeline.Attempts[1].HedgeIndex != 1 {
 			t.Errorf("records %+v", timeline.Attempts)
 		}
 		b.check(t)

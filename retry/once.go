@@ -22,6 +22,11 @@ type Work struct {
 	MaxAttempts int
 	// Started is when the first attempt began; overall_timeout counts from it. Zero means now.
 	Started time.Time
+	// Refusals is how often in a row the work has been refused before.
+	Refusals int
+	// NextDelay, if set, computes delays in code instead of the policy, from the number of failed attempts. Verdicts then
+	// say that their delay is external.
+	NextDelay func(failed int) time.Duration
 }
 
 // Result is what became of a single attempt.
@@ -32,7 +37,8 @@ type Result struct {
 	Err error
 	// Denied is set where a breaker or budget refused the attempt: the operation did not run and no attempt was used up.
 	Denied bool
-	// Wait is how long, at least, until a denied attempt may be admitted.
+	// Wait is how long a denied work should wait: the policy's delay by the refusals in a row, but at least until breaker
+	// and budget may answer otherwise.
 	Wait time.Duration
 }
 
@@ -44,7 +50,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		o.id = w.ID
 	}
 	r := run{
-		e: e, ctx: ctx, options: &o, single: true, limit: w.MaxAttempts, started: w.Started,
+		e: e, ctx: ctx, options: &o, single: true, limit: w.MaxAttempts, started: w.Started, nextDelay: w.NextDelay,
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,
 	}
 	r.begin(w.Key, false)
@@ -59,7 +65,8 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		result.Err = r.fail(verdict.Reason)
 	}
 	if ok && r.ran == 0 {
-		result.Denied, result.Wait = true, r.refusedFor()
+		delay := decision.Delay(&r.plan.policy.Retry, decision.Seed(w.ID), w.Refusals)
+		result.Denied, result.Wait = true, max(delay, r.refusedFor())
 	}
 	if r.rec != nil {
 		r.rec.finish(&r, verdict.Reason, result.Err)

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/circuit"
@@ -214,6 +215,10 @@ func (rec *recorder) finish(r *run, reason policy.Reason, err error) {
 		t.End = t.Attempts[n-1].End // nothing has been waited for since
 	} else {
 		t.End = r.e.clock()
+	}
+	byLaunch := func(a, b observe.AttemptRecord) int { return a.Attempt - b.Attempt }
+	if !slices.IsSortedFunc(t.Attempts, byLaunch) { // hedges end in any order
+		slices.SortFunc(t.Attempts, byLaunch)
 	}
 	if rec.capture != nil {
 		rec.capture.Record(*t)

@@ -42,6 +42,8 @@ type run struct {
 	outcome classify.Outcome // of the last attempt or group
 	single  bool             // one attempt only; the verdict goes to whoever asked
 	limit   int              // effective maximum of attempts; 0 for the policy's
+
+	nextDelay func(failed int) time.Duration // delays computed in code; nil for the policy's
 }
 
 // grant is a budget's answer.
@@ -358,6 +360,9 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 		}
 	}
 	v := decision.Next(retry, *s, o)
+	if v.Action == decision.Retry && r.nextDelay != nil {
+		v = decision.External(r.nextDelay(r.ended), *s, o, retry.MaxPushback)
+	}
 	if v.Action == decision.Retry && !r.single {
 		v = r.permit(v)
 	}
