@@ -42,6 +42,7 @@ func do(ctx context.Context, e *retry.Executor, c *call, key policy.Key, options
 	if id := c.request.Header.Get(idempotencyKey); id != "" {
 		options = append([]retry.CallOption{retry.WithIdempotencyKey(id)}, options...)
 	}
+	c.request = c.request.Clone(ctx) // a hedge that lost may look at it when the caller has its own back
 	defer c.finish()
 	resp, err := retry.DoValue(ctx, e, key, c.attempt, options...)
 	if err == nil {

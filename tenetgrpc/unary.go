@@ -1,0 +1,106 @@
+package tenetgrpc
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/tenetdev/tenet/retry"
+)
+
+// UnaryClientInterceptor runs unary calls under the policies of their keys. It is safe for concurrent use.
+func UnaryClientInterceptor(o Options) grpc.UnaryClientInterceptor {
+	o = o.withDefaults()
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		c, fresh := unary{}, maker(reply)
+		for _, option := range options {
+			c.sort(option)
+		}
+		value, err := retry.DoValue(ctx, o.executor(), o.Key(method), func(ctx context.Context) (any, error) {
+			a := &answer{reply: fresh()}
+			err := invoker(ctx, method, req, a.reply, cc, c.with(a)...)
+			c.ended(a)
+			if err != nil {
+				err = mark(err, a.trailer, ctx.Err() != nil)
+			}
+			return a.reply, err
+		})
+		c.tell(value)
+		if err != nil {
+			return withStatus(err)
+		}
+		fill(reply, value)
+		return nil
+	}
+}
+
+// unary is one call. Its attempts may run at the same time and write only into their own answers.
+type unary struct {
+	options  []grpc.CallOption // those that attempts may share
+	headers  []*metadata.MD    // where the caller wants what the others would have told
+	trailers []*metadata.MD
+	peers    []*peer.Peer
+
+	mu      sync.Mutex // guards answers
+	answers []*answer  // of ended attempts
+}
+
+// answer is what an attempt brought.
+type answer struct {
+	reply           any
+	header, trailer metadata.MD
+	peer            peer.Peer
+}
+
+func (c *unary) sort(option grpc.CallOption) {
+	switch o := option.(type) {
+	case grpc.HeaderCallOption:
+		c.headers = append(c.headers, o.HeaderAddr)
+	case grpc.TrailerCallOption:
+		c.trailers = append(c.trailers, o.TrailerAddr)
+	case grpc.PeerCallOption:
+		c.peers = append(c.peers, o.PeerAddr)
+	default:
+		c.options = append(c.options, option)
+	}
+}
+
+// with makes the call options of an attempt.
+func (c *unary) with(a *answer) []grpc.CallOption {
+	list := make([]grpc.CallOption, 0, len(c.options)+3)
+	return append(append(list, c.options...), grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&a.peer))
+}
+
+func (c *unary) ended(a *answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answers = append(c.answers, a)
+}
+
+// tell hands out header, trailer and peer of the attempt that decided or, where the call was stopped from outside, of the
+// last one to end.
+func (c *unary) tell(decided any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.answers) == 0 {
+		return
+	}
+	from := c.answers[len(c.answers)-1]
+	for _, a := range c.answers {
+		if a.reply == decided {
+			from = a
+		}
+	}
+	for _, h := range c.headers {
+		*h = from.header
+	}
+	for _, t := range c.trailers {
+		*t = from.trailer
+	}
+	for _, p := range c.peers {
+		*p = from.peer
+	}
+}
