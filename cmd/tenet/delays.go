@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// delaysResult is what "policy delays" says of a key; durations are in seconds.
+type delaysResult struct {
+	Key       string    `json:"key"`
+	Seed      uint64    `json:"seed"`
+	Delays    []float64 `json:"delays"`
+	Total     float64   `json:"total"`
+	WorstCase float64   `json:"worst_case"`
+}
+
+const maxDelays = 1000
+
+func (a *app) delaysCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delays KEY --policy FILE", Short: "Show the waits that a policy's retries would have", Args: cobra.ExactArgs(1),
+		Long: `Show the waits before the retries of a key's policy, for work with the given seed: the same seed always waits
+the same. The bars show each wait (█) within the longest that any seed could draw (░). The worst case is the
+longest possible total, the expected total its mean over all seeds.`,
+		Example: "  tenet policy delays user-service.GetUser --policy policies.yaml --seed 42\n  tenet policy delays user-service.GetUser --policy policies.yaml -n 10 -o json",
+	}
+	file := documentFlag(cmd)
+	seed := cmd.Flags().Uint64("seed", 0, "seed of the work")
+	n := cmd.Flags().IntP("count", "n", 0, "number of retries to show (default: all that the policy allows)")
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("count") && (*n < 1 || *n > maxDelays) {
+			return usage("-n: %d is not between 1 and %d", *n, maxDelays)
+		}
+		_, p, err := a.find(*file, args[0])
+		if err != nil {
+			return err
+		}
+		retries := *n
+		if retries == 0 {
+			retries = min(p.Retry.MaxAttempts-1, maxDelays)
+		}
+		s := newSchedule(&p.Retry, *seed, retries)
+		r := delaysResult{Key: p.Key.String(), Seed: *seed, Delays: make([]float64, retries), Total: seconds(sum(s.delays)), WorstCase: seconds(sum(s.longest))}
+		for i, d := range s.delays {
+			r.Delays[i] = seconds(d)
+		}
+		return a.print(*form, r, func(w io.Writer) { a.draw(w, p, *seed, s) })
+	})
+	return cmd
+}
+
+// schedule is the waits of one piece of work, beside what any work could wait.
+type schedule struct {
+	delays, longest, mean []time.Duration
+}
+
+func newSchedule(r *policy.Retry, seed uint64, retries int) schedule {
+	var s schedule
+	previous := r.InitialBackoff // of the decorrelated mean
+	for i := range retries {
+		low, high := spread(r, i)
+		mean := low + (high-low)/2
+		if r.Jitter == policy.JitterDecorrelated { // its range depends on the draw before; the mean is near that of the means
+			mean = low + (min(multiplied(previous, 3), high)-low)/2
+			previous = mean
+		}
+		s.delays = append(s.delays, decision.Delay(r, seed, i))
+		s.longest = append(s.longest, high)
+		s.mean = append(s.mean, mean)
+	}
+	return s
+}
+
+// spread is the range that the wait before retry i is drawn from, over all seeds.
+func spread(r *policy.Retry, i int) (low, high time.Duration) {
+	plain := *r
+	plain.Jitter = policy.JitterNone
+	d := decision.Delay(&plain, 0, i)
+	switch r.Jitter {
+	case policy.JitterFull:
+		return 0, d
+	case policy.JitterEqual:
+		return d / 2, d
+	case policy.JitterProportional:
+		return d - multiplied(d, r.JitterFactor), min(saturated(d, multiplied(d, r.JitterFactor)), ceiling(r))
+	case policy.JitterDecorrelated:
+		return min(r.InitialBackoff, ceiling(r)), min(multiplied(r.InitialBackoff, math.Pow(3, float64(i+1))), ceiling(r))
+	}
+	return d, d
+}
+
+func ceiling(r *policy.Retry) time.Duration {
+	if r.MaxBackoff <= 0 {
+		return math.MaxInt64
+	}
+	return r.MaxBackoff
+}
+
+func multiplied(d time.Duration, factor float64) time.Duration {
+	f := float64(d) * factor
+	if f >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(f)
+}
+
+func saturated(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func sum(list []time.Duration) (total time.Duration) {
+	for _, d := range list {
+		total = saturated(total, d)
+	}
+	return total
+}
+
+// barWidth is the width of the longest bar.
+const barWidth = 40
+
+// draw writes the waits as bars.
+func (a *app) draw(w io.Writer, p *policy.Policy, seed uint64, s schedule) {
+	r := &p.Retry
+	fmt.Fprintf(w, "%s  %s\n", a.paint(a.stdout, bold, p.Key.String()), a.paint(a.stdout, faint,
+		fmt.Sprintf("%s ×%g, cap %s, jitter %s, seed %d", r.InitialBackoff, r.BackoffMultiplier, r.MaxBackoff, r.Jitter, seed)))
+	if len(s.delays) == 0 {
+		fmt.Fprintln(w, "no retries: one attempt only")
+		return
+	}
+	var widest time.Duration
+	for _, d := range s.longest {
+		widest = max(widest, d)
+	}
+	for i, d := range s.delays {
+		full, whole := cells(d, widest), cells(s.longest[i], widest)
+		fmt.Fprintf(w, "%5d  %9s  %s%s\n", i+1, brief(d), a.paint(a.stdout, cyan, strings.Repeat("█", full)), strings.Repeat("░", whole-full))
+	}
+	fmt.Fprintf(w, "total %s, expected %s, worst case %s\n", brief(sum(s.delays)), brief(sum(s.mean)), brief(sum(s.longest)))
+	switch {
+	case r.OverallTimeout > 0:
+		fmt.Fprintf(w, "attempts and waits together end after %s (overall_timeout)\n", r.OverallTimeout)
+	case r.TimeoutPerAttempt > 0:
+		attempts := time.Duration(len(s.delays) + 1)
+		fmt.Fprintf(w, "with %d attempts of %s at most: %s\n", attempts, r.TimeoutPerAttempt, brief(saturated(sum(s.longest), multiplied(r.TimeoutPerAttempt, float64(attempts)))))
+	}
+}
+
+func cells(d, widest time.Duration) int {
+	if widest <= 0 {
+		return 0
+	}
+	return int(math.Round(float64(d) / float64(widest) * barWidth))
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+// standardInput is the file name that stands for stdin.
+const standardInput = "-"
+
+// readFile reads a file, or stdin.
+func (a *app) readFile(path string) ([]byte, error) {
+	if path == standardInput {
+		return io.ReadAll(a.stdin)
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &failure{exitNotFound, err}
+	}
+	return text, err
+}
+
+// load reads a document for use. Its warnings and faults go to stderr.
+func (a *app) load(path string) (*policyfile.Document, error) {
+	text, err := a.readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	document, err := policyfile.Parse(path, text, policyfile.Options{})
+	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
+		a.tellFaults(refused.Faults)
+		return nil, &failure{code: exitInvalid}
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.tellFaults(document.Warnings)
+	return document, nil
+}
+
+// tellFaults writes faults with the lines that they stand in.
+func (a *app) tellFaults(faults []policyfile.Fault) {
+	for _, f := range faults {
+		text := f.String()
+		if f.Warning {
+			text = a.paint(a.stderr, yellow, "warning: ") + text
+		} else {
+			text = a.paint(a.stderr, red, text)
+		}
+		fmt.Fprintln(a.stderr, text)
+		for line := range strings.SplitSeq(f.Caret(), "\n") {
+			fmt.Fprintln(a.stderr, "    "+a.paint(a.stderr, faint, line))
+		}
+	}
+}
+
+// policyOf finds the policy of a key in a document.
+func policyOf(set *policy.Set, key policy.Key) (*policy.Policy, error) {
+	p, err := set.Policy(context.Background(), key)
+	if err != nil {
+		return nil, fmt.Errorf("policy of %s: %w", key, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+)
+
+// The forms of output.
+const (
+	formText  = "text"
+	formJSON  = "json"
+	formJSONL = "jsonl"
+	formYAML  = "yaml"
+	formNone  = "none"
+)
+
+// outputFlag adds -o to a command.
+func outputFlag(cmd *cobra.Command) *string {
+	form := formText
+	cmd.Flags().VarP(oneOf(&form, formText, formJSON, formJSONL, formYAML, formNone), "output", "o", "form of the output; jsonl is one line for each element of a list")
+	return &form
+}
+
+// print writes a result to stdout: as text, or v in another form.
+func (a *app) print(form string, v any, text func(w io.Writer)) error {
+	var out bytes.Buffer
+	switch form {
+	case formText:
+		text(&out)
+	case formNone:
+		return nil
+	default:
+		if err := encode(&out, form, v); err != nil {
+			return fmt.Errorf("write the result as %s: %w", form, err)
+		}
+	}
+	_, err := a.stdout.Write(out.Bytes())
+	return err
+}
+
+func encode(w io.Writer, form string, v any) error {
+	switch form {
+	case formYAML:
+		return encodeYAML(w, v)
+	case formJSONL:
+		return encodeLines(w, v)
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func encodeLines(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice {
+		return e.Encode(v)
+	}
+	for i := range list.Len() {
+		if err := e.Encode(list.Index(i).Interface()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encodeYAML goes through JSON, which is YAML too, so that names and order are the same in both.
+func encodeYAML(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var node yaml.Node
+	if err := yaml.Unmarshal(text, &node); err != nil {
+		return err
+	}
+	block(&node)
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	if err := e.Encode(&node); err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// block drops JSON's braces and quotes where YAML needs none.
+func block(n *yaml.Node) {
+	n.Style = 0
+	for _, child := range n.Content {
+		block(child)
+	}
+}
+
+// The values of --color.
+const (
+	colorAuto   = "auto"
+	colorAlways = "always"
+	colorNever  = "never"
+)
+
+// The colors in use, as SGR codes.
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+// paint colors text that goes to w, where colors are wanted.
+func (a *app) paint(w io.Writer, color, text string) string {
+	if !a.colored(w) {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+func (a *app) colored(w io.Writer) bool {
+	switch a.color {
+	case colorAlways:
+		return true
+	case colorNever:
+		return false
+	}
+	if no, _ := a.lookupEnv("NO_COLOR"); no != "" {
+		return false
+	}
+	term, _ := a.lookupEnv("TERM")
+	return term != "dumb" && isTerminal(w)
+}
+
+// isTerminal reports whether w is a terminal. Other devices pass for one, which does no harm: nobody reads them.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

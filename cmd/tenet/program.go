@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/internal/command"
+)
+
+// program is the command line, with everything that it takes from its process.
+type program struct {
+	// kill is closed when the user asks a second time to stop.
+	kill      <-chan struct{}
+	lookupEnv func(string) (string, bool)
+}
+
+// The exit codes that all commands share.
+const (
+	exitFailed   = 1
+	exitUsage    = 2
+	exitInvalid  = 3
+	exitNotFound = 5
+)
+
+// failure is an error with its exit code. Without an error, everything has been said already.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return ""
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+func usage(format string, args ...any) error {
+	return &failure{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// app is what the commands of one run share.
+type app struct {
+	program
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	color          string
+}
+
+// Run runs the command line and returns its exit code. ctx ends it; where the cause is a command.Interrupt, that is
+// handed on to running commands and decides the exit code.
+func (p program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{program: p, stdin: stdin, stdout: stdout, stderr: stderr, color: colorAuto}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	failed, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	f, ok := errors.AsType[*failure](err)
+	if !ok { // cobra's own errors are about usage
+		f = &failure{exitUsage, err}
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(stderr, "%s %s\n", a.paint(stderr, red, "tenet:"), text)
+	}
+	if f.code == exitUsage {
+		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
+	}
+	if interrupt, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok {
+		return command.ExitCode(interrupt)
+	}
+	return f.code
+}
+
+// root builds the tree of commands.
+func (a *app) root() *cobra.Command {
+	root := group("tenet", "Run work that can fail under policies that are data", `Tenet runs work that can fail under policies that are data: a document says how often, how fast and for
+how long anything may be repeated.
+
+Settings come from flags, then from the environment (--max-attempts is TENET_MAX_ATTEMPTS), then from
+$XDG_CONFIG_HOME/tenet/config.yaml, whose fields are the names of flags, either for every command or under the
+name of one:
+
+  color: never
+  run: {max-attempts: 5, timeout: 30s}
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 5 not found, 130 and 143 stopped by a signal.`)
+	root.Example = `  tenet run --max-attempts 5 --timeout 10s -- curl -fsS https://example.com
+  tenet policy check policies.yaml
+  tenet demo`
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.PersistentFlags().Var(oneOf(&a.color, colorAuto, colorAlways, colorNever), "color", "color the output: auto, always or never; NO_COLOR turns auto off")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return unknownFlag(cmd, err) })
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.configure(cmd) }
+	root.AddCommand(a.runCommand(), a.policyCommand(), a.demoCommand(), a.versionCommand())
+	return root
+}
+
+// group is a command that only holds others.
+func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, SuggestionsMinimumDistance: 2}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return usage("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(cmd.SuggestionsFor(args[0]), ""))
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// runE marks whatever a command returns as a failure of its work, unless it says otherwise.
+func runE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if _, ok := errors.AsType[*failure](err); ok || err == nil {
+			return err
+		}
+		return &failure{exitFailed, err}
+	}
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// runFlags are the flags of "tenet run".
+type runFlags struct {
+	policy, key             string
+	maxAttempts             int
+	timeout, overallTimeout time.Duration
+	backoff, backoffCap     time.Duration
+	retryExit               string
+	timeline, timelineFile  string
+	killGrace               time.Duration
+	verbose, dryRun         bool
+	changed                 func(flag string) bool
+	codes                   command.Codes
+}
+
+const defaultKillGrace = 5 * time.Second
+
+func (a *app) runCommand() *cobra.Command {
+	f := &runFlags{killGrace: defaultKillGrace}
+	cmd := &cobra.Command{
+		Use: "run [flags] -- COMMAND [ARGUMENT…]", Short: "Run a command until it succeeds or its policy says stop",
+		Long: `Run a command until it exits with 0 or its policy says stop.
+
+The policy is that of the key in the document (--policy); without a document it is 3 attempts with short waits.
+Flags change it field by field. The key is "run." and the command's name unless --key says otherwise.
+
+Every attempt finds TENET_ATTEMPT (from 1), TENET_KEY and TENET_CALL_ID in its environment. What it prints passes
+through. What comes on stdin is the same for every attempt: files are read again, anything else is kept, up to
+10 MiB (with --max-attempts 1 it passes through unbounded). A terminal is not passed on.
+
+An attempt that times out is stopped with everything that it started: SIGTERM first, SIGKILL after --kill-grace.
+Ctrl-C and SIGTERM are handed on in the same way and end the run; a second one kills at once. Hedging is off for
+commands, as the outputs of two attempts would mix.
+
+Exit codes: that of the last attempt where the run failed; 124 it timed out; 125 no attempt was made; 126 it is
+not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 stopped by SIGINT or SIGTERM.`,
+		Example: `  tenet run -- make test
+  tenet run --max-attempts 5 --timeout 10s --backoff 500ms --backoff-cap 5s -- curl -fsS https://example.com
+  tenet run --retry-exit 75,100-110 --timeline text -- ./deliver.sh
+  tenet run --policy policies.yaml --key backup.Upload -- rclone sync data remote:data < list.txt`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("no command given; write it behind --, for example: tenet run -- make test")
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.StringVar(&f.policy, "policy", "", "policy document to use; - is stdin")
+	flags.StringVar(&f.key, "key", "", "key of the policy (default: run.COMMAND)")
+	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "attempts at most, the first included")
+	flags.Var(&span{&f.timeout, true}, "timeout", "how long one attempt may take, or none")
+	flags.Var(&span{&f.overallTimeout, true}, "overall-timeout", "how long all attempts and the waits between them may take, or none")
+	flags.Var(&span{&f.backoff, false}, "backoff", "wait before the first retry; it doubles from retry to retry")
+	flags.Var(&span{&f.backoffCap, false}, "backoff-cap", "longest wait")
+	flags.StringVar(&f.retryExit, "retry-exit", "", "retry only these exit codes, for example 1,75,100-110 (default: all but 0)")
+	flags.Var(oneOf(&f.timeline, formText, formJSON), "timeline", "print what happened: text or json, to stderr or --timeline-file")
+	flags.StringVar(&f.timelineFile, "timeline-file", "", "write the timeline to this file, as JSON unless --timeline says text")
+	flags.Var(&span{&f.killGrace, false}, "kill-grace", "how long a stopped attempt may take to end before it is killed")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the policy that would be used, and run nothing")
+	cmd.RunE = runE(func(cmd *cobra.Command, argv []string) error {
+		f.changed = flags.Changed
+		return a.run(cmd.Context(), f, argv)
+	})
+	return cmd
+}
+
+// run is "tenet run" behind its flags.
+func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
+	if f.codes, err = command.ParseCodes(f.retryExit); err != nil {
+		return usage("--retry-exit: %w", err)
+	}
+	if f.changed("max-attempts") && f.maxAttempts < 1 {
+		return usage("--max-attempts: %d is below 1; write 1 for no retry", f.maxAttempts)
+	}
+	key := policy.ParseKey(f.key)
+	if key.IsZero() {
+		key = policy.Key{Namespace: "run", Name: filepath.Base(argv[0])}
+	}
+	set := policy.NewSet(policy.SetConfig{Source: policy.SourceDefault})
+	if f.policy != "" {
+		document, err := a.load(f.policy)
+		if err != nil {
+			return err
+		}
+		set = document.Set
+	}
+	effective, err := a.effective(f, set, key)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return a.print(formText, nil, func(w io.Writer) { a.describePolicy(w, effective, nil) })
+	}
+	timeline, err := a.openTimeline(f)
+	if err != nil {
+		return &failure{command.CodeNoAttempt, err}
+	}
+	c := &command.Command{
+		Argv: argv, Input: command.NewInput(a.stdin, effective.Retry.MaxAttempts),
+		Stdout: a.stdout, Stderr: a.stderr, Grace: f.killGrace, Kill: a.kill,
+	}
+	options := retry.ExecutorOptions{
+		Provider: set, Classifiers: map[string]classify.Classifier{command.Name: command.Classifier(f.codes)},
+		Classes: []classify.Family{command.Classes()},
+	}
+	if f.verbose {
+		options.Observer = observe.Func(a.tellAttempt)
+	}
+	t, err := retry.NewExecutor(options).DoWithTimeline(ctx, key, c.Run, retry.WithCallID(uuid.Must(uuid.NewV7()).String()), retry.WithPolicy(f.edit))
+	if told := timeline(t); told != nil {
+		err = errors.Join(err, told)
+	}
+	if err == nil {
+		return nil
+	}
+	return &failure{command.ExitCode(err), a.sentence(t, err)}
+}
+
+// edit lays the flags over a policy.
+func (f *runFlags) edit(p *policy.Policy) {
+	r := &p.Retry
+	if f.changed("max-attempts") {
+		r.MaxAttempts = f.maxAttempts
+	}
+	if f.changed("timeout") {
+		r.TimeoutPerAttempt = f.timeout
+	}
+	if f.changed("overall-timeout") {
+		r.OverallTimeout = f.overallTimeout
+	}
+	if f.changed("backoff") {
+		r.InitialBackoff = f.backoff
+		if !f.changed("backoff-cap") {
+			r.MaxBackoff = max(r.MaxBackoff, r.InitialBackoff) // a cap that nobody asked for shall not be in the way
+		}
+	}
+	if f.changed("backoff-cap") {
+		r.MaxBackoff = f.backoffCap
+	}
+	if r.ClassifierName == "" || f.changed("retry-exit") {
+		r.ClassifierName = command.Name
+	}
+	p.Hedge.Enabled = false
+}
+
+// effective is the policy that will be in force. It warns of what had to be changed.
+func (a *app) effective(f *runFlags, set *policy.Set, key policy.Key) (*policy.Policy, error) {
+	found, err := policyOf(set, key)
+	if err != nil {
+		return nil, err
+	}
+	if f.policy != "" && !set.Named(key) {
+		a.warn("%s does not name %s; its defaults apply", f.policy, key)
+	}
+	if found.Hedge.Enabled {
+		a.warn("hedging is off for commands: the outputs of two attempts would mix")
+	}
+	changed := found.Clone()
+	f.edit(&changed)
+	changed.Meta = policy.Meta{}
+	asked := changed.Retry
+	normal, err := changed.Normalize(set.CallLimits())
+	if err != nil {
+		return nil, err
+	}
+	normal.Meta.Source = found.Meta.Source
+	for _, path := range normal.Meta.Clamped {
+		a.warn("%s: %s is outside the limits; %s is used", path, fieldOf(asked, path), fieldOf(normal.Retry, path))
+	}
+	return &normal, nil
+}
+
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintln(a.stderr, a.paint(a.stderr, yellow, "tenet: warning:"), fmt.Sprintf(format, args...))
+}
+
+// openTimeline opens what the timeline goes to before anything is run, and returns what writes it.
+func (a *app) openTimeline(f *runFlags) (func(observe.Timeline) error, error) {
+	form, to := f.timeline, io.Writer(a.stderr)
+	if f.timelineFile == "" && form == "" {
+		return func(observe.Timeline) error { return nil }, nil
+	}
+	finish := func() error { return nil }
+	if f.timelineFile != "" {
+		file, err := os.Create(f.timelineFile)
+		if err != nil {
+			return nil, err
+		}
+		to, finish = file, file.Close
+	}
+	return func(t observe.Timeline) error {
+		text := t.String()
+		if form != formText {
+			line, err := json.Marshal(t)
+			if err != nil {
+				return err
+			}
+			text = string(line) + "\n"
+		}
+		_, err := io.WriteString(to, text)
+		return errors.Join(err, finish())
+	}, nil
+}
+
+// sentence says in one line why a run failed.
+func (a *app) sentence(t observe.Timeline, err error) error {
+	failed, ok := errors.AsType[*retry.Error](err)
+	if !ok {
+		return err
+	}
+	because := failed.Last
+	if because == nil {
+		because = failed.Cause
+	}
+	text := fmt.Sprintf("%s failed after %s in %s: %s", t.Key, count(failed.Attempts, "attempt"), brief(t.End.Sub(t.Start)), failed.Reason)
+	if because != nil {
+		return fmt.Errorf("%s: %w", text, because)
+	}
+	return errors.New(text)
+}
+
+// tellAttempt writes lines about attempts and what follows them.
+func (a *app) tellAttempt(_ context.Context, e *observe.Event) {
+	prefix := a.paint(a.stderr, cyan, "tenet:")
+	switch e.Type {
+	case observe.AttemptEnded:
+		r := e.Attempt
+		switch {
+		case r.Denied:
+			fmt.Fprintf(a.stderr, "%s attempt %d refused: %s\n", prefix, r.Attempt, r.Outcome.Reason)
+		case r.Err != nil:
+			fmt.Fprintf(a.stderr, "%s attempt %d failed after %s: %v\n", prefix, r.Attempt, brief(r.End.Sub(r.Start)), r.Err)
+		default:
+			fmt.Fprintf(a.stderr, "%s attempt %d succeeded after %s\n", prefix, r.Attempt, brief(r.End.Sub(r.Start)))
+		}
+	case observe.Decided:
+		if v := e.Decision.Verdict; v.Delay > 0 {
+			fmt.Fprintf(a.stderr, "%s next attempt in %s\n", prefix, brief(v.Delay))
+		}
+	case observe.Reported:
+		fmt.Fprintf(a.stderr, "%s %s: %s\n", prefix, e.Report.Reason, e.Report.Detail)
+	}
+}
