@@ -79,7 +79,12 @@ func TestServerStreamIsRepeatedUntilItsFirstMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &service{output: tt.output}
 			e, _ := recording(t)
-			client, stop := connect(t, s, tenetgrpc.Options{Executor: e}, grpc.WithDisableRetry())
+			var attempts []context.Context
+			client, stop := connect(t, s, tenetgrpc.Options{Executor: e}, grpc.WithDisableRetry(), grpc.WithChainStreamInterceptor(
+				func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+					attempts = append(attempts, ctx)
+					return streamer(ctx, desc, cc, method, opts...)
+				}))
 			defer stop()
 			stream, err := client.StreamingOutputCall(t.Context(), &outputQuery{Payload: text("question")})
 			if err != nil {
@@ -91,6 +96,11 @@ func TestServerStreamIsRepeatedUntilItsFirstMessage(t *testing.T) {
 			}
 			if status.Code(err) != tt.code || s.count() != tt.calls {
 				t.Errorf("%v after %d attempts, want %s after %d", err, s.count(), tt.code, tt.calls)
+			}
+			for i, ctx := range attempts {
+				if ctx.Err() == nil {
+					t.Errorf("the context of attempt %d outlives the stream", i+1)
+				}
 			}
 			if _, again := stream.Recv(); again == nil {
 				t.Error("a stream that ended goes on")
@@ -283,11 +293,13 @@ func TestOpeningAStreamIsRepeated(t *testing.T) {
 	}}
 	e, waits := recording(t)
 	broken := 2
+	var attempt context.Context
 	client, stop := connect(t, s, tenetgrpc.Options{Executor: e}, grpc.WithChainStreamInterceptor(
 		func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			if broken--; broken >= 0 {
 				return nil, status.Error(codes.Unavailable, "no connection")
 			}
+			attempt = ctx
 			return streamer(ctx, desc, cc, method, opts...)
 		}))
 	defer stop()
@@ -303,6 +315,9 @@ func TestOpeningAStreamIsRepeated(t *testing.T) {
 	got, err := stream.CloseAndRecv()
 	if err != nil || got.AggregatedPayloadSize != 12 || len(waits.All()) != 2 {
 		t.Errorf("%v, %v after %v", got, err, waits.All())
+	}
+	if attempt.Err() == nil {
+		t.Error("the attempt's context outlives the stream")
 	}
 	broken = 100
 	if _, err := client.StreamingInputCall(t.Context()); status.Code(err) != codes.Unavailable {

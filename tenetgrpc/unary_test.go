@@ -238,6 +238,42 @@ func TestR9HedgesDoNotShareTheReply(t *testing.T) {
 	})
 }
 
+func TestR9TrailerOfTheAttemptThatDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{unary: func(ctx context.Context, n int, _ *request) (*response, error) {
+			grpc.SetTrailer(ctx, metadata.Pairs("n", fmt.Sprint(n)))
+			time.Sleep(150 * time.Millisecond)
+			if n == 1 {
+				return nil, status.Error(codes.NotFound, "nobody")
+			}
+			return nil, status.Error(codes.Unavailable, "busy")
+		}}
+		e := retry.NewExecutor(options(t, fixed(func(p *policy.Policy) {
+			p.Hedge = policy.Hedge{Enabled: true, HedgeDelay: 100 * time.Millisecond}
+		})))
+		client, stop := connect(t, s, tenetgrpc.Options{Executor: e})
+		defer stop()
+		var trailer metadata.MD
+		_, err := client.UnaryCall(t.Context(), &request{}, grpc.Trailer(&trailer))
+		if status.Code(err) != codes.NotFound || trailer.Get("n")[0] != "1" || s.count() != 2 {
+			t.Errorf("%v with trailer %v after %d attempts, want NotFound with that of the first", err, trailer, s.count())
+		}
+	})
+}
+
+func TestReplyIsReplaced(t *testing.T) {
+	e, _ := recording(t)
+	intercept := tenetgrpc.UnaryClientInterceptor(tenetgrpc.Options{Executor: e})
+	got := &response{Username: "old"}
+	err := intercept(t.Context(), "/s/m", nil, got, nil, func(_ context.Context, _ string, _, into any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+		into.(*response).Hostname = "new"
+		return nil
+	})
+	if err != nil || got.Username != "" || got.Hostname != "new" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 func TestMessagesThatAreNotProtobuf(t *testing.T) {
 	type reply struct{ Text string }
 	e, _ := recording(t)
