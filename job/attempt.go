@@ -1,0 +1,164 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// unknownTypeDelay is how long a job of a type without a handler is left to other workers.
+const unknownTypeDelay = 10 * time.Second
+
+// panicError is a handler's panic with its stack.
+type panicError struct {
+	value any
+	stack string
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// Unwrap shows an error that was panicked with, and so its marks.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
+
+// attempt runs one attempt of a job and says how to settle it; false means that there is nothing to settle because the lease
+// is lost.
+func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
+	s := Settlement{Ref: r.Ref(), Started: Stamp(time.Now())}
+	handler, known := w.handlers[r.Type]
+	if !known {
+		w.log.Warn("job: no handler for a type; the job is left to other workers", "type", r.Type, "job", r.ID)
+		s.Kind, s.Reason, s.Delay = KindRefuse, policy.ReasonUnknownType, unknownTypeDelay
+		return s, true
+	}
+	limit := w.effectiveMax(ctx, r)
+	if r.Attempts >= limit {
+		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
+		return s, true
+	}
+	work := retry.Work{
+		Key: policy.JobKey(r.Queue, r.Type), ID: r.ID, Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
+	}
+	if w.external != nil {
+		work.NextDelay = w.external.NextDelay
+	}
+	var handled error // what the handler returned
+	result := w.executor.Once(ctx, work, func(ctx context.Context) error {
+		handled = w.call(ctx, handler, r)
+		if isControl(handled) {
+			return nil
+		}
+		return handled
+	}, callOptions(r)...)
+	return w.settlement(ctx, s, r, result, handled)
+}
+
+// call runs the handler and turns a panic into an error.
+func (w *Worker) call(ctx context.Context, handler RawHandler, r *Record) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{value: v, stack: string(debug.Stack())}
+		}
+	}()
+	return handler(ctx, Job[[]byte]{
+		ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Attempts + 1, Priority: r.Priority, Meta: r.Meta, record: r,
+	})
+}
+
+func isControl(err error) bool {
+	if _, ok := errors.AsType[*snooze](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*cancellation](err)
+	return ok
+}
+
+func callOptions(r *Record) []retry.CallOption {
+	options := []retry.CallOption{retry.WithOperation(r.Type)}
+	if r.Timeout > 0 {
+		options = append(options, retry.WithPolicy(func(p *policy.Policy) { p.Retry.TimeoutPerAttempt = r.Timeout }))
+	}
+	if len(r.Meta) == 0 {
+		return options
+	}
+	return append(options, retry.WithTenant(r.Meta["tenant_id"]), retry.WithCorrelation(r.Meta["correlation_id"]), retry.WithTrace(r.Meta["trace_id"]))
+}
+
+// effectiveMax is the number of attempts that a job has: the lower of its own and the policy's, the one that is given, or 1
+// where neither is.
+func (w *Worker) effectiveMax(ctx context.Context, r *Record) int {
+	if w.noRetries {
+		return 1
+	}
+	limit := 0
+	if w.external != nil {
+		limit = w.external.MaxAttempts()
+	} else if p, _ := w.provider.Policy(ctx, policy.JobKey(r.Queue, r.Type)); p != nil {
+		limit = p.Retry.MaxAttempts
+	}
+	switch {
+	case limit > 0 && r.MaxAttempts > 0:
+		return min(limit, r.MaxAttempts)
+	case limit > 0:
+		return limit
+	}
+	return max(r.MaxAttempts, 1)
+}
+
+// settlement translates what the executor decided.
+func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result retry.Result, handled error) (Settlement, bool) {
+	cause := context.Cause(ctx)
+	s.Reason = result.Verdict.Reason
+	if v, ok := errors.AsType[*snooze](handled); ok {
+		s.Kind, s.Delay, s.Reason = KindSnooze, v.delay, policy.ReasonSnoozed
+		return s, true
+	}
+	if v, ok := errors.AsType[*cancellation](handled); ok {
+		s.Kind, s.Reason, s.Error = KindCancel, policy.ReasonCanceled, v.reason
+		return s, true
+	}
+	switch {
+	case result.Verdict.Action == decision.Done:
+		s.Kind, s.Output = KindComplete, r.Output
+		return s, true
+	case errors.Is(cause, errLeaseLost):
+		return s, false
+	case errors.Is(cause, errCancelled):
+		s.Kind, s.Reason = KindCancel, policy.ReasonOperator
+	case errors.Is(cause, errShutdown):
+		return w.interrupted(r), true
+	case result.Denied:
+		s.Kind, s.Delay = KindRefuse, result.Wait
+	case handled == nil && s.Reason == policy.ReasonOverallTimeout: // it had passed before the handler could run
+		s.Kind = KindBury
+	case handled == nil: // no policy, no classifier: nothing is wrong with the job
+		s.Kind, s.Delay = KindRefuse, unknownTypeDelay
+	case result.Verdict.Action == decision.Retry:
+		s.Kind, s.Delay, s.Reason = KindRetry, result.Verdict.Delay, result.Outcome.Reason
+	default:
+		s.Kind = KindDead
+	}
+	if handled != nil {
+		s.Error = handled.Error()
+	}
+	if p, ok := errors.AsType[*panicError](handled); ok {
+		s.Stack = p.stack
+	}
+	if _, ok := errors.AsType[*payloadError](handled); ok {
+		s.Reason = policy.ReasonInvalidPayload
+	}
+	return s, true
+}
+
+// interrupted settles a job that the worker's shutdown cut off.
+func (w *Worker) interrupted(r *Record) Settlement {
+	return Settlement{Ref: r.Ref(), Kind: KindRelease, Reason: policy.ReasonShutdown, Started: r.ClaimedAt}
+}

@@ -1,0 +1,82 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+)
+
+// Job is a job as its handler sees it.
+type Job[T any] struct {
+	ID       string
+	Type     string
+	Queue    string
+	Payload  T
+	Attempt  int // the attempt that runs, from 1
+	Priority int
+	Meta     map[string]string
+	record   *Record
+}
+
+// SetOutput keeps bytes with the job when this attempt completes. Stores bound them like payloads.
+func (j Job[T]) SetOutput(output []byte) { j.record.Output = output }
+
+// RawHandler handles jobs of one type without decoding their payload.
+type RawHandler func(ctx context.Context, j Job[[]byte]) error
+
+// Middleware wraps every handler of a worker.
+type Middleware func(next RawHandler) RawHandler
+
+// Handle registers a handler with a payload of type T, decoded from JSON. A payload that does not decode makes the job dead
+// at once, reason invalid_payload: repeating cannot help. Registering a type twice panics.
+func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, j Job[T]) error) {
+	w.HandleRaw(jobType, func(ctx context.Context, raw Job[[]byte]) error {
+		j := Job[T]{
+			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record,
+		}
+		if err := json.Unmarshal(raw.Payload, &j.Payload); err != nil {
+			return Unrecoverable(&payloadError{err})
+		}
+		return handler(ctx, j)
+	})
+}
+
+// payloadError is a payload that does not fit its handler.
+type payloadError struct{ err error }
+
+func (e *payloadError) Error() string {
+	return fmt.Sprintf("job: payload does not fit the handler: %v", e.err)
+}
+func (e *payloadError) Unwrap() error { return e.err }
+
+// Unrecoverable marks err so that the job is dead at once, whatever attempts are left. Unrecoverable(nil) is nil.
+func Unrecoverable(err error) error { return classify.Unrecoverable(err) }
+
+// Snooze returned by a handler runs the job again after d without using up an attempt.
+func Snooze(d time.Duration) error { return &snooze{min(max(d, 0), MaxDelay)} }
+
+// Cancel returned by a handler ends the job as cancelled.
+func Cancel(reason string) error { return &cancellation{reason} }
+
+type snooze struct{ delay time.Duration }
+
+func (s *snooze) Error() string { return "job: snoozed for " + s.delay.String() }
+
+type cancellation struct{ reason string }
+
+func (c *cancellation) Error() string { return "job: cancelled: " + c.reason }
+
+// RetryPolicy decides about retries in code. Policies in documents are preferable: they can be changed by operators and
+// replayed from the audit log. Implementations are safe for concurrent use.
+type RetryPolicy interface {
+	// NextDelay is the wait after the given number of failed attempts, 1 after the first.
+	NextDelay(failed int) time.Duration
+	// MaxAttempts is the highest number of attempts; 0 or less is none: then only a job's own maximum counts.
+	MaxAttempts() int
+}
+
+var errLeaseLost = errors.New("job: the lease was lost while the handler ran")

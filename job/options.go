@@ -1,0 +1,83 @@
+package job
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// Defaults of workers.
+const (
+	DefaultConcurrency = 10
+	DefaultLease       = 30 * time.Second
+	DefaultGrace       = 30 * time.Second
+	DefaultPoll        = time.Second
+)
+
+// WorkerOption changes a worker.
+type WorkerOption func(*Worker)
+
+// WithName sets the worker's name, default host, process ID and a random part. Names of live workers must differ.
+func WithName(name string) WorkerOption { return func(w *Worker) { w.name = name } }
+
+// WithQueues sets the queues to work on and how many jobs of each run at once, default {"default": 10}. A concurrency below
+// 1 takes the default.
+func WithQueues(concurrency map[string]int) WorkerOption {
+	return func(w *Worker) { w.queueSizes = concurrency }
+}
+
+// WithLease sets how long a job is safe from other workers without a sign of life, default 30 s, 1 s to 24 h. Leases of
+// running jobs are extended every third of it.
+func WithLease(d time.Duration) WorkerOption { return func(w *Worker) { w.lease = d } }
+
+// WithGrace sets how long running jobs may go on after the worker is told to stop, default 30 s.
+func WithGrace(d time.Duration) WorkerOption { return func(w *Worker) { w.grace = d } }
+
+// WithPoll sets how often the worker looks for work where the store does not tell of it, default 1 s.
+func WithPoll(d time.Duration) WorkerOption { return func(w *Worker) { w.poll = d } }
+
+// WithProvider takes policies from a document or any other provider, under the keys of policy.JobKey.
+func WithProvider(p policy.Provider) WorkerOption { return func(w *Worker) { w.provider = p } }
+
+// WithRetryPolicy decides about retries in code, for every job of the worker. nil means no retries at all: the first failure
+// is final, whatever the job asks for.
+func WithRetryPolicy(p RetryPolicy) WorkerOption {
+	return func(w *Worker) {
+		w.noRetries, w.external = p == nil, p
+		if data, ok := p.(interface{ Retry() policy.Retry }); ok {
+			w.external = nil
+			w.retry = data.Retry()
+		}
+	}
+}
+
+// WithExecutorOptions sets what the worker's executor is made with: budgets, classifiers, classes, journal. The worker adds
+// its provider and observer.
+func WithExecutorOptions(o retry.ExecutorOptions) WorkerOption {
+	return func(w *Worker) { w.executorOptions = o }
+}
+
+// WithObserver is told of everything that the worker's attempts do.
+func WithObserver(o observe.Observer) WorkerOption { return func(w *Worker) { w.observer = o } }
+
+// WithMiddleware wraps every handler; the first one is the outermost.
+func WithMiddleware(m ...Middleware) WorkerOption {
+	return func(w *Worker) { w.middleware = append(w.middleware, m...) }
+}
+
+// WithRetention removes finished jobs a set time after they ended. States that are not listed stay for ever, which is the
+// default for all.
+func WithRetention(keep map[State]time.Duration) WorkerOption {
+	return func(w *Worker) { w.keep = keep }
+}
+
+// WithPeriodic enqueues jobs on schedules. All workers of a store may list the same ones: each tick is enqueued once.
+func WithPeriodic(p ...Periodic) WorkerOption {
+	return func(w *Worker) { w.periodic = append(w.periodic, p...) }
+}
+
+// WithLogger sets the logger, default slog.Default(). Payloads are never logged.
+func WithLogger(l *slog.Logger) WorkerOption { return func(w *Worker) { w.log = l } }

@@ -1,0 +1,131 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Periodic enqueues a job on a schedule.
+type Periodic struct {
+	// Name identifies the schedule; ticks are unique by name.
+	Name string
+	// Cron is a standard expression of five fields, or @hourly, @daily, @every 10m and the like.
+	Cron string
+	// Location is the time zone of the expression, default UTC. Where clocks jump forward a tick inside the gap runs at
+	// the first moment after it; where they fall back a tick inside the repeated hour runs once.
+	Location *time.Location
+	// Request is the job of each tick. Its UniqueKey is set to the tick.
+	Request Request
+	// Missed says what becomes of ticks that passed while no worker ran.
+	Missed Missed
+}
+
+// Missed is a policy for missed ticks.
+type Missed string
+
+// The policies. Ticks older than a day are always skipped.
+const (
+	MissedSkip Missed = ""     // forget them
+	MissedOnce Missed = "once" // run the latest one
+	MissedAll  Missed = "all"  // run each of them
+)
+
+// lookBack is how far back missed ticks are made up for; the unique keys of ticks are kept twice as long.
+const lookBack = 24 * time.Hour
+
+func (p *Periodic) parse() (cron.Schedule, error) {
+	s, err := cron.ParseStandard(p.Cron)
+	if err != nil {
+		return nil, fmt.Errorf("job: periodic %q: cron %q: %w", p.Name, p.Cron, err)
+	}
+	return s, nil
+}
+
+func (w *Worker) checkPeriodic() error {
+	names := map[string]bool{}
+	for i := range w.periodic {
+		p := &w.periodic[i]
+		if p.Name == "" || names[p.Name] {
+			return fmt.Errorf("job: periodic %d: name %q is empty or used twice", i, p.Name)
+		}
+		names[p.Name] = true
+		if _, err := p.parse(); err != nil {
+			return err
+		}
+		if _, err := p.Request.insert(i, DefaultMaxPayload); err != nil {
+			return fmt.Errorf("job: periodic %q: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// schedule knows the next tick of each periodic job.
+type schedule struct{ entries []entry }
+
+type entry struct {
+	periodic *Periodic
+	cron     cron.Schedule
+	next     time.Time
+}
+
+func newSchedule(list []Periodic, now time.Time) *schedule {
+	s := &schedule{}
+	for i := range list {
+		p := &list[i]
+		c, err := p.parse()
+		if err != nil { // checked when the worker started
+			continue
+		}
+		e := entry{periodic: p, cron: c}
+		e.next = e.first(now)
+		s.entries = append(s.entries, e)
+	}
+	return s
+}
+
+// first is the tick to begin with: the next one, or an earlier one that may have been missed.
+func (e *entry) first(now time.Time) time.Time {
+	now = e.in(now)
+	if e.periodic.Missed == MissedSkip {
+		return e.cron.Next(now)
+	}
+	first := e.cron.Next(now.Add(-lookBack))
+	if e.periodic.Missed == MissedOnce {
+		for next := first; next.Before(now); next = e.cron.Next(next) {
+			first = next
+		}
+	}
+	return first
+}
+
+func (e *entry) in(t time.Time) time.Time {
+	if e.periodic.Location == nil {
+		return t.UTC()
+	}
+	return t.In(e.periodic.Location)
+}
+
+// run enqueues the ticks that are due and returns the time until the next one. The unique key of a tick makes it happen
+// once, however many workers believe that they lead.
+func (s *schedule) run(ctx context.Context, w *Worker) time.Duration {
+	wait := leadEvery
+	client := NewClient(w.store)
+	for i := range s.entries {
+		e := &s.entries[i]
+		for now := time.Now(); !e.next.After(now); {
+			r := e.periodic.Request
+			r.UniqueKey = "periodic/" + e.periodic.Name + "/" + e.next.UTC().Format(time.RFC3339)
+			r.UniqueFor = 2 * lookBack
+			if _, err := client.Enqueue(ctx, r); err != nil {
+				w.log.Warn("job: a tick could not be enqueued and is repeated", "periodic", e.periodic.Name, "error", err)
+				break
+			}
+			e.next = e.cron.Next(e.next)
+		}
+		wait = min(wait, max(time.Until(e.next), time.Millisecond))
+	}
+	return wait
+}

@@ -1,0 +1,181 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// maintainEvery bounds how late a lost lease is taken back; due jobs of this worker's own making are known earlier.
+	maintainEvery = time.Second
+	maintainLimit = 1000
+	leadEvery     = 3 * time.Second
+	leadFor       = 10 * time.Second
+)
+
+// scheduled remembers when a job that was just settled is due again.
+func (w *Worker) scheduled(s Settlement) {
+	if s.Delay <= 0 {
+		if s.Kind == KindRetry || s.Kind == KindSnooze || s.Kind == KindRelease || s.Kind == KindRefuse {
+			signal(w.wake)
+		}
+		return
+	}
+	due := time.Now().Add(s.Delay)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.nextDue.IsZero() || due.Before(w.nextDue) {
+		w.nextDue = due
+	}
+}
+
+// extend keeps the leases of running jobs alive, and hears of operators who cancel and of leases that are lost.
+func (w *Worker) extend(ctx context.Context) {
+	tick := time.NewTicker(w.lease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		w.mu.Lock()
+		leases := make([]Ref, 0, len(w.running))
+		for _, run := range w.running {
+			leases = append(leases, run.record.Ref())
+		}
+		w.mu.Unlock()
+		if len(leases) == 0 {
+			continue
+		}
+		for i, err := range w.store.Extend(ctx, leases, w.lease) {
+			w.extended(leases[i], err)
+		}
+	}
+}
+
+func (w *Worker) extended(lease Ref, err error) {
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	run, ok := w.running[lease.ID]
+	w.mu.Unlock()
+	if !ok || run.record.Fence != lease.Fence {
+		return // settled meanwhile
+	}
+	switch {
+	case errors.Is(err, ErrCancelRequested):
+		run.cancel(errCancelled)
+	case final(err):
+		w.log.Warn("job: a lease was lost", "job", lease.ID, "error", err)
+		run.cancel(errLeaseLost)
+	default:
+		w.log.Warn("job: extending a lease failed and is repeated", "job", lease.ID, "error", err)
+	}
+}
+
+// maintain makes due jobs ready and takes lost leases back, every second and when a job is known to be due.
+func (w *Worker) maintain(ctx context.Context) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		w.mu.Lock()
+		w.nextDue = time.Time{}
+		w.mu.Unlock()
+		done, err := w.store.Maintain(ctx, Maintenance{Limit: maintainLimit})
+		if err != nil && ctx.Err() == nil {
+			w.log.Warn("job: maintenance failed", "error", err)
+		}
+		if done.Promoted+done.Reclaimed > 0 {
+			signal(w.wake)
+		}
+		t.Reset(w.nextMaintenance(done))
+	}
+}
+
+func (w *Worker) nextMaintenance(done Maintained) time.Duration {
+	if done.Promoted >= maintainLimit || done.Reclaimed >= maintainLimit {
+		return 0
+	}
+	w.mu.Lock()
+	due := w.nextDue
+	w.mu.Unlock()
+	if due.IsZero() || !done.NextDue.IsZero() && done.NextDue.Before(due) {
+		due = done.NextDue
+	}
+	if due.IsZero() {
+		return maintainEvery
+	}
+	return min(max(time.Until(due), time.Millisecond), maintainEvery)
+}
+
+// lead does what only one worker of a store should do: retention and schedules.
+func (w *Worker) lead(ctx context.Context) {
+	elector, shared := w.store.(Elector)
+	schedule := newSchedule(w.periodic, time.Now())
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		leader := true
+		if shared {
+			var err error
+			if leader, err = elector.Lead(ctx, w.name, leadFor); err != nil && ctx.Err() == nil {
+				w.log.Warn("job: election failed", "error", err)
+			}
+		}
+		next := leadEvery
+		if leader {
+			w.retain(ctx)
+			next = min(next, schedule.run(ctx, w))
+		}
+		t.Reset(next)
+	}
+}
+
+// retain removes finished jobs whose time is over.
+func (w *Worker) retain(ctx context.Context) {
+	if len(w.keep) == 0 {
+		return
+	}
+	for ctx.Err() == nil {
+		done, err := w.store.Maintain(ctx, Maintenance{Limit: maintainLimit, Keep: w.keep})
+		if err != nil && ctx.Err() == nil {
+			w.log.Warn("job: retention failed", "error", err)
+		}
+		if err != nil || done.Removed < maintainLimit {
+			return
+		}
+	}
+}
+
+// listen passes the store's signals on to the claim loop.
+func (w *Worker) listen(ctx context.Context) {
+	notifier, ok := w.store.(Notifier)
+	if !ok {
+		return
+	}
+	for failures := 1; ctx.Err() == nil; failures++ {
+		signals, err := notifier.Notify(ctx)
+		if err != nil {
+			w.log.Info("job: the store cannot notify now; polling instead", "error", err)
+			pause(ctx, failures)
+			continue
+		}
+		failures = 0
+		for range signals {
+			signal(w.wake)
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// Worker claims jobs and runs their handlers. Register handlers before Run; a worker runs once.
+type Worker struct {
+	store           Store
+	name            string
+	queueSizes      map[string]int
+	lease           time.Duration
+	grace           time.Duration
+	poll            time.Duration
+	provider        policy.Provider
+	retry           policy.Retry
+	external        RetryPolicy
+	noRetries       bool
+	executorOptions retry.ExecutorOptions
+	observer        observe.Observer
+	middleware      []Middleware
+	keep            map[State]time.Duration
+	periodic        []Periodic
+	log             *slog.Logger
+	handlers        map[string]RawHandler
+	executor        *retry.Executor
+	settler         *settler
+	wake            chan struct{} // there may be new work
+	slot            chan struct{} // a handler has ended
+	lastClaim       atomic.Int64  // time of the last answer of the store, in Unix nanoseconds
+
+	mu      sync.Mutex
+	queues  map[string]*queue
+	running map[string]*running // by job ID
+	nextDue time.Time           // of a job that this worker has scheduled
+	group   sync.WaitGroup      // handlers
+}
+
+// queue is what a worker has going on in one queue.
+type queue struct{ size, busy int }
+
+// running is a job between its claim and its settlement.
+type running struct {
+	record *Record
+	cancel context.CancelCauseFunc
+}
+
+// Why a worker cancels the context of a job.
+var (
+	errShutdown  = errors.New("job: the worker is shutting down")
+	errCancelled = errors.New("job: cancelled by an operator")
+)
+
+// NewWorker makes a worker of a store.
+func NewWorker(store Store, options ...WorkerOption) *Worker {
+	w := &Worker{
+		store: store, lease: DefaultLease, grace: DefaultGrace, poll: DefaultPoll, log: slog.Default(),
+		handlers: map[string]RawHandler{}, queues: map[string]*queue{}, running: map[string]*running{},
+		wake: make(chan struct{}, 1), slot: make(chan struct{}, 1),
+	}
+	for _, o := range options {
+		o(w)
+	}
+	if w.name == "" {
+		host, _ := os.Hostname()
+		w.name = fmt.Sprintf("%s/%d/%08x", host, os.Getpid(), rand.Uint32())
+	}
+	if len(w.queueSizes) == 0 {
+		w.queueSizes = map[string]int{DefaultQueue: DefaultConcurrency}
+	}
+	for name, size := range w.queueSizes {
+		if size < 1 {
+			size = DefaultConcurrency
+		}
+		w.queues[name] = &queue{size: size}
+	}
+	if w.provider == nil {
+		jobs, err := policy.Compile(policy.Policy{Retry: w.retry}, policy.JobLimits(), policy.SourceStatic)
+		if err != nil { // an enum out of range; options only take normalised policies
+			panic(err)
+		}
+		w.provider = policy.NewSet(policy.SetConfig{Source: policy.SourceDefault, Jobs: jobs})
+	}
+	o := w.executorOptions
+	o.RecoverPanics = true // a panic in user code must not take the worker's other jobs with it
+	o.Provider, o.Observer = w.provider, observe.Multi(o.Observer, w.observer)
+	w.executor = retry.NewExecutor(o)
+	w.settler = newSettler(w)
+	return w
+}
+
+// Name is the worker's name, as it appears in the history of jobs.
+func (w *Worker) Name() string { return w.name }
+
+// HandleRaw registers a handler that decodes the payload itself. Registering a type twice panics.
+func (w *Worker) HandleRaw(jobType string, handler RawHandler) {
+	if _, taken := w.handlers[jobType]; taken {
+		panic(fmt.Sprintf("job: type %q has a handler already", jobType))
+	}
+	for _, m := range slices.Backward(w.middleware) {
+		handler = m(handler)
+	}
+	w.handlers[jobType] = handler
+}
+
+// Healthy returns an error if the store has not answered for the time given.
+func (w *Worker) Healthy(within time.Duration) error {
+	last := time.Unix(0, w.lastClaim.Load())
+	if age := time.Since(last); age > within {
+		return fmt.Errorf("job: the store has not answered for %v", age.Round(time.Second))
+	}
+	return nil
+}
+
+// Run works until ctx ends. It then claims nothing more, gives running jobs the grace period to finish, cancels their
+// contexts, and releases what is still running so that other workers take over at once. It returns nil after an orderly
+// shutdown, also when jobs had to be released.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := CheckLease(w.lease); err != nil {
+		return err
+	}
+	if err := w.checkPeriodic(); err != nil {
+		return err
+	}
+	w.lastClaim.Store(time.Now().UnixNano())
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var services sync.WaitGroup
+	services.Go(func() { w.settler.run(background) })
+	services.Go(func() { w.extend(background) })
+	services.Go(func() { w.maintain(background) })
+	services.Go(func() { w.lead(background) })
+	services.Go(func() { w.listen(background) })
+
+	w.claim(ctx, background)
+	w.shutdown()
+	w.settler.close()
+	stop()
+	services.Wait()
+	return nil
+}
+
+// claim takes jobs as slots become free, until ctx ends. Jobs run under the background context.
+func (w *Worker) claim(ctx, background context.Context) {
+	poll := time.NewTimer(w.poll)
+	defer poll.Stop()
+	failures := 0
+	for ctx.Err() == nil {
+		more := true // all slots are taken: there may be more work when one is free
+		if slots := w.free(); len(slots) > 0 {
+			records, err := w.store.Claim(ctx, Claim{Worker: w.name, Queues: slots, Lease: w.lease})
+			if err != nil {
+				failures++
+				if ctx.Err() == nil {
+					w.log.Warn("job: claim failed and is repeated", "worker", w.name, "error", err)
+				}
+				pause(ctx, failures)
+				continue
+			}
+			failures = 0
+			w.lastClaim.Store(time.Now().UnixNano())
+			for _, r := range records {
+				w.start(background, r)
+			}
+			more = filled(slots, records)
+		}
+		poll.Reset(w.poll)
+		var slot <-chan struct{}
+		if more {
+			slot = w.slot
+		}
+		select {
+		case <-ctx.Done():
+		case <-slot:
+		case <-w.wake:
+		case <-poll.C:
+		}
+	}
+}
+
+// filled reports whether a queue gave as much as it was asked for, and so may have more.
+func filled(slots []Slots, records []*Record) bool {
+	got := map[string]int{}
+	for _, r := range records {
+		got[r.Queue]++
+	}
+	return slices.ContainsFunc(slots, func(s Slots) bool { return got[s.Queue] >= s.Free })
+}
+
+// pause waits after the n-th failure in a row: 50 ms doubling to 5 s, with full jitter.
+func pause(ctx context.Context, n int) {
+	d := min(50*time.Millisecond<<min(n, 10), 5*time.Second)
+	t := time.NewTimer(rand.N(d) + time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// free lists the queues with free slots.
+func (w *Worker) free() []Slots {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var slots []Slots
+	for _, name := range slices.Sorted(maps.Keys(w.queues)) {
+		if q := w.queues[name]; q.busy < q.size {
+			slots = append(slots, Slots{Queue: name, Free: q.size - q.busy})
+		}
+	}
+	return slots
+}
+
+// signal fills a channel of one element.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// start runs a claimed job on a goroutine of its own.
+func (w *Worker) start(background context.Context, r *Record) {
+	ctx, cancel := context.WithCancelCause(background)
+	w.mu.Lock()
+	w.queues[r.Queue].busy++
+	w.running[r.ID] = &running{record: r, cancel: cancel}
+	w.mu.Unlock()
+	w.group.Go(func() {
+		defer cancel(nil)
+		s, settle := w.attempt(ctx, r)
+		if settle {
+			w.settler.add(s) // may wait for room; the slot stays taken as long
+		} else {
+			w.forget(r.Ref())
+		}
+		w.mu.Lock()
+		w.queues[r.Queue].busy--
+		w.mu.Unlock()
+		signal(w.slot)
+	})
+}
+
+// forget ends the care for a job: its lease is not extended any more.
+func (w *Worker) forget(lease Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if run, ok := w.running[lease.ID]; ok && run.record.Fence == lease.Fence {
+		delete(w.running, lease.ID)
+	}
+}
+
+// shutdown waits for running jobs, then cancels them, then leaves those behind that do not obey.
+func (w *Worker) shutdown() {
+	done := make(chan struct{})
+	go func() {
+		w.group.Wait()
+		close(done)
+	}()
+	if await(done, w.grace) {
+		return
+	}
+	w.mu.Lock()
+	for _, run := range w.running {
+		run.cancel(errShutdown)
+	}
+	w.mu.Unlock()
+	if await(done, obedience) {
+		return
+	}
+	w.mu.Lock()
+	left := slices.Collect(maps.Values(w.running))
+	w.mu.Unlock()
+	for _, run := range left {
+		w.log.Warn("job: a handler ignores its context and is left behind", "job", run.record.ID, "type", run.record.Type)
+		w.settler.add(w.interrupted(run.record))
+	}
+}
+
+// obedience is how long handlers have to return after their context was cancelled.
+const obedience = 2 * time.Second
+
+func await(done <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
