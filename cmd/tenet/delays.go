@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,19 +66,30 @@ type schedule struct {
 
 func newSchedule(r *policy.Retry, seed uint64, retries int) schedule {
 	var s schedule
-	previous := r.InitialBackoff // of the decorrelated mean
 	for i := range retries {
 		low, high := spread(r, i)
 		mean := low + (high-low)/2
-		if r.Jitter == policy.JitterDecorrelated { // its range depends on the draw before; the mean is near that of the means
-			mean = low + (min(multiplied(previous, 3), high)-low)/2
-			previous = mean
+		if r.Jitter == policy.JitterDecorrelated {
+			mean = sampledMean(r, min(i, settled))
 		}
 		s.delays = append(s.delays, decision.Delay(r, seed, i))
 		s.longest = append(s.longest, high)
 		s.mean = append(s.mean, mean)
 	}
 	return s
+}
+
+// settled is a retry from which on the mean of decorrelated waits no longer moves.
+const settled = 40
+
+// sampledMean is the mean wait before retry i over a thousand seeds, for waits whose range depends on the draw before.
+func sampledMean(r *policy.Retry, i int) time.Duration {
+	const seeds = 1000
+	total := 0.0
+	for k := range seeds {
+		total += float64(decision.Delay(r, decision.Seed(strconv.Itoa(k)), i))
+	}
+	return time.Duration(total / seeds)
 }
 
 // spread is the range that the wait before retry i is drawn from, over all seeds.

@@ -4,12 +4,15 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"os/exec"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+var update = flag.Bool("update", false, "write what commands print into the scripts that compare it")
 
 // TestMain lets scripts run this test binary as tenet.
 func TestMain(m *testing.M) {
@@ -19,7 +22,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/*.txtar, which read like documentation.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir: "testdata", UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
 			return nil
