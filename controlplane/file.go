@@ -1,0 +1,107 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// FileOptions configure [NewFile]. The zero value is usable.
+type FileOptions struct {
+	// Interval between looks at the file. Default 1 s; negative means that only Reload looks.
+	Interval time.Duration
+	// Limits by surface, wider or narrower than the built-in ones, which hold for surfaces that are absent.
+	Limits map[policy.Surface]policy.Limits
+	// OnChange is told of every new document after it has come into force, except the first. OnError is told once of
+	// every distinct fault: a missing file, a file that cannot be read, a broken document. Both are called on the
+	// provider's goroutine or on that of Reload, and must not call Reload or Close.
+	OnChange func(*policy.Set)
+	OnError  func(error)
+	// Logger for the same. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// File is a provider that reads a document from disk and reloads it when its content changes. A file that is missing or
+// broken changes nothing: the last good document stays in force without an error, and Status has the fault. Create it
+// with [NewFile].
+type File struct{ *live }
+
+// NewFile reads the YAML or JSON document at path and begins to follow it in one goroutine, which ends with Close. It
+// fails where the file is missing or its document is broken; errors.As finds the *policyfile.Error with all faults.
+//
+// The content decides, not its time or name: files that are written over, renamed into place or reached through symbolic
+// links, as Kubernetes mounts them, are all noticed. New content counts once it has stayed the same for 20 ms, lest half a
+// write is taken for a document; a rename is safer still. A change of comments or layout alone makes no new version.
+func NewFile(path string, o FileOptions) (*File, error) {
+	polled := o.Interval >= 0
+	defaultTo(&o.Interval, time.Second)
+	l := newLive(&fileStore{path: path}, liveOptions{
+		name: path, source: policy.SourceFile, quiet: true, interval: o.Interval, timeout: defaultTimeout,
+		lowPause: o.Interval, maxPause: o.Interval, limits: o.Limits,
+		onChange: o.OnChange,
+	}, newReports(o.OnError, o.Logger), nil)
+	data, revision, err := l.load(l.ctx)
+	if err = l.apply(data, revision, err); err != nil {
+		l.cancel()
+		return nil, err
+	}
+	l.announced = l.good.set // the caller knows
+	if polled {
+		l.group.Go(l.follow)
+	}
+	return &File{l}, nil
+}
+
+// settle is how long new content must stay the same before it counts: a file may be read in the middle of a write, when
+// it is empty or, worse, a shorter document that is good.
+const settle = 20 * time.Millisecond
+
+// fileStore is a document on disk.
+type fileStore struct {
+	path string
+	last string // revision
+}
+
+func (f *fileStore) Load(ctx context.Context) (data []byte, revision string, err error) {
+	data, revision, err = f.read()
+	for err == nil && f.last != "" && f.last != revision {
+		f.last = revision
+		select {
+		case <-time.After(settle):
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		}
+		data, revision, err = f.read()
+	}
+	if err == nil {
+		f.last = revision
+	}
+	return data, revision, err
+}
+
+func (f *fileStore) read() (data []byte, revision string, err error) {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return nil, "", err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe could block for ever
+		return nil, "", fmt.Errorf("%s is not a regular file", f.path)
+	}
+	file, err := os.Open(f.path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = file.Close() }()
+	data, err = io.ReadAll(io.LimitReader(file, maxBody+1)) // one byte too many is refused by the parser
+	if err != nil {
+		return nil, "", err
+	}
+	return data, digest(data), nil
+}
+
+func (f *fileStore) Watch(context.Context) (<-chan struct{}, error) { return nil, nil }

@@ -1,0 +1,156 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// maxBody is the most that is read of a document or a policy.
+const maxBody = 1 << 20
+
+// maxDrain is the most that is read of an answer nobody wants, so that its connection can be used again.
+const maxDrain = 64 << 10
+
+// getter asks a control plane. Its errors name neither token nor headers.
+type getter struct {
+	client  *http.Client
+	base    string
+	headers http.Header
+	secrets []string
+}
+
+type response struct {
+	body      []byte
+	etag      string
+	unchanged bool
+}
+
+// fetchError is one request that brought nothing.
+type fetchError struct {
+	kind  error // one of the errors of package policy
+	url   string
+	cause error
+}
+
+func (e *fetchError) Error() string   { return fmt.Sprintf("%v: GET %s: %v", e.kind, e.url, e.cause) }
+func (e *fetchError) Unwrap() []error { return []error{e.kind, e.cause} }
+
+func newGetter(o RemoteOptions) (*getter, error) {
+	base, err := url.Parse(o.URL)
+	switch {
+	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+		return nil, errors.New("controlplane: URL: not an address; write https://host[:port][/path]")
+	case base.User != nil || base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
+		return nil, errors.New("controlplane: URL: credentials, query and fragment do not belong there; use Token or Headers")
+	case strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, errors.New("controlplane: Token: it holds a character that a header cannot carry; trim line breaks")
+	}
+	g := &getter{client: o.Client, base: strings.TrimRight(o.URL, "/"), headers: o.Headers.Clone()}
+	if g.headers == nil {
+		g.headers = http.Header{}
+	}
+	if o.Token != "" {
+		g.headers.Set("Authorization", "Bearer "+o.Token)
+		g.secrets = append(g.secrets, o.Token)
+	}
+	const shortest = 8 // anything shorter is no secret, and hiding it would only spoil messages
+	for values := range maps.Values(o.Headers) {
+		for _, v := range values {
+			if len(v) >= shortest {
+				g.secrets = append(g.secrets, v)
+			}
+		}
+	}
+	if g.client == nil {
+		g.client = &http.Client{}
+	}
+	if g.client.CheckRedirect == nil { // net/http would pass headers of one's own on to other hosts
+		client := *g.client
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		g.client = &client
+	}
+	return g, nil
+}
+
+// get asks for a path, or only for news if there is an etag. Errors are *fetchError.
+func (g *getter) get(ctx context.Context, path, etag string) (response, error) {
+	fail := func(kind, cause error) (response, error) {
+		return response{}, &fetchError{kind: kind, url: g.base + path, cause: g.redact(cause)}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.base+path, nil)
+	if err != nil {
+		return fail(policy.ErrPolicyFetchFailed, err)
+	}
+	request.Header = g.headers.Clone()
+	if etag != "" {
+		request.Header.Set("If-None-Match", etag)
+	}
+	answer, err := g.client.Do(request)
+	if err != nil {
+		var inner *url.Error
+		if errors.As(err, &inner) {
+			err = inner.Err // the rest only repeats the address
+		}
+		return fail(policy.ErrProviderUnavailable, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	switch {
+	case answer.StatusCode == http.StatusOK:
+	case answer.StatusCode == http.StatusNotModified && etag != "":
+		return response{etag: etag, unchanged: true}, nil
+	default:
+		_, _ = io.CopyN(io.Discard, answer.Body, maxDrain)
+		return fail(kindOf(answer.StatusCode), statusError(answer.StatusCode))
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
+	if err != nil {
+		return fail(policy.ErrProviderUnavailable, err)
+	}
+	if len(body) > maxBody {
+		return fail(policy.ErrPolicyFetchFailed, fmt.Errorf("the answer is larger than %d bytes", maxBody))
+	}
+	return response{body: body, etag: answer.Header.Get("ETag")}, nil
+}
+
+func kindOf(status int) error {
+	switch {
+	case status == http.StatusNotFound, status == http.StatusGone:
+		return policy.ErrPolicyNotFound
+	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
+		return policy.ErrProviderUnavailable
+	}
+	return policy.ErrPolicyFetchFailed
+}
+
+// statusError says what to do about a status. Bodies stay out of it: they may repeat what was sent.
+func statusError(status int) error {
+	remedy := ""
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		remedy = "; check Token and Headers"
+	case status >= 300 && status < 400:
+		remedy = "; redirects are not followed, give the final address as URL"
+	}
+	return fmt.Errorf("status %d %s%s", status, http.StatusText(status), remedy)
+}
+
+// redact keeps secrets out of what a client's transport may say.
+func (g *getter) redact(err error) error {
+	text := err.Error()
+	clean := text
+	for _, secret := range g.secrets {
+		clean = strings.ReplaceAll(clean, secret, "[redacted]")
+	}
+	if clean == text {
+		return err
+	}
+	return errors.New(clean)
+}

@@ -1,0 +1,356 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+// Status is the state of a provider that holds a document.
+type Status struct {
+	// Revision of the document in force: the SHA-256 of its canonical form. Empty while there is none.
+	Revision string
+	// LoadedAt is when that document was first read.
+	LoadedAt time.Time
+	// LastError is why the source's present content is not in force, or nil.
+	LastError error
+}
+
+// live keeps the newest good document of a store in force:
+//
+//	nothing ──good──► current ──fault──► last known good ──good──► current
+//	   └────fault───► nothing, with the fault
+//
+// One goroutine looks at the store; Reload may look in between.
+type live struct {
+	store   DocumentStore
+	o       liveOptions
+	reports *reports
+	cache   *cache // nil without a path
+
+	current atomic.Pointer[view] // nil until the store was looked at
+	first   context.Context      // done when the first look has ended or its time is up
+	begun   context.CancelFunc   // ends first
+	ctx     context.Context
+	cancel  context.CancelFunc
+	group   sync.WaitGroup
+
+	turn      chan struct{} // held by whoever looks at the store; guards what follows
+	tried     string        // the revision that was read last
+	triedErr  error         // and what was wrong with it
+	good      *document
+	announced *policy.Set
+}
+
+type liveOptions struct {
+	name               string // of the document in faults
+	source             policy.Source
+	quiet              bool // faults are not passed to callers
+	interval, timeout  time.Duration
+	lowPause, maxPause time.Duration
+	limits             map[policy.Surface]policy.Limits
+	onChange           func(*policy.Set)
+}
+
+// document is one that was good.
+type document struct {
+	data     []byte
+	set      *policy.Set
+	fallback *policy.Set // the same as last known good; made when needed
+	loadedAt time.Time
+}
+
+// view is what callers see.
+type view struct {
+	set     *policy.Set // nil while nothing is known
+	err     error
+	version uint64
+	status  Status
+}
+
+func newLive(store DocumentStore, o liveOptions, r *reports, c *cache) *live {
+	l := &live{store: store, o: o, reports: r, cache: c, turn: make(chan struct{}, 1)}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.first, l.begun = context.WithTimeout(l.ctx, o.timeout)
+	return l
+}
+
+// Policy returns the policy of a key. Where nothing is known yet it waits for the first document, for at most the
+// provider's timeout. Errors and what they mean: see the package documentation.
+func (l *live) Policy(ctx context.Context, key policy.Key) (*policy.Policy, error) {
+	v := l.current.Load()
+	if v == nil {
+		select {
+		case <-l.first.Done():
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", policy.ErrProviderUnavailable, context.Cause(ctx))
+		}
+		if v = l.current.Load(); v == nil {
+			return nil, errNoAnswer
+		}
+	}
+	if v.set == nil {
+		return nil, v.err
+	}
+	p, err := v.set.Policy(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return p, v.err
+}
+
+var errNoAnswer = fmt.Errorf("%w: no answer yet", policy.ErrProviderUnavailable)
+
+// Version changes whenever answers change.
+func (l *live) Version() uint64 {
+	if v := l.current.Load(); v != nil {
+		return v.version
+	}
+	return 0
+}
+
+// Set returns the document in force, or nil while there is none.
+func (l *live) Set() *policy.Set {
+	if v := l.current.Load(); v != nil {
+		return v.set
+	}
+	return nil
+}
+
+// Status tells which document is in force and what keeps a newer one out.
+func (l *live) Status() Status {
+	if v := l.current.Load(); v != nil {
+		return v.status
+	}
+	return Status{}
+}
+
+// Close ends the provider's goroutine and waits for it. The last document stays in force. It returns nil.
+func (l *live) Close() error {
+	l.cancel()
+	l.group.Wait()
+	return nil
+}
+
+// Reload looks at the source now instead of waiting for the next poll, for example on SIGHUP. A nil error means that the
+// source's content is in force; otherwise the last good one still is. It must not be called from OnChange or OnError.
+func (l *live) Reload(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.turn }()
+	data, revision, err := l.load(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // says nothing about the source
+	}
+	err = l.apply(data, revision, err)
+	l.announce(err)
+	return err
+}
+
+// apply settles what is in force after a look at the source. The caller holds turn.
+func (l *live) apply(data []byte, revision string, err error) error {
+	if err == nil {
+		err = l.read(data, revision)
+	}
+	l.publish(err)
+	return err
+}
+
+func (l *live) load(ctx context.Context) (data []byte, revision string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.o.timeout)
+	defer cancel()
+	data, revision, err = l.store.Load(ctx)
+	switch {
+	case err == nil, errors.Is(err, policy.ErrProviderUnavailable), errors.Is(err, policy.ErrPolicyNotFound),
+		errors.Is(err, policy.ErrPolicyFetchFailed):
+		return data, revision, err
+	}
+	return nil, "", fmt.Errorf("%w: %s: %w", policy.ErrProviderUnavailable, l.o.name, err)
+}
+
+// read makes data the good document, unless it is broken or says the same as the present one. The caller holds turn.
+func (l *live) read(data []byte, revision string) error {
+	if revision != "" && revision == l.tried {
+		return l.triedErr
+	}
+	parsed, err := l.parse(data, l.o.source)
+	l.tried, l.triedErr = revision, err
+	if err != nil {
+		return err
+	}
+	for _, w := range parsed.Warnings {
+		l.reports.logger.Warn("policy document", "warning", w.String())
+	}
+	if l.good != nil && l.good.set.Revision() == parsed.Set.Revision() {
+		return nil
+	}
+	l.good = &document{data: data, set: parsed.Set, loadedAt: time.Now()}
+	if l.cache != nil {
+		l.reports.cacheSaved(l.cache.save(map[string]string{"": string(data)}))
+	}
+	return nil
+}
+
+func (r *reports) cacheSaved(err error) {
+	if err != nil {
+		r.fault(aboutCache, err.Error(), err)
+		return
+	}
+	r.works(aboutCache)
+}
+
+func (l *live) parse(data []byte, source policy.Source) (*policyfile.Document, error) {
+	parsed, err := policyfile.Parse(l.o.name, data, policyfile.Options{Source: source, Limits: l.o.limits})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", policy.ErrPolicyFetchFailed, err)
+	}
+	return parsed, nil
+}
+
+// publish shows callers the good document, as the last known one if err is not nil. The caller holds turn.
+func (l *live) publish(err error) {
+	old := l.current.Load()
+	next := &view{status: Status{LastError: err}}
+	if l.good != nil {
+		next.set = l.good.set
+		next.status.Revision, next.status.LoadedAt = l.good.set.Revision(), l.good.loadedAt
+	}
+	if err != nil && !l.o.quiet {
+		next.err = err
+		next.set = l.lastKnown()
+	}
+	next.version = 1
+	if old != nil {
+		next.version = old.version
+		if old.set != next.set || text(old.err) != text(next.err) {
+			next.version++
+		}
+	}
+	l.current.Store(next)
+	l.begun()
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// lastKnown is the good document with its policies marked as last known good.
+func (l *live) lastKnown() *policy.Set {
+	if l.good == nil {
+		return nil
+	}
+	if l.good.fallback == nil {
+		parsed, err := l.parse(l.good.data, policy.SourceLKG)
+		if err != nil {
+			return l.good.set // cannot be: it was good before
+		}
+		l.good.fallback = parsed.Set
+	}
+	return l.good.fallback
+}
+
+// announce tells the outside what a look at the source has brought. The caller holds turn.
+func (l *live) announce(err error) {
+	if err != nil {
+		l.reports.fault(l.o.name, err.Error(), err)
+		return
+	}
+	l.reports.works(l.o.name)
+	if l.announced == l.good.set {
+		return
+	}
+	l.announced = l.good.set
+	if l.o.onChange != nil {
+		l.o.onChange(l.good.set)
+	}
+}
+
+// recall puts what is kept on disk in force until the source has answered.
+func (l *live) recall() {
+	if l.cache == nil {
+		return
+	}
+	bodies, err := l.cache.load()
+	body, found := bodies[""]
+	if err == nil && !found {
+		return
+	}
+	if err == nil {
+		var parsed *policyfile.Document
+		if parsed, err = l.parse([]byte(body), l.o.source); err == nil {
+			l.good = &document{data: []byte(body), set: parsed.Set, loadedAt: time.Now()}
+			l.publish(errUnconfirmed)
+			return
+		}
+	}
+	l.reports.fault(aboutCache, err.Error(), err)
+}
+
+var errUnconfirmed = fmt.Errorf("%w: kept on disk and not confirmed yet", policy.ErrProviderUnavailable)
+
+// follow looks at the store whenever it has changed and from time to time, until Close.
+func (l *live) follow() {
+	var changes <-chan struct{}
+	failures := 0
+	for l.ctx.Err() == nil {
+		if changes == nil {
+			changes = l.watch() // before the look, so that no change falls in between
+		}
+		failures++
+		if l.Reload(l.ctx) == nil {
+			failures = 0
+		}
+		changes = l.sleep(l.next(failures), changes)
+	}
+}
+
+func (l *live) next(failures int) time.Duration {
+	if failures == 0 {
+		return early(l.o.interval)
+	}
+	return pause(l.o.lowPause, l.o.maxPause, failures)
+}
+
+func (l *live) watch() <-chan struct{} {
+	changes, err := l.store.Watch(l.ctx)
+	switch {
+	case l.ctx.Err() != nil:
+	case err != nil:
+		err = fmt.Errorf("controlplane: watch %s: %w; it is polled meanwhile", l.o.name, err)
+		l.reports.fault(aboutWatch, err.Error(), err)
+	default:
+		l.reports.works(aboutWatch)
+	}
+	return changes
+}
+
+// sleep waits for d, for a change or for Close. It returns the channel to go on with, nil once that has been closed.
+func (l *live) sleep(d time.Duration, changes <-chan struct{}) <-chan struct{} {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return nil
+		case <-timer.C:
+			return changes
+		case _, open := <-changes:
+			if open {
+				return changes
+			}
+			changes = nil // a closed channel is no news: wait for the timer
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package controlplane
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// take makes an answer the entry's good policy, or keeps the one it has if the answer says the same.
+func (r *Remote) take(e *entry, got response) error {
+	p, err := r.parse(e.key, got.body)
+	if err != nil {
+		return &fetchError{kind: policy.ErrPolicyFetchFailed, url: r.getter.base + e.path, cause: r.getter.redact(err)}
+	}
+	if e.good != nil && e.good.current.Meta.Revision == p.Meta.Revision {
+		e.good.etag = got.etag
+	} else {
+		e.good = newGood(p, got.etag)
+	}
+	r.keep(e.path, string(got.body))
+	return nil
+}
+
+func newGood(p *policy.Policy, etag string) *goodPolicy {
+	lastKnown := *p // still compiled: only the source differs
+	lastKnown.Meta.Source = policy.SourceLKG
+	return &goodPolicy{current: p, lastKnown: &lastKnown, etag: etag}
+}
+
+// parse reads a policy strictly and compiles it.
+func (r *Remote) parse(key policy.Key, body []byte) (*policy.Policy, error) {
+	if !utf8.Valid(body) {
+		return nil, errors.New("not UTF-8")
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		return nil, errors.New("not a JSON object")
+	}
+	var p policy.Policy
+	if err := json.Unmarshal(body, &p); err != nil {
+		return nil, err
+	}
+	p.Key = key
+	limits, own := r.o.Limits[key.Surface()]
+	if !own {
+		limits = policy.LimitsFor(key.Surface())
+	}
+	if err := p.Validate(limits); err != nil {
+		return nil, err
+	}
+	return policy.Compile(p, limits, policy.SourceRemote)
+}
+
+// recall returns what the cache holds for a key, or nil.
+func (r *Remote) recall(key policy.Key, path string) *goodPolicy {
+	r.mu.Lock()
+	body, found := r.bodies[path]
+	r.mu.Unlock()
+	if !found {
+		return nil
+	}
+	p, err := r.parse(key, []byte(body))
+	if err != nil { // the limits may have changed since
+		err = fmt.Errorf("controlplane: cache %s: %s: %w", r.cache.path, key, err)
+		r.reports.fault(aboutCache, err.Error(), err)
+		return nil
+	}
+	return newGood(p, "")
+}
+
+// keep notes a body for the cache, or drops it where it is empty.
+func (r *Remote) keep(path, body string) {
+	if r.cache == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.bodies[path] == body {
+		return
+	}
+	if body == "" {
+		delete(r.bodies, path)
+	} else {
+		r.trim()
+		r.bodies[path] = body
+	}
+	if r.saving {
+		return
+	}
+	r.saving = true
+	r.group.Go(func() {
+		timer := time.NewTimer(saveAfter)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.ctx.Done():
+		}
+		r.save()
+	})
+}
+
+// trim makes room for one more body: those of keys that are not in use go. The caller
+// holds mu.
+func (r *Remote) trim() {
+	if len(r.bodies) < r.o.MaxKeys {
+		return
+	}
+	live := map[string]bool{}
+	for _, e := range *r.entries.Load() {
+		live[e.path] = true
+	}
+	maps.DeleteFunc(r.bodies, func(path, _ string) bool { return !live[path] })
+}
+
+func (r *Remote) save() {
+	r.writing.Lock() // from the snapshot to the end of its writing, so that an older one never comes last
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	r.saving = false
+	bodies := maps.Clone(r.bodies)
+	r.mu.Unlock()
+	r.reports.cacheSaved(r.cache.save(bodies))
+}

@@ -1,0 +1,80 @@
+package controlplane
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// reports tells of each distinct fault once: again only after what the fault is about has worked in between.
+type reports struct {
+	onError func(error)
+	logger  *slog.Logger
+
+	mu   sync.Mutex
+	told map[string]string // the last fault by what it is about
+}
+
+// What faults are about, beside documents, addresses and keys.
+const (
+	aboutCache = "last known good on disk"
+	aboutWatch = "watch of the store"
+	aboutKeys  = "number of keys"
+)
+
+func newReports(onError func(error), logger *slog.Logger) *reports {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	return &reports{onError: onError, logger: logger, told: map[string]string{}}
+}
+
+// fault reports err unless the same text was the last one about the same thing.
+func (r *reports) fault(about, text string, err error) {
+	r.mu.Lock()
+	known := r.told[about] == text
+	r.told[about] = text
+	r.mu.Unlock()
+	if known {
+		return
+	}
+	r.logger.Warn("fault of a policy provider", "error", err)
+	if r.onError != nil {
+		r.onError(err)
+	}
+}
+
+// works notes that what faults were about is in order.
+func (r *reports) works(about string) {
+	if r.forget(about) {
+		r.logger.Info("policy provider works again", "about", about)
+	}
+}
+
+// forget drops what was said about a thing, and reports whether there was anything.
+func (r *reports) forget(about string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, failed := r.told[about]
+	delete(r.told, about)
+	return failed
+}
+
+// pause is the wait after so many failures in a row: at random between low and low·2^failures, never above high.
+// https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/ calls it full jitter; the floor keeps a
+// draw near zero from becoming a hot loop.
+func pause(low, high time.Duration, failures int) time.Duration {
+	ceiling := low
+	for range failures {
+		if ceiling >= high/2 {
+			ceiling = high
+			break
+		}
+		ceiling *= 2
+	}
+	return low + rand.N(max(ceiling-low, 0)+1)
+}
+
+// early is d less up to a tenth, at random: instances that start together drift apart, and nothing is older than d.
+func early(d time.Duration) time.Duration { return d - rand.N(d/10+1) }
