@@ -17,27 +17,36 @@ const module = "github.com/tenetdev/tenet"
 // allowed says which of Tenet's own packages a package may import; arrows point down only. A package that is missing here
 // fails the test. Everything may import what is listed under "internal".
 var allowed = map[string][]string{
-	"policy":        {},
-	"classify":      {"policy"},
-	"decision":      {"policy", "classify"},
-	"budget":        {"policy"},
-	"circuit":       {"policy"},
-	"hedge":         {"policy"},
-	"observe":       {"policy", "classify", "decision"},
-	"observe/otel":  {"observe", "policy", "classify", "decision"},
-	"observe/prom":  {"observe", "policy", "classify", "decision"},
-	"policyfile":    {"policy"},
-	"controlplane":  {"policy", "policyfile"},
-	"retry":         {"policy", "classify", "decision", "budget", "circuit", "hedge", "observe"},
-	"":              {"retry", "policy", "classify", "observe"},
-	"tenettest":     {"retry", "policy", "classify", "observe"},
-	"tenethttp":     {"retry", "policy", "classify", "observe"},
-	"tenetgrpc":     {"retry", "policy", "classify", "observe"},
-	"examples/demo": {},
+	"policy":         {},
+	"classify":       {"policy"},
+	"decision":       {"policy", "classify"},
+	"budget":         {"policy"},
+	"circuit":        {"policy"},
+	"hedge":          {"policy"},
+	"observe":        {"policy", "classify", "decision"},
+	"observe/otel":   {"observe", "policy", "classify", "decision"},
+	"observe/prom":   {"observe", "policy", "classify", "decision"},
+	"policyfile":     {"policy"},
+	"controlplane":   {"policy", "policyfile"},
+	"retry":          {"policy", "classify", "decision", "budget", "circuit", "hedge", "observe"},
+	"":               {"retry", "policy", "classify", "observe"},
+	"tenettest":      {"retry", "policy", "classify", "observe"},
+	"tenethttp":      {"retry", "policy", "classify", "observe"},
+	"tenetgrpc":      {"retry", "policy", "classify", "observe"},
+	"examples/demo":  {},
+	"job":            {"policy", "classify", "decision", "observe", "retry"},
+	"job/httpjob":    {"job", "classify", "tenethttp"},
+	"job/execjob":    {"job"},
+	"store/memory":   {"job", "policy"},
+	"store/sqlite":   {"job", "policy"},
+	"store/postgres": {"job", "policy"},
+	"storetest":      {"job", "policy"},
 
 	"internal/fields":       {},
 	"internal/canonical":    {},
 	"internal/procgroup":    {},
+	"internal/migrate":      {},
+	"internal/testpg":       {},
 	"internal/policyimport": {"policy"},
 	"internal/gen":          {"*"},
 	"internal/command":      {"*"},
@@ -46,19 +55,18 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate"}
 
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{
-	"go.yaml.in/yaml":                {"policyfile", "internal/policyimport", "internal/command", "cmd/tenet"}, // documents are read in one place
-	"go.opentelemetry.io":            {"observe/otel"},                                                         // exporters are optional
-	"github.com/prometheus":          {"observe/prom"},
-	"google.golang.org/grpc":         {"tenetgrpc"}, // integrations are optional
-	"google.golang.org/genproto":     {"tenetgrpc"},
-	"google.golang.org/protobuf":     {"tenetgrpc"},
-	"github.com/spf13":               {"cmd/tenet", "internal/command"}, // flags and wiring only
-	"github.com/jedib0t":             {"cmd/tenet", "internal/command", "internal/demo"},
-	"golang.org/x/sync/singleflight": {"controlplane"},
+	"go.yaml.in/yaml":            {"policyfile", "internal/policyimport", "internal/command", "cmd/tenet"}, // documents are read in one place
+	"go.opentelemetry.io":        {"observe/otel"},                                                         // exporters are optional
+	"github.com/prometheus":      {"observe/prom"},
+	"google.golang.org/grpc":     {"tenetgrpc"}, // integrations are optional
+	"google.golang.org/genproto": {"tenetgrpc"},
+	"google.golang.org/protobuf": {"tenetgrpc"},
+	"github.com/spf13":           {"cmd/tenet", "internal/command"}, // flags and wiring only
+	"github.com/jedib0t":         {"cmd/tenet", "internal/command", "internal/demo"},
 }
 
 type goPackage struct {

@@ -22,8 +22,13 @@ type Job[T any] struct {
 	record   *Record
 }
 
-// SetOutput keeps bytes with the job when this attempt completes. Stores bound them like payloads.
-func (j Job[T]) SetOutput(output []byte) { j.record.Output = output }
+// SetOutput keeps bytes with the job when this attempt completes. Outside a worker, as in tests of a handler, it does
+// nothing.
+func (j Job[T]) SetOutput(output []byte) {
+	if j.record != nil {
+		j.record.Output = output
+	}
+}
 
 // RawHandler handles jobs of one type without decoding their payload.
 type RawHandler func(ctx context.Context, j Job[[]byte]) error

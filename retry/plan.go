@@ -104,11 +104,11 @@ func (e *Executor) choosePolicy(p *plan) {
 		return
 	}
 	mode := e.options.MissingPolicyMode
-	switch {
-	case mode == FailureDeny:
+	switch mode {
+	case FailureDeny:
 		p.refusal, p.refusedBy = policy.ReasonNoPolicy, fmt.Errorf("%w: %w", ErrNoPolicy, p.err)
 		usable = nil
-	case mode == FailureAllow:
+	case FailureAllow:
 		usable = &policy.Policy{Key: p.key, Meta: policy.Meta{Source: policy.SourceDefault}}
 		usable.Retry.MaxAttempts = 1
 		single, _ := usable.Normalize(e.limits(p.surface))

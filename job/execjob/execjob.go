@@ -1,0 +1,149 @@
+package execjob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tenetdev/tenet/internal/procgroup"
+	"github.com/tenetdev/tenet/job"
+)
+
+// Type is the job type under which the command line registers the handler.
+const Type = "exec"
+
+// Payload is the command.
+type Payload struct {
+	Argv  []string          `json:"argv"`
+	Env   map[string]string `json:"env"`
+	Dir   string            `json:"dir"`
+	Stdin string            `json:"stdin"`
+}
+
+// Output is what a completed job keeps: the tails of what the command wrote.
+type Output struct {
+	Stdout string `json:"stdout,omitempty"`
+	Stderr string `json:"stderr,omitempty"`
+}
+
+// Options configure the handler.
+type Options struct {
+	// MaxOutput bounds what is kept of stdout and of stderr, in bytes each. Default 32 KiB.
+	MaxOutput int
+	// KillGrace is how long a command that must stop may take after SIGTERM. Default 5 s.
+	KillGrace time.Duration
+}
+
+const (
+	defaultMaxOutput = 32 << 10
+	defaultKillGrace = 5 * time.Second
+)
+
+// ExitError reports a command that failed.
+type ExitError struct {
+	Code   int
+	Stderr string // its last lines
+}
+
+// Error implements error.
+func (e *ExitError) Error() string {
+	if e.Stderr == "" {
+		return fmt.Sprintf("exec: exit code %d", e.Code)
+	}
+	return fmt.Sprintf("exec: exit code %d: %s", e.Code, e.Stderr)
+}
+
+// Register adds the handler to a worker under [Type].
+func Register(w *job.Worker, o Options) { job.Handle(w, Type, Handler(o)) }
+
+// Handler runs the command of a payload.
+func Handler(o Options) func(context.Context, job.Job[Payload]) error {
+	if o.MaxOutput <= 0 {
+		o.MaxOutput = defaultMaxOutput
+	}
+	if o.KillGrace <= 0 {
+		o.KillGrace = defaultKillGrace
+	}
+	return func(ctx context.Context, j job.Job[Payload]) error {
+		p := j.Payload
+		if len(p.Argv) == 0 || p.Argv[0] == "" {
+			return job.Unrecoverable(errors.New("exec: argv: missing; name the command"))
+		}
+		cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
+		stdout, stderr := &tail{limit: o.MaxOutput}, &tail{limit: o.MaxOutput}
+		cmd.Env, cmd.Dir, cmd.Stdin = environment(j), p.Dir, strings.NewReader(p.Stdin)
+		cmd.Stdout, cmd.Stderr = stdout, stderr
+		group, err := procgroup.Start(cmd)
+		if err != nil {
+			return job.Unrecoverable(fmt.Errorf("exec: %w", err))
+		}
+		err = group.Wait(ctx, func() procgroup.Stop { return procgroup.Stop{Grace: o.KillGrace} })
+		if ctx.Err() != nil {
+			return fmt.Errorf("exec: stopped: %w", ctx.Err())
+		}
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			return &ExitError{Code: exit.ExitCode(), Stderr: lastLines(stderr.String())}
+		}
+		if err != nil {
+			return fmt.Errorf("exec: %w", err)
+		}
+		raw, err := json.Marshal(Output{Stdout: stdout.String(), Stderr: stderr.String()})
+		if err != nil {
+			return fmt.Errorf("exec: output: %w", err)
+		}
+		j.SetOutput(raw)
+		return nil
+	}
+}
+
+// environment is what a command may see.
+func environment(j job.Job[Payload]) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "LANG", "TZ"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	for name, value := range j.Payload.Env {
+		env = append(env, name+"="+value)
+	}
+	return append(env, "TENET_JOB_ID="+j.ID, "TENET_ATTEMPT="+strconv.Itoa(j.Attempt))
+}
+
+// tail keeps the last bytes written to it.
+type tail struct {
+	limit int
+	kept  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	if len(p) >= t.limit {
+		t.kept = append(t.kept[:0], p[len(p)-t.limit:]...)
+		return len(p), nil
+	}
+	if over := len(t.kept) + len(p) - t.limit; over > 0 {
+		t.kept = slices.Delete(t.kept, 0, over)
+	}
+	t.kept = append(t.kept, p...)
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.ToValidUTF8(string(t.kept), string(utf8.RuneError)) }
+
+// lastLines is the end of a text, for an error message.
+func lastLines(s string) string {
+	const limit = 500
+	s = strings.TrimSpace(s)
+	if len(s) > limit {
+		s = "…" + strings.ToValidUTF8(s[len(s)-limit:], "")
+	}
+	return s
+}

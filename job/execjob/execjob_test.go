@@ -1,0 +1,85 @@
+package execjob
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/job"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func run(ctx context.Context, p Payload) error {
+	return Handler(Options{})(ctx, job.Job[Payload]{ID: "job-1", Attempt: 2, Payload: p})
+}
+
+func TestExitCodeDecides(t *testing.T) {
+	if err := run(t.Context(), Payload{Argv: []string{"true"}}); err != nil {
+		t.Error(err)
+	}
+	err := run(t.Context(), Payload{Argv: []string{"sh", "-c", "echo broken >&2; exit 7"}})
+	if exit, ok := errors.AsType[*ExitError](err); !ok || exit.Code != 7 || exit.Stderr != "broken" {
+		t.Errorf("%v", err)
+	}
+	if mark, _ := classify.MarkOf(err); mark != classify.Unmarked {
+		t.Error("a failed command must be retried")
+	}
+}
+
+func TestCommandsThatCannotStartAreDeadAtOnce(t *testing.T) {
+	for _, argv := range [][]string{nil, {""}, {"/no/such/command"}} {
+		if mark, _ := classify.MarkOf(run(t.Context(), Payload{Argv: argv})); mark != classify.MarkPermanent {
+			t.Errorf("%q: mark %v", argv, mark)
+		}
+	}
+}
+
+func TestEnvironmentIsSmall(t *testing.T) {
+	t.Setenv("TENET_STORE", "postgres://user:secret@host/db")
+	dir := t.TempDir()
+	err := run(t.Context(), Payload{
+		Argv:  []string{"sh", "-c", `env > out; cat >> out`},
+		Env:   map[string]string{"EXTRA": "1"},
+		Stdin: "from stdin", Dir: dir,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(dir + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := string(raw)
+	for _, want := range []string{"EXTRA=1", "TENET_JOB_ID=job-1", "TENET_ATTEMPT=2", "from stdin", "PATH="} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %q", want, out)
+		}
+	}
+	if strings.Contains(out, "secret") {
+		t.Error("the worker's environment leaked into the command")
+	}
+}
+
+func TestCancelledCommandIsStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, Payload{Argv: []string{"sleep", "60"}}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	kept := &tail{limit: 5}
+	for _, s := range []string{"ab", "cdef", "g", "0123456789", "x"} {
+		_, _ = kept.Write([]byte(s))
+	}
+	if kept.String() != "6789x" {
+		t.Errorf("kept %q", kept)
+	}
+}

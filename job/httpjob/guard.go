@@ -1,0 +1,68 @@
+package httpjob
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// ForbiddenAddressError reports a request to an address that jobs must not reach.
+type ForbiddenAddressError struct{ Address string }
+
+// Error implements error.
+func (e *ForbiddenAddressError) Error() string {
+	return fmt.Sprintf("httpjob: address %s is private, local or otherwise special; allow private networks if jobs may reach it", e.Address)
+}
+
+// special lists the ranges that netip has no method for (IANA special-purpose registries).
+var special = func() (list []netip.Prefix) {
+	for _, s := range []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+		"240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+	} {
+		list = append(list, netip.MustParsePrefix(s))
+	}
+	return list
+}()
+
+// public reports whether an address belongs to the open Internet.
+func public(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || !a.IsGlobalUnicast() {
+		return false
+	}
+	for _, p := range special {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// guard is a net.Dialer.Control function: it sees the address that is really dialled.
+func guard(_, address string, _ syscall.RawConn) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("httpjob: dialled address %q: %w", address, err)
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil || !public(a) {
+		return &ForbiddenAddressError{Address: host}
+	}
+	return nil
+}
+
+// transport makes connections of its own: without a proxy, which would hide the address that is reached.
+func transport(allowPrivate bool) *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	if !allowPrivate {
+		dialer.Control = guard
+	}
+	return &http.Transport{
+		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 256, MaxIdleConnsPerHost: 64,
+		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+	}
+}

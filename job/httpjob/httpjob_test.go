@@ -1,0 +1,162 @@
+package httpjob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/tenethttp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func run(t *testing.T, o Options, payload string) error {
+	t.Helper()
+	var p Payload
+	if err := json.Unmarshal([]byte(payload), &p); err != nil {
+		t.Fatal(err)
+	}
+	return Handler(o)(context.Background(), job.Job[Payload]{ID: "job-1", Payload: p})
+}
+
+func TestC6AnswersDecide(t *testing.T) {
+	for name, c := range map[string]struct {
+		status     int
+		retryAfter string
+		expect     string
+		ok         bool
+		mark       classify.Mark
+		pushback   time.Duration
+	}{
+		"200 is expected by default":        {status: 200, ok: true},
+		"204 is expected by default":        {status: 204, ok: true},
+		"another expected status":           {status: 404, expect: "404", ok: true},
+		"a list of expected statuses":       {status: 409, expect: "[200,409]", ok: true},
+		"200 is not what was expected":      {status: 200, expect: "201", mark: classify.MarkBusiness},
+		"503 is retried":                    {status: 503},
+		"503 with Retry-After":              {status: 503, retryAfter: "7", mark: classify.MarkAfter, pushback: 7 * time.Second},
+		"429 with Retry-After":              {status: 429, retryAfter: "3", mark: classify.MarkAfter, pushback: 3 * time.Second},
+		"500 ignores Retry-After":           {status: 500, retryAfter: "3"},
+		"408 is retried":                    {status: 408},
+		"404 is an answer and is dead":      {status: 404, mark: classify.MarkBusiness},
+		"301 without Location is an answer": {status: 301, mark: classify.MarkBusiness},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Idempotency-Key") != "job-1" {
+					t.Errorf("Idempotency-Key %q", r.Header.Get("Idempotency-Key"))
+				}
+				if c.retryAfter != "" {
+					w.Header().Set("Retry-After", c.retryAfter)
+				}
+				w.WriteHeader(c.status)
+			}))
+			defer server.Close()
+			expect := c.expect
+			if expect == "" {
+				expect = "null"
+			}
+			err := run(t, Options{Client: server.Client()}, `{"url":"`+server.URL+`","expect_status":`+expect+`}`)
+			if c.ok {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			mark, pushback := classify.MarkOf(err)
+			if status, ok := errors.AsType[*tenethttp.StatusError](err); !ok || status.StatusCode != c.status || mark != c.mark || pushback != c.pushback {
+				t.Errorf("%v: mark %v, pushback %v", err, mark, pushback)
+			}
+		})
+	}
+}
+
+func TestRequestIsWhatThePayloadSays(t *testing.T) {
+	var got *http.Request
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		raw := make([]byte, 100)
+		n, _ := r.Body.Read(raw)
+		got, body = r, string(raw[:n])
+	}))
+	defer server.Close()
+	o := Options{Client: server.Client()}
+	if err := run(t, o, `{"url":"`+server.URL+`/x","headers":{"X-A":"b","Content-Type":"application/cloudevents+json"},"body":{"n":1}}`); err != nil {
+		t.Fatal(err)
+	}
+	if got.Method != "POST" || got.URL.Path != "/x" || got.Header.Get("X-A") != "b" || body != `{"n":1}` || got.Header.Get("Content-Type") != "application/cloudevents+json" {
+		t.Errorf("%s %s %v %q", got.Method, got.URL, got.Header, body)
+	}
+	if err := run(t, o, `{"url":"`+server.URL+`","method":"put","body":"plain"}`); err != nil {
+		t.Fatal(err)
+	}
+	if got.Method != "PUT" || body != "plain" {
+		t.Errorf("%s %q", got.Method, body)
+	}
+}
+
+func TestRequestsThatCannotBeBuiltAreDeadAtOnce(t *testing.T) {
+	for _, payload := range []string{`{}`, `{"url":"ftp://x/"}`, `{"url":"/relative"}`, `{"url":"http://x/","method":"a b"}`} {
+		if mark, _ := classify.MarkOf(run(t, Options{}, payload)); mark != classify.MarkPermanent {
+			t.Errorf("%s: mark %v", payload, mark)
+		}
+	}
+}
+
+func TestPrivateAddressesAreRefusedAlsoAfterARedirect(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	defer server.Close()
+	err := run(t, Options{}, `{"url":"`+server.URL+`/secret-path?token=s3cret"}`)
+	mark, _ := classify.MarkOf(err)
+	if _, ok := errors.AsType[*ForbiddenAddressError](err); !ok || mark != classify.MarkPermanent {
+		t.Errorf("loopback: %v", err)
+	}
+	if strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("the error shows the URL: %v", err)
+	}
+	local := run(t, Options{}, strings.Replace(`{"url":"`+server.URL+`"}`, "127.0.0.1", "localhost", 1))
+	if _, ok := errors.AsType[*ForbiddenAddressError](local); !ok {
+		t.Errorf("localhost by name: %v", local)
+	}
+	if err := run(t, Options{AllowPrivateNetworks: true}, `{"url":"`+server.URL+`"}`); err != nil {
+		t.Errorf("allowed: %v", err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestGuardKnowsSpecialAddresses(t *testing.T) {
+	for address, want := range map[string]bool{
+		"8.8.8.8": true, "2606:4700:4700::1111": true, "::ffff:8.8.8.8": true,
+		"127.0.0.1": false, "10.1.2.3": false, "172.16.0.1": false, "192.168.1.1": false, "169.254.169.254": false, "0.0.0.0": false,
+		"100.64.0.1": false, "198.18.0.1": false, "224.0.0.1": false, "255.255.255.255": false, "240.0.0.1": false,
+		"::1": false, "::": false, "fe80::1": false, "fc00::1": false, "ff02::1": false, "::ffff:10.0.0.1": false,
+		"64:ff9b::7f00:1": false, "2002:7f00:1::": false, "fe80::1%eth0": false,
+	} {
+		if got := public(netip.MustParseAddr(address)); got != want {
+			t.Errorf("public(%s) = %v", address, got)
+		}
+		if err := guard("tcp", netip.AddrPortFrom(netip.MustParseAddr(address), 80).String(), nil); (err == nil) != want {
+			t.Errorf("guard(%s) = %v", address, err)
+		}
+	}
+	if guard("tcp", "nonsense", nil) == nil {
+		t.Error("nonsense was let through")
+	}
+}
+
+func TestResponseIsKeptBounded(t *testing.T) {
+	raw, err := json.Marshal(Response{Status: 200, Body: "x", Truncated: true})
+	if err != nil || string(raw) != `{"status":200,"body":"x","truncated":true}` {
+		t.Errorf("%s %v", raw, err)
+	}
+}
