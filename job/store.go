@@ -158,3 +158,11 @@ func CheckLease(d time.Duration) error {
 	}
 	return nil
 }
+
+// CheckDelay returns a *DurationError for a negative delay. One above MaxDelay is cut to it.
+func CheckDelay(d time.Duration) error {
+	if d < 0 {
+		return &DurationError{Field: "delay", Value: d}
+	}
+	return nil
+}

@@ -117,6 +117,9 @@ func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 		r.Refusals++
 		r.RefusedReason = s.Reason
 		r.reschedule(now, s.Delay)
+		if r.CancelRequested {
+			r.State, r.FinishedAt = Cancelled, now
+		}
 		return nil
 	}
 	if s.Kind == KindBury {
