@@ -1,0 +1,316 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// JobsOptions says how the suite opens and runs a store.
+type JobsOptions struct {
+	// Open returns a fresh, empty store on each call. The suite closes it. Required. The store implements job.Admin;
+	// job.Notifier and job.Elector are checked where it has them.
+	Open func(t *testing.T) job.Store
+	// Second opens another handle on the data of a store that Open returned, as another process would. The suite closes it
+	// before the first. Nil for stores that one process keeps for itself.
+	Second func(t *testing.T, first job.Store) job.Store
+	// Bubble runs a case in virtual time: synctest.Test for stores that take their time from package time. Nil runs in
+	// real time.
+	Bubble func(t *testing.T, run func(t *testing.T))
+	// Short is the lease and the delay of cases that wait for its end. Default: 10 s in a bubble, 500 ms in real time, where
+	// no operation may take as long as half of it.
+	Short time.Duration
+}
+
+// Jobs checks that a store keeps the contract of job.Store and job.Admin.
+func Jobs(t *testing.T, o JobsOptions) {
+	if o.Short == 0 {
+		o.Short = 500 * time.Millisecond
+		if o.Bubble != nil {
+			o.Short = 10 * time.Second
+		}
+	}
+	for _, group := range [][]jobsCase{
+		stateCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(),
+		changeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), randomCases(),
+	} {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) {
+				if o.Bubble == nil || c.real {
+					c.run(open(t, o, false))
+					return
+				}
+				o.Bubble(t, func(t *testing.T) { c.run(open(t, o, true)) })
+			})
+		}
+	}
+}
+
+// jobsCase is one behaviour. Cases that need real concurrency never run in a bubble.
+type jobsCase struct {
+	name string
+	real bool
+	run  func(s *jobs)
+}
+
+// jobs is a store under test and what the case did to it.
+type jobs struct {
+	*testing.T
+	job.Store
+	job.Admin
+	ctx     context.Context
+	options JobsOptions
+	short   time.Duration
+	virtual bool
+	closed  bool
+	kept    map[string]bool // jobs that must be there in the end
+	retried map[string]bool // jobs whose attempts an operator set back
+}
+
+const (
+	long  = time.Hour // a lease that outlives the case
+	queue = "q"
+)
+
+func open(t *testing.T, o JobsOptions, virtual bool) *jobs {
+	t.Helper()
+	store := o.Open(t)
+	admin, ok := store.(job.Admin)
+	if !ok {
+		t.Fatalf("%T does not implement job.Admin, which the suite looks through", store)
+	}
+	s := &jobs{
+		T: t, Store: store, Admin: admin, ctx: context.Background(), options: o, short: o.Short, virtual: virtual,
+		kept: map[string]bool{}, retried: map[string]bool{},
+	}
+	t.Cleanup(func() {
+		if s.closed {
+			return
+		}
+		s.checkInvariants()
+		if err := store.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// ids numbers the jobs of a test binary: every job of every case has its own ID, in ascending order.
+var ids atomic.Int64
+
+// newID is a UUIDv7 that is greater than all before it.
+func newID() string { return fmt.Sprintf("01990000-0000-7000-8000-%012x", ids.Add(1)) }
+
+// enqueue stores jobs after giving them an ID, the type "t" and the queue "q" where they have none.
+func (s *jobs) enqueue(list ...job.Insert) []job.Receipt {
+	s.Helper()
+	for i := range list {
+		fill(&list[i])
+	}
+	receipts, err := s.Enqueue(s.ctx, list)
+	if err != nil || len(receipts) != len(list) {
+		s.Fatalf("Enqueue of %d jobs: %d receipts, %v", len(list), len(receipts), err)
+	}
+	for _, r := range receipts {
+		s.kept[r.ID] = true
+	}
+	return receipts
+}
+
+func fill(in *job.Insert) {
+	if in.ID == "" {
+		in.ID = newID()
+	}
+	if in.Type == "" {
+		in.Type = "t"
+	}
+	if in.Queue == "" {
+		in.Queue = queue
+	}
+}
+
+// add stores one job and returns its ID.
+func (s *jobs) add(in job.Insert) string {
+	s.Helper()
+	return s.enqueue(in)[0].ID
+}
+
+// lease claims up to n jobs of a queue.
+func (s *jobs) lease(from string, n int, d time.Duration) []*job.Record {
+	s.Helper()
+	list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: from, Free: n}}, Lease: d})
+	if err != nil {
+		s.Fatalf("Claim: %v", err)
+	}
+	return list
+}
+
+// take claims the next job of "q", which must be there.
+func (s *jobs) take(d time.Duration) *job.Record {
+	s.Helper()
+	list := s.lease(queue, 1, d)
+	if len(list) != 1 {
+		s.Fatalf("claimed %d jobs, want 1", len(list))
+	}
+	return list[0]
+}
+
+// start stores a job and claims it.
+func (s *jobs) start(in job.Insert, d time.Duration) *job.Record {
+	s.Helper()
+	id := s.add(in)
+	r := s.take(d)
+	if r.ID != id {
+		s.Fatalf("claimed %s, want %s", r.ID, id)
+	}
+	return r
+}
+
+// settle writes one settlement and returns its error.
+func (s *jobs) settle(r job.Ref, kind job.Kind, change ...func(*job.Settlement)) error {
+	s.Helper()
+	settlement := job.Settlement{Ref: r, Kind: kind}
+	for _, c := range change {
+		c(&settlement)
+	}
+	return oneError(s, s.Settle(s.ctx, []job.Settlement{settlement}))
+}
+
+// extend extends one lease and returns its error.
+func (s *jobs) extend(r job.Ref, d time.Duration) error {
+	s.Helper()
+	return oneError(s, s.Extend(s.ctx, []job.Ref{r}, d))
+}
+
+func oneError(s *jobs, errs []error) error {
+	s.Helper()
+	if errs == nil {
+		return nil
+	}
+	if len(errs) != 1 {
+		s.Fatalf("%d errors for one lease", len(errs))
+	}
+	return errs[0]
+}
+
+// must fails the case unless err is want, which may be nil.
+func (s *jobs) must(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// maintain promotes and reclaims; it removes nothing.
+func (s *jobs) maintain() job.Maintained {
+	s.Helper()
+	return s.maintainWith(job.Maintenance{Limit: 100_000})
+}
+
+func (s *jobs) maintainWith(m job.Maintenance) job.Maintained {
+	s.Helper()
+	done, err := s.Maintain(s.ctx, m)
+	if err != nil {
+		s.Fatalf("Maintain: %v", err)
+	}
+	return done
+}
+
+// job returns a job and its history.
+func (s *jobs) job(id string) (*job.Record, []job.Attempt) {
+	s.Helper()
+	r, history, err := s.Get(s.ctx, id)
+	if err != nil {
+		s.Fatalf("Get(%s): %v", id, err)
+	}
+	return r, history
+}
+
+// record returns a job.
+func (s *jobs) record(id string) *job.Record {
+	s.Helper()
+	r, _ := s.job(id)
+	return r
+}
+
+// in fails the case unless the job is in a state.
+func (s *jobs) in(id string, want job.State) *job.Record {
+	s.Helper()
+	r := s.record(id)
+	if r.State != want {
+		s.Fatalf("job is %s, want %s", r.State, want)
+	}
+	return r
+}
+
+// change applies an operator's action and returns the IDs of the jobs changed.
+func (s *jobs) change(a job.Action, f job.Filter, limit int) []string {
+	s.Helper()
+	changed, err := s.Change(s.ctx, a, f, limit)
+	if err != nil {
+		s.Fatalf("Change(%s): %v", a, err)
+	}
+	for _, id := range changed {
+		switch a {
+		case job.ActionRetry:
+			s.retried[id] = true
+		case job.ActionDelete:
+			delete(s.kept, id)
+		}
+	}
+	return changed
+}
+
+// list returns all jobs that match.
+func (s *jobs) list(f job.Filter) []*job.Record {
+	s.Helper()
+	list, err := s.List(s.ctx, f, "", 100_000)
+	if err != nil {
+		s.Fatalf("List: %v", err)
+	}
+	return list
+}
+
+// clock is the store's clock, as the creation of a job in a queue of its own shows it.
+func (s *jobs) clock() time.Time {
+	s.Helper()
+	return s.record(s.add(job.Insert{Queue: "clock"})).CreatedAt
+}
+
+// lapse lets d pass, and in real time somewhat more, so that a timer of d is over.
+func (s *jobs) lapse(d time.Duration) {
+	if !s.virtual {
+		d += d/10 + 20*time.Millisecond
+	}
+	time.Sleep(d)
+}
+
+// nearly lets almost d pass: all but a microsecond in virtual time, a quarter of it in real time.
+func (s *jobs) nearly(d time.Duration) {
+	if s.virtual {
+		time.Sleep(d - time.Microsecond)
+		return
+	}
+	time.Sleep(d / 4)
+}
+
+func namesOf(list []*job.Record) []string {
+	names := make([]string, len(list))
+	for i, r := range list {
+		names[i] = r.ID
+	}
+	return names
+}
+
+func idsOf(receipts []job.Receipt) []string {
+	names := make([]string, len(receipts))
+	for i, r := range receipts {
+		names[i] = r.ID
+	}
+	return names
+}

@@ -1,0 +1,4 @@
+package storetest
+
+func concurrencyCases() []jobsCase { return nil }
+func randomCases() []jobsCase      { return nil }

@@ -1,0 +1,104 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// maintenanceCases checks promotion, reclaiming and retention.
+func maintenanceCases() []jobsCase {
+	return []jobsCase{
+		{name: "J13/finished jobs are removed when their state's time is over", run: func(s *jobs) {
+			by := s.inEveryState()
+			keep := map[job.State]time.Duration{job.Completed: s.short, job.Dead: 3 * s.short}
+			s.nearly(s.short)
+			s.removes(0, job.Maintenance{Limit: 100, Keep: keep})
+			s.lapse(s.short)
+			delete(s.kept, by[job.Completed])
+			s.removes(1, job.Maintenance{Limit: 100, Keep: keep})
+			s.in(by[job.Dead], job.Dead)
+			s.lapse(2 * s.short)
+			delete(s.kept, by[job.Dead])
+			s.removes(1, job.Maintenance{Limit: 100, Keep: keep})
+			s.lapse(s.short)
+			s.removes(0, job.Maintenance{Limit: 100, Keep: keep})
+			s.in(by[job.Cancelled], job.Cancelled)
+		}},
+		{name: "J13/without a time nothing is removed", run: func(s *jobs) {
+			s.inEveryState()
+			s.lapse(s.short)
+			s.removes(0, job.Maintenance{Limit: 100})
+			s.removes(0, job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{}})
+		}},
+		{name: "J13/a retried job starts its retention anew", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.must(s.settle(r.Ref(), job.KindDead, fails("x", 0)), nil)
+			s.change(job.ActionRetry, job.Filter{IDs: []string{r.ID}}, 1)
+			s.lapse(s.short)
+			s.removes(0, job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Dead: s.short}})
+			s.must(s.settle(s.take(long).Ref(), job.KindDead, fails("x", 0)), nil)
+			s.removes(0, job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Dead: s.short}})
+		}},
+		{name: "J13/maintenance is done in batches", run: func(s *jobs) {
+			const n = 7
+			m := job.Maintenance{Limit: 3, Keep: map[job.State]time.Duration{job.Completed: time.Millisecond}}
+			finished := s.enqueue(make([]job.Insert, n)...)
+			for _, r := range s.lease(queue, n, long) {
+				s.must(s.settle(r.Ref(), job.KindComplete), nil)
+			}
+			s.enqueue(make([]job.Insert, n)...)
+			s.lease(queue, n, s.short)
+			due := s.clock().Add(s.short)
+			for range n {
+				s.add(job.Insert{RunAt: due, Queue: "later"})
+			}
+			s.lapse(s.short)
+			for _, r := range finished {
+				delete(s.kept, r.ID)
+			}
+			var sum job.Maintained
+			for range n {
+				done := s.maintainWith(m)
+				if done.Promoted > 3 || done.Reclaimed > 3 || done.Removed > 3 {
+					s.Fatalf("more than the limit: %+v", done)
+				}
+				sum.Promoted += done.Promoted
+				sum.Reclaimed += done.Reclaimed
+				sum.Removed += done.Removed
+			}
+			if sum.Promoted != n || sum.Reclaimed != n || sum.Removed != n {
+				s.Fatalf("in all %+v, want %d of each", sum, n)
+			}
+		}},
+		{name: "J6/maintenance tells when the next job is due", run: func(s *jobs) {
+			if done := s.maintain(); !done.NextDue.IsZero() {
+				s.Fatalf("an empty store has a job due at %v", done.NextDue)
+			}
+			now := s.clock()
+			s.enqueue(job.Insert{RunAt: now.Add(2 * time.Hour)}, job.Insert{RunAt: now.Add(time.Hour), Priority: 9}, job.Insert{RunAt: now.Add(3 * time.Hour)}, job.Insert{})
+			if done := s.maintain(); !done.NextDue.Equal(now.Add(time.Hour)) {
+				s.Fatalf("next due at %v, want %v", done.NextDue, now.Add(time.Hour))
+			}
+		}},
+		{name: "J6/maintenance of an idle store does nothing", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			waiting := s.add(job.Insert{})
+			s.unchanged(waiting, func() {
+				s.unchanged(r.ID, func() {
+					if done := s.maintain(); done != (job.Maintained{}) {
+						s.Fatalf("%+v", done)
+					}
+				})
+			})
+		}},
+	}
+}
+
+// removes runs maintenance and checks how many jobs it removed.
+func (s *jobs) removes(want int, m job.Maintenance) {
+	s.Helper()
+	if done := s.maintainWith(m); done.Removed != want {
+		s.Fatalf("removed %d, want %d", done.Removed, want)
+	}
+}

@@ -1,0 +1,145 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// orderCases checks which jobs a claim takes, and in which order.
+func orderCases() []jobsCase {
+	return []jobsCase{
+		{name: "J10/jobs are claimed by priority, then run_at, then ID", run: func(s *jobs) {
+			now := s.clock()
+			var list []job.Insert
+			for _, priority := range []int{9, 0, 5, 1, 0} {
+				for _, ago := range []time.Duration{time.Minute, 3 * time.Minute, time.Minute, 2 * time.Minute} {
+					list = append(list, job.Insert{Priority: priority, RunAt: now.Add(-ago)})
+				}
+			}
+			s.enqueue(list...)
+			want := s.list(job.Filter{Queue: queue})
+			slices.SortFunc(want, func(a, b *job.Record) int {
+				if a.Before(b) {
+					return -1
+				}
+				return 1
+			})
+			var got []*job.Record
+			for _, n := range []int{1, 1, 1, 5, 7, 100} {
+				got = append(got, s.lease(queue, n, long)...)
+			}
+			if diff := cmp.Diff(namesOf(want), namesOf(got)); diff != "" {
+				s.Fatalf("order of claims (-want +got):\n%s", diff)
+			}
+		}},
+		{name: "J10/jobs of one call are claimed in the order of their IDs", run: func(s *jobs) {
+			want := idsOf(s.enqueue(make([]job.Insert, 50)...))
+			if diff := cmp.Diff(want, namesOf(s.lease(queue, 50, long))); diff != "" {
+				s.Fatalf("order of claims (-want +got):\n%s", diff)
+			}
+		}},
+		{name: "J10/a due retry is not starved by fresh work of its priority", run: func(s *jobs) {
+			retried := s.start(job.Insert{Priority: 3}, long)
+			s.must(s.settle(retried.Ref(), job.KindRetry, fails("x", s.short)), nil)
+			early := s.add(job.Insert{Priority: 3})
+			s.lapse(s.short)
+			late := s.add(job.Insert{Priority: 3})
+			urgent := s.add(job.Insert{Priority: 2})
+			s.maintain()
+			if diff := cmp.Diff([]string{urgent, early, retried.ID, late}, namesOf(s.lease(queue, 4, long))); diff != "" {
+				s.Fatalf("order of claims (-want +got):\n%s", diff)
+			}
+		}},
+		{name: "J10/a released job goes behind what was ready before", run: func(s *jobs) {
+			released := s.start(job.Insert{}, long)
+			waiting := s.add(job.Insert{})
+			s.lapse(time.Millisecond)
+			s.must(s.settle(released.Ref(), job.KindRelease), nil)
+			if diff := cmp.Diff([]string{waiting, released.ID}, namesOf(s.lease(queue, 2, long))); diff != "" {
+				s.Fatalf("order of claims (-want +got):\n%s", diff)
+			}
+		}},
+		{name: "J8/a claim takes no more than the free slots of each queue", run: func(s *jobs) {
+			for range 5 {
+				s.enqueue(job.Insert{Queue: "a"}, job.Insert{Queue: "b"}, job.Insert{Queue: "c"})
+			}
+			slots := []job.Slots{{Queue: "a", Free: 2}, {Queue: "b", Free: 0}, {Queue: "c", Free: 9}, {Queue: "none", Free: 3}}
+			list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: slots, Lease: long})
+			s.must(err, nil)
+			got := map[string]int{}
+			for _, r := range list {
+				got[r.Queue]++
+			}
+			if diff := cmp.Diff(map[string]int{"a": 2, "c": 5}, got); diff != "" {
+				s.Fatalf("claimed by queue (-want +got):\n%s", diff)
+			}
+		}},
+		{name: "J8/a claim of nothing takes nothing", run: func(s *jobs) {
+			s.add(job.Insert{})
+			for _, slots := range [][]job.Slots{nil, {{Queue: queue, Free: 0}}, {{Queue: queue, Free: -1}}, {{Queue: "other", Free: 5}}} {
+				list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: slots, Lease: long})
+				if err != nil || len(list) != 0 {
+					s.Errorf("claim of %v: %d jobs, %v", slots, len(list), err)
+				}
+			}
+		}},
+		{name: "J10/in each queue a claim goes by priority", run: func(s *jobs) {
+			low, high := s.add(job.Insert{Queue: "a", Priority: 9}), s.add(job.Insert{Queue: "b", Priority: 0})
+			next := s.add(job.Insert{Queue: "a", Priority: 8})
+			list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "a", Free: 2}, {Queue: "b", Free: 2}}, Lease: long})
+			s.must(err, nil)
+			byQueue := map[string][]string{}
+			for _, r := range list {
+				byQueue[r.Queue] = append(byQueue[r.Queue], r.ID)
+			}
+			if diff := cmp.Diff(map[string][]string{"a": {next, low}, "b": {high}}, byQueue); diff != "" {
+				s.Fatalf("claimed (-want +got):\n%s", diff)
+			}
+		}},
+		{name: "J13/a paused queue is not claimed until it is resumed", run: func(s *jobs) {
+			id := s.add(job.Insert{})
+			other := s.add(job.Insert{Queue: "other"})
+			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Reason: "it's \"broken\""}), nil)
+			list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: queue, Free: 1}, {Queue: "other", Free: 1}}, Lease: long})
+			if err != nil || !slices.Equal(namesOf(list), []string{other}) {
+				s.Fatalf("claimed %v, %v", namesOf(list), err)
+			}
+			queues, err := s.Queues(s.ctx)
+			if err != nil || len(queues) != 1 || !queues[0].Paused || queues[0].Queue != queue || queues[0].Reason != "it's \"broken\"" || !queues[0].Until.IsZero() {
+				s.Fatalf("queues: %+v, %v", queues, err)
+			}
+			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil)
+			if r := s.take(long); r.ID != id {
+				s.Fatalf("claimed %s", r.ID)
+			}
+			if queues, err = s.Queues(s.ctx); err != nil || len(queues) != 1 || queues[0].Paused {
+				s.Fatalf("queues after the pause: %+v, %v", queues, err)
+			}
+		}},
+		{name: "J13/a pause with an end resumes by itself", run: func(s *jobs) {
+			s.add(job.Insert{})
+			until := s.clock().Add(s.short)
+			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Until: until}), nil)
+			s.nearly(s.short)
+			if got := s.lease(queue, 1, long); len(got) != 0 {
+				s.Fatal("claimed from a paused queue")
+			}
+			queues, err := s.Queues(s.ctx)
+			if err != nil || len(queues) != 1 || !queues[0].Until.Equal(until) {
+				s.Fatalf("queues: %+v, %v", queues, err)
+			}
+			s.lapse(s.short)
+			s.take(long)
+		}},
+		{name: "J13/a running job of a paused queue goes on", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true}), nil)
+			s.must(s.extend(r.Ref(), long), nil)
+			s.must(s.settle(r.Ref(), job.KindComplete), nil)
+		}},
+	}
+}

@@ -1,0 +1,145 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// sharedCases checks what several workers, handles and processes see of each other. Cases about an ability that the store
+// does not have check nothing.
+func sharedCases() []jobsCase {
+	return []jobsCase{
+		{name: "J1/another handle sees the same jobs", run: func(s *jobs) {
+			s.second(func(other *jobs) {
+				id := s.add(job.Insert{UniqueKey: "k"})
+				other.duplicate(id, job.Insert{UniqueKey: "k"})
+				r := other.take(long)
+				if r.ID != id {
+					s.Fatalf("claimed %s", r.ID)
+				}
+				if more := s.lease(queue, 1, long); len(more) != 0 {
+					s.Fatal("claimed under a live lease of another handle")
+				}
+				s.must(s.extend(r.Ref(), 2*long), nil)
+				s.must(s.settle(r.Ref(), job.KindRetry, fails("x", 0)), nil)
+				other.must(other.settle(r.Ref(), job.KindComplete), job.ErrNotRunning)
+				other.must(other.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true}), nil)
+				if more := s.lease(queue, 1, long); len(more) != 0 {
+					s.Fatal("claimed from a queue that another handle paused")
+				}
+				s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil)
+				if r := other.take(long); r.Fence != 2 || r.Attempts != 1 {
+					s.Fatalf("claimed %+v", r)
+				}
+			})
+		}},
+		{name: "J1/what was enqueued outlives a handle", run: func(s *jobs) {
+			var id string
+			s.second(func(other *jobs) { id = other.add(job.Insert{}) })
+			if s.options.Second == nil {
+				return
+			}
+			s.in(id, job.Ready)
+			s.take(long)
+		}},
+		{name: "J11/new work is notified", run: func(s *jobs) {
+			s.notified(s, func() { s.add(job.Insert{}) })
+		}},
+		{name: "J11/a retry that is due at once is notified", run: func(s *jobs) {
+			id := s.add(job.Insert{RunAt: s.clock().Add(long)})
+			s.notified(s, func() { s.change(job.ActionRetry, job.Filter{IDs: []string{id}}, 1) })
+		}},
+		{name: "J11/a resumed queue is notified", run: func(s *jobs) {
+			s.add(job.Insert{})
+			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true}), nil)
+			s.notified(s, func() { s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil) })
+		}},
+		{name: "J11/new work of another handle is notified", run: func(s *jobs) {
+			s.second(func(other *jobs) { s.notified(other, func() { s.add(job.Insert{}) }) })
+		}},
+		{name: "J11/the notifications end with their context", run: func(s *jobs) {
+			notifier, ok := s.Store.(job.Notifier)
+			if !ok {
+				return
+			}
+			ctx, cancel := context.WithCancel(s.ctx)
+			signals, err := notifier.Notify(ctx)
+			s.must(err, nil)
+			cancel()
+			for {
+				select {
+				case _, open := <-signals:
+					if !open {
+						s.add(job.Insert{}) // must not be sent to a closed channel
+						return
+					}
+				case <-time.After(10 * time.Second):
+					s.Fatal("the channel was not closed")
+				}
+			}
+		}},
+		{name: "J6/one worker leads at a time", run: func(s *jobs) {
+			elector, ok := s.Store.(job.Elector)
+			if !ok {
+				return
+			}
+			lead := func(worker string, want bool) {
+				s.Helper()
+				if got, err := elector.Lead(s.ctx, worker, s.short); err != nil || got != want {
+					s.Fatalf("%s leads: %v, %v, want %v", worker, got, err, want)
+				}
+			}
+			lead("a", true)
+			lead("b", false)
+			s.lapse(s.short / 2)
+			lead("a", true)
+			s.nearly(s.short)
+			lead("b", false)
+			s.lapse(s.short)
+			lead("b", true)
+			lead("a", false)
+		}},
+	}
+}
+
+// second runs f with another handle on the same data, where there can be one.
+func (s *jobs) second(f func(other *jobs)) {
+	s.Helper()
+	if s.options.Second == nil {
+		return
+	}
+	other := *s
+	other.Store = s.options.Second(s.T, s.Store)
+	other.Admin = other.Store.(job.Admin)
+	f(&other)
+	s.must(other.Store.Close(), nil)
+}
+
+// notified checks that a worker on a handle hears of what f does. Signals may be false, so those of before are drained.
+func (s *jobs) notified(on *jobs, f func()) {
+	s.Helper()
+	notifier, ok := on.Store.(job.Notifier)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	signals, err := notifier.Notify(ctx)
+	s.must(err, nil)
+	drained := time.After(50 * time.Millisecond)
+	for waiting := true; waiting; {
+		select {
+		case <-signals:
+		case <-drained:
+			waiting = false
+		}
+	}
+	f()
+	select {
+	case <-signals:
+	case <-time.After(10 * time.Second):
+		s.Fatal("no signal within 10s")
+	}
+}

@@ -1,0 +1,255 @@
+package storetest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// stateCases checks the states and what moves a job from one to another.
+func stateCases() []jobsCase {
+	return []jobsCase{
+		{name: "J2/a job without run_at is ready at once", run: func(s *jobs) {
+			r := s.in(s.add(job.Insert{}), job.Ready)
+			if r.Attempts != 0 || r.Fence != 0 || !r.RunAt.Equal(r.CreatedAt) || !r.StartedAt.IsZero() {
+				s.Fatalf("attempts %d, fence %d, run_at %v, created %v, started %v", r.Attempts, r.Fence, r.RunAt, r.CreatedAt, r.StartedAt)
+			}
+		}},
+		{name: "J2/a job whose run_at is past is ready", run: func(s *jobs) {
+			s.in(s.add(job.Insert{RunAt: s.clock().Add(-time.Hour)}), job.Ready)
+			s.take(long)
+		}},
+		{name: "J2/a scheduled job is ready when due and not before", run: func(s *jobs) {
+			id := s.add(job.Insert{RunAt: s.clock().Add(s.short)})
+			s.in(id, job.Scheduled)
+			s.nearly(s.short)
+			s.maintain()
+			s.in(id, job.Scheduled)
+			if got := s.lease(queue, 1, long); len(got) != 0 {
+				s.Fatal("claimed before its run_at")
+			}
+			s.lapse(s.short)
+			s.maintain()
+			if r := s.take(long); r.ID != id {
+				s.Fatalf("claimed %s", r.ID)
+			}
+		}},
+		{name: "J2/a claimed job runs under a lease", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			if r.State != job.Running || r.Worker != "w" || r.Fence != 1 || !r.LeaseUntil.Equal(r.ClaimedAt.Add(long)) || !r.StartedAt.Equal(r.ClaimedAt) {
+				s.Fatalf("claimed: %+v", r)
+			}
+			got := s.in(r.ID, job.Running)
+			if got.Worker != "w" || got.Fence != 1 || !got.LeaseUntil.Equal(r.LeaseUntil) || !got.ClaimedAt.Equal(r.ClaimedAt) {
+				s.Fatalf("stored: %+v", got)
+			}
+		}},
+		{name: "J2/complete ends a job with its output", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.must(s.settle(r.Ref(), job.KindComplete, func(x *job.Settlement) { x.Output = []byte("out") }), nil)
+			got := s.in(r.ID, job.Completed)
+			if string(got.Output) != "out" || got.Attempts != 0 || got.FinishedAt.Before(r.ClaimedAt) {
+				s.Fatalf("completed: %+v", got)
+			}
+		}},
+		{name: "J4/retry counts the attempt and schedules the next", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.must(s.settle(r.Ref(), job.KindRetry, fails("boom", s.short)), nil)
+			got := s.in(r.ID, job.Scheduled)
+			if got.Attempts != 1 || got.LastError != "boom" || got.Reason != policy.ReasonError || got.FailedAt.IsZero() ||
+				!got.RunAt.Equal(got.FailedAt.Add(s.short)) || !got.StartedAt.Equal(r.StartedAt) || !got.LeaseUntil.IsZero() {
+				s.Fatalf("after a failure: %+v", got)
+			}
+			s.nearly(s.short)
+			s.maintain()
+			s.in(r.ID, job.Scheduled)
+			s.lapse(s.short)
+			s.maintain()
+			again := s.take(long)
+			if again.ID != r.ID || again.Fence != 2 || again.Attempts != 1 || !again.StartedAt.Equal(r.StartedAt) {
+				s.Fatalf("claimed again: %+v", again)
+			}
+		}},
+		{name: "J4/retry without delay is ready at once", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.must(s.settle(r.Ref(), job.KindRetry), nil)
+			s.in(r.ID, job.Ready)
+			s.take(long)
+		}},
+		{name: "J4/a very long delay is cut at the limit", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.must(s.settle(r.Ref(), job.KindRetry, fails("boom", 1<<62)), nil)
+			got := s.in(r.ID, job.Scheduled)
+			if !got.RunAt.Equal(got.FailedAt.Add(job.MaxDelay)) {
+				s.Fatalf("run_at %v, failed at %v", got.RunAt, got.FailedAt)
+			}
+		}},
+		{name: "J4/dead counts the attempt and keeps the error", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.must(s.settle(r.Ref(), job.KindDead, fails("fatal", 0)), nil)
+			got := s.in(r.ID, job.Dead)
+			if got.Attempts != 1 || got.LastError != "fatal" || got.Reason != policy.ReasonError || got.FinishedAt.IsZero() {
+				s.Fatalf("dead: %+v", got)
+			}
+			if more := s.lease(queue, 1, long); len(more) != 0 {
+				s.Fatal("a dead job was claimed")
+			}
+		}},
+		{name: "J6/bury ends a job without another attempt", run: func(s *jobs) {
+			id := s.add(job.Insert{})
+			s.must(s.settle(s.take(long).Ref(), job.KindRetry, fails("real", 0)), nil)
+			r := s.take(long)
+			s.must(s.settle(r.Ref(), job.KindBury, func(x *job.Settlement) { x.Reason = policy.ReasonAttemptsExhausted }), nil)
+			got, history := s.job(id)
+			if got.State != job.Dead || got.Attempts != 1 || got.LastError != "real" || got.Reason != policy.ReasonAttemptsExhausted || got.FinishedAt.IsZero() || len(history) != 1 {
+				s.Fatalf("buried: %+v with %+v", got, history)
+			}
+		}},
+		{name: "J6/release uses up no attempt and is ready at once", run: func(s *jobs) {
+			r := s.start(job.Insert{MaxAttempts: 1}, long)
+			s.must(s.settle(r.Ref(), job.KindRelease), nil)
+			got := s.in(r.ID, job.Ready)
+			if got.Attempts != 0 || got.LastError != "" {
+				s.Fatalf("released: %+v", got)
+			}
+			if again := s.take(long); again.Fence != 2 {
+				s.Fatalf("fence %d", again.Fence)
+			}
+		}},
+		{name: "J5/snooze reschedules without counting", run: func(s *jobs) {
+			r := s.start(job.Insert{MaxAttempts: 1}, long)
+			s.must(s.settle(r.Ref(), job.KindSnooze, func(x *job.Settlement) { x.Delay = s.short }), nil)
+			if got := s.in(r.ID, job.Scheduled); got.Attempts != 0 {
+				s.Fatalf("attempts %d", got.Attempts)
+			}
+			s.lapse(s.short)
+			s.maintain()
+			s.take(long)
+		}},
+		{name: "J16/a refusal reschedules without counting", run: func(s *jobs) {
+			r := s.start(job.Insert{MaxAttempts: 1}, long)
+			s.must(s.settle(r.Ref(), job.KindRefuse, refused(s.short)), nil)
+			got := s.in(r.ID, job.Scheduled)
+			if got.Attempts != 0 || got.Refusals != 1 || got.RefusedReason != policy.ReasonBudgetDenied || got.RefusedAt.IsZero() {
+				s.Fatalf("refused: %+v", got)
+			}
+			s.lapse(s.short)
+			s.maintain()
+			if again := s.take(long); again.Refusals != 1 {
+				s.Fatalf("the next attempt sees %d refusals", again.Refusals)
+			}
+		}},
+		{name: "J2/cancel settles a running job as cancelled", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.must(s.settle(r.Ref(), job.KindCancel), nil)
+			if got := s.in(r.ID, job.Cancelled); got.Attempts != 0 || got.FinishedAt.IsZero() {
+				s.Fatalf("cancelled: %+v", got)
+			}
+		}},
+	}
+}
+
+func fails(text string, delay time.Duration) func(*job.Settlement) {
+	return func(x *job.Settlement) { x.Error, x.Reason, x.Delay = text, policy.ReasonError, delay }
+}
+
+func refused(delay time.Duration) func(*job.Settlement) {
+	return func(x *job.Settlement) { x.Reason, x.Delay = policy.ReasonBudgetDenied, delay }
+}
+
+// historyCases checks the rows of the attempt history.
+func historyCases() []jobsCase {
+	return []jobsCase{
+		{name: "J4/each settlement adds its row", run: func(s *jobs) {
+			id := s.add(job.Insert{})
+			want := []job.Attempt{
+				{Number: 1, Kind: job.KindRetry, Outcome: job.AttemptFailed, Error: "one"},
+				{Number: 2, Kind: job.KindRelease, Outcome: job.AttemptInterrupted},
+				{Number: 2, Kind: job.KindSnooze, Outcome: job.AttemptSnoozed},
+				{Number: 2, Kind: job.KindRetry, Outcome: job.AttemptFailed, Error: "two"},
+				{Number: 3, Kind: job.KindComplete, Outcome: job.AttemptCompleted},
+			}
+			for _, row := range want {
+				r := s.take(long)
+				s.must(s.settle(r.Ref(), row.Kind, func(x *job.Settlement) {
+					x.Error, x.Stack, x.Reason, x.Started = row.Error, "stack of "+row.Error, policy.ReasonError, r.ClaimedAt
+				}), nil)
+			}
+			r, history := s.job(id)
+			if len(history) != len(want) {
+				s.Fatalf("%d rows, want %d: %+v", len(history), len(want), history)
+			}
+			for i, row := range want {
+				got := history[i]
+				if got.Number != row.Number || got.Kind != row.Kind || got.Outcome != row.Outcome || got.Error != row.Error || got.Fence != int64(i+1) ||
+					got.Worker != "w" || got.Count != 1 || got.Reason != policy.ReasonError || got.Stack != "stack of "+row.Error ||
+					got.Started.IsZero() || got.Finished.Before(got.Started) {
+					s.Errorf("row %d: %+v, want %+v", i, got, row)
+				}
+			}
+			if r.Attempts != 2 || r.LastError != "two" {
+				s.Errorf("attempts %d, last error %q", r.Attempts, r.LastError)
+			}
+		}},
+		{name: "J4/the row keeps the delay and when the attempt started", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			started := r.ClaimedAt.Add(3 * time.Millisecond)
+			s.must(s.settle(r.Ref(), job.KindRetry, func(x *job.Settlement) { x.Delay, x.Started = 1500*time.Millisecond, started }), nil)
+			_, history := s.job(r.ID)
+			if len(history) != 1 || history[0].Delay != 1500*time.Millisecond || !history[0].Started.Equal(started) {
+				s.Fatalf("history: %+v", history)
+			}
+		}},
+		{name: "J4/a dead job shows all its attempts and the final error", run: func(s *jobs) {
+			id := s.add(job.Insert{})
+			for _, text := range []string{"first", "second", "third"} {
+				kind := job.KindRetry
+				if text == "third" {
+					kind = job.KindDead
+				}
+				s.must(s.settle(s.take(long).Ref(), kind, fails(text, 0)), nil)
+			}
+			r, history := s.job(id)
+			if r.State != job.Dead || r.Attempts != 3 || r.LastError != "third" || len(history) != 3 || history[2].Error != "third" {
+				s.Fatalf("%+v with %+v", r, history)
+			}
+		}},
+		{name: "J16/refusals in a row are one counted row", run: func(s *jobs) {
+			id := s.add(job.Insert{})
+			for range 3 {
+				s.must(s.settle(s.take(long).Ref(), job.KindRefuse, refused(0)), nil)
+			}
+			r, history := s.job(id)
+			if r.Refusals != 3 || len(history) != 1 || history[0].Count != 3 || history[0].Outcome != job.AttemptRefused || history[0].Reason != policy.ReasonBudgetDenied {
+				s.Fatalf("after three refusals: %d on the record, history %+v", r.Refusals, history)
+			}
+			s.must(s.settle(s.take(long).Ref(), job.KindRetry, fails("boom", 0)), nil)
+			s.must(s.settle(s.take(long).Ref(), job.KindRefuse, refused(0)), nil)
+			r, history = s.job(id)
+			if r.Refusals != 1 || r.Attempts != 1 {
+				s.Fatalf("refusals %d, attempts %d", r.Refusals, r.Attempts)
+			}
+			var counts []int
+			for _, a := range history {
+				counts = append(counts, a.Count)
+			}
+			if !slices.Equal(counts, []int{3, 1, 1}) || history[0].Number != 1 || history[1].Number != 1 || history[2].Number != 2 {
+				s.Fatalf("history: %+v", history)
+			}
+		}},
+		{name: "J5/error text and stack with NUL or invalid UTF-8 are stored clean", run: func(s *jobs) {
+			for _, text := range []string{"a\x00b", "bad \xff\xfe end", strings.Repeat("long ", 10_000), "ünïcode ☂ 日本", "quote ' \" \\ %s $1 ?"} {
+				r := s.start(job.Insert{}, long)
+				s.must(s.settle(r.Ref(), job.KindDead, func(x *job.Settlement) { x.Error, x.Stack = text, text }), nil)
+				got, history := s.job(r.ID)
+				want := job.CleanText(text)
+				if got.LastError != want || len(history) != 1 || history[0].Error != want || history[0].Stack != want {
+					s.Errorf("%.20q was stored as %.40q", text, got.LastError)
+				}
+			}
+		}},
+	}
+}
