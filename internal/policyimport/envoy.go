@@ -1,0 +1,237 @@
+package policyimport
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Envoy converts what Envoy's configuration (API v3) says about retries: retry_policy and hedge_policy of routes and
+// virtual hosts, circuit_breakers and outlier_detection of clusters, wherever they occur in the input, which may be a
+// whole bootstrap, a route configuration, a list of clusters under "clusters", a single route or a bare retry policy. A
+// policy's key is the name of its route or else that of its cluster. Routing and everything else that has nothing to do
+// with repetition is passed over in silence.
+func Envoy(config []byte) (Converted, error) {
+	r := &reader{}
+	root, err := r.load(config)
+	if err != nil {
+		return Converted{}, fmt.Errorf("envoy configuration: %w", err)
+	}
+	e := envoy{
+		reader: r, clusters: map[string]*envoyCluster{}, targets: map[string]string{},
+		result: Converted{Policies: map[string]policy.Policy{}, Budgets: map[string]policy.Budget{}},
+	}
+	if isRetryPolicy(root) {
+		p := e.retryPolicy(root)
+		e.add("envoy", "", "", p)
+	} else {
+		e.visit(root, names{})
+	}
+	e.join()
+	if len(e.result.Policies) == 0 && len(r.faults) == 0 {
+		r.fault("", "no retry_policy, hedge_policy, circuit_breakers or outlier_detection was found")
+	}
+	e.result.Report = r.notes
+	if err := r.err("envoy configuration"); err != nil {
+		return Converted{}, err
+	}
+	return e.result, nil
+}
+
+type envoy struct {
+	*reader
+	result   Converted
+	targets  map[string]string // clusters of policies by key
+	clusters map[string]*envoyCluster
+}
+
+func isRetryPolicy(o object) bool {
+	for _, name := range []string{"retry_on", "retryOn", "num_retries", "numRetries"} {
+		if _, ok := o.fields[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// names is how an object may be called: by its own name, by that of the object it is a field of, or by that of any
+// object around it.
+type names struct{ own, parent, around string }
+
+// visit looks for everything of interest in an object and below it.
+func (e *envoy) visit(o object, n names) {
+	if own, ok := o.fields["name"].(string); ok {
+		n.own, n.around = own, own
+	}
+	retry, retries := o.object("retry_policy")
+	hedge, hedges := o.object("hedge_policy")
+	if retries || hedges {
+		e.route(o, n, retry, hedge, retries, hedges)
+	}
+	breakers, limited := o.object("circuit_breakers")
+	outliers, detected := o.object("outlier_detection")
+	if limited || detected {
+		e.cluster(cmp.Or(n.around, "envoy"), breakers, outliers, limited, detected)
+	}
+	for _, field := range slices.Sorted(maps.Keys(o.fields)) {
+		switch x := o.fields[field].(type) {
+		case map[string]any:
+			e.visit(object{e.reader, o.at(field), x}, names{parent: n.own, around: n.around})
+		case []any:
+			e.visitAll(x, o.at(field), n.around)
+		}
+	}
+}
+
+func (e *envoy) visitAll(items []any, path, around string) {
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch x := item.(type) {
+		case map[string]any:
+			e.visit(object{e.reader, at, x}, names{around: around})
+		case []any:
+			e.visitAll(x, at, around)
+		}
+	}
+}
+
+// route converts the policies of a route's action, or of a virtual host or route configuration.
+func (e *envoy) route(o object, n names, retry, hedge object, retries, hedges bool) {
+	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
+	if retries {
+		p = e.retryPolicy(retry)
+	}
+	if hedges {
+		e.hedgePolicy(hedge, &p)
+	}
+	cluster, _ := o.fields["cluster"].(string)
+	name := cmp.Or(n.own, n.parent, cluster, n.around)
+	_, isHost := o.fields["routes"]
+	_, isConfig := o.fields["virtual_hosts"]
+	if isHost || isConfig {
+		e.note(o.path, "its policy holds for the routes that have none of their own; here it is that of the key %s only", name)
+	} else if timeout, ok := o.duration("timeout"); ok {
+		p.Retry.OverallTimeout = timeout
+		fit(e.reader, o.at("timeout"), &p.Retry.OverallTimeout, positive)
+	} else {
+		p.Retry.OverallTimeout = 15 * time.Second
+		e.note(o.at("timeout"), "is not given; Envoy's default of 15s is written out")
+	}
+	e.add(name, cluster, o.path, p)
+}
+
+var positive = policy.Range[time.Duration]{Min: policy.CallLimits().MinTimeout, Max: 1<<63 - 1}
+
+// add files a policy under a name.
+func (e *envoy) add(name, cluster, path string, p policy.Policy) {
+	if name == "" {
+		name = "envoy"
+		e.note(path, "has no name; its key is %s", name)
+	}
+	key := name
+	for n := 2; ; n++ {
+		if _, taken := e.result.Policies[key]; !taken {
+			break
+		}
+		key = fmt.Sprintf("%s-%d", name, n)
+	}
+	if key != name {
+		e.note(path, "is another policy under the name %s; its key is %s", name, key)
+	}
+	e.result.Policies[key], e.targets[key] = p, cluster
+}
+
+// retryPolicy converts config.route.v3.RetryPolicy.
+func (e *envoy) retryPolicy(o object) policy.Policy {
+	limits := policy.CallLimits()
+	p := policy.Policy{Retry: policy.Retry{Jitter: policy.JitterFull, BackoffMultiplier: 2}}
+	r := &p.Retry
+	retries, path, given := o.count("num_retries")
+	if !given {
+		retries = 1
+	}
+	r.MaxAttempts = retries + 1
+	fit(e.reader, path, &r.MaxAttempts, limits.Attempts)
+	if timeout, ok := o.duration("per_try_timeout"); ok {
+		r.TimeoutPerAttempt = timeout
+		fit(e.reader, o.at("per_try_timeout"), &r.TimeoutPerAttempt, positive)
+	}
+	e.backoff(o, r)
+	if limited, ok := o.object("rate_limited_retry_back_off"); ok {
+		e.rateLimited(limited, r)
+	}
+	e.conditions(o, r)
+	o.skip("per_try_idle_timeout", "retry_priority", "retry_host_predicate", "retry_options_predicates",
+		"host_selection_retry_max_attempts", "retriable_headers", "retriable_request_headers")
+	o.rest()
+	return p
+}
+
+func (e *envoy) backoff(o object, r *policy.Retry) {
+	limits := policy.CallLimits()
+	r.InitialBackoff = 25 * time.Millisecond // Envoy's default
+	given := false
+	if b, ok := o.object("retry_back_off"); ok {
+		r.InitialBackoff, given = b.duration("base_interval")
+		if !given || r.InitialBackoff == 0 {
+			e.fault(b.at("base_interval"), "is needed, above 0")
+		}
+		r.MaxBackoff, given = b.duration("max_interval")
+		if given && r.MaxBackoff < r.InitialBackoff {
+			e.fault(b.at("max_interval"), "is below base_interval")
+		}
+		e.note(b.path, "is approximated: delays double from base_interval, where Envoy's grow by 2ⁿ−1 times it")
+		b.rest()
+	}
+	if !given {
+		r.MaxBackoff = 10 * min(r.InitialBackoff, time.Hour)
+	}
+	fit(e.reader, o.at("retry_back_off.base_interval"), &r.InitialBackoff, limits.Backoff)
+	fit(e.reader, o.at("retry_back_off.max_interval"), &r.MaxBackoff, limits.Cap)
+}
+
+// rateLimited converts the waits that servers ask for. Envoy looks at no header unless told; Tenet always reads
+// Retry-After.
+func (e *envoy) rateLimited(o object, r *policy.Retry) {
+	r.MaxPushback = 300 * time.Second // Envoy's default
+	if longest, ok := o.duration("max_interval"); ok {
+		r.MaxPushback = longest
+		if longest == 0 {
+			e.fault(o.at("max_interval"), "must be above 0")
+		}
+	}
+	for _, header := range o.objects("reset_headers") {
+		name := header.text("name")
+		format := header.text("format")
+		if !strings.EqualFold(name, "Retry-After") || format == "UNIX_TIMESTAMP" {
+			e.note(header.path, "has no equivalent: only Retry-After is read, as seconds or a date")
+		}
+		header.rest()
+	}
+	e.note(o.path, "is approximated: a server that asks for more than max_interval ends the call, where Envoy falls back to retry_back_off")
+	o.rest()
+}
+
+// hedgePolicy converts config.route.v3.HedgePolicy.
+func (e *envoy) hedgePolicy(o object, p *policy.Policy) {
+	if o.flag("hedge_on_per_try_timeout") {
+		delay := p.Retry.TimeoutPerAttempt
+		if delay == 0 {
+			e.note(o.at("hedge_on_per_try_timeout"), "has no effect without per_try_timeout")
+		} else {
+			p.Retry.TimeoutPerAttempt = 0
+			hedges := max(p.Retry.MaxAttempts-1, 1)
+			fit(e.reader, o.at("hedge_on_per_try_timeout"), &hedges, policy.CallLimits().Hedges)
+			fit(e.reader, o.at("hedge_on_per_try_timeout"), &delay, policy.CallLimits().HedgeDelay)
+			p.Hedge = policy.Hedge{Enabled: true, MaxHedges: hedges, HedgeDelay: delay, TriggerName: policy.TriggerFixed}
+			e.note(o.at("hedge_on_per_try_timeout"), "is approximated: a hedge starts after per_try_timeout, attempts have no timeout of their own")
+		}
+	}
+	o.skip("initial_requests", "additional_request_chance")
+	o.rest()
+}

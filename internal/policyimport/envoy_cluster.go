@@ -1,0 +1,134 @@
+package policyimport
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// envoyCluster is what a cluster adds to the policies of its routes.
+type envoyCluster struct {
+	path    string
+	budget  policy.Budget
+	circuit policy.Circuit
+}
+
+func (e *envoy) cluster(name string, breakers, outliers object, limited, detected bool) {
+	c := e.clusters[name]
+	if c == nil {
+		c = &envoyCluster{}
+		e.clusters[name] = c
+	}
+	if limited {
+		c.path = breakers.path
+		e.breakers(breakers, c)
+	}
+	if detected {
+		c.path = outliers.path
+		e.outliers(outliers, c)
+	}
+}
+
+// breakers converts the retry budget of config.cluster.v3.CircuitBreakers. Its other thresholds bound concurrency.
+func (e *envoy) breakers(o object, c *envoyCluster) {
+	for _, threshold := range o.objects("thresholds") {
+		priority := threshold.text("priority")
+		threshold.skip("max_connections", "max_pending_requests", "max_requests", "max_retries", "track_remaining", "max_connection_pools")
+		budget, ok := threshold.object("retry_budget")
+		threshold.rest()
+		switch {
+		case !ok:
+			continue
+		case priority != "" && priority != "DEFAULT":
+			e.note(threshold.path, "has no equivalent: policies know no priority %s", priority)
+			continue
+		}
+		percent, path := 20.0, budget.at("budget_percent.value") // Envoy's defaults
+		burst := 3
+		if p, ok := budget.object("budget_percent"); ok {
+			if value, at, given := p.number("value"); given {
+				percent, path = value, at
+			}
+			p.rest()
+		}
+		if percent <= 0 || percent > 100 {
+			e.fault(path, "%v is not a percentage above 0 and up to 100", percent)
+		}
+		if n, _, given := budget.count("min_retry_concurrency"); given {
+			burst = max(n, 1)
+		}
+		e.note(budget.path, "is approximated: retries are bounded to a share of calls and a burst, where Envoy bounds those in flight")
+		budget.rest()
+		c.budget = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: percent / 100, Burst: float64(burst)}
+	}
+	o.skip("per_host_thresholds")
+	o.rest()
+}
+
+// outliers converts config.cluster.v3.OutlierDetection.
+func (e *envoy) outliers(o object, c *envoyCluster) {
+	failures, path, given := o.count("consecutive_5xx")
+	if !given {
+		failures = 5 // Envoy's default
+	}
+	cooldown, ok := o.duration("base_ejection_time")
+	if !ok {
+		cooldown = 30 * time.Second // Envoy's default
+	}
+	if cooldown < policy.CallLimits().MinCooldown {
+		e.note(o.at("base_ejection_time"), "%s is outside the limits; %s is used", cooldown, policy.CallLimits().MinCooldown)
+		cooldown = policy.CallLimits().MinCooldown
+	}
+	o.skip("interval", "max_ejection_percent", "enforcing_consecutive_5xx", "enforcing_success_rate", "success_rate_minimum_hosts",
+		"success_rate_request_volume", "success_rate_stdev_factor", "consecutive_gateway_failure", "enforcing_consecutive_gateway_failure",
+		"split_external_local_origin_errors", "consecutive_local_origin_failure", "enforcing_consecutive_local_origin_failure",
+		"enforcing_local_origin_success_rate", "failure_percentage_threshold", "enforcing_failure_percentage",
+		"enforcing_failure_percentage_local_origin", "failure_percentage_minimum_hosts", "failure_percentage_request_volume",
+		"max_ejection_time", "max_ejection_time_jitter", "successful_active_health_check_uneject_host", "always_eject_one_host",
+		"monitors", "detect_degraded_hosts")
+	o.rest()
+	if failures == 0 {
+		e.note(path, "is 0, which switches it off; there is no breaker")
+		return
+	}
+	e.note(o.path, "is approximated: a breaker refuses all calls of a key, where Envoy ejects single hosts")
+	c.circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: failures, Cooldown: cooldown}
+}
+
+// join gives the policies of each cluster's routes its budget and breaker. A cluster that no route names gets a policy
+// of its own.
+func (e *envoy) join() {
+	for _, name := range slices.Sorted(maps.Keys(e.clusters)) {
+		c := e.clusters[name]
+		if c.budget.Kind == "" && c.circuit.Kind == "" {
+			continue
+		}
+		budget := fmt.Sprintf("%s-retries", name)
+		found := false
+		for key, p := range e.result.Policies {
+			if e.targets[key] == name {
+				found = true
+				e.result.Policies[key] = c.apply(p, budget)
+			}
+		}
+		if !found {
+			p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
+			e.add(name, "", c.path, c.apply(p, budget))
+			e.note(c.path, "no route names the cluster %s; its policy makes one attempt", name)
+		}
+		if c.budget.Kind != "" {
+			e.result.Budgets[budget] = c.budget
+		}
+	}
+}
+
+func (c *envoyCluster) apply(p policy.Policy, budget string) policy.Policy {
+	if c.budget.Kind != "" {
+		p.Retry.Budget.Name = budget
+	}
+	p.Circuit = c.circuit
+	return p
+}

@@ -1,0 +1,104 @@
+package policyimport
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// condition is what a word of retry_on means here.
+type condition struct {
+	classes []policy.Class
+	note    string
+}
+
+const notRepeated = "has no effect: the http classifier takes it for an answer of the business"
+
+// conditions that Envoy knows. Without an answer it counts as a gateway error, so network and timeout are part of those.
+var conditions = map[string]condition{
+	"5xx":                        {[]policy.Class{policy.ClassHTTP5xx, policy.ClassNetwork, policy.ClassTimeout}, ""},
+	"gateway-error":              {[]policy.Class{"http_502", "http_503", "http_504", policy.ClassNetwork, policy.ClassTimeout}, ""},
+	"reset":                      {[]policy.Class{policy.ClassConnectionReset, policy.ClassEOF, policy.ClassTimeout}, ""},
+	"reset-before-request":       {[]policy.Class{policy.ClassConnectionRefused, policy.ClassDNS, policy.ClassTLS}, "is approximated by failures to connect"},
+	"connect-failure":            {[]policy.Class{policy.ClassConnectionRefused, policy.ClassDNS, policy.ClassTLS}, ""},
+	"envoy-ratelimited":          {[]policy.Class{"http_429"}, "is approximated by every 429: its header is not looked at"},
+	"retriable-4xx":              {[]policy.Class{"http_409"}, notRepeated},
+	"retriable-status-codes":     {nil, ""}, // read from their own field
+	"refused-stream":             {nil, "has no equivalent and is left out"},
+	"retriable-headers":          {nil, "has no equivalent and is left out"},
+	"http3-post-connect-failure": {nil, "has no equivalent and is left out"},
+	"cancelled":                  {[]policy.Class{"grpc_canceled"}, ""},
+	"deadline-exceeded":          {[]policy.Class{"grpc_deadline_exceeded"}, ""},
+	"internal":                   {[]policy.Class{"grpc_internal"}, ""},
+	"resource-exhausted":         {[]policy.Class{"grpc_resource_exhausted"}, ""},
+	"unavailable":                {[]policy.Class{"grpc_unavailable"}, ""},
+}
+
+// conditions reads retry_on and retriable_status_codes.
+func (e *envoy) conditions(o object, r *policy.Retry) {
+	path := o.at("retry_on")
+	words := strings.FieldsFunc(o.text("retry_on"), func(c rune) bool { return c == ',' || c == ' ' })
+	statuses := e.statuses(o)
+	grpc, http := false, false
+	for _, word := range words {
+		c, known := conditions[word]
+		switch {
+		case !known:
+			e.note(path, "%q is not known and is left out", word)
+		case c.note != "":
+			e.note(path, "%q %s", word, c.note)
+		case word == "retriable-status-codes":
+			c.classes = statuses
+		}
+		for _, class := range c.classes {
+			if class.Within(policy.ClassGRPC) {
+				grpc = true
+				grpcEffect(e.reader, path, class)
+			} else {
+				http = true
+			}
+			if !slices.Contains(r.RetryOn, class) {
+				r.RetryOn = append(r.RetryOn, class)
+			}
+		}
+	}
+	switch {
+	case len(r.RetryOn) == 0:
+		r.MaxAttempts = 1
+		e.note(path, "nothing in it can be retried here; one attempt is made")
+	case grpc:
+		r.ClassifierName = "grpc"
+		if http {
+			e.note(path, "mixes HTTP and gRPC conditions; the grpc classifier is used, which knows the latter only")
+		}
+	default:
+		r.ClassifierName = "http"
+		e.note(path, "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed")
+	}
+}
+
+// statuses reads retriable_status_codes.
+func (e *envoy) statuses(o object) []policy.Class {
+	items, path := o.list("retriable_status_codes")
+	var list []policy.Class
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		status, ok := item.(int)
+		if !ok || status < 100 || status > 599 {
+			e.fault(at, "%v is not a status code", quoted(item))
+			continue
+		}
+		class := policy.HTTPClass(status)
+		if class == "" {
+			e.note(at, "%d has no equivalent: it is a success", status)
+			continue
+		}
+		if status < 500 && status != 408 && status != 429 {
+			e.note(at, "%s %s", class, notRepeated)
+		}
+		list = append(list, class)
+	}
+	return list
+}

@@ -1,0 +1,253 @@
+package policyimport_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tenetdev/tenet/internal/policyimport"
+	"github.com/tenetdev/tenet/policy"
+)
+
+const bootstrap = `
+static_resources:
+  listeners:
+  - name: ingress
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          route_config:
+            virtual_hosts:
+            - name: api
+              domains: ["*"]
+              retry_policy: {retry_on: connect-failure, num_retries: 3}
+              routes:
+              - name: users
+                match: {prefix: /users}
+                route:
+                  cluster: users-v1
+                  timeout: 3s
+                  retry_policy:
+                    retry_on: 5xx,envoy-ratelimited,retriable-status-codes
+                    num_retries: 2
+                    per_try_timeout: 0.5s
+                    retriable_status_codes: [409, 503]
+                    retry_back_off: {base_interval: 0.05s, max_interval: 1s}
+                    rate_limited_retry_back_off:
+                      reset_headers: [{name: Retry-After, format: SECONDS}, {name: X-Reset, format: UNIX_TIMESTAMP}]
+                      max_interval: 120s
+                    retry_host_predicate: [{name: previous_hosts}]
+              - match: {prefix: /orders}
+                route: {cluster: orders, retry_policy: {retryOn: unavailable}, hedge_policy: {hedge_on_per_try_timeout: true}}
+  clusters:
+  - name: users-v1
+    circuit_breakers:
+      thresholds:
+      - max_connections: 100
+        retry_budget: {budget_percent: {value: 25}, min_retry_concurrency: 5}
+      - priority: HIGH
+        retry_budget: {}
+    outlier_detection: {consecutive_5xx: 7, base_ejection_time: 20s, interval: 5s}
+  - name: lonely
+    outlierDetection: {}
+  - name: silent
+    circuit_breakers: {thresholds: [{max_retries: 3}]}
+`
+
+func TestEnvoyBootstrap(t *testing.T) {
+	got, err := policyimport.Envoy([]byte(bootstrap))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms := time.Millisecond
+	connect := []policy.Class{"connection_refused", "dns", "tls"}
+	want := policyimport.Converted{
+		Policies: map[string]policy.Policy{
+			"api": {Retry: policy.Retry{
+				MaxAttempts: 4, InitialBackoff: 25 * ms, MaxBackoff: 250 * ms, BackoffMultiplier: 2, Jitter: policy.JitterFull,
+				ClassifierName: "http", RetryOn: connect,
+			}},
+			"users": {
+				Retry: policy.Retry{
+					MaxAttempts: 3, InitialBackoff: 50 * ms, MaxBackoff: time.Second, BackoffMultiplier: 2, Jitter: policy.JitterFull,
+					TimeoutPerAttempt: 500 * ms, OverallTimeout: 3 * time.Second, MaxPushback: 2 * time.Minute, ClassifierName: "http",
+					RetryOn: []policy.Class{"http_5xx", "network", "timeout", "http_429", "http_409", "http_503"},
+					Budget:  policy.BudgetRef{Name: "users-v1-retries"},
+				},
+				Circuit: policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 7, Cooldown: 20 * time.Second},
+			},
+			"orders": {Retry: policy.Retry{
+				MaxAttempts: 2, InitialBackoff: 25 * ms, MaxBackoff: 250 * ms, BackoffMultiplier: 2, Jitter: policy.JitterFull,
+				OverallTimeout: 15 * time.Second, ClassifierName: "grpc", RetryOn: []policy.Class{"grpc_unavailable"},
+			}},
+			"lonely": {
+				Retry:   policy.Retry{MaxAttempts: 1},
+				Circuit: policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 5, Cooldown: 30 * time.Second},
+			},
+		},
+		Budgets: map[string]policy.Budget{"users-v1-retries": {Kind: policy.BudgetRetryRatio, Ratio: 0.25, Burst: 5}},
+	}
+	if diff := cmp.Diff(want, got, ignore, cmpopts.IgnoreFields(policyimport.Converted{}, "Report")); diff != "" {
+		t.Error(diff)
+	}
+	report := ""
+	for _, n := range got.Report {
+		report += n.String() + "\n"
+	}
+	for _, path := range []string{
+		"retry_policy.retry_host_predicate: has no equivalent", "retry_policy.retriable_status_codes[0]: http_409 has no effect",
+		`"envoy-ratelimited" is approximated`, "rate_limited_retry_back_off.reset_headers[1]: has no equivalent",
+		"retry_policy.retry_back_off: is approximated", "routes[1].route.timeout: is not given", "hedge_on_per_try_timeout: has no effect",
+		"virtual_hosts[0]: its policy holds for the routes", "clusters[0].circuit_breakers.thresholds[0].max_connections: has no equivalent",
+		"thresholds[0].retry_budget: is approximated", "thresholds[1]: has no equivalent: policies know no priority HIGH",
+		"clusters[0].outlier_detection.interval: has no equivalent", "clusters[1].outlierDetection: no route names the cluster lonely",
+		"clusters[2].circuit_breakers.thresholds[0].max_retries: has no equivalent",
+	} {
+		if !strings.Contains(report, path) {
+			t.Errorf("%q is missing in the report:\n%s", path, report)
+		}
+	}
+	parses(t, got)
+}
+
+func TestEnvoyBareRetryPolicy(t *testing.T) {
+	tests := map[string]struct {
+		input string
+		want  func(policy.Policy) bool
+	}{
+		"defaults": {`{"retry_on": "reset"}`, func(p policy.Policy) bool {
+			return p.Retry.MaxAttempts == 2 && p.Retry.RetryOn[0] == "connection_reset"
+		}},
+		"gateway errors":     {`{"retryOn": "gateway-error"}`, func(p policy.Policy) bool { return p.Retry.RetryOn[0] == "http_502" && len(p.Retry.RetryOn) == 5 }},
+		"no retries":         {`{"retry_on": "5xx", "num_retries": 0}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
+		"many retries":       {`{"retry_on": "5xx", "num_retries": 50}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 10 }},
+		"no condition":       {`{"num_retries": 5}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
+		"nothing like it":    {`{"retry_on": "refused-stream, retriable-headers"}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
+		"an unknown word":    {`{"retry_on": "sometimes,5xx"}`, func(p policy.Policy) bool { return p.Retry.RetryOn[0] == "http_5xx" && p.Retry.MaxAttempts == 2 }},
+		"a mixture":          {`{"retry_on": "5xx,internal"}`, func(p policy.Policy) bool { return p.Retry.ClassifierName == "grpc" }},
+		"a success to retry": {`{"retry_on": "retriable-status-codes", "retriable_status_codes": [200, 500]}`, func(p policy.Policy) bool { return len(p.Retry.RetryOn) == 1 && p.Retry.RetryOn[0] == "http_500" }},
+		"no timeout":         {`{"retry_on": "5xx", "per_try_timeout": "0s"}`, func(p policy.Policy) bool { return p.Retry.TimeoutPerAttempt == 0 }},
+		"delays beyond": {`{"retry_on": "5xx", "retry_back_off": {"base_interval": "90s"}}`, func(p policy.Policy) bool {
+			return p.Retry.InitialBackoff == time.Minute && p.Retry.MaxBackoff == time.Minute
+		}},
+		"a cap by default":   {`{"retry_on": "5xx", "retry_back_off": {"base_interval": "0.2s"}}`, func(p policy.Policy) bool { return p.Retry.MaxBackoff == 2*time.Second }},
+		"limited by default": {`{"retry_on": "5xx", "rate_limited_retry_back_off": {}}`, func(p policy.Policy) bool { return p.Retry.MaxPushback == 5*time.Minute }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := policyimport.Envoy([]byte(tt.input))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := got.Policies["envoy"]; len(got.Policies) != 1 || !tt.want(p) {
+				t.Errorf("converted to %+v", got.Policies)
+			}
+			if len(got.Report) == 0 {
+				t.Error("nothing is reported, though no HTTP policy means quite the same in both")
+			}
+			parses(t, got)
+		})
+	}
+}
+
+func TestEnvoyHedging(t *testing.T) {
+	got, err := policyimport.Envoy([]byte(`{"routes": [
+		{"name": "a", "route": {"timeout": "0s", "retry_policy": {"retry_on": "5xx", "num_retries": 2, "per_try_timeout": "0.3s"}, "hedge_policy": {"hedge_on_per_try_timeout": true}}},
+		{"name": "a", "route": {"hedge_policy": {"initial_requests": 2, "additional_request_chance": {}}}}
+	]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := policy.Hedge{Enabled: true, MaxHedges: 2, HedgeDelay: 300 * time.Millisecond, TriggerName: "fixed"}
+	first := got.Policies["a"]
+	if diff := cmp.Diff(want, first.Hedge); diff != "" || first.Retry.TimeoutPerAttempt != 0 || first.Retry.OverallTimeout != 0 {
+		t.Errorf("%s%+v", diff, first.Retry)
+	}
+	if second, ok := got.Policies["a-2"]; !ok || second.Hedge.Enabled || second.Retry.MaxAttempts != 1 {
+		t.Errorf("policies %+v; the second of a name gets a number and no hedges", got.Policies)
+	}
+	parses(t, got)
+}
+
+func TestEnvoySharedByAlias(t *testing.T) {
+	got, err := policyimport.Envoy([]byte(`
+shared: &retry {retry_on: 5xx, num_retries: 4}
+routes:
+- {name: a, route: {timeout: 1s, retry_policy: *retry}}
+- {name: b, route: {timeout: 1s, retry_policy: *retry}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Policies["a"].Retry.MaxAttempts != 5 || got.Policies["b"].Retry.MaxAttempts != 5 || len(got.Policies) != 2 {
+		t.Errorf("converted to %+v", got.Policies)
+	}
+}
+
+func TestEnvoyRefusals(t *testing.T) {
+	tests := map[string]struct{ input, want string }{
+		"not YAML":           {"a: [", "neither JSON nor YAML"},
+		"nothing of ours":    {"clusters: [{name: a}]", "no retry_policy"},
+		"num_retries":        {`{"num_retries": "x", "retry_on": "5xx"}`, `num_retries: "x" is not a number`},
+		"retry_on":           {`{"retry_on": 5}`, "retry_on: is a number, not a string"},
+		"per_try_timeout":    {`{"retry_on": "5xx", "per_try_timeout": "1m"}`, `per_try_timeout: "1m" is not a duration`},
+		"base_interval":      {`{"retry_on": "5xx", "retry_back_off": {}}`, "retry_back_off.base_interval: is needed"},
+		"max_interval":       {`{"retry_on": "5xx", "retry_back_off": {"base_interval": "2s", "max_interval": "1s"}}`, "retry_back_off.max_interval: is below"},
+		"a status":           {`{"retry_on": "5xx", "retriable_status_codes": [503, 999]}`, "retriable_status_codes[1]: 999 is not a status code"},
+		"statuses":           {`{"retry_on": "5xx", "retriable_status_codes": 503}`, "retriable_status_codes: is a number, not a list"},
+		"a limit of 0":       {`{"retry_on": "5xx", "rate_limited_retry_back_off": {"max_interval": "0s"}}`, "max_interval: must be above 0"},
+		"retry_policy":       {`{"route": {"retry_policy": []}}`, "route.retry_policy: is a list, not an object"},
+		"hedging":            {`{"route": {"hedge_policy": {"hedge_on_per_try_timeout": 1}}}`, "hedge_on_per_try_timeout: is a number, not true or false"},
+		"a percentage":       {`{"circuit_breakers": {"thresholds": [{"retry_budget": {"budget_percent": {"value": 120}}}]}}`, "budget_percent.value: 120 is not a percentage"},
+		"ejection by number": {`{"outlier_detection": {"base_ejection_time": 30}}`, "outlier_detection.base_ejection_time: 30 is not a duration"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := policyimport.Envoy([]byte(tt.input))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "envoy configuration: ") {
+				t.Fatalf("error %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestEnvoyClusterEdges(t *testing.T) {
+	got, err := policyimport.Envoy([]byte(`{"clusters": [
+		{"name": "off", "outlier_detection": {"consecutive5xx": 0}},
+		{"name": "quick", "outlier_detection": {"base_ejection_time": "0.01s"}, "circuit_breakers": {"thresholds": [{"retry_budget": {}}]}}
+	]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := got.Policies["quick"]
+	if len(got.Policies) != 1 || p.Circuit.Cooldown != 100*time.Millisecond || p.Retry.Budget.Name != "quick-retries" {
+		t.Errorf("converted to %+v", got.Policies)
+	}
+	if diff := cmp.Diff(policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 3}, got.Budgets["quick-retries"]); diff != "" {
+		t.Error(diff)
+	}
+	parses(t, got)
+}
+
+func FuzzImport(f *testing.F) {
+	for _, seed := range []string{serviceConfig, bootstrap, `{"retry_on": "5xx"}`, `[]`, `a: &a [*a]`, `{1: 2}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, read := range []func([]byte) (policyimport.Converted, error){policyimport.GRPC, policyimport.Envoy} {
+			c, err := read(data)
+			if err != nil {
+				continue
+			}
+			for key, p := range c.Policies {
+				if err := p.Validate(policy.CallLimits()); err != nil {
+					t.Errorf("policy %s: %v", key, err)
+				}
+			}
+		}
+	})
+}

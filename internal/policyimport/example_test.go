@@ -1,0 +1,33 @@
+package policyimport_test
+
+import (
+	"fmt"
+
+	"github.com/tenetdev/tenet/internal/policyimport"
+)
+
+func ExampleGRPC() {
+	c, err := policyimport.GRPC([]byte(`{
+		"methodConfig": [{
+			"name": [{"service": "users.Users", "method": "Get"}],
+			"waitForReady": true,
+			"retryPolicy": {
+				"maxAttempts": 4, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
+				"retryableStatusCodes": ["UNAVAILABLE"]
+			}
+		}]
+	}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p := c.Policies["users.Users.Get"].Retry
+	fmt.Println(p.MaxAttempts, p.InitialBackoff, p.MaxBackoff, p.RetryOn)
+	for _, note := range c.Report {
+		fmt.Println(note)
+	}
+	// Output:
+	// 4 100ms 1s [grpc_unavailable]
+	// methodConfig[0].waitForReady: has no equivalent and is left out
+	// methodConfig: gRPC does not retry methods without an entry; write defaults.calls.retry.max_attempts: 1 for the same
+}
