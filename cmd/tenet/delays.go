@@ -41,7 +41,7 @@ longest possible total, the expected total its mean over all seeds.`,
 		if cmd.Flags().Changed("count") && (*n < 1 || *n > maxDelays) {
 			return usage("-n: %d is not between 1 and %d", *n, maxDelays)
 		}
-		_, p, err := a.find(*file, args[0])
+		_, p, err := a.find(cmd.Context(), *file, args[0])
 		if err != nil {
 			return err
 		}

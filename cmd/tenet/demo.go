@@ -69,7 +69,7 @@ func (a *app) demo(ctx context.Context, f *demoFlags, form string) error {
 	case f.concurrency < 1 || f.concurrency > maxConcurrency:
 		return usage("--concurrency: %d is not between 1 and %d", f.concurrency, maxConcurrency)
 	}
-	document, err := a.demoDocument(f.policy)
+	document, err := a.demoDocument(ctx, f.policy)
 	if err != nil {
 		return err
 	}
@@ -92,9 +92,9 @@ func (a *app) demo(ctx context.Context, f *demoFlags, form string) error {
 	return nil
 }
 
-func (a *app) demoDocument(path string) (*policyfile.Document, error) {
+func (a *app) demoDocument(ctx context.Context, path string) (*policyfile.Document, error) {
 	if path != "" {
-		return a.load(path)
+		return a.load(ctx, path)
 	}
 	return policyfile.Parse("demo.yaml", []byte(demo.Policy()), policyfile.Options{})
 }

@@ -16,10 +16,10 @@ import (
 // standardInput is the file name that stands for stdin.
 const standardInput = "-"
 
-// readFile reads a file, or stdin.
-func (a *app) readFile(path string) ([]byte, error) {
+// readFile reads a file, or stdin. A read of stdin that ctx ends before stdin does is left behind.
+func (a *app) readFile(ctx context.Context, path string) ([]byte, error) {
 	if path == standardInput {
-		return io.ReadAll(a.stdin)
+		return readAll(ctx, a.stdin)
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,9 +28,27 @@ func (a *app) readFile(path string) ([]byte, error) {
 	return text, err
 }
 
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		text, err := io.ReadAll(r)
+		read <- result{text, err}
+	}()
+	select {
+	case r := <-read:
+		return r.text, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // load reads a document for use. Its warnings and faults go to stderr.
-func (a *app) load(path string) (*policyfile.Document, error) {
-	text, err := a.readFile(path)
+func (a *app) load(ctx context.Context, path string) (*policyfile.Document, error) {
+	text, err := a.readFile(ctx, path)
 	if err != nil {
 		return nil, err
 	}

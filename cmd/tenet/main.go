@@ -21,6 +21,7 @@ func main() {
 		cancel(command.Interrupt{Signal: first})
 		<-signals
 		close(kill)
+		signal.Reset() // a third one ends this process, whatever hangs
 	}()
 	os.Exit(program{kill: kill, lookupEnv: os.LookupEnv}.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 
 func (a *app) policyCommand() *cobra.Command {
 	cmd := group("policy", "Check, show and import policy documents", "Check, show and import policy documents.",
-		a.checkCommand(), a.showCommand(), a.delaysCommand(), a.schemaCommand(), a.catalogCommand(), a.limitsCommand())
+		a.checkCommand(), a.showCommand(), a.delaysCommand(), a.schemaCommand(), a.catalogCommand(), a.limitsCommand(), a.importCommand())
 	cmd.Example = `  tenet policy check policies.yaml
   tenet policy show user-service.GetUser --policy policies.yaml`
 	return cmd
@@ -51,11 +52,11 @@ Values beyond a limit are warnings: they are clamped. - is stdin. Exits with 3 i
 		Example: "  tenet policy check policies.yaml\n  tenet policy check -o json *.yaml",
 	}
 	form := outputFlag(cmd)
-	cmd.RunE = runE(func(_ *cobra.Command, files []string) error {
+	cmd.RunE = runE(func(cmd *cobra.Command, files []string) error {
 		results := make([]checkResult, 0, len(files))
 		invalid := false
 		for _, file := range files {
-			r, err := a.check(file)
+			r, err := a.check(cmd.Context(), file)
 			if err != nil {
 				return err
 			}
@@ -71,9 +72,9 @@ Values beyond a limit are warnings: they are clamped. - is stdin. Exits with 3 i
 	return cmd
 }
 
-func (a *app) check(file string) (checkResult, error) {
+func (a *app) check(ctx context.Context, file string) (checkResult, error) {
 	r := checkResult{File: file, Keys: []string{}, Faults: []faultResult{}, Warnings: []faultResult{}}
-	text, err := a.readFile(file)
+	text, err := a.readFile(ctx, file)
 	if err != nil {
 		return r, err
 	}
@@ -138,8 +139,8 @@ Keys of jobs are job/QUEUE.TYPE, those of pipeline steps consumer/NAME.STEP and 
 	}
 	file := documentFlag(cmd)
 	form := outputFlag(cmd)
-	cmd.RunE = runE(func(_ *cobra.Command, args []string) error {
-		document, p, err := a.find(*file, args[0])
+	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
+		document, p, err := a.find(cmd.Context(), *file, args[0])
 		if err != nil {
 			return err
 		}
@@ -157,7 +158,7 @@ func documentFlag(cmd *cobra.Command) *string {
 }
 
 // find loads a document and looks a key up in it.
-func (a *app) find(file, name string) (*policyfile.Document, *policy.Policy, error) {
+func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document, *policy.Policy, error) {
 	key := policy.ParseKey(name)
 	switch {
 	case file == "":
@@ -165,7 +166,7 @@ func (a *app) find(file, name string) (*policyfile.Document, *policy.Policy, err
 	case key.IsZero():
 		return nil, nil, usage("the key is empty")
 	}
-	document, err := a.load(file)
+	document, err := a.load(ctx, file)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -47,6 +47,20 @@ func TestAnInterruptDecidesTheExitCodeOfEveryCommand(t *testing.T) {
 	}
 }
 
+func TestAnInterruptEndsAReadOfStdin(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	read, write := io.Pipe()
+	defer write.Close()
+	go func() {
+		_, _ = io.WriteString(write, "version: 1\n") // taken: the command is reading
+		cancel(command.Interrupt{Signal: syscall.SIGINT})
+	}()
+	p := program{lookupEnv: func(string) (string, bool) { return "", false }}
+	if code := p.Run(ctx, []string{"policy", "check", "-"}, read, io.Discard, io.Discard); code != 130 {
+		t.Errorf("code %d, want 130", code)
+	}
+}
+
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }

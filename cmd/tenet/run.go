@@ -102,7 +102,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 	}
 	set := policy.NewSet(policy.SetConfig{Source: policy.SourceDefault})
 	if f.policy != "" {
-		document, err := a.load(f.policy)
+		document, err := a.load(ctx, f.policy)
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata", UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // a race-enabled tenet would take a second to exit
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
