@@ -64,6 +64,7 @@ func Bars() []Bar {
 	awaited.Goal = bare.Goal
 	bars := []Bar{
 		timeOver(success, 0.5, "success", "success", cenkalti),
+		timeOver(success, 0.5, "success", "success", cenkaltiPerCall),
 		timeOver(success, 0.25, "success", "success", failsafe),
 		allocations(success, 1, "success"),
 		timeOver(stack, 0.35, "breaker closed", "breaker closed", failsafe),

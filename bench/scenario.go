@@ -35,6 +35,8 @@ const (
 	cenkalti = "cenkalti/backoff v5"
 	avast    = "avast/retry-go v5"
 	byHand   = "hand-written"
+
+	cenkaltiPerCall = cenkalti + ", options per call"
 )
 
 var errWork = errors.New("the other side failed")
@@ -88,6 +90,7 @@ func Scenarios() []Scenario {
 				{tenet, tenetDefault},
 				{failsafe, failsafeRetry},
 				{cenkalti, cenkalti5},
+				{cenkaltiPerCall, cenkalti5PerCall},
 				{"cenkalti/backoff v7", cenkalti7},
 				{"avast/retry-go v4", avast4},
 				{avast, avast5},
