@@ -98,8 +98,8 @@ func (q QueueState) Holds(now time.Time) bool {
 	return q.Paused && (q.Until.IsZero() || now.Before(q.Until))
 }
 
-// Apply changes a record by an operator's action at now; deletion is the store's.
-func (r *Record) Apply(a Action, now time.Time) {
+// Apply changes a record by an operator's action at now and returns the rows to add to the history; deletion is the store's.
+func (r *Record) Apply(a Action, now time.Time) (rows []Attempt) {
 	now = Stamp(now)
 	switch {
 	case a == ActionCancel && r.State == Running:
@@ -107,7 +107,9 @@ func (r *Record) Apply(a Action, now time.Time) {
 	case a == ActionCancel:
 		r.State, r.FinishedAt = Cancelled, now
 	case a == ActionRetry:
+		rows = r.refusals(now)
 		r.State, r.RunAt, r.Attempts, r.FinishedAt, r.CancelRequested = Ready, now, 0, time.Time{}, false
 		r.StartedAt, r.Refusals, r.RefusedReason, r.RefusedAt = time.Time{}, 0, "", time.Time{}
 	}
+	return rows
 }

@@ -27,6 +27,7 @@ func (w *Worker) scheduled(s Settlement) {
 	defer w.mu.Unlock()
 	if w.nextDue.IsZero() || due.Before(w.nextDue) {
 		w.nextDue = due
+		signal(w.due)
 	}
 }
 
@@ -80,16 +81,21 @@ func (w *Worker) extended(lease Ref, err error) {
 func (w *Worker) maintain(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
+	var done Maintained
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-w.due:
+			t.Reset(w.nextMaintenance(done))
+			continue
 		case <-t.C:
 		}
 		w.mu.Lock()
 		w.nextDue = time.Time{}
 		w.mu.Unlock()
-		done, err := w.store.Maintain(ctx, Maintenance{Limit: maintainLimit})
+		var err error
+		done, err = w.store.Maintain(ctx, Maintenance{Limit: maintainLimit})
 		if err != nil && ctx.Err() == nil {
 			w.log.Warn("job: maintenance failed", "error", err)
 		}

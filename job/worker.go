@@ -41,6 +41,7 @@ type Worker struct {
 	settler         *settler
 	wake            chan struct{} // there may be new work
 	slot            chan struct{} // a handler has ended
+	due             chan struct{} // nextDue has come nearer
 	lastClaim       atomic.Int64  // time of the last answer of the store, in Unix nanoseconds
 
 	mu      sync.Mutex
@@ -70,7 +71,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	w := &Worker{
 		store: store, lease: DefaultLease, grace: DefaultGrace, poll: DefaultPoll, log: slog.Default(),
 		handlers: map[string]RawHandler{}, queues: map[string]*queue{}, running: map[string]*running{},
-		wake: make(chan struct{}, 1), slot: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), slot: make(chan struct{}, 1), due: make(chan struct{}, 1),
 	}
 	for _, o := range options {
 		o(w)

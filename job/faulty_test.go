@@ -1,0 +1,221 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+// faulty is a store that does not answer while it is down.
+type faulty struct {
+	job.Store
+	down   atomic.Bool
+	faults atomic.Int64
+}
+
+var errUnreachable = errors.New("connection refused")
+
+func (f *faulty) broken() bool {
+	if f.down.Load() {
+		f.faults.Add(1)
+		return true
+	}
+	return false
+}
+
+func (f *faulty) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
+	if f.broken() {
+		return nil, errUnreachable
+	}
+	return f.Store.Claim(ctx, c)
+}
+
+func (f *faulty) Settle(ctx context.Context, list []job.Settlement) []error {
+	if f.broken() {
+		errs := make([]error, len(list))
+		for i := range errs {
+			errs[i] = errUnreachable
+		}
+		return errs
+	}
+	return f.Store.Settle(ctx, list)
+}
+
+func (f *faulty) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []error {
+	if f.broken() {
+		errs := make([]error, len(leases))
+		for i := range errs {
+			errs[i] = errUnreachable
+		}
+		return errs
+	}
+	return f.Store.Extend(ctx, leases, d)
+}
+
+func (f *faulty) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
+	if f.broken() {
+		return job.Maintained{}, errUnreachable
+	}
+	return f.Store.Maintain(ctx, m)
+}
+
+func TestJ8TransientStoreErrorsChangeNothingForRunningJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open()
+		store := &faulty{Store: db.Jobs()}
+		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		var calls atomic.Int64
+		stop := b.start(store, func(context.Context, job.Job[[]byte]) error {
+			calls.Add(1)
+			time.Sleep(10 * time.Second)
+			return nil
+		}, job.WithLease(time.Minute))
+		id := b.enqueue(job.Request{})
+		time.Sleep(5 * time.Second)
+		store.down.Store(true)
+		time.Sleep(30 * time.Second) // the handler ends meanwhile and cannot be settled
+		store.down.Store(false)
+		later := b.enqueue(job.Request{})
+		time.Sleep(30 * time.Second)
+		for _, id := range []string{id, later} {
+			if r, history := b.get(id); r.State != job.Completed || len(history) != 1 {
+				t.Errorf("%s: %s, %v", id, r.State, story(history))
+			}
+		}
+		if calls.Load() != 2 || store.faults.Load() == 0 {
+			t.Errorf("%d calls, %d faults", calls.Load(), store.faults.Load())
+		}
+		stop()
+	})
+}
+
+func TestJ7LateResultOfALostLeaseIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open()
+		cut := &faulty{Store: db.Jobs()}
+		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		var runs atomic.Int64
+		handler := func(context.Context, job.Job[[]byte]) error {
+			if runs.Add(1) == 1 {
+				cut.down.Store(true) // the first worker is cut off from the store
+				time.Sleep(20 * time.Second)
+				return job.Unrecoverable(errDown) // and comes back with a result that must not count
+			}
+			time.Sleep(time.Minute)
+			return nil
+		}
+		stop1 := b.start(cut, handler, job.WithLease(5*time.Second))
+		id := b.enqueue(job.Request{})
+		synctest.Wait()
+		stop2 := b.start(b.store, handler, job.WithLease(5*time.Second))
+		time.Sleep(21 * time.Second)
+		cut.down.Store(false)
+		time.Sleep(2 * time.Minute)
+		r, history := b.get(id)
+		if r.State != job.Completed || len(history) != 2 || history[0].Outcome != job.AttemptLost || history[1].Outcome != job.AttemptCompleted {
+			t.Errorf("%s, %v", r.State, story(history))
+		}
+		stop1()
+		stop2()
+	})
+}
+
+func TestRequestsAreCheckedAndNameTheField(t *testing.T) {
+	client := job.NewClient(memory.Open().Jobs(), job.WithMaxPayload(10))
+	for field, r := range map[string]job.Request{
+		"type":         {},
+		"queue":        {Type: "t", Queue: strings.Repeat("q", 200)},
+		"priority":     {Type: "t", Priority: 10},
+		"max_attempts": {Type: "t", MaxAttempts: -1},
+		"timeout":      {Type: "t", Timeout: -1},
+		"unique_key":   {Type: "t", UniqueKey: "a\x00b"},
+		"unique_for":   {Type: "t", UniqueKey: "k", UniqueFor: -1},
+		"meta":         {Type: "t", Meta: map[string]string{"k": "\xff"}},
+		"payload":      {Type: "t", Payload: func() {}},
+	} {
+		_, err := client.Enqueue(context.Background(), r)
+		if e, ok := errors.AsType[*job.RequestError](err); !ok || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	_, err := client.EnqueueMany(context.Background(), []job.Request{{Type: "t"}, {Type: "t", Payload: "much too long"}})
+	if e, ok := errors.AsType[*job.PayloadTooLargeError](err); !ok || e.Index != 1 || e.Limit != 10 {
+		t.Errorf("J18: %v", err)
+	}
+	if receipts, err := client.EnqueueMany(context.Background(), nil); err != nil || len(receipts) != 0 {
+		t.Errorf("nothing: %v, %v", receipts, err)
+	}
+}
+
+func TestJ15EachTickIsEnqueuedOnceAcrossWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		handler := func(context.Context, job.Job[[]byte]) error { calls.Add(1); return nil }
+		every := job.WithPeriodic(job.Periodic{Name: "report", Cron: "*/10 * * * *", Request: job.Request{Type: "t"}})
+		b := work(t, handler, every)
+		defer b.start(b.store, handler, every)()
+		defer b.start(b.store, handler, every)()
+		time.Sleep(time.Hour + time.Minute)
+		if calls.Load() != 6 {
+			t.Errorf("%d runs in an hour of ticks every ten minutes", calls.Load())
+		}
+	})
+}
+
+func TestJ15MissedTicksByPolicy(t *testing.T) {
+	for missed, want := range map[job.Missed]int64{job.MissedSkip: 0, job.MissedOnce: 1, job.MissedAll: 24} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(30 * time.Minute) // between two ticks
+			var calls atomic.Int64
+			b := work(t, func(context.Context, job.Job[[]byte]) error { calls.Add(1); return nil },
+				job.WithPeriodic(job.Periodic{Name: "n", Cron: "@hourly", Missed: missed, Request: job.Request{Type: "t"}}))
+			time.Sleep(time.Minute)
+			if calls.Load() != want {
+				t.Errorf("missed %q: %d runs, want %d", missed, calls.Load(), want)
+			}
+			b.stop()
+			defer b.start(b.store, func(context.Context, job.Job[[]byte]) error { calls.Add(1); return nil },
+				job.WithPeriodic(job.Periodic{Name: "n", Cron: "@hourly", Missed: missed, Request: job.Request{Type: "t"}}))()
+			time.Sleep(time.Minute)
+			if calls.Load() != want {
+				t.Errorf("missed %q: %d runs after a restart, want %d", missed, calls.Load(), want)
+			}
+		})
+	}
+}
+
+func TestJ15LeadershipPassesOnWithinTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		handler := func(context.Context, job.Job[[]byte]) error { calls.Add(1); return nil }
+		every := job.WithPeriodic(job.Periodic{Name: "n", Cron: "@every 1m", Request: job.Request{Type: "t"}})
+		b := work(t, handler, every)
+		defer b.start(b.store, handler, every)()
+		time.Sleep(30 * time.Second)
+		b.stop() // the leader goes
+		time.Sleep(45 * time.Second)
+		if calls.Load() != 1 {
+			t.Errorf("%d runs after 75s", calls.Load())
+		}
+	})
+}
+
+func TestPeriodicJobsAreCheckedAtTheStart(t *testing.T) {
+	for name, p := range map[string]job.Periodic{
+		"no name":  {Cron: "@daily", Request: job.Request{Type: "t"}},
+		"bad cron": {Name: "n", Cron: "every day", Request: job.Request{Type: "t"}},
+		"no type":  {Name: "n", Cron: "@daily"},
+	} {
+		w := job.NewWorker(memory.Open().Jobs(), quiet, job.WithPeriodic(p))
+		if err := w.Run(context.Background()); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

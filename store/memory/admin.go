@@ -1,0 +1,235 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// index lists IDs in ascending order. It is sorted when it is read and tidied when half of it is of removed jobs.
+type index struct {
+	ids    []string
+	sorted int // how many of ids are in order
+	gone   int // how many of ids are of removed jobs, or there twice
+}
+
+func (x *index) add(id string) {
+	if x.sorted == len(x.ids) && (len(x.ids) == 0 || x.ids[len(x.ids)-1] < id) {
+		x.sorted++
+	}
+	x.ids = append(x.ids, id)
+}
+
+// remove notes that a job is gone from jobs.
+func (x *index) remove(jobs map[string]*entry) {
+	x.gone++
+	if x.gone <= len(x.ids)/2 {
+		return
+	}
+	x.ids = slices.DeleteFunc(x.ids, func(id string) bool { return jobs[id] == nil })
+	x.sorted, x.gone = 0, 0
+}
+
+// above returns the IDs above after, in order, each once. Some may be of jobs that are gone.
+func (x *index) above(after string) []string {
+	if x.sorted < len(x.ids) {
+		slices.Sort(x.ids)
+		x.ids = slices.Compact(x.ids)
+	}
+	x.sorted = len(x.ids)
+	from, found := slices.BinarySearch(x.ids, after)
+	if found {
+		from++
+	}
+	return x.ids[from:]
+}
+
+// matching returns at most limit jobs that match f and pick, with an ID above after, in the order of their IDs.
+func (s *Jobs) matching(f job.Filter, after string, limit int, pick func(*entry) bool) []*entry {
+	candidates := f.IDs
+	if len(candidates) == 0 {
+		candidates = s.order.above(after)
+	} else {
+		candidates = slices.Compact(slices.Sorted(slices.Values(candidates)))
+	}
+	var list []*entry
+	for _, id := range candidates {
+		if len(list) >= limit {
+			break
+		}
+		if e := s.jobs[id]; e != nil && id > after && f.Matches(e.Record) && pick(e) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// Get implements job.Admin.
+func (s *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer s.mu.Unlock()
+	e := s.jobs[id]
+	if e == nil {
+		return nil, nil, job.ErrNotFound
+	}
+	return clone(e.Record), e.History(slices.Clone(e.history)), nil
+}
+
+// List implements job.Admin.
+func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var list []*job.Record
+	for _, e := range s.matching(f, after, limit, func(*entry) bool { return true }) {
+		list = append(list, clone(e.Record))
+	}
+	return list, nil
+}
+
+// Stats implements job.Admin.
+func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
+	now, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	stats := map[string]job.QueueStats{}
+	for _, e := range s.jobs {
+		q := stats[e.Queue]
+		switch e.State {
+		case job.Scheduled:
+			q.Scheduled++
+		case job.Ready:
+			q.Ready++
+			q.OldestReady = max(q.OldestReady, now.Sub(e.RunAt))
+		case job.Running:
+			q.Running++
+		case job.Completed:
+			q.Completed++
+		case job.Dead:
+			q.Dead++
+		case job.Cancelled:
+			q.Cancelled++
+		}
+		stats[e.Queue] = q
+	}
+	return stats, nil
+}
+
+// Change implements job.Admin. A job whose unique key belongs to another by now is not retried.
+func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
+	now, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var changed []string
+	for _, e := range s.matching(f, "", limit, func(e *entry) bool { return s.allows(action, e, now) }) {
+		if action == job.ActionRetry && !s.hold(e, now) {
+			continue // an earlier job of this very call took the key
+		}
+		if action == job.ActionDelete {
+			s.drop(e)
+		} else {
+			s.lift(e)
+			e.history = append(e.history, e.Apply(action, now)...)
+			s.place(e)
+		}
+		changed = append(changed, e.ID)
+	}
+	return changed, nil
+}
+
+// allows reports whether an action can be applied to a job now.
+func (s *Jobs) allows(action job.Action, e *entry, now time.Time) bool {
+	return action.Applies(e.State) && (action != job.ActionRetry || s.free(e, now))
+}
+
+// free reports whether a job's unique key is free or its own.
+func (s *Jobs) free(e *entry, now time.Time) bool {
+	id, held := s.unique.holder(uniqueKey{e.Queue, e.UniqueKey}, now)
+	return e.UniqueKey == "" || !e.living || !held || id == e.ID
+}
+
+// hold gives a job that is to live again its unique key, and reports whether it could. A window is not begun again.
+func (s *Jobs) hold(e *entry, now time.Time) bool {
+	if !s.free(e, now) {
+		return false
+	}
+	if e.UniqueKey != "" && e.living {
+		s.unique.hold(uniqueKey{e.Queue, e.UniqueKey}, e.ID, 0, now)
+	}
+	return true
+}
+
+// Queues implements job.Admin.
+func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.queues), func(a, b job.QueueState) int { return cmp.Compare(a.Queue, b.Queue) }), nil
+}
+
+// SetQueue implements job.Admin.
+func (s *Jobs) SetQueue(ctx context.Context, q job.QueueState) error {
+	if _, err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	q.Until = job.Stamp(q.Until)
+	s.queues[q.Queue] = q
+	s.signal()
+	return nil
+}
+
+// Notify implements job.Notifier. The channel is closed when ctx ends or the store is closed.
+func (s *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
+	if _, err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	signals := make(chan struct{}, 1)
+	s.listeners[signals] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if _, open := s.listeners[signals]; open {
+			delete(s.listeners, signals)
+			close(signals)
+		}
+	})
+	return signals, nil
+}
+
+// signal tells every listener that has not been told yet.
+func (s *Jobs) signal() {
+	for signals := range s.listeners {
+		select {
+		case signals <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Lead implements job.Elector.
+func (s *Jobs) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
+	now, err := s.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	if s.leader != worker && now.Before(s.leaderTo) {
+		return false, nil
+	}
+	s.leader, s.leaderTo = worker, now.Add(ttl)
+	return true, nil
+}

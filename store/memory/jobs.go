@@ -1,0 +1,325 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// Jobs is a job.Store, job.Admin, job.Notifier and job.Elector. It is safe for concurrent use.
+type Jobs struct {
+	mu        sync.Mutex // guards all below
+	closed    bool
+	jobs      map[string]*entry
+	order     index
+	ready     map[string]*pile // by queue; all other piles span the queues
+	scheduled *pile            // by run_at
+	leases    *pile            // by expiry
+	finished  map[job.State]*pile
+	unique    uniques
+	queues    map[string]job.QueueState
+	listeners map[chan struct{}]struct{}
+	leader    string
+	leaderTo  time.Time
+}
+
+// entry is a stored job. It lies in the pile of its state.
+type entry struct {
+	*job.Record
+	history []job.Attempt
+	living  bool // its unique key, if any, is held for its life, not for a window
+	pile    *pile
+	index   int
+}
+
+var (
+	_ job.Store    = (*Jobs)(nil)
+	_ job.Admin    = (*Jobs)(nil)
+	_ job.Notifier = (*Jobs)(nil)
+	_ job.Elector  = (*Jobs)(nil)
+)
+
+func newJobs() *Jobs {
+	byEnd := func(a, b *entry) bool { return a.FinishedAt.Before(b.FinishedAt) }
+	return &Jobs{
+		jobs:      map[string]*entry{},
+		ready:     map[string]*pile{},
+		scheduled: newPile(func(a, b *entry) bool { return a.RunAt.Before(b.RunAt) }),
+		leases:    newPile(func(a, b *entry) bool { return a.LeaseUntil.Before(b.LeaseUntil) }),
+		finished:  map[job.State]*pile{job.Completed: newPile(byEnd), job.Dead: newPile(byEnd), job.Cancelled: newPile(byEnd)},
+		unique:    uniques{holders: map[uniqueKey]holder{}},
+		queues:    map[string]job.QueueState{},
+		listeners: map[chan struct{}]struct{}{},
+	}
+}
+
+// enter locks the store for an operation at the time that it returns. It fails if the store is closed or ctx has ended;
+// then nothing is locked.
+func (s *Jobs) enter(ctx context.Context) (now time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, fmt.Errorf("memory: %w", err)
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return time.Time{}, job.ErrClosed
+	}
+	return job.Stamp(time.Now()), nil
+}
+
+// Enqueue implements job.Store.
+func (s *Jobs) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, error) {
+	now, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	receipts := make([]job.Receipt, len(list))
+	added := make([]*entry, 0, len(list))
+	for i, in := range list {
+		key := uniqueKey{in.Queue, in.UniqueKey}
+		if id, held := s.unique.holder(key, now); in.UniqueKey != "" && held {
+			receipts[i] = job.Receipt{ID: id, Existed: true}
+			continue
+		}
+		if _, exists := s.jobs[in.ID]; exists {
+			for _, e := range added {
+				s.forget(e)
+			}
+			return nil, fmt.Errorf("%w: a job with the ID %s exists; give every job its own", job.ErrConflict, in.ID)
+		}
+		e := &entry{Record: clone(job.New(in, now)), living: in.UniqueFor <= 0}
+		if in.UniqueKey != "" {
+			s.unique.hold(key, in.ID, in.UniqueFor, now)
+		}
+		s.jobs[in.ID] = e
+		s.order.add(in.ID)
+		added = append(added, e)
+		receipts[i] = job.Receipt{ID: in.ID, Durability: job.InMemory}
+	}
+	for _, e := range added {
+		s.place(e)
+	}
+	return receipts, nil
+}
+
+// forget takes back an entry that an abandoned Enqueue added.
+func (s *Jobs) forget(e *entry) {
+	delete(s.unique.holders, uniqueKey{e.Queue, e.UniqueKey})
+	delete(s.jobs, e.ID)
+	s.order.remove(s.jobs)
+}
+
+// place moves an entry to the pile of its state, frees the unique key of a job that has ended and tells of work that is
+// ready.
+func (s *Jobs) place(e *entry) {
+	s.lift(e)
+	switch {
+	case e.State == job.Ready:
+		p := s.ready[e.Queue]
+		if p == nil {
+			p = newPile(func(a, b *entry) bool { return a.Before(b.Record) })
+			s.ready[e.Queue] = p
+		}
+		p.add(e)
+		s.signal()
+	case e.State == job.Scheduled:
+		s.scheduled.add(e)
+	case e.State == job.Running:
+		s.leases.add(e)
+	default:
+		s.finished[e.State].add(e)
+		s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
+	}
+}
+
+// lift takes an entry out of its pile, before anything changes that the pile is ordered by.
+func (s *Jobs) lift(e *entry) {
+	if e.pile != nil {
+		e.pile.remove(e)
+	}
+}
+
+// promote makes at most limit due jobs ready.
+func (s *Jobs) promote(limit int, now time.Time) (n int) {
+	for e := s.scheduled.first(); n < limit && e != nil && e.Due(now); e = s.scheduled.first() {
+		s.lift(e)
+		e.State = job.Ready
+		s.place(e)
+		n++
+	}
+	return n
+}
+
+// Claim implements job.Store.
+func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
+	if err := job.CheckLease(c.Lease); err != nil {
+		return nil, err
+	}
+	now, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	s.promote(len(s.jobs), now)
+	var claimed []*job.Record
+	for _, slots := range c.Queues {
+		p := s.ready[slots.Queue]
+		if p == nil || s.queues[slots.Queue].Holds(now) {
+			continue
+		}
+		for e := p.first(); slots.Free > 0 && e != nil; e = p.first() {
+			s.lift(e)
+			e.Claim(c.Worker, c.Lease, now)
+			s.place(e)
+			claimed = append(claimed, clone(e.Record))
+			slots.Free--
+		}
+	}
+	return claimed, nil
+}
+
+// Extend implements job.Store.
+func (s *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []error {
+	err := job.CheckLease(d)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(leases))
+	}
+	now, err := s.enter(ctx)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(leases))
+	}
+	defer s.mu.Unlock()
+	var errs errorList
+	for i, lease := range leases {
+		errs.set(i, len(leases), s.extend(lease, d, now))
+	}
+	return errs
+}
+
+func (s *Jobs) extend(lease job.Ref, d time.Duration, now time.Time) error {
+	e := s.jobs[lease.ID]
+	if e == nil {
+		return job.ErrNotFound
+	}
+	if err := e.Holds(lease, now); err != nil {
+		return err
+	}
+	s.lift(e)
+	e.LeaseUntil = job.Stamp(now.Add(d))
+	s.place(e)
+	if e.CancelRequested {
+		return job.ErrCancelRequested
+	}
+	return nil
+}
+
+// Settle implements job.Store.
+func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
+	now, err := s.enter(ctx)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(list))
+	}
+	defer s.mu.Unlock()
+	var errs errorList
+	for i, settlement := range list {
+		errs.set(i, len(list), s.settle(settlement, now))
+	}
+	return errs
+}
+
+func (s *Jobs) settle(settlement job.Settlement, now time.Time) error {
+	if err := job.CheckDelay(settlement.Delay); err != nil {
+		return err
+	}
+	e := s.jobs[settlement.ID]
+	if e == nil {
+		return job.ErrNotFound
+	}
+	if err := e.Holds(settlement.Ref, now); err != nil {
+		if e.Repeats(e.history, settlement) {
+			return nil
+		}
+		return err
+	}
+	settlement.Output = bytes.Clone(settlement.Output)
+	s.lift(e)
+	e.history = append(e.history, e.Record.Settle(settlement, now)...)
+	s.place(e)
+	return nil
+}
+
+// Maintain implements job.Store.
+func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
+	now, err := s.enter(ctx)
+	if err != nil {
+		return job.Maintained{}, err
+	}
+	defer s.mu.Unlock()
+	done := job.Maintained{Promoted: s.promote(m.Limit, now)}
+	for e := s.leases.first(); done.Reclaimed < m.Limit && e != nil && !now.Before(e.LeaseUntil); e = s.leases.first() {
+		s.lift(e)
+		e.history = append(e.history, e.Lose(now)...)
+		s.place(e)
+		done.Reclaimed++
+	}
+	for state, p := range s.finished {
+		keep, listed := m.Keep[state]
+		for e := p.first(); listed && done.Removed < m.Limit && e != nil && !now.Before(e.FinishedAt.Add(keep)); e = p.first() {
+			s.drop(e)
+			done.Removed++
+		}
+	}
+	s.unique.expire(now)
+	if e := s.scheduled.first(); e != nil {
+		done.NextDue = e.RunAt
+	}
+	return done, nil
+}
+
+// drop removes a job. A window of its unique key goes on.
+func (s *Jobs) drop(e *entry) {
+	s.lift(e)
+	s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
+	delete(s.jobs, e.ID)
+	s.order.remove(s.jobs)
+}
+
+// Close implements job.Store: it ends all notifications and forgets all jobs. Closing again does nothing.
+func (s *Jobs) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for signals := range s.listeners {
+		close(signals)
+	}
+	clear(s.listeners)
+	s.jobs, s.ready, s.scheduled, s.leases, s.finished, s.unique, s.order = nil, nil, nil, nil, nil, uniques{}, index{}
+	return nil
+}
+
+// errorList stays nil until there is an error.
+type errorList []error
+
+func (l *errorList) set(i, n int, err error) {
+	if err == nil {
+		return
+	}
+	if *l == nil {
+		*l = make([]error, n)
+	}
+	(*l)[i] = err
+}
+
+// clone copies a record with everything that it refers to.
+func clone(r *job.Record) *job.Record {
+	c := *r
+	c.Payload, c.Output, c.Meta = bytes.Clone(r.Payload), bytes.Clone(r.Output), maps.Clone(r.Meta)
+	return &c
+}
