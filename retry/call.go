@@ -54,9 +54,8 @@ func do[T any, O operation[T]](ctx context.Context, e *Executor, key policy.Key,
 
 // loop is the whole of a call: attempts, and the waits between them.
 func loop[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
-	verdict, ok := r.ready()
-	if !ok {
-		return value, r.refused(verdict.Reason)
+	if reason := r.ready(); reason != "" {
+		return value, r.refused(reason)
 	}
 	for {
 		if r.plan.trigger != nil {
@@ -82,6 +81,10 @@ func attempt[T any, O operation[T]](r *run, op O) (value T, verdict decision.Ver
 	}
 	defer r.unwind(&l)
 	value, err := op.do(l.ctx)
+	if err == nil && r.plain {
+		r.succeed(&l)
+		return value, decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
+	}
 	var classified *classify.Outcome
 	if r.plan.classifier != nil {
 		o := r.classify(op.box(value), err)
@@ -89,6 +92,17 @@ func attempt[T any, O operation[T]](r *run, op O) (value T, verdict decision.Ver
 	}
 	o, rule := r.conclude(&l, err, classified)
 	return value, r.settle(o, rule, nil, l.number)
+}
+
+// succeed is what conclude and settle come to for a success that nobody classifies, records or counts further: nothing is
+// asked and nothing is told.
+func (r *run) succeed(l *launch) {
+	l.settled = true
+	if l.ticked || l.grant.release != nil {
+		r.free(l, circuit.Success)
+	}
+	l.ctx.finish()
+	r.ended++
 }
 
 // refused is the verdict of a call whose next attempt is not made.

@@ -71,9 +71,9 @@ type attemptCtx struct {
 	parent   context.Context
 	plan     *plan
 	options  *callOptions
-	root     *attemptCtx // the call's first attempt, which keeps the call's ID
-	id       *string     // in root only; nil until the ID is first needed
-	deadline time.Time   // of the attempt or the call, whichever comes first; zero for none; guarded by mu once detached
+	root     *attemptCtx   // the call's first attempt, which keeps the call's ID
+	id       *string       // in root only; nil until the ID is first needed
+	deadline time.Duration // of the attempt or the call, whichever comes first, since epoch; 0 for none; guarded by mu
 	number   int32
 	retry    int32
 	hedge    int32
@@ -105,14 +105,17 @@ var _ context.Context = (*attemptCtx)(nil)
 // Deadline implements context.Context.
 func (c *attemptCtx) Deadline() (time.Time, bool) {
 	parent, ok := c.parent.Deadline()
-	own := c.end()
-	if own.IsZero() || ok && parent.Before(own) {
+	end := c.end()
+	if end == 0 {
 		return parent, ok
 	}
-	return own, true
+	if own := epoch.Add(end); !ok || own.Before(parent) {
+		return own, true
+	}
+	return parent, true
 }
 
-func (c *attemptCtx) end() time.Time {
+func (c *attemptCtx) end() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.deadline
@@ -136,7 +139,7 @@ func (c *attemptCtx) Err() error {
 	}
 	if err := c.parent.Err(); err != nil {
 		c.close(stateOf(err))
-	} else if at := c.end(); !at.IsZero() && !time.Now().Before(at) {
+	} else if at := c.end(); at != 0 && time.Since(epoch) >= at {
 		c.expire()
 	}
 	return errOf(c.state.Load())
@@ -180,8 +183,8 @@ func (c *attemptCtx) arm() *signal {
 	if c.parent.Done() != nil {
 		s.unlink = context.AfterFunc(c.parent, func() { c.close(stateOf(c.parent.Err())) })
 	}
-	if !c.deadline.IsZero() {
-		s.timer = time.AfterFunc(time.Until(c.deadline), c.expire)
+	if c.deadline != 0 {
+		s.timer = time.AfterFunc(c.deadline-time.Since(epoch), c.expire)
 	}
 	return s
 }
@@ -263,7 +266,7 @@ func (c *attemptCtx) detach() {
 	defer c.mu.Unlock()
 	c.arm() // a kept context is never quiet, so that finish sees that it is detached
 	c.detached = true
-	c.deadline = time.Time{}
+	c.deadline = 0
 	if c.signal.timer != nil {
 		c.signal.timer.Stop()
 	}
@@ -275,7 +278,7 @@ func (c *attemptCtx) timedOut() bool {
 		return false
 	}
 	at := c.end()
-	return !at.IsZero() && !time.Now().Before(at)
+	return at != 0 && time.Since(epoch) >= at
 }
 
 func (c *attemptCtx) callID() string {
@@ -301,10 +304,11 @@ func newID(now time.Time) string {
 }
 
 // work identifies the call for reports that come after it has ended.
-func (c *attemptCtx) work() observe.Work {
+func (c *attemptCtx) work() observe.Work { return workOf(c.root.callID(), c.plan, c.options) }
+
+func workOf(id string, p *plan, o *callOptions) observe.Work {
 	return observe.Work{
-		ID: c.root.callID(), Key: c.plan.key, Surface: c.plan.surface, Operation: c.options.operation,
-		Category: c.plan.policy.Category, IdempotencyKey: c.options.idempotencyKey, TenantID: c.options.tenantID,
-		CorrelationID: c.options.correlationID, TraceID: c.options.traceID,
+		ID: id, Key: p.key, Surface: p.surface, Operation: o.operation, Category: p.policy.Category,
+		IdempotencyKey: o.idempotencyKey, TenantID: o.tenantID, CorrelationID: o.correlationID, TraceID: o.traceID,
 	}
 }

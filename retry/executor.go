@@ -87,7 +87,6 @@ type Executor struct {
 	versioned policy.Versioned // the provider, where it has versions
 	starter   observe.Starter  // the observer, where it wants beginnings
 	families  classify.Set
-	clock     func() time.Time
 
 	keys atomic.Pointer[map[policy.Key]*keyState] // copied on write
 
@@ -120,11 +119,8 @@ func NewExecutor(options ExecutorOptions) *Executor {
 	options.Classifiers = maps.Clone(options.Classifiers)
 	options.Triggers = maps.Clone(options.Triggers)
 	e := &Executor{
-		options: options, clock: options.Clock, documentBudgets: budget.NewRegistry(),
+		options: options, documentBudgets: budget.NewRegistry(),
 		families: append(classify.Builtin(), options.Classes...),
-	}
-	if e.clock == nil {
-		e.clock = time.Now
 	}
 	e.versioned, _ = options.Provider.(policy.Versioned)
 	e.starter, _ = options.Observer.(observe.Starter)
@@ -216,29 +212,36 @@ func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report
 	if e.options.RecoverPanics {
 		defer func() { _ = recover() }() // there is no call left that it could abort
 	}
-	e.options.Observer.Observe(ctx, &observe.Event{Type: observe.Reported, Time: e.clock(), Work: w, Report: r})
+	e.options.Observer.Observe(ctx, &observe.Event{Type: observe.Reported, Time: e.now(), Work: w, Report: r})
 }
 
-// Wait waits until every hedged attempt that lost has ended, or until ctx is done.
+// now is the time of records.
+func (e *Executor) now() time.Time {
+	if e.options.Clock != nil {
+		return e.options.Clock()
+	}
+	return time.Now()
+}
+
+// Wait waits until no hedged attempt runs any more, lost or not, or until ctx is done. Call it when calls have ended.
 func (e *Executor) Wait(ctx context.Context) error { return e.losers.wait(ctx) }
 
-// losers counts hedged attempts that run on after their call has returned.
+// losers counts the hedged attempts that are running, lost ones among them.
 type losers struct {
+	count atomic.Int64
 	mu    sync.Mutex
-	count int
 	idle  chan struct{} // closed when count falls to 0; nil while nobody waits
 }
 
-func (l *losers) add() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.count++
-}
+func (l *losers) add() { l.count.Add(1) }
 
 func (l *losers) done() {
+	if l.count.Add(-1) > 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.count--; l.count == 0 && l.idle != nil {
+	if l.idle != nil {
 		close(l.idle)
 		l.idle = nil
 	}
@@ -246,15 +249,14 @@ func (l *losers) done() {
 
 func (l *losers) wait(ctx context.Context) error {
 	l.mu.Lock()
-	if l.count == 0 {
-		l.mu.Unlock()
-		return nil
-	}
 	if l.idle == nil {
 		l.idle = make(chan struct{})
 	}
 	idle := l.idle
 	l.mu.Unlock()
+	if l.count.Load() == 0 { // asked only now, so that a last one to end finds idle
+		return nil
+	}
 	select {
 	case <-idle:
 		return nil

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,14 @@ func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdi
 
 // coordinate launches hedges and takes results until the group is decided.
 func (g *pack[T, O]) coordinate(r *run, op O) {
+	runtime.Gosched() // a quick primary is done before a timer is worth setting
+	select {
+	case l := <-g.results:
+		if g.take(r, op, l) {
+			return
+		}
+	default:
+	}
 	var hedge, end <-chan time.Time
 	var hedgeTimer *time.Timer
 	if wait, ok := g.delay(r); ok {
@@ -74,8 +83,8 @@ func (g *pack[T, O]) coordinate(r *run, op O) {
 		defer hedgeTimer.Stop()
 		hedge = hedgeTimer.C
 	}
-	if !r.deadline.IsZero() {
-		endTimer := time.NewTimer(time.Until(r.deadline))
+	if r.deadline != 0 {
+		endTimer := time.NewTimer(r.deadline - time.Since(epoch))
 		defer endTimer.Stop()
 		end = endTimer.C
 	}
@@ -201,7 +210,7 @@ func (g *pack[T, O]) hedge(r *run, op O) {
 	if !r.plan.load.TryHedge(r.plan.policy.Hedge.MaxExtraLoad) {
 		r.launches++
 		if r.rec != nil {
-			l := launch{number: r.launches, hedge: g.hedges, started: r.e.clock()}
+			l := launch{number: r.launches, hedge: g.hedges, started: r.rec.now(r.e)}
 			r.rec.denied(r, &l, policy.ReasonMaxExtraLoad)
 		}
 		return

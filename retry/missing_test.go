@@ -209,13 +209,14 @@ func TestR3RecoverPanics(t *testing.T) {
 				o.Provider = provide(t, p)
 				o.RecoverPanics = true
 				e := retry.NewExecutor(o)
-				err := e.Do(bg, key, func(ctx context.Context) error {
+				slow := func(ctx context.Context) error {
 					select {
 					case <-ctx.Done():
 					case <-time.After(time.Hour):
 					}
 					return errDown
-				})
+				}
+				err := e.Do(bg, key, slow)
 				failure(t, err, policy.Reason("panic_in_"+part))
 				if p, ok := errors.AsType[*retry.PanicError](err); !ok || p.Part != part || p.Value != "boom" {
 					t.Errorf("%v", err)
@@ -230,7 +231,7 @@ func TestR3RecoverPanics(t *testing.T) {
 							t.Errorf("without RecoverPanics the caller recovered %v", v)
 						}
 					}()
-					_ = e.Do(bg, key, func(ctx context.Context) error { return errDown })
+					_ = e.Do(bg, key, slow)
 					if part == "trigger" { // asked at the start of each group
 						t.Error("did not panic")
 					}

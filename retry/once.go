@@ -50,13 +50,14 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		o.id = w.ID
 	}
 	r := run{
-		e: e, ctx: ctx, options: &o, single: true, limit: w.MaxAttempts, started: w.Started, nextDelay: w.NextDelay,
+		e: e, ctx: ctx, options: &o, single: true, limit: w.MaxAttempts, age: ageOf(w.Started), nextDelay: w.NextDelay,
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,
 	}
 	r.begin(w.Key, false)
-	verdict, ok := r.ready()
-	if !ok {
-		verdict = r.refused(verdict.Reason)
+	var verdict decision.Verdict
+	reason := r.ready()
+	if reason != "" {
+		verdict = r.refused(reason)
 	} else {
 		_, verdict = attempt(&r, op)
 	}
@@ -64,7 +65,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	if verdict.Action != decision.Done {
 		result.Err = r.fail(verdict.Reason)
 	}
-	if ok && r.ran == 0 {
+	if reason == "" && r.ran == 0 {
 		delay := decision.Delay(&r.plan.policy.Retry, decision.Seed(w.ID), w.Refusals)
 		result.Denied, result.Wait = true, max(delay, r.refusedFor())
 	}
@@ -72,6 +73,14 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		r.rec.finish(&r, verdict.Reason, result.Err)
 	}
 	return result
+}
+
+// ageOf is how long ago work began whose start is kept elsewhere.
+func ageOf(started time.Time) time.Duration {
+	if started.IsZero() {
+		return 0
+	}
+	return max(time.Since(started), 0)
 }
 
 // refusedFor is how long until breaker and budget may answer otherwise.

@@ -21,7 +21,7 @@ const overrun = time.Second
 // touches it.
 type recorder struct {
 	capture  *observe.Capture
-	work     observe.Work
+	id       string // of the call
 	timeline observe.Timeline
 	seq      int
 	finished bool
@@ -36,16 +36,13 @@ func (r *run) record(timeline bool) {
 	}
 	o, p := r.options, r.plan
 	rec := &recorder{capture: capture}
-	rec.work = observe.Work{
-		ID: o.id, Key: p.key, Surface: p.surface, Operation: o.operation, Category: p.policy.Category,
-		IdempotencyKey: o.idempotencyKey, TenantID: o.tenantID, CorrelationID: o.correlationID, TraceID: o.traceID,
-	}
 	t := &rec.timeline
-	t.Start = r.e.clock()
-	if rec.work.ID == "" {
-		rec.work.ID = newID(t.Start)
+	t.Start = r.e.now()
+	rec.id = o.id
+	if rec.id == "" {
+		rec.id = newID(t.Start)
 	}
-	t.Key, t.PolicyID, t.CallID, t.Attributes = p.key, p.policy.ID, rec.work.ID, p.attributes
+	t.Key, t.PolicyID, t.CallID, t.Attributes = p.key, p.policy.ID, rec.id, p.attributes
 	for _, a := range o.attributes {
 		t.Attributes = t.Attributes.With(a[0], a[1])
 	}
@@ -68,8 +65,10 @@ func (rec *recorder) startOf(r *run, ctx context.Context, e *observe.Event) (sta
 
 func (rec *recorder) stamp(r *run, e *observe.Event) {
 	rec.seq++
-	e.Seq, e.Work, e.Policy = rec.seq, rec.work, r.plan.policy
+	e.Seq, e.Work, e.Policy = rec.seq, rec.work(r), r.plan.policy
 }
+
+func (rec *recorder) work(r *run) observe.Work { return workOf(rec.id, r.plan, r.options) }
 
 // tell sends an event to the observer.
 func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {
@@ -87,11 +86,20 @@ func (rec *recorder) start(e *Executor, number int) time.Time {
 	if number == 1 {
 		return rec.timeline.Start
 	}
-	return e.clock()
+	return rec.now(e)
+}
+
+// now is the time of a record. Without a clock of its own it counts from the call's start, which is cheaper than asking
+// for the time of day.
+func (rec *recorder) now(e *Executor) time.Time {
+	if e.options.Clock != nil {
+		return e.options.Clock()
+	}
+	return rec.timeline.Start.Add(time.Since(rec.timeline.Start))
 }
 
 // begin tells of a launched attempt and watches it for an overrun. It returns the context for the operation.
-func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time.Time) context.Context {
+func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time.Duration) context.Context {
 	if r.e.options.Observer == nil {
 		return ctx
 	}
@@ -100,9 +108,9 @@ func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time
 			Attempt: l.number, RetryIndex: r.retry, HedgeIndex: l.hedge, Start: l.started, Backoff: r.backoff,
 		}})
 	}
-	if !deadline.IsZero() {
-		e, w, number := r.e, rec.work, l.number
-		l.watch = time.AfterFunc(time.Until(deadline)+overrun, func() {
+	if deadline != 0 {
+		e, w, number := r.e, rec.work(r), l.number
+		l.watch = time.AfterFunc(deadline-time.Since(epoch)+overrun, func() {
 			e.report(ctx, w, &observe.Report{
 				Reason: policy.ReasonAttemptOverrun, Attempt: number,
 				Detail: "the operation runs on more than a second after its timeout; it should obey its context",
@@ -115,7 +123,7 @@ func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time
 // ended puts an attempt on record.
 func (rec *recorder) ended(r *run, l *launch, o classify.Outcome, rule decision.Rule, classes []classify.Match, err error) {
 	rec.add(r, l, observe.AttemptRecord{
-		End: r.e.clock(), Outcome: o, Rule: rule, Classes: classes, Err: err,
+		End: rec.now(r.e), Outcome: o, Rule: rule, Classes: classes, Err: err,
 		BudgetAllowed: true, BudgetReason: l.grant.reason,
 	})
 }
@@ -157,7 +165,7 @@ func (rec *recorder) decided(r *run, o classify.Outcome, rule decision.Rule, s d
 	if r.e.options.Observer == nil && journal == nil {
 		return v
 	}
-	now := r.e.clock()
+	now := rec.now(r.e)
 	e := &observe.Event{Type: observe.Decided, Time: now, Decision: &observe.Decision{
 		Outcome: o, Rule: rule, State: s, Verdict: v, Elapsed: now.Sub(rec.timeline.Start),
 		Attempt: deciding, Group: ended, Err: r.last,
@@ -183,7 +191,7 @@ func (rec *recorder) decided(r *run, o classify.Outcome, rule decision.Rule, s d
 // refused is the verdict after the journal did not take v. What has succeeded stays a success.
 func (rec *recorder) refused(r *run, v decision.Verdict, err error) decision.Verdict {
 	if v.Action == decision.Done {
-		r.e.report(r.ctx, rec.work, &observe.Report{Reason: policy.ReasonAuditUnavailable, Detail: err.Error()})
+		r.e.report(r.ctx, rec.work(r), &observe.Report{Reason: policy.ReasonAuditUnavailable, Detail: err.Error()})
 		return v
 	}
 	r.dropGrant()
@@ -196,7 +204,7 @@ func (rec *recorder) circuit(r *run, change circuit.Transition) {
 	if !change.Changed() || r.e.options.Observer == nil {
 		return
 	}
-	e := &observe.Event{Type: observe.CircuitChanged, Time: r.e.clock(), Circuit: &observe.CircuitChange{
+	e := &observe.Event{Type: observe.CircuitChanged, Time: rec.now(r.e), Circuit: &observe.CircuitChange{
 		From: change.From.String(), To: change.To.String(),
 	}}
 	rec.stamp(r, e)
@@ -214,7 +222,7 @@ func (rec *recorder) finish(r *run, reason policy.Reason, err error) {
 	if n := len(t.Attempts); n > 0 && r.backoff == 0 {
 		t.End = t.Attempts[n-1].End // nothing has been waited for since
 	} else {
-		t.End = r.e.clock()
+		t.End = rec.now(r.e)
 	}
 	byLaunch := func(a, b observe.AttemptRecord) int { return a.Attempt - b.Attempt }
 	if !slices.IsSortedFunc(t.Attempts, byLaunch) { // hedges end in any order

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -24,12 +25,11 @@ type run struct {
 	rec     *recorder // nil while nobody watches
 	root    *attemptCtx
 
-	started  time.Time // real time; set where a deadline needs it
-	deadline time.Time // of the call; zero without an overall timeout
-	launches int       // attempts admitted or denied so far
-	retry    int       // index of the running attempt or group
-	ended    int       // attempts or groups that ended
-	ran      int       // attempts whose operation was started
+	deadline time.Duration // of the call, since epoch; 0 without an overall timeout
+	launches int           // attempts admitted or denied so far
+	retry    int           // index of the running attempt or group
+	ended    int           // attempts or groups that ended
+	ran      int           // attempts whose operation was started
 	backoff  time.Duration
 	seed     uint64
 	seeded   bool
@@ -40,8 +40,10 @@ type run struct {
 	cause   error // from outside the operation
 	broken  policy.Reason
 	outcome classify.Outcome // of the last attempt or group
+	plain   bool             // a success needs neither classifier, record nor digest
 	single  bool             // one attempt only; the verdict goes to whoever asked
 	limit   int              // effective maximum of attempts; 0 for the policy's
+	age     time.Duration    // of the work when this run began
 
 	nextDelay func(failed int) time.Duration // delays computed in code; nil for the policy's
 }
@@ -78,12 +80,10 @@ func (r *run) begin(key policy.Key, timeline bool) {
 	}
 	r.seed, r.seeded = o.seed, o.seeded
 	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 {
-		if r.started.IsZero() {
-			r.started = time.Now()
-		}
-		r.deadline = r.started.Add(overall)
+		r.deadline = time.Since(epoch) - r.age + overall
 	}
 	r.record(timeline)
+	r.plain = r.rec == nil && r.plan.classifier == nil && r.plan.digest == nil
 }
 
 // over says why the work may not go on, or "" while the caller and the overall timeout are alive.
@@ -95,7 +95,7 @@ func (r *run) over() policy.Reason {
 		}
 		return policy.ReasonCanceled
 	}
-	if !r.deadline.IsZero() && !time.Now().Before(r.deadline) {
+	if r.deadline != 0 && time.Since(epoch) >= r.deadline {
 		r.cause = ErrOverallTimeout
 		return policy.ReasonOverallTimeout
 	}
@@ -107,16 +107,13 @@ func stop(reason policy.Reason) decision.Verdict {
 	return decision.Verdict{Action: decision.Stop, Reason: reason}
 }
 
-// ready says whether the first attempt may be made at all.
-func (r *run) ready() (decision.Verdict, bool) {
+// ready returns "" if the first attempt may be made, else the reason against it.
+func (r *run) ready() policy.Reason {
 	if r.plan.refusal != "" {
 		r.cause = r.plan.refusedBy
-		return stop(r.plan.refusal), false
+		return r.plan.refusal
 	}
-	if reason := r.over(); reason != "" {
-		return stop(reason), false
-	}
-	return decision.Verdict{}, true
+	return r.over()
 }
 
 // admit asks the breaker and the budget for one attempt and makes its context. Without admission it returns the reason,
@@ -225,13 +222,13 @@ func (r *run) context(l *launch) *attemptCtx {
 	if r.root == nil {
 		r.root, c.root = c, c
 		if r.rec != nil {
-			c.id = &r.rec.work.ID
+			c.id = &r.rec.id
 		}
 	}
 	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 {
-		c.deadline = time.Now().Add(timeout)
+		c.deadline = time.Since(epoch) + timeout
 	}
-	if !r.deadline.IsZero() && (c.deadline.IsZero() || r.deadline.Before(c.deadline)) {
+	if r.deadline != 0 && (c.deadline == 0 || r.deadline < c.deadline) {
 		c.deadline, c.overall = r.deadline, true
 	}
 	if r.rec != nil {
@@ -399,7 +396,7 @@ func (r *run) refuse(reason policy.Reason, g grant) {
 	if r.rec == nil {
 		return
 	}
-	l := launch{number: r.launches, grant: g, started: r.e.clock()}
+	l := launch{number: r.launches, grant: g, started: r.rec.now(r.e)}
 	r.retry++
 	r.rec.denied(r, &l, reason)
 	r.retry--
@@ -407,14 +404,14 @@ func (r *run) refuse(reason policy.Reason, g grant) {
 
 // left is the time until the work must end, and what ends it.
 func (r *run) left() (time.Duration, policy.Reason) {
-	end, reason := r.deadline, policy.ReasonOverallTimeout
-	if deadline, ok := r.ctx.Deadline(); ok && (end.IsZero() || deadline.Before(end)) {
-		end, reason = deadline, policy.ReasonDeadlineExceeded
+	left, reason := decision.Unbounded, policy.Reason("")
+	if r.deadline != 0 {
+		left, reason = r.deadline-time.Since(epoch), policy.ReasonOverallTimeout
 	}
-	if end.IsZero() {
-		return decision.Unbounded, ""
+	if deadline, ok := r.ctx.Deadline(); ok && time.Until(deadline) < left {
+		left, reason = time.Until(deadline), policy.ReasonDeadlineExceeded
 	}
-	return time.Until(end), reason
+	return left, reason
 }
 
 // causeOf is the cause behind a reason that does not come from the operation.
@@ -439,6 +436,9 @@ func (r *run) seedOf() uint64 {
 	return r.seed
 }
 
+// shortest is the shortest wait that is worth a timer: below it, setting one takes longer than the wait.
+const shortest = time.Microsecond
+
 // wait waits for the next attempt. It returns "" when it is time, or the reason why there will be none.
 func (r *run) wait(d time.Duration) policy.Reason {
 	r.backoff = d
@@ -448,7 +448,9 @@ func (r *run) wait(d time.Duration) policy.Reason {
 			r.cause = context.Canceled
 			return policy.ReasonCanceled
 		}
-	case d > 0:
+	case d < shortest:
+		runtime.Gosched()
+	default:
 		if r.timer == nil {
 			r.timer = time.NewTimer(d)
 		} else {
