@@ -49,7 +49,7 @@ func (g *Group) End(launch int, o classify.Outcome) bool {
 
 // MayHedge reports whether another hedge makes sense: nothing terminal has happened and something still runs.
 func (g *Group) MayHedge() bool {
-	return !g.decided && g.running > 0 && (g.ended == 0 || g.best.Kind == classify.Retryable)
+	return g.running > 0 && (g.ended == 0 || g.best.Kind == classify.Retryable)
 }
 
 // Outcome is the group's outcome and the launch that decided it. A retryable outcome carries the longest pushback that

@@ -118,12 +118,12 @@ func TestD4Boundaries(t *testing.T) {
 // A step without a cap can reach the longest duration there is, which must not be taken for the end of unbounded work.
 func TestD4SaturatedDelayOfUnboundedWorkIsARetry(t *testing.T) {
 	r := policy.Retry{MaxAttempts: 1000, InitialBackoff: time.Second, BackoffMultiplier: 2, Jitter: policy.JitterNone}
-	s := decision.State{Surface: policy.SurfaceStep, Attempt: 100, Left: decision.Unbounded}
+	s := decision.State{Surface: policy.SurfaceStep, Attempt: 100, Left: math.MaxInt64}
 	want := decision.Verdict{Action: decision.Retry, Delay: math.MaxInt64, Reason: policy.ReasonRetry}
 	if diff := cmp.Diff(want, decision.Next(&r, s, classify.Outcome{Kind: classify.Retryable})); diff != "" {
 		t.Error(diff)
 	}
-	s.Left, s.LeftReason = decision.Unbounded-1, policy.ReasonOverallTimeout
+	s.Left, s.LeftReason = math.MaxInt64-1, policy.ReasonOverallTimeout
 	if v := decision.Next(&r, s, classify.Outcome{Kind: classify.Retryable}); v.Action != decision.Stop {
 		t.Errorf("bounded work: %+v", v)
 	}
