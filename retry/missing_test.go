@@ -273,6 +273,8 @@ func TestP2KeysAreBoundedAndEvictionIsReportedOnce(t *testing.T) {
 }
 
 func TestSetGlobalOnlyBeforeFirstUse(t *testing.T) {
+	retry.ResetGlobal()
+	defer retry.ResetGlobal()
 	if err := retry.SetGlobal(nil); err == nil {
 		t.Error("nil was accepted")
 	}
