@@ -87,7 +87,7 @@ func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
 		pushback = r.MaxPushback
 	}
 	delay := max(Delay(r, s.Seed, s.Attempt-1), pushback)
-	if s.Left != Unbounded && delay >= s.Left { // without a cap a delay may itself saturate at Unbounded
+	if s.endsBefore(delay) {
 		return Verdict{Action: Stop, Reason: s.LeftReason}
 	}
 	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry}
@@ -97,11 +97,15 @@ func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
 // is bounded by maxPushback), and a stop where the work would end before it is over.
 func External(delay time.Duration, s State, o classify.Outcome, maxPushback time.Duration) Verdict {
 	delay = max(delay, 0, min(o.Pushback, maxPushback))
-	if delay >= s.Left {
+	if s.endsBefore(delay) {
 		return Verdict{Action: Stop, Reason: s.LeftReason}
 	}
 	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry, External: true}
 }
+
+// endsBefore reports whether the work ends before an attempt after the delay could start. A delay without a cap may itself
+// saturate at Unbounded.
+func (s State) endsBefore(delay time.Duration) bool { return s.Left != Unbounded && delay >= s.Left }
 
 // abortReason keeps the reasons that say by themselves why work stopped.
 func abortReason(r policy.Reason) policy.Reason {
