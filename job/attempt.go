@@ -39,13 +39,14 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		s.Kind, s.Reason, s.Delay = KindRefuse, policy.ReasonUnknownType, unknownTypeDelay
 		return s, true
 	}
-	limit := w.effectiveMax(ctx, r)
+	key := w.keys[kind{r.Queue, r.Type}]
+	limit := w.effectiveMax(ctx, r, key)
 	if r.Attempts >= limit {
 		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
 		return s, true
 	}
 	work := retry.Work{
-		Key: policy.JobKey(r.Queue, r.Type), ID: r.ID, Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
+		Key: key, ID: r.ID, Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
 	}
 	if w.external != nil {
 		work.NextDelay = w.external.NextDelay
@@ -94,15 +95,15 @@ func callOptions(r *Record) []retry.CallOption {
 
 // effectiveMax is the number of attempts that a job has: the lower of its own and the policy's, the one that is given, or 1
 // where neither is.
-func (w *Worker) effectiveMax(ctx context.Context, r *Record) int {
+func (w *Worker) effectiveMax(ctx context.Context, r *Record, key policy.Key) int {
 	if w.noRetries {
 		return 1
 	}
 	limit := 0
 	if w.external != nil {
 		limit = w.external.MaxAttempts()
-	} else if p, _ := w.provider.Policy(ctx, policy.JobKey(r.Queue, r.Type)); p != nil {
-		limit = p.Retry.MaxAttempts
+	} else {
+		limit = w.executor.Policy(ctx, key).Retry.MaxAttempts
 	}
 	switch {
 	case limit > 0 && r.MaxAttempts > 0:

@@ -37,6 +37,7 @@ type Worker struct {
 	periodic        []Periodic
 	log             *slog.Logger
 	handlers        map[string]RawHandler
+	keys            map[kind]policy.Key // of the policies of all that this worker can run; made by Run
 	executor        *retry.Executor
 	settler         *settler
 	wake            chan struct{} // there may be new work
@@ -53,6 +54,9 @@ type Worker struct {
 
 // queue is what a worker has going on in one queue.
 type queue struct{ size, busy int }
+
+// kind is what jobs have in common that run under the same policy.
+type kind struct{ queue, jobType string }
 
 // running is a job between its claim and its settlement.
 type running struct {
@@ -136,6 +140,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	if err := w.checkPeriodic(); err != nil {
 		return err
+	}
+	w.keys = map[kind]policy.Key{}
+	for queue := range w.queues {
+		for jobType := range w.handlers {
+			w.keys[kind{queue, jobType}] = policy.JobKey(queue, jobType)
+		}
 	}
 	w.lastClaim.Store(time.Now().UnixNano())
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

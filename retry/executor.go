@@ -215,6 +215,11 @@ func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report
 	e.options.Observer.Observe(ctx, &observe.Event{Type: observe.Reported, Time: e.now(), Work: w, Report: r})
 }
 
+// Policy returns the policy in force for a key, as the next call would use it. It is shared and read-only.
+func (e *Executor) Policy(ctx context.Context, key policy.Key) *policy.Policy {
+	return e.planFor(ctx, key).policy
+}
+
 // now is the time of records.
 func (e *Executor) now() time.Time {
 	if e.options.Clock != nil {

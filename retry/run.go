@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -15,6 +16,9 @@ import (
 
 // epoch is where the monotonic readings of the mechanisms count from: cheaper than time.Now.
 var epoch = time.Now()
+
+// never is from when on a timeout is none: 146 years, which keeps sums of times since epoch in range.
+const never = time.Duration(math.MaxInt64 / 2)
 
 // run is one call in progress. It lives on the caller's stack and is touched by the caller's goroutine only.
 type run struct {
@@ -79,7 +83,7 @@ func (r *run) begin(key policy.Key, timeline bool) {
 		r.plan = r.e.edited(r.plan, o)
 	}
 	r.seed, r.seeded = o.seed, o.seeded
-	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 {
+	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 && overall < never {
 		r.deadline = time.Since(epoch) - r.age + overall
 	}
 	r.record(timeline)
@@ -225,7 +229,7 @@ func (r *run) context(l *launch) *attemptCtx {
 			c.id = &r.rec.id
 		}
 	}
-	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 {
+	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 && timeout < never {
 		c.deadline = time.Since(epoch) + timeout
 	}
 	if r.deadline != 0 && (c.deadline == 0 || r.deadline < c.deadline) {
