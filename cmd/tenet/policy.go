@@ -270,7 +270,7 @@ func (a *app) catalogCommand() *cobra.Command {
 	}
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(*cobra.Command, []string) error {
-		var rows []catalogResult
+		rows := make([]catalogResult, 0, len(policy.Categories()))
 		for _, c := range policy.Categories() {
 			r, _ := c.Policy()
 			rows = append(rows, catalogResult{c, c.Code(), r})

@@ -200,7 +200,7 @@ func (a *app) warn(format string, args ...any) {
 
 // openTimeline opens what the timeline goes to before anything is run, and returns what writes it.
 func (a *app) openTimeline(f *runFlags) (func(observe.Timeline) error, error) {
-	form, to := f.timeline, io.Writer(a.stderr)
+	form, to := f.timeline, a.stderr
 	if f.timelineFile == "" && form == "" {
 		return func(observe.Timeline) error { return nil }, nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,14 +54,14 @@ func (s *span) Set(text string) error {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("write a duration such as 250ms or 1m30s")
+		return errors.New("write a duration such as 250ms or 1m30s")
 	}
 	if d <= 0 {
 		remedy := "write a duration above 0"
 		if s.noneToo {
 			remedy += ", or none"
 		}
-		return fmt.Errorf("%s", remedy)
+		return errors.New(remedy)
 	}
 	*s.value = d
 	return nil

@@ -109,7 +109,7 @@ func (f *feeder) start(cancel context.CancelCauseFunc) {
 // run copies what there is and what comes, until the input ends, the command reads no more, or the attempt is over.
 func (f *feeder) run() error {
 	for offset := 0; ; {
-		chunk, err, more := f.in.from(offset)
+		chunk, more, err := f.in.from(offset)
 		if len(chunk) == 0 && err != nil {
 			return err
 		}
@@ -121,9 +121,9 @@ func (f *feeder) run() error {
 				return nil
 			}
 		}
-		n, err := f.write.Write(chunk)
-		if err != nil {
-			return nil // a program need not read its input
+		n, unread := f.write.Write(chunk)
+		if unread != nil { // a program need not read its input
+			return io.EOF
 		}
 		offset += n
 	}
@@ -141,10 +141,10 @@ func (f *feeder) stop() {
 }
 
 // from returns what is kept from the offset on and why nothing follows it, or a channel that tells of more.
-func (in *Input) from(offset int) ([]byte, error, <-chan struct{}) {
+func (in *Input) from(offset int) ([]byte, <-chan struct{}, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.kept[offset:], in.err, in.more
+	return in.kept[offset:], in.more, in.err
 }
 
 // pump reads the source to its end.

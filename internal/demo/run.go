@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	_ "embed" // for the policy
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -47,12 +48,12 @@ type result struct {
 func keyOf(queue string) policy.Key { return policy.Key{Namespace: "hooks", Name: queue} }
 
 // Run delivers everything to an endpoint of its own and reports. When ctx ends first, it returns the context's cause.
-func Run(ctx context.Context, o Options) (Report, error) {
+func Run(ctx context.Context, o Options) (report Report, err error) {
 	endpoint, err := StartEndpoint(Schedule{o.Seed}, o.Deliveries)
 	if err != nil {
 		return Report{}, err
 	}
-	defer endpoint.Close()
+	defer func() { err = errors.Join(err, endpoint.Close()) }()
 	sender := newSender(o.Set, endpoint.Address())
 	began := time.Now()
 	results := deliver(ctx, o, sender)

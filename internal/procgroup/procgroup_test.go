@@ -67,13 +67,13 @@ func running(t *testing.T, pid int) bool {
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
 }
 
-func stopNow(ctx context.Context, t *testing.T, g *procgroup.Group, s procgroup.Stop) (error, time.Duration) {
+func stopNow(ctx context.Context, t *testing.T, g *procgroup.Group, s procgroup.Stop) (time.Duration, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	began := time.Now()
 	err := g.Wait(ctx, func() procgroup.Stop { return s })
-	return err, time.Since(began)
+	return time.Since(began), err
 }
 
 func TestCommandThatEndsByItselfIsNotTouched(t *testing.T) {
@@ -98,7 +98,7 @@ func TestCommandThatEndsByItselfIsNotTouched(t *testing.T) {
 func TestStopReachesGrandchildren(t *testing.T) {
 	g, out := start(t, "sh -c 'sleep 60 & echo $!; wait' & wait")
 	grandchild := pid(t, out)
-	_, took := stopNow(t.Context(), t, g, procgroup.Stop{Grace: long})
+	took, _ := stopNow(t.Context(), t, g, procgroup.Stop{Grace: long})
 	if took >= long {
 		t.Errorf("waited out the grace period")
 	}
@@ -112,7 +112,7 @@ func TestStopKillsWhatIgnoresTheSignalAfterGrace(t *testing.T) {
 	if got := readLine(t, out); got != "ready" {
 		t.Fatalf("got %q", got)
 	}
-	err, _ := stopNow(t.Context(), t, g, procgroup.Stop{Grace: 50 * time.Millisecond})
+	_, err := stopNow(t.Context(), t, g, procgroup.Stop{Grace: 50 * time.Millisecond})
 	if err == nil || err.Error() != "signal: killed" {
 		t.Errorf("got %v, want signal: killed", err)
 	}
@@ -121,7 +121,7 @@ func TestStopKillsWhatIgnoresTheSignalAfterGrace(t *testing.T) {
 func TestStopKillsAGrandchildThatOutlivesItsLeader(t *testing.T) {
 	g, out := start(t, "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.02; done' & wait")
 	grandchild := pid(t, out)
-	_, took := stopNow(t.Context(), t, g, procgroup.Stop{Grace: 60 * time.Millisecond})
+	took, _ := stopNow(t.Context(), t, g, procgroup.Stop{Grace: 60 * time.Millisecond})
 	if took < 60*time.Millisecond {
 		t.Errorf("killed after %v, before the grace period was over", took)
 	}
@@ -136,7 +136,7 @@ func TestStopKillsAGrandchildThatOutlivesItsLeader(t *testing.T) {
 func TestStopForwardsTheSignalGiven(t *testing.T) {
 	g, out := start(t, "trap 'exit 9' INT; echo ready; while :; do sleep 0.02; done")
 	readLine(t, out)
-	err, _ := stopNow(t.Context(), t, g, procgroup.Stop{Signal: syscall.SIGINT, Grace: long})
+	_, err := stopNow(t.Context(), t, g, procgroup.Stop{Signal: syscall.SIGINT, Grace: long})
 	if err == nil || err.Error() != "exit status 9" {
 		t.Errorf("got %v, want exit status 9", err)
 	}
@@ -145,7 +145,7 @@ func TestStopForwardsTheSignalGiven(t *testing.T) {
 func TestStopWithoutGraceKillsAtOnce(t *testing.T) {
 	g, out := start(t, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done")
 	readLine(t, out)
-	if err, _ := stopNow(t.Context(), t, g, procgroup.Stop{}); err == nil || err.Error() != "signal: killed" {
+	if _, err := stopNow(t.Context(), t, g, procgroup.Stop{}); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("got %v, want signal: killed", err)
 	}
 }
@@ -155,7 +155,7 @@ func TestKillEndsTheGracePeriod(t *testing.T) {
 	readLine(t, out)
 	kill := make(chan struct{})
 	close(kill)
-	err, took := stopNow(t.Context(), t, g, procgroup.Stop{Grace: long, Kill: kill})
+	took, err := stopNow(t.Context(), t, g, procgroup.Stop{Grace: long, Kill: kill})
 	if err == nil || err.Error() != "signal: killed" || took >= long {
 		t.Errorf("got %v after %v", err, took)
 	}
