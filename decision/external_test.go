@@ -18,6 +18,7 @@ func TestD7ExternalDelaysAreMarkedAndBounded(t *testing.T) {
 	}{
 		"as computed":             {3 * s, 0, decision.Unbounded, decision.Verdict{Action: decision.Retry, Delay: 3 * s, Reason: policy.ReasonRetry, External: true}},
 		"negative is none":        {-s, 0, decision.Unbounded, decision.Verdict{Action: decision.Retry, Reason: policy.ReasonRetry, External: true}},
+		"negative pushback":       {-s, -s, decision.Unbounded, decision.Verdict{Action: decision.Retry, Reason: policy.ReasonRetry, External: true}},
 		"pushback is the least":   {s, 5 * s, decision.Unbounded, decision.Verdict{Action: decision.Retry, Delay: 5 * s, Reason: policy.ReasonRetry, External: true}},
 		"pushback is bounded":     {s, 50 * s, decision.Unbounded, decision.Verdict{Action: decision.Retry, Delay: 10 * s, Reason: policy.ReasonRetry, External: true}},
 		"the end comes first":     {3 * s, 0, 3 * s, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonOverallTimeout}},
