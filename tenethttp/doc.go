@@ -16,6 +16,9 @@
 // repeated on proof that it was not sent: no connection was made for it, or an HTTP/2 server refused the stream. A POST
 // that timed out on an open connection is not repeated, nor is it hedged. A body without GetBody is sent once.
 //
+// net/http's own transport repeats a request by itself when a kept-alive connection turns out to be closed before any answer
+// came and the request may be repeated. Such a repetition is part of one attempt: no policy, budget or record sees it.
+//
 // Retry-After is read from 429 and 503, as seconds or as a date relative to the answer's Date. It marks the answer as
 // retryable (classify.After) and so outranks the policy's retry_on and abort_on.
 //
