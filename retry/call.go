@@ -76,13 +76,16 @@ func loop[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdic
 // attempt runs the operation once, on the caller's goroutine.
 func attempt[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
 	var l launch
-	if denied := r.admit(&l, budget.KindRetry); denied != "" {
-		return value, r.refused(denied)
-	}
 	defer r.unwind(&l)
+	if denied := r.admit(&l, budget.KindRetry); denied != "" {
+		verdict = r.refused(denied)
+		l.over = true
+		return value, verdict
+	}
 	value, err := op.do(l.ctx)
 	if err == nil && r.plain {
 		r.succeed(&l)
+		l.over = true
 		return value, decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
 	}
 	var classified *classify.Outcome
@@ -91,7 +94,9 @@ func attempt[T any, O operation[T]](r *run, op O) (value T, verdict decision.Ver
 		classified = &o
 	}
 	o, rule := r.conclude(&l, err, classified)
-	return value, r.settle(o, rule, nil, l.number)
+	verdict = r.settle(o, rule, nil, l.number)
+	l.over = true
+	return value, verdict
 }
 
 // succeed is what conclude and settle come to for a success that nobody classifies, records or counts further: nothing is
@@ -121,10 +126,15 @@ func (r *run) refused(reason policy.Reason) decision.Verdict {
 
 // unwind cleans up when an operation or user code panics, or ends its goroutine.
 func (r *run) unwind(l *launch) {
-	if !l.settled {
+	switch {
+	case l.over:
+		return
+	case l.ctx == nil:
+		r.free(l, circuit.Ignored)
+	case !l.settled:
 		r.abort(l)
-		r.finishPanicked()
 	}
+	r.finishPanicked()
 }
 
 // abort gives back what an attempt holds that did not return.
@@ -138,8 +148,9 @@ func (r *run) abort(l *launch) {
 	}
 }
 
-// finishPanicked closes the record of a call that does not return.
+// finishPanicked gives back what was granted to the next retry of a call that does not return, and closes its record.
 func (r *run) finishPanicked() {
+	r.dropGrant()
 	if r.rec != nil {
 		r.rec.finish(r, policy.ReasonPanicInOperation, r.fail(policy.ReasonPanicInOperation))
 	}

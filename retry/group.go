@@ -43,6 +43,7 @@ type pack[T any, O operation[T]] struct {
 	hedges  int
 	winner  *racer[T]
 	rule    decision.Rule
+	over    bool // nothing can panic any more
 }
 
 // group runs the operation once, with hedges beside it while it is slow.
@@ -53,17 +54,29 @@ func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdi
 		group:   decision.Group{CancelOnFirstTerminal: h.CancelOnFirstTerminal},
 	}
 	r.plan.load.Call()
+	defer g.unwind(r)
 	if denied := g.launch(r, op, budget.KindRetry); denied != "" {
-		return value, r.refused(denied)
+		verdict = r.refused(denied)
+		g.over = true
+		return value, verdict
 	}
-	defer g.abandon(r)
 	g.coordinate(r, op)
 	if g.winner != nil {
 		value = g.winner.value
 	}
 	o, deciding := g.group.Outcome()
 	g.abandon(r)
-	return value, r.settle(o, g.rule, g.ended, deciding)
+	verdict = r.settle(o, g.rule, g.ended, deciding)
+	g.over = true
+	return value, verdict
+}
+
+// unwind cleans up when an attempt or user code panics.
+func (g *pack[T, O]) unwind(r *run) {
+	if !g.over {
+		g.abandon(r)
+		r.finishPanicked()
+	}
 }
 
 // coordinate launches hedges and takes results until the group is decided.
@@ -118,6 +131,11 @@ func (g *pack[T, O]) coordinate(r *run, op O) {
 func (g *pack[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denied policy.Reason) {
 	l := &racer[T]{}
 	l.hedge = g.hedges
+	defer func() {
+		if l.ctx == nil { // denied, or user code panicked
+			r.free(&l.launch, circuit.Ignored)
+		}
+	}()
 	if denied = r.admit(&l.launch, kind); denied != "" {
 		return denied
 	}
@@ -167,8 +185,6 @@ func (l *racer[T]) giveUp(e *Executor) {
 func (g *pack[T, O]) take(r *run, op O, l *racer[T]) bool {
 	if l.panic != nil {
 		r.abort(&l.launch)
-		g.abandon(r)
-		r.finishPanicked()
 		panic(l.panic)
 	}
 	var classified *classify.Outcome
@@ -244,15 +260,15 @@ func (g *pack[T, O]) abandon(r *run) {
 		release := l.grant.release
 		l.grant.release = nil
 		r.free(&l.launch, circuit.Ignored)
-		if r.rec != nil {
-			o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonCanceledInternal}
-			r.rec.ended(r, &l.launch, o, "", nil, nil)
-		}
 		l.grant.release = release
 		if l.state.CompareAndSwap(running, lost) {
 			watchLoser(r.e, l)
 		} else {
 			l.giveUp(r.e) // its result is in the channel and is not needed
+		}
+		if r.rec != nil { // last, as an observer may panic
+			o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonCanceledInternal}
+			r.rec.ended(r, &l.launch, o, "", nil, nil)
 		}
 	}
 }

@@ -70,6 +70,7 @@ type launch struct {
 	ticked  bool // the ticket is held
 	circuit circuit.State
 	settled bool
+	over    bool          // nothing can panic any more
 	began   time.Duration // since epoch; only where the plan is timed
 	started time.Time     // of the record
 	watch   *time.Timer   // reports an overrun
@@ -256,7 +257,7 @@ func (r *run) free(l *launch, result circuit.Result) {
 		}
 		change := r.plan.breaker.Done(l.ticket, result, took, now)
 		if r.rec != nil {
-			r.rec.circuit(r, change)
+			defer r.rec.circuit(r, change) // after the release, as an observer may panic
 		}
 	}
 	if release := l.grant.release; release != nil {
