@@ -1,0 +1,24 @@
+package migrate_test
+
+import (
+	"fmt"
+	"testing/fstest"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+)
+
+func ExampleSet_Plan() {
+	set, err := migrate.Load(fstest.MapFS{
+		"001_jobs.up.sql":   {Data: []byte("CREATE TABLE {{schema}}.job (id uuid PRIMARY KEY);")},
+		"001_jobs.down.sql": {Data: []byte("DROP TABLE {{schema}}.job;")},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	steps, _ := set.Plan(migrate.Up, nil, `"tenet"`)
+	for _, s := range steps {
+		fmt.Println(s, s.SQL)
+	}
+	// Output: 001_jobs.up CREATE TABLE "tenet".job (id uuid PRIMARY KEY);
+}

@@ -1,0 +1,192 @@
+//go:build unix
+
+package testpg
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	startTime = 60 * time.Second
+	stopTime  = 30 * time.Second
+	poll      = 20 * time.Millisecond
+)
+
+// Server is a PostgreSQL server. Its methods are for one goroutine.
+type Server struct {
+	url    string
+	bin    string
+	folder string
+	port   int
+	as     *syscall.Credential // of the server's user; nil for the caller's own
+	cmd    *exec.Cmd
+	output *bytes.Buffer
+}
+
+// Open returns the server of TENET_TEST_POSTGRES, a URL, or where that is not set a new one.
+func Open() (*Server, error) {
+	if url := os.Getenv("TENET_TEST_POSTGRES"); url != "" {
+		return &Server{url: url}, nil
+	}
+	return Start()
+}
+
+// Start makes and starts a new server.
+func Start() (*Server, error) {
+	s := &Server{}
+	if err := s.make(); err != nil {
+		return nil, errors.Join(fmt.Errorf("testpg: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) make() (err error) {
+	if s.bin, err = binaries(); err != nil {
+		return err
+	}
+	if s.folder, err = os.MkdirTemp("", "testpg"); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 { // the server refuses to run as root
+		if s.as, err = credential("postgres"); err != nil {
+			return err
+		}
+		if err = os.Chown(s.folder, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			return err
+		}
+	}
+	if s.port, err = freePort(); err != nil {
+		return err
+	}
+	s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
+	initdb := s.command("initdb", "--pgdata", s.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return s.Run()
+}
+
+// URL is where the server's database is.
+func (s *Server) URL() string { return s.url }
+
+// Run starts the server, at first or after Stop, and returns when it takes connections.
+func (s *Server) Run() error {
+	s.cmd = s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.folder,
+		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB")
+	s.output = &bytes.Buffer{}
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		return fmt.Errorf("start postgres: %w", err)
+	}
+	for end := time.Now().Add(startTime); time.Now().Before(end); time.Sleep(poll) {
+		if s.command("pg_isready", "-q", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port)).Run() == nil {
+			return nil
+		}
+	}
+	err := s.Stop()
+	return errors.Join(fmt.Errorf("postgres does not answer after %v: %s", startTime, s.output), err)
+}
+
+// Stop ends the server's process and all connections. What is stored stays.
+func (s *Server) Stop() error {
+	if s.cmd == nil {
+		return nil
+	}
+	cmd := s.cmd
+	s.cmd = nil
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil { // fast shutdown
+		return fmt.Errorf("stop postgres: %w", err)
+	}
+	kill := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("stop postgres: %w: %s", err, s.output)
+	}
+	return nil
+}
+
+// Close stops the server and removes it. It leaves the server of TENET_TEST_POSTGRES alone.
+func (s *Server) Close() error {
+	if s.folder == "" {
+		return nil
+	}
+	return errors.Join(s.Stop(), os.RemoveAll(s.folder))
+}
+
+func (s *Server) data() string { return filepath.Join(s.folder, "data") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.folder
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.SysProcAttr = attributes(s.as)
+	return cmd
+}
+
+// binaries is the folder of the newest PostgreSQL, which is installed where there is none.
+func binaries() (string, error) {
+	if folder, err := installed(); err == nil {
+		return folder, nil
+	}
+	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "postgresql"}} {
+		cmd := exec.Command("apt-get", args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("postgresql is missing, and apt-get %v failed: %w: %s", args, err, out)
+		}
+	}
+	return installed()
+}
+
+func installed() (string, error) {
+	if folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin"); len(folders) > 0 {
+		return slices.MaxFunc(folders, func(a, b string) int { return majorVersion(a) - majorVersion(b) }), nil
+	}
+	path, err := exec.LookPath("initdb")
+	if err != nil {
+		return "", fmt.Errorf("postgresql is not installed: %w", err)
+	}
+	return filepath.Dir(path), nil
+}
+
+func majorVersion(folder string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(folder)))
+	return n
+}
+
+func credential(name string) (*syscall.Credential, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

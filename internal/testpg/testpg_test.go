@@ -1,0 +1,53 @@
+//go:build unix
+
+package testpg_test
+
+import (
+	"net"
+	"net/url"
+	"testing"
+
+	"github.com/tenetdev/tenet/internal/testpg"
+)
+
+func TestServerStopsAndStartsAgainAndIsGoneAtTheEnd(t *testing.T) {
+	server, err := testpg.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	u, err := url.Parse(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := func() bool {
+		c, err := net.Dial("tcp", u.Host)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}
+	if !answers() {
+		t.Fatal("a started server does not answer")
+	}
+	if err := server.Stop(); err != nil || answers() {
+		t.Fatalf("after Stop: %v, answers %v", err, answers())
+	}
+	if err := server.Run(); err != nil || !answers() {
+		t.Fatalf("after Run: %v, answers %v", err, answers())
+	}
+	if err := server.Close(); err != nil || answers() {
+		t.Fatalf("after Close: %v, answers %v", err, answers())
+	}
+}
+
+func TestOpenUsesTheServerOfTheEnvironment(t *testing.T) {
+	t.Setenv("TENET_TEST_POSTGRES", "postgres://elsewhere/db")
+	server, err := testpg.Open()
+	if err != nil || server.URL() != "postgres://elsewhere/db" {
+		t.Fatalf("%v, %v", server, err)
+	}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,185 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// Statements that change the jobs $1 of one table and return the IDs of those that were still there.
+const (
+	// readySQL starts jobs again, from "gone". Refusals that are still on the record go to the history.
+	readySQL = `, refused AS (
+    INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
+    SELECT id, fence, refused_at, statement_timestamp(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
+)
+INSERT INTO {{schema}}.ready (` + factColumns + `)
+SELECT id, statement_timestamp(), fence, 0, 0, priority, false, queue, unique_key, NULL, claimed_at, failed_at, NULL,
+    worker, reason, NULL, last_error, output FROM gone RETURNING id`
+
+	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *)` + readySQL
+
+	// A finished job has given its key back and has to take it again. Where another job has it, or takes it in the same
+	// statement, the job is left out.
+	retryFinishedSQL = `
+WITH locked AS (
+    SELECT id, queue, unique_key FROM {{schema}}.done WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE
+), taken AS (
+    INSERT INTO {{schema}}.unique_key AS u (queue, key, job_id, expires_at)
+    SELECT DISTINCT ON (queue, unique_key) queue, unique_key, id, NULL::timestamptz FROM locked WHERE unique_key IS NOT NULL
+    ORDER BY queue, unique_key, id
+    ON CONFLICT (queue, key) DO UPDATE SET
+        job_id = CASE WHEN u.expires_at <= statement_timestamp() THEN excluded.job_id ELSE u.job_id END,
+        expires_at = CASE WHEN u.expires_at <= statement_timestamp() THEN NULL ELSE u.expires_at END
+    RETURNING job_id
+), gone AS (
+    DELETE FROM {{schema}}.done d USING locked l
+    WHERE d.id = l.id AND (l.unique_key IS NULL OR EXISTS (SELECT FROM taken t WHERE t.job_id = l.id))
+    RETURNING d.*
+)` + readySQL
+
+	cancelWaitingSQL = `
+WITH gone AS (
+    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *
+), ended AS (
+    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
+    SELECT ` + factColumns + `, statement_timestamp(), 'cancelled' FROM gone
+)` + freeKeysSQL
+
+	cancelRunningSQL = `UPDATE {{schema}}.running SET cancel_requested = true WHERE id = ANY ($1::uuid[]) RETURNING id`
+
+	deleteSQL = `
+WITH gone AS (
+    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING id, queue, unique_key
+), bodies AS (
+    DELETE FROM {{schema}}.job b USING gone WHERE b.id = gone.id
+), histories AS (
+    DELETE FROM {{schema}}.attempt a USING gone WHERE a.job_id = gone.id
+)` + freeKeysSQL
+
+	// freeKeysSQL gives back the keys of "gone" that are held until their job ends.
+	freeKeysSQL = `, keys AS (
+    DELETE FROM {{schema}}.unique_key u USING (SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL ORDER BY queue, unique_key) g
+    WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
+)
+SELECT id FROM gone`
+)
+
+// changeSQL is the statement for an action on the jobs of a table.
+func changeSQL(a job.Action, table string) string {
+	switch {
+	case a == job.ActionDelete:
+		return deleteSQL
+	case a == job.ActionRetry && table == "done":
+		return retryFinishedSQL
+	case a == job.ActionRetry:
+		return retryWaitingSQL
+	case table == "running":
+		return cancelRunningSQL
+	}
+	return cancelWaitingSQL
+}
+
+// changePage bounds the jobs of one transaction.
+const changePage = 1000
+
+// Change implements job.Admin. Each 1,000 jobs are one transaction; what was changed before an error is returned with it.
+func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
+	if action != job.ActionRetry && action != job.ActionCancel && action != job.ActionDelete {
+		return nil, fmt.Errorf("postgres: change: unknown action %q", action)
+	}
+	if j.db.closed.Load() {
+		return nil, job.ErrClosed
+	}
+	states := slices.DeleteFunc(job.States(), func(s job.State) bool { return !action.Applies(s) })
+	var changed []string
+	for after := ""; len(changed) < limit; {
+		var page []string
+		var last string
+		err := patient(ctx, func() (err error) {
+			page, last, err = j.changeSome(ctx, action, f, states, after, min(limit-len(changed), changePage))
+			return err
+		})
+		if err != nil {
+			return changed, j.db.wrap(string(action), err)
+		}
+		changed = append(changed, page...)
+		if last == "" {
+			break
+		}
+		after = last
+	}
+	if action == job.ActionRetry && len(changed) > 0 {
+		j.bell.wake()
+	}
+	return changed, nil
+}
+
+// changeSome changes the next jobs after a cursor. It returns the IDs that were changed, in order, and the last one that
+// was looked at, which is empty where there are no more.
+func (j *Jobs) changeSome(ctx context.Context, action job.Action, f job.Filter, states []job.State, after string, limit int) (changed []string, last string, err error) {
+	q, err := selectJobs(`s.id, s.state`, f, states, after, limit)
+	if err != nil || q.text == "" {
+		return nil, "", err
+	}
+	err = pgx.BeginFunc(ctx, j.db.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, steady); err != nil {
+			return err
+		}
+		byTable, newest, err := j.candidates(ctx, tx, q)
+		if err != nil {
+			return err
+		}
+		last = newest
+		for _, p := range places() {
+			ids := byTable[p.table]
+			if len(ids) == 0 {
+				continue
+			}
+			rows, err := tx.Query(ctx, j.db.sql(inTable(changeSQL(action, p.table), p.table)), ids)
+			if err != nil {
+				return err
+			}
+			names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				return err
+			}
+			changed = append(changed, names...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	slices.Sort(changed)
+	return changed, last, nil
+}
+
+// candidates selects jobs and sorts them by the table that they are in.
+func (j *Jobs) candidates(ctx context.Context, tx pgx.Tx, q selection) (byTable map[string][]pgtype.UUID, last string, err error) {
+	rows, err := tx.Query(ctx, j.db.sql(q.text), q.args...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer rows.Close()
+	byTable = map[string][]pgtype.UUID{}
+	for rows.Next() {
+		var id pgtype.UUID
+		var state string
+		if err := rows.Scan(&id, &state); err != nil {
+			return nil, "", err
+		}
+		for _, p := range places() {
+			if slices.Contains(p.states, job.State(state)) {
+				byTable[p.table] = append(byTable[p.table], id)
+			}
+		}
+		last = id.String()
+	}
+	return byTable, last, rows.Err()
+}

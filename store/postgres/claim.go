@@ -1,0 +1,214 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// Rows that are locked here are never updated, only deleted, so that their physical address finds them again.
+const claimSQL = `
+WITH taken AS (
+    DELETE FROM {{schema}}.ready WHERE ctid = ANY (ARRAY(
+        SELECT r.ctid FROM {{schema}}.ready r
+        WHERE r.queue = $1 AND NOT EXISTS (
+            SELECT FROM {{schema}}.queue q WHERE q.queue = $1 AND q.paused AND (q.until IS NULL OR q.until > statement_timestamp()))
+        ORDER BY r.queue, r.priority, r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED))
+    RETURNING *
+), s AS (
+    INSERT INTO {{schema}}.running (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at,
+        failed_at, refused_at, worker, reason, refused_reason, last_error, output, lease_until)
+    SELECT id, run_at, fence + 1, attempts, refusals, priority, cancel_requested, queue, unique_key,
+        coalesce(started_at, statement_timestamp()), statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output,
+        statement_timestamp() + $4::bigint * interval '1 microsecond'
+    FROM taken
+    RETURNING *
+)
+SELECT ` + claimedColumns + `, s.lease_until FROM s JOIN {{schema}}.job b ON b.id = s.id`
+
+// Claim implements job.Store. The records lack what workers do not read: output, errors and reasons of earlier attempts.
+func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
+	if err := job.CheckLease(c.Lease); err != nil {
+		return nil, err
+	}
+	b := steadyBatch()
+	var list []*job.Record
+	for _, slots := range c.Queues {
+		if slots.Free <= 0 {
+			continue
+		}
+		b.Queue(j.text.claim, slots.Queue, slots.Free, c.Worker, c.Lease.Microseconds()).Query(func(rows pgx.Rows) error {
+			claimed, err := readClaimed(rows)
+			list = append(list, claimed...)
+			return err
+		})
+	}
+	if b.Len() == 1 { // nothing is free; the context and the store still have to be alive
+		if j.db.closed.Load() {
+			return nil, job.ErrClosed
+		}
+		return nil, ctx.Err()
+	}
+	if err := j.db.run(ctx, "claim", b); err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// readClaimed reads one queue's jobs and puts them in their order, which the move between tables does not keep.
+func readClaimed(rows pgx.Rows) ([]*job.Record, error) {
+	var list []*job.Record
+	for rows.Next() {
+		r := row{state: string(job.Running)}
+		if err := rows.Scan(append(r.claimed(), &r.leaseUntil)...); err != nil {
+			return nil, err
+		}
+		record, err := r.record()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, record)
+	}
+	slices.SortFunc(list, func(a, b *job.Record) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	})
+	return list, rows.Err()
+}
+
+const extendSQL = `
+WITH s AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS s(id, fence, ord)),
+extended AS (
+    UPDATE {{schema}}.running r SET lease_until = statement_timestamp() + $3::bigint * interval '1 microsecond'
+    FROM s WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
+    RETURNING s.ord, r.cancel_requested
+)
+SELECT coalesce(array_agg(ord), '{}'), coalesce(array_agg(ord) FILTER (WHERE cancel_requested), '{}') FROM extended`
+
+// Extend implements job.Store.
+func (j *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []error {
+	if len(leases) == 0 {
+		return nil
+	}
+	if err := job.CheckLease(d); err != nil {
+		return all(len(leases), err)
+	}
+	ids, fences := refColumns(leases)
+	var extended, cancelled []int
+	b := steadyBatch()
+	b.Queue(j.text.extend, ids, fences, d.Microseconds()).QueryRow(func(r pgx.Row) error { return r.Scan(&extended, &cancelled) })
+	if err := j.db.run(ctx, "extend", b); err != nil {
+		return all(len(leases), err)
+	}
+	errs := make([]error, len(leases))
+	for _, ord := range cancelled {
+		errs[ord-1] = job.ErrCancelRequested
+	}
+	if missing := without(len(leases), extended); len(missing) > 0 {
+		for i, err := range j.judge(ctx, pick(leases, missing), make([]*string, len(missing))) {
+			errs[missing[i]] = err
+		}
+	}
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return nil
+	}
+	return errs
+}
+
+const judgeSQL = `
+SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false), coalesce(r.fence = s.fence, false),
+    EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = s.id),
+    CASE s.kind
+    WHEN 'refuse' THEN EXISTS (SELECT FROM {{schema}}.ready x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
+        OR EXISTS (SELECT FROM {{schema}}.scheduled x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
+        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
+    WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.state = 'dead')
+    ELSE EXISTS (SELECT FROM {{schema}}.attempt a WHERE a.job_id = s.id AND a.fence = s.fence AND a.kind = s.kind)
+    END
+FROM unnest($1::uuid[], $2::bigint[], $3::text[]) WITH ORDINALITY AS s(id, fence, kind, ord)
+LEFT JOIN {{schema}}.running r ON r.id = s.id
+ORDER BY s.ord`
+
+// judge says why leases did not act on their jobs. A kind is that of the settlement, or nil where there was none. Its error
+// is nil for a settlement that its own token repeats.
+func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []error {
+	ids, fences := refColumns(leases)
+	errs := make([]error, 0, len(leases))
+	b := steadyBatch()
+	b.Queue(j.text.judge, ids, fences, kinds).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var running, live, holds, exists, repeats bool
+			if err := rows.Scan(&running, &live, &holds, &exists, &repeats); err != nil {
+				return err
+			}
+			errs = append(errs, verdict(running, live, holds, exists, repeats))
+		}
+		return rows.Err()
+	})
+	if err := j.db.run(ctx, "judge leases", b); err != nil {
+		return all(len(leases), err)
+	}
+	return errs
+}
+
+// verdict is the precedence of refusals.
+func verdict(running, live, holds, exists, repeats bool) error {
+	switch {
+	case repeats:
+		return nil
+	case !exists:
+		return job.ErrNotFound
+	case !running:
+		return job.ErrNotRunning
+	case !live:
+		return job.ErrLeaseExpired
+	case !holds:
+		return job.ErrFenced
+	}
+	return nil // the same lease twice in one call
+}
+
+func refColumns(leases []job.Ref) ([]pgtype.UUID, []int64) {
+	ids, fences := make([]pgtype.UUID, len(leases)), make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i], _ = parseID(l.ID) // NULL, which names no job, where it is no UUID
+		fences[i] = l.Fence
+	}
+	return ids, fences
+}
+
+// all is an error for each of n items.
+func all(n int, err error) []error { return slices.Repeat([]error{err}, n) }
+
+// without lists the positions below n that are not among the ordinals, which count from 1.
+func without(n int, ordinals []int) []int {
+	if len(ordinals) == n {
+		return nil
+	}
+	there := make([]bool, n)
+	for _, ord := range ordinals {
+		there[ord-1] = true
+	}
+	var missing []int
+	for i, ok := range there {
+		if !ok {
+			missing = append(missing, i)
+		}
+	}
+	return missing
+}
+
+func pick[T any](list []T, positions []int) []T {
+	picked := make([]T, len(positions))
+	for i, at := range positions {
+		picked[i] = list[at]
+	}
+	return picked
+}

@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// Up to maxCombined jobs of concurrent calls are stored together; a call with more than maxShared goes by itself.
+const (
+	maxCombined = 1000
+	maxShared   = 100
+)
+
+const (
+	inputSQL = `
+WITH input AS (
+    SELECT id, type, queue, priority, max_attempts, timeout, payload, meta, unique_key, unique_for, ord,
+           coalesce(run_at, statement_timestamp()) AS run_at
+    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::bytea[], $8::json[], $9::timestamptz[],
+                $10::bytea[], $11::bigint[])
+         WITH ORDINALITY AS i(id, type, queue, priority, max_attempts, timeout, payload, meta, run_at, unique_key, unique_for, ord)
+)`
+	storeSQL = `, body AS (
+    INSERT INTO {{schema}}.job (id, created_at, timeout, max_attempts, type, queue, priority, unique_key, payload, meta)
+    SELECT id, statement_timestamp(), timeout, max_attempts, type, queue, priority, unique_key, payload, meta FROM fresh
+), due AS (
+    INSERT INTO {{schema}}.ready (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key)
+    SELECT id, run_at, 0, 0, 0, priority, false, queue, unique_key FROM fresh WHERE run_at <= statement_timestamp()
+), later AS (
+    INSERT INTO {{schema}}.scheduled (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key)
+    SELECT id, run_at, 0, 0, 0, priority, false, queue, unique_key FROM fresh WHERE run_at > statement_timestamp()
+)`
+	enqueueSQL = inputSQL + `, fresh AS (SELECT * FROM input)` + storeSQL + `
+SELECT`
+
+	// A taken key is written as it was: only so does the statement wait for a concurrent one, and learn its job's ID. A key
+	// that this very insert took before, and whose confirmation was lost, is no new job either.
+	enqueueUniqueSQL = inputSQL + `, taken AS (
+    INSERT INTO {{schema}}.unique_key AS u (queue, key, job_id, expires_at)
+    SELECT queue, unique_key, id, CASE WHEN unique_for > 0 THEN statement_timestamp() + unique_for * interval '1 microsecond' END
+    FROM input WHERE unique_key IS NOT NULL ORDER BY queue, unique_key
+    ON CONFLICT (queue, key) DO UPDATE SET
+        job_id = CASE WHEN u.expires_at <= statement_timestamp() THEN excluded.job_id ELSE u.job_id END,
+        expires_at = CASE WHEN u.expires_at <= statement_timestamp() THEN excluded.expires_at ELSE u.expires_at END
+    RETURNING queue, key, job_id
+), owned AS (
+    SELECT i.*, t.job_id, t.job_id IS NULL OR t.job_id = i.id AND NOT EXISTS (SELECT FROM {{schema}}.job j WHERE j.id = i.id) AS is_new
+    FROM input i LEFT JOIN taken t ON t.queue = i.queue AND t.key = i.unique_key
+), fresh AS (SELECT * FROM owned WHERE is_new)` + storeSQL + `
+SELECT ord, job_id, is_new FROM owned WHERE job_id IS NOT NULL`
+)
+
+// Enqueue implements job.Store. A cancelled call may have stored its jobs.
+func (j *Jobs) Enqueue(ctx context.Context, jobs []job.Insert) ([]job.Receipt, error) {
+	if j.db.closed.Load() {
+		return nil, job.ErrClosed
+	}
+	entries, err := prepare(jobs)
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	durability := job.Fsynced
+	var receipts []job.Receipt
+	if len(entries) > maxShared {
+		receipts, err = j.store(ctx, entries)
+	} else {
+		var shared bool
+		if receipts, shared, err = j.flusher.add(ctx, entries); shared {
+			durability = job.GroupCommitted
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !j.durable {
+		durability = job.InMemory
+	}
+	for i := range receipts {
+		if !receipts[i].Existed {
+			receipts[i].Durability = durability
+		}
+	}
+	return receipts, nil
+}
+
+// entry is an insert ready to be sent.
+type entry struct {
+	job.Insert
+	id   pgtype.UUID
+	meta []byte
+}
+
+func prepare(jobs []job.Insert) ([]entry, error) {
+	list := make([]entry, len(jobs))
+	for i, in := range jobs {
+		id, ok := parseID(in.ID)
+		if !ok {
+			return nil, fmt.Errorf("postgres: enqueue: job %d: ID %q is not a UUID", i, in.ID)
+		}
+		list[i] = entry{Insert: in, id: id}
+		if in.Meta == nil {
+			continue
+		}
+		meta, err := json.Marshal(in.Meta)
+		if err != nil {
+			return nil, fmt.Errorf("postgres: enqueue: job %d: meta: %w", i, err)
+		}
+		list[i].meta = meta
+	}
+	return list, nil
+}
+
+// store writes entries in one transaction and wakes workers.
+func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error) {
+	var receipts []job.Receipt
+	err := patient(ctx, func() error {
+		b := &pgx.Batch{}
+		receipts = j.queue(b, entries, true)
+		return j.db.run(ctx, "enqueue", b)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if anyDue(entries) {
+		j.bell.wake()
+	}
+	return receipts, nil
+}
+
+// queue adds the statements that store entries. The receipts are complete once the batch has run. With plan, the server
+// plans for the number of keys that there are.
+func (j *Jobs) queue(b *pgx.Batch, entries []entry, plan bool) []job.Receipt {
+	receipts := make([]job.Receipt, len(entries))
+	firsts, repeated := divide(entries, receipts)
+	if firsts.keys == 0 {
+		b.Queue(j.text.enqueue, firsts.arguments()...)
+		return receipts
+	}
+	if plan {
+		b.Queue(`SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`)
+	}
+	b.Queue(j.text.enqueueUnique, firsts.arguments()...).Query(func(rows pgx.Rows) error {
+		return firsts.read(rows, repeated, receipts)
+	})
+	return receipts
+}
+
+// columns are the entries to store.
+type columns struct {
+	entries   []entry
+	positions []int // of those to store
+	keys      int   // how many of them have a unique key
+}
+
+// repetition is an entry whose key an earlier one of the same call has.
+type repetition struct{ position, first int }
+
+type uniqueKey struct{ queue, key string }
+
+// divide finds the entries to store and fills in their receipts as if all were new.
+func divide(entries []entry, receipts []job.Receipt) (columns, []repetition) {
+	c := columns{entries: entries, positions: make([]int, 0, len(entries))}
+	var repeated []repetition
+	var seen map[uniqueKey]int
+	for i := range entries {
+		e := &entries[i]
+		receipts[i].ID = e.ID
+		if e.UniqueKey != "" {
+			k := uniqueKey{e.Queue, e.UniqueKey}
+			if first, ok := seen[k]; ok {
+				repeated = append(repeated, repetition{i, first})
+				continue
+			}
+			if seen == nil {
+				seen = map[uniqueKey]int{}
+			}
+			seen[k] = i
+			c.keys++
+		}
+		c.positions = append(c.positions, i)
+	}
+	return c, repeated
+}
+
+// rowReader is what the rows of pgx and of database/sql have in common.
+type rowReader interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+}
+
+// read fills in the receipts of unique entries and their repetitions.
+func (c columns) read(rows rowReader, repeated []repetition, receipts []job.Receipt) error {
+	for rows.Next() {
+		var position int
+		var id string
+		var fresh bool
+		if err := rows.Scan(&position, &id, &fresh); err != nil {
+			return err
+		}
+		receipts[c.positions[position-1]] = job.Receipt{ID: id, Existed: !fresh}
+	}
+	for _, r := range repeated {
+		receipts[r.position] = job.Receipt{ID: receipts[r.first].ID, Existed: true}
+	}
+	return rows.Err()
+}
+
+// arguments are the values of the statement, one array for each column.
+func (c columns) arguments() []any {
+	n := len(c.positions)
+	ids, types, queues := make([]pgtype.UUID, n), make([]string, n), make([]string, n)
+	priorities, attempts, timeouts := make([]int16, n), make([]int32, n), make([]int64, n)
+	payloads, metas, runAts := make([][]byte, n), make([][]byte, n), make([]pgtype.Timestamptz, n)
+	keys, windows := make([][]byte, n), make([]int64, n)
+	for i, at := range c.positions {
+		e := &c.entries[at]
+		ids[i], types[i], queues[i] = e.id, e.Type, e.Queue
+		priorities[i], attempts[i], timeouts[i] = int16(e.Priority), int32(e.MaxAttempts), int64(e.Timeout)
+		payloads[i], metas[i], runAts[i] = e.Payload, e.meta, stamp(e.RunAt)
+		if e.UniqueKey != "" {
+			keys[i], windows[i] = []byte(e.UniqueKey), e.UniqueFor.Microseconds()
+		}
+	}
+	return []any{ids, types, queues, priorities, attempts, timeouts, payloads, metas, runAts, keys, windows}
+}
+
+func anyDue(entries []entry) bool {
+	now := time.Now()
+	for i := range entries {
+		if !entries[i].RunAt.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// patient repeats what the server gave up to break a deadlock, which writers of the same keys can meet.
+func patient(ctx context.Context, write func() error) error {
+	for range 10 {
+		if err := write(); code(err) != deadlock || ctx.Err() != nil {
+			return err
+		}
+	}
+	return write()
+}

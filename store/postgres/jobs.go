@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// Jobs is a job store in PostgreSQL. It is safe for concurrent use, by any number of processes.
+type Jobs struct {
+	db      *DB
+	durable bool // the server flushes what it confirms
+	text    statements
+	flusher flusher
+	bell    bell
+}
+
+var (
+	_ job.Store    = (*Jobs)(nil)
+	_ job.Admin    = (*Jobs)(nil)
+	_ job.Notifier = (*Jobs)(nil)
+	_ job.Elector  = (*Jobs)(nil)
+)
+
+// statements are the hot statements with the schema put in.
+type statements struct {
+	enqueue, enqueueUnique string
+	claim, extend          string
+	settle, judge          string
+	promote, reclaim       string
+	nextDue                string
+}
+
+func newJobs(db *DB, durable bool) *Jobs {
+	j := &Jobs{db: db, durable: durable, text: statements{
+		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL),
+		claim: db.sql(claimSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), judge: db.sql(judgeSQL),
+		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
+	}}
+	j.flusher.write = j.store
+	j.bell.ring = j.notify
+	return j
+}
+
+// Close closes the DB that the store belongs to.
+func (j *Jobs) Close() error { return j.db.Close() }
+
+// stop waits for what runs in the background.
+func (j *Jobs) stop() {
+	j.flusher.stop()
+	j.bell.stop()
+}
+
+// steady pins the plans of a transaction to the indexes. Backlogs come and go faster than statistics, and a plan that was
+// made and kept while a table was small would read and sort all of it later. Compilation never pays for these statements.
+const steady = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true),
+set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
+
+func steadyBatch() *pgx.Batch {
+	b := &pgx.Batch{}
+	b.Queue(steady)
+	return b
+}
+
+// Lead implements job.Elector.
+func (j *Jobs) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
+	if err := job.CheckLease(ttl); err != nil {
+		return false, err
+	}
+	b := &pgx.Batch{}
+	leads := false
+	b.Queue(j.db.sql(`
+INSERT INTO {{schema}}.leader AS l (role, worker, until)
+VALUES ('jobs', $1, statement_timestamp() + $2::bigint * interval '1 microsecond')
+ON CONFLICT (role) DO UPDATE SET worker = excluded.worker, until = excluded.until
+WHERE l.worker = excluded.worker OR l.until <= statement_timestamp()
+RETURNING true`), worker, ttl.Microseconds()).Query(func(rows pgx.Rows) error {
+		leads = rows.Next()
+		return nil
+	})
+	err := j.db.run(ctx, "lead", b)
+	return leads, err
+}

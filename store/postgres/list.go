@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// place is a table that holds jobs, and the states that it holds them in.
+type place struct {
+	table  string
+	states []job.State
+}
+
+// places lists the tables. Every job is in one of them at any moment.
+func places() []place {
+	return []place{
+		{"ready", []job.State{job.Ready}},
+		{"scheduled", []job.State{job.Scheduled}},
+		{"running", []job.State{job.Running}},
+		{"done", []job.State{job.Completed, job.Dead, job.Cancelled}},
+	}
+}
+
+// rows is the table as rows with the same columns as the others.
+func (p place) rows() string {
+	switch p.table {
+	case "done":
+		return `(SELECT ` + factColumns + `, finished_at, NULL::timestamptz AS lease_until, state FROM {{schema}}.done)`
+	case "running":
+		return `(SELECT ` + factColumns + `, NULL::timestamptz AS finished_at, lease_until, 'running' AS state FROM {{schema}}.running)`
+	}
+	return `(SELECT ` + factColumns + `, NULL::timestamptz AS finished_at, NULL::timestamptz AS lease_until, '` + p.table + `' AS state FROM {{schema}}.` + p.table + `)`
+}
+
+// selection is a query for the jobs of a filter with its arguments.
+type selection struct {
+	text string
+	args []any
+}
+
+// selectJobs selects columns of at most limit jobs that match f and, unless states is nil, are in one of these states,
+// with IDs above after, in the order of their IDs.
+func selectJobs(columns string, f job.Filter, states []job.State, after string, limit int) (selection, error) {
+	q := selection{}
+	arg := func(v any) string {
+		q.args = append(q.args, v)
+		return fmt.Sprintf("$%d", len(q.args))
+	}
+	var conditions []string
+	where := func(format string, v any) { conditions = append(conditions, fmt.Sprintf(format, arg(v))) }
+	if after != "" {
+		id, ok := parseID(after)
+		if !ok {
+			return q, fmt.Errorf("postgres: list: cursor %q is not an ID", after)
+		}
+		where("s.id > %s", id)
+	}
+	if len(f.IDs) > 0 {
+		ids := []pgtype.UUID{}
+		for _, text := range f.IDs {
+			if id, ok := parseID(text); ok {
+				ids = append(ids, id)
+			}
+		}
+		where("s.id = ANY (%s::uuid[])", ids)
+	}
+	if f.Queue != "" {
+		where("s.queue = %s", f.Queue)
+	}
+	if f.Type != "" {
+		where("b.type = %s", f.Type)
+	}
+	if f.ErrorContains != "" {
+		where("strpos(s.last_error, %s) > 0", job.CleanText(f.ErrorContains))
+	}
+	if !f.CreatedBefore.IsZero() {
+		where("b.created_at < %s", f.CreatedBefore)
+	}
+	if !f.CreatedAfter.IsZero() {
+		where("b.created_at > %s", f.CreatedAfter)
+	}
+	n := arg(limit)
+	var branches []string
+	for _, p := range places() {
+		wanted := slices.DeleteFunc(slices.Clone(p.states), func(s job.State) bool {
+			return len(f.States) > 0 && !slices.Contains(f.States, s) || states != nil && !slices.Contains(states, s)
+		})
+		if len(wanted) == 0 {
+			continue
+		}
+		own := conditions
+		if len(wanted) < len(p.states) {
+			own = append(slices.Clone(conditions), inStates(wanted))
+		}
+		branch := `(SELECT ` + columns + ` FROM ` + p.rows() + ` s JOIN {{schema}}.job b ON b.id = s.id`
+		if len(own) > 0 {
+			branch += ` WHERE ` + strings.Join(own, ` AND `)
+		}
+		branches = append(branches, branch+` ORDER BY s.id LIMIT `+n+`)`)
+	}
+	if len(branches) == 0 {
+		return selection{}, nil
+	}
+	q.text = `SELECT * FROM (` + strings.Join(branches, ` UNION ALL `) + `) j ORDER BY id LIMIT ` + n
+	return q, nil
+}
+
+// inStates is a condition on finished jobs in the form that the partial index needs.
+func inStates(states []job.State) string {
+	var names []string
+	for _, s := range states {
+		names = append(names, "'"+string(s)+"'")
+	}
+	condition := `s.state IN (` + strings.Join(names, `, `) + `)`
+	if !slices.Contains(states, job.Completed) {
+		condition += ` AND s.state <> 'completed'`
+	}
+	return condition
+}
+
+// List implements job.Admin. All states are read in one snapshot.
+func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
+	q, err := selectJobs(claimedColumns+otherColumns, f, nil, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	var list []*job.Record
+	b := steadyBatch()
+	if q.text != "" {
+		b.Queue(j.db.sql(q.text), q.args...).Query(func(rows pgx.Rows) error {
+			list, err = readRecords(rows)
+			return err
+		})
+	}
+	if err := j.db.run(ctx, "list", b); err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func readRecords(rows pgx.Rows) ([]*job.Record, error) {
+	var list []*job.Record
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(r.all()...); err != nil {
+			return nil, err
+		}
+		record, err := r.record()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, record)
+	}
+	return list, rows.Err()
+}
+
+const historySQL = `
+SELECT number, fence, kind, worker, started, finished, reason, error, stack, delay, count, part
+FROM {{schema}}.attempt WHERE job_id = $1 ORDER BY job_id, fence, part`
+
+// Get implements job.Admin.
+func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, error) {
+	key, ok := parseID(id)
+	if !ok {
+		return nil, nil, fmt.Errorf("postgres: get %q: %w", id, job.ErrNotFound)
+	}
+	q, err := selectJobs(claimedColumns+otherColumns, job.Filter{IDs: []string{id}}, nil, "", 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	var list []*job.Record
+	var history []job.Attempt
+	b := &pgx.Batch{}
+	b.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`) // the job and its history belong together
+	b.Queue(steady)
+	b.Queue(j.db.sql(q.text), q.args...).Query(func(rows pgx.Rows) error {
+		list, err = readRecords(rows)
+		return err
+	})
+	b.Queue(j.db.sql(historySQL), key).Query(func(rows pgx.Rows) error {
+		history, err = pgx.CollectRows(rows, readAttempt)
+		return err
+	})
+	b.Queue(`COMMIT`)
+	if err := j.db.run(ctx, "get", b); err != nil {
+		return nil, nil, err
+	}
+	if len(list) == 0 {
+		return nil, nil, fmt.Errorf("postgres: get %s: %w", id, job.ErrNotFound)
+	}
+	return list[0], list[0].History(history), nil
+}
+
+func readAttempt(rows pgx.CollectableRow) (job.Attempt, error) {
+	var a job.Attempt
+	var started, finished pgtype.Timestamptz
+	var kind, worker, reason, text, stack pgtype.Text
+	part := 0
+	err := rows.Scan(&a.Number, &a.Fence, &kind, &worker, &started, &finished, &reason, &text, &stack, &a.Delay, &a.Count, &part)
+	a.Kind, a.Worker, a.Reason, a.Error, a.Stack = job.Kind(kind.String), worker.String, policy.Reason(reason.String), text.String, stack.String
+	a.Started, a.Finished = utc(started), utc(finished)
+	switch {
+	case part == 0:
+		a.Fence, a.Outcome = 0, job.AttemptRefused
+	case !kind.Valid:
+		a.Outcome = job.AttemptLost
+	default:
+		a.Outcome = a.Kind.Outcome()
+	}
+	return a, err
+}

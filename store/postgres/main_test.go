@@ -1,0 +1,89 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/internal/testpg"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/postgres"
+)
+
+// url is the server of this test binary.
+var url string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	server, err := testpg.Open()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	url = server.URL()
+	os.Setenv("DATABASE_URL", url) // for the example
+	if code = m.Run(); code != 0 {
+		return code
+	}
+	// The goroutine that copies the server's output is the test's own.
+	if err := goleak.Find(goleak.IgnoreTopFunction("os/exec.(*Cmd).Start.func2"), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+var schemas atomic.Int64
+
+// open makes a store in a schema of its own.
+func open(t testing.TB) (*postgres.DB, string) {
+	t.Helper()
+	schema := fmt.Sprintf("test %d %d", os.Getpid(), schemas.Add(1))
+	db := openAt(t, url, schema)
+	if _, err := db.Migrate(context.Background(), migrate.Up, false); err != nil {
+		t.Fatal(err)
+	}
+	return db, schema
+}
+
+// openAt opens a schema, which need not exist, and closes it when the test ends.
+func openAt(t testing.TB, url, schema string) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(context.Background(), url, postgres.Options{Schema: schema, MaxConns: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+var ids atomic.Int64
+
+// insert is a job with an ID of its own; IDs ascend.
+func insert() job.Insert {
+	return job.Insert{ID: fmt.Sprintf("01990000-0000-7000-9000-%012x", ids.Add(1)), Type: "t", Queue: "q", Payload: []byte(`{}`)}
+}
+
+func inserts(n int) []job.Insert {
+	list := make([]job.Insert, n)
+	for i := range list {
+		list[i] = insert()
+	}
+	return list
+}

@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+const promoteSQL = `
+WITH due AS (
+    DELETE FROM {{schema}}.scheduled WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {{schema}}.scheduled WHERE run_at <= statement_timestamp() ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED))
+    RETURNING *
+), moved AS (
+    INSERT INTO {{schema}}.ready (` + factColumns + `) SELECT ` + factColumns + ` FROM due RETURNING id
+)
+SELECT count(*) FROM moved`
+
+// reclaimSQL gives moveSQL its rows. $2 is the reason and $3 the error text.
+const reclaimSQL = `
+WITH expired AS (
+    SELECT id FROM {{schema}}.running WHERE lease_until <= statement_timestamp() ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM {{schema}}.running r USING expired e, {{schema}}.job b
+    WHERE r.id = e.id AND b.id = e.id
+    RETURNING r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, r.started_at, r.claimed_at, r.worker, r.output,
+        r.attempts + 1 AS attempts, 0 AS refusals, NULL::timestamptz AS refused_at, NULL::text AS refused_reason,
+        CASE WHEN r.cancel_requested OR b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN r.run_at ELSE statement_timestamp() END AS run_at,
+        statement_timestamp() AS failed_at, $3::text AS last_error, $2::text AS reason,
+        CASE WHEN r.cancel_requested THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE 'ready' END AS state,
+        r.attempts + 1 AS number, NULL::text AS kind, 0::bigint AS delay, $2::text AS cause, $3::text AS error, NULL::text AS stack,
+        r.claimed_at AS started, statement_timestamp() AS finished,
+        r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for
+)` + moveSQL + `
+SELECT count(*) FROM gone`
+
+// lostText is the error of a lost lease, the same on every store.
+const lostText = "the lease expired before the attempt was settled"
+
+const removeSQL = `
+WITH over AS (
+    DELETE FROM {{schema}}.done WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {{schema}}.done WHERE state = $1 AND finished_at <= statement_timestamp() - $2::bigint * interval '1 microsecond'
+        ORDER BY state, finished_at LIMIT $3 FOR UPDATE SKIP LOCKED))
+    RETURNING id
+), bodies AS (
+    DELETE FROM {{schema}}.job b USING over WHERE b.id = over.id
+), histories AS (
+    DELETE FROM {{schema}}.attempt a USING over WHERE a.job_id = over.id
+)
+SELECT count(*) FROM over`
+
+const expireKeysSQL = `
+DELETE FROM {{schema}}.unique_key WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM {{schema}}.unique_key WHERE expires_at <= statement_timestamp() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
+
+const nextDueSQL = `SELECT run_at FROM {{schema}}.scheduled ORDER BY run_at LIMIT 1`
+
+// Maintain implements job.Store. Where something is removed, unique keys whose window is over are, too.
+func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
+	var done job.Maintained
+	limit := max(m.Limit, 1)
+	err := patient(ctx, func() error {
+		b := steadyBatch()
+		b.Queue(j.text.promote, limit).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Promoted) })
+		b.Queue(j.text.reclaim, limit, string(policy.ReasonLeaseExpired), lostText).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Reclaimed) })
+		b.Queue(j.text.nextDue).Query(func(rows pgx.Rows) error {
+			var at pgtype.Timestamptz
+			if rows.Next() {
+				if err := rows.Scan(&at); err != nil {
+					return err
+				}
+			}
+			done.NextDue = utc(at)
+			return nil
+		})
+		return j.db.run(ctx, "maintain", b)
+	})
+	if err != nil {
+		return job.Maintained{}, err
+	}
+	if done.Promoted+done.Reclaimed > 0 {
+		j.bell.wake()
+	}
+	if len(m.Keep) == 0 {
+		return done, nil
+	}
+	removed, err := j.remove(ctx, limit, m.Keep)
+	done.Removed = removed
+	return done, err
+}
+
+// remove removes up to limit finished jobs whose time is over.
+func (j *Jobs) remove(ctx context.Context, limit int, keep map[job.State]time.Duration) (int, error) {
+	removed := 0
+	for _, state := range job.States() {
+		d, ok := keep[state]
+		if !ok || !state.Finished() || removed >= limit {
+			continue
+		}
+		b := steadyBatch()
+		n := 0
+		b.Queue(j.db.sql(removeSQL), string(state), d.Microseconds(), limit-removed).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
+		if err := j.db.run(ctx, "remove finished jobs", b); err != nil {
+			return removed, err
+		}
+		removed += n
+	}
+	b := steadyBatch()
+	b.Queue(j.db.sql(expireKeysSQL), limit)
+	return removed, j.db.run(ctx, "remove expired keys", b)
+}

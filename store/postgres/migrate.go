@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+)
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+// bookkeeping makes the schema and the list of applied versions. Making a schema needs a privilege that owners of an
+// existing one may lack, so it is made only where it is missing.
+const bookkeeping = `DO $$ BEGIN
+    IF to_regnamespace('{{name}}') IS NULL THEN CREATE SCHEMA {{schema}}; END IF;
+END $$;
+CREATE TABLE IF NOT EXISTS {{schema}}.migration (
+    version    integer PRIMARY KEY,
+    name       text NOT NULL,
+    applied_at timestamptz NOT NULL
+);
+`
+
+// Migrate takes the schema up to the newest version, or down by one, and returns the steps with their SQL; with dryRun it
+// changes nothing and returns the steps that are due. All steps are one transaction under a lock, so that any number of
+// processes may migrate at once: one does it and the others find nothing left to do. Down drops tables with their jobs.
+func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]migrate.Step, error) {
+	set, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	if dryRun {
+		applied, err := db.applied(ctx, db.pool)
+		if err != nil {
+			return nil, err
+		}
+		steps, err := set.Plan(d, applied, db.schema)
+		if err == nil && len(steps) > 0 && d == migrate.Up {
+			steps[0].SQL = db.bookkeeping() + "\n" + steps[0].SQL
+		}
+		return steps, err
+	}
+	var steps []migrate.Step
+	err = pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
+		steps, err = db.migrate(ctx, tx, set, d)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("postgres: migrate %s: %w", d, err)
+	}
+	return steps, nil
+}
+
+func (db *DB) migrate(ctx context.Context, tx pgx.Tx, set *migrate.Set, d migrate.Direction) ([]migrate.Step, error) {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, db.lockKey()); err != nil {
+		return nil, err
+	}
+	if d == migrate.Up {
+		if _, err := tx.Exec(ctx, db.bookkeeping(), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return nil, err
+		}
+	}
+	applied, err := db.applied(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := set.Plan(d, applied, db.schema)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range steps {
+		if _, err := tx.Exec(ctx, s.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return nil, fmt.Errorf("%s: %w", s, err)
+		}
+		record := `INSERT INTO {{schema}}.migration (version, name, applied_at) VALUES ($1, $2, statement_timestamp())`
+		if d == migrate.Down {
+			record = `DELETE FROM {{schema}}.migration WHERE version = $1 AND name = $2`
+		}
+		if _, err := tx.Exec(ctx, db.sql(record), s.Version, s.Name); err != nil {
+			return nil, err
+		}
+	}
+	return steps, nil
+}
+
+// MigrationStatus lists the versions that this program knows and whether the schema has them.
+func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
+	set, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	applied, err := db.applied(ctx, db.pool)
+	if err != nil {
+		return nil, err
+	}
+	return set.Status(applied)
+}
+
+func migrations() (*migrate.Set, error) {
+	files, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return migrate.Load(files)
+}
+
+func (db *DB) bookkeeping() string {
+	quoted := strings.ReplaceAll(db.schema, "'", "''") // to_regnamespace takes a quoted name, here inside a literal
+	return db.sql(strings.ReplaceAll(bookkeeping, "{{name}}", quoted))
+}
+
+// lockKey is the advisory lock under which the schema is migrated.
+func (db *DB) lockKey() int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("tenet migrate " + db.name))
+	return int64(h.Sum64())
+}
+
+// applied reads the applied versions; none where there is no list.
+func (db *DB) applied(ctx context.Context, q interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}) ([]migrate.Applied, error) {
+	rows, err := q.Query(ctx, `SELECT to_regclass($1) IS NOT NULL`, db.schema+".migration")
+	if err != nil {
+		return nil, fmt.Errorf("postgres: migrations: %w", err)
+	}
+	exists, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+	if err != nil || !exists {
+		return nil, db.wrap("migrations", err)
+	}
+	if rows, err = q.Query(ctx, db.sql(`SELECT version, applied_at FROM {{schema}}.migration`)); err != nil {
+		return nil, fmt.Errorf("postgres: migrations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[migrate.Applied])
+	return list, db.wrap("migrations", err)
+}

@@ -1,0 +1,9 @@
+DROP TABLE {{schema}}.leader;
+DROP TABLE {{schema}}.queue;
+DROP TABLE {{schema}}.unique_key;
+DROP TABLE {{schema}}.attempt;
+DROP TABLE {{schema}}.done;
+DROP TABLE {{schema}}.running;
+DROP TABLE {{schema}}.scheduled;
+DROP TABLE {{schema}}.ready;
+DROP TABLE {{schema}}.job;

@@ -1,0 +1,196 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+const (
+	ringEvery   = 5 * time.Millisecond // per process
+	ringTimeout = 10 * time.Second
+	probeTime   = 3 * time.Second
+	reconnect   = 100 * time.Millisecond // doubling to
+	reconnectAt = 5 * time.Second
+)
+
+// bell announces new work: the first time at once, then at most once per ringEvery. The last call is always followed by
+// an announcement.
+type bell struct {
+	ring func()
+
+	mu      sync.Mutex
+	last    time.Time
+	pending bool
+	closed  bool
+	running sync.WaitGroup
+	timer   *time.Timer
+}
+
+// wake announces work that is committed.
+func (b *bell) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pending || b.closed {
+		return
+	}
+	b.pending = true
+	b.running.Add(1)
+	b.timer = time.AfterFunc(ringEvery-time.Since(b.last), b.strike)
+}
+
+func (b *bell) strike() {
+	defer b.running.Done()
+	b.mu.Lock()
+	b.pending, b.last = false, time.Now()
+	b.mu.Unlock()
+	b.ring()
+}
+
+// first reports whether an announcement may be made now, by the caller.
+func (b *bell) first() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pending || time.Since(b.last) < ringEvery {
+		return false
+	}
+	b.last = time.Now()
+	return true
+}
+
+// stop makes the pending announcement and waits for it.
+func (b *bell) stop() {
+	b.mu.Lock()
+	b.closed = true
+	if b.pending && b.timer.Stop() {
+		b.timer.Reset(0)
+	}
+	b.mu.Unlock()
+	b.running.Wait()
+}
+
+const notifySQL = `SELECT pg_notify($1, '')`
+
+// notify tells all listeners, in a transaction of its own that does not wait for the disk: commits with notifications
+// stand in one line on the server.
+func (j *Jobs) notify() {
+	ctx, cancel := context.WithTimeout(context.Background(), ringTimeout)
+	defer cancel()
+	b := &pgx.Batch{}
+	b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+	b.Queue(notifySQL, j.channel())
+	if err := j.db.pool.SendBatch(ctx, b).Close(); err != nil {
+		j.db.log.Debug("postgres: workers were not notified and find new work by polling", "error", err)
+	}
+}
+
+func (j *Jobs) channel() string { return "tenet_jobs_" + j.db.name }
+
+// Notify implements job.Notifier on a connection of its own, which is restored when it is lost. It returns ErrNoNotify
+// where notifications do not arrive.
+func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
+	if j.db.closed.Load() {
+		return nil, job.ErrClosed
+	}
+	conn, err := j.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.probe(ctx, conn); err != nil {
+		conn.Close(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	signals := make(chan struct{}, 1)
+	go func() {
+		defer close(signals)
+		j.forward(ctx, conn, signals)
+	}()
+	return signals, nil
+}
+
+// listen connects and subscribes.
+func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, j.db.pool.Config().ConnConfig)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: listen: %w", err)
+	}
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{j.channel()}.Sanitize()); err != nil {
+		conn.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("postgres: listen: %w", err)
+	}
+	return conn, nil
+}
+
+// probe finds out whether notifications arrive. Poolers accept LISTEN and then give the server's connection to others.
+func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, ErrNoNotify)
+	defer cancel()
+	mark := fmt.Sprintf("probe %x", rand.Uint64())
+	if _, err := j.db.pool.Exec(ctx, `SELECT pg_notify($1, $2)`, j.channel(), mark); err != nil {
+		return j.db.wrap("listen", err)
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil && errors.Is(context.Cause(ctx), ErrNoNotify) {
+			return ErrNoNotify
+		}
+		if err != nil {
+			return fmt.Errorf("postgres: listen: %w", err)
+		}
+		if n.Payload == mark {
+			return nil
+		}
+	}
+}
+
+// forward turns notifications into signals until ctx ends.
+func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struct{}) {
+	for failures := 0; ; {
+		var err error
+		if conn == nil {
+			conn, err = j.listen(ctx)
+		} else {
+			_, err = conn.WaitForNotification(ctx)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			if conn != nil {
+				conn.Close(ctx)
+				conn = nil
+				j.db.log.Warn("postgres: the connection for notifications is lost; workers poll until it is restored", "error", err)
+			}
+			failures++
+			pause(ctx, failures)
+			continue
+		}
+		failures = 0
+		select { // a connection that was just restored may have missed something: that is a signal, too
+		case signals <- struct{}{}:
+		default:
+		}
+	}
+	if conn != nil {
+		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		conn.Close(ended)
+	}
+}
+
+// pause waits before the n-th attempt to reconnect, with full jitter.
+func pause(ctx context.Context, n int) {
+	t := time.NewTimer(time.Millisecond + rand.N(min(reconnect<<min(n, 10), reconnectAt)))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

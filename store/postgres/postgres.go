@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/job"
+)
+
+// DefaultSchema holds the tables unless Options say otherwise.
+const DefaultSchema = "tenet"
+
+// maxSchema leaves room in a channel's name, which has 63 bytes.
+const maxSchema = 50
+
+// Options change a DB. The zero value is ready for use.
+type Options struct {
+	// Schema holds the tables. Default "tenet", at most 50 bytes.
+	Schema string
+	// MaxConns bounds the pool. Default: pool_max_conns of the URL, or the greater of 4 and the number of CPUs. Listening
+	// takes one connection more.
+	MaxConns int
+	// Logger hears of lost and restored connections for notifications. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// DB is a PostgreSQL database with Tenet's tables. It is safe for concurrent use.
+type DB struct {
+	pool   *pgxpool.Pool
+	schema string // quoted
+	name   string // of the schema
+	log    *slog.Logger
+	jobs   *Jobs
+	closed atomic.Bool
+}
+
+// ErrNoNotify is returned by Jobs.Notify where notifications do not arrive, as behind PgBouncer in transaction mode.
+var ErrNoNotify = errors.New("postgres: notifications do not arrive on this connection; connect without a transaction pooler to be woken")
+
+// ErrNotMigrated is returned by all operations while the schema or a table is missing.
+var ErrNotMigrated = errors.New("postgres: the schema is missing or not up to date: run `tenet migrate up`")
+
+// Open connects to a server. The URL is what pgx takes: postgres://user:password@host:port/database?sslmode=…, also with
+// pool_ parameters. It returns an error when the server cannot be reached; the schema may still be missing.
+func Open(ctx context.Context, url string, o Options) (*DB, error) {
+	if o.Schema == "" {
+		o.Schema = DefaultSchema
+	}
+	if len(o.Schema) > maxSchema || strings.ContainsRune(o.Schema, 0) {
+		return nil, fmt.Errorf("postgres: schema %q: use a name of at most %d bytes", o.Schema, maxSchema)
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if o.MaxConns > 0 {
+		config.MaxConns = int32(o.MaxConns)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	db := &DB{pool: pool, schema: pgx.Identifier{o.Schema}.Sanitize(), name: o.Schema, log: o.Logger}
+	durable := false
+	const settings = `SELECT current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'`
+	if err := pool.QueryRow(ctx, settings).Scan(&durable); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("postgres: connect: %w", err)
+	}
+	db.jobs = newJobs(db, durable)
+	return db, nil
+}
+
+// Jobs is the database's job store. There is one for each DB.
+func (db *DB) Jobs() *Jobs { return db.jobs }
+
+// Close ends all operations and connections. It waits for enqueues that are being written. Closing again does nothing.
+func (db *DB) Close() error {
+	if db.closed.Swap(true) {
+		return nil
+	}
+	db.jobs.stop()
+	db.pool.Close()
+	return nil
+}
+
+// sql puts the schema into a statement.
+func (db *DB) sql(text string) string { return migrate.Render(text, db.schema) }
+
+// run sends a batch as one transaction in one round trip. The batch's callbacks take the results.
+func (db *DB) run(ctx context.Context, what string, b *pgx.Batch) error {
+	if db.closed.Load() {
+		return job.ErrClosed
+	}
+	return db.wrap(what, db.pool.SendBatch(ctx, b).Close())
+}
+
+// The SQLSTATE codes that have a meaning here.
+const (
+	undefinedTable  = "42P01"
+	undefinedColumn = "42703"
+	invalidSchema   = "3F000"
+	uniqueViolation = "23505"
+	deadlock        = "40P01"
+)
+
+// wrap says what failed, and turns what the caller can act on into its own error.
+func (db *DB) wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if db.closed.Load() {
+		return fmt.Errorf("postgres: %s: %w", what, job.ErrClosed)
+	}
+	switch code(err) {
+	case undefinedTable, undefinedColumn, invalidSchema:
+		return fmt.Errorf("postgres: %s: %w (%w)", what, ErrNotMigrated, err)
+	case uniqueViolation:
+		return fmt.Errorf("postgres: %s: %w: a job with this ID exists (%w)", what, job.ErrConflict, err)
+	}
+	return fmt.Errorf("postgres: %s: %w", what, err)
+}
+
+// code is the SQLSTATE of an error that the server reported, or empty.
+func code(err error) string {
+	var reported *pgconn.PgError
+	if errors.As(err, &reported) {
+		return reported.Code
+	}
+	return ""
+}

@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// What became of a row of running goes from "gone" to its history and to the one table that it belongs in. These parts
+// are shared by settling and by taking back lost leases; both give "gone" the columns of running with their new values,
+// and besides: state, finished_at, and for the history number, kind, started, finished, delay, cause, error, stack,
+// held_refusals, refused_since, refused_for.
+const moveSQL = `, history AS (
+    INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason, error, stack)
+    SELECT id, fence, started, finished, delay, number, 1, 1, kind, worker, cause, error, stack FROM gone WHERE number IS NOT NULL
+), refused AS (
+    INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
+    SELECT id, fence, refused_since, finished, 0, number, held_refusals, 0, worker, refused_for FROM gone
+    WHERE number IS NOT NULL AND held_refusals > 0
+), ended AS (
+    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
+    SELECT ` + factColumns + `, finished, state FROM gone WHERE state NOT IN ('ready', 'scheduled')
+), again AS (
+    INSERT INTO {{schema}}.ready (` + factColumns + `) SELECT ` + factColumns + ` FROM gone WHERE state = 'ready'
+), later AS (
+    INSERT INTO {{schema}}.scheduled (` + factColumns + `) SELECT ` + factColumns + ` FROM gone WHERE state = 'scheduled'
+), keys AS (
+    DELETE FROM {{schema}}.unique_key u USING (
+        SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'scheduled') ORDER BY queue, unique_key) g
+    WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
+)`
+
+// factColumns are the columns that ready, scheduled, running and done have in common.
+const factColumns = `id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at, failed_at, refused_at,
+    worker, reason, refused_reason, last_error, output`
+
+const settleSQL = `
+WITH s AS (
+    SELECT *, kind IN ('retry', 'dead') AS failed, kind IN ('retry', 'snooze', 'refuse', 'release') AS repeated, kind IN ('refuse', 'bury') AS keeps,
+        CASE WHEN kind = 'release' THEN 0 ELSE delay / 1000 END * interval '1 microsecond' AS wait
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::timestamptz[])
+        WITH ORDINALITY AS s(id, fence, kind, delay, cause, error, stack, output, started, ord)
+), gone AS (
+    DELETE FROM {{schema}}.running r USING s
+    WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
+    RETURNING s.ord, r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, r.started_at, r.claimed_at, r.worker,
+        CASE WHEN s.repeated THEN statement_timestamp() + s.wait ELSE r.run_at END AS run_at,
+        r.attempts + CASE WHEN s.failed THEN 1 ELSE 0 END AS attempts,
+        CASE WHEN s.failed THEN statement_timestamp() ELSE r.failed_at END AS failed_at,
+        CASE WHEN s.failed THEN s.error ELSE r.last_error END AS last_error,
+        CASE WHEN s.failed OR s.kind IN ('complete', 'cancel', 'bury') THEN s.cause ELSE r.reason END AS reason,
+        CASE WHEN s.kind = 'complete' THEN s.output ELSE r.output END AS output,
+        CASE s.kind WHEN 'refuse' THEN r.refusals + 1 WHEN 'bury' THEN r.refusals ELSE 0 END AS refusals,
+        CASE WHEN s.kind = 'refuse' AND r.refusals = 0 THEN statement_timestamp() WHEN s.keeps THEN r.refused_at END AS refused_at,
+        CASE s.kind WHEN 'refuse' THEN s.cause WHEN 'bury' THEN r.refused_reason END AS refused_reason,
+        CASE WHEN s.kind = 'complete' THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested THEN 'cancelled'
+            WHEN s.wait > interval '0' THEN 'scheduled' ELSE 'ready' END AS state,
+        CASE WHEN NOT s.keeps THEN r.attempts + 1 END AS number,
+        s.kind, s.delay, s.cause, s.error, s.stack, coalesce(s.started, r.claimed_at) AS started, statement_timestamp() AS finished,
+        r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for
+)` + moveSQL + `
+SELECT coalesce(array_agg(ord), '{}'), coalesce(bool_or(state = 'ready'), false) FROM gone`
+
+// Settle implements job.Store. All settlements that the store accepts are one transaction.
+func (j *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
+	errs := make([]error, len(list))
+	var order []int
+	for i, s := range list {
+		if errs[i] = job.CheckDelay(s.Delay); errs[i] == nil {
+			order = append(order, i)
+		}
+	}
+	// In the order of their IDs, so that groups never wait for each other in a circle. A job that is there twice is settled
+	// in the order of the list, one after the other.
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(list[a].ID, list[b].ID) })
+	for len(order) > 0 {
+		group, rest := distinct(list, order)
+		for i, err := range j.settle(ctx, pick(list, group)) {
+			errs[group[i]] = err
+		}
+		order = rest
+	}
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return nil
+	}
+	return errs
+}
+
+// distinct divides sorted positions into the first of each job and the others.
+func distinct(list []job.Settlement, order []int) (group, rest []int) {
+	for i, at := range order {
+		if i > 0 && list[at].ID == list[order[i-1]].ID {
+			rest = append(rest, at)
+			continue
+		}
+		group = append(group, at)
+	}
+	return group, rest
+}
+
+// settle writes settlements of different jobs.
+func (j *Jobs) settle(ctx context.Context, list []job.Settlement) []error {
+	var settled []int
+	ready := false
+	err := patient(ctx, func() error {
+		b := steadyBatch()
+		b.Queue(j.text.settle, settlementColumns(list)...).QueryRow(func(r pgx.Row) error { return r.Scan(&settled, &ready) })
+		return j.db.run(ctx, "settle", b)
+	})
+	if err != nil {
+		return all(len(list), err)
+	}
+	if ready {
+		j.bell.wake()
+	}
+	errs := make([]error, len(list))
+	missing := without(len(list), settled)
+	if len(missing) == 0 {
+		return errs
+	}
+	leases, kinds := make([]job.Ref, len(missing)), make([]*string, len(missing))
+	for i, at := range missing {
+		kind := string(list[at].Kind)
+		leases[i], kinds[i] = list[at].Ref, &kind
+	}
+	for i, err := range j.judge(ctx, leases, kinds) {
+		errs[missing[i]] = err
+	}
+	return errs
+}
+
+func settlementColumns(list []job.Settlement) []any {
+	n := len(list)
+	ids, fences, kinds, delays := make([]pgtype.UUID, n), make([]int64, n), make([]string, n), make([]int64, n)
+	causes, texts, stacks := make([]pgtype.Text, n), make([]pgtype.Text, n), make([]pgtype.Text, n)
+	outputs, starts := make([][]byte, n), make([]pgtype.Timestamptz, n)
+	for i := range list {
+		s := &list[i]
+		ids[i], _ = parseID(s.ID)
+		fences[i], kinds[i], delays[i] = s.Fence, string(s.Kind), int64(min(s.Delay, job.MaxDelay))
+		causes[i], texts[i], stacks[i] = text(string(s.Reason)), text(s.Error), text(s.Stack)
+		outputs[i], starts[i] = s.Output, stamp(s.Started)
+	}
+	return []any{ids, fences, kinds, delays, causes, texts, stacks, outputs, starts}
+}
+
+// text is a text as it is stored; NULL for none.
+func text(s string) pgtype.Text {
+	if s == "" {
+		return pgtype.Text{}
+	}
+	return pgtype.Text{String: job.CleanText(s), Valid: true}
+}

@@ -1,0 +1,24 @@
+package postgres_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/storetest"
+)
+
+func TestJobs(t *testing.T) {
+	var schemaOf sync.Map // by store
+	storetest.Jobs(t, storetest.JobsOptions{
+		Open: func(t *testing.T) job.Store {
+			db, schema := open(t)
+			schemaOf.Store(db.Jobs(), schema)
+			return db.Jobs()
+		},
+		Second: func(t *testing.T, first job.Store) job.Store {
+			schema, _ := schemaOf.Load(first)
+			return openAt(t, url, schema.(string)).Jobs()
+		},
+	})
+}
