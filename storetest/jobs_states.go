@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -246,7 +247,7 @@ func historyCases() []jobsCase {
 				s.must(s.settle(r.Ref(), job.KindDead, func(x *job.Settlement) { x.Error, x.Stack = text, text }), nil)
 				got, history := s.job(r.ID)
 				want := job.CleanText(text)
-				if got.LastError != want || len(history) != 1 || history[0].Error != want || history[0].Stack != want {
+				if strings.Contains(got.LastError, "\x00") || !utf8.ValidString(got.LastError) || len(got.LastError) > 16<<10 || got.LastError != want || len(history) != 1 || history[0].Error != want || history[0].Stack != want {
 					s.Errorf("%.20q was stored as %.40q", text, got.LastError)
 				}
 			}

@@ -139,7 +139,6 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 		if action == job.ActionDelete {
 			s.drop(e)
 		} else {
-			s.lift(e)
 			e.history = append(e.history, e.Apply(action, now)...)
 			s.place(e)
 		}

@@ -4,9 +4,9 @@
 // # The model
 //
 // [Open] gives a [DB]; [DB.Jobs] is its job store, which keeps the whole contract of job.Store and passes the suite of
-// package storetest. Jobs are records in a map; each lies in exactly one heap according to its state (ready jobs of its
-// queue, scheduled jobs, leases, finished jobs by state), so that an operation costs the logarithm of what is stored and
-// never a walk through a backlog. Only inspection (List, Stats, Change by filter) walks.
+// package storetest. Jobs are records in a map; each also lies in one ordered place according to its state: the line of
+// its queue, whose head is claimed at the same cost however long it is, or the heap of scheduled jobs, of leases, or of
+// finished jobs. Only inspection (List, Stats, Change by filter) walks through all jobs.
 //
 // The clock is that of package time, so that tests in a testing/synctest bubble run in virtual time. There are no
 // goroutines. Receipts say job.InMemory.

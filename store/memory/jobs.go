@@ -18,7 +18,7 @@ type Jobs struct {
 	closed    bool
 	jobs      map[string]*entry
 	order     index
-	ready     map[string]*pile // by queue; all other piles span the queues
+	ready     map[string]*line // by queue; the piles span all queues
 	scheduled *pile            // by run_at
 	leases    *pile            // by expiry
 	finished  map[job.State]*pile
@@ -29,13 +29,14 @@ type Jobs struct {
 	leaderTo  time.Time
 }
 
-// entry is a stored job. It lies in the pile of its state.
+// entry is a stored job. It lies in the pile of its state, or while it is ready in a run.
 type entry struct {
 	*job.Record
 	history []job.Attempt
 	living  bool // its unique key, if any, is held for its life, not for a window
 	pile    *pile
-	index   int
+	run     *run
+	index   int // in either
 }
 
 var (
@@ -49,7 +50,7 @@ func newJobs() *Jobs {
 	byEnd := func(a, b *entry) bool { return a.FinishedAt.Before(b.FinishedAt) }
 	return &Jobs{
 		jobs:      map[string]*entry{},
-		ready:     map[string]*pile{},
+		ready:     map[string]*line{},
 		scheduled: newPile(func(a, b *entry) bool { return a.RunAt.Before(b.RunAt) }),
 		leases:    newPile(func(a, b *entry) bool { return a.LeaseUntil.Before(b.LeaseUntil) }),
 		finished:  map[job.State]*pile{job.Completed: newPile(byEnd), job.Dead: newPile(byEnd), job.Cancelled: newPile(byEnd)},
@@ -117,17 +118,16 @@ func (s *Jobs) forget(e *entry) {
 }
 
 // place moves an entry to the pile of its state, frees the unique key of a job that has ended and tells of work that is
-// ready.
+// ready. It comes right after every change: a pile bears with one entry that is out of order, as long as that is the next
+// to be taken out.
 func (s *Jobs) place(e *entry) {
-	s.lift(e)
+	e.lift()
 	switch {
 	case e.State == job.Ready:
-		p := s.ready[e.Queue]
-		if p == nil {
-			p = newPile(func(a, b *entry) bool { return a.Before(b.Record) })
-			s.ready[e.Queue] = p
+		if s.ready[e.Queue] == nil {
+			s.ready[e.Queue] = newLine()
 		}
-		p.add(e)
+		s.ready[e.Queue].add(e)
 		s.signal()
 	case e.State == job.Scheduled:
 		s.scheduled.add(e)
@@ -139,17 +139,19 @@ func (s *Jobs) place(e *entry) {
 	}
 }
 
-// lift takes an entry out of its pile, before anything changes that the pile is ordered by.
-func (s *Jobs) lift(e *entry) {
-	if e.pile != nil {
+// lift takes an entry out of its pile or run.
+func (e *entry) lift() {
+	switch {
+	case e.pile != nil:
 		e.pile.remove(e)
+	case e.run != nil:
+		e.run.remove(e)
 	}
 }
 
 // promote makes at most limit due jobs ready.
 func (s *Jobs) promote(limit int, now time.Time) (n int) {
 	for e := s.scheduled.first(); n < limit && e != nil && e.Due(now); e = s.scheduled.first() {
-		s.lift(e)
 		e.State = job.Ready
 		s.place(e)
 		n++
@@ -170,12 +172,11 @@ func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	s.promote(len(s.jobs), now)
 	var claimed []*job.Record
 	for _, slots := range c.Queues {
-		p := s.ready[slots.Queue]
-		if p == nil || s.queues[slots.Queue].Holds(now) {
+		waiting := s.ready[slots.Queue]
+		if waiting == nil || s.queues[slots.Queue].Holds(now) {
 			continue
 		}
-		for e := p.first(); slots.Free > 0 && e != nil; e = p.first() {
-			s.lift(e)
+		for e := waiting.first(); slots.Free > 0 && e != nil; e = waiting.first() {
 			e.Claim(c.Worker, c.Lease, now)
 			s.place(e)
 			claimed = append(claimed, clone(e.Record))
@@ -211,7 +212,6 @@ func (s *Jobs) extend(lease job.Ref, d time.Duration, now time.Time) error {
 	if err := e.Holds(lease, now); err != nil {
 		return err
 	}
-	s.lift(e)
 	e.LeaseUntil = job.Stamp(now.Add(d))
 	s.place(e)
 	if e.CancelRequested {
@@ -249,7 +249,6 @@ func (s *Jobs) settle(settlement job.Settlement, now time.Time) error {
 		return err
 	}
 	settlement.Output = bytes.Clone(settlement.Output)
-	s.lift(e)
 	e.history = append(e.history, e.Record.Settle(settlement, now)...)
 	s.place(e)
 	return nil
@@ -264,7 +263,6 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	defer s.mu.Unlock()
 	done := job.Maintained{Promoted: s.promote(m.Limit, now)}
 	for e := s.leases.first(); done.Reclaimed < m.Limit && e != nil && !now.Before(e.LeaseUntil); e = s.leases.first() {
-		s.lift(e)
 		e.history = append(e.history, e.Lose(now)...)
 		s.place(e)
 		done.Reclaimed++
@@ -285,7 +283,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 
 // drop removes a job. A window of its unique key goes on.
 func (s *Jobs) drop(e *entry) {
-	s.lift(e)
+	e.lift()
 	s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
 	delete(s.jobs, e.ID)
 	s.order.remove(s.jobs)

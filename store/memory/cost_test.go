@@ -1,0 +1,159 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+func fill(t testing.TB, s *Jobs, n int, change func(i int, in *job.Insert)) {
+	t.Helper()
+	list := make([]job.Insert, n)
+	for i := range list {
+		list[i] = job.Insert{ID: fmt.Sprintf("%08d", i), Type: "t", Queue: "q", Priority: i % 10}
+		if change != nil {
+			change(i, &list[i])
+		}
+	}
+	if _, err := s.Enqueue(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var claimOne = job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 1}}, Lease: time.Hour}
+
+// TestJ10ClaimCostDoesNotGrow counts what a claim looks at: as much at 128,000 jobs as at 1,000, where they became ready in
+// order, and at most twice as much where they did not.
+func TestJ10ClaimCostDoesNotGrow(t *testing.T) {
+	start := time.Now().Add(-time.Hour)
+	cost := func(backlog int, step time.Duration) (compared int) {
+		s := newJobs()
+		fill(t, s, backlog, func(i int, in *job.Insert) { in.RunAt = start.Add(step * time.Duration(i)) })
+		late := s.ready["q"].late
+		before := late.before
+		late.before = func(a, b *entry) bool { compared++; return before(a, b) }
+		for range 500 {
+			if list, err := s.Claim(t.Context(), claimOne); err != nil || len(list) != 1 {
+				t.Fatal(list, err)
+			}
+		}
+		return compared
+	}
+	if small, large := cost(1000, time.Millisecond), cost(128_000, time.Millisecond); small != 0 || large != 0 {
+		t.Errorf("in order: %d comparisons at 1,000 jobs, %d at 128,000", small, large)
+	}
+	if small, large := cost(1000, -time.Millisecond), cost(128_000, -time.Millisecond); large > 2*small || small == 0 {
+		t.Errorf("in reverse: %d comparisons at 1,000 jobs, %d at 128,000", small, large)
+	}
+}
+
+// TestJ10LineKeepsOrder: whatever is added and removed, the first of a line is the job that comes before all others.
+func TestJ10LineKeepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLine()
+		var all []*entry
+		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if n := len(all); n > 0 && rapid.IntRange(0, 2).Draw(t, "remove") > 0 {
+				at := rapid.IntRange(0, n-1).Draw(t, "which") * rapid.IntRange(0, 1).Draw(t, "any") // half of the time the first
+				all[at].lift()
+				all = slices.Delete(all, at, at+1)
+			} else {
+				e := &entry{Record: &job.Record{ID: fmt.Sprint(i), Priority: rapid.IntRange(-1, 11).Draw(t, "priority"), RunAt: time.Unix(rapid.Int64Range(0, 9).Draw(t, "run_at"), 0)}}
+				l.add(e)
+				all = append(all, e)
+				slices.SortFunc(all, func(a, b *entry) int {
+					if a.Before(b.Record) {
+						return -1
+					}
+					return 1
+				})
+			}
+			var want *entry
+			if len(all) > 0 {
+				want = all[0]
+			}
+			if got := l.first(); got != want {
+				t.Fatalf("first is %+v, want %+v", got, want)
+			}
+		}
+	})
+}
+
+// TestJ9EndedWindowsAreForgotten: keys of windows do not pile up.
+func TestJ9EndedWindowsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newJobs()
+		fill(t, s, 100, func(i int, in *job.Insert) {
+			in.UniqueKey, in.UniqueFor = fmt.Sprint(i), time.Duration(1+i%2)*time.Minute
+		})
+		for _, left := range []int{50, 0} {
+			time.Sleep(time.Minute)
+			if _, err := s.Maintain(t.Context(), job.Maintenance{Limit: 1}); err != nil {
+				t.Fatal(err)
+			}
+			if len(s.unique.holders) != left || len(s.unique.windows) != left {
+				t.Fatalf("%d keys and %d windows are left, want %d", len(s.unique.holders), len(s.unique.windows), left)
+			}
+		}
+	})
+}
+
+// TestJ13RemovedJobsLeaveNothing: retention frees the list of IDs too, though nobody reads it.
+func TestJ13RemovedJobsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newJobs()
+		fill(t, s, 1000, func(_ int, in *job.Insert) { in.UniqueKey = in.ID })
+		ids, err := s.Change(t.Context(), job.ActionCancel, job.Filter{}, 1000)
+		if err != nil || len(ids) != 1000 {
+			t.Fatal(len(ids), err)
+		}
+		time.Sleep(time.Minute)
+		done, err := s.Maintain(t.Context(), job.Maintenance{Limit: 1000, Keep: map[job.State]time.Duration{job.Cancelled: time.Second}})
+		if err != nil || done.Removed != 1000 || len(s.jobs)+len(s.order.ids)+len(s.unique.holders) != 0 {
+			t.Fatalf("%+v, %v; %d jobs, %d IDs, %d keys are left", done, err, len(s.jobs), len(s.order.ids), len(s.unique.holders))
+		}
+	})
+}
+
+// TestJ11NotificationsEndWithTheStore: a listener of a closed store is not left waiting.
+func TestJ11NotificationsEndWithTheStore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	db := Open()
+	signals, err := db.Jobs().Notify(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, open := <-signals; open {
+		t.Error("a signal of a closed store")
+	}
+	cancel() // must not close the channel again
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func BenchmarkClaimAndComplete(b *testing.B) {
+	for _, backlog := range []int{1000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(backlog), func(b *testing.B) {
+			s := newJobs()
+			fill(b, s, backlog, nil)
+			for i := 0; b.Loop(); i++ {
+				list, err := s.Claim(b.Context(), claimOne)
+				if err != nil || len(list) != 1 {
+					b.Fatal(list, err)
+				}
+				s.Settle(b.Context(), []job.Settlement{{Ref: list[0].Ref(), Kind: job.KindRelease}})
+			}
+		})
+	}
+}

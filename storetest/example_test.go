@@ -1,0 +1,22 @@
+package storetest_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/memory"
+	"github.com/tenetdev/tenet/storetest"
+)
+
+// A store's own tests run the suite. This store lives in one process and takes its time from package time, so it has no
+// second handle and runs in virtual time.
+func ExampleJobs() {
+	_ = func(t *testing.T) { // func TestJobs(t *testing.T)
+		storetest.Jobs(t, storetest.JobsOptions{
+			Open:   func(*testing.T) job.Store { return memory.Open().Jobs() },
+			Bubble: synctest.Test,
+		})
+	}
+	// Output:
+}
