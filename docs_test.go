@@ -223,7 +223,7 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	target  = regexp.MustCompile(`(?m)^([a-z]+):`)
 	making  = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
-	running = regexp.MustCompile("go run (\\./[a-z/]+)")
+	running = regexp.MustCompile(`go run (\./[a-z/]+)`)
 )
 
 // TestDocsLinksLead: relative links name files that exist, and headings in them.

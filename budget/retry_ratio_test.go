@@ -5,8 +5,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tenetdev/tenet/policy"
 	"pgregory.net/rapid"
+
+	"github.com/tenetdev/tenet/policy"
 )
 
 func TestR8RetryRatioExemptsFirstAttempts(t *testing.T) {

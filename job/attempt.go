@@ -99,11 +99,9 @@ func (w *Worker) effectiveMax(ctx context.Context, r *Record, key policy.Key) in
 	if w.noRetries {
 		return 1
 	}
-	limit := 0
+	limit := w.executor.Policy(ctx, key).Retry.MaxAttempts
 	if w.external != nil {
 		limit = w.external.MaxAttempts()
-	} else {
-		limit = w.executor.Policy(ctx, key).Retry.MaxAttempts
 	}
 	switch {
 	case limit > 0 && r.MaxAttempts > 0:

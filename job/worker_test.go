@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	errDown = errors.New("down")
-	quiet   = job.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	quiet   = job.WithLogger(slog.New(slog.DiscardHandler))
 )
 
 // bench is a store with a worker that runs until the test is over.

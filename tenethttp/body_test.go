@@ -317,7 +317,7 @@ func TestBodyWithoutGetBodyIsSentOnce(t *testing.T) {
 	}
 }
 
-type unreachable struct{ error }
+type unreachable struct{}
 
 func (*unreachable) Error() string { return "unreachable" }
 

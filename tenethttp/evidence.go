@@ -74,7 +74,7 @@ func (e *transportError) Unwrap() error { return e.err }
 
 // redact takes user and query out of the URL that http.Client puts into its errors.
 func redact(err error) error {
-	e, ok := err.(*url.Error)
+	e, ok := errors.AsType[*url.Error](err)
 	if !ok {
 		return err
 	}
