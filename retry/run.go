@@ -253,7 +253,9 @@ func (r *run) free(l *launch, result circuit.Result) {
 		var took, now time.Duration
 		if result != circuit.Ignored {
 			now = time.Since(epoch)
-			took = now - l.began // only read where the plan is timed
+			if l.began != 0 { // else the plan is not timed, though the breaker may have become a slow one meanwhile
+				took = now - l.began
+			}
 		}
 		change := r.plan.breaker.Done(l.ticket, result, took, now)
 		if r.rec != nil {
