@@ -219,3 +219,63 @@ func TestPeriodicJobsAreCheckedAtTheStart(t *testing.T) {
 		}
 	}
 }
+
+func TestHealthySaysWhetherTheStoreAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faulty{Store: memory.Open().Jobs()}
+		w := job.NewWorker(store, quiet, job.WithQueues(map[string]int{"default": 1}))
+		w.HandleRaw("t", func(context.Context, job.Job[[]byte]) error { time.Sleep(time.Hour); return nil })
+		if _, err := job.NewClient(store).Enqueue(context.Background(), job.Request{Type: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = w.Run(ctx) }()
+		time.Sleep(30 * time.Minute) // all slots are taken for long, and that is well
+		if err := w.Healthy(10 * time.Second); err != nil {
+			t.Error(err)
+		}
+		store.down.Store(true)
+		time.Sleep(time.Minute)
+		if w.Healthy(10*time.Second) == nil {
+			t.Error("healthy while the store does not answer")
+		}
+		store.down.Store(false)
+		cancel()
+		<-done
+		time.Sleep(time.Hour)
+	})
+}
+
+// late answers a claim only after the worker was told to stop.
+type late struct {
+	job.Store
+	stop func()
+}
+
+func (l *late) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
+	records, err := l.Store.Claim(ctx, c)
+	if len(records) > 0 {
+		l.stop()
+	}
+	return records, err
+}
+
+func TestJ12JobsClaimedWhileStoppingAreReleasedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open()
+		ctx, cancel := context.WithCancel(context.Background())
+		w := job.NewWorker(&late{db.Jobs(), cancel}, quiet)
+		w.HandleRaw("t", func(context.Context, job.Job[[]byte]) error { t.Error("started while stopping"); return nil })
+		receipt, err := job.NewClient(db.Jobs()).Enqueue(ctx, job.Request{Type: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if r, history, err := db.Jobs().Get(context.Background(), receipt.ID); err != nil || r.State != job.Ready || r.Attempts != 0 {
+			t.Errorf("%s, %v, %v", r.State, story(history), err)
+		}
+	})
+}

@@ -99,6 +99,9 @@ func (w *Worker) maintain(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			w.log.Warn("job: maintenance failed", "error", err)
 		}
+		if err == nil {
+			w.lastAnswer.Store(time.Now().UnixNano())
+		}
 		if done.Promoted+done.Reclaimed > 0 {
 			signal(w.wake)
 		}

@@ -43,7 +43,7 @@ type Worker struct {
 	wake            chan struct{} // there may be new work
 	slot            chan struct{} // a handler has ended
 	due             chan struct{} // nextDue has come nearer
-	lastClaim       atomic.Int64  // time of the last answer of the store, in Unix nanoseconds
+	lastAnswer      atomic.Int64  // time of the last answer of the store, in Unix nanoseconds
 
 	mu      sync.Mutex
 	queues  map[string]*queue
@@ -124,7 +124,7 @@ func (w *Worker) HandleRaw(jobType string, handler RawHandler) {
 
 // Healthy returns an error if the store has not answered for the time given.
 func (w *Worker) Healthy(within time.Duration) error {
-	last := time.Unix(0, w.lastClaim.Load())
+	last := time.Unix(0, w.lastAnswer.Load())
 	if age := time.Since(last); age > within {
 		return fmt.Errorf("job: the store has not answered for %v", age.Round(time.Second))
 	}
@@ -147,7 +147,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.keys[kind{queue, jobType}] = policy.JobKey(queue, jobType)
 		}
 	}
-	w.lastClaim.Store(time.Now().UnixNano())
+	w.lastAnswer.Store(time.Now().UnixNano())
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var services sync.WaitGroup
@@ -173,7 +173,8 @@ func (w *Worker) claim(ctx, background context.Context) {
 	for ctx.Err() == nil {
 		more := true // all slots are taken: there may be more work when one is free
 		if slots := w.free(); len(slots) > 0 {
-			records, err := w.store.Claim(ctx, Claim{Worker: w.name, Queues: slots, Lease: w.lease})
+			// Not under ctx: a claim that is cut off may have been made, and would hold its jobs until their leases end.
+			records, err := w.store.Claim(background, Claim{Worker: w.name, Queues: slots, Lease: w.lease})
 			if err != nil {
 				failures++
 				if ctx.Err() == nil {
@@ -183,9 +184,13 @@ func (w *Worker) claim(ctx, background context.Context) {
 				continue
 			}
 			failures = 0
-			w.lastClaim.Store(time.Now().UnixNano())
+			w.lastAnswer.Store(time.Now().UnixNano())
 			for _, r := range records {
-				w.start(background, r)
+				if ctx.Err() != nil {
+					w.settler.add(w.interrupted(r))
+				} else {
+					w.start(background, r)
+				}
 			}
 			more = filled(slots, records)
 		}
