@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/retry"
 	"github.com/tenetdev/tenet/tenettest"
 )
@@ -74,3 +76,61 @@ func (v *versions) Policy(context.Context, policy.Key) (*policy.Policy, error) {
 	return v.current.Load(), nil
 }
 func (v *versions) Version() uint64 { return v.n.Load() }
+
+// TestP12DocumentsNoneSurvivesAnEdit: the catalog must not fill again what the document says is none.
+func TestP12DocumentsNoneSurvivesAnEdit(t *testing.T) {
+	document, err := policyfile.Parse("d.yaml", []byte(`
+version: 1
+policies:
+  user-service.GetUser: {category: NATS_PUBLISH, retry: {timeout: null}}
+`), policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := retry.NewExecutor(retry.ExecutorOptions{Provider: document.Set})
+	err = e.Do(bg, key, func(ctx context.Context) error {
+		if deadline, ok := ctx.Deadline(); ok {
+			t.Errorf("the attempt has a timeout of %v", time.Until(deadline))
+		}
+		return nil
+	}, retry.WithPolicy(func(p *policy.Policy) { p.Retry.MaxAttempts = 5 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestP12EditSeesWhatTheCategoryGives: attempts of NATS_CONNECT are 5.
+func TestP12EditSeesWhatTheCategoryGives(t *testing.T) {
+	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{})
+	op, calls := script(errDown)
+	_ = e.Do(bg, key, op, retry.WithCategory(policy.NATSConnect), retry.WithPolicy(func(p *policy.Policy) { p.Retry.MaxAttempts++ }))
+	if *calls != 6 {
+		t.Errorf("%d calls, want one more than the category's 5", *calls)
+	}
+}
+
+func TestR2EditedCallKeepsWhatIsOnRecordOfItsPolicy(t *testing.T) {
+	source := &provider{err: policy.ErrProviderUnavailable}
+	source.set(t, policy.Policy{Retry: policy.Retry{MaxAttempts: 99}})
+	e := retry.NewExecutor(retry.ExecutorOptions{Provider: source})
+	op, _ := script(nil)
+	timeline, _ := e.DoWithTimeline(bg, key, op, retry.WithPolicy(func(p *policy.Policy) { p.ID = "mine" }))
+	for name, want := range map[string]string{
+		observe.AttrMissingPolicyMode: "fallback", observe.AttrPolicyError: policy.ErrProviderUnavailable.Error(),
+		observe.AttrPolicyClampedFields: "retry.max_attempts", observe.AttrPolicySource: "option",
+	} {
+		if got := timeline.Attributes.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestP12EditMayNameAClassifierThatIsThere(t *testing.T) {
+	p := exact(1)
+	p.Retry.ClassifierName = "nowhere"
+	e := executor(t, p, func(o *retry.ExecutorOptions) { o.MissingClassifierMode = retry.FailureDeny })
+	op, calls := script(nil)
+	if err := e.Do(bg, key, op, retry.WithPolicy(func(p *policy.Policy) { p.Retry.ClassifierName = "" })); err != nil || *calls != 1 {
+		t.Errorf("%v after %d calls", err, *calls)
+	}
+}

@@ -120,7 +120,7 @@ func (e *Executor) choosePolicy(p *plan) {
 	}
 	p.policy = usable
 	p.describe()
-	p.attributes = p.attributes.With(observe.AttrMissingPolicyMode, mode.String()).With(observe.AttrPolicyError, p.err.Error())
+	p.describeError(mode)
 }
 
 // describe writes the policy's origin into the attributes.
@@ -137,6 +137,11 @@ func (p *plan) describe() {
 		a = a.With(observe.AttrPolicyWarnings, strings.Join(meta.Warnings, "; "))
 	}
 	p.attributes = a
+}
+
+// describeError writes into the attributes that the provider failed, and what is done then.
+func (p *plan) describeError(mode FailureMode) {
+	p.attributes = p.attributes.With(observe.AttrMissingPolicyMode, mode.String()).With(observe.AttrPolicyError, p.err.Error())
 }
 
 // equip resolves the names in the plan's policy. shared says whether the policy comes from the provider and so may
@@ -243,16 +248,22 @@ func (e *Executor) equipTrigger(p *plan) {
 
 // edited makes a plan for one call that changes its policy. It shares the key's breaker, digest and load.
 func (e *Executor) edited(base *plan, o *callOptions) *plan {
+	p := &plan{key: base.key, surface: base.surface, err: base.err, state: base.state}
+	if base.refusal == policy.ReasonNoPolicy { // what else was missing may have changed
+		p.refusal, p.refusedBy = base.refusal, base.refusedBy
+	}
 	changed := base.policy.Clone()
 	if o.category != "" && changed.Category == "" {
-		changed = underCategory(changed, o.category)
+		changed = e.underCategory(p.surface, changed, o.category)
 	}
 	if o.edit != nil {
-		o.edit(&changed)
+		o.edit(&changed) // without the lock: the caller's code
 	}
 	changed.Key = base.key
-	changed.Meta = policy.Meta{Source: policy.SourceOption}
-	p := &plan{key: base.key, surface: base.surface, err: base.err, state: base.state, refusal: base.refusal, refusedBy: base.refusedBy}
+	changed.Meta.Source, changed.Meta.Revision = policy.SourceOption, ""
+	if changed.Circuit.Kind != "" {
+		changed.Circuit = base.policy.Circuit
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	normal, err := changed.Normalize(e.limits(p.surface))
@@ -262,16 +273,19 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 	} else {
 		p.policy = &normal
 		p.describe()
+		if p.err != nil {
+			p.describeError(e.options.MissingPolicyMode)
+		}
 	}
 	e.equip(p, false)
 	return p
 }
 
 // underCategory takes what the policy left to built-in defaults from the catalog instead.
-func underCategory(p policy.Policy, c policy.Category) policy.Policy {
+func (e *Executor) underCategory(s policy.Surface, p policy.Policy, c policy.Category) policy.Policy {
 	p.Category = c
 	defaulted := p.Meta.Defaulted
-	p.Meta = policy.Meta{}
+	p.Meta = policy.Meta{Clamped: p.Meta.Clamped, Warnings: p.Meta.Warnings}
 	for _, path := range defaulted {
 		switch path {
 		case "retry.max_attempts":
@@ -288,5 +302,12 @@ func underCategory(p policy.Policy, c policy.Category) policy.Policy {
 			p.Retry.MaxPushback = 0
 		}
 	}
-	return p
+	e.mu.Lock()
+	limits := e.limits(s)
+	e.mu.Unlock()
+	normal, err := p.Normalize(limits)
+	if err != nil {
+		return p // the policy was normal before: left to the one who normalises it next
+	}
+	return normal
 }
