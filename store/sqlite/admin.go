@@ -1,0 +1,250 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+const historySelect = `SELECT number, fence, kind, worker, started, finished, outcome, reason, error, stack, delay, count FROM tenet_attempt
+WHERE job = ? ORDER BY part`
+
+// history reads the stored history of a job.
+func history(q querier, seq int64) ([]job.Attempt, error) {
+	var rows []job.Attempt
+	var a job.Attempt
+	var started, finished, delay int64
+	var kind, outcome, reason string
+	targets := []any{&a.Number, &a.Fence, &kind, &a.Worker, &started, &finished, &outcome, &reason, &a.Error, &a.Stack, &delay, &a.Count}
+	err := each(q, targets, func() error {
+		a.Kind, a.Outcome, a.Reason = job.Kind(kind), job.AttemptOutcome(outcome), policy.Reason(reason)
+		a.Started, a.Finished, a.Delay = fromMicros(started), fromMicros(finished), time.Duration(delay)
+		rows = append(rows, a)
+		return nil
+	}, historySelect, seq)
+	return rows, err
+}
+
+// view runs f on a reader's connection, over one state of the file.
+func (s *Jobs) view(ctx context.Context, what string, f func(q querier) error) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	tx, err := s.db.pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return s.db.wrap(what, err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	return s.db.wrap(what, f(transaction{ctx: ctx, tx: tx}))
+}
+
+// Get implements job.Admin.
+func (s *Jobs) Get(ctx context.Context, id string) (r *job.Record, past []job.Attempt, err error) {
+	err = s.view(ctx, "get", func(q querier) error {
+		found, err := read(q, allColumns, `WHERE id = ?`, id)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		past, err = history(q, found[0].seq)
+		r = &found[0].Record
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case r == nil:
+		return nil, nil, job.ErrNotFound
+	}
+	return r, r.History(past), nil
+}
+
+// List implements job.Admin. Queue and State filters other than dead read through the jobs in the order of their IDs.
+func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
+	var page []*job.Record
+	err := s.view(ctx, "list", func(q querier) error {
+		from, args := matching(f, after)
+		found, err := read(q, allColumns, from+` ORDER BY id LIMIT ?`, append(args, limit)...)
+		for _, e := range found {
+			page = append(page, &e.Record)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// matching is the condition that selects what f selects above an ID.
+func matching(f job.Filter, after string) (string, []any) {
+	where, args := []string{`id > ?`}, []any{after}
+	add := func(condition string, values ...any) { where, args = append(where, condition), append(args, values...) }
+	if len(f.IDs) > 0 {
+		add(`id IN (SELECT value FROM json_each(?))`, list(f.IDs, itself))
+	}
+	if f.Queue != "" {
+		add(`queue = ?`, f.Queue)
+	}
+	if f.Type != "" {
+		add(`type = ?`, f.Type)
+	}
+	switch {
+	case len(f.States) == 1 && f.States[0] == job.Dead:
+		add(`state = 'dead'`) // as a literal it may use the index of the dead
+	case len(f.States) > 0:
+		add(`state IN (SELECT value FROM json_each(?))`, list(f.States, func(s job.State) string { return string(s) }))
+	}
+	if f.ErrorContains != "" {
+		add(`instr(last_error, ?) > 0`, f.ErrorContains)
+	}
+	if !f.CreatedBefore.IsZero() { // a stored time is before t exactly if it is before t rounded up
+		add(`created_at < ?`, f.CreatedBefore.Add(time.Microsecond-1).UnixMicro())
+	}
+	if !f.CreatedAfter.IsZero() {
+		add(`created_at > ?`, f.CreatedAfter.UnixMicro())
+	}
+	return `WHERE ` + strings.Join(where, ` AND `), args
+}
+
+// statsSQL counts in the indexes of the states, without reading a row.
+const statsSQL = `SELECT queue, 'ready', count(*), min(run_at) FROM tenet_job INDEXED BY tenet_job_ready WHERE state = 'ready' GROUP BY queue
+UNION ALL SELECT queue, 'scheduled', count(*), 0 FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' GROUP BY queue
+UNION ALL SELECT queue, 'running', count(*), 0 FROM tenet_job INDEXED BY tenet_job_running WHERE state = 'running' GROUP BY queue
+UNION ALL SELECT queue, state, count(*), 0 FROM tenet_job INDEXED BY tenet_job_finished WHERE state IN ('completed', 'dead', 'cancelled') GROUP BY state, queue`
+
+// Stats implements job.Admin.
+func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
+	stats := map[string]job.QueueStats{}
+	err := s.view(ctx, "stats", func(q querier) error {
+		var queue, state string
+		var n int
+		var oldest int64
+		return each(q, []any{&queue, &state, &n, &oldest}, func() error {
+			c := stats[queue]
+			switch job.State(state) {
+			case job.Scheduled:
+				c.Scheduled = n
+			case job.Ready:
+				c.Ready, c.OldestReady = n, max(now().Sub(time.UnixMicro(oldest)), 0)
+			case job.Running:
+				c.Running = n
+			case job.Completed:
+				c.Completed = n
+			case job.Dead:
+				c.Dead = n
+			case job.Cancelled:
+				c.Cancelled = n
+			}
+			stats[queue] = c
+			return nil
+		}, statsSQL)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stats, nil
+}
+
+// retriable leaves out jobs whose unique key belongs to another by now.
+const retriable = ` AND (unique_key = '' OR unique_for > 0 OR NOT EXISTS (SELECT 1 FROM tenet_unique AS u
+WHERE u.queue = tenet_job.queue AND u.key = tenet_job.unique_key AND (u.until = 0 OR u.until > ?) AND u.job_id <> tenet_job.id))`
+
+// Change implements job.Admin. A job whose unique key belongs to another by now is not retried.
+func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
+	var changed []string
+	err := s.write(ctx, "change", func(q querier) (err error) {
+		changed, err = change(q, action, f, limit, now())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return changed, nil
+}
+
+func change(q querier, action job.Action, f job.Filter, limit int, at time.Time) ([]string, error) {
+	if len(f.States) == 0 {
+		f.States = job.States()
+	}
+	f.States = slices.DeleteFunc(slices.Clone(f.States), func(s job.State) bool { return !action.Applies(s) })
+	if len(f.States) == 0 || limit <= 0 {
+		return nil, nil
+	}
+	from, args := matching(f, "")
+	if action == job.ActionRetry {
+		from, args = from+retriable, append(args, at.UnixMicro())
+	}
+	found, err := read(q, stateColumns, from+` ORDER BY id LIMIT ?`, append(args, limit)...)
+	if err != nil {
+		return nil, err
+	}
+	if action == job.ActionDelete {
+		return ids(found), drop(q, found)
+	}
+	kept := found[:0]
+	for _, e := range found {
+		held := true // another of these jobs may have taken the key
+		if action == job.ActionRetry {
+			if held, err = retakeKey(q, e, at); err != nil {
+				return nil, err
+			}
+		}
+		if held {
+			e.rows, e.changed = e.Apply(action, at), true
+			kept = append(kept, e)
+		}
+	}
+	return ids(kept), save(q, kept)
+}
+
+// retakeKey gives a job that is to live again its unique key, and reports whether it could. A window is not begun again.
+func retakeKey(q querier, e *entry, at time.Time) (bool, error) {
+	if e.UniqueKey == "" || !e.living {
+		return true, nil
+	}
+	holder, err := keyHolder(q, e.Queue, e.UniqueKey, at)
+	if err != nil || holder != "" && holder != e.ID {
+		return false, err
+	}
+	return true, q.exec(holdSQL, e.Queue, e.UniqueKey, e.ID, 0)
+}
+
+func ids(of []*entry) []string {
+	names := make([]string, len(of))
+	for i, e := range of {
+		names[i] = e.ID
+	}
+	return names
+}
+
+// Queues implements job.Admin.
+func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
+	var queues []job.QueueState
+	err := s.view(ctx, "queues", func(query querier) error {
+		var q job.QueueState
+		var until int64
+		return each(query, []any{&q.Queue, &q.Paused, &q.Reason, &until}, func() error {
+			q.Until = fromMicros(until)
+			queues = append(queues, q)
+			return nil
+		}, `SELECT name, paused, reason, until FROM tenet_queue ORDER BY name`)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return queues, nil
+}
+
+// SetQueue implements job.Admin.
+func (s *Jobs) SetQueue(ctx context.Context, state job.QueueState) error {
+	return s.write(ctx, "set queue", func(q querier) error {
+		q.changed()
+		return q.exec(`INSERT OR REPLACE INTO tenet_queue (name, paused, reason, until) VALUES (?, ?, ?, ?)`,
+			state.Queue, state.Paused, state.Reason, micros(job.Stamp(state.Until)))
+	})
+}

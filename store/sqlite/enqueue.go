@@ -1,0 +1,107 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// Enqueue implements job.Store. Concurrent calls are committed together.
+func (s *Jobs) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, error) {
+	if len(list) == 0 {
+		return nil, s.check(ctx)
+	}
+	o := &operation{inserts: list}
+	if err := s.db.writer.write(ctx, "enqueue", o); err != nil {
+		return nil, err
+	}
+	return o.receipts, nil
+}
+
+// EnqueueTx stores jobs inside a transaction of DB.BeginTx: they exist when it commits, and never if it is rolled back.
+// After an error the transaction must be rolled back. Job.Client.Inserts makes inserts of requests. Workers hear of the
+// jobs within a tenth of a second after the commit.
+func (s *Jobs) EnqueueTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]job.Receipt, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	receipts, err := enqueue(transaction{ctx: ctx, tx: tx}, list, job.InTransaction)
+	return receipts, s.db.wrap("enqueue", err)
+}
+
+var insertSQL = newBulk(13, `INSERT INTO tenet_job (id, queue, state, priority, run_at, max_attempts, created_at, type, timeout, unique_key, unique_for, meta,
+payload) VALUES `, ``)
+
+// enqueue stores jobs, all or none: after an error the caller rolls back.
+func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Receipt, error) {
+	at := now()
+	receipts := make([]job.Receipt, len(list))
+	args := make([]any, 0, len(list)*insertSQL.width)
+	for i := range list {
+		in := &list[i]
+		if in.UniqueKey != "" {
+			holder, err := holdKey(q, in, at)
+			if err != nil {
+				return nil, err
+			}
+			if holder != "" {
+				receipts[i] = job.Receipt{ID: holder, Existed: true}
+				continue
+			}
+		}
+		meta, err := metaText(in.Meta)
+		if err != nil {
+			return nil, err
+		}
+		r := job.New(*in, at)
+		args = append(args, r.ID, r.Queue, string(r.State), int64(r.Priority), r.RunAt.UnixMicro(), int64(r.MaxAttempts), r.CreatedAt.UnixMicro(), r.Type,
+			int64(r.Timeout), r.UniqueKey, int64(max(in.UniqueFor, 0)), meta, blob(r.Payload))
+		if r.State == job.Ready {
+			q.changed()
+		}
+		receipts[i] = job.Receipt{ID: in.ID, Durability: durability}
+	}
+	return receipts, insertSQL.exec(q, args)
+}
+
+const (
+	holderSQL = `SELECT job_id FROM tenet_unique WHERE queue = ? AND key = ? AND (until = 0 OR until > ?)`
+	holdSQL   = `INSERT OR REPLACE INTO tenet_unique (queue, key, job_id, until) VALUES (?, ?, ?, ?)`
+	expireSQL = `DELETE FROM tenet_unique WHERE (queue, key) IN
+(SELECT queue, key FROM tenet_unique INDEXED BY tenet_unique_until WHERE until > 0 AND until <= ? ORDER BY until LIMIT ?)`
+	releaseSQL = `DELETE FROM tenet_unique WHERE queue = ? AND key = ? AND job_id = ? AND until = 0`
+)
+
+// holdKey gives a new job its unique key, or returns the ID of the job that has it.
+func holdKey(q querier, in *job.Insert, at time.Time) (string, error) {
+	holder, err := keyHolder(q, in.Queue, in.UniqueKey, at)
+	if err != nil || holder != "" {
+		return holder, err
+	}
+	until := int64(0)
+	if in.UniqueFor > 0 {
+		until = job.Stamp(at.Add(in.UniqueFor)).UnixMicro()
+	}
+	return "", q.exec(holdSQL, in.Queue, in.UniqueKey, in.ID, until)
+}
+
+// keyHolder is the ID of the job that holds a unique key, or empty.
+func keyHolder(q querier, queue, key string, at time.Time) (holder string, err error) {
+	err = each(q, []any{&holder}, func() error { return nil }, holderSQL, queue, key, at.UnixMicro())
+	return holder, err
+}
+
+// releaseKeys frees the unique keys of jobs that live no more, unless a window holds them.
+func releaseKeys(q querier, ended []*entry) error {
+	for _, e := range ended {
+		if e.UniqueKey == "" {
+			continue
+		}
+		if err := q.exec(releaseSQL, e.Queue, e.UniqueKey, e.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

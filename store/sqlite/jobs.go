@@ -1,0 +1,260 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Jobs is a job store in an SQLite file. It is safe for concurrent use, by any number of processes on one machine.
+type Jobs struct {
+	db *DB
+}
+
+var (
+	_ job.Store    = (*Jobs)(nil)
+	_ job.Admin    = (*Jobs)(nil)
+	_ job.Notifier = (*Jobs)(nil)
+	_ job.Elector  = (*Jobs)(nil)
+)
+
+// Close closes the DB that the store belongs to.
+func (s *Jobs) Close() error { return s.db.Close() }
+
+// check fails if ctx has ended or the store is closed.
+func (s *Jobs) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	if s.db.writer.closed() {
+		return job.ErrClosed
+	}
+	return nil
+}
+
+// durability is what a commit promises.
+func (s *Jobs) durability() job.Durability {
+	if s.db.options.Synchronous == Normal {
+		return OSBuffered
+	}
+	return job.GroupCommitted
+}
+
+// write runs f in the writer's next transaction. It may run twice.
+func (s *Jobs) write(ctx context.Context, what string, f func(q querier) error) error {
+	return s.db.writer.write(ctx, what, &operation{run: f})
+}
+
+// maxPromoted bounds how many due jobs a claim makes ready on its way.
+const maxPromoted = 1000
+
+const (
+	promoteSQL = `UPDATE tenet_job SET state = 'ready' WHERE seq IN
+(SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ?) RETURNING 1`
+	readySQL = `INDEXED BY tenet_job_ready WHERE queue = ?1 AND state = 'ready'
+AND NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2)) ORDER BY priority, run_at, id LIMIT ?3`
+	claimSQL = `UPDATE tenet_job SET state = 'running', worker = ?2, claimed_at = ?3, lease_until = ?4, fence = fence + 1,
+started_at = iif(started_at = 0, ?3, started_at) WHERE seq IN (SELECT value FROM json_each(?1))`
+	extendSQL = `UPDATE tenet_job SET lease_until = ?2 WHERE seq IN (SELECT value FROM json_each(?1))`
+	byIDSQL   = `INDEXED BY sqlite_autoindex_tenet_job_1 WHERE id IN (SELECT value FROM json_each(?))`
+)
+
+// Claim implements job.Store. Jobs that have become due are made ready first, at most 1,000 in a claim.
+func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
+	if err := job.CheckLease(c.Lease); err != nil {
+		return nil, err
+	}
+	var claimed []*job.Record
+	err := s.write(ctx, "claim", func(q querier) (err error) {
+		claimed, err = claim(q, c, now())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return claimed, nil
+}
+
+func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
+	if _, err := promote(q, maxPromoted, at); err != nil {
+		return nil, err
+	}
+	var claimed []*job.Record
+	for _, slots := range c.Queues {
+		if slots.Free <= 0 {
+			continue
+		}
+		found, err := read(q, claimColumns, readySQL, slots.Queue, at.UnixMicro(), slots.Free)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			continue
+		}
+		for _, e := range found {
+			e.Claim(c.Worker, c.Lease, at)
+			claimed = append(claimed, &e.Record)
+		}
+		r := found[0]
+		if err := q.exec(claimSQL, list(found, seqOf), r.Worker, r.ClaimedAt.UnixMicro(), r.LeaseUntil.UnixMicro()); err != nil {
+			return nil, err
+		}
+	}
+	return claimed, nil
+}
+
+// promote makes due jobs ready and returns how many.
+func promote(q querier, limit int, at time.Time) (n int, err error) {
+	var one int
+	err = each(q, []any{&one}, func() error { n++; return nil }, promoteSQL, at.UnixMicro(), limit)
+	if n > 0 {
+		q.changed()
+	}
+	return n, err
+}
+
+// Extend implements job.Store.
+func (s *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []error {
+	err := job.CheckLease(d)
+	var errs []error
+	if err == nil && len(leases) == 0 {
+		return nil
+	}
+	if err == nil {
+		err = s.write(ctx, "extend", func(q querier) (err error) {
+			errs, err = extend(q, leases, d, now())
+			return err
+		})
+	}
+	if err != nil {
+		return slices.Repeat([]error{err}, len(leases))
+	}
+	return errs
+}
+
+func extend(q querier, leases []job.Ref, d time.Duration, at time.Time) (errorList, error) {
+	jobs, err := find(q, list(leases, refID))
+	if err != nil {
+		return nil, err
+	}
+	var errs errorList
+	var extended []*entry
+	for i, lease := range leases {
+		e := jobs[lease.ID]
+		err := job.ErrNotFound
+		if e != nil {
+			err = e.Holds(lease, at)
+		}
+		if err == nil {
+			extended = append(extended, e)
+			if e.CancelRequested {
+				err = job.ErrCancelRequested
+			}
+		}
+		errs.set(i, len(leases), err)
+	}
+	if len(extended) == 0 {
+		return errs, nil
+	}
+	return errs, q.exec(extendSQL, list(extended, seqOf), job.Stamp(at.Add(d)).UnixMicro())
+}
+
+// find reads what transitions need of jobs, by ID. The IDs are a JSON array.
+func find(q querier, ids string) (map[string]*entry, error) {
+	found, err := read(q, stateColumns, byIDSQL, ids)
+	jobs := make(map[string]*entry, len(found))
+	for _, e := range found {
+		jobs[e.ID] = e
+	}
+	return jobs, err
+}
+
+// Settle implements job.Store.
+func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
+	if len(list) == 0 {
+		return nil
+	}
+	var errs []error
+	err := s.write(ctx, "settle", func(q querier) (err error) {
+		errs, err = settle(q, list, now())
+		return err
+	})
+	if err != nil {
+		return slices.Repeat([]error{err}, len(list))
+	}
+	return errs
+}
+
+// CompleteTx completes a job inside a transaction of DB.BeginTx: what its handler wrote there and its completion exist
+// together or not at all. The worker's own completion afterwards repeats it and changes nothing. The errors are those of
+// Settle; after one the transaction must be rolled back.
+func (s *Jobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Ref) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	complete := job.Settlement{Ref: lease, Kind: job.KindComplete, Reason: policy.ReasonSuccess}
+	errs, err := settle(transaction{ctx: ctx, tx: tx}, []job.Settlement{complete}, now())
+	if err == nil && errs != nil {
+		return errs[0]
+	}
+	return s.db.wrap("complete", err)
+}
+
+func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, error) {
+	jobs, err := find(q, list(settlements, func(s job.Settlement) string { return s.ID }))
+	if err != nil {
+		return nil, err
+	}
+	var errs errorList
+	var changed []*entry
+	for i, s := range settlements {
+		e := jobs[s.ID]
+		refused, err := judge(q, e, s, at)
+		if err != nil {
+			return nil, err
+		}
+		if refused == nil && e.Holds(s.Ref, at) == nil { // not a repetition
+			e.rows, e.changed = e.Record.Settle(s, at), true
+			changed = append(changed, e)
+		}
+		errs.set(i, len(settlements), refused)
+	}
+	return errs, save(q, changed)
+}
+
+// judge says whether a settlement is refused: nil where its lease is live or it repeats what is settled.
+func judge(q querier, e *entry, s job.Settlement, at time.Time) (refused, err error) {
+	if err := job.CheckDelay(s.Delay); err != nil {
+		return err, nil
+	}
+	if e == nil {
+		return job.ErrNotFound, nil
+	}
+	refused = e.Holds(s.Ref, at)
+	if refused == nil {
+		return nil, nil
+	}
+	past, err := history(q, e.seq)
+	if e.Repeats(append(past, e.rows...), s) {
+		refused = nil
+	}
+	return refused, err
+}
+
+// errorList stays nil until there is an error.
+type errorList []error
+
+func (l *errorList) set(i, n int, err error) {
+	if err == nil {
+		return
+	}
+	if *l == nil {
+		*l = make([]error, n)
+	}
+	(*l)[i] = err
+}

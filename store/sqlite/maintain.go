@@ -1,0 +1,100 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+const (
+	expiredSQL  = `INDEXED BY tenet_job_running WHERE state = 'running' AND lease_until <= ? ORDER BY lease_until LIMIT ?`
+	finishedSQL = `INDEXED BY tenet_job_finished WHERE state = ? AND state IN ('completed', 'dead', 'cancelled') AND finished_at <= ?
+ORDER BY finished_at LIMIT ?`
+	nextDueSQL     = `SELECT coalesce(min(run_at), 0), count(*) FROM (SELECT run_at FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' ORDER BY run_at LIMIT 1)`
+	dropHistorySQL = `DELETE FROM tenet_attempt WHERE job IN (SELECT value FROM json_each(?))`
+	dropSQL        = `DELETE FROM tenet_job WHERE seq IN (SELECT value FROM json_each(?))`
+	leadSQL        = `INSERT INTO tenet_leader (role, worker, until) VALUES ('jobs', ?1, ?2) ON CONFLICT (role) DO UPDATE
+SET worker = excluded.worker, until = excluded.until WHERE worker = excluded.worker OR until <= ?3 RETURNING 1`
+)
+
+// Maintain implements job.Store.
+func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
+	var done job.Maintained
+	err := s.write(ctx, "maintain", func(q querier) (err error) {
+		done, err = maintain(q, m, now())
+		return err
+	})
+	if err != nil {
+		return job.Maintained{}, err
+	}
+	return done, nil
+}
+
+func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, err error) {
+	if done.Promoted, err = promote(q, m.Limit, at); err != nil {
+		return done, err
+	}
+	expired, err := read(q, stateColumns, expiredSQL, at.UnixMicro(), m.Limit)
+	if err != nil {
+		return done, err
+	}
+	for _, e := range expired {
+		e.rows, e.changed = e.Lose(at), true
+	}
+	if err := save(q, expired); err != nil {
+		return done, err
+	}
+	done.Reclaimed = len(expired)
+	for state, keep := range m.Keep {
+		if !state.Finished() || done.Removed >= m.Limit {
+			continue
+		}
+		old, err := read(q, stateColumns, finishedSQL, string(state), at.Add(-keep).UnixMicro(), m.Limit-done.Removed)
+		if err != nil {
+			return done, err
+		}
+		if err := drop(q, old); err != nil {
+			return done, err
+		}
+		done.Removed += len(old)
+	}
+	if err := q.exec(expireSQL, at.UnixMicro(), m.Limit); err != nil {
+		return done, err
+	}
+	var due, n int64
+	err = each(q, []any{&due, &n}, func() error { return nil }, nextDueSQL)
+	if n > 0 {
+		done.NextDue = time.UnixMicro(due).UTC()
+	}
+	return done, err
+}
+
+// drop removes jobs with their history. Windows of their unique keys go on.
+func drop(q querier, gone []*entry) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	if err := releaseKeys(q, gone); err != nil {
+		return err
+	}
+	seqs := list(gone, seqOf)
+	if err := q.exec(dropHistorySQL, seqs); err != nil {
+		return err
+	}
+	return q.exec(dropSQL, seqs)
+}
+
+// Lead implements job.Elector. It returns a *job.DurationError for a time that no lease could have.
+func (s *Jobs) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
+	if err := job.CheckLease(ttl); err != nil {
+		return false, err
+	}
+	leads := false
+	err := s.write(ctx, "lead", func(q querier) error {
+		leads = false
+		at, one := now(), 0
+		return each(q, []any{&one}, func() error { leads = true; return nil }, leadSQL, worker, at.Add(ttl).UnixMicro(), at.UnixMicro())
+	})
+	return leads && err == nil, err
+}

@@ -1,0 +1,118 @@
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+)
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+// bookkeeping makes the list of applied versions.
+const bookkeeping = `CREATE TABLE IF NOT EXISTS tenet_migration (
+    version    INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    applied_at INTEGER NOT NULL
+) STRICT;
+`
+
+// Migrate takes the tables up to the newest version, or down by one, and returns the steps with their SQL; with dryRun it
+// changes nothing and returns the steps that are due. All steps are one transaction, so that any number of processes may
+// migrate at once: one does it and the others find nothing left to do. Down drops tables with their jobs.
+func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]migrate.Step, error) {
+	set, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	var steps []migrate.Step
+	plan := func(q querier) error {
+		applied, err := applied(q)
+		if err == nil {
+			steps, err = set.Plan(d, applied, "")
+		}
+		return err
+	}
+	if dryRun {
+		err := db.jobs.view(ctx, "migrate", plan)
+		if err == nil && len(steps) > 0 && d == migrate.Up {
+			steps[0].SQL = bookkeeping + "\n" + steps[0].SQL
+		}
+		return steps, err
+	}
+	err = db.jobs.write(ctx, "migrate "+string(d), func(q querier) error {
+		if err := plan(q); err != nil || len(steps) == 0 {
+			return err
+		}
+		return apply(q, steps)
+	})
+	return steps, err
+}
+
+func apply(q querier, steps []migrate.Step) error {
+	if err := q.exec(bookkeeping); err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if err := q.exec(s.SQL); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+		var err error
+		if s.Direction == migrate.Up {
+			err = q.exec(`INSERT INTO tenet_migration (version, name, applied_at) VALUES (?, ?, ?)`, s.Version, s.Name, now().UnixMicro())
+		} else {
+			err = q.exec(`DELETE FROM tenet_migration WHERE version = ?`, s.Version)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MigrationStatus lists the versions that this program knows and whether the file has them. It returns an error for a file
+// with versions that it does not know.
+func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
+	set, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	var status []migrate.Status
+	err = db.jobs.view(ctx, "migrations", func(q querier) error {
+		applied, err := applied(q)
+		if err == nil {
+			status, err = set.Status(applied)
+		}
+		return err
+	})
+	return status, err
+}
+
+func migrations() (*migrate.Set, error) {
+	files, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return migrate.Load(files)
+}
+
+// applied reads the applied versions; none where there is no list.
+func applied(q querier) ([]migrate.Applied, error) {
+	exists := 0
+	err := each(q, []any{&exists}, func() error { return nil }, `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'tenet_migration'`)
+	if err != nil || exists == 0 {
+		return nil, err
+	}
+	var list []migrate.Applied
+	var version int
+	var at int64
+	err = each(q, []any{&version, &at}, func() error {
+		list = append(list, migrate.Applied{Version: version, At: time.UnixMicro(at).UTC()})
+		return nil
+	}, `SELECT version, applied_at FROM tenet_migration`)
+	return list, err
+}

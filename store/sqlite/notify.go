@@ -1,0 +1,122 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lookEvery is how often a listening process looks whether others have changed the file. It reads shared memory, not the
+// disk.
+const lookEvery = 50 * time.Millisecond
+
+// bell tells listeners that work may be ready.
+type bell struct {
+	mu        sync.Mutex // guards all below
+	listeners map[chan struct{}]struct{}
+	stop      context.CancelFunc // ends watching; nil while nobody listens
+	closed    bool
+	watching  sync.WaitGroup
+}
+
+func (b *bell) init() { b.listeners = map[chan struct{}]struct{}{} }
+
+// ring tells every listener that has not been told yet.
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.listeners {
+		signal(c)
+	}
+}
+
+// close ends all notifications and waits for the watcher.
+func (b *bell) close() {
+	b.mu.Lock()
+	b.closed = true
+	for c := range b.listeners {
+		close(c)
+	}
+	clear(b.listeners)
+	b.rest()
+	b.mu.Unlock()
+	b.watching.Wait()
+}
+
+// rest ends the watcher when nobody listens. The caller holds mu.
+func (b *bell) rest() {
+	if len(b.listeners) == 0 && b.stop != nil {
+		b.stop()
+		b.stop = nil
+	}
+}
+
+// Notify implements job.Notifier: at once for work of this DB, within a tenth of a second for work of other processes and
+// of transactions. The channel is closed when ctx ends or the DB is closed.
+func (s *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	b := &s.db.bell
+	c := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		close(c)
+		return c, nil
+	}
+	b.listeners[c] = struct{}{}
+	if b.stop == nil {
+		watch, stop := context.WithCancel(context.Background())
+		b.stop = stop
+		b.watching.Go(func() { s.db.watch(watch) })
+	}
+	context.AfterFunc(ctx, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if _, open := b.listeners[c]; !open {
+			return
+		}
+		delete(b.listeners, c)
+		close(c)
+		b.rest()
+	})
+	return c, nil
+}
+
+// watch rings when the file has been changed, until ctx ends. A failure counts as a change: workers then look for
+// themselves.
+func (db *DB) watch(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	last := int64(-1)
+	for ctx.Err() == nil {
+		conn, err := db.pool.Conn(ctx)
+		for err == nil {
+			version := int64(0)
+			err = conn.QueryRowContext(background, `PRAGMA data_version`).Scan(&version)
+			if err != nil {
+				break
+			}
+			if last >= 0 && version != last {
+				db.bell.ring()
+			}
+			last = version
+			select {
+			case <-ctx.Done():
+				_ = conn.Close()
+				return
+			case <-tick.C:
+			}
+		}
+		if conn != nil {
+			_ = conn.Close()
+		}
+		last = -1
+		db.bell.ring()
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}

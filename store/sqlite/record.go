@@ -1,0 +1,251 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// row is a job as SQLite has it. What a query does not read stays zero.
+type row struct {
+	job.Record
+	seq       int64
+	uniqueFor int64
+
+	meta                                                     []byte
+	run, created, started, finished, failed, claimed, leased int64
+	refused                                                  int64
+	cancel, timeout                                          int64
+	state, reason, refusedReason                             string
+}
+
+// columns is a list of columns of tenet_job.
+type columns []string
+
+var (
+	// stateColumns are read and judged by transitions.
+	stateColumns = columns{
+		"seq", "id", "queue", "state", "priority", "run_at", "fence", "lease_until", "attempts", "max_attempts", "started_at", "claimed_at", "finished_at",
+		"failed_at", "cancel_requested", "refusals", "refused_at", "refused_reason", "reason", "worker", "unique_key", "unique_for", "last_error", "output",
+	}
+	// claimColumns are what a worker reads.
+	claimColumns = columns{
+		"seq", "id", "queue", "priority", "run_at", "fence", "attempts", "max_attempts", "created_at", "started_at", "cancel_requested", "refusals",
+		"type", "timeout", "unique_key", "meta", "payload",
+	}
+	allColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "created_at", "type", "timeout", "meta", "payload")
+)
+
+func (c columns) String() string { return strings.Join(c, ", ") }
+
+// into lists where the columns go.
+func (c columns) into(r *row) []any {
+	targets := make([]any, len(c))
+	for i, name := range c {
+		targets[i] = r.target(name)
+	}
+	return targets
+}
+
+func (r *row) target(column string) any {
+	switch column {
+	case "seq":
+		return &r.seq
+	case "id":
+		return &r.ID
+	case "queue":
+		return &r.Queue
+	case "state":
+		return &r.state
+	case "priority":
+		return &r.Priority
+	case "run_at":
+		return &r.run
+	case "fence":
+		return &r.Fence
+	case "lease_until":
+		return &r.leased
+	case "attempts":
+		return &r.Attempts
+	case "max_attempts":
+		return &r.MaxAttempts
+	case "created_at":
+		return &r.created
+	case "started_at":
+		return &r.started
+	case "claimed_at":
+		return &r.claimed
+	case "finished_at":
+		return &r.finished
+	case "failed_at":
+		return &r.failed
+	case "cancel_requested":
+		return &r.cancel
+	case "refusals":
+		return &r.Refusals
+	case "refused_at":
+		return &r.refused
+	case "refused_reason":
+		return &r.refusedReason
+	case "reason":
+		return &r.reason
+	case "worker":
+		return &r.Worker
+	case "type":
+		return &r.Type
+	case "timeout":
+		return &r.timeout
+	case "unique_key":
+		return &r.UniqueKey
+	case "unique_for":
+		return &r.uniqueFor
+	case "meta":
+		return &r.meta
+	case "last_error":
+		return &r.LastError
+	case "payload":
+		return &r.Payload
+	case "output":
+		return &r.Output
+	}
+	panic("sqlite: no column " + column)
+}
+
+// entry is a job inside an operation, with what is to be added to its history.
+type entry struct {
+	job.Record
+	seq     int64
+	living  bool // its unique key, if any, is held for its life, not for a window
+	changed bool
+	rows    []job.Attempt
+}
+
+// entry turns a row into a job.
+func (r *row) entry() (*entry, error) {
+	e := &entry{Record: r.Record, seq: r.seq, living: r.uniqueFor == 0}
+	e.State, e.Reason, e.RefusedReason = job.State(r.state), policy.Reason(r.reason), policy.Reason(r.refusedReason)
+	e.RunAt, e.CreatedAt = time.UnixMicro(r.run).UTC(), time.UnixMicro(r.created).UTC()
+	e.StartedAt, e.FinishedAt, e.FailedAt = fromMicros(r.started), fromMicros(r.finished), fromMicros(r.failed)
+	e.ClaimedAt, e.LeaseUntil, e.RefusedAt = fromMicros(r.claimed), fromMicros(r.leased), fromMicros(r.refused)
+	e.CancelRequested, e.Timeout = r.cancel != 0, time.Duration(r.timeout)
+	if len(r.meta) > 0 {
+		if err := json.Unmarshal(r.meta, &e.Meta); err != nil {
+			return nil, fmt.Errorf("metadata of job %s: %w", r.ID, err)
+		}
+	}
+	return e, nil
+}
+
+// micros and fromMicros keep the zero time as 0.
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicros(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+func metaText(meta map[string]string) (any, error) {
+	if len(meta) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(meta)
+	return string(text), err
+}
+
+// now is the store's clock: this machine's, which all processes on the file share.
+func now() time.Time { return job.Stamp(time.Now()) }
+
+// read returns the jobs that a condition selects, in the order that it gives.
+func read(q querier, c columns, from string, args ...any) ([]*entry, error) {
+	var list []*entry
+	var r row
+	err := each(q, c.into(&r), func() error {
+		e, err := r.entry()
+		list = append(list, e)
+		return err
+	}, `SELECT `+c.String()+` FROM tenet_job `+from, args...)
+	return list, err
+}
+
+var saveSQL = newBulk(15, `WITH v (seq, state, run_at, lease_until, attempts, started_at, finished_at, failed_at, cancel_requested, refusals, refused_at,
+refused_reason, reason, last_error, output) AS (VALUES `, `)
+UPDATE tenet_job SET state = v.state, run_at = v.run_at, lease_until = v.lease_until, attempts = v.attempts, started_at = v.started_at,
+finished_at = v.finished_at, failed_at = v.failed_at, cancel_requested = v.cancel_requested, refusals = v.refusals, refused_at = v.refused_at,
+refused_reason = v.refused_reason, reason = v.reason, last_error = v.last_error, output = v.output
+FROM v WHERE tenet_job.seq = v.seq`)
+
+var historySQL = newBulk(14, `INSERT INTO tenet_attempt (job, part, number, fence, kind, worker, started, finished, outcome, reason, error, stack, delay,
+count) VALUES `, ``)
+
+// save writes what transitions have changed: the jobs, their history, and the unique keys of those that have ended.
+func save(q querier, list []*entry) error {
+	jobs, history := make([]any, 0, len(list)*saveSQL.width), make([]any, 0, len(list)*historySQL.width)
+	var ended []*entry
+	for _, e := range list {
+		if !e.changed {
+			continue
+		}
+		cancel := int64(0)
+		if e.CancelRequested {
+			cancel = 1
+		}
+		jobs = append(jobs, e.seq, string(e.State), e.RunAt.UnixMicro(), micros(e.LeaseUntil), int64(e.Attempts), micros(e.StartedAt), micros(e.FinishedAt),
+			micros(e.FailedAt), cancel, int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output))
+		for _, a := range e.rows {
+			part := 2 * e.Fence
+			if a.Outcome == job.AttemptRefused {
+				part--
+			}
+			history = append(history, e.seq, part, int64(a.Number), a.Fence, string(a.Kind), a.Worker, micros(a.Started), micros(a.Finished), string(a.Outcome),
+				string(a.Reason), a.Error, a.Stack, int64(a.Delay), int64(a.Count))
+		}
+		switch {
+		case e.State == job.Ready:
+			q.changed()
+		case e.State.Finished() && e.UniqueKey != "":
+			ended = append(ended, e)
+		}
+	}
+	if err := saveSQL.exec(q, jobs); err != nil {
+		return err
+	}
+	if err := historySQL.exec(q, history); err != nil {
+		return err
+	}
+	return releaseKeys(q, ended)
+}
+
+// blob keeps an absent value NULL.
+func blob(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// list is a JSON array, which statements take apart with json_each: one parameter for any number of values.
+func list[T any, V string | int64](of []T, value func(T) V) string {
+	values := make([]V, len(of))
+	for i, x := range of {
+		values[i] = value(x)
+	}
+	text, _ := json.Marshal(values) // cannot fail for strings and integers
+	return string(text)
+}
+
+func seqOf(e *entry) int64    { return e.seq }
+func refID(r job.Ref) string  { return r.ID }
+func itself(id string) string { return id }
+func entryID(e *entry) string { return e.ID }

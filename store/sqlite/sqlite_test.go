@@ -1,0 +1,56 @@
+package sqlite_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/sqlite"
+	"github.com/tenetdev/tenet/storetest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// open opens a file in a new directory.
+func open(t *testing.T) *sqlite.DB {
+	t.Helper()
+	return openFile(t, filepath.Join(t.TempDir(), "jobs.db"))
+}
+
+func openFile(t *testing.T, path string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(context.Background(), path, sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func suite(bubble func(t *testing.T, run func(t *testing.T)), short time.Duration) storetest.JobsOptions {
+	paths := map[job.Store]string{}
+	return storetest.JobsOptions{
+		Open: func(t *testing.T) job.Store {
+			db := open(t)
+			paths[db.Jobs()] = db.Path()
+			return db.Jobs()
+		},
+		Second: func(t *testing.T, first job.Store) job.Store { return openFile(t, paths[first]).Jobs() },
+		Bubble: bubble, Short: short,
+	}
+}
+
+func TestJobs(t *testing.T) { storetest.Jobs(t, suite(synctest.Test, 0)) }
+
+func TestJobsInRealTime(t *testing.T) { storetest.Jobs(t, suite(nil, 400*time.Millisecond)) }

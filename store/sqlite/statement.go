@@ -1,0 +1,151 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+)
+
+// querier runs statements inside a transaction: the writer's, or one of a caller.
+type querier interface {
+	exec(text string, args ...any) error
+	query(text string, args ...any) (*sql.Rows, error)
+	// changed notes that work has become ready.
+	changed()
+}
+
+// session is the writer's connection with its statements kept prepared.
+type session struct {
+	conn          *sql.Conn
+	statements    map[string]*sql.Stmt
+	inTransaction bool
+	ready         bool // work has become ready in this transaction
+}
+
+func (s *session) begin() error {
+	err := s.exec(`BEGIN IMMEDIATE`)
+	s.inTransaction = err == nil
+	return err
+}
+
+func (s *session) commit() error {
+	err := s.exec(`COMMIT`)
+	s.inTransaction = err != nil
+	return err
+}
+
+// rollback ends the transaction, which SQLite may have done already where the disk failed.
+func (s *session) rollback() error {
+	s.inTransaction = false
+	err := s.exec(`ROLLBACK`)
+	if err != nil && strings.Contains(err.Error(), "no transaction is active") {
+		return nil
+	}
+	return err
+}
+
+func (s *session) prepare(text string) (*sql.Stmt, error) {
+	if statement, ok := s.statements[text]; ok {
+		return statement, nil
+	}
+	statement, err := s.conn.PrepareContext(background, text)
+	if err == nil {
+		s.statements[text] = statement
+	}
+	return statement, err
+}
+
+func (s *session) exec(text string, args ...any) error {
+	statement, err := s.prepare(text)
+	if err == nil {
+		_, err = statement.ExecContext(background, args...)
+	}
+	return err
+}
+
+func (s *session) query(text string, args ...any) (*sql.Rows, error) {
+	statement, err := s.prepare(text)
+	if err != nil {
+		return nil, err
+	}
+	return statement.QueryContext(background, args...)
+}
+
+func (s *session) changed() { s.ready = true }
+
+func (s *session) close() {
+	for _, statement := range s.statements {
+		_ = statement.Close()
+	}
+}
+
+// transaction is a caller's transaction. Others hear of its work when they look whether the file has changed.
+type transaction struct {
+	ctx context.Context
+	tx  *sql.Tx
+}
+
+func (t transaction) exec(text string, args ...any) error {
+	_, err := t.tx.ExecContext(t.ctx, text, args...)
+	return err
+}
+
+func (t transaction) query(text string, args ...any) (*sql.Rows, error) {
+	return t.tx.QueryContext(t.ctx, text, args...)
+}
+
+func (t transaction) changed() {}
+
+// bulkSizes are the numbers of rows that a bulk statement is prepared for. Most of a small statement's cost is its start,
+// so rows go by the most that fit.
+var bulkSizes = [...]int{64, 16, 4, 1}
+
+// bulk is a statement over a list of rows.
+type bulk struct {
+	width int // values in a row
+	texts [len(bulkSizes)]string
+}
+
+// newBulk makes a bulk statement: head, a row of parameters for each row, tail.
+func newBulk(width int, head, tail string) *bulk {
+	b := &bulk{width: width}
+	row := "(" + strings.Repeat("?,", width-1) + "?)"
+	for i, n := range bulkSizes {
+		b.texts[i] = head + strings.Repeat(row+",", n-1) + row + tail
+	}
+	return b
+}
+
+// exec runs the statement for all rows, whose values follow each other in args.
+func (b *bulk) exec(q querier, args []any) error {
+	for i, n := range bulkSizes {
+		for n *= b.width; len(args) >= n; args = args[n:] {
+			if err := q.exec(b.texts[i], args[:n]...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// each calls f for every row of a query, after the row has been scanned into targets.
+func each(q querier, targets []any, f func() error, text string, args ...any) error {
+	rows, err := q.query(text, args...)
+	if err != nil {
+		return err
+	}
+	return drain(rows, targets, f)
+}
+
+func drain(rows *sql.Rows, targets []any, f func() error) error {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

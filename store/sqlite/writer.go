@@ -1,0 +1,268 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// writer owns the connection that writes. Its goroutine gathers the operations that wait, runs them as one transaction
+// and commits: one flush for all of them. It does not wait for company; what arrives meanwhile is the next group.
+type writer struct {
+	db      *DB
+	conn    *sql.Conn
+	session *session
+	wake    chan struct{} // capacity 1
+	done    chan struct{} // closed when the goroutine has ended
+	once    sync.Once
+	err     error // of closing
+
+	mu     sync.Mutex // guards what follows
+	queue  []*operation
+	ending bool
+}
+
+// maxGroup bounds the operations in a transaction, and so how long the first of them waits for the last.
+const maxGroup = 1024
+
+// operation is what a caller wants to have written. Inserts of one group are stored together; run does anything else. It
+// may be run twice, so it leaves its results in place only by overwriting them.
+type operation struct {
+	inserts  []job.Insert
+	receipts []job.Receipt
+	run      func(q querier) error
+
+	state atomic.Int32
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+// The states of an operation: a caller may leave while it waits, not after the writer took it.
+const (
+	waiting = iota
+	taken
+	abandoned
+)
+
+func newWriter(db *DB, conn *sql.Conn) *writer {
+	w := &writer{
+		db: db, conn: conn, session: &session{conn: conn, statements: map[string]*sql.Stmt{}},
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	go w.loop()
+	return w
+}
+
+// write hands an operation over and waits for its commit. An operation whose context ends before its turn has not run.
+func (w *writer) write(ctx context.Context, what string, o *operation) error {
+	if err := ctx.Err(); err != nil {
+		return w.db.wrap(what, err)
+	}
+	o.done = make(chan struct{})
+	w.mu.Lock()
+	if w.ending {
+		w.mu.Unlock()
+		return job.ErrClosed
+	}
+	w.queue = append(w.queue, o)
+	w.mu.Unlock()
+	signal(w.wake)
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if o.state.CompareAndSwap(waiting, abandoned) {
+			return w.db.wrap(what, ctx.Err())
+		}
+		<-o.done
+	}
+	return w.db.wrap(what, o.err)
+}
+
+// close lets the goroutine finish what was handed over, and closes the connection.
+func (w *writer) close() error {
+	w.mu.Lock()
+	w.ending = true
+	w.mu.Unlock()
+	signal(w.wake)
+	<-w.done
+	w.once.Do(func() {
+		w.session.close()
+		w.err = w.conn.Close()
+	})
+	return w.err
+}
+
+func (w *writer) closed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ending
+}
+
+func (w *writer) loop() {
+	defer close(w.done)
+	for {
+		runtime.Gosched() // callers of the last group get to hand over their next operation
+		group, ending := w.next()
+		switch {
+		case len(group) > 0:
+			w.commit(group)
+		case ending:
+			return
+		default:
+			<-w.wake
+		}
+	}
+}
+
+func (w *writer) next() (group []*operation, ending bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.queue), maxGroup)
+	group = w.queue[:n:n]
+	if w.queue = w.queue[n:]; len(w.queue) == 0 {
+		w.queue = nil
+	}
+	return group, w.ending
+}
+
+// commit runs a group as one transaction. If an operation fails, everything is rolled back and run again with a savepoint
+// before each, so that only those that fail are left out.
+func (w *writer) commit(group []*operation) {
+	w.db.turn.Lock()
+	err := w.begin(group)
+	w.db.turn.Unlock()
+	group = take(group)
+	if err == nil {
+		err = w.together(group)
+	}
+	if err != nil && w.session.inTransaction {
+		if err = w.rollback(); err == nil {
+			if err = w.begin(group); err == nil {
+				err = w.apart(group)
+			}
+		}
+	}
+	if err == nil {
+		err = w.session.commit()
+	}
+	if err != nil {
+		err = errors.Join(err, w.rollback())
+	}
+	if err == nil && w.session.ready {
+		w.db.bell.ring()
+	}
+	for _, o := range group {
+		if o.err == nil {
+			o.err = err
+		}
+		close(o.done)
+	}
+}
+
+// take leaves out the operations whose callers have gone. From here on callers wait for the outcome.
+func take(group []*operation) []*operation {
+	kept := group[:0]
+	for _, o := range group {
+		if o.state.CompareAndSwap(waiting, taken) {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+// begin takes the file's write lock. It gives up early when nobody waits for the group any more.
+func (w *writer) begin(group []*operation) error {
+	w.session.ready = false
+	err := w.db.patiently(background, func() error {
+		for _, o := range group {
+			if o.state.Load() != abandoned {
+				return w.session.begin()
+			}
+		}
+		return context.Canceled
+	})
+	return err
+}
+
+func (w *writer) rollback() error {
+	if !w.session.inTransaction {
+		return nil
+	}
+	return w.session.rollback()
+}
+
+// together runs a group with all inserts as one batch.
+func (w *writer) together(group []*operation) error {
+	var inserts []job.Insert
+	for _, o := range group {
+		inserts = append(inserts, o.inserts...)
+	}
+	receipts, err := enqueue(w.session, inserts, w.db.jobs.durability())
+	if err != nil {
+		return err
+	}
+	for _, o := range group {
+		if n := len(o.inserts); n > 0 {
+			o.receipts, receipts = receipts[:n:n], receipts[n:]
+			continue
+		}
+		if err := o.run(w.session); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apart runs the operations of a group one by one and notes the errors of those that fail. It returns an error only if
+// the transaction is lost.
+func (w *writer) apart(group []*operation) error {
+	for _, o := range group {
+		if err := w.session.exec(`SAVEPOINT operation`); err != nil {
+			return err
+		}
+		if len(o.inserts) > 0 {
+			o.receipts, o.err = enqueue(w.session, o.inserts, w.db.jobs.durability())
+		} else {
+			o.err = o.run(w.session)
+		}
+		if o.err != nil {
+			if err := w.session.exec(`ROLLBACK TO operation`); err != nil {
+				return err // such as a full disk, which ends the whole transaction
+			}
+		}
+		if err := w.session.exec(`RELEASE operation`); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// background is the context of the writer's statements: what has begun is finished, however long its callers wait.
+var background = context.Background()
+
+// pause waits for about a millisecond.
+func pause(ctx context.Context) error {
+	t := time.NewTimer(200*time.Microsecond + rand.N(1800*time.Microsecond))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// signal fills a channel of one element.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
