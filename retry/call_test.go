@@ -206,6 +206,26 @@ func TestC2CallersContextDoneAborts(t *testing.T) {
 	})
 }
 
+// TestC2CallersContextDoneAbortsAResultThatTheClassifierRefuses: a failure need not be an error.
+func TestC2CallersContextDoneAbortsAResultThatTheClassifierRefuses(t *testing.T) {
+	p := exact(3)
+	p.Retry.ClassifierName = "never"
+	p.Retry.Budget.Name = "b"
+	b := &counting{allow: 9}
+	e := withBudget(t, p, b, func(o *retry.ExecutorOptions) {
+		o.Classifiers = map[string]classify.Classifier{"never": classify.Func(func(any, error) classify.Outcome {
+			return classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: policy.ReasonError}
+		})}
+	})
+	ctx, cancel := context.WithCancel(bg)
+	timeline, err := e.DoWithTimeline(ctx, key, func(context.Context) error { cancel(); return nil })
+	failure(t, err, policy.ReasonCanceled)
+	if o := timeline.Attempts[0].Outcome; o.Kind != classify.Abort || len(b.asked) != 1 {
+		t.Errorf("outcome %+v; the budget was asked %d times", o, len(b.asked))
+	}
+	b.check(t)
+}
+
 func TestC3MarksDecideThroughWrapping(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error

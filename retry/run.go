@@ -279,9 +279,11 @@ func (r *run) dropGrant() {
 // judge classifies an attempt's result.
 func (r *run) judge(l *launch, err error, classified *classify.Outcome) (classify.Outcome, decision.Rule, []classify.Match) {
 	f := decision.Facts{Failed: err != nil, Classified: classified}
-	if err != nil {
+	if err != nil || classified.Kind != classify.Success {
 		f.Ended = r.over()
 		f.TimedOut = l.ctx.timedOut()
+	}
+	if err != nil {
 		f.Mark, f.Pushback = classify.MarkOf(err)
 		if r.plan.byClass || r.rec != nil {
 			f.Classes = r.e.families.Of(err)
