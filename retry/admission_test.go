@@ -93,6 +93,20 @@ func TestR7RetryDeniedBeforeTheWaitKeepsTheOperationsError(t *testing.T) {
 	})
 }
 
+func TestR5RetryDeniedBeforeTheWaitIsOnRecordAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := exact(5)
+		p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 2}
+		op, _ := script(errDown)
+		timeline, err := executor(t, p).DoWithTimeline(bg, key, op)
+		failure(t, err, policy.ReasonCircuitOpen)
+		denied := timeline.Attempts[len(timeline.Attempts)-1]
+		if !denied.Denied || denied.Circuit != "open" || denied.Backoff != 0 || denied.RetryIndex != 2 {
+			t.Errorf("%+v", denied)
+		}
+	})
+}
+
 func TestR7BudgetSeesLaunchOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &counting{allow: 9}

@@ -239,8 +239,12 @@ func TestR11HalfOpenAdmitsNoHedges(t *testing.T) {
 		_ = e.Do(bg, key, func(context.Context) error { return errDown })
 		time.Sleep(time.Minute)
 		op, launched := racing(after(time.Second, nil))
-		if err := e.Do(bg, key, op); err != nil || launched.Load() != 1 {
+		timeline, err := e.DoWithTimeline(bg, key, op)
+		if err != nil || launched.Load() != 1 {
 			t.Errorf("%v, %d launched", err, launched.Load())
+		}
+		if hedge := timeline.Attempts[1]; !hedge.Denied || hedge.Outcome.Reason != policy.ReasonHalfOpen || hedge.Circuit != "half_open" {
+			t.Errorf("%+v", hedge)
 		}
 	})
 }

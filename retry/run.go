@@ -148,6 +148,9 @@ func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
 	if p.breaker != nil {
 		if !r.passBreaker(kind, l) {
 			r.dropGrant()
+			if kind == budget.KindHedge && l.circuit == circuit.HalfOpen {
+				return policy.ReasonHalfOpen
+			}
 			return policy.ReasonCircuitOpen
 		}
 	}
@@ -381,10 +384,11 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 // permit asks breaker and budget for a retry before the wait for it.
 func (r *run) permit(v decision.Verdict) decision.Verdict {
 	p := r.plan
+	var state circuit.State
 	if p.breaker != nil {
-		now := time.Since(epoch)
-		if _, ok := p.breaker.Look(now); !ok {
-			r.refuse(policy.ReasonCircuitOpen, grant{})
+		var ok bool
+		if state, ok = p.breaker.Look(time.Since(epoch)); !ok {
+			r.refuse(policy.ReasonCircuitOpen, state, grant{})
 			return stop(policy.ReasonCircuitOpen)
 		}
 	}
@@ -395,20 +399,21 @@ func (r *run) permit(v decision.Verdict) decision.Verdict {
 	if r.grant.given {
 		return v
 	}
-	r.refuse(r.grant.reason, r.grant)
+	r.refuse(r.grant.reason, state, r.grant)
 	return stop(r.grant.reason)
 }
 
 // refuse puts a retry that was denied when it was decided on record.
-func (r *run) refuse(reason policy.Reason, g grant) {
+func (r *run) refuse(reason policy.Reason, state circuit.State, g grant) {
 	r.launches++
 	if r.rec == nil {
 		return
 	}
-	l := launch{number: r.launches, grant: g, started: r.rec.now(r.e)}
-	r.retry++
+	l := launch{number: r.launches, grant: g, circuit: state, started: r.rec.now(r.e)}
+	waited := r.backoff
+	r.retry, r.backoff = r.retry+1, 0 // nothing has been waited for
 	r.rec.denied(r, &l, reason)
-	r.retry--
+	r.retry, r.backoff = r.retry-1, waited
 }
 
 // left is the time until the work must end, and what ends it.
