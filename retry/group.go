@@ -53,7 +53,9 @@ func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdi
 		results: make(chan *racer[T], 1+h.MaxHedges),
 		group:   decision.Group{CancelOnFirstTerminal: h.CancelOnFirstTerminal},
 	}
-	r.plan.load.Call()
+	if r.retry == 0 {
+		r.plan.load.Call()
+	}
 	defer g.unwind(r)
 	if denied := g.launch(r, op, budget.KindRetry); denied != "" {
 		verdict = r.refused(denied)
@@ -227,6 +229,9 @@ func (g *pack[T, O]) hedge(r *run, op O) {
 		r.launches++
 		if r.rec != nil {
 			l := launch{number: r.launches, hedge: g.hedges, started: r.rec.now(r.e)}
+			if b := r.plan.breaker; b != nil {
+				l.circuit = b.State(time.Since(epoch))
+			}
 			r.rec.denied(r, &l, policy.ReasonMaxExtraLoad)
 		}
 		return

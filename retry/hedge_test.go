@@ -212,6 +212,23 @@ func TestR10MaxExtraLoadBoundsHedges(t *testing.T) {
 	})
 }
 
+func TestR10RetriesEarnNoHedges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := hedged(5, 1)
+		p.Hedge.MaxExtraLoad = 0.1
+		e := executor(t, p)
+		var hedges int64
+		for range 100 {
+			op, n := racing(after(time.Second, errDown))
+			timeline, _ := e.DoWithTimeline(bg, key, op)
+			hedges += n.Load() - int64(timeline.Attempts[len(timeline.Attempts)-1].RetryIndex+1)
+		}
+		if hedges != 10 {
+			t.Errorf("%d hedges for 100 calls of 5 groups each, want 10", hedges)
+		}
+	})
+}
+
 func TestR10PercentileTriggerLearns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hedged(1, 1)
