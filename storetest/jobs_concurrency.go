@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ func concurrencyCases() []jobsCase {
 			deadline := time.Now().Add(time.Minute)
 			s.together(func(store job.Store, worker int) {
 				for total.Load() < n && time.Now().Before(deadline) {
-					list, err := store.Claim(s.ctx, job.Claim{Worker: fmt.Sprint(worker), Queues: []job.Slots{{Queue: queue, Free: 1 + worker}}, Lease: long})
+					list, err := store.Claim(s.ctx, job.Claim{Worker: strconv.Itoa(worker), Queues: []job.Slots{{Queue: queue, Free: 1 + worker}}, Lease: long})
 					if err != nil {
 						s.Errorf("Claim: %v", err)
 						return
@@ -55,7 +56,7 @@ func concurrencyCases() []jobsCase {
 			s.together(func(store job.Store, worker int) {
 				for i := range keys {
 					got, err := store.Enqueue(s.ctx, []job.Insert{
-						{ID: newID(), Type: "t", Queue: queue}, {ID: newID(), Type: "t", Queue: queue, UniqueKey: fmt.Sprint(i)},
+						{ID: newID(), Type: "t", Queue: queue}, {ID: newID(), Type: "t", Queue: queue, UniqueKey: strconv.Itoa(i)},
 					})
 					if err != nil {
 						s.Errorf("Enqueue by %d: %v", worker, err)
@@ -113,7 +114,7 @@ func concurrencyCases() []jobsCase {
 				for i := range 40 {
 					_, err := store.Enqueue(s.ctx, []job.Insert{{ID: newID(), Type: "t", Queue: queue, Priority: i % 3, UniqueKey: fmt.Sprint(worker, i/2)}})
 					s.report("Enqueue", err)
-					list, err := store.Claim(s.ctx, job.Claim{Worker: fmt.Sprint(worker), Queues: []job.Slots{{Queue: queue, Free: 3}}, Lease: lease})
+					list, err := store.Claim(s.ctx, job.Claim{Worker: strconv.Itoa(worker), Queues: []job.Slots{{Queue: queue, Free: 3}}, Lease: lease})
 					s.report("Claim", err)
 					if i%10 == 0 {
 						time.Sleep(lease * 3 / 2)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
@@ -137,7 +138,7 @@ func linearizable(s *jobs) {
 			_, err := store.Maintain(s.ctx, job.Maintenance{Limit: 100})
 			s.report("Maintain", err)
 			at := log.now()
-			list, err := store.Claim(s.ctx, job.Claim{Worker: fmt.Sprint(worker), Queues: []job.Slots{{Queue: queue, Free: 1}}, Lease: lease})
+			list, err := store.Claim(s.ctx, job.Claim{Worker: strconv.Itoa(worker), Queues: []job.Slots{{Queue: queue, Free: 1}}, Lease: lease})
 			s.report("Claim", err)
 			for _, r := range list {
 				log.add(worker, leaseCall{what: "claim", id: r.ID, fence: r.Fence, at: at}, nil)

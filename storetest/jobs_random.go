@@ -246,7 +246,7 @@ func (m *model) extend(t *rapid.T) {
 	errs := m.s.Extend(m.s.ctx, refs, d)
 	now := time.Now()
 	for i, ref := range refs {
-		want := error(job.ErrNotFound)
+		want := job.ErrNotFound
 		if r := m.jobs[ref.ID]; r != nil {
 			if want = r.Holds(ref, now); want == nil {
 				r.LeaseUntil = job.Stamp(now.Add(d))

@@ -114,7 +114,7 @@ func (s *jobs) second(f func(other *jobs)) {
 	other.Store = s.options.Second(s.T, s.Store)
 	other.Admin = other.Store.(job.Admin)
 	f(&other)
-	s.must(other.Store.Close(), nil)
+	s.must(other.Close(), nil)
 }
 
 // notified checks that a worker on a handle hears of what f does. Signals may be false, so those of before are drained.

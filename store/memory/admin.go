@@ -34,25 +34,22 @@ func (x *index) remove(jobs map[string]*entry) {
 	x.sorted, x.gone = 0, 0
 }
 
-// above returns the IDs above after, in order, each once. Some may be of jobs that are gone.
-func (x *index) above(after string) []string {
+// from returns the IDs from first on, in order, each once. Some may be of jobs that are gone.
+func (x *index) from(first string) []string {
 	if x.sorted < len(x.ids) {
 		slices.Sort(x.ids)
 		x.ids = slices.Compact(x.ids)
 	}
 	x.sorted = len(x.ids)
-	from, found := slices.BinarySearch(x.ids, after)
-	if found {
-		from++
-	}
-	return x.ids[from:]
+	at, _ := slices.BinarySearch(x.ids, first)
+	return x.ids[at:]
 }
 
 // matching returns at most limit jobs that match f and pick, with an ID above after, in the order of their IDs.
 func (s *Jobs) matching(f job.Filter, after string, limit int, pick func(*entry) bool) []*entry {
 	candidates := f.IDs
 	if len(candidates) == 0 {
-		candidates = s.order.above(after)
+		candidates = s.order.from(after)
 	} else {
 		candidates = slices.Compact(slices.Sorted(slices.Values(candidates)))
 	}

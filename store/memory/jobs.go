@@ -122,18 +122,18 @@ func (s *Jobs) forget(e *entry) {
 // to be taken out.
 func (s *Jobs) place(e *entry) {
 	e.lift()
-	switch {
-	case e.State == job.Ready:
+	switch e.State {
+	case job.Ready:
 		if s.ready[e.Queue] == nil {
 			s.ready[e.Queue] = newLine()
 		}
 		s.ready[e.Queue].add(e)
 		s.signal()
-	case e.State == job.Scheduled:
+	case job.Scheduled:
 		s.scheduled.add(e)
-	case e.State == job.Running:
+	case job.Running:
 		s.leases.add(e)
-	default:
+	case job.Completed, job.Dead, job.Cancelled:
 		s.finished[e.State].add(e)
 		s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
 	}
@@ -249,7 +249,7 @@ func (s *Jobs) settle(settlement job.Settlement, now time.Time) error {
 		return err
 	}
 	settlement.Output = bytes.Clone(settlement.Output)
-	e.history = append(e.history, e.Record.Settle(settlement, now)...)
+	e.history = append(e.history, e.Settle(settlement, now)...)
 	s.place(e)
 	return nil
 }
