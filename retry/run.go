@@ -368,9 +368,14 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 			s.Seed = r.seedOf()
 		}
 	}
-	v := decision.Next(retry, *s, o)
+	asked := *s
+	if r.nextDelay != nil {
+		asked.Left = decision.Unbounded // whether the policy's own delay would fit does not matter
+	}
+	v := decision.Next(retry, asked, o)
 	if v.Action == decision.Retry && r.nextDelay != nil {
 		v = decision.External(r.nextDelay(r.ended), *s, o, retry.MaxPushback)
+		v.External = true // a stop too: it cannot be derived without the delay
 	}
 	if v.Action == decision.Retry && !r.single {
 		v = r.permit(v)

@@ -1,0 +1,33 @@
+package retry_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork: what the policy would have waited plays no part, and a stop by such a
+// delay is as external as a retry.
+func TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork(t *testing.T) {
+	for name, c := range map[string]struct {
+		delay time.Duration
+		want  decision.Verdict
+	}{
+		"fits":     {time.Second, decision.Verdict{Action: decision.Retry, Delay: time.Second, Reason: policy.ReasonRetry, External: true}},
+		"too long": {time.Hour, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonOverallTimeout, External: true}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := exact(3)
+			p.Retry.InitialBackoff, p.Retry.MaxBackoff, p.Retry.OverallTimeout = time.Minute, time.Minute, 10*time.Second
+			op, _ := script(errDown)
+			w := retry.Work{Key: key, ID: "w", NextDelay: func(int) time.Duration { return c.delay }}
+			if got := executor(t, p).Once(bg, w, op).Verdict; got != c.want {
+				t.Errorf("%s: %+v, want %+v", name, got, c.want)
+			}
+		})
+	}
+}
