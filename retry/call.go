@@ -116,8 +116,11 @@ func (r *run) refused(reason policy.Reason) decision.Verdict {
 	if r.cause == nil {
 		r.cause = causeOf(reason)
 	}
+	o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
+	if r.single {
+		r.outcome = o
+	}
 	if r.rec != nil {
-		o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
 		s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
 		v = r.rec.decided(r, o, "", s, v, nil, r.launches)
 	}

@@ -31,6 +31,7 @@ type Work struct {
 
 // Result is what became of a single attempt.
 type Result struct {
+	// Outcome is an abort where no attempt was made.
 	Outcome classify.Outcome
 	Verdict decision.Verdict
 	// Err is nil after a success, else an [*Error].
@@ -54,6 +55,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,
 	}
 	r.begin(w.Key, false)
+	r.plain = false // the outcome is told
 	var verdict decision.Verdict
 	reason := r.ready()
 	if reason != "" {

@@ -1,11 +1,16 @@
 package retry_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -29,5 +34,25 @@ func TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork(t *testing.T) {
 				t.Errorf("%s: %+v, want %+v", name, got, c.want)
 			}
 		})
+	}
+}
+
+func TestR14OnceTellsTheSameOutcomeObservedOrNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		allow int
+		want  classify.Outcome
+	}{
+		"success": {nil, 1, decision.Succeeded()},
+		"failure": {errDown, 1, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: policy.ReasonError}},
+		"denied":  {nil, 0, classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonBudgetDenied}},
+	} {
+		for _, observer := range []observe.Observer{nil, &log{}} {
+			e := withBudget(t, exact(3), &counting{allow: c.allow}, func(o *retry.ExecutorOptions) { o.Observer = observer })
+			got := e.Once(bg, retry.Work{Key: key, ID: "w"}, func(context.Context) error { return c.err })
+			if diff := cmp.Diff(c.want, got.Outcome); diff != "" || got.Denied != (c.allow == 0) {
+				t.Errorf("%s, observed %v: %s", name, observer != nil, diff)
+			}
+		}
 	}
 }
