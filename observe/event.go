@@ -67,9 +67,12 @@ type AttemptRecord struct {
 	HedgeIndex int // 0 for a primary
 	Start, End time.Time
 	Outcome    classify.Outcome
-	Rule       decision.Rule
-	Classes    []classify.Match
-	Err        error
+	// Rule is the rule by which decision.Judge derives Outcome from Facts and the policy; "" where nothing was judged: the
+	// attempt was denied, cancelled or interrupted by a panic.
+	Rule    decision.Rule
+	Facts   decision.Facts
+	Classes []classify.Match
+	Err     error
 	// Backoff is the wait that came before the attempt.
 	Backoff       time.Duration
 	BudgetAllowed bool
@@ -81,9 +84,14 @@ type AttemptRecord struct {
 }
 
 // Decision tells what was decided after an attempt or a hedged group, and from what.
+//
+// Where Rule is not "", decision.Judge derives Outcome from Facts and the event's policy; the outcome of a group may have
+// a longer pushback, which its other attempts were asked for. decision.Next derives Verdict from State and Outcome, unless
+// Verdict is external or its reason comes from elsewhere: a budget, a breaker, the journal, a panic.
 type Decision struct {
 	Outcome classify.Outcome
 	Rule    decision.Rule
+	Facts   decision.Facts
 	State   decision.State
 	Verdict decision.Verdict
 	Elapsed time.Duration // since the work began

@@ -93,8 +93,7 @@ func attempt[T any, O operation[T]](r *run, op O) (value T, verdict decision.Ver
 		o := r.classify(op.box(value), err)
 		classified = &o
 	}
-	o, rule := r.conclude(&l, err, classified)
-	verdict = r.settle(o, rule, nil, l.number)
+	verdict = r.settle(r.conclude(&l, err, classified), nil, l.number)
 	l.over = true
 	return value, verdict
 }
@@ -116,13 +115,13 @@ func (r *run) refused(reason policy.Reason) decision.Verdict {
 	if r.cause == nil {
 		r.cause = causeOf(reason)
 	}
-	o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
+	j := notJudged(reason)
 	if r.single {
-		r.outcome = o
+		r.outcome = j.outcome
 	}
 	if r.rec != nil {
 		s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
-		v = r.rec.decided(r, o, "", s, v, nil, r.launches)
+		v = r.rec.decided(r, j, s, v, nil, r.launches)
 	}
 	return v
 }
@@ -146,8 +145,7 @@ func (r *run) abort(l *launch) {
 	r.free(l, circuit.Failure)
 	l.ctx.close(canceled)
 	if r.rec != nil {
-		o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonPanicInOperation}
-		r.rec.ended(r, l, o, "", nil, nil)
+		r.rec.ended(r, l, notJudged(policy.ReasonPanicInOperation), nil)
 	}
 }
 

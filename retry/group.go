@@ -42,8 +42,8 @@ type pack[T any, O operation[T]] struct {
 	ended   []int // attempts in the order in which they ended
 	hedges  int
 	winner  *racer[T]
-	rule    decision.Rule
-	over    bool // nothing can panic any more
+	judged  judgement // of the attempt that decides
+	over    bool      // nothing can panic any more
 }
 
 // group runs the operation once, with hedges beside it while it is slow.
@@ -66,9 +66,10 @@ func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdi
 	if g.winner != nil {
 		value = g.winner.value
 	}
-	o, deciding := g.group.Outcome()
+	j, deciding := g.judged, 0
+	j.outcome, deciding = g.group.Outcome()
 	g.abandon(r)
-	verdict = r.settle(o, g.rule, g.ended, deciding)
+	verdict = r.settle(j, g.ended, deciding)
 	g.over = true
 	return value, verdict
 }
@@ -194,11 +195,11 @@ func (g *pack[T, O]) take(r *run, op O, l *racer[T]) bool {
 		o := r.classify(op.box(l.value), l.err)
 		classified = &o
 	}
-	o, rule := r.conclude(&l.launch, l.err, classified)
+	j := r.conclude(&l.launch, l.err, classified)
 	g.ended = append(g.ended, l.number)
-	decided := g.group.End(l.number, o)
+	decided := g.group.End(l.number, j.outcome)
 	if _, deciding := g.group.Outcome(); deciding == l.number {
-		g.winner, g.rule = l, rule
+		g.winner, g.judged = l, j
 		r.last = l.err
 	} else if g.winner != nil {
 		r.last = g.winner.err
@@ -249,8 +250,12 @@ func (g *pack[T, O]) interrupt(r *run, op O, reason policy.Reason) {
 	}
 	g.group = decision.Group{CancelOnFirstTerminal: true}
 	g.group.Launch()
-	g.group.End(g.racers[0].number, classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason})
-	g.winner, g.rule = nil, decision.RuleContext
+	g.winner, g.judged = nil, notJudged(reason)
+	if r.broken == "" {
+		g.judged.facts = decision.Facts{Failed: true, Ended: reason}
+		g.judged.outcome, g.judged.rule = decision.Judge(&r.plan.policy.Retry, g.judged.facts)
+	}
+	g.group.End(g.racers[0].number, g.judged.outcome)
 }
 
 // abandon ends the attempts that the decided group does not need. They run on until they notice; what they hold is given
@@ -272,8 +277,7 @@ func (g *pack[T, O]) abandon(r *run) {
 			l.giveUp(r.e) // its result is in the channel and is not needed
 		}
 		if r.rec != nil { // last, as an observer may panic
-			o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonCanceledInternal}
-			r.rec.ended(r, &l.launch, o, "", nil, nil)
+			r.rec.ended(r, &l.launch, notJudged(policy.ReasonCanceledInternal), nil)
 		}
 	}
 }

@@ -121,9 +121,9 @@ func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time
 }
 
 // ended puts an attempt on record.
-func (rec *recorder) ended(r *run, l *launch, o classify.Outcome, rule decision.Rule, classes []classify.Match, err error) {
+func (rec *recorder) ended(r *run, l *launch, j judgement, err error) {
 	rec.add(r, l, observe.AttemptRecord{
-		End: rec.now(r.e), Outcome: o, Rule: rule, Classes: classes, Err: err,
+		End: rec.now(r.e), Outcome: j.outcome, Rule: j.rule, Facts: j.facts, Classes: j.facts.Classes, Err: err,
 		BudgetAllowed: true, BudgetReason: l.grant.reason,
 	})
 }
@@ -160,14 +160,14 @@ func (rec *recorder) add(r *run, l *launch, a observe.AttemptRecord) {
 }
 
 // decided tells what follows. A journal that refuses, or an observer that panicked, stops whatever would be started next.
-func (rec *recorder) decided(r *run, o classify.Outcome, rule decision.Rule, s decision.State, v decision.Verdict, ended []int, deciding int) decision.Verdict {
+func (rec *recorder) decided(r *run, j judgement, s decision.State, v decision.Verdict, ended []int, deciding int) decision.Verdict {
 	journal := r.e.options.Journal
 	if r.e.options.Observer == nil && journal == nil {
 		return v
 	}
 	now := rec.now(r.e)
 	e := &observe.Event{Type: observe.Decided, Time: now, Decision: &observe.Decision{
-		Outcome: o, Rule: rule, State: s, Verdict: v, Elapsed: now.Sub(rec.timeline.Start),
+		Outcome: j.outcome, Rule: j.rule, Facts: j.facts, State: s, Verdict: v, Elapsed: now.Sub(rec.timeline.Start),
 		Attempt: deciding, Group: ended, Err: r.last,
 	}}
 	rec.stamp(r, e)

@@ -279,8 +279,20 @@ func (r *run) dropGrant() {
 	}
 }
 
+// judgement is what the result of an attempt or group means, and how that was found.
+type judgement struct {
+	outcome classify.Outcome
+	rule    decision.Rule // "" where nothing was judged
+	facts   decision.Facts
+}
+
+// notJudged is the judgement of what ended for a reason from outside: refused, cancelled or interrupted by a panic.
+func notJudged(reason policy.Reason) judgement {
+	return judgement{outcome: classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}}
+}
+
 // judge classifies an attempt's result.
-func (r *run) judge(l *launch, err error, classified *classify.Outcome) (classify.Outcome, decision.Rule, []classify.Match) {
+func (r *run) judge(l *launch, err error, classified *classify.Outcome) judgement {
 	f := decision.Facts{Failed: err != nil, Classified: classified}
 	if err != nil || classified.Kind != classify.Success {
 		f.Ended = r.over()
@@ -294,9 +306,9 @@ func (r *run) judge(l *launch, err error, classified *classify.Outcome) (classif
 	}
 	o, rule := decision.Judge(&r.plan.policy.Retry, f)
 	if r.broken != "" && o.Kind != classify.Success {
-		o = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: r.broken}
+		return notJudged(r.broken)
 	}
-	return o, rule, f.Classes
+	return judgement{o, rule, f}
 }
 
 // classify asks the policy's classifier.
@@ -310,26 +322,26 @@ func (r *run) classify(value any, err error) (o classify.Outcome) {
 }
 
 // conclude ends an attempt: judged, given back, on record.
-func (r *run) conclude(l *launch, err error, classified *classify.Outcome) (classify.Outcome, decision.Rule) {
-	o, rule, classes := decision.Succeeded(), decision.RuleSuccess, []classify.Match(nil)
+func (r *run) conclude(l *launch, err error, classified *classify.Outcome) judgement {
+	j := judgement{outcome: decision.Succeeded(), rule: decision.RuleSuccess}
 	if err != nil || classified != nil {
-		o, rule, classes = r.judge(l, err, classified)
+		j = r.judge(l, err, classified)
 	}
-	if r.plan.digest != nil && o.Kind == classify.Success {
+	if r.plan.digest != nil && j.outcome.Kind == classify.Success {
 		r.plan.digest.Add(time.Since(epoch) - l.began)
 	}
 	l.settled = true
 	if l.watch != nil || l.ticked || l.grant.release != nil {
-		r.free(l, resultOf(o))
+		r.free(l, resultOf(j.outcome))
 	}
 	l.ctx.finish()
-	if o.Kind != classify.Success {
+	if j.outcome.Kind != classify.Success {
 		r.last = err
 	}
 	if r.rec != nil {
-		r.rec.ended(r, l, o, rule, classes, err)
+		r.rec.ended(r, l, j, err)
 	}
-	return o, rule
+	return j
 }
 
 // resultOf is what an outcome means to a breaker.
@@ -345,16 +357,16 @@ func resultOf(o classify.Outcome) circuit.Result {
 
 // settle decides what follows an attempt's or a group's outcome. A retry that breaker, budget or journal refuse becomes
 // a stop before anybody waits for it.
-func (r *run) settle(o classify.Outcome, rule decision.Rule, ended []int, deciding int) decision.Verdict {
+func (r *run) settle(j judgement, ended []int, deciding int) decision.Verdict {
 	r.ended++
 	s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
 	v := decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
-	if o.Kind != classify.Success {
-		v = r.next(&s, o)
+	if j.outcome.Kind != classify.Success {
+		v = r.next(&s, j.outcome)
 	}
-	r.outcome = o
+	r.outcome = j.outcome
 	if r.rec != nil {
-		v = r.rec.decided(r, o, rule, s, v, ended, deciding)
+		v = r.rec.decided(r, j, s, v, ended, deciding)
 	}
 	return v
 }
