@@ -32,8 +32,8 @@ func TestA4EventsHoldAllThatReplayNeeds(t *testing.T) {
 		p.Hedge.MaxHedges, p.Hedge.HedgeDelay = 2, 50*time.Millisecond
 		p.Hedge.CancelOnFirstTerminal = rapid.Bool().Draw(rt, "cancel")
 		script := rapid.SliceOfN(rapid.IntRange(0, len(ends)-1), 1, 12).Draw(rt, "script")
-		latency := rapid.SliceOfN(rapid.IntRange(0, 500), 1, 12).Draw(rt, "latency")
-		cancelled := time.Duration(rapid.IntRange(0, 1500).Draw(rt, "cancelled")) * time.Millisecond
+		latency := rapid.SliceOfN(rapid.SampledFrom([]int{0, 20, 75, 110, 151, 301, 501}), 1, 12).Draw(rt, "latency")
+		cancelled := time.Duration(rapid.SampledFrom([]int{2000, 250, 60, 0}).Draw(rt, "cancelled")) * time.Millisecond
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(bg)
 			time.AfterFunc(cancelled, cancel)
