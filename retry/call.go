@@ -59,9 +59,9 @@ func loop[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdic
 	}
 	for {
 		if r.plan.trigger != nil {
-			value, verdict = group(r, op)
+			value, verdict = group(r, op, value)
 		} else {
-			value, verdict = attempt(r, op)
+			value, verdict = attempt(r, op, value)
 		}
 		if verdict.Action != decision.Retry {
 			return value, verdict
@@ -73,14 +73,15 @@ func loop[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdic
 	}
 }
 
-// attempt runs the operation once, on the caller's goroutine.
-func attempt[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
+// attempt runs the operation once, on the caller's goroutine. Where that is refused, the value is still that of the last
+// attempt.
+func attempt[T any, O operation[T]](r *run, op O, last T) (value T, verdict decision.Verdict) {
 	var l launch
 	defer r.unwind(&l)
 	if denied := r.admit(&l, budget.KindRetry); denied != "" {
 		verdict = r.refused(denied)
 		l.over = true
-		return value, verdict
+		return last, verdict
 	}
 	value, err := op.do(l.ctx)
 	if err == nil && r.plain {

@@ -338,6 +338,22 @@ func TestDoValueReturnsTheValue(t *testing.T) {
 	}
 }
 
+func TestDoValueKeepsTheLastValueWhenTheNextAttemptIsRefused(t *testing.T) {
+	for _, hedge := range []bool{false, true} {
+		for _, launch := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				p := exact(3)
+				p.Hedge.Enabled = hedge
+				e := withBudget(t, p, &counting{allow: 1, launch: launch})
+				v, err := retry.DoValue(bg, e, key, func(context.Context) (string, error) { return "partial", errDown })
+				if failure(t, err, policy.ReasonBudgetDenied); v != "partial" {
+					t.Errorf("hedged %v, asked at launch %v: value %q", hedge, launch, v)
+				}
+			})
+		}
+	}
+}
+
 func TestP12PerCallPolicyWinsFieldByField(t *testing.T) {
 	e, waits := tenettest.NewExecutor(retry.ExecutorOptions{Provider: provide(t, exact(5))})
 	op, calls := script(errDown)

@@ -47,7 +47,7 @@ type pack[T any, O operation[T]] struct {
 }
 
 // group runs the operation once, with hedges beside it while it is slow.
-func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
+func group[T any, O operation[T]](r *run, op O, last T) (value T, verdict decision.Verdict) {
 	h := &r.plan.policy.Hedge
 	g := pack[T, O]{
 		results: make(chan *racer[T], 1+h.MaxHedges),
@@ -60,7 +60,7 @@ func group[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdi
 	if denied := g.launch(r, op, budget.KindRetry); denied != "" {
 		verdict = r.refused(denied)
 		g.over = true
-		return value, verdict
+		return last, verdict
 	}
 	g.coordinate(r, op)
 	if g.winner != nil {

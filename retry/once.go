@@ -61,7 +61,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	if reason != "" {
 		verdict = r.refused(reason)
 	} else {
-		_, verdict = attempt(&r, op)
+		_, verdict = attempt(&r, op, struct{}{})
 	}
 	result := Result{Outcome: r.outcome, Verdict: verdict}
 	if verdict.Action != decision.Done {
