@@ -23,7 +23,10 @@ func ParseDuration(s string) (time.Duration, error) {
 // Seconds converts a document's number of seconds, rounded to nanoseconds. It fails beyond ±292 years.
 func Seconds(s float64) (time.Duration, error) {
 	ns := math.Round(s * float64(time.Second))
-	if math.IsNaN(ns) || ns >= math.MaxInt64 || ns <= math.MinInt64 {
+	switch {
+	case ns == math.MaxInt64: // how the longest duration is written: a float64 rounds it up
+		return math.MaxInt64, nil
+	case math.IsNaN(ns), ns > math.MaxInt64, ns <= math.MinInt64:
 		return 0, fmt.Errorf("%g seconds is out of range", s)
 	}
 	return time.Duration(ns), nil

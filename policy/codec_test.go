@@ -120,6 +120,18 @@ func TestP6UnknownOrWrongJSONIsRefused(t *testing.T) {
 	}
 }
 
+func TestP1LongestDurationIsReadBack(t *testing.T) {
+	want := Policy{Retry: Retry{MaxPushback: math.MaxInt64, OverallTimeout: math.MaxInt64}}
+	written, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Policy
+	if err := json.Unmarshal(written, &got); err != nil || got.Retry.MaxPushback != math.MaxInt64 || got.Retry.OverallTimeout != math.MaxInt64 {
+		t.Errorf("%s was read as %+v, %v", written, got.Retry, err)
+	}
+}
+
 func TestSeconds(t *testing.T) {
 	for s, want := range map[float64]time.Duration{0: 0, 1.5: 1500 * time.Millisecond, 0.1: 100 * time.Millisecond, -2: -2 * time.Second, 1e-9: 1} {
 		if got, err := Seconds(s); got != want || err != nil {

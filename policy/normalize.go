@@ -41,6 +41,9 @@ func (p Policy) Normalize(l Limits) (Policy, error) {
 			return Policy{}, err
 		}
 	}
+	n.written("hedge.max_extra_load", &p.Hedge.MaxExtraLoad)
+	n.written("circuit.failure_rate", &p.Circuit.FailureRate)
+	n.written("circuit.slow_rate", &p.Circuit.SlowRate)
 	return p, nil
 }
 
@@ -208,6 +211,14 @@ func (n notes) rate(path string, value *float64, byDefault float64) {
 	case *value > 1:
 		*value = 1
 		n.clamped(path)
+	}
+}
+
+// written drops what JSON cannot write from a number that the policy makes no use of; the others are in range.
+func (n notes) written(path string, value *float64) {
+	if math.IsNaN(*value) || math.IsInf(*value, 0) {
+		*value = 0
+		n.defaulted(path)
 	}
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -113,6 +114,20 @@ func TestP7NotANumberTakesTheDefault(t *testing.T) {
 	p := normal(t, Policy{Retry: Retry{BackoffMultiplier: nan, Jitter: JitterProportional, JitterFactor: nan}, Hedge: Hedge{Enabled: true, MaxExtraLoad: nan}}, CallLimits())
 	if p.Retry.BackoffMultiplier != 2 || p.Retry.JitterFactor != 0.1 || p.Hedge.MaxExtraLoad != 0 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestP1WhatIsOffCanStillBeWritten: JSON has no NaN and no infinity, and a policy is hashed even where it reads neither.
+func TestP1WhatIsOffCanStillBeWritten(t *testing.T) {
+	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		p := Policy{Hedge: Hedge{MaxExtraLoad: f}, Circuit: Circuit{FailureRate: f, SlowRate: f}}
+		compiled, err := Compile(p, CallLimits(), SourceStatic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(compiled.Meta.Defaulted, "circuit.failure_rate") {
+			t.Errorf("defaulted: %v", compiled.Meta.Defaulted)
+		}
 	}
 }
 
