@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	"internal/procgroup":    {},
 	"internal/migrate":      {},
 	"internal/testpg":       {},
+	"internal/jobline":      {"job", "policy"},
 	"internal/policyimport": {"policy"},
 	"internal/gen":          {"*"},
 	"internal/command":      {"*"},

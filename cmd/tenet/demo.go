@@ -20,8 +20,9 @@ import (
 type demoFlags struct {
 	seed           uint64
 	n, concurrency int
-	policy         string
+	policy, store  string
 	printPolicy    bool
+	calls          bool
 }
 
 const maxConcurrency = 1000
@@ -29,55 +30,75 @@ const maxConcurrency = 1000
 func (a *app) demoCommand() *cobra.Command {
 	f := &demoFlags{}
 	cmd := &cobra.Command{
-		Use: "demo", Short: "Deliver a thousand webhooks to an endpoint that misbehaves", Args: cobra.NoArgs,
+		Use: "demo", Short: "Deliver a thousand webhooks to an endpoint that misbehaves, and kill a worker halfway", Args: cobra.NoArgs,
 		Long: `Deliver a thousand webhooks to an endpoint on this machine that fails, throttles, hangs, is slow and resets
 connections on a seeded schedule, and report what happened and why. Nothing leaves the machine.
 
-Retries, hedges and breakers follow a built-in policy document, or another one (--policy, with the keys
-hooks.QUEUE). The same seed means the same faults and the same waits; what deliveries share (budget, breakers)
-also depends on their order. Exits with 1 if a delivery is unaccounted for, or if the endpoint counted more
-requests than the document's retry ratio allows.`,
+The deliveries are imported as jobs into a new SQLite store, in a temporary folder unless --store names one. Two
+workers, in processes of their own, deliver them. Halfway one is killed (SIGKILL) and another one started. When
+all jobs have finished, the store is compared with the endpoint's own ledger. Exits with 1 if a delivery has
+neither arrived nor reached the dead-letter queue for a reason, or if the endpoint counted more requests than the
+document's retry ratio allows.
+
+With --calls there is no store: this process makes the deliveries as calls, with hedging. The same seed then means
+the same faults and the same waits.
+
+--policy takes another document than the built-in one: for the job type http, or with --calls for the keys
+hooks.QUEUE.`,
 		Example: `  tenet demo
   tenet demo --seed 7 -n 200 -o json
-  tenet demo --print-policy > mine.yaml && tenet demo --policy mine.yaml`,
+  tenet demo --store sqlite:demo.db && tenet dlq list --group --store sqlite:demo.db
+  tenet demo --print-policy > mine.yaml && tenet demo --policy mine.yaml
+  tenet demo --calls`,
 	}
 	flags := cmd.Flags()
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the endpoint's faults")
 	flags.IntVarP(&f.n, "count", "n", 1000, "number of deliveries")
-	flags.IntVar(&f.concurrency, "concurrency", 16, "deliveries at a time")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "deliveries at a time with --calls (default 16), else for each worker and queue (default 3)")
 	flags.StringVar(&f.policy, "policy", "", "policy document to use instead of the built-in one; - is stdin")
+	flags.StringVar(&f.store, "store", "", "new store to use and keep: sqlite:PATH or postgres://…")
 	flags.BoolVar(&f.printPolicy, "print-policy", false, "print the built-in policy document and deliver nothing")
+	flags.BoolVar(&f.calls, "calls", false, "make the deliveries as calls of this process, without a store")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
 		if f.printPolicy {
-			_, err := io.WriteString(a.stdout, demo.Policy())
+			text := demo.JobsPolicy()
+			if f.calls {
+				text = demo.Policy()
+			}
+			_, err := io.WriteString(a.stdout, text)
 			return err
 		}
-		return a.demo(cmd.Context(), f, *form)
+		all, err := demo.ParseDeliveries(deliveries.Deliveries())
+		if err != nil {
+			return err
+		}
+		set := cmd.Flags().Changed("concurrency")
+		switch {
+		case f.n < 1 || f.n > len(all):
+			return usage("-n: %d is not between 1 and %d", f.n, len(all))
+		case set && (f.concurrency < 1 || f.concurrency > maxConcurrency):
+			return usage("--concurrency: %d is not between 1 and %d", f.concurrency, maxConcurrency)
+		}
+		if f.calls {
+			return a.demoCalls(cmd.Context(), f, all[:f.n], *form)
+		}
+		return a.demoJobs(cmd.Context(), f, all[:f.n], *form)
 	})
 	return cmd
 }
 
-func (a *app) demo(ctx context.Context, f *demoFlags, form string) error {
-	all, err := demo.ParseDeliveries(deliveries.Deliveries())
+func (a *app) demoCalls(ctx context.Context, f *demoFlags, list []demo.Delivery, form string) error {
+	document, err := a.demoDocument(ctx, f.policy, demo.Policy())
 	if err != nil {
 		return err
 	}
-	switch {
-	case f.n < 1 || f.n > len(all):
-		return usage("-n: %d is not between 1 and %d", f.n, len(all))
-	case f.concurrency < 1 || f.concurrency > maxConcurrency:
-		return usage("--concurrency: %d is not between 1 and %d", f.concurrency, maxConcurrency)
+	if f.concurrency == 0 {
+		f.concurrency = 16
 	}
-	document, err := a.demoDocument(ctx, f.policy)
-	if err != nil {
-		return err
-	}
-	o := demo.Options{Seed: f.seed, Deliveries: all[:f.n], Concurrency: f.concurrency, Set: document.Set}
-	clear := func() {}
-	if isTerminal(a.stderr) {
-		o.Progress, clear = a.progress()
-	}
+	o := demo.Options{Seed: f.seed, Deliveries: list, Concurrency: f.concurrency, Set: document.Set}
+	var clear func()
+	o.Progress, clear = a.countDone()
 	report, err := demo.Run(ctx, o)
 	clear()
 	if err != nil {
@@ -92,25 +113,21 @@ func (a *app) demo(ctx context.Context, f *demoFlags, form string) error {
 	return nil
 }
 
-func (a *app) demoDocument(ctx context.Context, path string) (*policyfile.Document, error) {
+// demoDocument is the document at path, or else the built-in one.
+func (a *app) demoDocument(ctx context.Context, path, builtin string) (*policyfile.Document, error) {
 	if path != "" {
 		return a.load(ctx, path)
 	}
-	return policyfile.Parse("demo.yaml", []byte(demo.Policy()), policyfile.Options{})
+	return policyfile.Parse("demo.yaml", []byte(builtin), policyfile.Options{})
 }
 
-// progress returns a function that draws a bar, and one that takes it away.
-func (a *app) progress() (draw func(done, total int), clear func()) {
-	const width, interval = 40, 50 * time.Millisecond
-	var drawn time.Time
-	draw = func(done, total int) {
-		if now := time.Now(); done == total || now.Sub(drawn) >= interval {
-			drawn = now
-			full := width * done / total
-			fmt.Fprintf(a.stderr, "\r%s%s %d of %d", a.paint(a.stderr, cyan, strings.Repeat("█", full)), strings.Repeat("░", width-full), done, total)
-		}
+// countDone returns a function that draws a bar on a terminal, nil elsewhere, and one that takes the bar away.
+func (a *app) countDone() (draw func(done, total int), clear func()) {
+	if !isTerminal(a.stderr) {
+		return nil, func() {}
 	}
-	return draw, func() { fmt.Fprint(a.stderr, "\r\x1b[K") }
+	bar, clear := a.bar()
+	return func(done, total int) { bar(int64(done), int64(total), fmt.Sprintf("%d of %d", done, total)) }, clear
 }
 
 // writeReport writes the report for people.

@@ -139,9 +139,9 @@ func (a *app) colored(w io.Writer) bool {
 	return term != "dumb" && isTerminal(w)
 }
 
-// isTerminal reports whether w is a terminal. Other devices pass for one, which does no harm: nobody reads them.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a stream is a terminal. Other devices pass for one, which does no harm: nobody reads them.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

@@ -20,10 +20,13 @@ type program struct {
 
 // The exit codes that all commands share.
 const (
-	exitFailed   = 1
-	exitUsage    = 2
-	exitInvalid  = 3
-	exitNotFound = 5
+	exitFailed     = 1
+	exitUsage      = 2
+	exitInvalid    = 3
+	exitThreshold  = 4
+	exitNotFound   = 5
+	exitNotAllowed = 6
+	exitConflict   = 7
 )
 
 // failure is an error with its exit code. Without an error, everything has been said already.
@@ -102,7 +105,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 5 not found, 130 and 
 	root.PersistentFlags().Var(oneOf(&a.color, colorAuto, colorAlways, colorNever), "color", "color the output: auto, always or never; NO_COLOR turns auto off")
 	root.SetFlagErrorFunc(unknownFlag)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.configure(cmd) }
-	root.AddCommand(a.runCommand(), a.policyCommand(), a.demoCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.policyCommand(), a.demoCommand(), a.versionCommand(), a.enqueueCommand(), a.jobsCommand(), a.workerCommand(),
+		a.dlqCommand(), a.queuesCommand(), a.periodicCommand(), a.migrateCommand())
 	return root
 }
 

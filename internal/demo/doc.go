@@ -1,4 +1,5 @@
-// Package demo is what "tenet demo" runs: real HTTP deliveries to an endpoint that misbehaves on schedule.
+// Package demo is what "tenet demo" runs: real HTTP deliveries to an endpoint that misbehaves on schedule, as stored jobs
+// ([RunJobs]) or as calls ([Run]).
 //
 // # The model
 //
@@ -10,6 +11,13 @@
 //
 //	deliveries ──► N at a time ──► tenethttp ──► endpoint (schedule)
 //	                                  └──► timelines ──► Report ◄── the endpoint's counts
+//
+// As jobs, the deliveries are imported into a store, and workers in processes of their own deliver them. One is killed
+// halfway and another one started. [JobsReport] compares what the store says with the endpoint's ledger: every delivery has
+// arrived or is in the dead-letter queue for a reason.
+//
+//	deliveries ──import──► store ◄──► worker, worker ✗, worker ──► endpoint
+//	                         └───────► JobsReport ◄───── ledger ─────┘
 //
 // Each call's ID is its delivery's, so that the same seed gives the same faults and the same waits. What calls share
 // (budget, breakers, latencies) depends on their order and may differ from run to run.

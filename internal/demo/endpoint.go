@@ -32,7 +32,12 @@ type Endpoint struct {
 	requests map[string]int
 	accepted map[string]int
 	faults   map[Fault]int
+	keys     map[string]string // the first idempotency key, by delivery
+	strays   int               // requests with another key than the delivery's first one
 }
+
+// DeliveryHeader names the delivery that a request belongs to, where the idempotency key is not the delivery's ID.
+const DeliveryHeader = "Demo-Delivery"
 
 // StartEndpoint starts an endpoint for the deliveries. It must be closed.
 func StartEndpoint(s Schedule, deliveries []Delivery) (*Endpoint, error) {
@@ -42,7 +47,7 @@ func StartEndpoint(s Schedule, deliveries []Delivery) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		schedule: s, deliveries: make(map[string]Delivery, len(deliveries)), listener: listener, served: make(chan error, 1),
-		requests: map[string]int{}, accepted: map[string]int{}, faults: map[Fault]int{},
+		requests: map[string]int{}, accepted: map[string]int{}, faults: map[Fault]int{}, keys: map[string]string{},
 	}
 	for _, d := range deliveries {
 		e.deliveries[d.ID] = d
@@ -69,13 +74,16 @@ type Counts struct {
 	Requests int
 	Accepted map[string]int // proper answers by delivery
 	Faults   map[Fault]int
+	// Strays is requests with another idempotency key than the first one of their delivery: a receiver that goes by keys
+	// would have taken them for new ones.
+	Strays int
 }
 
 // Counts returns the counts so far.
 func (e *Endpoint) Counts() Counts {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := Counts{Accepted: maps.Clone(e.accepted), Faults: maps.Clone(e.faults)}
+	c := Counts{Accepted: maps.Clone(e.accepted), Faults: maps.Clone(e.faults), Strays: e.strays}
 	for _, n := range e.requests {
 		c.Requests += n
 	}
@@ -84,12 +92,17 @@ func (e *Endpoint) Counts() Counts {
 
 // ServeHTTP implements http.Handler.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d, known := e.deliveries[r.Header.Get("Idempotency-Key")]
+	key := r.Header.Get("Idempotency-Key")
+	id := r.Header.Get(DeliveryHeader)
+	if id == "" {
+		id = key
+	}
+	d, known := e.deliveries[id]
 	if !known {
 		http.Error(w, "unknown delivery", http.StatusNotFound)
 		return
 	}
-	n := e.count(d.ID)
+	n := e.count(d.ID, key)
 	fault := e.schedule.Fault(d.Queue, d.ID, n)
 	e.note(fault)
 	_, _ = io.Copy(io.Discard, r.Body) // also lets the server notice when the client goes away
@@ -146,9 +159,14 @@ func (e *Endpoint) accept(w http.ResponseWriter, d Delivery, body string) {
 	}
 }
 
-func (e *Endpoint) count(id string) int {
+func (e *Endpoint) count(id, key string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if first, seen := e.keys[id]; !seen {
+		e.keys[id] = key
+	} else if first != key {
+		e.strays++
+	}
 	e.requests[id]++
 	return e.requests[id]
 }

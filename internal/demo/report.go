@@ -154,21 +154,31 @@ func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:8]) }
 
 // boundOf finds the retry ratio that all policies in use share, and compares. Without such a one there is no bound.
 func boundOf(o Options, requests int) *Bound {
-	name := ""
+	keys := make([]policy.Key, len(o.Deliveries))
 	for i, d := range o.Deliveries {
-		p, err := o.Set.Policy(context.Background(), keyOf(d.Queue))
+		keys[i] = keyOf(d.Queue)
+	}
+	return sharedBound(o.Set, keys, requests, 1)
+}
+
+// sharedBound is the bound of work under the given keys, one for each piece of it, in a number of processes: each has a
+// budget of its own.
+func sharedBound(set *policy.Set, keys []policy.Key, requests, processes int) *Bound {
+	name := ""
+	for i, key := range keys {
+		p, err := set.Policy(context.Background(), key)
 		if err != nil || i > 0 && p.Retry.Budget.Name != name || p.Hedge.Budget.Name != "" && p.Hedge.Budget.Name != p.Retry.Budget.Name {
 			return nil
 		}
 		name = p.Retry.Budget.Name
 	}
-	b, ok := o.Set.Budgets()[name]
-	if !ok || b.Kind != policy.BudgetRetryRatio || len(o.Deliveries) == 0 {
+	b, ok := set.Budgets()[name]
+	if !ok || b.Kind != policy.BudgetRetryRatio || len(keys) == 0 {
 		return nil
 	}
-	calls := float64(len(o.Deliveries))
-	bound := Bound{Ratio: b.Ratio, Burst: b.Burst, Max: 1 + b.Ratio + b.Burst/calls}
-	bound.Kept = float64(requests) <= calls*(1+b.Ratio)+b.Burst
+	calls, burst := float64(len(keys)), b.Burst*float64(processes)
+	bound := Bound{Ratio: b.Ratio, Burst: burst, Max: 1 + b.Ratio + burst/calls}
+	bound.Kept = float64(requests) <= calls*(1+b.Ratio)+burst
 	return &bound
 }
 

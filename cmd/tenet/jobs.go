@@ -1,0 +1,361 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+func (a *app) jobsCommand() *cobra.Command {
+	cmd := group("jobs", "Store, list, inspect and change jobs", "", a.enqueueCommand(), a.jobsImportCommand(), a.listCommand(), a.inspectCommand(),
+		a.changeCommand(change{job.ActionRetry, "retry", "Run jobs again at once, with their attempts counted from 0", "retried", false}),
+		a.changeCommand(change{job.ActionCancel, "cancel", "Cancel jobs; running ones when their worker notices", "cancelled", false}),
+		a.changeCommand(change{job.ActionDelete, "delete", "Remove jobs with their history", "deleted", true}), a.statsCommand())
+	cmd.Example = "  tenet jobs import deliveries.jsonl --store sqlite:jobs.db\n  tenet jobs list --state dead\n  tenet jobs stats -o json"
+	return cmd
+}
+
+// filterFlags select jobs.
+type filterFlags struct {
+	queue, jobType, err string
+	before, after       string
+	states              []string
+}
+
+func addFilterFlags(cmd *cobra.Command) *filterFlags {
+	f := &filterFlags{}
+	flags := cmd.Flags()
+	flags.StringVar(&f.queue, "queue", "", "only jobs of this queue")
+	flags.StringVar(&f.jobType, "type", "", "only jobs of this type")
+	flags.StringVar(&f.err, "error", "", "only jobs whose last error contains this")
+	flags.StringVar(&f.before, "created-before", "", "only jobs created before this time, or that long ago (24h)")
+	flags.StringVar(&f.after, "created-after", "", "only jobs created after this time, or within that long (24h)")
+	return f
+}
+
+func (f *filterFlags) filter(states ...job.State) (job.Filter, error) {
+	out := job.Filter{Queue: f.queue, Type: f.jobType, ErrorContains: f.err, States: states}
+	for _, s := range f.states {
+		if !slices.Contains(job.States(), job.State(s)) {
+			return out, usage("--state %q: write one of %v", s, job.States())
+		}
+		out.States = append(out.States, job.State(s))
+	}
+	var err error
+	if out.CreatedBefore, err = moment("created-before", f.before); err != nil {
+		return out, err
+	}
+	out.CreatedAfter, err = moment("created-after", f.after)
+	return out, err
+}
+
+// moment reads a time, or a duration back from now. Empty is zero.
+func moment(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return time.Now().Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, usage("--%s %q: write a time such as 2026-03-02T08:00:00Z, or a duration such as 24h", flag, text)
+	}
+	return t, nil
+}
+
+const pageSize = 1000
+
+// eachJob goes through the jobs that match, by ID, until f returns false.
+func eachJob(ctx context.Context, s jobStore, filter job.Filter, after string, f func(*job.Record) bool) error {
+	for {
+		page, err := s.List(ctx, filter, after, pageSize)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if !f(r) {
+				return nil
+			}
+		}
+		if len(page) < pageSize {
+			return nil
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+func (a *app) listCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List jobs in the order in which they were created", Args: cobra.NoArgs,
+		Long: `List jobs in the order in which they were created, 100 unless --limit says otherwise. The ID of the last line,
+given to --after, continues the list.`,
+		Example: "  tenet jobs list --queue mail --state ready --state running\n  tenet jobs list --limit 0 -o jsonl > jobs.jsonl",
+	}
+	store, filter := storeFlag(cmd), addFilterFlags(cmd)
+	cmd.Flags().StringSliceVar(&filter.states, "state", nil, "only jobs in this state; may be repeated")
+	after := cmd.Flags().String("after", "", "only jobs after this ID")
+	limit := cmd.Flags().Int("limit", 100, "jobs at most; 0 is all")
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
+		f, err := filter.filter()
+		if err != nil {
+			return err
+		}
+		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
+			return a.printJobs(cmd.Context(), s, f, *after, *limit, *form)
+		})
+	})
+	return cmd
+}
+
+func (a *app) printJobs(ctx context.Context, s jobStore, f job.Filter, after string, limit int, form string) error {
+	list := []jobJSON{}
+	err := eachJob(ctx, s, f, after, func(r *job.Record) bool {
+		list = append(list, newJobJSON(r))
+		return len(list) != limit
+	})
+	if err != nil {
+		return err
+	}
+	return a.print(form, list, func(w io.Writer) {
+		table(w, "ID\tTYPE\tQUEUE\tSTATE\tATTEMPTS\tRUN AT\tLAST ERROR", list, func(j jobJSON) []any {
+			return []any{j.ID, j.Type, j.Queue, j.State, j.Attempts, clock(j.RunAt), oneLine(j.LastError)}
+		})
+	})
+}
+
+// table writes rows in columns below a heading. The last column is cut to what a line can show.
+func table[T any](w io.Writer, heading string, rows []T, cells func(T) []any) {
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, heading)
+	for _, r := range rows {
+		for i, cell := range cells(r) {
+			if i > 0 {
+				fmt.Fprint(t, "\t")
+			}
+			fmt.Fprint(t, cell)
+		}
+		fmt.Fprintln(t)
+	}
+	_ = t.Flush() // it writes to a buffer
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// oneLine is the beginning of a text.
+func oneLine(s string) string {
+	const most = 80
+	s = strings.Join(strings.Fields(s), " ")
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+func (a *app) inspectCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "inspect ID", Short: "Show a job with the history of its attempts", Args: cobra.ExactArgs(1),
+		Example: "  tenet jobs inspect 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
+	}
+	store := storeFlag(cmd)
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
+		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
+			r, history, err := s.Get(cmd.Context(), args[0])
+			if err != nil {
+				return notFound(args[0], err)
+			}
+			return a.print(*form, newJobJSON(r).withHistory(history), func(w io.Writer) { a.writeJob(w, r, history) })
+		})
+	})
+	return cmd
+}
+
+func notFound(id string, err error) error {
+	if errors.Is(err, job.ErrNotFound) {
+		return &failure{exitNotFound, fmt.Errorf("job %s: not found", id)}
+	}
+	return err
+}
+
+func (a *app) writeJob(w io.Writer, r *job.Record, history []job.Attempt) {
+	fmt.Fprintf(w, "%s  %s in %s: %s", a.paint(a.stdout, bold, r.ID), r.Type, r.Queue, a.paintState(r.State))
+	if r.Reason != "" {
+		fmt.Fprintf(w, ", %s", r.Reason)
+	}
+	fmt.Fprintln(w)
+	line := func(name, text string) {
+		if text != "" && text != "-" {
+			fmt.Fprintf(w, "  %-11s%s\n", name, text)
+		}
+	}
+	line("created", clock(r.CreatedAt))
+	line("run at", clock(r.RunAt))
+	line("finished", clock(r.FinishedAt))
+	line("unique key", r.UniqueKey)
+	if r.State == job.Running {
+		line("worker", r.Worker+", lease until "+clock(r.LeaseUntil))
+	}
+	line("payload", oneLine(string(r.Payload)))
+	line("output", oneLine(string(r.Output)))
+	line("last error", oneLine(r.LastError))
+	writeHistory(w, history)
+}
+
+func writeHistory(w io.Writer, history []job.Attempt) {
+	if len(history) == 0 {
+		return
+	}
+	table(w, "  #\tSTARTED\tTOOK\tOUTCOME\tREASON\tTHEN WAITED\tERROR", history, func(h job.Attempt) []any {
+		wait, outcome := "-", string(h.Outcome)
+		if h.Delay > 0 {
+			wait = brief(h.Delay)
+		}
+		if h.Outcome == job.AttemptRefused && h.Count > 1 {
+			outcome += fmt.Sprintf(" %d×", h.Count)
+		}
+		return []any{fmt.Sprintf("  %d", h.Number), h.Started.UTC().Format("15:04:05.000"), brief(max(h.Finished.Sub(h.Started), 0)), outcome, h.Reason, wait, oneLine(h.Error)}
+	})
+}
+
+func (a *app) paintState(s job.State) string {
+	color := map[job.State]string{job.Completed: green, job.Dead: red, job.Cancelled: yellow, job.Running: cyan}[s]
+	if color == "" {
+		return string(s)
+	}
+	return a.paint(a.stdout, color, string(s))
+}
+
+// change is a command that does something to jobs by their IDs.
+type change struct {
+	action            job.Action
+	name, short, done string
+	destructive       bool
+}
+
+// changeResult is what such a command prints.
+type changeResult struct {
+	Changed  []string `json:"changed"`
+	Missing  []string `json:"missing"`
+	Conflict []string `json:"conflict"` // in a state that the action cannot be applied to
+}
+
+func (a *app) changeCommand(c change) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: c.name + " ID…", Short: c.short, Args: cobra.MinimumNArgs(1),
+		Long:    c.short + ".\n\nExits with 5 if a job was not found, and with 7 if one is in a state in which it cannot be " + c.done + ".",
+		Example: "  tenet jobs " + c.name + " 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
+	}
+	store := storeFlag(cmd)
+	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+	yes := new(bool)
+	if c.destructive {
+		yes = cmd.Flags().Bool("yes", false, "do not ask")
+	}
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, ids []string) error {
+		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
+			if c.destructive && !*dryRun {
+				if err := a.confirm(cmd.Context(), *yes, "Remove %s with all history?", count(len(ids), "job")); err != nil {
+					return err
+				}
+			}
+			return a.change(cmd.Context(), s, c, ids, *dryRun, *form)
+		})
+	})
+	return cmd
+}
+
+func (a *app) change(ctx context.Context, s jobStore, c change, ids []string, dryRun bool, form string) error {
+	result := changeResult{[]string{}, []string{}, []string{}}
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		r, _, err := s.Get(ctx, id)
+		switch {
+		case errors.Is(err, job.ErrNotFound):
+			result.Missing = append(result.Missing, id)
+			continue
+		case err != nil:
+			return err
+		case !c.action.Applies(r.State):
+			result.Conflict = append(result.Conflict, id)
+			continue
+		}
+		if !dryRun {
+			changed, err := s.Change(ctx, c.action, job.Filter{IDs: []string{id}}, 1)
+			if err != nil {
+				return err
+			}
+			if len(changed) == 0 { // its state has changed meanwhile
+				result.Conflict = append(result.Conflict, id)
+				continue
+			}
+		}
+		result.Changed = append(result.Changed, id)
+	}
+	err := a.print(form, result, func(w io.Writer) {
+		verb := c.done
+		if dryRun {
+			verb = "would be " + verb
+		}
+		for _, id := range result.Changed {
+			fmt.Fprintln(w, id, verb)
+		}
+	})
+	for _, id := range result.Missing {
+		err = errors.Join(err, fmt.Errorf("job %s: not found", id))
+	}
+	for _, id := range result.Conflict {
+		err = errors.Join(err, fmt.Errorf("job %s: its state does not allow this; see: tenet jobs inspect %s", id, id))
+	}
+	switch {
+	case len(result.Missing) > 0:
+		return &failure{exitNotFound, err}
+	case len(result.Conflict) > 0:
+		return &failure{exitConflict, err}
+	}
+	return err
+}
+
+func (a *app) statsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "stats", Short: "Count jobs by queue and state", Args: cobra.NoArgs,
+		Example: "  tenet jobs stats --store sqlite:jobs.db\n  tenet jobs stats -o json",
+	}
+	store := storeFlag(cmd)
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
+		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
+			stats, err := s.Stats(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(*form, newStatsJSON(stats), func(w io.Writer) {
+				table(w, "QUEUE\tSCHEDULED\tREADY\tRUNNING\tCOMPLETED\tDEAD\tCANCELLED\tOLDEST READY", slices.Sorted(maps.Keys(stats)), func(name string) []any {
+					q := stats[name]
+					return []any{name, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled, brief(q.OldestReady)}
+				})
+			})
+		})
+	})
+	return cmd
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/store/postgres"
+)
+
+// stepJSON is a migration that was or would be made.
+type stepJSON struct {
+	Version   int               `json:"version"`
+	Name      string            `json:"name"`
+	Direction migrate.Direction `json:"direction"`
+	SQL       string            `json:"sql,omitempty"` // with --show-sql
+}
+
+// versionJSON is a version of a store's tables.
+type versionJSON struct {
+	Version   int       `json:"version"`
+	Name      string    `json:"name"`
+	Applied   bool      `json:"applied"`
+	AppliedAt time.Time `json:"applied_at,omitzero"`
+}
+
+func (a *app) migrateCommand() *cobra.Command {
+	up := &cobra.Command{
+		Use: "up", Short: "Make the store's tables, or update them", Args: cobra.NoArgs,
+		Long:    "Make the store's tables, or update them to the newest version. Several processes may do so at once. A missing SQLite\nfile is made.",
+		Example: "  tenet migrate up --store postgres://localhost/app\n  tenet migrate up --dry-run --show-sql",
+	}
+	down := &cobra.Command{
+		Use: "down", Short: "Take the store's tables back by one version", Args: cobra.NoArgs,
+		Long:    "Take the store's tables back by one version. The first version's way back removes all jobs. Stop all workers first.",
+		Example: "  tenet migrate down --store postgres://localhost/app --dry-run --show-sql",
+	}
+	return group("migrate", "Make, update and take back a store's tables", "", a.stepsCommand(up, migrate.Up), a.stepsCommand(down, migrate.Down), a.migrateStatusCommand())
+}
+
+func (a *app) stepsCommand(cmd *cobra.Command, d migrate.Direction) *cobra.Command {
+	store := storeFlag(cmd)
+	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+	showSQL := cmd.Flags().Bool("show-sql", false, "print the statements")
+	yes := new(bool)
+	if d == migrate.Down {
+		yes = cmd.Flags().Bool("yes", false, "do not ask")
+	}
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
+		return a.withDatabase(cmd.Context(), *store, d == migrate.Up, *dryRun, func(db migrator) error {
+			if d == migrate.Down && !*dryRun {
+				if err := a.confirm(cmd.Context(), *yes, "Take the tables back by one version? Jobs may be removed."); err != nil {
+					return err
+				}
+			}
+			steps, err := db.Migrate(cmd.Context(), d, *dryRun)
+			if err != nil {
+				return err
+			}
+			list := make([]stepJSON, len(steps))
+			for i, s := range steps {
+				list[i] = stepJSON{Version: s.Version, Name: s.Name, Direction: s.Direction}
+				if *showSQL {
+					list[i].SQL = s.SQL
+				}
+			}
+			return a.print(*form, list, func(w io.Writer) { writeSteps(w, list, *dryRun) })
+		})
+	})
+	return cmd
+}
+
+func writeSteps(w io.Writer, list []stepJSON, dryRun bool) {
+	if len(list) == 0 {
+		fmt.Fprintln(w, "nothing to do")
+	}
+	for _, s := range list {
+		verb := "applied"
+		if dryRun {
+			verb = "would apply"
+		}
+		fmt.Fprintf(w, "-- %s %03d_%s.%s\n", verb, s.Version, s.Name, s.Direction)
+		if s.SQL != "" {
+			fmt.Fprintln(w, s.SQL)
+		}
+	}
+}
+
+// withDatabase opens a store without asking for its tables. A missing SQLite file is made by create; in a dry run an empty
+// one elsewhere stands for it.
+func (a *app) withDatabase(ctx context.Context, url string, create, dryRun bool, f func(migrator) error) (err error) {
+	kind, path, err := parseStore(url)
+	if err != nil {
+		return err
+	}
+	var db migrator
+	switch kind {
+	case storeMemory:
+		return usage("memory: has no tables")
+	case storePostgres:
+		db, err = postgres.Open(ctx, path, postgres.Options{})
+	default:
+		if create && missing(path) {
+			if dryRun {
+				folder, err := os.MkdirTemp("", "tenet")
+				if err != nil {
+					return err
+				}
+				defer os.RemoveAll(folder)
+				path = filepath.Join(folder, "empty.db")
+			}
+			if err := touch(path); err != nil {
+				return err
+			}
+		}
+		db, err = openSQLite(ctx, path, false)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+// touch makes an empty file, which is an empty database.
+func touch(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+func (a *app) migrateStatusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status", Short: "List the versions of the store's tables", Args: cobra.NoArgs,
+		Long:    "List the versions of the store's tables. Exits with 4 if one is not applied.",
+		Example: "  tenet migrate status --store postgres://localhost/app",
+	}
+	store := storeFlag(cmd)
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
+		return a.withDatabase(cmd.Context(), *store, false, false, func(db migrator) error {
+			status, err := db.MigrationStatus(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list, behind := make([]versionJSON, len(status)), false
+			for i, s := range status {
+				list[i] = versionJSON(s)
+				behind = behind || !s.Applied
+			}
+			err = a.print(*form, list, func(w io.Writer) {
+				table(w, "VERSION\tNAME\tAPPLIED", list, func(v versionJSON) []any { return []any{v.Version, v.Name, clock(v.AppliedAt)} })
+			})
+			if err == nil && behind {
+				return &failure{code: exitThreshold}
+			}
+			return err
+		})
+	})
+	return cmd
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// queueJSON is a queue with its switch.
+type queueJSON struct {
+	Queue   string    `json:"queue"`
+	Paused  bool      `json:"paused"`
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until,omitzero"`
+	Ready   int       `json:"ready"`
+	Running int       `json:"running"`
+}
+
+func (a *app) queuesCommand() *cobra.Command {
+	return group("queues", "List, pause and resume queues", "", a.queuesListCommand(), a.pauseCommand(), a.resumeCommand())
+}
+
+func (a *app) queuesListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List queues that hold jobs or are paused", Args: cobra.NoArgs,
+		Example: "  tenet queues list --store sqlite:jobs.db",
+	}
+	store := storeFlag(cmd)
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
+		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
+			list, err := queues(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			return a.print(*form, list, func(w io.Writer) {
+				table(w, "QUEUE\tREADY\tRUNNING\tPAUSED\tUNTIL\tREASON", list, func(q queueJSON) []any {
+					paused := "no"
+					if q.Paused {
+						paused = "yes"
+					}
+					return []any{q.Queue, q.Ready, q.Running, paused, clock(q.Until), oneLine(q.Reason)}
+				})
+			})
+		})
+	})
+	return cmd
+}
+
+// queues joins what is stored about queues with what they hold.
+func queues(ctx context.Context, s jobStore) ([]queueJSON, error) {
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states, err := s.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]queueJSON{}
+	for name, q := range stats {
+		found[name] = queueJSON{Queue: name, Ready: q.Ready, Running: q.Running}
+	}
+	for _, state := range states {
+		q := found[state.Queue]
+		q.Queue = state.Queue
+		if state.Holds(time.Now()) {
+			q.Paused, q.Reason, q.Until = true, state.Reason, state.Until
+		}
+		found[state.Queue] = q
+	}
+	list := make([]queueJSON, 0, len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		list = append(list, found[name])
+	}
+	return list, nil
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "pause QUEUE --reason TEXT", Short: "Start no more jobs of a queue", Args: cobra.ExactArgs(1),
+		Long: `Start no more jobs of a queue, on all workers, until it is resumed or --for is over. Running jobs go on, and jobs
+can still be enqueued. The queue need not exist yet.`,
+		Example: "  tenet queues pause mail --reason 'provider is down' --for 30m --store sqlite:jobs.db",
+	}
+	reason := cmd.Flags().String("reason", "", "why, for whoever finds it paused")
+	var length time.Duration
+	cmd.Flags().Var(&span{&length, false}, "for", "resume by itself after this long (default: never)")
+	return a.queueCommand(cmd, func(name string) (job.QueueState, error) {
+		if *reason == "" {
+			return job.QueueState{}, usage("--reason is missing; say why, for whoever finds the queue paused")
+		}
+		q := job.QueueState{Queue: name, Paused: true, Reason: *reason}
+		if length > 0 {
+			q.Until = time.Now().Add(length)
+		}
+		return q, nil
+	})
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "resume QUEUE", Short: "Start jobs of a paused queue again", Args: cobra.ExactArgs(1),
+		Example: "  tenet queues resume mail --store sqlite:jobs.db",
+	}
+	return a.queueCommand(cmd, func(name string) (job.QueueState, error) { return job.QueueState{Queue: name}, nil })
+}
+
+// queueCommand is a command that sets what state returns.
+func (a *app) queueCommand(cmd *cobra.Command, state func(name string) (job.QueueState, error)) *cobra.Command {
+	store := storeFlag(cmd)
+	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
+		q, err := state(args[0])
+		if err != nil {
+			return err
+		}
+		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
+			verb := "is"
+			if *dryRun {
+				verb = "would be"
+			} else if err := s.SetQueue(cmd.Context(), q); err != nil {
+				return err
+			}
+			return a.print(*form, q, func(w io.Writer) {
+				switch {
+				case !q.Paused:
+					fmt.Fprintf(w, "%s %s resumed\n", q.Queue, verb)
+				case q.Until.IsZero():
+					fmt.Fprintf(w, "%s %s paused until it is resumed: %s\n", q.Queue, verb, q.Reason)
+				default:
+					fmt.Fprintf(w, "%s %s paused until %s: %s\n", q.Queue, verb, clock(q.Until), q.Reason)
+				}
+			})
+		})
+	})
+	return cmd
+}

@@ -1,0 +1,229 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // for the policy
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/job/httpjob"
+	"github.com/tenetdev/tenet/policy"
+)
+
+//go:embed jobs.yaml
+var jobsPolicy string
+
+// JobsPolicy is the built-in policy document of the workers, in YAML.
+func JobsPolicy() string { return jobsPolicy }
+
+// JobStore is what [RunJobs] needs of a store.
+type JobStore interface {
+	job.Store
+	job.Admin
+}
+
+// JobsOptions are the options of [RunJobs].
+type JobsOptions struct {
+	Seed       uint64
+	Deliveries []Delivery
+	// Store is empty. Workers open it by themselves.
+	Store JobStore
+	// Worker makes the command of a worker that serves the queues of the deliveries, with short leases, and that stops when
+	// its stdin ends.
+	Worker func() *exec.Cmd
+	// Set is the workers' policies.
+	Set *policy.Set
+	// Progress is told of finished jobs, on the goroutine of RunJobs. May be nil.
+	Progress func(done, total int)
+}
+
+// ErrNotEmpty is returned for a store that holds jobs: the demo's workers would run them too.
+var ErrNotEmpty = errors.New("demo: the store holds jobs already; name one that is new")
+
+const (
+	watchEvery = 5 * time.Millisecond
+	// patience is how long the jobs may take. The slowest fate takes about 20 s.
+	patience = 50 * time.Second
+)
+
+// RunJobs stores all deliveries as jobs, has two workers deliver them to an endpoint of its own, kills one of them halfway,
+// starts another, and reports when all jobs have finished. When ctx ends first, it returns the context's cause.
+func RunJobs(ctx context.Context, o JobsOptions) (JobsReport, error) {
+	stats, err := o.Store.Stats(ctx)
+	if err != nil {
+		return JobsReport{}, err
+	}
+	if len(stats) > 0 {
+		return JobsReport{}, ErrNotEmpty
+	}
+	endpoint, err := StartEndpoint(Schedule{o.Seed}, o.Deliveries)
+	if err != nil {
+		return JobsReport{}, err
+	}
+	defer endpoint.Close()
+	if err := importJobs(ctx, o, endpoint.Address()); err != nil {
+		return JobsReport{}, err
+	}
+	f := &fleet{options: o, endpoint: endpoint}
+	defer f.end()
+	began := time.Now()
+	for range 2 {
+		if err := f.start(); err != nil {
+			return JobsReport{}, err
+		}
+	}
+	if err := f.watch(ctx); err != nil {
+		return JobsReport{}, err
+	}
+	elapsed := time.Since(began)
+	if err := f.stop(); err != nil {
+		return JobsReport{}, err
+	}
+	return newJobsReport(ctx, o, f.killed, endpoint.Counts(), elapsed)
+}
+
+// importJobs stores the deliveries, with the endpoint's address in the place of the one that does not exist.
+func importJobs(ctx context.Context, o JobsOptions, address string) error {
+	var lines bytes.Buffer
+	e := json.NewEncoder(&lines)
+	for _, d := range o.Deliveries {
+		l, err := lineOf(d, address)
+		if err == nil {
+			err = e.Encode(l)
+		}
+		if err != nil {
+			return fmt.Errorf("demo: %s: %w", d.ID, err)
+		}
+	}
+	result, err := jobline.Import(ctx, job.NewClient(o.Store), &lines, jobline.Options{})
+	if err == nil && result.Imported != len(o.Deliveries) {
+		err = fmt.Errorf("demo: %d of %d deliveries were imported: %v", result.Imported, len(o.Deliveries), result.Rejected)
+	}
+	return err
+}
+
+func lineOf(d Delivery, address string) (jobline.Line, error) {
+	u, err := url.Parse(d.URL)
+	if err != nil {
+		return jobline.Line{}, err
+	}
+	u.Host = address
+	p := httpjob.Payload{Method: d.Method, URL: u.String(), Headers: maps.Clone(d.Headers)}
+	if p.Headers == nil {
+		p.Headers = map[string]string{}
+	}
+	p.Headers[DeliveryHeader] = d.ID
+	if d.ExpectStatus > 0 {
+		p.ExpectStatus = httpjob.Statuses{d.ExpectStatus}
+	}
+	if p.Body, err = json.Marshal(d.Body); err != nil {
+		return jobline.Line{}, err
+	}
+	payload, err := json.Marshal(p)
+	return jobline.Line{Type: httpjob.Type, Queue: d.Queue, UniqueKey: d.ID, Payload: payload}, err
+}
+
+// fleet is the workers.
+type fleet struct {
+	options  JobsOptions
+	endpoint *Endpoint
+	alive    []*process
+	killed   string // how the killed worker's name begins or what it contains: its process ID between slashes
+}
+
+func (f *fleet) start() error {
+	p, err := startProcess(f.options.Worker())
+	if err == nil {
+		f.alive = append(f.alive, p)
+	}
+	return err
+}
+
+// watch waits until all jobs have finished, and sees to the crash.
+func (f *fleet) watch(ctx context.Context) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	total := len(f.options.Deliveries)
+	for end := time.Now().Add(patience); ; {
+		stats, err := f.options.Store.Stats(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		done := 0
+		for _, q := range stats {
+			done += q.Completed + q.Dead + q.Cancelled
+		}
+		if f.options.Progress != nil {
+			f.options.Progress(done, total)
+		}
+		if done >= total || time.Now().After(end) { // what is not finished then is reported as lost
+			return nil
+		}
+		if f.killed == "" && 2*done >= total {
+			if err := f.crash(ctx, 10*done >= 9*total); err != nil {
+				return err
+			}
+		}
+		for _, p := range f.alive {
+			if p.gone() {
+				return fmt.Errorf("demo: a worker ended by itself: %w: %s", p.err, lastLines(p.output.Bytes()))
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// crash kills the first worker as soon as it has jobs running, or anyway, and starts another.
+func (f *fleet) crash(ctx context.Context, anyway bool) error {
+	victim := f.alive[0]
+	mark := "/" + strconv.Itoa(victim.cmd.Process.Pid) + "/"
+	if !anyway {
+		running, err := f.options.Store.List(ctx, job.Filter{States: []job.State{job.Running}}, "", 1000)
+		if err != nil {
+			return err
+		}
+		busy := false
+		for _, r := range running {
+			busy = busy || strings.Contains(r.Worker, mark)
+		}
+		if !busy {
+			return nil
+		}
+	}
+	victim.kill()
+	f.alive, f.killed = f.alive[1:], mark
+	return f.start()
+}
+
+// stop lets all workers finish.
+func (f *fleet) stop() (err error) {
+	for _, p := range f.alive {
+		err = errors.Join(err, p.stop())
+	}
+	f.alive = nil
+	return err
+}
+
+// end kills what is left.
+func (f *fleet) end() {
+	for _, p := range f.alive {
+		p.kill()
+	}
+}

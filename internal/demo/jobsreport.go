@@ -1,0 +1,179 @@
+package demo
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// JobsReport says what became of deliveries that were jobs. Durations are in seconds.
+type JobsReport struct {
+	Seed       uint64  `json:"seed"`
+	Deliveries int     `json:"deliveries"`
+	Elapsed    float64 `json:"elapsed"`
+	Throughput float64 `json:"throughput"` // finished jobs per second
+
+	// Arrived have completed, and the endpoint's ledger has them. Dead are in the dead-letter queue, with a reason;
+	// DeadArrived of them the endpoint has taken all the same: its answer came too late. Lost are all others. It must be
+	// empty.
+	Arrived      int                   `json:"arrived"`
+	Dead         int                   `json:"dead"`
+	DeadByReason map[policy.Reason]int `json:"dead_by_reason"`
+	DeadArrived  int                   `json:"dead_arrived"`
+	Lost         []string              `json:"lost"`
+
+	// What the store's history holds: attempts that ran, those of them that failed, and those that the killed worker took
+	// with it. Refused by budget or breaker are none of them.
+	Attempts    int `json:"attempts"`
+	Failed      int `json:"failed"`
+	LostLeases  int `json:"lost_leases"`
+	Refused     int `json:"refused"`
+	Interrupted int `json:"interrupted"`
+
+	// What the endpoint counted. Repeated is deliveries that it has taken more than once, Strays requests whose idempotency
+	// key was not that of the delivery's first one; there must be none.
+	Requests      int           `json:"requests"`
+	Repeated      int           `json:"repeated"`
+	Strays        int           `json:"strays"`
+	Faults        map[Fault]int `json:"faults"`
+	Amplification float64       `json:"amplification"`
+	Bound         *Bound        `json:"amplification_bound"`
+
+	Stories []Story `json:"-"`
+}
+
+// Story is a job with its history, and why it is worth a look.
+type Story struct {
+	Why     string
+	Job     *job.Record
+	History []job.Attempt
+}
+
+// processes is how many workers the demo starts.
+const processes = 3
+
+// Good reports whether every delivery is accounted for and the bound was kept.
+func (r *JobsReport) Good() bool {
+	return len(r.Lost) == 0 && r.Strays == 0 && r.Arrived+r.Dead == r.Deliveries && (r.Bound == nil || r.Bound.Kept)
+}
+
+func newJobsReport(ctx context.Context, o JobsOptions, killed string, counts Counts, elapsed time.Duration) (JobsReport, error) {
+	r := JobsReport{
+		Seed: o.Seed, Deliveries: len(o.Deliveries), Elapsed: elapsed.Seconds(), DeadByReason: map[policy.Reason]int{}, Lost: []string{},
+		Requests: counts.Requests, Strays: counts.Strays, Faults: counts.Faults, Amplification: float64(counts.Requests) / float64(max(len(o.Deliveries), 1)),
+	}
+	stored, err := records(ctx, o.Store)
+	if err != nil {
+		return r, err
+	}
+	keys := make([]policy.Key, len(o.Deliveries))
+	var picks picker
+	for i, d := range o.Deliveries {
+		keys[i] = policy.JobKey(d.Queue, "http")
+		if counts.Accepted[d.ID] > 1 {
+			r.Repeated++
+		}
+		record := stored[d.ID]
+		r.addJob(d.ID, record, counts.Accepted[d.ID] > 0)
+		if record == nil {
+			continue
+		}
+		_, history, err := o.Store.Get(ctx, record.ID)
+		if err != nil {
+			return r, err
+		}
+		r.addHistory(history)
+		picks.look(Story{Job: record, History: history}, killed)
+	}
+	r.Throughput = float64(r.Arrived+r.Dead) / max(r.Elapsed, 1e-9)
+	r.Bound = sharedBound(o.Set, keys, counts.Requests, processes)
+	r.Stories = picks.stories()
+	return r, nil
+}
+
+// records is all jobs by their unique keys, which are the deliveries' IDs.
+func records(ctx context.Context, s JobStore) (map[string]*job.Record, error) {
+	const page = 1000
+	found := map[string]*job.Record{}
+	for after := ""; ; {
+		list, err := s.List(ctx, job.Filter{}, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range list {
+			found[record.UniqueKey] = record
+			after = record.ID
+		}
+		if len(list) < page {
+			return found, nil
+		}
+	}
+}
+
+func (r *JobsReport) addJob(id string, record *job.Record, taken bool) {
+	switch {
+	case record != nil && record.State == job.Completed && taken:
+		r.Arrived++
+	case record != nil && record.State == job.Dead && record.Reason != "":
+		r.Dead++
+		r.DeadByReason[record.Reason]++
+		if taken {
+			r.DeadArrived++
+		}
+	default:
+		r.Lost = append(r.Lost, id)
+	}
+}
+
+func (r *JobsReport) addHistory(history []job.Attempt) {
+	for _, h := range history {
+		switch h.Outcome {
+		case job.AttemptCompleted:
+			r.Attempts++
+		case job.AttemptFailed:
+			r.Attempts++
+			r.Failed++
+		case job.AttemptLost:
+			r.Attempts++
+			r.LostLeases++
+		case job.AttemptRefused:
+			r.Refused += h.Count
+		case job.AttemptInterrupted:
+			r.Interrupted++
+		}
+	}
+}
+
+// picker looks for the three jobs with the most to tell.
+type picker struct{ crashed, hardest, dead Story }
+
+func (p *picker) look(s Story, killed string) {
+	lost := false
+	for _, h := range s.History {
+		lost = lost || h.Outcome == job.AttemptLost && killed != "" && strings.Contains(h.Worker, killed)
+	}
+	longer := func(than Story) bool { return len(s.History) > len(than.History) }
+	switch {
+	case lost && s.Job.State == job.Completed && longer(p.crashed):
+		s.Why = "its worker was killed"
+		p.crashed = s
+	case !lost && s.Job.State == job.Completed && len(s.History) > 1 && longer(p.hardest):
+		s.Why = "delivered after the most attempts"
+		p.hardest = s
+	case s.Job.State == job.Dead && longer(p.dead):
+		s.Why = "in the dead-letter queue"
+		p.dead = s
+	}
+}
+
+func (p *picker) stories() (list []Story) {
+	for _, s := range []Story{p.crashed, p.hardest, p.dead} {
+		if s.Job != nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,26 @@
+package jobline_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tenetdev/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+func ExampleImport() {
+	store := memory.Open().Jobs()
+	defer store.Close()
+	const file = `{"type":"http","payload":{"url":"https://example.com/ping"}}
+{"type":"http","prioritty":1}
+`
+	for range 2 {
+		result, err := jobline.Import(context.Background(), job.NewClient(store), strings.NewReader(file), jobline.Options{})
+		fmt.Println(result.Imported, "imported,", result.Existing, "existing,", result.Rejected, err)
+	}
+	// Output:
+	// 1 imported, 0 existing, [{2 unknown field "prioritty"}] <nil>
+	// 0 imported, 1 existing, [{2 unknown field "prioritty"}] <nil>
+}

@@ -1,0 +1,168 @@
+package jobline
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+const (
+	// batchSize is the number of jobs in one round trip.
+	batchSize = 1000
+	// batchBytes bounds what a batch holds in memory.
+	batchBytes = 16 << 20
+	// maxLine bounds a line: a payload at its limit, escaped, and the other fields.
+	maxLine = 8 << 20
+	// DefaultWindow is how long an imported job keeps its unique key.
+	DefaultWindow = 30 * 24 * time.Hour
+)
+
+// Options of [Import]. The zero value is usable.
+type Options struct {
+	// Window is how long keys keep jobs from being enqueued again. Default 30 days.
+	Window time.Duration
+	// DryRun parses everything and enqueues nothing; Imported then counts good lines.
+	DryRun bool
+	// Progress is told, after each batch, how many bytes and lines are done. May be nil.
+	Progress func(bytes int64, lines int)
+}
+
+// Result says what became of the lines; blank ones do not count.
+type Result struct {
+	Imported int        `json:"imported"`
+	Existing int        `json:"existing"`
+	Rejected []Rejected `json:"rejected"`
+}
+
+// Rejected is a line that is no job.
+type Rejected struct {
+	Line  int    `json:"line"` // from 1
+	Error string `json:"error"`
+}
+
+// Import enqueues every good line of r. When the store or ctx fails it returns what was done so far and the error; the
+// same import may then simply be repeated.
+func Import(ctx context.Context, client *job.Client, r io.Reader, o Options) (Result, error) {
+	if o.Window <= 0 {
+		o.Window = DefaultWindow
+	}
+	i := importer{client: client, options: o, seen: map[[16]byte]int{}, result: Result{Rejected: []Rejected{}}}
+	lines := bufio.NewReaderSize(r, 64<<10)
+	for {
+		text, size, err := readLine(lines)
+		i.bytes += int64(size)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return i.result, fmt.Errorf("line %d: %w", i.number+1, err)
+		}
+		if size > 0 {
+			i.number++
+			i.line(text, size)
+		}
+		if len(i.batch) >= batchSize || i.held >= batchBytes || err != nil {
+			if failed := i.flush(ctx); failed != nil {
+				return i.result, failed
+			}
+		}
+		if err != nil {
+			return i.result, nil
+		}
+	}
+}
+
+// importer is an import on its way.
+type importer struct {
+	client  *job.Client
+	options Options
+	seen    map[[16]byte]int // how often a content came without a unique key
+	batch   []job.Request
+	held    int // bytes in the batch
+	number  int // of the last line
+	bytes   int64
+	result  Result
+}
+
+func (i *importer) line(text []byte, size int) {
+	if text == nil {
+		i.reject(fmt.Errorf("%d bytes, above the limit of %d", size, maxLine))
+		return
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return
+	}
+	r, err := Parse(text)
+	if err != nil {
+		i.reject(err)
+		return
+	}
+	if r.UniqueKey == "" {
+		r.UniqueKey = i.key(text)
+	}
+	r.UniqueFor = i.options.Window
+	i.batch = append(i.batch, r)
+	i.held += size
+}
+
+func (i *importer) reject(err error) {
+	i.result.Rejected = append(i.result.Rejected, Rejected{Line: i.number, Error: err.Error()})
+}
+
+// key is the unique key of a line that has none.
+func (i *importer) key(text []byte) string {
+	sum := sha256.Sum256(text)
+	content := [16]byte(sum[:16])
+	i.seen[content]++
+	return fmt.Sprintf("import/%s/%d", hex.EncodeToString(content[:]), i.seen[content])
+}
+
+// flush enqueues the batch.
+func (i *importer) flush(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if i.options.DryRun {
+		i.result.Imported += len(i.batch)
+	} else if len(i.batch) > 0 {
+		receipts, err := i.client.EnqueueMany(ctx, i.batch)
+		if err != nil {
+			return fmt.Errorf("lines up to %d: %w", i.number, err)
+		}
+		for _, r := range receipts {
+			if r.Existed {
+				i.result.Existing++
+			} else {
+				i.result.Imported++
+			}
+		}
+	}
+	i.batch, i.held = nil, 0
+	if i.options.Progress != nil {
+		i.options.Progress(i.bytes, i.number)
+	}
+	return nil
+}
+
+// readLine returns the next line and its size. A line above the limit is read to its end and nil.
+func readLine(r *bufio.Reader) (text []byte, size int, err error) {
+	text = []byte{}
+	for {
+		part, err := r.ReadSlice('\n')
+		size += len(part)
+		switch {
+		case size > maxLine:
+			text = nil
+		default:
+			text = append(text, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, size, err
+		}
+	}
+}

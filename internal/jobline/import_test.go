@@ -1,0 +1,121 @@
+package jobline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+func importInto(t *testing.T, store job.Store, text string, o Options) Result {
+	t.Helper()
+	r, err := Import(t.Context(), job.NewClient(store), strings.NewReader(text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestTheSameFileTwiceEnqueuesNothingTwice(t *testing.T) {
+	store := memory.Open().Jobs()
+	defer store.Close()
+	var file strings.Builder
+	const n = 2*batchSize + 17
+	for i := range n {
+		fmt.Fprintf(&file, `{"type":"a","payload":%d}`+"\n", i%100) // equal lines are different jobs
+	}
+	for i := range 50 {
+		fmt.Fprintf(&file, `{"type":"a","unique_key":"k%d"}`+"\n", i)
+	}
+	if r := importInto(t, store, file.String(), Options{}); r.Imported != n+50 || r.Existing != 0 {
+		t.Errorf("first: %+v", r)
+	}
+	if r := importInto(t, store, file.String(), Options{}); r.Imported != 0 || r.Existing != n+50 {
+		t.Errorf("again: %+v", r)
+	}
+	// Also when the jobs have ended meanwhile.
+	if _, err := store.Change(t.Context(), job.ActionCancel, job.Filter{}, 10*n); err != nil {
+		t.Fatal(err)
+	}
+	if r := importInto(t, store, file.String(), Options{}); r.Imported != 0 || r.Existing != n+50 {
+		t.Errorf("after their end: %+v", r)
+	}
+}
+
+func TestAnImportThatBrokeOffGoesOn(t *testing.T) {
+	store := memory.Open().Jobs()
+	defer store.Close()
+	file := strings.Repeat("{\"type\":\"a\"}\n", 3*batchSize)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	r, err := Import(ctx, job.NewClient(store), strings.NewReader(file), Options{Progress: func(int64, int) { cancel(stop) }})
+	if !errors.Is(err, stop) || r.Imported != batchSize {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if r := importInto(t, store, file, Options{}); r.Imported != 2*batchSize || r.Existing != batchSize {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
+	store := memory.Open().Jobs()
+	defer store.Close()
+	file := strings.Join([]string{
+		`{"type":"a","run_at":"2030-01-01T00:00:00Z","max_attempts":3,"priority":2,"timeout":"1m","queue":"q"}`,
+		``,
+		`{"type":"a"`,
+		`{"type":"a","color":1}`,
+		`{"type":""}`,
+		`{"type":"a","priority":10}`,
+		`{"type":"a","priority":"high"}`,
+		`{"type":"a","timeout":"soon"}`,
+		`{"type":"a","run_at":"tomorrow"}`,
+		`{"type":"a"} {"type":"b"}`,
+		`{"type":"a","payload":"` + strings.Repeat("x", job.DefaultMaxPayload) + `"}`,
+		`{"type":"a","payload":"` + strings.Repeat("x", maxLine) + `"}`,
+		`[]`,
+		`{"type":"last"}`, // without a line feed
+	}, "\n")
+	r := importInto(t, store, file, Options{})
+	want := []Rejected{
+		{3, "not a whole JSON object"},
+		{4, `unknown field "color"`},
+		{5, "type: missing; name the handler"},
+		{6, "priority: 10 is not within 0 (highest) to 9"},
+		{7, "priority: a JSON string does not fit"},
+		{8, `timeout: "soon" is not a duration above 0 such as "30s"`},
+		{9, `run_at: "tomorrow" is not a time such as "2026-03-02T08:00:00Z"`},
+		{10, "more than one JSON object on the line"},
+		{11, "payload: 1048578 bytes, above the limit of 1048576"},
+		{12, fmt.Sprintf("%d bytes, above the limit of %d", maxLine+26, maxLine)},
+		{13, "a JSON array is no job; write an object"},
+	}
+	if diff := cmp.Diff(want, r.Rejected); diff != "" || r.Imported != 2 {
+		t.Errorf("%d imported; rejected (-want +got):\n%s", r.Imported, diff)
+	}
+	list, err := store.List(t.Context(), job.Filter{Queue: "q"}, "", 10)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d jobs: %v", len(list), err)
+	}
+	got := list[0]
+	if got.Type != "a" || got.MaxAttempts != 3 || got.Priority != 2 || got.Timeout != time.Minute || got.RunAt.Year() != 2030 || string(got.Payload) != "null" {
+		t.Errorf("stored %+v", got)
+	}
+}
+
+func TestADryRunEnqueuesNothing(t *testing.T) {
+	var done int64
+	file := []byte("{\"type\":\"a\"}\n{}\n")
+	r, err := Import(t.Context(), nil, bytes.NewReader(file), Options{DryRun: true, Progress: func(b int64, _ int) { done = b }})
+	if err != nil || r.Imported != 1 || len(r.Rejected) != 1 || done != int64(len(file)) {
+		t.Errorf("%+v, %v, %d bytes", r, err, done)
+	}
+}

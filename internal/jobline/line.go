@@ -1,0 +1,89 @@
+package jobline
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Line is a job as it is written.
+type Line struct {
+	Type        string          `json:"type"`
+	Payload     json.RawMessage `json:"payload,omitempty"`
+	Queue       string          `json:"queue,omitempty"`
+	RunAt       time.Time       `json:"run_at,omitzero"`
+	MaxAttempts int             `json:"max_attempts,omitempty"`
+	Priority    int             `json:"priority,omitempty"`
+	Timeout     string          `json:"timeout,omitempty"` // Go syntax
+	UniqueKey   string          `json:"unique_key,omitempty"`
+}
+
+// Parse reads one line and checks everything that a store would refuse.
+func Parse(text []byte) (job.Request, error) {
+	var l Line
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return job.Request{}, plain(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return job.Request{}, errors.New("more than one JSON object on the line")
+	}
+	return l.Request()
+}
+
+// Request turns a line into what a client takes, and checks it.
+func (l Line) Request() (job.Request, error) {
+	r := job.Request{
+		Type: l.Type, Payload: l.Payload, Queue: l.Queue, RunAt: l.RunAt, MaxAttempts: l.MaxAttempts, Priority: l.Priority, UniqueKey: l.UniqueKey,
+	}
+	if len(l.Payload) == 0 {
+		r.Payload = nil
+	}
+	if l.Timeout != "" {
+		d, err := policy.ParseDuration(l.Timeout)
+		if err != nil || d <= 0 {
+			return job.Request{}, fmt.Errorf("timeout: %q is not a duration above 0 such as \"30s\"", l.Timeout)
+		}
+		r.Timeout = d
+	}
+	if _, err := job.NewClient(nil).Inserts([]job.Request{r}); err != nil {
+		return job.Request{}, requestProblem(err)
+	}
+	return r, nil
+}
+
+// requestProblem says what is wrong without the request's number, which means nothing here.
+func requestProblem(err error) error {
+	if r, ok := errors.AsType[*job.RequestError](err); ok {
+		return fmt.Errorf("%s: %s", r.Field, r.Problem)
+	}
+	if p, ok := errors.AsType[*job.PayloadTooLargeError](err); ok {
+		return fmt.Errorf("payload: %d bytes, above the limit of %d", p.Size, p.Limit)
+	}
+	return err
+}
+
+// plain words what package json says.
+func plain(err error) error {
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if t.Field == "" {
+			return fmt.Errorf("a JSON %s is no job; write an object", t.Value)
+		}
+		return fmt.Errorf("%s: a JSON %s does not fit", t.Field, t.Value)
+	}
+	if t, ok := errors.AsType[*time.ParseError](err); ok {
+		return fmt.Errorf("run_at: %q is not a time such as \"2026-03-02T08:00:00Z\"", strings.Trim(t.Value, `"`))
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errors.New("not a whole JSON object")
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
