@@ -66,3 +66,14 @@ func transport(allowPrivate bool) *http.Transport {
 		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 	}
 }
+
+// once sends every request once. On a connection that was used before, net/http would repeat a request with an idempotency
+// key by itself when the connection breaks: an attempt that no policy allowed and no history shows. Requests without a body
+// are the exception; there is no way to keep net/http from it.
+type once struct{ http.RoundTripper }
+
+func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
+	plain := *req
+	plain.GetBody = nil // redirects are followed above this and keep theirs
+	return o.RoundTripper.RoundTrip(&plain)
+}

@@ -83,7 +83,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 	client := o.Client
 	if client == nil {
-		client = &http.Client{Transport: transport(o.AllowPrivateNetworks)}
+		client = &http.Client{Transport: once{transport(o.AllowPrivateNetworks)}}
 	}
 	return func(ctx context.Context, j job.Job[Payload]) error {
 		req, err := request(ctx, j)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,5 +160,30 @@ func TestResponseIsKeptBounded(t *testing.T) {
 	raw, err := json.Marshal(Response{Status: 200, Body: "x", Truncated: true})
 	if err != nil || string(raw) != `{"status":200,"body":"x","truncated":true}` {
 		t.Errorf("%s %v", raw, err)
+	}
+}
+
+func TestABrokenConnectionIsNotTriedAgainOutsideThePolicy(t *testing.T) {
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if requests.Add(1) == 1 {
+			return // leaves a connection that is used again
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	}))
+	defer server.Close()
+	handle := Handler(Options{AllowPrivateNetworks: true})
+	j := job.Job[Payload]{ID: "job-1", Payload: Payload{URL: server.URL, Body: json.RawMessage(`"x"`)}}
+	if err := handle(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t.Context(), j); err == nil || requests.Load() != 2 {
+		t.Errorf("%d requests, %v", requests.Load(), err)
 	}
 }
