@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -110,6 +111,8 @@ func TestC4ClassesOfRealErrors(t *testing.T) {
 		"context's own cancellation":     {canceled.Err(), []policy.Class{"canceled"}},
 		"wrapped cancellation":           {fmt.Errorf("x: %w", context.Canceled), []policy.Class{"canceled"}},
 		"deadline beats cancellation":    {errors.Join(context.Canceled, context.DeadlineExceeded), []policy.Class{"timeout"}},
+		"deadline beside a refusal":      {errors.Join(refused(t), context.DeadlineExceeded), []policy.Class{"timeout", "connection_refused"}},
+		"i/o deadline beside a refusal":  {errors.Join(refused(t), os.ErrDeadlineExceeded), []policy.Class{"timeout", "connection_refused"}},
 		"deadline of a connection":       {readDeadline(t), []policy.Class{"timeout", "network"}},
 		"i/o deadline":                   {os.ErrDeadlineExceeded, []policy.Class{"timeout", "network"}},
 		"dial past the deadline":         {lateDial, []policy.Class{"timeout", "network"}},
@@ -150,9 +153,20 @@ func TestC4ClassesOfRealErrors(t *testing.T) {
 	}
 }
 
+func TestC4NoErrorHasNoClass(t *testing.T) {
+	set := classify.Set{classify.Custom("anything", "", func(error) bool { return true })}
+	if got := set.Of(nil); got != nil {
+		t.Errorf("nil has classes %v", got)
+	}
+}
+
 func TestC4BuiltinNamesAllItsClasses(t *testing.T) {
+	var names []policy.Class
+	for _, family := range classify.Builtin() {
+		names = append(names, family.Names...)
+	}
 	for _, name := range []policy.Class{"timeout", "canceled", "network", "dns", "connection_refused", "connection_reset", "eof", "tls"} {
-		if !classify.Builtin().Has(name) {
+		if !classify.Builtin().Has(name) || !slices.Contains(names, name) {
 			t.Errorf("%s is not known", name)
 		}
 		if !name.Known() {
