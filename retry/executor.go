@@ -209,10 +209,17 @@ func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report
 	if e.options.Observer == nil {
 		return
 	}
+	e.safely(func() {
+		e.options.Observer.Observe(ctx, &observe.Event{Type: observe.Reported, Time: e.now(), Work: w, Report: r})
+	})
+}
+
+// safely runs user code where there is no call left that its panic could abort.
+func (e *Executor) safely(f func()) {
 	if e.options.RecoverPanics {
-		defer func() { _ = recover() }() // there is no call left that it could abort
+		defer func() { _ = recover() }()
 	}
-	e.options.Observer.Observe(ctx, &observe.Event{Type: observe.Reported, Time: e.now(), Work: w, Report: r})
+	f()
 }
 
 // Policy returns the policy in force for a key, as the next call would use it. It is shared and read-only.

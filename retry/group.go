@@ -174,7 +174,7 @@ func race[T any, O operation[T]](e *Executor, l *racer[T], op O, results chan<- 
 func (l *racer[T]) giveUp(e *Executor) {
 	l.state.Store(gone)
 	if release := l.grant.release; release != nil {
-		release()
+		e.safely(release)
 	}
 	if l.panic != nil {
 		e.report(l.ctx.parent, l.ctx.work(), &observe.Report{

@@ -135,3 +135,34 @@ func TestR11ProbeWhoseBudgetPanicsFreesItsSlot(t *testing.T) {
 		})
 	}
 }
+
+// releasing is a budget whose Release panics.
+type releasing struct{}
+
+func (releasing) AllowAttempt(context.Context, policy.Key, int, budget.AttemptKind, policy.BudgetRef) budget.Decision {
+	d := budget.Allow()
+	d.Release = func() { panic("boom") }
+	return d
+}
+
+func TestR3RecoverPanicsCoversReleases(t *testing.T) {
+	for _, observer := range []observe.Observer{nil, &log{}} {
+		for _, hedge := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				p := exact(3)
+				p.Hedge.Enabled = hedge
+				e := withBudget(t, p, releasing{}, func(o *retry.ExecutorOptions) { o.RecoverPanics, o.Observer = true, observer })
+				op, calls := script(errDown)
+				failure(t, e.Do(bg, key, op), policy.ReasonPanicInBudget)
+				if *calls != 1 {
+					t.Errorf("%d calls after a panic", *calls)
+				}
+				slowFirst, _ := racing(after(time.Hour, nil), after(0, nil))
+				if err := e.Do(bg, key, slowFirst); hedge && err != nil {
+					t.Errorf("a success was lost: %v", err)
+				}
+				_ = e.Wait(bg)
+			})
+		}
+	}
+}

@@ -265,18 +265,23 @@ func (r *run) free(l *launch, result circuit.Result) {
 			defer r.rec.circuit(r, change) // after the release, as an observer may panic
 		}
 	}
-	if release := l.grant.release; release != nil {
-		l.grant.release = nil
-		release()
-	}
+	r.release(&l.grant)
 }
 
 // dropGrant gives back what was granted to a retry that is not launched.
-func (r *run) dropGrant() {
-	if release := r.grant.release; release != nil {
-		r.grant.release = nil
-		release()
+func (r *run) dropGrant() { r.release(&r.grant) }
+
+// release gives a grant back, once.
+func (r *run) release(g *grant) {
+	release := g.release
+	if release == nil {
+		return
 	}
+	g.release = nil
+	if r.e.options.RecoverPanics {
+		defer r.guard("budget", policy.ReasonPanicInBudget, nil)
+	}
+	release()
 }
 
 // judgement is what the result of an attempt or group means, and how that was found.
@@ -373,6 +378,9 @@ func (r *run) settle(j judgement, ended []int, deciding int) decision.Verdict {
 
 // next asks what follows an outcome that is no success, and completes the state that was asked with.
 func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
+	if r.broken != "" {
+		return stop(r.broken)
+	}
 	retry := &r.plan.policy.Retry
 	if o.Kind == classify.Retryable {
 		s.Left, s.LeftReason = r.left()
