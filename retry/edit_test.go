@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenetdev/tenet/observe"
@@ -133,4 +134,42 @@ func TestP12EditMayNameAClassifierThatIsThere(t *testing.T) {
 	if err := e.Do(bg, key, op, retry.WithPolicy(func(p *policy.Policy) { p.Retry.ClassifierName = "" })); err != nil || *calls != 1 {
 		t.Errorf("%v after %d calls", err, *calls)
 	}
+}
+
+// slowFirst is a provider whose first answer takes long, while its policy changes.
+type slowFirst struct {
+	versions
+	asked atomic.Int64
+}
+
+func (s *slowFirst) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
+	p, err := s.versions.Policy(ctx, k)
+	if s.asked.Add(1) == 2 { // the first answer makes the key known
+		time.Sleep(time.Minute)
+	}
+	return p, err
+}
+
+// TestR11AnswerThatTookLongDoesNotUndoANewerPolicy: the newer policy's breaker is open and must stay so.
+func TestR11AnswerThatTookLongDoesNotUndoANewerPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &slowFirst{}
+		withCircuit := func(k policy.CircuitKind) policy.Policy {
+			p := exact(1)
+			p.Circuit = policy.Circuit{Kind: k, Failures: 1, MinimumCalls: 1, Cooldown: time.Hour}
+			return p
+		}
+		source.set(t, withCircuit(policy.CircuitConsecutive))
+		e := retry.NewExecutor(retry.ExecutorOptions{Provider: source})
+		ok := func(context.Context) error { return nil }
+		_ = e.Do(bg, key, ok)
+		source.set(t, withCircuit(policy.CircuitConsecutive))
+		go func() { _ = e.Do(bg, key, ok) }() // asks for a minute
+		synctest.Wait()
+		source.set(t, withCircuit(policy.CircuitRate))
+		_ = e.Do(bg, key, func(context.Context) error { return errDown })
+		failure(t, e.Do(bg, key, ok), policy.ReasonCircuitOpen)
+		time.Sleep(2 * time.Minute)
+		failure(t, e.Do(bg, key, ok), policy.ReasonCircuitOpen)
+	})
 }

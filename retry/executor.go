@@ -177,6 +177,11 @@ func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy
 	case state == nil:
 		state = &keyState{}
 	}
+	if e.versioned != nil && kept != nil {
+		if newer := kept.plan.Load(); newer.version != version && newer.version == e.versioned.Version() {
+			return newer, false // an answer that took long must not undo what has come since
+		}
+	}
 	p = e.prepare(key, state, found, err)
 	p.version = version
 	state.plan.Store(p)
