@@ -173,3 +173,19 @@ func TestR11AnswerThatTookLongDoesNotUndoANewerPolicy(t *testing.T) {
 		failure(t, e.Do(bg, key, ok), policy.ReasonCircuitOpen)
 	})
 }
+
+func TestR11BreakerResetByANewPolicyIsTold(t *testing.T) {
+	source, l := &versions{}, &log{}
+	p := exact(1)
+	p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1}
+	source.set(t, p)
+	e := retry.NewExecutor(retry.ExecutorOptions{Provider: source, Observer: l})
+	_ = e.Do(bg, key, func(context.Context) error { return errDown })
+	p.Circuit.Kind = policy.CircuitRate
+	source.set(t, p)
+	_ = e.Do(bg, key, func(context.Context) error { return nil })
+	changes := l.of(observe.CircuitChanged)
+	if len(changes) != 2 || *changes[1].Circuit != (observe.CircuitChange{From: "open", To: "closed"}) || changes[1].Work.Key != key {
+		t.Errorf("%d changes of the breaker were told", len(changes))
+	}
+}

@@ -153,7 +153,15 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 			return p
 		}
 	}
-	p, evicted := e.install(key, state, found, err, version)
+	p, changed, evicted := e.install(key, state, found, err, version)
+	if changed.Changed() && e.options.Observer != nil {
+		e.safely(func() {
+			e.options.Observer.Observe(context.Background(), &observe.Event{
+				Type: observe.CircuitChanged, Time: e.now(), Work: observe.Work{Key: key, Surface: p.surface}, Policy: p.policy,
+				Circuit: &observe.CircuitChange{From: changed.From.String(), To: changed.To.String()},
+			})
+		})
+	}
 	if evicted {
 		const detail = "more keys are in use than are kept; keys must name operations, not requests, tenants or users"
 		e.report(context.Background(), observe.Work{Key: key, Surface: key.Surface()}, &observe.Report{
@@ -166,8 +174,9 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	return p
 }
 
-// install prepares a plan and keeps it under its key. evicted is true the first time that other keys had to go.
-func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy, err error, version uint64) (p *plan, evicted bool) {
+// install prepares a plan and keeps it under its key. changed is what that did to the key's breaker; evicted is true the
+// first time that other keys had to go.
+func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy, err error, version uint64) (p *plan, changed circuit.Transition, evicted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	kept := (*e.keys.Load())[key]
@@ -179,7 +188,7 @@ func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy
 	}
 	if e.versioned != nil && kept != nil {
 		if newer := kept.plan.Load(); newer.version != version && newer.version == e.versioned.Version() {
-			return newer, false // an answer that took long must not undo what has come since
+			return newer, circuit.Transition{}, false // an answer that took long must not undo what has come since
 		}
 	}
 	p = e.prepare(key, state, found, err)
@@ -188,7 +197,7 @@ func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy
 	if kept == nil {
 		evicted = e.publish(key, state)
 	}
-	return p, evicted
+	return p, p.changed, evicted
 }
 
 // publish adds a key, dropping a quarter of the old ones when there are too many. The caller holds mu.

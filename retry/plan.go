@@ -30,10 +30,11 @@ type plan struct {
 	budget     gate
 	hedgeGate  gate
 	breaker    *circuit.Breaker
-	trigger    hedge.Trigger // nil while hedging is off
-	digest     *hedge.Digest // nil where the trigger needs none
-	load       *hedge.Load   // bounds hedges to a share of calls
-	timed      bool          // breaker or digest need to know how long attempts take
+	changed    circuit.Transition // what the policy did to the breaker
+	trigger    hedge.Trigger      // nil while hedging is off
+	digest     *hedge.Digest      // nil where the trigger needs none
+	load       *hedge.Load        // bounds hedges to a share of calls
+	timed      bool               // breaker or digest need to know how long attempts take
 	attributes observe.Attributes
 }
 
@@ -215,7 +216,7 @@ func (e *Executor) equipBreaker(p *plan, shared bool) {
 	case p.state.breaker == nil && shared:
 		p.state.breaker = circuit.New(c)
 	case shared:
-		p.state.breaker.Update(c)
+		p.changed = p.state.breaker.Update(c)
 	}
 	p.breaker = p.state.breaker
 }
