@@ -22,7 +22,7 @@ type Attempt struct {
 	Number         int // in launch order, from 1
 	RetryIndex     int // 0 for the first attempt or group
 	HedgeIndex     int // 0 for a primary
-	MaxAttempts    int
+	MaxAttempts    int // effective
 	Operation      string
 	IdempotencyKey string
 	TenantID       string
@@ -32,7 +32,12 @@ type Attempt struct {
 }
 
 // CallID is the ID of the call, made when it is first asked for.
-func (a Attempt) CallID() string { return a.ctx.root.callID() }
+func (a Attempt) CallID() string {
+	if a.ctx == nil { // the zero Attempt
+		return ""
+	}
+	return a.ctx.root.callID()
+}
 
 // AttemptFromContext returns the attempt that ctx belongs to.
 func AttemptFromContext(ctx context.Context) (Attempt, bool) {
@@ -40,9 +45,13 @@ func AttemptFromContext(ctx context.Context) (Attempt, bool) {
 	if !ok {
 		return Attempt{}, false
 	}
+	limit := int(c.limit)
+	if limit == 0 {
+		limit = c.plan.policy.Retry.MaxAttempts
+	}
 	return Attempt{
 		Key: c.plan.key, PolicyID: c.plan.policy.ID, Number: int(c.number), RetryIndex: int(c.retry), HedgeIndex: int(c.hedge),
-		MaxAttempts: c.plan.policy.Retry.MaxAttempts, Operation: c.options.operation, IdempotencyKey: c.options.idempotencyKey,
+		MaxAttempts: limit, Operation: c.options.operation, IdempotencyKey: c.options.idempotencyKey,
 		TenantID: c.options.tenantID, CorrelationID: c.options.correlationID, TraceID: c.options.traceID, ctx: c,
 	}, true
 }
@@ -77,6 +86,7 @@ type attemptCtx struct {
 	number   int32
 	retry    int32
 	hedge    int32
+	limit    int32 // effective maximum of attempts; 0 for the policy's
 	overall  bool // deadline is the call's
 	detached bool // guarded by mu
 

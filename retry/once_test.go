@@ -56,3 +56,19 @@ func TestR14OnceTellsTheSameOutcomeObservedOrNot(t *testing.T) {
 		}
 	}
 }
+
+func TestR6AttemptTellsTheEffectiveMaximum(t *testing.T) {
+	e := executor(t, exact(3))
+	for limit, want := range map[int]int{0: 3, 7: 7} {
+		e.Once(bg, retry.Work{Key: key, ID: "w", Attempts: 1, MaxAttempts: limit}, func(ctx context.Context) error {
+			a, ok := retry.AttemptFromContext(ctx)
+			if !ok || a.MaxAttempts != want || a.Number != 2 || a.CallID() != "w" {
+				t.Errorf("maximum %d: %+v", limit, a)
+			}
+			return nil
+		})
+	}
+	if a, ok := retry.AttemptFromContext(bg); ok || a.CallID() != "" {
+		t.Error("an attempt outside of any operation")
+	}
+}

@@ -225,7 +225,7 @@ func (r *run) context(l *launch) *attemptCtx {
 	parent := r.ctx
 	c := &attemptCtx{
 		plan: r.plan, options: r.options, root: r.root,
-		number: int32(l.number), retry: int32(r.retry), hedge: int32(l.hedge),
+		number: int32(l.number), retry: int32(r.retry), hedge: int32(l.hedge), limit: int32(min(max(r.limit, 0), math.MaxInt32)),
 	}
 	if r.root == nil {
 		r.root, c.root = c, c
