@@ -87,8 +87,8 @@ type attemptCtx struct {
 	retry    int32
 	hedge    int32
 	limit    int32 // effective maximum of attempts; 0 for the policy's
-	overall  bool // deadline is the call's
-	detached bool // guarded by mu
+	overall  bool  // deadline is the call's
+	detached bool  // guarded by mu
 
 	state  atomic.Uint32 // quiet → armed and all other changes are made under mu
 	mu     sync.Mutex
