@@ -126,7 +126,8 @@ type Starter interface {
 }
 
 // Journal takes decisions before they take effect. While Append returns an error nothing further is started for the
-// work: its reason is then audit_unavailable. An effect that has completed is never undone by a refusal.
+// work: its reason is then audit_unavailable. An effect that has completed is never undone by a refusal. The context is
+// the caller's, but where the caller has gone already it does not end: a journal should bound what it does by itself.
 type Journal interface {
 	Append(ctx context.Context, e *Event) error
 }

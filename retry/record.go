@@ -172,7 +172,11 @@ func (rec *recorder) decided(r *run, j judgement, s decision.State, v decision.V
 	}}
 	rec.stamp(r, e)
 	if journal != nil {
-		if err := journal.Append(r.ctx, e); err != nil {
+		ctx := r.ctx
+		if ctx.Err() != nil { // how a call ends is on record also where its caller has gone
+			ctx = context.WithoutCancel(ctx)
+		}
+		if err := journal.Append(ctx, e); err != nil {
 			v = rec.refused(r, v, err)
 			changed, d := *e, *e.Decision
 			d.Verdict = v

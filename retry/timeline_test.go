@@ -156,6 +156,35 @@ func TestR13CompletedEffectIsNeverTurnedIntoAFailure(t *testing.T) {
 	}
 }
 
+// obeying is a journal that obeys its context, as one on a database does.
+type obeying struct{ journal }
+
+func (j *obeying) Append(ctx context.Context, e *observe.Event) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return j.journal.Append(ctx, e)
+}
+
+func TestR13EndOfACancelledCallIsAppended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, hedge := range []bool{false, true} {
+			j := &obeying{}
+			p := exact(3)
+			p.Hedge.Enabled = hedge
+			e := executor(t, p, func(o *retry.ExecutorOptions) { o.Journal = j })
+			ctx, cancel := context.WithCancel(bg)
+			err := e.Do(ctx, key, func(context.Context) error { cancel(); return errDown })
+			failure(t, err, policy.ReasonCanceled)
+			failure(t, e.Do(ctx, key, func(context.Context) error { return nil }), policy.ReasonCanceled)
+			if len(j.verdicts) != 2 {
+				t.Errorf("%d decisions appended, want 2", len(j.verdicts))
+			}
+			_ = e.Wait(bg)
+		}
+	})
+}
+
 func TestR13DecisionIsAppendedBeforeItsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
