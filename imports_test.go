@@ -48,6 +48,7 @@ var allowed = map[string][]string{
 	"internal/migrate":      {},
 	"internal/testpg":       {},
 	"internal/jobline":      {"job", "policy"},
+	"internal/crashtest":    {},
 	"internal/policyimport": {"policy"},
 	"internal/gen":          {"*"},
 	"internal/command":      {"*"},
