@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -11,7 +12,7 @@ const (
 	expiredSQL  = `INDEXED BY tenet_job_running WHERE state = 'running' AND lease_until <= ? ORDER BY lease_until LIMIT ?`
 	finishedSQL = `INDEXED BY tenet_job_finished WHERE state = ? AND state IN ('completed', 'dead', 'cancelled') AND finished_at <= ?
 ORDER BY finished_at LIMIT ?`
-	nextDueSQL     = `SELECT coalesce(min(run_at), 0), count(*) FROM (SELECT run_at FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' ORDER BY run_at LIMIT 1)`
+	nextDueSQL     = `SELECT run_at FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at > ? ORDER BY run_at LIMIT 1`
 	dropHistorySQL = `DELETE FROM tenet_attempt WHERE job IN (SELECT value FROM json_each(?))`
 	dropSQL        = `DELETE FROM tenet_job WHERE seq IN (SELECT value FROM json_each(?))`
 	leadSQL        = `INSERT INTO tenet_leader (role, worker, until) VALUES ('jobs', ?1, ?2) ON CONFLICT (role) DO UPDATE
@@ -62,11 +63,11 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 	if err := q.exec(expireSQL, at.UnixMicro(), m.Limit); err != nil {
 		return done, err
 	}
-	var due, n int64
-	err = each(q, []any{&due, &n}, func() error { return nil }, nextDueSQL)
-	if n > 0 {
+	var due int64
+	err = each(q, []any{&due}, func() error {
 		done.NextDue = time.UnixMicro(due).UTC()
-	}
+		return nil
+	}, nextDueSQL, math.MinInt64)
 	return done, err
 }
 

@@ -84,8 +84,7 @@ func (s *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	return c, nil
 }
 
-// watch rings when the file has been changed, until ctx ends. A failure counts as a change: workers then look for
-// themselves.
+// watch rings when the file has been changed, until ctx ends, and after every failure to find out.
 func (db *DB) watch(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -98,7 +97,7 @@ func (db *DB) watch(ctx context.Context) {
 			if err != nil {
 				break
 			}
-			if last >= 0 && version != last {
+			if version != last { // also the first time: what came before is not known to have been told
 				db.bell.ring()
 			}
 			last = version
@@ -113,7 +112,6 @@ func (db *DB) watch(ctx context.Context) {
 			_ = conn.Close()
 		}
 		last = -1
-		db.bell.ring()
 		select {
 		case <-ctx.Done():
 		case <-tick.C:

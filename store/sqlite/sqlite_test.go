@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(victimFile); path != "" {
+		victim(path)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,0 +1,158 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// recorder runs statements in a transaction and keeps the plan of each.
+type recorder struct {
+	transaction
+	t     *testing.T
+	plans map[string][]string // by statement
+}
+
+func (r *recorder) exec(text string, args ...any) error {
+	r.explain(text, args)
+	return r.transaction.exec(text, args...)
+}
+
+func (r *recorder) explain(text string, args []any) {
+	r.t.Helper()
+	rows, err := r.tx.QueryContext(r.ctx, `EXPLAIN QUERY PLAN `+text, args...)
+	if err != nil {
+		r.t.Fatalf("%s: %v", text, err)
+	}
+	var id, parent, unused int
+	var detail string
+	var plan []string
+	err = drain(rows, []any{&id, &parent, &unused, &detail}, func() error { plan = append(plan, detail); return nil })
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.plans[text] = plan
+}
+
+func backlog(t *testing.T, n int) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	// Of each hundred jobs 90 are ready, 3 scheduled, 1 runs, 4 are completed, one is dead and one cancelled.
+	err = db.jobs.write(t.Context(), "backlog", func(q querier) error {
+		return q.exec(`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
+INSERT INTO tenet_job (id, queue, state, priority, run_at, max_attempts, created_at, type, timeout, unique_key, unique_for, payload, lease_until, finished_at, fence)
+SELECT printf('01990000-0000-7000-8000-%012x', i), 'q' || (i % 3), CASE WHEN i % 100 < 90 THEN 'ready' WHEN i % 100 < 93 THEN 'scheduled'
+WHEN i % 100 = 93 THEN 'running' WHEN i % 100 < 98 THEN 'completed' WHEN i % 100 = 98 THEN 'dead' ELSE 'cancelled' END, i % 10,
+iif(i % 100 BETWEEN 90 AND 92, 4000000000000000, 0) + i, 0, i, 't', 0, iif(i % 7, '', 'k' || i), 0, x'7b7d', iif(i % 100 = 93, 1 + i, 0), iif(i % 100 > 93, 1 + i, 0), 1
+FROM n`, n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// TestJ10PlansTouchOnlyWhatTheyTake checks, on 100,000 jobs, that no hot statement scans or sorts: its cost is that of the
+// rows that it takes. Plans are the same with and without statistics, and over 1,000 jobs.
+func TestJ10PlansTouchOnlyWhatTheyTake(t *testing.T) {
+	var first map[string][]string
+	for _, c := range []struct {
+		jobs    int
+		analyze bool
+	}{{100_000, false}, {100_000, true}, {1000, false}, {1000, true}} {
+		t.Run(fmt.Sprintf("%d jobs, statistics %v", c.jobs, c.analyze), func(t *testing.T) {
+			db := backlog(t, c.jobs)
+			if c.analyze {
+				if _, err := db.pool.Exec(`ANALYZE`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			plans := hotPlans(t, db)
+			for text, plan := range plans {
+				for _, step := range plan {
+					if !cheap(step) {
+						t.Errorf("%.200s\nis planned as %s", text, strings.Join(plan, " | "))
+					}
+				}
+			}
+			if first == nil {
+				first = plans
+			}
+			for text := range first {
+				if !slices.Equal(first[text], plans[text]) {
+					t.Errorf("%.200s\nwas planned as %v, now as %v", text, first[text], plans[text])
+				}
+			}
+		})
+	}
+}
+
+// cheap reports whether a step of a plan reads only what its statement takes. Scans of the parameters are.
+func cheap(step string) bool {
+	for _, fine := range []string{"SCAN json_each", "SCAN v", "CONSTANT ROW", "VALUES CLAUSE"} {
+		if strings.Contains(step, fine) {
+			return true
+		}
+	}
+	return !strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "TEMP B-TREE")
+}
+
+// hotPlans runs everything that workers do, and returns the plans of all statements.
+func hotPlans(t *testing.T, db *DB) map[string][]string {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	q := &recorder{transaction: transaction{ctx: context.Background(), tx: tx}, t: t, plans: map[string][]string{}}
+	at := now()
+	claimed, err := claim(q, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q1", Free: 100}}, Lease: time.Minute}, at)
+	if err != nil || len(claimed) != 100 {
+		t.Fatalf("claimed %d, %v", len(claimed), err)
+	}
+	var leases []job.Ref
+	var settlements []job.Settlement
+	for i, r := range claimed {
+		leases = append(leases, r.Ref())
+		settlements = append(settlements, job.Settlement{Ref: r.Ref(), Kind: []job.Kind{job.KindComplete, job.KindRetry, job.KindDead}[i%3], Delay: time.Second})
+	}
+	if errs, err := extend(q, leases, time.Hour, at); errs != nil || err != nil {
+		t.Fatal(errs, err)
+	}
+	if errs, err := settle(q, settlements, at); errs != nil || err != nil {
+		t.Fatal(errs, err)
+	}
+	keep := map[job.State]time.Duration{job.Completed: 0, job.Dead: 0, job.Cancelled: 0}
+	done, err := maintain(q, job.Maintenance{Limit: 1000, Keep: keep}, at.Add(2*time.Second))
+	if err != nil || done.Promoted == 0 || done.Reclaimed == 0 || done.Removed == 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := enqueue(q, []job.Insert{{ID: "x", Type: "t", Queue: "q", UniqueKey: "k"}, {ID: "y", Type: "t", Queue: "q"}}, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []job.Filter{
+		{}, {States: []job.State{job.Dead}}, {Queue: "q1", Type: "t", ErrorContains: "x"}, {IDs: []string{"x", "y"}}, {States: []job.State{job.Ready, job.Running}},
+	} {
+		from, args := matching(f, "0199")
+		q.explain(`SELECT seq FROM tenet_job `+from+` ORDER BY id LIMIT ?`, append(args, 10))
+	}
+	return q.plans
+}
+
+// query is explained too, except the plans themselves.
+func (r *recorder) query(text string, args ...any) (*sql.Rows, error) {
+	r.explain(text, args)
+	return r.transaction.query(text, args...)
+}
