@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+func TestFingerprintKeepsWhatErrorsHaveInCommon(t *testing.T) {
+	for text, want := range map[string]string{
+		`dial tcp 10.0.0.7:5432: connect: connection refused`:      `dial tcp <n>:<n>: connect: connection refused`,
+		`dial tcp 10.0.13.24:5432:  connect: connection refused`:   `dial tcp <n>:<n>: connect: connection refused`,
+		`order 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 is gone`:       `order <uuid> is gone`,
+		`order 0195F3A2-6C1E-7F64-8D0C-4A4A0C6F1C55 is gone`:       `order <uuid> is gone`,
+		`no user "Ann \"Bee\" Cee" in 'blue team' or ` + "`x`":     `no user <text> in <text> or <text>`,
+		`can't find it, won't look`:                                `can't find it, won't look`,
+		`commit 9fceb02d0ae598e95dc970b74767f19372d61af8 missing`:  `commit <hex> missing`,
+		`panic at 0xdeadbeef`:                                      `panic at <hex>`,
+		`took 1.5s of 3`:                                           `took <n>s of <n>`,
+		"several\nlines":                                           `several lines`,
+		`defaced facade`:                                           `defaced facade`,
+		``:                                                         ``,
+		`POST hooks.example.com: 503 Service Unavailable (try 12)`: `POST hooks.example.com: <n> Service Unavailable (try <n>)`,
+	} {
+		if got := fingerprint(text); got != want {
+			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
+		}
+	}
+}
+
+func TestErrorGroupsAreTheLargestFirst(t *testing.T) {
+	at := func(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
+	groups := errorGroups{}
+	for _, r := range []job.Record{
+		{ID: "a", LastError: "x 1", FailedAt: at(2)}, {ID: "b", LastError: "y", FailedAt: at(4)}, {ID: "c", LastError: "x 22", FailedAt: at(3)},
+		{ID: "d", LastError: "x 3", FailedAt: at(1)}, {ID: "e", Reason: "overall_timeout", FinishedAt: at(5)},
+	} {
+		groups.add(&r)
+	}
+	want := []errorGroup{
+		{"x <n>", 3, at(1), at(3), "c", "x 22"}, {"overall_timeout", 1, at(5), at(5), "e", "overall_timeout"}, {"y", 1, at(4), at(4), "b", "y"},
+	}
+	if diff := cmp.Diff(want, groups.list()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRates(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "10/s": 100 * time.Millisecond, "120/min": 500 * time.Millisecond, "0.5/s": 2 * time.Second, "60/h": time.Minute} {
+		if got, err := parseRate(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"10", "10/", "0/s", "-1/s", "NaN/s", "x/s", "1/day", "1e9/s"} {
+		if got, err := parseRate(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestStoreURLs(t *testing.T) {
+	for url, want := range map[string][2]string{
+		"memory:": {storeMemory, "memory:"}, "sqlite:a/b.db": {storeSQLite, "a/b.db"}, "sqlite:///a.db": {storeSQLite, "/a.db"},
+		"postgres://h/d": {storePostgres, "postgres://h/d"}, "postgresql://h/d": {storePostgres, "postgresql://h/d"},
+	} {
+		if kind, path, err := parseStore(url); err != nil || kind != want[0] || path != want[1] {
+			t.Errorf("%s: %q %q %v", url, kind, path, err)
+		}
+	}
+	for _, url := range []string{"", "jobs.db", "sqlite:", "redis://h", "mysql://h"} {
+		_, _, err := parseStore(url)
+		if f, ok := err.(*failure); !ok || f.code != exitUsage {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	if _, _, err := parseStore("redis://user:s3cret@h"); strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("the error shows the password: %v", err)
+	}
+}
+
+func TestRequeueTakesNoFasterThanItsRate(t *testing.T) { synctest.Test(t, requeueTakesNoFasterThanItsRate) }
+
+func requeueTakesNoFasterThanItsRate(t *testing.T) {
+	store := memory.Open().Jobs()
+	defer store.Close()
+	client := job.NewClient(store)
+	var ids []string
+	for range 5 {
+		receipt, err := client.Enqueue(t.Context(), job.Request{Type: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, receipt.ID)
+	}
+	claimed, err := store.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "default", Free: 5}}, Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range claimed {
+		if errs := store.Settle(t.Context(), []job.Settlement{{Ref: r.Ref(), Kind: job.KindDead, Error: "x"}}); errs != nil && errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+	}
+	began := time.Now()
+	n, err := requeueIDs(t.Context(), store, ids, 20*time.Millisecond)
+	if err != nil || n != 5 || time.Since(began) != 80*time.Millisecond {
+		t.Errorf("%d requeued in %v: %v", n, time.Since(began), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n, err := requeueIDs(ctx, store, ids, time.Hour); n != 0 || err == nil {
+		t.Errorf("after its end: %d, %v", n, err)
+	}
+}
+
+func TestAWorkerServesHealthAndMetricsUntilItIsTold(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	read, write := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		p := program{lookupEnv: func(string) (string, bool) { return "", false }}
+		done <- p.Run(ctx, []string{"worker", "--store", "memory:", "--listen", "127.0.0.1:0"}, strings.NewReader(""), io.Discard, write)
+		_ = write.Close()
+	}()
+	var log strings.Builder
+	address := regexp.MustCompile(`address=(\S+)`)
+	text := make([]byte, 4096)
+	for !strings.Contains(log.String(), "msg=working") {
+		n, err := read.Read(text)
+		if err != nil {
+			t.Fatalf("%v: %s", err, log.String())
+		}
+		log.Write(text[:n])
+	}
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	base := "http://" + address.FindStringSubmatch(log.String())[1]
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for path, want := range map[string]string{"/livez": "ok", "/readyz": "ok", "/metrics": "go_goroutines"} {
+		response, err := client.Get(base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d %s", path, response.StatusCode, body)
+		}
+	}
+	cancel(command.Interrupt{Signal: syscall.SIGTERM})
+	if code := <-done; code != 143 {
+		t.Errorf("exit code %d, want 143", code)
+	}
+}
+
+func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	store := "sqlite:" + t.TempDir() + "/jobs.db"
+	if code, _, errs := runIn(ctx, nil, "", "enqueue", "exec", `{"argv":["sleep","3"]}`, "--store", store); code != 0 {
+		t.Fatal(errs)
+	}
+	kill, done := make(chan struct{}), make(chan int, 1)
+	go func() {
+		p := program{kill: kill, lookupEnv: func(string) (string, bool) { return "", false }}
+		done <- p.Run(ctx, []string{"worker", "--store", store, "--allow-exec", "--grace", "1h"}, strings.NewReader(""), io.Discard, io.Discard)
+	}()
+	for {
+		_, out, _ := runIn(t.Context(), nil, "", "jobs", "list", "--state", "running", "--store", store)
+		if strings.Contains(out, "exec") {
+			break
+		}
+	}
+	cancel(command.Interrupt{Signal: syscall.SIGINT})
+	close(kill)
+	if code := <-done; code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+}
