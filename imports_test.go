@@ -63,8 +63,8 @@ var internals = []string{"internal/fields", "internal/canonical", "internal/proc
 var vendors = map[string][]string{
 	"go.yaml.in/yaml":            {"policyfile", "internal/policyimport", "internal/command", "cmd/tenet"}, // documents are read in one place
 	"go.opentelemetry.io":        {"observe/otel"},                                                         // exporters are optional
-	"github.com/prometheus":      {"observe/prom"},
-	"google.golang.org/grpc":     {"tenetgrpc"}, // integrations are optional
+	"github.com/prometheus":      {"observe/prom", "cmd/tenet"},                                            // the worker serves /metrics
+	"google.golang.org/grpc":     {"tenetgrpc"},                                                            // integrations are optional
 	"google.golang.org/genproto": {"tenetgrpc"},
 	"google.golang.org/protobuf": {"tenetgrpc"},
 	"github.com/spf13":           {"cmd/tenet", "internal/command"}, // flags and wiring only

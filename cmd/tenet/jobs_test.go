@@ -90,7 +90,9 @@ func TestStoreURLs(t *testing.T) {
 	}
 }
 
-func TestRequeueTakesNoFasterThanItsRate(t *testing.T) { synctest.Test(t, requeueTakesNoFasterThanItsRate) }
+func TestRequeueTakesNoFasterThanItsRate(t *testing.T) {
+	synctest.Test(t, requeueTakesNoFasterThanItsRate)
+}
 
 func requeueTakesNoFasterThanItsRate(t *testing.T) {
 	store := memory.Open().Jobs()
