@@ -248,4 +248,3 @@ func list[T any, V string | int64](of []T, value func(T) V) string {
 func seqOf(e *entry) int64    { return e.seq }
 func refID(r job.Ref) string  { return r.ID }
 func itself(id string) string { return id }
-func entryID(e *entry) string { return e.ID }

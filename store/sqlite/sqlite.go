@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -49,7 +48,7 @@ type DB struct {
 	path    string
 	pool    *sql.DB // readers, transactions of BeginTx and, for all of its life, the writer's connection
 	writer  *writer
-	turn    sync.Mutex // held while the writer or BeginTx takes the file's write lock, so that a busy writer lets others in
+	turn    chan struct{} // holds an element while the writer or BeginTx takes the file's lock: a busy writer lets others in
 	options Options
 	jobs    *Jobs
 	bell    bell
@@ -96,7 +95,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
 	}
-	db := &DB{path: path, options: o, pool: sql.OpenDB(connector)}
+	db := &DB{path: path, options: o, pool: sql.OpenDB(connector), turn: make(chan struct{}, 1)}
 	db.pool.SetMaxOpenConns(maxConns)
 	db.pool.SetMaxIdleConns(maxConns)
 	if err := db.start(ctx); err != nil {
@@ -179,8 +178,12 @@ func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 	if db.writer.closed() {
 		return nil, job.ErrClosed
 	}
-	db.turn.Lock()
-	defer db.turn.Unlock()
+	select {
+	case db.turn <- struct{}{}:
+		defer func() { <-db.turn }()
+	case <-ctx.Done():
+		return nil, db.wrap("begin", ctx.Err())
+	}
 	tx, err := db.pool.BeginTx(ctx, nil)
 	return tx, db.wrap("begin", err)
 }
@@ -210,40 +213,45 @@ func (db *DB) patiently(ctx context.Context, f func() error) error {
 
 // The primary result codes of SQLite that have a meaning here.
 const (
-	codeError      = 1
-	codeBusy       = 5
-	codeLocked     = 6
-	codeCorrupt    = 11
-	codeConstraint = 19
-	codeNotDB      = 26
+	codeError   = 1
+	codeBusy    = 5
+	codeLocked  = 6
+	codeCorrupt = 11
+	codeNotDB   = 26
 )
 
-// code is the primary result code of an error that SQLite reported, or 0.
-func code(err error) int {
-	var reported *driver.Error
-	if errors.As(err, &reported) {
-		return reported.Code() & 0xff
+// codeUnique is the extended code of a row that breaks a UNIQUE column, of which there is one: tenet_job.id.
+const codeUnique = 2067
+
+// extended is the extended result code of an error that SQLite reported, or 0.
+func extended(err error) int {
+	if reported, ok := errors.AsType[*driver.Error](err); ok {
+		return reported.Code()
 	}
 	return 0
 }
 
-func isBusy(err error) bool { c := code(err); return c == codeBusy || c == codeLocked }
+// code is the primary result code.
+func code(err error) int { return extended(err) & 0xff }
+
+func isBusy(err error) bool { return code(err) == codeBusy || code(err) == codeLocked }
 
 // wrap says what failed, and turns what the caller can act on into its own error.
 func (db *DB) wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, sql.ErrConnDone) || err.Error() == "sql: database is closed" {
-		return fmt.Errorf("sqlite: %s: %w", what, job.ErrClosed)
+	if db.writer != nil && db.writer.closed() && extended(err) == 0 {
+		return fmt.Errorf("sqlite: %s: %w (%w)", what, job.ErrClosed, err)
+	}
+	if extended(err) == codeUnique {
+		return fmt.Errorf("sqlite: %s: %w: a job with this ID exists; give every job its own (%w)", what, job.ErrConflict, err)
 	}
 	switch code(err) {
 	case codeBusy, codeLocked:
 		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrBusy, err)
 	case codeNotDB, codeCorrupt:
 		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrNotDatabase, err)
-	case codeConstraint:
-		return fmt.Errorf("sqlite: %s: %w: a job with this ID exists; give every job its own (%w)", what, job.ErrConflict, err)
 	case codeError:
 		if text := err.Error(); strings.Contains(text, "no such table: tenet_") || strings.Contains(text, "no such column") {
 			return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrNotMigrated, err)

@@ -34,14 +34,13 @@ func (s *session) commit() error {
 	return err
 }
 
-// rollback ends the transaction, which SQLite may have done already where the disk failed.
-func (s *session) rollback() error {
-	s.inTransaction = false
-	err := s.exec(`ROLLBACK`)
-	if err != nil && strings.Contains(err.Error(), "no transaction is active") {
-		return nil
+// rollback ends a transaction that was not committed. Its only failure is that there is none: SQLite has ended it already
+// where the disk failed.
+func (s *session) rollback() {
+	if s.inTransaction {
+		s.inTransaction = false
+		_ = s.exec(`ROLLBACK`)
 	}
-	return err
 }
 
 func (s *session) prepare(text string) (*sql.Stmt, error) {

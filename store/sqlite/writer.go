@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -108,7 +107,7 @@ func (w *writer) closed() bool {
 func (w *writer) loop() {
 	defer close(w.done)
 	for {
-		runtime.Gosched() // callers of the last group get to hand over their next operation
+		w.gather()
 		group, ending := w.next()
 		switch {
 		case len(group) > 0:
@@ -118,6 +117,20 @@ func (w *writer) loop() {
 		default:
 			<-w.wake
 		}
+	}
+}
+
+// gather lets other goroutines run for as long as they hand over operations: the callers of the last group are about to.
+func (w *writer) gather() {
+	for before := -1; ; {
+		w.mu.Lock()
+		n := len(w.queue)
+		w.mu.Unlock()
+		if n <= before || n >= maxGroup {
+			return
+		}
+		before = n
+		runtime.Gosched()
 	}
 }
 
@@ -135,26 +148,23 @@ func (w *writer) next() (group []*operation, ending bool) {
 // commit runs a group as one transaction. If an operation fails, everything is rolled back and run again with a savepoint
 // before each, so that only those that fail are left out.
 func (w *writer) commit(group []*operation) {
-	w.db.turn.Lock()
+	w.db.turn <- struct{}{}
 	err := w.begin(group)
-	w.db.turn.Unlock()
+	<-w.db.turn
 	group = take(group)
 	if err == nil {
 		err = w.together(group)
 	}
 	if err != nil && w.session.inTransaction {
-		if err = w.rollback(); err == nil {
-			if err = w.begin(group); err == nil {
-				err = w.apart(group)
-			}
+		w.session.rollback()
+		if err = w.begin(group); err == nil {
+			err = w.apart(group)
 		}
 	}
 	if err == nil {
 		err = w.session.commit()
 	}
-	if err != nil {
-		err = errors.Join(err, w.rollback())
-	}
+	w.session.rollback()
 	if err == nil && w.session.ready {
 		w.db.bell.ring()
 	}
@@ -180,7 +190,7 @@ func take(group []*operation) []*operation {
 // begin takes the file's write lock. It gives up early when nobody waits for the group any more.
 func (w *writer) begin(group []*operation) error {
 	w.session.ready = false
-	err := w.db.patiently(background, func() error {
+	return w.db.patiently(background, func() error {
 		for _, o := range group {
 			if o.state.Load() != abandoned {
 				return w.session.begin()
@@ -188,14 +198,6 @@ func (w *writer) begin(group []*operation) error {
 		}
 		return context.Canceled
 	})
-	return err
-}
-
-func (w *writer) rollback() error {
-	if !w.session.inTransaction {
-		return nil
-	}
-	return w.session.rollback()
 }
 
 // together runs a group with all inserts as one batch.
