@@ -11,15 +11,16 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Statements that change the jobs $1 of one table and return the IDs of those that were still there.
+// Statements that change the jobs $1 of one table and return the IDs of those that were still there. All of a transaction
+// have the same time, so that jobs which are retried together keep their order.
 const (
 	// readySQL starts jobs again, from "gone". Refusals that are still on the record go to the history.
 	readySQL = `, refused AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
-    SELECT id, fence, refused_at, statement_timestamp(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
+    SELECT id, fence, refused_at, now(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
 )
 INSERT INTO {{schema}}.ready (` + factColumns + `)
-SELECT id, statement_timestamp(), fence, 0, 0, priority, false, queue, unique_key, NULL, claimed_at, failed_at, NULL,
+SELECT id, now(), fence, 0, 0, priority, false, queue, unique_key, NULL, claimed_at, failed_at, NULL,
     worker, reason, NULL, last_error, output FROM gone RETURNING id`
 
 	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *)` + readySQL
@@ -34,8 +35,8 @@ WITH locked AS (
     SELECT DISTINCT ON (queue, unique_key) queue, unique_key, id, NULL::timestamptz FROM locked WHERE unique_key IS NOT NULL
     ORDER BY queue, unique_key, id
     ON CONFLICT (queue, key) DO UPDATE SET
-        job_id = CASE WHEN u.expires_at <= statement_timestamp() THEN excluded.job_id ELSE u.job_id END,
-        expires_at = CASE WHEN u.expires_at <= statement_timestamp() THEN NULL ELSE u.expires_at END
+        job_id = CASE WHEN u.expires_at <= now() THEN excluded.job_id ELSE u.job_id END,
+        expires_at = CASE WHEN u.expires_at <= now() THEN NULL ELSE u.expires_at END
     RETURNING job_id
 ), gone AS (
     DELETE FROM {{schema}}.done d USING locked l
@@ -48,7 +49,7 @@ WITH gone AS (
     DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *
 ), ended AS (
     INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
-    SELECT ` + factColumns + `, statement_timestamp(), 'cancelled' FROM gone
+    SELECT ` + factColumns + `, now(), 'cancelled' FROM gone
 )` + freeKeysSQL
 
 	cancelRunningSQL = `UPDATE {{schema}}.running SET cancel_requested = true WHERE id = ANY ($1::uuid[]) RETURNING id`

@@ -23,13 +23,13 @@ const (
 WITH input AS (
     SELECT id, type, queue, priority, max_attempts, timeout, payload, meta, unique_key, unique_for, ord,
            coalesce(run_at, statement_timestamp()) AS run_at
-    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::bytea[], $8::json[], $9::timestamptz[],
+    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::bytea[], $8::text[], $9::timestamptz[],
                 $10::bytea[], $11::bigint[])
          WITH ORDINALITY AS i(id, type, queue, priority, max_attempts, timeout, payload, meta, run_at, unique_key, unique_for, ord)
 )`
 	storeSQL = `, body AS (
     INSERT INTO {{schema}}.job (id, created_at, timeout, max_attempts, type, queue, priority, unique_key, payload, meta)
-    SELECT id, statement_timestamp(), timeout, max_attempts, type, queue, priority, unique_key, payload, meta FROM fresh
+    SELECT id, statement_timestamp(), timeout, max_attempts, type, queue, priority, unique_key, payload, meta::json FROM fresh
 ), due AS (
     INSERT INTO {{schema}}.ready (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key)
     SELECT id, run_at, 0, 0, 0, priority, false, queue, unique_key FROM fresh WHERE run_at <= statement_timestamp()
@@ -94,7 +94,7 @@ func (j *Jobs) Enqueue(ctx context.Context, jobs []job.Insert) ([]job.Receipt, e
 type entry struct {
 	job.Insert
 	id   pgtype.UUID
-	meta []byte
+	meta pgtype.Text // JSON
 }
 
 func prepare(jobs []job.Insert) ([]entry, error) {
@@ -112,7 +112,7 @@ func prepare(jobs []job.Insert) ([]entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("postgres: enqueue: job %d: meta: %w", i, err)
 		}
-		list[i].meta = meta
+		list[i].meta = pgtype.Text{String: string(meta), Valid: true}
 	}
 	return list, nil
 }
@@ -218,7 +218,7 @@ func (c columns) arguments() []any {
 	n := len(c.positions)
 	ids, types, queues := make([]pgtype.UUID, n), make([]string, n), make([]string, n)
 	priorities, attempts, timeouts := make([]int16, n), make([]int32, n), make([]int64, n)
-	payloads, metas, runAts := make([][]byte, n), make([][]byte, n), make([]pgtype.Timestamptz, n)
+	payloads, metas, runAts := make([][]byte, n), make([]pgtype.Text, n), make([]pgtype.Timestamptz, n)
 	keys, windows := make([][]byte, n), make([]int64, n)
 	for i, at := range c.positions {
 		e := &c.entries[at]

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -70,6 +71,7 @@ func (f *flusher) stop() {
 
 func (f *flusher) run() {
 	for {
+		runtime.Gosched() // first those who are about to add: most of all the callers of the last group, which were just woken
 		group, entries := f.take()
 		if group == nil {
 			return

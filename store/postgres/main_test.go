@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/store/postgres"
@@ -52,7 +51,7 @@ func open(t testing.TB) (*postgres.DB, string) {
 	t.Helper()
 	schema := fmt.Sprintf("test %d %d", os.Getpid(), schemas.Add(1))
 	db := openAt(t, url, schema)
-	if _, err := db.Migrate(context.Background(), migrate.Up, false); err != nil {
+	if _, err := db.Migrate(context.Background(), postgres.Up, false); err != nil {
 		t.Fatal(err)
 	}
 	return db, schema

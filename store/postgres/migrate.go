@@ -13,6 +13,18 @@ import (
 	"github.com/tenetdev/tenet/internal/migrate"
 )
 
+// Directions of Migrate.
+const (
+	Up   = migrate.Up   // to the newest version
+	Down = migrate.Down // back by one version, with the jobs in its tables
+)
+
+// MigrationStep is one version's change, with its SQL.
+type MigrationStep = migrate.Step
+
+// MigrationStatus says whether a version is applied.
+type MigrationStatus = migrate.Status
+
 //go:embed migrations/*.sql
 var embedded embed.FS
 
@@ -31,7 +43,7 @@ CREATE TABLE IF NOT EXISTS {{schema}}.migration (
 // Migrate takes the schema up to the newest version, or down by one, and returns the steps with their SQL; with dryRun it
 // changes nothing and returns the steps that are due. All steps are one transaction under a lock, so that any number of
 // processes may migrate at once: one does it and the others find nothing left to do. Down drops tables with their jobs.
-func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]migrate.Step, error) {
+func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]MigrationStep, error) {
 	set, err := migrations()
 	if err != nil {
 		return nil, err
@@ -91,7 +103,7 @@ func (db *DB) migrate(ctx context.Context, tx pgx.Tx, set *migrate.Set, d migrat
 }
 
 // MigrationStatus lists the versions that this program knows and whether the schema has them.
-func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
+func (db *DB) MigrationStatus(ctx context.Context) ([]MigrationStatus, error) {
 	set, err := migrations()
 	if err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	if err := j.probe(ctx, conn); err != nil {
-		conn.Close(context.WithoutCancel(ctx))
+		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	signals := make(chan struct{}, 1)
@@ -122,7 +122,7 @@ func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
 		return nil, fmt.Errorf("postgres: listen: %w", err)
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{j.channel()}.Sanitize()); err != nil {
-		conn.Close(context.WithoutCancel(ctx))
+		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("postgres: listen: %w", err)
 	}
 	return conn, nil
@@ -164,7 +164,7 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struc
 		}
 		if err != nil {
 			if conn != nil {
-				conn.Close(ctx)
+				_ = conn.Close(ctx)
 				conn = nil
 				j.db.log.Warn("postgres: the connection for notifications is lost; workers poll until it is restored", "error", err)
 			}
@@ -181,7 +181,7 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struc
 	if conn != nil {
 		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		conn.Close(ended)
+		_ = conn.Close(ended)
 	}
 }
 

@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+const (
+	backlog   = 100_000
+	batch     = 100
+	queues    = 4
+	batchWork = 30 * batch // rows that a plan may read for a batch
+)
+
+// node is what a plan's node says about itself.
+type node struct {
+	Type    string  `json:"Node Type"`
+	Table   string  `json:"Relation Name"`
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Index   string  `json:"Index Name"`
+	Plans   []node  `json:"Plans"`
+}
+
+// TestJ10PlansDoNotDependOnTheBacklog: no hot statement, and no page of a list, reads or sorts more than a small multiple
+// of what it was asked for, with fresh statistics and without, planned for its arguments and for any.
+func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
+	ctx := context.Background()
+	db, err := Open(ctx, os.Getenv("DATABASE_URL"), Options{Schema: fmt.Sprint("plans", os.Getpid())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Migrate(ctx, migrate.Up, false); err != nil {
+		t.Fatal(err)
+	}
+	leases := stock(t, db.jobs)
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			for _, p := range []string{"job", "ready", "scheduled", "running", "done", "attempt", "unique_key"} {
+				if _, err := db.pool.Exec(ctx, db.sql("ANALYZE {{schema}}."+p)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+			for name, q := range planned(t, db, leases) {
+				t.Run(fmt.Sprintf("%s/%s/analyzed %v", name, mode, analyzed), func(t *testing.T) {
+					plan, text := explain(t, db, q, mode)
+					if !plan.bounded(t) {
+						t.Log(text)
+					}
+				})
+			}
+		}
+	}
+}
+
+// stock fills every table: ready and scheduled with 100,000 jobs each, done with 20,000, running with 10,000. It returns
+// leases that are live.
+func stock(t *testing.T, store *Jobs) []job.Ref {
+	t.Helper()
+	ctx := context.Background()
+	n := 0
+	put := func(count int, change func(i int, in *job.Insert)) {
+		list := make([]job.Insert, count)
+		for i := range list {
+			n++
+			list[i] = job.Insert{ID: fmt.Sprintf("01990000-0000-7000-b000-%012x", n), Type: "t", Queue: fmt.Sprint("q", i%queues), Priority: i % 3, Payload: []byte("{}")}
+			change(i, &list[i])
+		}
+		for len(list) > 0 {
+			if _, err := store.Enqueue(ctx, list[:10_000]); err != nil {
+				t.Fatal(err)
+			}
+			list = list[10_000:]
+		}
+	}
+	put(30_000, func(_ int, in *job.Insert) { in.Queue = "first" })
+	claim := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "first", Free: 30_000}}, Lease: time.Hour}
+	list, err := store.Claim(ctx, claim)
+	if err != nil || len(list) != 30_000 {
+		t.Fatalf("claimed %d, %v", len(list), err)
+	}
+	var done []job.Settlement
+	for i, r := range list[:20_000] {
+		s := job.Settlement{Ref: r.Ref(), Kind: job.KindComplete}
+		if i%500 == 0 {
+			s.Kind, s.Error = job.KindDead, "boom"
+		}
+		done = append(done, s)
+	}
+	if errs := store.Settle(ctx, done); errs != nil {
+		t.Fatal(errs[0])
+	}
+	put(backlog, func(i int, in *job.Insert) {
+		if i%1000 == 0 {
+			in.UniqueKey = fmt.Sprint(i)
+		}
+	})
+	later := time.Now().Add(time.Hour)
+	put(backlog, func(i int, in *job.Insert) { in.RunAt = later.Add(time.Duration(i) * time.Second) })
+	var leases []job.Ref
+	for _, r := range list[20_000 : 20_000+batch] {
+		leases = append(leases, r.Ref())
+	}
+	return leases
+}
+
+// planned are the statements with their arguments.
+func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
+	t.Helper()
+	ids, fences := refColumns(leases)
+	var settlements []job.Settlement
+	for _, l := range leases {
+		settlements = append(settlements, job.Settlement{Ref: l, Kind: job.KindRetry, Delay: time.Second, Error: "x"})
+	}
+	text := db.jobs.text
+	list := map[string]selection{
+		"claim":   {text.claim, []any{"q1", batch, "w", time.Minute.Microseconds()}},
+		"extend":  {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
+		"settle":  {text.settle, settlementColumns(settlements)},
+		"judge":   {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
+		"promote": {text.promote, []any{batch}},
+		"reclaim": {text.reclaim, []any{batch, string(policy.ReasonLeaseExpired), lostText}},
+		"due":     {text.nextDue, nil},
+		"remove":  {db.sql(removeSQL), []any{string(job.Completed), time.Hour.Microseconds(), batch}},
+		"history": {db.sql(historySQL), []any{ids[0]}},
+	}
+	const middle = "01990000-0000-7000-b000-00000000f000"
+	for name, f := range map[string]job.Filter{
+		"list all": {}, "list dead": {States: []job.State{job.Dead}}, "list a queue": {Queue: "q2", States: []job.State{job.Ready, job.Scheduled}},
+		"list by ID": {IDs: []string{middle}}, "list running": {States: []job.State{job.Running}},
+	} {
+		after := middle
+		if len(f.States) == 1 || f.IDs != nil {
+			after = ""
+		}
+		q, err := selectJobs(claimedColumns+otherColumns, f, nil, after, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[name] = selection{db.sql(q.text), q.args}
+	}
+	return list
+}
+
+// explain runs a statement under the settings of the store, rolls it back and returns its plan.
+func explain(t *testing.T, db *DB, q selection, mode string) (node, string) {
+	t.Helper()
+	ctx := context.Background()
+	var raw string
+	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
+		execute := "EXECUTE p"
+		for i, a := range q.args {
+			text, separator := fmt.Sprint(a), ","
+			if array, ok := literals([]any{a})[0].(string); ok {
+				text = array
+			}
+			if id, ok := a.(pgtype.UUID); ok {
+				text = id.String()
+			}
+			if i == 0 {
+				separator = "("
+			}
+			execute += separator + "'" + strings.ReplaceAll(text, "'", "''") + "'"
+		}
+		if len(q.args) > 0 {
+			execute += ")"
+		}
+		for _, s := range []string{steady, "SET LOCAL plan_cache_mode = " + mode, "PREPARE p AS " + q.text} {
+			if _, err := tx.Exec(ctx, s, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+		}
+		if err := tx.QueryRow(ctx, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, FORMAT JSON) "+execute, pgx.QueryExecModeSimpleProtocol).Scan(&raw); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "DEALLOCATE p"); err != nil {
+			return err
+		}
+		return errRollback
+	})
+	if err != errRollback {
+		t.Fatal(err)
+	}
+	var plans []struct{ Plan node }
+	if err := json.Unmarshal([]byte(raw), &plans); err != nil {
+		t.Fatal(err)
+	}
+	return plans[0].Plan, raw
+}
+
+type rollback struct{}
+
+func (rollback) Error() string { return "roll back" }
+
+var errRollback = rollback{}
+
+// bounded checks every node of a plan. Reading what other nodes made is as cheap as those are.
+func (n node) bounded(t *testing.T) bool {
+	t.Helper()
+	ok := true
+	if n.Type == "Seq Scan" || strings.HasPrefix(n.Type, "Bitmap") {
+		t.Errorf("%s on %s", n.Type, n.Table)
+		ok = false
+	}
+	if work := (n.Rows + n.Removed) * n.Loops; work > batchWork {
+		t.Errorf("%s on %s%s works through %v rows for %d", n.Type, n.Table, n.Index, work, batch)
+		ok = false
+	}
+	for _, p := range n.Plans {
+		ok = p.bounded(t) && ok
+	}
+	return ok
+}

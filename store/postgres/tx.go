@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// EnqueueTx stores jobs as part of the caller's transaction: they are there if it commits, and workers are woken then.
+// Jobs with unique keys make other transactions that enqueue the same keys wait until it ends.
+func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, jobs []job.Insert) ([]job.Receipt, error) {
+	entries, err := prepare(jobs)
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	b := &pgx.Batch{}
+	receipts := j.queue(b, entries, false)
+	if j.announce(entries) {
+		b.Queue(notifySQL, j.channel())
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return nil, j.db.wrap("enqueue", err)
+	}
+	return inTransaction(receipts), nil
+}
+
+// EnqueueSQL is EnqueueTx for a transaction of database/sql, with any PostgreSQL driver.
+func (j *Jobs) EnqueueSQL(ctx context.Context, tx *sql.Tx, jobs []job.Insert) ([]job.Receipt, error) {
+	entries, err := prepare(jobs)
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	receipts := make([]job.Receipt, len(entries))
+	firsts, repeated := divide(entries, receipts)
+	if firsts.keys == 0 {
+		if _, err := tx.ExecContext(ctx, j.text.enqueue, literals(firsts.arguments())...); err != nil {
+			return nil, j.db.wrap("enqueue", err)
+		}
+	} else if err := j.enqueueUniqueSQL(ctx, tx, firsts, repeated, receipts); err != nil {
+		return nil, j.db.wrap("enqueue", err)
+	}
+	if j.announce(entries) {
+		if _, err := tx.ExecContext(ctx, notifySQL, j.channel()); err != nil {
+			return nil, j.db.wrap("enqueue", err)
+		}
+	}
+	return inTransaction(receipts), nil
+}
+
+func (j *Jobs) enqueueUniqueSQL(ctx context.Context, tx *sql.Tx, firsts columns, repeated []repetition, receipts []job.Receipt) error {
+	rows, err := tx.QueryContext(ctx, j.text.enqueueUnique, literals(firsts.arguments())...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	return firsts.read(rows, repeated, receipts)
+}
+
+// announce reports whether the transaction should announce its jobs itself. Where the process has just announced others,
+// it does so again soon; if the transaction takes longer, workers find the jobs by polling.
+func (j *Jobs) announce(entries []entry) bool {
+	if !anyDue(entries) {
+		return false
+	}
+	if j.bell.first() {
+		return true
+	}
+	j.bell.wake()
+	return false
+}
+
+func inTransaction(receipts []job.Receipt) []job.Receipt {
+	for i := range receipts {
+		if !receipts[i].Existed {
+			receipts[i].Durability = job.InTransaction
+		}
+	}
+	return receipts
+}
+
+// CompleteTx completes a job as part of the caller's transaction, so that it and what the handler wrote are stored
+// together or not at all. It returns ErrNotFound, ErrNotRunning, ErrLeaseExpired or ErrFenced when the lease is not the
+// caller's any more: roll back then. The worker's own completion later finds that it is a repetition.
+func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Ref) error {
+	var settled []int
+	ready := false
+	list := []job.Settlement{{Ref: lease, Kind: job.KindComplete}}
+	if err := tx.QueryRow(ctx, j.text.settle, settlementColumns(list)...).Scan(&settled, &ready); err != nil {
+		return j.db.wrap("complete", err)
+	}
+	if len(settled) == 1 {
+		return nil
+	}
+	var v [5]bool
+	if err := tx.QueryRow(ctx, j.text.judge, judgedColumns(lease)...).Scan(&v[0], &v[1], &v[2], &v[3], &v[4]); err != nil {
+		return j.db.wrap("complete", err)
+	}
+	return verdict(v[0], v[1], v[2], v[3], v[4])
+}
+
+// CompleteSQL is CompleteTx for a transaction of database/sql, with any PostgreSQL driver.
+func (j *Jobs) CompleteSQL(ctx context.Context, tx *sql.Tx, lease job.Ref) error {
+	settled, ready := "", false
+	list := []job.Settlement{{Ref: lease, Kind: job.KindComplete}}
+	if err := tx.QueryRowContext(ctx, j.text.settle, literals(settlementColumns(list))...).Scan(&settled, &ready); err != nil {
+		return j.db.wrap("complete", err)
+	}
+	if settled != "{}" {
+		return nil
+	}
+	var v [5]bool
+	if err := tx.QueryRowContext(ctx, j.text.judge, literals(judgedColumns(lease))...).Scan(&v[0], &v[1], &v[2], &v[3], &v[4]); err != nil {
+		return j.db.wrap("complete", err)
+	}
+	return verdict(v[0], v[1], v[2], v[3], v[4])
+}
+
+func judgedColumns(lease job.Ref) []any {
+	ids, fences := refColumns([]job.Ref{lease})
+	return []any{ids, fences, []string{string(job.KindComplete)}}
+}
+
+// literals writes columns as text, which every driver passes on as it is.
+func literals(columns []any) []any {
+	texts := make([]any, len(columns))
+	for i, c := range columns {
+		switch c := c.(type) {
+		case []pgtype.UUID:
+			texts[i] = literal(c, func(v pgtype.UUID) (string, bool) { return v.String(), v.Valid })
+		case []string:
+			texts[i] = literal(c, func(v string) (string, bool) { return v, true })
+		case []pgtype.Text:
+			texts[i] = literal(c, func(v pgtype.Text) (string, bool) { return v.String, v.Valid })
+		case [][]byte:
+			texts[i] = literal(c, func(v []byte) (string, bool) { return fmt.Sprintf(`\x%x`, v), v != nil })
+		case []pgtype.Timestamptz:
+			texts[i] = literal(c, func(v pgtype.Timestamptz) (string, bool) { return v.Time.Format(time.RFC3339Nano), v.Valid })
+		case []int16:
+			texts[i] = literal(c, number[int16])
+		case []int32:
+			texts[i] = literal(c, number[int32])
+		case []int64:
+			texts[i] = literal(c, number[int64])
+		}
+	}
+	return texts
+}
+
+func number[T any](v T) (string, bool) { return fmt.Sprint(v), true }
+
+// literal is an array in PostgreSQL's text form; an element that text does not report as valid is NULL.
+func literal[T any](list []T, text func(T) (string, bool)) string {
+	var b strings.Builder
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	b.WriteByte('{')
+	for i, v := range list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		s, valid := text(v)
+		if !valid {
+			b.WriteString("NULL")
+			continue
+		}
+		b.WriteByte('"')
+		b.WriteString(escape.Replace(s))
+		b.WriteByte('"')
+	}
+	b.WriteByte('}')
+	return b.String()
+}
