@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tenetdev/tenet/internal/demo"
@@ -101,7 +102,7 @@ func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list 
 	}
 	args := []string{
 		"worker", "--store", f.store, "--policy", document, "--allow-private-networks", "--lease", "2s", "--grace", "5s", "--until-stdin-ends",
-		"--concurrency", fmt.Sprint(concurrency),
+		"--concurrency", strconv.Itoa(concurrency),
 	}
 	queues := map[string]bool{}
 	for _, d := range list {

@@ -23,7 +23,6 @@ type enqueueResult struct {
 
 type enqueueFlags struct {
 	line      jobline.Line
-	payload   string
 	runAt     string
 	delay     time.Duration
 	timeout   time.Duration

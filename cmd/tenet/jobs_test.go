@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -81,7 +82,7 @@ func TestStoreURLs(t *testing.T) {
 	}
 	for _, url := range []string{"", "jobs.db", "sqlite:", "redis://h", "mysql://h"} {
 		_, _, err := parseStore(url)
-		if f, ok := err.(*failure); !ok || f.code != exitUsage {
+		if f, ok := errors.AsType[*failure](err); !ok || f.code != exitUsage {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

@@ -114,7 +114,7 @@ func (a *app) withDatabase(ctx context.Context, url string, create, dryRun bool,
 				if err != nil {
 					return err
 				}
-				defer os.RemoveAll(folder)
+				defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 				path = filepath.Join(folder, "empty.db")
 			}
 			if err := touch(path); err != nil {

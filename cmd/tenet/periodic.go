@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -95,9 +96,9 @@ func (e periodicEntry) periodic() (job.Periodic, error) {
 	var err error
 	switch {
 	case e.Name == "":
-		return p, fmt.Errorf("name: missing")
+		return p, errors.New("name: missing")
 	case e.Job.UniqueKey != "" || !e.Job.RunAt.IsZero():
-		return p, fmt.Errorf("job: unique_key and run_at are the tick's; leave them out")
+		return p, errors.New("job: unique_key and run_at are the tick's; leave them out")
 	}
 	if p.Location, err = time.LoadLocation(e.TimeZone); err != nil {
 		return p, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin", e.TimeZone)

@@ -256,10 +256,7 @@ func untilIdle(ctx context.Context, s jobStore, queues map[string]int) error {
 	const poll = 100 * time.Millisecond
 	for sleep(ctx, poll) {
 		stats, err := s.Stats(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		open := 0

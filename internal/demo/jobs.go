@@ -70,7 +70,7 @@ func RunJobs(ctx context.Context, o JobsOptions) (JobsReport, error) {
 	if err != nil {
 		return JobsReport{}, err
 	}
-	defer endpoint.Close()
+	defer func() { _ = endpoint.Close() }() // nothing depends on how it ends
 	if err := importJobs(ctx, o, endpoint.Address()); err != nil {
 		return JobsReport{}, err
 	}

@@ -59,19 +59,20 @@ func Import(ctx context.Context, client *job.Client, r io.Reader, o Options) (Re
 	for {
 		text, size, err := readLine(lines)
 		i.bytes += int64(size)
-		if err != nil && !errors.Is(err, io.EOF) {
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
 			return i.result, fmt.Errorf("line %d: %w", i.number+1, err)
 		}
 		if size > 0 {
 			i.number++
 			i.line(text, size)
 		}
-		if len(i.batch) >= batchSize || i.held >= batchBytes || err != nil {
+		if len(i.batch) >= batchSize || i.held >= batchBytes || last {
 			if failed := i.flush(ctx); failed != nil {
 				return i.result, failed
 			}
 		}
-		if err != nil {
+		if last {
 			return i.result, nil
 		}
 	}
