@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Bar is a goal: a number that was measured and has to reach a limit.
+type Bar struct {
+	Path string
+	Goal string
+	// Measure returns whether the goal is reached and how that came about; ok is false if what it needs was not measured.
+	Measure func(Results) (pass bool, how string, ok bool)
+}
+
+// times is the bar on a rate as a multiple of another peer's.
+func times(scenario, peer string, least float64, other string) Bar {
+	path := scenario
+	if peer != peerTenet {
+		path += " (" + peer + ")"
+	}
+	return Bar{Path: path, Goal: fmt.Sprintf("≥ %g × %s", least, other), Measure: func(r Results) (bool, string, bool) {
+		mine, ok1 := r.of(scenario, peer)
+		theirs, ok2 := r.of(scenario, other)
+		ratio := mine.Rate / theirs.Rate
+		return ratio >= least, fmt.Sprintf("%.2f × (%s / %s)", ratio, perSecond(mine.Rate), perSecond(theirs.Rate)), ok1 && ok2
+	}}
+}
+
+// soonerThan is the bar on a quantile of the latency.
+func soonerThan(scenario, name string, of func(Result) time.Duration) Bar {
+	return Bar{Path: scenario + ", " + name, Goal: "≤ " + peerRiver, Measure: func(r Results) (bool, string, bool) {
+		mine, ok1 := r.of(scenario, peerTenet)
+		theirs, ok2 := r.of(scenario, peerRiver)
+		a, b := of(mine), of(theirs)
+		return a <= b, fmt.Sprintf("%.2f × (%s / %s)", float64(a)/float64(b), short(a), short(b)), ok1 && ok2
+	}}
+}
+
+// flat is the bar on what a claim costs at the largest backlog.
+func flat(scenario string) Bar {
+	return Bar{Path: scenario, Goal: "largest backlog ≤ 2 × 1,000", Measure: func(r Results) (bool, string, bool) {
+		mine, ok := r.of(scenario, peerTenet)
+		if !ok {
+			return false, "", false
+		}
+		small, large := mine.Claims[0], mine.Claims[len(mine.Claims)-1]
+		ratio := float64(large) / float64(small)
+		return ratio <= 2, fmt.Sprintf("%.2f × (%s / %s)", ratio, short(large), short(small)), true
+	}}
+}
+
+// Bars lists the goals.
+func Bars() []Bar {
+	return []Bar{
+		times(pgBurn, peerTenet, 2, peerRiver),
+		times(pgBurnPlain, peerTenet, 10, peerRiver),
+		times(pgBurnPlain, peerTenetSame, 10, peerRiver),
+		times(pgInsertMany, peerTenet, 4, peerRiver),
+		times(pgBulk, peerTenet, 1.5, peerRiver),
+		times(liteBurn, peerTenet, 6, peerRiverSQLite),
+		times(liteBurn, peerTenet, 6, peerGoqite),
+		times(liteInsertMany, peerTenet, 8, peerRiverSQLite),
+		soonerThan(pgLatency, "p50", func(r Result) time.Duration { return r.P50 }),
+		soonerThan(pgLatency, "p99", func(r Result) time.Duration { return r.P99 }),
+		flat(pgClaim),
+		flat(liteClaim),
+	}
+}
+
+// writeBars writes the bars whose paths were measured.
+func writeBars(w io.Writer, r Results) {
+	t := table{head: []string{"measure", "bar", "measured", ""}}
+	for _, b := range Bars() {
+		if pass, how, ok := b.Measure(r); ok {
+			t.add(b.Path, b.Goal, how, mark(pass))
+		}
+	}
+	if len(t.rows) > 0 {
+		t.write(w)
+		fmt.Fprintln(w)
+	}
+}
+
+func mark(pass bool) string {
+	if pass {
+		return "pass"
+	}
+	return "FAIL"
+}

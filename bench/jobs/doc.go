@@ -1,0 +1,21 @@
+// Command jobs compares Tenet's durable jobs with other job systems for Go, on the same PostgreSQL server and on SQLite.
+//
+//	cd bench
+//	go run ./jobs                                          # everything, in about five minutes
+//	go run ./jobs -only burn-down                          # scenarios whose name contains a text
+//	go run ./jobs -n 20000 -backlog 100000 -long 20000     # a quick look
+//	go run ./jobs -markdown ../docs/benchmarks-jobs.md     # everything, written as the document
+//
+// # How it measures
+//
+// A [Scenario] is one task and a list of cases that do it. A round measures each case once, on a database of its own that
+// is empty before and dropped after; the rounds are interleaved, so that a busy neighbour disturbs all cases alike, and the
+// median over the rounds counts. After the first round, which also does what is done only once, rounds are repeated as the
+// time allows. Package riversqlite/measure holds the tasks.
+//
+// The PostgreSQL server is a private one with fsync on, or that of the environment variable TENET_TEST_POSTGRES. All
+// systems meet it with the same settings. On SQLite the peers commit with synchronous=NORMAL, which may lose the last
+// commits in a power failure, and Tenet with FULL, which does not.
+//
+// The bars are goals of the project. They are printed with what was measured and never fail the command.
+package main

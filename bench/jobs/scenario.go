@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"maragu.dev/goqite/jobs"
+
+	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
+)
+
+// opener makes a system on an empty store.
+type opener func(ctx context.Context, env *environment) (measure.System, error)
+
+// Scenario is a task that several systems do.
+type Scenario struct {
+	Name  string
+	Note  string
+	Task  measure.Task
+	Once  bool // in the first round only, because it takes long
+	Turns int  // how often the cases are measured in turn in a round; 0 is once
+	Cases []Case
+}
+
+// Case is a system in a scenario.
+type Case struct {
+	Peer string
+	Jobs int // instead of the task's, where the system is slow
+	Note string
+	Run  runner
+}
+
+// runner measures a system.
+type runner func(ctx context.Context, env *environment, t measure.Task) (Outcome, error)
+
+// Outcome is what came of a case in one round.
+type Outcome struct {
+	measure.Numbers
+	Claims     []time.Duration // medians, by backlog
+	Dead, Size int64           // beside a long-open transaction: rows that are dead, and bytes of the database
+}
+
+// The peers that bars refer to.
+const (
+	peerTenet       = "Tenet"
+	peerTenetSame   = "Tenet, 100 slots"
+	peerRiver       = "River"
+	peerRiverSQLite = "River SQLite"
+	peerGoqite      = "goqite"
+)
+
+// The names that bars refer to.
+const (
+	pgInsertOne  = "PostgreSQL: insert, 1 goroutine"
+	pgInsertMany = "PostgreSQL: insert, 16 goroutines"
+	pgBulk       = "PostgreSQL: bulk insert"
+	pgBurn       = "PostgreSQL: burn-down, tuned"
+	pgBurnPlain  = "PostgreSQL: burn-down, defaults"
+	pgLatency    = "PostgreSQL: idle latency"
+	pgClaim      = "PostgreSQL: claim cost"
+	pgLong       = "PostgreSQL: long-open transaction"
+
+	liteInsertOne  = "SQLite: insert, 1 goroutine"
+	liteInsertMany = "SQLite: insert, 16 goroutines"
+	liteBulk       = "SQLite: bulk insert"
+	liteBurn       = "SQLite: burn-down, tuned"
+	liteBurnPlain  = "SQLite: burn-down, defaults"
+	liteLatency    = "SQLite: idle latency"
+	liteClaim      = "SQLite: claim cost"
+)
+
+const (
+	// tunedSlots gave Tenet's best burn-downs; what gave the others' is said with them.
+	tunedSlots = 1000
+	manyConns  = 20 // more than goroutines that insert
+
+	insertFor = time.Second
+	bulkSize  = 10_000
+	// samples in each of turns turns; they are taken together.
+	samples, turns = 100, 5
+)
+
+// scenarios lists everything that is measured, in the order of the report.
+func scenarios(o settings) []Scenario {
+	insert := func(goroutines int) measure.Task {
+		return measure.Task{Kind: measure.Insert, Goroutines: goroutines, For: insertFor}
+	}
+	bulk := measure.Task{Kind: measure.Bulk, Jobs: bulkSize, For: insertFor}
+	burn := func(jobs int) measure.Task { return measure.Task{Kind: measure.Burn, Jobs: max(jobs, 1000)} }
+	latency := measure.Task{Kind: measure.Latency, Jobs: samples}
+
+	tuned := tenetPostgres(tunedSlots, manyConns)
+	riverBest := riverPostgres(riverTuned(), 0)
+	onPostgres := []Case{{Peer: peerTenet, Run: within(tuned)}, {Peer: peerRiver, Run: within(riverPostgres(riverTuned(), manyConns))}}
+	onSQLite := []Case{
+		{Peer: peerTenet, Run: within(tenetSQLite(tunedSlots))},
+		{Peer: peerRiverSQLite, Run: remote(true)},
+		{Peer: peerGoqite, Run: within(goqiteSQLite(goqiteTuned()))},
+	}
+	return []Scenario{
+		{Name: pgInsertOne, Task: insert(1), Cases: onPostgres, Note: "One job in each call."},
+		{Name: pgInsertMany, Task: insert(16), Cases: onPostgres, Note: "One job in each call, 20 connections."},
+		{Name: pgBulk, Task: bulk, Cases: onPostgres, Note: "10,000 jobs in each call; River by InsertManyFast."},
+		{
+			Name: pgBurn, Task: burn(o.jobs),
+			Note:  "Jobs that do nothing are there; the clock runs from the start of the worker until it has recorded all of them and stopped. Tenet with 1,000 slots; River with 2,000, FetchCooldown and FetchPollInterval at 1 ms, their minimum, and no job timeout. It exposes no setting of its completer, which takes 5,000 at a time.",
+			Cases: []Case{{Peer: peerTenet, Run: within(tuned)}, {Peer: peerRiver, Run: within(riverBest)}},
+		},
+		{
+			Name: pgBurnPlain, Task: burn(o.jobs / 10),
+			Note: "Nothing is set. River has no default for its slots and gets 100, as in its documentation; Tenet's default is 10, and 100 once more for comparison.",
+			Cases: []Case{
+				{Peer: peerTenet, Run: within(tenetPostgres(0, 0))},
+				{Peer: peerTenetSame, Run: within(tenetPostgres(100, 0))},
+				{Peer: peerRiver, Run: within(riverPostgres(riverDefaults(), 0)), Jobs: max(o.jobs/40, 1000)},
+			},
+		},
+		{
+			Name: pgLatency, Task: latency, Once: true, Turns: turns,
+			Note:  "From the call that enqueues to the handler, one job at a time, 10 to 20 ms apart; tuned as above, and River's client that inserts notifies once in 1 ms instead of 100.",
+			Cases: []Case{{Peer: peerTenet, Run: within(tuned)}, {Peer: peerRiver, Run: within(prompt(riverBest))}},
+		},
+		{
+			Name: pgClaim, Once: true,
+			Note:  "Median of 60 claims of 10 jobs by the store alone, from three databases in turn; River's by its driver.",
+			Cases: []Case{{Peer: peerTenet, Run: claiming(tuned, backlogs(o))}, {Peer: peerRiver, Run: claiming(riverBest, backlogs(o))}},
+		},
+		{
+			Name: pgLong, Task: measure.Task{Kind: measure.Burn, Jobs: o.long}, Once: true,
+			Note: "A transaction that was opened before the first job stays open, so that nothing that is deleted or replaced can be cleaned up. Jobs are enqueued 10,000 at a time while the worker, tuned as above, runs them. Measured afterwards: dead rows and the size of all tables and indexes.",
+			Cases: []Case{
+				{Peer: peerTenet, Run: besideTransaction(tuned)},
+				{Peer: peerRiver, Run: besideTransaction(riverBest)},
+			},
+		},
+		{Name: liteInsertOne, Task: insert(1), Cases: onSQLite, Note: "One job in each call. Here and below Tenet commits with synchronous=FULL and the others with NORMAL."},
+		{Name: liteInsertMany, Task: insert(16), Cases: onSQLite, Note: "One job in each call."},
+		{Name: liteBulk, Task: bulk, Cases: onSQLite, Note: "10,000 jobs in each call; River by InsertManyFast, goqite one by one in a transaction."},
+		{
+			Name: liteBurn, Task: burn(o.jobs / 2),
+			Note: "As on PostgreSQL. Tenet with 1,000 slots; River with 1,000 and 1 ms for FetchCooldown and FetchPollInterval; goqite's runner with 10 and a PollInterval of 1 µs.",
+			Cases: []Case{
+				onSQLite[0],
+				{Peer: peerRiverSQLite, Run: remote(true), Jobs: max(o.jobs/10, 1000)},
+				{Peer: peerGoqite, Run: onSQLite[2].Run, Jobs: max(o.jobs/10, 1000)},
+			},
+		},
+		{
+			Name: liteBurnPlain, Task: burn(o.jobs / 20), Note: "Nothing is set, but River's slots: 100.",
+			Cases: []Case{
+				{Peer: peerTenet, Run: within(tenetSQLite(0))},
+				{Peer: peerRiverSQLite, Run: remote(false), Jobs: max(o.jobs/80, 1000)},
+				{Peer: peerGoqite, Run: within(goqiteSQLite(jobs.NewRunnerOpts{})), Jobs: 100},
+			},
+		},
+		{Name: liteLatency, Task: latency, Once: true, Cases: onSQLite, Note: "As on PostgreSQL. River polls every millisecond, goqite all the time; Tenet is woken."},
+		{
+			Name: liteClaim, Once: true, Note: "As on PostgreSQL.",
+			Cases: []Case{{Peer: peerTenet, Run: claiming(tenetSQLite(0), backlogs(o))}},
+		},
+	}
+}
+
+// backlogs are the sizes that claims are measured at.
+func backlogs(o settings) []int { return []int{1000, o.backlog / 10, o.backlog} }
+
+// selected are the scenarios whose name contains what was asked for.
+func selected(o settings) []Scenario {
+	return slices.DeleteFunc(scenarios(o), func(s Scenario) bool { return !strings.Contains(s.Name, o.only) })
+}

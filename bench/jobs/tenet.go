@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/postgres"
+	"github.com/tenetdev/tenet/store/sqlite"
+
+	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
+)
+
+// payload is what a job that does nothing carries.
+type payload struct {
+	N int `json:"n"`
+}
+
+const jobType = "noop"
+
+// tenetJobs is Tenet on any of its stores.
+type tenetJobs struct {
+	store  job.Store
+	client *job.Client
+	slots  int // 0: the worker's default
+	settle func(context.Context) error
+	close  func() error
+
+	address string // of a PostgreSQL database
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// tenetPostgres opens Tenet on a database of its own; 0 slots and 0 connections are the defaults.
+func tenetPostgres(slots, conns int) opener {
+	return func(ctx context.Context, env *environment) (measure.System, error) {
+		address, drop, err := env.database(ctx)
+		if err != nil {
+			return nil, err
+		}
+		db, err := postgres.Open(ctx, address, postgres.Options{MaxConns: conns, Logger: quiet()})
+		if err != nil {
+			return nil, errors.Join(err, drop())
+		}
+		s := newTenet(db.Jobs(), slots)
+		s.address = address
+		s.settle = func(ctx context.Context) error { return tidy(ctx, address) }
+		s.close = func() error { return errors.Join(db.Close(), drop()) }
+		if _, err := db.Migrate(ctx, migrate.Up, false); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		return s, nil
+	}
+}
+
+// tenetSQLite opens Tenet on a file of its own, at its default, synchronous=FULL.
+func tenetSQLite(slots int) opener {
+	return func(ctx context.Context, env *environment) (measure.System, error) {
+		path, remove, err := env.file()
+		if err != nil {
+			return nil, err
+		}
+		db, err := sqlite.Open(ctx, path, sqlite.Options{Create: true})
+		if err != nil {
+			return nil, errors.Join(err, remove())
+		}
+		s := newTenet(db.Jobs(), slots)
+		s.settle = func(context.Context) error { return nil }
+		s.close = func() error { return errors.Join(db.Close(), remove()) }
+		return s, nil
+	}
+}
+
+func newTenet(store job.Store, slots int) *tenetJobs {
+	return &tenetJobs{store: store, client: job.NewClient(store), slots: slots}
+}
+
+func (s *tenetJobs) Insert(ctx context.Context) error {
+	_, err := s.client.Enqueue(ctx, job.Request{Type: jobType, Payload: payload{}})
+	return err
+}
+
+func (s *tenetJobs) InsertMany(ctx context.Context, n int) error {
+	list := make([]job.Request, n)
+	for i := range list {
+		list[i] = job.Request{Type: jobType, Payload: payload{N: i}}
+	}
+	_, err := s.client.EnqueueMany(ctx, list)
+	return err
+}
+
+func (s *tenetJobs) Work(ctx context.Context, ran func()) (func() error, error) {
+	options := []job.WorkerOption{job.WithLogger(quiet())}
+	if s.slots > 0 {
+		options = append(options, job.WithQueues(map[string]int{job.DefaultQueue: s.slots}))
+	}
+	w := job.NewWorker(s.store, options...)
+	job.Handle(w, jobType, func(context.Context, job.Job[payload]) error {
+		ran()
+		return nil
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}, nil
+}
+
+func (s *tenetJobs) Left(ctx context.Context) (int, error) {
+	admin, ok := s.store.(job.Admin)
+	if !ok {
+		return 0, errors.New("the store cannot count its jobs")
+	}
+	stats, err := admin.Stats(ctx)
+	n := 0
+	for _, q := range stats {
+		n += q.Scheduled + q.Ready + q.Running + q.Dead + q.Cancelled
+	}
+	return n, err
+}
+
+func (s *tenetJobs) Claim(ctx context.Context, n int) (int, error) {
+	list, err := s.store.Claim(ctx, job.Claim{Worker: "bench", Queues: []job.Slots{{Queue: job.DefaultQueue, Free: n}}, Lease: job.DefaultLease})
+	return len(list), err
+}
+
+// Address is where the database is.
+func (s *tenetJobs) Address() string { return s.address }
+
+func (s *tenetJobs) Settle(ctx context.Context) error { return s.settle(ctx) }
+
+func (s *tenetJobs) Close() error { return s.close() }
