@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenetdev/tenet/policy"
 	"pgregory.net/rapid"
+
+	"github.com/tenetdev/tenet/policy"
 )
 
 // model says the same as Breaker in the plainest way: it keeps every attempt that it counts.

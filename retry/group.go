@@ -66,8 +66,9 @@ func group[T any, O operation[T]](r *run, op O, last T) (value T, verdict decisi
 	if g.winner != nil {
 		value = g.winner.value
 	}
-	j, deciding := g.judged, 0
-	j.outcome, deciding = g.group.Outcome()
+	j := g.judged
+	outcome, deciding := g.group.Outcome()
+	j.outcome = outcome
 	g.abandon(r)
 	verdict = r.settle(j, g.ended, deciding)
 	g.over = true

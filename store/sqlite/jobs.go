@@ -219,7 +219,7 @@ func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, e
 			return nil, err
 		}
 		if refused == nil && e.Holds(s.Ref, at) == nil { // not a repetition
-			e.rows, e.changed = e.Record.Settle(s, at), true
+			e.rows, e.changed = e.Settle(s, at), true
 			changed = append(changed, e)
 		}
 		errs.set(i, len(settlements), refused)

@@ -82,7 +82,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") {
 		return nil, fmt.Errorf("sqlite: path %q: name a file; package store/memory keeps jobs in memory", path)
 	}
-	if info, err := os.Stat(path); err != nil && !(o.Create && errors.Is(err, os.ErrNotExist)) {
+	if info, err := os.Stat(path); err != nil && (!o.Create || !errors.Is(err, os.ErrNotExist)) {
 		return nil, fmt.Errorf("sqlite: open: %w", err)
 	} else if err == nil && info.IsDir() {
 		return nil, fmt.Errorf("sqlite: %s is a directory: name a file in it", path)
