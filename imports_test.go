@@ -44,6 +44,7 @@ var allowed = map[string][]string{
 
 	"internal/fields":       {},
 	"internal/canonical":    {},
+	"internal/striped":      {},
 	"internal/procgroup":    {},
 	"internal/migrate":      {},
 	"internal/testpg":       {},
@@ -57,7 +58,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped"}
 
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{

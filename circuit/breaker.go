@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/striped"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -86,7 +87,7 @@ type Breaker struct {
 	until  atomic.Int64 // rate and slow: end of the window's current bucket
 	_      [32]byte     // up to a cache line, so that no stripe's writes disturb these reads
 
-	good counter // rate and slow: attempts that were not bad, of all times
+	good striped.Counter // rate and slow: attempts that were not bad, of all times
 
 	mu        sync.Mutex
 	window    window
@@ -136,7 +137,7 @@ func (b *Breaker) install(c policy.Circuit) {
 // clear forgets all counts. It needs b.mu, except in New.
 func (b *Breaker) clear() {
 	b.streak.Store(0)
-	b.window.clear(b.good.sum())
+	b.window.clear(b.good.Sum())
 	b.until.Store(0)
 }
 
@@ -252,7 +253,7 @@ func (b *Breaker) countGood(c *policy.Circuit, t Ticket, now time.Duration) bool
 	if int64(now) >= b.until.Load() {
 		return false // the window has to move on first
 	}
-	b.good.add()
+	b.good.Add()
 	return true
 }
 
@@ -299,10 +300,10 @@ func (b *Breaker) count(bad bool, now time.Duration) bool {
 		}
 		return b.streak.Add(1) >= int64(c.Failures)
 	}
-	b.window.take(b.good.sum()) // they belong to the bucket that may end now
+	b.window.take(b.good.Sum()) // they belong to the bucket that may end now
 	b.until.Store(int64(b.window.moveTo(now)))
 	if !bad {
-		b.good.add()
+		b.good.Add()
 		return false
 	}
 	b.window.addBad()

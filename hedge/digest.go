@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/striped"
 )
 
 // Buckets are cut as in an HDR histogram (G. Tene): each power of two of nanoseconds is divided into 16 equal parts.
@@ -38,7 +40,7 @@ type Digest struct {
 
 // digest takes latencies in at its stripes, where goroutines rarely meet, and moves them to the histogram 26 at a time.
 type digest struct {
-	stripes [stripes]stripe
+	stripes [striped.Stripes]stripe
 	moves   atomic.Uint64 // from stripes to the histogram
 	answer  atomic.Pointer[answer]
 
@@ -73,11 +75,11 @@ func (d *Digest) Add(latency time.Duration) {
 		d.data.CompareAndSwap(nil, &digest{})
 		data = d.data.Load()
 	}
-	i := stripeOfGoroutine()
-	for !data.stripes[i%stripes].mu.TryLock() {
+	i := striped.Own()
+	for !data.stripes[i%striped.Stripes].mu.TryLock() {
 		i++ // another goroutine's stripe is better than waiting for it
 	}
-	s := &data.stripes[i%stripes]
+	s := &data.stripes[i%striped.Stripes]
 	s.pending[s.n] = bucketOf(latency)
 	s.n++
 	if s.n == pendingSize {

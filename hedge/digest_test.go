@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"github.com/tenetdev/tenet/internal/striped"
 )
 
 func relativeError(got, want time.Duration) float64 {
@@ -84,10 +86,10 @@ func TestR10OldLatenciesFade(t *testing.T) {
 		d.Add(ms)
 		q, _ = d.Quantile(0.5)
 	}
-	if added < windowSize/4 || added > 2*windowSize+stripes*pendingSize {
+	if added < windowSize/4 || added > 2*windowSize+striped.Stripes*pendingSize {
 		t.Errorf("the median followed after %d latencies", added)
 	}
-	for range 2*windowSize + stripes*pendingSize {
+	for range 2*windowSize + striped.Stripes*pendingSize {
 		d.Add(ms)
 	}
 	if q, _ := d.Quantile(1); relativeError(q, ms) > 0.05 {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tenetdev/tenet/internal/striped"
 )
 
 // Load keeps a key's hedges below a share of its calls (max_extra_load). What the share allows and nobody takes is saved
@@ -11,7 +13,7 @@ import (
 // its other side becomes slow. The zero value is ready for use and takes its memory, 2 KiB, with the first call. Safe
 // for concurrent use; must not be copied.
 type Load struct {
-	calls atomic.Pointer[counter]
+	calls atomic.Pointer[striped.Counter]
 
 	mu     sync.Mutex
 	seen   uint64 // calls that were credited
@@ -26,7 +28,7 @@ const (
 )
 
 // Call counts a call.
-func (l *Load) Call() { l.counter().add() }
+func (l *Load) Call() { l.counter().Add() }
 
 // TryHedge returns true, and counts a hedge, if with it there are at most fraction · calls hedges. A fraction of 0 or
 // less, or NaN, is no limit, and hedges under it are not counted. The bound is exact under concurrency: it is kept in
@@ -35,7 +37,7 @@ func (l *Load) TryHedge(fraction float64) bool {
 	if !(fraction > 0) {
 		return true
 	}
-	calls := l.counter().sum()
+	calls := l.counter().Sum()
 	perCall := units(fraction)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,10 +53,10 @@ func (l *Load) TryHedge(fraction float64) bool {
 	return true
 }
 
-func (l *Load) counter() *counter {
+func (l *Load) counter() *striped.Counter {
 	c := l.calls.Load()
 	if c == nil {
-		l.calls.CompareAndSwap(nil, &counter{})
+		l.calls.CompareAndSwap(nil, &striped.Counter{})
 		c = l.calls.Load()
 	}
 	return c

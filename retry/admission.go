@@ -1,0 +1,218 @@
+package retry
+
+import (
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// grant is a budget's answer.
+type grant struct {
+	given   bool
+	reason  policy.Reason
+	detail  string
+	release func()
+}
+
+// admit asks the breaker and the budget for one attempt and makes its context. Without admission it returns the reason,
+// which is on record.
+func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
+	r.launches++
+	l.number = r.launches
+	if r.plan.timed {
+		l.began = time.Since(epoch)
+	}
+	if r.rec != nil {
+		l.started = r.rec.start(r.e, l.number)
+	}
+	if reason := r.admission(kind, l); reason != "" {
+		if r.rec != nil {
+			r.rec.denied(r, l, reason)
+		}
+		return reason
+	}
+	l.ctx = r.context(l)
+	r.ran++
+	return ""
+}
+
+func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
+	p := r.plan
+	if p.breaker != nil {
+		if !r.passBreaker(kind, l) {
+			r.dropGrant()
+			if kind == budget.KindHedge && l.circuit == circuit.HalfOpen {
+				return policy.ReasonHalfOpen
+			}
+			return policy.ReasonCircuitOpen
+		}
+	}
+	g := &p.budget
+	if kind == budget.KindHedge {
+		g = &p.hedgeGate
+	}
+	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && !r.single {
+		l.grant, r.grant = r.grant, grant{}
+		return ""
+	}
+	if g.budget == nil && !g.refused {
+		l.grant.given, l.grant.reason = true, g.reason
+		return ""
+	}
+	l.grant = r.ask(g, kind, r.launches-1)
+	if l.grant.given {
+		return ""
+	}
+	r.free(l, circuit.Ignored)
+	return l.grant.reason
+}
+
+// passBreaker takes a ticket from the plan's breaker. A closed one is passed without reading the clock.
+func (r *run) passBreaker(kind budget.AttemptKind, l *launch) bool {
+	b := r.plan.breaker
+	if l.ticket, l.ticked = b.AcquireClosed(); l.ticked {
+		return true
+	}
+	if !r.plan.timed {
+		l.began = time.Since(epoch)
+	}
+	var change circuit.Transition
+	l.ticket, change, l.ticked = b.Acquire(l.began, kind == budget.KindHedge)
+	if r.rec != nil {
+		l.circuit = b.State(l.began)
+		r.rec.circuit(r, change)
+	}
+	return l.ticked
+}
+
+// ask asks a budget for an attempt; index is its place in the launch order, from 0.
+func (r *run) ask(g *gate, kind budget.AttemptKind, index int) (answer grant) {
+	if g.budget == nil {
+		return grant{given: !g.refused, reason: g.reason}
+	}
+	if r.e.options.RecoverPanics {
+		defer r.guard("budget", policy.ReasonPanicInBudget, func() { answer = grant{reason: policy.ReasonPanicInBudget} })
+	}
+	d := g.budget.AllowAttempt(r.ctx, r.plan.key, index, kind, g.ref)
+	if d.Allowed {
+		return grant{given: true, reason: policy.ReasonAllowed, detail: d.Detail, release: d.Release}
+	}
+	return grant{reason: policy.ReasonBudgetDenied, detail: d.Detail}
+}
+
+// guard is deferred around user code under RecoverPanics: it turns a panic into an abort of the call.
+func (r *run) guard(part string, reason policy.Reason, then func()) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	r.broken = reason
+	r.cause = &PanicError{Part: part, Value: v, Stack: debug.Stack()}
+	if then != nil {
+		then()
+	}
+}
+
+// context makes the context of an admitted attempt.
+func (r *run) context(l *launch) *attemptCtx {
+	parent := r.ctx
+	c := &attemptCtx{
+		plan: r.plan, options: r.options, root: r.root,
+		number: int32(l.number), retry: int32(r.retry), hedge: int32(l.hedge), limit: int32(min(max(r.limit, 0), math.MaxInt32)),
+	}
+	if r.root == nil {
+		r.root, c.root = c, c
+		if r.rec != nil {
+			c.id = &r.rec.id
+		}
+	}
+	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 && timeout < never {
+		c.deadline = time.Since(epoch) + timeout
+	}
+	if r.deadline != 0 && (c.deadline == 0 || r.deadline < c.deadline) {
+		c.deadline, c.overall = r.deadline, true
+	}
+	if r.rec != nil {
+		parent = r.rec.begin(r, l, parent, c.deadline)
+	}
+	c.parent = parent
+	return c
+}
+
+// free gives back what an attempt holds; each part once.
+func (r *run) free(l *launch, result circuit.Result) {
+	if l.watch != nil {
+		l.watch.Stop()
+	}
+	if l.ticked {
+		l.ticked = false
+		var took, now time.Duration
+		if result != circuit.Ignored {
+			now = time.Since(epoch)
+			if l.began != 0 { // else the plan is not timed, though the breaker may have become a slow one meanwhile
+				took = now - l.began
+			}
+		}
+		change := r.plan.breaker.Done(l.ticket, result, took, now)
+		if r.rec != nil {
+			defer r.rec.circuit(r, change) // after the release, as an observer may panic
+		}
+	}
+	r.release(&l.grant)
+}
+
+// dropGrant gives back what was granted to a retry that is not launched.
+func (r *run) dropGrant() { r.release(&r.grant) }
+
+// release gives a grant back, once.
+func (r *run) release(g *grant) {
+	release := g.release
+	if release == nil {
+		return
+	}
+	g.release = nil
+	if r.e.options.RecoverPanics {
+		defer r.guard("budget", policy.ReasonPanicInBudget, nil)
+	}
+	release()
+}
+
+// permit asks breaker and budget for a retry before the wait for it.
+func (r *run) permit(v decision.Verdict) decision.Verdict {
+	p := r.plan
+	var state circuit.State
+	if p.breaker != nil {
+		var ok bool
+		if state, ok = p.breaker.Look(time.Since(epoch)); !ok {
+			r.refuse(policy.ReasonCircuitOpen, state, grant{})
+			return stop(policy.ReasonCircuitOpen)
+		}
+	}
+	if p.budget.atLaunch {
+		return v
+	}
+	r.grant = r.ask(&p.budget, budget.KindRetry, r.launches)
+	if r.grant.given {
+		return v
+	}
+	r.refuse(r.grant.reason, state, r.grant)
+	return stop(r.grant.reason)
+}
+
+// refuse puts a retry that was denied when it was decided on record.
+func (r *run) refuse(reason policy.Reason, state circuit.State, g grant) {
+	r.launches++
+	if r.rec == nil {
+		return
+	}
+	l := launch{number: r.launches, grant: g, circuit: state, started: r.rec.now(r.e)}
+	waited := r.backoff
+	r.retry, r.backoff = r.retry+1, 0 // nothing has been waited for
+	r.rec.denied(r, &l, reason)
+	r.retry, r.backoff = r.retry-1, waited
+}

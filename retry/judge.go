@@ -1,0 +1,86 @@
+package retry
+
+import (
+	"time"
+
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// judgement is what the result of an attempt or group means, and how that was found.
+type judgement struct {
+	outcome classify.Outcome
+	rule    decision.Rule // "" where nothing was judged
+	facts   decision.Facts
+}
+
+// notJudged is the judgement of what ended for a reason from outside: refused, cancelled or interrupted by a panic.
+func notJudged(reason policy.Reason) judgement {
+	return judgement{outcome: classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}}
+}
+
+// judge classifies an attempt's result.
+func (r *run) judge(l *launch, err error, classified *classify.Outcome) judgement {
+	f := decision.Facts{Failed: err != nil, Classified: classified}
+	if err != nil || classified.Kind != classify.Success {
+		f.Ended = r.over()
+		f.TimedOut = l.ctx.timedOut()
+	}
+	if err != nil {
+		f.Mark, f.Pushback = classify.MarkOf(err)
+		if r.plan.byClass || r.rec != nil {
+			f.Classes = r.e.families.Of(err)
+		}
+	}
+	o, rule := decision.Judge(&r.plan.policy.Retry, f)
+	if r.broken != "" && o.Kind != classify.Success {
+		return notJudged(r.broken)
+	}
+	return judgement{o, rule, f}
+}
+
+// classify asks the policy's classifier.
+func (r *run) classify(value any, err error) (o classify.Outcome) {
+	if r.e.options.RecoverPanics {
+		defer r.guard("classifier", policy.ReasonPanicInClassifier, func() {
+			o = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonPanicInClassifier}
+		})
+	}
+	return r.plan.classifier.Classify(value, err)
+}
+
+// conclude ends an attempt: judged, given back, on record.
+func (r *run) conclude(l *launch, err error, classified *classify.Outcome) judgement {
+	j := judgement{outcome: decision.Succeeded(), rule: decision.RuleSuccess}
+	if err != nil || classified != nil {
+		j = r.judge(l, err, classified)
+	}
+	if r.plan.digest != nil && j.outcome.Kind == classify.Success {
+		r.plan.digest.Add(time.Since(epoch) - l.began)
+	}
+	l.settled = true
+	if l.watch != nil || l.ticked || l.grant.release != nil {
+		r.free(l, resultOf(j.outcome))
+	}
+	l.ctx.finish()
+	if j.outcome.Kind != classify.Success {
+		r.last = err
+	}
+	if r.rec != nil {
+		r.rec.ended(r, l, j, err)
+	}
+	return j
+}
+
+// resultOf is what an outcome means to a breaker.
+func resultOf(o classify.Outcome) circuit.Result {
+	switch {
+	case o.Kind == classify.Abort:
+		return circuit.Ignored
+	case o.Kind == classify.Success, o.Category == classify.CategoryBusiness:
+		return circuit.Success
+	}
+	return circuit.Failure
+}
