@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -42,19 +41,17 @@ func openFile(t *testing.T, path string) *sqlite.DB {
 	return db
 }
 
-func suite(bubble func(t *testing.T, run func(t *testing.T)), short time.Duration) storetest.JobsOptions {
+// TestJobs runs in virtual time, except for the cases of real concurrency. Every second handle is another connection to
+// the same file, as another process has it.
+func TestJobs(t *testing.T) {
 	paths := map[job.Store]string{}
-	return storetest.JobsOptions{
+	storetest.Jobs(t, storetest.JobsOptions{
 		Open: func(t *testing.T) job.Store {
 			db := open(t)
 			paths[db.Jobs()] = db.Path()
 			return db.Jobs()
 		},
 		Second: func(t *testing.T, first job.Store) job.Store { return openFile(t, paths[first]).Jobs() },
-		Bubble: bubble, Short: short,
-	}
+		Bubble: synctest.Test,
+	})
 }
-
-func TestJobs(t *testing.T) { storetest.Jobs(t, suite(synctest.Test, 0)) }
-
-func TestJobsInRealTime(t *testing.T) { storetest.Jobs(t, suite(nil, 400*time.Millisecond)) }
