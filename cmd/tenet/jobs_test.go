@@ -152,6 +152,10 @@ func TestAWorkerServesHealthAndMetricsUntilItIsTold(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for path, want := range map[string]string{"/livez": "ok", "/readyz": "ok", "/metrics": "go_goroutines"} {
 		response, err := client.Get(base + path)
+		for err == nil && response.StatusCode == http.StatusServiceUnavailable { // it has not asked its store yet
+			_ = response.Body.Close()
+			response, err = client.Get(base + path)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -225,19 +225,18 @@ func (a *app) work(ctx context.Context, log *slog.Logger, s jobStore, f *workerF
 	}
 	watched := make(chan error, 1)
 	go func() {
-		defer stop()
-		if !f.untilIdle {
+		var err error
+		if f.untilIdle {
+			err = untilIdle(running, s, queues)
+		} else {
 			<-running.Done()
-			watched <- nil
-			return
 		}
-		watched <- untilIdle(running, s, queues)
+		stop()
+		log.Info("stopping: nothing more is claimed, running jobs may finish", "grace", f.grace.String())
+		watched <- err
 	}()
 	done := make(chan error, 1)
 	go func() { done <- w.Run(running) }()
-	context.AfterFunc(running, func() {
-		log.Info("stopping: nothing more is claimed, running jobs may finish", "grace", f.grace.String())
-	})
 	select {
 	case err := <-done:
 		stop()
