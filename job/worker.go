@@ -105,6 +105,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	o.Provider, o.Observer = w.provider, observe.Multi(o.Observer, w.observer)
 	w.executor = retry.NewExecutor(o)
 	w.settler = newSettler(w)
+	w.lastAnswer.Store(time.Now().UnixNano())
 	return w
 }
 
