@@ -15,7 +15,9 @@ type Periodic struct {
 	// Cron is a standard expression of five fields, or @hourly, @daily, @every 10m and the like.
 	Cron string
 	// Location is the time zone of the expression, default UTC. Where clocks jump forward a tick inside the gap runs at
-	// the first moment after it; where they fall back a tick inside the repeated hour runs once.
+	// the first moment after it; where they fall back a tick inside the repeated hour runs once. Expressions for every
+	// hour, whose hour is *, go by elapsed time instead: they neither bunch up nor pause. @every counts from the same
+	// moment in every process.
 	Location *time.Location
 	// Request is the job of each tick. Its UniqueKey is set to the tick.
 	Request Request
@@ -41,7 +43,26 @@ func (p *Periodic) parse() (cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("job: periodic %q: cron %q: %w", p.Name, p.Cron, err)
 	}
+	if s.Next(time.Now()).IsZero() {
+		return nil, fmt.Errorf("job: periodic %q: cron %q: never comes; use days that their months have", p.Name, p.Cron)
+	}
+	switch s := s.(type) {
+	case cron.ConstantDelaySchedule:
+		return aligned(s.Delay), nil
+	case *cron.SpecSchedule:
+		return onWall(s), nil
+	}
 	return s, nil
+}
+
+// Next is the first tick after t.
+func (p *Periodic) Next(t time.Time) (time.Time, error) {
+	s, err := p.parse()
+	if err != nil {
+		return time.Time{}, err
+	}
+	e := entry{periodic: p}
+	return s.Next(e.in(t)), nil
 }
 
 func (w *Worker) checkPeriodic() error {
@@ -111,6 +132,7 @@ func (e *entry) in(t time.Time) time.Time {
 // run enqueues the ticks that are due and returns the time until the next one. The unique key of a tick makes it happen
 // once, however many workers believe that they lead.
 func (s *schedule) run(ctx context.Context, w *Worker) time.Duration {
+	s.skip(time.Now().Add(-lookBack)) // their unique keys may be gone
 	wait := leadEvery
 	client := NewClient(w.store)
 	for i := range s.entries {
@@ -125,7 +147,18 @@ func (s *schedule) run(ctx context.Context, w *Worker) time.Duration {
 			}
 			e.next = e.cron.Next(e.next)
 		}
-		wait = min(wait, max(time.Until(e.next), time.Millisecond))
+		if until := time.Until(e.next); until > 0 { // else it has failed and has to wait
+			wait = min(wait, until)
+		}
 	}
 	return wait
+}
+
+// skip leaves out the ticks before a time.
+func (s *schedule) skip(before time.Time) {
+	for i := range s.entries {
+		if e := &s.entries[i]; e.next.Before(before) {
+			e.next = e.cron.Next(e.in(before))
+		}
+	}
 }

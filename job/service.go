@@ -138,16 +138,19 @@ func (w *Worker) lead(ctx context.Context) {
 		case <-t.C:
 		}
 		leader := true
+		var err error
 		if shared {
-			var err error
 			if leader, err = elector.Lead(ctx, w.name, leadFor); err != nil && ctx.Err() == nil {
 				w.log.Warn("job: election failed", "error", err)
 			}
 		}
 		next := leadEvery
-		if leader {
+		switch {
+		case leader:
 			w.retain(ctx)
 			next = min(next, schedule.run(ctx, w))
+		case err == nil: // another leads; what it leaves undone when it fails is younger than this
+			schedule.skip(time.Now().Add(-2 * leadFor))
 		}
 		t.Reset(next)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 	_ "time/tzdata" // time zones also where the system has none
 
-	"github.com/robfig/cron/v3"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
@@ -103,8 +102,8 @@ func (e periodicEntry) periodic() (job.Periodic, error) {
 	if p.Location, err = time.LoadLocation(e.TimeZone); err != nil {
 		return p, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin", e.TimeZone)
 	}
-	if _, err = cron.ParseStandard(e.Cron); err != nil {
-		return p, fmt.Errorf("cron: %w", err)
+	if _, err = p.Next(time.Now()); err != nil {
+		return p, err
 	}
 	switch e.Missed {
 	case "", "skip":
@@ -143,11 +142,11 @@ func (a *app) periodicListCommand() *cobra.Command {
 			if err != nil {
 				return &failure{exitInvalid, fmt.Errorf("%s: entry %d %q: %w", *file, i+1, e.Name, err)}
 			}
-			schedule, err := cron.ParseStandard(p.Cron)
+			next, err := p.Next(time.Now())
 			if err != nil {
 				return err
 			}
-			list[i] = periodicJSON{e, schedule.Next(time.Now().In(p.Location))}
+			list[i] = periodicJSON{e, next}
 		}
 		return a.print(*form, list, func(w io.Writer) {
 			table(w, "NAME\tCRON\tTIME ZONE\tMISSED\tNEXT\tTYPE", list, func(p periodicJSON) []any {

@@ -1,0 +1,106 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	_ "time/tzdata"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+func TestJ15TicksWhereClocksJumpForwardAndFallBack(t *testing.T) {
+	place, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spring, autumn := time.Date(2027, 3, 14, 0, 0, 0, 0, place), time.Date(2027, 11, 7, 0, 0, 0, 0, place)
+	for _, c := range []struct {
+		midnight time.Time
+		cron     string
+		want     []string
+	}{
+		{spring, "30 2 * * *", []string{"03:00:00-04:00"}},
+		{spring, "CRON_TZ=America/New_York 30 2 * * *", []string{"03:00:00-04:00"}},
+		{spring, "0 * * * *", []string{"01:00:00-05:00", "03:00:00-04:00", "04:00:00-04:00"}},
+		{autumn, "30 1 * * *", []string{"01:30:00-04:00"}},
+		{autumn, "0 * * * *", []string{"01:00:00-04:00", "01:00:00-05:00", "02:00:00-05:00"}},
+		{autumn, "0 1,2 * * *", []string{"01:00:00-04:00", "02:00:00-05:00"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(c.midnight))
+			var ticks []string
+			work(t, func(context.Context, job.Job[[]byte]) error {
+				ticks = append(ticks, time.Now().In(place).Format("15:04:05Z07:00"))
+				return nil
+			}, job.WithPeriodic(job.Periodic{Name: "p", Cron: c.cron, Location: place, Request: job.Request{Type: "t"}}))
+			time.Sleep(3*time.Hour + time.Minute)
+			if diff := cmp.Diff(c.want, ticks); diff != "" {
+				t.Errorf("%s on %v:\n%s", c.cron, c.midnight, diff)
+			}
+		})
+	}
+}
+
+func TestJ15TakingOverTheLeadEnqueuesNoTickAgain(t *testing.T) {
+	for _, spec := range []string{"* * * * *", "@every 1m"} {
+		synctest.Test(t, func(t *testing.T) {
+			var starts []time.Time
+			handler := func(context.Context, job.Job[[]byte]) error {
+				starts = append(starts, time.Now().Truncate(time.Minute))
+				return nil
+			}
+			periodic := job.WithPeriodic(job.Periodic{Name: "p", Cron: spec, Request: job.Request{Type: "t"}})
+			b := work(t, handler, periodic)
+			time.Sleep(17 * time.Second)
+			stop := b.start(b.store, handler, periodic)
+			time.Sleep(50 * time.Hour) // unique keys of the first ticks are gone
+			b.stop()
+			time.Sleep(10 * time.Minute)
+			stop()
+			if want := 50*60 + 10; len(starts) != want || len(slices.Compact(starts)) != want {
+				t.Errorf("%s: %d ticks, want %d", spec, len(starts), want)
+			}
+		})
+	}
+}
+
+// full is a store without room for new jobs.
+type full struct {
+	job.Store
+	refused atomic.Int64
+}
+
+func (f *full) Enqueue(context.Context, []job.Insert) ([]job.Receipt, error) {
+	f.refused.Add(1)
+	return nil, errors.New("disk full")
+}
+
+func TestJ15TickThatCannotBeEnqueuedIsNoHotLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, store: memory.Open().Jobs()}
+		store := &full{Store: b.store}
+		handler, _ := failing(nil)
+		stop := b.start(store, handler, job.WithPeriodic(job.Periodic{Name: "p", Cron: "* * * * *", Request: job.Request{Type: "t"}}))
+		time.Sleep(90 * time.Second)
+		stop()
+		if n := store.refused.Load(); n < 2 || n > 30 {
+			t.Errorf("%d attempts in 30 s", n)
+		}
+	})
+}
+
+func TestJ15ScheduleThatNeverComesIsRefused(t *testing.T) {
+	w := job.NewWorker(memory.Open().Jobs(), quiet, job.WithPeriodic(job.Periodic{Name: "p", Cron: "0 0 30 2 *", Request: job.Request{Type: "t"}}))
+	if err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "never") {
+		t.Errorf("%v", err)
+	}
+}
