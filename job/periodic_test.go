@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -38,11 +39,12 @@ func TestJ15TicksWhereClocksJumpForwardAndFallBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(c.midnight))
 			var ticks []string
-			work(t, func(context.Context, job.Job[[]byte]) error {
+			b := work(t, func(context.Context, job.Job[[]byte]) error {
 				ticks = append(ticks, time.Now().In(place).Format("15:04:05Z07:00"))
 				return nil
 			}, job.WithPeriodic(job.Periodic{Name: "p", Cron: c.cron, Location: place, Request: job.Request{Type: "t"}}))
 			time.Sleep(3*time.Hour + time.Minute)
+			b.stop()
 			if diff := cmp.Diff(c.want, ticks); diff != "" {
 				t.Errorf("%s on %v:\n%s", c.cron, c.midnight, diff)
 			}
@@ -53,8 +55,11 @@ func TestJ15TicksWhereClocksJumpForwardAndFallBack(t *testing.T) {
 func TestJ15TakingOverTheLeadEnqueuesNoTickAgain(t *testing.T) {
 	for _, spec := range []string{"* * * * *", "@every 1m"} {
 		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
 			var starts []time.Time
 			handler := func(context.Context, job.Job[[]byte]) error {
+				mu.Lock()
+				defer mu.Unlock()
 				starts = append(starts, time.Now().Truncate(time.Minute))
 				return nil
 			}

@@ -3,12 +3,15 @@ package job
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 )
 
 const (
 	// maintainEvery bounds how late a lost lease is taken back; due jobs of this worker's own making are known earlier.
 	maintainEvery = time.Second
+	maintainPause = 20 * time.Millisecond // between looks at what is due by our clock and not by the store's
 	maintainLimit = 1000
 	leadEvery     = 3 * time.Second
 	leadFor       = 10 * time.Second
@@ -50,7 +53,12 @@ func (w *Worker) extend(ctx context.Context) {
 		if len(leases) == 0 {
 			continue
 		}
-		for i, err := range w.store.Extend(ctx, leases, w.lease) {
+		// In order, as settlements are, so that stores with locks on rows see no circles. A store that hangs is asked again.
+		slices.SortFunc(leases, func(a, b Ref) int { return strings.Compare(a.ID, b.ID) })
+		patience, cancel := context.WithTimeout(ctx, w.lease/3)
+		errs := w.store.Extend(patience, leases, w.lease)
+		cancel()
+		for i, err := range errs {
 			w.extended(leases[i], err)
 		}
 	}
@@ -95,7 +103,9 @@ func (w *Worker) maintain(ctx context.Context) {
 		w.nextDue = time.Time{}
 		w.mu.Unlock()
 		var err error
-		done, err = w.store.Maintain(ctx, Maintenance{Limit: maintainLimit})
+		patience, cancel := context.WithTimeout(ctx, w.lease)
+		done, err = w.store.Maintain(patience, Maintenance{Limit: maintainLimit})
+		cancel()
 		if err != nil && ctx.Err() == nil {
 			w.log.Warn("job: maintenance failed", "error", err)
 		}
@@ -122,7 +132,11 @@ func (w *Worker) nextMaintenance(done Maintained) time.Duration {
 	if due.IsZero() {
 		return maintainEvery
 	}
-	return min(max(time.Until(due), time.Millisecond), maintainEvery)
+	until := time.Until(due)
+	if until <= 0 {
+		return maintainPause
+	}
+	return min(until, maintainEvery)
 }
 
 // lead does what only one worker of a store should do: retention and schedules.

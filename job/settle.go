@@ -92,7 +92,9 @@ func (s *settler) take() (group []Settlement, closing bool) {
 
 // write settles a group and returns what has to be repeated.
 func (s *settler) write(ctx context.Context, group []Settlement) (again []Settlement) {
-	errs := s.w.store.Settle(ctx, group)
+	patience, cancel := context.WithTimeout(ctx, s.w.lease) // what a store that hangs has written all the same can be repeated
+	errs := s.w.store.Settle(patience, group)
+	cancel()
 	for i, x := range group {
 		var err error
 		if errs != nil {

@@ -175,7 +175,7 @@ func (w *Worker) claim(ctx, background context.Context) {
 		more := true // all slots are taken: there may be more work when one is free
 		if slots := w.free(); len(slots) > 0 {
 			// Not under ctx: a claim that is cut off may have been made, and would hold its jobs until their leases end.
-			records, err := w.store.Claim(background, Claim{Worker: w.name, Queues: slots, Lease: w.lease})
+			records, err := w.take(ctx, background, slots)
 			if err != nil {
 				failures++
 				if ctx.Err() == nil {
@@ -207,6 +207,22 @@ func (w *Worker) claim(ctx, background context.Context) {
 		case <-poll.C:
 		}
 	}
+}
+
+// take claims jobs. It does not wait for a store that hangs until the leases would be over, nor much beyond a shutdown.
+func (w *Worker) take(ctx, background context.Context, slots []Slots) ([]*Record, error) {
+	patience, cancel := context.WithTimeout(background, w.lease)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		t := time.NewTimer(obedience)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-patience.Done():
+		}
+	})()
+	return w.store.Claim(patience, Claim{Worker: w.name, Queues: slots, Lease: w.lease})
 }
 
 // filled reports whether a queue gave as much as it was asked for, and so may have more.
@@ -255,20 +271,27 @@ func (w *Worker) start(background context.Context, r *Record) {
 	ctx, cancel := context.WithCancelCause(background)
 	w.mu.Lock()
 	w.queues[r.Queue].busy++
+	if old, ok := w.running[r.ID]; ok { // its lease was lost while the store was out of reach
+		old.cancel(errLeaseLost)
+	}
 	w.running[r.ID] = &running{record: r, cancel: cancel}
 	w.mu.Unlock()
 	w.group.Go(func() {
-		defer cancel(nil)
-		s, settle := w.attempt(ctx, r)
-		if settle {
+		settle := false // also where the handler ends its goroutine: the lease runs out
+		defer func() {
+			cancel(nil)
+			if !settle {
+				w.forget(r.Ref())
+			}
+			w.mu.Lock()
+			w.queues[r.Queue].busy--
+			w.mu.Unlock()
+			signal(w.slot)
+		}()
+		var s Settlement
+		if s, settle = w.attempt(ctx, r); settle {
 			w.settler.add(s) // may wait for room; the slot stays taken as long
-		} else {
-			w.forget(r.Ref())
 		}
-		w.mu.Lock()
-		w.queues[r.Queue].busy--
-		w.mu.Unlock()
-		signal(w.slot)
 	})
 }
 

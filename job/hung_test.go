@@ -1,0 +1,161 @@
+package job_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+// hung is a store that takes requests and, while it hangs, answers none.
+type hung struct {
+	job.Store
+	hangs atomic.Bool
+	calls atomic.Int64
+}
+
+func (h *hung) wait(ctx context.Context) error {
+	if !h.hangs.Load() {
+		return nil
+	}
+	h.calls.Add(1)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h *hung) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
+	if err := h.wait(ctx); err != nil {
+		return nil, err
+	}
+	return h.Store.Claim(ctx, c)
+}
+
+func (h *hung) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []error {
+	if err := h.wait(ctx); err != nil {
+		errs := make([]error, len(leases))
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	return h.Store.Extend(ctx, leases, d)
+}
+
+func TestJ12ShutdownDoesNotWaitForAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &hung{Store: memory.Open().Jobs()}
+		store.hangs.Store(true)
+		b := &bench{t: t}
+		handler, _ := failing(nil)
+		stop := b.start(store, handler)
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > 5*time.Second || store.calls.Load() == 0 {
+			t.Errorf("took %v, %d calls", took, store.calls.Load())
+		}
+	})
+}
+
+func TestJ8LeaseIsKeptWhenOneExtensionHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open().Jobs()
+		store := &hung{Store: db}
+		b := &bench{t: t, store: db, client: job.NewClient(db)}
+		var calls atomic.Int64
+		stop := b.start(store, func(ctx context.Context, _ job.Job[[]byte]) error {
+			calls.Add(1)
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Minute):
+			}
+			return ctx.Err()
+		}, job.WithLease(30*time.Second), job.WithQueues(map[string]int{"default": 1}))
+		id := b.enqueue(job.Request{})
+		time.Sleep(9 * time.Second)
+		store.hangs.Store(true)
+		time.Sleep(2 * time.Second) // the extension at 10 s is on its way
+		store.hangs.Store(false)
+		time.Sleep(3 * time.Minute)
+		if r, history := b.get(id); r.State != job.Completed || len(history) != 1 || calls.Load() != 1 || store.calls.Load() != 1 {
+			t.Errorf("%s, %v, %d calls, %d hung", r.State, story(history), calls.Load(), store.calls.Load())
+		}
+		stop()
+	})
+}
+
+// forgetful is a store that extends no lease.
+type forgetful struct{ job.Store }
+
+func (forgetful) Extend(_ context.Context, leases []job.Ref, _ time.Duration) []error {
+	errs := make([]error, len(leases))
+	for i := range errs {
+		errs[i] = errUnreachable
+	}
+	return errs
+}
+
+func TestJ6HandlerOfALostLeaseIsCancelledWhenItsWorkerClaimsTheJobAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open().Jobs()
+		b := &bench{t: t, store: db, client: job.NewClient(db)}
+		var calls, running, most atomic.Int64
+		stop := b.start(forgetful{db}, func(ctx context.Context, _ job.Job[[]byte]) error {
+			calls.Add(1)
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			<-ctx.Done()
+			return ctx.Err()
+		}, job.WithLease(5*time.Second))
+		b.enqueue(job.Request{})
+		time.Sleep(58 * time.Second) // not at the very end of a lease
+		if calls.Load() < 3 || running.Load() != 1 || most.Load() > 2 {
+			t.Errorf("%d calls, %d run, %d at most", calls.Load(), running.Load(), most.Load())
+		}
+		stop()
+	})
+}
+
+func TestHandlerThatEndsItsGoroutineFreesItsSlotAndUsesUpAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := work(t, func(context.Context, job.Job[[]byte]) error {
+			runtime.Goexit()
+			return nil
+		}, job.WithLease(5*time.Second), job.WithQueues(map[string]int{"default": 1}))
+		id := b.enqueue(job.Request{MaxAttempts: 2})
+		time.Sleep(time.Minute)
+		if r, history := b.get(id); r.State != job.Dead || len(history) != 2 {
+			t.Errorf("%s, %v", r.State, story(history))
+		}
+	})
+}
+
+// behind is a store whose clock is behind the worker's.
+type behind struct {
+	job.Store
+	calls atomic.Int64
+}
+
+func (s *behind) Maintain(context.Context, job.Maintenance) (job.Maintained, error) {
+	s.calls.Add(1)
+	return job.Maintained{NextDue: time.Now().Add(-time.Second)}, nil
+}
+
+func TestJ7StoreWhoseClockIsBehindIsNotAskedInAHotLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &behind{Store: memory.Open().Jobs()}
+		b := &bench{t: t}
+		handler, _ := failing(nil)
+		stop := b.start(store, handler)
+		time.Sleep(10 * time.Second)
+		stop()
+		if n := store.calls.Load(); n > 600 {
+			t.Errorf("%d calls in 10 s", n)
+		}
+	})
+}
