@@ -12,13 +12,29 @@ import (
 )
 
 // Rows that are locked here are never updated, only deleted, so that their physical address finds them again.
-const claimSQL = `
-WITH taken AS (
-    DELETE FROM {{schema}}.ready WHERE ctid = ANY (ARRAY(
+const (
+	headSQL = `
         SELECT r.ctid FROM {{schema}}.ready r
-        WHERE r.queue = $1 AND NOT EXISTS (
-            SELECT FROM {{schema}}.queue q WHERE q.queue = $1 AND q.paused AND (q.until IS NULL OR q.until > statement_timestamp()))
-        ORDER BY r.queue, r.priority, r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED))
+        WHERE r.queue = $1 AND NOT EXISTS (` + pausedSQL + `)
+        ORDER BY r.queue, r.priority, r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED`
+
+	// $5 to $7 are the positions to start at, one for each priority in its order.
+	onwardSQL = `
+        SELECT r.ctid FROM unnest($5::smallint[], $6::timestamptz[], $7::uuid[]) AS reached(priority, run_at, id), LATERAL (
+            SELECT r.ctid FROM {{schema}}.ready r
+            WHERE r.queue = $1 AND r.priority = reached.priority AND (r.run_at, r.id) >= (reached.run_at, reached.id) AND NOT EXISTS (` + pausedSQL + `)
+            ORDER BY r.queue, r.priority, r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) r
+        LIMIT $2`
+
+	pausedSQL = `SELECT FROM {{schema}}.queue q WHERE q.queue = $1 AND q.paused AND (q.until IS NULL OR q.until > statement_timestamp())`
+
+	claimSQL       = takeSQL + headSQL + leaseSQL
+	claimOnwardSQL = takeSQL + onwardSQL + leaseSQL
+
+	takeSQL = `
+WITH taken AS (
+    DELETE FROM {{schema}}.ready WHERE ctid = ANY (ARRAY(`
+	leaseSQL = `))
     RETURNING *
 ), s AS (
     INSERT INTO {{schema}}.running (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at,
@@ -30,34 +46,72 @@ WITH taken AS (
     RETURNING *
 )
 SELECT ` + claimedColumns + `, s.lease_until FROM s JOIN {{schema}}.job b ON b.id = s.id`
+)
 
 // Claim implements job.Store. The records lack what workers do not read: output, errors and reasons of earlier attempts.
+// In a queue with many jobs per second, jobs that are committed with an earlier run_at than others of their priority that
+// were claimed already may wait for 100 ms, or where the server is slow to vacuum for up to 5 s.
 func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err := job.CheckLease(c.Lease); err != nil {
 		return nil, err
 	}
+	list, again, err := j.claim(ctx, c, false)
+	if err != nil || len(again) == 0 {
+		return list, err
+	}
+	c.Queues = again
+	more, _, err := j.claim(ctx, c, true)
+	if err != nil && len(list) == 0 {
+		return nil, err
+	}
+	return append(list, more...), nil // what was claimed first must be run, whatever became of the rest
+}
+
+// claim claims once from each queue, where it had come to or from the head. It returns the slots for which there may be
+// more at the head.
+func (j *Jobs) claim(ctx context.Context, c job.Claim, head bool) (list []*job.Record, again []job.Slots, err error) {
 	b := steadyBatch()
-	var list []*job.Record
+	start := time.Now()
+	var noted []func(took time.Duration)
 	for _, slots := range c.Queues {
 		if slots.Free <= 0 {
 			continue
 		}
-		b.Queue(j.text.claim, slots.Queue, slots.Free, c.Worker, c.Lease.Microseconds()).Query(func(rows pgx.Rows) error {
+		text, args := j.text.claim, []any{slots.Queue, slots.Free, c.Worker, c.Lease.Microseconds()}
+		from, onward := j.cursors.start(slots.Queue, start)
+		if onward = onward && !head; onward {
+			priorities, runAts, ids := positionColumns(from)
+			text, args = j.text.claimOnward, append(args, priorities, runAts, ids)
+		}
+		b.Queue(text, args...).Query(func(rows pgx.Rows) error {
 			claimed, err := readClaimed(rows)
 			list = append(list, claimed...)
+			noted = append(noted, func(took time.Duration) {
+				if onward {
+					took = 0
+				}
+				j.cursors.advance(slots.Queue, claimed, slots.Free, took, start)
+				if left := slots.Free - len(claimed); onward && left > 0 && j.cursors.mayHaveMore(slots.Queue) {
+					again = append(again, job.Slots{Queue: slots.Queue, Free: left})
+				}
+			})
 			return err
 		})
 	}
 	if b.Len() == 1 { // nothing is free; the context and the store still have to be alive
 		if j.db.closed.Load() {
-			return nil, job.ErrClosed
+			return nil, nil, job.ErrClosed
 		}
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 	if err := j.db.run(ctx, "claim", b); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return list, nil
+	took := time.Since(start)
+	for _, note := range noted {
+		note(took)
+	}
+	return list, again, nil
 }
 
 // readClaimed reads one queue's jobs and puts them in their order, which the move between tables does not keep.

@@ -27,15 +27,18 @@ WITH input AS (
                 $10::bytea[], $11::bigint[])
          WITH ORDINALITY AS i(id, type, queue, priority, max_attempts, timeout, payload, meta, run_at, unique_key, unique_for, ord)
 )`
+	// A key that is held for a window is not the job's to give back or to take again: only its body shows it.
 	storeSQL = `, body AS (
     INSERT INTO {{schema}}.job (id, created_at, timeout, max_attempts, type, queue, priority, unique_key, payload, meta)
     SELECT id, statement_timestamp(), timeout, max_attempts, type, queue, priority, unique_key, payload, meta::json FROM fresh
 ), due AS (
     INSERT INTO {{schema}}.ready (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key)
-    SELECT id, run_at, 0, 0, 0, priority, false, queue, unique_key FROM fresh WHERE run_at <= statement_timestamp()
+    SELECT id, run_at, 0, 0, 0, priority, false, queue, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
+    FROM fresh WHERE run_at <= statement_timestamp()
 ), later AS (
     INSERT INTO {{schema}}.scheduled (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key)
-    SELECT id, run_at, 0, 0, 0, priority, false, queue, unique_key FROM fresh WHERE run_at > statement_timestamp()
+    SELECT id, run_at, 0, 0, 0, priority, false, queue, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
+    FROM fresh WHERE run_at > statement_timestamp()
 )`
 	enqueueSQL = inputSQL + `, fresh AS (SELECT * FROM input)` + storeSQL + `
 SELECT`

@@ -16,6 +16,9 @@ type Jobs struct {
 	text    statements
 	flusher flusher
 	bell    bell
+	cursors cursors
+	due     sweep // of scheduled jobs
+	expired sweep // of leases
 }
 
 var (
@@ -28,7 +31,8 @@ var (
 // statements are the hot statements with the schema put in.
 type statements struct {
 	enqueue, enqueueUnique string
-	claim, extend          string
+	claim, claimOnward     string
+	extend                 string
 	settle, judge          string
 	promote, reclaim       string
 	nextDue                string
@@ -37,7 +41,7 @@ type statements struct {
 func newJobs(db *DB, durable bool) *Jobs {
 	j := &Jobs{db: db, durable: durable, text: statements{
 		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL),
-		claim: db.sql(claimSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), judge: db.sql(judgeSQL),
+		claim: db.sql(claimSQL), claimOnward: db.sql(claimOnwardSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
 	}}
 	j.flusher.write = j.store

@@ -14,17 +14,17 @@ import (
 const promoteSQL = `
 WITH due AS (
     DELETE FROM {{schema}}.scheduled WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM {{schema}}.scheduled WHERE run_at <= statement_timestamp() ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED))
+        SELECT ctid FROM {{schema}}.scheduled WHERE run_at > $2 AND run_at <= statement_timestamp() ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED))
     RETURNING *
 ), moved AS (
     INSERT INTO {{schema}}.ready (` + factColumns + `) SELECT ` + factColumns + ` FROM due RETURNING id
 )
-SELECT count(*) FROM moved`
+SELECT count(*), statement_timestamp() FROM moved`
 
 // reclaimSQL gives moveSQL its rows. $2 is the reason and $3 the error text.
 const reclaimSQL = `
 WITH expired AS (
-    SELECT id FROM {{schema}}.running WHERE lease_until <= statement_timestamp() ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED
+    SELECT id FROM {{schema}}.running WHERE lease_until > $4 AND lease_until <= statement_timestamp() ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM {{schema}}.running r USING expired e, {{schema}}.job b
     WHERE r.id = e.id AND b.id = e.id
@@ -37,7 +37,7 @@ WITH expired AS (
         r.claimed_at AS started, statement_timestamp() AS finished,
         r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for
 )` + moveSQL + `
-SELECT count(*) FROM gone`
+SELECT count(*), statement_timestamp() FROM gone`
 
 // lostText is the error of a lost lease, the same on every store.
 const lostText = "the lease expired before the attempt was settled"
@@ -59,17 +59,22 @@ const expireKeysSQL = `
 DELETE FROM {{schema}}.unique_key WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM {{schema}}.unique_key WHERE expires_at <= statement_timestamp() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
 
-const nextDueSQL = `SELECT run_at FROM {{schema}}.scheduled ORDER BY run_at LIMIT 1`
+const nextDueSQL = `SELECT run_at FROM {{schema}}.scheduled WHERE run_at > $1 ORDER BY run_at LIMIT 1`
 
 // Maintain implements job.Store. Where something is removed, unique keys whose window is over are, too.
 func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
 	var done job.Maintained
 	limit := max(m.Limit, 1)
+	now := time.Now()
+	due, expired := j.due.from(now), j.expired.from(now)
+	var promotedAt, reclaimedAt time.Time
 	err := patient(ctx, func() error {
 		b := steadyBatch()
-		b.Queue(j.text.promote, limit).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Promoted) })
-		b.Queue(j.text.reclaim, limit, string(policy.ReasonLeaseExpired), lostText).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Reclaimed) })
-		b.Queue(j.text.nextDue).Query(func(rows pgx.Rows) error {
+		b.Queue(j.text.promote, limit, due).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Promoted, &promotedAt) })
+		b.Queue(j.text.reclaim, limit, string(policy.ReasonLeaseExpired), lostText, expired).QueryRow(func(r pgx.Row) error {
+			return r.Scan(&done.Reclaimed, &reclaimedAt)
+		})
+		b.Queue(j.text.nextDue, due).Query(func(rows pgx.Rows) error {
 			var at pgtype.Timestamptz
 			if rows.Next() {
 				if err := rows.Scan(&at); err != nil {
@@ -83,6 +88,12 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	})
 	if err != nil {
 		return job.Maintained{}, err
+	}
+	if done.Promoted < limit {
+		j.due.done(promotedAt)
+	}
+	if done.Reclaimed < limit {
+		j.expired.done(reclaimedAt)
 	}
 	if done.Promoted+done.Reclaimed > 0 {
 		j.bell.wake()

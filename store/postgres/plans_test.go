@@ -129,14 +129,17 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		settlements = append(settlements, job.Settlement{Ref: l, Kind: job.KindRetry, Delay: time.Second, Error: "x"})
 	}
 	text := db.jobs.text
+	beginning := (&sweep{}).from(time.Now())
+	priorities, runAts, positions := positionColumns([job.MaxPriority + 1]position{1: {time.Now().Add(-time.Minute), ids[0]}})
 	list := map[string]selection{
 		"claim":   {text.claim, []any{"q1", batch, "w", time.Minute.Microseconds()}},
+		"onward":  {text.claimOnward, []any{"q1", batch, "w", time.Minute.Microseconds(), priorities, runAts, positions}},
 		"extend":  {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
 		"settle":  {text.settle, settlementColumns(settlements)},
 		"judge":   {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
-		"promote": {text.promote, []any{batch}},
-		"reclaim": {text.reclaim, []any{batch, string(policy.ReasonLeaseExpired), lostText}},
-		"due":     {text.nextDue, nil},
+		"promote": {text.promote, []any{batch, beginning}},
+		"reclaim": {text.reclaim, []any{batch, string(policy.ReasonLeaseExpired), lostText, beginning}},
+		"due":     {text.nextDue, []any{beginning}},
 		"remove":  {db.sql(removeSQL), []any{string(job.Completed), time.Hour.Microseconds(), batch}},
 		"history": {db.sql(historySQL), []any{ids[0]}},
 	}
@@ -170,8 +173,11 @@ func explain(t *testing.T, db *DB, q selection, mode string) (node, string) {
 			if array, ok := literals([]any{a})[0].(string); ok {
 				text = array
 			}
-			if id, ok := a.(pgtype.UUID); ok {
-				text = id.String()
+			switch a := a.(type) {
+			case pgtype.UUID:
+				text = a.String()
+			case pgtype.Timestamptz:
+				text = "-infinity"
 			}
 			if i == 0 {
 				separator = "("

@@ -141,7 +141,7 @@ func literals(columns []any) []any {
 		case [][]byte:
 			texts[i] = literal(c, func(v []byte) (string, bool) { return fmt.Sprintf(`\x%x`, v), v != nil })
 		case []pgtype.Timestamptz:
-			texts[i] = literal(c, func(v pgtype.Timestamptz) (string, bool) { return v.Time.Format(time.RFC3339Nano), v.Valid })
+			texts[i] = literal(c, timestamp)
 		case []int16:
 			texts[i] = literal(c, number[int16])
 		case []int32:
@@ -151,6 +151,13 @@ func literals(columns []any) []any {
 		}
 	}
 	return texts
+}
+
+func timestamp(v pgtype.Timestamptz) (string, bool) {
+	if v.InfinityModifier == pgtype.NegativeInfinity {
+		return "-infinity", v.Valid
+	}
+	return v.Time.Format(time.RFC3339Nano), v.Valid
 }
 
 func number[T any](v T) (string, bool) { return fmt.Sprint(v), true }

@@ -23,7 +23,7 @@ CREATE TABLE {{schema}}.ready (
     priority         smallint NOT NULL,
     cancel_requested boolean NOT NULL,
     queue            text NOT NULL,
-    unique_key       bytea,
+    unique_key       bytea, -- that the job holds while it lives; NULL where it is held for a window
     started_at       timestamptz,
     claimed_at       timestamptz,
     failed_at        timestamptz,

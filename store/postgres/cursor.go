@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// What was deleted stays in an index until a vacuum, and for as long as any transaction on the server is older. A claim
+// from the head of a queue reads past all of it: at 10,000 jobs per second and a vacuum each minute, 600,000 entries.
+// Busy stores therefore remember how far they have come and start there. What was committed behind that position since,
+// such as a retry that has come due, is found by a claim from the head, which is made again and again.
+const (
+	// busyAfter claimed jobs a queue's position pays. Until then every claim starts at the head.
+	busyAfter = 5000
+	// headEvery is how late a busy queue notices jobs behind its position; where reading from the head is slow, it may
+	// take a twentieth of the time, up to headAtLeast.
+	headEvery   = 100 * time.Millisecond
+	headShare   = 20
+	headAtLeast = 5 * time.Second
+	// perJob is what moving a job costs at most, which says nothing about the way to it.
+	perJob = 50 * time.Microsecond
+	// quickHead is a claim from the head that is cheap enough to be made whenever a queue seems to have no more.
+	quickHead = 50 * time.Millisecond
+)
+
+// position is a place in the order of a queue's jobs of one priority.
+type position struct {
+	runAt time.Time
+	id    pgtype.UUID
+}
+
+// cursor is how far a queue's claims have come.
+type cursor struct {
+	claimed int
+	reached [job.MaxPriority + 1]position // every job of the priority that was seen before it is claimed
+	drained bool                          // the last claim got less than it asked for
+	head    time.Time                     // when the next claim has to start at the head
+	quick   bool                          // the last claim from the head was
+}
+
+// cursors holds the cursors of the queues that were claimed from.
+type cursors struct {
+	mu      sync.Mutex
+	byQueue map[string]*cursor
+}
+
+// start returns the positions from which to claim, or ok = false for a claim from the head.
+func (c *cursors) start(queue string, now time.Time) (from [job.MaxPriority + 1]position, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.byQueue[queue]
+	if at == nil || at.claimed < busyAfter || !now.Before(at.head) || at.drained && at.quick {
+		return from, false
+	}
+	return at.reached, true
+}
+
+// advance notes what a claim got, in order, of what it asked for. took is the time of a claim from the head, and 0 for
+// another.
+func (c *cursors) advance(queue string, got []*job.Record, asked int, took time.Duration, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byQueue == nil {
+		c.byQueue = map[string]*cursor{}
+	}
+	at := c.byQueue[queue]
+	if at == nil {
+		at = &cursor{}
+		c.byQueue[queue] = at
+	}
+	at.claimed = min(at.claimed+len(got), busyAfter)
+	at.drained = len(got) < asked
+	for _, r := range got {
+		if r.Priority >= 0 && r.Priority < len(at.reached) {
+			id, _ := parseID(r.ID)
+			at.reached[r.Priority] = position{r.RunAt, id}
+		}
+	}
+	if took > 0 {
+		took -= time.Duration(len(got)) * perJob
+		at.head = now.Add(max(headEvery, min(headShare*took, headAtLeast)))
+		at.quick = took < quickHead
+	}
+}
+
+// mayHaveMore reports whether a claim that started at the positions and was not filled should be followed by one from the
+// head.
+func (c *cursors) mayHaveMore(queue string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.byQueue[queue]
+	return at != nil && at.quick
+}
+
+// positionColumns are positions as columns, by priority.
+func positionColumns(from [job.MaxPriority + 1]position) (priorities []int16, runAts []pgtype.Timestamptz, ids []pgtype.UUID) {
+	for p, at := range from {
+		runAt := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+		if !at.runAt.IsZero() {
+			runAt = stamp(at.runAt)
+		}
+		at.id.Valid = true
+		priorities, runAts, ids = append(priorities, int16(p)), append(runAts, runAt), append(ids, at.id)
+	}
+	return priorities, runAts, ids
+}
+
+// sweep is how far maintenance has come in an index by time. It starts there, less a margin for what was committed late,
+// and now and then at the beginning, for what was committed later still.
+type sweep struct {
+	mu    sync.Mutex
+	upTo  time.Time // by the server's clock: everything before is done
+	whole time.Time // when the next sweep starts at the beginning
+}
+
+const (
+	sweepMargin = 10 * time.Second
+	sweepWhole  = 10 * time.Second
+)
+
+// from is where the next sweep starts.
+func (s *sweep) from(now time.Time) pgtype.Timestamptz {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.upTo.IsZero() || !now.Before(s.whole) {
+		s.whole = now.Add(sweepWhole)
+		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	}
+	return stamp(s.upTo.Add(-sweepMargin))
+}
+
+// done notes that nothing is left before upTo.
+func (s *sweep) done(upTo time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.upTo = upTo
+}

@@ -1,0 +1,34 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// TestJ9ARetryDoesNotBeginAWindowAnew: the key of a job with a window is not its own to take again.
+func TestJ9ARetryDoesNotBeginAWindowAnew(t *testing.T) {
+	ctx := context.Background()
+	db, _ := open(t)
+	store := db.Jobs()
+	windowed := insert()
+	windowed.UniqueKey, windowed.UniqueFor = "k", time.Millisecond
+	if _, err := store.Enqueue(ctx, []job.Insert{windowed}); err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := store.Change(ctx, job.ActionCancel, job.Filter{IDs: []string{windowed.ID}}, 1); err != nil || len(ids) != 1 {
+		t.Fatalf("%v, %v", ids, err)
+	}
+	<-time.After(20 * time.Millisecond)
+	if ids, err := store.Change(ctx, job.ActionRetry, job.Filter{IDs: []string{windowed.ID}}, 1); err != nil || len(ids) != 1 {
+		t.Fatalf("%v, %v", ids, err)
+	}
+	next := insert()
+	next.UniqueKey = "k"
+	receipts, err := store.Enqueue(ctx, []job.Insert{next})
+	if err != nil || receipts[0].Existed {
+		t.Fatalf("%+v, %v: the key is held beyond its window", receipts, err)
+	}
+}
