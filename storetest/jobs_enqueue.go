@@ -137,6 +137,23 @@ func uniqueCases() []jobsCase {
 			}
 			s.duplicate(third.ID, job.Insert{UniqueKey: "k", UniqueFor: s.short})
 		}},
+		{name: "J9/a job whose key had a window is retried without it", run: func(s *jobs) {
+			first := s.start(job.Insert{UniqueKey: "k", UniqueFor: s.short}, long)
+			s.must(s.settle(first.Ref(), job.KindDead), nil)
+			s.lapse(s.short)
+			if changed := s.change(job.ActionRetry, job.Filter{IDs: []string{first.ID}}, 1); len(changed) != 1 {
+				s.Fatalf("retried %v after the window", changed)
+			}
+			second := s.enqueue(job.Insert{UniqueKey: "k", UniqueFor: long})[0]
+			if second.Existed {
+				s.Fatal("the retry took the key for the job's life")
+			}
+			s.must(s.settle(s.take(long).Ref(), job.KindDead), nil)
+			if changed := s.change(job.ActionRetry, job.Filter{IDs: []string{first.ID}}, 1); len(changed) != 1 {
+				s.Fatalf("retried %v beside another's window", changed)
+			}
+			s.duplicate(second.ID, job.Insert{UniqueKey: "k", UniqueFor: long})
+		}},
 		{name: "J9/a window outlives the retention of its job", run: func(s *jobs) {
 			r := s.start(job.Insert{UniqueKey: "k", UniqueFor: long}, long)
 			s.must(s.settle(r.Ref(), job.KindComplete), nil)
