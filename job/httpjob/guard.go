@@ -21,17 +21,23 @@ func (e *ForbiddenAddressError) Error() string {
 var special = func() (list []netip.Prefix) {
 	for _, s := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-		"240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+		"192.88.99.0/24", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 	} {
 		list = append(list, netip.MustParsePrefix(s))
 	}
 	return list
 }()
 
+// unicast is where all public IPv6 addresses are. Outside of it are site-local addresses and others that carry an IPv4 one.
+var unicast = netip.MustParsePrefix("2000::/3")
+
 // public reports whether an address belongs to the open Internet.
 func public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || !a.IsGlobalUnicast() {
+		return false
+	}
+	if a.Is6() && !unicast.Contains(a) {
 		return false
 	}
 	for _, p := range special {

@@ -143,6 +143,8 @@ func TestGuardKnowsSpecialAddresses(t *testing.T) {
 		"100.64.0.1": false, "198.18.0.1": false, "224.0.0.1": false, "255.255.255.255": false, "240.0.0.1": false,
 		"::1": false, "::": false, "fe80::1": false, "fc00::1": false, "ff02::1": false, "::ffff:10.0.0.1": false,
 		"64:ff9b::7f00:1": false, "2002:7f00:1::": false, "fe80::1%eth0": false,
+		"64:ff9b:1::1": false, "100::1": false, "fec0::1": false, "::127.0.0.1": false, "::ffff:0:127.0.0.1": false, "4000::1": false,
+		"192.88.99.1": false, "2606:4700::1111": true,
 	} {
 		if got := public(netip.MustParseAddr(address)); got != want {
 			t.Errorf("public(%s) = %v", address, got)
