@@ -127,6 +127,14 @@ func TestJ7LateResultOfALostLeaseIsRefused(t *testing.T) {
 	})
 }
 
+func TestJ3MaximumThatStoresCannotHoldIsRefused(t *testing.T) {
+	var refused *job.RequestError
+	_, err := job.NewClient(memory.Open().Jobs()).Enqueue(t.Context(), job.Request{Type: "t", MaxAttempts: 1<<32 + 1})
+	if !errors.As(err, &refused) || refused.Field != "max_attempts" {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestRequestsAreCheckedAndNameTheField(t *testing.T) {
 	client := job.NewClient(memory.Open().Jobs(), job.WithMaxPayload(10))
 	for field, r := range map[string]job.Request{

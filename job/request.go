@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,6 +22,7 @@ type Request struct {
 	// RunAt is the earliest start. Default now.
 	RunAt time.Time
 	// MaxAttempts bounds the attempts together with the policy: the lower of the two counts. 0 leaves it to the policy.
+	// At most 2³¹−1.
 	MaxAttempts int
 	// Priority from 0, the highest and the default, to 9.
 	Priority int
@@ -99,6 +101,8 @@ func (r Request) insert(index, maxPayload int) (Insert, error) {
 		return fail("priority", fmt.Sprintf("%d is not within 0 (highest) to %d", r.Priority, MaxPriority))
 	case r.MaxAttempts < 0:
 		return fail("max_attempts", fmt.Sprintf("%d is negative; leave it out for the policy's", r.MaxAttempts))
+	case r.MaxAttempts > math.MaxInt32:
+		return fail("max_attempts", fmt.Sprintf("%d is above the limit of %d; leave it out for the policy's", r.MaxAttempts, math.MaxInt32))
 	case r.Timeout < 0 || r.Timeout > MaxDelay:
 		return fail("timeout", fmt.Sprintf("%v is out of range; leave it out for the policy's", r.Timeout))
 	case r.UniqueFor < 0 || r.UniqueFor > MaxDelay:
