@@ -61,7 +61,7 @@ DELETE FROM {{schema}}.unique_key WHERE ctid = ANY (ARRAY(
 
 const nextDueSQL = `SELECT run_at FROM {{schema}}.scheduled WHERE run_at > $1 ORDER BY run_at LIMIT 1`
 
-// Maintain implements job.Store. Where something is removed, unique keys whose window is over are, too.
+// Maintain implements job.Store. Unique keys whose window is over are removed, too.
 func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
 	var done job.Maintained
 	limit := max(m.Limit, 1)
@@ -84,6 +84,7 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 			done.NextDue = utc(at)
 			return nil
 		})
+		b.Queue(j.db.sql(expireKeysSQL), limit)
 		return j.db.run(ctx, "maintain", b)
 	})
 	if err != nil {
@@ -122,7 +123,5 @@ func (j *Jobs) remove(ctx context.Context, limit int, keep map[job.State]time.Du
 		}
 		removed += n
 	}
-	b := steadyBatch()
-	b.Queue(j.db.sql(expireKeysSQL), limit)
-	return removed, j.db.run(ctx, "remove expired keys", b)
+	return removed, nil
 }

@@ -1,0 +1,34 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+func TestJ9WindowsThatAreOverDoNotPileUpWithoutRetention(t *testing.T) {
+	ctx := context.Background()
+	db, schema := open(t)
+	in := insert()
+	in.UniqueKey, in.UniqueFor = "k", time.Microsecond
+	if _, err := db.Jobs().Enqueue(ctx, []job.Insert{in}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Jobs().Maintain(ctx, job.Maintenance{Limit: 10}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	left := -1
+	table := pgx.Identifier{schema, "unique_key"}.Sanitize()
+	if err := conn.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d keys are left, %v", left, err)
+	}
+}
