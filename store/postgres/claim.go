@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -167,7 +168,9 @@ func (j *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 	}
 	if missing := without(len(leases), extended); len(missing) > 0 {
 		for i, err := range j.judge(ctx, pick(leases, missing), make([]*string, len(missing))) {
-			errs[missing[i]] = err
+			if !errors.Is(err, errLive) {
+				errs[missing[i]] = err
+			}
 		}
 	}
 	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
@@ -226,8 +229,12 @@ func verdict(running, live, holds, exists, repeats bool) error {
 	case !holds:
 		return job.ErrFenced
 	}
-	return nil // the same lease twice in one call
+	return errLive
 }
+
+// errLive is a lease that holds, though it did not act: it is there twice in one call, or was over and then extended by a
+// call that had begun before. What was to be settled is not.
+var errLive = errors.New("postgres: the lease was being extended; try again")
 
 func refColumns(leases []job.Ref) ([]pgtype.UUID, []int64) {
 	ids, fences := make([]pgtype.UUID, len(leases)), make([]int64, len(leases))
