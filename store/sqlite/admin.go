@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"strings"
 	"time"
@@ -30,19 +29,6 @@ func history(q querier, seq int64) ([]job.Attempt, error) {
 	return rows, err
 }
 
-// view runs f on a reader's connection, over one state of the file.
-func (s *Jobs) view(ctx context.Context, what string, f func(q querier) error) error {
-	if err := s.check(ctx); err != nil {
-		return err
-	}
-	tx, err := s.db.pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return s.db.wrap(what, err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	return s.db.wrap(what, f(transaction{ctx: ctx, tx: tx}))
-}
-
 // Get implements job.Admin.
 func (s *Jobs) Get(ctx context.Context, id string) (r *job.Record, past []job.Attempt, err error) {
 	err = s.view(ctx, "get", func(q querier) error {
@@ -68,7 +54,7 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	var page []*job.Record
 	err := s.view(ctx, "list", func(q querier) error {
 		from, args := matching(f, after)
-		found, err := read(q, allColumns, from+` ORDER BY id LIMIT ?`, append(args, limit)...)
+		found, err := read(q, allColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, limit)...)
 		for _, e := range found {
 			page = append(page, &e.Record)
 		}
@@ -152,7 +138,7 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 
 // retriable leaves out jobs whose unique key belongs to another by now.
 const retriable = ` AND (unique_key = '' OR unique_for > 0 OR NOT EXISTS (SELECT 1 FROM tenet_unique AS u
-WHERE u.queue = tenet_job.queue AND u.key = tenet_job.unique_key AND (u.until = 0 OR u.until > ?) AND u.job_id <> tenet_job.id))`
+WHERE u.queue = tenet_job.queue AND u.key = tenet_job.unique_key AND (u.until = 0 OR +u.until > ?) AND u.job_id <> tenet_job.id))`
 
 // Change implements job.Admin. A job whose unique key belongs to another by now is not retried.
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
@@ -179,7 +165,7 @@ func change(q querier, action job.Action, f job.Filter, limit int, at time.Time)
 	if action == job.ActionRetry {
 		from, args = from+retriable, append(args, at.UnixMicro())
 	}
-	found, err := read(q, stateColumns, from+` ORDER BY id LIMIT ?`, append(args, limit)...)
+	found, err := read(q, stateColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, limit)...)
 	if err != nil {
 		return nil, err
 	}

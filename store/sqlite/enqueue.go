@@ -67,10 +67,10 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 }
 
 const (
-	holderSQL = `SELECT job_id FROM tenet_unique WHERE queue = ? AND key = ? AND (until = 0 OR until > ?)`
+	holderSQL = `SELECT job_id FROM tenet_unique WHERE queue = ? AND key = ? AND (until = 0 OR +until > ?)`
 	holdSQL   = `INSERT OR REPLACE INTO tenet_unique (queue, key, job_id, until) VALUES (?, ?, ?, ?)`
 	expireSQL = `DELETE FROM tenet_unique WHERE (queue, key) IN
-(SELECT queue, key FROM tenet_unique INDEXED BY tenet_unique_until WHERE until > 0 AND until <= ? ORDER BY until LIMIT ?)`
+(SELECT queue, key FROM tenet_unique INDEXED BY tenet_unique_until WHERE until > 0 AND until <= ? ORDER BY until LIMIT ? + 0)`
 	releaseSQL = `DELETE FROM tenet_unique WHERE queue = ? AND key = ? AND job_id = ? AND until = 0`
 )
 

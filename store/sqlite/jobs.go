@@ -53,11 +53,14 @@ func (s *Jobs) write(ctx context.Context, what string, f func(q querier) error) 
 // maxPromoted bounds how many due jobs a claim makes ready on its way.
 const maxPromoted = 1000
 
+// SQLite plans a statement again for each new value of a parameter that its plan might depend on: a LIMIT, and what is
+// compared like the condition of a partial index. That costs ten times the statement, so such parameters stand in an
+// expression, "? + 0" or "+until > ?", which the planner does not look into.
 const (
 	promoteSQL = `UPDATE tenet_job SET state = 'ready' WHERE seq IN
-(SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ?) RETURNING 1`
+(SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ? + 0) RETURNING 1`
 	readySQL = `INDEXED BY tenet_job_ready WHERE queue = ?1 AND state = 'ready'
-AND NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2)) ORDER BY priority, run_at, id LIMIT ?3`
+AND NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2)) ORDER BY priority, run_at, id LIMIT ?3 + 0`
 	claimSQL = `UPDATE tenet_job SET state = 'running', worker = ?2, claimed_at = ?3, lease_until = ?4, fence = fence + 1,
 started_at = iif(started_at = 0, ?3, started_at) WHERE seq IN (SELECT value FROM json_each(?1))`
 	extendSQL = `UPDATE tenet_job SET lease_until = ?2 WHERE seq IN (SELECT value FROM json_each(?1))`

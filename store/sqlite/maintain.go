@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -9,9 +10,8 @@ import (
 )
 
 const (
-	expiredSQL  = `INDEXED BY tenet_job_running WHERE state = 'running' AND lease_until <= ? ORDER BY lease_until LIMIT ?`
-	finishedSQL = `INDEXED BY tenet_job_finished WHERE state = ? AND state IN ('completed', 'dead', 'cancelled') AND finished_at <= ?
-ORDER BY finished_at LIMIT ?`
+	expiredSQL     = `INDEXED BY tenet_job_running WHERE state = 'running' AND lease_until <= ? ORDER BY lease_until LIMIT ? + 0`
+	finishedSQL    = `INDEXED BY tenet_job_finished WHERE state = '%s' AND state IN ('completed', 'dead', 'cancelled') AND finished_at <= ? ORDER BY finished_at LIMIT ? + 0`
 	nextDueSQL     = `SELECT run_at FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at > ? ORDER BY run_at LIMIT 1`
 	dropHistorySQL = `DELETE FROM tenet_attempt WHERE job IN (SELECT value FROM json_each(?))`
 	dropSQL        = `DELETE FROM tenet_job WHERE seq IN (SELECT value FROM json_each(?))`
@@ -51,7 +51,7 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 		if !state.Finished() || done.Removed >= m.Limit {
 			continue
 		}
-		old, err := read(q, stateColumns, finishedSQL, string(state), at.Add(-keep).UnixMicro(), m.Limit-done.Removed)
+		old, err := read(q, stateColumns, fmt.Sprintf(finishedSQL, state), at.Add(-keep).UnixMicro(), m.Limit-done.Removed)
 		if err != nil {
 			return done, err
 		}

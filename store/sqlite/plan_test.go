@@ -67,45 +67,40 @@ FROM n`, n)
 // rows that it takes. Plans are the same with and without statistics, and over 1,000 jobs.
 func TestJ10PlansTouchOnlyWhatTheyTake(t *testing.T) {
 	var first map[string][]string
-	for _, c := range []struct {
-		jobs    int
-		analyze bool
-	}{{100_000, false}, {100_000, true}, {1000, false}, {1000, true}} {
-		t.Run(fmt.Sprintf("%d jobs, statistics %v", c.jobs, c.analyze), func(t *testing.T) {
-			db := backlog(t, c.jobs)
-			if c.analyze {
-				if _, err := db.pool.Exec(`ANALYZE`); err != nil {
-					t.Fatal(err)
-				}
-			}
-			plans := hotPlans(t, db)
-			for text, plan := range plans {
-				for _, step := range plan {
-					if !cheap(step) {
-						t.Errorf("%.200s\nis planned as %s", text, strings.Join(plan, " | "))
+	for _, jobs := range []int{100_000, 1000} {
+		db := backlog(t, jobs)
+		for _, analyze := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d jobs, statistics %v", jobs, analyze), func(t *testing.T) {
+				if analyze {
+					if err := db.jobs.write(t.Context(), "analyze", func(q querier) error { return q.exec(`ANALYZE`) }); err != nil {
+						t.Fatal(err)
 					}
 				}
-			}
-			if first == nil {
-				first = plans
-			}
-			for text := range first {
-				if !slices.Equal(first[text], plans[text]) {
-					t.Errorf("%.200s\nwas planned as %v, now as %v", text, first[text], plans[text])
+				plans := hotPlans(t, db)
+				if first == nil {
+					first = plans
 				}
-			}
-		})
+				for text, plan := range plans {
+					if slices.ContainsFunc(plan, dear) {
+						t.Errorf("%.200s\nis planned as %s", text, strings.Join(plan, " | "))
+					}
+					if before, known := first[text]; known && !slices.Equal(before, plan) {
+						t.Errorf("%.200s\nwas planned as %v, now as %v", text, before, plan)
+					}
+				}
+			})
+		}
 	}
 }
 
-// cheap reports whether a step of a plan reads only what its statement takes. Scans of the parameters are.
-func cheap(step string) bool {
+// dear reports whether a step of a plan reads more than its statement takes. Scans of the parameters do not.
+func dear(step string) bool {
 	for _, fine := range []string{"SCAN json_each", "SCAN v", "CONSTANT ROW", "VALUES CLAUSE"} {
 		if strings.Contains(step, fine) {
-			return true
+			return false
 		}
 	}
-	return !strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "TEMP B-TREE")
+	return strings.HasPrefix(step, "SCAN") || strings.Contains(step, "TEMP B-TREE")
 }
 
 // hotPlans runs everything that workers do, and returns the plans of all statements.
@@ -146,7 +141,7 @@ func hotPlans(t *testing.T, db *DB) map[string][]string {
 		{}, {States: []job.State{job.Dead}}, {Queue: "q1", Type: "t", ErrorContains: "x"}, {IDs: []string{"x", "y"}}, {States: []job.State{job.Ready, job.Running}},
 	} {
 		from, args := matching(f, "0199")
-		q.explain(`SELECT seq FROM tenet_job `+from+` ORDER BY id LIMIT ?`, append(args, 10))
+		q.explain(`SELECT seq FROM tenet_job `+from+` ORDER BY id LIMIT ? + 0`, append(args, 10))
 	}
 	return q.plans
 }

@@ -48,6 +48,7 @@ type DB struct {
 	path    string
 	pool    *sql.DB // readers, transactions of BeginTx and, for all of its life, the writer's connection
 	writer  *writer
+	readers readers
 	turn    chan struct{} // holds an element while the writer or BeginTx takes the file's lock: a busy writer lets others in
 	options Options
 	jobs    *Jobs
@@ -193,7 +194,7 @@ func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 func (db *DB) Close() error {
 	err := db.writer.close()
 	db.bell.close()
-	return errors.Join(err, db.wrap("close", db.pool.Close()))
+	return errors.Join(err, db.readers.close(), db.pool.Close())
 }
 
 // patiently repeats f while the file is busy, for the busy timeout at most. Waits are short and random: whoever writes

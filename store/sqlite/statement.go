@@ -14,16 +14,23 @@ type querier interface {
 	changed()
 }
 
-// session is the writer's connection with its statements kept prepared.
+// session is a connection of the writer or of a reader with its statements kept prepared: planning one costs more than
+// running it.
 type session struct {
+	ctx           context.Context // of its statements
 	conn          *sql.Conn
 	statements    map[string]*sql.Stmt
 	inTransaction bool
 	ready         bool // work has become ready in this transaction
 }
 
-func (s *session) begin() error {
-	err := s.exec(`BEGIN IMMEDIATE`)
+func newSession(ctx context.Context, conn *sql.Conn) *session {
+	return &session{ctx: ctx, conn: conn, statements: map[string]*sql.Stmt{}}
+}
+
+// begin begins a transaction: `BEGIN IMMEDIATE` to write, `BEGIN` to read.
+func (s *session) begin(text string) error {
+	err := s.exec(text)
 	s.inTransaction = err == nil
 	return err
 }
@@ -47,7 +54,7 @@ func (s *session) prepare(text string) (*sql.Stmt, error) {
 	if statement, ok := s.statements[text]; ok {
 		return statement, nil
 	}
-	statement, err := s.conn.PrepareContext(background, text)
+	statement, err := s.conn.PrepareContext(s.ctx, text)
 	if err == nil {
 		s.statements[text] = statement
 	}
@@ -57,7 +64,7 @@ func (s *session) prepare(text string) (*sql.Stmt, error) {
 func (s *session) exec(text string, args ...any) error {
 	statement, err := s.prepare(text)
 	if err == nil {
-		_, err = statement.ExecContext(background, args...)
+		_, err = statement.ExecContext(s.ctx, args...)
 	}
 	return err
 }
@@ -67,15 +74,16 @@ func (s *session) query(text string, args ...any) (*sql.Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	return statement.QueryContext(background, args...)
+	return statement.QueryContext(s.ctx, args...)
 }
 
 func (s *session) changed() { s.ready = true }
 
-func (s *session) close() {
+func (s *session) close() error {
 	for _, statement := range s.statements {
 		_ = statement.Close()
 	}
+	return s.conn.Close()
 }
 
 // transaction is a caller's transaction. Others hear of its work when they look whether the file has changed.

@@ -16,7 +16,6 @@ import (
 // and commits: one flush for all of them. It does not wait for company; what arrives meanwhile is the next group.
 type writer struct {
 	db      *DB
-	conn    *sql.Conn
 	session *session
 	wake    chan struct{} // capacity 1
 	done    chan struct{} // closed when the goroutine has ended
@@ -52,8 +51,7 @@ const (
 
 func newWriter(db *DB, conn *sql.Conn) *writer {
 	w := &writer{
-		db: db, conn: conn, session: &session{conn: conn, statements: map[string]*sql.Stmt{}},
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		db: db, session: newSession(background, conn), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	go w.loop()
 	return w
@@ -92,8 +90,7 @@ func (w *writer) close() error {
 	signal(w.wake)
 	<-w.done
 	w.once.Do(func() {
-		w.session.close()
-		w.err = w.conn.Close()
+		w.err = w.session.close()
 	})
 	return w.err
 }
@@ -193,7 +190,7 @@ func (w *writer) begin(group []*operation) error {
 	return w.db.patiently(background, func() error {
 		for _, o := range group {
 			if o.state.Load() != abandoned {
-				return w.session.begin()
+				return w.session.begin(`BEGIN IMMEDIATE`)
 			}
 		}
 		return context.Canceled

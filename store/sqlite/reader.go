@@ -1,0 +1,82 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// maxFree leaves most of the pool's connections to transactions.
+const maxFree = 4
+
+// readers are the connections that read and are free.
+type readers struct {
+	mu     sync.Mutex // guards both
+	free   []*session
+	closed bool
+}
+
+// take returns a free session, or nil.
+func (r *readers) take() *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := len(r.free) - 1
+	if last < 0 {
+		return nil
+	}
+	s := r.free[last]
+	r.free = r.free[:last]
+	return s
+}
+
+// give keeps a session for the next reader, or reports that there is no room for it.
+func (r *readers) give(s *session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || len(r.free) >= maxFree {
+		return false
+	}
+	r.free = append(r.free, s)
+	return true
+}
+
+func (r *readers) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	var errs []error
+	for _, s := range r.free {
+		errs = append(errs, s.close())
+	}
+	r.free = nil
+	return errors.Join(errs...)
+}
+
+// view runs f on a reader's connection, over one state of the file.
+func (s *Jobs) view(ctx context.Context, what string, f func(q querier) error) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	r := s.db.readers.take()
+	if r == nil {
+		conn, err := s.db.pool.Conn(ctx)
+		if err != nil {
+			return s.db.wrap(what, err)
+		}
+		r = newSession(ctx, conn)
+	}
+	r.ctx = ctx
+	err := r.begin(`BEGIN`)
+	if err == nil {
+		err = f(r)
+	}
+	if err == nil {
+		err = r.commit()
+	}
+	if err != nil || !s.db.readers.give(r) { // an interrupted connection is not used again
+		r.ctx = background
+		r.rollback()
+		_ = r.close()
+	}
+	return s.db.wrap(what, err)
+}
