@@ -40,7 +40,12 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		return s, true
 	}
 	key := w.keys[kind{r.Queue, r.Type}]
-	limit := w.effectiveMax(ctx, r, key)
+	limit, err := w.effectiveMax(ctx, r, key)
+	if err != nil { // nothing is wrong with the job
+		w.log.Error("job: the retry policy cannot be asked", "job", r.ID, "error", err)
+		s.Kind, s.Reason, s.Delay = KindRefuse, policy.ReasonNoPolicy, unknownTypeDelay
+		return s, true
+	}
 	if r.Attempts >= limit {
 		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
 		return s, true
@@ -49,7 +54,7 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		Key: key, ID: r.ID, Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
 	}
 	if w.external != nil {
-		work.NextDelay = w.external.NextDelay
+		work.NextDelay = w.nextDelay
 	}
 	var handled error // what the handler returned
 	result := w.executor.Once(ctx, work, func(ctx context.Context) error {
@@ -95,21 +100,37 @@ func callOptions(r *Record) []retry.CallOption {
 
 // effectiveMax is the number of attempts that a job has: the lower of its own and the policy's, the one that is given, or 1
 // where neither is.
-func (w *Worker) effectiveMax(ctx context.Context, r *Record, key policy.Key) int {
+func (w *Worker) effectiveMax(ctx context.Context, r *Record, key policy.Key) (limit int, err error) {
 	if w.noRetries {
-		return 1
+		return 1, nil
 	}
-	limit := w.executor.Policy(ctx, key).Retry.MaxAttempts
+	limit = w.executor.Policy(ctx, key).Retry.MaxAttempts
 	if w.external != nil {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic in MaxAttempts: %v", v)
+			}
+		}()
 		limit = w.external.MaxAttempts()
 	}
 	switch {
 	case limit > 0 && r.MaxAttempts > 0:
-		return min(limit, r.MaxAttempts)
+		return min(limit, r.MaxAttempts), nil
 	case limit > 0:
-		return limit
+		return limit, nil
 	}
-	return max(r.MaxAttempts, 1)
+	return max(r.MaxAttempts, 1), nil
+}
+
+// nextDelay asks the retry policy in code. One that panics costs a fixed wait, not the worker.
+func (w *Worker) nextDelay(failed int) (d time.Duration) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.log.Error("job: panic in the retry policy", "error", v)
+			d = unknownTypeDelay
+		}
+	}()
+	return w.external.NextDelay(failed)
 }
 
 // settlement translates what the executor decided.

@@ -287,3 +287,28 @@ func TestJ12JobsClaimedWhileStoppingAreReleasedAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// unsound is a retry policy that panics.
+type unsound struct{ inMax bool }
+
+func (u unsound) MaxAttempts() int {
+	if u.inMax {
+		panic("no idea")
+	}
+	return 2
+}
+func (u unsound) NextDelay(int) time.Duration { panic("no idea") }
+
+func TestAPanickingRetryPolicyDoesNotTakeTheWorkerWithIt(t *testing.T) {
+	for inMax, want := range map[bool]job.State{true: job.Scheduled, false: job.Dead} {
+		synctest.Test(t, func(t *testing.T) {
+			handler, _ := failing(errDown)
+			b := work(t, handler, job.WithRetryPolicy(unsound{inMax}))
+			id := b.enqueue(job.Request{})
+			time.Sleep(time.Minute + time.Second)
+			if r, history := b.get(id); r.State != want {
+				t.Errorf("panic in MaxAttempts %v: %s, %v", inMax, r.State, story(history))
+			}
+		})
+	}
+}

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -83,7 +85,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
 		group, err := procgroup.Start(cmd)
 		if err != nil {
-			return job.Unrecoverable(fmt.Errorf("exec: %w", err))
+			return startError(err)
 		}
 		err = group.Wait(ctx, func() procgroup.Stop { return procgroup.Stop{Grace: o.KillGrace} })
 		if ctx.Err() != nil {
@@ -102,6 +104,18 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		j.SetOutput(raw)
 		return nil
 	}
+}
+
+// startError gives up on commands that will not start tomorrow either; a machine that is out of processes, files or memory
+// may have them again.
+func startError(err error) error {
+	err = fmt.Errorf("exec: %w", err)
+	for _, lasting := range []error{exec.ErrNotFound, fs.ErrNotExist, fs.ErrPermission, exec.ErrDot, syscall.ENOEXEC, syscall.ENOTDIR, syscall.E2BIG} {
+		if errors.Is(err, lasting) {
+			return job.Unrecoverable(err)
+		}
+	}
+	return err
 }
 
 // environment is what a command may see.

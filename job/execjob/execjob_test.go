@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -81,5 +83,16 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	}
 	if kept.String() != "6789x" {
 		t.Errorf("kept %q", kept)
+	}
+}
+
+func TestStartFailuresOfABusyMachineAreRetried(t *testing.T) {
+	for err, want := range map[error]classify.Mark{
+		syscall.EAGAIN: classify.Unmarked, syscall.ENOMEM: classify.Unmarked, syscall.EMFILE: classify.Unmarked,
+		exec.ErrNotFound: classify.MarkPermanent, syscall.EACCES: classify.MarkPermanent, syscall.ENOEXEC: classify.MarkPermanent,
+	} {
+		if mark, _ := classify.MarkOf(startError(err)); mark != want {
+			t.Errorf("%v: mark %v", err, mark)
+		}
 	}
 }
