@@ -41,32 +41,32 @@ func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key
 func do[T any, O operation[T]](ctx context.Context, e *Executor, key policy.Key, op O, options []CallOption, timeline bool) (T, *recorder, error) {
 	r := run{e: e, ctx: ctx, options: collect(options)}
 	r.begin(key, timeline)
-	value, verdict := loop(&r, op)
+	value, action := loop(&r, op)
 	var err error
-	if verdict.Action != decision.Done {
-		err = r.fail(verdict.Reason)
+	if action != decision.Done {
+		err = r.fail(r.verdict.Reason)
 	}
 	if r.rec != nil {
-		r.rec.finish(&r, verdict.Reason, err)
+		r.rec.finish(&r, r.verdict.Reason, err)
 	}
 	return value, r.rec, err
 }
 
-// loop is the whole of a call: attempts, and the waits between them.
-func loop[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdict) {
+// loop is the whole of a call: attempts, and the waits between them. What was decided last is in r.verdict.
+func loop[T any, O operation[T]](r *run, op O) (value T, action decision.Action) {
 	if reason := r.ready(); reason != "" {
 		return value, r.refused(reason)
 	}
 	for {
 		if r.plan.trigger != nil {
-			value, verdict = group(r, op, value)
+			value, action = group(r, op, value)
 		} else {
-			value, verdict = attempt(r, op, value)
+			value, action = attempt(r, op, value)
 		}
-		if verdict.Action != decision.Retry {
-			return value, verdict
+		if action != decision.Retry {
+			return value, action
 		}
-		if reason := r.wait(verdict.Delay); reason != "" {
+		if reason := r.wait(r.verdict.Delay); reason != "" {
 			return value, r.refused(reason)
 		}
 		r.retry++
@@ -75,28 +75,30 @@ func loop[T any, O operation[T]](r *run, op O) (value T, verdict decision.Verdic
 
 // attempt runs the operation once, on the caller's goroutine. Where that is refused, the value is still that of the last
 // attempt.
-func attempt[T any, O operation[T]](r *run, op O, last T) (value T, verdict decision.Verdict) {
+func attempt[T any, O operation[T]](r *run, op O, last T) (value T, action decision.Action) {
 	var l launch
 	defer r.unwind(&l)
 	if denied := r.admit(&l, budget.KindRetry); denied != "" {
-		verdict = r.refused(denied)
+		action = r.refused(denied)
 		l.over = true
-		return last, verdict
+		return last, action
 	}
 	value, err := op.do(l.ctx)
 	if err == nil && r.plain {
 		r.succeed(&l)
 		l.over = true
-		return value, decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
+		return value, decision.Done
 	}
 	var classified *classify.Outcome
 	if r.plan.classifier != nil {
 		o := r.classify(op.box(value), err)
 		classified = &o
 	}
-	verdict = r.settle(r.conclude(&l, err, classified), nil, l.number)
+	var j judgement
+	r.conclude(&l, err, classified, &j)
+	action = r.settle(&j, nil, l.number)
 	l.over = true
-	return value, verdict
+	return value, action
 }
 
 // succeed is what conclude and settle come to for a success that nobody classifies, records or counts further: nothing is
@@ -110,9 +112,9 @@ func (r *run) succeed(l *launch) {
 	r.ended++
 }
 
-// refused is the verdict of a call whose next attempt is not made.
-func (r *run) refused(reason policy.Reason) decision.Verdict {
-	v := stop(reason)
+// refused stops a call whose next attempt is not made.
+func (r *run) refused(reason policy.Reason) decision.Action {
+	r.verdict = stop(reason)
 	if r.cause == nil {
 		r.cause = causeOf(reason)
 	}
@@ -122,9 +124,9 @@ func (r *run) refused(reason policy.Reason) decision.Verdict {
 	}
 	if r.rec != nil {
 		s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
-		v = r.rec.decided(r, j, s, v, nil, r.launches)
+		r.verdict = r.rec.decided(r, &j, s, r.verdict, nil, r.launches)
 	}
-	return v
+	return r.verdict.Action
 }
 
 // unwind cleans up when an operation or user code panics, or ends its goroutine.
@@ -146,7 +148,8 @@ func (r *run) abort(l *launch) {
 	r.free(l, circuit.Failure)
 	l.ctx.close(canceled)
 	if r.rec != nil {
-		r.rec.ended(r, l, notJudged(policy.ReasonPanicInOperation), nil)
+		j := notJudged(policy.ReasonPanicInOperation)
+		r.rec.ended(r, l, &j, nil)
 	}
 }
 

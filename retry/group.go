@@ -47,7 +47,7 @@ type pack[T any, O operation[T]] struct {
 }
 
 // group runs the operation once, with hedges beside it while it is slow.
-func group[T any, O operation[T]](r *run, op O, last T) (value T, verdict decision.Verdict) {
+func group[T any, O operation[T]](r *run, op O, last T) (value T, action decision.Action) {
 	h := &r.plan.policy.Hedge
 	g := pack[T, O]{
 		results: make(chan *racer[T], 1+h.MaxHedges),
@@ -58,21 +58,20 @@ func group[T any, O operation[T]](r *run, op O, last T) (value T, verdict decisi
 	}
 	defer g.unwind(r)
 	if denied := g.launch(r, op, budget.KindRetry); denied != "" {
-		verdict = r.refused(denied)
+		action = r.refused(denied)
 		g.over = true
-		return last, verdict
+		return last, action
 	}
 	g.coordinate(r, op)
 	if g.winner != nil {
 		value = g.winner.value
 	}
-	j := g.judged
 	outcome, deciding := g.group.Outcome()
-	j.outcome = outcome
+	g.judged.outcome = outcome
 	g.abandon(r)
-	verdict = r.settle(j, g.ended, deciding)
+	action = r.settle(&g.judged, g.ended, deciding)
 	g.over = true
-	return value, verdict
+	return value, action
 }
 
 // unwind cleans up when an attempt or user code panics.
@@ -196,7 +195,8 @@ func (g *pack[T, O]) take(r *run, op O, l *racer[T]) bool {
 		o := r.classify(op.box(l.value), l.err)
 		classified = &o
 	}
-	j := r.conclude(&l.launch, l.err, classified)
+	var j judgement
+	r.conclude(&l.launch, l.err, classified, &j)
 	g.ended = append(g.ended, l.number)
 	decided := g.group.End(l.number, j.outcome)
 	if _, deciding := g.group.Outcome(); deciding == l.number {
@@ -278,7 +278,8 @@ func (g *pack[T, O]) abandon(r *run) {
 			l.giveUp(r.e) // its result is in the channel and is not needed
 		}
 		if r.rec != nil { // last, as an observer may panic
-			r.rec.ended(r, &l.launch, notJudged(policy.ReasonCanceledInternal), nil)
+			j := notJudged(policy.ReasonCanceledInternal)
+			r.rec.ended(r, &l.launch, &j, nil)
 		}
 	}
 }

@@ -21,12 +21,13 @@ func notJudged(reason policy.Reason) judgement {
 	return judgement{outcome: classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}}
 }
 
-// judge classifies an attempt's result.
-func (r *run) judge(l *launch, err error, classified *classify.Outcome) judgement {
-	f := decision.Facts{Failed: err != nil, Classified: classified}
+// judge classifies an attempt's result into j.
+func (r *run) judge(l *launch, err error, classified *classify.Outcome, j *judgement) {
+	f := &j.facts
+	f.Failed, f.Classified = err != nil, classified
 	if err != nil || classified.Kind != classify.Success {
 		f.Ended = r.over()
-		f.TimedOut = l.ctx.timedOut()
+		f.TimedOut = r.plan.policy.Retry.TimeoutPerAttempt > 0 && l.ctx.timedOut()
 	}
 	if err != nil {
 		f.Mark, f.Pushback = classify.MarkOf(err)
@@ -34,11 +35,10 @@ func (r *run) judge(l *launch, err error, classified *classify.Outcome) judgemen
 			f.Classes = r.e.families.Of(err)
 		}
 	}
-	o, rule := decision.Judge(&r.plan.policy.Retry, f)
-	if r.broken != "" && o.Kind != classify.Success {
-		return notJudged(r.broken)
+	j.outcome, j.rule = decision.Judge(&r.plan.policy.Retry, *f)
+	if r.broken != "" && j.outcome.Kind != classify.Success {
+		*j = notJudged(r.broken)
 	}
-	return judgement{o, rule, f}
 }
 
 // classify asks the policy's classifier.
@@ -51,11 +51,12 @@ func (r *run) classify(value any, err error) (o classify.Outcome) {
 	return r.plan.classifier.Classify(value, err)
 }
 
-// conclude ends an attempt: judged, given back, on record.
-func (r *run) conclude(l *launch, err error, classified *classify.Outcome) judgement {
-	j := judgement{outcome: decision.Succeeded(), rule: decision.RuleSuccess}
+// conclude ends an attempt: judged into j, given back, on record.
+func (r *run) conclude(l *launch, err error, classified *classify.Outcome, j *judgement) {
 	if err != nil || classified != nil {
-		j = r.judge(l, err, classified)
+		r.judge(l, err, classified, j)
+	} else {
+		j.outcome, j.rule = decision.Succeeded(), decision.RuleSuccess
 	}
 	if r.plan.digest != nil && j.outcome.Kind == classify.Success {
 		r.plan.digest.Add(time.Since(epoch) - l.began)
@@ -71,7 +72,6 @@ func (r *run) conclude(l *launch, err error, classified *classify.Outcome) judge
 	if r.rec != nil {
 		r.rec.ended(r, l, j, err)
 	}
-	return j
 }
 
 // resultOf is what an outcome means to a breaker.

@@ -56,23 +56,22 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	}
 	r.begin(w.Key, false)
 	r.plain = false // the outcome is told
-	var verdict decision.Verdict
 	reason := r.ready()
 	if reason != "" {
-		verdict = r.refused(reason)
+		r.refused(reason)
 	} else {
-		_, verdict = attempt(&r, op, struct{}{})
+		attempt(&r, op, struct{}{})
 	}
-	result := Result{Outcome: r.outcome, Verdict: verdict}
-	if verdict.Action != decision.Done {
-		result.Err = r.fail(verdict.Reason)
+	result := Result{Outcome: r.outcome, Verdict: r.verdict}
+	if r.verdict.Action != decision.Done {
+		result.Err = r.fail(r.verdict.Reason)
 	}
 	if reason == "" && r.ran == 0 {
 		delay := decision.Delay(&r.plan.policy.Retry, decision.Seed(w.ID), w.Refusals)
 		result.Denied, result.Wait = true, max(delay, r.refusedFor())
 	}
 	if r.rec != nil {
-		r.rec.finish(&r, verdict.Reason, result.Err)
+		r.rec.finish(&r, r.verdict.Reason, result.Err)
 	}
 	return result
 }

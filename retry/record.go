@@ -121,7 +121,7 @@ func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time
 }
 
 // ended puts an attempt on record.
-func (rec *recorder) ended(r *run, l *launch, j judgement, err error) {
+func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 	rec.add(r, l, observe.AttemptRecord{
 		End: rec.now(r.e), Outcome: j.outcome, Rule: j.rule, Facts: j.facts, Classes: j.facts.Classes, Err: err,
 		BudgetAllowed: true, BudgetReason: l.grant.reason,
@@ -160,7 +160,7 @@ func (rec *recorder) add(r *run, l *launch, a observe.AttemptRecord) {
 }
 
 // decided tells what follows. A journal that refuses, or an observer that panicked, stops whatever would be started next.
-func (rec *recorder) decided(r *run, j judgement, s decision.State, v decision.Verdict, ended []int, deciding int) decision.Verdict {
+func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.Verdict, ended []int, deciding int) decision.Verdict {
 	journal := r.e.options.Journal
 	if r.e.options.Observer == nil && journal == nil {
 		return v

@@ -3,7 +3,6 @@ package retry
 import (
 	"context"
 	"math"
-	"runtime"
 	"time"
 
 	"github.com/tenetdev/tenet/circuit"
@@ -41,6 +40,7 @@ type run struct {
 	last    error // of the operation
 	cause   error // from outside the operation
 	broken  policy.Reason
+	verdict decision.Verdict // the last
 	outcome classify.Outcome // of the last attempt or group
 	plain   bool             // a success needs neither classifier, record nor digest
 	single  bool             // one attempt only; the verdict goes to whoever asked
@@ -113,18 +113,19 @@ func (r *run) ready() policy.Reason {
 
 // settle decides what follows an attempt's or a group's outcome. A retry that breaker, budget or journal refuse becomes
 // a stop before anybody waits for it.
-func (r *run) settle(j judgement, ended []int, deciding int) decision.Verdict {
+func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
 	r.ended++
 	s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
-	v := decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
-	if j.outcome.Kind != classify.Success {
-		v = r.next(&s, j.outcome)
+	if j.outcome.Kind == classify.Success {
+		r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
+	} else {
+		r.verdict = r.next(&s, j.outcome)
 	}
 	r.outcome = j.outcome
 	if r.rec != nil {
-		v = r.rec.decided(r, j, s, v, ended, deciding)
+		r.verdict = r.rec.decided(r, j, s, r.verdict, ended, deciding)
 	}
-	return v
+	return r.verdict.Action
 }
 
 // next asks what follows an outcome that is no success, and completes the state that was asked with.
@@ -203,9 +204,7 @@ func (r *run) wait(d time.Duration) policy.Reason {
 			r.cause = context.Canceled
 			return policy.ReasonCanceled
 		}
-	case d < shortest:
-		runtime.Gosched()
-	default:
+	case d >= shortest:
 		if r.timer == nil {
 			r.timer = time.NewTimer(d)
 		} else {
