@@ -117,7 +117,7 @@ func (env *environment) build(ctx context.Context) (string, error) {
 
 // describe names the server's version and the settings that make it durable.
 func (env *environment) describe(ctx context.Context) (string, error) {
-	rows, err := env.admin.Query(ctx, `SELECT name || ' ' || setting || coalesce(unit, '') FROM pg_settings
+	rows, err := env.admin.Query(ctx, `SELECT name || ' ' || current_setting(name) FROM pg_settings
 WHERE name IN ('server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'autovacuum') ORDER BY name <> 'server_version', name`)
 	if err != nil {
 		return "", err

@@ -8,6 +8,7 @@ import (
 
 	"maragu.dev/goqite"
 	"maragu.dev/goqite/jobs"
+	_ "modernc.org/sqlite" // the driver
 
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )

@@ -104,6 +104,9 @@ func TestRoundsAreCombined(t *testing.T) {
 		return Outcome{Numbers: measure.Numbers{Jobs: jobs, Took: took, CPU: cpu, Waits: waits}}
 	}
 	r := combine([]Outcome{round(10, 100*ms, 10*ms, 1, 2), round(10, 50*ms, 30*ms, 3), round(10, 10*ms, 20*ms, 4, 5)})
+	if two := median([]float64{4, 1}); two != 2.5 {
+		t.Errorf("the median of 4 and 1 is %v, want 2.5", two)
+	}
 	if r.Rate != 200 || r.CPU != 2*ms || r.P50 != 3 || r.P99 != 5 || r.Samples != 5 {
 		t.Errorf("got %+v", r)
 	}

@@ -23,7 +23,7 @@ type settings struct {
 
 // command is how the document says it was made.
 func (o settings) command() string {
-	return fmt.Sprintf("cd bench && go run ./jobs -n %d -long %d -backlog %d -rounds %d -time %s -markdown %s", o.jobs, o.long, o.backlog, o.rounds, o.time, o.markdown)
+	return fmt.Sprintf("go run -C bench ./jobs -n %d -long %d -backlog %d -rounds %d -time %s -markdown %s", o.jobs, o.long, o.backlog, o.rounds, o.time, o.markdown)
 }
 
 func main() {

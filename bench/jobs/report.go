@@ -24,8 +24,8 @@ runs the database server, not what they reach on another. ` + "`bench/jobs`" + `
 - Date: %s
 - PostgreSQL, the same server for all: %s
 %s
-The release of a peer is the newest that the Go module proxy in use had. River's SQLite driver needs another version of
-River than its PostgreSQL driver, and is measured in a process of its own.
+goqite and River's SQLite driver are the newest releases that could be had here; there may be newer ones. That driver
+needs another version of River than the PostgreSQL driver does, and is measured in a process of its own.
 
 `
 

@@ -121,8 +121,9 @@ func (o Outcome) summary() string {
 	return fmt.Sprintf("%.0f jobs/s", o.Rate())
 }
 
-// median is the middle value, the lower one of two.
+// median is the middle value, or the mean of the two in the middle.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
-	return sorted[(len(sorted)-1)/2]
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }

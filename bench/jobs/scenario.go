@@ -76,8 +76,9 @@ const (
 	tunedSlots = 1000
 	manyConns  = 20 // more than goroutines that insert
 
-	insertFor = time.Second
-	bulkSize  = 10_000
+	// single inserts are timed insertTurns times in a round, for insertFor each
+	insertFor, insertTurns = 700 * time.Millisecond, 3
+	bulkSize               = 10_000
 	// samples in each of turns turns; they are taken together.
 	samples, turns = 100, 5
 )
@@ -87,7 +88,7 @@ func scenarios(o settings) []Scenario {
 	insert := func(goroutines int) measure.Task {
 		return measure.Task{Kind: measure.Insert, Goroutines: goroutines, For: insertFor}
 	}
-	bulk := measure.Task{Kind: measure.Bulk, Jobs: bulkSize, For: insertFor}
+	bulk := measure.Task{Kind: measure.Bulk, Jobs: bulkSize, For: time.Second}
 	burn := func(jobs int) measure.Task { return measure.Task{Kind: measure.Burn, Jobs: max(jobs, 1000)} }
 	latency := measure.Task{Kind: measure.Latency, Jobs: samples}
 
@@ -100,8 +101,8 @@ func scenarios(o settings) []Scenario {
 		{Peer: peerGoqite, Run: within(goqiteSQLite(goqiteTuned()))},
 	}
 	return []Scenario{
-		{Name: pgInsertOne, Task: insert(1), Cases: onPostgres, Note: "One job in each call."},
-		{Name: pgInsertMany, Task: insert(16), Cases: onPostgres, Note: "One job in each call, 20 connections."},
+		{Name: pgInsertOne, Turns: insertTurns, Task: insert(1), Cases: onPostgres, Note: "One job in each call."},
+		{Name: pgInsertMany, Turns: insertTurns, Task: insert(16), Cases: onPostgres, Note: "One job in each call, 20 connections."},
 		{Name: pgBulk, Task: bulk, Cases: onPostgres, Note: "10,000 jobs in each call; River by InsertManyFast."},
 		{
 			Name: pgBurn, Task: burn(o.jobs),
@@ -109,12 +110,12 @@ func scenarios(o settings) []Scenario {
 			Cases: []Case{{Peer: peerTenet, Run: within(tuned)}, {Peer: peerRiver, Run: within(riverBest)}},
 		},
 		{
-			Name: pgBurnPlain, Task: burn(o.jobs / 10),
+			Name: pgBurnPlain, Task: burn(o.jobs / 40),
 			Note: "Nothing is set. River has no default for its slots and gets 100, as in its documentation; Tenet's default is 10, and 100 once more for comparison.",
 			Cases: []Case{
 				{Peer: peerTenet, Run: within(tenetPostgres(0, 0))},
-				{Peer: peerTenetSame, Run: within(tenetPostgres(100, 0))},
-				{Peer: peerRiver, Run: within(riverPostgres(riverDefaults(), 0)), Jobs: max(o.jobs/40, 1000)},
+				{Peer: peerTenetSame, Run: within(tenetPostgres(100, 0)), Jobs: max(o.jobs/4, 1000)},
+				{Peer: peerRiver, Run: within(riverPostgres(riverDefaults(), 0))},
 			},
 		},
 		{
@@ -135,8 +136,8 @@ func scenarios(o settings) []Scenario {
 				{Peer: peerRiver, Run: besideTransaction(riverBest)},
 			},
 		},
-		{Name: liteInsertOne, Task: insert(1), Cases: onSQLite, Note: "One job in each call. Here and below Tenet commits with synchronous=FULL and the others with NORMAL."},
-		{Name: liteInsertMany, Task: insert(16), Cases: onSQLite, Note: "One job in each call."},
+		{Name: liteInsertOne, Turns: insertTurns, Task: insert(1), Cases: onSQLite, Note: "One job in each call. Here and below Tenet commits with synchronous=FULL and the others with NORMAL."},
+		{Name: liteInsertMany, Turns: insertTurns, Task: insert(16), Cases: onSQLite, Note: "One job in each call."},
 		{Name: liteBulk, Task: bulk, Cases: onSQLite, Note: "10,000 jobs in each call; River by InsertManyFast, goqite one by one in a transaction."},
 		{
 			Name: liteBurn, Task: burn(o.jobs / 2),
@@ -152,7 +153,7 @@ func scenarios(o settings) []Scenario {
 			Cases: []Case{
 				{Peer: peerTenet, Run: within(tenetSQLite(0))},
 				{Peer: peerRiverSQLite, Run: remote(false), Jobs: max(o.jobs/80, 1000)},
-				{Peer: peerGoqite, Run: within(goqiteSQLite(jobs.NewRunnerOpts{})), Jobs: 100},
+				{Peer: peerGoqite, Run: within(goqiteSQLite(jobs.NewRunnerOpts{})), Jobs: 30},
 			},
 		},
 		{Name: liteLatency, Task: latency, Once: true, Cases: onSQLite, Note: "As on PostgreSQL. River polls every millisecond, goqite all the time; Tenet is woken."},
