@@ -129,10 +129,10 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	}
 	defer s.mu.Unlock()
 	var changed []string
-	for _, e := range s.matching(f, "", limit, func(e *entry) bool { return s.allows(action, e, now) }) {
-		if action == job.ActionRetry && !s.hold(e, now) {
-			continue // an earlier job of this very call took the key
-		}
+	// A job that is to live again takes its key as it is picked: a later one of this very call finds it taken.
+	for _, e := range s.matching(f, "", limit, func(e *entry) bool {
+		return action.Applies(e.State) && (action != job.ActionRetry || s.hold(e, now))
+	}) {
 		if action == job.ActionDelete {
 			s.drop(e)
 		} else {
@@ -142,11 +142,6 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 		changed = append(changed, e.ID)
 	}
 	return changed, nil
-}
-
-// allows reports whether an action can be applied to a job now.
-func (s *Jobs) allows(action job.Action, e *entry, now time.Time) bool {
-	return action.Applies(e.State) && (action != job.ActionRetry || s.free(e, now))
 }
 
 // free reports whether a job's unique key is free or its own.

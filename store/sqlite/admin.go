@@ -161,14 +161,33 @@ func change(q querier, action job.Action, f job.Filter, limit int, at time.Time)
 	if len(f.States) == 0 || limit <= 0 {
 		return nil, nil
 	}
-	from, args := matching(f, "")
+	var changed []string
+	for after := ""; len(changed) < limit; {
+		found, err := changeable(q, action, f, after, limit-len(changed), at)
+		if err != nil || len(found) == 0 {
+			return changed, err
+		}
+		after = found[len(found)-1].ID
+		page, err := changeEach(q, action, found, at)
+		if err != nil {
+			return nil, err
+		}
+		changed = append(changed, page...)
+	}
+	return changed, nil
+}
+
+// changeable reads the next jobs after a cursor that an action may be applied to.
+func changeable(q querier, action job.Action, f job.Filter, after string, limit int, at time.Time) ([]*entry, error) {
+	from, args := matching(f, after)
 	if action == job.ActionRetry {
 		from, args = from+retriable, append(args, at.UnixMicro())
 	}
-	found, err := read(q, stateColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, limit)...)
-	if err != nil {
-		return nil, err
-	}
+	return read(q, stateColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, limit)...)
+}
+
+// changeEach applies an action to jobs and returns the IDs of those that it could be applied to.
+func changeEach(q querier, action job.Action, found []*entry, at time.Time) (changed []string, err error) {
 	if action == job.ActionDelete {
 		return ids(found), drop(q, found)
 	}
