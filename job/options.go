@@ -11,7 +11,7 @@ import (
 
 // Defaults of workers.
 const (
-	DefaultConcurrency = 10
+	DefaultConcurrency = 100 // slots cost a goroutine each while they are used; claims and settlements are made for all of them at once
 	DefaultLease       = 30 * time.Second
 	DefaultGrace       = 30 * time.Second
 	DefaultPoll        = time.Second
@@ -23,7 +23,7 @@ type WorkerOption func(*Worker)
 // WithName sets the worker's name, default host, process ID and a random part. Names of live workers must differ.
 func WithName(name string) WorkerOption { return func(w *Worker) { w.name = name } }
 
-// WithQueues sets the queues to work on and how many jobs of each run at once, default {"default": 10}. A concurrency below
+// WithQueues sets the queues to work on and how many jobs of each run at once, default {"default": 100}. A concurrency below
 // 1 takes the default.
 func WithQueues(concurrency map[string]int) WorkerOption {
 	return func(w *Worker) { w.queueSizes = concurrency }

@@ -211,6 +211,19 @@ func changeCases() []jobsCase {
 			s.take(long)
 			s.refuses(old.Ref(), job.ErrFenced)
 		}},
+		{name: "J13/a limit counts the jobs that were retried", run: func(s *jobs) {
+			end := func(in job.Insert) string {
+				r := s.start(in, long)
+				s.must(s.settle(r.Ref(), job.KindComplete), nil)
+				return r.ID
+			}
+			first := end(job.Insert{UniqueKey: "k"})
+			end(job.Insert{UniqueKey: "k"}) // left out: the first one of the call takes the key
+			third := end(job.Insert{})
+			if got := s.change(job.ActionRetry, job.Filter{Queue: queue}, 2); !slices.Equal(got, []string{first, third}) {
+				s.Fatalf("retried %v", got)
+			}
+		}},
 		{name: "J13/cancel ends a waiting job", run: func(s *jobs) {
 			ready, scheduled := s.add(job.Insert{}), s.add(job.Insert{RunAt: s.clock().Add(long)})
 			if got := s.change(job.ActionCancel, job.Filter{Queue: queue}, 10); !slices.Equal(got, []string{ready, scheduled}) {
