@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"math"
 	"runtime/debug"
 	"time"
 
@@ -21,7 +20,7 @@ type grant struct {
 
 // admit asks the breaker and the budget for one attempt and makes its context. Without admission it returns the reason,
 // which is on record.
-func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
+func (r *run) admit(l *launch, kind budget.AttemptKind) (*attemptCtx, policy.Reason) {
 	r.launches++
 	l.number = r.launches
 	if r.plan.timed {
@@ -34,11 +33,11 @@ func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
 		if r.rec != nil {
 			r.rec.denied(r, l, reason)
 		}
-		return reason
+		return nil, reason
 	}
-	l.ctx = r.context(l)
+	c := r.context(l)
 	r.ran++
-	return ""
+	return c, ""
 }
 
 func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
@@ -56,12 +55,14 @@ func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
 	if kind == budget.KindHedge {
 		g = &p.hedgeGate
 	}
-	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && !r.single {
+	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && r.once == nil {
 		l.grant, r.grant = r.grant, grant{}
 		return ""
 	}
 	if g.budget == nil && !g.refused {
-		l.grant.given, l.grant.reason = true, g.reason
+		if r.rec != nil {
+			l.grant.given, l.grant.reason = true, g.reason
+		}
 		return ""
 	}
 	l.grant = r.ask(g, kind, r.launches-1)
@@ -122,13 +123,12 @@ func (r *run) guard(part string, reason policy.Reason, then func()) {
 func (r *run) context(l *launch) *attemptCtx {
 	parent := r.ctx
 	c := &attemptCtx{
-		plan: r.plan, options: r.options, root: r.root,
-		number: int32(l.number), retry: int32(r.retry), hedge: int32(l.hedge), limit: int32(min(max(r.limit, 0), math.MaxInt32)),
+		options: r.options, root: r.root, number: int32(l.number), retry: int32(r.retry), hedge: int16(l.hedge),
 	}
 	if r.root == nil {
-		r.root, c.root = c, c
+		r.root = c
 		if r.rec != nil {
-			c.id = &r.rec.id
+			c.late.Store(&r.rec.signal)
 		}
 	}
 	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 && timeout < never {

@@ -39,8 +39,9 @@ func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key
 }
 
 func do[T any, O operation[T]](ctx context.Context, e *Executor, key policy.Key, op O, options []CallOption, timeline bool) (T, *recorder, error) {
-	r := run{e: e, ctx: ctx, options: collect(options)}
-	r.begin(key, timeline)
+	p := e.planFor(ctx, key)
+	r := run{e: e, ctx: ctx, plan: p, options: p.collect(options)}
+	r.begin(timeline)
 	value, action := loop(&r, op)
 	var err error
 	if action != decision.Done {
@@ -78,12 +79,14 @@ func loop[T any, O operation[T]](r *run, op O) (value T, action decision.Action)
 func attempt[T any, O operation[T]](r *run, op O, last T) (value T, action decision.Action) {
 	var l launch
 	defer r.unwind(&l)
-	if denied := r.admit(&l, budget.KindRetry); denied != "" {
+	c, denied := r.admit(&l, budget.KindRetry)
+	if denied != "" {
 		action = r.refused(denied)
 		l.over = true
 		return last, action
 	}
-	value, err := op.do(l.ctx)
+	l.ctx = c
+	value, err := op.do(c)
 	if err == nil && r.plain {
 		r.succeed(&l)
 		l.over = true
@@ -119,11 +122,11 @@ func (r *run) refused(reason policy.Reason) decision.Action {
 		r.cause = causeOf(reason)
 	}
 	j := notJudged(reason)
-	if r.single {
-		r.outcome = j.outcome
+	if r.once != nil {
+		r.once.outcome = j.outcome
 	}
 	if r.rec != nil {
-		s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
+		s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.options.limit, Left: decision.Unbounded}
 		r.verdict = r.rec.decided(r, &j, s, r.verdict, nil, r.launches)
 	}
 	return r.verdict.Action

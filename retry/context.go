@@ -36,7 +36,7 @@ func (a Attempt) CallID() string {
 	if a.ctx == nil { // the zero Attempt
 		return ""
 	}
-	return a.ctx.root.callID()
+	return a.ctx.callID()
 }
 
 // AttemptFromContext returns the attempt that ctx belongs to.
@@ -45,14 +45,15 @@ func AttemptFromContext(ctx context.Context) (Attempt, bool) {
 	if !ok {
 		return Attempt{}, false
 	}
-	limit := int(c.limit)
+	o := c.options
+	limit := o.limit
 	if limit == 0 {
-		limit = c.plan.policy.Retry.MaxAttempts
+		limit = o.plan.policy.Retry.MaxAttempts
 	}
 	return Attempt{
-		Key: c.plan.key, PolicyID: c.plan.policy.ID, Number: int(c.number), RetryIndex: int(c.retry), HedgeIndex: int(c.hedge),
-		MaxAttempts: limit, Operation: c.options.operation, IdempotencyKey: c.options.idempotencyKey,
-		TenantID: c.options.tenantID, CorrelationID: c.options.correlationID, TraceID: c.options.traceID, ctx: c,
+		Key: o.plan.key, PolicyID: o.plan.policy.ID, Number: int(c.number), RetryIndex: int(c.retry), HedgeIndex: int(c.hedge),
+		MaxAttempts: limit, Operation: o.operation, IdempotencyKey: o.idempotencyKey,
+		TenantID: o.tenantID, CorrelationID: o.correlationID, TraceID: o.traceID, ctx: c,
 	}, true
 }
 
@@ -71,46 +72,54 @@ func Detach(ctx context.Context) (release func()) {
 
 type attemptKey struct{}
 
-// attemptCtx is the context of one attempt. It is the only allocation of a successful call: the channel, the timer and
-// the link to the parent are made when somebody asks for them.
+// attemptCtx is the context of one attempt. It is the only allocation of a successful call, and kept to 64 bytes: what
+// only some operations ask for is in signal, which is made when they do.
 //
 //	quiet ──somebody waits──► armed ──parent, deadline, call's end──► ended
 //	quiet ──call's end──────────────────────────────────────────────► ended
 type attemptCtx struct {
 	parent   context.Context
-	plan     *plan
 	options  *callOptions
-	root     *attemptCtx   // the call's first attempt, which keeps the call's ID
-	id       *string       // in root only; nil until the ID is first needed
-	deadline time.Duration // of the attempt or the call, whichever comes first, since epoch; 0 for none; guarded by mu
+	root     *attemptCtx   // the call's first attempt, which keeps the call's ID; nil in that attempt itself
+	deadline time.Duration // of the attempt or the call, whichever comes first, since epoch; 0 for none
+	late     atomic.Pointer[signal]
+	state    atomic.Uint32 // quiet → armed and all changes after it are made under the signal's mutex
 	number   int32
 	retry    int32
-	hedge    int32
-	limit    int32 // effective maximum of attempts; 0 for the policy's
-	overall  bool  // deadline is the call's
-	detached bool  // guarded by mu
-
-	state  atomic.Uint32 // quiet → armed and all other changes are made under mu
-	mu     sync.Mutex
-	signal *signal // guarded by mu
+	hedge    int16
+	overall  bool // deadline is the call's
 }
 
 const (
 	quiet    uint32 = iota // nobody waits for the end
-	armed                  // signal is made
+	armed                  // the signal's channel is made
 	canceled               // ended with context.Canceled
 	expired                // ended with context.DeadlineExceeded
 )
 
-// signal is what a context needs once somebody waits for its end.
+// signal is what a context needs once somebody waits for its end, asks for the call's ID or keeps it.
 type signal struct {
-	done    chan struct{}
-	timer   *time.Timer
-	unlink  func() bool
-	waiters map[*func()]struct{}
+	mu       sync.Mutex
+	id       string        // of the call, in its first attempt; "" until it is needed
+	done     chan struct{} // nil until somebody waits
+	timer    *time.Timer
+	unlink   func() bool
+	waiters  map[*func()]struct{}
+	detached bool
 }
 
 var _ context.Context = (*attemptCtx)(nil)
+
+// lock makes the signal if there is none, and takes its mutex.
+func (c *attemptCtx) lock() *signal {
+	s := c.late.Load()
+	if s == nil {
+		c.late.CompareAndSwap(nil, &signal{})
+		s = c.late.Load()
+	}
+	s.mu.Lock()
+	return s
+}
 
 // Deadline implements context.Context.
 func (c *attemptCtx) Deadline() (time.Time, bool) {
@@ -125,10 +134,23 @@ func (c *attemptCtx) Deadline() (time.Time, bool) {
 	return parent, true
 }
 
+// end is when the context ends by time, 0 for never.
 func (c *attemptCtx) end() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if c.deadline != 0 && c.kept() {
+		return 0
+	}
 	return c.deadline
+}
+
+// kept reports whether the context has been detached.
+func (c *attemptCtx) kept() bool {
+	s := c.late.Load()
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.detached
 }
 
 // Value implements context.Context. The caller's capture is hidden: nested calls are not recorded into it.
@@ -174,21 +196,21 @@ func stateOf(err error) uint32 {
 
 // Done implements context.Context.
 func (c *attemptCtx) Done() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.arm().done
+	s := c.lock()
+	defer s.mu.Unlock()
+	c.arm(s)
+	return s.done
 }
 
-// arm makes the signal and links it to the parent and the deadline. The caller holds mu.
-func (c *attemptCtx) arm() *signal {
-	if c.signal != nil {
-		return c.signal
+// arm makes the signal's channel and links it to the parent and the deadline. The caller holds the signal's mutex.
+func (c *attemptCtx) arm(s *signal) {
+	if s.done != nil {
+		return
 	}
-	s := &signal{done: make(chan struct{})}
-	c.signal = s
+	s.done = make(chan struct{})
 	if !c.state.CompareAndSwap(quiet, armed) { // ended before anybody asked
 		close(s.done)
-		return s
+		return
 	}
 	if c.parent.Done() != nil {
 		s.unlink = context.AfterFunc(c.parent, func() { c.close(stateOf(c.parent.Err())) })
@@ -196,14 +218,13 @@ func (c *attemptCtx) arm() *signal {
 	if c.deadline != 0 {
 		s.timer = time.AfterFunc(c.deadline-time.Since(epoch), c.expire)
 	}
-	return s
 }
 
 // AfterFunc lets package context attach children without a goroutine each.
 func (c *attemptCtx) AfterFunc(f func()) (stop func() bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.arm()
+	s := c.lock()
+	defer s.mu.Unlock()
+	c.arm(s)
 	if c.state.Load() != armed {
 		go f()
 		return func() bool { return false }
@@ -214,8 +235,8 @@ func (c *attemptCtx) AfterFunc(f func()) (stop func() bool) {
 	key := &f
 	s.waiters[key] = struct{}{}
 	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		_, waiting := s.waiters[key]
 		delete(s.waiters, key)
 		return waiting
@@ -224,10 +245,7 @@ func (c *attemptCtx) AfterFunc(f func()) (stop func() bool) {
 
 // expire ends the context at its deadline, unless it was detached meanwhile.
 func (c *attemptCtx) expire() {
-	c.mu.Lock()
-	detached := c.detached
-	c.mu.Unlock()
-	if !detached {
+	if !c.kept() {
 		c.close(expired)
 	}
 }
@@ -237,16 +255,15 @@ func (c *attemptCtx) close(state uint32) {
 	if c.state.CompareAndSwap(quiet, state) {
 		return // nobody ever waited: the usual end of an attempt
 	}
-	c.mu.Lock()
+	s := c.lock()
 	if !c.state.CompareAndSwap(armed, state) {
-		c.mu.Unlock()
+		s.mu.Unlock()
 		return
 	}
-	s := c.signal
 	close(s.done)
 	waiters := s.waiters
 	s.waiters = nil
-	c.mu.Unlock()
+	s.mu.Unlock()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -263,22 +280,18 @@ func (c *attemptCtx) finish() {
 	if c.state.CompareAndSwap(quiet, canceled) {
 		return
 	}
-	c.mu.Lock()
-	keep := c.detached
-	c.mu.Unlock()
-	if !keep {
+	if !c.kept() {
 		c.close(canceled)
 	}
 }
 
 func (c *attemptCtx) detach() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.arm() // a kept context is never quiet, so that finish sees that it is detached
-	c.detached = true
-	c.deadline = 0
-	if c.signal.timer != nil {
-		c.signal.timer.Stop()
+	s := c.lock()
+	defer s.mu.Unlock()
+	c.arm(s) // a kept context is never quiet, so that finish sees that it is detached
+	s.detached = true
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }
 
@@ -295,13 +308,15 @@ func (c *attemptCtx) callID() string {
 	if c.options.id != "" {
 		return c.options.id
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.id == nil {
-		id := newID(time.Now())
-		c.id = &id
+	if c.root != nil {
+		return c.root.callID()
 	}
-	return *c.id
+	s := c.lock()
+	defer s.mu.Unlock()
+	if s.id == "" {
+		s.id = newID(time.Now())
+	}
+	return s.id
 }
 
 // newID makes a UUIDv7 (RFC 9562) of a time and 74 random bits. The library's own generator takes a lock for all callers
@@ -314,11 +329,11 @@ func newID(now time.Time) string {
 }
 
 // work identifies the call for reports that come after it has ended.
-func (c *attemptCtx) work() observe.Work { return workOf(c.root.callID(), c.plan, c.options) }
+func (c *attemptCtx) work() observe.Work { return c.options.work(c.callID()) }
 
-func workOf(id string, p *plan, o *callOptions) observe.Work {
+func (o *callOptions) work(id string) observe.Work {
 	return observe.Work{
-		ID: id, Key: p.key, Surface: p.surface, Operation: o.operation, Category: p.policy.Category,
+		ID: id, Key: o.plan.key, Surface: o.plan.surface, Operation: o.operation, Category: o.plan.policy.Category,
 		IdempotencyKey: o.idempotencyKey, TenantID: o.tenantID, CorrelationID: o.correlationID, TraceID: o.traceID,
 	}
 }

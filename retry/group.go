@@ -139,7 +139,7 @@ func (g *pack[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denied polic
 			r.free(&l.launch, circuit.Ignored)
 		}
 	}()
-	if denied = r.admit(&l.launch, kind); denied != "" {
+	if l.ctx, denied = r.admit(&l.launch, kind); denied != "" {
 		return denied
 	}
 	g.racers = append(g.racers, l)

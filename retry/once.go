@@ -46,15 +46,18 @@ type Result struct {
 // Once runs exactly one attempt of w and says what should follow. It does not wait, does not hedge, and asks breaker and
 // budget at launch.
 func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...CallOption) Result {
-	o := *collect(options)
+	p := e.planFor(ctx, w.Key)
+	o := *p.collect(options)
 	if o.id == "" {
 		o.id = w.ID
 	}
+	o.limit = max(w.MaxAttempts, 0)
+	single := once{age: ageOf(w.Started), nextDelay: w.NextDelay}
 	r := run{
-		e: e, ctx: ctx, options: &o, single: true, limit: w.MaxAttempts, age: ageOf(w.Started), nextDelay: w.NextDelay,
+		e: e, ctx: ctx, plan: p, options: &o, once: &single,
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,
 	}
-	r.begin(w.Key, false)
+	r.begin(false)
 	r.plain = false // the outcome is told
 	reason := r.ready()
 	if reason != "" {
@@ -62,7 +65,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	} else {
 		attempt(&r, op, struct{}{})
 	}
-	result := Result{Outcome: r.outcome, Verdict: r.verdict}
+	result := Result{Outcome: single.outcome, Verdict: r.verdict}
 	if r.verdict.Action != decision.Done {
 		result.Err = r.fail(r.verdict.Reason)
 	}

@@ -7,8 +7,10 @@ import (
 // CallOption changes one call.
 type CallOption func(*callOptions)
 
-// callOptions are read-only once a call has begun.
+// callOptions are what a call is made with. They are read-only once it has begun.
 type callOptions struct {
+	plan           *plan
+	limit          int // effective maximum of attempts; 0 for the policy's
 	id             string
 	operation      string
 	category       policy.Category
@@ -22,13 +24,12 @@ type callOptions struct {
 	seeded         bool
 }
 
-var noOptions callOptions
-
-func collect(options []CallOption) *callOptions {
+// collect applies a call's options. Calls without any share the plan's.
+func (p *plan) collect(options []CallOption) *callOptions {
 	if len(options) == 0 {
-		return &noOptions
+		return &p.bare
 	}
-	o := &callOptions{}
+	o := &callOptions{plan: p}
 	for _, option := range options {
 		option(o)
 	}

@@ -36,6 +36,7 @@ type plan struct {
 	load       *hedge.Load        // bounds hedges to a share of calls
 	timed      bool               // breaker or digest need to know how long attempts take
 	attributes observe.Attributes
+	bare       callOptions // of calls without options of their own
 }
 
 // gate is a budget as a policy refers to it.
@@ -170,6 +171,7 @@ func (e *Executor) equip(p *plan, shared bool) {
 	if h.Enabled {
 		e.equipTrigger(p)
 	}
+	p.bare.plan = p
 	p.timed = p.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow
 }
 

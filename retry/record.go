@@ -21,7 +21,7 @@ const overrun = time.Second
 // touches it.
 type recorder struct {
 	capture  *observe.Capture
-	id       string // of the call
+	signal   signal // of the first attempt; it holds the call's ID
 	timeline observe.Timeline
 	seq      int
 	finished bool
@@ -38,11 +38,11 @@ func (r *run) record(timeline bool) {
 	rec := &recorder{capture: capture}
 	t := &rec.timeline
 	t.Start = r.e.now()
-	rec.id = o.id
-	if rec.id == "" {
-		rec.id = newID(t.Start)
+	rec.signal.id = o.id
+	if o.id == "" {
+		rec.signal.id = newID(t.Start)
 	}
-	t.Key, t.PolicyID, t.CallID, t.Attributes = p.key, p.policy.ID, rec.id, p.attributes
+	t.Key, t.PolicyID, t.CallID, t.Attributes = p.key, p.policy.ID, rec.signal.id, p.attributes
 	for _, a := range o.attributes {
 		t.Attributes = t.Attributes.With(a[0], a[1])
 	}
@@ -68,7 +68,7 @@ func (rec *recorder) stamp(r *run, e *observe.Event) {
 	e.Seq, e.Work, e.Policy = rec.seq, rec.work(r), r.plan.policy
 }
 
-func (rec *recorder) work(r *run) observe.Work { return workOf(rec.id, r.plan, r.options) }
+func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.signal.id) }
 
 // tell sends an event to the observer.
 func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {

@@ -41,13 +41,15 @@ type run struct {
 	cause   error // from outside the operation
 	broken  policy.Reason
 	verdict decision.Verdict // the last
-	outcome classify.Outcome // of the last attempt or group
 	plain   bool             // a success needs neither classifier, record nor digest
-	single  bool             // one attempt only; the verdict goes to whoever asked
-	limit   int              // effective maximum of attempts; 0 for the policy's
-	age     time.Duration    // of the work when this run began
+	once    *once            // one attempt only; nil for a call
+}
 
+// once is what a single attempt of stored work has beside a call: the verdict goes to whoever asked.
+type once struct {
+	age       time.Duration                  // of the work when the attempt began
 	nextDelay func(failed int) time.Duration // delays computed in code; nil for the policy's
+	outcome   classify.Outcome               // of the attempt
 }
 
 // launch is one admitted attempt.
@@ -66,16 +68,19 @@ type launch struct {
 	watch   *time.Timer   // reports an overrun
 }
 
-// begin prepares a call: its plan, its deadline and its recorder.
-func (r *run) begin(key policy.Key, timeline bool) {
+// begin prepares a call: what its options change, its deadline and its recorder.
+func (r *run) begin(timeline bool) {
 	o := r.options
-	r.plan = r.e.planFor(r.ctx, key)
 	if o.edit != nil || o.category != "" && r.plan.policy.Category == "" {
 		r.plan = r.e.edited(r.plan, o)
+		o.plan = r.plan
 	}
 	r.seed, r.seeded = o.seed, o.seeded
 	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 && overall < never {
-		r.deadline = time.Since(epoch) - r.age + overall
+		r.deadline = time.Since(epoch) + overall
+		if r.once != nil {
+			r.deadline -= r.once.age
+		}
 	}
 	r.record(timeline)
 	r.plain = r.rec == nil && r.plan.classifier == nil && r.plan.digest == nil
@@ -115,13 +120,15 @@ func (r *run) ready() policy.Reason {
 // a stop before anybody waits for it.
 func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
 	r.ended++
-	s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.limit, Left: decision.Unbounded}
+	s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.options.limit, Left: decision.Unbounded}
 	if j.outcome.Kind == classify.Success {
 		r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
 	} else {
 		r.verdict = r.next(&s, j.outcome)
 	}
-	r.outcome = j.outcome
+	if r.once != nil {
+		r.once.outcome = j.outcome
+	}
 	if r.rec != nil {
 		r.verdict = r.rec.decided(r, j, s, r.verdict, ended, deciding)
 	}
@@ -141,15 +148,16 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 		}
 	}
 	asked := *s
-	if r.nextDelay != nil {
+	external := r.once != nil && r.once.nextDelay != nil
+	if external {
 		asked.Left = decision.Unbounded // whether the policy's own delay would fit does not matter
 	}
 	v := decision.Next(retry, asked, o)
-	if v.Action == decision.Retry && r.nextDelay != nil {
-		v = decision.External(r.nextDelay(r.ended), *s, o, retry.MaxPushback)
+	if v.Action == decision.Retry && external {
+		v = decision.External(r.once.nextDelay(r.ended), *s, o, retry.MaxPushback)
 		v.External = true // a stop too: it cannot be derived without the delay
 	}
-	if v.Action == decision.Retry && !r.single {
+	if v.Action == decision.Retry && r.once == nil {
 		v = r.permit(v)
 	}
 	if v.Action == decision.Stop && r.cause == nil {
