@@ -13,8 +13,8 @@ import (
 const historySelect = `SELECT number, fence, kind, worker, started, finished, outcome, reason, error, stack, delay, count FROM tenet_attempt
 WHERE job = ? ORDER BY part`
 
-// history reads the stored history of a job.
-func history(q querier, seq int64) ([]job.Attempt, error) {
+// history reads the history of a job.
+func history(q querier, e *entry) ([]job.Attempt, error) {
 	var rows []job.Attempt
 	var a job.Attempt
 	var started, finished, delay int64
@@ -25,8 +25,8 @@ func history(q querier, seq int64) ([]job.Attempt, error) {
 		a.Started, a.Finished, a.Delay = fromMicros(started), fromMicros(finished), time.Duration(delay)
 		rows = append(rows, a)
 		return nil
-	}, historySelect, seq)
-	return rows, err
+	}, historySelect, e.seq)
+	return append(rows, e.completion()...), err
 }
 
 // Get implements job.Admin.
@@ -36,7 +36,7 @@ func (s *Jobs) Get(ctx context.Context, id string) (r *job.Record, past []job.At
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		past, err = history(q, found[0].seq)
+		past, err = history(q, found[0])
 		r = &found[0].Record
 		return err
 	})
@@ -200,7 +200,7 @@ func changeEach(q querier, action job.Action, found []*entry, at time.Time) (cha
 			}
 		}
 		if held {
-			e.rows, e.changed = e.Apply(action, at), true
+			e.rows, e.changed = append(e.completion(), e.Apply(action, at)...), true
 			kept = append(kept, e)
 		}
 	}

@@ -63,7 +63,8 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 		}
 		receipts[i] = job.Receipt{ID: in.ID, Durability: durability}
 	}
-	return receipts, insertSQL.exec(q, args)
+	_, err := insertSQL.exec(q, args)
+	return receipts, err
 }
 
 const (

@@ -25,6 +25,11 @@ func (r *recorder) exec(text string, args ...any) error {
 	return r.transaction.exec(text, args...)
 }
 
+func (r *recorder) update(text string, args ...any) (int64, error) {
+	r.explain(text, args)
+	return r.transaction.update(text, args...)
+}
+
 func (r *recorder) explain(text string, args []any) {
 	r.t.Helper()
 	rows, err := r.tx.QueryContext(r.ctx, `EXPLAIN QUERY PLAN `+text, args...)

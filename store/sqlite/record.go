@@ -18,6 +18,7 @@ type row struct {
 
 	meta                                                     []byte
 	run, created, started, finished, failed, claimed, leased int64
+	ran                                                      int64
 	refused                                                  int64
 	cancel, timeout                                          int64
 	state, reason, refusedReason                             string
@@ -31,6 +32,7 @@ var (
 	stateColumns = columns{
 		"seq", "id", "queue", "state", "priority", "run_at", "fence", "lease_until", "attempts", "max_attempts", "started_at", "claimed_at", "finished_at",
 		"failed_at", "cancel_requested", "refusals", "refused_at", "refused_reason", "reason", "worker", "unique_key", "unique_for", "last_error", "output",
+		"ran_at",
 	}
 	// claimColumns are what a worker reads.
 	claimColumns = columns{
@@ -111,6 +113,8 @@ func (r *row) target(column string) any {
 		return &r.Payload
 	case "output":
 		return &r.Output
+	case "ran_at":
+		return &r.ran
 	}
 	panic("sqlite: no column " + column)
 }
@@ -119,7 +123,8 @@ func (r *row) target(column string) any {
 type entry struct {
 	job.Record
 	seq     int64
-	living  bool // its unique key, if any, is held for its life, not for a window
+	living  bool      // its unique key, if any, is held for its life, not for a window
+	ran     time.Time // when the attempt began that completed the job and has no row in the history
 	changed bool
 	rows    []job.Attempt
 }
@@ -131,6 +136,7 @@ func (r *row) entry() (*entry, error) {
 	e.RunAt, e.CreatedAt = time.UnixMicro(r.run).UTC(), time.UnixMicro(r.created).UTC()
 	e.StartedAt, e.FinishedAt, e.FailedAt = fromMicros(r.started), fromMicros(r.finished), fromMicros(r.failed)
 	e.ClaimedAt, e.LeaseUntil, e.RefusedAt = fromMicros(r.claimed), fromMicros(r.leased), fromMicros(r.refused)
+	e.ran = fromMicros(r.ran)
 	e.CancelRequested, e.Timeout = r.cancel != 0, time.Duration(r.timeout)
 	if len(r.meta) > 0 {
 		if err := json.Unmarshal(r.meta, &e.Meta); err != nil {
@@ -138,6 +144,17 @@ func (r *row) entry() (*entry, error) {
 		}
 	}
 	return e, nil
+}
+
+// completion is the history row of the attempt that completed the job, where the job alone tells of it; else none.
+func (e *entry) completion() []job.Attempt {
+	if e.ran.IsZero() {
+		return nil
+	}
+	return []job.Attempt{{
+		Number: e.Attempts + 1, Fence: e.Fence, Kind: job.KindComplete, Worker: e.Worker, Started: e.ran, Finished: e.FinishedAt,
+		Outcome: job.AttemptCompleted, Reason: e.Reason, Count: 1,
+	}}
 }
 
 // micros and fromMicros keep the zero time as 0.
@@ -183,7 +200,7 @@ var saveSQL = newBulk(15, `WITH v (seq, state, run_at, lease_until, attempts, st
 refused_reason, reason, last_error, output) AS (VALUES `, `)
 UPDATE tenet_job SET state = v.state, run_at = v.run_at, lease_until = v.lease_until, attempts = v.attempts, started_at = v.started_at,
 finished_at = v.finished_at, failed_at = v.failed_at, cancel_requested = v.cancel_requested, refusals = v.refusals, refused_at = v.refused_at,
-refused_reason = v.refused_reason, reason = v.reason, last_error = v.last_error, output = v.output
+refused_reason = v.refused_reason, reason = v.reason, last_error = v.last_error, output = v.output, ran_at = 0
 FROM v WHERE tenet_job.seq = v.seq`)
 
 var historySQL = newBulk(14, `INSERT INTO tenet_attempt (job, part, number, fence, kind, worker, started, finished, outcome, reason, error, stack, delay,
@@ -218,10 +235,10 @@ func save(q querier, list []*entry) error {
 			ended = append(ended, e)
 		}
 	}
-	if err := saveSQL.exec(q, jobs); err != nil {
+	if _, err := saveSQL.exec(q, jobs); err != nil {
 		return err
 	}
-	if err := historySQL.exec(q, history); err != nil {
+	if _, err := historySQL.exec(q, history); err != nil {
 		return err
 	}
 	return releaseKeys(q, ended)

@@ -9,6 +9,8 @@ import (
 // querier runs statements inside a transaction: the writer's, or one of a caller.
 type querier interface {
 	exec(text string, args ...any) error
+	// update is exec that returns the number of rows changed.
+	update(text string, args ...any) (int64, error)
 	query(text string, args ...any) (*sql.Rows, error)
 	// changed notes that work has become ready.
 	changed()
@@ -62,11 +64,23 @@ func (s *session) prepare(text string) (*sql.Stmt, error) {
 }
 
 func (s *session) exec(text string, args ...any) error {
-	statement, err := s.prepare(text)
-	if err == nil {
-		_, err = statement.ExecContext(s.ctx, args...)
-	}
+	_, err := s.update(text, args...)
 	return err
+}
+
+func (s *session) update(text string, args ...any) (int64, error) {
+	statement, err := s.prepare(text)
+	if err != nil {
+		return 0, err
+	}
+	return affected(statement.ExecContext(s.ctx, args...))
+}
+
+func affected(r sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
 }
 
 func (s *session) query(text string, args ...any) (*sql.Rows, error) {
@@ -93,8 +107,12 @@ type transaction struct {
 }
 
 func (t transaction) exec(text string, args ...any) error {
-	_, err := t.tx.ExecContext(t.ctx, text, args...)
+	_, err := t.update(text, args...)
 	return err
+}
+
+func (t transaction) update(text string, args ...any) (int64, error) {
+	return affected(t.tx.ExecContext(t.ctx, text, args...))
 }
 
 func (t transaction) query(text string, args ...any) (*sql.Rows, error) {
@@ -113,7 +131,8 @@ type bulk struct {
 	texts [len(bulkSizes)]string
 }
 
-// newBulk makes a bulk statement: head, a row of parameters for each row, tail.
+// newBulk makes a bulk statement: head, a row of parameters for each row, tail. The head may have parameters of its own,
+// numbered from ?1.
 func newBulk(width int, head, tail string) *bulk {
 	b := &bulk{width: width}
 	row := "(" + strings.Repeat("?,", width-1) + "?)"
@@ -123,16 +142,18 @@ func newBulk(width int, head, tail string) *bulk {
 	return b
 }
 
-// exec runs the statement for all rows, whose values follow each other in args.
-func (b *bulk) exec(q querier, args []any) error {
+// exec runs the statement for all rows, whose values follow each other in args, and returns the number of rows changed.
+func (b *bulk) exec(q querier, args []any, head ...any) (changed int64, err error) {
 	for i, n := range bulkSizes {
 		for n *= b.width; len(args) >= n; args = args[n:] {
-			if err := q.exec(b.texts[i], args[:n]...); err != nil {
-				return err
+			c, err := q.update(b.texts[i], append(head[:len(head):len(head)], args[:n]...)...)
+			if err != nil {
+				return changed, err
 			}
+			changed += c
 		}
 	}
-	return nil
+	return changed, nil
 }
 
 // each calls f for every row of a query, after the row has been scanned into targets.

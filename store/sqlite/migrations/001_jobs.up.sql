@@ -28,6 +28,7 @@ CREATE TABLE tenet_job (
     unique_key       TEXT NOT NULL,
     unique_for       INTEGER NOT NULL, -- 0: the key is held while the job lives
     meta             TEXT,             -- JSON object of strings
+    ran_at           INTEGER NOT NULL DEFAULT 0, -- start of the attempt that completed the job, where only this row tells of it
     last_error       TEXT NOT NULL DEFAULT '',
     payload          BLOB,
     output           BLOB
@@ -40,7 +41,7 @@ CREATE INDEX tenet_job_running ON tenet_job (lease_until, queue) WHERE state = '
 CREATE INDEX tenet_job_finished ON tenet_job (state, finished_at, queue) WHERE state IN ('completed', 'dead', 'cancelled');
 CREATE INDEX tenet_job_dead ON tenet_job (id) WHERE state = 'dead';
 
--- The history, by job: part 2·fence is the attempt that was settled or lost under that token, part 2·fence-1 the refusals
+-- The history, by job, but for most completions, which the job's own row tells of: part 2·fence is the attempt that was settled or lost under that token, part 2·fence-1 the refusals
 -- before it.
 CREATE TABLE tenet_attempt (
     job      INTEGER NOT NULL, -- tenet_job.seq
