@@ -1,0 +1,36 @@
+package audit
+
+import "context"
+
+// Entry is one event as it is stored: the canonical JSON (RFC 8785) of the event with its place in the chain, without a
+// line end, and what sinks index of it. Entries are read-only.
+type Entry struct {
+	Event *Event
+	Line  []byte
+}
+
+// Sink keeps entries. The [Log] calls it from one goroutine at a time.
+type Sink interface {
+	// Append stores entries in the given order and returns once they are durable. After an error it is not known which of
+	// them were stored; the Log appends the same entries again. A sink that can tells repetitions by the event ID and stores
+	// each once.
+	Append(ctx context.Context, entries []Entry) error
+	// Heads returns the last entry of every chain in the sink, ordered by chain ID.
+	Heads(ctx context.Context) ([]Head, error)
+	// Close flushes and lets go. It does not wait for anything else.
+	Close() error
+}
+
+// Source reads entries back, in the order in which they were stored.
+type Source interface {
+	// Read calls f for each line after a cursor ("" for the beginning), until there are no more for now, f fails or ctx is
+	// done. The cursor of a line is opaque, and valid as long as the line is kept. The line is valid until f returns.
+	Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error
+}
+
+// Head is the end of a chain.
+type Head struct {
+	ChainID string `json:"chain_id"`
+	Seq     uint64 `json:"seq"`
+	Hash    string `json:"hash"`
+}

@@ -1,0 +1,214 @@
+package idempotency
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ID names a record: the scope (tenant and operation), and a key within it. Tenant and operation may be empty.
+type ID struct {
+	Tenant    string `json:"tenant_id"`
+	Operation string `json:"operation"`
+	Key       string `json:"key"`
+}
+
+// State is where a record stands. See the package documentation for the machine.
+type State string
+
+// The states of a record. An absent or expired record has none.
+const (
+	InFlight  State = "in_flight" // claimed; the effect may be running
+	Completed State = "completed" // done, with the result kept
+	Failed    State = "failed"    // ended for good, with the error kept
+	Released  State = "released"  // ended without an effect worth keeping; the next one runs
+	Unknown   State = "unknown"   // the claim lapsed and nobody knows whether the effect happened
+)
+
+// Failure is an error as a record keeps it.
+type Failure struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// Error implements error.
+func (f *Failure) Error() string { return f.Message }
+
+// Record is what a store keeps of one key. Times are UTC and truncated to microseconds.
+type Record struct {
+	ID
+	Fingerprint string    `json:"fingerprint"`
+	State       State     `json:"state"`
+	Owner       string    `json:"owner"`
+	Fence       int64     `json:"fence"` // grows with every claim
+	Lease       time.Time `json:"lease"` // until when the claim is live; zero unless in flight
+	Attempts    int       `json:"attempts"`
+	PolicyHash  string    `json:"policy_hash,omitempty"`
+	HasResult   bool      `json:"has_result"` // tells an empty result from none
+	Result      []byte    `json:"result,omitempty"`
+	Failure     *Failure  `json:"failure,omitempty"`
+	Created     time.Time `json:"created"`
+	Completed   time.Time `json:"completed,omitzero"` // when it left flight for good
+	Expires     time.Time `json:"expires,omitzero"`   // zero while in flight or unknown: these never expire by themselves
+}
+
+// Claim is the right to settle a record: what a store compares before it writes.
+type Claim struct {
+	ID
+	Owner string
+	Fence int64
+}
+
+// Claim returns the claim that the record stands under.
+func (r *Record) Claim() Claim { return Claim{ID: r.ID, Owner: r.Owner, Fence: r.Fence} }
+
+// BeginRequest asks for a claim.
+type BeginRequest struct {
+	ID
+	Fingerprint string
+	Owner       string        // unique to this request
+	Lease       time.Duration // how long the claim is live without a renewal
+	ReplaySafe  bool          // a lapsed claim may be taken over
+	PolicyHash  string
+}
+
+// Verdict says what a begin came to.
+type Verdict string
+
+// The verdicts of a begin.
+const (
+	Run         Verdict = "run"       // the claim is granted: run the effect, then settle
+	Replay      Verdict = "replay"    // completed: the record holds the result
+	Refuse      Verdict = "refuse"    // failed for good: the record holds the failure
+	Busy        Verdict = "in_flight" // somebody else's claim is live
+	Mismatch    Verdict = "mismatch"  // the key was used for another request
+	Undecidable Verdict = "unknown"   // the outcome is unknown until an operator resolves it
+)
+
+// Begun is the answer to a begin.
+type Begun struct {
+	Verdict    Verdict
+	Record     Record        // as it stands after the begin; a copy
+	RetryAfter time.Duration // with Busy: how long the live claim lasts at most
+}
+
+// Settlement ends a claim.
+type Settlement struct {
+	State     State // Completed, Failed or Released
+	HasResult bool
+	Result    []byte
+	Failure   *Failure
+	TTL       time.Duration // how long the record is kept from now on
+}
+
+// Errors of stores and guards.
+var (
+	ErrNotFound = errors.New("idempotency: no such record")
+	// ErrFenced: the claim is not the record's any more; nothing was written.
+	ErrFenced = errors.New("idempotency: the claim has been superseded")
+)
+
+// Begin is what a begin does to a record: the answer, and whether the answer's record has to be written. current is nil
+// where there is none. It is pure; stores make it atomic.
+func Begin(current *Record, req BeginRequest, now time.Time) (b Begun, write bool) {
+	now = stamp(now)
+	if current == nil || current.Expired(now) {
+		return Begun{Verdict: Run, Record: current.claimed(req, now)}, true
+	}
+	b.Record = *current
+	if current.Fingerprint != req.Fingerprint {
+		b.Verdict = Mismatch
+		return b, false
+	}
+	switch current.State {
+	case Completed:
+		b.Verdict = Replay
+	case Failed:
+		b.Verdict = Refuse
+	case Released:
+		return Begun{Verdict: Run, Record: current.claimed(req, now)}, true
+	case Unknown:
+		b.Verdict = Undecidable
+	case InFlight:
+		switch {
+		case now.Before(current.Lease):
+			b.Verdict, b.RetryAfter = Busy, current.Lease.Sub(now)
+		case req.ReplaySafe:
+			return Begun{Verdict: Run, Record: current.claimed(req, now)}, true
+		default:
+			b.Verdict = Undecidable
+			b.Record.State, b.Record.Lease = Unknown, time.Time{}
+			return b, true
+		}
+	}
+	return b, false
+}
+
+// claimed is the record under a new claim. Attempts go on where the record is the same request's.
+func (r *Record) claimed(req BeginRequest, now time.Time) Record {
+	next := Record{
+		ID: req.ID, Fingerprint: req.Fingerprint, State: InFlight, Owner: req.Owner, Fence: 1, Attempts: 1,
+		Lease: stamp(now.Add(req.Lease)), PolicyHash: req.PolicyHash, Created: now,
+	}
+	if r == nil {
+		return next
+	}
+	next.Fence = r.Fence + 1
+	if !r.Expired(now) {
+		next.Attempts, next.Created = r.Attempts+1, r.Created
+	}
+	return next
+}
+
+// Expired reports whether the record counts as absent: from its expiry on, to the microsecond.
+func (r *Record) Expired(now time.Time) bool {
+	return !r.Expires.IsZero() && !now.Before(r.Expires)
+}
+
+// Renew is what a renewal does to a record. It sets the end of the lease to exactly now + lease.
+func Renew(current *Record, c Claim, lease time.Duration, now time.Time) (Record, error) {
+	if current == nil || current.Claim() != c || current.State != InFlight {
+		return Record{}, ErrFenced
+	}
+	next := *current
+	next.Lease = stamp(stamp(now).Add(lease))
+	return next, nil
+}
+
+// Settle is what a settlement does to a record. The owner of a lapsed claim that nobody took over may still settle, also
+// where the record has become unknown since: nobody else knows what happened. Repeating a settlement changes nothing and
+// is no error; write tells them apart.
+func Settle(current *Record, c Claim, s Settlement, now time.Time) (next Record, write bool, err error) {
+	if current == nil || current.Claim() != c {
+		return Record{}, false, ErrFenced
+	}
+	switch current.State {
+	case InFlight, Unknown:
+	case s.State:
+		return *current, false, nil
+	default:
+		return Record{}, false, ErrFenced
+	}
+	now = stamp(now)
+	next = *current
+	next.State, next.Lease = s.State, time.Time{}
+	next.HasResult, next.Result, next.Failure = s.HasResult, s.Result, s.Failure
+	next.Completed, next.Expires = now, stamp(now.Add(s.TTL))
+	return next, true, nil
+}
+
+// Validate checks a settlement before a store sees it.
+func (s Settlement) Validate() error {
+	switch s.State {
+	case Completed, Failed, Released:
+	default:
+		return fmt.Errorf("idempotency: a claim cannot be settled as %q; use completed, failed or released", s.State)
+	}
+	if s.TTL <= 0 {
+		return fmt.Errorf("idempotency: ttl %s: must be more than 0", s.TTL)
+	}
+	return nil
+}
+
+// stamp is a time as stores keep it.
+func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
