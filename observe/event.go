@@ -25,11 +25,16 @@ const (
 	CallEnded EventType = "call_ended"
 	// CircuitChanged: a breaker changed its state; Circuit is set.
 	CircuitChanged EventType = "circuit_changed"
+	// Idempotent: a guard did something with the record of a key; Idempotency is set.
+	Idempotent EventType = "idempotency"
+	// JobMoved: a job went from one state to another; Transition is set.
+	JobMoved EventType = "job_transition"
 	// Reported: something that operators should know; Report is set.
 	Reported EventType = "reported"
 )
 
-// Event is one thing that happened. Which of the pointers are set depends on Type.
+// Event is one thing that happened. Which of the pointers are set depends on Type. It is immutable once an observer or
+// journal has been given it, and may be kept.
 type Event struct {
 	Type EventType
 	Time time.Time
@@ -39,11 +44,13 @@ type Event struct {
 	// Policy is the policy in force; nil where none was found.
 	Policy *policy.Policy
 
-	Attempt  *AttemptRecord
-	Decision *Decision
-	Timeline *Timeline
-	Circuit  *CircuitChange
-	Report   *Report
+	Attempt     *AttemptRecord
+	Decision    *Decision
+	Timeline    *Timeline
+	Circuit     *CircuitChange
+	Idempotency *IdempotencyAction
+	Transition  *Transition
+	Report      *Report
 }
 
 // Work identifies what is being run. All but Key and Surface may be empty.
@@ -104,6 +111,24 @@ type Decision struct {
 
 // CircuitChange tells that a breaker changed its state.
 type CircuitChange struct{ From, To string }
+
+// IdempotencyAction tells what became of a key: hit, record, failed, conflict, mismatch, fenced, released, unknown or
+// cleared.
+type IdempotencyAction struct {
+	Tenant, Operation, Key string // of the record
+	Action                 string
+	Fence                  int64
+	Attempts               int
+	Detail                 string
+}
+
+// Transition tells that a stored job went from one state to another. From is "" for a new one.
+type Transition struct {
+	From, To string
+	Reason   policy.Reason
+	Attempts int // failed ones so far
+	Worker   string
+}
 
 // Report tells operators something that no attempt or decision says.
 type Report struct {

@@ -71,9 +71,12 @@ func (j *Jobs) Enqueue(ctx context.Context, jobs []job.Insert) ([]job.Receipt, e
 	}
 	durability := job.Fsynced
 	var receipts []job.Receipt
-	if len(entries) > maxShared {
+	switch {
+	case len(entries) > maxShared && plain(entries):
+		receipts, err = j.storePlain(ctx, entries)
+	case len(entries) > maxShared:
 		receipts, err = j.store(ctx, entries)
-	} else {
+	default:
 		var shared bool
 		if receipts, shared, err = j.flusher.add(ctx, entries); shared {
 			durability = job.GroupCommitted
@@ -133,6 +136,19 @@ func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error
 	}
 	if anyDue(entries) {
 		j.bell.wake()
+	}
+	return receipts, nil
+}
+
+// storePlain is store for many entries that can be copied.
+func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, error) {
+	if err := j.copy(ctx, entries); err != nil {
+		return nil, err
+	}
+	j.bell.wake()
+	receipts := make([]job.Receipt, len(entries))
+	for i := range entries {
+		receipts[i].ID = entries[i].ID
 	}
 	return receipts, nil
 }

@@ -31,6 +31,7 @@ var (
 // statements are the hot statements with the schema put in.
 type statements struct {
 	enqueue, enqueueUnique string
+	copy                   string
 	claim, claimOnward     string
 	extend                 string
 	settle, judge          string
@@ -40,7 +41,7 @@ type statements struct {
 
 func newJobs(db *DB, durable bool) *Jobs {
 	j := &Jobs{db: db, durable: durable, text: statements{
-		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL),
+		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), copy: db.sql(copySQL),
 		claim: db.sql(claimSQL), claimOnward: db.sql(claimOnwardSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
 	}}

@@ -3,7 +3,7 @@
 
 CREATE TABLE {{schema}}.job (
     id           uuid PRIMARY KEY,
-    created_at   timestamptz NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT statement_timestamp(),
     timeout      bigint NOT NULL, -- nanoseconds
     max_attempts integer NOT NULL,
     type         text NOT NULL,
@@ -16,12 +16,12 @@ CREATE TABLE {{schema}}.job (
 
 CREATE TABLE {{schema}}.ready (
     id               uuid PRIMARY KEY,
-    run_at           timestamptz NOT NULL,
-    fence            bigint NOT NULL,
-    attempts         integer NOT NULL,
-    refusals         integer NOT NULL,
+    run_at           timestamptz NOT NULL DEFAULT statement_timestamp(),
+    fence            bigint NOT NULL DEFAULT 0,
+    attempts         integer NOT NULL DEFAULT 0,
+    refusals         integer NOT NULL DEFAULT 0,
     priority         smallint NOT NULL,
-    cancel_requested boolean NOT NULL,
+    cancel_requested boolean NOT NULL DEFAULT false,
     queue            text NOT NULL,
     unique_key       bytea, -- that the job holds while it lives; NULL where it is held for a window
     started_at       timestamptz,

@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// copySQL takes the rows of both tables from one stream. The server runs the text as one transaction at one time, which is
+// that of all defaults.
+const copySQL = `
+COPY {{schema}}.job (id, timeout, max_attempts, type, queue, priority, payload, meta) FROM STDIN (FORMAT binary);
+COPY {{schema}}.ready (id, priority, queue) FROM STDIN (FORMAT binary)`
+
+// plain reports whether entries can be copied: there is nothing to look up and nothing to compare with the server's clock.
+func plain(entries []entry) bool {
+	return !slices.ContainsFunc(entries, func(e entry) bool { return e.UniqueKey != "" || !e.RunAt.IsZero() })
+}
+
+// copy stores plain entries in one transaction and one round trip. The server does two thirds of the work that the same
+// rows in arrays take it.
+func (j *Jobs) copy(ctx context.Context, entries []entry) error {
+	err := j.db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		conn := c.Conn().PgConn()
+		_, err := conn.CopyFrom(ctx, &copyStream{entries: entries, conn: conn.Conn()}, j.text.copy)
+		return err
+	})
+	return j.db.wrap("enqueue", err)
+}
+
+// copyStream is the data of copySQL. A client that copies ends the data of one table, the last; the end of the first is
+// written to the connection between two reads, where that client is between two messages.
+type copyStream struct {
+	entries []entry
+	conn    net.Conn
+	ready   bool // the first table is done
+	next    int  // entry
+	buffer  []byte
+	unread  []byte // of the buffer
+}
+
+var (
+	// copyHeader starts the data of a table: signature, no flags, no extension.
+	copyHeader = []byte("PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00")
+	copyEnd    = []byte{0xff, 0xff}
+	// copyDone is the protocol's message for the end of a table's data.
+	copyDone = []byte{'c', 0, 0, 0, 4}
+)
+
+// Read implements io.Reader.
+func (s *copyStream) Read(p []byte) (int, error) {
+	if len(s.unread) == 0 {
+		if err := s.fill(len(p)); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, s.unread)
+	s.unread = s.unread[n:]
+	return n, nil
+}
+
+// fill writes the next rows into the buffer, about size bytes.
+func (s *copyStream) fill(size int) error {
+	s.buffer = s.buffer[:0]
+	if s.next > len(s.entries) { // the table's end has been read
+		if s.ready {
+			return io.EOF
+		}
+		if _, err := s.conn.Write(copyDone); err != nil {
+			return err
+		}
+		s.ready, s.next = true, 0
+	}
+	if s.next == 0 {
+		s.buffer = append(s.buffer, copyHeader...)
+	}
+	for ; s.next < len(s.entries) && len(s.buffer) < size; s.next++ {
+		if e := &s.entries[s.next]; s.ready {
+			s.buffer = appendReady(s.buffer, e)
+		} else {
+			s.buffer = appendJob(s.buffer, e)
+		}
+	}
+	if s.next == len(s.entries) && len(s.buffer) < size {
+		s.buffer = append(s.buffer, copyEnd...)
+		s.next++
+	}
+	s.unread = s.buffer
+	return nil
+}
+
+func appendJob(b []byte, e *entry) []byte {
+	b = binary.BigEndian.AppendUint16(b, 8)
+	b = appendField(b, e.id.Bytes[:])
+	b = binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 8), uint64(e.Timeout))
+	b = binary.BigEndian.AppendUint32(append(b, 0, 0, 0, 4), uint32(e.MaxAttempts))
+	b = appendField(b, e.Type)
+	b = appendField(b, e.Queue)
+	b = binary.BigEndian.AppendUint16(append(b, 0, 0, 0, 2), uint16(e.Priority))
+	if e.Payload == nil {
+		b = append(b, null...)
+	} else {
+		b = appendField(b, e.Payload)
+	}
+	if !e.meta.Valid {
+		return append(b, null...)
+	}
+	return appendField(b, e.meta.String)
+}
+
+func appendReady(b []byte, e *entry) []byte {
+	b = binary.BigEndian.AppendUint16(b, 3)
+	b = appendField(b, e.id.Bytes[:])
+	b = binary.BigEndian.AppendUint16(append(b, 0, 0, 0, 2), uint16(e.Priority))
+	return appendField(b, e.Queue)
+}
+
+// null is the length of a field that is NULL.
+var null = []byte{0xff, 0xff, 0xff, 0xff}
+
+// appendField appends a value with its length.
+func appendField[T ~string | ~[]byte](b []byte, value T) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...)
+}
