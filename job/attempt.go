@@ -51,7 +51,7 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		return s, true
 	}
 	work := retry.Work{
-		Key: key, ID: r.ID, Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
+		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
 	}
 	if w.external != nil {
 		work.NextDelay = w.nextDelay

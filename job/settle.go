@@ -103,6 +103,7 @@ func (s *settler) write(ctx context.Context, group []Settlement) (again []Settle
 		switch {
 		case err == nil:
 			s.w.scheduled(x)
+			s.w.moved(x)
 		case final(err):
 			s.w.log.Warn("job: a late result was refused", "job", x.ID, "kind", x.Kind, "error", err)
 		default:

@@ -102,7 +102,8 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	}
 	o := w.executorOptions
 	o.RecoverPanics = true // a panic in user code must not take the worker's other jobs with it
-	o.Provider, o.Observer = w.provider, observe.Multi(o.Observer, w.observer)
+	w.observer = observe.Multi(o.Observer, w.observer)
+	o.Provider, o.Observer = w.provider, w.observer
 	w.executor = retry.NewExecutor(o)
 	w.settler = newSettler(w)
 	w.lastAnswer.Store(time.Now().UnixNano())

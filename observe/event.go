@@ -38,7 +38,8 @@ const (
 type Event struct {
 	Type EventType
 	Time time.Time
-	// Seq numbers the events of one piece of work from 1; 0 where an event belongs to none.
+	// Seq numbers the events of one piece of work from 1; 0 where an event belongs to none. Each turn of stored work has a
+	// range of its own (retry.SeqPerTurn), since nobody counts from one to the next.
 	Seq  int
 	Work Work
 	// Policy is the policy in force; nil where none was found.

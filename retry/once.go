@@ -16,6 +16,8 @@ type Work struct {
 	Key policy.Key
 	// ID is the work's own ID; it seeds the delays.
 	ID string
+	// Turn counts how often the work has been taken up, from 1; it puts the events of its attempts in order.
+	Turn int
 	// Attempts is how many attempts ended before this one.
 	Attempts int
 	// MaxAttempts is the effective maximum; 0 takes the policy's.
@@ -28,6 +30,9 @@ type Work struct {
 	// say that their delay is external.
 	NextDelay func(failed int) time.Duration
 }
+
+// SeqPerTurn separates the events of stored work: those of a turn have Seq Turn·SeqPerTurn, + 1, + 2 …
+const SeqPerTurn = 100
 
 // Result is what became of a single attempt.
 type Result struct {
@@ -52,7 +57,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		o.id = w.ID
 	}
 	o.limit = max(w.MaxAttempts, 0)
-	single := once{age: ageOf(w.Started), nextDelay: w.NextDelay}
+	single := once{turn: w.Turn, age: ageOf(w.Started), nextDelay: w.NextDelay}
 	r := run{
 		e: e, ctx: ctx, plan: p, options: &o, once: &single,
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,

@@ -36,6 +36,9 @@ func (r *run) record(timeline bool) {
 	}
 	o, p := r.options, r.plan
 	rec := &recorder{capture: capture}
+	if r.once != nil {
+		rec.seq = r.once.turn*SeqPerTurn - 1
+	}
 	t := &rec.timeline
 	t.Start = r.e.now()
 	rec.signal.id = o.id
