@@ -77,10 +77,9 @@ type AttemptRecord struct {
 	Outcome    classify.Outcome
 	// Rule is the rule by which decision.Judge derives Outcome from Facts and the policy; "" where nothing was judged: the
 	// attempt was denied, cancelled or interrupted by a panic.
-	Rule    decision.Rule
-	Facts   decision.Facts
-	Classes []classify.Match
-	Err     error
+	Rule  decision.Rule
+	Facts decision.Facts
+	Err   error
 	// Backoff is the wait that came before the attempt.
 	Backoff       time.Duration
 	BudgetAllowed bool

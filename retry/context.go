@@ -2,14 +2,11 @@ package retry
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
@@ -322,10 +319,24 @@ func (c *attemptCtx) callID() string {
 // newID makes a UUIDv7 (RFC 9562) of a time and 74 random bits. The library's own generator takes a lock for all callers
 // and reads the system's entropy; IDs of calls need neither.
 func newID(now time.Time) string {
-	var id uuid.UUID
-	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|rand.Uint64()&0x0fff|0x7000)
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64()>>2|1<<63)
-	return id.String()
+	high := uint64(now.UnixMilli())<<16 | rand.Uint64()&0x0fff | 0x7000
+	low := rand.Uint64()>>2 | 1<<63
+	var id [36]byte
+	hexadecimal(id[0:8], high>>32)
+	hexadecimal(id[9:13], high>>16)
+	hexadecimal(id[14:18], high)
+	hexadecimal(id[19:23], low>>48)
+	hexadecimal(id[24:36], low)
+	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
+	return string(id[:])
+}
+
+// hexadecimal writes the lowest digits of n.
+func hexadecimal(to []byte, n uint64) {
+	for i := len(to) - 1; i >= 0; i-- {
+		to[i] = "0123456789abcdef"[n&15]
+		n >>= 4
+	}
 }
 
 // work identifies the call for reports that come after it has ended.

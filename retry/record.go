@@ -36,7 +36,7 @@ func (r *run) record(timeline bool) {
 	}
 	o, p := r.options, r.plan
 	rec := &recorder{capture: capture}
-	if r.once != nil {
+	if r.once != nil && r.once.turn > 0 {
 		rec.seq = r.once.turn*SeqPerTurn - 1
 	}
 	t := &rec.timeline
@@ -126,7 +126,7 @@ func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time
 // ended puts an attempt on record.
 func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 	rec.add(r, l, observe.AttemptRecord{
-		End: rec.now(r.e), Outcome: j.outcome, Rule: j.rule, Facts: j.facts, Classes: j.facts.Classes, Err: err,
+		End: rec.now(r.e), Outcome: j.outcome, Rule: j.rule, Facts: j.facts, Err: err,
 		BudgetAllowed: true, BudgetReason: l.grant.reason,
 	})
 }
