@@ -28,9 +28,10 @@ type health struct {
 	served   chan error // nil until serve
 }
 
-func (a *app) listen(address string) (*health, error) {
+func (a *app) listen(address string, store job.Admin) (*health, error) {
 	h := &health{registry: prometheus.NewRegistry()}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // the first ones
+	h.registry.MustRegister(newDepth(store))
 	var err error
 	if h.observer, err = prom.New(prom.Options{Registerer: h.registry}); err != nil {
 		return nil, err

@@ -130,11 +130,15 @@ func requeueTakesNoFasterThanItsRate(t *testing.T) {
 
 func TestAWorkerServesHealthAndMetricsUntilItIsTold(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
+	store := "sqlite:" + t.TempDir() + "/jobs.db"
+	if code, _, errs := runIn(ctx, nil, "", "enqueue", "exec", `{"argv":["true"]}`, "--store", store, "--queue", "mail", "--run-at", "2100-01-01T00:00:00Z"); code != 0 {
+		t.Fatal(errs)
+	}
 	read, write := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
 		p := program{lookupEnv: func(string) (string, bool) { return "", false }}
-		done <- p.Run(ctx, []string{"worker", "--store", "memory:", "--listen", "127.0.0.1:0"}, strings.NewReader(""), io.Discard, write)
+		done <- p.Run(ctx, []string{"worker", "--store", store, "--listen", "127.0.0.1:0"}, strings.NewReader(""), io.Discard, write)
 		_ = write.Close()
 	}()
 	var log strings.Builder
@@ -150,7 +154,7 @@ func TestAWorkerServesHealthAndMetricsUntilItIsTold(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, read) }()
 	base := "http://" + address.FindStringSubmatch(log.String())[1]
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for path, want := range map[string]string{"/livez": "ok", "/readyz": "ok", "/metrics": "go_goroutines"} {
+	for path, want := range map[string]string{"/livez": "ok", "/readyz": "ok", "/metrics": `tenet_jobs{queue="mail",state="scheduled"} 1`} {
 		response, err := client.Get(base + path)
 		for err == nil && response.StatusCode == http.StatusServiceUnavailable { // it has not asked its store yet
 			_ = response.Body.Close()

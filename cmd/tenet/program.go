@@ -96,7 +96,7 @@ name of one:
   color: never
   run: {max-attempts: 5, timeout: 30s}
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 5 not found, 130 and 143 stopped by a signal.`)
+Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 5 not found, 6 not allowed, 7 conflict, 130 and 143 stopped by a signal.`)
 	root.Example = `  tenet run --max-attempts 5 --timeout 10s -- curl -fsS https://example.com
   tenet policy check policies.yaml
   tenet demo`

@@ -183,7 +183,7 @@ func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provide
 	}
 	var service *health
 	if f.listen != "" {
-		if service, err = a.listen(f.listen); err != nil {
+		if service, err = a.listen(f.listen, s); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, service.close()) }()
