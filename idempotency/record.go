@@ -41,7 +41,7 @@ type Record struct {
 	State       State     `json:"state"`
 	Owner       string    `json:"owner"`
 	Fence       int64     `json:"fence"` // grows with every claim
-	Lease       time.Time `json:"lease"` // until when the claim is live; zero unless in flight
+	Lease       time.Time `json:"lease,omitzero"` // until when the claim is live; zero unless in flight
 	Attempts    int       `json:"attempts"`
 	PolicyHash  string    `json:"policy_hash,omitempty"`
 	HasResult   bool      `json:"has_result"` // tells an empty result from none
@@ -177,8 +177,11 @@ func Renew(current *Record, c Claim, lease time.Duration, now time.Time) (Record
 
 // Settle is what a settlement does to a record. The owner of a lapsed claim that nobody took over may still settle, also
 // where the record has become unknown since: nobody else knows what happened. Repeating a settlement changes nothing and
-// is no error; write tells them apart.
+// is no error; write tells them apart. A settlement that is not valid is refused.
 func Settle(current *Record, c Claim, s Settlement, now time.Time) (next Record, write bool, err error) {
+	if err := s.Validate(); err != nil {
+		return Record{}, false, err
+	}
 	if current == nil || current.Claim() != c {
 		return Record{}, false, ErrFenced
 	}
@@ -197,7 +200,7 @@ func Settle(current *Record, c Claim, s Settlement, now time.Time) (next Record,
 	return next, true, nil
 }
 
-// Validate checks a settlement before a store sees it.
+// Validate checks a settlement: its state, and that its TTL is more than 0.
 func (s Settlement) Validate() error {
 	switch s.State {
 	case Completed, Failed, Released:

@@ -8,6 +8,9 @@ import (
 // Store keeps records. Implementations are safe for concurrent use by many processes where the medium is shared, judge
 // leases and expiry by the store's own clock where it has one, hand out copies only, and never write part of a step.
 // Their errors mean that it is not known whether the step took place; only [ErrNotFound] and [ErrFenced] are answers.
+//
+// Tenant, operation and key hold up to 255 bytes of valid UTF-8 without control characters ([CheckKey]); all other strings
+// are valid UTF-8 without NUL. Results are any bytes. [Guard] sees to that.
 type Store interface {
 	// Begin is [Begin] in one atomic step.
 	Begin(ctx context.Context, req BeginRequest) (Begun, error)
