@@ -3,7 +3,8 @@ package audit
 import "context"
 
 // Entry is one event as it is stored: the canonical JSON (RFC 8785) of the event with its place in the chain, without a
-// line end, and what sinks index of it. Entries are read-only.
+// line end, and what sinks index of it. Entries are read-only, and valid until the call that hands them over returns: what
+// keeps them longer makes copies.
 type Entry struct {
 	Event *Event
 	Line  []byte
@@ -19,6 +20,14 @@ type Sink interface {
 	Heads(ctx context.Context) ([]Head, error)
 	// Close flushes and lets go. It does not wait for anything else.
 	Close() error
+}
+
+// Segmenter is implemented by sinks that keep entries in segments which may be read, moved or deleted by themselves, such
+// as the files of a rotated log. The Log holds a snapshot of every policy in each segment that uses it.
+type Segmenter interface {
+	// Segment begins a new segment where that is due, and returns the number of the segment that the next Append goes to.
+	// The Log asks before it puts a batch together.
+	Segment(ctx context.Context) (uint64, error)
 }
 
 // Source reads entries back, in the order in which they were stored.
