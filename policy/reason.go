@@ -36,6 +36,17 @@ const (
 	ReasonAuditUnavailable  Reason = "audit_unavailable"
 )
 
+// What a guard of idempotency answered.
+const (
+	ReasonIdempotencyHit         Reason = "idempotency_hit"
+	ReasonIdempotencyFailed      Reason = "idempotency_failed"
+	ReasonIdempotencyInFlight    Reason = "idempotency_in_flight"
+	ReasonIdempotencyMismatch    Reason = "idempotency_mismatch"
+	ReasonIdempotencyBadKey      Reason = "idempotency_bad_key"
+	ReasonIdempotencyUnavailable Reason = "idempotency_unavailable"
+	ReasonOutcomeUnknown         Reason = "outcome_unknown"
+)
+
 // What happens to jobs beside the decisions on their attempts.
 const (
 	ReasonLeaseExpired   Reason = "lease_expired"
@@ -77,13 +88,13 @@ const (
 // ReasonInfo documents a reason.
 type ReasonInfo struct {
 	Reason  Reason
-	Where   string // outcome, decision, job, admission or report
+	Where   string // outcome, decision, idempotency, job, admission or report
 	Meaning string
 }
 
 // Reasons lists every reason in a fixed order.
 func Reasons() []ReasonInfo {
-	const outcome, decision, job, admission, report = "outcome", "decision", "job", "admission", "report"
+	const outcome, decision, idempotency, job, admission, report = "outcome", "decision", "idempotency", "job", "admission", "report"
 	return []ReasonInfo{
 		{ReasonSuccess, outcome, "The operation returned no error."},
 		{ReasonError, outcome, "The operation returned an error that nothing marks otherwise; it is retried."},
@@ -110,6 +121,14 @@ func Reasons() []ReasonInfo {
 		{ReasonCanceledInternal, decision, "A hedged attempt was cancelled because its group was decided without it."},
 		{ReasonAborted, decision, "The classifier aborted the work."},
 		{ReasonAuditUnavailable, decision, "The journal refused the decision, so nothing further was started."},
+
+		{ReasonIdempotencyHit, idempotency, "The effect has happened before: the stored result was returned and nothing ran."},
+		{ReasonIdempotencyFailed, idempotency, "The effect has failed for good before: the stored failure was returned and nothing ran."},
+		{ReasonIdempotencyInFlight, idempotency, "Somebody else holds the key; nothing ran."},
+		{ReasonIdempotencyMismatch, idempotency, "The key was used for another request; nothing ran."},
+		{ReasonIdempotencyBadKey, idempotency, "The key is empty, too long or holds control characters; nothing ran."},
+		{ReasonIdempotencyUnavailable, idempotency, "The store of records could not be asked, so nothing ran."},
+		{ReasonOutcomeUnknown, idempotency, "An earlier run ended without a record; an operator decides, nothing runs before."},
 
 		{ReasonLeaseExpired, job, "The job's lease ran out before its attempt was settled; the attempt is used up."},
 		{ReasonShutdown, job, "The worker shut down while the job ran; no attempt is used up."},

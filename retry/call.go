@@ -42,8 +42,14 @@ func do[T any, O operation[T]](ctx context.Context, e *Executor, key policy.Key,
 	p := e.planFor(ctx, key)
 	r := run{e: e, ctx: ctx, plan: p, options: p.collect(options)}
 	r.begin(timeline)
-	value, action := loop(&r, op)
+	var value T
+	var action decision.Action
 	var err error
+	if r.options.guard == nil {
+		value, action = loop(&r, op)
+	} else {
+		value, action, err = guarded(&r, op)
+	}
 	if action != decision.Done {
 		err = r.fail(r.verdict.Reason)
 	}

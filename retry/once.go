@@ -48,8 +48,8 @@ type Result struct {
 	Wait time.Duration
 }
 
-// Once runs exactly one attempt of w and says what should follow. It does not wait, does not hedge, and asks breaker and
-// budget at launch.
+// Once runs exactly one attempt of w and says what should follow. It does not wait, does not hedge, asks breaker and
+// budget at launch, and leaves idempotency to op.
 func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...CallOption) Result {
 	p := e.planFor(ctx, w.Key)
 	o := *p.collect(options)

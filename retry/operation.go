@@ -11,7 +11,7 @@ type OperationValue[T any] func(ctx context.Context) (T, error)
 // operation lets both kinds run through the same code without a closure.
 type operation[T any] interface {
 	do(ctx context.Context) (T, error)
-	box(value T) any // what a classifier sees
+	box(value T) any // what a classifier sees; nil where there is no value
 }
 
 func (o Operation) do(ctx context.Context) (struct{}, error) { return struct{}{}, o(ctx) }

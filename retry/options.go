@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -15,6 +16,8 @@ type callOptions struct {
 	operation      string
 	category       policy.Category
 	idempotencyKey string
+	guard          *idempotency.Guard
+	fingerprint    string
 	tenantID       string
 	correlationID  string
 	traceID        string
@@ -50,6 +53,20 @@ func WithCategory(c policy.Category) CallOption { return func(o *callOptions) { 
 // then retry what is not idempotent by itself; records carry it. It stores nothing here.
 func WithIdempotencyKey(key string) CallOption {
 	return func(o *callOptions) { o.idempotencyKey = key }
+}
+
+// WithIdempotency runs the whole call, attempts and waits, at most once per key: where the key's effect has happened, the
+// stored result is returned and no attempt is made. The record's scope is the call's tenant and operation. A success is
+// recorded with its value as JSON; a failure that must not be repeated is recorded as final; after every other failure
+// the next caller runs again. The effect should be safe to repeat within the call: its attempts share one claim.
+func WithIdempotency(guard *idempotency.Guard, key string) CallOption {
+	return func(o *callOptions) { o.guard, o.idempotencyKey = guard, key }
+}
+
+// WithFingerprint says what is asked for under the idempotency key, see idempotency.Fingerprint: the same key with another
+// fingerprint is refused.
+func WithFingerprint(fingerprint string) CallOption {
+	return func(o *callOptions) { o.fingerprint = fingerprint }
 }
 
 // WithTenant sets the tenant ID of records.

@@ -195,6 +195,7 @@ func reasons() []byte {
 	b.WriteString("Every decision carries one of these reasons. Metrics, timelines, audit events and the command line use the same strings; the set is closed.\n")
 	for _, section := range []struct{ where, title string }{
 		{"outcome", "What an attempt came to"}, {"decision", "Why work goes on or stops"},
+		{"idempotency", "What a guard of idempotency answered"},
 		{"job", "What happens to jobs beside the decisions on their attempts"},
 		{"admission", "What budgets and breakers answered"}, {"report", "What else is reported"},
 	} {

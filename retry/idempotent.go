@@ -1,0 +1,119 @@
+package retry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// guarded runs a call under its guard. A call that succeeded, but whose record could not be written, returns its value
+// and the error of the record.
+func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Action, record error) {
+	ticket, err := r.claim()
+	if err != nil {
+		r.cause = err
+		return value, r.refused(reasonOf(err)), nil
+	}
+	if ticket.Replayed() {
+		return replayed[T](r, ticket)
+	}
+	settled := false
+	defer func() {
+		if !settled { // the operation panicked or ended its goroutine: nobody knows what it did
+			ticket.Abandon()
+		}
+	}()
+	caller := r.ctx
+	r.ctx = ticket.Context()
+	value, action = loop(r, op)
+	settled = true
+	ctx := context.WithoutCancel(caller)
+	switch {
+	case action == decision.Done:
+		record = complete(ctx, ticket, op.box(value))
+	case r.verdict.Reason == policy.ReasonNonRetryable:
+		err = ticket.Fail(ctx, r.last)
+	default:
+		err = ticket.Release(ctx, r.last)
+	}
+	if err != nil {
+		r.cause = errors.Join(r.cause, err)
+	}
+	return value, action, record
+}
+
+// claim asks the guard for the call's key.
+func (r *run) claim() (*idempotency.Ticket, error) {
+	o, p := r.options, r.plan
+	switch { // the guard's events and the call's have one ID
+	case r.rec != nil:
+		o.id = r.rec.signal.id
+	case o.id == "":
+		o.id = newID(time.Now())
+	}
+	return o.guard.Begin(r.ctx, idempotency.Request{
+		ID:          idempotency.ID{Tenant: o.tenantID, Operation: o.operation, Key: o.idempotencyKey},
+		Fingerprint: o.fingerprint, PolicyHash: p.policy.Meta.Revision, Work: o.work(o.id),
+	})
+}
+
+// replayed returns the stored result of a call that has succeeded before.
+func replayed[T any](r *run, ticket *idempotency.Ticket) (value T, action decision.Action, record error) {
+	r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonIdempotencyHit}
+	result, present := ticket.Result()
+	if !present {
+		return value, decision.Done, nil
+	}
+	if err := json.Unmarshal(result, &value); err != nil {
+		err = fmt.Errorf("the stored result is no %T: %w", value, err)
+		return value, decision.Done, &idempotency.RecordError{ID: ticket.Record().ID, Err: err}
+	}
+	return value, decision.Done, nil
+}
+
+// complete records a success.
+func complete(ctx context.Context, ticket *idempotency.Ticket, value any) error {
+	if value == nil {
+		return ticket.Complete(ctx, nil, false)
+	}
+	result, err := json.Marshal(value)
+	if err != nil { // the effect has happened all the same
+		return errors.Join(
+			&idempotency.RecordError{ID: ticket.Record().ID, Err: fmt.Errorf("the result is not kept: %w", err)},
+			ticket.Complete(ctx, nil, false),
+		)
+	}
+	return ticket.Complete(ctx, result, true)
+}
+
+// reasonOf says why a guard let nothing run.
+func reasonOf(err error) policy.Reason {
+	var (
+		failed *idempotency.FailureError
+		kept   *idempotency.ResultError
+		bad    *idempotency.KeyError
+	)
+	switch {
+	case errors.Is(err, idempotency.ErrInFlight):
+		return policy.ReasonIdempotencyInFlight
+	case errors.Is(err, idempotency.ErrMismatch):
+		return policy.ReasonIdempotencyMismatch
+	case errors.Is(err, idempotency.ErrUnknown):
+		return policy.ReasonOutcomeUnknown
+	case errors.As(err, &failed), errors.As(err, &kept):
+		return policy.ReasonIdempotencyFailed
+	case errors.As(err, &bad):
+		return policy.ReasonIdempotencyBadKey
+	case errors.Is(err, context.Canceled):
+		return policy.ReasonCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return policy.ReasonDeadlineExceeded
+	}
+	return policy.ReasonIdempotencyUnavailable
+}
