@@ -12,6 +12,9 @@ import (
 // SchemaVersion is the version of the events' form.
 const SchemaVersion = 1
 
+// CoreVersion is the version of the functions of package decision: the same version derives the same decisions.
+const CoreVersion = "1"
+
 // Type says what an event tells.
 type Type string
 
@@ -70,6 +73,7 @@ type Event struct {
 	// The attempt that just ended, and what it meant.
 	Attempt         int            `json:"attempt_number,omitempty"`
 	MaxAttempts     int            `json:"max_attempts,omitempty"` // effective
+	TookNS          Nanos          `json:"took_ns,omitempty"`      // from its start to its end
 	RetryIndex      int            `json:"retry_index,omitempty"`
 	HedgeIndex      int            `json:"hedge_index,omitempty"`
 	OutcomeKind     string         `json:"outcome_kind,omitempty"`
