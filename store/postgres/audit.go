@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/job"
+)
+
+// Audit is an audit sink and source in PostgreSQL, for any number of processes. It stores each event once, however often
+// it is appended, and reads them in the order in which they were committed. It is safe for concurrent use.
+type Audit struct {
+	db     *DB
+	closed atomic.Bool
+}
+
+var (
+	_ audit.Sink   = (*Audit)(nil)
+	_ audit.Source = (*Audit)(nil)
+)
+
+// Audit returns a new handle on the database's audit events.
+func (db *DB) Audit() *Audit { return &Audit{db: db} }
+
+// Batches are stored one after the other, each under a lock that it holds until it is committed: positions then become
+// visible in their order, and a reader that goes on behind the last one that it saw misses nothing.
+const appendEventsSQL = `
+INSERT INTO {{schema}}.audit (event_id, chain_id, seq, hash, event_type, category, work_id, time, line)
+SELECT event_id, chain_id, seq, hash, event_type, category, work_id, time, line
+FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[], $9::bytea[])
+    WITH ORDINALITY AS e(event_id, chain_id, seq, hash, event_type, category, work_id, time, line, ord)
+ORDER BY ord
+ON CONFLICT (event_id) DO NOTHING`
+
+// maxWorkID is how much of a work ID can be found, in bytes: an index takes no more than about 2,700.
+const maxWorkID = 1000
+
+// Append implements audit.Sink. A batch is one transaction and one round trip.
+func (a *Audit) Append(ctx context.Context, entries []audit.Entry) error {
+	if a.closed.Load() {
+		return job.ErrClosed
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	b := &pgx.Batch{}
+	a.queue(b, entries)
+	return a.db.run(ctx, "audit: append", b)
+}
+
+func (a *Audit) queue(b *pgx.Batch, entries []audit.Entry) {
+	b.Queue(`SELECT pg_advisory_xact_lock($1)`, a.lockKey())
+	b.Queue(a.db.sql(appendEventsSQL), eventColumns(entries)...)
+}
+
+func eventColumns(entries []audit.Entry) []any {
+	n := len(entries)
+	ids, chains, lines, seqs := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([]int64, n)
+	hashes, types, times := make([]string, n), make([]string, n), make([]pgtype.Timestamptz, n)
+	categories, works := make([]pgtype.Text, n), make([]pgtype.Text, n)
+	for i, entry := range entries {
+		e := entry.Event
+		ids[i], chains[i], lines[i], seqs[i] = []byte(e.ID), []byte(e.ChainID), entry.Line, int64(e.Seq)
+		hashes[i], types[i] = job.CleanText(e.Hash), job.CleanText(string(e.Type))
+		times[i] = pgtype.Timestamptz{Time: job.Stamp(e.Time), Valid: true}
+		categories[i], works[i] = text(e.Category), text(e.WorkID[:min(len(e.WorkID), maxWorkID)])
+	}
+	return []any{ids, chains, seqs, hashes, types, categories, works, times, lines}
+}
+
+// lockKey is the advisory lock under which batches are stored.
+func (a *Audit) lockKey() int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("tenet audit " + a.db.name))
+	return int64(h.Sum64())
+}
+
+// headsSQL steps through the index from chain to chain.
+const headsSQL = `
+WITH RECURSIVE chain (id) AS (
+    (SELECT chain_id FROM {{schema}}.audit ORDER BY chain_id, seq LIMIT 1)
+    UNION ALL
+    SELECT (SELECT chain_id FROM {{schema}}.audit WHERE chain_id > chain.id ORDER BY chain_id, seq LIMIT 1) FROM chain WHERE chain.id IS NOT NULL
+)
+SELECT chain.id, last.seq, last.hash
+FROM chain, LATERAL (SELECT seq, hash FROM {{schema}}.audit WHERE chain_id = chain.id ORDER BY chain_id DESC, seq DESC LIMIT 1) last
+ORDER BY chain.id`
+
+// Heads implements audit.Sink. Its cost grows with the number of chains, not of events.
+func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
+	if a.closed.Load() {
+		return nil, job.ErrClosed
+	}
+	var heads []audit.Head
+	b := steadyBatch()
+	b.Queue(a.db.sql(headsSQL)).Query(func(rows pgx.Rows) error {
+		var chain []byte
+		var seq int64
+		var hash string
+		_, err := pgx.ForEachRow(rows, []any{&chain, &seq, &hash}, func() error {
+			heads = append(heads, audit.Head{ChainID: string(chain), Seq: uint64(seq), Hash: hash})
+			return nil
+		})
+		return err
+	})
+	err := a.db.run(ctx, "audit: heads", b)
+	return heads, err
+}
+
+// auditPage is how many lines are read at a time. No connection is held while they are handed out.
+const auditPage = 500
+
+const readEventsSQL = `SELECT position, line FROM {{schema}}.audit WHERE position > $1 ORDER BY position LIMIT $2`
+
+// Read implements audit.Source. It is not disturbed by events that are appended meanwhile, and returns those as well.
+func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	position := int64(0)
+	if after != "" {
+		var err error
+		if position, err = strconv.ParseInt(after, 10, 64); err != nil {
+			return fmt.Errorf("postgres: audit: cursor %q: use one that Read has given", after)
+		}
+	}
+	for {
+		page, err := a.page(ctx, position)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("postgres: audit: read: %w", err)
+			}
+			position = e.position
+			if err := f(strconv.FormatInt(position, 10), e.line); err != nil {
+				return err
+			}
+		}
+		if len(page) < auditPage {
+			return nil
+		}
+	}
+}
+
+type auditLine struct {
+	position int64
+	line     []byte
+}
+
+func (a *Audit) page(ctx context.Context, after int64) (page []auditLine, err error) {
+	if a.closed.Load() {
+		return nil, job.ErrClosed
+	}
+	b := steadyBatch()
+	b.Queue(a.db.sql(readEventsSQL), after, auditPage).Query(func(rows pgx.Rows) error {
+		var e auditLine
+		_, err := pgx.ForEachRow(rows, []any{&e.position, &e.line}, func() error {
+			page = append(page, e)
+			e.line = nil
+			return nil
+		})
+		return err
+	})
+	err = a.db.run(ctx, "audit: read", b)
+	return page, err
+}
+
+// Close ends the use of this handle. The database stays open.
+func (a *Audit) Close() error {
+	a.closed.Store(true)
+	return nil
+}

@@ -1,0 +1,275 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+// Idempotency is an idempotency store in PostgreSQL. It is safe for concurrent use, by any number of processes. The
+// server's clock decides leases and expiry.
+//
+// Beginning a new key is one statement and one commit, and so is settling. What else there is reads the row, asks the pure
+// functions of package idempotency, and writes what they say if the row is still the one that was read. Tenants,
+// operations, keys and everything else that callers write may hold any bytes.
+type Idempotency struct {
+	db   *DB
+	text idempotencyStatements
+}
+
+var (
+	_ idempotency.Store = (*Idempotency)(nil)
+	_ idempotency.Admin = (*Idempotency)(nil)
+)
+
+// Idempotency is the database's idempotency store. All of a DB's are the same.
+func (db *DB) Idempotency() *Idempotency {
+	return &Idempotency{db: db, text: idempotencyStatements{
+		insert: db.sql(insertRecordSQL), read: db.sql(readRecordSQL), replace: db.sql(replaceRecordSQL),
+		renew: db.sql(renewRecordSQL), settle: db.sql(settleRecordSQL),
+	}}
+}
+
+// idempotencyStatements are the hot statements with the schema put in.
+type idempotencyStatements struct{ insert, read, replace, renew, settle string }
+
+// Parameters 1 to 3 are the ID in all of them. A clock in a sub-select is read once: everything that a statement writes
+// belongs to one instant.
+const (
+	insertRecordSQL = `
+INSERT INTO {{schema}}.idempotency (tenant, operation, key, fingerprint, owner, policy_hash, state, fence, attempts, created, lease)
+SELECT $1::bytea, $2::bytea, $3::bytea, $4::bytea, $5::bytea, $6::bytea, 'in_flight', 1, 1, t.now, t.now + $7::bigint * interval '1 microsecond'
+FROM (SELECT clock_timestamp() AS now) t
+ON CONFLICT DO NOTHING
+RETURNING created`
+
+	readRecordSQL = `
+SELECT fingerprint, state, owner, fence, lease, attempts, policy_hash, has_result, result, failure_type, failure_message, created, completed, expires,
+    clock_timestamp()
+FROM {{schema}}.idempotency WHERE tenant = $1::bytea AND operation = $2::bytea AND key = $3::bytea`
+
+	// Owner, fence, state and lease tell every version of a row from all others: no step changes none of them.
+	replaceRecordSQL = `
+UPDATE {{schema}}.idempotency SET fingerprint = $8::bytea, state = $9::text, owner = $10::bytea, fence = $11::bigint, lease = $12::timestamptz,
+    attempts = $13::integer, policy_hash = $14::bytea, has_result = $15::boolean, result = $16::bytea, failure_type = $17::bytea,
+    failure_message = $18::bytea, created = $19::timestamptz, completed = $20::timestamptz, expires = $21::timestamptz
+WHERE tenant = $1::bytea AND operation = $2::bytea AND key = $3::bytea
+    AND owner = $4::bytea AND fence = $5::bigint AND state = $6::text AND lease IS NOT DISTINCT FROM $7::timestamptz`
+
+	renewRecordSQL = `
+UPDATE {{schema}}.idempotency SET lease = clock_timestamp() + $6::bigint * interval '1 microsecond'
+WHERE tenant = $1::bytea AND operation = $2::bytea AND key = $3::bytea AND owner = $4::bytea AND fence = $5::bigint AND state = 'in_flight'`
+
+	settleRecordSQL = `
+UPDATE {{schema}}.idempotency SET state = $6::text, lease = NULL, has_result = $7::boolean, result = $8::bytea, failure_type = $9::bytea,
+    failure_message = $10::bytea, completed = t.now, expires = t.now + $11::bigint * interval '1 microsecond'
+FROM (SELECT clock_timestamp() AS now) t
+WHERE tenant = $1::bytea AND operation = $2::bytea AND key = $3::bytea AND owner = $4::bytea AND fence = $5::bigint AND state IN ('in_flight', 'unknown')`
+
+	clearRecordSQL = `
+DELETE FROM {{schema}}.idempotency
+WHERE tenant = $1::bytea AND operation = $2::bytea AND key = $3::bytea AND owner = $4::bytea AND fence = $5::bigint
+    AND NOT (state = 'in_flight' AND lease > clock_timestamp())`
+
+	expireRecordsSQL = `
+DELETE FROM {{schema}}.idempotency WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM {{schema}}.idempotency WHERE expires <= statement_timestamp() ORDER BY expires LIMIT $1 FOR UPDATE SKIP LOCKED))`
+)
+
+// Begin implements idempotency.Store. Where another transaction holds the key, it waits for that one's end.
+func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	return s.begin(ctx, pgxSession{s.db.pool}, pinned{s.db}, req)
+}
+
+// BeginTx is Begin as part of the caller's transaction, for effects that the same transaction holds: with SettleTx, the
+// record and the effect are stored together or not at all. Until it ends, others that begin the key wait.
+func (s *Idempotency) BeginTx(ctx context.Context, tx pgx.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	return s.begin(ctx, pgxSession{tx}, pgxSession{tx}, req)
+}
+
+// BeginSQL is BeginTx for a transaction of database/sql, with any PostgreSQL driver.
+func (s *Idempotency) BeginSQL(ctx context.Context, tx *sql.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	return s.begin(ctx, sqlSession{tx}, sqlSession{tx}, req)
+}
+
+// begin inserts over the first session, which needs no plan to do so, and does all else over the second.
+func (s *Idempotency) begin(ctx context.Context, first, second session, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	for {
+		var created time.Time
+		inserted, err := first.row(ctx, []any{&created}, s.text.insert, append(idColumns(req.ID),
+			[]byte(req.Fingerprint), []byte(req.Owner), []byte(req.PolicyHash), req.Lease.Microseconds())...)
+		if err != nil {
+			return idempotency.Begun{}, s.wrap("begin", err)
+		}
+		if inserted {
+			b, _ := idempotency.Begin(nil, req, created)
+			return b, nil
+		}
+		current, now, err := s.read(ctx, second, req.ID)
+		if err != nil {
+			return idempotency.Begun{}, s.wrap("begin", err)
+		}
+		if current == nil { // removed in between
+			continue
+		}
+		b, write := idempotency.Begin(current, req, now)
+		if !write {
+			return b, nil
+		}
+		if written, err := s.replace(ctx, second, current, &b.Record); err != nil || written {
+			return b, s.wrap("begin", err)
+		}
+	}
+}
+
+// Renew implements idempotency.Store.
+func (s *Idempotency) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
+	n, err := pinned{s.db}.exec(ctx, s.text.renew, append(claimColumns(c), lease.Microseconds())...)
+	if err == nil && n == 0 {
+		return idempotency.ErrFenced
+	}
+	return s.wrap("renew", err)
+}
+
+// Settle implements idempotency.Store.
+func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
+	return s.settle(ctx, pinned{s.db}, c, settlement)
+}
+
+// SettleTx is Settle as part of the caller's transaction, so that the effect and its record are stored together or not at
+// all. After ErrFenced roll back: somebody else has the claim.
+func (s *Idempotency) SettleTx(ctx context.Context, tx pgx.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
+	return s.settle(ctx, pgxSession{tx}, c, settlement)
+}
+
+// SettleSQL is SettleTx for a transaction of database/sql, with any PostgreSQL driver.
+func (s *Idempotency) SettleSQL(ctx context.Context, tx *sql.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
+	return s.settle(ctx, sqlSession{tx}, c, settlement)
+}
+
+func (s *Idempotency) settle(ctx context.Context, q session, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if err := settlement.Validate(); err != nil {
+		return err
+	}
+	kind, message := failureColumns(settlement.Failure)
+	n, err := q.exec(ctx, s.text.settle, append(claimColumns(c), string(settlement.State), settlement.HasResult, settlement.Result, kind, message,
+		settlement.TTL.Microseconds())...)
+	if err != nil || n > 0 {
+		return s.wrap("settle", err)
+	}
+	return s.change(ctx, q, "settle", c.ID, func(current *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
+		return idempotency.Settle(current, c, settlement, now)
+	})
+}
+
+// Get implements idempotency.Store.
+func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
+	r, now, err := s.read(ctx, pinned{s.db}, id)
+	switch {
+	case err != nil:
+		return idempotency.Record{}, s.wrap("get", err)
+	case r == nil || r.Expired(now):
+		return idempotency.Record{}, idempotency.ErrNotFound
+	}
+	return *r, nil
+}
+
+// Resolve implements idempotency.Admin.
+func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if err := settlement.Validate(); err != nil {
+		return err
+	}
+	return s.change(ctx, pinned{s.db}, "resolve", c.ID, func(current *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
+		next, err := idempotency.Resolve(current, c, settlement, now)
+		return next, err == nil, err
+	})
+}
+
+// Clear implements idempotency.Admin.
+func (s *Idempotency) Clear(ctx context.Context, c idempotency.Claim) error {
+	n, err := pinned{s.db}.exec(ctx, s.db.sql(clearRecordSQL), claimColumns(c)...)
+	if err == nil && n == 0 {
+		return idempotency.ErrFenced
+	}
+	return s.wrap("clear", err)
+}
+
+// Expire implements idempotency.Admin. Records that are being written are left for the next time.
+func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
+	n, err := pinned{s.db}.exec(ctx, s.db.sql(expireRecordsSQL), max(limit, 0))
+	return int(n), s.wrap("expire", err)
+}
+
+// change makes one step of a pure function: again if the row was changed between reading and writing it.
+func (s *Idempotency) change(
+	ctx context.Context, q session, what string, id idempotency.ID,
+	step func(current *idempotency.Record, now time.Time) (next idempotency.Record, write bool, err error),
+) error {
+	for {
+		current, now, err := s.read(ctx, q, id)
+		if err != nil {
+			return s.wrap(what, err)
+		}
+		next, write, err := step(current, now)
+		if err != nil || !write {
+			return err
+		}
+		if written, err := s.replace(ctx, q, current, &next); err != nil || written {
+			return s.wrap(what, err)
+		}
+	}
+}
+
+// read returns a record as it is stored, nil for none, and the server's time.
+func (s *Idempotency) read(ctx context.Context, q session, id idempotency.ID) (*idempotency.Record, time.Time, error) {
+	var fingerprint, owner, policy, kind, message []byte
+	var lease, completed, expires pgtype.Timestamptz
+	var now time.Time
+	r := &idempotency.Record{ID: id}
+	found, err := q.row(ctx, []any{
+		&fingerprint, (*string)(&r.State), &owner, &r.Fence, &lease, &r.Attempts, &policy, &r.HasResult, &r.Result, &kind, &message, &r.Created,
+		&completed, &expires, &now,
+	}, s.text.read, idColumns(id)...)
+	if err != nil || !found {
+		return nil, time.Time{}, err
+	}
+	r.Fingerprint, r.Owner, r.PolicyHash = string(fingerprint), string(owner), string(policy)
+	r.Created, r.Lease, r.Completed, r.Expires = r.Created.UTC(), utc(lease), utc(completed), utc(expires)
+	if kind != nil {
+		r.Failure = &idempotency.Failure{Type: string(kind), Message: string(message)}
+	}
+	return r, now, nil
+}
+
+// replace writes next if the row is still current.
+func (s *Idempotency) replace(ctx context.Context, q session, current, next *idempotency.Record) (written bool, err error) {
+	kind, message := failureColumns(next.Failure)
+	n, err := q.exec(ctx, s.text.replace, append(claimColumns(current.Claim()), string(current.State), stamp(current.Lease),
+		[]byte(next.Fingerprint), string(next.State), []byte(next.Owner), next.Fence, stamp(next.Lease), next.Attempts, []byte(next.PolicyHash),
+		next.HasResult, next.Result, kind, message, stamp(next.Created), stamp(next.Completed), stamp(next.Expires))...)
+	return n > 0, err
+}
+
+func idColumns(id idempotency.ID) []any {
+	return []any{[]byte(id.Tenant), []byte(id.Operation), []byte(id.Key)}
+}
+
+func claimColumns(c idempotency.Claim) []any {
+	return append(idColumns(c.ID), []byte(c.Owner), c.Fence)
+}
+
+func failureColumns(f *idempotency.Failure) (kind, message []byte) {
+	if f == nil {
+		return nil, nil
+	}
+	return []byte(f.Type), []byte(f.Message)
+}
+
+func (s *Idempotency) wrap(what string, err error) error {
+	return s.db.wrap("idempotency: "+what, err)
+}

@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/job"
+)
+
+// Audit is an audit sink and source in an SQLite file, for any number of processes on one machine. It stores each event
+// once, however often it is appended, and reads them in the order in which they were committed. It is safe for concurrent
+// use.
+type Audit struct {
+	db     *DB
+	closed atomic.Bool
+}
+
+var (
+	_ audit.Sink   = (*Audit)(nil)
+	_ audit.Source = (*Audit)(nil)
+)
+
+// Audit returns a new handle on the file's audit events.
+func (db *DB) Audit() *Audit { return &Audit{db: db} }
+
+var appendEventsSQL = newBulk(9, `INSERT INTO tenet_audit (event_id, chain_id, seq, hash, event_type, category, work_id, time, line) VALUES `,
+	` ON CONFLICT (event_id) DO NOTHING`)
+
+// Append implements audit.Sink. A batch is one transaction, together with whatever else is written at the same time.
+func (a *Audit) Append(ctx context.Context, entries []audit.Entry) error {
+	if a.closed.Load() {
+		return job.ErrClosed
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	args := make([]any, 0, len(entries)*appendEventsSQL.width)
+	for _, entry := range entries {
+		e := entry.Event
+		args = append(args, e.ID, e.ChainID, int64(e.Seq), e.Hash, string(e.Type), e.Category, e.WorkID, e.Time.UnixMicro(), entry.Line)
+	}
+	return a.db.jobs.write(ctx, "audit: append", func(q querier) error {
+		_, err := appendEventsSQL.exec(q, args)
+		return err
+	})
+}
+
+// headsSQL steps through the index from chain to chain.
+const headsSQL = `WITH RECURSIVE chain (id) AS (
+SELECT min(chain_id) FROM tenet_audit
+UNION ALL
+SELECT (SELECT min(chain_id) FROM tenet_audit WHERE chain_id > chain.id) FROM chain WHERE chain.id IS NOT NULL
+)
+SELECT e.chain_id, e.seq, e.hash FROM chain
+JOIN tenet_audit e ON e.position = (SELECT position FROM tenet_audit WHERE chain_id = chain.id ORDER BY seq DESC LIMIT 1) ORDER BY e.chain_id`
+
+// Heads implements audit.Sink. Its cost grows with the number of chains, not of events.
+func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
+	if a.closed.Load() {
+		return nil, job.ErrClosed
+	}
+	var heads []audit.Head
+	err := a.db.jobs.view(ctx, "audit: heads", func(q querier) error {
+		var head audit.Head
+		return each(q, []any{&head.ChainID, &head.Seq, &head.Hash}, func() error {
+			heads = append(heads, head)
+			return nil
+		}, headsSQL)
+	})
+	return heads, err
+}
+
+// auditPage is how many lines are read at a time. No connection is held while they are handed out.
+const auditPage = 500
+
+const readEventsSQL = `SELECT position, line FROM tenet_audit WHERE position > ? ORDER BY position LIMIT ? + 0`
+
+// Read implements audit.Source. It is not disturbed by events that are appended meanwhile, and returns those as well.
+func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	position := int64(0)
+	if after != "" {
+		var err error
+		if position, err = strconv.ParseInt(after, 10, 64); err != nil {
+			return fmt.Errorf("sqlite: audit: cursor %q: use one that Read has given", after)
+		}
+	}
+	for {
+		page, err := a.page(ctx, position)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if err := ctx.Err(); err != nil {
+				return a.db.wrap("audit: read", err)
+			}
+			position = e.position
+			if err := f(strconv.FormatInt(position, 10), e.line); err != nil {
+				return err
+			}
+		}
+		if len(page) < auditPage {
+			return nil
+		}
+	}
+}
+
+type auditLine struct {
+	position int64
+	line     []byte
+}
+
+func (a *Audit) page(ctx context.Context, after int64) (page []auditLine, err error) {
+	if a.closed.Load() {
+		return nil, job.ErrClosed
+	}
+	err = a.db.jobs.view(ctx, "audit: read", func(q querier) error {
+		var e auditLine
+		return each(q, []any{&e.position, &e.line}, func() error {
+			page = append(page, e)
+			return nil
+		}, readEventsSQL, after, auditPage)
+	})
+	return page, err
+}
+
+// Close ends the use of this handle. The file stays open.
+func (a *Audit) Close() error {
+	a.closed.Store(true)
+	return nil
+}

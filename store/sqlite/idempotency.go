@@ -1,0 +1,242 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+// Idempotency is an idempotency store in an SQLite file. It is safe for concurrent use, by any number of processes on one
+// machine. Concurrent writes are committed together, also with those of jobs and audit events; reading waits for nobody.
+type Idempotency struct {
+	db *DB
+}
+
+var (
+	_ idempotency.Store = (*Idempotency)(nil)
+	_ idempotency.Admin = (*Idempotency)(nil)
+)
+
+// Idempotency is the file's idempotency store. All of a DB's are the same.
+func (db *DB) Idempotency() *Idempotency { return &Idempotency{db: db} }
+
+const (
+	readRecordSQL = `SELECT fingerprint, state, owner, fence, lease, attempts, policy_hash, created, completed, expires, has_result, failure_type,
+failure_message, result FROM tenet_idempotency WHERE tenant = ? AND operation = ? AND key = ?`
+	writeRecordSQL = `INSERT INTO tenet_idempotency (tenant, operation, key, fingerprint, state, owner, fence, lease, attempts, policy_hash, created,
+completed, expires, has_result, failure_type, failure_message, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, operation, key) DO UPDATE SET fingerprint = excluded.fingerprint, state = excluded.state, owner = excluded.owner,
+fence = excluded.fence, lease = excluded.lease, attempts = excluded.attempts, policy_hash = excluded.policy_hash, created = excluded.created,
+completed = excluded.completed, expires = excluded.expires, has_result = excluded.has_result, failure_type = excluded.failure_type,
+failure_message = excluded.failure_message, result = excluded.result`
+	removeRecordSQL  = `DELETE FROM tenet_idempotency WHERE tenant = ? AND operation = ? AND key = ?`
+	expireRecordsSQL = `DELETE FROM tenet_idempotency WHERE rowid IN
+(SELECT rowid FROM tenet_idempotency INDEXED BY tenet_idempotency_expires WHERE expires > 0 AND expires <= ? ORDER BY expires LIMIT ? + 0)`
+)
+
+// Begin implements idempotency.Store. Only what writes waits for the writer: a record that answers is read.
+func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	var b idempotency.Begun
+	write := false
+	err := s.db.jobs.view(ctx, "idempotency: begin", func(q querier) error {
+		current, err := readRecord(q, req.ID)
+		b, write = idempotency.Begin(current, req, now())
+		return err
+	})
+	if err == nil && write {
+		err = s.write(ctx, "begin", func(q querier) (err error) {
+			b, err = beginRecord(q, req)
+			return err
+		})
+	}
+	if err != nil {
+		return idempotency.Begun{}, err
+	}
+	return b, nil
+}
+
+// BeginTx is Begin inside a transaction of DB.BeginTx, for effects that the same transaction holds: with SettleTx, the
+// record and the effect are stored together or not at all. After an error the transaction must be rolled back.
+func (s *Idempotency) BeginTx(ctx context.Context, tx *sql.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	if err := s.db.jobs.check(ctx); err != nil {
+		return idempotency.Begun{}, err
+	}
+	b, err := beginRecord(transaction{ctx: ctx, tx: tx}, req)
+	if err != nil {
+		return idempotency.Begun{}, s.db.wrap("idempotency: begin", err)
+	}
+	return b, nil
+}
+
+func beginRecord(q querier, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	current, err := readRecord(q, req.ID)
+	if err != nil {
+		return idempotency.Begun{}, err
+	}
+	b, write := idempotency.Begin(current, req, now())
+	if write {
+		err = writeRecord(q, &b.Record)
+	}
+	return b, err
+}
+
+// Renew implements idempotency.Store.
+func (s *Idempotency) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
+	return s.change(ctx, "renew", c.ID, func(current *idempotency.Record, at time.Time) (idempotency.Record, bool, error) {
+		next, err := idempotency.Renew(current, c, lease, at)
+		return next, true, err
+	})
+}
+
+// Settle implements idempotency.Store.
+func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if err := settlement.Validate(); err != nil {
+		return err
+	}
+	return s.change(ctx, "settle", c.ID, settling(c, settlement))
+}
+
+// SettleTx is Settle inside a transaction of DB.BeginTx, so that the effect and its record are stored together or not at
+// all. After an error the transaction must be rolled back; idempotency.ErrFenced says that somebody else has the claim.
+func (s *Idempotency) SettleTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if err := settlement.Validate(); err != nil {
+		return err
+	}
+	if err := s.db.jobs.check(ctx); err != nil {
+		return err
+	}
+	refused, err := stepRecord(transaction{ctx: ctx, tx: tx}, c.ID, settling(c, settlement))
+	if err != nil {
+		return s.db.wrap("idempotency: settle", err)
+	}
+	return refused
+}
+
+// Get implements idempotency.Store.
+func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
+	var r *idempotency.Record
+	err := s.db.jobs.view(ctx, "idempotency: get", func(q querier) (err error) {
+		r, err = readRecord(q, id)
+		return err
+	})
+	switch {
+	case err != nil:
+		return idempotency.Record{}, err
+	case r == nil || r.Expired(now()):
+		return idempotency.Record{}, idempotency.ErrNotFound
+	}
+	return *r, nil
+}
+
+// Resolve implements idempotency.Admin.
+func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if err := settlement.Validate(); err != nil {
+		return err
+	}
+	return s.change(ctx, "resolve", c.ID, func(current *idempotency.Record, at time.Time) (idempotency.Record, bool, error) {
+		next, err := idempotency.Resolve(current, c, settlement, at)
+		return next, true, err
+	})
+}
+
+// Clear implements idempotency.Admin.
+func (s *Idempotency) Clear(ctx context.Context, c idempotency.Claim) error {
+	var refused error
+	err := s.write(ctx, "clear", func(q querier) error {
+		refused = nil
+		current, err := readRecord(q, c.ID)
+		if err != nil {
+			return err
+		}
+		if current == nil || current.Claim() != c || current.Live(now()) {
+			refused = idempotency.ErrFenced
+			return nil
+		}
+		return q.exec(removeRecordSQL, c.Tenant, c.Operation, c.Key)
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// Expire implements idempotency.Admin.
+func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
+	n := int64(0)
+	err := s.write(ctx, "expire", func(q querier) (err error) {
+		n, err = q.update(expireRecordsSQL, now().UnixMicro(), max(limit, 0))
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return int(n), nil
+}
+
+// step is one of the pure functions of package idempotency: what becomes of a record, which is nil where there is none.
+type step func(current *idempotency.Record, at time.Time) (next idempotency.Record, write bool, err error)
+
+func settling(c idempotency.Claim, s idempotency.Settlement) step {
+	return func(current *idempotency.Record, at time.Time) (idempotency.Record, bool, error) {
+		return idempotency.Settle(current, c, s, at)
+	}
+}
+
+func (s *Idempotency) change(ctx context.Context, what string, id idempotency.ID, f step) error {
+	var refused error
+	err := s.write(ctx, what, func(q querier) (err error) {
+		refused, err = stepRecord(q, id, f)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// stepRecord makes one step. A refusal is an answer and spoils nothing else in the transaction.
+func stepRecord(q querier, id idempotency.ID, f step) (refused, err error) {
+	current, err := readRecord(q, id)
+	if err != nil {
+		return nil, err
+	}
+	next, write, refused := f(current, now())
+	if refused != nil || !write {
+		return refused, nil
+	}
+	return nil, writeRecord(q, &next)
+}
+
+func (s *Idempotency) write(ctx context.Context, what string, f func(q querier) error) error {
+	return s.db.jobs.write(ctx, "idempotency: "+what, f)
+}
+
+// readRecord returns a record as it is stored, or nil.
+func readRecord(q querier, id idempotency.ID) (found *idempotency.Record, err error) {
+	var lease, created, completed, expires int64
+	var kind, message sql.NullString
+	r := &idempotency.Record{ID: id}
+	err = each(q, []any{
+		&r.Fingerprint, (*string)(&r.State), &r.Owner, &r.Fence, &lease, &r.Attempts, &r.PolicyHash, &created, &completed, &expires, &r.HasResult,
+		&kind, &message, &r.Result,
+	}, func() error {
+		found = r
+		return nil
+	}, readRecordSQL, id.Tenant, id.Operation, id.Key)
+	r.Lease, r.Created, r.Completed, r.Expires = fromMicros(lease), fromMicros(created), fromMicros(completed), fromMicros(expires)
+	if kind.Valid {
+		r.Failure = &idempotency.Failure{Type: kind.String, Message: message.String}
+	}
+	return found, err
+}
+
+func writeRecord(q querier, r *idempotency.Record) error {
+	var kind, message sql.NullString
+	if r.Failure != nil {
+		kind, message = sql.NullString{String: r.Failure.Type, Valid: true}, sql.NullString{String: r.Failure.Message, Valid: true}
+	}
+	return q.exec(writeRecordSQL, r.Tenant, r.Operation, r.Key, r.Fingerprint, string(r.State), r.Owner, r.Fence, micros(r.Lease), int64(r.Attempts),
+		r.PolicyHash, micros(r.Created), micros(r.Completed), micros(r.Expires), r.HasResult, kind, message, blob(r.Result))
+}

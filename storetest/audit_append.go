@@ -1,0 +1,101 @@
+package storetest
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/audit"
+)
+
+func auditAppendCases() []auditCase {
+	return []auditCase{
+		{name: "A2/events are read back byte for byte in their order", run: func(s *sink) {
+			s.holds(s.read(""))
+			c := newChain("c")
+			first, second := c.take(3), c.take(1)
+			s.append(first...)
+			s.append(second...)
+			s.append()
+			s.holds(s.read(""), append(first, second...)...)
+		}},
+		{name: "A2/an event that is appended again is stored once", run: func(s *sink) {
+			c := newChain("c")
+			all := c.take(8)
+			s.append(all[:5]...)
+			s.append(all[:5]...)
+			s.append(all[3:]...)
+			s.append(all[7])
+			s.holds(s.read(""), all...)
+			s.headsAre(c.head)
+		}},
+		{name: "A2/an event that is there twice in a batch is stored once", run: func(s *sink) {
+			c := newChain("c")
+			one, two := c.next(), c.next()
+			s.append(one, one, two, two)
+			s.holds(s.read(""), one, two)
+		}},
+		{name: "A2/an append whose outcome is unknown is repeated", run: repeatUnknown},
+		{name: "A2/a large batch is stored as a whole", run: func(s *sink) {
+			c := newChain("c")
+			all := c.take(10_000)
+			s.append(all...)
+			s.holds(s.read(""), all...)
+			s.headsAre(c.head)
+		}},
+		{name: "A2/long lines come back whole", run: func(s *sink) {
+			c := newChain("c")
+			var all []audit.Entry
+			for _, n := range []int{1, 4096, 65_535, 65_536, 1 << 20} {
+				all = append(all, c.next(func(e *audit.Event) { e.ExceptionMessage = strings.Repeat("x", n) }))
+			}
+			s.append(all...)
+			s.holds(s.read(""), all...)
+		}},
+		{name: "A2/what was acknowledged is there after closing and opening", run: func(s *sink) {
+			c := newChain("c")
+			all := c.take(10)
+			s.append(all[:6]...)
+			cursor := s.read("")[3].cursor
+			s.reopen()
+			s.holds(s.read(""), all[:6]...)
+			s.holds(s.read(cursor), all[4:6]...)
+			s.headsAre(audit.Head{ChainID: "c", Seq: 6, Hash: all[5].Event.Hash})
+			s.append(all[4:]...) // with a repetition
+			s.holds(s.read(""), all...)
+		}},
+		{name: "A2/a sink that is closed refuses", run: func(s *sink) {
+			c := newChain("c")
+			kept, lost := c.next(), c.next()
+			s.append(kept)
+			before := s.Sink
+			s.shut()
+			if err := before.Append(s.ctx, []audit.Entry{lost}); err == nil {
+				s.Error("Append after Close: no error")
+			}
+			s.use(s.options.Reopen(s.T, before))
+			s.holds(s.read(""), kept)
+		}},
+	}
+}
+
+// repeatUnknown appends under contexts that end at any moment, and again where that failed, as the Log does.
+func repeatUnknown(s *sink) {
+	c := newChain("c")
+	var all []audit.Entry
+	failures := 0
+	for i := range 60 {
+		entries := c.take(1 + i%7)
+		all = append(all, entries...)
+		ctx, cancel := context.WithTimeout(s.ctx, time.Duration(rand.IntN(3000))*time.Microsecond)
+		if err := s.Append(ctx, entries); err != nil {
+			failures++
+			s.append(entries...)
+		}
+		cancel()
+	}
+	s.holds(s.read(""), all...)
+	s.headsAre(c.head)
+	s.Logf("%d of 60 appends failed", failures)
+}
