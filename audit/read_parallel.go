@@ -1,0 +1,103 @@
+package audit
+
+import (
+	"context"
+	"runtime"
+	"sync"
+)
+
+// What is read at a time: enough to make handing over cheap, little enough to keep every core busy and memory small.
+const (
+	batchLines = 512
+	batchBytes = 512 << 10
+)
+
+// batch holds consecutive lines of a source and what was made of each.
+type batch[T any] struct {
+	first int // index of the first line in the source
+	text  []byte
+	ends  []int // of the lines in text
+	made  []T
+	done  chan struct{} // tells that made is complete
+}
+
+func (b *batch[T]) line(i int) []byte {
+	start := 0
+	if i > 0 {
+		start = b.ends[i-1]
+	}
+	return b.text[start:b.ends[i]]
+}
+
+func (b *batch[T]) full() bool { return len(b.ends) >= batchLines || len(b.text) >= batchBytes }
+
+// readParallel reads a source to its end. parse is called for each batch, on all cores at once; worker numbers its callers
+// from 0. take gets the batches in the order of the source, one at a time; its error ends the reading. The number of
+// batches is fixed, so memory does not grow with the source.
+func readParallel[T any](ctx context.Context, s Source, parse func(worker int, b *batch[T]), take func(b *batch[T]) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	workers := runtime.GOMAXPROCS(0)
+	n := 4 * workers
+	free, work, inOrder := make(chan *batch[T], n), make(chan *batch[T], n), make(chan *batch[T], n)
+	for range n {
+		free <- &batch[T]{done: make(chan struct{}, 1)}
+	}
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			for b := range work {
+				parse(worker, b)
+				b.done <- struct{}{}
+			}
+		})
+	}
+	all.Go(func() {
+		for b := range inOrder {
+			<-b.done
+			if context.Cause(ctx) == nil {
+				if err := take(b); err != nil {
+					cancel(err)
+				}
+			}
+			b.text, b.ends, b.made = b.text[:0], b.ends[:0], b.made[:0]
+			free <- b
+		}
+	})
+	err := fillBatches(ctx, s, free, func(b *batch[T]) {
+		work <- b
+		inOrder <- b
+	})
+	close(work)
+	close(inOrder)
+	all.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// fillBatches copies the lines of a source into free batches and hands them on.
+func fillBatches[T any](ctx context.Context, s Source, free <-chan *batch[T], send func(*batch[T])) error {
+	var b *batch[T]
+	index := 0
+	err := s.Read(ctx, "", func(_ string, line []byte) error {
+		if b == nil {
+			b = <-free // take never stops giving them back
+			b.first = index
+		}
+		b.text = append(b.text, line...)
+		b.ends = append(b.ends, len(b.text))
+		index++
+		if !b.full() {
+			return nil
+		}
+		send(b)
+		b = nil
+		return context.Cause(ctx)
+	})
+	if b != nil {
+		send(b)
+	}
+	return err
+}

@@ -1,0 +1,298 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"maps"
+	"runtime"
+	"slices"
+)
+
+// FaultKind is what is wrong with an event of a log.
+type FaultKind string
+
+// The kinds of faults.
+const (
+	// FaultChanged: the event does not have its hash, its successor does not name its hash, or it is not the one that a head
+	// names.
+	FaultChanged FaultKind = "changed"
+	// FaultMissing: one or more events before this one are not there.
+	FaultMissing FaultKind = "missing"
+	// FaultOrder: events stand in another order than they were written in; this is the first that is out of its place.
+	FaultOrder FaultKind = "order"
+	// FaultInserted: the event has no place in its chain.
+	FaultInserted FaultKind = "inserted"
+	// FaultTruncated: the chain, or the whole log, ends before its head.
+	FaultTruncated FaultKind = "truncated"
+)
+
+// Fault is the first event of a log with a fault of its kind.
+type Fault struct {
+	// Index counts the log's lines from 0. For truncated it is the number of lines.
+	Index int `json:"index"`
+	// ChainID, Seq and EventID name the event; what cannot be read is empty. Seq is the place in the chain: for missing and
+	// truncated the first one that is not there, while EventID is the event found in its place, if any.
+	ChainID string    `json:"chain_id"`
+	Seq     uint64    `json:"seq"`
+	EventID string    `json:"event_id"`
+	Kind    FaultKind `json:"fault"`
+}
+
+// String says in one line what is wrong.
+func (f Fault) String() string {
+	return fmt.Sprintf("%s: index %d, chain %s, seq %d, event %s", f.Kind, f.Index, dash(f.ChainID), f.Seq, dash(f.EventID))
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// VerifyOptions say what is known about a log from elsewhere.
+type VerifyOptions struct {
+	// Heads are ends of chains that were noted down earlier. The log may have grown since. A head with nothing but its hash
+	// stands for any chain.
+	Heads []Head
+}
+
+// VerifyReport is what [Verify] found.
+type VerifyReport struct {
+	Lines      int `json:"lines"`
+	Events     int `json:"events"`     // in their place in a chain
+	Duplicates int `json:"duplicates"` // lines delivered again, unchanged
+	// Faults holds the first of each kind, in the order of their index.
+	Faults []Fault `json:"faults"`
+	// TailVerified: heads were given, the log holds them all, and each of its chains is covered by one of them or by the
+	// opening of a later chain. Without it, events may have been cut off at the end without a trace.
+	TailVerified bool          `json:"tail_verified"`
+	Chains       []ChainReport `json:"chains"` // ordered by ID
+}
+
+// ChainReport tells of one chain.
+type ChainReport struct {
+	ChainID string `json:"chain_id"`
+	Events  int    `json:"events"`
+	Head    Head   `json:"head"` // the last event that is there
+	// VerifiedTo is the highest sequence number that a head vouches for; 0 is none.
+	VerifiedTo uint64 `json:"verified_to"`
+}
+
+// Intact reports whether there are no faults.
+func (r *VerifyReport) Intact() bool { return len(r.Faults) == 0 }
+
+// Verify checks every hash and every link of a log. Hashes are computed from the stored bytes, never from a decoded event,
+// on all cores; memory does not grow with the log. Lines that came in again unchanged are dropped and counted.
+//
+// What it cannot see without a head: events cut off at the end of a chain, and a chain rewritten as a whole. The error is
+// that of the source or of ctx; faults of the log are in the report.
+func Verify(ctx context.Context, s Source, o VerifyOptions) (*VerifyReport, error) {
+	v, err := newVerifier(o.Heads)
+	if err != nil {
+		return nil, err
+	}
+	parsers := make([]linkParser, runtime.GOMAXPROCS(0))
+	err = readParallel(ctx, s, func(worker int, b *batch[link]) {
+		for i := range b.ends {
+			b.made = append(b.made, parsers[worker].parse(b.line(i)))
+		}
+	}, func(b *batch[link]) error {
+		for i := range b.made {
+			v.take(b.first+i, &b.made[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit: verify: %w", err)
+	}
+	return v.report(), nil
+}
+
+type digest [sha256.Size]byte
+
+// link is what verifying needs of a line. Its slices are parts of the line.
+type link struct {
+	chain, id  []byte
+	seq        uint64
+	prev, hash digest
+	heads      []byte // JSON; only of chain_opened
+	sound      bool   // the line is canonical and has its hash
+}
+
+// linkParser takes lines apart, one after another.
+type linkParser struct {
+	hash hash.Hash
+	sum  []byte
+}
+
+func (p *linkParser) parse(line []byte) (l link) {
+	if p.hash == nil {
+		p.hash = sha256.New()
+	}
+	var cutFrom, cutTo int
+	var stored []byte
+	r := lineReader{line: line}
+	canonical := r.members(func(name []byte) {
+		start := r.at - len(name) - len(`"":`)
+		switch string(name) {
+		case "chain_id":
+			l.chain = r.text()
+		case "event_id":
+			l.id = r.text()
+		case "hash":
+			stored, _ = r.raw()
+			cutFrom, cutTo = start, r.at
+		case "heads":
+			l.heads = r.value()
+		case "prev_hash":
+			prev, _ := r.raw()
+			if !parseDigest(&l.prev, prev) {
+				r.fail()
+			}
+		case "seq":
+			l.seq = r.unsigned()
+		default:
+			r.value()
+		}
+	})
+	if !canonical || l.seq == 0 || len(l.chain) == 0 || !parseDigest(&l.hash, stored) {
+		return l
+	}
+	switch {
+	case cutTo < len(line) && line[cutTo] == ',':
+		cutTo++
+	case line[cutFrom-1] == ',':
+		cutFrom--
+	}
+	p.hash.Reset()
+	p.hash.Write(line[:cutFrom])
+	p.hash.Write(line[cutTo:])
+	p.sum = p.hash.Sum(p.sum[:0])
+	l.sound = bytes.Equal(p.sum, l.hash[:])
+	return l
+}
+
+func parseDigest(into *digest, text []byte) bool {
+	if len(text) != 2*len(into) || bytes.ContainsAny(text, "ABCDEF") {
+		return false
+	}
+	_, err := hex.Decode(into[:], text)
+	return err == nil
+}
+
+// expectation is a head that the log should hold.
+type expectation struct {
+	Head
+	digest digest
+	given  bool // by the caller, rather than found in the log
+	met    bool
+	other  *Fault // of an event that stands where the head should
+}
+
+// verifier follows the chains through a log.
+type verifier struct {
+	lines, events, duplicates int
+
+	chains   map[string]*chainState
+	faults   map[FaultKind]Fault
+	suspects []suspect
+	expected []*expectation
+	byChain  map[string][]*expectation
+	anyChain map[digest]*expectation // heads without a chain
+}
+
+func newVerifier(heads []Head) (*verifier, error) {
+	v := &verifier{
+		chains: map[string]*chainState{}, faults: map[FaultKind]Fault{},
+		byChain: map[string][]*expectation{}, anyChain: map[digest]*expectation{},
+	}
+	for _, h := range heads {
+		x := &expectation{Head: h, given: true}
+		if !parseDigest(&x.digest, []byte(h.Hash)) {
+			return nil, fmt.Errorf("audit: head %q: a hash has 64 lower-case hexadecimal digits", h.Hash)
+		}
+		v.expected = append(v.expected, x)
+		if h.ChainID == "" {
+			v.anyChain[x.digest] = x
+			continue
+		}
+		v.byChain[h.ChainID] = append(v.byChain[h.ChainID], x)
+	}
+	return v, nil
+}
+
+// fault notes a fault unless one of its kind was found earlier in the log.
+func (v *verifier) fault(f Fault) {
+	if known, ok := v.faults[f.Kind]; !ok || f.Index < known.Index {
+		v.faults[f.Kind] = f
+	}
+}
+
+// take follows the next line.
+func (v *verifier) take(index int, l *link) {
+	v.lines++
+	if !l.sound {
+		v.suspect(index, l)
+		return
+	}
+	c := v.chains[string(l.chain)]
+	if c == nil {
+		c = &chainState{id: string(l.chain), last: place{index: -1}}
+		v.chains[c.id] = c
+	}
+	v.follow(c, index, l)
+	if l.heads != nil {
+		v.opened(l.heads)
+	}
+}
+
+// opened takes up the heads of other chains that the first event of a chain carries.
+func (v *verifier) opened(raw []byte) {
+	var heads []Head
+	if json.Unmarshal(raw, &heads) != nil { // of an event that has its hash: written by something else
+		return
+	}
+	for _, h := range heads {
+		x := &expectation{Head: h}
+		if !parseDigest(&x.digest, []byte(h.Hash)) {
+			continue
+		}
+		c := v.chains[h.ChainID]
+		if c == nil || c.last.seq < h.Seq {
+			v.expected = append(v.expected, x)
+			v.byChain[h.ChainID] = append(v.byChain[h.ChainID], x)
+			continue
+		}
+		if known := c.find(h.Seq); known != nil {
+			if !v.meet(c, x, known) {
+				v.expected = append(v.expected, x)
+			}
+		}
+	}
+}
+
+// report closes the log.
+func (v *verifier) report() *VerifyReport {
+	v.finish()
+	r := &VerifyReport{Lines: v.lines, Events: v.events, Duplicates: v.duplicates, Faults: []Fault{}, Chains: []ChainReport{}}
+	r.Faults = slices.AppendSeq(r.Faults, maps.Values(v.faults))
+	slices.SortFunc(r.Faults, func(a, b Fault) int { return cmp.Or(a.Index-b.Index, cmp.Compare(a.Kind, b.Kind)) })
+	given := slices.ContainsFunc(v.expected, func(x *expectation) bool { return x.given })
+	r.TailVerified = given && r.Intact()
+	for _, id := range slices.Sorted(maps.Keys(v.chains)) {
+		c := v.chains[id]
+		r.TailVerified = r.TailVerified && c.verified > 0
+		r.Chains = append(r.Chains, ChainReport{
+			ChainID: id, Events: c.events, VerifiedTo: c.verified,
+			Head: Head{ChainID: id, Seq: c.last.seq, Hash: hex.EncodeToString(c.last.hash[:])},
+		})
+	}
+	return r
+}

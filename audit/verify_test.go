@@ -1,0 +1,301 @@
+package audit_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenetdev/tenet/audit"
+)
+
+func verify(t testing.TB, s audit.Source, heads ...audit.Head) *audit.VerifyReport {
+	t.Helper()
+	r, err := audit.Verify(context.Background(), s, audit.VerifyOptions{Heads: heads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestA3WholeLogIsIntact(t *testing.T) {
+	log := plain(t, "a", 0, 3000)
+	r := verify(t, log)
+	if !r.Intact() || r.Events != 3000 || r.Lines != 3000 || r.Duplicates != 0 {
+		t.Errorf("report %+v", r)
+	}
+	if r.TailVerified {
+		t.Error("without a head the tail counts as verified")
+	}
+	want := []audit.ChainReport{{ChainID: "a", Events: 3000, Head: headOf(t, log)}}
+	if diff := cmp.Diff(want, r.Chains); diff != "" {
+		t.Error(diff)
+	}
+	if r := verify(t, lines{}); !r.Intact() || r.TailVerified {
+		t.Errorf("empty log: %+v", r)
+	}
+}
+
+func TestA3HeadVerifiesTheTail(t *testing.T) {
+	log := plain(t, "a", 0, 20)
+	head := headOf(t, log)
+	for name, h := range map[string]audit.Head{"full": head, "hash only": {Hash: head.Hash}} {
+		if r := verify(t, log, h); !r.Intact() || !r.TailVerified || r.Chains[0].VerifiedTo != 20 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		r := verify(t, log[:17], h)
+		want := []audit.Fault{{Index: 17, ChainID: "a", Seq: 18, Kind: audit.FaultTruncated}}
+		if diff := cmp.Diff(want, r.Faults); diff != "" || r.TailVerified {
+			t.Errorf("%s: %v %s", name, r.TailVerified, diff)
+		}
+	}
+	if r := verify(t, append(log, plain(t, "b", 100, 5)...), head); !r.Intact() || r.TailVerified {
+		t.Errorf("another chain has no head: %+v", r)
+	}
+	if r := verify(t, plain(t, "b", 0, 5), head); len(r.Faults) != 1 || r.Faults[0].ChainID != "a" || r.Faults[0].Kind != audit.FaultTruncated {
+		t.Errorf("the whole chain is gone: %+v", r)
+	}
+	if _, err := audit.Verify(context.Background(), log, audit.VerifyOptions{Heads: []audit.Head{{Hash: "abc"}}}); err == nil {
+		t.Error("a bad hash is accepted")
+	}
+}
+
+// tamperings of a chain of events, each at position k, which is neither the first nor one of the last two.
+var tamperings = map[string]struct {
+	kind audit.FaultKind
+	do   func(t testing.TB, l lines, k int) lines
+	at   int // offset of the first bad event from k
+}{
+	"removed": {audit.FaultMissing, func(_ testing.TB, l lines, k int) lines { return slices.Delete(l, k, k+1) }, 0},
+	"swapped": {audit.FaultOrder, func(_ testing.TB, l lines, k int) lines {
+		l[k], l[k+1] = l[k+1], l[k]
+		return l
+	}, 0},
+	"inserted without a place": {audit.FaultInserted, func(t testing.TB, l lines, k int) lines {
+		e := parsed(t, l[k])
+		e.ID = eventID(999_999)
+		line := sealed(t, &e)
+		line[len(line)-5]++
+		return slices.Insert(l, k, line)
+	}, 0},
+	"inserted before its twin": {audit.FaultInserted, func(t testing.TB, l lines, k int) lines {
+		e := parsed(t, l[k])
+		e.ID = eventID(999_999)
+		return slices.Insert(l, k, sealed(t, &e))
+	}, 0},
+	"inserted after its twin": {audit.FaultInserted, func(t testing.TB, l lines, k int) lines {
+		e := parsed(t, l[k])
+		e.ID = eventID(999_999)
+		return slices.Insert(l, k+1, sealed(t, &e))
+	}, 1},
+	"inserted rubbish": {audit.FaultInserted, func(_ testing.TB, l lines, k int) lines {
+		return slices.Insert(l, k, []byte("{}"))
+	}, 0},
+	"edited, hash recomputed": {audit.FaultChanged, func(t testing.TB, l lines, k int) lines {
+		e := parsed(t, l[k])
+		e.Reason = "forged"
+		l[k] = sealed(t, &e)
+		return l
+	}, 0},
+	"reformatted": {audit.FaultChanged, func(_ testing.TB, l lines, k int) lines {
+		l[k] = append([]byte("{ "), l[k][1:]...)
+		return l
+	}, 0},
+	"emptied": {audit.FaultChanged, func(_ testing.TB, l lines, k int) lines {
+		l[k] = nil
+		return l
+	}, 0},
+}
+
+func TestA3FirstBadEventIsNamed(t *testing.T) {
+	for name, c := range tamperings {
+		t.Run(name, func(t *testing.T) {
+			const k = 7
+			log := c.do(t, plain(t, "a", 0, 20), k)
+			r := verify(t, log)
+			if len(r.Faults) != 1 {
+				t.Fatalf("faults %v", r.Faults)
+			}
+			f := r.Faults[0]
+			if f.Index != k+c.at || f.Kind != c.kind {
+				t.Errorf("fault %v, want %s at %d", f, c.kind, k+c.at)
+			}
+			if e, err := audit.ParseLine(log[f.Index]); err == nil && name != "reformatted" && e.ID != f.EventID {
+				t.Errorf("event %s named, %s stands there", f.EventID, e.ID)
+			}
+		})
+	}
+}
+
+// A changed byte is found wherever it is, and changes the report of no other event.
+func TestA3EveryByteCounts(t *testing.T) {
+	log := plain(t, "a", 0, 6)
+	const k = 3
+	for at := range log[k] {
+		for _, flip := range []byte{1, 0x20} {
+			changed := log.clone()
+			changed[k][at] ^= flip
+			r := verify(t, changed)
+			if len(r.Faults) != 1 || r.Faults[0].Index != k || r.Faults[0].Kind != audit.FaultChanged {
+				t.Fatalf("byte %d, %q for %q: %v", at, changed[k][at], log[k][at], r.Faults)
+			}
+		}
+	}
+}
+
+func TestA3FirstAndLastEvents(t *testing.T) {
+	log := plain(t, "a", 0, 5)
+	head := headOf(t, log)
+	if r := verify(t, log[1:]); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultMissing || r.Faults[0].Index != 0 || r.Faults[0].Seq != 1 {
+		t.Errorf("first removed: %v", r.Faults)
+	}
+	changed := log.clone()
+	e := parsed(t, log[4])
+	e.Reason = "forged"
+	changed[4] = sealed(t, &e)
+	if r := verify(t, changed, head); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultChanged || r.Faults[0].Index != 4 {
+		t.Errorf("last edited, hash recomputed: %v", r.Faults)
+	}
+	for name, twin := range map[string]lines{"before": slices.Insert(log.clone(), 4, changed[4]), "after": append(log.clone(), changed[4])} {
+		r := verify(t, twin, head)
+		want := map[string]int{"before": 4, "after": 5}[name]
+		if len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultInserted || r.Faults[0].Index != want {
+			t.Errorf("inserted %s the last: %v", name, r.Faults)
+		}
+	}
+	damaged := log.clone()
+	damaged[4] = damaged[4][:100]
+	if r := verify(t, damaged, head); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultChanged || r.Faults[0].Index != 4 {
+		t.Errorf("last damaged: %v", r.Faults)
+	}
+}
+
+func TestA3FaultsOfSeveralKinds(t *testing.T) {
+	log := plain(t, "a", 0, 40)
+	log[30][50] ^= 1
+	log[10][50] ^= 1
+	log[20], log[21] = log[21], log[20]
+	log = slices.Delete(log, 15, 16)
+	r := verify(t, log)
+	want := []audit.Fault{
+		{Index: 10, ChainID: "a", Seq: 11, Kind: audit.FaultChanged},
+		{Index: 15, ChainID: "a", Seq: 16, Kind: audit.FaultMissing},
+		{Index: 19, ChainID: "a", Seq: 22, Kind: audit.FaultOrder},
+	}
+	for i := range r.Faults {
+		r.Faults[i].EventID = ""
+	}
+	if diff := cmp.Diff(want, r.Faults); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestA2RepeatedDeliveryIsDropped(t *testing.T) {
+	log := plain(t, "a", 0, 5000)
+	cases := map[string]struct {
+		log       lines
+		repeated  int
+		inserted  bool
+		uncovered bool
+	}{
+		"a line":             {log: slices.Insert(log.clone(), 100, log[99]), repeated: 1},
+		"a batch":            {log: slices.Insert(log.clone(), 100, log[50:100]...), repeated: 50},
+		"the last line":      {log: append(log.clone(), log[4999]), repeated: 1},
+		"the first line":     {log: slices.Insert(log.clone(), 1, log[0]), repeated: 1},
+		"all from the start": {log: append(log.clone(), log...), repeated: 5000},
+		"an old batch that leads up to nothing": {log: slices.Insert(log.clone(), 4000, log[10:20]...), inserted: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := verify(t, c.log)
+			if r.Intact() == c.inserted || r.Duplicates != c.repeated || r.Events != 5000 {
+				t.Errorf("%d duplicates, %d events, %v", r.Duplicates, r.Events, r.Faults)
+			}
+		})
+	}
+}
+
+func TestA3ChainsAreIndependent(t *testing.T) {
+	a, b := plain(t, "a", 0, 50), plain(t, "b", 100, 50)
+	var log lines
+	for i := range a {
+		log = append(log, a[i], b[i])
+	}
+	if r := verify(t, log); !r.Intact() || len(r.Chains) != 2 {
+		t.Errorf("interleaved: %+v", r)
+	}
+	log[41][60] ^= 1 // of b
+	if r := verify(t, log, headOf(t, a), headOf(t, b)); len(r.Faults) != 1 || r.Faults[0].Index != 41 {
+		t.Errorf("changed: %v", r.Faults)
+	}
+}
+
+// A chain's first event vouches for the chains before it.
+func TestA3OpeningHoldsTheHeadsBefore(t *testing.T) {
+	a := plain(t, "a", 0, 30)
+	opened := audit.Event{ID: eventID(500), Type: audit.ChainOpened, Time: begin, Heads: []audit.Head{headOf(t, a)}}
+	b := chained(t, "b", []audit.Event{opened, {ID: eventID(501), Type: audit.OperatorAction, Time: begin}})
+	whole := append(a.clone(), b...)
+	if r := verify(t, whole, headOf(t, b)); !r.Intact() || !r.TailVerified {
+		t.Errorf("whole: %+v", r)
+	}
+	if r := verify(t, append(a[:28].clone(), b...)); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultTruncated || r.Faults[0].ChainID != "a" || r.Faults[0].Seq != 29 {
+		t.Errorf("tail of the earlier chain cut: %v", r.Faults)
+	}
+	if r := verify(t, b); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultTruncated {
+		t.Errorf("earlier chain gone: %v", r.Faults)
+	}
+	rewritten := plain(t, "a", 1000, 30)
+	if r := verify(t, append(rewritten, b...)); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultChanged || r.Faults[0].Index != 29 {
+		t.Errorf("earlier chain rewritten: %v", r.Faults)
+	}
+}
+
+// Any single tampering of any log is found, and the first bad event is named.
+func TestA3AnySingleTamperingIsFound(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(4, 60).Draw(rt, "events")
+		log := plain(t, "a", 0, n)
+		for i := rapid.IntRange(0, 3).Draw(rt, "repeats"); i > 0; i-- {
+			at := rapid.IntRange(0, len(log)-1).Draw(rt, "repeated")
+			log = slices.Insert(log, at+1, log[at])
+		}
+		head := headOf(t, log)
+		if r := verify(t, log, head); !r.Intact() || r.Events != n {
+			rt.Fatalf("untouched: %+v", r)
+		}
+		kind := rapid.SampledFrom([]string{"flip", "remove", "swap", "insert", "cut", "forge"}).Draw(rt, "kind")
+		distinct := slices.CompactFunc(log.clone(), func(a, b []byte) bool { return string(a) == string(b) })
+		k := rapid.IntRange(0, n-2).Draw(rt, "at")
+		var want audit.FaultKind
+		switch kind {
+		case "flip":
+			at := rapid.IntRange(0, len(distinct[k])-1).Draw(rt, "byte")
+			distinct[k][at] ^= byte(rapid.IntRange(1, 255).Draw(rt, "mask"))
+			want = audit.FaultChanged
+		case "remove":
+			distinct, want = slices.Delete(distinct, k, k+1), audit.FaultMissing
+		case "swap":
+			other := rapid.IntRange(k+1, n-1).Draw(rt, "other")
+			distinct[k], distinct[other] = distinct[other], distinct[k]
+			want = audit.FaultOrder
+		case "insert":
+			e := parsed(t, distinct[k])
+			e.ID = "inserted"
+			distinct, want = slices.Insert(distinct, k, sealed(t, &e)), audit.FaultInserted
+		case "cut":
+			k++
+			distinct, want = distinct[:k], audit.FaultTruncated
+		case "forge":
+			e := parsed(t, distinct[k])
+			e.WorkID += "x"
+			distinct[k], want = sealed(t, &e), audit.FaultChanged
+		}
+		r := verify(t, distinct, head)
+		if len(r.Faults) == 0 || r.Faults[0].Index != k || r.Faults[0].Kind != want {
+			rt.Fatalf("%s at %d: %v", kind, k, r.Faults)
+		}
+	})
+}
