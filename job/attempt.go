@@ -138,7 +138,7 @@ func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result
 	cause := context.Cause(ctx)
 	s.Reason = result.Verdict.Reason
 	if v, ok := errors.AsType[*snooze](handled); ok {
-		s.Kind, s.Delay, s.Reason = KindSnooze, v.delay, policy.ReasonSnoozed
+		s.Kind, s.Delay, s.Reason = KindSnooze, v.delay, v.reason
 		return s, true
 	}
 	if v, ok := errors.AsType[*cancellation](handled); ok {
@@ -172,8 +172,8 @@ func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result
 	if p, ok := errors.AsType[*panicError](handled); ok {
 		s.Stack = p.stack
 	}
-	if _, ok := errors.AsType[*payloadError](handled); ok {
-		s.Reason = policy.ReasonInvalidPayload
+	if v, ok := errors.AsType[*reasonError](handled); ok {
+		s.Reason = v.reason
 	}
 	return s, true
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // Job is a job as its handler sees it.
@@ -30,6 +31,14 @@ func (j Job[T]) SetOutput(output []byte) {
 	}
 }
 
+// output is what the running attempt has set.
+func (j Job[T]) output() []byte {
+	if j.record == nil {
+		return nil
+	}
+	return j.record.Output
+}
+
 // RawHandler handles jobs of one type without decoding their payload.
 type RawHandler func(ctx context.Context, j Job[[]byte]) error
 
@@ -44,30 +53,36 @@ func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, 
 			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record,
 		}
 		if err := json.Unmarshal(raw.Payload, &j.Payload); err != nil {
-			return Unrecoverable(&payloadError{err})
+			return Unrecoverable(&reasonError{policy.ReasonInvalidPayload, fmt.Errorf("job: payload does not fit the handler: %w", err)})
 		}
 		return handler(ctx, j)
 	})
 }
 
-// payloadError is a payload that does not fit its handler.
-type payloadError struct{ err error }
-
-func (e *payloadError) Error() string {
-	return fmt.Sprintf("job: payload does not fit the handler: %v", e.err)
+// reasonError is a failure with a reason of its own.
+type reasonError struct {
+	reason policy.Reason
+	err    error
 }
-func (e *payloadError) Unwrap() error { return e.err }
+
+func (e *reasonError) Error() string { return e.err.Error() }
+func (e *reasonError) Unwrap() error { return e.err }
 
 // Unrecoverable marks err so that the job is dead at once, whatever attempts are left. Unrecoverable(nil) is nil.
 func Unrecoverable(err error) error { return classify.Unrecoverable(err) }
 
 // Snooze returned by a handler runs the job again after d without using up an attempt.
-func Snooze(d time.Duration) error { return &snooze{min(max(d, 0), MaxDelay)} }
+func Snooze(d time.Duration) error {
+	return &snooze{delay: min(max(d, 0), MaxDelay), reason: policy.ReasonSnoozed}
+}
 
 // Cancel returned by a handler ends the job as cancelled.
 func Cancel(reason string) error { return &cancellation{reason} }
 
-type snooze struct{ delay time.Duration }
+type snooze struct {
+	delay  time.Duration
+	reason policy.Reason
+}
 
 func (s *snooze) Error() string { return "job: snoozed for " + s.delay.String() }
 

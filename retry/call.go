@@ -16,31 +16,34 @@ import (
 // A context that is done before the first attempt means that op is not called. An unhedged attempt runs on the calling
 // goroutine, and a panic of op reaches the caller as itself.
 func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options ...CallOption) error {
-	_, _, err := do[struct{}](ctx, e, key, op, options, false)
+	p := e.planFor(ctx, key)
+	_, _, err := do[struct{}](ctx, e, p, p.collect(options), op, false)
 	return err
 }
 
 // DoValue is [Executor.Do] for an operation with a result. On failure it returns what the last attempt returned.
 func DoValue[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, error) {
-	value, _, err := do[T](ctx, e, key, op, options, false)
+	p := e.planFor(ctx, key)
+	value, _, err := do[T](ctx, e, p, p.collect(options), op, false)
 	return value, err
 }
 
 // DoWithTimeline is [Executor.Do] with the call's timeline.
 func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operation, options ...CallOption) (observe.Timeline, error) {
-	_, rec, err := do[struct{}](ctx, e, key, op, options, true)
+	p := e.planFor(ctx, key)
+	_, rec, err := do[struct{}](ctx, e, p, p.collect(options), op, true)
 	return rec.timeline, err
 }
 
 // DoValueWithTimeline is [DoValue] with the call's timeline.
 func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, observe.Timeline, error) {
-	value, rec, err := do[T](ctx, e, key, op, options, true)
+	p := e.planFor(ctx, key)
+	value, rec, err := do[T](ctx, e, p, p.collect(options), op, true)
 	return value, rec.timeline, err
 }
 
-func do[T any, O operation[T]](ctx context.Context, e *Executor, key policy.Key, op O, options []CallOption, timeline bool) (T, *recorder, error) {
-	p := e.planFor(ctx, key)
-	r := run{e: e, ctx: ctx, plan: p, options: p.collect(options)}
+func do[T any, O operation[T]](ctx context.Context, e *Executor, p *plan, options *callOptions, op O, timeline bool) (T, *recorder, error) {
+	r := run{e: e, ctx: ctx, plan: p, options: options}
 	r.begin(timeline)
 	var value T
 	var action decision.Action

@@ -196,7 +196,11 @@ func causeOf(reason policy.Reason) error {
 
 func (r *run) seedOf() uint64 {
 	if !r.seeded {
-		r.seed, r.seeded = decision.Seed(r.root.callID()), true
+		id := r.root.callID()
+		if r.options.step != "" {
+			id += "/" + r.options.step
+		}
+		r.seed, r.seeded = decision.Seed(id), true
 	}
 	return r.seed
 }

@@ -1,0 +1,40 @@
+package retry
+
+import (
+	"context"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Step is one step of a transaction that passes through a pipeline.
+type Step struct {
+	// Key of the step's policy, see policy.ConsumerKey and policy.ProducerKey.
+	Key policy.Key
+	// ID is the transaction's, the same for all its steps.
+	ID string
+	// Name of the step. With the ID it seeds the delays.
+	Name string
+	// Operation, CorrelationID and TraceID go into records.
+	Operation, CorrelationID, TraceID string
+}
+
+// DoStep is [Executor.Do] for a step. It differs in its records' work, which is the transaction, and costs less than the
+// options that would say the same.
+func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
+	p := e.planFor(ctx, s.Key)
+	_, _, err := do[struct{}](ctx, e, p, s.options(p), op, false)
+	return err
+}
+
+// DoStepValue is [Executor.DoStep] for an operation with a result.
+func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationValue[T]) (T, error) {
+	p := e.planFor(ctx, s.Key)
+	value, _, err := do[T](ctx, e, p, s.options(p), op, false)
+	return value, err
+}
+
+func (s Step) options(p *plan) *callOptions {
+	return &callOptions{
+		plan: p, id: s.ID, step: s.Name, operation: s.Operation, correlationID: s.CorrelationID, traceID: s.TraceID,
+	}
+}

@@ -1,0 +1,44 @@
+package retry_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// TestD3StepsAreSeededByTransactionAndName: the waits of a step follow from the transaction's ID and the step's name.
+func TestD3StepsAreSeededByTransactionAndName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := exact(3)
+		p.Retry.Jitter = policy.JitterFull
+		e := executor(t, p)
+		var starts []time.Time
+		value, err := retry.DoStepValue(bg, e, retry.Step{Key: key, ID: "order-1", Name: "process"}, func(ctx context.Context) (int, error) {
+			a, _ := retry.AttemptFromContext(ctx)
+			if a.CallID() != "order-1" {
+				t.Errorf("the step runs under the ID %q", a.CallID())
+			}
+			starts = append(starts, time.Now())
+			return a.Number, errDown
+		})
+		if err == nil || value != 3 {
+			t.Fatal(value, err)
+		}
+		used := e.Policy(bg, key)
+		var want, got []time.Duration
+		for i := range 2 {
+			want = append(want, decision.Delay(&used.Retry, decision.Seed("order-1/process"), i))
+			got = append(got, starts[i+1].Sub(starts[i]))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
