@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"tenetnats":      {"retry", "policy", "classify", "observe", "idempotency"},
 	"examples/demo":  {},
 	"job":            {"policy", "classify", "decision", "observe", "idempotency", "retry"},
+	"pipeline":       {"policy", "classify", "decision", "observe", "idempotency", "retry"},
 	"job/httpjob":    {"job", "classify", "tenethttp"},
 	"job/execjob":    {"job"},
 	"store/memory":   {"job", "idempotency", "policy"},
