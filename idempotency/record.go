@@ -40,7 +40,7 @@ type Record struct {
 	Fingerprint string    `json:"fingerprint"`
 	State       State     `json:"state"`
 	Owner       string    `json:"owner"`
-	Fence       int64     `json:"fence"` // grows with every claim
+	Fence       int64     `json:"fence"`          // grows with every claim
 	Lease       time.Time `json:"lease,omitzero"` // until when the claim is live; zero unless in flight
 	Attempts    int       `json:"attempts"`
 	PolicyHash  string    `json:"policy_hash,omitempty"`

@@ -1,0 +1,305 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+// IdempotencyOptions says how the suite opens and runs a store.
+type IdempotencyOptions struct {
+	// Open returns a store that implements idempotency.Admin, too, and closes it in the test's cleanup. It may return one
+	// store on the same data each time: cases use keys of their own. Required.
+	Open func(t *testing.T) idempotency.Store
+	// Second opens another handle on the data of a store that Open returned, as another process would, and closes it in the
+	// test's cleanup. Nil for stores that one process keeps for itself.
+	Second func(t *testing.T, first idempotency.Store) idempotency.Store
+	// Process returns a command that opens the data of a store that Open returned and calls [IdempotencyProcess]; the suite
+	// sets more of its environment, and starts and kills it. Nil for stores that one process keeps for itself.
+	Process func(t *testing.T, first idempotency.Store) *exec.Cmd
+	// Bubble runs a case in virtual time: synctest.Test for stores that take their time from package time. Nil runs in
+	// real time.
+	Bubble func(t *testing.T, run func(t *testing.T))
+	// Short is the lease and the time to live of cases that wait for its end. Default: 10 s in a bubble, 500 ms in real
+	// time, where no operation may take as long as half of it.
+	Short time.Duration
+}
+
+// Idempotency checks that a store keeps the contract of idempotency.Store and idempotency.Admin.
+func Idempotency(t *testing.T, o IdempotencyOptions) {
+	if o.Short == 0 {
+		o.Short = 500 * time.Millisecond
+		if o.Bubble != nil {
+			o.Short = 10 * time.Second
+		}
+	}
+	for _, group := range [][]keysCase{
+		beginCases(), lapseCases(), settleCases(), keyValueCases(), expiryCases(), resolveCases(), keyConcurrencyCases(),
+		keyRandomCases(), processCases(),
+	} {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) {
+				if o.Bubble == nil || c.real {
+					c.run(openKeys(t, o, false))
+					return
+				}
+				o.Bubble(t, func(t *testing.T) { c.run(openKeys(t, o, true)) })
+			})
+		}
+	}
+}
+
+// keysCase is one behaviour. Cases that need real concurrency never run in a bubble.
+type keysCase struct {
+	name string
+	real bool
+	run  func(s *keys)
+}
+
+// keys is a store of idempotency records under test.
+type keys struct {
+	*testing.T
+	idempotency.Store
+	idempotency.Admin
+	ctx     context.Context
+	options IdempotencyOptions
+	short   time.Duration
+	virtual bool
+}
+
+func openKeys(t *testing.T, o IdempotencyOptions, virtual bool) *keys {
+	t.Helper()
+	store := o.Open(t)
+	admin, ok := store.(idempotency.Admin)
+	if !ok {
+		t.Fatalf("%T does not implement idempotency.Admin", store)
+	}
+	return &keys{T: t, Store: store, Admin: admin, ctx: context.Background(), options: o, short: o.Short, virtual: virtual}
+}
+
+// newKey is an ID that no other case uses, in this process or another.
+func newKey() idempotency.ID {
+	return idempotency.ID{Tenant: "tenant", Operation: "op", Key: fmt.Sprintf("%s-%d", run, ids.Add(1))}
+}
+
+// run tells the test binaries that share a store apart.
+var run = fmt.Sprintf("%x", time.Now().UnixNano())
+
+// request is a begin under a long lease by an owner of its own.
+func request(id idempotency.ID) idempotency.BeginRequest {
+	return idempotency.BeginRequest{
+		ID: id, Fingerprint: "f", Owner: fmt.Sprintf("owner-%s-%d", run, ids.Add(1)), Lease: long, PolicyHash: "p",
+	}
+}
+
+// replaySafe is a request that may take over.
+func replaySafe(id idempotency.ID) idempotency.BeginRequest {
+	r := request(id)
+	r.ReplaySafe = true
+	return r
+}
+
+// brief is a request whose lease ends during the case.
+func (s *keys) brief(id idempotency.ID) idempotency.BeginRequest {
+	r := request(id)
+	r.Lease = s.short
+	return r
+}
+
+// begin begins, and fails the case unless that comes to the verdict.
+func (s *keys) begin(req idempotency.BeginRequest, want idempotency.Verdict) idempotency.Begun {
+	s.Helper()
+	b, err := s.Begin(s.ctx, req)
+	if err != nil {
+		s.Fatalf("Begin: %v", err)
+	}
+	if b.Verdict != want {
+		s.Fatalf("Begin: verdict %s, want %s; the record is %+v", b.Verdict, want, b.Record)
+	}
+	return b
+}
+
+// claim begins on a key that is free, and returns the claim.
+func (s *keys) claim(req idempotency.BeginRequest) idempotency.Claim {
+	s.Helper()
+	return s.claimOf(s.begin(req, idempotency.Run), req)
+}
+
+// claimOf checks that a granted claim is the request's.
+func (s *keys) claimOf(b idempotency.Begun, req idempotency.BeginRequest) idempotency.Claim {
+	s.Helper()
+	if b.Record.ID != req.ID || b.Record.Owner != req.Owner || b.Record.State != idempotency.InFlight || b.Record.Fence < 1 {
+		s.Fatalf("claimed %+v for %+v", b.Record, req)
+	}
+	return b.Record.Claim()
+}
+
+// got is the record of an ID, which must be there.
+func (s *keys) got(id idempotency.ID) idempotency.Record {
+	s.Helper()
+	r, err := s.Get(s.ctx, id)
+	if err != nil {
+		s.Fatalf("Get(%s): %v", id, err)
+	}
+	return r
+}
+
+// absent fails the case unless an ID has no record.
+func (s *keys) absent(id idempotency.ID) {
+	s.Helper()
+	if r, err := s.Get(s.ctx, id); !errors.Is(err, idempotency.ErrNotFound) {
+		s.Fatalf("Get(%s): %+v, %v; want ErrNotFound", id, r, err)
+	}
+}
+
+// must fails the case unless err is want, which may be nil.
+func (s *keys) must(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// same fails the case unless two records are equal.
+func (s *keys) same(want, got idempotency.Record) {
+	s.Helper()
+	if diff := cmp.Diff(want, got, equateEmpty()); diff != "" {
+		s.Fatalf("record (-want +got):\n%s", diff)
+	}
+}
+
+// unchanged runs f and checks that the record of an ID is the same before and after.
+func (s *keys) unchanged(id idempotency.ID, f func()) {
+	s.Helper()
+	before := s.got(id)
+	f()
+	s.same(before, s.got(id))
+}
+
+// Settlements that outlive the case.
+func completed(result string) idempotency.Settlement {
+	return idempotency.Settlement{State: idempotency.Completed, HasResult: true, Result: []byte(result), TTL: long}
+}
+
+func failed(message string) idempotency.Settlement {
+	return idempotency.Settlement{State: idempotency.Failed, Failure: &idempotency.Failure{Type: "t", Message: message}, TTL: long}
+}
+
+func released() idempotency.Settlement {
+	return idempotency.Settlement{State: idempotency.Released, Failure: &idempotency.Failure{Type: "t", Message: "try again"}, TTL: long}
+}
+
+// settlements are those of each kind.
+func settlements() []idempotency.Settlement {
+	return []idempotency.Settlement{completed("r"), failed("e"), released()}
+}
+
+// settled is a new record that was claimed and settled.
+func (s *keys) settled(settlement idempotency.Settlement) idempotency.Record {
+	s.Helper()
+	c := s.claim(request(newKey()))
+	s.must(s.Settle(s.ctx, c, settlement), nil)
+	return s.got(c.ID)
+}
+
+// lapsed is a new record that was claimed and whose lease has ended.
+func (s *keys) lapsed() idempotency.Record {
+	s.Helper()
+	c := s.claim(s.brief(newKey()))
+	s.lapse(s.short)
+	return s.got(c.ID)
+}
+
+// unknown is a new record whose outcome is unknown.
+func (s *keys) unknown() idempotency.Record {
+	s.Helper()
+	r := s.lapsed()
+	s.begin(request(r.ID), idempotency.Undecidable)
+	return s.got(r.ID)
+}
+
+// clock is the store's clock, as a claim of a key of its own shows it.
+func (s *keys) clock() time.Time {
+	s.Helper()
+	return s.begin(request(newKey()), idempotency.Run).Record.Created
+}
+
+// lapse lets d pass, and in real time somewhat more, so that a timer of d is over.
+func (s *keys) lapse(d time.Duration) {
+	if !s.virtual {
+		d += d/10 + 20*time.Millisecond
+	}
+	time.Sleep(d)
+}
+
+// edges checks that something of the store's ends exactly at its time. start makes it anew and returns its end, and a probe
+// of whether it is over, which counts as long as it says no. In virtual time it is probed a millisecond and a microsecond
+// before the end, and then at the end, or a microsecond or a millisecond later. In real time the store's own clock is looked
+// at between probes, as fast as it goes.
+func (s *keys) edges(start func() (end time.Time, over func() bool)) {
+	s.Helper()
+	if !s.virtual {
+		s.edge(start())
+		return
+	}
+	for _, late := range []time.Duration{0, time.Microsecond, time.Millisecond} {
+		end, over := start()
+		for _, early := range []time.Duration{time.Millisecond, time.Microsecond} {
+			time.Sleep(time.Until(end.Add(-early)))
+			if over() {
+				s.Fatalf("over %s before its end", early)
+			}
+		}
+		time.Sleep(time.Until(end.Add(late)))
+		if !over() {
+			s.Fatalf("not over %s after its end", late)
+		}
+	}
+}
+
+func (s *keys) edge(end time.Time, over func() bool) {
+	s.Helper()
+	for before := s.clock(); ; {
+		ended, after := over(), s.clock()
+		switch {
+		case ended && after.Before(end):
+			s.Fatalf("over although the store's clock was %s before its end afterwards", end.Sub(after))
+		case ended:
+			return
+		case !before.Before(end):
+			s.Fatalf("not over although the store's clock was %s past its end before", before.Sub(end))
+		}
+		before = after
+	}
+}
+
+// together runs f on many goroutines at once and waits for them. Where there is a second handle, half of them use it.
+func (s *keys) together(n int, f func(store idempotency.Store, i int)) {
+	s.Helper()
+	stores := []idempotency.Store{s.Store, s.Store}
+	if s.options.Second != nil {
+		stores[1] = s.options.Second(s.T, s.Store)
+	}
+	var group sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		group.Go(func() {
+			<-start
+			f(stores[i%2], i)
+		})
+	}
+	close(start)
+	group.Wait()
+}
+
+// equateEmpty compares records: no bytes are no bytes, whether nil or empty.
+func equateEmpty() cmp.Option { return cmpopts.EquateEmpty() }
