@@ -26,7 +26,7 @@ SELECT id, now(), fence, 0, 0, priority, false, queue, unique_key, NULL, claimed
 	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *)` + readySQL
 
 	// A finished job has given its key back and has to take it again. Where another job has it, or takes it in the same
-	// statement, the job is left out.
+	// statement, the job is left out. How it was completed goes from its row to the history.
 	retryFinishedSQL = `
 WITH locked AS (
     SELECT id, queue, unique_key FROM {{schema}}.done WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE
@@ -42,6 +42,9 @@ WITH locked AS (
     DELETE FROM {{schema}}.done d USING locked l
     WHERE d.id = l.id AND (l.unique_key IS NULL OR EXISTS (SELECT FROM taken t WHERE t.job_id = l.id))
     RETURNING d.*
+), completed AS (
+    INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason)
+    SELECT id, fence, completed_from, finished_at, 0, attempts + 1, 1, 1, 'complete', worker, reason FROM gone WHERE completed_from IS NOT NULL
 )` + readySQL
 
 	cancelWaitingSQL = `

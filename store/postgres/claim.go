@@ -37,16 +37,16 @@ WITH taken AS (
     DELETE FROM {{schema}}.ready WHERE ctid = ANY (ARRAY(`
 	leaseSQL = `))
     RETURNING *
-), s AS (
+), leased AS (
     INSERT INTO {{schema}}.running (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at,
         failed_at, refused_at, worker, reason, refused_reason, last_error, output, lease_until)
     SELECT id, run_at, fence + 1, attempts, refusals, priority, cancel_requested, queue, unique_key,
         coalesce(started_at, statement_timestamp()), statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output,
         statement_timestamp() + $4::bigint * interval '1 microsecond'
     FROM taken
-    RETURNING *
 )
-SELECT ` + claimedColumns + `, s.lease_until FROM s JOIN {{schema}}.job b ON b.id = s.id`
+SELECT ` + bodyColumns + `, t.run_at, t.attempts, coalesce(t.started_at, statement_timestamp()), t.fence + 1, statement_timestamp(), t.refusals
+FROM taken t JOIN {{schema}}.job b ON b.id = t.id`
 )
 
 // Claim implements job.Store. The records lack what workers do not read: output, errors and reasons of earlier attempts.
@@ -85,7 +85,7 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, head bool) (list []*job.R
 			text, args = j.text.claimOnward, append(args, priorities, runAts, ids)
 		}
 		b.Queue(text, args...).Query(func(rows pgx.Rows) error {
-			claimed, err := readClaimed(rows)
+			claimed, err := readClaimed(rows, c)
 			list = append(list, claimed...)
 			noted = append(noted, func(took time.Duration) {
 				if onward {
@@ -115,18 +115,21 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, head bool) (list []*job.R
 	return list, again, nil
 }
 
-// readClaimed reads one queue's jobs and puts them in their order, which the move between tables does not keep.
-func readClaimed(rows pgx.Rows) ([]*job.Record, error) {
+// readClaimed reads one queue's jobs and puts them in their order, which the move between tables does not keep. What the
+// claim itself says is not sent.
+func readClaimed(rows pgx.Rows, c job.Claim) ([]*job.Record, error) {
 	var list []*job.Record
+	r := row{state: string(job.Running)}
+	columns := r.claimed()
 	for rows.Next() {
-		r := row{state: string(job.Running)}
-		if err := rows.Scan(append(r.claimed(), &r.leaseUntil)...); err != nil {
+		if err := rows.Scan(columns...); err != nil {
 			return nil, err
 		}
 		record, err := r.record()
 		if err != nil {
 			return nil, err
 		}
+		record.Worker, record.LeaseUntil = c.Worker, record.ClaimedAt.Add(c.Lease.Truncate(time.Microsecond))
 		list = append(list, record)
 	}
 	slices.SortFunc(list, func(a, b *job.Record) int {
@@ -188,6 +191,7 @@ SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false),
         OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
     WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.state = 'dead')
     ELSE EXISTS (SELECT FROM {{schema}}.attempt a WHERE a.job_id = s.id AND a.fence = s.fence AND a.kind = s.kind)
+        OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.completed_from IS NOT NULL AND s.kind = 'complete')
     END
 FROM unnest($1::uuid[], $2::bigint[], $3::text[]) WITH ORDINALITY AS s(id, fence, kind, ord)
 LEFT JOIN {{schema}}.running r ON r.id = s.id

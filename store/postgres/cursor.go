@@ -74,8 +74,9 @@ func (c *cursors) advance(queue string, got []*job.Record, asked int, took time.
 	}
 	at.claimed = min(at.claimed+len(got), busyAfter)
 	at.drained = len(got) < asked
-	for _, r := range got {
-		if r.Priority >= 0 && r.Priority < len(at.reached) {
+	for i, r := range got {
+		last := i == len(got)-1 || got[i+1].Priority != r.Priority
+		if last && r.Priority >= 0 && r.Priority < len(at.reached) {
 			id, _ := parseID(r.ID)
 			at.reached[r.Priority] = position{r.RunAt, id}
 		}

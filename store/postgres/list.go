@@ -128,7 +128,7 @@ func inStates(states []job.State) string {
 
 // List implements job.Admin. All states are read in one snapshot.
 func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
-	q, err := selectJobs(claimedColumns+otherColumns, f, nil, after, limit)
+	q, err := selectJobs(allColumns, f, nil, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,11 @@ func readRecords(rows pgx.Rows) ([]*job.Record, error) {
 
 const historySQL = `
 SELECT number, fence, kind, worker, started, finished, reason, error, stack, delay, count, part
-FROM {{schema}}.attempt WHERE job_id = $1 ORDER BY job_id, fence, part`
+FROM {{schema}}.attempt WHERE job_id = $1
+UNION ALL
+SELECT attempts + 1, fence, 'complete', worker, completed_from, finished_at, reason, NULL, NULL, 0, 1, 1
+FROM {{schema}}.done WHERE id = $1 AND completed_from IS NOT NULL
+ORDER BY fence, part`
 
 // Get implements job.Admin.
 func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, error) {
@@ -172,7 +176,7 @@ func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 	if !ok {
 		return nil, nil, fmt.Errorf("postgres: get %q: %w", id, job.ErrNotFound)
 	}
-	q, err := selectJobs(claimedColumns+otherColumns, job.Filter{IDs: []string{id}}, nil, "", 1)
+	q, err := selectJobs(allColumns, job.Filter{IDs: []string{id}}, nil, "", 1)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -34,7 +34,7 @@ WITH expired AS (
         statement_timestamp() AS failed_at, $3::text AS last_error, $2::text AS reason,
         CASE WHEN r.cancel_requested THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE 'ready' END AS state,
         r.attempts + 1 AS number, NULL::text AS kind, 0::bigint AS delay, $2::text AS cause, $3::text AS error, NULL::text AS stack,
-        r.claimed_at AS started, statement_timestamp() AS finished,
+        r.claimed_at AS started, statement_timestamp() AS finished, NULL::timestamptz AS completed_from,
         r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for
 )` + moveSQL + `
 SELECT count(*), statement_timestamp() FROM gone`
@@ -42,11 +42,13 @@ SELECT count(*), statement_timestamp() FROM gone`
 // lostText is the error of a lost lease, the same on every store.
 const lostText = "the lease expired before the attempt was settled"
 
-const removeSQL = `
+// removeSQL removes finished jobs of a state.
+func removeSQL(s job.State) string {
+	return `
 WITH over AS (
     DELETE FROM {{schema}}.done WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM {{schema}}.done WHERE state = $1 AND finished_at <= statement_timestamp() - $2::bigint * interval '1 microsecond'
-        ORDER BY state, finished_at LIMIT $3 FOR UPDATE SKIP LOCKED))
+        SELECT ctid FROM {{schema}}.done s WHERE ` + inStates([]job.State{s}) + ` AND finished_at <= statement_timestamp() - $1::bigint * interval '1 microsecond'
+        ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING id
 ), bodies AS (
     DELETE FROM {{schema}}.job b USING over WHERE b.id = over.id
@@ -54,6 +56,7 @@ WITH over AS (
     DELETE FROM {{schema}}.attempt a USING over WHERE a.job_id = over.id
 )
 SELECT count(*) FROM over`
+}
 
 const expireKeysSQL = `
 DELETE FROM {{schema}}.unique_key WHERE ctid = ANY (ARRAY(
@@ -117,7 +120,7 @@ func (j *Jobs) remove(ctx context.Context, limit int, keep map[job.State]time.Du
 		}
 		b := steadyBatch()
 		n := 0
-		b.Queue(j.db.sql(removeSQL), string(state), d.Microseconds(), limit-removed).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
+		b.Queue(j.db.sql(removeSQL(state)), d.Microseconds(), limit-removed).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
 		if err := j.db.run(ctx, "remove finished jobs", b); err != nil {
 			return removed, err
 		}

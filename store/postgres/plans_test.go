@@ -132,16 +132,17 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	beginning := (&sweep{}).from(time.Now())
 	priorities, runAts, positions := positionColumns([job.MaxPriority + 1]position{1: {time.Now().Add(-time.Minute), ids[0]}})
 	list := map[string]selection{
-		"claim":   {text.claim, []any{"q1", batch, "w", time.Minute.Microseconds()}},
-		"onward":  {text.claimOnward, []any{"q1", batch, "w", time.Minute.Microseconds(), priorities, runAts, positions}},
-		"extend":  {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
-		"settle":  {text.settle, settlementColumns(settlements)},
-		"judge":   {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
-		"promote": {text.promote, []any{batch, beginning}},
-		"reclaim": {text.reclaim, []any{batch, string(policy.ReasonLeaseExpired), lostText, beginning}},
-		"due":     {text.nextDue, []any{beginning}},
-		"remove":  {db.sql(removeSQL), []any{string(job.Completed), time.Hour.Microseconds(), batch}},
-		"history": {db.sql(historySQL), []any{ids[0]}},
+		"claim":       {text.claim, []any{"q1", batch, "w", time.Minute.Microseconds()}},
+		"onward":      {text.claimOnward, []any{"q1", batch, "w", time.Minute.Microseconds(), priorities, runAts, positions}},
+		"extend":      {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
+		"settle":      {text.settle, settlementColumns(settlements)},
+		"judge":       {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
+		"promote":     {text.promote, []any{batch, beginning}},
+		"reclaim":     {text.reclaim, []any{batch, string(policy.ReasonLeaseExpired), lostText, beginning}},
+		"due":         {text.nextDue, []any{beginning}},
+		"remove":      {db.sql(removeSQL(job.Completed)), []any{time.Hour.Microseconds(), batch}},
+		"remove dead": {db.sql(removeSQL(job.Dead)), []any{time.Hour.Microseconds(), batch}},
+		"history":     {db.sql(historySQL), []any{ids[0]}},
 	}
 	const middle = "01990000-0000-7000-b000-00000000f000"
 	for name, f := range map[string]job.Filter{
@@ -152,7 +153,7 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		if len(f.States) == 1 || f.IDs != nil {
 			after = ""
 		}
-		q, err := selectJobs(claimedColumns+otherColumns, f, nil, after, batch)
+		q, err := selectJobs(allColumns, f, nil, after, batch)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,18 +13,19 @@ import (
 
 // What became of a row of running goes from "gone" to its history and to the one table that it belongs in. These parts
 // are shared by settling and by taking back lost leases; both give "gone" the columns of running with their new values,
-// and besides: state, finished_at, and for the history number, kind, started, finished, delay, cause, error, stack,
-// held_refusals, refused_since, refused_for.
+// and besides: state, finished, and for the history number, kind, started, delay, cause, error, stack, held_refusals,
+// refused_since, refused_for, and completed_from. Conditions are on columns that come first, where reading them is cheap.
 const moveSQL = `, history AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason, error, stack)
-    SELECT id, fence, started, finished, delay, number, 1, 1, kind, worker, cause, error, stack FROM gone WHERE number IS NOT NULL
+    SELECT id, fence, started, finished, delay, number, 1, 1, kind, worker, cause, error, stack FROM gone
+    WHERE number IS NOT NULL AND completed_from IS NULL
 ), refused AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
     SELECT id, fence, refused_since, finished, 0, number, held_refusals, 0, worker, refused_for FROM gone
     WHERE number IS NOT NULL AND held_refusals > 0
 ), ended AS (
-    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
-    SELECT ` + factColumns + `, finished, state FROM gone WHERE state NOT IN ('ready', 'scheduled')
+    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, completed_from, state)
+    SELECT ` + factColumns + `, finished, completed_from, state FROM gone WHERE state NOT IN ('ready', 'scheduled')
 ), again AS (
     INSERT INTO {{schema}}.ready (` + factColumns + `) SELECT ` + factColumns + ` FROM gone WHERE state = 'ready'
 ), later AS (
@@ -41,28 +42,30 @@ const factColumns = `id, run_at, fence, attempts, refusals, priority, cancel_req
 
 const settleSQL = `
 WITH s AS (
-    SELECT *, kind IN ('retry', 'dead') AS failed, kind IN ('retry', 'snooze', 'refuse', 'release') AS repeated, kind IN ('refuse', 'bury') AS keeps,
+    SELECT *, kind = 'complete' AS completes, kind IN ('retry', 'dead') AS failed, kind IN ('retry', 'snooze', 'refuse', 'release') AS repeated, kind IN ('refuse', 'bury') AS keeps,
         CASE WHEN kind = 'release' THEN 0 ELSE delay / 1000 END * interval '1 microsecond' AS wait
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::timestamptz[])
         WITH ORDINALITY AS s(id, fence, kind, delay, cause, error, stack, output, started, ord)
 ), gone AS (
     DELETE FROM {{schema}}.running r USING s
     WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
-    RETURNING s.ord, r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, r.started_at, r.claimed_at, r.worker,
+    RETURNING s.ord,
+        CASE WHEN s.completes THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested THEN 'cancelled'
+            WHEN s.wait > interval '0' THEN 'scheduled' ELSE 'ready' END AS state,
+        CASE WHEN s.completes AND s.delay = 0 AND s.error IS NULL AND s.stack IS NULL THEN coalesce(s.started, r.claimed_at) END AS completed_from,
+        CASE WHEN NOT s.keeps THEN r.attempts + 1 END AS number, r.refusals AS held_refusals, r.queue, r.unique_key, r.id,
+        r.fence, r.priority, r.cancel_requested, r.started_at, r.claimed_at, r.worker,
         CASE WHEN s.repeated THEN statement_timestamp() + s.wait ELSE r.run_at END AS run_at,
-        r.attempts + CASE WHEN s.failed THEN 1 ELSE 0 END AS attempts,
+        CASE WHEN s.failed THEN r.attempts + 1 ELSE r.attempts END AS attempts,
         CASE WHEN s.failed THEN statement_timestamp() ELSE r.failed_at END AS failed_at,
         CASE WHEN s.failed THEN s.error ELSE r.last_error END AS last_error,
-        CASE WHEN s.failed OR s.kind IN ('complete', 'cancel', 'bury') THEN s.cause ELSE r.reason END AS reason,
-        CASE WHEN s.kind = 'complete' THEN s.output ELSE r.output END AS output,
-        CASE s.kind WHEN 'refuse' THEN r.refusals + 1 WHEN 'bury' THEN r.refusals ELSE 0 END AS refusals,
-        CASE WHEN s.kind = 'refuse' AND r.refusals = 0 THEN statement_timestamp() WHEN s.keeps THEN r.refused_at END AS refused_at,
-        CASE s.kind WHEN 'refuse' THEN s.cause WHEN 'bury' THEN r.refused_reason END AS refused_reason,
-        CASE WHEN s.kind = 'complete' THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested THEN 'cancelled'
-            WHEN s.wait > interval '0' THEN 'scheduled' ELSE 'ready' END AS state,
-        CASE WHEN NOT s.keeps THEN r.attempts + 1 END AS number,
+        CASE WHEN s.completes OR s.failed OR s.kind IN ('cancel', 'bury') THEN s.cause ELSE r.reason END AS reason,
+        CASE WHEN s.completes THEN s.output ELSE r.output END AS output,
+        CASE WHEN s.completes THEN 0 WHEN s.kind = 'refuse' THEN r.refusals + 1 WHEN s.kind = 'bury' THEN r.refusals ELSE 0 END AS refusals,
+        CASE WHEN NOT s.keeps THEN NULL WHEN s.kind = 'refuse' AND r.refusals = 0 THEN statement_timestamp() ELSE r.refused_at END AS refused_at,
+        CASE WHEN NOT s.keeps THEN NULL WHEN s.kind = 'refuse' THEN s.cause ELSE r.refused_reason END AS refused_reason,
         s.kind, s.delay, s.cause, s.error, s.stack, coalesce(s.started, r.claimed_at) AS started, statement_timestamp() AS finished,
-        r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for
+        r.refused_at AS refused_since, r.refused_reason AS refused_for
 )` + moveSQL + `
 SELECT coalesce(array_agg(ord), '{}'), coalesce(bool_or(state = 'ready'), false) FROM gone`
 
@@ -134,19 +137,32 @@ func (j *Jobs) settle(ctx context.Context, list []job.Settlement) []error {
 	return errs
 }
 
+// settlementColumns are the arguments of settleSQL. A column of which nothing is known is left out: the server reads an
+// array that is NULL, and one that is shorter than others, as NULLs.
 func settlementColumns(list []job.Settlement) []any {
 	n := len(list)
-	ids, fences, kinds, delays := make([]pgtype.UUID, n), make([]int64, n), make([]string, n), make([]int64, n)
-	causes, texts, stacks := make([]pgtype.Text, n), make([]pgtype.Text, n), make([]pgtype.Text, n)
-	outputs, starts := make([][]byte, n), make([]pgtype.Timestamptz, n)
+	ids, fences, kinds, delays, starts := make([]pgtype.UUID, n), make([]int64, n), make([]string, n), make([]int64, n), make([]pgtype.Timestamptz, n)
+	var causes, texts, stacks []pgtype.Text
+	var outputs [][]byte
 	for i := range list {
 		s := &list[i]
 		ids[i], _ = parseID(s.ID)
-		fences[i], kinds[i], delays[i] = s.Fence, string(s.Kind), int64(min(s.Delay, job.MaxDelay))
-		causes[i], texts[i], stacks[i] = text(string(s.Reason)), text(s.Error), text(s.Stack)
-		outputs[i], starts[i] = s.Output, stamp(s.Started)
+		fences[i], kinds[i], delays[i], starts[i] = s.Fence, string(s.Kind), int64(min(s.Delay, job.MaxDelay)), stamp(s.Started)
+		causes, texts, stacks = addText(causes, i, string(s.Reason)), addText(texts, i, s.Error), addText(stacks, i, s.Stack)
+		if s.Output != nil {
+			outputs = append(outputs, make([][]byte, i-len(outputs))...)
+			outputs = append(outputs, s.Output)
+		}
 	}
 	return []any{ids, fences, kinds, delays, causes, texts, stacks, outputs, starts}
+}
+
+// addText puts a text at its position in a column, with NULLs before it where nothing was.
+func addText(column []pgtype.Text, position int, s string) []pgtype.Text {
+	if s == "" {
+		return column
+	}
+	return append(append(column, make([]pgtype.Text, position-len(column))...), text(s))
 }
 
 // text is a text as it is stored; NULL for none.

@@ -40,12 +40,12 @@ func utc(t pgtype.Timestamptz) time.Time {
 	return t.Time.UTC()
 }
 
-// The columns of a job that wherever it stands are selected in this order, from the body b and the row that moves s. Claims
-// leave out what workers do not read.
+// The columns of a job are selected in this order, from the body b and the row that moves s. Claims leave out what workers
+// do not read.
 const (
-	claimedColumns = `b.id, b.type, b.queue, b.priority, b.payload, b.meta, b.timeout, b.max_attempts, b.unique_key, b.created_at,
-s.run_at, s.attempts, s.started_at, s.worker, s.fence, s.claimed_at, s.cancel_requested, s.refusals`
-	otherColumns = `, s.finished_at, s.failed_at, s.last_error, s.reason, s.output, s.lease_until, s.refused_reason, s.refused_at, s.state`
+	bodyColumns = `b.id, b.type, b.queue, b.priority, b.payload, b.meta, b.timeout, b.max_attempts, b.unique_key, b.created_at`
+	allColumns  = bodyColumns + `, s.run_at, s.attempts, s.started_at, s.fence, s.claimed_at, s.refusals, s.worker, s.cancel_requested,
+s.finished_at, s.failed_at, s.last_error, s.reason, s.output, s.lease_until, s.refused_reason, s.refused_at, s.state`
 )
 
 // row holds the columns of a record while it is read.
@@ -65,12 +65,12 @@ type row struct {
 func (r *row) claimed() []any {
 	return []any{
 		&r.id, &r.Type, &r.Queue, &r.priority, &r.Payload, &r.meta, &r.timeout, &r.maxAttempts, &r.uniqueKey, &r.createdAt,
-		&r.runAt, &r.attempts, &r.startedAt, &r.worker, &r.Fence, &r.claimedAt, &r.CancelRequested, &r.refusals,
+		&r.runAt, &r.attempts, &r.startedAt, &r.Fence, &r.claimedAt, &r.refusals,
 	}
 }
 
 func (r *row) all() []any {
-	return append(r.claimed(), &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state)
+	return append(r.claimed(), &r.worker, &r.CancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state)
 }
 
 // record is what was read.

@@ -48,10 +48,13 @@ CREATE TABLE {{schema}}.running (LIKE {{schema}}.ready, lease_until timestamptz 
           autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX running_lease ON {{schema}}.running (lease_until);
 
-CREATE TABLE {{schema}}.done (LIKE {{schema}}.ready, finished_at timestamptz NOT NULL, state text NOT NULL, PRIMARY KEY (id))
+-- The row of a job that was completed without more to tell also stands for its last row in the history: completed_from is
+-- when that attempt started, and NULL where the history has the row itself.
+CREATE TABLE {{schema}}.done (LIKE {{schema}}.ready, finished_at timestamptz NOT NULL, completed_from timestamptz, state text NOT NULL, PRIMARY KEY (id))
     WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX done_finished ON {{schema}}.done (state, finished_at);
-CREATE INDEX done_unsuccessful ON {{schema}}.done (id) WHERE state <> 'completed';
+CREATE INDEX done_completed ON {{schema}}.done (finished_at) WHERE state = 'completed'; -- for retention
+CREATE INDEX done_unsuccessful_finished ON {{schema}}.done (state, finished_at) WHERE state <> 'completed';
+CREATE INDEX done_unsuccessful ON {{schema}}.done (id) WHERE state <> 'completed'; -- for lists
 
 -- The history. Part 1 is the attempt that was settled or lost under a fencing token, part 0 the refusals before it.
 CREATE TABLE {{schema}}.attempt (
