@@ -28,6 +28,8 @@ var (
 const (
 	// FailureResultTooLarge: completed, but the result is over the guard's limit and was not kept.
 	FailureResultTooLarge = "result_too_large"
+	// FailureNoResult: completed without a result, for example by an operator, where one is needed. It is not stored.
+	FailureNoResult = "no_result"
 	// FailureResultNotEncoded: completed, but the codec could not write the result.
 	FailureResultNotEncoded = "result_not_encoded"
 )
@@ -99,7 +101,7 @@ func (e *ResultError) Is(target error) bool {
 }
 
 // RecordError tells that the effect has run, and that how it ended could not be recorded. A result beside it is good. The
-// record becomes unknown, or another caller's, when the claim lapses. Err is [ErrFenced] where the claim had been lost, else
+// record becomes unknown, or another caller's, when the claim lapses. After a completed effect it is permanent. Err is [ErrFenced] where the claim had been lost, else
 // the store's last error.
 type RecordError struct {
 	ID  ID

@@ -1,37 +1,270 @@
 package idempotency
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
 )
 
-// Ticket is the answer to [Guard.Begin].
-type Ticket struct{}
+// Ticket is the answer to [Guard.Begin]: a claim with all that keeps it live, or a stored result. Whoever gets a ticket that
+// is not Replayed settles it exactly once, with Complete, Fail, Release or Abandon. A settlement may be tried again after a
+// *[RecordError]. Its methods are safe for concurrent use.
+type Ticket struct {
+	guard   *Guard
+	request Request
+	record  Record
+	ctx     context.Context         // of the effect; nil if replayed
+	cancel  context.CancelCauseFunc // ends it
 
-// Replayed reports that the effect has happened before: [Ticket.Result] is what is to be returned, and there is nothing to settle.
-func (t *Ticket) Replayed() bool { return false }
-
-// Result is the stored result of a replayed ticket, a copy, and whether there is one: nil, true does not occur.
-func (t *Ticket) Result() (result []byte, present bool) { return nil, false }
-
-// Record is the record as it stood after the begin.
-func (t *Ticket) Record() Record { return Record{} }
-
-// Context is what the effect runs under. It ends with the context of the begin, with the settlement, and when the claim is
-// lost; its cause is then ErrFenced or the error of the renewals.
-func (t *Ticket) Context() context.Context { return nil }
-
-// Complete records that the effect has happened, with its result if present.
-func (t *Ticket) Complete(ctx context.Context, result []byte, present bool) error {
-	return errors.ErrUnsupported
+	mu      sync.Mutex // guards all below
+	timer   *time.Timer
+	end     time.Time          // until when the claim is live for certain
+	settled bool               // no renewals any more
+	renewal chan struct{}      // closed when the one that runs has ended; nil where none does
+	abort   context.CancelFunc // ends it early
 }
 
-// Fail records that the effect ended for good, with its error: those who come later get it and do not run.
-func (t *Ticket) Fail(ctx context.Context, cause error) error { return errors.ErrUnsupported }
+// A settlement that the store did not take is repeated after pauses that double between these.
+const (
+	firstPause = 10 * time.Millisecond
+	longPause  = time.Second
+)
 
-// Release records that the effect ended without anything worth keeping: the next one runs.
-func (t *Ticket) Release(ctx context.Context, cause error) error { return errors.ErrUnsupported }
+// start starts the effect's context and the renewals.
+func (t *Ticket) start(ctx context.Context, end time.Time) {
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = end
+	t.timer = time.AfterFunc(t.guard.options.Lease/3, t.renew)
+}
 
-// Abandon gives the claim up without a record, because nobody knows whether the effect happened: it lapses when its lease
-// ends.
-func (t *Ticket) Abandon() {}
+// Replayed reports that the effect has happened before: Result is what is to be returned, and there is nothing to settle.
+func (t *Ticket) Replayed() bool { return t.ctx == nil }
+
+// Result is a copy of the stored result of a replayed ticket, and whether there is one. A result that is there is not nil.
+func (t *Ticket) Result() (result []byte, present bool) {
+	if !t.Replayed() || !t.record.HasResult {
+		return nil, false
+	}
+	return append([]byte{}, t.record.Result...), true
+}
+
+// Record is a copy of the record as it stood after the begin. Its claim is what the SettleTx of an SQL store takes, which
+// lets effect and record commit together; the ticket is then completed all the same.
+func (t *Ticket) Record() Record {
+	r := t.record
+	r.Result = bytes.Clone(r.Result)
+	if r.Failure != nil {
+		f := *r.Failure
+		r.Failure = &f
+	}
+	return r
+}
+
+// Context is what the effect runs under; nil if replayed. It ends with the context of the begin, with the settlement, and
+// when the claim is lost; its cause is then ErrFenced, or what kept the claim from being renewed until it lapsed.
+func (t *Ticket) Context() context.Context { return t.ctx }
+
+// renew renews the claim, and ends the effect's context when it is lost. Until that, it goes on also where the effect's own
+// context has ended: the effect may not have noticed.
+func (t *Ticket) renew() {
+	lease := t.guard.options.Lease
+	t.mu.Lock()
+	if t.settled {
+		t.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), lease/3)
+	defer cancel()
+	done := make(chan struct{})
+	t.renewal, t.abort = done, cancel
+	t.mu.Unlock()
+
+	asked := time.Now()
+	err := t.guard.store.Renew(ctx, t.record.Claim(), lease)
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer close(done)
+	t.renewal = nil
+	switch left := time.Until(t.end); {
+	case t.settled:
+	case err == nil:
+		t.end = asked.Add(lease)
+		t.timer.Reset(lease / 3)
+	case errors.Is(err, ErrFenced):
+		t.cancel(ErrFenced)
+	case left <= 0:
+		t.cancel(fmt.Errorf("idempotency: the claim has lapsed: %w", err))
+	default:
+		t.timer.Reset(min(lease/10, left))
+	}
+}
+
+// stop ends the renewals and waits for one that runs. It returns the time until which the claim is live for certain.
+func (t *Ticket) stop() time.Time {
+	t.mu.Lock()
+	t.settled = true
+	t.timer.Stop()
+	running := t.renewal
+	if running != nil {
+		t.abort()
+	}
+	t.mu.Unlock()
+	if running != nil {
+		<-running
+	}
+	t.cancel(nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.end
+}
+
+// Complete records that the effect has happened, with its result if present. Errors: a *[ResultError] if the result is
+// larger than the guard keeps, which is recorded without it; a *[RecordError] if nothing could be recorded before the lease
+// ended. The context's end does not keep it from recording.
+func (t *Ticket) Complete(ctx context.Context, result []byte, present bool) error {
+	limit := t.guard.options.MaxResult
+	if !present || len(result) <= limit {
+		return classify.Permanent(t.settle(ctx, Settlement{State: Completed, HasResult: present, Result: result}, actionRecord))
+	}
+	return t.completeWithout(ctx, Failure{
+		FailureResultTooLarge, fmt.Sprintf("the result has %d bytes, more than the limit of %d", len(result), limit),
+	})
+}
+
+// completeWithout records an effect whose result cannot be kept.
+func (t *Ticket) completeWithout(ctx context.Context, f Failure) error {
+	if err := t.settle(ctx, Settlement{State: Completed, Failure: &f}, actionRecord); err != nil {
+		return classify.Permanent(err)
+	}
+	return classify.Permanent(&ResultError{t.record.ID, f})
+}
+
+// Fail records that the effect ended for good, with its error: those who come later get it and do not run. Errors as for
+// [Ticket.Complete].
+func (t *Ticket) Fail(ctx context.Context, cause error) error {
+	return t.settle(ctx, Settlement{State: Failed, Failure: failureOf(cause)}, actionFailed)
+}
+
+// Release records that the effect ended without anything worth keeping, so that the next one runs. The cause may be nil.
+// Errors as for [Ticket.Complete].
+func (t *Ticket) Release(ctx context.Context, cause error) error {
+	return t.settle(ctx, Settlement{State: Released, Failure: failureOf(cause)}, actionReleased)
+}
+
+// Abandon gives the claim up without a record, because nobody knows whether the effect happened. Until its lease ends others
+// find it in flight; then its outcome is unknown, or, for a guard that is ReplaySafe, the next one runs.
+func (t *Ticket) Abandon() {
+	if t.Replayed() {
+		return
+	}
+	t.stop()
+	t.guard.told(t.ctx, &t.request, &t.record, actionUnknown, "abandoned")
+}
+
+// settle records how the effect ended, and repeats that, never the effect, until the lease ends.
+func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error {
+	if t.Replayed() {
+		return fmt.Errorf("idempotency: %s was replayed, there is nothing to settle: %w", t.record.ID, ErrFenced)
+	}
+	s.TTL = t.guard.options.TTL
+	end := t.stop()
+	ctx = context.WithoutCancel(ctx)
+	err := t.settleOnce(ctx, s)
+	for pause := firstPause; err != nil && !errors.Is(err, ErrFenced) && time.Until(end) > 0; pause = min(2*pause, longPause) {
+		sleep(ctx, min(pause, time.Until(end)))
+		err = t.settleOnce(ctx, s)
+	}
+	detail := ""
+	if s.Failure != nil {
+		detail = s.Failure.Type
+	}
+	switch {
+	case err == nil:
+		t.guard.told(ctx, &t.request, &t.record, action, detail)
+		return nil
+	case errors.Is(err, ErrFenced):
+		t.guard.told(ctx, &t.request, &t.record, actionFenced, action)
+	default:
+		t.guard.told(ctx, &t.request, &t.record, actionUnknown, action+" could not be recorded")
+	}
+	return &RecordError{t.record.ID, err}
+}
+
+// settleOnce bounds the time of an attempt, so that one that hangs leaves time for others.
+func (t *Ticket) settleOnce(ctx context.Context, s Settlement) error {
+	ctx, cancel := context.WithTimeout(ctx, t.guard.options.Lease/3)
+	defer cancel()
+	return t.guard.store.Settle(ctx, t.record.Claim(), s)
+}
+
+// ended settles by an error of the effect, and returns what the caller gets.
+func (t *Ticket) ended(ctx context.Context, cause error) error {
+	settle := t.Release
+	if t.guard.final(cause) {
+		settle = t.Fail
+	}
+	if err := settle(ctx, cause); err != nil {
+		return errors.Join(cause, err)
+	}
+	return cause
+}
+
+// broken settles an effect that panicked, or ended its goroutine. A replay-safe one may simply run again; of others nobody
+// knows how far they came.
+func (t *Ticket) broken(ctx context.Context) {
+	if t.guard.options.ReplaySafe {
+		_ = t.Release(ctx, errPanicked) // the panic goes on; there is nobody to tell
+		return
+	}
+	t.Abandon()
+}
+
+var errPanicked = errors.New("the effect panicked")
+
+// final tells failures that are kept.
+func (g *Guard) final(err error) bool {
+	switch mark, _ := classify.MarkOf(err); mark {
+	case classify.MarkPermanent, classify.MarkBusiness:
+		return true
+	case classify.MarkAfter:
+		return false
+	}
+	return g.options.Classify != nil && g.options.Classify.Classify(nil, err).Kind == classify.NonRetryable
+}
+
+// maxMessage bounds the text of a failure that is kept, in bytes.
+const maxMessage = 16 << 10
+
+// failureOf is an error as records keep it: its type beneath the marks, and its text, made storable everywhere.
+func failureOf(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	named := err
+	for mark, _ := classify.MarkOf(named); mark != classify.Unmarked; mark, _ = classify.MarkOf(named) {
+		inner := errors.Unwrap(named)
+		if inner == nil {
+			break
+		}
+		named = inner
+	}
+	return &Failure{Type: clean(fmt.Sprintf("%T", named)), Message: clean(err.Error())}
+}
+
+// clean makes text storable everywhere: valid UTF-8, no NUL, of bounded length.
+func clean(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,47 @@
+package idempotency_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+var answer = []byte("result")
+
+func effect(context.Context) ([]byte, error) { return answer, nil }
+
+// BenchmarkHit is a key that is there, BenchmarkMiss one that is not: begin, effect, record.
+func BenchmarkHit(b *testing.B) {
+	g, err := idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{Tenant: "t", Operation: "op"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g.Do(ctx, "key", "fingerprint", effect); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkMiss(b *testing.B) {
+	g, err := idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{Tenant: "t", Operation: "op"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		if _, err := g.Do(ctx, strconv.Itoa(i), "fingerprint", effect); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package idempotency
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	// maxInteger is 2⁵³: beyond it, float64 and thus JSON in many languages skips integers.
+	maxInteger = 1 << 53
+	maxDepth   = 100
+)
+
+// plainOf turns a value into one of maps, slices, strings, booleans, numbers and nil that has exactly one canonical form.
+// encoding/json alone would replace invalid text, and round large numbers, without a word.
+func plainOf(path string, v any) (any, error) { return plain(path, reflect.ValueOf(v), 0) }
+
+func member(path, name string, v any) (any, error) {
+	if !utf8.ValidString(name) {
+		return nil, &KeyError{path, "has a member whose name " + problemUTF8}
+	}
+	return plainOf(path+"."+name, v)
+}
+
+func plain(path string, v reflect.Value, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, &KeyError{path, fmt.Sprintf("is nested more than %d deep", maxDepth)}
+	}
+	if !v.IsValid() {
+		return nil, nil
+	}
+	if n, ok := v.Interface().(json.Number); ok {
+		return number(path, string(n))
+	}
+	if encodesItself(v) {
+		return encoded(path, v, depth)
+	}
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return nil, nil
+		}
+		return plain(path, v.Elem(), depth+1)
+	case reflect.Bool:
+		return v.Bool(), nil
+	case reflect.String:
+		if !utf8.ValidString(v.String()) {
+			return nil, &KeyError{path, problemUTF8}
+		}
+		return v.String(), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if n := v.Int(); n > maxInteger || n < -maxInteger {
+			return nil, tooLarge(path, strconv.FormatInt(n, 10))
+		}
+		return v.Int(), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		if n := v.Uint(); n > maxInteger {
+			return nil, tooLarge(path, strconv.FormatUint(n, 10))
+		}
+		return v.Uint(), nil
+	case reflect.Float32, reflect.Float64:
+		f := v.Float()
+		if v.Kind() == reflect.Float32 { // as encoding/json writes it
+			f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'g', -1, 32), 64)
+		}
+		return finite(path, f, strconv.FormatFloat(f, 'g', -1, 64))
+	case reflect.Map:
+		if v.Type().Key().Kind() == reflect.String && !encodesText(v.Type().Key()) {
+			return plainMap(path, v, depth)
+		}
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			return plainList(path, v, depth)
+		}
+	}
+	return encoded(path, v, depth)
+}
+
+func plainMap(path string, v reflect.Value, depth int) (any, error) {
+	if v.IsNil() {
+		return nil, nil
+	}
+	object := make(map[string]any, v.Len())
+	for iter := v.MapRange(); iter.Next(); {
+		name := iter.Key().String()
+		if !utf8.ValidString(name) {
+			return nil, &KeyError{path, "has a member whose name " + problemUTF8}
+		}
+		value, err := plain(path+"."+name, iter.Value(), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		object[name] = value
+	}
+	return object, nil
+}
+
+func plainList(path string, v reflect.Value, depth int) (any, error) {
+	if v.Kind() == reflect.Slice && v.IsNil() {
+		return nil, nil
+	}
+	list := make([]any, v.Len())
+	for i := range list {
+		value, err := plain(fmt.Sprintf("%s[%d]", path, i), v.Index(i), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = value
+	}
+	return list, nil
+}
+
+var (
+	marshaler     = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+func encodesText(t reflect.Type) bool { return t.Implements(textMarshaler) }
+
+// encodesItself reports that encoding/json would ask the value for its JSON.
+func encodesItself(v reflect.Value) bool {
+	return v.Kind() != reflect.Interface && (v.Type().Implements(marshaler) || encodesText(v.Type()))
+}
+
+// encoded lets encoding/json write a value that only it knows how to (a struct, bytes, a type with a form of its own), and
+// goes on with what it wrote.
+func encoded(path string, v reflect.Value, depth int) (any, error) {
+	raw, err := json.Marshal(v.Interface())
+	if err != nil {
+		return nil, &KeyError{path, err.Error()}
+	}
+	if escapesText(raw) {
+		return nil, &KeyError{path, "holds text that " + problemUTF8}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var decoded any
+	if err := decoder.Decode(&decoded); err != nil {
+		return nil, &KeyError{path, err.Error()}
+	}
+	return plain(path, reflect.ValueOf(decoded), depth+1)
+}
+
+// escapesText looks for the escape \ufffd, which is how encoding/json writes bytes that are not UTF-8 (the character itself
+// it writes as it is), and for a surrogate without its other half, which it would read as that character.
+func escapesText(raw []byte) bool {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		r, escaped := escapedUnit(raw[i:])
+		i++ // past what the backslash escapes, which may be another one
+		if !escaped {
+			continue
+		}
+		i += 4
+		if low, ok := escapedUnit(raw[i+1:]); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
+			i += 6
+			continue
+		}
+		if r == utf8.RuneError || utf16.IsSurrogate(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// escapedUnit reads the UTF-16 unit of an escape at the start of JSON text.
+func escapedUnit(raw []byte) (rune, bool) {
+	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
+	return rune(n), err == nil
+}
+
+// number reads a number of JSON text.
+func number(path, text string) (any, error) {
+	if !json.Valid([]byte(text)) || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
+		return nil, &KeyError{path, "holds " + strconv.Quote(text) + ", which is no number"}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, tooLarge(path, text)
+	}
+	// Digits beyond the point may round a number that is too large to 2⁵³.
+	if f == maxInteger && text != strconv.Itoa(maxInteger) || f == -maxInteger && text != strconv.Itoa(-maxInteger) {
+		return nil, tooLarge(path, text)
+	}
+	return finite(path, f, text)
+}
+
+func finite(path string, f float64, text string) (any, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, &KeyError{path, "is " + text + ", which JSON cannot hold"}
+	}
+	if math.Abs(f) > maxInteger {
+		return nil, tooLarge(path, text)
+	}
+	return f, nil
+}
+
+func tooLarge(path, text string) error {
+	return &KeyError{path, "is " + text + ", beyond ±2⁵³ (9007199254740992), where numbers of JSON are not exact; write it as a string"}
+}

@@ -1,0 +1,102 @@
+package idempotency
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// The actions that events tell of.
+const (
+	actionHit      = "hit"      // a stored result or failure was given out
+	actionRecord   = "record"   // an effect was recorded as completed
+	actionFailed   = "failed"   // … as failed for good
+	actionReleased = "released" // … as ended without effect
+	actionConflict = "conflict" // a twin is in flight
+	actionMismatch = "mismatch" // the key was used for another request
+	actionFenced   = "fenced"   // a claim had been lost when it was to be settled
+	actionUnknown  = "unknown"  // nobody knows the outcome
+	actionCleared  = "cleared"  // an operator removed the record
+)
+
+// tell tells the journal, then the observer. It returns an ErrJournal if the journal refuses.
+func (g *Guard) tell(ctx context.Context, r *Request, record *Record, action, detail string) error {
+	if g.options.Observer == nil && g.options.Journal == nil {
+		return nil
+	}
+	e := &observe.Event{
+		Type: observe.Idempotent, Time: time.Now(), Work: r.Work,
+		Idempotency: &observe.IdempotencyAction{
+			Tenant: record.Tenant, Operation: record.Operation, Key: record.Key, Action: action, Fence: record.Fence, Attempts: record.Attempts,
+			Detail: detail,
+		},
+	}
+	w := &e.Work
+	w.IdempotencyKey, w.TenantID = cmp.Or(w.IdempotencyKey, record.Key), cmp.Or(w.TenantID, record.Tenant)
+	w.Operation, w.Surface = cmp.Or(w.Operation, record.Operation), cmp.Or(w.Surface, policy.SurfaceCall)
+	if w.Key == (policy.Key{}) {
+		w.Key = policy.ParseKey(w.Operation)
+	}
+	var refusal error
+	if g.options.Journal != nil {
+		if err := g.options.Journal.Append(ctx, e); err != nil {
+			refusal = fmt.Errorf("%w: %s: %w", ErrJournal, record.ID, err)
+		}
+	}
+	if g.options.Observer != nil {
+		g.options.Observer.Observe(ctx, e)
+	}
+	return refusal
+}
+
+// told is tell about what has happened already: what a journal refuses is reported, and changes nothing.
+func (g *Guard) told(ctx context.Context, r *Request, record *Record, action, detail string) {
+	err := g.tell(context.WithoutCancel(ctx), r, record, action, detail)
+	if err == nil || g.options.Observer == nil {
+		return
+	}
+	g.options.Observer.Observe(ctx, &observe.Event{
+		Type: observe.Reported, Time: time.Now(), Work: r.Work,
+		Report: &observe.Report{Reason: policy.ReasonAuditUnavailable, Detail: action + ": " + err.Error()},
+	})
+}
+
+var errNoAdmin = errors.New("idempotency: the store has no operations for operators")
+
+// Resolve settles a record whose outcome is unknown, or whose claim has lapsed, in an operator's name. The claim is that of
+// the record as the operator has seen it; if it has changed since, or is live, ErrFenced. A TTL of 0 is the guard's.
+func (g *Guard) Resolve(ctx context.Context, c Claim, s Settlement) error {
+	admin, ok := g.store.(Admin)
+	if !ok {
+		return errNoAdmin
+	}
+	s.TTL = cmp.Or(s.TTL, g.options.TTL)
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if err := admin.Resolve(ctx, c, s); err != nil {
+		return fmt.Errorf("idempotency: resolve %s: %w", c.ID, err)
+	}
+	action := map[State]string{Completed: actionRecord, Failed: actionFailed, Released: actionReleased}[s.State]
+	g.told(ctx, &Request{ID: c.ID}, &Record{ID: c.ID, Fence: c.Fence}, action, "resolved by an operator")
+	return nil
+}
+
+// Clear removes a record in an operator's name, so that the next caller runs. The claim is that of the record as the
+// operator has seen it; if it has changed since, or is live, ErrFenced.
+func (g *Guard) Clear(ctx context.Context, c Claim) error {
+	admin, ok := g.store.(Admin)
+	if !ok {
+		return errNoAdmin
+	}
+	if err := admin.Clear(ctx, c); err != nil {
+		return fmt.Errorf("idempotency: clear %s: %w", c.ID, err)
+	}
+	g.told(ctx, &Request{ID: c.ID}, &Record{ID: c.ID, Fence: c.Fence}, actionCleared, "by an operator")
+	return nil
+}
