@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// errForm says that a line is not an event as this package writes it. Where it matters, callers add which line.
-var errForm = errors.New("not an event in canonical JSON")
+// errForm says that a text is not what this package writes. Where it matters, callers add which.
+var errForm = errors.New("not in the form in which it was written")
 
 // deepest is how far values may be nested; events need six levels.
 const deepest = 32
@@ -185,6 +185,25 @@ func (r *lineReader) unsigned() (n uint64) {
 		r.fail()
 		return 0
 	}
+	return n
+}
+
+// nanos reads what [Nanos] writes.
+func (r *lineReader) nanos() Nanos {
+	if r.peek() != '"' {
+		return Nanos(r.integer())
+	}
+	r.at++
+	n := r.integer()
+	r.expect('"')
+	return Nanos(n)
+}
+
+// quoted reads a number in a string.
+func (r *lineReader) quoted() uint64 {
+	r.expect('"')
+	n := r.unsigned()
+	r.expect('"')
 	return n
 }
 

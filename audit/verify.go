@@ -61,6 +61,9 @@ type VerifyOptions struct {
 	// Heads are ends of chains that were noted down earlier. The log may have grown since. A head with nothing but its hash
 	// stands for any chain.
 	Heads []Head
+	// After are the ends of chains whose earlier events are not part of the log, such as a single file of a rotated one. A
+	// chain that is not named here begins with its first event.
+	After []Head
 }
 
 // VerifyReport is what [Verify] found.
@@ -94,7 +97,7 @@ func (r *VerifyReport) Intact() bool { return len(r.Faults) == 0 }
 // What it cannot see without a head: events cut off at the end of a chain, and a chain rewritten as a whole. The error is
 // that of the source or of ctx; faults of the log are in the report.
 func Verify(ctx context.Context, s Source, o VerifyOptions) (*VerifyReport, error) {
-	v, err := newVerifier(o.Heads)
+	v, err := newVerifier(o)
 	if err != nil {
 		return nil, err
 	}
@@ -208,12 +211,19 @@ type verifier struct {
 	anyChain map[digest]*expectation // heads without a chain
 }
 
-func newVerifier(heads []Head) (*verifier, error) {
+func newVerifier(o VerifyOptions) (*verifier, error) {
 	v := &verifier{
 		chains: map[string]*chainState{}, faults: map[FaultKind]Fault{},
 		byChain: map[string][]*expectation{}, anyChain: map[digest]*expectation{},
 	}
-	for _, h := range heads {
+	for _, h := range o.After {
+		c := &chainState{id: h.ChainID, last: place{index: -1, seq: h.Seq}}
+		if !parseDigest(&c.last.hash, []byte(h.Hash)) || h.ChainID == "" || h.Seq == 0 {
+			return nil, fmt.Errorf("audit: head %+v: want chain_id, seq and a hash of 64 lower-case hexadecimal digits", h)
+		}
+		v.chains[h.ChainID] = c
+	}
+	for _, h := range o.Heads {
 		x := &expectation{Head: h, given: true}
 		if !parseDigest(&x.digest, []byte(h.Hash)) {
 			return nil, fmt.Errorf("audit: head %q: a hash has 64 lower-case hexadecimal digits", h.Hash)

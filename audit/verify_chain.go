@@ -129,7 +129,7 @@ func (v *verifier) continued(c *chainState, index int, l *link) {
 		}
 	case c.rival != nil && l.prev == c.rival.hash:
 		v.fault(c.fault(FaultInserted, &c.last))
-	case c.last.seq == 0: // the first of the chain names a predecessor
+	case c.last.index < 0: // the first of the chain here names another predecessor
 		v.fault(Fault{Index: index, ChainID: c.id, Seq: l.seq, EventID: string(l.id), Kind: FaultChanged})
 	default:
 		v.fault(c.fault(FaultChanged, &c.last))

@@ -232,6 +232,28 @@ func TestA3ChainsAreIndependent(t *testing.T) {
 	}
 }
 
+func TestA3PartOfALogIsVerifiedAfterAHead(t *testing.T) {
+	log := plain(t, "a", 0, 30)
+	after := audit.VerifyOptions{After: []audit.Head{headOf(t, log[:20])}, Heads: []audit.Head{headOf(t, log)}}
+	r, err := audit.Verify(context.Background(), log[20:], after)
+	if err != nil || !r.Intact() || !r.TailVerified || r.Events != 10 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for name, part := range map[string]lines{"first removed": log[21:], "one repeated": log[19:]} {
+		r, err := audit.Verify(context.Background(), part, after)
+		if err != nil || r.Intact() != (name == "one repeated") {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	after.After[0].Hash = headOf(t, log[:19]).Hash
+	if r, err := audit.Verify(context.Background(), log[20:], after); err != nil || len(r.Faults) != 1 || r.Faults[0].Index != 0 {
+		t.Errorf("another head: %+v, %v", r, err)
+	}
+	if _, err := audit.Verify(context.Background(), log, audit.VerifyOptions{After: []audit.Head{{Hash: after.After[0].Hash}}}); err == nil {
+		t.Error("a head without a chain is accepted")
+	}
+}
+
 // A chain's first event vouches for the chains before it.
 func TestA3OpeningHoldsTheHeadsBefore(t *testing.T) {
 	a := plain(t, "a", 0, 30)

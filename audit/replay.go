@@ -1,0 +1,339 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// ReplayOptions bound what a replay keeps.
+type ReplayOptions struct {
+	Spill Spill
+	// Limit is how many divergences are listed; all are counted. 0 means 1000.
+	Limit int
+}
+
+const defaultLimit = 1000
+
+// ReplayReport is what [Replay] found. It is the same, byte by byte, for the same log in any order.
+type ReplayReport struct {
+	Lines      int `json:"lines"`
+	Unreadable int `json:"unreadable"` // lines that are not events; Verify says more
+	Duplicates int `json:"duplicates"` // decisions and hedged attempts that were delivered again
+	Works      int `json:"works"`
+	// Every work is one of three: replayed as recorded, diverged, or not to be replayed because something is not on record.
+	Replayed     int          `json:"replayed"`
+	Diverged     int          `json:"diverged"`
+	CannotReplay CannotReplay `json:"cannot_replay"`
+	// What was computed again.
+	Judgements int `json:"judgements"`
+	Groups     int `json:"groups"`
+	Decisions  int `json:"decisions"`
+	Delays     int `json:"delays"`
+	// Recorded facts that were taken as they are: denials, interruptions and delays of user code.
+	Facts int `json:"facts"`
+	// Divergences holds the first one of each work, ordered by work ID.
+	Divergences []Divergence `json:"divergences"`
+}
+
+// CannotReplay counts works by what is not on record.
+type CannotReplay struct {
+	Policy  int `json:"policy"`  // no usable snapshot of the revision
+	Attempt int `json:"attempt"` // an attempt of a hedged group
+	Values  int `json:"values"`  // a value that this version does not know
+	Core    int `json:"core"`    // decided by another version of package decision
+}
+
+// Total is the number of works that cannot be replayed.
+func (c CannotReplay) Total() int { return c.Policy + c.Attempt + c.Values + c.Core }
+
+// Divergence is the first place where a work's record is not what its policy and facts give.
+type Divergence struct {
+	WorkID   string `json:"work_id"`
+	WorkSeq  int    `json:"work_seq"`
+	EventID  string `json:"event_id"`
+	Key      string `json:"key"`
+	Attempt  int    `json:"attempt_number"`
+	What     string `json:"what"` // judgement, group, decision or delay
+	Recorded string `json:"recorded"`
+	Replayed string `json:"replayed"`
+}
+
+// What a divergence can be about.
+const (
+	inJudgement = "judgement"
+	inGroup     = "group"
+	inDecision  = "decision"
+	inDelay     = "delay"
+)
+
+// Replay computes every judgement, group outcome, decision and delay of a log again, with the functions of package decision,
+// from the recorded facts, states and seeds and from the snapshots of the policies. Admissions, clocks, interruptions and
+// delays of user code are recorded facts. No effect is run. The log may be in any order; events delivered twice count once.
+//
+// It uses all cores, and memory does not grow with the log: see [Spill].
+func Replay(ctx context.Context, s Source, o ReplayOptions) (_ *ReplayReport, err error) {
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
+	w, err := gather(ctx, s, o.Spill, ofDecisions)
+	if err != nil {
+		return nil, fmt.Errorf("audit: replay: %w", err)
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	policies := w.snapshots()
+	players := make([]player, runtime.GOMAXPROCS(0))
+	for i := range players {
+		players[i] = player{policies: policies, limit: o.Limit}
+	}
+	if err := w.each(ctx, func(worker int, events []Event) { players[worker].play(events) }); err != nil {
+		return nil, fmt.Errorf("audit: replay: %w", err)
+	}
+	report := &ReplayReport{
+		Lines: w.total.lines, Unreadable: w.total.unreadable, Duplicates: w.total.duplicates, Divergences: []Divergence{},
+	}
+	for i := range players {
+		report.add(&players[i].report)
+	}
+	report.Divergences = first(report.Divergences, o.Limit)
+	return report, nil
+}
+
+// ofDecisions selects what a replay is made from.
+func ofDecisions(e *Event) bool { return isDecision(e.Type) || e.Type == Hedge }
+
+func isDecision(t Type) bool {
+	return t == RetryAttempt || t == RetryExhausted || t == CallStopped || t == CallSucceeded
+}
+
+func (r *ReplayReport) add(part *ReplayReport) {
+	r.Works += part.Works
+	r.Replayed += part.Replayed
+	r.Diverged += part.Diverged
+	r.CannotReplay.Policy += part.CannotReplay.Policy
+	r.CannotReplay.Attempt += part.CannotReplay.Attempt
+	r.CannotReplay.Values += part.CannotReplay.Values
+	r.CannotReplay.Core += part.CannotReplay.Core
+	r.Judgements += part.Judgements
+	r.Groups += part.Groups
+	r.Decisions += part.Decisions
+	r.Delays += part.Delays
+	r.Facts += part.Facts
+	r.Divergences = append(r.Divergences, part.Divergences...)
+}
+
+// first keeps the first n divergences.
+func first(list []Divergence, n int) []Divergence {
+	slices.SortFunc(list, func(a, b Divergence) int { return cmp.Compare(a.WorkID, b.WorkID) })
+	return list[:min(n, len(list))]
+}
+
+// What keeps a work from being replayed.
+var (
+	errNoPolicy  = errors.New("policy")
+	errNoAttempt = errors.New("attempt")
+	errValue     = errors.New("value")
+	errCore      = errors.New("core")
+)
+
+// player replays works one after another.
+type player struct {
+	policies map[string]*policy.Policy
+	limit    int
+	report   ReplayReport
+	outcomes map[int]classify.Outcome // of the attempts of the present work
+}
+
+func (p *player) play(events []Event) {
+	p.report.Works++
+	p.outcomes = map[int]classify.Outcome{}
+	var obstacle error
+	for i := range events {
+		e := &events[i]
+		d, err := p.event(e)
+		if d != nil {
+			d.WorkID, d.WorkSeq, d.EventID, d.Key, d.Attempt = e.WorkID, e.WorkSeq, e.ID, e.Key, e.Attempt
+			p.report.Diverged++
+			p.report.Divergences = append(p.report.Divergences, *d)
+			if len(p.report.Divergences) >= 2*p.limit {
+				p.report.Divergences = first(p.report.Divergences, p.limit)
+			}
+			return
+		}
+		obstacle = cmp.Or(obstacle, err)
+	}
+	switch obstacle {
+	case nil:
+		p.report.Replayed++
+	case errNoPolicy:
+		p.report.CannotReplay.Policy++
+	case errNoAttempt:
+		p.report.CannotReplay.Attempt++
+	case errCore:
+		p.report.CannotReplay.Core++
+	default:
+		p.report.CannotReplay.Values++
+	}
+}
+
+// event replays one event of a work.
+func (p *player) event(e *Event) (*Divergence, error) {
+	if e.CoreVersion != "" && e.CoreVersion != CoreVersion {
+		return nil, errCore
+	}
+	recorded, err := e.Outcome()
+	if err != nil {
+		return nil, errValue
+	}
+	if e.Type == Hedge {
+		p.outcomes[e.Attempt] = recorded
+	}
+	facts, judged, err := e.JudgedFrom()
+	switch {
+	case err != nil:
+		return nil, errValue
+	case !judged:
+		p.report.Facts++
+		return nil, nil
+	}
+	under := p.policies[e.PolicyRevision]
+	if under == nil {
+		return nil, errNoPolicy
+	}
+	outcome, rule := decision.Judge(&under.Retry, facts)
+	p.report.Judgements++
+	if rule != e.MatchedRule {
+		return &Divergence{What: inJudgement, Recorded: "rule " + string(e.MatchedRule), Replayed: "rule " + string(rule)}, nil
+	}
+	if len(e.Group) > 1 && rule != decision.RuleContext {
+		var deciding int
+		if outcome, deciding, err = p.group(e, under); err != nil {
+			return nil, err
+		}
+		if deciding != e.Deciding {
+			return &Divergence{
+				What: inGroup, Recorded: fmt.Sprintf("attempt %d decided", e.Deciding), Replayed: fmt.Sprintf("attempt %d decides", deciding),
+			}, nil
+		}
+	}
+	if !sameOutcome(outcome, recorded) {
+		what := inJudgement
+		if len(e.Group) > 1 {
+			what = inGroup
+		}
+		return &Divergence{What: what, Recorded: describeOutcome(recorded), Replayed: describeOutcome(outcome)}, nil
+	}
+	if e.Type == Hedge {
+		return nil, nil
+	}
+	return p.decision(e, &under.Retry, outcome)
+}
+
+// group folds the attempts of a hedged group in the order in which they ended.
+func (p *player) group(e *Event, under *policy.Policy) (classify.Outcome, int, error) {
+	p.report.Groups++
+	g := decision.Group{CancelOnFirstTerminal: under.Hedge.CancelOnFirstTerminal}
+	for range e.Group {
+		g.Launch()
+	}
+	for _, n := range e.Group {
+		o, ok := p.outcomes[n]
+		if !ok {
+			return classify.Outcome{}, 0, errNoAttempt
+		}
+		g.End(n, o)
+	}
+	o, deciding := g.Outcome()
+	return o, deciding, nil
+}
+
+// decision asks again what follows an outcome.
+func (p *player) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Divergence, error) {
+	recorded, err := e.Verdict()
+	if err != nil {
+		return nil, errValue
+	}
+	if fromOutside(recorded.Reason) {
+		p.report.Facts++
+		return nil, nil
+	}
+	p.report.Decisions++
+	state := e.State()
+	if recorded.External {
+		state.Left = decision.Unbounded // whether the policy's own delay would fit does not matter
+	}
+	got := decision.Next(r, state, o)
+	if got.Action == decision.Retry {
+		switch {
+		case recorded.Action == decision.Stop && refused(recorded.Reason):
+			p.report.Facts++
+			return nil, nil
+		case recorded.External && recorded.Action == decision.Stop && recorded.Reason == state.LeftReason:
+			p.report.Facts++
+			return nil, nil
+		case recorded.External:
+			p.report.Facts++
+			got = decision.External(recorded.Delay, e.State(), o, r.MaxPushback)
+		default:
+			p.report.Delays++
+		}
+	}
+	if got == recorded {
+		return nil, nil
+	}
+	d := &Divergence{What: inDecision, Recorded: describeVerdict(recorded), Replayed: describeVerdict(got)}
+	if got.Action == recorded.Action && got.Reason == recorded.Reason {
+		d.What = inDelay
+	}
+	return d, nil
+}
+
+// fromOutside reports whether a reason says that something other than the outcome decided.
+func fromOutside(r policy.Reason) bool {
+	switch r {
+	case policy.ReasonAuditUnavailable, policy.ReasonNoPolicy, policy.ReasonClassifierNotFound, policy.ReasonPanicInClassifier,
+		policy.ReasonPanicInBudget, policy.ReasonPanicInObserver, policy.ReasonPanicInTrigger:
+		return true
+	}
+	return false
+}
+
+// refused reports whether a reason says that budget or breaker did not admit a retry.
+func refused(r policy.Reason) bool {
+	switch r {
+	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound, policy.ReasonCircuitOpen, policy.ReasonHalfOpen:
+		return true
+	}
+	return false
+}
+
+func sameOutcome(a, b classify.Outcome) bool {
+	return a.Kind == b.Kind && a.Category == b.Category && a.Class == b.Class && a.Reason == b.Reason && a.Pushback == b.Pushback
+}
+
+func describeOutcome(o classify.Outcome) string {
+	text := o.Kind.String() + " (" + string(o.Reason) + ")"
+	for _, part := range []string{o.Category.String(), string(o.Class)} {
+		if part != "" {
+			text += ", " + part
+		}
+	}
+	if o.Pushback > 0 {
+		text += ", pushback " + o.Pushback.String()
+	}
+	return text
+}
+
+func describeVerdict(v decision.Verdict) string {
+	if v.Action == decision.Retry {
+		return fmt.Sprintf("retry after %s", v.Delay)
+	}
+	return fmt.Sprintf("%s (%s)", v.Action, v.Reason)
+}
