@@ -1,0 +1,171 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// begin is what every event has in common.
+func begin(t Type, now time.Time) Event {
+	return Event{SchemaVersion: SchemaVersion, ID: newID(now), Type: t, Time: microseconds(now)}
+}
+
+// from begins the event that an observed one becomes.
+func from(t Type, o *observe.Event) Event {
+	now := o.Time
+	if now.IsZero() {
+		now = time.Now()
+	}
+	e, w := begin(t, now), &o.Work
+	e.Surface, e.Key, e.WorkID, e.WorkSeq = string(w.Surface), clean(w.Key.String()), clean(w.ID), o.Seq
+	e.Operation, e.Category, e.TenantID = clean(w.Operation), clean(w.Category.Code()), clean(w.TenantID)
+	e.CorrelationID, e.TraceID, e.IdempotencyKey = clean(w.CorrelationID), clean(w.TraceID), clean(w.IdempotencyKey)
+	if o.Policy != nil {
+		e.PolicyID = clean(o.Policy.ID)
+	}
+	return e
+}
+
+// decided is the event of a decision. total is the number of attempts that ran, ended the record of the attempt that
+// decided and denied that of the attempt that was refused; nil where there is none.
+func decided(o *observe.Event, total int, ended, denied *observe.AttemptRecord) Event {
+	d := o.Decision
+	e := from(typeOf(d.Verdict), o)
+	e.CoreVersion = CoreVersion
+	e.Attempt, e.MaxAttempts, e.ElapsedNS = d.Attempt, d.State.MaxAttempts, Nanos(d.Elapsed)
+	if e.MaxAttempts <= 0 && o.Policy != nil {
+		e.MaxAttempts = o.Policy.Retry.MaxAttempts
+	}
+	e.RetryIndex = max(d.State.Attempt-1, 0)
+	if d.Group != nil {
+		e.Group, e.Deciding = d.Group, d.Attempt
+	}
+	e.judged(d.Outcome, d.Rule, d.Facts)
+	e.decision(d.State, d.Verdict)
+	if ended != nil {
+		e.admitted(ended)
+	}
+	if denied != nil {
+		e.admitted(denied)
+		e.Denied, e.Detail = true, clean(denied.Outcome.Attributes[observe.AttrDetail])
+		if denied.Attempt == d.Attempt {
+			e.RetryIndex = denied.RetryIndex
+		}
+	}
+	if d.Verdict.Action == decision.Retry {
+		e.ExceptionType, e.ExceptionMessage = describe(d.Err)
+		return e
+	}
+	e.TotalAttempts = total
+	if d.Verdict.Action == decision.Stop {
+		e.FinalExceptionType, e.FinalExceptionMessage = describe(d.Err)
+	}
+	return e
+}
+
+func typeOf(v decision.Verdict) Type {
+	switch {
+	case v.Action == decision.Retry:
+		return RetryAttempt
+	case v.Action == decision.Done:
+		return CallSucceeded
+	case v.Reason == policy.ReasonAttemptsExhausted:
+		return RetryExhausted
+	}
+	return CallStopped
+}
+
+// judged notes an outcome, and the facts from which a rule derived it.
+func (e *Event) judged(o classify.Outcome, rule decision.Rule, f decision.Facts) {
+	e.OutcomeKind, e.OutcomeCategory = o.Kind.String(), o.Category.String()
+	e.OutcomeClass, e.OutcomeReason, e.PushbackNS = o.Class, o.Reason, Nanos(o.Pushback)
+	e.Attributes, e.MatchedRule = cleanAll(o.Attributes), rule
+	for _, m := range f.Classes {
+		e.OutcomeClasses = append(e.OutcomeClasses, m.Class)
+	}
+	if rule == "" || !f.Failed && f.Classified == nil {
+		return
+	}
+	e.Facts = &Facts{
+		Failed: f.Failed, Ended: f.Ended, TimedOut: f.TimedOut, Mark: marks[f.Mark], PushbackNS: Nanos(f.Pushback), Classes: f.Classes,
+	}
+	if c := f.Classified; c != nil {
+		e.Facts.Classified = &Outcome{
+			Kind: c.Kind.String(), Category: c.Category.String(), Class: c.Class, Reason: c.Reason, PushbackNS: Nanos(c.Pushback),
+			Attributes: cleanAll(c.Attributes),
+		}
+	}
+}
+
+// decision notes a verdict and the state that it was made from.
+func (e *Event) decision(s decision.State, v decision.Verdict) {
+	e.Surface, e.StateNumber, e.StateLimit, e.LeftReason, e.Seed = string(s.Surface), s.Attempt, s.MaxAttempts, s.LeftReason, s.Seed
+	if s.Left != decision.Unbounded {
+		left := Nanos(s.Left)
+		e.LeftNS = &left
+	}
+	e.Decision, e.Reason, e.External = v.Action.String(), v.Reason, v.External
+	e.Delay, e.DelayNS = v.Delay.Seconds(), Nanos(v.Delay)
+}
+
+// admitted notes what budget and breaker said to an attempt.
+func (e *Event) admitted(a *observe.AttemptRecord) {
+	e.HedgeIndex, e.TookNS = a.HedgeIndex, Nanos(a.End.Sub(a.Start))
+	e.BudgetAllowed, e.BudgetReason, e.Circuit = &a.BudgetAllowed, a.BudgetReason, a.Circuit
+}
+
+// hedged is the event of one attempt of a hedged group.
+func hedged(o *observe.Event) Event {
+	a := o.Attempt
+	e := from(Hedge, o)
+	e.Attempt, e.RetryIndex, e.Denied = a.Attempt, a.RetryIndex, a.Denied
+	e.judged(a.Outcome, a.Rule, a.Facts)
+	e.admitted(a)
+	e.ExceptionType, e.ExceptionMessage = describe(a.Err)
+	return e
+}
+
+// panicked is the end of work that nobody decided: its operation panicked.
+func panicked(o *observe.Event, total int) Event {
+	t := o.Timeline
+	e := from(CallStopped, o)
+	e.CoreVersion, e.Decision, e.Reason = CoreVersion, decision.Stop.String(), t.Reason
+	e.OutcomeKind, e.OutcomeCategory, e.OutcomeReason = classify.Abort.String(), classify.CategorySystem.String(), t.Reason
+	e.ElapsedNS, e.TotalAttempts = Nanos(t.End.Sub(t.Start)), total
+	if n := len(t.Attempts); n > 0 {
+		e.Attempt, e.RetryIndex = t.Attempts[n-1].Attempt, t.Attempts[n-1].RetryIndex
+	}
+	e.FinalExceptionType, e.FinalExceptionMessage = describe(t.FinalError)
+	return e
+}
+
+func idempotent(o *observe.Event) Event {
+	a := o.Idempotency
+	e := from(Idempotency, o)
+	e.IdempotencyKey, e.Action, e.Fence, e.TotalAttempts = clean(a.Key), a.Action, a.Fence, a.Attempts
+	e.Detail = clean(a.Detail)
+	if a.Tenant != "" {
+		e.TenantID = clean(a.Tenant)
+	}
+	if a.Operation != "" {
+		e.Operation = clean(a.Operation)
+	}
+	return e
+}
+
+func moved(o *observe.Event) Event {
+	t := o.Transition
+	e := from(JobTransition, o)
+	e.From, e.To, e.Reason, e.TotalAttempts, e.Actor = t.From, t.To, t.Reason, t.Attempts, clean(t.Worker)
+	return e
+}
+
+func circuitChanged(o *observe.Event) Event {
+	e := from(CircuitChanged, o)
+	e.From, e.To = o.Circuit.From, o.Circuit.To
+	return e
+}

@@ -1,0 +1,257 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// FileOptions of a [FileSink]. The zero value rotates at 256 MiB and makes every batch durable.
+type FileOptions struct {
+	// MaxSize is the size, in bytes, at which a new file is begun. Default 256 MiB; negative means never. A file may exceed it
+	// by one batch.
+	MaxSize int64
+	// Sync says when what was appended is made durable: 0 before Append returns, a positive duration at most that much later,
+	// a negative one never, which leaves it to the operating system. Only 0 survives a power failure without loss.
+	Sync time.Duration
+}
+
+const defaultMaxSize = 256 << 20
+
+// FileSink keeps entries as lines of JSON in a file, one event per line. At MaxSize the file is renamed (audit.jsonl becomes
+// audit-000001.jsonl, the next audit-000002.jsonl) and a new one is begun; old files may be moved away or deleted. Beside
+// them are audit.heads.json, the heads of chains in the files before the current one, and audit.lock. Files are readable by
+// their owner only.
+//
+// A lock keeps other writers out, in this process and in others. What a crash left of an unfinished line is cut off when the
+// file is opened: nobody was told that it is stored. Safe for concurrent use.
+type FileSink struct {
+	names   fileNames
+	options FileOptions
+	lock    *os.File
+
+	mu      sync.Mutex
+	file    *os.File // nil between the end of a segment and the first append to the next
+	size    int64    // of the whole lines in it
+	tail    position // behind the last line of all
+	segment uint64
+	heads   map[string]Head
+	buffer  []byte
+	timer   *time.Timer // runs while something is not durable yet
+	failed  error       // of a sync in the background
+	closed  bool
+}
+
+// OpenFile opens a file for appending, and makes it where there is none; its directory must exist. While another FileSink
+// has it open the error wraps [ErrLocked].
+func OpenFile(path string, o FileOptions) (*FileSink, error) {
+	if o.MaxSize == 0 {
+		o.MaxSize = defaultMaxSize
+	}
+	s := &FileSink{names: namesOf(path), options: o}
+	var err error
+	if s.lock, err = lockFile(s.names.lock()); err != nil {
+		return nil, fmt.Errorf("audit: %s: %w", path, err)
+	}
+	if err = s.restore(); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("audit: %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// restore finds the current segment, cuts an unfinished line off and collects the heads.
+func (s *FileSink) restore() error {
+	n, err := s.names.current()
+	if err != nil {
+		return err
+	}
+	s.segment = n
+	if err = s.openSegment(); err != nil {
+		return err
+	}
+	end, err := endOfLines(s.file)
+	if err != nil {
+		return err
+	}
+	if err = s.file.Truncate(end); err != nil {
+		return err
+	}
+	s.size = end
+	s.heads, s.tail, err = s.names.scan()
+	return err
+}
+
+func (s *FileSink) openSegment() error {
+	file, err := os.OpenFile(s.names.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	s.file, s.size = file, 0
+	return syncDir(s.names.path)
+}
+
+// Segment implements [Segmenter].
+func (s *FileSink) Segment(context.Context) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return s.segment, os.ErrClosed
+	case s.file == nil || s.options.MaxSize < 0 || s.size < s.options.MaxSize:
+		return s.segment, nil
+	}
+	if err := s.file.Sync(); err != nil {
+		return s.segment, err
+	}
+	if err := os.Rename(s.names.path, s.names.rotated(s.segment)); err != nil {
+		return s.segment, err
+	}
+	s.file.Close()
+	s.file, s.size = nil, 0
+	s.segment++
+	return s.segment, s.names.saveHeads(s.segment, s.heads)
+}
+
+// Append implements [Sink].
+func (s *FileSink) Append(_ context.Context, entries []Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return os.ErrClosed
+	}
+	if err := s.failed; err != nil {
+		s.failed = nil
+		return err
+	}
+	if s.file == nil {
+		if err := s.openSegment(); err != nil {
+			return err
+		}
+	}
+	s.buffer = s.buffer[:0]
+	for _, e := range entries {
+		s.buffer = append(append(s.buffer, e.Line...), '\n')
+	}
+	if err := s.write(); err != nil {
+		// A reader may see part of what is not stored; the next append begins where this one did.
+		return errors.Join(err, s.file.Truncate(s.size))
+	}
+	s.size += int64(len(s.buffer))
+	s.tail = position{s.segment, s.size}
+	for _, e := range entries {
+		s.heads[e.Event.ChainID] = Head{ChainID: e.Event.ChainID, Seq: e.Event.Seq, Hash: e.Event.Hash}
+	}
+	return nil
+}
+
+func (s *FileSink) write() error {
+	if _, err := s.file.WriteAt(s.buffer, s.size); err != nil {
+		return err
+	}
+	switch {
+	case s.options.Sync == 0:
+		return s.file.Sync()
+	case s.options.Sync > 0 && s.timer == nil:
+		s.timer = time.AfterFunc(s.options.Sync, s.syncLate)
+	}
+	return nil
+}
+
+// syncLate makes durable what was appended since the timer was set. An error is that of the next Append.
+func (s *FileSink) syncLate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = nil
+	if s.file != nil {
+		s.failed = s.file.Sync()
+	}
+}
+
+// Heads implements [Sink].
+func (s *FileSink) Heads(context.Context) ([]Head, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sortedHeads(s.heads), nil
+}
+
+// Read implements [Source]. It may run while the file is appended to.
+func (s *FileSink) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	return (&FileSource{names: s.names}).Read(ctx, after, f)
+}
+
+// end is the position behind everything that is stored.
+func (s *FileSink) end() position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tail
+}
+
+// Close makes everything durable and lets go of the file. Closing twice is no error.
+func (s *FileSink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	err := s.failed
+	if s.file != nil {
+		err = errors.Join(err, s.file.Sync(), s.file.Close())
+	}
+	return errors.Join(err, unlockFile(s.lock))
+}
+
+// endOfLines is the size of a file up to the end of its last whole line.
+func endOfLines(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	block := make([]byte, 64<<10)
+	for end := info.Size(); end > 0; {
+		start := max(end-int64(len(block)), 0)
+		part := block[:end-start]
+		if _, err := f.ReadAt(part, start); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		for i := len(part) - 1; i >= 0; i-- {
+			if part[i] == '\n' {
+				return start + int64(i) + 1, nil
+			}
+		}
+		end = start
+	}
+	return 0, nil
+}
+
+// syncDir makes the names in a file's directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return syncNames(dir)
+}
+
+// removeBefore deletes the files of segments before one, as far as that is possible.
+func (s *FileSink) removeBefore(segment uint64) {
+	list, err := s.names.ended()
+	if err != nil {
+		return
+	}
+	for _, n := range list {
+		if n < segment {
+			_ = os.Remove(s.names.rotated(n)) // tried again with the next
+		}
+	}
+}

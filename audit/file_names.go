@@ -1,0 +1,208 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// fileNames are the names of a rotated log's files.
+type fileNames struct {
+	path      string // of the current segment
+	stem, ext string
+}
+
+func namesOf(path string) fileNames {
+	ext := filepath.Ext(path)
+	return fileNames{path: path, stem: strings.TrimSuffix(path, ext), ext: ext}
+}
+
+func (n fileNames) lock() string             { return n.stem + ".lock" }
+func (n fileNames) heads() string            { return n.stem + ".heads.json" }
+func (n fileNames) rotated(no uint64) string { return fmt.Sprintf("%s-%06d%s", n.stem, no, n.ext) }
+
+// ended lists the numbers of the segments that are complete and still there.
+func (n fileNames) ended() ([]uint64, error) {
+	files, err := os.ReadDir(filepath.Dir(n.path))
+	if err != nil {
+		return nil, err
+	}
+	var list []uint64
+	prefix := filepath.Base(n.stem) + "-"
+	for _, f := range files {
+		digits, ok := strings.CutPrefix(f.Name(), prefix)
+		if !ok || !strings.HasSuffix(digits, n.ext) {
+			continue
+		}
+		digits = strings.TrimSuffix(digits, n.ext)
+		if no, err := strconv.ParseUint(digits, 10, 64); err == nil && no > 0 && len(digits) >= 6 {
+			list = append(list, no)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// savedHeads is the file beside the log: the heads of all chains in the segments before one.
+type savedHeads struct {
+	Segment uint64 `json:"segment"`
+	Heads   []Head `json:"heads"`
+}
+
+func (n fileNames) saved() (s savedHeads, err error) {
+	raw, err := os.ReadFile(n.heads())
+	if errors.Is(err, fs.ErrNotExist) {
+		return savedHeads{Segment: 1}, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	if err = json.Unmarshal(raw, &s); err == nil && s.Segment == 0 {
+		err = errors.New("segment is missing")
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: damaged; delete it to have it made again from the files: %w", n.heads(), err)
+	}
+	return s, nil
+}
+
+func (n fileNames) saveHeads(segment uint64, heads map[string]Head) error {
+	raw, err := json.Marshal(savedHeads{Segment: segment, Heads: sortedHeads(heads)})
+	if err != nil {
+		return err
+	}
+	return replaceFile(n.heads(), raw)
+}
+
+// current is the number of the segment that is being written.
+func (n fileNames) current() (uint64, error) {
+	s, err := n.saved()
+	if err != nil {
+		return 0, err
+	}
+	list, err := n.ended()
+	if err != nil {
+		return 0, err
+	}
+	if len(list) == 0 {
+		return s.Segment, nil
+	}
+	return max(s.Segment, list[len(list)-1]+1), nil
+}
+
+// scan collects the heads of all segments, and finds the position behind the last line. Segments before the saved heads need
+// not be read again.
+func (n fileNames) scan() (heads map[string]Head, tail position, err error) {
+	s, err := n.saved()
+	if err != nil {
+		return nil, tail, err
+	}
+	heads = map[string]Head{}
+	for _, h := range s.Heads {
+		heads[h.ChainID] = h
+	}
+	from := ""
+	if len(s.Heads) > 0 {
+		from = position{s.Segment, 0}.String()
+	}
+	err = (&FileSource{names: n}).Read(context.Background(), from, func(cursor string, line []byte) (err error) {
+		if h := headOf(line); h.Seq > heads[h.ChainID].Seq {
+			heads[h.ChainID] = h
+		}
+		tail, err = parsePosition(cursor)
+		return err
+	})
+	if err != nil || tail.segment > 0 {
+		return heads, tail, err
+	}
+	list, err := n.ended()
+	if err != nil || len(list) == 0 {
+		return heads, tail, err
+	}
+	last := list[len(list)-1]
+	info, err := os.Stat(n.rotated(last))
+	if err != nil {
+		return heads, tail, err
+	}
+	return heads, position{last, info.Size()}, nil
+}
+
+// headOf reads the place in the chain; the zero Head where the line has none.
+func headOf(line []byte) (h Head) {
+	r := lineReader{line: line}
+	r.members(func(name []byte) {
+		switch string(name) {
+		case "chain_id":
+			h.ChainID = string(r.text())
+		case "hash":
+			h.Hash = string(r.text())
+		case "seq":
+			h.Seq = r.unsigned()
+		default:
+			r.value()
+		}
+	})
+	if r.bad {
+		return Head{}
+	}
+	return h
+}
+
+func sortedHeads(m map[string]Head) []Head {
+	return slices.SortedFunc(maps.Values(m), func(a, b Head) int { return cmp.Compare(a.ChainID, b.ChainID) })
+}
+
+// position is a place in the segments of a file.
+type position struct {
+	segment uint64
+	offset  int64
+}
+
+func (p position) String() string { return string(p.append(nil)) }
+
+func (p position) append(b []byte) []byte {
+	b = strconv.AppendUint(b, p.segment, 10)
+	return strconv.AppendInt(append(b, ':'), p.offset, 10)
+}
+
+func parsePosition(cursor string) (p position, err error) {
+	segment, offset, _ := strings.Cut(cursor, ":")
+	p.segment, err = strconv.ParseUint(segment, 10, 64)
+	if err == nil {
+		p.offset, err = strconv.ParseInt(offset, 10, 64)
+	}
+	if err != nil || p.offset < 0 {
+		return p, fmt.Errorf("audit: cursor %q: want SEGMENT:OFFSET", cursor)
+	}
+	return p, nil
+}
+
+func (p position) before(q position) bool {
+	return p.segment < q.segment || p.segment == q.segment && p.offset < q.offset
+}
+
+// replaceFile writes a file so that it has either the old content or the new.
+func replaceFile(path string, content []byte) error {
+	file, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = bytes.NewReader(content).WriteTo(file)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	return syncDir(path)
+}

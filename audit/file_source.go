@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// FileSource reads the files of a [FileSink], in their order, whether or not they are being written. It takes no lock and
+// changes nothing. Cursors are SEGMENT:OFFSET.
+type FileSource struct{ names fileNames }
+
+// NewFileSource reads the log at path, the files that were rotated away included. A path of one of those reads that alone.
+func NewFileSource(path string) *FileSource { return &FileSource{names: namesOf(path)} }
+
+// Read implements [Source]. Where there is no file at all the error is fs.ErrNotExist. A line that is still being written is
+// left for later. Where the files after which to go on are gone, it goes on with the next that is there.
+func (s *FileSource) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	var at position
+	if after != "" {
+		var err error
+		if at, err = parsePosition(after); err != nil {
+			return err
+		}
+	}
+	for {
+		file, found, last, err := s.open(at.segment)
+		if err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		if file == nil {
+			return nil // the segment after the last one, which nothing was written to yet
+		}
+		if found != at.segment {
+			at = position{segment: found}
+		}
+		at.offset, err = readLines(ctx, file, at, last, f)
+		file.Close()
+		if err != nil {
+			return err
+		}
+		if !last {
+			at = position{segment: at.segment + 1}
+			continue
+		}
+		current, err := s.names.current()
+		if err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		if current == at.segment {
+			return nil
+		} // it was rotated away meanwhile: read what was added before that, and go on
+	}
+}
+
+// open opens the first segment from number on, and reports its number and whether it is still being written.
+func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool, err error) {
+	for {
+		list, err := s.names.ended()
+		if err != nil {
+			return nil, 0, false, err
+		}
+		i := slices.IndexFunc(list, func(n uint64) bool { return n >= from })
+		if i >= 0 {
+			file, err = os.Open(s.names.rotated(list[i]))
+			if errors.Is(err, fs.ErrNotExist) { // deleted just now
+				from = list[i] + 1
+				continue
+			}
+			return file, list[i], false, err
+		}
+		current, err := s.names.current()
+		if err != nil {
+			return nil, 0, false, err
+		}
+		if from > current {
+			return nil, 0, false, fmt.Errorf("%s: no segment %d", s.names.path, from)
+		}
+		file, err = os.Open(s.names.path)
+		if errors.Is(err, fs.ErrNotExist) && (current > 1 || len(list) > 0) {
+			if now, err := s.names.current(); err != nil || now == current {
+				return nil, current, true, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, 0, false, err
+		}
+		now, err := s.names.current()
+		if err != nil || now != current { // it may have been rotated away before it was opened
+			file.Close()
+			if err != nil {
+				return nil, 0, false, err
+			}
+			continue
+		}
+		return file, current, true, nil
+	}
+}
+
+// readLines calls f for each line from at on, and returns the offset behind the last.
+func readLines(ctx context.Context, file *os.File, at position, last bool, f func(cursor string, line []byte) error) (int64, error) {
+	if _, err := file.Seek(at.offset, io.SeekStart); err != nil {
+		return at.offset, fmt.Errorf("audit: %w", err)
+	}
+	r := bufio.NewReaderSize(file, 256<<10)
+	var long, cursor []byte
+	for {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			long = append(long, line...)
+			continue
+		}
+		if len(long) > 0 {
+			long = append(long, line...)
+			line = long
+		}
+		unfinished := errors.Is(err, io.EOF)
+		if err != nil && !unfinished {
+			return at.offset, fmt.Errorf("audit: %w", err)
+		}
+		if len(line) == 0 || unfinished && last {
+			return at.offset, nil
+		}
+		at.offset += int64(len(line))
+		if !unfinished {
+			line = line[:len(line)-1]
+		}
+		if err := ctx.Err(); err != nil {
+			return at.offset, err
+		}
+		cursor = at.append(cursor[:0])
+		if err := f(string(cursor), line); err != nil {
+			return at.offset, err
+		}
+		long = long[:0]
+	}
+}

@@ -1,0 +1,284 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	outboxSegment = 16 << 20        // small enough that what was forwarded is soon deleted
+	outboxBatch   = 512             // lines forwarded at a time
+	headsLimit    = 2 * time.Second // for a sink that is asked at Open and may be down
+)
+
+// outbox is the sink of a log in Outbox mode: a file, whose lines a goroutine forwards to the real sink in the background. What
+// was forwarded is noted beside it; after a crash some of it may be forwarded again, under the same event IDs.
+type outbox struct {
+	file   *FileSink
+	sink   Sink
+	note   string // path of the note
+	report func(detail string)
+
+	wake    chan struct{} // something was appended
+	closing chan struct{} // end when everything is forwarded, or the sink fails
+	done    chan struct{}
+	ctx     context.Context
+	cancel  context.CancelFunc
+	failing atomic.Pointer[error]
+
+	mu    sync.Mutex
+	at    position      // behind what was forwarded
+	moved chan struct{} // closed when at moves
+	heads map[string]Head
+}
+
+// forwarded is the form of the note.
+type forwarded struct {
+	Cursor string `json:"cursor"`
+	Heads  []Head `json:"heads"` // of the sink, as far as known here
+}
+
+// openOutbox opens an outbox, begins to forward what it still holds, and returns the heads of the chains known.
+func openOutbox(ctx context.Context, dir string, sink Sink, report func(string)) (*outbox, []Head, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("audit: outbox: %w", err)
+	}
+	file, err := OpenFile(filepath.Join(dir, "outbox.jsonl"), FileOptions{MaxSize: outboxSegment})
+	if err != nil {
+		return nil, nil, fmt.Errorf("audit: outbox: %w", err)
+	}
+	o := &outbox{
+		file: file, sink: sink, note: filepath.Join(dir, "forwarded.json"), report: report, wake: make(chan struct{}, 1),
+		closing: make(chan struct{}), done: make(chan struct{}), moved: make(chan struct{}), heads: map[string]Head{},
+	}
+	if err := o.restore(ctx); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("audit: outbox: %w", err), file.Close())
+	}
+	known := map[string]Head{}
+	for _, heads := range []map[string]Head{o.heads, file.heads} {
+		for id, h := range heads {
+			if h.Seq > known[id].Seq {
+				known[id] = h
+			}
+		}
+	}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	go o.run()
+	return o, sortedHeads(known), nil
+}
+
+// restore reads the note, and asks the sink for its heads if it is there.
+func (o *outbox) restore(ctx context.Context) error {
+	raw, err := os.ReadFile(o.note)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		var n forwarded
+		if err = json.Unmarshal(raw, &n); err == nil {
+			o.at, err = parsePosition(n.Cursor)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: damaged; delete it to have the whole outbox forwarded again: %w", o.note, err)
+		}
+		o.learn(n.Heads)
+	}
+	ctx, cancel := context.WithTimeout(ctx, headsLimit)
+	defer cancel()
+	if heads, err := o.sink.Heads(ctx); err == nil {
+		o.learn(heads)
+	}
+	return nil
+}
+
+func (o *outbox) learn(heads []Head) {
+	for _, h := range heads {
+		if h.Seq > o.heads[h.ChainID].Seq {
+			o.heads[h.ChainID] = h
+		}
+	}
+}
+
+// Append implements [Sink].
+func (o *outbox) Append(ctx context.Context, entries []Entry) error {
+	if err := o.file.Append(ctx, entries); err != nil {
+		return fmt.Errorf("audit: outbox: %w", err)
+	}
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Heads implements [Sink].
+func (o *outbox) Heads(ctx context.Context) ([]Head, error) { return o.file.Heads(ctx) }
+
+// Segment implements [Segmenter]: that of the file. What is forwarded is one segment with a snapshot more often than needed.
+func (o *outbox) Segment(ctx context.Context) (uint64, error) { return o.file.Segment(ctx) }
+
+// Close implements [Sink].
+func (o *outbox) Close() error { return o.file.Close() }
+
+func (o *outbox) run() {
+	defer close(o.done)
+	closing := o.closing
+	for backoff := firstBackoff; ; {
+		err := o.forward()
+		if err == nil {
+			o.failing.Store(nil)
+			backoff = firstBackoff
+			if closing == nil {
+				return
+			}
+			select {
+			case <-o.wake:
+			case <-closing:
+				closing = nil // once more, for what was appended last
+			case <-o.ctx.Done():
+				return
+			}
+			continue
+		}
+		if o.failing.Swap(&err) == nil {
+			o.report("the outbox is not forwarded: " + err.Error())
+		}
+		timer := time.NewTimer(backoff)
+		select {
+		case <-timer.C:
+		case <-o.closing:
+			timer.Stop()
+			return
+		case <-o.ctx.Done():
+			timer.Stop()
+			return
+		}
+		backoff = min(2*backoff, lastBackoff)
+	}
+}
+
+// forward hands the sink everything that was not forwarded yet.
+func (o *outbox) forward() error {
+	var events []Event
+	var lines [][]byte
+	var behind string
+	send := func() error {
+		if len(lines) == 0 {
+			return nil
+		}
+		entries := make([]Entry, len(lines))
+		for i := range lines {
+			entries[i] = Entry{Event: &events[i], Line: lines[i]}
+		}
+		if err := appendOnce(o.ctx, o.sink, entries); err != nil {
+			return err
+		}
+		err := o.advance(behind, events)
+		events, lines = events[:0], lines[:0]
+		return err
+	}
+	err := o.file.Read(o.ctx, o.cursor(), func(cursor string, line []byte) error {
+		e, err := ParseLine(line)
+		if err != nil { // not written here: what is appended has been encoded by the log
+			return fmt.Errorf("outbox: at %s: %w", cursor, err)
+		}
+		events, lines, behind = append(events, e), append(lines, append([]byte(nil), line...)), cursor
+		if len(lines) < outboxBatch {
+			return nil
+		}
+		return send()
+	})
+	if err != nil {
+		return err
+	}
+	return send()
+}
+
+func (o *outbox) cursor() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.at.segment == 0 {
+		return ""
+	}
+	return o.at.String()
+}
+
+// advance notes what was forwarded, and deletes files of which nothing is needed any more.
+func (o *outbox) advance(cursor string, events []Event) error {
+	at, err := parsePosition(cursor)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range events {
+		o.learn([]Head{{ChainID: events[i].ChainID, Seq: events[i].Seq, Hash: events[i].Hash}})
+	}
+	heads := sortedHeads(o.heads)
+	raw, err := json.Marshal(forwarded{Cursor: cursor, Heads: heads[max(len(heads)-mostHeads, 0):]})
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(o.note, raw); err != nil {
+		return err
+	}
+	if at.segment > o.at.segment {
+		o.file.removeBefore(at.segment)
+	}
+	o.at = at
+	close(o.moved)
+	o.moved = make(chan struct{})
+	return nil
+}
+
+// wait waits until everything that is in the outbox by now has been forwarded.
+func (o *outbox) wait(ctx context.Context) error {
+	end := o.file.end()
+	for {
+		o.mu.Lock()
+		done, moved := !o.at.before(end), o.moved
+		o.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-o.done:
+			return ErrClosed
+		case <-ctx.Done():
+			if err := o.failing.Load(); err != nil {
+				return errors.Join(context.Cause(ctx), *err)
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// close forwards what it can: until everything is forwarded, the sink fails or ctx ends. The rest stays for the next Open. A
+// log without an outbox has nothing to close.
+func (o *outbox) close(ctx context.Context) error {
+	if o == nil {
+		return nil
+	}
+	select {
+	case <-o.closing:
+	default:
+		close(o.closing)
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		o.cancel()
+		<-o.done
+	}
+	o.cancel()
+	return o.file.Close()
+}

@@ -1,0 +1,114 @@
+package audit
+
+import (
+	"slices"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// mostWorks is how many pieces of work are followed at a time, twice over: see [progress].
+const mostWorks = 8192
+
+// work is what is known of a piece of work until its next decision.
+type work struct {
+	ended []*observe.Event // attempts since the last decision
+	ran   int              // attempts so far whose operation ran
+}
+
+// progress follows the attempts of work between decisions, because a decision alone does not tell what budget and breaker
+// said, nor what became of the other attempts of a hedged group. Work whose end is never told must not be kept forever:
+// when a generation is full the one before it is forgotten.
+type progress struct {
+	works, before map[string]*work
+}
+
+// tells reports whether the record of an attempt holds something that its decision does not.
+func tells(o *observe.Event) bool {
+	a := o.Attempt
+	plainBudget := a.BudgetAllowed && (a.BudgetReason == "" || a.BudgetReason == policy.ReasonNoBudget)
+	return a.Denied || a.HedgeIndex > 0 || a.Circuit != "" || !plainBudget || o.Policy != nil && o.Policy.Hedge.Enabled
+}
+
+func (p *progress) add(o *observe.Event) {
+	w := p.find(o.Work.ID)
+	if w == nil {
+		w = &work{}
+		if len(p.works) >= mostWorks {
+			p.before, p.works = p.works, nil
+		}
+		if p.works == nil {
+			p.works = make(map[string]*work, mostWorks)
+		}
+		p.works[o.Work.ID] = w
+	}
+	w.ended = append(w.ended, o)
+	if !o.Attempt.Denied {
+		w.ran++
+	}
+}
+
+func (p *progress) find(id string) *work {
+	if w := p.works[id]; w != nil {
+		return w
+	}
+	return p.before[id]
+}
+
+func (p *progress) forget(id string) {
+	delete(p.works, id)
+	delete(p.before, id)
+}
+
+// take returns what is known about a decision: the attempts of its hedged group, in the order in which they ended, the
+// record of the attempt that decided, that of one that was refused, and how many attempts there were.
+func (p *progress) take(o *observe.Event) (group []*observe.Event, ended, denied *observe.AttemptRecord, total int) {
+	d := o.Decision
+	total = d.State.Attempt
+	w := p.find(o.Work.ID)
+	if w == nil {
+		return nil, nil, nil, total
+	}
+	hedged := len(d.Group) > 1
+	for _, a := range w.ended {
+		hedged = hedged || a.Attempt.HedgeIndex > 0
+		switch {
+		case a.Attempt.Denied && a.Attempt.HedgeIndex == 0:
+			denied = a.Attempt
+		case a.Attempt.Attempt == d.Attempt:
+			ended = a.Attempt
+		}
+	}
+	if hedged {
+		for _, a := range w.ended {
+			if a.Attempt != denied {
+				group = append(group, a)
+			}
+		}
+	}
+	if w.ran > total { // hedges
+		total = w.ran
+	}
+	w.ended = nil
+	if d.Verdict.Action != decision.Retry || d.State.Surface == policy.SurfaceJob { // a job's next attempt may be far off, or elsewhere
+		p.forget(o.Work.ID)
+	}
+	return group, ended, denied, total
+}
+
+// end forgets a piece of work that ended without a decision. f gets its attempts where they were hedged.
+func (p *progress) end(id string, f func(*observe.Event)) (ran int) {
+	w := p.find(id)
+	if w == nil {
+		return 0
+	}
+	hedged := slices.ContainsFunc(w.ended, func(o *observe.Event) bool { return o.Attempt.HedgeIndex > 0 })
+	for _, o := range w.ended {
+		if hedged {
+			f(o)
+		}
+	}
+	p.forget(id)
+	return w.ran
+}

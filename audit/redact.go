@@ -1,0 +1,106 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Redacted stands where a rule took something out.
+const Redacted = "[redacted]"
+
+// Redaction says what must not be stored. It is applied before events are hashed, so that nothing of it can be got back
+// from the log, and the log still verifies. Members that replay needs cannot be redacted.
+type Redaction struct {
+	// Fields are members whose whole value is replaced: exception_message (final_exception_message too), exception_type
+	// (final_exception_type too), detail, operation, tenant_id, correlation_id, trace_id, idempotency_key, actor,
+	// attributes.NAME, attributes.*.
+	Fields []string
+	// Patterns replaces every match in any of those members, and in the values of all attributes.
+	Patterns []*regexp.Regexp
+}
+
+// redactable are the members that take text from outside.
+var redactable = map[string]func(e *Event) []*string{
+	"exception_message": func(e *Event) []*string { return []*string{&e.ExceptionMessage, &e.FinalExceptionMessage} },
+	"exception_type":    func(e *Event) []*string { return []*string{&e.ExceptionType, &e.FinalExceptionType} },
+	"detail":            func(e *Event) []*string { return []*string{&e.Detail} },
+	"operation":         func(e *Event) []*string { return []*string{&e.Operation} },
+	"tenant_id":         func(e *Event) []*string { return []*string{&e.TenantID} },
+	"correlation_id":    func(e *Event) []*string { return []*string{&e.CorrelationID} },
+	"trace_id":          func(e *Event) []*string { return []*string{&e.TraceID} },
+	"idempotency_key":   func(e *Event) []*string { return []*string{&e.IdempotencyKey} },
+	"actor":             func(e *Event) []*string { return []*string{&e.Actor} },
+}
+
+const attributePrefix = "attributes."
+
+// check refuses rules that name no member that may be redacted.
+func (r Redaction) check() error {
+	var wrong []error
+	for _, f := range r.Fields {
+		if name, ok := strings.CutPrefix(f, attributePrefix); ok && name != "" {
+			continue
+		}
+		if redactable[f] == nil {
+			wrong = append(wrong, fmt.Errorf("audit: redact %q: not a member that may be redacted; see Redaction.Fields", f))
+		}
+	}
+	if slices.Contains(r.Patterns, nil) {
+		wrong = append(wrong, errors.New("audit: redact: a pattern is nil"))
+	}
+	return errors.Join(wrong...)
+}
+
+func (r Redaction) empty() bool { return len(r.Fields)+len(r.Patterns) == 0 }
+
+// apply takes out of e what must not be stored. What e shares with others is copied first.
+func (r Redaction) apply(e *Event) {
+	for _, f := range r.Fields {
+		if members := redactable[f]; members != nil {
+			for _, s := range members(e) {
+				if *s != "" {
+					*s = Redacted
+				}
+			}
+		}
+	}
+	if len(r.Patterns) > 0 {
+		for _, members := range redactable {
+			for _, s := range members(e) {
+				*s = r.text(*s)
+			}
+		}
+	}
+	e.Attributes = r.attributes(e.Attributes)
+	if e.Facts != nil && e.Facts.Classified != nil {
+		facts, classified := *e.Facts, *e.Facts.Classified
+		classified.Attributes = r.attributes(classified.Attributes)
+		facts.Classified = &classified
+		e.Facts = &facts
+	}
+}
+
+func (r Redaction) text(s string) string {
+	for _, p := range r.Patterns {
+		s = p.ReplaceAllLiteralString(s, Redacted)
+	}
+	return s
+}
+
+func (r Redaction) attributes(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return m
+	}
+	kept := make(map[string]string, len(m))
+	for k, v := range m {
+		if slices.Contains(r.Fields, attributePrefix+"*") || slices.Contains(r.Fields, attributePrefix+k) {
+			kept[k] = Redacted
+		} else {
+			kept[k] = r.text(v)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,95 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// What users hand in is bounded, so that no event is too large for any sink.
+const (
+	longestText    = 8 << 10
+	mostAttributes = 64
+)
+
+// clean makes text storable everywhere: valid UTF-8 without NUL (PostgreSQL takes neither), of a bounded length.
+func clean(s string) string {
+	if len(s) <= longestText && plain(s) {
+		return s
+	}
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+	if len(s) <= longestText {
+		return s
+	}
+	cut := longestText
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
+
+func plain(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+// cleanAll returns m itself where nothing is to be changed.
+func cleanAll(m map[string]string) map[string]string {
+	same := len(m) <= mostAttributes
+	for k, v := range m {
+		same = same && clean(k) == k && clean(v) == v
+	}
+	if same {
+		return m
+	}
+	kept := make(map[string]string, min(len(m), mostAttributes))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if len(kept) < mostAttributes {
+			kept[clean(k)] = clean(m[k])
+		}
+	}
+	return kept
+}
+
+// describe returns the type and the text of an error. The type is the first in its tree that says something: wrappers that
+// fmt, errors and this module put around errors do not.
+func describe(err error) (kind, message string) {
+	if err == nil {
+		return "", ""
+	}
+	defer func() {
+		if v := recover(); v != nil { // the error's own methods
+			kind, message = fmt.Sprintf("%T", err), clean(fmt.Sprintf("panic in the error's method: %v", v))
+		}
+	}()
+	message = clean(err.Error())
+	return clean(typeName(err)), message
+}
+
+func typeName(err error) string {
+	for {
+		name := fmt.Sprintf("%T", err)
+		inner := unwrapped(err)
+		if inner == nil || !slices.Contains(wrappers, name) {
+			return name
+		}
+		err = inner
+	}
+}
+
+// wrappers are types of errors that only carry others.
+var wrappers = []string{"*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError", "*classify.marked", "*retry.Error"}
+
+// unwrapped is the error inside, the first of several.
+func unwrapped(err error) error {
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return e.Unwrap()
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if inner != nil {
+				return inner
+			}
+		}
+	}
+	return nil
+}

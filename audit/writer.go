@@ -1,0 +1,363 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/canonical"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+const (
+	mostEvents   = 1024 // in a batch
+	mostHeads    = 256  // in chain_opened: the latest chains; each holds the heads of those before it
+	mostCounts   = 1024 // keys and policies counted at a time
+	mostEdited   = 256  // policies without a revision of their own whose revision is remembered
+	snapshotLife = time.Hour
+	appendLimit  = 30 * time.Second // for a sink that does not answer
+	firstBackoff = 10 * time.Millisecond
+	lastBackoff  = time.Second
+)
+
+// writer is the goroutine that turns what is queued into batches of sealed entries and stores them. Everything that is not
+// atomic belongs to it.
+type writer struct {
+	log  *Log
+	sink Sink
+	stop chan struct{} // closed when nothing will be queued any more
+	done chan struct{} // closed when everything is stored, or given up
+
+	ctx    context.Context // of the sink's calls; ended where Close gives up
+	cancel context.CancelFunc
+
+	heads    []Head
+	chain    chain
+	progress progress
+	encoder  encoder
+	events   []Event // of the batch
+	ends     []int   // of their lines in the encoder's buffer
+	entries  []Entry
+	tickets  []*ticket
+	queued   uint64 // items in the batch that came from callers
+
+	segment   uint64
+	held      map[string]bool // revisions with a snapshot in the segment
+	heldSince time.Time
+	revisions map[*policy.Policy]string
+
+	counts     map[counted]uint64
+	countSince time.Time
+	lostTold   uint64
+
+	stored, counted atomic.Uint64
+	failing         atomic.Pointer[error]
+	unstored        uint64 // what Close gave up
+}
+
+// counted is what unrecorded successes have in common.
+type counted struct {
+	surface, key, category string
+	policy                 *policy.Policy
+}
+
+func newWriter(l *Log, sink Sink, heads []Head) *writer {
+	now := time.Now()
+	w := &writer{
+		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: chain{id: newID(now)},
+		heads: heads[max(len(heads)-mostHeads, 0):], counts: map[counted]uint64{}, countSince: now,
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	defer w.cancel()
+	ticker := time.NewTicker(w.log.options.CountInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case it := <-w.log.queue:
+			w.begin()
+			w.take(it)
+			w.drain()
+		case <-ticker.C:
+			w.begin()
+			w.count()
+		case <-w.stop:
+			for len(w.log.queue) > 0 {
+				w.begin()
+				w.drain()
+				w.commit()
+			}
+			w.begin()
+			w.count()
+			w.commit()
+			return
+		}
+		w.commit()
+	}
+}
+
+// drain takes what is queued by now, up to a batch.
+func (w *writer) drain() {
+	for len(w.events) < mostEvents {
+		select {
+		case it := <-w.log.queue:
+			w.take(it)
+		default:
+			return
+		}
+	}
+}
+
+// begin starts a batch.
+func (w *writer) begin() {
+	w.events, w.tickets, w.queued = w.events[:0], w.tickets[:0], 0
+	if s, ok := w.sink.(Segmenter); ok {
+		// Where this fails Append will, too; snapshots that were not needed do no harm.
+		if n, err := s.Segment(w.ctx); err != nil || n != w.segment {
+			w.segment, w.held = n, nil
+		}
+	}
+	if time.Since(w.heldSince) > snapshotLife { // readers of a tail, and of what retention left, find them too
+		w.held = nil
+	}
+	if w.held == nil {
+		w.held, w.heldSince = map[string]bool{}, time.Now()
+	}
+}
+
+// take adds what one item says to the batch.
+func (w *writer) take(it item) {
+	if it.ticket != nil {
+		if !it.ticket.state.CompareAndSwap(waiting, taken) {
+			return
+		}
+		w.tickets = append(w.tickets, it.ticket)
+	}
+	switch {
+	case it.flush:
+		w.count()
+		return
+	case it.event != nil:
+		w.add(*it.event, nil)
+	default:
+		w.convert(it.observed)
+	}
+	w.queued++
+}
+
+func (w *writer) convert(o *observe.Event) {
+	switch o.Type {
+	case observe.AttemptEnded:
+		w.progress.add(o)
+	case observe.Decided:
+		group, ended, denied, total := w.progress.take(o)
+		for _, a := range group {
+			w.add(hedged(a), a.Policy)
+		}
+		if len(group) == 0 && w.skip(o, total) {
+			w.counts[counted{string(o.Work.Surface), o.Work.Key.String(), o.Work.Category.Code(), o.Policy}]++
+			if w.counted.Add(1); len(w.counts) >= mostCounts {
+				w.count()
+			}
+			return
+		}
+		w.add(decided(o, total, ended, denied), o.Policy)
+	case observe.CallEnded:
+		total := w.progress.end(o.Work.ID, func(a *observe.Event) { w.add(hedged(a), a.Policy) })
+		w.add(panicked(o, max(total, len(o.Timeline.Attempts))), o.Policy)
+	case observe.Idempotent:
+		w.add(idempotent(o), o.Policy)
+	case observe.JobMoved:
+		w.add(moved(o), o.Policy)
+	case observe.CircuitChanged:
+		w.add(circuitChanged(o), o.Policy)
+	}
+}
+
+// skip reports whether a decision is a success that is counted rather than recorded: only what succeeded at once, so that
+// no story on record lacks its end.
+func (w *writer) skip(o *observe.Event, total int) bool {
+	sample := w.log.options.Sample
+	if sample == 0 || sample >= 1 || o.Decision.Verdict.Action != decision.Done || total != 1 {
+		return false
+	}
+	return sample < 0 || float64(decision.Seed(o.Work.ID)>>11)/(1<<53) >= sample
+}
+
+// add adds an event to the batch, behind what must come before it.
+func (w *writer) add(e Event, p *policy.Policy) {
+	if w.chain.seq == 0 && len(w.events) == 0 {
+		opened := begin(ChainOpened, time.Now())
+		opened.Heads, opened.CoreVersion = w.heads, CoreVersion
+		w.events = append(w.events, opened)
+	}
+	if p != nil {
+		e.PolicyRevision = w.revision(p)
+		if !w.held[e.PolicyRevision] {
+			w.held[e.PolicyRevision] = true
+			if s, err := snapshot(PolicySnapshot, p, e.PolicyRevision); err == nil {
+				w.events = append(w.events, s)
+			}
+		}
+	}
+	w.events = append(w.events, e)
+}
+
+// revision is the policy's revision; one that a call edited has none of its own.
+func (w *writer) revision(p *policy.Policy) string {
+	if p.Meta.Revision != "" {
+		return p.Meta.Revision
+	}
+	if r, ok := w.revisions[p]; ok {
+		return r
+	}
+	r, err := p.Revise()
+	if err != nil { // a NaN: providers and executors hand out no such policy
+		return ""
+	}
+	if w.revisions == nil || len(w.revisions) >= mostEdited {
+		w.revisions = make(map[*policy.Policy]string, mostEdited)
+	}
+	w.revisions[p] = r
+	return r
+}
+
+// snapshot is an event that holds a policy.
+func snapshot(t Type, p *policy.Policy, revision string) (Event, error) {
+	raw, err := canonical.Marshal(*p)
+	if err != nil {
+		return Event{}, err
+	}
+	e := begin(t, time.Now())
+	e.Key, e.Surface, e.Category = clean(p.Key.String()), string(p.Key.Surface()), clean(p.Category.Code())
+	e.PolicyID, e.PolicyRevision, e.Policy, e.CoreVersion = clean(p.ID), revision, raw, CoreVersion
+	return e, nil
+}
+
+// count adds what was counted since the last time.
+func (w *writer) count() {
+	now := time.Now()
+	for c, n := range w.counts {
+		e := begin(CallCount, now)
+		e.Surface, e.Key, e.Category, e.Count, e.ElapsedNS = c.surface, clean(c.key), clean(c.category), n, Nanos(now.Sub(w.countSince))
+		if c.policy != nil {
+			e.PolicyID = clean(c.policy.ID)
+		}
+		w.add(e, c.policy)
+	}
+	clear(w.counts)
+	w.countSince = now
+}
+
+// commit seals the batch, stores it and tells those who wait.
+func (w *writer) commit() {
+	told := w.lostTold
+	if lost := w.log.lost.Load(); lost > told {
+		e := begin(CallCount, time.Now())
+		e.Lost = lost - told
+		w.add(e, nil)
+		told = lost
+	}
+	var err error
+	if len(w.events) > 0 {
+		w.seal()
+		err = w.store()
+	}
+	if err == nil {
+		w.stored.Add(uint64(len(w.events)))
+		if told > w.lostTold {
+			w.log.report(fmt.Sprintf("%d events were lost", told-w.lostTold))
+		}
+		w.lostTold = told
+	} else {
+		w.unstored += w.queued
+		w.log.lost.Add(w.queued)
+	}
+	for i, t := range w.tickets {
+		t.done <- err
+		w.tickets[i] = nil
+	}
+}
+
+// seal makes entries of the batch's events.
+func (w *writer) seal() {
+	w.encoder.b, w.ends, w.entries = w.encoder.b[:0], w.ends[:0], w.entries[:0]
+	redact := !w.log.options.Redact.empty()
+	for i := range w.events {
+		e := &w.events[i]
+		if redact {
+			w.log.options.Redact.apply(e)
+		}
+		w.chain.seal(&w.encoder, e)
+		w.ends = append(w.ends, len(w.encoder.b))
+	}
+	start := 0
+	for i, end := range w.ends { // only now: the buffer has stopped growing
+		w.entries = append(w.entries, Entry{Event: &w.events[i], Line: w.encoder.b[start:end:end]})
+		start = end
+	}
+}
+
+// store appends the batch until the sink has it. What was sealed is never sealed again: an append whose end is not known is
+// repeated as it is.
+func (w *writer) store() error {
+	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
+		err := appendOnce(w.ctx, w.sink, w.entries)
+		if err == nil {
+			w.failing.Store(nil)
+			return nil
+		}
+		if w.failing.Swap(&err) == nil {
+			w.log.report("the sink fails: " + err.Error())
+		}
+		if !pause(w.ctx, backoff) {
+			return fmt.Errorf("%w; not stored: %w", ErrClosed, err)
+		}
+	}
+}
+
+// appendOnce bounds a call of the sink, and takes a panic for an error.
+func appendOnce(ctx context.Context, sink Sink, entries []Entry) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("audit: panic in the sink: %v", v)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, appendLimit)
+	defer cancel()
+	return sink.Append(ctx, entries)
+}
+
+// pause waits, and reports false where ctx ended meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// close waits for the end of the writer; where ctx ends first, it gives up what is not stored.
+func (w *writer) close(ctx context.Context) error {
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		w.cancel()
+		<-w.done
+	}
+	if w.unstored > 0 {
+		return errors.Join(fmt.Errorf("audit: %d events were not stored when the log was closed", w.unstored), context.Cause(ctx))
+	}
+	return nil
+}
