@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+// The names of cases that bars refer to.
+const (
+	hit, miss            = "guard, hit, memory", "guard, miss, memory"
+	missPG, barePG       = "guard, miss, PostgreSQL", "two bare commits, PostgreSQL"
+	closed, bare, queued = "audit to JSONL, 64 writers that wait for fsync", "bare append and fsync of the same bytes", "audit to JSONL, 64 writers that do not wait, until all is synced"
+	caller               = "audit, cost for the caller, buffered"
+	verified, replayed   = "verify, each core", "replay, each core"
+	verifyHeap           = "verify, peak heap"
+	replayHeap           = "replay, peak heap"
+)
+
+// Cases lists what is measured.
+func Cases() []Case {
+	return []Case{
+		{hit, "ns", guardHit}, {miss, "ns", guardMiss}, {missPG, "µs", guardPostgres}, {barePG, "µs", bareCommits},
+		{closed, "events/s", auditClosed}, {bare, "events/s", bareAppend}, {queued, "events/s", auditQueued}, {caller, "ns", callerCost},
+		{verified, "events/s", verify}, {replayed, "events/s", replay}, {verifyHeap, "MB", heapOf(verify)}, {replayHeap, "MB", heapOf(replay)},
+	}
+}
+
+// Bars lists the goals.
+func Bars() []Bar {
+	most := func(name string, limit float64, unit string) func(map[string]float64) (string, bool) {
+		return func(m map[string]float64) (string, bool) { return figure(m[name], unit), m[name] <= limit }
+	}
+	least := func(name string, limit float64, unit string) func(map[string]float64) (string, bool) {
+		return func(m map[string]float64) (string, bool) { return figure(m[name], unit), m[name] >= limit }
+	}
+	return []Bar{
+		{"guard hit on memory", "≤ 1 µs", most(hit, 1000, "ns")},
+		{"guard miss on memory", "≤ 2 µs", most(miss, 2000, "ns")},
+		{"guard miss on PostgreSQL (begin + complete)", "≤ 2.2 × two bare single-row commits", func(m map[string]float64) (string, bool) {
+			ratio := m[missPG] / m[barePG]
+			return fmt.Sprintf("%.2f × (%s / %s)", ratio, figure(m[missPG], "µs"), figure(m[barePG], "µs")), ratio <= 2.2
+		}},
+		{"audit to JSONL, 64 writers, group commit with fsync", "≥ 100,000 events/s", least(closed, 100_000, "events/s")},
+		{"audit to JSONL, 64 writers, group commit with fsync", "≥ 50 % of a bare append-and-fsync of the same bytes", func(m map[string]float64) (string, bool) {
+			share := m[closed] / m[bare]
+			return fmt.Sprintf("%.0f %% (%s / %s)", 100*share, figure(m[closed], "events/s"), figure(m[bare], "events/s")), share >= 0.5
+		}},
+		{"cost per event on the calling goroutine, buffered mode", "≤ 1 µs", most(caller, 1000, "ns")},
+		{"verify", "≥ 100,000 events/s per core", least(verified, 100_000, "events/s")},
+		{"replay", "≥ 100,000 events/s per core", least(replayed, 100_000, "events/s")},
+	}
+}
+
+func memoryGuard() (*idempotency.Guard, error) {
+	return idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{})
+}
+
+var receipt = []byte(`{"order":7}`)
+
+func effect(context.Context) ([]byte, error) { return receipt, nil }
+
+func guardHit(ctx context.Context, _ *environment) (float64, error) {
+	guard, err := memoryGuard()
+	if err != nil {
+		return 0, err
+	}
+	return perOp(func(b *testing.B) {
+		for b.Loop() {
+			if _, err := guard.Do(ctx, "order-1", "f", effect); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func guardMiss(ctx context.Context, _ *environment) (float64, error) {
+	guard, err := memoryGuard()
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	return perOp(func(b *testing.B) {
+		for b.Loop() {
+			n++
+			if _, err := guard.Do(ctx, "order-"+strconv.Itoa(n), "f", effect); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// perOp runs a benchmark and returns nanoseconds.
+func perOp(f func(b *testing.B)) (float64, error) {
+	r := testing.Benchmark(f)
+	if r.N == 0 {
+		return 0, fmt.Errorf("the benchmark failed")
+	}
+	return float64(r.T.Nanoseconds()) / float64(r.N), nil
+}
+
+const commits = 1000
+
+func guardPostgres(ctx context.Context, env *environment) (float64, error) {
+	guard, err := idempotency.NewGuard(env.db.Idempotency(), idempotency.GuardOptions{})
+	if err != nil {
+		return 0, err
+	}
+	prefix := fmt.Sprint(time.Now().UnixNano(), "-")
+	return median(commits, func(i int) error {
+		_, err := guard.Do(ctx, prefix+strconv.Itoa(i), "f", effect)
+		return err
+	})
+}
+
+func bareCommits(ctx context.Context, env *environment) (float64, error) {
+	return median(commits, func(i int) error {
+		for range 2 {
+			if _, err := env.pool.Exec(ctx, `INSERT INTO bare (name, value) VALUES ($1, $2)`, strconv.Itoa(i), string(receipt)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// median runs f n times and returns microseconds.
+func median(n int, f func(i int) error) (float64, error) {
+	took := make([]time.Duration, n)
+	for i := range took {
+		began := time.Now()
+		if err := f(i); err != nil {
+			return 0, err
+		}
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	return float64(took[n/2].Nanoseconds()) / 1000, nil
+}
+
+// counting notes how much is written at a time.
+type counting struct {
+	*audit.FileSink
+	env *environment
+}
+
+func (s counting) Append(ctx context.Context, entries []audit.Entry) error {
+	n := 0
+	for _, e := range entries {
+		n += len(e.Line) + 1
+	}
+	s.env.batches = append(s.env.batches, n)
+	return s.FileSink.Append(ctx, entries)
+}
+
+const (
+	writers   = 64
+	perWriter = 5000
+)
+
+func auditClosed(ctx context.Context, env *environment) (float64, error) {
+	return auditing(ctx, env, func(log *audit.Log, e *observe.Event) error { return log.Append(ctx, e) })
+}
+
+func auditQueued(ctx context.Context, env *environment) (float64, error) {
+	return auditing(ctx, env, func(log *audit.Log, e *observe.Event) error { log.Observe(ctx, e); return nil })
+}
+
+// auditing records events from many goroutines into a file that is synced for every group.
+func auditing(ctx context.Context, env *environment, record func(log *audit.Log, e *observe.Event) error) (float64, error) {
+	folder, err := os.MkdirTemp(env.folder, "audit")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(folder)
+	file, err := audit.OpenFile(filepath.Join(folder, "audit.jsonl"), audit.FileOptions{MaxSize: -1})
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	env.batches = nil
+	log, err := audit.Open(ctx, counting{file, env}, audit.Options{Timeout: time.Minute})
+	if err != nil {
+		return 0, err
+	}
+	errs := make([]error, writers)
+	var group sync.WaitGroup
+	began := time.Now()
+	for w := range writers {
+		group.Go(func() {
+			for i := range perWriter {
+				if err := record(log, decided(w*perWriter+i)); err != nil {
+					errs[w] = err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	err = log.Close(ctx)
+	took := time.Since(began)
+	for _, e := range errs {
+		if err == nil {
+			err = e
+		}
+	}
+	return writers * perWriter / took.Seconds(), err
+}
+
+// bareAppend writes as many bytes in as many groups as the log did just before, and syncs each group.
+func bareAppend(_ context.Context, env *environment) (float64, error) {
+	f, err := os.CreateTemp(env.folder, "bare")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	bytes := make([]byte, slices.Max(env.batches))
+	began := time.Now()
+	for _, n := range env.batches {
+		if _, err := f.Write(bytes[:n]); err != nil {
+			return 0, err
+		}
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+	}
+	return writers * perWriter / time.Since(began).Seconds(), nil
+}
+
+// decided is a decision as an executor tells it.
+func decided(i int) *observe.Event {
+	e := *sample
+	e.Time, e.Seq = time.Now(), i
+	return &e
+}
+
+// sample is the decision to retry of a real call.
+var sample = func() *observe.Event {
+	var seen *observe.Event
+	watch := observe.Func(func(_ context.Context, e *observe.Event) {
+		if e.Type == observe.Decided && seen == nil {
+			seen = e
+		}
+	})
+	_ = executorOf(watch).Do(context.Background(), key, fail)
+	return seen
+}()
+
+func callerCost(ctx context.Context, env *environment) (float64, error) {
+	folder, err := os.MkdirTemp(env.folder, "caller")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(folder)
+	file, err := audit.OpenFile(filepath.Join(folder, "audit.jsonl"), audit.FileOptions{MaxSize: -1})
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	const n = 1 << 16
+	log, err := audit.Open(ctx, file, audit.Options{Mode: audit.Buffered, Buffer: 2 * n})
+	if err != nil {
+		return 0, err
+	}
+	events := make([]*observe.Event, n)
+	for i := range events {
+		events[i] = decided(i)
+	}
+	var took time.Duration
+	const rounds = 5
+	for range rounds {
+		began := time.Now()
+		for _, e := range events {
+			log.Observe(ctx, e)
+		}
+		took += time.Since(began)
+		if err := log.Flush(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if s := log.Stats(); s.Lost > 0 {
+		return 0, fmt.Errorf("%d events were lost", s.Lost)
+	}
+	return float64(took.Nanoseconds()) / (rounds * n), log.Close(ctx)
+}
+
+func verify(ctx context.Context, env *environment) (float64, error) {
+	source := audit.NewFileSource(env.log)
+	began := time.Now()
+	report, err := audit.Verify(ctx, source, audit.VerifyOptions{})
+	if err != nil {
+		return 0, err
+	}
+	if !report.Intact() {
+		return 0, fmt.Errorf("the log is not intact: %v", report.Faults)
+	}
+	return float64(report.Events) / time.Since(began).Seconds() / float64(runtime.GOMAXPROCS(0)), nil
+}
+
+func replay(ctx context.Context, env *environment) (float64, error) {
+	source := audit.NewFileSource(env.log)
+	began := time.Now()
+	report, err := audit.Replay(ctx, source, audit.ReplayOptions{})
+	if err != nil {
+		return 0, err
+	}
+	return float64(report.Lines) / time.Since(began).Seconds() / float64(runtime.GOMAXPROCS(0)), nil
+}
+
+// heapOf returns the peak of the heap in MB while f runs.
+func heapOf(f func(context.Context, *environment) (float64, error)) func(context.Context, *environment) (float64, error) {
+	return func(ctx context.Context, env *environment) (float64, error) {
+		runtime.GC()
+		done := make(chan struct{})
+		var peak uint64
+		var group sync.WaitGroup
+		group.Go(func() {
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-done:
+					return
+				case <-tick.C:
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					peak = max(peak, m.HeapInuse)
+				}
+			}
+		})
+		_, err := f(ctx, env)
+		close(done)
+		group.Wait()
+		return float64(peak) / (1 << 20), err
+	}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/internal/testpg"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+	"github.com/tenetdev/tenet/store/postgres"
+)
+
+// environment is what cases are measured in.
+type environment struct {
+	folder   string
+	postgres *testpg.Server
+	pool     *pgxpool.Pool
+	db       *postgres.DB
+	server   string // its version and what makes it durable
+	log      string // the file that is verified and replayed
+	events   int
+	size     int64
+	batches  []int // sizes, in bytes, of what the audit log wrote at a time in the last round
+}
+
+func newEnvironment(ctx context.Context, events int) (env *environment, err error) {
+	env = &environment{events: events}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, env.close())
+		}
+	}()
+	if env.folder, err = os.MkdirTemp("", "benchrecords"); err != nil {
+		return nil, err
+	}
+	if env.postgres, err = testpg.Open(); err != nil {
+		return nil, err
+	}
+	if env.pool, err = pgxpool.New(ctx, env.postgres.URL()); err != nil {
+		return nil, err
+	}
+	if _, err = env.pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, name text NOT NULL, value text NOT NULL)`); err != nil {
+		return nil, err
+	}
+	if env.db, err = postgres.Open(ctx, env.postgres.URL(), postgres.Options{}); err != nil {
+		return nil, err
+	}
+	if _, err = env.db.Migrate(ctx, migrate.Up, false); err != nil {
+		return nil, err
+	}
+	err = env.pool.QueryRow(ctx, `SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync') ||
+		', synchronous_commit ' || current_setting('synchronous_commit')`).Scan(&env.server)
+	if err != nil {
+		return nil, err
+	}
+	return env, env.record(ctx)
+}
+
+func (env *environment) close() error {
+	var errs []error
+	if env.db != nil {
+		errs = append(errs, env.db.Close())
+	}
+	if env.pool != nil {
+		env.pool.Close()
+	}
+	if env.postgres != nil {
+		errs = append(errs, env.postgres.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(env.folder))...)
+}
+
+var errWork = errors.New("the other side failed")
+
+// executorOf is an executor whose calls have three attempts and are told to an observer. It does not wait between them.
+func executorOf(o observe.Observer) *retry.Executor {
+	p, err := policy.Compile(policy.Policy{Retry: policy.Retry{MaxAttempts: 3}}, policy.CallLimits(), policy.SourceStatic)
+	if err != nil {
+		panic(err)
+	}
+	return retry.NewExecutor(retry.ExecutorOptions{
+		Provider: policy.NewSet(policy.SetConfig{Calls: p}), Observer: o,
+		Wait: func(context.Context, time.Duration) error { return nil },
+	})
+}
+
+// record writes the log that is verified and replayed: real calls of three attempts each.
+func (env *environment) record(ctx context.Context) error {
+	env.log = filepath.Join(env.folder, "long.jsonl")
+	sink, err := audit.OpenFile(env.log, audit.FileOptions{MaxSize: -1, Sync: -1})
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+	log, err := audit.Open(ctx, sink, audit.Options{Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	e := executorOf(log)
+	for range env.events / 3 {
+		_ = e.Do(ctx, key, fail)
+	}
+	if err := log.Close(ctx); err != nil {
+		return err
+	}
+	info, err := os.Stat(env.log)
+	if err == nil {
+		env.size = info.Size()
+	}
+	return err
+}
+
+var key = policy.ParseKey("user-service.GetUser")
+
+func fail(context.Context) error { return errWork }

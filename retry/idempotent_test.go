@@ -1,0 +1,245 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+// records is a store whose steps can fail.
+type records struct {
+	idempotency.Store
+	begin, settle atomic.Pointer[error]
+}
+
+func newRecords() *records { return &records{Store: memory.Open().Idempotency()} }
+
+func (s *records) Begin(ctx context.Context, r idempotency.BeginRequest) (idempotency.Begun, error) {
+	if err := s.begin.Load(); err != nil {
+		return idempotency.Begun{}, *err
+	}
+	return s.Store.Begin(ctx, r)
+}
+
+func (s *records) Settle(ctx context.Context, c idempotency.Claim, x idempotency.Settlement) error {
+	if err := s.settle.Load(); err != nil {
+		return *err
+	}
+	return s.Store.Settle(ctx, c, x)
+}
+
+func newGuard(t *testing.T, s idempotency.Store, o idempotency.GuardOptions) *idempotency.Guard {
+	t.Helper()
+	guard, err := idempotency.NewGuard(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard
+}
+
+func reasonOf(t *testing.T, err error) policy.Reason {
+	t.Helper()
+	failed, ok := errors.AsType[*retry.Error](err)
+	if !ok {
+		t.Fatalf("%v is no *retry.Error", err)
+	}
+	return failed.Reason
+}
+
+func TestI3ACallIsMadeOncePerKey(t *testing.T) {
+	type order struct{ ID int }
+	s := newRecords()
+	guard := newGuard(t, s, idempotency.GuardOptions{})
+	e := executor(t, exact(3))
+	runs := 0
+	for range 3 {
+		got, err := retry.DoValue(bg, e, key, func(context.Context) (*order, error) {
+			if runs++; runs == 1 {
+				return nil, errDown // the attempts of a call share its claim
+			}
+			return &order{ID: 7}, nil
+		}, retry.WithIdempotency(guard, "k"), retry.WithOperation("create"), retry.WithTenant("t"))
+		if err != nil || got == nil || got.ID != 7 {
+			t.Fatal(got, err)
+		}
+	}
+	if runs != 2 {
+		t.Errorf("%d attempts, want 2", runs)
+	}
+	r, err := s.Get(bg, idempotency.ID{Tenant: "t", Operation: "create", Key: "k"})
+	if err != nil || r.State != idempotency.Completed || string(r.Result) != `{"ID":7}` {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestI5NullZeroEmptyAndFalseAreResults(t *testing.T) {
+	guard := newGuard(t, newRecords(), idempotency.GuardOptions{})
+	e := executor(t, exact(1))
+	replays(t, e, guard, "null", (*int)(nil))
+	replays(t, e, guard, "zero", 0)
+	replays(t, e, guard, "empty", "")
+	replays(t, e, guard, "false", false)
+}
+
+func replays[T comparable](t *testing.T, e *retry.Executor, guard *idempotency.Guard, k string, want T) {
+	t.Helper()
+	runs := 0
+	for range 2 {
+		got, err := retry.DoValue(bg, e, key, func(context.Context) (T, error) { runs++; return want, nil }, retry.WithIdempotency(guard, k))
+		if err != nil || got != want {
+			t.Errorf("%s: %v %v", k, got, err)
+		}
+	}
+	runs2 := 0
+	for range 2 {
+		if err := e.Do(bg, key, func(context.Context) error { runs2++; return nil }, retry.WithIdempotency(guard, k+"/do")); err != nil {
+			t.Error(err)
+		}
+	}
+	if runs != 1 || runs2 != 1 {
+		t.Errorf("%s: %d and %d runs", k, runs, runs2)
+	}
+}
+
+func TestI3FailuresOfACall(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		state idempotency.State
+		again int // runs of a second call
+	}{
+		"exhausted":     {errDown, idempotency.Released, 2},
+		"non-retryable": {classify.Permanent(errDown), idempotency.Failed, 0},
+		"business":      {classify.Business(errDown), idempotency.Failed, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newRecords()
+				guard := newGuard(t, s, idempotency.GuardOptions{})
+				e := executor(t, exact(2))
+				runs := 0
+				op := func(context.Context) error { runs++; return test.err }
+				if err := e.Do(bg, key, op, retry.WithIdempotency(guard, "k")); !errors.Is(err, errDown) {
+					t.Error(err)
+				}
+				r, err := s.Get(bg, idempotency.ID{Key: "k"})
+				if err != nil || r.State != test.state {
+					t.Errorf("%+v %v", r, err)
+				}
+				runs = 0
+				err = e.Do(bg, key, op, retry.WithIdempotency(guard, "k"))
+				if runs != test.again || err == nil {
+					t.Errorf("%d runs: %v", runs, err)
+				}
+				if test.again == 0 && reasonOf(t, err) != policy.ReasonIdempotencyFailed {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestI3WhatAGuardRefusesDoesNotRun(t *testing.T) {
+	s := newRecords()
+	guard := newGuard(t, s, idempotency.GuardOptions{})
+	if _, err := guard.Begin(bg, idempotency.Request{ID: idempotency.ID{Key: "busy"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Begin(bg, idempotency.BeginRequest{ID: idempotency.ID{Key: "lapsed"}, Owner: "gone", Lease: time.Microsecond}); err != nil {
+		t.Fatal(err)
+	}
+	e := executor(t, exact(3))
+	_ = e.Do(bg, key, func(context.Context) error { return nil }, retry.WithIdempotency(guard, "used"), retry.WithFingerprint("a"))
+	for k, want := range map[string]policy.Reason{
+		"busy": policy.ReasonIdempotencyInFlight, "lapsed": policy.ReasonOutcomeUnknown, "used": policy.ReasonIdempotencyMismatch,
+		"": policy.ReasonIdempotencyBadKey, "a\x00b": policy.ReasonIdempotencyBadKey,
+	} {
+		timeline, err := e.DoWithTimeline(bg, key, func(context.Context) error { t.Error("ran"); return nil }, retry.WithIdempotency(guard, k))
+		if got := reasonOf(t, err); got != want || timeline.Reason != want || len(timeline.Attempts) != 0 {
+			t.Errorf("%q: %s, want %s: %v", k, got, want, err)
+		}
+	}
+}
+
+func TestI6StoreDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRecords()
+		guard := newGuard(t, s, idempotency.GuardOptions{Lease: time.Second})
+		e := executor(t, exact(3))
+		s.begin.Store(&errDown)
+		err := e.Do(bg, key, func(context.Context) error { t.Error("ran without a record"); return nil }, retry.WithIdempotency(guard, "k"))
+		if reasonOf(t, err) != policy.ReasonIdempotencyUnavailable || !errors.Is(err, errDown) {
+			t.Error(err)
+		}
+		s.begin.Store(nil)
+		s.settle.Store(&errDown)
+		runs := 0
+		got, err := retry.DoValue(bg, e, key, func(context.Context) (int, error) { runs++; return 7, nil }, retry.WithIdempotency(guard, "k"))
+		lost, ok := errors.AsType[*idempotency.RecordError](err)
+		if got != 7 || runs != 1 || !ok || !errors.Is(lost, errDown) {
+			t.Errorf("%d after %d runs: %v", got, runs, err)
+		}
+	})
+}
+
+func TestI8HundredCallersOneEffect(t *testing.T) {
+	guard := newGuard(t, newRecords(), idempotency.GuardOptions{Wait: time.Minute})
+	e := executor(t, exact(1))
+	var effects atomic.Int64
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			got, err := retry.DoValue(bg, e, key, func(context.Context) (int64, error) { return effects.Add(1), nil }, retry.WithIdempotency(guard, "k"))
+			if err != nil || got != 1 {
+				t.Error(got, err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestI4APanicLeavesTheOutcomeUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := newGuard(t, newRecords(), idempotency.GuardOptions{Lease: time.Second})
+		e := executor(t, exact(3))
+		func() {
+			defer func() { _ = recover() }()
+			_ = e.Do(bg, key, func(context.Context) error { panic("oops") }, retry.WithIdempotency(guard, "k"))
+		}()
+		time.Sleep(2 * time.Second)
+		err := e.Do(bg, key, func(context.Context) error { t.Error("ran"); return nil }, retry.WithIdempotency(guard, "k"))
+		if reasonOf(t, err) != policy.ReasonOutcomeUnknown {
+			t.Error(err)
+		}
+	})
+}
+
+// TestA1ActionsOnKeysCarryTheCall: what a guard tells and what the executor tells have the work's ID in common.
+func TestA1ActionsOnKeysCarryTheCall(t *testing.T) {
+	l := &log{}
+	guard := newGuard(t, newRecords(), idempotency.GuardOptions{Observer: l})
+	e := executor(t, exact(1), func(o *retry.ExecutorOptions) { o.Observer = l })
+	_ = e.Do(bg, key, func(context.Context) error { return nil }, retry.WithIdempotency(guard, "k"))
+	var actions []string
+	for _, event := range l.events {
+		if event.Work.ID == "" || event.Work.ID != l.events[0].Work.ID || event.Work.Key != key {
+			t.Errorf("%s of %+v", event.Type, event.Work)
+		}
+		if event.Type == observe.Idempotent {
+			actions = append(actions, event.Idempotency.Action)
+		}
+	}
+	if len(actions) != 1 || actions[0] != "record" {
+		t.Errorf("%v", actions)
+	}
+}

@@ -1,0 +1,295 @@
+package tenethttp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// The headers of idempotent requests. Idempotency-Key is that of the IETF draft
+// (draft-ietf-httpapi-idempotency-key-header-07).
+const (
+	HeaderIdempotencyKey = "Idempotency-Key"
+	// HeaderReplayed is "true" on an answer that was stored before.
+	HeaderReplayed = "Idempotency-Replayed"
+)
+
+// IdempotencyOptions are the settings of [Idempotent]. The zero value is usable.
+type IdempotencyOptions struct {
+	// Methods that need a key. Default POST and PATCH; all others pass.
+	Methods []string
+	// Optional lets requests without a key pass. Default: they get 400.
+	Optional bool
+	// Tenant tells whose key it is, so that tenants cannot meet each other's. Default: all are one.
+	Tenant func(r *http.Request) string
+	// Operation names what a request does. Default: the pattern that it matched, else method and path.
+	Operation func(r *http.Request) string
+	// MaxBody is the largest request body in bytes; more gets 413. Default 1 MiB. The body is read before the handler runs,
+	// since it is part of what the key stands for.
+	MaxBody int64
+}
+
+const defaultMaxBody = 1 << 20
+
+// Idempotent runs a handler once per key and answers repetitions with the stored answer. The answer is recorded before it
+// is sent, so handlers cannot stream. An answer with a status of 500 and above, 408, 425 or 429 is sent but not kept: the
+// next request runs again.
+//
+//	no key, a bad key             400
+//	another request with the key  422
+//	in flight                     409, Retry-After
+//	outcome unknown               409
+//	the store is down             503, Retry-After; the handler did not run
+//
+// These are problem documents (RFC 9457).
+func Idempotent(guard *idempotency.Guard, o IdempotencyOptions) func(http.Handler) http.Handler {
+	if len(o.Methods) == 0 {
+		o.Methods = []string{http.MethodPost, http.MethodPatch}
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !slices.Contains(o.Methods, r.Method) || o.Optional && len(r.Header.Values(HeaderIdempotencyKey)) == 0 {
+				next.ServeHTTP(w, r)
+				return
+			}
+			if p := o.serve(guard, next, w, r); p != nil {
+				p.write(w)
+			}
+		})
+	}
+}
+
+// serve answers a request that needs a key, or returns what is wrong.
+func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, w http.ResponseWriter, r *http.Request) *problem {
+	key, p := keyOf(r)
+	if p != nil {
+		return p
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	if err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return &problem{status: http.StatusRequestEntityTooLarge, name: "body-too-large", detail: fmt.Sprintf("the body may have %d bytes", o.MaxBody)}
+		}
+		return &problem{status: http.StatusBadRequest, name: "unreadable-body", detail: "the body could not be read"}
+	}
+	ticket, err := guard.Begin(r.Context(), o.request(r, key, body))
+	if err != nil {
+		return problemOf(err)
+	}
+	if ticket.Replayed() {
+		return replay(w, ticket)
+	}
+	returned := false
+	defer func() {
+		if !returned { // the handler panicked: nobody knows what it did
+			ticket.Abandon()
+		}
+	}()
+	again := r.Clone(ticket.Context())
+	again.Body = io.NopCloser(bytes.NewReader(body))
+	a := &answer{header: http.Header{}}
+	next.ServeHTTP(a, again)
+	returned = true
+	a.record(context.WithoutCancel(r.Context()), ticket)
+	a.send(w)
+	return nil
+}
+
+func (o *IdempotencyOptions) request(r *http.Request, key string, body []byte) idempotency.Request {
+	request := idempotency.Request{ID: idempotency.ID{Key: key, Operation: r.Pattern}}
+	if o.Tenant != nil {
+		request.Tenant = o.Tenant(r)
+	}
+	switch {
+	case o.Operation != nil:
+		request.Operation = o.Operation(r)
+	case r.Pattern == "":
+		request.Operation = r.Method + " " + r.URL.Path
+	}
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%s %s\n%s\n", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))
+	digest.Write(body)
+	request.Fingerprint = hex.EncodeToString(digest.Sum(nil))
+	request.Work = observe.Work{Key: policy.ParseKey(request.Operation), Surface: policy.SurfaceCall, Operation: request.Operation}
+	return request
+}
+
+// keyOf reads the key: a string of structured fields (RFC 9651), or the bare text that many clients send.
+func keyOf(r *http.Request) (string, *problem) {
+	values := r.Header.Values(HeaderIdempotencyKey)
+	bad := &problem{status: http.StatusBadRequest, name: "bad-key", detail: HeaderIdempotencyKey + " must be one string of 1 to 255 bytes without control characters"}
+	switch {
+	case len(values) == 0:
+		return "", &problem{status: http.StatusBadRequest, name: "missing-key", detail: "this request needs the header " + HeaderIdempotencyKey}
+	case len(values) > 1:
+		return "", bad
+	}
+	key := strings.TrimSpace(values[0])
+	if strings.HasPrefix(key, `"`) {
+		inner, ok := unquote(key)
+		if !ok {
+			return "", bad
+		}
+		key = inner
+	}
+	if idempotency.CheckKey(key) != nil {
+		return "", bad
+	}
+	return key, nil
+}
+
+// unquote reads a string of structured fields: printable ASCII in quotes, with \" and \\.
+func unquote(s string) (string, bool) {
+	if len(s) < 2 || !strings.HasSuffix(s, `"`) {
+		return "", false
+	}
+	var b strings.Builder
+	for i := 1; i < len(s)-1; i++ {
+		c := s[i]
+		if c == '\\' {
+			i++
+			if c = s[i]; i == len(s)-1 || c != '"' && c != '\\' {
+				return "", false
+			}
+		} else if c == '"' || c < 0x20 || c > 0x7e {
+			return "", false
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), true
+}
+
+// answer keeps what a handler writes until it is recorded.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= 200 {
+		a.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(b)
+}
+
+// storedAnswer is an answer as its record keeps it.
+type storedAnswer struct {
+	Status int         `json:"status"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"`
+}
+
+// record settles the ticket. What cannot be recorded is sent all the same: the effect has happened, and the record becomes
+// unknown when its claim lapses.
+func (a *answer) record(ctx context.Context, ticket *idempotency.Ticket) {
+	a.WriteHeader(http.StatusOK)
+	if a.status >= 500 || slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}, a.status) {
+		_ = ticket.Release(ctx, fmt.Errorf("answered %d", a.status))
+		return
+	}
+	header := a.header.Clone()
+	for _, own := range []string{"Date", "Connection", "Set-Cookie", "Content-Length", "Transfer-Encoding"} { // of one connection or session
+		header.Del(own)
+	}
+	stored, err := json.Marshal(storedAnswer{Status: a.status, Header: header, Body: a.body.Bytes()})
+	if err != nil { // cannot be: strings and bytes
+		_ = ticket.Complete(ctx, nil, false)
+		return
+	}
+	_ = ticket.Complete(ctx, stored, true)
+}
+
+func (a *answer) send(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes())
+}
+
+func replay(w http.ResponseWriter, ticket *idempotency.Ticket) *problem {
+	result, _ := ticket.Result()
+	var stored storedAnswer
+	if err := json.Unmarshal(result, &stored); err != nil {
+		return &problem{status: http.StatusConflict, name: "done", detail: "the request has been processed; its answer was not kept"}
+	}
+	a := &answer{header: stored.Header, status: stored.Status}
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	a.header.Set(HeaderReplayed, "true")
+	a.body.Write(stored.Body)
+	a.send(w)
+	return nil
+}
+
+// problem is a problem document.
+type problem struct {
+	status int
+	name   string
+	detail string
+	wait   time.Duration // > 0 sets Retry-After
+}
+
+// storeWait is what callers are asked to wait while the store is down.
+const storeWait = 5 * time.Second
+
+func problemOf(err error) *problem {
+	if busy, ok := errors.AsType[*idempotency.InFlightError](err); ok {
+		return &problem{status: http.StatusConflict, name: "in-flight", detail: "a request with this key is being processed", wait: max(busy.RetryAfter, time.Second)}
+	}
+	if _, ok := errors.AsType[*idempotency.KeyError](err); ok {
+		return &problem{status: http.StatusBadRequest, name: "bad-key", detail: err.Error()}
+	}
+	if _, ok := errors.AsType[*idempotency.ResultError](err); ok {
+		return &problem{status: http.StatusConflict, name: "done", detail: "the request has been processed; its answer was not kept"}
+	}
+	if _, ok := errors.AsType[*idempotency.FailureError](err); ok {
+		return &problem{status: http.StatusConflict, name: "failed", detail: "the request has failed for good before"}
+	}
+	switch {
+	case errors.Is(err, idempotency.ErrMismatch):
+		return &problem{status: http.StatusUnprocessableEntity, name: "mismatch", detail: "the key was used for another request"}
+	case errors.Is(err, idempotency.ErrUnknown):
+		return &problem{status: http.StatusConflict, name: "outcome-unknown", detail: "it is not known whether an earlier request with this key was processed; an operator has to find out"}
+	}
+	return &problem{status: http.StatusServiceUnavailable, name: "unavailable", detail: "the request was not processed; try again", wait: storeWait}
+}
+
+func (p *problem) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	if p.wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((p.wait+time.Second-1)/time.Second)))
+	}
+	w.WriteHeader(p.status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type": "urn:tenet:idempotency:" + p.name, "title": http.StatusText(p.status), "status": p.status, "detail": p.detail,
+	})
+}
