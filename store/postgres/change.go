@@ -66,12 +66,14 @@ WITH gone AS (
     DELETE FROM {{schema}}.attempt a USING gone WHERE a.job_id = gone.id
 )` + freeKeysSQL
 
-	// freeKeysSQL gives back the keys of "gone" that are held until their job ends.
-	freeKeysSQL = `, keys AS (
+	freeKeysSQL = keysSQL + `
+SELECT id FROM gone`
+
+	// keysSQL gives back the keys of "gone" that are held until their job ends.
+	keysSQL = `, keys AS (
     DELETE FROM {{schema}}.unique_key u USING (SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL ORDER BY queue, unique_key) g
     WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
-)
-SELECT id FROM gone`
+)`
 )
 
 // changeSQL is the statement for an action on the jobs of a table.

@@ -6,7 +6,7 @@
 // default, which `tenet migrate up` or [DB.Migrate] makes.
 //
 // A job's body is written once. Where the job stands is one narrow row that moves, in the same statement that writes the
-// history:
+// history; the row of a completed job also stands for the attempt that completed it:
 //
 //	Enqueue ─► scheduled ──Maintain──► ready ──Claim──► running ──Settle──► done
 //	               ▲                     ▲                 │
@@ -16,6 +16,7 @@
 // lock with SKIP LOCKED and never wait for each other. Every operation is one round trip; several statements that belong
 // together travel as one pipeline, which is one transaction. The server's clock decides everything.
 //
+// A call of Enqueue with more than 100 jobs, none of which has a unique key or a time to wait for, copies them (COPY).
 // Concurrent calls of Enqueue with few jobs are stored together, in one statement and with one flush of the server's
 // log. A call does not wait for others: what arrives while a statement runs goes with the next.
 //

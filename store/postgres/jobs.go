@@ -34,7 +34,8 @@ type statements struct {
 	copy                   string
 	claim, claimOnward     string
 	extend                 string
-	settle, judge          string
+	settle, complete       string
+	judge                  string
 	promote, reclaim       string
 	nextDue                string
 }
@@ -42,7 +43,7 @@ type statements struct {
 func newJobs(db *DB, durable bool) *Jobs {
 	j := &Jobs{db: db, durable: durable, text: statements{
 		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), copy: db.sql(copySQL),
-		claim: db.sql(claimSQL), claimOnward: db.sql(claimOnwardSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), judge: db.sql(judgeSQL),
+		claim: db.sql(claimSQL), claimOnward: db.sql(claimOnwardSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
 	}}
 	j.flusher.write = j.store

@@ -34,7 +34,7 @@ WITH expired AS (
         statement_timestamp() AS failed_at, $3::text AS last_error, $2::text AS reason,
         CASE WHEN r.cancel_requested THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE 'ready' END AS state,
         r.attempts + 1 AS number, NULL::text AS kind, 0::bigint AS delay, $2::text AS cause, $3::text AS error, NULL::text AS stack,
-        r.claimed_at AS started, statement_timestamp() AS finished, NULL::timestamptz AS completed_from,
+        r.claimed_at AS started, statement_timestamp() AS finished,
         r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for
 )` + moveSQL + `
 SELECT count(*), statement_timestamp() FROM gone`

@@ -136,6 +136,7 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		"onward":      {text.claimOnward, []any{"q1", batch, "w", time.Minute.Microseconds(), priorities, runAts, positions}},
 		"extend":      {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
 		"settle":      {text.settle, settlementColumns(settlements)},
+		"complete":    {text.complete, completionColumns(settlements)},
 		"judge":       {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
 		"promote":     {text.promote, []any{batch, beginning}},
 		"reclaim":     {text.reclaim, []any{batch, string(policy.ReasonLeaseExpired), lostText, beginning}},

@@ -92,7 +92,7 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Ref) error {
 	var settled []int
 	ready := false
 	list := []job.Settlement{{Ref: lease, Kind: job.KindComplete}}
-	if err := tx.QueryRow(ctx, j.text.settle, settlementColumns(list)...).Scan(&settled, &ready); err != nil {
+	if err := tx.QueryRow(ctx, j.text.complete, completionColumns(list)...).Scan(&settled, &ready); err != nil {
 		return j.db.wrap("complete", err)
 	}
 	if len(settled) == 1 {
@@ -109,7 +109,7 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Ref) error {
 func (j *Jobs) CompleteSQL(ctx context.Context, tx *sql.Tx, lease job.Ref) error {
 	settled, ready := "", false
 	list := []job.Settlement{{Ref: lease, Kind: job.KindComplete}}
-	if err := tx.QueryRowContext(ctx, j.text.settle, literals(settlementColumns(list))...).Scan(&settled, &ready); err != nil {
+	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready); err != nil {
 		return j.db.wrap("complete", err)
 	}
 	if settled != "{}" {
