@@ -63,6 +63,7 @@ type Guard struct {
 	options GuardOptions
 	name    string // of this guard among all; with a number it names the owner of a claim
 	claims  atomic.Uint64
+	watch   watch
 }
 
 // Request names what is to be done once.
@@ -100,7 +101,9 @@ func NewGuard(store Store, o GuardOptions) (*Guard, error) {
 	}
 	name := make([]byte, 9)
 	_, _ = rand.Read(name) // never fails
-	return &Guard{store: store, options: o, name: base64.RawURLEncoding.EncodeToString(name)}, nil
+	g := &Guard{store: store, options: o, name: base64.RawURLEncoding.EncodeToString(name)}
+	g.watch.after = o.Lease / 3
+	return g, nil
 }
 
 // Do is [Guard.Run] for a key in the guard's own scope.
@@ -129,11 +132,7 @@ func (g *Guard) Begin(ctx context.Context, r Request) (*Ticket, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Ticket{guard: g, request: r, record: begun.Record}
-	if begun.Verdict == Run {
-		t.start(ctx, end)
-	}
-	return t, nil
+	return g.ticket(ctx, &r, &begun, end), nil
 }
 
 // begin comes to Run, with the time until which the claim is live for certain, or Replay. It completes the request.
@@ -254,7 +253,7 @@ func (g *Guard) answer(ctx context.Context, r *Request, b *Begun) error {
 		action = actionUnknown
 		err = classify.Permanent(fmt.Errorf("%w: %s", ErrUnknown, r.ID))
 	}
-	if refusal := g.tell(ctx, r, &b.Record, action, detail); refusal != nil {
+	if refusal := g.tell(ctx, &r.Work, &b.Record, action, detail); refusal != nil {
 		return errors.Join(err, refusal)
 	}
 	return err

@@ -24,13 +24,16 @@ const (
 	actionCleared  = "cleared"  // an operator removed the record
 )
 
+// told reports whether anybody is told of anything.
+func (g *Guard) told() bool { return g.options.Observer != nil || g.options.Journal != nil }
+
 // tell tells the journal, then the observer. It returns an ErrJournal if the journal refuses.
-func (g *Guard) tell(ctx context.Context, r *Request, record *Record, action, detail string) error {
-	if g.options.Observer == nil && g.options.Journal == nil {
+func (g *Guard) tell(ctx context.Context, about *observe.Work, record *Record, action, detail string) error {
+	if !g.told() {
 		return nil
 	}
 	e := &observe.Event{
-		Type: observe.Idempotent, Time: time.Now(), Work: r.Work,
+		Type: observe.Idempotent, Time: time.Now(), Work: *about,
 		Idempotency: &observe.IdempotencyAction{
 			Tenant: record.Tenant, Operation: record.Operation, Key: record.Key, Action: action, Fence: record.Fence, Attempts: record.Attempts,
 			Detail: detail,
@@ -54,14 +57,18 @@ func (g *Guard) tell(ctx context.Context, r *Request, record *Record, action, de
 	return refusal
 }
 
-// told is tell about what has happened already: what a journal refuses is reported, and changes nothing.
-func (g *Guard) told(ctx context.Context, r *Request, record *Record, action, detail string) {
-	err := g.tell(context.WithoutCancel(ctx), r, record, action, detail)
+// tellAfter is tell about what has happened already: what a journal refuses is reported, and changes nothing.
+func (g *Guard) tellAfter(ctx context.Context, about *observe.Work, record *Record, action, detail string) {
+	if !g.told() {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	err := g.tell(ctx, about, record, action, detail)
 	if err == nil || g.options.Observer == nil {
 		return
 	}
 	g.options.Observer.Observe(ctx, &observe.Event{
-		Type: observe.Reported, Time: time.Now(), Work: r.Work,
+		Type: observe.Reported, Time: time.Now(), Work: *about,
 		Report: &observe.Report{Reason: policy.ReasonAuditUnavailable, Detail: action + ": " + err.Error()},
 	})
 }
@@ -83,7 +90,7 @@ func (g *Guard) Resolve(ctx context.Context, c Claim, s Settlement) error {
 		return fmt.Errorf("idempotency: resolve %s: %w", c.ID, err)
 	}
 	action := map[State]string{Completed: actionRecord, Failed: actionFailed, Released: actionReleased}[s.State]
-	g.told(ctx, &Request{ID: c.ID}, &Record{ID: c.ID, Fence: c.Fence}, action, "resolved by an operator")
+	g.tellAfter(ctx, &observe.Work{}, &Record{ID: c.ID, Fence: c.Fence}, action, "resolved by an operator")
 	return nil
 }
 
@@ -97,6 +104,6 @@ func (g *Guard) Clear(ctx context.Context, c Claim) error {
 	if err := admin.Clear(ctx, c); err != nil {
 		return fmt.Errorf("idempotency: clear %s: %w", c.ID, err)
 	}
-	g.told(ctx, &Request{ID: c.ID}, &Record{ID: c.ID, Fence: c.Fence}, actionCleared, "by an operator")
+	g.tellAfter(ctx, &observe.Work{}, &Record{ID: c.ID, Fence: c.Fence}, actionCleared, "by an operator")
 	return nil
 }

@@ -10,24 +10,27 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/observe"
 )
 
 // Ticket is the answer to [Guard.Begin]: a claim with all that keeps it live, or a stored result. Whoever gets a ticket that
 // is not Replayed settles it exactly once, with Complete, Fail, Release or Abandon. A settlement may be tried again after a
 // *[RecordError]. Its methods are safe for concurrent use.
 type Ticket struct {
-	guard   *Guard
-	request Request
-	record  Record
-	ctx     context.Context         // of the effect; nil if replayed
-	cancel  context.CancelCauseFunc // ends it
+	guard  *Guard
+	work   *observe.Work // nil where nobody is told
+	record Record
+	ctx    context.Context         // of the effect; nil if replayed
+	cancel context.CancelCauseFunc // ends it
 
-	mu      sync.Mutex // guards all below
-	timer   *time.Timer
-	end     time.Time          // until when the claim is live for certain
-	settled bool               // no renewals any more
-	renewal chan struct{}      // closed when the one that runs has ended; nil where none does
-	abort   context.CancelFunc // ends it early
+	watched watched // guarded by the guard's watch
+
+	mu       sync.Mutex         // guards all below
+	timer    *time.Timer        // for what comes after the first renewal; nil before it
+	end      time.Time          // until when the claim is live for certain
+	settling bool               // no renewals any more
+	renewal  chan struct{}      // closed when the one that runs has ended; nil where none does
+	abort    context.CancelFunc // ends it early
 }
 
 // A settlement that the store did not take is repeated after pauses that double between these.
@@ -36,13 +39,20 @@ const (
 	longPause  = time.Second
 )
 
-// start starts the effect's context and the renewals.
-func (t *Ticket) start(ctx context.Context, end time.Time) {
+// ticket is what a begin that came to Run or Replay gives.
+func (g *Guard) ticket(ctx context.Context, r *Request, b *Begun, end time.Time) *Ticket {
+	t := &Ticket{guard: g, record: b.Record}
+	if g.told() {
+		work := r.Work
+		t.work = &work
+	}
+	if b.Verdict != Run {
+		return t
+	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.end = end
-	t.timer = time.AfterFunc(t.guard.options.Lease/3, t.renew)
+	g.watch.add(t, end.Add(-g.options.Lease))
+	return t
 }
 
 // Replayed reports that the effect has happened before: Result is what is to be returned, and there is nothing to settle.
@@ -72,13 +82,14 @@ func (t *Ticket) Record() Record {
 // when the claim is lost; its cause is then ErrFenced, or what kept the claim from being renewed until it lapsed.
 func (t *Ticket) Context() context.Context { return t.ctx }
 
-// renew renews the claim, and ends the effect's context when it is lost. Until that, it goes on also where the effect's own
-// context has ended: the effect may not have noticed.
-func (t *Ticket) renew() {
+// due renews the claim, and ends the effect's context when it is lost. Until that, it goes on also where the effect's own
+// context has ended: the effect may not have noticed. Where the settlement is under way, it ends the first attempt of that.
+func (t *Ticket) due() {
 	lease := t.guard.options.Lease
 	t.mu.Lock()
-	if t.settled {
+	if t.settling {
 		t.mu.Unlock()
+		t.cancel(errSlow)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), lease/3)
@@ -95,36 +106,60 @@ func (t *Ticket) renew() {
 	defer close(done)
 	t.renewal = nil
 	switch left := time.Until(t.end); {
-	case t.settled:
+	case t.settling:
 	case err == nil:
 		t.end = asked.Add(lease)
-		t.timer.Reset(lease / 3)
+		t.again(lease / 3)
 	case errors.Is(err, ErrFenced):
 		t.cancel(ErrFenced)
 	case left <= 0:
 		t.cancel(fmt.Errorf("idempotency: the claim has lapsed: %w", err))
 	default:
-		t.timer.Reset(min(lease/10, left))
+		t.again(min(lease/10, left))
 	}
 }
 
-// stop ends the renewals and waits for one that runs. It returns the time until which the claim is live for certain.
+// again lets due run after d.
+func (t *Ticket) again(d time.Duration) {
+	if t.timer == nil {
+		t.timer = time.AfterFunc(d, t.due)
+		return
+	}
+	t.timer.Reset(d)
+}
+
+var errSlow = errors.New("idempotency: the store takes too long to settle")
+
+// stop ends the renewals, and waits for one that runs. It returns the time until which the claim is live for certain. What
+// is left of the timer bounds the first attempt to settle.
 func (t *Ticket) stop() time.Time {
 	t.mu.Lock()
-	t.settled = true
-	t.timer.Stop()
+	t.settling = true
 	running := t.renewal
 	if running != nil {
 		t.abort()
 	}
+	end := t.end
 	t.mu.Unlock()
-	if running != nil {
-		<-running
+	if running == nil {
+		return end
 	}
+	<-running
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.again(t.guard.options.Lease / 3)
+	return t.end
+}
+
+// leave ends the effect's context, and all that belongs to the claim.
+func (t *Ticket) leave() {
+	t.guard.watch.remove(t)
 	t.cancel(nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.end
+	if t.timer != nil {
+		t.timer.Stop()
+	}
 }
 
 // Complete records that the effect has happened, with its result if present. Errors: a *[ResultError] if the result is
@@ -167,7 +202,8 @@ func (t *Ticket) Abandon() {
 		return
 	}
 	t.stop()
-	t.guard.told(t.ctx, &t.request, &t.record, actionUnknown, "abandoned")
+	t.leave()
+	t.guard.tellAfter(t.ctx, t.work, &t.record, actionUnknown, "abandoned")
 }
 
 // settle records how the effect ended, and repeats that, never the effect, until the lease ends.
@@ -177,11 +213,14 @@ func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error 
 	}
 	s.TTL = t.guard.options.TTL
 	end := t.stop()
-	ctx = context.WithoutCancel(ctx)
-	err := t.settleOnce(ctx, s)
-	for pause := firstPause; err != nil && !errors.Is(err, ErrFenced) && time.Until(end) > 0; pause = min(2*pause, longPause) {
-		sleep(ctx, min(pause, time.Until(end)))
-		err = t.settleOnce(ctx, s)
+	defer t.leave()
+	// The first attempt runs under the effect's own context, which costs nothing more. Whatever ends that ends the attempt.
+	err := t.ctx.Err()
+	if err == nil {
+		err = t.guard.store.Settle(t.ctx, t.record.Claim(), s)
+	}
+	if err != nil && !errors.Is(err, ErrFenced) {
+		err = t.settleOn(context.WithoutCancel(ctx), s, end)
 	}
 	detail := ""
 	if s.Failure != nil {
@@ -189,14 +228,26 @@ func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error 
 	}
 	switch {
 	case err == nil:
-		t.guard.told(ctx, &t.request, &t.record, action, detail)
+		t.guard.tellAfter(ctx, t.work, &t.record, action, detail)
 		return nil
 	case errors.Is(err, ErrFenced):
-		t.guard.told(ctx, &t.request, &t.record, actionFenced, action)
+		t.guard.tellAfter(ctx, t.work, &t.record, actionFenced, action)
 	default:
-		t.guard.told(ctx, &t.request, &t.record, actionUnknown, action+" could not be recorded")
+		t.guard.tellAfter(ctx, t.work, &t.record, actionUnknown, action+" could not be recorded")
 	}
 	return &RecordError{t.record.ID, err}
+}
+
+// settleOn tries until the lease ends, and at least once.
+func (t *Ticket) settleOn(ctx context.Context, s Settlement, end time.Time) error {
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		err := t.settleOnce(ctx, s)
+		left := time.Until(end)
+		if err == nil || errors.Is(err, ErrFenced) || left <= 0 {
+			return err
+		}
+		sleep(ctx, min(pause, left))
+	}
 }
 
 // settleOnce bounds the time of an attempt, so that one that hangs leaves time for others.

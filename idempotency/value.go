@@ -82,8 +82,7 @@ func run[T any, C resultCodec[T]](ctx context.Context, g *Guard, r Request, code
 	if begun.Verdict == Replay {
 		return codec.decode(&begun.Record)
 	}
-	t := &Ticket{guard: g, request: r, record: begun.Record}
-	t.start(ctx, end)
+	t := g.ticket(ctx, &r, &begun, end)
 	value, raw, present, opErr, encodeErr := effect(t, codec, op)
 	switch {
 	case opErr != nil:
