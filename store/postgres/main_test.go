@@ -12,12 +12,16 @@ import (
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/store/postgres"
+	"github.com/tenetdev/tenet/storetest"
 )
 
 // url is the server of this test binary.
 var url string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	storetest.IdempotencyProcess(openProcess)
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) (code int) {
 	server, err := testpg.Open()

@@ -15,6 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	storetest.IdempotencyProcess(openProcess)
 	if path := os.Getenv(victimFile); path != "" {
 		victim(path)
 	}

@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/tenetdev/tenet/audit"
+)
+
+// TestI3PlansDoNotDependOnTheNumberOfRecords: no statement reads more than a small multiple of what it was asked for, with
+// fresh statistics and without, planned for its arguments and for any. The same holds for audit events.
+func TestI3PlansDoNotDependOnTheNumberOfRecords(t *testing.T) {
+	ctx := context.Background()
+	db := openEvents(t, "plans of keys")
+	const fill = `INSERT INTO {{schema}}.idempotency (tenant, operation, key, fence, created, expires, attempts, state, owner, fingerprint, policy_hash)
+SELECT 't', 'o', int8send(n), 1, now(), CASE WHEN n % 2 = 0 THEN now() - interval '1 hour' END, 1, 'completed', 'w', 'f', 'p' FROM generate_series(1, 50000) n`
+	if _, err := db.pool.Exec(ctx, db.sql(fill)); err != nil {
+		t.Fatal(err)
+	}
+	for chain := range 5 {
+		if err := db.Audit().Append(ctx, events(fmt.Sprint("chain", chain), 1, 10_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := []any{"t", "o", `\x0000000000000064`}
+	claim := append(id[:3:3], "w", 1)
+	text := db.Idempotency().text
+	list := map[string]selection{
+		"insert": {text.insert, append(id[:3:3], "f", "w", "p", 1000)},
+		"read":   {text.read, id},
+		"replace": {text.replace, append(claim[:5:5], "completed", "-infinity", "f", "released", "w", 2, "-infinity", 2, "p", true, "r", "t", "m",
+			"-infinity", "-infinity", "-infinity")},
+		"renew":  {text.renew, append(claim[:5:5], 1000)},
+		"settle": {text.settle, append(claim[:5:5], "completed", true, "r", "t", "m", 1000)},
+		"clear":  {db.sql(clearRecordSQL), claim},
+		"expire": {db.sql(expireRecordsSQL), []any{batch}},
+		"append": {db.sql(appendEventsSQL), eventTexts(events("new", 1, batch))},
+		"heads":  {db.sql(headsSQL), nil},
+		"events": {db.sql(readEventsSQL), []any{20_000, batch}},
+	}
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			if _, err := db.pool.Exec(ctx, db.sql(`ANALYZE {{schema}}.idempotency, {{schema}}.audit`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+			for name, q := range list {
+				t.Run(fmt.Sprintf("%s/%s/analyzed %v", name, mode, analyzed), func(t *testing.T) {
+					if plan, text := explain(t, db, q, mode); !plan.bounded(t) {
+						t.Log(text)
+					}
+				})
+			}
+		}
+	}
+}
+
+func eventTexts(entries []audit.Entry) []any { return literals(eventColumns(entries)) }
