@@ -11,7 +11,9 @@
 //	(run_at)                      (queue, priority,  (lease_until)      (state, finished_at)
 //	                               run_at, id)
 //
-// Transitions are the pure functions of package job: rows are read, moved and written back in bulk.
+// Transitions are the pure functions of package job: rows are read, moved and written back in bulk. The one that most jobs
+// go through, completion without output, is a single statement for a whole group, and has no row in the history: the job's
+// own row tells of that attempt.
 //
 // # Group commit
 //

@@ -123,7 +123,7 @@ func (t transaction) changed() {}
 
 // bulkSizes are the numbers of rows that a bulk statement is prepared for. Most of a small statement's cost is its start,
 // so rows go by the most that fit.
-var bulkSizes = [...]int{64, 16, 4, 1}
+var bulkSizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 
 // bulk is a statement over a list of rows.
 type bulk struct {

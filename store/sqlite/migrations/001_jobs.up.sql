@@ -6,12 +6,12 @@ CREATE TABLE tenet_job (
     id               TEXT NOT NULL UNIQUE,
     queue            TEXT NOT NULL,
     state            TEXT NOT NULL,
-    priority         INTEGER NOT NULL,
+    priority         INTEGER NOT NULL DEFAULT 0,
     run_at           INTEGER NOT NULL,
     fence            INTEGER NOT NULL DEFAULT 0,
     lease_until      INTEGER NOT NULL DEFAULT 0,
     attempts         INTEGER NOT NULL DEFAULT 0,
-    max_attempts     INTEGER NOT NULL,
+    max_attempts     INTEGER NOT NULL DEFAULT 0,
     created_at       INTEGER NOT NULL,
     started_at       INTEGER NOT NULL DEFAULT 0,
     claimed_at       INTEGER NOT NULL DEFAULT 0,
@@ -24,9 +24,9 @@ CREATE TABLE tenet_job (
     reason           TEXT NOT NULL DEFAULT '',
     worker           TEXT NOT NULL DEFAULT '',
     type             TEXT NOT NULL,
-    timeout          INTEGER NOT NULL,
-    unique_key       TEXT NOT NULL,
-    unique_for       INTEGER NOT NULL, -- 0: the key is held while the job lives
+    timeout          INTEGER NOT NULL DEFAULT 0,
+    unique_key       TEXT NOT NULL DEFAULT '',
+    unique_for       INTEGER NOT NULL DEFAULT 0, -- 0: the key is held while the job lives
     meta             TEXT,             -- JSON object of strings
     ran_at           INTEGER NOT NULL DEFAULT 0, -- start of the attempt that completed the job, where only this row tells of it
     last_error       TEXT NOT NULL DEFAULT '',
