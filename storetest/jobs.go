@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // JobsOptions says how the suite opens and runs a store.
@@ -175,6 +176,9 @@ func (s *jobs) start(in job.Insert, d time.Duration) *job.Record {
 func (s *jobs) settle(r job.Ref, kind job.Kind, change ...func(*job.Settlement)) error {
 	s.Helper()
 	settlement := job.Settlement{Ref: r, Kind: kind}
+	if kind == job.KindComplete {
+		settlement.Reason = policy.ReasonSuccess // as workers do
+	}
 	for _, c := range change {
 		c(&settlement)
 	}

@@ -87,6 +87,47 @@ func leaseCases() []jobsCase {
 				})
 			}
 		}},
+		{name: "J7/a completion may repeat itself after an operator started the job again", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			started := r.ClaimedAt.Add(2 * time.Millisecond)
+			s.must(s.settle(r.Ref(), job.KindComplete, func(x *job.Settlement) { x.Started = started }), nil)
+			_, want := s.job(r.ID)
+			if len(want) != 1 || !want[0].Started.Equal(started) || want[0].Outcome != job.AttemptCompleted {
+				s.Fatalf("history %+v", want)
+			}
+			s.change(job.ActionRetry, job.Filter{IDs: []string{r.ID}}, 1)
+			again := s.take(long)
+			s.unchanged(r.ID, func() { s.must(s.settle(r.Ref(), job.KindComplete), nil) })
+			if _, got := s.job(r.ID); !cmp.Equal(got, want) {
+				s.Errorf("history %s", cmp.Diff(want, got))
+			}
+			s.must(s.settle(again.Ref(), job.KindComplete), nil)
+			if _, got := s.job(r.ID); len(got) != 2 || !cmp.Equal(got[:1], want) || got[1].Fence != again.Fence {
+				s.Errorf("history %+v", got)
+			}
+		}},
+		{name: "J7/completions in a group with others", run: func(s *jobs) {
+			var list []job.Settlement
+			for i := range 6 {
+				r := s.start(job.Insert{UniqueKey: []string{"", "completions in a group"}[i/5]}, long)
+				if i == 4 {
+					s.must(s.settle(r.Ref(), job.KindRefuse, refused(0)), nil)
+					r = s.take(long)
+				}
+				list = append(list, job.Settlement{Ref: r.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess})
+			}
+			list[1].Fence++
+			list[2].ID = "none"
+			list[3].Kind, list[3].Reason, list[3].Error = job.KindRetry, policy.ReasonError, "x"
+			list = append(list, list[0])
+			s.sameErrors(s.Settle(s.ctx, list), []error{nil, job.ErrFenced, job.ErrNotFound, nil, nil, nil, nil})
+			for i, rows := range map[int]int{0: 1, 4: 2, 5: 1} { // the refusal is a row too
+				r, history := s.job(list[i].ID)
+				if r.State != job.Completed || r.Refusals != 0 || len(history) != rows || history[rows-1].Reason != policy.ReasonSuccess {
+					s.Errorf("%d is %s, history %+v", i, r.State, history)
+				}
+			}
+		}},
 		{name: "J7/a settled token cannot settle otherwise", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
 			s.must(s.settle(r.Ref(), job.KindRetry), nil)

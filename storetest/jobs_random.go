@@ -211,6 +211,10 @@ func (m *model) leases(t *rapid.T) []job.Ref {
 func (m *model) settle(t *rapid.T) {
 	var list []job.Settlement
 	for _, ref := range m.leases(t) {
+		if rapid.Bool().Draw(t, "plain") { // what most settlements are
+			list = append(list, job.Settlement{Ref: ref, Kind: job.KindComplete, Reason: policy.ReasonSuccess})
+			continue
+		}
 		list = append(list, job.Settlement{
 			Ref: ref, Kind: rapid.SampledFrom(kinds()).Draw(t, "kind"), Delay: m.span(t, 0), Error: rapid.SampledFrom([]string{"", "e", "f\x00"}).Draw(t, "error"),
 			Reason: rapid.SampledFrom([]policy.Reason{policy.ReasonError, policy.ReasonBudgetDenied}).Draw(t, "reason"), Output: []byte{1, 2},
