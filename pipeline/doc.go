@@ -1,0 +1,41 @@
+// Package pipeline runs engines that move transactions: a [Consumer] fetches them from a [Source] and processes them, a
+// [Producer] writes them to a [Sink]. Both follow a policy (policy.Consumer, policy.Producer), and run every step through
+// the executor that calls and jobs use. Tasks, sources and sinks never see a policy.
+//
+// # The model
+//
+//	          Consumer                                    Producer
+//	fetch ─► buffer ─► worker                    input ─► chunk ─► worker
+//	                     │                                           │
+//	                  process ──value──► success                  produce ──► success
+//	                     │ spent, Business │ spent                    │ spent     │ spent
+//	                     └──────► exception ◄┘                        └► exception ◄┘
+//
+// Each step has a retry envelope of its own. A step that is spent, or whose error is a business error, hands over to the
+// exception step: the task's exception handler, then the dead-letter sink. Every delivery ends in exactly one outcome:
+//
+//	success     processed, and the success handler is content             acknowledged
+//	exception   the exception was handled, or became a dead letter        acknowledged
+//	failed      there was no handler, or it failed too                    given back after a delay
+//	redelivered not finished: the engine stopped, or may not start it     given back at once
+//
+// A value is never processed again because its success handler failed.
+//
+// # Concurrency
+//
+// A consumer fetches when its buffer is empty and a worker is free: a slow transaction holds nothing back, and what waits
+// in the buffer is less than a batch. Never are more transactions in flight than the policy's concurrency, also where
+// operations ignore their contexts, and never two of the same ID. Acknowledgements are grouped; deliveries that a source
+// would take back are extended while they wait and run.
+//
+// # Ends
+//
+// The end of the input, the policy's limit, a fetch that failed for good, and Drain all end a run in the same way: nothing
+// more is fetched, and what has been fetched is finished. The policy's loop timeout and the end of Run's context cancel
+// what runs, wait for it up to the grace period ([WithGrace]), and give back what is not finished.
+//
+// # What it does not do
+//
+// Delivery is at least once: an acknowledgement that is lost brings a transaction again. [WithGuard] makes that harmless.
+// Timeouts are cooperative; what ignores its context keeps its worker, and is reported as abandoned at the end.
+package pipeline

@@ -1,0 +1,184 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It hands transactions
+// out in the order in which they were added. Those given back come again after their delay. It is safe for concurrent use.
+type MemorySource struct {
+	mu      sync.Mutex
+	ready   []Delivery
+	delayed []delayed // by the time when they are due
+	acked   []*Transaction
+	out     int
+	closed  bool
+	changed chan struct{} // closed when something has been added
+}
+
+type delayed struct {
+	due time.Time
+	d   Delivery
+}
+
+// NewMemorySource makes a source with transactions. It comes to its end when Close has been called and everything has been
+// acknowledged.
+func NewMemorySource(list ...*Transaction) *MemorySource {
+	s := &MemorySource{changed: make(chan struct{})}
+	s.Add(list...)
+	return s
+}
+
+// Add puts transactions at the end of the queue.
+func (s *MemorySource) Add(list ...*Transaction) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = slices.Grow(s.ready, len(list))
+	for _, t := range list {
+		s.ready = append(s.ready, Delivery{Transaction: t, Count: 1})
+	}
+	s.tell()
+}
+
+// Close says that nothing more will be added.
+func (s *MemorySource) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.tell()
+	return nil
+}
+
+// tell wakes those who wait for a change.
+func (s *MemorySource) tell() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Fetch implements Source.
+func (s *MemorySource) Fetch(ctx context.Context, r FetchRequest) ([]Delivery, error) {
+	var patience <-chan time.Time
+	if r.Wait > 0 {
+		t := time.NewTimer(r.Wait)
+		defer t.Stop()
+		patience = t.C
+	}
+	for {
+		got, changed, err := s.take(r.Max)
+		if len(got) > 0 || err != nil || r.Wait <= 0 {
+			return got, err
+		}
+		due, stop := s.due()
+		select {
+		case <-changed:
+		case <-due:
+		case <-patience:
+			r.Wait = 0
+		case <-ctx.Done():
+			stop()
+			return nil, ctx.Err()
+		}
+		stop()
+	}
+}
+
+// take hands out what is there. It returns the channel that is closed at the next change.
+func (s *MemorySource) take(most int) ([]Delivery, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for now := time.Now(); len(s.delayed) > 0 && !s.delayed[0].due.After(now); s.delayed = s.delayed[1:] {
+		s.ready = append(s.ready, s.delayed[0].d)
+	}
+	n := min(most, len(s.ready))
+	got := s.ready[:n:n] // the cells are not used again
+	s.ready = s.ready[n:]
+	s.out += n
+	if s.closed && n == 0 && s.out+len(s.delayed) == 0 {
+		return nil, s.changed, ErrEnd
+	}
+	return got, s.changed, nil
+}
+
+// due is a channel that tells when the next delayed transaction is ready; it is nil where there is none.
+func (s *MemorySource) due() (<-chan time.Time, func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.delayed) == 0 {
+		return nil, func() {}
+	}
+	t := time.NewTimer(time.Until(s.delayed[0].due))
+	return t.C, func() { t.Stop() }
+}
+
+// Ack implements Acker.
+func (s *MemorySource) Ack(_ context.Context, done []Delivery) []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out -= len(done)
+	for _, d := range done {
+		s.acked = append(s.acked, d.Transaction)
+	}
+	if s.closed && s.out == 0 {
+		s.tell()
+	}
+	return nil
+}
+
+// Nack implements Nacker.
+func (s *MemorySource) Nack(_ context.Context, d Delivery, delay time.Duration, _ error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out--
+	d.Count++
+	back := delayed{time.Now().Add(delay), d}
+	at, _ := slices.BinarySearchFunc(s.delayed, back, func(a, b delayed) int {
+		if a.due.After(b.due) {
+			return 1
+		}
+		return -1
+	})
+	s.delayed = slices.Insert(s.delayed, at, back)
+	s.tell()
+	return nil
+}
+
+// Acked lists what has been acknowledged, in that order.
+func (s *MemorySource) Acked() []*Transaction {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.acked)
+}
+
+// Len is how many transactions wait, those with a delay included, and how many are handed out.
+func (s *MemorySource) Len() (waiting, out int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ready) + len(s.delayed), s.out
+}
+
+// MemorySink keeps what is dispatched to it. The zero value is ready; it is safe for concurrent use.
+type MemorySink struct {
+	mu   sync.Mutex
+	list []*Transaction
+}
+
+// Dispatch implements Sink.
+func (s *MemorySink) Dispatch(ctx context.Context, t *Transaction) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, t)
+	return nil
+}
+
+// Transactions lists what was dispatched, in that order.
+func (s *MemorySink) Transactions() []*Transaction {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.list)
+}

@@ -1,0 +1,82 @@
+package pipeline
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// Defaults of engines.
+const (
+	DefaultName  = "default"
+	DefaultGrace = 30 * time.Second
+)
+
+// Option changes an engine.
+type Option func(*options)
+
+type options struct {
+	name       string
+	provider   policy.Provider
+	executor   retry.ExecutorOptions
+	observer   observe.Observer
+	deadLetter Sink
+	guard      *idempotency.Guard
+	grace      time.Duration
+	log        *slog.Logger
+	ended      func(Ended)
+}
+
+func collect(list []Option) options {
+	o := options{name: DefaultName, grace: DefaultGrace, log: slog.Default()}
+	for _, option := range list {
+		option(&o)
+	}
+	return o
+}
+
+// WithName sets the engine's name, default "default". It is part of the keys of its steps (policy.ConsumerKey,
+// policy.ProducerKey), and names its policy in a provider's document.
+func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// WithProvider takes policies from a provider, again before every batch. Steps are asked for under the keys of
+// policy.ConsumerKey and policy.ProducerKey. The loop comes from the provider's document (policy.SetProvider) by the engine's
+// name. While the document does not name the engine, the policy that the engine was made with stays in force. loop.timeout
+// is read once, when the run starts.
+func WithProvider(p policy.Provider) Option { return func(o *options) { o.provider = p } }
+
+// WithExecutorOptions sets what the engine's executor is made with: budgets, classifiers, classes, journal. The engine adds
+// its provider and observer.
+func WithExecutorOptions(e retry.ExecutorOptions) Option { return func(o *options) { o.executor = e } }
+
+// WithObserver is told of everything that the engine's steps do, and of each transaction as a piece of work of its own,
+// under the key of the step "transaction".
+func WithObserver(observer observe.Observer) Option {
+	return func(o *options) { o.observer = observer }
+}
+
+// WithDeadLetter sends every transaction that takes the exception step there, after the task's exception handler has
+// returned nil, if it has one. It is part of that step: it is retried under its policy, while the handler, once it has
+// succeeded, is not called again; and where it fails for good the transaction ends failed. Letters carry why they are ones
+// in their metadata, and the attempts that were spent.
+func WithDeadLetter(s Sink) Option { return func(o *options) { o.deadLetter = s } }
+
+// WithGuard runs each transaction ID once: one that has ended in success or exception before is acknowledged and not run
+// again. The scope of its records is the tenant in the metadata, the engine's name, and the transaction's ID, with a
+// fingerprint of the payload. A transaction that runs elsewhere, or whose record store cannot be asked, is given back. One
+// whose outcome is unknown goes to the exception step.
+func WithGuard(g *idempotency.Guard) Option { return func(o *options) { o.guard = g } }
+
+// WithGrace sets how long running work may go on after [Consumer.Drain], and how long cancelled work is waited for, default
+// 30 s.
+func WithGrace(d time.Duration) Option { return func(o *options) { o.grace = d } }
+
+// WithLogger sets the logger, default slog.Default(). Payloads are never logged.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+
+// WithEnded calls f for every delivery that has ended, on the worker's goroutine, before it is acknowledged.
+func WithEnded(f func(Ended)) Option { return func(o *options) { o.ended = f } }

@@ -1,0 +1,200 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Steps of consumers and producers, as keys and seeds name them.
+const (
+	stepFetch       = "fetch"
+	stepProcess     = "process"
+	stepProduce     = "produce"
+	stepSuccess     = "success"
+	stepException   = "exception"
+	stepTransaction = "transaction" // a whole transaction, for observers
+	stepRun         = "run"         // a whole run, for observers
+)
+
+// loop is what the outer loops of consumers and producers have in common.
+type loop struct {
+	batch       policy.Batch
+	concurrency int
+	timeout     time.Duration
+	limit       int
+	transaction time.Duration
+	streaming   bool
+	empty       policy.Retry // the wait after empty fetches
+	extra       map[string]any
+}
+
+// policies hold what is in force. They are the provider of the engine's executor, and change only when the engine says so:
+// between batches.
+type policies struct {
+	name  string
+	kind  kind
+	keys  []policy.Key
+	live  policy.Provider // nil where nothing changes
+	base  *snapshot       // of the policy that the engine was made with
+	force atomic.Pointer[snapshot]
+}
+
+// snapshot is what was in force for a time.
+type snapshot struct {
+	version  uint64
+	provided uint64 // the live provider's version
+	set      *policy.Set
+	steps    map[policy.Key]step
+	loop     loop
+}
+
+type step struct {
+	policy   *policy.Policy
+	err      error
+	provided *policy.Policy // as the live provider answered it
+}
+
+// Policy implements policy.Provider.
+func (p *policies) Policy(_ context.Context, key policy.Key) (*policy.Policy, error) {
+	s := p.force.Load()
+	if found, ok := s.steps[key]; ok {
+		return found.policy, found.err
+	}
+	return s.set.Policy(context.Background(), key)
+}
+
+// Version implements policy.Versioned.
+func (p *policies) Version() uint64 { return p.force.Load().version }
+
+// Set implements policy.SetProvider, for the budgets.
+func (p *policies) Set() *policy.Set { return p.force.Load().set }
+
+// loop returns the loop in force.
+func (p *policies) loop() *loop { return &p.force.Load().loop }
+
+// fixed makes the policies of an engine from those that it was made with.
+func fixed(k kind, name string, retries map[string]policy.Retry, l loop) (*policies, error) {
+	p := &policies{name: name, kind: k}
+	s := &snapshot{version: 1, steps: map[policy.Key]step{}, loop: l, set: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic})}
+	for name, retry := range retries {
+		key := k.key(p.name, name)
+		compiled, err := policy.Compile(policy.Policy{Key: key, Retry: retry}, policy.StepLimits(), policy.SourceStatic)
+		if err != nil {
+			return nil, err
+		}
+		p.keys = append(p.keys, key)
+		s.steps[key] = step{policy: compiled}
+	}
+	p.base = s
+	p.force.Store(s)
+	return p, nil
+}
+
+// refresh takes over what the live provider has now.
+func (p *policies) refresh(ctx context.Context) {
+	if p.live == nil {
+		return
+	}
+	current := p.force.Load()
+	var provided uint64
+	versioned, ok := p.live.(policy.Versioned)
+	if ok {
+		provided = versioned.Version()
+		if provided == current.provided && current != p.base {
+			return
+		}
+	}
+	next := &snapshot{version: current.version + 1, provided: provided, set: p.base.set, steps: p.base.steps, loop: p.base.loop}
+	if document, ok := p.live.(policy.SetProvider); ok && document.Set() != nil {
+		next.set = document.Set()
+		named, ok := p.kind.loopOf(next.set, p.name)
+		if !ok {
+			p.adopt(next)
+			return
+		}
+		next.loop = named
+	}
+	next.steps = make(map[policy.Key]step, len(p.keys))
+	for _, key := range p.keys {
+		found, err := p.live.Policy(ctx, key)
+		next.steps[key] = step{policy: p.unhedged(key, found), err: err, provided: found}
+	}
+	p.adopt(next)
+}
+
+// adopt puts a snapshot in force. Its version stays where the steps' policies are those that were in force before: executors
+// prepare their plans again for each version.
+func (p *policies) adopt(next *snapshot) {
+	current := p.force.Load()
+	if current != p.base && current.set == next.set && maps.Equal(current.steps, next.steps) {
+		next.version = current.version
+	}
+	p.force.Store(next)
+}
+
+// unhedged switches hedging off: a transaction's steps run on their worker, one attempt at a time.
+func (p *policies) unhedged(key policy.Key, found *policy.Policy) *policy.Policy {
+	if found == nil || !found.Hedge.Enabled {
+		return found
+	}
+	if old := p.force.Load().steps[key]; old.provided == found {
+		return old.policy
+	}
+	changed := found.Clone()
+	changed.Hedge.Enabled = false
+	compiled, err := policy.Compile(changed, policy.StepLimits(), found.Meta.Source)
+	if err != nil { // an unknown enum, which hedging or not the executor will refuse
+		return &changed
+	}
+	return compiled
+}
+
+// kind is what sets consumers and producers apart.
+type kind string
+
+const (
+	consumer kind = "consumer"
+	producer kind = "producer"
+)
+
+// key is the key of a step of a named engine.
+func (k kind) key(name, step string) policy.Key {
+	if k == producer {
+		return policy.ProducerKey(name, step)
+	}
+	return policy.ConsumerKey(name, step)
+}
+
+// loopOf finds an engine's loop in a document.
+func (k kind) loopOf(set *policy.Set, name string) (loop, bool) {
+	if k == producer {
+		found, ok := set.Producer(name)
+		return producerLoop(found), ok
+	}
+	found, ok := set.Consumer(name)
+	return consumerLoop(found), ok
+}
+
+func consumerLoop(c policy.Consumer) loop {
+	l := c.Loop
+	return loop{
+		batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
+		transaction: l.TransactionTimeout, streaming: l.Streaming, extra: c.Steps.Fetch.Extra,
+		empty: policy.Retry{
+			InitialBackoff: l.EmptyQueue.Backoff, BackoffMultiplier: l.EmptyQueue.BackoffMultiplier,
+			MaxBackoff: l.EmptyQueue.BackoffCap, Jitter: policy.JitterNone,
+		},
+	}
+}
+
+func producerLoop(p policy.Producer) loop {
+	l := p.Loop
+	return loop{
+		batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
+		transaction: l.TransactionTimeout,
+	}
+}

@@ -1,0 +1,78 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Outcome is how a delivery ended.
+type Outcome string
+
+// The outcomes. Every delivery has exactly one.
+const (
+	Success     Outcome = "success"     // processed, and its success handled
+	Exception   Outcome = "exception"   // not processed, and its exception handled or a dead letter
+	Failed      Outcome = "failed"      // neither; given back after a delay
+	Redelivered Outcome = "redelivered" // not finished; given back
+)
+
+// Ended is a delivery that has ended.
+type Ended struct {
+	Delivery Delivery
+	Outcome  Outcome
+	// Err is a *TransactionError for an exception and a failure, why it was not finished for what was given back, and nil
+	// after a success.
+	Err error
+}
+
+// Summary counts what a run did.
+type Summary struct {
+	Fetched     int `json:"fetched"`   // deliveries from the source, or transactions from the input
+	Processed   int `json:"processed"` // whose process or produce step succeeded
+	Success     int `json:"success"`
+	Exception   int `json:"exception"`
+	Failed      int `json:"failed"`
+	Redelivered int `json:"redelivered"`
+	Retries     int `json:"retries"`   // attempts beyond the first of each step, fetching included
+	Abandoned   int `json:"abandoned"` // of those given back: what ignored its context and was left behind
+	// Unsettled counts acknowledgements that the source did not take: it hands those deliveries out again.
+	Unsettled int `json:"unsettled"`
+	// Elapsed is written in seconds.
+	Elapsed time.Duration `json:"elapsed"`
+}
+
+// Ended is how many deliveries have ended.
+func (s Summary) Ended() int { return s.Success + s.Exception + s.Failed + s.Redelivered }
+
+// MarshalJSON writes the elapsed time in seconds.
+func (s Summary) MarshalJSON() ([]byte, error) {
+	type plain Summary
+	return json.Marshal(struct {
+		plain
+		Elapsed float64 `json:"elapsed"`
+	}{plain(s), s.Elapsed.Seconds()})
+}
+
+func (s *Summary) count(o Outcome) {
+	switch o {
+	case Success:
+		s.Success++
+	case Exception:
+		s.Exception++
+	case Failed:
+		s.Failed++
+	case Redelivered:
+		s.Redelivered++
+	}
+}
+
+// Progress is where a run stands.
+type Progress struct {
+	Summary     Summary       `json:"summary"`
+	Concurrency int           `json:"concurrency"` // the most that may be in flight
+	InFlight    int           `json:"in_flight"`   // what runs
+	Buffered    int           `json:"buffered"`    // what has been fetched and waits
+	Unsettled   int           `json:"unsettled"`   // what has ended and is being acknowledged
+	Empty       int           `json:"empty"`       // empty fetches in a row
+	Oldest      time.Duration `json:"oldest"`      // how long the longest-running transaction has been running
+}

@@ -1,0 +1,118 @@
+package pipeline
+
+import (
+	"maps"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Transaction is one unit of work. It is immutable: engines, tasks, sources and sinks share it without copying. The zero
+// Transaction is not valid; make one with [NewTransaction].
+type Transaction struct {
+	id          string
+	payload     []byte
+	metadata    map[string]string
+	correlation string
+	parent      string
+	attempts    int
+}
+
+// TransactionOption adds to a new transaction.
+type TransactionOption func(*Transaction)
+
+// WithMetadata adds metadata to what is there; the map is copied.
+func WithMetadata(m map[string]string) TransactionOption {
+	return func(t *Transaction) {
+		merged := maps.Clone(t.metadata)
+		if merged == nil {
+			merged = make(map[string]string, len(m))
+		}
+		maps.Copy(merged, m)
+		t.metadata = merged
+	}
+}
+
+// WithPayload replaces the payload, which is kept as it is and must not be changed any more.
+func WithPayload(payload []byte) TransactionOption {
+	return func(t *Transaction) { t.payload = payload }
+}
+
+// WithID replaces the ID.
+func WithID(id string) TransactionOption { return func(t *Transaction) { t.id = id } }
+
+// WithCorrelation sets the ID that this transaction shares with others of the same business process.
+func WithCorrelation(id string) TransactionOption { return func(t *Transaction) { t.correlation = id } }
+
+// WithParent sets the ID of the transaction that this one was made from.
+func WithParent(id string) TransactionOption { return func(t *Transaction) { t.parent = id } }
+
+// WithAttempts says how many attempts were spent on the transaction elsewhere, before it came here.
+func WithAttempts(n int) TransactionOption { return func(t *Transaction) { t.attempts = n } }
+
+// NewTransaction makes a transaction. The payload is kept as it is and must not be changed any more. An empty ID is
+// replaced by a UUIDv7; an ID that is stable over redeliveries makes delays, idempotency and records stable too.
+func NewTransaction(id string, payload []byte, options ...TransactionOption) *Transaction {
+	if id == "" {
+		id = uuid.Must(uuid.NewV7()).String()
+	}
+	t := &Transaction{id: id, payload: payload}
+	for _, o := range options {
+		o(t)
+	}
+	return t
+}
+
+// With returns a copy with changes.
+func (t *Transaction) With(options ...TransactionOption) *Transaction {
+	changed := *t
+	for _, o := range options {
+		o(&changed)
+	}
+	return &changed
+}
+
+// ID identifies the transaction, and seeds its delays.
+func (t *Transaction) ID() string { return t.id }
+
+// Payload is read-only.
+func (t *Transaction) Payload() []byte { return t.payload }
+
+// Metadata returns a value, or "".
+func (t *Transaction) Metadata(name string) string { return t.metadata[name] }
+
+// AllMetadata returns a copy of the metadata.
+func (t *Transaction) AllMetadata() map[string]string { return maps.Clone(t.metadata) }
+
+// Correlation is the ID of the business process, or "".
+func (t *Transaction) Correlation() string { return t.correlation }
+
+// Parent is the ID of the transaction that this one was made from, or "".
+func (t *Transaction) Parent() string { return t.parent }
+
+// Attempts is how many attempts were spent elsewhere before.
+func (t *Transaction) Attempts() int { return t.attempts }
+
+// Names of metadata that engines read or write.
+const (
+	// MetaTraceParent is the trace that the transaction belongs to, in the W3C's form.
+	MetaTraceParent = "traceparent"
+	// MetaTenant is the tenant that records and the guard's keys belong to.
+	MetaTenant = "tenant_id"
+	// MetaError and MetaCategory tell in a dead letter why it is one; MetaStep which step failed; MetaConsumer where.
+	MetaError    = "tenet_error"
+	MetaCategory = "tenet_category"
+	MetaStep     = "tenet_step"
+	MetaConsumer = "tenet_pipeline"
+)
+
+// Delivery is a transaction as a source hands it out.
+type Delivery struct {
+	Transaction *Transaction
+	// Token is the source's own; it comes back with acknowledgements.
+	Token any
+	// Count is how often the transaction has been delivered, this time included; 0 where the source does not know.
+	Count int
+	// Deadline is when the source takes the delivery back unless it is extended; zero for never.
+	Deadline time.Time
+}
