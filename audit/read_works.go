@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -143,10 +144,15 @@ func (w *works) keepPolicy(revision string, raw []byte) {
 	}
 }
 
-// snapshots are the policies of the log by their revision. What cannot be read is left out.
+// snapshots are the policies of the log by their revision. What cannot be read, or does not have its revision as its hash,
+// is left out. Revisions that are no hashes are taken as they are: providers may have names of their own.
 func (w *works) snapshots() map[string]*policy.Policy {
 	out := map[string]*policy.Policy{}
 	for revision, raw := range w.policies {
+		var want digest
+		if parseDigest(&want, []byte(revision)) && sha256.Sum256(raw) != want {
+			continue
+		}
 		e := Event{PolicyRevision: revision, Policy: json.RawMessage(raw)}
 		if p, err := e.Snapshot(); err == nil {
 			out[revision] = p

@@ -1,7 +1,6 @@
 package audit_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/canonical"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -62,7 +62,7 @@ func (r *recording) add(e audit.Event) *audit.Event {
 }
 
 func (r *recording) snapshot(p *policy.Policy) {
-	raw, err := json.Marshal(p)
+	raw, err := canonical.Marshal(p)
 	if err != nil {
 		r.t.Fatal(err)
 	}

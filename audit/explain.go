@@ -1,0 +1,304 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// ErrNoWork is what [Explain] fails with where a log has no event of the work.
+var ErrNoWork = errors.New("audit: the log has no event of this work")
+
+// Story is what a log tells of one piece of work.
+type Story struct {
+	WorkID        string  `json:"work_id"`
+	Surface       string  `json:"surface"`
+	Key           string  `json:"key"`
+	Category      string  `json:"retry_category,omitempty"`
+	Operation     string  `json:"operation,omitempty"`
+	TenantID      string  `json:"tenant_id,omitempty"`
+	CorrelationID string  `json:"correlation_id,omitempty"`
+	TraceID       string  `json:"trace_id,omitempty"`
+	PolicyID      string  `json:"policy_id,omitempty"`
+	Revision      string  `json:"policy_revision,omitempty"`
+	Result        string  `json:"result"` // done, stop or unfinished
+	Reason        string  `json:"reason"` // of the last decision
+	Attempts      int     `json:"attempts"`
+	Waiting       Seconds `json:"waiting_seconds"`
+	Steps         []Step  `json:"steps"`
+}
+
+// Step is one event of a work.
+type Step struct {
+	Time    time.Time `json:"timestamp"`
+	EventID string    `json:"event_id"`
+	Type    Type      `json:"event_type"`
+	Attempt int       `json:"attempt_number,omitempty"`
+	Hedge   int       `json:"hedge_index,omitempty"`
+	Outcome string    `json:"outcome_kind,omitempty"`
+	Class   string    `json:"outcome_class,omitempty"`
+	Why     string    `json:"outcome_reason,omitempty"`
+	Error   string    `json:"error,omitempty"`
+	// Decision and Reason say what followed, Wait for how long.
+	Decision string  `json:"decision,omitempty"`
+	Reason   string  `json:"reason,omitempty"`
+	Wait     Seconds `json:"wait_seconds,omitempty"`
+	// Fields are what decided: fields of the policy with their values, the judgement's before the decision's.
+	Fields []Field `json:"fields,omitempty"`
+	// Detail says the rest: the action on an idempotency key, a change of state, what a budget said.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Field is a field of the policy in force that took part in a decision.
+type Field struct {
+	Path  string `json:"path"`            // as in documents, for example retry.max_attempts
+	Value string `json:"value,omitempty"` // "" where the log does not hold the policy
+}
+
+// Explain collects what a log tells of a call, job or transaction, in order, and names for each decision the fields of the
+// policy that made it.
+func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
+	quoted := appendString([]byte(`"work_id":`), workID)
+	policies := map[string]*policy.Policy{}
+	seen := map[string]bool{}
+	var events []Event
+	err := s.Read(ctx, "", func(_ string, line []byte) error {
+		mine, snapshot := bytes.Contains(line, quoted), bytes.Contains(line, []byte(`"policy":{`))
+		if !mine && !snapshot {
+			return nil
+		}
+		e, err := ParseLine(line)
+		if err != nil {
+			return nil // damaged lines are for Verify
+		}
+		if e.Policy != nil {
+			if p, err := e.Snapshot(); err == nil {
+				policies[e.PolicyRevision] = p
+			}
+		}
+		if e.WorkID == workID && !seen[e.ID] {
+			seen[e.ID] = true
+			events = append(events, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit: explain: %w", err)
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNoWork, workID)
+	}
+	slices.SortFunc(events, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.WorkSeq, b.WorkSeq), a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID))
+	})
+	return tell(events, policies), nil
+}
+
+func tell(events []Event, policies map[string]*policy.Policy) *Story {
+	first := &events[0]
+	s := &Story{WorkID: first.WorkID, Result: "unfinished", Steps: []Step{}}
+	for i := range events {
+		e := &events[i]
+		s.Surface, s.Key, s.Category = cmp.Or(s.Surface, e.Surface), cmp.Or(s.Key, e.Key), cmp.Or(s.Category, e.Category)
+		s.Operation, s.TenantID = cmp.Or(s.Operation, e.Operation), cmp.Or(s.TenantID, e.TenantID)
+		s.CorrelationID, s.TraceID = cmp.Or(s.CorrelationID, e.CorrelationID), cmp.Or(s.TraceID, e.TraceID)
+		s.PolicyID, s.Revision = cmp.Or(e.PolicyID, s.PolicyID), cmp.Or(e.PolicyRevision, s.Revision)
+		if isDecision(e.Type) {
+			s.Reason = string(e.Reason)
+			s.Attempts = max(s.Attempts, e.StateNumber, e.TotalAttempts)
+			s.Waiting = Seconds(saturating(time.Duration(s.Waiting), e.DelayNS.Duration()))
+			s.Result = "unfinished"
+			if e.Decision != decision.Retry.String() {
+				s.Result = e.Decision
+			}
+		}
+		s.Steps = append(s.Steps, stepOf(e, policies[e.PolicyRevision]))
+	}
+	return s
+}
+
+func stepOf(e *Event, p *policy.Policy) Step {
+	s := Step{
+		Time: e.Time, EventID: e.ID, Type: e.Type, Attempt: e.Attempt, Hedge: e.HedgeIndex, Outcome: e.OutcomeKind,
+		Class: string(e.OutcomeClass), Why: string(e.OutcomeReason), Error: cmp.Or(e.ExceptionMessage, e.FinalExceptionMessage),
+		Decision: e.Decision, Reason: string(e.Reason), Wait: Seconds(e.DelayNS), Detail: e.Detail,
+	}
+	switch e.Type {
+	case Idempotency:
+		s.Detail = join(e.Action, e.IdempotencyKey, e.Detail)
+	case OperatorAction:
+		s.Detail = join(e.Action, "by "+e.Actor, e.Detail)
+	case JobTransition, CircuitChanged:
+		s.Detail = join(e.From+" → "+e.To, e.Detail)
+	}
+	for _, path := range deciding(e, p) {
+		s.Fields = append(s.Fields, Field{path, fieldValue(p, path)})
+	}
+	return s
+}
+
+func join(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+}
+
+// deciding lists the fields of a policy that made a judgement and a decision what they are.
+func deciding(e *Event, p *policy.Policy) (paths []string) {
+	add := func(path string) {
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	switch e.MatchedRule {
+	case decision.RuleAbortOn:
+		add("retry.abort_on")
+	case decision.RuleRetryOn:
+		add("retry.retry_on")
+	case decision.RuleClassifier:
+		add("retry.classifier")
+	}
+	if e.OutcomeReason == policy.ReasonAttemptTimeout {
+		add("retry.timeout")
+	}
+	if len(e.Group) > 1 {
+		add("hedge.max_hedges")
+	}
+	reason := e.Reason
+	if e.Type == Hedge && e.Denied {
+		reason = e.OutcomeReason
+	}
+	switch reason {
+	case policy.ReasonRetry:
+		for _, path := range ofDelay(e, p) {
+			add(path)
+		}
+	case policy.ReasonAttemptsExhausted:
+		add("retry.max_attempts")
+	case policy.ReasonPushbackTooLong:
+		add("retry.max_pushback")
+	case policy.ReasonOverallTimeout:
+		add("retry.overall_timeout")
+	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound:
+		if e.Type == Hedge && p != nil && p.Hedge.Budget.Name != "" {
+			add("hedge.budget.name")
+		} else {
+			add("retry.budget.name")
+		}
+	case policy.ReasonMaxExtraLoad:
+		add("hedge.max_extra_load")
+	case policy.ReasonCircuitOpen, policy.ReasonHalfOpen:
+		add(ofCircuit(p))
+	}
+	return paths
+}
+
+// ofDelay lists the fields that a delay comes from. One that was asked for, or computed in code, comes from none but the
+// bound of what may be asked for.
+func ofDelay(e *Event, p *policy.Policy) []string {
+	switch {
+	case e.External:
+		return nil
+	case e.PushbackNS > 0 && e.PushbackNS >= e.DelayNS:
+		return []string{"retry.max_pushback"}
+	case p == nil:
+		return []string{"retry.backoff"}
+	}
+	still := p.Retry
+	still.Jitter = policy.JitterNone
+	paths := []string{"retry.backoff"}
+	if d := decision.Delay(&still, 0, max(e.StateNumber, 1)-1); still.MaxBackoff > 0 && d >= still.MaxBackoff {
+		paths = []string{"retry.backoff_cap"}
+	} else if e.StateNumber > 1 && still.BackoffMultiplier > 1 {
+		paths = append(paths, "retry.backoff_multiplier")
+	}
+	if p.Retry.Jitter != policy.JitterNone {
+		paths = append(paths, "retry.jitter")
+	}
+	return paths
+}
+
+func ofCircuit(p *policy.Policy) string {
+	if p == nil {
+		return "circuit.kind"
+	}
+	switch p.Circuit.Kind {
+	case policy.CircuitConsecutive:
+		return "circuit.failures"
+	case policy.CircuitRate:
+		return "circuit.failure_rate"
+	case policy.CircuitSlow:
+		return "circuit.slow_rate"
+	}
+	return "circuit.kind"
+}
+
+// fieldValue is the value of a field for people.
+func fieldValue(p *policy.Policy, path string) string {
+	if p == nil {
+		return ""
+	}
+	classes := func(list []policy.Class) string {
+		names := make([]string, len(list))
+		for i, c := range list {
+			names[i] = string(c)
+		}
+		return strings.Join(names, ", ")
+	}
+	r := &p.Retry
+	switch path {
+	case "retry.max_attempts":
+		return strconv.Itoa(r.MaxAttempts)
+	case "retry.backoff":
+		return r.InitialBackoff.String()
+	case "retry.backoff_multiplier":
+		return strconv.FormatFloat(r.BackoffMultiplier, 'g', -1, 64)
+	case "retry.backoff_cap":
+		return r.MaxBackoff.String()
+	case "retry.jitter":
+		return string(r.Jitter)
+	case "retry.timeout":
+		return r.TimeoutPerAttempt.String()
+	case "retry.overall_timeout":
+		return r.OverallTimeout.String()
+	case "retry.classifier":
+		return r.ClassifierName
+	case "retry.retry_on":
+		return classes(r.RetryOn)
+	case "retry.abort_on":
+		return classes(r.AbortOn)
+	case "retry.max_pushback":
+		return r.MaxPushback.String()
+	case "retry.budget.name":
+		return r.Budget.Name
+	}
+	return otherValue(p, path)
+}
+
+func otherValue(p *policy.Policy, path string) string {
+	number := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+	switch path {
+	case "hedge.budget.name":
+		return p.Hedge.Budget.Name
+	case "hedge.max_hedges":
+		return strconv.Itoa(p.Hedge.MaxHedges)
+	case "hedge.max_extra_load":
+		return number(p.Hedge.MaxExtraLoad)
+	case "circuit.failures":
+		return strconv.Itoa(p.Circuit.Failures)
+	case "circuit.failure_rate":
+		return number(p.Circuit.FailureRate)
+	case "circuit.slow_rate":
+		return number(p.Circuit.SlowRate)
+	case "circuit.kind":
+		return string(p.Circuit.Kind)
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+func TestA4StoryOfAWork(t *testing.T) {
+	p := compiled(t, "user.Get", func(p *policy.Policy) {
+		p.Retry = policy.Retry{MaxAttempts: 4, InitialBackoff: time.Second, MaxBackoff: 2 * time.Second, Jitter: policy.JitterNone, TimeoutPerAttempt: time.Second}
+	})
+	r := newRecording(t, 1)
+	r.snapshot(p)
+	late := decision.Facts{Failed: true, TimedOut: true}
+	asked := decision.Facts{Failed: true, Mark: classify.MarkAfter, Pushback: 9 * time.Second}
+	r.call(p, attempts{{failed, 1}, {late, 1}, {asked, 1}, {failed, 1}}, "")
+	r.call(p, attempts{{decision.Facts{}, 1}}, "")
+	r.add(audit.Event{Type: audit.Idempotency, WorkID: eventID(1), WorkSeq: 9, Action: "released", IdempotencyKey: "k"})
+	log := chained(t, "a", r.events)
+	s, err := audit.Explain(context.Background(), append(log, log[2]), eventID(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Key != "user.Get" || s.Result != "stop" || s.Reason != "attempts_exhausted" || s.Attempts != 4 || time.Duration(s.Waiting) != 12*time.Second || len(s.Steps) != 5 {
+		t.Errorf("%+v", s)
+	}
+	fields := [][]audit.Field{}
+	for _, step := range s.Steps {
+		fields = append(fields, step.Fields)
+	}
+	want := [][]audit.Field{
+		{{Path: "retry.backoff", Value: "1s"}},
+		{{Path: "retry.timeout", Value: "1s"}, {Path: "retry.backoff_cap", Value: "2s"}},
+		{{Path: "retry.max_pushback", Value: "1m0s"}},
+		{{Path: "retry.max_attempts", Value: "4"}},
+		nil,
+	}
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Error(diff)
+	}
+	if s.Steps[4].Detail != "released, k" {
+		t.Errorf("detail %q", s.Steps[4].Detail)
+	}
+	if _, err := audit.Explain(context.Background(), log, "nobody"); !errors.Is(err, audit.ErrNoWork) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestA4EveryReasonNamesItsField(t *testing.T) {
+	p := compiled(t, "user.Get", func(p *policy.Policy) {
+		p.Retry.RetryOn, p.Retry.AbortOn, p.Retry.ClassifierName = []policy.Class{"dns", "eof"}, []policy.Class{"tls"}, "http"
+		p.Retry.OverallTimeout, p.Retry.Budget.Name = 5*time.Second, "shared"
+		p.Hedge = policy.Hedge{Enabled: true, MaxExtraLoad: 0.25, Budget: policy.BudgetRef{Name: "extra"}}
+		p.Circuit.Kind = policy.CircuitRate
+	})
+	cases := map[string]struct {
+		e    audit.Event
+		want audit.Field
+	}{
+		"retry_on":      {audit.Event{Type: audit.CallStopped, Reason: "non_retryable", MatchedRule: decision.RuleRetryOn}, audit.Field{Path: "retry.retry_on", Value: "dns, eof"}},
+		"abort_on":      {audit.Event{Type: audit.CallStopped, Reason: "non_retryable", MatchedRule: decision.RuleAbortOn}, audit.Field{Path: "retry.abort_on", Value: "tls"}},
+		"classifier":    {audit.Event{Type: audit.CallStopped, Reason: "non_retryable", MatchedRule: decision.RuleClassifier}, audit.Field{Path: "retry.classifier", Value: "http"}},
+		"overall":       {audit.Event{Type: audit.CallStopped, Reason: "overall_timeout"}, audit.Field{Path: "retry.overall_timeout", Value: "5s"}},
+		"pushback":      {audit.Event{Type: audit.CallStopped, Reason: "pushback_too_long"}, audit.Field{Path: "retry.max_pushback", Value: "1m0s"}},
+		"budget":        {audit.Event{Type: audit.CallStopped, Reason: "budget_denied"}, audit.Field{Path: "retry.budget.name", Value: "shared"}},
+		"hedge budget":  {audit.Event{Type: audit.Hedge, OutcomeReason: "budget_denied", Denied: true}, audit.Field{Path: "hedge.budget.name", Value: "extra"}},
+		"extra load":    {audit.Event{Type: audit.Hedge, OutcomeReason: "max_extra_load", Denied: true}, audit.Field{Path: "hedge.max_extra_load", Value: "0.25"}},
+		"circuit":       {audit.Event{Type: audit.CallStopped, Reason: "circuit_open"}, audit.Field{Path: "circuit.failure_rate", Value: "0.5"}},
+		"exhausted":     {audit.Event{Type: audit.RetryExhausted, Reason: "attempts_exhausted"}, audit.Field{Path: "retry.max_attempts", Value: "3"}},
+		"hedged groups": {audit.Event{Type: audit.CallSucceeded, Reason: "success", Group: []int{2, 1}}, audit.Field{Path: "hedge.max_hedges", Value: "1"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t, 1)
+			r.snapshot(p)
+			c.e.WorkID, c.e.PolicyRevision = "w", p.Meta.Revision
+			r.add(c.e)
+			s, err := audit.Explain(context.Background(), chained(t, "a", r.events), "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]audit.Field{c.want}, s.Steps[0].Fields); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

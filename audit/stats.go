@@ -1,0 +1,233 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/tenetdev/tenet/decision"
+)
+
+// StatsReport sums a log up. It is the same, byte by byte, for the same log in any order.
+type StatsReport struct {
+	Lines      int           `json:"lines"`
+	Unreadable int           `json:"unreadable"`
+	Duplicates int           `json:"duplicates"`
+	From       time.Time     `json:"from,omitzero"` // of the first event that counts
+	To         time.Time     `json:"to,omitzero"`   // of the last
+	Lost       uint64        `json:"lost"`          // events that writers reported as lost
+	Total      CategoryStats `json:"total"`
+	// Categories are ordered by code; "" is work without a category.
+	Categories []CategoryStats `json:"categories"`
+}
+
+// CategoryStats are the figures of one category.
+type CategoryStats struct {
+	Category string `json:"category"`
+	// Calls are pieces of work: calls, jobs and steps of transactions. Those that sampling counted instead of recording are
+	// among them, as successes of one attempt.
+	Calls      uint64 `json:"calls"`
+	Succeeded  uint64 `json:"succeeded"`
+	Failed     uint64 `json:"failed"`
+	Unfinished uint64 `json:"unfinished"` // the log does not hold their end
+	Attempts   uint64 `json:"attempts"`   // operations that ran, hedges included
+	Retries    uint64 `json:"retries"`
+	Hedges     uint64 `json:"hedges"`
+	// SuccessRate is the share of successes in what has ended; nil where nothing has.
+	SuccessRate *float64 `json:"success_rate"`
+	// AverageAttempts is how often a call was tried, its hedges not counted; Amplification is attempts per call, hedges
+	// included. Nil without calls.
+	AverageAttempts *float64 `json:"average_attempts"`
+	Amplification   *float64 `json:"amplification"`
+	// Waiting is the sum of all delays before retries, MeanDelay and MaxDelay theirs.
+	Waiting   Seconds `json:"waiting_seconds"`
+	MeanDelay Seconds `json:"mean_delay_seconds"`
+	MaxDelay  Seconds `json:"max_delay_seconds"`
+	// MaxRate is the highest number of retries in one minute of the clock (UTC), MeanRate the mean over the time from the
+	// log's first event to its last, at least a minute.
+	MaxRate  uint64  `json:"max_rate_per_minute"`
+	MeanRate float64 `json:"mean_rate_per_minute"`
+}
+
+// Statistics sums a log up by category. It drops events that were delivered twice, uses all cores, and keeps memory flat as
+// [Replay] does, but for one number for each category and minute.
+func Statistics(ctx context.Context, s Source, o Spill) (_ *StatsReport, err error) {
+	w, err := gather(ctx, s, o, func(e *Event) bool { return ofDecisions(e) || e.Type == CallCount })
+	if err != nil {
+		return nil, fmt.Errorf("audit: stats: %w", err)
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	counters := make([]counter, runtime.GOMAXPROCS(0))
+	if err := w.each(ctx, func(worker int, events []Event) { counters[worker].work(events) }); err != nil {
+		return nil, fmt.Errorf("audit: stats: %w", err)
+	}
+	all := counters[0]
+	for i := range counters[1:] {
+		all.merge(&counters[i+1])
+	}
+	r := &StatsReport{
+		Lines: w.total.lines, Unreadable: w.total.unreadable, Duplicates: w.total.duplicates,
+		From: all.from, To: all.to, Lost: all.lost, Categories: []CategoryStats{},
+	}
+	total := &tally{}
+	for _, code := range slices.Sorted(maps.Keys(all.categories)) {
+		c := all.categories[code]
+		c.stats.Category = code
+		total.merge(c)
+		r.Categories = append(r.Categories, c.finish(all.to.Sub(all.from)))
+	}
+	r.Total = total.finish(all.to.Sub(all.from))
+	return r, nil
+}
+
+// counter counts one work after another.
+type counter struct {
+	from, to   time.Time
+	lost       uint64
+	categories map[string]*tally
+}
+
+// tally is a category that is being counted.
+type tally struct {
+	stats   CategoryStats
+	tries   uint64           // attempts without hedges
+	minutes map[int64]uint64 // retries by minute since 1970
+}
+
+func (c *counter) work(events []Event) {
+	last := &events[len(events)-1]
+	if last.Type == CallCount {
+		c.span(last.Time)
+		c.lost += last.Lost
+		if last.Count > 0 {
+			c.tally(last.Category).counted(last.Count)
+		}
+		return
+	}
+	t := c.tally(last.Category)
+	var ending *Event // the last decision
+	tries, hedges := 0, uint64(0)
+	for i := range events {
+		e := &events[i]
+		c.span(e.Time)
+		switch {
+		case e.Type == Hedge && e.HedgeIndex > 0 && !e.Denied:
+			hedges++
+		case isDecision(e.Type):
+			ending = e
+			tries = max(tries, e.StateNumber)
+		}
+		if e.Type == RetryAttempt {
+			t.retry(e)
+		}
+	}
+	s := &t.stats
+	s.Calls++
+	s.Hedges += hedges
+	t.tries += uint64(tries)
+	s.Attempts += uint64(tries) + hedges
+	switch {
+	case ending == nil || ending.Decision == decision.Retry.String():
+		s.Unfinished++
+	case ending.Decision == decision.Done.String():
+		s.Succeeded++
+	default:
+		s.Failed++
+	}
+}
+
+func (c *counter) tally(category string) *tally {
+	t := c.categories[category]
+	if t == nil {
+		t = &tally{minutes: map[int64]uint64{}}
+		if c.categories == nil {
+			c.categories = map[string]*tally{}
+		}
+		c.categories[category] = t
+	}
+	return t
+}
+
+func (c *counter) span(at time.Time) {
+	if c.from.IsZero() || at.Before(c.from) {
+		c.from = at
+	}
+	if at.After(c.to) {
+		c.to = at
+	}
+}
+
+// counted adds successes that sampling left out.
+func (t *tally) counted(n uint64) {
+	t.stats.Calls += n
+	t.stats.Succeeded += n
+	t.stats.Attempts += n
+	t.tries += n
+}
+
+func (t *tally) retry(e *Event) {
+	t.stats.Retries++
+	t.minutes[e.Time.Unix()/60]++
+	delay := e.DelayNS.Duration()
+	t.stats.Waiting = Seconds(saturating(time.Duration(t.stats.Waiting), delay))
+	t.stats.MaxDelay = max(t.stats.MaxDelay, Seconds(delay))
+}
+
+func (c *counter) merge(part *counter) {
+	if !part.from.IsZero() {
+		c.span(part.from)
+		c.span(part.to)
+	}
+	c.lost += part.lost
+	for code, t := range part.categories {
+		c.tally(code).merge(t)
+	}
+}
+
+func (t *tally) merge(part *tally) {
+	s, p := &t.stats, &part.stats
+	s.Calls += p.Calls
+	s.Succeeded += p.Succeeded
+	s.Failed += p.Failed
+	s.Unfinished += p.Unfinished
+	s.Attempts += p.Attempts
+	s.Retries += p.Retries
+	s.Hedges += p.Hedges
+	s.Waiting = Seconds(saturating(time.Duration(s.Waiting), time.Duration(p.Waiting)))
+	s.MaxDelay = max(s.MaxDelay, p.MaxDelay)
+	t.tries += part.tries
+	if t.minutes == nil {
+		t.minutes = map[int64]uint64{}
+	}
+	for minute, n := range part.minutes {
+		t.minutes[minute] += n
+	}
+}
+
+// finish computes what follows from the counts.
+func (t *tally) finish(span time.Duration) CategoryStats {
+	s := t.stats
+	s.SuccessRate = quotient(s.Succeeded, s.Succeeded+s.Failed)
+	s.AverageAttempts = quotient(t.tries, s.Calls)
+	s.Amplification = quotient(s.Attempts, s.Calls)
+	if s.Retries > 0 {
+		s.MeanDelay = s.Waiting / Seconds(s.Retries)
+	}
+	for _, n := range t.minutes {
+		s.MaxRate = max(s.MaxRate, n)
+	}
+	s.MeanRate = float64(s.Retries) / max(span.Minutes(), 1)
+	return s
+}
+
+func quotient(a, b uint64) *float64 {
+	if b == 0 {
+		return nil
+	}
+	q := float64(a) / float64(b)
+	return &q
+}

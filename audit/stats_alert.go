@@ -1,0 +1,160 @@
+package audit
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Alert is a threshold on a figure of [Statistics], for example "rate>100/min".
+type Alert struct {
+	Metric string
+	Above  bool // else below
+	Equal  bool // the bound itself fires too
+	Bound  float64
+	text   string
+}
+
+// String is the expression that the alert was made from.
+func (a Alert) String() string { return a.text }
+
+// metric is a figure that alerts can watch.
+type metric struct {
+	name  string
+	unit  string // share, rate, time or ""
+	value func(s *CategoryStats) (float64, bool)
+}
+
+func metrics() []metric {
+	count := func(f func(s *CategoryStats) uint64) func(*CategoryStats) (float64, bool) {
+		return func(s *CategoryStats) (float64, bool) { return float64(f(s)), true }
+	}
+	maybe := func(f func(s *CategoryStats) *float64) func(*CategoryStats) (float64, bool) {
+		return func(s *CategoryStats) (float64, bool) {
+			if v := f(s); v != nil {
+				return *v, true
+			}
+			return 0, false
+		}
+	}
+	seconds := func(f func(s *CategoryStats) Seconds) func(*CategoryStats) (float64, bool) {
+		return func(s *CategoryStats) (float64, bool) { return time.Duration(f(s)).Seconds(), true }
+	}
+	return []metric{
+		{"rate", "rate", count(func(s *CategoryStats) uint64 { return s.MaxRate })},
+		{"mean_rate", "rate", func(s *CategoryStats) (float64, bool) { return s.MeanRate, true }},
+		{"success_rate", "share", maybe(func(s *CategoryStats) *float64 { return s.SuccessRate })},
+		{"average_attempts", "", maybe(func(s *CategoryStats) *float64 { return s.AverageAttempts })},
+		{"amplification", "", maybe(func(s *CategoryStats) *float64 { return s.Amplification })},
+		{"calls", "", count(func(s *CategoryStats) uint64 { return s.Calls })},
+		{"failed", "", count(func(s *CategoryStats) uint64 { return s.Failed })},
+		{"unfinished", "", count(func(s *CategoryStats) uint64 { return s.Unfinished })},
+		{"attempts", "", count(func(s *CategoryStats) uint64 { return s.Attempts })},
+		{"retries", "", count(func(s *CategoryStats) uint64 { return s.Retries })},
+		{"hedges", "", count(func(s *CategoryStats) uint64 { return s.Hedges })},
+		{"mean_delay", "time", seconds(func(s *CategoryStats) Seconds { return s.MeanDelay })},
+		{"max_delay", "time", seconds(func(s *CategoryStats) Seconds { return s.MaxDelay })},
+	}
+}
+
+var alertForm = regexp.MustCompile(`^\s*([a-z_]+)\s*(>=|<=|>|<)\s*([^\s]+)\s*$`)
+
+// ParseAlert reads METRIC>BOUND, with >, >=, < or <=. rate (the highest in a minute) and mean_rate take a bound per min, s or
+// h; success_rate a number or a percentage; mean_delay and max_delay a duration; the other metrics (average_attempts,
+// amplification, calls, failed, unfinished, attempts, retries, hedges) a number.
+func ParseAlert(text string) (Alert, error) {
+	parts := alertForm.FindStringSubmatch(text)
+	if parts == nil {
+		return Alert{}, fmt.Errorf("audit: alert %q: write METRIC>NUMBER, such as rate>100/min or success_rate<0.9", text)
+	}
+	a := Alert{Metric: parts[1], Above: parts[2][0] == '>', Equal: len(parts[2]) == 2, text: strings.TrimSpace(text)}
+	list := metrics()
+	i := slices.IndexFunc(list, func(m metric) bool { return m.name == a.Metric })
+	if i < 0 {
+		var names []string
+		for _, m := range list {
+			names = append(names, m.name)
+		}
+		return Alert{}, fmt.Errorf("audit: alert %q: unknown metric %s; known are %s", text, a.Metric, strings.Join(names, ", "))
+	}
+	var err error
+	if a.Bound, err = parseBound(parts[3], list[i].unit); err != nil {
+		return Alert{}, fmt.Errorf("audit: alert %q: %w", text, err)
+	}
+	return a, nil
+}
+
+func parseBound(text, unit string) (float64, error) {
+	factor := 1.0
+	switch unit {
+	case "time":
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, fmt.Errorf("%s is not a duration such as 1.5s", text)
+		}
+		return d.Seconds(), nil
+	case "share":
+		if digits, ok := strings.CutSuffix(text, "%"); ok {
+			text, factor = digits, 0.01
+		}
+	case "rate":
+		digits, per, ok := strings.Cut(text, "/")
+		switch {
+		case !ok || per == "min" || per == "m" || per == "minute":
+		case per == "s" || per == "sec" || per == "second":
+			factor = 60
+		case per == "h" || per == "hour":
+			factor = 1.0 / 60
+		default:
+			return 0, fmt.Errorf("per %s is not known; write /min, /s or /h", per)
+		}
+		text = digits
+	}
+	bound, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not a number", text)
+	}
+	return bound * factor, nil
+}
+
+// Firing is an alert that fired.
+type Firing struct {
+	Alert    string  `json:"alert"`
+	Category string  `json:"category"` // "" is the total
+	Value    float64 `json:"value"`
+}
+
+// Check returns where the alert fires: in the total and in each category.
+func (r *StatsReport) Check(a Alert) []Firing {
+	list := metrics()
+	i := slices.IndexFunc(list, func(m metric) bool { return m.name == a.Metric })
+	if i < 0 {
+		return nil
+	}
+	var out []Firing
+	check := func(s *CategoryStats) {
+		if v, ok := list[i].value(s); ok && a.fires(v) {
+			out = append(out, Firing{a.String(), s.Category, v})
+		}
+	}
+	check(&r.Total)
+	for i := range r.Categories {
+		if r.Categories[i].Category != "" {
+			check(&r.Categories[i])
+		}
+	}
+	return out
+}
+
+func (a Alert) fires(v float64) bool {
+	switch {
+	case v == a.Bound:
+		return a.Equal
+	case a.Above:
+		return v > a.Bound
+	}
+	return v < a.Bound
+}

@@ -1,0 +1,132 @@
+package audit_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+func statistics(t testing.TB, s audit.Source) *audit.StatsReport {
+	t.Helper()
+	r, err := audit.Statistics(context.Background(), s, audit.Spill{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestA5FiguresOfACategory(t *testing.T) {
+	p := compiled(t, "user.Get", func(p *policy.Policy) {
+		p.Category = policy.APIRequest
+		p.Retry = policy.Retry{MaxAttempts: 3, InitialBackoff: time.Second, MaxBackoff: time.Minute, Jitter: policy.JitterNone}
+	})
+	r := newRecording(t, 1)
+	r.snapshot(p)
+	r.call(p, attempts{{decision.Facts{}, 1}}, "")
+	r.call(p, attempts{{failed, 1}, {decision.Facts{}, 1}}, "")
+	r.call(p, attempts{{failed, 1}, {failed, 1}, {failed, 1}}, "")
+	r.call(p, attempts{{failed, 1}}, "") // its end is missing
+	for i := range r.events {
+		r.events[i].Category = policy.APIRequest.Code()
+		r.events[i].Time = begin.Add(time.Duration(i) * 20 * time.Second)
+	}
+	hedge := audit.Event{Type: audit.Hedge, WorkID: eventID(2), HedgeIndex: 1, Attempt: 2, Category: policy.APIRequest.Code()}
+	r.add(hedge)
+	hedge.HedgeIndex = 0 // a primary
+	r.add(hedge)
+	hedge.HedgeIndex, hedge.Denied = 2, true
+	r.add(hedge)
+	counted := r.add(audit.Event{Type: audit.CallCount, Category: policy.APIRequest.Code(), Count: 6})
+	lost := r.add(audit.Event{Type: audit.CallCount, Lost: 3})
+	lost.Time, counted.Time = begin, begin.Add(4*time.Minute)
+	for i := len(r.events) - 5; i < len(r.events)-2; i++ {
+		r.events[i].Time = begin.Add(time.Minute)
+	}
+	log := chained(t, "a", r.events)
+	log = append(log, log[1:4]...) // delivered again
+	got := statistics(t, log)
+	share := func(f float64) *float64 { return &f }
+	want := audit.CategoryStats{
+		Category: "RETRY_API_REQUEST", Calls: 10, Succeeded: 8, Failed: 1, Unfinished: 1, Attempts: 14, Retries: 4, Hedges: 1,
+		SuccessRate: share(8.0 / 9), AverageAttempts: share(1.3), Amplification: share(1.4),
+		Waiting: audit.Seconds(5 * time.Second), MeanDelay: audit.Seconds(1250 * time.Millisecond), MaxDelay: audit.Seconds(2 * time.Second),
+		MaxRate: 2, MeanRate: 1,
+	}
+	if len(got.Categories) != 1 {
+		t.Fatalf("categories %+v", got.Categories)
+	}
+	if diff := cmp.Diff(want, got.Categories[0]); diff != "" {
+		t.Error(diff)
+	}
+	want.Category = ""
+	if diff := cmp.Diff(want, got.Total); diff != "" {
+		t.Error(diff)
+	}
+	if got.Lost != 3 || got.Duplicates != 3 || !got.From.Equal(begin) || !got.To.Equal(begin.Add(4*time.Minute)) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestA5AnyOrderGivesTheSame(t *testing.T) {
+	log, r := recorded(t, 10, 500)
+	want := statistics(t, log)
+	if want.Total.Calls != uint64(r.work) || want.Total.Retries == 0 || want.Total.Hedges == 0 {
+		t.Fatalf("%+v", want.Total)
+	}
+	shuffled := slices.Clone(log)
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(log), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	if diff := cmp.Diff(want, statistics(t, shuffled)); diff != "" {
+		t.Error(diff)
+	}
+	if raw, err := json.Marshal(statistics(t, lines{})); err != nil || len(raw) == 0 {
+		t.Errorf("an empty log: %s %v", raw, err)
+	}
+}
+
+func TestA5AlertsFire(t *testing.T) {
+	share := func(f float64) *float64 { return &f }
+	r := &audit.StatsReport{Categories: []audit.CategoryStats{
+		{Category: "A", MaxRate: 120, MeanRate: 2, SuccessRate: share(0.8), Amplification: share(2.5), AverageAttempts: share(2), MaxDelay: audit.Seconds(3 * time.Second), Calls: 7},
+		{Category: "B", MaxRate: 100},
+	}}
+	cases := map[string][]string{
+		"rate>100/min": {"A"}, "rate>=100/min": {"A", "B"}, "rate>1/s": {"A", "B"}, "rate>7199/h": {"A"}, "rate>200": nil, "mean_rate>1/min": {"A"},
+		"success_rate<0.9": {"A"}, "success_rate < 90%": {"A"}, "success_rate<0.8": nil, "success_rate<=80%": {"A"},
+		"amplification>2": {"A"}, "average_attempts>=2": {"A"}, "max_delay>2.5s": {"A"}, "calls>=7": {"A"},
+	}
+	for text, want := range cases {
+		a, err := audit.ParseAlert(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		var got []string
+		for _, f := range r.Check(a) {
+			if f.Category != "" {
+				got = append(got, f.Category)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+	for _, text := range []string{"", "rate", "rate=100", "rate>", "speed>1", "rate>many", "rate>1/year", "max_delay>5", "success_rate<x%"} {
+		if _, err := audit.ParseAlert(text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+	r.Total.MaxRate = 220
+	a, _ := audit.ParseAlert("rate>200/min")
+	if got := r.Check(a); len(got) != 1 || got[0].Category != "" || got[0].Value != 220 {
+		t.Errorf("total: %+v", got)
+	}
+}

@@ -1,0 +1,337 @@
+package audit
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// target is what a policy is found by.
+type target struct{ key, surface, category string }
+
+// speculator asks what would have become of work, one piece after another.
+type speculator struct {
+	set        *policy.Set
+	recorded   map[string]*policy.Policy // by revision
+	resolved   map[target]*policy.Policy
+	categories map[string]*WhatIfCategory
+	facts      map[int]decision.Facts // of the attempts of hedged groups of the present work
+}
+
+func (s *speculator) work(events []Event) {
+	s.facts = map[int]decision.Facts{}
+	steps := make([]step, 0, len(events))
+	sound := true
+	for i := range events {
+		e := &events[i]
+		if e.Type == Hedge {
+			if f, judged, err := e.JudgedFrom(); err == nil && judged {
+				s.facts[e.Attempt] = f
+			}
+			continue
+		}
+		var err error
+		if steps, err = s.step(steps, e); err != nil {
+			sound = false
+		}
+	}
+	last := &events[len(events)-1]
+	c := s.categories[last.Category]
+	if c == nil {
+		c = &WhatIfCategory{}
+		s.categories[last.Category] = c
+	}
+	before := recordedEnd(steps)
+	if !sound || !complete(steps) {
+		c.count(before, ended{})
+		return
+	}
+	after := s.walk(steps, s.policyOf(last))
+	c.count(before, after)
+}
+
+// step is one decision on record.
+type step struct {
+	e       *Event
+	facts   decision.Facts
+	judged  bool // else the decision came from outside: a denial, an interruption
+	verdict decision.Verdict
+	at      time.Duration // since the work began
+	took    time.Duration // the attempt or group
+}
+
+func (s *speculator) step(steps []step, e *Event) ([]step, error) {
+	x := step{e: e}
+	var err error
+	if x.facts, x.judged, err = e.JudgedFrom(); err != nil {
+		return steps, err
+	}
+	if x.verdict, err = e.Verdict(); err != nil {
+		return steps, err
+	}
+	x.at, x.took = e.Elapsed(), e.Elapsed()
+	if e.Surface == string(policy.SurfaceJob) { // elapsed is that of the present lease
+		x.at = e.Elapsed()
+		if len(steps) > 0 {
+			began := steps[0].e.Time.Add(-steps[0].e.Elapsed())
+			x.at = e.Time.Sub(began)
+		}
+	} else if len(steps) > 0 {
+		before := &steps[len(steps)-1]
+		x.took = max(x.at-before.at-before.verdict.Delay, 0)
+	}
+	return append(steps, x), nil
+}
+
+// complete reports whether every attempt from the first on is there, and nothing follows the end.
+func complete(steps []step) bool {
+	next := 1
+	for i := range steps {
+		if i > 0 && steps[i-1].verdict.Action != decision.Retry {
+			return false
+		}
+		if !steps[i].judged {
+			continue
+		}
+		if steps[i].e.StateNumber != next {
+			return false
+		}
+		next++
+	}
+	return len(steps) > 0
+}
+
+// recordedEnd adds up what is on record.
+func recordedEnd(steps []step) ended {
+	var r ended
+	for i := range steps {
+		x := &steps[i]
+		if x.judged {
+			r.effort.Attempts++
+		}
+		r.known = x.verdict.Action != decision.Retry
+		r.success = x.verdict.Action == decision.Done
+		r.at = x.at
+		if x.verdict.Action == decision.Retry {
+			r.effort.Waiting += Seconds(waited(steps, i))
+		}
+	}
+	return r
+}
+
+// waited is how long the wait after step i lasted: its delay, unless it was interrupted.
+func waited(steps []step, i int) time.Duration {
+	delay := steps[i].verdict.Delay
+	if i+1 < len(steps) && !steps[i+1].judged {
+		return min(delay, max(steps[i+1].at-steps[i].at, 0))
+	}
+	return delay
+}
+
+// walk goes through the steps under p for as long as they tell what happens.
+func (s *speculator) walk(steps []step, p *policy.Policy) ended {
+	var r ended
+	var shift time.Duration // by how much the work is later than on record
+	for i := range steps {
+		x := &steps[i]
+		if !x.judged { // nothing to decide: it was denied or interrupted before
+			return ended{known: true, effort: r.effort, at: x.at + shift}
+		}
+		cut, ok := s.cutShort(x, p)
+		if !ok {
+			return ended{}
+		}
+		shift -= cut
+		r.effort.Attempts++
+		r.at = x.at + shift
+		v := s.verdict(x, p, shift)
+		switch v.Action {
+		case decision.Done:
+			r.known, r.success = true, true
+			return r
+		case decision.Stop:
+			r.known = true
+			return r
+		}
+		if i+1 == len(steps) || x.verdict.Action != decision.Retry {
+			return ended{} // more attempts than are recorded
+		}
+		if next := &steps[i+1]; !next.judged {
+			return interrupted(r, x, next, v.Delay, shift)
+		}
+		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), v.Delay))
+		shift += v.Delay - x.verdict.Delay
+	}
+	return ended{}
+}
+
+// interrupted ends a work in the wait that was cut off on record, or at a launch that was denied.
+func interrupted(r ended, x, next *step, delay, shift time.Duration) ended {
+	r.known = true
+	if refused(next.verdict.Reason) || fromOutside(next.verdict.Reason) {
+		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), delay))
+		r.at = next.at + shift + delay - x.verdict.Delay
+		return r
+	}
+	if shift+delay < x.verdict.Delay && x.at+shift+delay < next.at { // another attempt may have begun before
+		return ended{}
+	}
+	waiting := min(delay, max(next.at-x.at-shift, 0))
+	r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), waiting))
+	r.at = max(next.at, x.at+shift)
+	return r
+}
+
+// cutShort is by how much the timeout of p would have ended the attempt sooner; ok is false where the recording cannot tell
+// what would have come of it.
+func (s *speculator) cutShort(x *step, p *policy.Policy) (cut time.Duration, ok bool) {
+	timeout, before := p.Retry.TimeoutPerAttempt, time.Duration(0)
+	if old := s.recorded[x.e.PolicyRevision]; old != nil {
+		before = old.Retry.TimeoutPerAttempt
+	}
+	switch {
+	case timeout == before || len(x.e.Group) > 1:
+		return 0, true
+	case !x.facts.TimedOut:
+		return 0, timeout == 0 || x.took <= timeout
+	case before == 0:
+		before = x.took
+	}
+	return before - timeout, timeout > 0 && timeout <= before
+}
+
+// verdict asks what p decides after a step.
+func (s *speculator) verdict(x *step, p *policy.Policy, shift time.Duration) decision.Verdict {
+	if x.verdict.Action == decision.Stop && fromOutside(x.verdict.Reason) {
+		return x.verdict
+	}
+	o := s.outcome(x, p)
+	state := s.state(x, p, shift)
+	asked := state
+	if x.verdict.External {
+		asked.Left = decision.Unbounded
+	}
+	v := decision.Next(&p.Retry, asked, o)
+	switch {
+	case v.Action != decision.Retry:
+		return v
+	case x.verdict.Action == decision.Stop && refused(x.verdict.Reason): // the denial stands
+		return x.verdict
+	case x.verdict.External && x.verdict.Action == decision.Retry:
+		return decision.External(x.verdict.Delay, state, o, p.Retry.MaxPushback)
+	}
+	return v
+}
+
+// outcome judges a step again.
+func (s *speculator) outcome(x *step, p *policy.Policy) classify.Outcome {
+	o, rule := decision.Judge(&p.Retry, x.facts)
+	if len(x.e.Group) < 2 || rule == decision.RuleContext {
+		return o
+	}
+	g := decision.Group{CancelOnFirstTerminal: p.Hedge.CancelOnFirstTerminal}
+	for range x.e.Group {
+		g.Launch()
+	}
+	for _, n := range x.e.Group {
+		f, ok := s.facts[n]
+		if !ok {
+			o.Pushback = max(o.Pushback, x.e.PushbackNS.Duration())
+			return o
+		}
+		attempt, _ := decision.Judge(&p.Retry, f)
+		g.End(n, attempt)
+	}
+	o, _ = g.Outcome()
+	return o
+}
+
+// state is that of the record with what p changes.
+func (s *speculator) state(x *step, p *policy.Policy, shift time.Duration) decision.State {
+	state := x.e.State()
+	old := s.recorded[x.e.PolicyRevision]
+	switch own := state.MaxAttempts; { // the work's own maximum shows where it is below the policy's
+	case own > 0 && old != nil && own < old.Retry.MaxAttempts:
+		state.MaxAttempts = min(own, p.Retry.MaxAttempts)
+	default:
+		state.MaxAttempts = p.Retry.MaxAttempts
+	}
+	if state.Seed == 0 {
+		state.Seed = decision.Seed(x.e.WorkID)
+		if key := policy.ParseKey(x.e.Key); key.Surface() == policy.SurfaceStep {
+			state.Seed = decision.StepSeed(x.e.WorkID, key.Name)
+		}
+	}
+	left, reason := decision.Unbounded, policy.Reason("")
+	if state.Left != decision.Unbounded && state.LeftReason != policy.ReasonOverallTimeout {
+		left, reason = state.Left-shift, state.LeftReason // the caller's deadline stays where it was
+	}
+	if overall := p.Retry.OverallTimeout; overall > 0 {
+		rest := overall - x.at - shift
+		if state.LeftReason == policy.ReasonOverallTimeout && old != nil { // exactly as it was measured
+			rest = state.Left - shift + overall - old.Retry.OverallTimeout
+		}
+		if rest < left {
+			left, reason = rest, policy.ReasonOverallTimeout
+		}
+	}
+	state.Left, state.LeftReason = left, reason
+	return state
+}
+
+// policyOf finds the policy of an event's key. A call made under a category takes what the document leaves to built-in
+// defaults from the catalog, as executors do.
+func (s *speculator) policyOf(e *Event) *policy.Policy {
+	t := target{e.Key, e.Surface, e.Category}
+	if p := s.resolved[t]; p != nil {
+		return p
+	}
+	p, err := s.set.Policy(context.Background(), policy.ParseKey(e.Key))
+	if err != nil { // a set never fails
+		fallback := policy.DefaultPolicyFor(policy.ParseKey(e.Key))
+		p = &fallback
+	}
+	if category := policy.Category(strings.TrimPrefix(e.Category, "RETRY_")); category != "" && p.Category == "" {
+		p = underCategory(p, category, s.limits(policy.Surface(e.Surface)))
+	}
+	s.resolved[t] = p
+	return p
+}
+
+func (s *speculator) limits(surface policy.Surface) policy.Limits {
+	if surface == policy.SurfaceCall || surface == "" {
+		return s.set.CallLimits()
+	}
+	return policy.LimitsFor(surface)
+}
+
+func underCategory(base *policy.Policy, c policy.Category, l policy.Limits) *policy.Policy {
+	p := base.Clone()
+	p.Category = c
+	for _, path := range base.Meta.Defaulted {
+		switch path {
+		case "retry.max_attempts":
+			p.Retry.MaxAttempts = 0
+		case "retry.backoff":
+			p.Retry.InitialBackoff = 0
+		case "retry.backoff_cap":
+			p.Retry.MaxBackoff = 0
+		case "retry.backoff_multiplier":
+			p.Retry.BackoffMultiplier = 0
+		case "retry.jitter":
+			p.Retry.Jitter, p.Retry.JitterFactor = "", 0
+		case "retry.max_pushback":
+			p.Retry.MaxPushback = 0
+		}
+	}
+	p.Meta = policy.Meta{}
+	normal, err := p.Normalize(l)
+	if err != nil {
+		return base
+	}
+	return &normal
+}
