@@ -23,7 +23,9 @@ func TestA4RealCallsReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		set := setOf(
-			compiled(t, "plain.Call", func(p *policy.Policy) { p.Retry.OverallTimeout, p.Retry.TimeoutPerAttempt = 80*time.Millisecond, 20*time.Millisecond }),
+			compiled(t, "plain.Call", func(p *policy.Policy) {
+				p.Retry.OverallTimeout, p.Retry.TimeoutPerAttempt = 80*time.Millisecond, 20*time.Millisecond
+			}),
 			compiled(t, "hedged.Call", func(p *policy.Policy) {
 				p.Hedge = policy.Hedge{Enabled: true, MaxHedges: 2, HedgeDelay: 10 * time.Millisecond}
 				p.Retry.Jitter = policy.JitterDecorrelated
