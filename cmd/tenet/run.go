@@ -29,6 +29,8 @@ type runFlags struct {
 	retryExit               string
 	timeline, timelineFile  string
 	killGrace               time.Duration
+	audit                   string
+	record                  recordFlags
 	verbose, dryRun         bool
 	changed                 func(flag string) bool
 	codes                   command.Codes
@@ -53,11 +55,16 @@ An attempt that times out is stopped with everything that it started: SIGTERM fi
 Ctrl-C and SIGTERM are handed on in the same way and end the run; a second one kills at once. Hedging is off for
 commands, as the outputs of two attempts would mix.
 
+With --idempotency-key and --idempotency-store a command that has succeeded under the key is not run again: the
+run ends with 0 and says so. One that is running elsewhere under the key, or whose outcome is unknown because an
+earlier run was killed, is not run either (125).
+
 Exit codes: that of the last attempt where the run failed; 124 it timed out; 125 no attempt was made; 126 it is
 not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 stopped by SIGINT or SIGTERM.`,
 		Example: `  tenet run -- make test
   tenet run --max-attempts 5 --timeout 10s --backoff 500ms --backoff-cap 5s -- curl -fsS https://example.com
   tenet run --retry-exit 75,100-110 --timeline text -- ./deliver.sh
+  tenet run --idempotency-key invoice-4711 --idempotency-store sqlite:records.db --audit file:audit.jsonl -- ./charge.sh
   tenet run --policy policies.yaml --key backup.Upload -- rclone sync data remote:data < list.txt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -79,10 +86,12 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	flags.Var(oneOf(&f.timeline, formText, formJSON), "timeline", "print what happened: text or json, to stderr or --timeline-file")
 	flags.StringVar(&f.timelineFile, "timeline-file", "", "write the timeline to this file, as JSON unless --timeline says text")
 	flags.Var(&span{&f.killGrace, false}, "kill-grace", "how long a stopped attempt may take to end before it is killed")
+	audit := auditFlag(cmd)
+	f.record.add(cmd)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the policy that would be used, and run nothing")
 	cmd.RunE = runE(func(cmd *cobra.Command, argv []string) error {
-		f.changed = flags.Changed
+		f.changed, f.audit = flags.Changed, *audit
 		return a.run(cmd.Context(), f, argv)
 	})
 	return cmd
@@ -115,6 +124,9 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 	if f.dryRun {
 		return a.print(formText, nil, func(w io.Writer) { a.describePolicy(w, effective, nil) })
 	}
+	if err := f.record.check(); err != nil {
+		return err
+	}
 	timeline, err := a.openTimeline(f)
 	if err != nil {
 		return &failure{command.CodeNoAttempt, err}
@@ -130,14 +142,42 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 	if f.verbose {
 		options.Observer = observe.Func(a.tellAttempt)
 	}
-	t, err := retry.NewExecutor(options).DoWithTimeline(ctx, key, c.Run, retry.WithCallID(uuid.Must(uuid.NewV7()).String()), retry.WithPolicy(f.edit))
+	calls := []retry.CallOption{retry.WithCallID(uuid.Must(uuid.NewV7()).String()), retry.WithPolicy(f.edit)}
+	if f.audit != "" {
+		log, closeLog, failed := a.openLog(ctx, f.audit)
+		if failed != nil {
+			return noAttempt(failed)
+		}
+		defer func() { err = errors.Join(err, closeLog()) }()
+		options.Observer, options.Journal = observe.Multi(options.Observer, log), log
+	}
+	if f.record.key != "" {
+		guard, closeRecords, failed := a.guard(ctx, f, effective, options)
+		if failed != nil {
+			return noAttempt(failed)
+		}
+		defer func() { err = errors.Join(err, closeRecords()) }()
+		calls = append(calls, retry.WithIdempotency(guard, f.record.key), retry.WithFingerprint(fingerprintOf(argv)))
+	}
+	t, err := retry.NewExecutor(options).DoWithTimeline(ctx, key, c.Run, calls...)
 	if told := timeline(t); told != nil {
 		err = errors.Join(err, told)
+	}
+	if t.Reason == policy.ReasonIdempotencyHit {
+		fmt.Fprintf(a.stderr, "tenet: %s has been done before; nothing was run\n", f.record.key)
 	}
 	if err == nil {
 		return nil
 	}
 	return &failure{command.ExitCode(err), a.sentence(t, err)}
+}
+
+// noAttempt is the failure of a run that could not begin.
+func noAttempt(err error) error {
+	if _, ok := errors.AsType[*failure](err); ok {
+		return err
+	}
+	return &failure{command.CodeNoAttempt, err}
 }
 
 // edit lays the flags over a policy.

@@ -27,6 +27,8 @@ import (
 
 type workerFlags struct {
 	store, policy, periodic, listen string
+	audit                           string
+	once                            onceFlags
 	queues                          []string
 	concurrency                     int
 	lease, grace                    time.Duration
@@ -51,6 +53,11 @@ SIGTERM and Ctrl-C stop the worker: it claims nothing more, lets running jobs fi
 left and gives it back to other workers. A second signal ends it at once; other workers then take over when the
 leases have run out (--lease).
 
+--audit records every decision before it takes effect; while it cannot, nothing further is started. With
+--idempotency-store a job's effect happens once per --idempotency-key, also where its worker was killed after the
+effect: a job whose outcome nobody knows is then dead, with reason outcome_unknown, until the record is resolved
+(tenet idempotency resolve) and the job requeued.
+
 --listen serves /livez (the process runs), /readyz (the store answers and the worker is not stopping) and
 /metrics (Prometheus).
 
@@ -66,6 +73,8 @@ Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM.`,
 	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "jobs of a queue at once, unless something else is said for it")
 	flags.Var(&span{&f.lease, false}, "lease", "how long jobs of a worker that died are safe from others, at least 1s")
 	flags.Var(&span{&f.grace, false}, "grace", "how long running jobs may go on after a signal")
+	audit := auditFlag(cmd)
+	f.once.add(cmd)
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
 	flags.StringVar(&f.periodic, "periodic", "", "file of periodic jobs; see tenet periodic --help")
 	flags.BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
@@ -80,7 +89,7 @@ Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM.`,
 	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")
 	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
 	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
-		f.store = *store
+		f.store, f.audit = *store, *audit
 		return a.worker(cmd.Context(), f)
 	})
 	return cmd
@@ -94,7 +103,8 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 	if f.lease < time.Second || f.lease > job.MaxLease {
 		return usage("--lease: %s is not between 1s and %s", f.lease, job.MaxLease)
 	}
-	provider, set, err := a.jobPolicies(ctx, f.policy)
+	changes := &policyChanges{}
+	provider, set, err := a.jobPolicies(ctx, f.policy, changes.tell)
 	if err != nil {
 		return err
 	}
@@ -115,13 +125,13 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 				fmt.Fprintf(w, "would work on %s with %s\n", listQueues(queues), count(len(periodic), "periodic job"))
 			})
 		}
-		return a.runWorker(ctx, s, f, provider, queues, periodic)
+		return a.runWorker(ctx, s, f, provider, changes, queues, periodic)
 	})
 }
 
 // jobPolicies is the provider of a document, which follows its file, and the document as it is now. Without a document
-// both are nil.
-func (a *app) jobPolicies(ctx context.Context, path string) (policy.Provider, *policy.Set, error) {
+// both are nil. changed is told of every new document.
+func (a *app) jobPolicies(ctx context.Context, path string, changed func(*policy.Set)) (policy.Provider, *policy.Set, error) {
 	if path == "" {
 		return nil, nil, nil
 	}
@@ -132,7 +142,7 @@ func (a *app) jobPolicies(ctx context.Context, path string) (policy.Provider, *p
 	if path == standardInput {
 		return document.Set, document.Set, nil
 	}
-	file, err := controlplane.NewFile(path, controlplane.FileOptions{})
+	file, err := controlplane.NewFile(path, controlplane.FileOptions{OnChange: changed})
 	return file, document.Set, err
 }
 
@@ -175,7 +185,7 @@ func listQueues(queues map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provider policy.Provider, queues map[string]int, periodic []job.Periodic) (err error) {
+func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provider policy.Provider, changes *policyChanges, queues map[string]int, periodic []job.Periodic) (err error) {
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	var observers []observe.Observer
 	if f.verbose {
@@ -189,12 +199,30 @@ func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provide
 		defer func() { err = errors.Join(err, service.close()) }()
 		observers = append(observers, service.observer)
 	}
+	executor := retry.ExecutorOptions{
+		Classes: []classify.Family{tenethttp.Classes()}, Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
+	}
+	if f.audit != "" {
+		record, closeLog, failed := a.openLog(ctx, f.audit)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, closeLog()) }()
+		observers, executor.Journal = append(observers, record), record
+		changes.follow(ctx, record, provider, log)
+	}
 	options := []job.WorkerOption{
 		job.WithQueues(queues), job.WithLease(f.lease), job.WithGrace(f.grace), job.WithLogger(log), job.WithObserver(observe.Multi(observers...)),
 		job.WithRetention(retention(f)), job.WithPeriodic(periodic...),
-		job.WithExecutorOptions(retry.ExecutorOptions{
-			Classes: []classify.Family{tenethttp.Classes()}, Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
-		}),
+		job.WithExecutorOptions(executor),
+	}
+	if f.once.store != "" {
+		middleware, closeRecords, failed := a.onceMiddleware(ctx, f, observe.Multi(observers...), executor.Journal)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, closeRecords()) }()
+		options = append(options, job.WithMiddleware(middleware))
 	}
 	if provider != nil {
 		options = append(options, job.WithProvider(provider))
