@@ -1,0 +1,175 @@
+package idempotency_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+type receipt struct {
+	ID     string  `json:"id"`
+	Amount float64 `json:"amount"`
+}
+
+// replays runs a value twice and checks that the second is the first.
+func replays[T any](t *testing.T, value T) {
+	t.Helper()
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		for range 2 {
+			got, err := idempotency.DoValue(b.Context(), b.Guard, "k", "f", func(context.Context) (T, error) {
+				b.effects.Add(1)
+				return value, nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if diff := cmp.Diff(value, got); diff != "" {
+				b.Errorf("%T (-want +got):\n%s", value, diff)
+			}
+		}
+		b.ran(1)
+	})
+}
+
+func TestI5NullZeroEmptyAndFalseAreResults(t *testing.T) {
+	replays(t, 0)
+	replays(t, "")
+	replays(t, false)
+	replays[*receipt](t, nil)
+	replays[[]int](t, nil)
+	replays(t, []int{})
+	replays[map[string]int](t, nil)
+	replays[any](t, nil)
+	replays(t, struct{}{})
+	replays(t, receipt{})
+	replays(t, &receipt{ID: "r1", Amount: 12.5})
+	replays[[]byte](t, nil)
+	replays(t, []byte{})
+}
+
+// broken is a codec that fails.
+type broken struct{ encode, decode error }
+
+func (c broken) Encode(s string) ([]byte, error)   { return []byte(s), c.encode }
+func (c broken) Decode(raw []byte) (string, error) { return string(raw), c.decode }
+
+func TestI5AResultThatCannotBeEncodedIsAnEffectAllTheSame(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		for i, want := range []string{"result", ""} { // the one who ran it has the result
+			got, err := idempotency.RunValue(b.Context(), b.Guard, idempotency.Request{ID: idempotency.ID{Key: "k"}}, broken{encode: errDown},
+				func(context.Context) (string, error) { b.effects.Add(1); return "result", nil })
+			var kept *idempotency.ResultError
+			if got != want || !errors.As(err, &kept) || kept.Failure.Type != idempotency.FailureResultNotEncoded || errors.Is(err, idempotency.ErrResultTooLarge) {
+				b.Errorf("%d: %q, %v", i, got, err)
+			}
+		}
+		b.ran(1)
+		if r := b.record("k"); r.State != idempotency.Completed || r.HasResult {
+			b.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestI5AResultThatCannotBeDecodedRunsNothing(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		run := func() (string, error) {
+			return idempotency.RunValue(b.Context(), b.Guard, idempotency.Request{ID: idempotency.ID{Key: "k"}}, broken{decode: errDown},
+				func(context.Context) (string, error) { b.effects.Add(1); return "result", nil })
+		}
+		if got, err := run(); got != "result" || err != nil {
+			b.Fatalf("%q, %v", got, err)
+		}
+		if _, err := run(); !errors.Is(err, errDown) {
+			b.Errorf("%v", err)
+		}
+		b.ran(1)
+	})
+}
+
+func TestI5ARecordWithoutAResultIsNoValue(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := ticket.Complete(b.Context(), nil, false); err != nil {
+			b.Fatal(err)
+		}
+		_, err = idempotency.DoValue(b.Context(), b.Guard, "k", "f", func(context.Context) (int, error) { b.effects.Add(1); return 1, nil })
+		var none *idempotency.ResultError
+		if !errors.As(err, &none) || none.Failure.Type != idempotency.FailureNoResult {
+			b.Errorf("%v", err)
+		}
+		b.gets("")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.ran(0)
+	})
+}
+
+func TestI5AResultOverTheLimitIsAnEffectAllTheSame(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{MaxResult: 10}, func(b *bench) {
+		b.gets("0123456789")(b.Do(b.Context(), "fits", "f", b.effect("0123456789")))
+		got, err := b.Do(b.Context(), "k", "f", b.effect("0123456789x"))
+		if string(got) != "0123456789x" || !errors.Is(err, idempotency.ErrResultTooLarge) {
+			b.Fatalf("%q, %v", got, err)
+		}
+		if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent {
+			b.Errorf("marked %v", mark)
+		}
+		b.ran(2)
+		for range 2 {
+			_, err := b.Do(b.Context(), "k", "f", b.effect("no"))
+			var kept *idempotency.ResultError
+			b.refused(idempotency.ErrResultTooLarge)(nil, err)
+			if want := "idempotency: k is done, but its result was not kept: the result has 11 bytes, more than the limit of 10"; !errors.As(err, &kept) || kept.Error() != want {
+				b.Errorf("%v", err)
+			}
+		}
+		b.ran(2)
+		b.store.settle = func() error { return errDown }
+		var lost *idempotency.RecordError
+		if got, err := b.Do(b.Context(), "l", "f", b.effect("0123456789x")); string(got) != "0123456789x" || !errors.As(err, &lost) {
+			b.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+func TestI4ACodecThatPanicsLeavesTheOutcomeUnknown(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{Lease: time.Second}, func(b *bench) {
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = idempotency.DoValue(b.Context(), b.Guard, "k", "f", func(context.Context) (explosive, error) { return explosive{}, nil })
+		}()
+		time.Sleep(time.Second)
+		b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), "k", "f", b.effect("no")))
+	})
+}
+
+type explosive struct{}
+
+func (explosive) MarshalJSON() ([]byte, error) { panic("boom") }
+
+func TestErrorsSayWhatAndWhere(t *testing.T) {
+	id := idempotency.ID{Tenant: "acme", Operation: "charge", Key: "k1"}
+	for want, err := range map[string]error{
+		"idempotency: key: is empty": idempotency.CheckKey(""),
+		"idempotency: the key is in flight: acme/charge/k1: try again after 2s":        &idempotency.InFlightError{ID: id, RetryAfter: 2 * time.Second},
+		"idempotency: acme/charge/k1 has failed for good: declined":                    &idempotency.FailureError{ID: id, Failure: idempotency.Failure{Type: "t", Message: "declined"}},
+		"idempotency: acme/charge/k1 has run, but could not be recorded: out of paper": &idempotency.RecordError{ID: id, Err: errors.New("out of paper")},
+		"idempotency: the store is unavailable: acme/charge/k1: connection refused":    &idempotency.StoreError{ID: id, Err: errDown},
+	} {
+		if fmt.Sprint(err) != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+	}
+	var f *idempotency.Failure
+	if !errors.As(&idempotency.FailureError{Failure: idempotency.Failure{Type: "t"}}, &f) || f.Type != "t" {
+		t.Error("the failure is not in the tree")
+	}
+}
