@@ -181,9 +181,6 @@ func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.R
 
 // Resolve implements idempotency.Admin.
 func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
-	if err := settlement.Validate(); err != nil {
-		return err
-	}
 	return s.change(ctx, pinned{s.db}, "resolve", c.ID, func(current *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
 		next, err := idempotency.Resolve(current, c, settlement, now)
 		return next, err == nil, err

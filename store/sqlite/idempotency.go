@@ -92,18 +92,12 @@ func (s *Idempotency) Renew(ctx context.Context, c idempotency.Claim, lease time
 
 // Settle implements idempotency.Store.
 func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
-	if err := settlement.Validate(); err != nil {
-		return err
-	}
 	return s.change(ctx, "settle", c.ID, settling(c, settlement))
 }
 
 // SettleTx is Settle inside a transaction of DB.BeginTx, so that the effect and its record are stored together or not at
 // all. After an error the transaction must be rolled back; idempotency.ErrFenced says that somebody else has the claim.
 func (s *Idempotency) SettleTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
-	if err := settlement.Validate(); err != nil {
-		return err
-	}
 	if err := s.db.jobs.check(ctx); err != nil {
 		return err
 	}
@@ -132,9 +126,6 @@ func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.R
 
 // Resolve implements idempotency.Admin.
 func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
-	if err := settlement.Validate(); err != nil {
-		return err
-	}
 	return s.change(ctx, "resolve", c.ID, func(current *idempotency.Record, at time.Time) (idempotency.Record, bool, error) {
 		next, err := idempotency.Resolve(current, c, settlement, at)
 		return next, true, err
