@@ -89,9 +89,12 @@ func (r *run) next(w *worker) bool {
 		if d, ok := r.pop(); ok {
 			w.take(d)
 			r.flying++
+			if r.waiting > 0 && len(r.buffer) == 0 {
+				r.hungry.Signal() // others are still free
+			}
 			return true
 		}
-		if r.ended {
+		if r.ended && !r.feeding { // a fetch that is still running may bring something
 			break
 		}
 		r.waiting++

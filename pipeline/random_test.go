@@ -1,0 +1,195 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// acts draws what a step does: values, errors of all kinds, panics, slowness and deafness.
+func acts(t *rapid.T, label string) []act {
+	list := make([]act, rapid.IntRange(1, 3).Draw(t, label+" acts"))
+	for i := range list {
+		list[i] = act{
+			takes: time.Duration(rapid.IntRange(0, 5000).Draw(t, "takes")) * time.Millisecond,
+			deaf:  rapid.IntRange(0, 9).Draw(t, "deaf") == 0,
+			err:   rapid.SampledFrom([]error{nil, nil, errDown, classify.Business(errDown), classify.Permanent(errDown), classify.After(errDown, 3*time.Second)}).Draw(t, "err"),
+		}
+		if rapid.IntRange(0, 19).Draw(t, "panic") == 0 {
+			list[i].panic = "drawn"
+		}
+	}
+	return list
+}
+
+func scriptOf(t *rapid.T, names []string) *script {
+	s := &script{
+		process: map[string][]act{}, success: map[string][]act{}, exception: map[string][]act{},
+		handlers: rapid.SampledFrom([]string{"", "s", "e", "se"}).Draw(t, "handlers"),
+	}
+	for _, id := range names {
+		s.process[id], s.success[id], s.exception[id] = acts(t, "process"), acts(t, "success"), acts(t, "exception")
+	}
+	return s
+}
+
+func policyOf(t *rapid.T) policy.Consumer {
+	p := consumerPolicy(rapid.IntRange(1, 5).Draw(t, "concurrency"), rapid.IntRange(1, 6).Draw(t, "batch"))
+	for _, s := range []*policy.Step{&p.Steps.Process, &p.Steps.Success, &p.Steps.Exception} {
+		*s = retries(rapid.IntRange(1, 3).Draw(t, "attempts"))
+		s.Retry.TimeoutPerAttempt = rapid.SampledFrom([]time.Duration{0, 2 * time.Second}).Draw(t, "attempt timeout")
+	}
+	p.Steps.Fetch.Retry = retries(2).Retry
+	p.Loop.TransactionTimeout = rapid.SampledFrom([]time.Duration{0, 4 * time.Second}).Draw(t, "transaction timeout")
+	p.Loop.Timeout = rapid.SampledFrom([]time.Duration{0, 15 * time.Second}).Draw(t, "loop timeout")
+	p.Loop.Limit = rapid.SampledFrom([]int{0, 7}).Draw(t, "limit")
+	return p
+}
+
+// lot is a source that hands out a fixed lot in pieces of any size, sometimes too large ones and sometimes with an error, and
+// counts what it gets back.
+type lot struct {
+	*scripted
+	handed int
+}
+
+func drawLot(t *rapid.T, names []string) *lot {
+	var answers []answer
+	for len(names) > 0 {
+		n := min(rapid.IntRange(1, 4).Draw(t, "piece"), len(names))
+		answers = append(answers, answer{
+			ids: names[:n], takes: time.Duration(rapid.IntRange(0, 2000).Draw(t, "fetch takes")) * time.Millisecond,
+			deaf: rapid.Bool().Draw(t, "deaf fetch"),
+		})
+		names = names[n:]
+		if rapid.IntRange(0, 9).Draw(t, "fetch fails") == 0 {
+			answers = append(answers, answer{err: errDown})
+		}
+	}
+	return &lot{scripted: newScripted(append(answers, answer{err: pipeline.ErrEnd})...)}
+}
+
+func (l *lot) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
+	got, err := l.scripted.Fetch(ctx, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handed += len(got)
+	return got, err
+}
+
+// TestL4EveryDeliveryEndsOnceWhateverHappens: random failures, timeouts, cancellations, drains and duplicates.
+func TestL4EveryDeliveryEndsOnceWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h"}), 1, 16).Draw(r, "ids")
+		s, p := scriptOf(r, []string{"a", "b", "c", "d", "e", "f", "g", "h"}), policyOf(r)
+		stop := rapid.SampledFrom([]string{"", "cancel", "drain"}).Draw(r, "stop")
+		at := time.Duration(rapid.IntRange(0, 20_000).Draw(r, "at")) * time.Millisecond
+		source := drawLot(r, names)
+		var fault string
+		synctest.Test(t, func(*testing.T) {
+			source.start = time.Now()
+			failed := func(format string, args ...any) { fault += fmt.Sprintf(format, args...) + "\n" }
+			var l ledger
+			consumer := pipeline.NewConsumer(source, s.task(), p, l.option(), quiet, pipeline.WithGrace(3*time.Second))
+			ctx, cancel := context.WithCancel(bg)
+			defer cancel()
+			switch stop {
+			case "cancel":
+				time.AfterFunc(at, cancel)
+			case "drain":
+				time.AfterFunc(at, consumer.Drain)
+			}
+			summary, _ := consumer.Run(ctx)
+			time.Sleep(time.Hour) // what was left behind comes back
+			synctest.Wait()
+			if len(s.twice) > 0 || s.most > p.Loop.Concurrency.Value {
+				failed("%d in flight at once, twice: %v", s.most, s.twice)
+			}
+			if len(l.ends) != source.handed {
+				failed("%d handed out, %d ended", source.handed, len(l.ends))
+			}
+			if summary.Ended() != summary.Fetched || summary.Fetched > source.handed {
+				failed("%+v of %d", summary, source.handed)
+			}
+			acked, nacked := 0, 0
+			for _, e := range l.ends {
+				switch e.Outcome {
+				case pipeline.Success, pipeline.Exception:
+					acked++
+				default:
+					nacked++
+				}
+				if (e.Err == nil) != (e.Outcome == pipeline.Success) {
+					failed("%s with %v", e.Outcome, e.Err)
+				}
+			}
+			if acked != len(source.acked) || nacked != len(source.nacked) {
+				failed("%d of %d acknowledged, %d of %d given back", len(source.acked), acked, len(source.nacked), nacked)
+			}
+		})
+		if fault != "" {
+			r.Fatal(fault)
+		}
+	})
+}
+
+// TestTheSameScriptGivesTheSameLog: nothing in the engine depends on chance.
+func TestTheSameScriptGivesTheSameLog(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		names := many(rapid.IntRange(1, 10).Draw(r, "transactions"))
+		s, p := scriptOf(r, names), policyOf(r)
+		for _, step := range []*policy.Step{&p.Steps.Process, &p.Steps.Success, &p.Steps.Exception} {
+			step.Retry.Jitter = policy.JitterFull // seeded by the transaction
+		}
+		var logs [2][]string
+		for i := range logs {
+			synctest.Test(t, func(*testing.T) {
+				source := pipeline.NewMemorySource(transactions(names...)...)
+				source.Close()
+				p := p
+				p.Loop.Limit = len(names) // failures come back, and would do so for ever
+				_, err := pipeline.NewConsumer(source, s.task(), p, quiet, pipeline.WithGrace(3*time.Second)).Run(bg)
+				logs[i] = append(slices.Sorted(slices.Values(s.log)), fmt.Sprint(err))
+				time.Sleep(time.Hour)
+				s.log = nil
+			})
+		}
+		if diff := cmp.Diff(logs[0], logs[1]); diff != "" {
+			r.Fatal(diff)
+		}
+	})
+}
+
+// TestL4AnErrorNamesWhatItIs: errors.Is and errors.As see through every error of the package.
+func TestL4AnErrorNamesWhatItIs(t *testing.T) {
+	inner := &pipeline.TransactionError{ID: "a", Step: "process", Category: classify.CategorySystem, Cause: errDown}
+	errHandler := errors.New("handler")
+	outer := &pipeline.TransactionError{ID: "a", Step: "exception", Category: classify.CategorySystem, Cause: errHandler, Earlier: inner}
+	if !errors.Is(outer, errDown) || !errors.Is(outer, errHandler) {
+		t.Error("a cause is hidden")
+	}
+	for err, want := range map[error]string{
+		inner: "pipeline: transaction a: process: system: down",
+		outer: "pipeline: transaction a: exception: system: handler (while handling process: down)",
+		&pipeline.ProducerLoopTimeoutError{Producer: "p", Timeout: time.Second}:                          "pipeline: producer p: loop timeout of 1s",
+		&pipeline.ConsumerLoopTimeoutError{Consumer: "c", Timeout: time.Second}:                          "pipeline: consumer c: loop timeout of 1s",
+		&pipeline.FetchTimeoutError{FetchError: pipeline.FetchError{Pipeline: "orders", Cause: errDown}}: "pipeline: orders: fetch timed out: down",
+		&pipeline.PayloadError{ID: "a", Err: errDown}:                                                    "pipeline: transaction a: payload: down",
+		&pipeline.ContractError{Part: "task", Problem: "it is late"}:                                     "pipeline: task: it is late",
+	} {
+		if err.Error() != want {
+			t.Errorf("%q", err.Error())
+		}
+	}
+}
