@@ -20,14 +20,14 @@ import (
 
 // The names of cases that bars refer to.
 const (
-	hit, miss            = "guard, hit, memory", "guard, miss, memory"
-	missPG, barePG       = "guard, miss, PostgreSQL", "two bare commits, PostgreSQL"
-	closed, bareClosed   = "audit to JSONL, 64 writers, each waits for the fsync of its event", "bare append and fsync of the same groups, of at most 64 events"
-	queued, bareQueued   = "audit to JSONL, 64 writers, until the last fsync", "bare append and fsync of the same groups"
-	caller               = "audit, cost for the caller, buffered"
-	verified, replayed   = "verify, each core", "replay, each core"
-	verifyHeap           = "verify, peak heap"
-	replayHeap           = "replay, peak heap"
+	hit, miss          = "guard, hit, memory", "guard, miss, memory"
+	missPG, barePG     = "guard, miss, PostgreSQL", "two bare commits, PostgreSQL"
+	closed, bareClosed = "audit to JSONL, 64 writers, each waits for the fsync of its event", "bare append and fsync of the same groups, of at most 64 events"
+	queued, bareQueued = "audit to JSONL, 64 writers, until the last fsync", "bare append and fsync of the same groups"
+	caller             = "audit, cost for the caller, buffered"
+	verified, replayed = "verify, each core", "replay, each core"
+	verifyHeap         = "verify, peak heap"
+	replayHeap         = "replay, peak heap"
 )
 
 // Cases lists what is measured.
