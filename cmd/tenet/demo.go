@@ -36,9 +36,10 @@ connections on a seeded schedule, and report what happened and why. Nothing leav
 
 The deliveries are imported as jobs into a new SQLite store, in a temporary folder unless --store names one. Two
 workers, in processes of their own, deliver them. Halfway one is killed (SIGKILL) and another one started. When
-all jobs have finished, the store is compared with the endpoint's own ledger. Exits with 1 if a delivery has
-neither arrived nor reached the dead-letter queue for a reason, or if the endpoint counted more requests than the
-document's retry ratio allows.
+all jobs have finished, the store is compared with the endpoint's own ledger, and the workers' audit log, which is
+kept in the same store, is verified and replayed. Exits with 1 if a delivery has neither arrived nor reached the
+dead-letter queue for a reason, if the endpoint counted more requests than the document's retry ratio allows, or if
+the log has a fault or a decision does not follow from what is recorded.
 
 With --calls there is no store: this process makes the deliveries as calls, with hedging. The same seed then means
 the same faults and the same waits.

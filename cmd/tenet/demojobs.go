@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/demo"
 )
 
@@ -25,7 +26,19 @@ type storyJSON struct {
 // jobsReportJSON is the demo's report.
 type jobsReportJSON struct {
 	*demo.JobsReport
-	Stories []storyJSON `json:"stories"`
+	Stories []storyJSON  `json:"stories"`
+	Audit   auditSummary `json:"audit"`
+}
+
+// auditSummary is what the workers' audit log says about itself.
+type auditSummary struct {
+	Verify *audit.VerifyReport `json:"verify"`
+	Replay *audit.ReplayReport `json:"replay"`
+}
+
+// good reports whether the log is whole and every decision in it follows from what is recorded.
+func (s *auditSummary) good() bool {
+	return s.Verify.Intact() && s.Replay.Diverged == 0 && s.Replay.CannotReplay.Total() == 0
 }
 
 // demoConcurrency is how many deliveries of a queue a worker of the demo makes at once, unless the document says.
@@ -63,18 +76,34 @@ func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []demo.Delivery, 
 		if err != nil {
 			return err
 		}
-		out := jobsReportJSON{JobsReport: &report, Stories: make([]storyJSON, len(report.Stories))}
+		log, err := a.checkAudit(ctx, f.store)
+		if err != nil {
+			return err
+		}
+		out := jobsReportJSON{Audit: log, JobsReport: &report, Stories: make([]storyJSON, len(report.Stories))}
 		for i, story := range report.Stories {
 			out.Stories[i] = storyJSON{story.Why, newJobJSON(story.Job).withHistory(story.History)}
 		}
-		if err := a.print(form, out, func(w io.Writer) { a.writeJobsReport(w, &report) }); err != nil {
+		if err := a.print(form, out, func(w io.Writer) { a.writeJobsReport(w, &report, &log) }); err != nil {
 			return err
 		}
-		if !report.Good() {
-			return errors.New("the demo did not keep its promises: see lost deliveries, idempotency keys and the amplification bound")
+		if !report.Good() || !log.good() {
+			return errors.New("the demo did not keep its promises: see lost deliveries, idempotency keys, the amplification bound and the audit log")
 		}
 		return nil
 	})
+}
+
+// checkAudit verifies and replays the log that the workers have written.
+func (a *app) checkAudit(ctx context.Context, url string) (s auditSummary, err error) {
+	err = a.withAuditLog(ctx, url, func(log *auditLog) error {
+		if s.Verify, err = audit.Verify(ctx, log, audit.VerifyOptions{}); err != nil {
+			return err
+		}
+		s.Replay, err = audit.Replay(ctx, log, audit.ReplayOptions{})
+		return err
+	})
+	return s, err
 }
 
 // demoWorker returns what makes the commands of workers: this program again, with nothing of this process's settings.
@@ -101,7 +130,7 @@ func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list 
 		concurrency = demoConcurrency
 	}
 	args := []string{
-		"worker", "--store", f.store, "--policy", document, "--allow-private-networks", "--lease", "2s", "--grace", "5s", "--until-stdin-ends",
+		"worker", "--store", f.store, "--audit", f.store, "--policy", document, "--allow-private-networks", "--lease", "2s", "--grace", "5s", "--until-stdin-ends",
 		"--concurrency", strconv.Itoa(concurrency),
 	}
 	queues := map[string]bool{}
@@ -121,7 +150,7 @@ func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list 
 }
 
 // writeJobsReport writes the report for people.
-func (a *app) writeJobsReport(w io.Writer, r *demo.JobsReport) {
+func (a *app) writeJobsReport(w io.Writer, r *demo.JobsReport, log *auditSummary) {
 	head := fmt.Sprintf("%d of %d deliveries arrived in %s, %d are in the dead-letter queue, %d lost", r.Arrived, r.Deliveries, inSeconds(r.Elapsed), r.Dead, len(r.Lost))
 	fmt.Fprintf(w, "%s  %s\n\n", a.paint(a.stdout, bold, head), a.paint(a.stdout, faint, fmt.Sprintf("seed %d, 3 workers, one of them killed", r.Seed)))
 	line := func(name, format string, args ...any) {
@@ -147,6 +176,16 @@ func (a *app) writeJobsReport(w io.Writer, r *demo.JobsReport) {
 		line("amplification", "%.3f requests per delivery; the policies promise no bound", r.Amplification)
 	}
 	line("throughput", "%.0f jobs/s", r.Throughput)
+	verdict := a.paint(a.stdout, green, "intact")
+	if !log.Verify.Intact() {
+		verdict = a.paint(a.stdout, red, "NOT INTACT")
+	}
+	line("audit", "%s in %s: %s", count(log.Verify.Events, "event"), count(len(log.Verify.Chains), "chain"), verdict)
+	line("replay", "%s and %s of %s derived again from policies, facts and seeds; %d diverged", count(log.Replay.Decisions, "decision"),
+		count(log.Replay.Delays, "delay"), count(log.Replay.Works, "job"), log.Replay.Diverged)
+	if n := log.Replay.CannotReplay.Total(); n > 0 {
+		line("", "%s could not be replayed", count(n, "job"))
+	}
 	for _, id := range r.Lost {
 		line(a.paint(a.stdout, red, "lost"), "%s", id)
 	}

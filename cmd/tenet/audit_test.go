@@ -1,0 +1,142 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/internal/testpg"
+)
+
+// succeed runs a command that must succeed, and returns what it printed.
+func succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, errs := runIn(t.Context(), nil, "", args...)
+	if code != 0 {
+		t.Fatalf("tenet %s: code %d\n%s%s", strings.Join(args, " "), code, out, errs)
+	}
+	return out
+}
+
+func writePEM(t *testing.T, path, kind string, der []byte, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestA3SignedHeadsAreChecked(t *testing.T) {
+	at := func(name string) string { return filepath.Join(t.TempDir(), name) }
+	log, private, public, other, signed, plain := at("audit.jsonl"), at("key.pem"), at("public.pem"), at("other.pem"), at("signed.json"), at("plain.json")
+	key := ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", ed25519.SeedSize)))
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	writePEM(t, private, "PRIVATE KEY", der, err)
+	der, err = x509.MarshalPKIXPublicKey(key.Public())
+	writePEM(t, public, "PUBLIC KEY", der, err)
+	der, err = x509.MarshalPKIXPublicKey(ed25519.NewKeyFromSeed([]byte(strings.Repeat("o", ed25519.SeedSize))).Public())
+	writePEM(t, other, "PUBLIC KEY", der, err)
+	succeed(t, "run", "--audit", "file:"+log, "--", "true")
+	for file, args := range map[string][]string{signed: {"--sign", private}, plain: nil} {
+		if err := os.WriteFile(file, []byte(succeed(t, append([]string{"audit", "head", log}, args...)...)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := succeed(t, "audit", "verify", log, "--head", signed, "--trust", public); !strings.Contains(out, "tail verified") {
+		t.Error(out)
+	}
+	text, err := os.ReadFile(signed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := at("forged.json")
+	if err := os.WriteFile(forged, []byte(strings.Replace(string(text), `"seq": 3`, `"seq": 2`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ head, trust, want string }{
+		"unsigned":       {plain, public, "not signed"},
+		"another key":    {signed, other, "not signed by this key"},
+		"changed":        {forged, public, "not signed by this key"},
+		"a private key":  {signed, private, ""},
+		"no key at all":  {signed, log, "not a PEM file"},
+		"no heads":       {log, public, ""},
+		"missing public": {signed, at("none.pem"), ""},
+	} {
+		if code, _, errs := runIn(t.Context(), nil, "", "audit", "verify", log, "--head", c.head, "--trust", c.trust); code == 0 || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: code %d, %s", name, code, errs)
+		}
+	}
+	if code, _, errs := runIn(t.Context(), nil, "", "audit", "head", log, "--sign", public); code != 1 || errs == "" {
+		t.Errorf("signed with a public key: code %d, %s", code, errs)
+	}
+}
+
+func TestTailFollowsUntilItIsStopped(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.jsonl")
+	succeed(t, "run", "--key", "first.Key", "--audit", "file:"+log, "--", "true")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	read, write := io.Pipe()
+	ended := make(chan int)
+	go func() {
+		p := program{lookupEnv: func(string) (string, bool) { return "", false }}
+		code := p.Run(ctx, []string{"audit", "tail", log, "-n", "1", "--type", "call_succeeded"}, strings.NewReader(""), write, io.Discard)
+		_ = write.Close()
+		ended <- code
+	}()
+	lines := bufio.NewScanner(read)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "first.Key") {
+		t.Fatalf("the last event is %q", lines.Text())
+	}
+	succeed(t, "run", "--key", "second.Key", "--audit", "file:"+log, "--", "true")
+	if !lines.Scan() || !strings.Contains(lines.Text(), "second.Key") {
+		t.Fatalf("the next event is %q", lines.Text())
+	}
+	cancel(command.Interrupt{Signal: syscall.SIGINT})
+	if code := <-ended; code != 130 || lines.Scan() {
+		t.Errorf("code %d, then %q", code, lines.Text())
+	}
+}
+
+func TestAuditOnPostgreSQL(t *testing.T) {
+	server, err := testpg.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	url := server.URL()
+	if code, _, _ := runIn(t.Context(), nil, "", "audit", "verify", url); code != 5 {
+		t.Errorf("without tables: code %d", code)
+	}
+	succeed(t, "migrate", "up", "--store", url)
+	if code, _, errs := runIn(t.Context(), nil, "", "run", "--max-attempts", "2", "--backoff", "1ms", "--audit", url, "--", "false"); code != 1 {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	heads := filepath.Join(t.TempDir(), "heads.json")
+	if err := os.WriteFile(heads, []byte(succeed(t, "audit", "head", url)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"verify " + url + " --head " + heads:            "tail verified",
+		"replay " + url:                                 "replayed as recorded: 1 of 1",
+		"stats " + url:                                  "total",
+		"query " + url + " --type retry_exhausted":      "attempts_exhausted",
+		"tail " + url + " -n 1 --follow=false -o jsonl": `"event_type":"retry_exhausted"`,
+	} {
+		if out := succeed(t, append([]string{"audit"}, strings.Fields(args)...)...); !strings.Contains(out, want) {
+			t.Errorf("%s: %s", args, out)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "explain LOG ID", Short: "Tell the story of one call, job or transaction", Args: cobra.ExactArgs(2),
+		Long: `Tell the story of one call, job or transaction: each attempt, what it meant, what was decided and why, how long was waited,
+and the field of the policy that made it so. With --policy, the file and line where the document has that field.`,
+		Example: "  tenet audit explain audit.jsonl 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --policy policies.yaml",
+	}
+	file := documentFlag(cmd)
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
+		url, id := args[0], args[1]
+		if !looksLikeLog(url) && looksLikeLog(id) {
+			url, id = id, url
+		}
+		var document *policyfile.Document
+		if *file != "" {
+			var err error
+			if document, err = a.load(cmd.Context(), *file); err != nil {
+				return err
+			}
+		}
+		return a.withAuditLog(cmd.Context(), url, func(log *auditLog) error {
+			story, err := audit.Explain(cmd.Context(), log, id)
+			if errors.Is(err, audit.ErrNoWork) {
+				return &failure{exitNotFound, err}
+			}
+			if err != nil {
+				return err
+			}
+			if document != nil {
+				a.locate(story, *file, document)
+			}
+			return a.print(*form, story, func(w io.Writer) { a.writeStory(w, story) })
+		})
+	})
+	return cmd
+}
+
+// looksLikeLog tells a log from an ID, which people write in either order.
+func looksLikeLog(s string) bool {
+	if isStored(s) || strings.HasPrefix(s, "file:") {
+		return true
+	}
+	_, err := os.Stat(s)
+	return err == nil
+}
+
+// locate notes where a document has the fields of a story, and warns of those that say something else by now.
+func (a *app) locate(s *audit.Story, file string, document *policyfile.Document) {
+	key := policy.ParseKey(s.Key)
+	now := map[string]string{}
+	if p, err := policyOf(document.Set, key); err == nil {
+		eachField("", reflect.ValueOf(*p), func(path string, v reflect.Value) { now[path] = show(v) })
+	}
+	warned := map[string]bool{}
+	for i := range s.Steps {
+		for j := range s.Steps[i].Fields {
+			f := &s.Steps[i].Fields[j]
+			path, line := document.Origin(key, f.Path)
+			if path == "" {
+				continue
+			}
+			f.Source = fmt.Sprintf("%s:%d: %s", file, line, path)
+			if f.Value != "" && f.Value != now[f.Path] && !warned[f.Path] {
+				warned[f.Path] = true
+				a.warn("%s:%d: %s is %s by now; %s is on record", file, line, f.Path, orDash(now[f.Path]), f.Value)
+			}
+		}
+	}
+}
+
+func (a *app) writeStory(w io.Writer, s *audit.Story) {
+	fmt.Fprintf(w, "%s  %s %s\n", a.paint(a.stdout, bold, s.WorkID), s.Surface, s.Key)
+	for _, part := range []struct{ name, value string }{
+		{"category", s.Category}, {"operation", s.Operation}, {"tenant", s.TenantID}, {"correlation", s.CorrelationID},
+		{"trace", s.TraceID}, {"policy", s.PolicyID}, {"revision", s.Revision},
+	} {
+		if part.value != "" {
+			fmt.Fprintf(w, "  %-12s%s\n", part.name, part.value)
+		}
+	}
+	for i := range s.Steps {
+		a.writeStep(w, &s.Steps[i])
+	}
+	fmt.Fprintf(w, "%s", a.paint(a.stdout, bold, s.Result))
+	if s.Reason != "" {
+		fmt.Fprintf(w, " (%s)", s.Reason)
+	}
+	fmt.Fprintf(w, " after %s and %s of waiting\n", count(s.Attempts, "attempt"), brief(time.Duration(s.Waiting)))
+}
+
+func (a *app) writeStep(w io.Writer, s *audit.Step) {
+	fmt.Fprintf(w, "%s  %s", a.paint(a.stdout, faint, momentOf(s.Time)), s.Type)
+	if s.Attempt > 0 {
+		fmt.Fprintf(w, "  attempt %d", s.Attempt)
+	}
+	if s.Hedge > 0 {
+		fmt.Fprintf(w, ", hedge %d", s.Hedge)
+	}
+	if s.Outcome != "" {
+		fmt.Fprintf(w, "  %s (%s)", s.Outcome, s.Why)
+	}
+	if s.Class != "" {
+		fmt.Fprintf(w, ", %s", s.Class)
+	}
+	if s.Error != "" {
+		fmt.Fprintf(w, "  %q", oneLine(s.Error))
+	}
+	if s.Detail != "" {
+		fmt.Fprintf(w, "  %s", s.Detail)
+	}
+	fmt.Fprintln(w)
+	switch {
+	case s.Wait > 0:
+		fmt.Fprintf(w, "    → %s after %s (%s)\n", s.Decision, time.Duration(s.Wait), s.Reason)
+	case s.Decision != "":
+		fmt.Fprintf(w, "    → %s (%s)\n", s.Decision, s.Reason)
+	}
+	for _, f := range s.Fields {
+		fmt.Fprintf(w, "      by %s", f.Path)
+		if f.Value != "" {
+			fmt.Fprintf(w, " = %s", f.Value)
+		}
+		if f.Source != "" {
+			fmt.Fprintf(w, "  %s", a.paint(a.stdout, cyan, f.Source))
+		}
+		fmt.Fprintln(w)
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "verify LOG", Short: "Check every hash and link of a log", Args: cobra.ExactArgs(1),
+		Long: `Check every hash and link of a log, and name the first event of each kind of fault: changed, missing, order, inserted,
+truncated. Indexes count lines from 0. Lines that were delivered again unchanged are no fault.
+
+A log cannot tell by itself that its end was cut off. Note its heads down from time to time (tenet audit head), keep them
+elsewhere, and give them back with --head: the file, or nothing but the hash of one.
+
+Exit code 1: the log has faults.`,
+		Example: `  tenet audit verify audit.jsonl
+  tenet audit head audit.jsonl --sign key.pem > heads.json
+  tenet audit verify audit.jsonl --head heads.json --trust public.pem`,
+	}
+	heads := cmd.Flags().StringArray("head", nil, "a head that the log must hold: a hash, or a file that audit head wrote; may be repeated")
+	after := cmd.Flags().String("after", "", "file of heads that the log goes on after, where its earlier part is kept elsewhere")
+	trust := cmd.Flags().String("trust", "", "public key (PEM, Ed25519) that files of heads must be signed with")
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
+		o, err := a.verifyOptions(cmd.Context(), *heads, *after, *trust)
+		if err != nil {
+			return err
+		}
+		return a.withAuditLog(cmd.Context(), args[0], func(log *auditLog) error {
+			r, err := audit.Verify(cmd.Context(), log, o)
+			if err != nil {
+				return err
+			}
+			if err := a.print(*form, r, func(w io.Writer) { a.writeVerified(w, r) }); err != nil {
+				return err
+			}
+			if !r.Intact() {
+				return &failure{code: exitFailed}
+			}
+			return nil
+		})
+	})
+	return cmd
+}
+
+var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func (a *app) verifyOptions(ctx context.Context, heads []string, after, trust string) (o audit.VerifyOptions, err error) {
+	var key ed25519.PublicKey
+	if trust != "" {
+		if key, err = a.publicKey(ctx, trust); err != nil {
+			return o, err
+		}
+	}
+	for _, h := range heads {
+		if hashForm.MatchString(h) {
+			o.Heads = append(o.Heads, audit.Head{Hash: h})
+			continue
+		}
+		list, err := a.readHeads(ctx, h, key)
+		if err != nil {
+			return o, err
+		}
+		o.Heads = append(o.Heads, list...)
+	}
+	if after != "" {
+		o.After, err = a.readHeads(ctx, after, key)
+	}
+	return o, err
+}
+
+func (a *app) readHeads(ctx context.Context, file string, key ed25519.PublicKey) ([]audit.Head, error) {
+	text, err := a.readFile(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	s, err := audit.VerifyHeads(text, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return s.Heads, nil
+}
+
+func (a *app) writeVerified(w io.Writer, r *audit.VerifyReport) {
+	verdict := a.paint(a.stdout, green, "intact")
+	if !r.Intact() {
+		verdict = a.paint(a.stdout, red, "not intact")
+	}
+	fmt.Fprintf(w, "%s: %s in %s", verdict, count(r.Events, "event"), count(len(r.Chains), "chain"))
+	if r.Duplicates > 0 {
+		fmt.Fprintf(w, ", %s delivered again", count(r.Duplicates, "line"))
+	}
+	fmt.Fprintln(w)
+	for _, f := range r.Faults {
+		fmt.Fprintln(w, a.paint(a.stdout, red, f.String()))
+	}
+	if r.TailVerified {
+		fmt.Fprintln(w, "tail verified")
+		return
+	}
+	fmt.Fprintln(w, a.paint(a.stdout, yellow, "tail not verified"))
+}
+
+func (a *app) headCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "head LOG", Short: "Print the heads of a log's chains, to be kept elsewhere", Args: cobra.ExactArgs(1),
+		Long: `Print the heads of a log's chains as JSON, to be kept elsewhere and given to audit verify --head later. A file is verified
+on the way; one with faults is refused. A store is only asked for its heads.
+
+Keys are PEM files, as made by: openssl genpkey -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out public.pem`,
+		Example: "  tenet audit head audit.jsonl > heads.json\n  tenet audit head audit.jsonl --sign key.pem > heads.json",
+	}
+	sign := cmd.Flags().String("sign", "", "private key (PEM, Ed25519) to sign the heads with")
+	form := outputFlag(cmd)
+	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
+		var key ed25519.PrivateKey
+		if *sign != "" {
+			var err error
+			if key, err = a.privateKey(cmd.Context(), *sign); err != nil {
+				return err
+			}
+		}
+		return a.withAuditLog(cmd.Context(), args[0], func(log *auditLog) error {
+			heads, err := headsOf(cmd.Context(), log)
+			if err != nil {
+				return err
+			}
+			signed, err := audit.SignHeads(heads, time.Now(), key)
+			if err != nil {
+				return err
+			}
+			if *form == formText {
+				*form = formJSON
+			}
+			return a.print(*form, signed, nil)
+		})
+	})
+	return cmd
+}
+
+func headsOf(ctx context.Context, log *auditLog) ([]audit.Head, error) {
+	if log.sink != nil {
+		return log.sink.Heads(ctx)
+	}
+	r, err := audit.Verify(ctx, log, audit.VerifyOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if !r.Intact() {
+		return nil, fmt.Errorf("the log is not intact, so its heads prove nothing: %s", r.Faults[0])
+	}
+	heads := make([]audit.Head, len(r.Chains))
+	for i, c := range r.Chains {
+		heads[i] = c.Head
+	}
+	return heads, nil
+}
+
+func (a *app) privateKey(ctx context.Context, file string) (ed25519.PrivateKey, error) {
+	key, err := a.readKey(ctx, file, x509.ParsePKCS8PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	if private, ok := key.(ed25519.PrivateKey); ok {
+		return private, nil
+	}
+	return nil, fmt.Errorf("%s: not an Ed25519 key; make one with openssl genpkey -algorithm ed25519", file)
+}
+
+func (a *app) publicKey(ctx context.Context, file string) (ed25519.PublicKey, error) {
+	key, err := a.readKey(ctx, file, x509.ParsePKIXPublicKey)
+	if err != nil {
+		return nil, err
+	}
+	if public, ok := key.(ed25519.PublicKey); ok {
+		return public, nil
+	}
+	return nil, fmt.Errorf("%s: not an Ed25519 key; make one with openssl pkey -pubout", file)
+}
+
+func (a *app) readKey(ctx context.Context, file string, parse func([]byte) (any, error)) (any, error) {
+	text, err := a.readFile(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s: not a PEM file", file)
+	}
+	key, err := parse(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return key, nil
+}
