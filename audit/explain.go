@@ -62,6 +62,8 @@ type Step struct {
 type Field struct {
 	Path  string `json:"path"`            // as in documents, for example retry.max_attempts
 	Value string `json:"value,omitempty"` // "" where the log does not hold the policy
+	// Source is where a document has the field. Explain leaves it empty: only who has the document can tell.
+	Source string `json:"source,omitempty"`
 }
 
 // Explain collects what a log tells of a call, job or transaction, in order, and names for each decision the fields of the
@@ -141,7 +143,7 @@ func stepOf(e *Event, p *policy.Policy) Step {
 		s.Detail = join(e.From+" → "+e.To, e.Detail)
 	}
 	for _, path := range deciding(e, p) {
-		s.Fields = append(s.Fields, Field{path, fieldValue(p, path)})
+		s.Fields = append(s.Fields, Field{Path: path, Value: fieldValue(p, path)})
 	}
 	return s
 }

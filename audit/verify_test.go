@@ -200,11 +200,11 @@ func TestA2RepeatedDeliveryIsDropped(t *testing.T) {
 		inserted  bool
 		uncovered bool
 	}{
-		"a line":             {log: slices.Insert(log.clone(), 100, log[99]), repeated: 1},
-		"a batch":            {log: slices.Insert(log.clone(), 100, log[50:100]...), repeated: 50},
-		"the last line":      {log: append(log.clone(), log[4999]), repeated: 1},
-		"the first line":     {log: slices.Insert(log.clone(), 1, log[0]), repeated: 1},
-		"all from the start": {log: append(log.clone(), log...), repeated: 5000},
+		"a line":                                {log: slices.Insert(log.clone(), 100, log[99]), repeated: 1},
+		"a batch":                               {log: slices.Insert(log.clone(), 100, log[50:100]...), repeated: 50},
+		"the last line":                         {log: append(log.clone(), log[4999]), repeated: 1},
+		"the first line":                        {log: slices.Insert(log.clone(), 1, log[0]), repeated: 1},
+		"all from the start":                    {log: append(log.clone(), log...), repeated: 5000},
 		"an old batch that leads up to nothing": {log: slices.Insert(log.clone(), 4000, log[10:20]...), inserted: true},
 	}
 	for name, c := range cases {
