@@ -15,8 +15,8 @@ var after = map[Kind]State{
 	KindRefuse: Scheduled, KindCancel: Cancelled,
 }
 
-// moved tells the observer what a written settlement did to its job.
-func (w *Worker) moved(x Settlement) {
+// moved tells the observer what a settlement did to its job that was written from at on.
+func (w *Worker) moved(x Settlement, at time.Time) {
 	if w.observer == nil {
 		return
 	}
@@ -37,7 +37,7 @@ func (w *Worker) moved(x Settlement) {
 		attempts++
 	}
 	w.observer.Observe(context.Background(), &observe.Event{
-		Type: observe.JobMoved, Time: time.Now(), Seq: int(r.Fence+1)*retry.SeqPerTurn - 1, Work: workOf(r, w.keys[kind{r.Queue, r.Type}]),
+		Type: observe.JobMoved, Time: at, Seq: int(r.Fence+1)*retry.SeqPerTurn - 1, Work: workOf(r, w.keys[kind{r.Queue, r.Type}]),
 		Transition: &observe.Transition{
 			From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: attempts, Worker: w.name,
 		},

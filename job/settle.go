@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // settler writes settlements in groups: while one group is being written, the next one gathers. What a store cannot take
@@ -93,6 +94,7 @@ func (s *settler) take() (group []Settlement, closing bool) {
 // write settles a group and returns what has to be repeated.
 func (s *settler) write(ctx context.Context, group []Settlement) (again []Settlement) {
 	patience, cancel := context.WithTimeout(ctx, s.w.lease) // what a store that hangs has written all the same can be repeated
+	at := time.Now() // before another worker can take a job up again
 	errs := s.w.store.Settle(patience, group)
 	cancel()
 	for i, x := range group {
@@ -103,7 +105,7 @@ func (s *settler) write(ctx context.Context, group []Settlement) (again []Settle
 		switch {
 		case err == nil:
 			s.w.scheduled(x)
-			s.w.moved(x)
+			s.w.moved(x, at)
 		case final(err):
 			s.w.log.Warn("job: a late result was refused", "job", x.ID, "kind", x.Kind, "error", err)
 		default:
