@@ -94,7 +94,7 @@ func (s *settler) take() (group []Settlement, closing bool) {
 // write settles a group and returns what has to be repeated.
 func (s *settler) write(ctx context.Context, group []Settlement) (again []Settlement) {
 	patience, cancel := context.WithTimeout(ctx, s.w.lease) // what a store that hangs has written all the same can be repeated
-	at := time.Now() // before another worker can take a job up again
+	at := time.Now()                                        // before another worker can take a job up again
 	errs := s.w.store.Settle(patience, group)
 	cancel()
 	for i, x := range group {
