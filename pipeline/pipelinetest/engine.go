@@ -1,0 +1,261 @@
+package pipelinetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// board counts how often the steps of transactions ran.
+type board struct {
+	mu      sync.Mutex
+	calls   map[string]int
+	done    map[string]bool
+	running map[string]bool
+	twice   []string
+}
+
+func newBoard() *board {
+	return &board{calls: map[string]int{}, done: map[string]bool{}, running: map[string]bool{}}
+}
+
+// call counts a call and returns which it is, from 1.
+func (b *board) call(name string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls[name]++
+	return b.calls[name]
+}
+
+// finish notes that a transaction is done.
+func (b *board) finish(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done[id] = true
+}
+
+func (b *board) finished() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.done)
+}
+
+// enter notes that a transaction runs until the function returned is called.
+func (b *board) enter(id string) func() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running[id] {
+		b.twice = append(b.twice, id)
+	}
+	b.running[id] = true
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.running, id)
+	}
+}
+
+// flow is a policy under which nothing is given up: streaming, quick retries.
+func flow(s *source) policy.Consumer {
+	var p policy.Consumer
+	p.Loop.Streaming = !s.o.Finite
+	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = 4, 10, fetchWait
+	p.Loop.Timeout = 4 * s.o.Patience
+	p.Loop.EmptyQueue = policy.EmptyQueue{Backoff: 20 * time.Millisecond, BackoffCap: 100 * time.Millisecond}
+	quick := policy.Retry{MaxAttempts: 2, InitialBackoff: 10 * time.Millisecond}
+	p.Steps.Process.Retry, p.Steps.Success.Retry, p.Steps.Exception.Retry = quick, quick, quick
+	p.Steps.Fetch.Retry = policy.Retry{MaxAttempts: 1000, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond}
+	return p
+}
+
+// consume runs an engine until n transactions are done, or it is at its end.
+func (s *source) consume(from pipeline.Source, b *board, task pipeline.Task, n int, opts ...pipeline.Option) pipeline.Summary {
+	s.Helper()
+	opts = append(opts, pipeline.WithLogger(slog.New(slog.DiscardHandler)), pipeline.WithGrace(5*time.Second))
+	consumer := pipeline.NewConsumer(from, task, flow(s), opts...)
+	ended := make(chan struct{})
+	go func() {
+		for end := time.Now().Add(3 * s.o.Patience); b.finished() < n && time.Now().Before(end); {
+			select {
+			case <-ended:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		consumer.Drain()
+	}()
+	summary, err := consumer.Run(s.ctx)
+	close(ended)
+	if err != nil {
+		s.Errorf("Run: %v (%+v)", err, summary)
+	}
+	if summary.Ended() != summary.Fetched {
+		s.Errorf("%+v: every delivery ends once", summary)
+	}
+	if len(b.twice) > 0 {
+		s.Errorf("ran twice at once: %v", b.twice)
+	}
+	return summary
+}
+
+// outcomes runs a load in which every third transaction fails once, some are business errors, and some fail for good at their
+// first delivery.
+func (s *source) outcomes() {
+	put := s.put(s.o.Load)
+	place := map[string]int{}
+	for i, t := range put {
+		place[t.ID()] = i
+	}
+	from, end := s.open()
+	_, nacks := from.(pipeline.Nacker)
+	b := newBoard()
+	var letters pipeline.MemorySink
+	task := pipeline.Funcs{
+		Process: func(_ context.Context, t *pipeline.Transaction) (any, error) {
+			defer b.enter(t.ID())()
+			n := b.call(t.ID())
+			switch i := place[t.ID()]; {
+			case i%10 == 9:
+				return nil, classify.Business(errors.New("refused"))
+			case i%10 == 8 && nacks && n <= 2: // both attempts of the first delivery
+				return nil, errors.New("down")
+			case i%3 == 0 && n == 1:
+				return nil, errors.New("down once")
+			}
+			b.finish(t.ID())
+			return nil, nil
+		},
+		Exception: func(_ context.Context, t *pipeline.Transaction, cause error) error {
+			var failed *pipeline.TransactionError
+			if errors.As(cause, &failed) && failed.Category != classify.CategoryBusiness {
+				return errors.New("not handled") // it comes again
+			}
+			b.finish(t.ID())
+			return nil
+		},
+	}.Task()
+	summary := s.consume(from, b, task, len(put), pipeline.WithDeadLetter(&letters))
+	if b.finished() != len(put) {
+		s.Errorf("%d of %d are done: %+v", b.finished(), len(put), summary)
+	}
+	if summary.Unsettled > 0 {
+		s.Errorf("%d acknowledgements failed", summary.Unsettled)
+	}
+	if got := len(letters.Transactions()); got < len(put)/10 {
+		s.Errorf("%d dead letters of %d", got, len(put))
+	}
+	end()
+	if _, acks := from.(pipeline.Acker); acks {
+		reopened, _ := s.open()
+		s.none(reopened, s.o.Lease+3*fetchWait)
+	}
+}
+
+func (s *source) poison() {
+	put := s.put(30)
+	poisonous := put[3].ID()
+	from, _ := s.open()
+	b := newBoard()
+	summary := s.consume(from, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+		if t.ID() == poisonous {
+			return nil, errors.New("poison")
+		}
+		b.finish(t.ID())
+		return nil, nil
+	}), len(put)-1)
+	if b.finished() != len(put)-1 || summary.Failed+summary.Redelivered == 0 {
+		s.Errorf("%d of %d are done: %+v", b.finished(), len(put)-1, summary)
+	}
+}
+
+func (s *source) duplicates() {
+	list := []*pipeline.Transaction{s.o.Make(0), s.o.Make(1), s.o.Make(0), s.o.Make(0), s.o.Make(2)}
+	s.queue.Put(s.T, list...)
+	from, _ := s.open()
+	b := newBoard()
+	s.consume(from, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+		defer b.enter(t.ID())()
+		time.Sleep(20 * time.Millisecond)
+		b.finish(t.ID())
+		return nil, nil
+	}), 3)
+	if b.finished() != 3 {
+		s.Errorf("%d of 3 are done", b.finished())
+	}
+}
+
+// stopped cancels an engine in the middle of its work and lets another one do the rest.
+func (s *source) stopped() {
+	put := s.put(40)
+	from, end := s.open()
+	if _, ok := from.(pipeline.Acker); !ok {
+		return
+	}
+	b := newBoard()
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	half := pipeline.TaskFunc(func(ctx context.Context, t *pipeline.Transaction) (any, error) {
+		if b.finished() >= 10 {
+			cancel()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		b.finish(t.ID())
+		return nil, nil
+	})
+	summary, err := pipeline.NewConsumer(from, half, flow(s), pipeline.WithLogger(slog.New(slog.DiscardHandler))).Run(ctx)
+	if !errors.Is(err, context.Canceled) || summary.Redelivered == 0 {
+		s.Errorf("%+v, %v", summary, err)
+	}
+	end()
+	reopened, _ := s.open()
+	s.consume(reopened, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+		b.finish(t.ID())
+		return nil, nil
+	}), len(put))
+	if b.finished() != len(put) {
+		s.Errorf("%d of %d are done", b.finished(), len(put))
+	}
+}
+
+// restarted restarts the server twice while an engine works.
+func (s *source) restarted() {
+	if s.queue.Restart == nil {
+		s.Logf("the queue has no server to restart")
+		return
+	}
+	put := s.put(s.o.Load)
+	from, _ := s.open()
+	b := newBoard()
+	var restarts sync.WaitGroup
+	restart := func() { restarts.Go(func() { s.queue.Restart(s.T) }) }
+	summary := s.consume(from, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+		if n := b.call("all"); n == s.o.Load/4 || n == s.o.Load/2 {
+			restarts.Wait()
+			restart()
+		}
+		time.Sleep(5 * time.Millisecond)
+		b.finish(t.ID())
+		return nil, nil
+	}), len(put))
+	restarts.Wait()
+	var missing []string
+	for _, t := range put {
+		if !b.done[t.ID()] {
+			missing = append(missing, t.ID())
+		}
+	}
+	slices.Sort(missing)
+	if len(missing) > 0 {
+		s.Errorf("%d of %d are lost: %s (%+v)", len(missing), len(put), fmt.Sprint(missing[:min(len(missing), 10)]), summary)
+	}
+	s.Logf("%+v", summary)
+}

@@ -1,0 +1,248 @@
+package pipelinetest
+
+import (
+	"context"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Target is what a sink under test writes to.
+type Target struct {
+	// Sink opens a handle. Required. The suite closes it if it is an io.Closer.
+	Sink func(t *testing.T) pipeline.Sink
+	// Taken lists what has arrived, in any order; duplicates count. Required. The suite asks until what it expects is there.
+	Taken func(t *testing.T) []*pipeline.Transaction
+	// Restart stops the server under the target and starts it again. Nil leaves out the cases that need it.
+	Restart func(t *testing.T)
+}
+
+// SinkOptions say how the suite opens a sink and what it is able to do.
+type SinkOptions struct {
+	// Open makes an empty target; each call another one. Required.
+	Open func(t *testing.T) Target
+	// Make makes the i-th transaction, with an ID that is different for each. Default [Whole].
+	Make func(i int) *pipeline.Transaction
+	// Ordered says that what one goroutine dispatches arrives in its order.
+	Ordered bool
+	// Deduplicates says that a transaction that is dispatched again arrives once.
+	Deduplicates bool
+	// Patience is how long anything may take before it counts as lost. Default 15 s.
+	Patience time.Duration
+	// Load is the number of transactions of cases under load. Default 200.
+	Load int
+}
+
+// Sinks checks that a sink keeps the contract of pipeline.Sink.
+func Sinks(t *testing.T, o SinkOptions) {
+	if o.Make == nil {
+		o.Make = Whole
+	}
+	if o.Patience == 0 {
+		o.Patience = 15 * time.Second
+	}
+	if o.Load == 0 {
+		o.Load = 200
+	}
+	cases := []struct {
+		name string
+		when bool
+		run  func(s *sink)
+	}{
+		{"L11/what is dispatched arrives whole", true, (*sink).whole},
+		{"L10/order", o.Ordered, (*sink).order},
+		{"L10/concurrent dispatches all arrive", true, (*sink).concurrent},
+		{"L4/a transaction that is dispatched again arrives once", o.Deduplicates, (*sink).again},
+		{"L4/a dispatch whose context is over fails", true, (*sink).cancelled},
+		{"L10/a producer's transactions arrive", true, (*sink).produced},
+		{"L4/a server that restarts under load loses nothing", true, (*sink).restarted},
+	}
+	for _, c := range cases {
+		if c.when {
+			t.Run(c.name, func(t *testing.T) { c.run(&sink{T: t, o: o, target: o.Open(t), ctx: t.Context()}) })
+		}
+	}
+}
+
+// sink is a target under test.
+type sink struct {
+	*testing.T
+	o      SinkOptions
+	target Target
+	ctx    context.Context
+}
+
+func (s *sink) open() pipeline.Sink {
+	s.Helper()
+	opened := s.target.Sink(s.T)
+	s.Cleanup(func() {
+		if c, ok := opened.(io.Closer); ok {
+			if err := c.Close(); err != nil {
+				s.Errorf("Close: %v", err)
+			}
+		}
+	})
+	return opened
+}
+
+func (s *sink) make(n int) (list []*pipeline.Transaction) {
+	for i := range n {
+		list = append(list, s.o.Make(i))
+	}
+	return list
+}
+
+func (s *sink) dispatch(to pipeline.Sink, list ...*pipeline.Transaction) {
+	s.Helper()
+	for _, t := range list {
+		if err := to.Dispatch(s.ctx, t); err != nil {
+			s.Fatalf("Dispatch of %s: %v", t.ID(), err)
+		}
+	}
+}
+
+// arrived waits until all of list have arrived and returns everything that has.
+func (s *sink) arrived(list []*pipeline.Transaction) []*pipeline.Transaction {
+	s.Helper()
+	for end := time.Now().Add(s.o.Patience); ; time.Sleep(20 * time.Millisecond) {
+		taken := s.target.Taken(s.T)
+		missing := map[string]*pipeline.Transaction{}
+		for _, t := range list {
+			missing[t.ID()] = t
+		}
+		for _, t := range taken {
+			delete(missing, t.ID())
+		}
+		if len(missing) == 0 {
+			return taken
+		}
+		if time.Now().After(end) {
+			s.Fatalf("%d of %d have not arrived", len(missing), len(list))
+		}
+	}
+}
+
+// once checks that everything has arrived exactly once.
+func (s *sink) once(list []*pipeline.Transaction) {
+	s.Helper()
+	if taken := s.arrived(list); len(taken) != len(list) {
+		s.Errorf("%d arrived of %d", len(taken), len(list))
+	}
+}
+
+func (s *sink) whole() {
+	list := s.make(20)
+	to := s.open()
+	s.dispatch(to, list...)
+	want := map[string]*pipeline.Transaction{}
+	for _, t := range list {
+		want[t.ID()] = t
+	}
+	for _, t := range s.arrived(list) {
+		if put, ok := want[t.ID()]; ok {
+			same(s.T, put, t)
+		} else {
+			s.Errorf("%s was not dispatched", t.ID())
+		}
+	}
+	s.once(list)
+}
+
+func (s *sink) order() {
+	list := s.make(50)
+	to := s.open()
+	s.dispatch(to, list...)
+	for i, t := range s.arrived(list) {
+		if t.ID() != list[i].ID() {
+			s.Fatalf("number %d is %s instead of %s", i+1, t.ID(), list[i].ID())
+		}
+	}
+}
+
+func (s *sink) concurrent() {
+	list := s.make(s.o.Load)
+	to := s.open()
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			for i := worker; i < len(list); i += 8 {
+				if err := to.Dispatch(s.ctx, list[i]); err != nil {
+					s.Errorf("Dispatch: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	s.once(list)
+}
+
+func (s *sink) again() {
+	list := s.make(10)
+	to := s.open()
+	s.dispatch(to, list...)
+	s.dispatch(to, list...)
+	s.dispatch(s.open(), list[:3]...)
+	s.once(list)
+}
+
+func (s *sink) cancelled() {
+	to := s.open()
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if err := to.Dispatch(ctx, s.o.Make(0)); err == nil {
+		s.Error("a dispatch whose context was over before it began succeeded")
+	}
+	s.dispatch(to, s.o.Make(1)) // the handle is still good
+	s.arrived([]*pipeline.Transaction{s.o.Make(1)})
+}
+
+func (s *sink) produce(list []*pipeline.Transaction, task pipeline.Task) pipeline.Summary {
+	s.Helper()
+	var p policy.Producer
+	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 8, 50, 4*s.o.Patience
+	p.Steps.Produce.Retry = policy.Retry{
+		MaxAttempts: 1000, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, TimeoutPerAttempt: 5 * time.Second,
+	}
+	summary, err := pipeline.NewProducer(s.open(), task, p).Run(s.ctx, pipeline.Transactions(list...))
+	if err != nil || summary.Success != len(list) {
+		s.Errorf("%+v, %v", summary, err)
+	}
+	return summary
+}
+
+func (s *sink) produced() {
+	list := s.make(s.o.Load)
+	s.produce(list, nil)
+	s.once(list)
+}
+
+// restarted restarts the server twice while a producer works. Transactions may arrive twice, unless the sink says that they
+// do not.
+func (s *sink) restarted() {
+	if s.target.Restart == nil {
+		s.Logf("the target has no server to restart")
+		return
+	}
+	list := s.make(s.o.Load)
+	b := newBoard()
+	var restarts sync.WaitGroup
+	summary := s.produce(list, pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
+		if n := b.call("all"); n == s.o.Load/4 || n == s.o.Load/2 {
+			restarts.Wait()
+			restarts.Go(func() { s.target.Restart(s.T) })
+		}
+		time.Sleep(2 * time.Millisecond)
+		return nil, nil
+	}))
+	restarts.Wait()
+	s.Logf("%+v", summary)
+	if s.o.Deduplicates {
+		s.once(list)
+		return
+	}
+	s.arrived(list)
+}

@@ -1,0 +1,240 @@
+package pipelinetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// Queue is a queue, topic, table or file under test.
+type Queue struct {
+	// Put adds transactions at its end. Required.
+	Put func(t *testing.T, list ...*pipeline.Transaction)
+	// Source opens a handle, as one more process would. Required. The suite closes it if it is an io.Closer.
+	Source func(t *testing.T) pipeline.Source
+	// Restart stops the server under the queue and starts it again; it returns when the server answers. Nil leaves out the
+	// cases that need it.
+	Restart func(t *testing.T)
+}
+
+// SourceOptions say how the suite opens a source and what it is able to do. The abilities that are interfaces (Acker, Nacker,
+// Extender) are found by themselves.
+type SourceOptions struct {
+	// Open makes an empty queue; each call another one. Required.
+	Open func(t *testing.T) Queue
+	// Make makes the i-th transaction, with an ID that is different for each. Default: binary payloads, metadata,
+	// correlation and parent, all of which have to come out as they were put in. A source of plain payloads sets it.
+	Make func(i int) *pipeline.Transaction
+	// Ordered says that first deliveries come in the order in which they were put.
+	Ordered bool
+	// Exclusive says that one handle at a time may be open.
+	Exclusive bool
+	// Finite says that the source comes to its end (ErrEnd) when it is empty, instead of waiting for more.
+	Finite bool
+	// Counts says that the source knows how often it has delivered.
+	Counts bool
+	// Lease is after which time a delivery that is neither acknowledged nor extended comes again, while its handle is open.
+	// 0 for never.
+	Lease time.Duration
+	// Once says that a delivery does not come again after its handle was closed: for queues that die with their handle.
+	Once bool
+	// Delay is what deliveries are given back with. Default 1 s.
+	Delay time.Duration
+	// Early is by how much a source may bring back a delivery too early. Default 0.
+	Early time.Duration
+	// Patience is how long anything may take before it counts as lost. Default 15 s.
+	Patience time.Duration
+	// Load is the number of transactions of cases under load. Default 200.
+	Load int
+}
+
+// Sources checks that a source keeps the contract of pipeline.Source and its optional interfaces.
+func Sources(t *testing.T, o SourceOptions) {
+	if o.Make == nil {
+		o.Make = Whole
+	}
+	if o.Delay == 0 {
+		o.Delay = time.Second
+	}
+	if o.Patience == 0 {
+		o.Patience = 15 * time.Second
+	}
+	if o.Load == 0 {
+		o.Load = 200
+	}
+	for _, c := range sourceCases(o) {
+		t.Run(c.name, func(t *testing.T) {
+			c.run(&source{T: t, o: o, queue: o.Open(t), ctx: t.Context()})
+		})
+	}
+}
+
+type sourceCase struct {
+	name string
+	when bool
+	run  func(s *source)
+}
+
+func sourceCases(o SourceOptions) (list []sourceCase) {
+	for _, c := range []sourceCase{
+		{"L11/what is put comes out whole", true, (*source).whole},
+		{"L5/never more than asked for", true, (*source).most},
+		{"L5/order", o.Ordered, (*source).order},
+		{"L6/an empty queue says so", true, (*source).empty},
+		{"L6/waits for the first", !o.Finite, (*source).waits},
+		{"L9/a fetch obeys its context", !o.Finite, (*source).obeys},
+		{"L11/what is acknowledged is gone", true, (*source).acknowledged},
+		{"L11/acknowledging twice takes nothing else along", true, (*source).twice},
+		{"L11/what is not acknowledged comes again", !o.Once, (*source).again},
+		{"L11/what is given back comes again after its delay", true, (*source).delayed},
+		{"L11/what is given back without a delay comes again at once", true, (*source).givenBack},
+		{"L7/consumers share nothing", !o.Exclusive, (*source).shared},
+		{"L7/a lease that runs out brings the delivery again", o.Lease > 0, (*source).lapsed},
+		{"L7/an extended lease does not", o.Lease > 0, (*source).extended},
+		{"L4/every outcome is settled", true, (*source).outcomes},
+		{"L4/a poisonous transaction holds nobody back", true, (*source).poison},
+		{"L4/duplicates are delivered, and never at once", true, (*source).duplicates},
+		{"L9/what a stopped engine has not finished comes again", !o.Once, (*source).stopped},
+		{"L5/a server that restarts under load loses nothing", true, (*source).restarted},
+	} {
+		if c.when {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Whole makes a transaction that uses every field, with a payload of all bytes.
+func Whole(i int) *pipeline.Transaction {
+	payload := make([]byte, 256, 300)
+	for b := range payload {
+		payload[b] = byte(b)
+	}
+	return pipeline.NewTransaction(fmt.Sprintf("transaction-%05d", i), append(payload, fmt.Sprint(i)...),
+		pipeline.WithMetadata(map[string]string{"tenant_id": "tenant ä", "number": fmt.Sprint(i)}),
+		pipeline.WithCorrelation(fmt.Sprintf("correlation-%d", i)), pipeline.WithParent(fmt.Sprintf("parent-%d", i)))
+}
+
+// Plain makes a transaction of an ID and a JSON object that has it as "id".
+func Plain(i int) *pipeline.Transaction {
+	id := fmt.Sprintf("transaction-%05d", i)
+	return pipeline.NewTransaction(id, fmt.Appendf(nil, `{"id":%q,"number":%d}`, id, i))
+}
+
+// source is a queue under test.
+type source struct {
+	*testing.T
+	o     SourceOptions
+	queue Queue
+	ctx   context.Context
+}
+
+// open opens a handle that is closed at the end of the case, or before by the function returned.
+func (s *source) open() (pipeline.Source, func()) {
+	s.Helper()
+	opened := s.queue.Source(s.T)
+	closed := false
+	closeNow := func() {
+		if c, ok := opened.(io.Closer); ok && !closed {
+			closed = true
+			if err := c.Close(); err != nil {
+				s.Errorf("Close: %v", err)
+			}
+		}
+	}
+	s.Cleanup(closeNow)
+	return opened, closeNow
+}
+
+// put puts n transactions, from the first one on.
+func (s *source) put(n int) (list []*pipeline.Transaction) {
+	s.Helper()
+	for i := range n {
+		list = append(list, s.o.Make(i))
+	}
+	s.queue.Put(s.T, list...)
+	return list
+}
+
+const fetchWait = 100 * time.Millisecond
+
+// fetch collects n deliveries.
+func (s *source) fetch(from pipeline.Source, n int) (list []pipeline.Delivery) {
+	s.Helper()
+	for end := time.Now().Add(s.o.Patience); len(list) < n; {
+		got, err := from.Fetch(s.ctx, pipeline.FetchRequest{Max: n - len(list), Wait: fetchWait})
+		if list = append(list, got...); len(list) >= n {
+			break
+		}
+		if err != nil && !errors.Is(err, pipeline.ErrEnd) {
+			s.Fatalf("Fetch: %v", err)
+		}
+		if time.Now().After(end) || err != nil && s.o.Finite {
+			s.Fatalf("%d of %d deliveries came: %v", len(list), n, err)
+		}
+	}
+	if len(list) > n {
+		s.Fatalf("%d deliveries where %d were asked for", len(list), n)
+	}
+	return list
+}
+
+// none checks that nothing comes for a time.
+func (s *source) none(from pipeline.Source, during time.Duration) {
+	s.Helper()
+	for end := time.Now().Add(during); ; {
+		got, err := from.Fetch(s.ctx, pipeline.FetchRequest{Max: 10, Wait: fetchWait})
+		if len(got) > 0 {
+			s.Fatalf("%s came, and nothing should", got[0].Transaction.ID())
+		}
+		if errors.Is(err, pipeline.ErrEnd) || time.Now().After(end) {
+			return
+		}
+		if err != nil {
+			s.Fatalf("Fetch: %v", err)
+		}
+	}
+}
+
+// ack acknowledges, where the source can.
+func (s *source) ack(from pipeline.Source, done ...pipeline.Delivery) {
+	s.Helper()
+	a, ok := from.(pipeline.Acker)
+	if !ok {
+		return
+	}
+	for i, err := range a.Ack(s.ctx, done) {
+		if err != nil {
+			s.Errorf("Ack of %s: %v", done[i].Transaction.ID(), err)
+		}
+	}
+}
+
+// same checks that a transaction is what was put.
+func (s *source) same(want, got *pipeline.Transaction) {
+	s.Helper()
+	same(s.T, want, got)
+}
+
+// same leaves room for metadata that the connector adds.
+func same(t *testing.T, want, got *pipeline.Transaction) {
+	t.Helper()
+	if got.ID() != want.ID() || !bytes.Equal(got.Payload(), want.Payload()) {
+		t.Errorf("%s with %q came out as %s with %q", want.ID(), want.Payload(), got.ID(), got.Payload())
+	}
+	if got.Correlation() != want.Correlation() || got.Parent() != want.Parent() {
+		t.Errorf("%s: correlation %q and parent %q came out as %q and %q",
+			want.ID(), want.Correlation(), want.Parent(), got.Correlation(), got.Parent())
+	}
+	for name, value := range want.AllMetadata() {
+		if got.Metadata(name) != value {
+			t.Errorf("%s: metadata %s=%q came out as %q", want.ID(), name, value, got.Metadata(name))
+		}
+	}
+}
