@@ -1,0 +1,495 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+func TestL4IntoRepeatsTheDispatchAlone(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var out pipeline.MemorySink
+		processed, dispatched, told := 0, 0, 0
+		sink := pipeline.SinkFunc(func(ctx context.Context, x *pipeline.Transaction) error {
+			if dispatched++; dispatched <= 2 {
+				return errDown
+			}
+			return out.Dispatch(ctx, x)
+		})
+		task := pipeline.Into(pipeline.Funcs{
+			Process: func(_ context.Context, x *pipeline.Transaction) (any, error) {
+				processed++
+				return append([]byte("made of "), x.Payload()...), nil
+			},
+			Success: func(context.Context, *pipeline.Transaction, any) error { told++; return nil },
+		}.Task(), sink)
+		p := consumerPolicy(1, 1)
+		p.Steps.Success = retries(3)
+		x := pipeline.NewTransaction("a", []byte("x"), pipeline.WithMetadata(map[string]string{"k": "v"}), pipeline.WithCorrelation("c"), pipeline.WithAttempts(4))
+		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(x), task, p).Run(bg)
+		if err != nil || summary.Success != 1 || processed != 1 || dispatched != 3 || told != 1 {
+			t.Fatal(summary, err, processed, dispatched, told)
+		}
+		got := out.Transactions()[0]
+		if got.ID() != "a" || got.Parent() != "a" || got.Correlation() != "c" || got.Metadata("k") != "v" || string(got.Payload()) != "made of x" || got.Attempts() != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestIntoTakesTransactionsListsAndNothing(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var out pipeline.MemorySink
+		var letters atomic.Int64
+		task := pipeline.Into(pipeline.Funcs{
+			Process: func(_ context.Context, x *pipeline.Transaction) (any, error) {
+				switch x.ID() {
+				case "one":
+					return pipeline.NewTransaction("1", nil), nil
+				case "two":
+					return transactions("2", "3"), nil
+				case "bytes":
+					return []byte(nil), nil
+				case "wrong":
+					return "text", nil
+				}
+				return nil, nil
+			},
+			Exception: func(_ context.Context, _ *pipeline.Transaction, cause error) error {
+				var broken *pipeline.ContractError
+				if errors.As(cause, &broken) {
+					letters.Add(1)
+				}
+				return nil
+			},
+		}.Task(), &out)
+		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("one", "two", "bytes", "none", "wrong")...), task, consumerPolicy(1, 5)).Run(bg)
+		if err != nil || summary.Success != 4 || summary.Exception != 1 || letters.Load() != 1 {
+			t.Error(summary, err)
+		}
+		if diff := cmp.Diff([]string{"1", "2", "3"}, ids(out.Transactions())); diff != "" {
+			t.Error(diff)
+		}
+		failing := pipeline.Into(pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
+			return transactions("2", "3"), nil
+		}), pipeline.SinkFunc(func(context.Context, *pipeline.Transaction) error { return errDown }))
+		summary, err = pipeline.NewConsumer(pipeline.NewMemorySource(transactions("x")...), failing, consumerPolicy(1, 1)).Run(bg)
+		if err != nil || summary.Failed != 1 {
+			t.Error(summary, err)
+		}
+	})
+}
+
+type order struct{ Amount int }
+
+type receipt struct{ Paid int }
+
+func TestTypedTasks(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var out pipeline.MemorySink
+		var successes, failures []int
+		var causes []error
+		typed := pipeline.Typed[order, receipt]{
+			Process: func(_ context.Context, item pipeline.Item[order]) (receipt, error) {
+				if item.Value.Amount < 0 {
+					return receipt{}, classify.Business(errDown)
+				}
+				return receipt{Paid: item.Value.Amount * 2}, nil
+			},
+			Success: func(_ context.Context, item pipeline.Item[order], r receipt) error {
+				successes = append(successes, item.Value.Amount, r.Paid)
+				return nil
+			},
+			Exception: func(_ context.Context, item pipeline.Item[order], cause error) error {
+				failures, causes = append(failures, item.Value.Amount), append(causes, cause)
+				return nil
+			},
+		}
+		run := func(task pipeline.Task) {
+			source := pipeline.NewMemorySource(
+				pipeline.NewTransaction("a", []byte(`{"Amount":3}`)),
+				pipeline.NewTransaction("b", []byte(`{"Amount":-1}`)),
+				pipeline.NewTransaction("c", []byte(`{`)),
+			)
+			p := consumerPolicy(1, 3)
+			p.Steps.Process = retries(5)
+			if summary, err := pipeline.NewConsumer(source, task, p).Run(bg); err != nil || summary.Success != 1 || summary.Exception != 2 || summary.Retries != 0 {
+				t.Fatal(summary, err)
+			}
+		}
+		run(typed.Task())
+		typed.Result = pipeline.JSON[receipt]{}
+		run(pipeline.Into(typed.Task(), &out))
+		if diff := cmp.Diff([]int{3, 6, 3, 6}, successes); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]int{-1, 0, -1, 0}, failures); diff != "" {
+			t.Error(diff)
+		}
+		var payload *pipeline.PayloadError
+		var syntax *json.SyntaxError
+		if !errors.As(causes[1], &payload) || payload.ID != "c" || !errors.As(causes[1], &syntax) {
+			t.Error(causes[1])
+		}
+		if got := string(out.Transactions()[0].Payload()); got != `{"Paid":6}` {
+			t.Error(got)
+		}
+	})
+}
+
+func TestL4DeadLettersAreASecondPartOfTheExceptionStep(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var letters pipeline.MemorySink
+		tries := 0
+		sink := pipeline.SinkFunc(func(ctx context.Context, x *pipeline.Transaction) error {
+			if tries++; tries == 1 {
+				return errDown
+			}
+			return letters.Dispatch(ctx, x)
+		})
+		s := &script{process: map[string][]act{"a": {{err: errDown}}}, exception: map[string][]act{"a": fails(1, errDown)}, handlers: "e"}
+		p := consumerPolicy(1, 1)
+		p.Steps.Process, p.Steps.Exception = retries(2), retries(5)
+		x := transactions("a")[0].With(pipeline.WithAttempts(3), pipeline.WithMetadata(map[string]string{"k": "v"}))
+		summary, _, source := consume(t, s, p, []*pipeline.Transaction{x}, pipeline.WithDeadLetter(sink), pipeline.WithName("orders"))
+		want := []string{"0s process a", "1s process a", "1s exception a", "2s exception a"}
+		if diff := cmp.Diff(want, s.log); diff != "" {
+			t.Error(diff)
+		}
+		if summary.Exception != 1 || tries != 2 || len(source.Acked()) != 1 {
+			t.Error(summary, tries)
+		}
+		got := letters.Transactions()[0]
+		if got.ID() != "a" || got.Attempts() != 5 || got.Metadata("k") != "v" || got.Metadata(pipeline.MetaConsumer) != "orders" || string(got.Payload()) != `"a"` {
+			t.Errorf("%+v", got)
+		}
+		if x.Attempts() != 3 || x.Metadata(pipeline.MetaError) != "" {
+			t.Error("the transaction itself was changed")
+		}
+	})
+}
+
+func guardOver(t *testing.T, store idempotency.Store) *idempotency.Guard {
+	t.Helper()
+	g, err := idempotency.NewGuard(store, idempotency.GuardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestL4AGuardRunsEachTransactionOnce(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		db := memory.Open()
+		defer db.Close()
+		guard := pipeline.WithGuard(guardOver(t, db.Idempotency()))
+		s := &script{
+			process: map[string][]act{"bad": {{err: classify.Business(errDown)}}, "weak": {{err: errDown}}}, handlers: "s",
+		}
+		p := consumerPolicy(2, 6)
+		p.Loop.Limit = 6
+		var letters pipeline.MemorySink
+		list := transactions("a", "a", "b", "a", "bad", "bad")
+		summary, l, source := consume(t, s, p, list, guard, pipeline.WithDeadLetter(&letters))
+		if s.count("process a") != 1 || s.count("success a") != 1 || s.count("process bad") != 1 || len(letters.Transactions()) != 1 {
+			t.Error(s.log)
+		}
+		if summary.Success != 4 || summary.Exception != 2 || len(source.Acked()) != 6 {
+			t.Errorf("%+v", summary)
+		}
+		if diff := cmp.Diff([]pipeline.Outcome{pipeline.Exception, pipeline.Exception}, l.of("bad")); diff != "" {
+			t.Error(diff)
+		}
+		// Failed ones run again; another payload under the ID is an exception.
+		p.Loop.Limit = 2
+		summary, _, _ = consume(t, s, p, transactions("weak", "weak"), guard)
+		if s.count("process weak") != 2 || summary.Failed != 2 {
+			t.Error(summary, s.log)
+		}
+		p.Loop.Limit = 1
+		summary, l, _ = consume(t, s, p, []*pipeline.Transaction{pipeline.NewTransaction("a", []byte("changed"))}, guard, pipeline.WithDeadLetter(&letters))
+		if summary.Exception != 1 || !errors.Is(l.err("a"), idempotency.ErrMismatch) {
+			t.Error(summary, l.err("a"))
+		}
+	})
+}
+
+// brokenStore cannot be asked.
+type brokenStore struct{ idempotency.Store }
+
+func (brokenStore) Begin(context.Context, idempotency.BeginRequest) (idempotency.Begun, error) {
+	return idempotency.Begun{}, errDown
+}
+
+func (brokenStore) Get(context.Context, idempotency.ID) (idempotency.Record, error) {
+	return idempotency.Record{}, errDown
+}
+
+// busyStore has every key in flight.
+type busyStore struct{ idempotency.Store }
+
+func (busyStore) Begin(context.Context, idempotency.BeginRequest) (idempotency.Begun, error) {
+	return idempotency.Begun{Verdict: idempotency.Busy, RetryAfter: 7 * time.Second}, nil
+}
+
+func TestL4WhatAGuardDoesNotLetRunGoesBack(t *testing.T) {
+	cases := map[string]struct {
+		store idempotency.Store
+		delay time.Duration
+	}{
+		"store down": {brokenStore{}, 5 * time.Second},
+		"in flight":  {busyStore{}, 7 * time.Second},
+	}
+	for name, c := range cases {
+		bubble(t, name, func(t *testing.T) {
+			source := newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})
+			s := &script{handlers: "se"}
+			summary, err := pipeline.NewConsumer(source, s.task(), policy.Consumer{}, pipeline.WithGuard(guardOver(t, c.store)), quiet).Run(bg)
+			if err != nil || summary.Redelivered != 1 || len(s.log) > 0 {
+				t.Fatal(summary, err, s.log)
+			}
+			if diff := cmp.Diff([]nack{{ID: "a", Delay: c.delay}}, source.nacked); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// live is a provider whose document changes.
+type live struct{ set atomic.Pointer[policy.Set] }
+
+func (l *live) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
+	return l.set.Load().Policy(ctx, k)
+}
+func (l *live) Set() *policy.Set { return l.set.Load() }
+
+func (l *live) change(t *testing.T, names ...policy.Consumer) {
+	t.Helper()
+	c := policy.SetConfig{Consumers: map[string]policy.Consumer{}, Policies: map[policy.Key]*policy.Policy{}}
+	for _, p := range names {
+		p, err := p.Normalize(policy.StepLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Consumers["orders"] = p
+		for step, r := range map[string]policy.Retry{
+			"fetch": p.Steps.Fetch.Retry, "process": p.Steps.Process.Retry, "success": p.Steps.Success.Retry, "exception": p.Steps.Exception.Retry,
+		} {
+			key := policy.ConsumerKey("orders", step)
+			compiled, err := policy.Compile(policy.Policy{Key: key, Retry: r, Hedge: policy.Hedge{Enabled: step == "process"}}, policy.StepLimits(), policy.SourceFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Policies[key] = compiled
+		}
+	}
+	l.set.Store(policy.NewSet(c))
+}
+
+func TestPoliciesChangeBetweenBatches(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		provider := &live{}
+		provider.change(t)
+		s := &script{process: map[string][]act{"*": ok(time.Second)}}
+		source := newScripted(answer{ids: []string{"a", "b"}}, answer{ids: []string{"c", "d", "e", "f"}}, answer{ids: []string{"g", "h"}}, answer{ids: []string{"i"}})
+		base := consumerPolicy(1, 2)
+		base.Loop.Limit = 9
+		consumer := pipeline.NewConsumer(source, s.task(), base, pipeline.WithName("orders"), pipeline.WithProvider(provider), quiet)
+		wider := consumerPolicy(4, 4)
+		wider.Loop.Limit = 9
+		time.AfterFunc(500*time.Millisecond, func() { provider.change(t, wider) })
+		time.AfterFunc(2500*time.Millisecond, func() {
+			narrow := consumerPolicy(1, 2)
+			narrow.Loop.Limit = 9
+			provider.change(t, narrow)
+		})
+		summary, err := consumer.Run(bg)
+		if err != nil || summary.Success != 9 {
+			t.Fatal(summary, err)
+		}
+		if diff := cmp.Diff([]int{2, 4, 2, 1}, asked(source)); diff != "" {
+			t.Error(diff)
+		}
+		// One at a time, then four, then one again.
+		var want []time.Duration
+		for _, at := range []int{0, 1, 2, 2, 2, 2, 3, 4, 5} {
+			want = append(want, time.Duration(at)*time.Second)
+		}
+		var got []time.Duration
+		for _, line := range s.log {
+			var at time.Duration
+			for i := range line {
+				if line[i] == ' ' {
+					at, _ = time.ParseDuration(line[:i])
+					break
+				}
+			}
+			got = append(got, at)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// failing is a provider without a document, whose answers are errors.
+type failing struct{}
+
+func (failing) Policy(context.Context, policy.Key) (*policy.Policy, error) {
+	return nil, policy.ErrProviderUnavailable
+}
+
+func TestAProviderThatFailsFollowsTheExecutorsMode(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{handlers: "e"}
+		source := pipeline.NewMemorySource(transactions("a")...)
+		_, err := pipeline.NewConsumer(source, s.task(), policy.Consumer{}, pipeline.WithProvider(failing{}),
+			pipeline.WithExecutorOptions(retry.ExecutorOptions{MissingPolicyMode: retry.FailureDeny})).Run(bg)
+		if !errors.Is(err, retry.ErrNoPolicy) {
+			t.Error(err)
+		}
+		if summary, err := pipeline.NewConsumer(source, s.task(), policy.Consumer{}, pipeline.WithProvider(failing{})).Run(bg); err != nil || summary.Success != 1 {
+			t.Error(summary, err)
+		}
+	})
+}
+
+func TestPoliciesThatBreakARuleAreRefused(t *testing.T) {
+	zero := policy.Producer{}
+	zero.Steps.Produce.Retry.MaxAttempts = -1
+	none := policy.Consumer{}
+	none.Loop.Concurrency.Value = -1
+	slower := policy.Consumer{}
+	slower.Steps.Process.Retry.BackoffMultiplier = 0.5
+	unknown := policy.Consumer{}
+	unknown.Steps.Process.Retry.Jitter = "a lot"
+	for name, run := range map[string]func() error{
+		"steps.produce.retry.max_attempts": func() error {
+			_, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, zero).Run(bg, pipeline.Transactions())
+			return err
+		},
+		"loop.concurrency.value":                 func() error { return runWith(none) },
+		"steps.process.retry.backoff_multiplier": func() error { return runWith(slower) },
+		"steps.process.retry.jitter":             func() error { return runWith(unknown) },
+	} {
+		var broken *policy.ValidationError
+		if err := run(); !errors.As(err, &broken) || broken.Violations[0].Path != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func runWith(p policy.Consumer) error {
+	_, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a")...), pipeline.TaskFunc(nothing), p).Run(bg)
+	return err
+}
+
+// watcher notes events, with the names of the spans that they happen in.
+type watcher struct{ list []string }
+
+type spanKey struct{}
+
+func (w *watcher) Start(ctx context.Context, e *observe.Event) context.Context {
+	parent, _ := ctx.Value(spanKey{}).(string)
+	name := e.Work.Key.Name
+	if e.Type == observe.AttemptStarted {
+		name = "attempt"
+	}
+	return context.WithValue(ctx, spanKey{}, parent+"/"+name)
+}
+
+func (w *watcher) Observe(ctx context.Context, e *observe.Event) {
+	if e.Type != observe.CallEnded {
+		return
+	}
+	path, _ := ctx.Value(spanKey{}).(string)
+	outcome := e.Timeline.Attributes.Get(pipeline.AttrOutcome)
+	w.list = append(w.list, path+" "+e.Work.ID+" "+e.Work.CorrelationID+" "+e.Work.TraceID+" "+outcome+" "+string(e.Timeline.Reason))
+}
+
+func TestL12SpansOfARun(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+		x := pipeline.NewTransaction("a", nil, pipeline.WithCorrelation("c"),
+			pipeline.WithMetadata(map[string]string{pipeline.MetaTraceParent: "00-" + trace + "-00f067aa0ba902b7-01"}))
+		var w watcher
+		s := &script{process: map[string][]act{"b": {{err: errDown}}}, handlers: "se"}
+		p := consumerPolicy(1, 2)
+		if _, err := pipeline.NewConsumer(pipeline.NewMemorySource(x, transactions("b")[0]), s.task(), p,
+			pipeline.WithName("orders"), pipeline.WithObserver(&w)).Run(bg); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"/run/fetch orders#1    success",
+			"/transaction/process a c " + trace + "  success",
+			"/transaction/success a c " + trace + "  success",
+			"/transaction a c " + trace + " success success",
+			"/transaction/process b    attempts_exhausted",
+			"/transaction/exception b    success",
+			"/transaction b   exception attempts_exhausted",
+			"/run/fetch orders#2    success",
+			"/run orders    success",
+		}
+		if diff := cmp.Diff(want, w.list); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// mute panics at everything.
+type mute struct{}
+
+func (mute) Start(context.Context, *observe.Event) context.Context { panic("observer") }
+func (mute) Observe(context.Context, *observe.Event)               { panic("observer") }
+
+func TestAnObserverThatPanicsLosesNothing(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := pipeline.NewMemorySource(transactions("a")...)
+		p := consumerPolicy(1, 1)
+		p.Loop.Limit, p.Loop.Streaming = 1, true
+		summary, _ := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), p, pipeline.WithObserver(mute{}), quiet).Run(bg)
+		if waiting, out := source.Len(); summary.Ended() != summary.Fetched || waiting+out+len(source.Acked()) != 1 {
+			t.Errorf("%+v, %d wait and %d are out", summary, waiting, out)
+		}
+		synctest.Wait()
+	})
+}
+
+type checked struct{ pipeline.Source }
+
+func (checked) Check(context.Context) error { return errDown }
+
+func TestCheckAsksThoseThatCanTell(t *testing.T) {
+	source := pipeline.NewMemorySource()
+	if err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), policy.Consumer{}).Check(bg); err != nil {
+		t.Error(err)
+	}
+	if err := pipeline.NewConsumer(checked{source}, pipeline.TaskFunc(nothing), policy.Consumer{}).Check(bg); !errors.Is(err, errDown) {
+		t.Error(err)
+	}
+}
+
+func TestSummariesAsJSON(t *testing.T) {
+	got, err := json.Marshal(pipeline.Summary{Fetched: 9, Processed: 8, Success: 1, Exception: 2, Failed: 3, Redelivered: 3, Retries: 4, Abandoned: 1, Unsettled: 5, Elapsed: 1500 * time.Millisecond})
+	const want = `{"fetched":9,"processed":8,"success":1,"exception":2,"failed":3,"redelivered":3,"retries":4,"abandoned":1,"unsettled":5,"elapsed":1.5}`
+	if err != nil || string(got) != want {
+		t.Error(string(got), err)
+	}
+	if got := pipeline.NewConsumer(pipeline.NewMemorySource(), pipeline.TaskFunc(nothing), policy.Consumer{}).Progress(); got != (pipeline.Progress{}) {
+		t.Error(got)
+	}
+}

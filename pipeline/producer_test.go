@@ -1,0 +1,203 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+func producerPolicy(concurrency, batch int) policy.Producer {
+	var p policy.Producer
+	p.Loop.Concurrency.Value, p.Loop.Batch.Size = concurrency, batch
+	return p
+}
+
+// sinkOf dispatches by the acts of step "produce".
+func (s *script) sinkOf(acts map[string][]act) pipeline.Sink {
+	return pipeline.SinkFunc(func(ctx context.Context, t *pipeline.Transaction) error {
+		return s.act(ctx, "produce", t.ID(), acts)
+	})
+}
+
+func TestL10ChunksFollowEachOtherAndAreConcurrentInside(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{}
+		s.task()
+		sink := s.sinkOf(map[string][]act{"a": ok(10 * time.Second), "*": ok(time.Second)})
+		summary, err := pipeline.NewProducer(sink, nil, producerPolicy(2, 3)).
+			Run(bg, pipeline.Transactions(transactions("a", "b", "c", "d", "e", "f", "g")...))
+		if err != nil || summary.Success != 7 || summary.Processed != 7 {
+			t.Fatal(summary, err)
+		}
+		want := []string{
+			"0s produce a", "0s produce b", "1s produce c", // d waits for a, though a worker is free
+			"10s produce d", "10s produce e", "11s produce f", "12s produce g",
+		}
+		// Two that start at the same moment come in any order.
+		for _, pair := range [][2]int{{0, 1}, {3, 4}} {
+			if s.log[pair[0]] > s.log[pair[1]] {
+				s.log[pair[0]], s.log[pair[1]] = s.log[pair[1]], s.log[pair[0]]
+			}
+		}
+		if diff := cmp.Diff(want, s.log); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestL4InAProducerEveryErrorOfTheSuccessHandlerIsOfTheSystem(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var l ledger
+		calls := 0
+		task := pipeline.Funcs{
+			Success: func(context.Context, *pipeline.Transaction, any) error {
+				calls++
+				return classify.Business(errDown)
+			},
+			Exception: func(context.Context, *pipeline.Transaction, error) error { return nil },
+		}.Task()
+		p := producerPolicy(1, 1)
+		p.Steps.Success = retries(3)
+		summary, err := pipeline.NewProducer(&pipeline.MemorySink{}, task, p, l.option()).Run(bg, pipeline.Transactions(transactions("a")...))
+		if err != nil || summary.Exception != 1 || calls != 3 {
+			t.Fatal(summary, err, calls)
+		}
+		var failed *pipeline.TransactionError
+		if !errors.As(l.err("a"), &failed) || failed.Category != classify.CategorySystem || failed.Step != "success" || !errors.Is(failed, errDown) {
+			t.Errorf("%v", failed)
+		}
+	})
+}
+
+func TestL3ProduceFailuresAreHandled(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{}
+		s.task()
+		var letters pipeline.MemorySink
+		var l ledger
+		sink := s.sinkOf(map[string][]act{"a": {{err: errDown}}, "b": {{err: classify.Business(errDown)}}})
+		p := producerPolicy(1, 3)
+		p.Steps.Produce = retries(2)
+		summary, err := pipeline.NewProducer(sink, nil, p, pipeline.WithDeadLetter(&letters), pipeline.WithName("invoices"), l.option()).
+			Run(bg, pipeline.Transactions(transactions("a", "b", "c")...))
+		if err != nil || summary.Exception != 2 || summary.Success != 1 || summary.Retries != 1 {
+			t.Fatal(summary, err)
+		}
+		for i, want := range []struct {
+			id, category string
+			attempts     int
+		}{{"a", "system", 2}, {"b", "business", 1}} {
+			got := letters.Transactions()[i]
+			if got.ID() != want.id || got.Metadata(pipeline.MetaCategory) != want.category || got.Attempts() != want.attempts ||
+				got.Metadata(pipeline.MetaStep) != "produce" || got.Metadata(pipeline.MetaConsumer) != "invoices" ||
+				!strings.Contains(got.Metadata(pipeline.MetaError), "down") {
+				t.Errorf("%+v", got)
+			}
+		}
+	})
+}
+
+func TestL10TheTaskOfAProducerPreparesWhatIsDispatched(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var sink pipeline.MemorySink
+		var l ledger
+		task := pipeline.TaskFunc(func(_ context.Context, x *pipeline.Transaction) (any, error) {
+			switch x.ID() {
+			case "a":
+				return []byte("payload"), nil
+			case "b":
+				return pipeline.NewTransaction("other", nil), nil
+			case "c":
+				return 5, nil
+			case "d":
+				return nil, errDown
+			}
+			return nil, nil
+		})
+		summary, err := pipeline.NewProducer(&sink, task, producerPolicy(1, 1), l.option()).
+			Run(bg, pipeline.Transactions(transactions("a", "b", "c", "d", "e")...))
+		if err != nil || summary.Success != 3 || summary.Failed != 2 {
+			t.Fatal(summary, err)
+		}
+		if diff := cmp.Diff([]string{"a", "other", "e"}, ids(sink.Transactions())); diff != "" {
+			t.Error(diff)
+		}
+		if got := string(sink.Transactions()[0].Payload()); got != "payload" {
+			t.Error(got)
+		}
+		var broken *pipeline.ContractError
+		if !errors.As(l.err("c"), &broken) || broken.Part != "task" {
+			t.Error(l.err("c"))
+		}
+	})
+}
+
+func TestL10LimitAndEndsOfInput(t *testing.T) {
+	bubble(t, "limit", func(t *testing.T) {
+		var sink pipeline.MemorySink
+		p := producerPolicy(2, 4)
+		p.Loop.Limit = 6
+		read := 0
+		summary, err := pipeline.NewProducer(&sink, nil, p).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
+			for _, x := range transactions(many(20)...) {
+				read++
+				if !yield(x, nil) {
+					return
+				}
+			}
+		})
+		if err != nil || summary.Fetched != 6 || summary.Success != 6 || read != 6 {
+			t.Error(summary, err, read)
+		}
+	})
+	bubble(t, "error", func(t *testing.T) {
+		var sink pipeline.MemorySink
+		summary, err := pipeline.NewProducer(&sink, nil, producerPolicy(2, 4)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
+			if yield(transactions("a")[0], nil) {
+				yield(nil, errDown)
+			}
+		})
+		if !errors.Is(err, errDown) || summary.Success != 1 {
+			t.Error(summary, err)
+		}
+	})
+	bubble(t, "nil", func(t *testing.T) {
+		_, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, policy.Producer{}).Run(bg, pipeline.Transactions(nil))
+		var broken *pipeline.ContractError
+		if !errors.As(err, &broken) || broken.Part != "input" {
+			t.Error(err)
+		}
+	})
+}
+
+func TestL9AProducerOutOfTime(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{}
+		s.task()
+		p := producerPolicy(2, 4)
+		p.Loop.Timeout = 10 * time.Second
+		var l ledger
+		summary, err := pipeline.NewProducer(s.sinkOf(map[string][]act{"b": ok(time.Hour)}), nil, p, pipeline.WithName("invoices"), l.option()).
+			Run(bg, pipeline.Transactions(transactions("a", "b", "c", "d", "e")...))
+		var late *pipeline.ProducerLoopTimeoutError
+		if !errors.As(err, &late) || late.Producer != "invoices" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if summary.Success != 3 || summary.Redelivered != 1 || summary.Elapsed != 10*time.Second {
+			t.Errorf("%+v", summary)
+		}
+		if diff := cmp.Diff([]pipeline.Outcome{pipeline.Redelivered}, l.of("b")); diff != "" {
+			t.Error(diff)
+		}
+		synctest.Wait()
+	})
+}
