@@ -175,7 +175,8 @@ func (l *Log) Observe(ctx context.Context, o *observe.Event) {
 }
 
 // Append implements [observe.Journal]: in FailClosed mode it returns when the sink has stored the event, in Outbox mode when
-// the outbox has. It fails with [ErrTimeout], the context's error or [ErrClosed]; the decision must then not take effect.
+// the outbox has. It fails with [ErrTimeout], [ErrClosed] or, where the sink is failing already, as soon as the context ends;
+// the decision must then not take effect.
 // In Buffered mode it never fails and waits for nothing.
 func (l *Log) Append(ctx context.Context, o *observe.Event) error {
 	if !relevant(o) {
@@ -251,11 +252,15 @@ func (l *Log) wait(ctx context.Context, it item) error {
 	if err := l.push(ctx, it); err != nil {
 		return err
 	}
+	ended := ctx.Done()
+	if l.writer.failing.Load() == nil { // it is a matter of milliseconds, and a refusal would hide why the caller went
+		ended = nil
+	}
 	var err error
 	select {
 	case err := <-it.ticket.done:
 		return err
-	case <-ctx.Done():
+	case <-ended:
 		err = context.Cause(ctx)
 	case <-timer.C:
 		err = l.late()
@@ -309,8 +314,8 @@ func (l *Log) Close(ctx context.Context) error {
 	return errors.Join(l.writer.close(ctx), l.outbox.close(ctx))
 }
 
-// Stats are the counts of a log since it was opened.
-type Stats struct {
+// LogStats are the counts of a log since it was opened.
+type LogStats struct {
 	Stored  uint64 // events that the sink, or the outbox, has
 	Counted uint64 // successes that were counted instead of recorded
 	Lost    uint64 // events that found the buffer full, or were not stored when the log was closed
@@ -319,8 +324,8 @@ type Stats struct {
 }
 
 // Stats returns the counts so far.
-func (l *Log) Stats() Stats {
-	s := Stats{Stored: l.writer.stored.Load(), Counted: l.writer.counted.Load(), Lost: l.lost.Load(), Queued: len(l.queue)}
+func (l *Log) Stats() LogStats {
+	s := LogStats{Stored: l.writer.stored.Load(), Counted: l.writer.counted.Load(), Lost: l.lost.Load(), Queued: len(l.queue)}
 	if err := l.writer.failing.Load(); err != nil {
 		s.Failing = *err
 	}
