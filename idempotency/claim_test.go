@@ -134,6 +134,25 @@ func TestI5EachClaimIsRenewedAtItsOwnTime(t *testing.T) {
 	})
 }
 
+// A claim that became due, and the one behind it, leave while a third begins, which must not be forgotten.
+func TestI5AClaimIsRenewedWhateverLeftBeforeIt(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
+		for _, c := range []struct {
+			key         string
+			start, last time.Duration
+		}{
+			{"a", 0, 10900 * time.Millisecond}, {"b", time.Second, 9500 * time.Millisecond}, {"c", 10700 * time.Millisecond, 5 * time.Minute},
+		} {
+			time.AfterFunc(c.start, func() { b.gets("late")(b.Do(b.Context(), c.key, "f", b.lasting(c.last))) })
+		}
+		time.Sleep(time.Hour)
+		b.ran(3)
+		if n := b.store.count("renew"); n != 1+29 {
+			b.Errorf("%d renewals, want 1 of a and 29 of c", n)
+		}
+	})
+}
+
 func TestI5RenewalsGoOnWhileAnEffectIgnoresItsContext(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		ctx, cancel := context.WithTimeout(b.Context(), time.Second)

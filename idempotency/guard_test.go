@@ -293,9 +293,9 @@ func TestI6AContextThatHasEndedMeansNoEffectAndNoRecord(t *testing.T) {
 func TestI6AClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		b.store.after = func() error { return errDown }
-		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), "lost", "f", b.effect("no")))
 		b.store.after = nil
-		b.gets("yes")(b.Do(b.Context(), "k", "f", b.effect("yes")))
+		b.gets("yes")(b.Do(b.Context(), "lost", "f", b.effect("yes")))
 		b.ran(1)
 
 		b.gets("r")(b.Do(b.Context(), "other", "f", b.effect("r")))
@@ -303,6 +303,11 @@ func TestI6AClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), "other", "f", b.effect("no")))
 		if r := b.record("other"); r.State != idempotency.Completed {
 			b.Errorf("somebody else's record is %s", r.State)
+		}
+		claim := b.claim()
+		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), "k", "f", b.effect("no")))
+		if r := b.record("k"); r.State != idempotency.InFlight || r.Claim() != claim {
+			b.Errorf("somebody else's claim was given back: %+v", r)
 		}
 	})
 }

@@ -303,7 +303,7 @@ func failureOf(err error) *Failure {
 	named := err
 	for mark, _ := classify.MarkOf(named); mark != classify.Unmarked; mark, _ = classify.MarkOf(named) {
 		inner := errors.Unwrap(named)
-		if inner == nil {
+		if inner == nil || inner.Error() != named.Error() { // no mark: those keep the text
 			break
 		}
 		named = inner
