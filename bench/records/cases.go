@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/bench/bars"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/store/memory"
@@ -30,43 +31,35 @@ const (
 	replayHeap         = "replay, peak heap"
 )
 
-// Cases lists what is measured.
-func Cases() []Case {
-	return []Case{
-		{hit, "ns", guardHit}, {miss, "ns", guardMiss}, {missPG, "µs", guardPostgres}, {barePG, "µs", bareCommits},
-		{closed, "events/s", auditClosed}, {bareClosed, "events/s", bareAppend},
-		{queued, "events/s", auditQueued}, {bareQueued, "events/s", bareAppend}, {caller, "ns", callerCost},
-		{verified, "events/s", verify}, {replayed, "events/s", replay}, {verifyHeap, "MB", heapOf(verify)}, {replayHeap, "MB", heapOf(replay)},
+// cases lists what is measured.
+func cases(env *environment) []bars.Case {
+	in := func(f func(context.Context, *environment) (float64, error)) func(context.Context) (float64, error) {
+		return func(ctx context.Context) (float64, error) { return f(ctx, env) }
+	}
+	return []bars.Case{
+		{Name: hit, Unit: "ns", Run: in(guardHit)}, {Name: miss, Unit: "ns", Run: in(guardMiss)},
+		{Name: missPG, Unit: "µs", Run: in(guardPostgres)}, {Name: barePG, Unit: "µs", Run: in(bareCommits)},
+		{Name: closed, Unit: "events/s", Run: in(auditClosed)}, {Name: bareClosed, Unit: "events/s", Run: in(bareAppend)},
+		{Name: queued, Unit: "events/s", Run: in(auditQueued)}, {Name: bareQueued, Unit: "events/s", Run: in(bareAppend)},
+		{Name: caller, Unit: "ns", Run: in(callerCost)},
+		{Name: verified, Unit: "events/s", Run: in(verify)}, {Name: replayed, Unit: "events/s", Run: in(replay)},
+		{Name: verifyHeap, Unit: "MB", Run: in(heapOf(verify))}, {Name: replayHeap, Unit: "MB", Run: in(heapOf(replay))},
 	}
 }
 
-// Bars lists the goals.
-func Bars() []Bar {
-	most := func(name string, limit float64, unit string) func(map[string]float64) (string, bool) {
-		return func(m map[string]float64) (string, bool) { return figure(m[name], unit), m[name] <= limit }
-	}
-	least := func(name string, limit float64, unit string) func(map[string]float64) (string, bool) {
-		return func(m map[string]float64) (string, bool) { return figure(m[name], unit), m[name] >= limit }
-	}
-	return []Bar{
-		{"guard hit on memory", "≤ 1 µs", most(hit, 1000, "ns")},
-		{"guard miss on memory", "≤ 2 µs", most(miss, 2000, "ns")},
-		{"guard miss on PostgreSQL (begin + complete)", "≤ 2.2 × two bare single-row commits", func(m map[string]float64) (string, bool) {
-			ratio := m[missPG] / m[barePG]
-			return fmt.Sprintf("%.2f × (%s / %s)", ratio, figure(m[missPG], "µs"), figure(m[barePG], "µs")), ratio <= 2.2
-		}},
-		{"audit to JSONL, 64 writers, group commit with fsync", "≥ 100,000 events/s", least(queued, 100_000, "events/s")},
-		{"audit to JSONL, 64 writers, group commit with fsync", "≥ 50 % of a bare append-and-fsync of the same bytes", func(m map[string]float64) (string, bool) {
-			share := m[queued] / m[bareQueued]
-			return fmt.Sprintf("%.0f %% (%s / %s)", 100*share, figure(m[queued], "events/s"), figure(m[bareQueued], "events/s")), share >= 0.5
-		}},
-		{"the same, each writer waiting for its event", "≥ 50 % of a bare append-and-fsync of the same bytes", func(m map[string]float64) (string, bool) {
-			share := m[closed] / m[bareClosed]
-			return fmt.Sprintf("%.0f %% (%s / %s)", 100*share, figure(m[closed], "events/s"), figure(m[bareClosed], "events/s")), share >= 0.5
-		}},
-		{"cost per event on the calling goroutine, buffered mode", "≤ 1 µs", most(caller, 1000, "ns")},
-		{"verify", "≥ 100,000 events/s per core", least(verified, 100_000, "events/s")},
-		{"replay", "≥ 100,000 events/s per core", least(replayed, 100_000, "events/s")},
+// goals lists the bars.
+func goals() []bars.Bar {
+	const group = "audit to JSONL, 64 writers, group commit with fsync"
+	return []bars.Bar{
+		bars.AtMost("guard hit on memory", "≤ 1 µs", hit, 1000, "ns"),
+		bars.AtMost("guard miss on memory", "≤ 2 µs", miss, 2000, "ns"),
+		bars.Ratio("guard miss on PostgreSQL (begin + complete)", "≤ 2.2 × two bare single-row commits", missPG, barePG, "µs", 0, 2.2),
+		bars.AtLeast(group, "≥ 100,000 events/s", queued, 100_000, "events/s"),
+		bars.Ratio(group, "≥ 0.5 × a bare append-and-fsync of the same bytes", queued, bareQueued, "events/s", 0.5, 0),
+		bars.Ratio("the same, each writer waiting for its event", "≥ 0.5 × a bare append-and-fsync of the same bytes", closed, bareClosed, "events/s", 0.5, 0),
+		bars.AtMost("cost per event on the calling goroutine, buffered mode", "≤ 1 µs", caller, 1000, "ns"),
+		bars.AtLeast("verify", "≥ 100,000 events/s per core", verified, 100_000, "events/s"),
+		bars.AtLeast("replay", "≥ 100,000 events/s per core", replayed, 100_000, "events/s"),
 	}
 }
 

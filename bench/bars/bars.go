@@ -1,0 +1,174 @@
+// Package bars measures cases in interleaved rounds, takes medians and holds them against the project's goals.
+package bars
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Case is one thing that is measured. It returns a figure in the case's unit.
+type Case struct {
+	Name, Unit string
+	Run        func(ctx context.Context) (float64, error)
+}
+
+// Bar is a goal.
+type Bar struct {
+	Measure, Goal string
+	// Check tells what was measured and whether it is good enough.
+	Check func(m Medians) (how string, ok bool)
+}
+
+// Medians are figures by the names of cases.
+type Medians map[string]float64
+
+// Suite is what a command measures.
+type Suite struct {
+	Title, Command string   // the document's title and the command that wrote it
+	Facts          []string // about what was measured: versions, sizes
+	Cases          []Case
+	Bars           []Bar
+}
+
+// Flags are what all commands take.
+type Flags struct {
+	Rounds   int
+	Only     string
+	Markdown string
+}
+
+// Parse adds the flags to the command line and parses it.
+func Parse() *Flags {
+	f := &Flags{}
+	flag.IntVar(&f.Rounds, "rounds", 3, "how often each case is measured; medians count")
+	flag.StringVar(&f.Only, "only", "", "measure cases whose name contains this")
+	flag.StringVar(&f.Markdown, "markdown", "", "write everything into this file")
+	flag.Parse()
+	return f
+}
+
+// Main runs f until it ends or the command is interrupted, and exits with 1 on an error.
+func Main(f func(ctx context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := f(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// Run measures a suite and writes the report to stdout or into the file of the flags.
+func Run(ctx context.Context, s Suite, f *Flags) error {
+	began := load()
+	all := map[string][]float64{}
+	for round := range f.Rounds {
+		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, f.Rounds)
+		for _, c := range s.Cases {
+			if !strings.Contains(c.Name, f.Only) {
+				continue
+			}
+			runtime.GC()
+			v, err := c.Run(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+			all[c.Name] = append(all[c.Name], v)
+		}
+	}
+	medians := Medians{}
+	for name, list := range all {
+		slices.Sort(list)
+		medians[name] = list[len(list)/2]
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "# %s\n\nWritten by `%s`; do not edit by hand. Medians of %d interleaved rounds.\n\n", s.Title, s.Command, f.Rounds)
+	s.report(&out, began, medians)
+	if f.Markdown == "" {
+		_, err := os.Stdout.Write(out.Bytes())
+		return err
+	}
+	return os.WriteFile(f.Markdown, out.Bytes(), 0o644)
+}
+
+func (s Suite) report(w io.Writer, began string, m Medians) {
+	fmt.Fprintf(w, "- %s, %d processors, GOMAXPROCS %d, %s/%s, %s\n", processor(), runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(w, "- Load average when the run began: %s\n- Date: %s\n", began, time.Now().Format(time.DateOnly))
+	for _, fact := range s.Facts {
+		fmt.Fprintf(w, "- %s\n", fact)
+	}
+	fmt.Fprint(w, "\n## Bars\n\nWhat the project holds itself to.\n\n| measure | bar | measured | |\n|---|---|---|---|\n")
+	for _, b := range s.Bars {
+		how, ok := b.Check(m)
+		mark := "pass"
+		if !ok {
+			mark = "FAIL"
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", b.Measure, b.Goal, how, mark)
+	}
+	fmt.Fprint(w, "\n## Cases\n\n| case | median |\n|---|---|\n")
+	for _, c := range s.Cases {
+		if v, ok := m[c.Name]; ok {
+			fmt.Fprintf(w, "| %s | %s |\n", c.Name, Figure(v, c.Unit))
+		}
+	}
+}
+
+// Figure writes a figure with its unit.
+func Figure(v float64, unit string) string {
+	switch {
+	case v >= 10_000:
+		return fmt.Sprintf("%.0fk %s", v/1000, unit)
+	case v >= 100:
+		return fmt.Sprintf("%.0f %s", v, unit)
+	}
+	return fmt.Sprintf("%.2f %s", v, unit)
+}
+
+// AtMost is the bar on a figure.
+func AtMost(measure, goal, name string, limit float64, unit string) Bar {
+	return Bar{measure, goal, func(m Medians) (string, bool) {
+		v, ok := m[name]
+		return Figure(v, unit), ok && v <= limit
+	}}
+}
+
+// AtLeast is the bar on a figure.
+func AtLeast(measure, goal, name string, limit float64, unit string) Bar {
+	return Bar{measure, goal, func(m Medians) (string, bool) { return Figure(m[name], unit), m[name] >= limit }}
+}
+
+// Ratio is the bar on a figure as a multiple of another's: at least low, or at most high where low is 0.
+func Ratio(measure, goal, name, other, unit string, low, high float64) Bar {
+	return Bar{measure, goal, func(m Medians) (string, bool) {
+		ratio := m[name] / m[other]
+		return fmt.Sprintf("%.2f × (%s / %s)", ratio, Figure(m[name], unit), Figure(m[other], unit)), ratio >= low && (high == 0 || ratio <= high)
+	}}
+}
+
+// load is what the machine was busy with over the last 1, 5 and 15 minutes.
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(b))[:3], " ")
+}
+
+func processor() string {
+	b, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(b)) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}
