@@ -393,6 +393,21 @@ func TestPoliciesThatBreakARuleAreRefused(t *testing.T) {
 	}
 }
 
+func TestMissingPartsAreRefused(t *testing.T) {
+	if _, err := pipeline.NewConsumer(nil, nil, policy.Consumer{}).Run(bg); err == nil {
+		t.Error("a consumer without a source runs")
+	}
+	if _, err := pipeline.NewProducer(nil, nil, policy.Producer{}).Run(bg, pipeline.Transactions()); err == nil {
+		t.Error("a producer without a sink runs")
+	}
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	source := pipeline.NewMemorySource(transactions("a")...)
+	if summary, err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), policy.Consumer{}).Run(ctx); !errors.Is(err, context.Canceled) || summary.Fetched != 0 {
+		t.Error(summary, err)
+	}
+}
+
 func runWith(p policy.Consumer) error {
 	_, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a")...), pipeline.TaskFunc(nothing), p).Run(bg)
 	return err

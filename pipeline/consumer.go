@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -27,6 +28,10 @@ func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *C
 	}, consumerLoop(p))
 	if e.fault = errors.Join(fault, err, e.fault); e.fault != nil {
 		e.fault = fmt.Errorf("pipeline: consumer %s: policy: %w", e.name, e.fault)
+	}
+	if source == nil || task == nil {
+		e.fault = errors.Join(e.fault, fmt.Errorf("pipeline: consumer %s: source or task is nil", e.name))
+		return &Consumer{engine: e}
 	}
 	e.work = task.Process
 	e.success, e.exception = handlersOf(task)
@@ -53,7 +58,7 @@ func (c *Consumer) fetch(ctx context.Context, r *run, room int) (got []Delivery,
 		patience = l.batch.Interval + healthyFetch
 	}
 	attempts, late := 0, false
-	step := retry.Step{Key: c.keys.fetch, ID: fmt.Sprintf("%s#%d", c.name, c.fetches), Name: stepFetch}
+	step := retry.Step{Key: c.keys.fetch, ID: c.name + "#" + strconv.Itoa(c.fetches), Name: stepFetch}
 	err = c.executor.DoStep(ctx, step, func(ctx context.Context) (err error) {
 		defer caught(&err)
 		attempts++

@@ -83,9 +83,18 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 		return Summary{}, fmt.Errorf("pipeline: %s %s runs already; make another engine to run twice", e.kind, e.name)
 	}
 	defer e.busy.Store(false)
+	if ctx.Err() != nil {
+		after()
+		return Summary{}, e.endedBy(ctx)
+	}
 	e.policies.refresh(ctx)
 	r := newRun(e, ctx)
 	e.current.Store(r)
+	select {
+	case <-e.drained:
+		r.drainAll() // before the feeder can begin
+	default:
+	}
 	var services sync.WaitGroup
 	services.Go(r.settle)
 	services.Go(r.extend)
@@ -121,7 +130,7 @@ func (r *run) supervise(ctx context.Context) error {
 	for {
 		select {
 		case <-r.done:
-			return errors.Join(ended, r.fault())
+			return r.why(ended)
 		case <-drained:
 			drained, grace = nil, time.After(r.grace)
 			r.drainAll()
@@ -130,12 +139,28 @@ func (r *run) supervise(ctx context.Context) error {
 		case <-timeout:
 			stop(r.timedOut(), r.grace)
 		case <-done:
-			stop(fmt.Errorf("pipeline: %s %s: %w", r.kind, r.name, context.Cause(ctx)), r.grace)
+			stop(r.endedBy(ctx), r.grace)
 		case <-patience:
 			r.abandon()
-			return errors.Join(ended, r.fault())
+			return r.why(ended)
 		}
 	}
+}
+
+// why joins what ended the run with what broke it.
+func (r *run) why(ended error) error {
+	broken := r.fault()
+	switch {
+	case broken == nil:
+		return ended
+	case ended == nil:
+		return broken
+	}
+	return errors.Join(ended, broken)
+}
+
+func (e *engine) endedBy(ctx context.Context) error {
+	return fmt.Errorf("pipeline: %s %s: %w", e.kind, e.name, context.Cause(ctx))
 }
 
 func (r *run) timedOut() error {
@@ -176,8 +201,8 @@ func (e *engine) Progress() Progress {
 	return Progress{}
 }
 
-// Healthy returns an error while the source or the input hangs: a fetch has been running for longer than its timeout (a
-// minute where it has none) and a margin of 10 s. An empty source is healthy, and so is an engine that does not run.
+// Healthy returns an error while the source hangs: a fetch has been running for longer than its timeout (a
+// minute where it has none) and a margin of 10 s. An empty source is healthy, and so is an engine that does not run. It says nothing about the input of a producer.
 func (e *engine) Healthy() error {
 	if r := e.current.Load(); r != nil {
 		return r.healthy()

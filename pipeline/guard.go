@@ -71,7 +71,7 @@ func (w *worker) unclaimed(ctx context.Context, err error) end {
 		return end{outcome: Redelivered, err: err, delay: busy.RetryAfter}
 	}
 	if failed, ok := errors.AsType[*idempotency.FailureError](err); ok {
-		return end{outcome: Exception, err: failed} // handled before; only the acknowledgement was lost
+		return end{outcome: Exception, err: w.failure(w.r.workStep, 0, failed)} // handled before; only the acknowledgement was lost
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -456,6 +456,32 @@ func TestL9LoopTimeoutAndShutdown(t *testing.T) {
 	}
 }
 
+func TestL9AResultThatNeedsNoHandlerCountsAlsoAfterAShutdown(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{takes: 10 * time.Second, deaf: true}}}, handlers: "e"}
+		source := newScripted(answer{ids: []string{"a"}})
+		ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+		defer cancel()
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 1)).Run(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || summary.Success != 1 || len(source.acked) != 1 {
+			t.Error(summary, err)
+		}
+	})
+}
+
+func TestL9AnExceptionHandlerThatIsCutOffIsNotFinished(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{err: errDown}}}, exception: map[string][]act{"a": ok(time.Hour)}, handlers: "e"}
+		source := newScripted(answer{ids: []string{"a"}})
+		ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+		defer cancel()
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 1)).Run(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || summary.Redelivered != 1 || len(source.nacked) != 1 {
+			t.Error(summary, err)
+		}
+	})
+}
+
 func TestL9AFetchThatIgnoresItsContextIsLeftBehindAndItsResultGivenBack(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := newScripted(answer{ids: []string{"a"}, takes: time.Hour, deaf: true})

@@ -28,6 +28,9 @@ func NewProducer(sink Sink, task Task, p policy.Producer, opts ...Option) *Produ
 	if task == nil {
 		task = Funcs{}.Task()
 	}
+	if sink == nil {
+		e.fault = errors.Join(e.fault, fmt.Errorf("pipeline: producer %s: the sink is nil", e.name))
+	}
 	e.work = produce(sink, task)
 	e.success, e.exception = handlersOf(task)
 	e.checked = []any{sink, task, e.deadLetter}
@@ -75,9 +78,7 @@ type input struct {
 
 func (in *input) chunk(_ context.Context, r *run, room int) (got []Delivery, end bool, err error) {
 	for len(got) < room {
-		r.fetchBegins(healthyFetch)
 		t, err, ok := in.next()
-		r.fetchEnds()
 		switch {
 		case !ok:
 			return got, true, nil

@@ -1,0 +1,95 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+func TestMemorySourceBringsBackWhatIsGivenBackInTheOrderOfItsDelays(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := pipeline.NewMemorySource(transactions("a", "b", "c", "d")...)
+		got, err := s.Fetch(bg, pipeline.FetchRequest{Max: 10})
+		if err != nil || len(got) != 4 {
+			t.Fatal(got, err)
+		}
+		for i, delay := range []time.Duration{3 * time.Second, time.Second, 3 * time.Second} {
+			if err := s.Nack(bg, got[i], delay, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Close()
+		if waiting, out := s.Len(); waiting != 3 || out != 1 {
+			t.Error(waiting, out)
+		}
+		start := time.Now()
+		var order []string
+		var times []time.Duration
+		for range 3 {
+			again, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1, Wait: time.Minute})
+			if err != nil || len(again) != 1 || again[0].Count != 2 {
+				t.Fatal(again, err)
+			}
+			order, times = append(order, again[0].Transaction.ID()), append(times, time.Since(start))
+			s.Ack(bg, again)
+		}
+		if diff := cmp.Diff([]string{"b", "a", "c"}, order); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]time.Duration{time.Second, 3 * time.Second, 3 * time.Second}, times); diff != "" {
+			t.Error(diff)
+		}
+		if again, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1}); len(again) > 0 || err != nil {
+			t.Error("it ends while d is handed out", again, err)
+		}
+		time.AfterFunc(time.Second, func() { s.Ack(bg, got[3:]) })
+		if _, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1, Wait: time.Minute}); !errors.Is(err, pipeline.ErrEnd) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestMemorySourceWaitsAndObeysItsContext(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := pipeline.NewMemorySource()
+		time.AfterFunc(time.Second, func() { s.Add(transactions("a")...) })
+		start := time.Now()
+		if got, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1, Wait: time.Minute}); err != nil || len(got) != 1 || time.Since(start) != time.Second {
+			t.Error(got, err)
+		}
+		if got, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1, Wait: 5 * time.Second}); err != nil || len(got) != 0 || time.Since(start) != 6*time.Second {
+			t.Error(got, err)
+		}
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		if _, err := s.Fetch(ctx, pipeline.FetchRequest{Max: 1, Wait: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		var sink pipeline.MemorySink
+		if err := sink.Dispatch(ctx, transactions("a")[0]); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTransactionsAreImmutable(t *testing.T) {
+	meta := map[string]string{"k": "v"}
+	x := pipeline.NewTransaction("", []byte("p"), pipeline.WithMetadata(meta), pipeline.WithParent("parent"))
+	meta["k"] = "changed"
+	x.AllMetadata()["k"] = "changed"
+	if x.Metadata("k") != "v" || x.Parent() != "parent" || len(x.ID()) != 36 {
+		t.Errorf("%+v", x)
+	}
+	y := x.With(pipeline.WithID("y"), pipeline.WithMetadata(map[string]string{"l": "w"}), pipeline.WithPayload(nil))
+	if y.ID() != "y" || y.Metadata("k") != "v" || y.Metadata("l") != "w" || y.Payload() != nil || y.Parent() != "parent" {
+		t.Errorf("%+v", y)
+	}
+	if x.Metadata("l") != "" || string(x.Payload()) != "p" {
+		t.Errorf("%+v", x)
+	}
+}
