@@ -1,7 +1,11 @@
 package audit
 
 import (
+	"context"
+	"fmt"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tenetdev/tenet/classify"
@@ -52,5 +56,77 @@ func BenchmarkParse(b *testing.B) {
 		if _, err := ParseLine(w.b); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+type discard struct{}
+
+func (discard) Append(context.Context, []Entry) error { return nil }
+func (discard) Heads(context.Context) ([]Head, error) { return nil, nil }
+func (discard) Close() error                          { return nil }
+
+// BenchmarkObserveBuffered is what a caller pays. The writer catches up outside of the measured time.
+func BenchmarkObserveBuffered(b *testing.B) {
+	l := open(b, discard{}, Options{Mode: Buffered})
+	e := failed("call", 1)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		if l.Observe(bg, e); n%50_000 == 49_999 {
+			b.StopTimer()
+			_ = l.Flush(bg)
+			b.StartTimer()
+		}
+	}
+	if lost := l.Stats().Lost; lost > 0 {
+		b.Fatalf("%d lost", lost)
+	}
+	closeLog(b, l)
+}
+
+// BenchmarkWriter is what the writer does for an event, sink aside.
+func BenchmarkWriter(b *testing.B) {
+	w := newWriter(&Log{}, discard{}, nil)
+	e := failed("call", 1)
+	e.Decision.Facts.Classes = []classify.Match{{Class: "connection_refused"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.begin()
+		for range mostEvents {
+			w.take(item{observed: e})
+		}
+		w.commit()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*mostEvents), "ns/event")
+}
+
+// BenchmarkFile is 64 callers that log to a file which is made durable batch by batch. Those of "append" wait for each
+// event; those of "observe" only where the buffer is full.
+func BenchmarkFile(b *testing.B) {
+	for _, name := range []string{"append", "observe"} {
+		b.Run(name, func(b *testing.B) {
+			sink := openFile(b, filepath.Join(b.TempDir(), "audit.jsonl"), FileOptions{})
+			l := open(b, sink, Options{})
+			var callers sync.WaitGroup
+			b.ResetTimer()
+			for c := range 64 {
+				callers.Go(func() {
+					e := failed(fmt.Sprint("call-", c), 1)
+					for range b.N/64 + 1 {
+						if name == "observe" {
+							l.Observe(bg, e)
+						} else if err := l.Append(bg, e); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			callers.Wait()
+			if err := l.Flush(bg); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(l.Stats().Stored)/b.Elapsed().Seconds(), "events/s")
+			b.SetBytes(sink.size / int64(b.N))
+			closeLog(b, l)
+		})
 	}
 }
