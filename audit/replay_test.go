@@ -219,3 +219,30 @@ func TestA4SpillThatCannotBeWrittenIsAnError(t *testing.T) {
 		t.Error("no error after cancellation")
 	}
 }
+
+// Whatever is done to a log, reading it neither fails nor panics, and a damaged line costs no more than its own work.
+func TestA4DamagedLinesAreLeftOut(t *testing.T) {
+	log, r := recorded(t, 11, 60)
+	policies := len(catalogue(t))
+	rapid.Check(t, func(rt *rapid.T) {
+		damaged := slices.Clone(log)
+		i := rapid.IntRange(policies, len(log)-1).Draw(rt, "line")
+		line := slices.Clone(log[i])
+		switch at := rapid.IntRange(0, len(line)-1).Draw(rt, "at"); rapid.IntRange(0, 2).Draw(rt, "how") {
+		case 0:
+			line[at] = rapid.Byte().Draw(rt, "byte")
+		case 1:
+			line = line[:at]
+		default:
+			line = slices.Insert(line, at, rapid.SliceOfN(rapid.SampledFrom([]byte(`{}[]",:\0e-`)), 1, 9).Draw(rt, "inserted")...)
+		}
+		damaged[i] = line
+		verify(t, damaged)
+		statistics(t, damaged)
+		whatIf(t, damaged)
+		got := replay(t, damaged, audit.ReplayOptions{})
+		if got.Replayed < r.work-2 || got.Works > r.work+1 {
+			rt.Fatalf("%s: %+v", line, got)
+		}
+	})
+}

@@ -172,7 +172,7 @@ func (t *tally) counted(n uint64) {
 func (t *tally) retry(e *Event) {
 	t.stats.Retries++
 	t.minutes[e.Time.Unix()/60]++
-	delay := e.DelayNS.Duration()
+	delay := max(e.DelayNS.Duration(), 0)
 	t.stats.Waiting = Seconds(saturating(time.Duration(t.stats.Waiting), delay))
 	t.stats.MaxDelay = max(t.stats.MaxDelay, Seconds(delay))
 }

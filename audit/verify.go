@@ -217,7 +217,7 @@ func newVerifier(o VerifyOptions) (*verifier, error) {
 		byChain: map[string][]*expectation{}, anyChain: map[digest]*expectation{},
 	}
 	for _, h := range o.After {
-		c := &chainState{id: h.ChainID, last: place{index: -1, seq: h.Seq}}
+		c := &chainState{id: h.ChainID, last: place{index: -1, seq: h.Seq}, after: h.Seq}
 		if !parseDigest(&c.last.hash, []byte(h.Hash)) || h.ChainID == "" || h.Seq == 0 {
 			return nil, fmt.Errorf("audit: head %+v: want chain_id, seq and a hash of 64 lower-case hexadecimal digits", h)
 		}
@@ -280,7 +280,11 @@ func (v *verifier) opened(raw []byte) {
 			v.byChain[h.ChainID] = append(v.byChain[h.ChainID], x)
 			continue
 		}
-		if known := c.find(h.Seq); known != nil {
+		known := c.find(h.Seq)
+		if known == nil && c.last.seq == h.Seq { // it is one of VerifyOptions.After
+			known = &c.last
+		}
+		if known != nil {
 			if !v.meet(c, x, known) {
 				v.expected = append(v.expected, x)
 			}
@@ -298,7 +302,7 @@ func (v *verifier) report() *VerifyReport {
 	r.TailVerified = given && r.Intact()
 	for _, id := range slices.Sorted(maps.Keys(v.chains)) {
 		c := v.chains[id]
-		r.TailVerified = r.TailVerified && c.verified > 0
+		r.TailVerified = r.TailVerified && (c.verified > c.after || c.after > 0 && c.events == 0)
 		r.Chains = append(r.Chains, ChainReport{
 			ChainID: id, Events: c.events, VerifiedTo: c.verified,
 			Head: Head{ChainID: id, Seq: c.last.seq, Hash: hex.EncodeToString(c.last.hash[:])},

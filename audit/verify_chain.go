@@ -56,6 +56,7 @@ type chainState struct {
 	gaps     []gap
 	run      *run
 	verified uint64
+	after    uint64 // the last number before the log; its event is not in it
 }
 
 // run is a series of old lines that follow each other. They came in again if they lead up to an event that is kept.

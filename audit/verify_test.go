@@ -245,6 +245,17 @@ func TestA3PartOfALogIsVerifiedAfterAHead(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
+	if r, err := audit.Verify(context.Background(), log[20:], audit.VerifyOptions{After: after.After, Heads: after.After}); err != nil || r.TailVerified {
+		t.Errorf("nothing vouches for the tail: %+v, %v", r, err)
+	}
+	opened := chained(t, "b", []audit.Event{{ID: eventID(900), Type: audit.ChainOpened, Time: begin, Heads: after.Heads}})
+	for hash, want := range map[string]bool{after.Heads[0].Hash: true, headOf(t, opened).Hash: false} {
+		before := audit.Head{ChainID: "a", Seq: 30, Hash: hash}
+		r, err := audit.Verify(context.Background(), opened, audit.VerifyOptions{After: []audit.Head{before}, Heads: []audit.Head{headOf(t, opened)}})
+		if err != nil || r.Intact() != want || r.TailVerified != want {
+			t.Errorf("a chain opened after others: %+v, %v", r, err)
+		}
+	}
 	after.After[0].Hash = headOf(t, log[:19]).Hash
 	if r, err := audit.Verify(context.Background(), log[20:], after); err != nil || len(r.Faults) != 1 || r.Faults[0].Index != 0 {
 		t.Errorf("another head: %+v, %v", r, err)

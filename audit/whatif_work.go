@@ -73,9 +73,9 @@ func (s *speculator) step(steps []step, e *Event) ([]step, error) {
 	if x.verdict, err = e.Verdict(); err != nil {
 		return steps, err
 	}
+	x.verdict.Delay = max(x.verdict.Delay, 0)
 	x.at, x.took = e.Elapsed(), e.Elapsed()
 	if e.Surface == string(policy.SurfaceJob) { // elapsed is that of the present lease
-		x.at = e.Elapsed()
 		if len(steps) > 0 {
 			began := steps[0].e.Time.Add(-steps[0].e.Elapsed())
 			x.at = e.Time.Sub(began)
@@ -117,7 +117,7 @@ func recordedEnd(steps []step) ended {
 		r.success = x.verdict.Action == decision.Done
 		r.at = x.at
 		if x.verdict.Action == decision.Retry {
-			r.effort.Waiting += Seconds(waited(steps, i))
+			r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), waited(steps, i)))
 		}
 	}
 	return r

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ Exit code 1: the log has faults.`,
   tenet audit verify audit.jsonl --head heads.json --trust public.pem`,
 	}
 	heads := cmd.Flags().StringArray("head", nil, "a head that the log must hold: a hash, or a file that audit head wrote; may be repeated")
-	after := cmd.Flags().String("after", "", "file of heads that the log goes on after, where its earlier part is kept elsewhere")
+	after := cmd.Flags().String("after", "", "file of heads that the log goes on after, where its earlier part is kept elsewhere: what audit head wrote, or the .heads.json beside a rotated log")
 	trust := cmd.Flags().String("trust", "", "public key (PEM, Ed25519) that files of heads must be signed with")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
@@ -76,9 +77,32 @@ func (a *app) verifyOptions(ctx context.Context, heads []string, after, trust st
 		o.Heads = append(o.Heads, list...)
 	}
 	if after != "" {
-		o.After, err = a.readHeads(ctx, after, key)
+		o.After, err = a.headsBefore(ctx, after, key)
 	}
 	return o, err
+}
+
+// headsBefore reads what audit head wrote, or the heads that a rotated log keeps beside its files.
+func (a *app) headsBefore(ctx context.Context, file string, key ed25519.PublicKey) ([]audit.Head, error) {
+	if key != nil {
+		return a.readHeads(ctx, file, key)
+	}
+	text, err := a.readFile(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	var saved struct {
+		Segment uint64       `json:"segment"`
+		Heads   []audit.Head `json:"heads"`
+	}
+	if json.Unmarshal(text, &saved) == nil && saved.Segment > 0 {
+		return saved.Heads, nil
+	}
+	s, err := audit.VerifyHeads(text, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return s.Heads, nil
 }
 
 func (a *app) readHeads(ctx context.Context, file string, key ed25519.PublicKey) ([]audit.Head, error) {
