@@ -161,7 +161,7 @@ func complete(code string) string {
 	}
 	paths := maps.Clone(importable)
 	for _, name := range slices.Sorted(maps.Keys(allowed)) {
-		if top, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"", "internal", "cmd", "examples"}, top) {
+		if top, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"", "internal", "cmd", "examples", "connector"}, top) {
 			paths[filepath.Base(name)] = module + "/" + name
 		}
 	}
