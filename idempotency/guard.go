@@ -53,16 +53,21 @@ const (
 	// A caller that waits for a twin asks again after pauses that double between these, and when the twin's claim ends.
 	firstLook   = 5 * time.Millisecond
 	slowestLook = 250 * time.Millisecond
-	// patience bounds the attempt to give back a claim whose begin failed.
+	// patience bounds what is done in passing: giving back a claim whose begin failed, and sweeping.
 	patience = time.Second
+	// One in sweepEvery records that a guard writes is followed by a removal of up to sweepLimit expired ones, so that what
+	// guards write does not pile up.
+	sweepEvery = 256
+	sweepLimit = 2 * sweepEvery
 )
 
-// Guard runs effects once per key. It is safe for concurrent use.
+// Guard runs effects once per key. It is safe for concurrent use. In passing, it removes expired records from its store.
 type Guard struct {
 	store   Store
 	options GuardOptions
 	name    string // of this guard among all; with a number it names the owner of a claim
 	claims  atomic.Uint64
+	records atomic.Uint64
 	watch   watch
 }
 
@@ -221,6 +226,17 @@ func (g *Guard) giveBack(ctx context.Context, req BeginRequest) {
 		return
 	}
 	_ = g.store.Settle(ctx, r.Claim(), Settlement{State: Released, TTL: g.options.TTL})
+}
+
+// sweep removes expired records now and then, where the store does not do that by itself. It may fail; the next one goes on.
+func (g *Guard) sweep(ctx context.Context) {
+	admin, ok := g.store.(Admin)
+	if g.records.Add(1)%sweepEvery != 0 || !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	_, _ = admin.Expire(ctx, sweepLimit)
 }
 
 // answer is what a caller gets whose effect must not run: nil for a stored result.

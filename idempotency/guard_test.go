@@ -400,3 +400,15 @@ func TestGuardOptionsOutOfRange(t *testing.T) {
 		t.Error("a guard without a store")
 	}
 }
+
+func TestI6GuardsSweepWhatTheyWrite(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		for i := range 1000 {
+			b.gets("r")(b.Do(b.Context(), fmt.Sprint(i), "f", b.effect("r")))
+			b.gets("r")(b.Do(b.Context(), fmt.Sprint(i), "f", b.effect("no")))
+		}
+		if n := b.store.count("expire"); n != 1000/256 {
+			b.Errorf("swept %d times", n)
+		}
+	})
+}

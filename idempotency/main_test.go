@@ -87,6 +87,11 @@ func (f *faulty) Get(ctx context.Context, id idempotency.ID) (idempotency.Record
 	return f.Idempotency.Get(ctx, id)
 }
 
+func (f *faulty) Expire(ctx context.Context, limit int) (int, error) {
+	_ = f.fault("expire", nil)
+	return f.Idempotency.Expire(ctx, limit)
+}
+
 // bench is a guard, its store, and what has happened.
 type bench struct {
 	*testing.T

@@ -229,6 +229,7 @@ func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error 
 	switch {
 	case err == nil:
 		t.guard.tellAfter(ctx, t.work, &t.record, action, detail)
+		t.guard.sweep(ctx)
 		return nil
 	case errors.Is(err, ErrFenced):
 		t.guard.tellAfter(ctx, t.work, &t.record, actionFenced, action)

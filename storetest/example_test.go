@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/store/memory"
 	"github.com/tenetdev/tenet/storetest"
@@ -15,6 +16,17 @@ func ExampleJobs() {
 	_ = func(t *testing.T) { // func TestJobs(t *testing.T)
 		storetest.Jobs(t, storetest.JobsOptions{
 			Open:   func(*testing.T) job.Store { return memory.Open().Jobs() },
+			Bubble: synctest.Test,
+		})
+	}
+	// Output:
+}
+
+// Records that processes share need another handle, and a way to start a process. This store does not have either.
+func ExampleIdempotency() {
+	_ = func(t *testing.T) { // func TestIdempotency(t *testing.T)
+		storetest.Idempotency(t, storetest.IdempotencyOptions{
+			Open:   func(*testing.T) idempotency.Store { return memory.Open().Idempotency() },
 			Bubble: synctest.Test,
 		})
 	}
