@@ -150,7 +150,7 @@ var (
 	// importable is what fragments may use without saying so.
 	importable = map[string]string{
 		"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "slog": "log/slog",
-		"os": "os", "bytes": "bytes", "strings": "strings", "time": "time", "tenet": module,
+		"os": "os", "signal": "os/signal", "syscall": "syscall", "bytes": "bytes", "strings": "strings", "time": "time", "tenet": module,
 		"grpc": "google.golang.org/grpc", "credentials": "google.golang.org/grpc/credentials",
 	}
 )
