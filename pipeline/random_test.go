@@ -44,15 +44,18 @@ func scriptOf(t *rapid.T, names []string) *script {
 	return s
 }
 
+// offset keeps timeouts from striking at the very moment at which something else happens: either may come first then.
+const offset = 7 * time.Microsecond
+
 func policyOf(t *rapid.T) policy.Consumer {
 	p := consumerPolicy(rapid.IntRange(1, 5).Draw(t, "concurrency"), rapid.IntRange(1, 6).Draw(t, "batch"))
 	for _, s := range []*policy.Step{&p.Steps.Process, &p.Steps.Success, &p.Steps.Exception} {
 		*s = retries(rapid.IntRange(1, 3).Draw(t, "attempts"))
-		s.Retry.TimeoutPerAttempt = rapid.SampledFrom([]time.Duration{0, 2 * time.Second}).Draw(t, "attempt timeout")
+		s.Retry.TimeoutPerAttempt = rapid.SampledFrom([]time.Duration{0, 2*time.Second + offset}).Draw(t, "attempt timeout")
 	}
 	p.Steps.Fetch.Retry = retries(2).Retry
-	p.Loop.TransactionTimeout = rapid.SampledFrom([]time.Duration{0, 4 * time.Second}).Draw(t, "transaction timeout")
-	p.Loop.Timeout = rapid.SampledFrom([]time.Duration{0, 15 * time.Second}).Draw(t, "loop timeout")
+	p.Loop.TransactionTimeout = rapid.SampledFrom([]time.Duration{0, 4*time.Second + 3*offset}).Draw(t, "transaction timeout")
+	p.Loop.Timeout = rapid.SampledFrom([]time.Duration{0, 15*time.Second + 5*offset}).Draw(t, "loop timeout")
 	p.Loop.Limit = rapid.SampledFrom([]int{0, 7}).Draw(t, "limit")
 	return p
 }
