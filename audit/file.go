@@ -59,8 +59,7 @@ func OpenFile(path string, o FileOptions) (*FileSink, error) {
 		return nil, fmt.Errorf("audit: %s: %w", path, err)
 	}
 	if err = s.restore(); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("audit: %s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("audit: %s: %w", path, err), s.Close())
 	}
 	return s, nil
 }
@@ -109,7 +108,7 @@ func (s *FileSink) Segment(context.Context) (uint64, error) {
 	if err := s.file.Sync(); err != nil {
 		return s.segment, err
 	}
-	if err := os.Rename(s.names.path, s.names.rotated(s.segment)); err != nil {
+	if err := os.Rename(s.names.path, s.names.rotated(s.segment)); err != nil { //nolint:gosec // the caller's own path
 		return s.segment, err
 	}
 	s.file.Close()
@@ -235,7 +234,7 @@ func endOfLines(f *os.File) (int64, error) {
 
 // syncDir makes the names in a file's directory durable.
 func syncDir(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := os.Open(filepath.Dir(path)) //nolint:gosec // the caller's own path
 	if err != nil {
 		return err
 	}

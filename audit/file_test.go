@@ -323,9 +323,11 @@ func TestA2SyncInTheBackground(t *testing.T) {
 		sink := openFile(t, path, FileOptions{Sync: time.Second})
 		defer sink.Close()
 		logTo(t, sink, 2)
+		sink.mu.Lock()
 		if sink.timer == nil {
 			t.Error("no sync is due")
 		}
+		sink.mu.Unlock()
 		time.Sleep(time.Second + time.Millisecond)
 		synctest.Wait()
 		sink.mu.Lock()

@@ -169,7 +169,7 @@ func (l *Log) Observe(ctx context.Context, o *observe.Event) {
 	timer := time.NewTimer(l.options.Timeout)
 	defer timer.Stop()
 	select {
-	case <-it.ticket.done: // what failed then has been counted
+	case <-it.ticket.done: //nolint:errcheck // what failed has been counted
 	case <-timer.C: // it is queued, and will be stored
 	}
 }

@@ -288,8 +288,7 @@ func published(t *testing.T, file, want string) {
 
 func TestA1EveryMemberIsExplained(t *testing.T) {
 	used := map[string]bool{}
-	var walk func(s any)
-	walk = func(s any) {
+	walk := func(s any) {
 		for name, p := range s.(object)["properties"].(object) {
 			used[name] = true
 			if p.(object)["description"] == "" {

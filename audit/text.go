@@ -81,7 +81,7 @@ var wrappers = []string{"*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError"
 
 // unwrapped is the error inside, the first of several.
 func unwrapped(err error) error {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it is the unwrapping
 	case interface{ Unwrap() error }:
 		return e.Unwrap()
 	case interface{ Unwrap() []error }:
