@@ -152,7 +152,7 @@ func Open(ctx context.Context, sink Sink, o Options) (*Log, error) {
 // Observe implements [observe.Observer]. In Buffered mode it takes less than a microsecond. In the other modes it waits, for
 // Timeout at most, where the buffer is full, and for actions of idempotency guards until they are stored.
 func (l *Log) Observe(ctx context.Context, o *observe.Event) {
-	if !relevant(o) || o.Type == observe.Decided && l.twins.take(o) {
+	if !relevant(o) || paired(o) && l.twins.take(o) {
 		return
 	}
 	it := item{observed: o}

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// twins remembers the decisions that came through the journal, because the observer is told of them right afterwards.
+// twins remembers the decisions, and the actions of guards, that came through the journal, because the observer is told of them right afterwards.
 // Without an observer nobody asks for them: each shard keeps the latest only.
 type twins struct {
 	used   atomic.Bool // until the first Append there is nothing to look for
@@ -29,11 +29,21 @@ type twin struct {
 	seq     int
 	time    int64
 	verdict decision.Verdict
+	action  observe.IdempotencyAction
 }
 
 func twinOf(o *observe.Event) twin {
-	return twin{o.Work.ID, o.Seq, o.Time.UnixNano(), o.Decision.Verdict}
+	t := twin{work: o.Work.ID, seq: o.Seq, time: o.Time.UnixNano()}
+	if o.Type == observe.Decided {
+		t.verdict = o.Decision.Verdict
+	} else {
+		t.action = *o.Idempotency
+	}
+	return t
 }
+
+// paired reports whether an event comes through the journal and again through the observer.
+func paired(o *observe.Event) bool { return o.Type == observe.Decided || o.Type == observe.Idempotent }
 
 var twinSeed = maphash.MakeSeed()
 
@@ -43,7 +53,7 @@ func (t *twins) shard(work string) *twinShard {
 
 // add remembers a decision.
 func (t *twins) add(o *observe.Event) {
-	if o.Type != observe.Decided {
+	if !paired(o) {
 		return
 	}
 	t.used.Store(true)

@@ -1,0 +1,26 @@
+package audit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/observe"
+)
+
+// TestA2ActionsOfGuardsAreRecordedOnce: a guard tells its journal and its observer, and both may be the log.
+func TestA2ActionsOfGuardsAreRecordedOnce(t *testing.T) {
+	var seen twins
+	event := func(action string) *observe.Event {
+		return &observe.Event{
+			Type: observe.Idempotent, Time: time.Unix(1, 0), Work: observe.Work{ID: "w"},
+			Idempotency: &observe.IdempotencyAction{Key: "k", Action: action},
+		}
+	}
+	seen.add(event("record"))
+	if seen.take(event("hit")) {
+		t.Error("another action of the same work is no twin")
+	}
+	if !seen.take(event("record")) || seen.take(event("record")) {
+		t.Error("a twin is dropped once")
+	}
+}
