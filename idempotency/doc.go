@@ -31,8 +31,8 @@
 //
 // # What it promises, and what it cannot
 //
-// One of all callers of a key runs at a time, in all processes that share the store, and none after one has completed. But a
-// process can die between the effect and its record. Then nobody can know whether the effect happened: for an operation that
+// Of all callers of a key, in all processes that share the store, one holds the claim at a time, and none runs after one has
+// completed. But a process can die between the effect and its record. Then nobody can know whether the effect happened: for an operation that
 // is declared safe to replay the next caller runs it again; for every other one the outcome is unknown, and it is not run
 // again until an operator has looked. Only an effect that commits together with its record, in the store's own transaction,
 // is free of that gap. The guide, docs/idempotency.md, says more.
