@@ -1,0 +1,105 @@
+package tenetnats
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// Publish sends a message and waits until the server has it (nats.Publish, NATS_PUBLISH). Whether anybody receives it is
+// not known; see [Client.PublishStream] for messages that must be kept.
+//
+// A message that may have been sent is not sent again, unless receivers can tell that it is the same one: it has a
+// Nats-Msg-Id header, or was given an ID with retry.WithIdempotencyKey, which is then sent as that header. Without one it
+// is repeated only where nothing was sent (the connection was down, its buffer full), and never hedged.
+func (c *Client) Publish(ctx context.Context, m *nats.Msg, call ...retry.CallOption) error {
+	var once single
+	_, err := do(ctx, c, operation{policy.NATSPublish, "Publish", m.Subject}, func(ctx context.Context) (struct{}, error) {
+		a, _ := retry.AttemptFromContext(ctx)
+		one := withID(m, a.IdempotencyKey)
+		if one.Header.Get(nats.MsgIdHdr) != "" {
+			_, err := c.send(ctx, one)
+			return struct{}{}, err
+		}
+		return struct{}{}, once.run(ctx, func() error {
+			sent, err := c.send(ctx, one)
+			if sent {
+				return classify.Permanent(err)
+			}
+			return err
+		})
+	}, call)
+	return err
+}
+
+// send says, too, whether the message may have left.
+func (c *Client) send(ctx context.Context, m *nats.Msg) (sent bool, err error) {
+	if err := c.Conn.PublishMsg(m); err != nil {
+		return false, err
+	}
+	return true, c.flush(ctx)
+}
+
+// PublishStream publishes a message to JetStream and waits until it is stored (nats.Publish, NATS_PUBLISH). Every attempt
+// carries the same Nats-Msg-Id: the message's own, else that of retry.WithIdempotencyKey, else the call's ID. The server
+// stores it once for as long as the stream's duplicate window (2 minutes by default) is longer than the call; the
+// acknowledgement of a repetition says Duplicate. Expectations and TTLs go into the message's header. The repetitions of
+// package jetstream itself are switched off.
+func (c *Client) PublishStream(ctx context.Context, m *nats.Msg, call ...retry.CallOption) (*jetstream.PubAck, error) {
+	return do(ctx, c, operation{policy.NATSPublish, "Publish", m.Subject}, func(ctx context.Context) (*jetstream.PubAck, error) {
+		a, _ := retry.AttemptFromContext(ctx)
+		id := a.IdempotencyKey
+		if id == "" && m.Header.Get(nats.MsgIdHdr) == "" {
+			id = a.CallID()
+		}
+		return c.JetStream.PublishMsg(ctx, withID(m, id), jetstream.WithRetryAttempts(0))
+	}, call)
+}
+
+// withID copies a message for one attempt, and gives it an ID if it has none.
+func withID(m *nats.Msg, id string) *nats.Msg {
+	header := nats.Header{}
+	for name, values := range maps.All(m.Header) {
+		header[name] = slices.Clone(values)
+	}
+	if id != "" && header.Get(nats.MsgIdHdr) == "" {
+		header.Set(nats.MsgIdHdr, id)
+	}
+	return &nats.Msg{Subject: m.Subject, Reply: m.Reply, Header: header, Data: m.Data}
+}
+
+// Subscribe subscribes a handler to a subject and waits until the server knows (nats.Subscribe, NATS_SUBSCRIBE). Members
+// of the same queue share its messages; "" is none. A subscription whose attempt failed is taken back. It is never
+// hedged. Handlers run as those of package nats do, under no policy.
+func (c *Client) Subscribe(ctx context.Context, subject, queue string, handler nats.MsgHandler, call ...retry.CallOption) (*nats.Subscription, error) {
+	var once single
+	return do(ctx, c, operation{policy.NATSSubscribe, "Subscribe", subject}, func(ctx context.Context) (s *nats.Subscription, err error) {
+		err = once.run(ctx, func() (err error) {
+			if s, err = c.Conn.QueueSubscribe(subject, queue, handler); err != nil {
+				return err
+			}
+			if err = c.flush(ctx); err != nil {
+				err, s = errors.Join(err, s.Unsubscribe()), nil
+			}
+			return err
+		})
+		return s, err
+	}, call)
+}
+
+// flush waits until the server has seen everything.
+func (c *Client) flush(ctx context.Context) error {
+	err := c.Conn.FlushWithContext(ctx)
+	if errors.Is(err, nats.ErrConnectionClosed) && !c.Conn.IsClosed() { // package nats says so, too, of one that was lost
+		return nats.ErrDisconnected
+	}
+	return err
+}
