@@ -181,13 +181,11 @@ func (s *Idempotency) write(e *stored, r idempotency.Record) {
 		s.records[r.ID] = e
 	}
 	e.Record = r
-	switch {
-	case !r.Expires.IsZero() && e.index < 0:
-		heap.Push(&s.expiry, e)
-	case !r.Expires.IsZero():
-		heap.Fix(&s.expiry, e.index)
-	case e.index >= 0:
+	if e.index >= 0 {
 		heap.Remove(&s.expiry, e.index)
+	}
+	if !r.Expires.IsZero() {
+		heap.Push(&s.expiry, e)
 	}
 }
 
@@ -201,7 +199,7 @@ func (s *Idempotency) remove(e *stored) {
 // sweep removes up to limit expired records.
 func (s *Idempotency) sweep(now time.Time, limit int) (n int) {
 	for n < limit && len(s.expiry) > 0 && s.expiry[0].Expired(now) {
-		s.remove(s.expiry[0])
+		s.remove(s.expiry[0].stored)
 		n++
 	}
 	return n
@@ -218,29 +216,34 @@ func own(r *idempotency.Record) {
 	}
 }
 
-// expiries is a heap of records by expiry.
-type expiries []*stored
+// expiries is a heap of records by expiry, which lies in the heap itself because that is what it is compared by.
+type expiries []expiry
+
+type expiry struct {
+	at int64
+	*stored
+}
 
 func (x expiries) Len() int           { return len(x) }
-func (x expiries) Less(i, j int) bool { return x[i].Expires.Before(x[j].Expires) }
+func (x expiries) Less(i, j int) bool { return x[i].at < x[j].at }
 
 func (x expiries) Swap(i, j int) {
 	x[i], x[j] = x[j], x[i]
 	x[i].index, x[j].index = i, j
 }
 
-// Push implements heap.Interface.
+// Push implements heap.Interface. It takes a record, which is what keeps it from allocating.
 func (x *expiries) Push(v any) {
 	e := v.(*stored)
 	e.index = len(*x)
-	*x = append(*x, e)
+	*x = append(*x, expiry{e.Expires.UnixMicro(), e})
 }
 
 // Pop implements heap.Interface.
 func (x *expiries) Pop() any {
 	last := len(*x) - 1
-	e := (*x)[last]
-	(*x)[last] = nil
+	e := (*x)[last].stored
+	(*x)[last] = expiry{}
 	*x = (*x)[:last]
 	e.index = -1
 	return e
