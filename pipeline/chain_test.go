@@ -393,6 +393,42 @@ func TestPoliciesThatBreakARuleAreRefused(t *testing.T) {
 	}
 }
 
+// TestValidExamplesOfTheModelRun: a batch consumer, a producer that tries once, a streamer that backs off.
+func TestValidExamplesOfTheModelRun(t *testing.T) {
+	bubble(t, "batch consumer", func(t *testing.T) {
+		p := consumerPolicy(10, 100)
+		p.Loop.Streaming = true
+		p.Steps.Process.Retry = policy.Retry{MaxAttempts: 3, TimeoutPerAttempt: 5 * time.Second}
+		s := &script{process: map[string][]act{"t07": ok(time.Hour), "*": ok(time.Second)}}
+		source := newScripted(answer{ids: many(100)}, answer{err: pipeline.ErrEnd})
+		summary, err := pipeline.NewConsumer(source, s.task(), p).Run(bg)
+		if err != nil || summary.Success != 99 || summary.Failed != 1 || s.count("process t07") != 3 || s.most != 10 || source.requests[0].Max != 100 {
+			t.Error(summary, err)
+		}
+	})
+	bubble(t, "a producer that tries once", func(t *testing.T) {
+		var p policy.Producer
+		p.Steps.Produce.Retry.MaxAttempts = 1
+		s := &script{}
+		s.task()
+		summary, err := pipeline.NewProducer(s.sinkOf(map[string][]act{"a": {{err: errDown}}}), nil, p).Run(bg, pipeline.Transactions(transactions("a", "b")...))
+		if err != nil || summary.Failed != 1 || summary.Success != 1 || s.count("produce a") != 1 {
+			t.Error(summary, err)
+		}
+	})
+	bubble(t, "a streamer that backs off", func(t *testing.T) {
+		var p policy.Consumer
+		p.Loop.Streaming = true
+		p.Loop.EmptyQueue = policy.EmptyQueue{Backoff: time.Second, BackoffCap: 60 * time.Second}
+		p.Loop.Timeout = 1000 * time.Second
+		source := newScripted(answer{})
+		_, _ = pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), p).Run(bg)
+		if n := len(source.times); source.times[n-1]-source.times[n-2] != 60*time.Second || source.times[1] != time.Second {
+			t.Error(source.times)
+		}
+	})
+}
+
 func TestMissingPartsAreRefused(t *testing.T) {
 	if _, err := pipeline.NewConsumer(nil, nil, policy.Consumer{}).Run(bg); err == nil {
 		t.Error("a consumer without a source runs")
@@ -406,6 +442,23 @@ func TestMissingPartsAreRefused(t *testing.T) {
 	if summary, err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), policy.Consumer{}).Run(ctx); !errors.Is(err, context.Canceled) || summary.Fetched != 0 {
 		t.Error(summary, err)
 	}
+}
+
+func TestAProducerTakesItsLoopFromAProvidersDocument(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		p, err := producerPolicy(2, 2).Normalize(policy.StepLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Loop.Limit = 3
+		set := policy.NewSet(policy.SetConfig{Producers: map[string]policy.Producer{"invoices": p}})
+		var sink pipeline.MemorySink
+		summary, err := pipeline.NewProducer(&sink, nil, policy.Producer{}, pipeline.WithName("invoices"), pipeline.WithProvider(set)).
+			Run(bg, pipeline.Transactions(transactions(many(9)...)...))
+		if err != nil || summary.Success != 3 {
+			t.Error(summary, err)
+		}
+	})
 }
 
 func runWith(p policy.Consumer) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"time"
 
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -14,8 +15,7 @@ import (
 // Consumer fetches transactions from a source and has a task process them. Its methods may be called from anywhere.
 type Consumer struct {
 	*engine
-	source  Source
-	fetches int
+	source Source
 }
 
 // NewConsumer makes a consumer. A policy that breaks a rule is reported by Run.
@@ -47,42 +47,69 @@ func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *C
 // fetch that failed for good with a [*FetchError] or [*FetchTimeoutError], a source that returns too much with a
 // [*ContractError], and the end of ctx with that context's cause. What failed transactions came to is in the summary, which
 // is complete in all cases. A consumer runs once at a time.
-func (c *Consumer) Run(ctx context.Context) (Summary, error) { return c.start(ctx, c.fetch, func() {}) }
+func (c *Consumer) Run(ctx context.Context) (Summary, error) {
+	f := &fetching{source: c.source}
+	f.op = f.ask
+	return c.start(ctx, f.fetch, func() {})
+}
+
+// fetching is a run's fetch in progress. Its operation is made once for all of them: the feeder makes one at a time.
+type fetching struct {
+	source   Source
+	op       retry.Operation
+	r        *run
+	request  FetchRequest
+	extra    map[string]any
+	patience time.Duration
+	number   int
+
+	got      []Delivery
+	end      bool
+	attempts int
+	late     bool // the last attempt failed when its time was over
+}
 
 // fetch asks the source, under the fetch step's policy.
-func (c *Consumer) fetch(ctx context.Context, r *run, room int) (got []Delivery, end bool, err error) {
-	c.fetches++
+func (f *fetching) fetch(ctx context.Context, r *run, room int) (got []Delivery, end bool, err error) {
 	l := r.policies.loop()
-	patience := c.executor.Policy(ctx, c.keys.fetch).Retry.TimeoutPerAttempt
-	if patience <= 0 {
-		patience = l.batch.Interval + healthyFetch
+	f.r, f.extra, f.request = r, l.extra, FetchRequest{Max: room, Wait: l.batch.Interval}
+	f.got, f.end, f.attempts, f.late = nil, false, 0, false
+	if f.patience = r.executor.Policy(ctx, r.keys.fetch).Retry.TimeoutPerAttempt; f.patience <= 0 {
+		f.patience = l.batch.Interval + healthyFetch
 	}
-	attempts, late := 0, false
-	step := retry.Step{Key: c.keys.fetch, ID: c.name + "#" + strconv.Itoa(c.fetches), Name: stepFetch}
-	err = c.executor.DoStep(ctx, step, func(ctx context.Context) (err error) {
-		defer caught(&err)
-		attempts++
-		r.fetchBegins(patience)
-		defer r.fetchEnds()
-		found, err := c.source.Fetch(ctx, FetchRequest{Max: room, Wait: l.batch.Interval, Extra: maps.Clone(l.extra)})
-		got = append(got, found...)
-		if errors.Is(err, ErrEnd) {
-			end = true
-			return nil
-		}
-		late = err != nil && ctx.Err() == context.DeadlineExceeded
-		if len(found) > 0 {
-			return nil // what came is worked on first; the error will come again
-		}
-		return err
-	})
-	r.retried(attempts - 1)
+	f.number++
+	err = r.executor.DoStep(ctx, retry.Step{Key: r.keys.fetch, ID: r.name + "#" + strconv.Itoa(f.number), Name: stepFetch}, f.op)
+	r.retried(f.attempts - 1)
 	if err == nil {
-		return got, end, nil
+		return f.got, f.end, nil
 	}
-	failed := FetchError{Pipeline: c.name, Cause: err}
-	if late || errors.Is(err, context.DeadlineExceeded) {
-		return got, end, &FetchTimeoutError{failed}
+	failed := FetchError{Pipeline: r.name, Cause: err}
+	if f.late || errors.Is(err, context.DeadlineExceeded) {
+		return f.got, f.end, &FetchTimeoutError{failed}
 	}
-	return got, end, &failed
+	return f.got, f.end, &failed
+}
+
+// ask is one attempt.
+func (f *fetching) ask(ctx context.Context) (err error) {
+	defer caught(&err)
+	f.attempts++
+	f.r.fetchBegins(f.patience)
+	defer f.r.fetchEnds()
+	f.request.Extra = maps.Clone(f.extra)
+	found, err := f.source.Fetch(ctx, f.request)
+	if f.got == nil {
+		f.got = found
+	} else {
+		f.got = append(f.got, found...)
+	}
+	if errors.Is(err, ErrEnd) {
+		f.end = true
+		return nil
+	}
+	f.late = err != nil && ctx.Err() == context.DeadlineExceeded
+	if len(found) > 0 {
+		return nil // what came is worked on first; the error will come again
+	}
+	return err
 }

@@ -94,7 +94,11 @@ func (r *run) received(got []Delivery, room int) (surplus int) {
 	default:
 		back = nil
 	}
-	r.buffer = append(r.buffer, got...)
+	if len(r.buffer) == 0 {
+		r.buffer = got
+	} else {
+		r.buffer = append(r.buffer, got...)
+	}
 	r.wake(len(got))
 	r.mu.Unlock()
 	r.giveBack(back)

@@ -203,6 +203,16 @@ func TestL7ASlowTransactionHoldsNothingBack(t *testing.T) {
 	})
 }
 
+func TestL7AFreeWorkerIsFedWhileAnotherIsBusy(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"t00": ok(1000 * time.Second), "*": ok(time.Second)}}
+		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions(many(500)...)...), s.task(), consumerPolicy(3, 1)).Run(bg)
+		if err != nil || summary.Success != 500 || summary.Elapsed != 1000*time.Second {
+			t.Error(summary, err) // a missed wake-up would leave the rest until the first is done
+		}
+	})
+}
+
 func TestL7TheSameIDNeverRunsTwiceAtOnce(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{process: map[string][]act{"a": ok(10 * time.Second), "b": ok(time.Second)}}
@@ -313,6 +323,12 @@ func TestL8TransactionTimeout(t *testing.T) {
 			outcome: pipeline.Exception, step: "process", attempts: 1,
 		},
 		{
+			name:    "waits for the success handler to return, whose late word does not count",
+			success: []act{{takes: 25 * time.Second, deaf: true}},
+			want:    []string{"0s process a", "0s success a", "25s exception a"},
+			outcome: pipeline.Exception, step: "success", attempts: 1,
+		},
+		{
 			name:    "does not wait for an attempt that could not begin in time",
 			process: []act{{takes: 4 * time.Second, err: errDown}},
 			want:    []string{"0s process a", "5s process a", "9s exception a"}, // 4 + 1 + 4, and 2 more would be 11
@@ -354,6 +370,17 @@ func TestL8TransactionTimeout(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestL8ALateResultWithoutAHandlerIsATimeoutToo(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"a": {{takes: 25 * time.Second, deaf: true}}}, handlers: "e"}
+		p := consumerPolicy(1, 1)
+		p.Loop.TransactionTimeout = 10 * time.Second
+		if summary, l, _ := consume(t, s, p, transactions("a")); summary.Exception != 1 || !errors.Is(l.err("a"), pipeline.ErrTransactionTimeout) {
+			t.Error(summary, l.err("a"))
+		}
+	})
 }
 
 func TestL8RunsFromTheMomentAWorkerTakesTheTransaction(t *testing.T) {
@@ -527,8 +554,10 @@ func TestL9DrainFinishesWhatWasFetched(t *testing.T) {
 		if err != nil || summary.Success != 5 || summary.Elapsed != 5*time.Second || len(source.requests) != 1 {
 			t.Error(summary, err)
 		}
-		if summary, err = consumer.Run(bg); err != nil || summary.Fetched != 0 {
-			t.Errorf("a drained engine has fetched: %+v, %v", summary, err)
+		for range 50 {
+			if summary, err = consumer.Run(bg); err != nil || summary.Fetched != 0 {
+				t.Fatalf("a drained engine has fetched: %+v, %v", summary, err)
+			}
 		}
 	})
 	bubble(t, "while it waits for the source", func(t *testing.T) {

@@ -233,6 +233,23 @@ func TestL11WorkThatABudgetRefusesGoesBack(t *testing.T) {
 	})
 }
 
+func TestL3ARetryThatABudgetRefusesIsAFailure(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		budgets := budget.NewRegistry()
+		if err := budgets.Register("scarce", budget.NewTokenBucket(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		s := &script{process: map[string][]act{"a": {{err: errDown}}}, handlers: "e"}
+		p := consumerPolicy(1, 1)
+		p.Steps.Process = retries(3)
+		p.Steps.Process.Retry.Budget.Name = "scarce"
+		summary, _, _ := consume(t, s, p, transactions("a"), pipeline.WithExecutorOptions(retry.ExecutorOptions{Budgets: budgets}))
+		if summary.Exception != 1 || s.count("process a") != 1 {
+			t.Error(summary, s.log)
+		}
+	})
+}
+
 func TestL11NothingButACopyOfExtraReachesTheSource(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		p := consumerPolicy(1, 3)
