@@ -21,7 +21,8 @@ func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Acti
 		return value, r.refused(reasonOf(err)), nil
 	}
 	if ticket.Replayed() {
-		return replayed[T](r, ticket)
+		value, err = replayed[T](r, ticket)
+		return value, decision.Done, err
 	}
 	settled := false
 	defer func() {
@@ -64,17 +65,17 @@ func (r *run) claim() (*idempotency.Ticket, error) {
 }
 
 // replayed returns the stored result of a call that has succeeded before.
-func replayed[T any](r *run, ticket *idempotency.Ticket) (value T, action decision.Action, record error) {
+func replayed[T any](r *run, ticket *idempotency.Ticket) (value T, record error) {
 	r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonIdempotencyHit}
 	result, present := ticket.Result()
 	if !present {
-		return value, decision.Done, nil
+		return value, nil
 	}
 	if err := json.Unmarshal(result, &value); err != nil {
 		err = fmt.Errorf("the stored result is no %T: %w", value, err)
-		return value, decision.Done, &idempotency.RecordError{ID: ticket.Record().ID, Err: err}
+		return value, &idempotency.RecordError{ID: ticket.Record().ID, Err: err}
 	}
-	return value, decision.Done, nil
+	return value, nil
 }
 
 // complete records a success.

@@ -209,7 +209,7 @@ func (f *recordTarget) recorded(ctx context.Context, a *app, s *recordStore, r i
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	err = log.OperatorAction(ctx, audit.Operation{
-		Actor: actor(), Action: action, TenantID: r.Tenant, Operation: r.ID.Operation, IdempotencyKey: r.Key, From: string(r.State), To: to,
+		Actor: actor(), Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State), To: to,
 	})
 	if err != nil {
 		return fmt.Errorf("the change could not be put on record, so it was not made: %w", err)
@@ -243,8 +243,8 @@ func describeRecord(w io.Writer, r idempotency.Record, withResult bool) {
 		fmt.Fprintf(w, "%-12s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("key", "%s", r.Key)
-	if r.Tenant != "" || r.ID.Operation != "" {
-		line("scope", "tenant %q, operation %q", r.Tenant, r.ID.Operation)
+	if r.Tenant != "" || r.Operation != "" {
+		line("scope", "tenant %q, operation %q", r.Tenant, r.Operation)
 	}
 	line("state", "%s", r.State)
 	line("attempts", "%d", r.Attempts)
