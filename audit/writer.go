@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -85,6 +86,7 @@ func (w *writer) run() {
 		case it := <-w.log.queue:
 			w.begin()
 			w.take(it)
+			w.gather()
 			w.drain()
 		case <-ticker.C:
 			w.begin()
@@ -101,6 +103,14 @@ func (w *writer) run() {
 			return
 		}
 		w.commit()
+	}
+}
+
+// gather lets callers that the last batch set free join this one, instead of having them wait for it to be stored.
+func (w *writer) gather() {
+	for before := -1; len(w.log.queue) > before && len(w.log.queue) < mostEvents; {
+		before = len(w.log.queue)
+		runtime.Gosched()
 	}
 }
 
