@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -179,6 +180,44 @@ func TestL4DeadLettersAreASecondPartOfTheExceptionStep(t *testing.T) {
 		}
 		if x.Attempts() != 3 || x.Metadata(pipeline.MetaError) != "" {
 			t.Error("the transaction itself was changed")
+		}
+	})
+}
+
+func TestDeadLettersTellInOneShortLineWhatWasWrong(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var letters pipeline.MemorySink
+		s := &script{process: map[string][]act{
+			"a": {{err: errors.New("nul \x00, bell \a, \xff and\nmore")}}, "b": {{panic: strings.Repeat("long ", 1000)}},
+		}}
+		consume(t, s, consumerPolicy(1, 2), transactions("a", "b"), pipeline.WithDeadLetter(&letters))
+		got := letters.Transactions()
+		if text := got[0].Metadata(pipeline.MetaError); !strings.HasSuffix(text, ": nul , bell , \uFFFD and") {
+			t.Errorf("%q", text)
+		}
+		if text := got[1].Metadata(pipeline.MetaError); len(text) != 1000 || strings.Contains(text, "\n") {
+			t.Errorf("%d bytes", len(text))
+		}
+	})
+}
+
+func TestAGuardsRefusalInheritsNothingFromTheTransactionBefore(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		db := memory.Open()
+		defer db.Close()
+		var letters pipeline.MemorySink
+		var l ledger
+		guard := pipeline.WithGuard(guardOver(t, db.Idempotency()))
+		s := &script{process: map[string][]act{"slow": ok(time.Hour)}}
+		p := consumerPolicy(1, 3)
+		p.Steps.Process.Retry.TimeoutPerAttempt = time.Second
+		list := append(transactions("a", "slow"), pipeline.NewTransaction("a", []byte("changed")))
+		if _, err := pipeline.NewConsumer(pipeline.NewMemorySource(list...), s.task(), p, guard, l.option(), pipeline.WithDeadLetter(&letters)).Run(bg); err != nil {
+			t.Fatal(err)
+		}
+		var failed *pipeline.TransactionError
+		if !errors.As(l.ends[2].Err, &failed) || failed.Category != classify.CategorySystem || letters.Transactions()[1].Attempts() != 0 {
+			t.Errorf("%+v", failed)
 		}
 	})
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/policy"
@@ -91,7 +93,8 @@ var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit)")
 // take begins a transaction. The caller holds run.mu.
 func (w *worker) take(d Delivery) {
 	w.busy, w.since, w.delivery, w.t = true, time.Since(epoch), d, d.Transaction
-	w.end, w.processed, w.retries, w.result, w.cause, w.handled = end{}, false, 0, nil, nil, false
+	w.end, w.processed, w.retries, w.spent, w.result, w.cause, w.handled = end{}, false, 0, 0, nil, nil, false
+	w.attempts, w.late = 0, false
 }
 
 // run takes the transaction from its start to its outcome.
@@ -219,10 +222,10 @@ func (w *worker) failed(step string, err error) *TransactionError {
 }
 
 func (w *worker) failure(step string, attempts int, err error) *TransactionError {
-	return &TransactionError{ID: w.t.id, Step: step, Category: w.category(step, err), Attempts: attempts, Cause: err}
+	return &TransactionError{ID: w.t.id, Step: step, Category: w.category(err), Attempts: attempts, Cause: err}
 }
 
-func (w *worker) category(step string, err error) classify.Category {
+func (w *worker) category(err error) classify.Category {
 	if mark, _ := classify.MarkOf(err); mark == classify.MarkBusiness {
 		return classify.CategoryBusiness
 	}
@@ -282,9 +285,23 @@ func caught(err *error) {
 // letter is the transaction as the dead-letter sink gets it.
 func (w *worker) letter() *Transaction {
 	return w.t.With(WithAttempts(w.t.attempts+w.spent), WithMetadata(map[string]string{
-		MetaError: w.cause.Cause.Error(), MetaCategory: w.cause.Category.String(), MetaStep: w.cause.Step,
+		MetaError: oneLine(w.cause.Cause.Error()), MetaCategory: w.cause.Category.String(), MetaStep: w.cause.Step,
 		MetaConsumer: w.r.name,
 	}))
+}
+
+const longestError = 1000
+
+// oneLine makes a text fit for any connector's headers: the first line, without control characters, valid and not long.
+func oneLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	s = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, s[:min(len(s), longestError)])
+	return strings.ToValidUTF8(s, "")
 }
 
 // reasonOf says in the terms of records why a transaction ended.
