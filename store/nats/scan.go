@@ -52,16 +52,20 @@ func (s *stream) scan(ctx context.Context, from uint64, headersOnly bool, f func
 }
 
 func (s *stream) messages(ctx context.Context, open jetstream.Stream, from uint64, headersOnly bool) (jetstream.MessagesContext, func(), error) {
-	bounded, cancel := s.db.bounded(ctx)
-	defer cancel()
-	consumer, err := open.OrderedConsumer(bounded, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, HeadersOnly: headersOnly,
-		InactiveThreshold: time.Minute, MaxResetAttempts: 3,
+	var consumer jetstream.Consumer
+	err := s.db.ask(ctx, func(ctx context.Context) (err error) {
+		consumer, err = open.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, HeadersOnly: headersOnly,
+			InactiveThreshold: time.Minute, MaxResetAttempts: 3,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	messages, err := consumer.Messages()
+	// A request for messages that was lost is noticed, and repeated, when two heartbeats are missing.
+	heartbeat := min(max(s.db.options.Timeout/5, 500*time.Millisecond), 10*time.Second)
+	messages, err := consumer.Messages(jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return nil, nil, err
 	}
