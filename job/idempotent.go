@@ -26,6 +26,9 @@ func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middle
 	return func(next RawHandler) RawHandler {
 		return func(ctx context.Context, j Job[[]byte]) error {
 			ticket, err := guard.Begin(ctx, idempotentRequest(j, key))
+			if isDone(err) {
+				return nil
+			}
 			if err != nil {
 				return unclaimed(err)
 			}
@@ -87,9 +90,6 @@ func unclaimed(err error) error {
 	if busy, ok := errors.AsType[*idempotency.InFlightError](err); ok {
 		return &snooze{delay: min(busy.RetryAfter, MaxDelay), reason: policy.ReasonIdempotencyInFlight}
 	}
-	if done, ok := errors.AsType[*idempotency.ResultError](err); ok && done != nil {
-		return nil // the effect has happened; only its output is missing
-	}
 	if errors.Is(err, idempotency.ErrUnavailable) || errors.Is(err, idempotency.ErrJournal) {
 		return &snooze{delay: unavailableDelay, reason: policy.ReasonIdempotencyUnavailable}
 	}
@@ -103,6 +103,12 @@ func unclaimed(err error) error {
 		reason = policy.ReasonIdempotencyBadKey
 	}
 	return Unrecoverable(&reasonError{reason, err})
+}
+
+// isDone reports whether the effect has happened before, and only its output is missing.
+func isDone(err error) bool {
+	_, ok := errors.AsType[*idempotency.ResultError](err)
+	return ok
 }
 
 func isKeyError(err error) bool {

@@ -97,7 +97,7 @@ func (s *sink) sourceOf(opened audit.Sink) audit.Source {
 func (s *sink) shut() {
 	s.Helper()
 	s.closed = true
-	if err := s.Sink.Close(); err != nil {
+	if err := s.Close(); err != nil {
 		s.Fatalf("Close: %v", err)
 	}
 }

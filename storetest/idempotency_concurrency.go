@@ -15,9 +15,8 @@ func keyConcurrencyCases() []keysCase {
 	return []keysCase{
 		{name: "I8/of 100 begins at once one runs", real: true, run: func(s *keys) {
 			s.inRealTime()
-			free := func() idempotency.ID { return newKey() }
 			for what, start := range map[string]func() idempotency.ID{
-				"absent": free, "released": func() idempotency.ID { return s.settled(released()).ID },
+				"absent": newKey, "released": func() idempotency.ID { return s.settled(released()).ID },
 				"lapsed": func() idempotency.ID { return s.lapsed().ID },
 			} {
 				id := start()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -89,7 +90,7 @@ func (a *app) whatIf(ctx context.Context, log *auditLog, file, form string) erro
 		return err
 	}
 	return a.print(form, r, func(w io.Writer) {
-		rows := append(r.Categories, r.Total)
+		rows := slices.Concat(r.Categories, []audit.WhatIfCategory{r.Total})
 		left := len(rows)
 		table(w, "CATEGORY\tCALLS\tSAME\tSUCCEED EARLIER\tLATER\tFAIL EARLIER\tLATER\tLOST\tCANNOT KNOW\tATTEMPTS\tWAITING", rows, func(c audit.WhatIfCategory) []any {
 			left--
@@ -155,7 +156,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 }
 
 func writeStats(w io.Writer, r *audit.StatsReport) {
-	rows := append(r.Categories, r.Total)
+	rows := slices.Concat(r.Categories, []audit.CategoryStats{r.Total})
 	left := len(rows)
 	table(w, "CATEGORY\tCALLS\tSUCCEEDED\tFAILED\tUNFINISHED\tSUCCESS RATE\tATTEMPTS\tAVERAGE\tAMPLIFICATION\tMEAN DELAY\tMAX DELAY\tRETRIES/MIN MAX\tMEAN", rows,
 		func(c audit.CategoryStats) []any {
