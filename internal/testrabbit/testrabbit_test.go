@@ -1,0 +1,60 @@
+//go:build unix
+
+package testrabbit
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+)
+
+func TestServerStopsAndStartsAgainAndIsGoneAtTheEnd(t *testing.T) {
+	server, err := Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	header := []byte("AMQP\x00\x00\x09\x01")
+	up := func(want bool) {
+		t.Helper()
+		if got := answers(server.ports.amqp, header); got != want {
+			t.Fatalf("the server answers: %v, want %v", got, want)
+		}
+	}
+	up(true)
+	for name, end := range map[string]func() error{"Stop": server.Stop, "Kill": server.Kill} {
+		if err := end(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		up(false)
+		if err := server.Run(); err != nil {
+			t.Fatal(err)
+		}
+		up(true)
+	}
+	folder, group, epmd := server.folder, -server.cmd.Process.Pid, server.epmd.Process.Pid
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	up(false)
+	for _, pid := range []int{group, epmd} {
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is still there: %v", pid, err)
+		}
+	}
+	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+func TestOpenUsesTheServerOfTheEnvironment(t *testing.T) {
+	t.Setenv("TENET_TEST_RABBITMQ", "amqp://elsewhere/")
+	server, err := Open()
+	if err != nil || server.URL() != "amqp://elsewhere/" {
+		t.Fatalf("%v, %v", server, err)
+	}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
