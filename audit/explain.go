@@ -80,7 +80,7 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 		}
 		e, err := ParseLine(line)
 		if err != nil {
-			return nil // damaged lines are for Verify
+			return nil //nolint:nilerr // damaged lines are for Verify
 		}
 		if e.Policy != nil {
 			if p, err := e.Snapshot(); err == nil {

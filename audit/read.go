@@ -2,15 +2,11 @@ package audit
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"strconv"
 	"time"
 	"unicode/utf8"
 )
-
-// errForm says that a text is not what this package writes. Where it matters, callers add which.
-var errForm = errors.New("not in the form in which it was written")
 
 // deepest is how far values may be nested; events need six levels.
 const deepest = 32

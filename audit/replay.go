@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
@@ -319,16 +320,16 @@ func sameOutcome(a, b classify.Outcome) bool {
 }
 
 func describeOutcome(o classify.Outcome) string {
-	text := o.Kind.String() + " (" + string(o.Reason) + ")"
+	parts := []string{o.Kind.String() + " (" + string(o.Reason) + ")"}
 	for _, part := range []string{o.Category.String(), string(o.Class)} {
 		if part != "" {
-			text += ", " + part
+			parts = append(parts, part)
 		}
 	}
 	if o.Pushback > 0 {
-		text += ", pushback " + o.Pushback.String()
+		parts = append(parts, "pushback "+o.Pushback.String())
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 func describeVerdict(v decision.Verdict) string {
