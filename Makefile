@@ -33,11 +33,12 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 generate: ## write the generated files: field docs, schema, references
 	go generate ./...
 	go test ./observe/prom ./observe/otel -update
+	go test ./audit -update-schema
 
 fuzz: ## fuzz the document parser for a minute
 	go test -run '^$$' -fuzz FuzzParse -fuzztime 1m ./policyfile
 
-bench: ## benchmarks beside the peers, one process, medians and ratios
+bench: ## benchmarks of calls beside the peers; ./jobs, ./records and ./pipelines are commands of their own
 	cd bench && go run .
 
 grid: ## the outage grid of retry budgets
