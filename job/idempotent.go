@@ -93,6 +93,9 @@ func unclaimed(err error) error {
 	if errors.Is(err, idempotency.ErrUnavailable) || errors.Is(err, idempotency.ErrJournal) {
 		return &snooze{delay: unavailableDelay, reason: policy.ReasonIdempotencyUnavailable}
 	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err // the attempt had ended before the guard was asked: nothing is wrong with the job
+	}
 	reason := policy.ReasonIdempotencyFailed
 	switch {
 	case errors.Is(err, idempotency.ErrUnknown):

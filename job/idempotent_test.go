@@ -130,6 +130,29 @@ func TestI6StoreDownPutsTheJobBack(t *testing.T) {
 	})
 }
 
+func TestI9AnAttemptThatEndedBeforeItsClaimIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard, _ := guarded(t)
+		handler, effects := failing(nil)
+		runs := 0
+		slow := func(next job.RawHandler) job.RawHandler {
+			return func(ctx context.Context, j job.Job[[]byte]) error {
+				if runs++; runs == 1 {
+					<-ctx.Done()
+				}
+				return next(ctx, j)
+			}
+		}
+		b := work(t, handler, job.WithRetryPolicy(steady(3)), job.WithMiddleware(slow, job.Idempotent(guard, nil)))
+		id := b.enqueue(job.Request{Timeout: time.Second})
+		time.Sleep(time.Minute)
+		if r, history := b.get(id); r.State != job.Completed || effects.Load() != 1 {
+			t.Errorf("%s with %d effects: %v", r.State, effects.Load(), story(history))
+		}
+		b.stop()
+	})
+}
+
 // outage is a store that cannot be reached while it is down.
 type outage struct {
 	idempotency.Store

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/policy"
@@ -20,9 +21,9 @@ func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Acti
 		r.cause = err
 		return value, r.refused(reasonOf(err)), nil
 	}
+	_, void := any(op).(Operation) // it has no result
 	if ticket.Replayed() {
-		value, err = replayed[T](r, ticket)
-		return value, decision.Done, err
+		return replayed[T](r, ticket, void)
 	}
 	settled := false
 	defer func() {
@@ -37,7 +38,7 @@ func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Acti
 	ctx := context.WithoutCancel(caller)
 	switch {
 	case action == decision.Done:
-		record = complete(ctx, ticket, op.box(value))
+		record = complete(ctx, ticket, op.box(value), void)
 	case r.verdict.Reason == policy.ReasonNonRetryable:
 		err = ticket.Fail(ctx, r.last)
 	default:
@@ -64,23 +65,29 @@ func (r *run) claim() (*idempotency.Ticket, error) {
 	})
 }
 
-// replayed returns the stored result of a call that has succeeded before.
-func replayed[T any](r *run, ticket *idempotency.Ticket) (value T, record error) {
-	r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonIdempotencyHit}
+// replayed returns the stored result of a call that has succeeded before. Where one is needed and was not kept, the call
+// fails: the zero value is not what the effect returned.
+func replayed[T any](r *run, ticket *idempotency.Ticket, void bool) (value T, action decision.Action, record error) {
 	result, present := ticket.Result()
-	if !present {
-		return value, nil
+	if !present && !void {
+		missing := idempotency.Failure{Type: idempotency.FailureNoResult, Message: "it was completed without a result"}
+		r.cause = classify.Permanent(&idempotency.ResultError{ID: ticket.Record().ID, Failure: missing})
+		return value, r.refused(reasonOf(r.cause)), nil
+	}
+	r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonIdempotencyHit}
+	if void {
+		return value, decision.Done, nil
 	}
 	if err := json.Unmarshal(result, &value); err != nil {
 		err = fmt.Errorf("the stored result is no %T: %w", value, err)
-		return value, &idempotency.RecordError{ID: ticket.Record().ID, Err: err}
+		return value, decision.Done, &idempotency.RecordError{ID: ticket.Record().ID, Err: err}
 	}
-	return value, nil
+	return value, decision.Done, nil
 }
 
 // complete records a success.
-func complete(ctx context.Context, ticket *idempotency.Ticket, value any) error {
-	if value == nil {
+func complete(ctx context.Context, ticket *idempotency.Ticket, value any, void bool) error {
+	if void {
 		return ticket.Complete(ctx, nil, false)
 	}
 	result, err := json.Marshal(value)

@@ -92,6 +92,42 @@ func TestI5NullZeroEmptyAndFalseAreResults(t *testing.T) {
 	replays(t, e, guard, "false", false)
 }
 
+func TestI5AResultThatWasNotKeptIsNotMadeUp(t *testing.T) {
+	s := newRecords()
+	guard := newGuard(t, s, idempotency.GuardOptions{})
+	e := executor(t, exact(1))
+	type handle struct{ Done chan int }
+	open := func(context.Context) (*handle, error) { return &handle{}, nil }
+	if got, err := retry.DoValue(bg, e, key, open, retry.WithIdempotency(guard, "k")); got == nil || err == nil {
+		t.Errorf("who ran it got %v %v", got, err)
+	}
+	var kept *idempotency.ResultError
+	got, err := retry.DoValue(bg, e, key, open, retry.WithIdempotency(guard, "k"))
+	if got != nil || !errors.As(err, &kept) || reasonOf(t, err) != policy.ReasonIdempotencyFailed {
+		t.Errorf("who came later got %v %v", got, err)
+	}
+	if err := e.Do(bg, key, func(context.Context) error { t.Error("it ran"); return nil }, retry.WithIdempotency(guard, "k")); err != nil {
+		t.Errorf("who needs no result got %v", err)
+	}
+	nothing := func(context.Context) (any, error) { return nil, nil }
+	for range 2 {
+		if got, err := retry.DoValue(bg, e, key, nothing, retry.WithIdempotency(guard, "nil")); got != nil || err != nil {
+			t.Errorf("nil: %v %v", got, err)
+		}
+	}
+}
+
+func TestI5WhoNeedsNoResultReadsNone(t *testing.T) {
+	guard := newGuard(t, newRecords(), idempotency.GuardOptions{})
+	if _, err := guard.Do(bg, "k", "", func(context.Context) ([]byte, error) { return []byte("no JSON"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	e := executor(t, exact(1))
+	if err := e.Do(bg, key, func(context.Context) error { t.Error("it ran"); return nil }, retry.WithIdempotency(guard, "k")); err != nil {
+		t.Error(err)
+	}
+}
+
 func replays[T comparable](t *testing.T, e *retry.Executor, guard *idempotency.Guard, k string, want T) {
 	t.Helper()
 	runs := 0
