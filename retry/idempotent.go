@@ -40,7 +40,11 @@ func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Acti
 	case action == decision.Done:
 		record = complete(ctx, ticket, op.box(value), void)
 	case r.verdict.Reason == policy.ReasonNonRetryable:
-		err = ticket.Fail(ctx, r.last)
+		cause := r.last
+		if cause == nil { // a classifier refused the value
+			cause = r.fail(r.verdict.Reason)
+		}
+		err = ticket.Fail(ctx, cause)
 	default:
 		err = ticket.Release(ctx, r.last)
 	}

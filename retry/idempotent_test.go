@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -182,6 +183,24 @@ func TestI3FailuresOfACall(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestI3ARefusedValueIsAFailureWithItsReason(t *testing.T) {
+	s := newRecords()
+	guard := newGuard(t, s, idempotency.GuardOptions{})
+	p := exact(3)
+	p.Retry.ClassifierName = "never"
+	refuse := classify.Func(func(any, error) classify.Outcome {
+		return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Reason: "refused"}
+	})
+	e := executor(t, p, func(o *retry.ExecutorOptions) { o.Classifiers = map[string]classify.Classifier{"never": refuse} })
+	if _, err := retry.DoValue(bg, e, key, func(context.Context) (int, error) { return 3, nil }, retry.WithIdempotency(guard, "k")); err == nil {
+		t.Error("no error")
+	}
+	r, err := s.Get(bg, idempotency.ID{Key: "k"})
+	if err != nil || r.State != idempotency.Failed || r.Failure == nil || !strings.Contains(r.Failure.Message, string(policy.ReasonNonRetryable)) {
+		t.Errorf("%+v %v", r, err)
 	}
 }
 

@@ -36,7 +36,8 @@ type IdempotencyOptions struct {
 	Optional bool
 	// Tenant tells whose key it is, so that tenants cannot meet each other's. Default: all are one.
 	Tenant func(r *http.Request) string
-	// Operation names what a request does. Default: the pattern that it matched, else method and path.
+	// Operation names what a request does, in 255 bytes at most. Default: the pattern that it matched, else method and path
+	// (of a path that is too long, or holds control characters, the SHA-256).
 	Operation func(r *http.Request) string
 	// MaxBody is the largest request body in bytes; more gets 413. Default 1 MiB. The body is read before the handler runs,
 	// since it is part of what the key stands for.
@@ -122,6 +123,10 @@ func (o *IdempotencyOptions) request(r *http.Request, key string, body []byte) i
 		request.Operation = o.Operation(r)
 	case r.Pattern == "":
 		request.Operation = r.Method + " " + r.URL.Path
+		if idempotency.CheckKey(request.Operation) != nil { // too long, or with control characters
+			sum := sha256.Sum256([]byte(r.URL.Path))
+			request.Operation = r.Method + " sha256:" + hex.EncodeToString(sum[:])
+		}
 	}
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%s %s\n%s\n", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))

@@ -178,6 +178,26 @@ func TestI7BadKeysAreRefused(t *testing.T) {
 	}
 }
 
+func TestI7AnyPathIsAnOperation(t *testing.T) {
+	guard, err := idempotency.NewGuard(&table{records: map[idempotency.ID]*idempotency.Record{}}, idempotency.GuardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	handler := tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ }))
+	for i, path := range []string{"/" + strings.Repeat("a", 300), "/" + strings.Repeat("b", 300), "/a%0Ab"} {
+		for range 2 {
+			r := httptest.NewRequest(http.MethodPost, path, nil)
+			r.Header.Set(tenethttp.HeaderIdempotencyKey, "k")
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if w.Code != http.StatusOK || runs != i+1 {
+				t.Errorf("path %d: %d after %d runs", i, w.Code, runs)
+			}
+		}
+	}
+}
+
 func TestI7InFlightIsAConflictWithAWait(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{})
 	entered, leave := make(chan struct{}), make(chan struct{})
