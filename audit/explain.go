@@ -99,10 +99,27 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 	if len(events) == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoWork, workID)
 	}
+	return tell(inOrder(events), policies), nil
+}
+
+// inOrder sorts the events of a work by their numbers. Those without one, such as the actions of guards, are put in by
+// their time.
+func inOrder(events []Event) []Event {
 	slices.SortFunc(events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.WorkSeq, b.WorkSeq), a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID))
 	})
-	return tell(events, policies), nil
+	n := 0
+	for n < len(events) && events[n].WorkSeq == 0 {
+		n++
+	}
+	loose, list := events[:n], make([]Event, 0, len(events))
+	for _, e := range events[n:] {
+		for len(loose) > 0 && loose[0].Time.Before(e.Time) {
+			list, loose = append(list, loose[0]), loose[1:]
+		}
+		list = append(list, e)
+	}
+	return append(list, loose...)
 }
 
 func tell(events []Event, policies map[string]*policy.Policy) *Story {
@@ -122,6 +139,9 @@ func tell(events []Event, policies map[string]*policy.Policy) *Story {
 			if e.Decision != decision.Retry.String() {
 				s.Result = e.Decision
 			}
+		}
+		if e.Type == Idempotency && e.Action == "hit" && e.Detail == "" { // without attempts, nothing else is decided
+			s.Result, s.Reason = decision.Done.String(), string(policy.ReasonIdempotencyHit)
 		}
 		s.Steps = append(s.Steps, stepOf(e, policies[e.PolicyRevision]))
 	}

@@ -55,6 +55,37 @@ func TestA4StoryOfAWork(t *testing.T) {
 	}
 }
 
+func TestA4ActionsOfGuardsStandWhereTheyHappened(t *testing.T) {
+	at := func(ms int) time.Time { return time.Date(2026, 1, 2, 3, 4, 5, ms*1e6, time.UTC) }
+	events := []audit.Event{
+		{Type: audit.Idempotency, WorkID: "job", Action: "released", Time: at(2)},
+		{Type: audit.Idempotency, WorkID: "job", Action: "hit", Time: at(5)},
+		{Type: audit.RetryAttempt, WorkID: "job", WorkSeq: 101, Decision: "retry", Reason: policy.ReasonRetry, StateNumber: 1, Time: at(1)},
+		{Type: audit.JobTransition, WorkID: "job", WorkSeq: 199, From: "running", To: "scheduled", Time: at(3)},
+		{Type: audit.CallSucceeded, WorkID: "job", WorkSeq: 202, Decision: "done", Reason: policy.ReasonSuccess, StateNumber: 2, Time: at(5)},
+		{Type: audit.Idempotency, WorkID: "call", Action: "hit", Time: at(6)},
+	}
+	for i := range events {
+		events[i].ID = eventID(i)
+	}
+	log := chained(t, "a", events)
+	s, err := audit.Explain(context.Background(), log, "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range s.Steps {
+		got = append(got, string(step.Type)+step.Detail)
+	}
+	want := []string{"retry_attempt", "idempotencyreleased", "job_transitionrunning → scheduled", "call_succeeded", "idempotencyhit"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if s, err = audit.Explain(context.Background(), log, "call"); err != nil || s.Result != "done" || s.Reason != string(policy.ReasonIdempotencyHit) {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
 func TestA4EveryReasonNamesItsField(t *testing.T) {
 	p := compiled(t, "user.Get", func(p *policy.Policy) {
 		p.Retry.RetryOn, p.Retry.AbortOn, p.Retry.ClassifierName = []policy.Class{"dns", "eof"}, []policy.Class{"tls"}, "http"
