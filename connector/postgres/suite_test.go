@@ -1,0 +1,91 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/connector/postgres"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/pipeline/pipelinetest"
+)
+
+func TestQueue(t *testing.T) {
+	for kind, done := range map[string]string{"deleting": "", "marking": "done_at"} {
+		t.Run(kind, func(t *testing.T) {
+			pipelinetest.Sources(t, pipelinetest.SourceOptions{
+				Open: func(t *testing.T) pipelinetest.Queue {
+					columns := queueColumns
+					if done != "" {
+						columns += ", done_at timestamptz"
+					}
+					o, name := newTable(t, columns)
+					o.Done = done
+					exec(t, "CREATE INDEX ON "+name+" (available_at, id)")
+					return pipelinetest.Queue{
+						Put:     func(t *testing.T, list ...*pipeline.Transaction) { put(t, name, list) },
+						Source:  func(t *testing.T) pipeline.Source { return openQueue(t, o) },
+						Restart: restart,
+					}
+				},
+				Ordered: true, Counts: true, Lease: time.Second, Patience: 30 * time.Second,
+			})
+		})
+	}
+}
+
+func openQueue(t *testing.T, o postgres.Options) *postgres.Queue {
+	t.Helper()
+	q, err := postgres.OpenQueue(t.Context(), server.URL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestOutbox(t *testing.T) {
+	pipelinetest.Sources(t, pipelinetest.SourceOptions{
+		Open: func(t *testing.T) pipelinetest.Queue {
+			o, name := newTable(t, outboxColumns)
+			o.Consumer = "mail"
+			exec(t, "CREATE INDEX ON "+name+" (tx)")
+			return pipelinetest.Queue{
+				Put:     func(t *testing.T, list ...*pipeline.Transaction) { put(t, name, list) },
+				Source:  func(t *testing.T) pipeline.Source { return openOutbox(t, o) },
+				Restart: restart,
+			}
+		},
+		Ordered: true, Exclusive: true, Patience: 30 * time.Second,
+	})
+}
+
+func openOutbox(t *testing.T, o postgres.Options) *postgres.Outbox {
+	t.Helper()
+	out, err := postgres.OpenOutbox(t.Context(), server.URL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestSink(t *testing.T) {
+	pipelinetest.Sinks(t, pipelinetest.SinkOptions{
+		Open: func(t *testing.T) pipelinetest.Target {
+			o, name := newTable(t, outboxColumns+", UNIQUE (id)")
+			return pipelinetest.Target{
+				Sink:    func(t *testing.T) pipeline.Sink { return openSink(t, o) },
+				Taken:   func(t *testing.T) []*pipeline.Transaction { return taken(t, name, "seq") },
+				Restart: restart,
+			}
+		},
+		Ordered: true, Deduplicates: true, Patience: 30 * time.Second,
+	})
+}
+
+func openSink(t *testing.T, o postgres.Options) *postgres.Sink {
+	t.Helper()
+	s, err := postgres.OpenSink(t.Context(), server.URL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
