@@ -208,9 +208,14 @@ func (r *run) timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, ErrTransactionTimeout)
 }
 
+// turns is the order of a delivery's steps.
+var turns = map[string]int{stepProcess: 0, stepProduce: 0, stepSuccess: 1, stepException: 2}
+
 func (w *worker) step(key policy.Key, name string) retry.Step {
 	w.attempts, w.late = 0, false
-	return retry.Step{Key: key, ID: w.t.id, Name: name, CorrelationID: w.t.correlation, TraceID: w.trace}
+	return retry.Step{
+		Key: key, ID: w.t.id, Name: name, Turn: max(w.delivery.Count, 1)*len(turns) + turns[name], CorrelationID: w.t.correlation, TraceID: w.trace,
+	}
 }
 
 // count adds the attempts of a step that has ended.

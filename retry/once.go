@@ -56,8 +56,8 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	if o.id == "" {
 		o.id = w.ID
 	}
-	o.limit = max(w.MaxAttempts, 0)
-	single := once{turn: w.Turn, age: ageOf(w.Started), nextDelay: w.NextDelay}
+	o.limit, o.turn = max(w.MaxAttempts, 0), w.Turn
+	single := once{age: ageOf(w.Started), nextDelay: w.NextDelay}
 	r := run{
 		e: e, ctx: ctx, plan: p, options: &o, once: &single,
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,

@@ -13,6 +13,7 @@ type callOptions struct {
 	plan           *plan
 	limit          int // effective maximum of attempts; 0 for the policy's
 	id             string
+	turn           int    // of stored work, or the place of a step among those of its transaction
 	step           string // of a pipeline's transaction; part of the seed
 	operation      string
 	category       policy.Category

@@ -36,8 +36,8 @@ func (r *run) record(timeline bool) {
 	}
 	o, p := r.options, r.plan
 	rec := &recorder{capture: capture}
-	if r.once != nil && r.once.turn > 0 {
-		rec.seq = r.once.turn*SeqPerTurn - 1
+	if turn := r.options.turn; turn > 0 {
+		rec.seq = turn*SeqPerTurn - 1
 	}
 	t := &rec.timeline
 	t.Start = r.e.now()

@@ -47,7 +47,6 @@ type run struct {
 
 // once is what a single attempt of stored work has beside a call: the verdict goes to whoever asked.
 type once struct {
-	turn      int
 	age       time.Duration                  // of the work when the attempt began
 	nextDelay func(failed int) time.Duration // delays computed in code; nil for the policy's
 	outcome   classify.Outcome               // of the attempt

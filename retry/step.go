@@ -14,6 +14,8 @@ type Step struct {
 	ID string
 	// Name of the step. With the ID it seeds the delays.
 	Name string
+	// Turn is the step's place among those of its transaction, from 1; it puts their events in order.
+	Turn int
 	// Operation, CorrelationID and TraceID go into records.
 	Operation, CorrelationID, TraceID string
 }
@@ -35,6 +37,6 @@ func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationVa
 
 func (s Step) options(p *plan) *callOptions {
 	return &callOptions{
-		plan: p, id: s.ID, step: s.Name, operation: s.Operation, correlationID: s.CorrelationID, traceID: s.TraceID,
+		plan: p, id: s.ID, step: s.Name, turn: s.Turn, operation: s.Operation, correlationID: s.CorrelationID, traceID: s.TraceID,
 	}
 }
