@@ -16,7 +16,6 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/store/memory"
 	"github.com/tenetdev/tenet/store/nats"
 	"github.com/tenetdev/tenet/store/postgres"
 	"github.com/tenetdev/tenet/store/sqlite"
@@ -39,12 +38,11 @@ type recordStore struct {
 func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*recordStore, error) {
 	kind, rest, ok := strings.Cut(url, ":")
 	if !ok {
-		return nil, usage("--%s %q: write sqlite:PATH, postgres://…, nats://… or memory:", flag, url)
+		return nil, usage("--%s %q: write sqlite:PATH, postgres://… or nats://…", flag, url)
 	}
 	switch kind {
 	case "memory":
-		s := memory.Open().Idempotency()
-		return &recordStore{Store: s, Admin: s, close: func() error { return nil }}, nil
+		return nil, usage("--%s %s: what is kept in memory is forgotten when this program ends; write sqlite:PATH, postgres://… or nats://…", flag, url)
 	case "sqlite":
 		path := strings.TrimPrefix(rest, "//")
 		if path == "" {
@@ -77,7 +75,7 @@ func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*
 		}
 		return &recordStore{Store: db.Idempotency(), Admin: db.Idempotency(), audit: db.Audit(), close: db.Close}, nil
 	}
-	return nil, usage("--%s %s:…: unknown kind of store; write sqlite:PATH, postgres://…, nats://… or memory:", flag, kind)
+	return nil, usage("--%s %s:…: unknown kind of store; write sqlite:PATH, postgres://… or nats://…", flag, kind)
 }
 
 // closeTime bounds how long a command waits at its end for its audit log.
