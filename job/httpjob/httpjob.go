@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/tenethttp"
 )
@@ -73,6 +74,9 @@ type Options struct {
 
 const defaultMaxResponse = 64 << 10
 
+// ForbiddenAddressError reports a request to an address that jobs must not reach.
+type ForbiddenAddressError = netguard.ForbiddenAddressError
+
 // Register adds the handler to a worker under [Type].
 func Register(w *job.Worker, o Options) { job.Handle(w, Type, Handler(o)) }
 
@@ -83,7 +87,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 	client := o.Client
 	if client == nil {
-		client = &http.Client{Transport: once{transport(o.AllowPrivateNetworks)}}
+		client = &http.Client{Transport: netguard.Transport(o.AllowPrivateNetworks)}
 	}
 	return func(ctx context.Context, j job.Job[Payload]) error {
 		req, err := request(ctx, j)

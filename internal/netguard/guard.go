@@ -1,4 +1,4 @@
-package httpjob
+package netguard
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// ForbiddenAddressError reports a request to an address that jobs must not reach.
+// ForbiddenAddressError reports a request to an address that must not be reached.
 type ForbiddenAddressError struct{ Address string }
 
 // Error implements error.
 func (e *ForbiddenAddressError) Error() string {
-	return fmt.Sprintf("httpjob: address %s is private, local or otherwise special; allow private networks if jobs may reach it", e.Address)
+	return fmt.Sprintf("address %s is private, local or otherwise special; allow private networks if it may be reached", e.Address)
 }
 
 // special lists the ranges that netip has no method for (IANA special-purpose registries).
@@ -52,7 +52,7 @@ func public(a netip.Addr) bool {
 func guard(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("httpjob: dialled address %q: %w", address, err)
+		return fmt.Errorf("dialled address %q: %w", address, err)
 	}
 	a, err := netip.ParseAddr(host)
 	if err != nil || !public(a) {
@@ -61,25 +61,26 @@ func guard(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// transport makes connections of its own: without a proxy, which would hide the address that is reached.
-func transport(allowPrivate bool) *http.Transport {
+// Transport makes connections of its own: without a proxy, which would hide the address that is reached. It sends every
+// request once, and waits 10 s for a connection and 10 s for its handshake. With allowPrivate it reaches every address.
+func Transport(allowPrivate bool) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	if !allowPrivate {
 		dialer.Control = guard
 	}
-	return &http.Transport{
+	return once{&http.Transport{
 		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 256, MaxIdleConnsPerHost: 64,
 		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10,
-	}
+	}}
 }
 
 // once sends every request once. On a connection that was used before, net/http would repeat a request with an idempotency
 // key by itself when the connection breaks: an attempt that no policy allowed and no history shows. Requests without a body
 // are the exception; there is no way to keep net/http from it.
-type once struct{ http.RoundTripper }
+type once struct{ *http.Transport }
 
 func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
 	plain := *req
 	plain.GetBody = nil // redirects are followed above this and keep theirs
-	return o.RoundTripper.RoundTrip(&plain)
+	return o.Transport.RoundTrip(&plain)
 }
