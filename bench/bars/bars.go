@@ -24,6 +24,8 @@ type Case struct {
 // Bar is a goal.
 type Bar struct {
 	Measure, Goal string
+	// Needs names the cases that the bar is about; it is left out where one was not measured.
+	Needs []string
 	// Check tells what was measured and whether it is good enough.
 	Check func(m Medians) (how string, ok bool)
 }
@@ -107,6 +109,9 @@ func (s Suite) report(w io.Writer, began string, m Medians) {
 	}
 	fmt.Fprint(w, "\n## Bars\n\nWhat the project holds itself to.\n\n| measure | bar | measured | |\n|---|---|---|---|\n")
 	for _, b := range s.Bars {
+		if slices.ContainsFunc(b.Needs, func(name string) bool { _, measured := m[name]; return !measured }) {
+			continue
+		}
 		how, ok := b.Check(m)
 		mark := "pass"
 		if !ok {
@@ -135,20 +140,17 @@ func Figure(v float64, unit string) string {
 
 // AtMost is the bar on a figure.
 func AtMost(measure, goal, name string, limit float64, unit string) Bar {
-	return Bar{measure, goal, func(m Medians) (string, bool) {
-		v, ok := m[name]
-		return Figure(v, unit), ok && v <= limit
-	}}
+	return Bar{measure, goal, []string{name}, func(m Medians) (string, bool) { return Figure(m[name], unit), m[name] <= limit }}
 }
 
 // AtLeast is the bar on a figure.
 func AtLeast(measure, goal, name string, limit float64, unit string) Bar {
-	return Bar{measure, goal, func(m Medians) (string, bool) { return Figure(m[name], unit), m[name] >= limit }}
+	return Bar{measure, goal, []string{name}, func(m Medians) (string, bool) { return Figure(m[name], unit), m[name] >= limit }}
 }
 
 // Ratio is the bar on a figure as a multiple of another's: at least low, or at most high where low is 0.
 func Ratio(measure, goal, name, other, unit string, low, high float64) Bar {
-	return Bar{measure, goal, func(m Medians) (string, bool) {
+	return Bar{measure, goal, []string{name, other}, func(m Medians) (string, bool) {
 		ratio := m[name] / m[other]
 		return fmt.Sprintf("%.2f × (%s / %s)", ratio, Figure(m[name], unit), Figure(m[other], unit)), ratio >= low && (high == 0 || ratio <= high)
 	}}

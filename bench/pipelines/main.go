@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tenetdev/tenet/bench/bars"
@@ -13,22 +14,34 @@ const (
 	allocations = "engine, allocations for each transaction"
 	hand        = "loop by hand with a semaphore, concurrency 10"
 	theirs      = "Watermill's router, in-memory pub/sub"
+	jsonl       = "1,000,000 lines of JSONL through a no-op task to JSONL"
+	jsonlLoop   = "bare loop: read, decode, encode, write"
 )
 
 func main() {
 	f := bars.Parse()
-	bars.Main(func(ctx context.Context) error {
+	bars.Main(func(ctx context.Context) (err error) {
+		in, err := newInput()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, in.close()) }()
 		return bars.Run(ctx, bars.Suite{
 			Title:   "Benchmarks of pipelines",
 			Command: fmt.Sprintf("go run -C bench ./pipelines -rounds %d -markdown ../docs/benchmarks-pipelines.md", f.Rounds),
 			Cases: []bars.Case{
 				{Name: inMemory, Unit: "transactions/s", Run: engine(false)}, {Name: allocations, Unit: "", Run: engine(true)},
 				{Name: hand, Unit: "transactions/s", Run: byHand}, {Name: theirs, Unit: "transactions/s", Run: router},
+				{Name: jsonl, Unit: "MB/s", Run: in.through}, {Name: jsonlLoop, Unit: "MB/s", Run: in.loop},
 			},
 			Bars: []bars.Bar{
 				bars.AtLeast("engine, source in memory, no-op task, concurrency 10", "≥ 500,000 transactions/s", inMemory, 500_000, "transactions/s"),
 				bars.AtMost("the same", "≤ 3 allocations each", allocations, 3.01, ""),
 				bars.Ratio("the same", "≥ 3 × Watermill's router", inMemory, theirs, "transactions/s", 3, 0),
+				{Measure: jsonl, Goal: "≥ 200 MB/s, or ≥ 0.7 × a bare read-decode-encode-write loop", Needs: []string{jsonl, jsonlLoop}, Check: func(m bars.Medians) (string, bool) {
+					ratio := m[jsonl] / m[jsonlLoop]
+					return fmt.Sprintf("%.0f MB/s, %.2f × (%.0f MB/s)", m[jsonl], ratio, m[jsonlLoop]), m[jsonl] >= 200 || ratio >= 0.7
+				}},
 			},
 		}, f)
 	})
