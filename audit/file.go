@@ -47,8 +47,8 @@ type FileSink struct {
 	closed  bool
 }
 
-// OpenFile opens a file for appending, and makes it where there is none; its directory must exist. While another FileSink
-// has it open the error wraps [ErrLocked].
+// OpenFile opens a file for appending, and makes it where there is none; its directory must exist. A file that begins like
+// something else than an event is refused and left as it is. While another FileSink has it open the error wraps [ErrLocked].
 func OpenFile(path string, o FileOptions) (*FileSink, error) {
 	if o.MaxSize == 0 {
 		o.MaxSize = defaultMaxSize
@@ -72,6 +72,9 @@ func (s *FileSink) restore() error {
 	}
 	s.segment = n
 	if err = s.openSegment(); err != nil {
+		return err
+	}
+	if err = ofEvents(s.file); err != nil { // before anything is cut off
 		return err
 	}
 	end, err := endOfLines(s.file)
@@ -207,6 +210,21 @@ func (s *FileSink) Close() error {
 		err = errors.Join(err, s.file.Sync(), s.file.Close())
 	}
 	return errors.Join(err, unlockFile(s.lock))
+}
+
+// ofEvents refuses a file that begins like no event, nor like one that a crash left as zeros: it is somebody else's.
+func ofEvents(f *os.File) error {
+	var first [1]byte
+	if n, err := f.ReadAt(first[:], 0); n == 0 {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
+	if first[0] != '{' && first[0] != 0 {
+		return errors.New("the file holds something else than audit events; name another one")
+	}
+	return nil
 }
 
 // endOfLines is the size of a file up to the end of its last whole line.

@@ -53,6 +53,20 @@ func logTo(t testing.TB, sink Sink, n int) {
 	closeLog(t, l)
 }
 
+func TestA3AFileOfSomethingElseIsLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notes.txt")
+	const notes = "buy milk\nand bread"
+	if err := os.WriteFile(path, []byte(notes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFile(path, FileOptions{}); err == nil || !strings.Contains(err.Error(), "name another one") {
+		t.Errorf("error %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != notes {
+		t.Errorf("the file holds %q: %v", got, err)
+	}
+}
+
 func TestA3FileIsReadAcrossRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	sink := openFile(t, path, FileOptions{MaxSize: 4000})

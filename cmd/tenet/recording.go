@@ -75,7 +75,11 @@ func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*
 		}
 		return &recordStore{Store: db.Idempotency(), Admin: db.Idempotency(), audit: db.Audit(), close: db.Close}, nil
 	}
-	return nil, usage("--%s %s:…: unknown kind of store; write sqlite:PATH, postgres://… or nats://…", flag, kind)
+	more := ""
+	if flag == "audit" {
+		more = "file:PATH, "
+	}
+	return nil, usage("--%s %s:…: unknown kind of store; write %ssqlite:PATH, postgres://… or nats://…", flag, kind, more)
 }
 
 // closeTime bounds how long a command waits at its end for its audit log.
