@@ -60,7 +60,7 @@ type Step struct {
 
 // Field is a field of the policy in force that took part in a decision.
 type Field struct {
-	Path  string `json:"path"`            // as in documents, for example retry.max_attempts
+	Path  string `json:"path"`            // as in documents, for example retry.max_attempts; max_attempts is a job's own
 	Value string `json:"value,omitempty"` // "" where the log does not hold the policy
 	// Source is where a document has the field. Explain leaves it empty: only who has the document can tell.
 	Source string `json:"source,omitempty"`
@@ -160,10 +160,14 @@ func stepOf(e *Event, p *policy.Policy) Step {
 	case OperatorAction:
 		s.Detail = join(e.Action, "by "+e.Actor, e.Detail)
 	case JobTransition, CircuitChanged:
-		s.Detail = join(e.From+" → "+e.To, e.Detail)
+		s.Detail = join(e.From+" → "+e.To, string(e.Reason), e.Detail)
 	}
 	for _, path := range deciding(e, p) {
-		s.Fields = append(s.Fields, Field{Path: path, Value: fieldValue(p, path)})
+		value := fieldValue(p, path)
+		if path == ownMaximum {
+			value = strconv.Itoa(e.StateLimit)
+		}
+		s.Fields = append(s.Fields, Field{Path: path, Value: value})
 	}
 	return s
 }
@@ -171,6 +175,9 @@ func stepOf(e *Event, p *policy.Policy) Step {
 func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
+
+// ownMaximum is the path of a maximum that a job brought itself.
+const ownMaximum = "max_attempts"
 
 // deciding lists the fields of a policy that made a judgement and a decision what they are.
 func deciding(e *Event, p *policy.Policy) (paths []string) {
@@ -203,7 +210,11 @@ func deciding(e *Event, p *policy.Policy) (paths []string) {
 			add(path)
 		}
 	case policy.ReasonAttemptsExhausted:
-		add("retry.max_attempts")
+		if p != nil && e.StateLimit > 0 && e.StateLimit != p.Retry.MaxAttempts {
+			add(ownMaximum)
+		} else {
+			add("retry.max_attempts")
+		}
 	case policy.ReasonPushbackTooLong:
 		add("retry.max_pushback")
 	case policy.ReasonOverallTimeout:

@@ -55,6 +55,27 @@ func TestA4StoryOfAWork(t *testing.T) {
 	}
 }
 
+func TestA4AJobsOwnMaximumIsNotThePolicys(t *testing.T) {
+	p := compiled(t, "user.Get", func(p *policy.Policy) { p.Retry.MaxAttempts = 5 })
+	r := newRecording(t, 1)
+	r.snapshot(p)
+	r.add(audit.Event{
+		Type: audit.RetryExhausted, WorkID: "job", WorkSeq: 102, Decision: "stop", Reason: policy.ReasonAttemptsExhausted,
+		StateNumber: 2, StateLimit: 2, PolicyRevision: p.Meta.Revision,
+	})
+	r.add(audit.Event{Type: audit.JobTransition, WorkID: "job", WorkSeq: 199, From: "running", To: "dead", Reason: policy.ReasonOutcomeUnknown})
+	s, err := audit.Explain(context.Background(), chained(t, "a", r.events), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]audit.Field{{Path: "max_attempts", Value: "2"}}, s.Steps[0].Fields); diff != "" {
+		t.Error(diff)
+	}
+	if got := s.Steps[1].Detail; got != "running → dead, outcome_unknown" {
+		t.Errorf("the transition tells %q", got)
+	}
+}
+
 func TestA4ActionsOfGuardsStandWhereTheyHappened(t *testing.T) {
 	at := func(ms int) time.Time { return time.Date(2026, 1, 2, 3, 4, 5, ms*1e6, time.UTC) }
 	events := []audit.Event{
