@@ -45,9 +45,9 @@ func (id ID) String() string {
 	return strings.Join(parts, "/")
 }
 
-// KeyError tells what is wrong with a key, or with the tenant or operation beside it. Nothing was stored. Permanent.
+// KeyError tells what is wrong with a key, or with the tenant, operation or fingerprint beside it. Nothing was stored. Permanent.
 type KeyError struct {
-	Field   string // key, tenant or operation; for a value that cannot be part of a key its path, such as params.items[2].id
+	Field   string // key, tenant, operation or fingerprint; for a value that cannot be part of a key its path, such as params.items[2].id
 	Problem string
 }
 

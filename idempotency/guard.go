@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/observe"
@@ -75,7 +76,7 @@ type Guard struct {
 type Request struct {
 	// ID: an empty tenant or operation is the guard's.
 	ID
-	// Fingerprint is of what the caller asks for ([Fingerprint]); the same key with another one is ErrMismatch.
+	// Fingerprint is of what the caller asks for ([Fingerprint]); the same key with another one is ErrMismatch. Valid UTF-8.
 	Fingerprint string
 	// PolicyHash is kept with the record: the revision of the policy that the effect runs under.
 	PolicyHash string
@@ -174,6 +175,9 @@ func (r *Request) check() error {
 	}
 	if err := checkPart("tenant", r.Tenant); err != nil {
 		return err
+	}
+	if !utf8.ValidString(r.Fingerprint) { // stores in JSON would change it
+		return &KeyError{"fingerprint", problemUTF8 + "; write a digest in hexadecimal"}
 	}
 	return checkPart("operation", r.Operation)
 }

@@ -332,6 +332,10 @@ func TestI7ABadKeyStoresNothing(t *testing.T) {
 				b.Errorf("marked %v", mark)
 			}
 		}
+		var bad *idempotency.KeyError
+		if _, err := b.Do(b.Context(), "k", "\xff", b.effect("no")); !errors.As(err, &bad) || bad.Field != "fingerprint" {
+			b.Errorf("a fingerprint of bytes: %v", err)
+		}
 		if b.ran(0); b.store.count("begin") != 0 {
 			b.Error("the store was asked")
 		}
