@@ -125,30 +125,42 @@ func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time
 
 // ended puts an attempt on record.
 func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
-	rec.add(r, l, observe.AttemptRecord{
-		End: rec.now(r.e), Outcome: j.outcome, Rule: j.rule, Facts: j.facts, Err: err,
-		BudgetAllowed: true, BudgetReason: l.grant.reason,
-	})
+	a := rec.add(r, l)
+	a.End, a.Outcome, a.Rule, a.Facts, a.Err = rec.now(r.e), j.outcome, j.rule, j.facts, err
+	a.BudgetAllowed, a.BudgetReason = true, l.grant.reason
+	rec.tellAttempt(r, l, a)
 }
 
 // denied puts an attempt on record that was not admitted.
 func (rec *recorder) denied(r *run, l *launch, reason policy.Reason) {
-	o := classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
+	a := rec.add(r, l)
+	a.End, a.Denied = l.started, true
+	a.Outcome = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
 	if l.grant.detail != "" {
-		o.Attributes = map[string]string{observe.AttrDetail: l.grant.detail}
+		a.Outcome.Attributes = map[string]string{observe.AttrDetail: l.grant.detail}
 	}
-	rec.add(r, l, observe.AttemptRecord{
-		End: l.started, Outcome: o, Denied: true,
-		BudgetAllowed: l.grant.given, BudgetReason: l.grant.reason,
-	})
+	a.BudgetAllowed, a.BudgetReason = l.grant.given, l.grant.reason
+	rec.tellAttempt(r, l, a)
 }
 
-func (rec *recorder) add(r *run, l *launch, a observe.AttemptRecord) {
+// add makes an attempt's record, in its place in the timeline.
+func (rec *recorder) add(r *run, l *launch) *observe.AttemptRecord {
+	t := &rec.timeline
+	if n := len(t.Attempts); n < cap(t.Attempts) {
+		t.Attempts = t.Attempts[:n+1] // still zero: records are never taken away
+	} else {
+		t.Attempts = append(t.Attempts, observe.AttemptRecord{})
+	}
+	a := &t.Attempts[len(t.Attempts)-1]
 	a.Attempt, a.RetryIndex, a.HedgeIndex, a.Start, a.Backoff = l.number, r.retry, l.hedge, l.started, r.backoff
 	if r.plan.breaker != nil {
 		a.Circuit = l.circuit.String()
 	}
-	rec.timeline.Attempts = append(rec.timeline.Attempts, a)
+	return a
+}
+
+// tellAttempt tells the observer of an attempt's record, which is complete.
+func (rec *recorder) tellAttempt(r *run, l *launch, a *observe.AttemptRecord) {
 	if r.e.options.Observer == nil {
 		return
 	}
@@ -156,7 +168,7 @@ func (rec *recorder) add(r *run, l *launch, a observe.AttemptRecord) {
 	if l.ctx != nil {
 		ctx = l.ctx.parent
 	}
-	kept := a // only an observed record goes to the heap a second time
+	kept := *a // timelines are sorted at their end
 	e := &observe.Event{Type: observe.AttemptEnded, Time: a.End, Attempt: &kept}
 	rec.stamp(r, e)
 	rec.tell(r, ctx, e)
