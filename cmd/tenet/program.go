@@ -106,7 +106,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
 	root.SetFlagErrorFunc(unknownFlag)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.configure(cmd) }
 	root.AddCommand(a.runCommand(), a.policyCommand(), a.demoCommand(), a.versionCommand(), a.enqueueCommand(), a.jobsCommand(), a.workerCommand(),
-		a.dlqCommand(), a.queuesCommand(), a.periodicCommand(), a.migrateCommand(), a.idempotencyCommand(), a.auditCommand())
+		a.dlqCommand(), a.queuesCommand(), a.periodicCommand(), a.migrateCommand(), a.idempotencyCommand(), a.auditCommand(), a.consumeCommand(), a.produceCommand(), a.pipelineCommand())
 	return root
 }
 

@@ -289,3 +289,30 @@ func TestGivenBackRowsKeepTheirOrderOfDueTimes(t *testing.T) {
 		t.Errorf("count %d", again[0].Count)
 	}
 }
+
+// TestReadRowsCanBeRemoved: by the statement of the documentation, which leaves what a consumer has yet to read.
+func TestReadRowsCanBeRemoved(t *testing.T) {
+	o, name := newOutbox(t)
+	source := "public" + strings.TrimPrefix(name, `"public"`)
+	prune := "DELETE FROM " + name + " o WHERE o.tx < (SELECT min(pg_snapshot_xmin(base)) FROM tenet_cursors WHERE source = '" + source + "')"
+	box := openOutbox(t, o)
+	defer box.Close()
+	for _, id := range []string{"a", "b", "c"} {
+		put(t, name, makePlain(id))
+		if id == "c" {
+			break
+		}
+		exec(t, prune)
+		got := fetch(t, box, 1, 0)
+		if diff := cmp.Diff([]string{id}, idsOf(got)); diff != "" {
+			t.Fatal(diff)
+		}
+		if errs := box.Ack(t.Context(), got); errs != nil {
+			t.Fatal(errs)
+		}
+	}
+	exec(t, prune)
+	if n := count(t, "SELECT count(*) FROM "+name); n != 2 { // a is gone; b was read in the window that the cursor is in
+		t.Errorf("%d rows are left", n)
+	}
+}

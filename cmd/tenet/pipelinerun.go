@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// engine is a consumer or producer.
+type engine interface {
+	Drain()
+	Progress() pipeline.Progress
+}
+
+// killTime is how long an engine may take to give its transactions back after the second signal.
+const killTime = 5 * time.Second
+
+// runEngine runs an engine until its end, draining it at the first signal and cancelling it at the second.
+func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace time.Duration, run func(context.Context) (pipeline.Summary, error)) (pipeline.Summary, error) {
+	type end struct {
+		summary pipeline.Summary
+		err     error
+	}
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	done := make(chan end, 1)
+	go func() {
+		summary, err := run(running)
+		done <- end{summary, err}
+	}()
+	defer a.live(e)()
+	interrupted, kill := ctx.Done(), a.kill
+	var patience <-chan time.Time
+	for {
+		select {
+		case r := <-done:
+			s.ended = r.err == nil && ctx.Err() == nil && r.summary.Failed+r.summary.Redelivered == 0
+			return r.summary, r.err
+		case <-interrupted:
+			interrupted = nil
+			s.log.Info("stopping: nothing more is fetched, running transactions may finish", "grace", grace.String())
+			e.Drain()
+		case <-kill:
+			kill, patience = nil, time.After(killTime)
+			cancel(context.Cause(ctx))
+		case <-patience:
+			return e.Progress().Summary, errors.New("stopped at once; what was running comes again if the source is able to")
+		}
+	}
+}
+
+// finish prints a summary and says how the command ends.
+func (a *app) finish(ctx context.Context, form string, summary pipeline.Summary, err error) error {
+	told := a.print(form, summary, func(w io.Writer) { fmt.Fprintln(w, sentenceOf(summary)) })
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return errors.Join(err, told)
+	case told != nil:
+		return told
+	case ctx.Err() != nil:
+		return &failure{code: exitFailed} // the signal decides the code
+	case summary.Failed > 0:
+		return &failure{exitFailed, fmt.Errorf("%s failed, and come again", plural(summary.Failed, "delivery", "deliveries"))}
+	}
+	return nil
+}
+
+func sentenceOf(s pipeline.Summary) string {
+	text := fmt.Sprintf("%d fetched: %d success, %d exception, %d failed, %d redelivered; %s in %s",
+		s.Fetched, s.Success, s.Exception, s.Failed, s.Redelivered, plural(s.Retries, "retry", "retries"), brief(s.Elapsed))
+	if s.Unsettled > 0 {
+		text += fmt.Sprintf("; %d not acknowledged, which come again", s.Unsettled)
+	}
+	if s.Abandoned > 0 {
+		text += fmt.Sprintf("; %d left behind", s.Abandoned)
+	}
+	return text
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// only notes how the one transaction of a run ended.
+type only struct {
+	mu   sync.Mutex
+	last pipeline.Ended
+}
+
+func (o *only) note(e pipeline.Ended) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = e
+}
+
+// verdict is an error unless the transaction was processed, also where its exception was handled.
+func (o *only) verdict() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last.Outcome == pipeline.Success {
+		return nil
+	}
+	if o.last.Delivery.Transaction == nil {
+		return errors.New("the transaction was not run")
+	}
+	return fmt.Errorf("transaction %s was not processed, its outcome is %s: %w", o.last.Delivery.Transaction.ID(), o.last.Outcome, o.last.Err)
+}
+
+const (
+	liveInterval = 100 * time.Millisecond
+	liveClear    = "\r\x1b[K"
+)
+
+// live shows on a terminal where an engine stands, until the function returned is called.
+func (a *app) live(e engine) (stop func()) {
+	if !isTerminal(a.stderr) {
+		return func() {}
+	}
+	ended, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer fmt.Fprint(a.stderr, liveClear)
+		tick := time.NewTicker(liveInterval)
+		defer tick.Stop()
+		var pace pace
+		for {
+			select {
+			case <-ended:
+				return
+			case now := <-tick.C:
+				p := e.Progress()
+				fmt.Fprint(a.stderr, liveClear+a.paint(a.stderr, cyan, liveText(p, pace.at(now, p.Summary.Ended()))))
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-gone
+	}
+}
+
+func liveText(p pipeline.Progress, rate float64) string {
+	return fmt.Sprintf("%d in flight, %.0f/s, %d done, %s, oldest %s",
+		p.InFlight, rate, p.Summary.Ended(), plural(p.Summary.Retries, "retry", "retries"), brief(p.Oldest.Truncate(time.Millisecond)))
+}
+
+// pace measures a rate over about the last second.
+type pace struct {
+	times [10]time.Time
+	done  [10]int
+	n     int
+}
+
+func (p *pace) at(now time.Time, done int) (perSecond float64) {
+	i := p.n % len(p.times)
+	oldest := 0
+	if p.n >= len(p.times) {
+		oldest = i
+	}
+	if p.n > 0 {
+		if took := now.Sub(p.times[oldest]); took > 0 {
+			perSecond = float64(done-p.done[oldest]) / took.Seconds()
+		}
+	}
+	p.times[i], p.done[i] = now, done
+	p.n++
+	return perSecond
+}
+
+// overProgress is stderr for logs: what is written replaces the line of a progress, where there is one.
+func (a *app) overProgress() io.Writer {
+	if !isTerminal(a.stderr) {
+		return a.stderr
+	}
+	return clearing{a.stderr}
+}
+
+type clearing struct{ io.Writer }
+
+func (c clearing) Write(text []byte) (int, error) {
+	if _, err := c.Writer.Write(append([]byte(liveClear), text...)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}

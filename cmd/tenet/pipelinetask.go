@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/connector/file"
+	httpsink "github.com/tenetdev/tenet/connector/http"
+	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/internal/netguard"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// envTransactionID is the ID of the transaction that an exec task runs for. Its other variables are those of tenet run.
+const envTransactionID = "TENET_TRANSACTION_ID"
+
+// maxResult is how much a task may hand on to the sink.
+const maxResult = 10 << 20
+
+// taskSpec is what --task says.
+type taskSpec struct {
+	kind string // exec, http or sink
+	what string // the command or the URL
+}
+
+// The kinds of tasks.
+const (
+	taskExec = "exec"
+	taskHTTP = "http"
+	taskSink = "sink"
+)
+
+func parseTask(text, sink string) (taskSpec, error) {
+	kind, what, _ := strings.Cut(text, ":")
+	switch {
+	case text == "":
+		return taskSpec{}, usage("no task given; write --task exec:COMMAND, http:URL or sink")
+	case text == taskSink && sink == "":
+		return taskSpec{}, usage("--task sink needs a --sink")
+	case text == taskSink:
+		return taskSpec{kind: taskSink}, nil
+	case kind == taskExec && strings.TrimSpace(what) != "":
+		return taskSpec{taskExec, what}, nil
+	case kind == "https", kind == taskHTTP && strings.HasPrefix(what, "//"):
+		return taskSpec{taskHTTP, text}, nil
+	case kind == taskHTTP && what != "":
+		return taskSpec{taskHTTP, what}, nil
+	}
+	return taskSpec{}, usage("--task %q: write exec:COMMAND, http:URL or sink", text)
+}
+
+// taskFlags say how tasks run.
+type taskFlags struct {
+	retryExit string
+	killGrace time.Duration
+	timeout   time.Duration // of HTTP requests, where the steps have longer ones
+}
+
+// task makes the task of a consumer. The sink is nil where there is none.
+func (a *app) task(spec taskSpec, f taskFlags, sink pipeline.Sink) (pipeline.Task, func() error, error) {
+	noClose := func() error { return nil }
+	switch spec.kind {
+	case taskSink:
+		return decoded(func(ctx context.Context, t *pipeline.Transaction) (any, error) { return nil, sink.Dispatch(ctx, t) }), noClose, nil
+	case taskExec:
+		codes, err := command.ParseCodes(f.retryExit)
+		if err != nil {
+			return nil, nil, usage("--retry-exit: %w", err)
+		}
+		e := &execTask{a: a, line: spec.what, codes: codes, grace: f.killGrace, keep: sink != nil}
+		return into(decoded(e.process), sink), noClose, nil
+	}
+	h, err := newHTTPTask(spec.what, f.timeout)
+	if err != nil {
+		return nil, nil, usage("--task http: %w", err)
+	}
+	return into(decoded(h.process), sink), h.sink.Close, nil
+}
+
+func into(task pipeline.Task, sink pipeline.Sink) pipeline.Task {
+	if sink == nil {
+		return task
+	}
+	return pipeline.Into(task, sink)
+}
+
+// decoded refuses the lines of a file that are no records.
+func decoded(process func(ctx context.Context, t *pipeline.Transaction) (any, error)) pipeline.Task {
+	return pipeline.TaskFunc(func(ctx context.Context, t *pipeline.Transaction) (any, error) {
+		if err := file.Problem(t); err != nil {
+			return nil, classify.Business(err)
+		}
+		return process(ctx, t)
+	})
+}
+
+// execTask runs a command for each attempt.
+type execTask struct {
+	a     *app
+	line  string // for the shell
+	codes command.Codes
+	grace time.Duration
+	keep  bool // what it prints is the result
+}
+
+func (e *execTask) process(ctx context.Context, t *pipeline.Transaction) (any, error) {
+	out := &bounded{most: maxResult}
+	c := &command.Command{
+		Argv:  []string{"env", envTransactionID + "=" + t.ID(), "sh", "-c", e.line},
+		Input: command.NewInput(bytes.NewReader(t.Payload()), 1), Stdout: e.a.stderr, Stderr: e.a.stderr, Grace: e.grace, Kill: e.a.kill,
+	}
+	if e.keep {
+		c.Stdout = out
+	}
+	err := c.Run(ctx)
+	if exit, ok := errors.AsType[*command.ExitError](err); ok && !e.codes.Has(exit.Code) {
+		return nil, classify.Business(err) // a final answer
+	}
+	if err != nil || !e.keep {
+		return nil, err
+	}
+	return out.result("the command printed")
+}
+
+// bounded keeps what is written up to a bound, and notes whether there was more.
+type bounded struct {
+	kept bytes.Buffer // not embedded: its ReadFrom knows no bound
+	most int
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.kept.Len()+len(p) > b.most {
+		b.over = true
+		return len(p), nil
+	}
+	return b.kept.Write(p)
+}
+
+// result is what was written without the newline at its end; nothing, where there is nothing.
+func (b *bounded) result(what string) (any, error) {
+	if b.over {
+		return nil, classify.Business(fmt.Errorf("%s more than the %d MiB that go to a sink", what, b.most>>20))
+	}
+	text := bytes.TrimSuffix(bytes.TrimSuffix(b.kept.Bytes(), []byte("\n")), []byte("\r"))
+	if len(text) == 0 {
+		return nil, nil
+	}
+	return text, nil
+}
+
+// httpTask posts payloads. The body of an answer is the result.
+type httpTask struct{ sink *httpsink.Sink }
+
+func newHTTPTask(address string, timeout time.Duration) (*httpTask, error) {
+	client := &http.Client{
+		Transport:     keeping{netguard.Transport(true)}, // the address is the operator's own
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	sink, err := httpsink.New(address, httpsink.Options{Client: client, Timeout: timeout})
+	return &httpTask{sink}, err
+}
+
+func (h *httpTask) process(ctx context.Context, t *pipeline.Transaction) (any, error) {
+	body := &bounded{most: maxResult}
+	if err := h.sink.Dispatch(context.WithValue(ctx, bodyKey{}, body), t); err != nil {
+		return nil, err
+	}
+	return body.result("the answer held")
+}
+
+type bodyKey struct{}
+
+// keeping puts the body of a good answer into the bounded buffer of the request's context.
+type keeping struct{ http.RoundTripper }
+
+func (k keeping) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := k.RoundTripper.RoundTrip(req)
+	into, ok := req.Context().Value(bodyKey{}).(*bounded)
+	if err != nil || !ok || resp.StatusCode/100 != 2 {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(into, io.LimitReader(resp.Body, int64(into.most)+1)); err != nil {
+		return nil, err
+	}
+	resp.Body = http.NoBody
+	return resp, nil
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/connector/file"
+	httpsink "github.com/tenetdev/tenet/connector/http"
+	"github.com/tenetdev/tenet/connector/postgres"
+	"github.com/tenetdev/tenet/connector/rabbitmq"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// place is where transactions come from or go to, as a flag says it.
+type place struct {
+	flag, url string
+	kind      string
+	path      string     // of a file
+	values    url.Values // of a file
+}
+
+// The kinds of places.
+const (
+	placeFile     = "file"
+	placeHTTP     = "http"
+	placePostgres = "postgres"
+	placeAMQP     = "amqp"
+)
+
+const placeForms = "file:PATH.jsonl, file:PATH.csv, nats://…/STREAM, amqp://…/QUEUE, postgres://…?table=…, jobs:STORE-URL?queue=… or, for a sink, http://…"
+
+// The parameters of files.
+var (
+	fileSourceParameters = []string{"format", "follow", "offsets", "forget", "envelope"}
+	fileSinkParameters   = []string{"format", "append", "replace", "envelope", "nosync", "columns"}
+)
+
+// parsePlace takes a URL apart. parameters are those that a file knows.
+func parsePlace(flag, text string, parameters []string) (place, error) {
+	p := place{flag: flag, url: text}
+	scheme, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return p, usage("--%s %q: write %s", flag, text, placeForms)
+	}
+	switch scheme {
+	case "file":
+		return p.file(rest, parameters)
+	case "http", "https":
+		p.kind = placeHTTP
+	case "postgres", "postgresql":
+		p.kind = placePostgres
+	case "amqp", "amqps":
+		p.kind = placeAMQP
+	case "redis", "rediss":
+		return p, usage("--%s %s:…: Redis is not supported by this build; write %s", flag, scheme, placeForms)
+	default:
+		return p, usage("--%s %s:…: unknown kind of source or sink; write %s", flag, scheme, placeForms)
+	}
+	return p, nil
+}
+
+func (p place) file(rest string, parameters []string) (place, error) {
+	p.kind = placeFile
+	path, query, _ := strings.Cut(rest, "?")
+	p.path = strings.TrimPrefix(path, "//")
+	var err error
+	p.values, err = url.ParseQuery(query)
+	switch {
+	case err != nil:
+		return p, usage("--%s: the parameters cannot be read: %w", p.flag, err)
+	case p.path == "":
+		return p, usage("--%s %s: the path is missing; write file:orders.jsonl", p.flag, p.url)
+	case strings.HasSuffix(strings.ToLower(p.path), ".xlsx"):
+		return p, usage("--%s %s: XLSX is not supported by this build; save the sheet as CSV and write file:PATH.csv", p.flag, p.url)
+	}
+	for name := range p.values {
+		if !slices.Contains(parameters, name) {
+			return p, usage("--%s: a file has no parameter %q here; it has %s", p.flag, name, strings.Join(parameters, ", "))
+		}
+	}
+	return p, nil
+}
+
+// yes reads a parameter that is true or false.
+func (p place) yes(name string, otherwise bool) (bool, error) {
+	value := p.values.Get(name)
+	if value == "" {
+		return otherwise, nil
+	}
+	yes, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, usage("%s=%s: write true or false", name, value)
+	}
+	return yes, nil
+}
+
+// switches sets what the parameters say.
+func (p place) switches(list map[string]*bool) error {
+	var faults []error
+	for name, to := range list {
+		yes, err := p.yes(name, *to)
+		*to, faults = yes, append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// sourceCloser is a source of a connector.
+type sourceCloser interface {
+	pipeline.Source
+	io.Closer
+}
+
+// sinkCloser is a sink of a connector.
+type sinkCloser interface {
+	pipeline.Sink
+	io.Closer
+}
+
+// openSource opens where transactions come from. They are closed with the setup.
+func (a *app) openSource(ctx context.Context, s *pipelineSetup, p place) (pipeline.Source, error) {
+	source, err := a.sourceAt(ctx, s, p)
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	s.onClose(source.Close)
+	return source, nil
+}
+
+func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCloser, error) {
+	switch p.kind {
+	case placeFile:
+		o := file.Options{Format: file.Format(p.values.Get("format")), Offsets: p.values.Get("offsets"), Log: s.log}
+		if err := p.switches(map[string]*bool{"follow": &o.Follow, "forget": &o.Forget, "envelope": &o.Envelope}); err != nil {
+			return nil, err
+		}
+		return file.Open(p.path, o)
+	case placePostgres:
+		server, o, err := postgres.ParseURL(p.url)
+		if err != nil {
+			return nil, &failure{exitUsage, err}
+		}
+		if o.Consumer != "" {
+			return postgres.OpenOutbox(ctx, server, o)
+		}
+		return postgres.OpenQueue(ctx, server, o)
+	case placeAMQP:
+		server, o, err := rabbitmq.ParseURL(p.url)
+		if err != nil {
+			return nil, &failure{exitUsage, err}
+		}
+		return rabbitmq.OpenSource(ctx, server, o)
+	}
+	return nil, usage("HTTP can only be written to")
+}
+
+// sinkOptions are what a sink has to know beside its URL.
+type sinkOptions struct {
+	letters bool          // it takes dead letters, with what they tell
+	timeout time.Duration // of HTTP requests
+}
+
+// openPipeSink opens where transactions go. They are closed with the setup.
+func (a *app) openPipeSink(ctx context.Context, s *pipelineSetup, p place, o sinkOptions) (pipeline.Sink, error) {
+	if p.kind == placeFile {
+		sink, err := p.fileSink(o)
+		if err != nil {
+			return nil, p.failed(err)
+		}
+		s.onClose(func() error {
+			if !s.ended { // the next run goes on with what has been written
+				return sink.Suspend()
+			}
+			return sink.Close()
+		})
+		return sink, nil
+	}
+	sink, err := a.sinkAt(ctx, p, o)
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	s.onClose(sink.Close)
+	return sink, nil
+}
+
+func (p place) fileSink(o sinkOptions) (*file.Sink, error) {
+	f := file.SinkOptions{Format: file.Format(p.values.Get("format")), Append: o.letters, Envelope: o.letters}
+	if columns := p.values.Get("columns"); columns != "" {
+		f.Columns = strings.Split(columns, ",")
+	}
+	err := p.switches(map[string]*bool{"append": &f.Append, "replace": &f.Replace, "envelope": &f.Envelope, "nosync": &f.NoSync})
+	if err != nil {
+		return nil, err
+	}
+	return file.Create(p.path, f)
+}
+
+func (a *app) sinkAt(ctx context.Context, p place, o sinkOptions) (sinkCloser, error) {
+	switch p.kind {
+	case placePostgres:
+		server, of, err := postgres.ParseURL(p.url)
+		if err != nil {
+			return nil, &failure{exitUsage, err}
+		}
+		return postgres.OpenSink(ctx, server, of)
+	case placeAMQP:
+		server, of, err := rabbitmq.ParseURL(p.url)
+		if err != nil {
+			return nil, &failure{exitUsage, err}
+		}
+		return rabbitmq.OpenSink(ctx, server, of)
+	}
+	// The address is the operator's own, so it may be a private one.
+	return httpsink.New(p.url, httpsink.Options{AllowPrivateNetworks: true, Timeout: o.timeout})
+}
+
+// failed says which flag could not be followed.
+func (p place) failed(err error) error {
+	code := exitFailed
+	if f, ok := errors.AsType[*failure](err); ok {
+		code = f.code
+	}
+	return &failure{code, fmt.Errorf("--%s: %w", p.flag, err)}
+}
