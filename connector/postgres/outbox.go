@@ -20,14 +20,15 @@ import (
 // comes again after a restart, and nothing else does. With a concurrency of 1 the order is that of processing too, except
 // for rows that are given back. Counts of deliveries begin with the Outbox.
 //
-// It reads at most 1,000 rows ahead of the first that is not acknowledged: one that never is holds the consumer up in the
-// end. While another reader has the cursor, Fetch returns nothing.
+// It reads at most 10,000 rows ahead of the first that is not acknowledged: then Fetch waits, even where it is asked not to,
+// until that one is, or a row that was given back is due. While another reader has the cursor, Fetch returns nothing.
 type Outbox struct {
 	*table
 	cursor     cursor
 	look, page string // statements
 
-	saving sync.Mutex // one Ack at a time; taken before mu
+	saving sync.Mutex    // one Ack at a time; taken before mu
+	moved  chan struct{} // holds one when something was acknowledged or given back
 
 	mu      sync.Mutex
 	owner   string // "" while the cursor is not ours
@@ -60,7 +61,7 @@ func (r *row) delivery() pipeline.Delivery {
 	return pipeline.Delivery{Transaction: r.transaction, Token: r, Count: r.count}
 }
 
-const mostAhead = 1000
+const mostAhead = 10_000
 
 // OpenOutbox connects to the server of a URL without Options in it, checks the table, and makes the table of cursors where
 // it is missing. Close it after the engine's Run.
@@ -72,7 +73,7 @@ func OpenOutbox(ctx context.Context, server string, o Options) (*Outbox, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &Outbox{table: t}
+	out := &Outbox{table: t, moved: make(chan struct{}, 1)}
 	err = errors.Join(
 		out.needsBody(false),
 		out.needs("seq", out.o.Seq, notNull(ofType("bigint", "integer")), "be bigint NOT NULL"),
@@ -95,16 +96,19 @@ func (o *Outbox) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 }
 
 func (o *Outbox) take(ctx context.Context, most int) ([]pipeline.Delivery, error) {
-	if owned, err := o.own(ctx); !owned {
-		return nil, err
-	}
-	if due := o.due(most); len(due) > 0 {
-		return due, nil
-	}
 	for {
+		if owned, err := o.own(ctx); !owned {
+			return nil, err
+		}
+		if due := o.due(most); len(due) > 0 {
+			return due, nil
+		}
 		w, room := o.reading()
-		if room <= 0 {
-			return nil, nil
+		if room <= 0 { // an empty fetch would say that there is nothing more
+			if err := o.await(ctx); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if w == nil {
 			next, err := o.next(ctx)
@@ -189,6 +193,27 @@ func (o *Outbox) reading() (*window, int) {
 	return o.window, mostAhead - len(o.pending)
 }
 
+// await waits for room, or for anything that may bring some.
+func (o *Outbox) await(ctx context.Context) error {
+	timer := time.NewTimer(o.o.Poll)
+	defer timer.Stop()
+	select {
+	case <-o.moved:
+	case <-timer.C:
+	case <-ctx.Done():
+		return fmt.Errorf("postgres: %d rows are read ahead of one that is not acknowledged: %w", mostAhead, context.Cause(ctx))
+	}
+	return nil
+}
+
+// tell ends an await.
+func (o *Outbox) tell() {
+	select {
+	case o.moved <- struct{}{}:
+	default:
+	}
+}
+
 // next looks for what was committed since the last window. It returns nil where that is nothing.
 func (o *Outbox) next(ctx context.Context) (*window, error) {
 	o.mu.Lock()
@@ -267,6 +292,7 @@ func (o *Outbox) pass() {
 func (o *Outbox) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	o.saving.Lock()
 	defer o.saving.Unlock()
+	defer o.tell()
 	owner, at, ahead := o.mark(done)
 	err := ErrLost
 	if owner != "" {
@@ -330,6 +356,7 @@ func (o *Outbox) verdicts(what string, list []pipeline.Delivery, owner string, e
 
 // Nack implements pipeline.Nacker: the row comes again from this Outbox after the delay, while those behind it go on.
 func (o *Outbox) Nack(_ context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
+	defer o.tell()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r, ok := d.Token.(*row)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tenetdev/tenet/connector/postgres"
 	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // newOutbox makes an outbox that a consumer reads.
@@ -244,26 +246,50 @@ func TestL7OneReaderAtATime(t *testing.T) {
 	}
 }
 
-func TestReadingAheadIsBounded(t *testing.T) {
+// TestL5ReadingAheadIsBounded: beyond the bound a fetch waits instead of saying that there is nothing more.
+func TestL5ReadingAheadIsBounded(t *testing.T) {
 	o, name := newOutbox(t)
-	exec(t, "INSERT INTO "+name+" (id, payload) SELECT n::text, '' FROM generate_series(1, 1500) AS n")
+	o.Lease = time.Minute
+	exec(t, "INSERT INTO "+name+" (id, payload) SELECT n::text, '' FROM generate_series(1, 10500) AS n")
 	box := openOutbox(t, o)
 	defer box.Close()
-	var list []pipeline.Delivery
-	for got := fetch(t, box, 400, 0); len(got) > 0; got = fetch(t, box, 400, 0) {
-		list = append(list, got...)
-		if errs := box.Ack(t.Context(), got[1:]); errs != nil { // the first of each page is held
+	list := fetch(t, box, 4000, 0)
+	for len(list) < 10000 {
+		got := fetch(t, box, 4000, 0)
+		if errs := box.Ack(t.Context(), got); errs != nil {
 			t.Fatal(errs)
 		}
+		list = append(list, got...)
 	}
-	if len(list) != 1000 {
-		t.Fatalf("%d rows were read ahead", len(list))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if got, err := box.Fetch(ctx, pipeline.FetchRequest{Max: 100}); len(got) > 0 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%d and %v", len(got), err)
 	}
-	if errs := box.Ack(t.Context(), list[:1]); errs != nil {
-		t.Fatal(errs)
+	var acks sync.WaitGroup
+	acks.Go(func() {
+		if errs := box.Ack(context.Background(), list[:4000]); errs != nil {
+			t.Error(errs)
+		}
+	})
+	got := fetch(t, box, 1000, 0)
+	acks.Wait()
+	if len(got) != 500 || got[0].Transaction.ID() != "10001" {
+		t.Errorf("%d came when there was room", len(got))
 	}
-	if got := fetch(t, box, 1000, 0); len(got) != 400 || got[0].Transaction.ID() != "1001" {
-		t.Errorf("%d came after the first was acknowledged", len(got))
+}
+
+func TestL5AnEngineReadsEverything(t *testing.T) {
+	o, name := newOutbox(t)
+	exec(t, "INSERT INTO "+name+" (id, payload) SELECT n::text, '' FROM generate_series(1, 30000) AS n")
+	box := openOutbox(t, o)
+	defer box.Close()
+	var p policy.Consumer
+	p.Loop.Batch.Size, p.Loop.Concurrency.Value = 12000, 8
+	nothing := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, nil })
+	summary, err := pipeline.NewConsumer(box, nothing, p).Run(t.Context())
+	if err != nil || summary.Success != 30000 || summary.Unsettled != 0 {
+		t.Errorf("%+v, %v", summary, err)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestQueue(t *testing.T) {
 						Restart: restart,
 					}
 				},
-				Ordered: true, Counts: true, Lease: time.Second, Patience: 30 * time.Second,
+				Ordered: true, Counts: true, Lease: time.Second, Patience: 30 * time.Second, Load: 1000,
 			})
 		})
 	}
@@ -54,7 +54,7 @@ func TestOutbox(t *testing.T) {
 				Restart: restart,
 			}
 		},
-		Ordered: true, Exclusive: true, Patience: 30 * time.Second,
+		Ordered: true, Exclusive: true, Patience: 30 * time.Second, Load: 1000,
 	})
 }
 
@@ -77,7 +77,7 @@ func TestSink(t *testing.T) {
 				Restart: restart,
 			}
 		},
-		Ordered: true, Deduplicates: true, Patience: 30 * time.Second,
+		Ordered: true, Deduplicates: true, Patience: 30 * time.Second, Load: 1000,
 	})
 }
 
