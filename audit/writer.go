@@ -15,10 +15,12 @@ import (
 )
 
 const (
-	mostEvents   = 1024 // in a batch
-	mostHeads    = 256  // in chain_opened: the latest chains; each holds the heads of those before it
-	mostCounts   = 1024 // keys and policies counted at a time
-	mostEdited   = 256  // policies without a revision of their own whose revision is remembered
+	mostEvents   = 1024    // in a batch
+	deepQueue    = 256     // what must wait for a batch to be filled while another is being stored
+	mostAhead    = 4 << 20 // bytes that may be stored so in a row, since a file cannot be rotated meanwhile
+	mostHeads    = 256     // in chain_opened: the latest chains; each holds the heads of those before it
+	mostCounts   = 1024    // keys and policies counted at a time
+	mostEdited   = 256     // policies without a revision of their own whose revision is remembered
 	snapshotLife = time.Hour
 	appendLimit  = 30 * time.Second // for a sink that does not answer
 	firstBackoff = 10 * time.Millisecond
@@ -39,12 +41,12 @@ type writer struct {
 	heads    []Head
 	chain    chain
 	progress progress
-	encoder  encoder
-	events   []Event // of the batch
-	ends     []int   // of their lines in the encoder's buffer
-	entries  []Entry
-	tickets  []*ticket
-	queued   uint64 // items in the batch that came from callers
+	*group          // being filled
+	spare    *group // the other one: the next, or being stored
+	storing  chan error
+	busy     bool  // spare is being stored
+	ahead    int   // bytes that were handed over without a look at the segment
+	gaveUp   error // why nothing more is stored
 
 	segment   uint64
 	held      map[string]bool // revisions with a snapshot in the segment
@@ -60,6 +62,17 @@ type writer struct {
 	unstored        uint64 // what Close gave up
 }
 
+// group is a batch: what is stored at a time.
+type group struct {
+	encoder encoder
+	events  []Event
+	ends    []int // of their lines in the encoder's buffer
+	entries []Entry
+	tickets []*ticket
+	queued  uint64 // items that came from callers
+	lost    uint64 // losses that it reports
+}
+
 // counted is what unrecorded successes have in common.
 type counted struct {
 	surface, key, category string
@@ -70,6 +83,7 @@ func newWriter(l *Log, sink Sink, heads []Head) *writer {
 	now := time.Now()
 	w := &writer{
 		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: chain{id: newID(now)},
+		group: &group{}, spare: &group{}, storing: make(chan error, 1),
 		heads: heads[max(len(heads)-mostHeads, 0):], counts: map[counted]uint64{}, countSince: now,
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -100,6 +114,7 @@ func (w *writer) run() {
 			w.begin()
 			w.count()
 			w.commit()
+			w.await()
 			return
 		}
 		w.commit()
@@ -126,9 +141,12 @@ func (w *writer) drain() {
 	}
 }
 
-// begin starts a batch.
+// begin starts a batch. One that is filled while another is being stored is in its segment.
 func (w *writer) begin() {
-	w.events, w.tickets, w.queued = w.events[:0], w.tickets[:0], 0
+	w.events, w.tickets, w.queued, w.lost = w.events[:0], w.tickets[:0], 0, 0
+	if w.busy {
+		return
+	}
 	if s, ok := w.sink.(Segmenter); ok {
 		// Where this fails Append will, too; snapshots that were not needed do no harm.
 		if n, err := s.Segment(w.ctx); err != nil || n != w.segment {
@@ -267,33 +285,49 @@ func (w *writer) count() {
 	w.countSince = now
 }
 
-// commit seals the batch, stores it and tells those who wait.
+// commit seals the batch and has it stored. Where many more wait already, the next batch is filled meanwhile; where few do,
+// those who are set free by this one can join it.
 func (w *writer) commit() {
-	told := w.lostTold
-	if lost := w.log.lost.Load(); lost > told {
+	if lost := w.log.lost.Load(); lost > w.lostTold {
 		e := begin(CallCount, time.Now())
-		e.Lost = lost - told
+		e.Lost = lost - w.lostTold
 		w.add(e, nil)
-		told = lost
+		w.group.lost, w.lostTold = e.Lost, lost
 	}
-	var err error
-	if len(w.events) > 0 {
-		w.seal()
-		err = w.store()
+	w.seal()
+	w.await()
+	if w.ahead += len(w.encoder.b); w.gaveUp != nil || len(w.log.queue) < deepQueue || w.ahead > mostAhead {
+		w.ahead = 0
+		w.settle(w.group, w.store(w.group))
+		return
 	}
+	w.group, w.spare, w.busy = w.spare, w.group, true
+	go func(b *group) { w.storing <- w.store(b) }(w.spare)
+}
+
+// await waits for the batch that is being stored.
+func (w *writer) await() {
+	if w.busy {
+		w.busy = false
+		w.settle(w.spare, <-w.storing)
+	}
+}
+
+// settle tells those who wait what became of a batch.
+func (w *writer) settle(b *group, err error) {
 	if err == nil {
-		w.stored.Add(uint64(len(w.events)))
-		if told > w.lostTold {
-			w.log.report(fmt.Sprintf("%d events were lost", told-w.lostTold))
+		w.stored.Add(uint64(len(b.events)))
+		if b.lost > 0 {
+			w.log.report(fmt.Sprintf("%d events were lost", b.lost))
 		}
-		w.lostTold = told
 	} else {
-		w.unstored += w.queued
-		w.log.lost.Add(w.queued)
+		w.gaveUp = err
+		w.unstored += b.queued
+		w.log.lost.Add(b.queued)
 	}
-	for i, t := range w.tickets {
+	for i, t := range b.tickets {
 		t.done <- err
-		w.tickets[i] = nil
+		b.tickets[i] = nil
 	}
 }
 
@@ -316,11 +350,17 @@ func (w *writer) seal() {
 	}
 }
 
-// store appends the batch until the sink has it. What was sealed is never sealed again: an append whose end is not known is
-// repeated as it is.
-func (w *writer) store() error {
+// store appends a batch until the sink has it. What was sealed is never sealed again: an append whose end is not known is
+// repeated as it is. Once one was given up no more are stored, as the chain would have a gap.
+func (w *writer) store(b *group) error {
+	switch {
+	case w.gaveUp != nil:
+		return w.gaveUp
+	case len(b.events) == 0:
+		return nil
+	}
 	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
-		err := appendOnce(w.ctx, w.sink, w.entries)
+		err := appendOnce(w.ctx, w.sink, b.entries)
 		if err == nil {
 			w.failing.Store(nil)
 			return nil
