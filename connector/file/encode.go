@@ -1,0 +1,159 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+func (l lines) encode(t *pipeline.Transaction) ([]byte, error) {
+	if l.envelope {
+		var line bytes.Buffer
+		e := json.NewEncoder(&line)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(seal(t)); err != nil {
+			return nil, err
+		}
+		return bytes.TrimSuffix(line.Bytes(), []byte{'\n'}), nil
+	}
+	payload := t.Payload()
+	if err := check(payload); err != nil {
+		return nil, fmt.Errorf("the payload is no JSON: %w", err)
+	}
+	if bytes.IndexByte(payload, '\n') < 0 && bytes.IndexByte(payload, '\r') < 0 {
+		return payload, nil
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, payload); err != nil {
+		return nil, err
+	}
+	return line.Bytes(), nil
+}
+
+// table is CSV.
+type table struct {
+	comma byte
+
+	mu    sync.Mutex
+	names []string // of the columns; what they are is settled by the first payload at the latest
+}
+
+// columns returns the names of the columns, which are these where there were none before.
+func (c *table) columns(names []string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.names == nil {
+		c.names = names
+	}
+	return c.names
+}
+
+func (c *table) encode(t *pipeline.Transaction) ([]byte, error) {
+	names, values, err := members(t.Payload())
+	if err != nil {
+		return nil, err
+	}
+	columns := c.columns(names)
+	row := make([]string, len(columns))
+	for i, name := range names {
+		at := slices.Index(columns, name)
+		if at < 0 {
+			return nil, fmt.Errorf("there is no column for the member %q", name)
+		}
+		row[at] = values[i]
+	}
+	return bytes.TrimSuffix(c.row(row), []byte{'\n'}), nil
+}
+
+func (c *table) head() []byte {
+	if names := c.columns(nil); names != nil {
+		return c.row(names)
+	}
+	return nil
+}
+
+func (c *table) row(fields []string) []byte {
+	var line bytes.Buffer
+	if len(fields) == 1 && fields[0] == "" {
+		return []byte("\"\"\n") // an empty line is no row
+	}
+	w := csv.NewWriter(&line)
+	w.Comma = rune(c.comma)
+	_ = w.Write(fields) // a buffer takes everything
+	w.Flush()
+	return line.Bytes()
+}
+
+// resume reads the file, since ends of lines stand inside of quotes too.
+func (c *table) resume(file *os.File, all bool) (int64, error) {
+	r := newReader(file, 1<<30, &byRow{comma: c.comma})
+	for first := true; ; first = false {
+		rec, ok, err := r.next(context.Background(), all)
+		if err != nil {
+			return 0, err
+		}
+		if !ok && all {
+			info, err := file.Stat()
+			return sizeOf(info), err
+		}
+		if !ok {
+			return r.from, nil
+		}
+		if !first {
+			continue
+		}
+		fields, err := (&rows{comma: c.comma}).fields(rec.data)
+		if err != nil {
+			return 0, fmt.Errorf("header: %w", err)
+		}
+		if c.names != nil && !slices.Equal(c.names, fields) {
+			return 0, fmt.Errorf("the file has the columns %q, and the sink %q", fields, c.names)
+		}
+		c.names = slices.Clone(fields)
+	}
+}
+
+// members are the names and values of an object, in their order.
+func members(payload []byte) (names, values []string, err error) {
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.UseNumber()
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil, nil, errors.New("the payload is no JSON object, which a row is made of")
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, nil, err
+		}
+		text := string(raw)
+		switch raw[0] {
+		case '"':
+			err = json.Unmarshal(raw, &text)
+		case 'n':
+			text = ""
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		names, values = append(names, name.(string)), append(values, text)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, nil, err
+	}
+	if len(names) == 0 {
+		return nil, nil, errors.New("the payload is an empty object, which makes no row")
+	}
+	return names, values, nil
+}

@@ -1,0 +1,169 @@
+package file
+
+import (
+	"container/heap"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// entry is a record that has not been acknowledged. It holds no payload: one that comes again is read again.
+//
+//	enter ──► out ──done──► settled
+//	        again ▲ │ back
+//	              waiting
+type entry struct {
+	source           *Source
+	from, start, end int64
+	line, lines      int
+
+	// Guarded by ledger.mu.
+	state state
+	count int // deliveries so far
+	due   time.Time
+}
+
+type state uint8
+
+const (
+	out state = iota
+	waiting
+	settled
+)
+
+// ledger knows what has been handed out.
+type ledger struct {
+	most    int           // entries that may be open
+	changed chan struct{} // of one element
+
+	mu      sync.Mutex
+	open    int // entries that are not settled
+	waiting byDue
+}
+
+func newLedger(most int) ledger { return ledger{most: most, changed: make(chan struct{}, 1)} }
+
+var (
+	errForeign = errors.New("file: the delivery is not of this source")
+	errStale   = errors.New("file: the delivery was given back")
+)
+
+func (l *ledger) tell() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// enter counts an entry.
+func (l *ledger) enter() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open++
+}
+
+// again takes an entry that is due again, if there is one.
+func (l *ledger) again() (*entry, int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 || time.Now().Before(l.waiting[0].due) {
+		return nil, 0
+	}
+	e := heap.Pop(&l.waiting).(*entry)
+	e.state = out
+	e.count++
+	return e, e.count
+}
+
+// undo puts an entry back that could not be handed out after all.
+func (l *ledger) undo(e *entry) {
+	if e == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.count--
+	e.state, e.due = waiting, time.Now()
+	heap.Push(&l.waiting, e)
+}
+
+// settle takes an entry out.
+func (l *ledger) settle(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.state = settled
+	l.open--
+}
+
+// done settles what was delivered; fresh is false where it was settled before.
+func (l *ledger) done(s *Source, d pipeline.Delivery) (e *entry, fresh bool, err error) {
+	e, ok := d.Token.(*entry)
+	if !ok || e.source != s {
+		return nil, false, errForeign
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case e.count != d.Count || e.state == waiting:
+		return nil, false, errStale
+	case e.state == settled:
+		return e, false, nil
+	}
+	e.state = settled
+	if l.open--; l.open == 0 || l.open == l.most-1 {
+		l.tell()
+	}
+	return e, true, nil
+}
+
+// back keeps what was delivered for later.
+func (l *ledger) back(s *Source, d pipeline.Delivery, delay time.Duration) error {
+	e, ok := d.Token.(*entry)
+	if !ok || e.source != s {
+		return errForeign
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.count != d.Count || e.state != out {
+		return errStale
+	}
+	e.state, e.due = waiting, time.Now().Add(delay)
+	heap.Push(&l.waiting, e)
+	l.tell()
+	return nil
+}
+
+// pending is how many entries are not settled, and whether those are too many.
+func (l *ledger) pending() (n int, full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open, l.open >= l.most
+}
+
+// watch returns how long it is until an entry is due, and a channel that tells of changes.
+func (l *ledger) watch() (time.Duration, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		return math.MaxInt64, l.changed
+	}
+	return time.Until(l.waiting[0].due), l.changed
+}
+
+// byDue is a heap of entries.
+type byDue []*entry
+
+func (h byDue) Len() int           { return len(h) }
+func (h byDue) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h byDue) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *byDue) Push(x any)        { *h = append(*h, x.(*entry)) }
+func (h *byDue) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return e
+}

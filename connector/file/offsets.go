@@ -1,0 +1,250 @@
+package file
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// span is an acknowledged stretch of a file.
+type span struct {
+	from, end int64
+	lines     int // ends of lines in it
+}
+
+// MarshalJSON writes [from, end, lines].
+func (s span) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, "[%d,%d,%d]", s.from, s.end, s.lines), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *span) UnmarshalJSON(raw []byte) error {
+	var v [3]int64
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	*s = span{v[0], v[1], int(v[2])}
+	if s.from < 0 || s.end < s.from || s.lines < 0 {
+		return fmt.Errorf("a stretch from %d to %d with %d lines", s.from, s.end, s.lines)
+	}
+	return nil
+}
+
+// spans are sorted, and none touches another.
+type spans []span
+
+// add puts a span in, and joins it with its neighbours.
+func (list *spans) add(s span) {
+	l := *list
+	i, _ := slices.BinarySearchFunc(l, s.from, func(a span, from int64) int { return cmp.Compare(a.from, from) })
+	before, after := i > 0 && l[i-1].end == s.from, i < len(l) && l[i].from == s.end
+	switch {
+	case before && after:
+		l[i-1].end, l[i-1].lines = l[i].end, l[i-1].lines+s.lines+l[i].lines
+		*list = slices.Delete(l, i, i+1)
+	case before:
+		l[i-1].end, l[i-1].lines = s.end, l[i-1].lines+s.lines
+	case after:
+		l[i] = span{s.from, l[i].end, s.lines + l[i].lines}
+	default:
+		*list = slices.Insert(l, i, s)
+	}
+}
+
+// join sorts spans and joins those that touch.
+func join(list []span) spans {
+	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	joined := list[:0]
+	for _, s := range list {
+		if n := len(joined); n > 0 && joined[n-1].end == s.from {
+			joined[n-1].end, joined[n-1].lines = s.end, joined[n-1].lines+s.lines
+			continue
+		}
+		joined = append(joined, s)
+	}
+	return joined
+}
+
+// offsets keep what has been acknowledged. The file is a log: a head with everything up to then, and a line for each group of
+// acknowledgements since. Room for them is made of empty lines in advance: a flush that need not write down a new size
+// costs a tenth, and does not wait for what others write to the same disk. A log that is full is written anew.
+type offsets struct {
+	path string
+	data *os.File
+
+	mu    sync.Mutex
+	file  *os.File
+	done  spans
+	size  int64 // of the lines
+	room  int64 // for lines
+	stale bool  // the file may hold less than done, or half a line
+}
+
+// head is the first line of the file.
+type head struct {
+	Version int    `json:"tenet_offsets"`
+	Of      string `json:"of"`
+	// Begins is the hash of the first Bytes bytes of the input, so that another input is noticed.
+	Begins string `json:"begins"`
+	Bytes  int64  `json:"bytes"`
+	Done   spans  `json:"done"`
+}
+
+const (
+	offsetsVersion = 1
+	headBytes      = 4096
+	roomForOffsets = 1 << 20 // bytes
+)
+
+// openOffsets reads what has been acknowledged of data, and keeps other sources out.
+func openOffsets(path string, data *os.File) (*offsets, error) {
+	o := &offsets{path: path, data: data}
+	file, err := openLocked(path, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("file: offsets: %w", err)
+	}
+	o.file = file
+	if err := errors.Join(o.load(), o.rewrite()); err != nil {
+		o.file.Close()
+		return nil, fmt.Errorf("file: offsets: %s: %w", path, err)
+	}
+	return o, nil
+}
+
+func (o *offsets) load() error {
+	raw, err := io.ReadAll(o.file)
+	if err != nil || len(raw) == 0 {
+		return err
+	}
+	lines := bytes.Split(bytes.TrimRight(raw, "\n"), []byte{'\n'})
+	var h head
+	if err := json.Unmarshal(lines[0], &h); err != nil || h.Version != offsetsVersion {
+		return errors.New("this is no list of offsets of this version; move it away to start from the beginning")
+	}
+	list := []span(h.Done)
+	for i, line := range lines[1:] {
+		var more []span
+		err := json.Unmarshal(line, &more)
+		if err != nil && i < len(lines)-2 && len(line) > 0 {
+			return fmt.Errorf("line %d is damaged (%w); move the file away to start from the beginning", i+2, err)
+		}
+		if err == nil { // otherwise it is what a crash left of the last one
+			list = append(list, more...)
+		}
+	}
+	o.done = join(list)
+	begins, err := hash(o.data, h.Bytes)
+	if err != nil {
+		return err
+	}
+	info, err := o.data.Stat()
+	if err != nil {
+		return err
+	}
+	if n := len(o.done); begins != h.Begins || n > 0 && o.done[n-1].end > info.Size() {
+		return errors.New("this belongs to other content than that of the input; move it away to start from the beginning")
+	}
+	return nil
+}
+
+// hash is that of the first n bytes of a file, or of all where there are less.
+func hash(file *os.File, n int64) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(file, 0, n)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+// add writes down what has been acknowledged. What could not be written is written together with what comes next.
+func (o *offsets) add(list []span) error {
+	if o == nil || len(list) == 0 {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list = join(list)
+	for _, s := range list {
+		o.done.add(s)
+	}
+	if err := o.write(list); err != nil {
+		o.stale = true
+		return fmt.Errorf("file: offsets: %w", err)
+	}
+	return nil
+}
+
+func (o *offsets) write(list spans) error {
+	line, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	if o.stale || o.size+int64(len(line)) >= o.room { // the last one ends with an empty line too
+		return o.rewrite()
+	}
+	if _, err := o.file.WriteAt(line, o.size); err != nil {
+		return err
+	}
+	o.size += int64(len(line)) + 1
+	return syncData(o.file)
+}
+
+// rewrite puts a file with everything in the place of the old one.
+func (o *offsets) rewrite() error {
+	info, err := o.data.Stat()
+	if err != nil {
+		return err
+	}
+	h := head{Version: offsetsVersion, Of: filepath.Base(o.data.Name()), Bytes: min(info.Size(), headBytes), Done: o.done}
+	if h.Begins, err = hash(o.data, h.Bytes); err != nil {
+		return err
+	}
+	line, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	size := int64(len(line)) + 1
+	line = append(line, bytes.Repeat([]byte{'\n'}, 1+roomForOffsets)...)
+	fresh, err := os.OpenFile(o.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := lock(fresh); err != nil {
+		fresh.Close()
+		return err
+	}
+	_, err = fresh.Write(line)
+	if err = errors.Join(err, fresh.Sync()); err != nil {
+		fresh.Close()
+		return err
+	}
+	if err := replace(fresh.Name(), o.path); err != nil {
+		fresh.Close()
+		return err
+	}
+	o.file.Close()
+	o.file, o.size, o.room, o.stale = fresh, size, int64(len(line)), false
+	return nil
+}
+
+func (o *offsets) close() error {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var err error
+	if o.stale {
+		err = o.rewrite()
+	}
+	return errors.Join(err, o.file.Close())
+}

@@ -1,0 +1,154 @@
+package file
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// Format is how transactions are written down.
+type Format string
+
+// The formats.
+const (
+	JSONL Format = "jsonl" // a JSON value in each line
+	CSV   Format = "csv"   // RFC 4180, with a header
+)
+
+// Names of metadata of a transaction that is made from a bad line.
+const (
+	MetaProblem = "file_problem" // what is wrong with it, with path and line
+	MetaLine    = "file_line"    // its number, from 1
+)
+
+// Problem returns why a transaction's line is no record, or nil. Its payload is the line as it stands, and empty where that
+// is too long.
+func Problem(t *pipeline.Transaction) error {
+	if text := t.Metadata(MetaProblem); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// envelope is a transaction with all that belongs to it, as a line.
+type envelope struct {
+	ID          string            `json:"id"`
+	Payload     json.RawMessage   `json:"payload,omitempty"`
+	Binary      []byte            `json:"payload_base64,omitempty"` // a payload that is not JSON
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	Correlation string            `json:"correlation_id,omitempty"`
+	Parent      string            `json:"parent_id,omitempty"`
+	Attempts    int               `json:"attempts,omitempty"`
+}
+
+func open(line []byte) (*pipeline.Transaction, error) {
+	var e envelope
+	if err := json.Unmarshal(line, &e); err != nil {
+		return nil, fmt.Errorf("not an envelope: %w", err)
+	}
+	if e.ID == "" {
+		return nil, errors.New("not an envelope: it has no id")
+	}
+	payload := []byte(e.Payload)
+	if payload == nil {
+		payload = e.Binary
+	}
+	return pipeline.NewTransaction(e.ID, payload, pipeline.WithMetadata(e.Metadata), pipeline.WithCorrelation(e.Correlation),
+		pipeline.WithParent(e.Parent), pipeline.WithAttempts(e.Attempts)), nil
+}
+
+func seal(t *pipeline.Transaction) envelope {
+	e := envelope{
+		ID: t.ID(), Metadata: t.AllMetadata(), Correlation: t.Correlation(), Parent: t.Parent(), Attempts: t.Attempts(),
+	}
+	if check(t.Payload()) == nil {
+		e.Payload = t.Payload()
+	} else {
+		e.Binary = t.Payload()
+	}
+	return e
+}
+
+// rows reads rows of CSV one by one.
+type rows struct {
+	comma  byte
+	parser *csv.Reader
+	source bytes.Reader
+}
+
+// fields cuts a row into fields, which are valid until the next call.
+func (r *rows) fields(row []byte) ([]string, error) {
+	if !utf8.Valid(row) {
+		return nil, errUTF8
+	}
+	if r.parser == nil {
+		r.parser = csv.NewReader(&r.source)
+		r.parser.Comma, r.parser.FieldsPerRecord, r.parser.ReuseRecord = rune(r.comma), -1, true
+	}
+	r.source.Reset(row)
+	fields, err := r.parser.Read()
+	if err != nil || r.source.Len() > 0 {
+		r.parser = nil // it may hold a part of the row
+	}
+	var wrong *csv.ParseError
+	switch {
+	case errors.As(err, &wrong):
+		return nil, fmt.Errorf("not CSV: %w", wrong.Err)
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	case err != nil:
+		return nil, errors.New("not CSV: the row is empty")
+	}
+	return fields, nil
+}
+
+// header checks the names of the columns.
+func header(fields []string) ([]string, error) {
+	for i, name := range fields {
+		if name == "" || slices.Contains(fields[:i], name) {
+			return nil, fmt.Errorf("column %d has the name %q, which is empty or there twice", i+1, name)
+		}
+	}
+	return slices.Clone(fields), nil
+}
+
+// object appends a row as a JSON object.
+func object(to []byte, names, fields []string) []byte {
+	for i, name := range names {
+		separator := byte(',')
+		if i == 0 {
+			separator = '{'
+		}
+		to = quote(append(to, separator), name)
+		to = quote(append(to, ':'), fields[i])
+	}
+	return append(to, '}')
+}
+
+// quote appends a string as JSON.
+func quote(to []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			raw, _ := json.Marshal(s) // strings always can be
+			return append(to, raw...)
+		}
+	}
+	to = append(to, '"')
+	to = append(to, s...)
+	return append(to, '"')
+}
+
+// place is the ID of a record without one.
+func place(path string, offset int64) string {
+	id := make([]byte, 0, len(path)+20)
+	id = append(append(id, path...), ':')
+	return string(strconv.AppendInt(id, offset, 10))
+}

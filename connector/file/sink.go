@@ -1,0 +1,281 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// SinkOptions change a sink. The zero value is ready.
+type SinkOptions struct {
+	// Format is by default that of the path's ending, as for sources.
+	Format Format
+	// Append adds to the file itself. Without it the sink writes path.part, which takes the name of path at Close.
+	Append bool
+	// Replace lets Close replace a file that is there. Without it [Create] refuses.
+	Replace bool
+	// Envelope writes each transaction with its ID, metadata, correlation, parent and attempts: for dead letters. Payloads
+	// need not be JSON then. Only for JSONL.
+	Envelope bool
+	// Columns of CSV. Default the members of the first payload, in their order, or what the file begins with.
+	Columns []string
+	// Comma separates the columns of CSV. Default ','.
+	Comma byte
+	// NoSync returns from Dispatch when the system has the data, instead of when the disk has: they survive the end of the
+	// process, but not that of the machine. Close flushes in either case.
+	NoSync bool
+}
+
+// ErrClosed is what a closed sink returns.
+var ErrClosed = errors.New("file: the sink is closed")
+
+// Sink writes transactions as lines. Dispatch may be called from anywhere; what comes together is written, and flushed, at
+// once, so that it costs the less the more run at a time. One goroutine's transactions stand in its order.
+type Sink struct {
+	path string
+	part string // what is written to
+	o    SinkOptions
+	form form
+	turn chan struct{} // whoever fills it writes
+
+	mu        sync.Mutex
+	gathering *group
+	closed    bool
+
+	// Guarded by turn.
+	file   *os.File
+	size   int64
+	broken error // the file is not what it should be
+}
+
+// group is what is written at once.
+type group struct {
+	data    []byte
+	written bool
+	err     error
+	done    chan struct{}
+}
+
+func newGroup() *group { return &group{done: make(chan struct{})} }
+
+// Create makes a sink. It goes on with the path.part that a sink before it has left behind.
+func Create(path string, o SinkOptions) (*Sink, error) {
+	format, err := formatOf(path, o.Format)
+	if err != nil {
+		return nil, err
+	}
+	if o.Format = format; o.Comma == 0 {
+		o.Comma = ','
+	}
+	if o.Envelope && format != JSONL {
+		return nil, fmt.Errorf("file: %s: envelopes are lines of JSONL", path)
+	}
+	s := &Sink{path: path, part: path + ".part", o: o, turn: make(chan struct{}, 1), gathering: newGroup()}
+	s.form = lines{envelope: o.Envelope}
+	if format == CSV {
+		s.form = &table{comma: o.Comma, names: o.Columns}
+	}
+	if o.Append {
+		s.part = path
+	} else if _, err := os.Lstat(path); err == nil && !o.Replace {
+		return nil, fmt.Errorf("file: %s: %w; append to it, or allow it to be replaced", path, fs.ErrExist)
+	}
+	if s.file, err = openLocked(s.part, 0o644); err != nil {
+		return nil, fmt.Errorf("file: %w", err)
+	}
+	if err := s.resume(); err != nil {
+		s.file.Close()
+		return nil, fmt.Errorf("file: %s: %w", s.part, err)
+	}
+	return s, nil
+}
+
+// resume finds the end of what is there. Half a record, which only a crash leaves, is cut off; where the file is not the
+// sink's own, its last line is ended instead.
+func (s *Sink) resume() error {
+	end, err := s.form.resume(s.file, s.o.Append)
+	if err != nil {
+		return err
+	}
+	s.size = end
+	if !s.o.Append {
+		return s.file.Truncate(end)
+	}
+	last := []byte{'\n'}
+	if end > 0 {
+		if _, err := s.file.ReadAt(last, end-1); err != nil {
+			return err
+		}
+	}
+	if last[0] == '\n' {
+		return nil
+	}
+	n, err := s.file.WriteAt([]byte{'\n'}, end)
+	s.size += int64(n)
+	return err
+}
+
+// Dispatch implements pipeline.Sink. It returns when the transaction is in the file, and on the disk unless the options say
+// otherwise. A payload that cannot be written is an error that is permanent.
+func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	put, err := s.form.encode(t)
+	if err != nil {
+		return classify.Permanent(fmt.Errorf("file: transaction %s: %w", t.ID(), err))
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	g := s.gathering
+	g.data = append(append(g.data, put...), '\n')
+	s.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+	default: // another one writes; not asking for ctx.Done() before saves a third of the time
+		select {
+		case <-g.done:
+			return g.err
+		case s.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err() // it will be written all the same
+		}
+	}
+	s.write(g)
+	<-s.turn
+	return g.err
+}
+
+// write writes a group, unless the goroutine before this one has done so. The caller has the turn.
+func (s *Sink) write(g *group) {
+	if g.written {
+		return
+	}
+	if !s.o.NoSync {
+		runtime.Gosched() // a flush is dear: whoever is about to dispatch comes along
+	}
+	s.mu.Lock()
+	if g == s.gathering {
+		s.gathering = newGroup()
+	}
+	s.mu.Unlock()
+	g.written, g.err = true, s.flush(g.data)
+	g.data = nil
+	close(g.done)
+}
+
+// flush adds to the file. What could only be written in part is taken back.
+func (s *Sink) flush(data []byte) error {
+	if s.broken != nil {
+		return s.broken
+	}
+	if s.size == 0 {
+		data = append(s.form.head(), data...)
+	}
+	n, err := s.file.WriteAt(data, s.size)
+	if err == nil && !s.o.NoSync {
+		err = syncData(s.file)
+	}
+	if err == nil {
+		s.size += int64(n)
+		return nil
+	}
+	err = fmt.Errorf("file: %w", err)
+	if cut := s.file.Truncate(s.size); cut != nil {
+		s.broken = fmt.Errorf("%w (and it cannot be taken back: %w)", err, cut)
+	}
+	return err
+}
+
+// Check implements pipeline.Checker.
+func (s *Sink) Check(context.Context) error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.broken
+}
+
+// Close flushes the file and gives it its name. A sink that is closed already does nothing.
+func (s *Sink) Close() error { return s.end(true) }
+
+// Suspend flushes the file without giving it its name: the next sink of the same path goes on with it. It is for runs that
+// ended before their input did.
+func (s *Sink) Suspend() error { return s.end(false) }
+
+func (s *Sink) end(publish bool) error {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if closed {
+		return nil
+	}
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	s.mu.Lock()
+	g := s.gathering
+	s.mu.Unlock()
+	s.write(g) // whose dispatchers wait for the turn, or gave up; without any, the head
+	err := errors.Join(g.err, s.broken)
+	if err = errors.Join(err, s.file.Sync()); err == nil && publish && !s.o.Append {
+		err = replace(s.part, s.path)
+	}
+	if err = errors.Join(err, s.file.Close()); err != nil {
+		return fmt.Errorf("file: %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// form is how transactions are written.
+type form interface {
+	// encode writes a transaction without the end of its last line. It is called concurrently.
+	encode(t *pipeline.Transaction) ([]byte, error)
+	// head is what a file begins with.
+	head() []byte
+	// resume finds the end of the last whole record; all is for a file that is appended to, which is taken as it is.
+	resume(file *os.File, all bool) (end int64, err error)
+}
+
+// lines are JSONL.
+type lines struct{ envelope bool }
+
+func (l lines) head() []byte { return nil }
+
+func (l lines) resume(file *os.File, all bool) (int64, error) {
+	info, err := file.Stat()
+	if err != nil || all {
+		return sizeOf(info), err
+	}
+	chunk := make([]byte, 64<<10)
+	end := info.Size()
+	for end > 0 {
+		from := max(end-int64(len(chunk)), 0)
+		n, err := file.ReadAt(chunk[:end-from], from)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(chunk[:n], '\n'); i >= 0 {
+			return from + int64(i) + 1, nil
+		}
+		end = from
+	}
+	return 0, nil
+}
+
+func sizeOf(info fs.FileInfo) int64 {
+	if info == nil {
+		return 0
+	}
+	return info.Size()
+}
