@@ -63,8 +63,9 @@ func goals() []bars.Bar {
 	}
 }
 
+// memoryGuard keeps records for a tenth of a second after they end, so that the store comes to a steady size.
 func memoryGuard() (*idempotency.Guard, error) {
-	return idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{})
+	return idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{TTL: 100 * time.Millisecond})
 }
 
 var receipt = []byte(`{"order":7}`)
