@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -114,7 +115,7 @@ func parseBound(text, unit string) (float64, error) {
 		text = digits
 	}
 	bound, err := strconv.ParseFloat(text, 64)
-	if err != nil {
+	if err != nil || math.IsNaN(bound) || math.IsInf(bound, 0) { // such an alert would never fire, or always
 		return 0, fmt.Errorf("%s is not a number", text)
 	}
 	return bound * factor, nil

@@ -119,7 +119,7 @@ func TestA5AlertsFire(t *testing.T) {
 			t.Errorf("%s: %s", text, diff)
 		}
 	}
-	for _, text := range []string{"", "rate", "rate=100", "rate>", "speed>1", "rate>many", "rate>1/year", "max_delay>5", "success_rate<x%"} {
+	for _, text := range []string{"", "rate", "rate=100", "rate>", "speed>1", "rate>many", "rate>1/year", "max_delay>5", "success_rate<x%", "success_rate<NaN", "rate>inf"} {
 		if _, err := audit.ParseAlert(text); err == nil {
 			t.Errorf("%q is accepted", text)
 		}
