@@ -22,6 +22,8 @@ const unavailableDelay = 5 * time.Second
 //
 // A job whose key is in flight elsewhere, or whose record store cannot be asked, is put back without using up an attempt.
 // One whose outcome is unknown is dead with reason outcome_unknown: resolve the record, then requeue the job.
+// One whose handler has called its failure final (Unrecoverable, Business) is dead with reason idempotency_failed when it is
+// requeued: clear the record first.
 func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middleware {
 	return func(next RawHandler) RawHandler {
 		return func(ctx context.Context, j Job[[]byte]) error {
