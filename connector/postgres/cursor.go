@@ -24,8 +24,8 @@ const nothing = "1:1:"
 // so that it fences off what an earlier reader still writes.
 type cursor struct {
 	*table
-	source                          string // the followed table
-	read, claim, renew, save, leave string // statements
+	source                    string // the followed table
+	claim, renew, save, leave string // statements
 }
 
 // prepareCursor makes the table of cursors and the consumer's row where they are missing.

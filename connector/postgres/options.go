@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -79,7 +80,7 @@ func ParseURL(text string) (server string, o Options, err error) {
 		}
 	}
 	if o.Table == "" {
-		return "", o, fmt.Errorf("postgres: the table is missing; write postgres://host/database?table=NAME")
+		return "", o, errors.New("postgres: the table is missing; write postgres://host/database?table=NAME")
 	}
 	if len(values) > 0 {
 		server += "?" + values.Encode()
@@ -104,7 +105,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	switch {
 	case o.Table == "":
-		return o, fmt.Errorf("postgres: the table is missing; set Options.Table")
+		return o, errors.New("postgres: the table is missing; set Options.Table")
 	case o.Lease < minLease:
 		return o, fmt.Errorf("postgres: a lease of %v is too short; use %v or more", o.Lease, minLease)
 	case o.Poll < 0:

@@ -67,7 +67,7 @@ const mostAhead = 10_000
 // it is missing. Close it after the engine's Run.
 func OpenOutbox(ctx context.Context, server string, o Options) (*Outbox, error) {
 	if o.Consumer == "" {
-		return nil, fmt.Errorf("postgres: the consumer is missing; name the reader of the outbox with Options.Consumer")
+		return nil, errors.New("postgres: the consumer is missing; name the reader of the outbox with Options.Consumer")
 	}
 	t, err := open(ctx, server, o)
 	if err != nil {
