@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenetdev/tenet/connector/file"
 	httpsink "github.com/tenetdev/tenet/connector/http"
+	"github.com/tenetdev/tenet/connector/nats"
 	"github.com/tenetdev/tenet/connector/postgres"
 	"github.com/tenetdev/tenet/connector/rabbitmq"
 	"github.com/tenetdev/tenet/pipeline"
@@ -32,6 +33,7 @@ const (
 	placeHTTP     = "http"
 	placePostgres = "postgres"
 	placeAMQP     = "amqp"
+	placeNATS     = "nats"
 )
 
 const placeForms = "file:PATH.jsonl, file:PATH.csv, nats://…/STREAM, amqp://…/QUEUE, postgres://…?table=…, jobs:STORE-URL?queue=… or, for a sink, http://…"
@@ -58,6 +60,8 @@ func parsePlace(flag, text string, parameters []string) (place, error) {
 		p.kind = placePostgres
 	case "amqp", "amqps":
 		p.kind = placeAMQP
+	case "nats", "tls":
+		p.kind = placeNATS
 	case "redis", "rediss":
 		return p, usage("--%s %s:…: Redis is not supported by this build; write %s", flag, scheme, placeForms)
 	default:
@@ -156,6 +160,12 @@ func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCl
 			return nil, &failure{exitUsage, err}
 		}
 		return rabbitmq.OpenSource(ctx, server, o)
+	case placeNATS:
+		server, o, err := nats.ParseURL(p.url)
+		if err != nil {
+			return nil, &failure{exitUsage, err}
+		}
+		return nats.OpenSource(ctx, server, o)
 	}
 	return nil, usage("HTTP can only be written to")
 }
@@ -215,6 +225,12 @@ func (a *app) sinkAt(ctx context.Context, p place, o sinkOptions) (sinkCloser, e
 			return nil, &failure{exitUsage, err}
 		}
 		return rabbitmq.OpenSink(ctx, server, of)
+	case placeNATS:
+		server, of, err := nats.ParseURL(p.url)
+		if err != nil {
+			return nil, &failure{exitUsage, err}
+		}
+		return nats.OpenSink(ctx, server, of)
 	}
 	// The address is the operator's own, so it may be a private one.
 	return httpsink.New(p.url, httpsink.Options{AllowPrivateNetworks: true, Timeout: o.timeout})
