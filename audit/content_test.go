@@ -168,6 +168,21 @@ func TestA6RedactionComesBeforeHashing(t *testing.T) {
 	}
 }
 
+func TestA6ASecretAtTheEndOfALongTextIsSeenWhole(t *testing.T) {
+	var sink MemorySink
+	l := open(t, &sink, Options{Redact: Redaction{Patterns: []*regexp.Regexp{regexp.MustCompile(`key-[a-z]{20}`)}}})
+	e := failed("call", 1)
+	e.Decision.Err = errors.New(strings.Repeat("x", longestText-10) + "key-abcdefghijklmnopqrst" + strings.Repeat("y", longestText))
+	if err := l.Append(bg, e); err != nil {
+		t.Fatal(err)
+	}
+	closeLog(t, l)
+	got := only(sink.Events(), RetryAttempt)[0].ExceptionMessage
+	if want := strings.Repeat("x", longestText-10) + Redacted[:10] + "…"; got != want {
+		t.Errorf("it ends with %q", got[len(got)-30:])
+	}
+}
+
 func TestA6RulesThatCannotWorkAreRefused(t *testing.T) {
 	for _, r := range []Redaction{
 		{Fields: []string{"work_id"}}, {Fields: []string{"attributes."}}, {Fields: []string{"nothing"}}, {Patterns: []*regexp.Regexp{nil}},

@@ -10,7 +10,8 @@ import (
 
 // Record puts an event of the caller's own making on record, for example of another system. Missing ID, time and schema
 // version are filled in; the place in the chain is always the log's. Like every decision it is stored before Record returns,
-// except in Buffered mode. Text is stored as it is given: over 8 KiB, or with NUL, not every sink takes it.
+// except in Buffered mode. Text is stored as it is given, but for
+// messages of errors, which end at 8 KiB: over that, or with NUL, not every sink takes it.
 func (l *Log) Record(ctx context.Context, e Event) error {
 	if e.Type == "" {
 		return errors.New("audit: event_type is missing")

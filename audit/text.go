@@ -11,20 +11,27 @@ import (
 // What users hand in is bounded, so that no event is too large for any sink.
 const (
 	longestText    = 8 << 10
+	longestRaw     = 2 * longestText // of an error's text until it is redacted: the cut must not hide half a secret from a pattern
 	mostAttributes = 64
 )
 
 // clean makes text storable everywhere: valid UTF-8 without NUL (PostgreSQL takes neither), of a bounded length.
-func clean(s string) string {
-	if len(s) <= longestText && plain(s) {
+func clean(s string) string { return shorten(plainText(s), longestText) }
+
+func plainText(s string) string {
+	if plain(s) {
 		return s
 	}
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
-	if len(s) <= longestText {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+}
+
+// shorten cuts plain text.
+func shorten(s string, longest int) string {
+	if len(s) <= longest {
 		return s
 	}
-	cut := longestText
-	for !utf8.RuneStart(s[cut]) {
+	cut := longest
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
 	return s[:cut] + "…"
@@ -50,7 +57,7 @@ func cleanAll(m map[string]string) map[string]string {
 	return kept
 }
 
-// describe returns the type and the text of an error. The type is the first in its tree that says something: wrappers that
+// describe returns the type and the text of an error, which sealing shortens. The type is the first in its tree that says something: wrappers that
 // fmt, errors and this module put around errors do not.
 func describe(err error) (kind, message string) {
 	if err == nil {
@@ -61,7 +68,7 @@ func describe(err error) (kind, message string) {
 			kind, message = fmt.Sprintf("%T", err), clean(fmt.Sprintf("panic in the error's method: %v", v))
 		}
 	}()
-	message = clean(err.Error())
+	message = shorten(plainText(err.Error()), longestRaw)
 	return clean(typeName(err)), message
 }
 

@@ -340,6 +340,8 @@ func (w *writer) seal() {
 		if redact {
 			w.log.options.Redact.apply(e)
 		}
+		e.ExceptionMessage = shorten(e.ExceptionMessage, longestText)
+		e.FinalExceptionMessage = shorten(e.FinalExceptionMessage, longestText)
 		w.chain.seal(&w.encoder, e)
 		w.ends = append(w.ends, len(w.encoder.b))
 	}
