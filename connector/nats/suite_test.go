@@ -1,0 +1,184 @@
+package nats_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/connector/nats"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/pipeline/pipelinetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// node is a NATS server of the test's own, on files that outlive its restarts.
+type node struct {
+	options server.Options
+	server  *server.Server
+}
+
+func start(t *testing.T) *node {
+	t.Helper()
+	n := &node{options: server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+	}}
+	n.run(t)
+	n.options.Port = n.server.Addr().(*net.TCPAddr).Port
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (n *node) run(t *testing.T) {
+	t.Helper()
+	options := n.options
+	s, err := server.NewServer(&options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server did not start")
+	}
+	n.server = s
+}
+
+func (n *node) stop() {
+	n.server.Shutdown()
+	n.server.WaitForShutdown()
+}
+
+func (n *node) restart(t *testing.T) {
+	t.Helper()
+	n.stop()
+	n.run(t)
+}
+
+// stream makes an empty stream and returns options for it.
+func (n *node) stream(t *testing.T, name string) nats.Options {
+	t.Helper()
+	conn, err := natsgo.Connect(n.server.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".in"}}); err != nil {
+		t.Fatal(err)
+	}
+	return nats.Options{Stream: name, AckWait: time.Second, Connect: []natsgo.Option{
+		natsgo.ReconnectWait(20 * time.Millisecond), natsgo.ReconnectJitter(0, 0),
+		natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}),
+	}}
+}
+
+func openSource(t *testing.T, n *node, o nats.Options) *nats.Source {
+	t.Helper()
+	s, err := nats.OpenSource(t.Context(), n.server.ClientURL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func openSink(t *testing.T, n *node, o nats.Options) *nats.Sink {
+	t.Helper()
+	s, err := nats.OpenSink(t.Context(), n.server.ClientURL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// put publishes through a sink, whose own suite says that it can be trusted. Duplicates are published under other message
+// IDs by waiting for the window, which is why the tests' streams have a short one.
+func put(t *testing.T, n *node, o nats.Options, list []*pipeline.Transaction) {
+	t.Helper()
+	s := openSink(t, n, o)
+	defer s.Close()
+	for _, x := range list {
+		if err := s.Dispatch(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSource(t *testing.T) {
+	for name, double := range map[string]bool{"acks": false, "double acks": true} {
+		t.Run(name, func(t *testing.T) {
+			pipelinetest.Sources(t, pipelinetest.SourceOptions{
+				Open: func(t *testing.T) pipelinetest.Queue {
+					n := start(t)
+					o := n.stream(t, "orders")
+					o.DoubleAck = double
+					return pipelinetest.Queue{
+						Put:     func(t *testing.T, list ...*pipeline.Transaction) { put(t, n, o, list) },
+						Source:  func(t *testing.T) pipeline.Source { return openSource(t, n, o) },
+						Restart: n.restart,
+					}
+				},
+				Ordered: true, Counts: true, Lease: time.Second, Patience: 30 * time.Second,
+			})
+		})
+	}
+}
+
+func TestSink(t *testing.T) {
+	pipelinetest.Sinks(t, pipelinetest.SinkOptions{
+		Open: func(t *testing.T) pipelinetest.Target {
+			n := start(t)
+			o := n.stream(t, "orders")
+			return pipelinetest.Target{
+				Sink:    func(t *testing.T) pipeline.Sink { return openSink(t, n, o) },
+				Taken:   func(t *testing.T) []*pipeline.Transaction { return taken(t, n, o) },
+				Restart: n.restart,
+			}
+		},
+		Ordered: true, Deduplicates: true, Patience: 30 * time.Second,
+	})
+}
+
+// taken reads the whole stream.
+func taken(t *testing.T, n *node, o nats.Options) (list []*pipeline.Transaction) {
+	t.Helper()
+	o.Consumer = natsgo.NewInbox()[7:]
+	s := openSource(t, n, o)
+	defer s.Close()
+	for {
+		got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range got {
+			list = append(list, d.Transaction)
+		}
+		if len(got) == 0 {
+			return list
+		}
+	}
+}
+
+func publish(t *testing.T, n *node, subject string, header map[string]string, data string) {
+	t.Helper()
+	conn, err := natsgo.Connect(n.server.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	m := natsgo.NewMsg(subject)
+	for name, value := range header {
+		m.Header[name] = []string{value}
+	}
+	m.Data = []byte(data)
+	if _, err := conn.RequestMsg(m, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
