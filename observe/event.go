@@ -31,6 +31,8 @@ const (
 	JobMoved EventType = "job_transition"
 	// Reported: something that operators should know; Report is set.
 	Reported EventType = "reported"
+	// Flowed: something moved through a pipeline's engine; Flow is set.
+	Flowed EventType = "flow"
 )
 
 // Event is one thing that happened. Which of the pointers are set depends on Type. It is immutable once an observer or
@@ -52,6 +54,9 @@ type Event struct {
 	Idempotency *IdempotencyAction
 	Transition  *Transition
 	Report      *Report
+	Flow        *Flow
+	// Trace is set with CallStarted, of work that has a trace of its own.
+	Trace *Trace
 }
 
 // Work identifies what is being run. All but Key and Surface may be empty.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // Names of the attributes of log lines. A line holds those that apply to it; empty ones are left out.
@@ -17,6 +18,9 @@ const (
 	LogTenantID      = "tenant_id"
 	LogCorrelationID = "correlation_id"
 	LogTraceID       = "trace_id"
+	LogSpanID        = "span_id"
+	LogStep          = "step"        // of a pipeline
+	LogTransaction   = "transaction" // its ID; such lines have no work_id
 	LogPolicyID      = "policy_id"
 	LogReason        = "reason"
 	LogDetail        = "detail"
@@ -48,6 +52,8 @@ const (
 // Lines carry the time of the event and the names above. Durations are slog durations and errors are text. Payloads,
 // results and idempotency keys are never written; the texts of errors are, as the operation made them. An event whose
 // level is disabled costs no allocation.
+//
+// Where a [Starter] before it began a span ([SpanOf]), trace and span are those of that span.
 func Slog(logger *slog.Logger) Observer { return logObserver{logger} }
 
 type logObserver struct{ logger *slog.Logger }
@@ -81,7 +87,7 @@ func (o logObserver) Observe(ctx context.Context, e *Event) {
 	case Reported:
 		addReport(&line, e.Report)
 	}
-	addWork(&line, e)
+	addWork(ctx, &line, e)
 	_ = handler.Handle(ctx, line) // there is nobody left to tell: an observer cannot fail the work
 }
 
@@ -171,15 +177,33 @@ func addReport(line *slog.Record, r *Report) {
 	addText(line, LogStack, string(r.Stack))
 }
 
-func addWork(line *slog.Record, e *Event) {
-	addText(line, LogWorkID, e.Work.ID)
+func addWork(ctx context.Context, line *slog.Record, e *Event) {
+	addID(line, &e.Work)
 	addText(line, LogOperation, e.Work.Operation)
 	addText(line, LogTenantID, e.Work.TenantID)
 	addText(line, LogCorrelationID, e.Work.CorrelationID)
-	addText(line, LogTraceID, e.Work.TraceID)
+	if span, ok := SpanOf(ctx); ok {
+		line.AddAttrs(slog.String(LogTraceID, span.Trace()), slog.String(LogSpanID, span.ID()))
+	} else {
+		addText(line, LogTraceID, e.Work.TraceID)
+	}
 	if e.Policy != nil {
 		addText(line, LogPolicyID, e.Policy.ID)
 	}
+}
+
+// addID writes whose line it is. The IDs of fetches and runs are their own, those of other steps are their transaction's.
+func addID(line *slog.Record, w *Work) {
+	if w.Surface != policy.SurfaceStep {
+		addText(line, LogWorkID, w.ID)
+		return
+	}
+	addText(line, LogStep, w.Key.Name)
+	if w.Key.Name == StepFetch || w.Key.Name == StepRun {
+		addText(line, LogWorkID, w.ID)
+		return
+	}
+	addText(line, LogTransaction, w.ID)
 }
 
 func addText(line *slog.Record, name, value string) {

@@ -542,12 +542,12 @@ func TestL12SpansOfARun(t *testing.T) {
 		}
 		want := []string{
 			"/run/fetch orders#1    success",
-			"/transaction/process a c " + trace + "  success",
-			"/transaction/success a c " + trace + "  success",
-			"/transaction a c " + trace + " success success",
-			"/transaction/process b    attempts_exhausted",
-			"/transaction/exception b    success",
-			"/transaction b   exception attempts_exhausted",
+			"/run/transaction/process a c " + trace + "  success",
+			"/run/transaction/success a c " + trace + "  success",
+			"/run/transaction a c " + trace + " success success",
+			"/run/transaction/process b    attempts_exhausted",
+			"/run/transaction/exception b    success",
+			"/run/transaction b   exception attempts_exhausted",
 			"/run/fetch orders#2    success",
 			"/run orders    success",
 		}

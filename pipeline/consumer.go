@@ -78,7 +78,9 @@ func (f *fetching) fetch(ctx context.Context, r *run, room int) (got []Delivery,
 		f.patience = l.batch.Interval + healthyFetch
 	}
 	f.number++
-	err = r.executor.DoStep(ctx, retry.Step{Key: r.keys.fetch, ID: r.name + "#" + strconv.Itoa(f.number), Name: stepFetch}, f.op)
+	err = r.executor.DoStep(ctx, retry.Step{
+		Key: r.keys.fetch, ID: r.name + "#" + strconv.Itoa(f.number), Name: stepFetch, TraceID: r.span.work.TraceID,
+	}, f.op)
 	r.retried(f.attempts - 1)
 	if err == nil {
 		return f.got, f.end, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
 )
 
 // feed gets transactions as long as they are needed and there are any.
@@ -20,6 +21,9 @@ func (r *run) feed(more feeder) {
 			return
 		}
 		got, end, err := more(r.fetches, r, room)
+		if len(got) > 0 || err == nil && !end {
+			r.flow(observe.Flow{Fetch: true, Fetched: len(got)})
+		}
 		surplus := r.received(got, room)
 		switch {
 		case err != nil:
@@ -38,7 +42,9 @@ func (r *run) feed(more feeder) {
 			return
 		default:
 			r.empties(r.empty + 1)
-			if !pause(r.fetches, decision.Delay(&l.empty, 0, r.empty-1)) {
+			wait := decision.Delay(&l.empty, 0, r.empty-1)
+			r.flow(observe.Flow{EmptyWait: wait})
+			if !pause(r.fetches, wait) {
 				return
 			}
 		}

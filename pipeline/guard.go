@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/observe"
 )
 
 // unavailableDelay is how long a transaction stays away whose record store cannot be asked.
@@ -34,7 +35,7 @@ func (w *worker) guarded(ctx context.Context) end {
 	}()
 	e := w.transact(ticket.Context())
 	settled = true
-	w.record(ticket, e)
+	w.record(ctx, ticket, e)
 	return e
 }
 
@@ -49,7 +50,7 @@ func (w *worker) request() idempotency.Request {
 
 // record writes down how the transaction ended. What cannot be written does not change the outcome: the source's own
 // acknowledgement says the same.
-func (w *worker) record(ticket *idempotency.Ticket, e end) {
+func (w *worker) record(ctx context.Context, ticket *idempotency.Ticket, e end) {
 	var err error
 	switch e.outcome {
 	case Success:
@@ -61,7 +62,7 @@ func (w *worker) record(ticket *idempotency.Ticket, e end) {
 	}
 	if err != nil {
 		w.r.log.Warn("pipeline: the guard could not record how a transaction ended",
-			"pipeline", w.r.name, "transaction", w.t.id, "outcome", string(e.outcome), "error", err)
+			w.r.about(ctx, w.t, observe.LogOutcome, string(e.outcome), observe.LogError, err)...)
 	}
 }
 

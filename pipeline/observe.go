@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/observe"
@@ -20,28 +21,38 @@ type span struct {
 	started time.Time
 }
 
-// begin tells the observer that a piece of work starts. Its steps belong under the span's context.
-func (e *engine) begin(ctx context.Context, w observe.Work) (s span) {
-	s = span{ctx: ctx}
+// begin tells the observer that a piece of work starts, with a trace of its own if there is one. Its steps belong under
+// the span's context.
+func (e *engine) begin(ctx context.Context, w observe.Work, trace *observe.Trace) span {
 	if e.observer == nil {
-		return s
+		return span{ctx: ctx}
 	}
 	w.Surface = policy.SurfaceStep
-	s.e, s.work, s.started = e, w, e.now()
+	s := span{ctx: ctx, e: e, work: w, started: e.now()}
 	if e.starter == nil {
 		return s
 	}
-	defer func() {
-		if recover() != nil { // an observer cannot fail the work
-			s.ctx = ctx
-		}
-	}()
-	s.ctx = e.starter.Start(ctx, &observe.Event{Type: observe.CallStarted, Time: s.started, Seq: 1, Work: w})
+	s.ctx = e.startOf(ctx, &observe.Event{Type: observe.CallStarted, Time: s.started, Seq: 1, Work: w, Trace: trace})
+	before, _ := observe.SpanOf(ctx)
+	if begun, ok := observe.SpanOf(s.ctx); ok && begun != before {
+		s.work.TraceID = begun.Trace() // what the records say is then what the spans say
+	}
 	return s
 }
 
+// startOf returns the context that the observer made of ctx.
+func (e *engine) startOf(ctx context.Context, event *observe.Event) (started context.Context) {
+	started = ctx
+	defer func() {
+		if recover() != nil { // an observer cannot fail the work
+			started = ctx
+		}
+	}()
+	return e.starter.Start(ctx, event)
+}
+
 // end tells the observer how it ended.
-func (s span) end(outcome Outcome, err error) {
+func (s *span) end(outcome Outcome, err error) {
 	if s.e == nil {
 		return
 	}
@@ -66,16 +77,36 @@ func (e *engine) now() time.Time {
 	return time.Now()
 }
 
-// report tells observers and the log of something that is wrong with a transaction.
-func (e *engine) report(t *Transaction, detail string) {
-	e.log.Warn("pipeline: "+detail, "pipeline", e.name, "transaction", t.id)
+// flow tells the observer what moved.
+func (r *run) flow(f observe.Flow) {
+	if r.observer == nil {
+		return
+	}
+	kept := f // only an observed one goes to the heap
+	r.tell(r.span.ctx, &observe.Event{Type: observe.Flowed, Time: r.now(), Work: r.span.work, Flow: &kept})
+}
+
+// report tells observers and the log of something that is wrong with a transaction. The context has its span.
+func (e *engine) report(ctx context.Context, t *Transaction, detail string) {
+	e.log.Warn("pipeline: "+detail, e.about(ctx, t)...)
 	if e.observer == nil {
 		return
 	}
-	e.tell(context.Background(), &observe.Event{
+	e.tell(ctx, &observe.Event{
 		Type: observe.Reported, Time: e.now(), Work: e.workOf(t),
 		Report: &observe.Report{Reason: policy.ReasonShutdown, Detail: detail},
 	})
+}
+
+// about is what log lines say of a transaction, and more.
+func (e *engine) about(ctx context.Context, t *Transaction, more ...any) []any {
+	list := []any{"pipeline", e.name, observe.LogTransaction, t.id}
+	if span, ok := observe.SpanOf(ctx); ok && e.starter != nil {
+		list = append(list, observe.LogTraceID, span.Trace(), observe.LogSpanID, span.ID())
+	} else if trace := traceOf(t); trace != "" {
+		list = append(list, observe.LogTraceID, trace)
+	}
+	return append(list, more...)
 }
 
 // workOf identifies a transaction.
@@ -86,12 +117,17 @@ func (e *engine) workOf(t *Transaction) observe.Work {
 	}
 }
 
-// traceOf is the trace ID in a transaction's traceparent (W3C Trace Context: version-trace-parent-flags), or "".
+// traceOf is the trace ID in a transaction's traceparent (W3C Trace Context: version-trace-parent-flags), or "" where that is
+// not valid.
 func traceOf(t *Transaction) string {
-	const version, trace = 3, 32
+	const begin, end, least = 3, 3 + 32, 55
 	parent := t.metadata[MetaTraceParent]
-	if len(parent) < version+trace {
+	if len(parent) < least || parent[begin-1] != '-' || parent[end] != '-' {
 		return ""
 	}
-	return parent[version : version+trace]
+	trace := parent[begin:end]
+	if strings.Trim(trace, "0") == "" || strings.Trim(trace, "0123456789abcdef") != "" {
+		return ""
+	}
+	return trace
 }

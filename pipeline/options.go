@@ -53,8 +53,9 @@ func WithProvider(p policy.Provider) Option { return func(o *options) { o.provid
 // its provider and observer.
 func WithExecutorOptions(e retry.ExecutorOptions) Option { return func(o *options) { o.executor = e } }
 
-// WithObserver is told of everything that the engine's steps do, and of each transaction as a piece of work of its own,
-// under the key of the step "transaction".
+// WithObserver is told of everything that the engine's steps do, of each transaction and of the run as pieces of work of their
+// own, under the keys of the steps "transaction" and "run", and of what is fetched, in flight and ended (observe.Flowed). To
+// an observe.Starter the context of a transaction is that of its run, while its trace is its own (observe.Trace).
 func WithObserver(observer observe.Observer) Option {
 	return func(o *options) { o.observer = observer }
 }

@@ -6,18 +6,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
 // Steps of consumers and producers, as keys and seeds name them.
 const (
-	stepFetch       = "fetch"
-	stepProcess     = "process"
-	stepProduce     = "produce"
-	stepSuccess     = "success"
-	stepException   = "exception"
-	stepTransaction = "transaction" // a whole transaction, for observers
-	stepRun         = "run"         // a whole run, for observers
+	stepFetch       = observe.StepFetch
+	stepProcess     = observe.StepProcess
+	stepProduce     = observe.StepProduce
+	stepSuccess     = observe.StepSuccess
+	stepException   = observe.StepException
+	stepTransaction = observe.StepTransaction // a whole transaction, for observers
+	stepRun         = observe.StepRun         // a whole run, for observers
 )
 
 // loop is what the outer loops of consumers and producers have in common.

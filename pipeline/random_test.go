@@ -104,7 +104,9 @@ func TestL4EveryDeliveryEndsOnceWhateverHappens(t *testing.T) {
 			source.start = time.Now()
 			failed := func(format string, args ...any) { fault += fmt.Sprintf(format, args...) + "\n" }
 			var l ledger
-			consumer := pipeline.NewConsumer(source, s.task(), p, l.option(), quiet, pipeline.WithGrace(3*time.Second))
+			var watched totals
+			consumer := pipeline.NewConsumer(source, s.task(), p, l.option(), quiet, pipeline.WithGrace(3*time.Second),
+				pipeline.WithObserver(&watched))
 			ctx, cancel := context.WithCancel(bg)
 			defer cancel()
 			switch stop {
@@ -136,6 +138,9 @@ func TestL4EveryDeliveryEndsOnceWhateverHappens(t *testing.T) {
 				if (e.Err == nil) != (e.Outcome == pipeline.Success) {
 					failed("%s with %v", e.Outcome, e.Err)
 				}
+			}
+			if diff := cmp.Diff(l.totals(source.handed), watched.list()); diff != "" {
+				failed("what observers were told: %s", diff)
 			}
 			if acked != len(source.acked) || nacked != len(source.nacked) {
 				failed("%d of %d acknowledged, %d of %d given back", len(source.acked), acked, len(source.nacked), nacked)

@@ -68,8 +68,8 @@ func newRun(e *engine, ctx context.Context) *run {
 	}
 	r.idle.L, r.hungry.L, r.unsettle.L = &r.mu, &r.mu, &r.mu
 	r.outside = context.WithoutCancel(ctx)
-	r.ctx, r.cancel = context.WithCancelCause(r.outside) // the caller's deadline is not the transactions'
-	r.span = e.begin(r.outside, observe.Work{Key: e.keys.run, ID: e.name})
+	r.span = e.begin(r.outside, observe.Work{Key: e.keys.run, ID: e.name}, nil)
+	r.ctx, r.cancel = context.WithCancelCause(r.span.ctx) // the caller's deadline is not the transactions'
 	r.fetches, r.unfetch = context.WithCancel(r.span.ctx)
 	r.resize()
 	return r
@@ -137,9 +137,10 @@ func (r *run) conclude(w *worker) {
 	if w.processed {
 		r.summary.Processed++
 	}
-	if r.options.ended != nil {
+	if r.options.ended != nil || r.observer != nil {
 		r.mu.Unlock()
-		r.options.ended(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
+		r.flow(observe.Flow{InFlight: -1, Outcome: string(w.end.outcome), Processed: w.processed})
+		r.tellEnded(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
 		r.mu.Lock()
 	}
 	r.release(w.delivery.Transaction.id)
@@ -148,6 +149,12 @@ func (r *run) conclude(w *worker) {
 		r.ack(w.delivery)
 	default:
 		r.nack(giveBack{w.delivery, w.end.delay, w.end.cause()})
+	}
+}
+
+func (r *run) tellEnded(e Ended) {
+	if r.options.ended != nil {
+		r.options.ended(e)
 	}
 }
 
@@ -263,9 +270,8 @@ func (r *run) stop(cause error) {
 // giveBack ends deliveries that were never started.
 func (r *run) giveBack(list []Delivery) {
 	for _, d := range list {
-		if r.options.ended != nil {
-			r.options.ended(Ended{Delivery: d, Outcome: Redelivered, Err: ErrShutdown})
-		}
+		r.flow(observe.Flow{Outcome: string(Redelivered)})
+		r.tellEnded(Ended{Delivery: d, Outcome: Redelivered, Err: ErrShutdown})
 	}
 	r.mu.Lock()
 	late := r.closed // a fetch that was left behind has returned after all
@@ -288,11 +294,12 @@ func (r *run) giveBack(list []Delivery) {
 func (r *run) abandon() {
 	r.mu.Lock()
 	var left []Delivery
+	var spans []context.Context
 	for w := range r.workers {
 		w.abandoned = true
 		if w.busy {
 			w.busy = false
-			left = append(left, w.delivery)
+			left, spans = append(left, w.delivery), append(spans, w.context())
 		}
 	}
 	clear(r.workers)
@@ -300,8 +307,9 @@ func (r *run) abandon() {
 	r.flying = 0
 	hangs := r.feeding
 	r.mu.Unlock()
-	for _, d := range left {
-		r.report(d.Transaction, "the transaction ignores its context, is left behind and given back")
+	for i, d := range left {
+		r.flow(observe.Flow{InFlight: -1})
+		r.report(spans[i], d.Transaction, "the transaction ignores its context, is left behind and given back")
 	}
 	if hangs {
 		r.log.Warn("pipeline: a fetch ignores its context and is left behind", "pipeline", r.name)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -115,7 +116,7 @@ func (r *run) nackNow(b giveBack) {
 
 func (r *run) unsettledBy(what string, d Delivery, err error) {
 	r.log.Warn("pipeline: the source did not take an "+what+"; it may deliver the transaction again",
-		"pipeline", r.name, "transaction", d.Transaction.id, "error", err)
+		r.about(context.Background(), d.Transaction, observe.LogError, err)...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.summary.Unsettled++
@@ -142,7 +143,7 @@ func (r *run) extend() {
 		for i, err := range r.extender.Extend(ctx, held) {
 			if err != nil && i < len(held) {
 				r.log.Warn("pipeline: a delivery could not be extended; the source may deliver it again meanwhile",
-					"pipeline", r.name, "transaction", held[i].Transaction.id, "error", err)
+					r.about(context.Background(), held[i].Transaction, observe.LogError, err)...)
 			}
 		}
 		cancel()

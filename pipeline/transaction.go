@@ -95,8 +95,9 @@ func (t *Transaction) Attempts() int { return t.attempts }
 
 // Names of metadata that engines read or write.
 const (
-	// MetaTraceParent is the trace that the transaction belongs to, in the W3C's form.
+	// MetaTraceParent and MetaTraceState are the trace that the transaction belongs to, in the W3C's form (Trace Context).
 	MetaTraceParent = "traceparent"
+	MetaTraceState  = "tracestate"
 	// MetaTenant is the tenant that records and the guard's keys belong to.
 	MetaTenant = "tenant_id"
 	// MetaError and MetaCategory tell in a dead letter why it is one; MetaStep which step failed; MetaConsumer where.

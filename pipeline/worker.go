@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -29,6 +30,7 @@ type worker struct {
 	delivery  Delivery
 	t         *Transaction
 	trace     string
+	span      *span // of the transaction; guarded by run.mu; nil where nobody watches
 
 	// Of the present transaction.
 	end       end
@@ -85,6 +87,9 @@ func (w *worker) loop() {
 // replace ends the transaction of a goroutine that a task has ended, and goes on with another.
 func (w *worker) replace() {
 	w.end = end{outcome: Failed, err: w.failure(w.r.workStep, 0, errGoexit), delay: w.r.redeliveryDelay(w.delivery)}
+	if w.span != nil {
+		w.span.end(w.end.outcome, w.end.err)
+	}
 	go w.loop()
 }
 
@@ -94,7 +99,15 @@ var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit)")
 func (w *worker) take(d Delivery) {
 	w.busy, w.since, w.delivery, w.t = true, time.Since(epoch), d, d.Transaction
 	w.end, w.processed, w.retries, w.spent, w.result, w.cause, w.handled = end{}, false, 0, 0, nil, nil, false
-	w.attempts, w.late = 0, false
+	w.attempts, w.late, w.span = 0, false, nil
+}
+
+// context is that of the transaction's span, if there is one. The caller holds run.mu.
+func (w *worker) context() context.Context {
+	if w.span == nil {
+		return context.Background()
+	}
+	return w.span.ctx
 }
 
 // run takes the transaction from its start to its outcome.
@@ -105,9 +118,12 @@ func (w *worker) run() {
 		w.end = w.guarded(r.ctx)
 		return
 	}
-	work := r.workOf(w.t)
-	w.trace = work.TraceID
-	s := r.begin(r.ctx, work)
+	r.flow(observe.Flow{InFlight: 1})
+	s := r.begin(r.ctx, r.workOf(w.t), &observe.Trace{Parent: w.t.metadata[MetaTraceParent], State: w.t.metadata[MetaTraceState]})
+	w.trace = s.work.TraceID
+	r.mu.Lock()
+	w.span = &s
+	r.mu.Unlock()
 	w.end = w.guarded(s.ctx)
 	s.end(w.end.outcome, w.end.err)
 }
@@ -319,10 +335,20 @@ func reasonOf(outcome Outcome, err error) policy.Reason {
 		return policy.ReasonShutdown
 	case ok:
 		return failed.Reason
+	case loopTimeout(err) && outcome == Redelivered:
+		return policy.ReasonShutdown
+	case loopTimeout(err):
+		return policy.ReasonOverallTimeout
 	case errors.Is(err, context.DeadlineExceeded):
 		return policy.ReasonDeadlineExceeded
 	case errors.Is(err, context.Canceled):
 		return policy.ReasonCanceled
 	}
 	return policy.ReasonAborted
+}
+
+func loopTimeout(err error) bool {
+	_, consumers := errors.AsType[*ConsumerLoopTimeoutError](err)
+	_, producers := errors.AsType[*ProducerLoopTimeoutError](err)
+	return consumers || producers
 }

@@ -10,12 +10,27 @@
 //	│   └── GET                           (made by the operation)
 //	└── attempt user-service.GetUser      tenet.attempt=2 tenet.retry_index=1 tenet.outcome=success
 //
-// A denied attempt ran nothing: it is an event on the call's span. A span's status is Error where the call or attempt
+// A run of a pipeline's engine is a span, below that of the run's caller. Each transaction has a trace of its own, linked to
+// the run: it continues the one that its metadata name (traceparent and tracestate, W3C Trace Context), or begins one:
+//
+//	consume orders                        produce orders
+//	└── fetch orders                          ┊ link
+//	    └── attempt consumer/orders.fetch     ┊
+//	    ┊ link                                ┊
+//	transaction orders                    transaction orders
+//	├── process orders                    ├── dispatch orders
+//	│   └── attempt …                     │   └── attempt …
+//	├── handle_success orders             ├── handle_success orders
+//	└── handle_exception orders           └── handle_exception orders
+//
+// The span of a transaction that ignores its context and is left behind ends when it returns.
+//
+// Contexts carry the IDs of our spans for log lines (observe.SpanOf). A denied attempt ran nothing: it is an event on the call's span. A span's status is Error where the call or attempt
 // failed; that of a hedge which lost to another is not. A hedge that is still running when the call returns ends its span
 // later than the call's.
 //
 // names.go holds the names of all spans, attributes and metrics; docs/metrics.md lists them. Labels of metrics are bounded
-// as in package prom: keys by [Options.MaxKeys], the others by closed sets.
+// as in package prom: keys and pipelines by [Options.MaxKeys], the others by closed sets.
 //
 // Error texts are written to spans as the operation made them; payloads, results and idempotency keys are not. An Observer
 // is safe for concurrent use.

@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "write the golden files and docs/metrics
 func TestP2MetricNames(t *testing.T) {
 	f := newFixture(t, 0)
 	story(t.Context(), f)
+	engines(t, f, func() {})
 	metrics := collect(t, f)
 	slices.SortFunc(metrics, func(a, b metricdata.Metrics) int { return strings.Compare(a.Name, b.Name) })
 	var table strings.Builder
@@ -37,10 +38,15 @@ func TestP2MetricNames(t *testing.T) {
 func describe(t *testing.T, m metricdata.Metrics) (kind, labels string) {
 	switch data := m.Data.(type) {
 	case metricdata.Sum[int64]:
+		if !data.IsMonotonic {
+			return "up-down counter", keys(data.DataPoints[0].Attributes.ToSlice())
+		}
 		return "counter", keys(data.DataPoints[0].Attributes.ToSlice())
 	case metricdata.Gauge[int64]:
 		return "gauge", keys(data.DataPoints[0].Attributes.ToSlice())
 	case metricdata.Histogram[float64]:
+		return "histogram", keys(data.DataPoints[0].Attributes.ToSlice())
+	case metricdata.Histogram[int64]:
 		return "histogram", keys(data.DataPoints[0].Attributes.ToSlice())
 	}
 	t.Fatalf("%s is a %T", m.Name, m.Data)
@@ -51,13 +57,17 @@ func describe(t *testing.T, m metricdata.Metrics) (kind, labels string) {
 func TestSpanNames(t *testing.T) {
 	f := newFixture(t, 0)
 	story(t.Context(), f)
+	engines(t, f, func() {})
 	found := map[string][]attribute.KeyValue{}
 	for _, s := range f.spans.Ended() {
 		kind, _, _ := strings.Cut(s.Name(), " ")
-		if kind == "GET" {
-			continue // the operation's own
+		if kind == "GET" || kind == "main" {
+			continue // the operation's and the caller's own
 		}
 		name := "span `" + kind + " <key>`"
+		if strings.HasSuffix(s.Name(), " orders") {
+			name = "span `" + kind + " <name>`"
+		}
 		found[name] = append(found[name], s.Attributes()...)
 		for _, e := range s.Events() {
 			found["event `"+e.Name+"` on `"+kind+"`"] = e.Attributes

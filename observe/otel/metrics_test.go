@@ -93,6 +93,10 @@ func samples(t *testing.T, f *fixture) []string {
 			for _, p := range data.DataPoints {
 				add(m.Name, p.Attributes, fmt.Sprintf("%d in %gs", p.Count, p.Sum))
 			}
+		case metricdata.Histogram[int64]:
+			for _, p := range data.DataPoints {
+				add(m.Name, p.Attributes, fmt.Sprintf("%d of %d", p.Count, p.Sum))
+			}
 		default:
 			t.Fatalf("%s is a %T", m.Name, data)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // Options of [New]. The zero value is usable.
@@ -19,8 +20,8 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes the metrics. Default: the global provider, which may also be set after New.
 	MeterProvider metric.MeterProvider
-	// MaxKeys is how many keys the metrics tell apart; further keys are "other", which is logged once through slog. Spans
-	// carry every key as it is. Default 500; 0 and less take the default.
+	// MaxKeys is how many keys the metrics tell apart, and how many pipelines; further ones are "other", which is logged once
+	// through slog. Spans carry every key as it is. Default 500; 0 and less take the default.
 	MaxKeys int
 }
 
@@ -30,6 +31,7 @@ type Observer struct {
 	tracer      trace.Tracer
 	instruments instruments
 	keys        *observe.PerKey[attribute.KeyValue]
+	pipelines   *observe.PerKey[attribute.KeyValue]
 }
 
 // New returns an Observer. It fails where the meter provider refuses an instrument.
@@ -47,12 +49,16 @@ func New(o Options) (*Observer, error) {
 	}
 	return &Observer{
 		tracer: tracers.Tracer(Scope), instruments: instruments,
-		keys: observe.NewPerKey(o.MaxKeys, attrKey.String),
+		keys:      observe.NewPerKey(o.MaxKeys, attrKey.String),
+		pipelines: observe.NewPerKey(o.MaxKeys, attrPipeline.String),
 	}, nil
 }
 
 // Observe implements observe.Observer.
 func (o *Observer) Observe(ctx context.Context, e *observe.Event) {
+	if e.Work.Surface == policy.SurfaceStep {
+		o.countPipeline(ctx, e)
+	}
 	switch e.Type {
 	case observe.AttemptEnded:
 		o.countAttempt(ctx, e)

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tenetdev/tenet/classify"
@@ -31,21 +32,55 @@ func spanOf(ctx context.Context) (begun, bool) {
 func (o *Observer) Start(ctx context.Context, e *observe.Event) context.Context {
 	switch e.Type {
 	case observe.CallStarted:
-		return o.begin(ctx, e, string(e.Work.Surface), begun{}, workAttributes(e))
+		return o.begin(ctx, e, workName(&e.Work), begun{}, workAttributes(e))
 	case observe.AttemptStarted:
-		return o.begin(ctx, e, spanAttempt, begun{attempt: true}, attemptAttributes(e))
+		return o.begin(ctx, e, spanAttempt+" "+e.Work.Key.String(), begun{attempt: true}, attemptAttributes(e))
 	}
 	return ctx
 }
 
-func (o *Observer) begin(ctx context.Context, e *observe.Event, kind string, b begun, attributes []attribute.KeyValue) context.Context {
-	ctx, b.span = o.tracer.Start(ctx, valid(kind+" "+e.Work.Key.String()),
-		trace.WithTimestamp(e.Time), trace.WithAttributes(attributes...))
+func (o *Observer) begin(ctx context.Context, e *observe.Event, name string, b begun, attributes []attribute.KeyValue) context.Context {
+	options := []trace.SpanStartOption{trace.WithTimestamp(e.Time), trace.WithAttributes(attributes...)}
+	if e.Trace != nil {
+		ctx, options = ownTrace(ctx, e.Trace, options)
+	}
+	ctx, b.span = o.tracer.Start(ctx, valid(name), options...)
+	if s := b.span.SpanContext(); s.IsValid() {
+		ctx = observe.WithSpan(ctx, observe.Span{TraceID: s.TraceID(), SpanID: s.SpanID()})
+	}
 	return context.WithValue(ctx, begunKey{}, b)
+}
+
+// ownTrace makes the span that begins a link to the one in the context, and continues the trace that the work came with or
+// begins a new one.
+func ownTrace(ctx context.Context, t *observe.Trace, options []trace.SpanStartOption) (context.Context, []trace.SpanStartOption) {
+	if around := trace.SpanContextFromContext(ctx); around.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: around}))
+	}
+	carrier := propagation.MapCarrier{"traceparent": t.Parent, "tracestate": t.State}
+	came := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+	if came.IsValid() {
+		return trace.ContextWithRemoteSpanContext(ctx, came), options
+	}
+	return ctx, append(options, trace.WithNewRoot())
+}
+
+// workName is the name of a piece of work's span.
+func workName(w *observe.Work) string {
+	kind, name, _ := strings.Cut(w.Key.Namespace, "/")
+	if w.Surface == policy.SurfaceStep {
+		if does := pipelineSpan(w.Key.Name, kind == "producer"); does != "" {
+			return does + " " + name
+		}
+	}
+	return string(w.Surface) + " " + w.Key.String()
 }
 
 func workAttributes(e *observe.Event) []attribute.KeyValue {
 	list := []attribute.KeyValue{attrKey.String(valid(e.Work.Key.String())), attrSurface.String(string(e.Work.Surface))}
+	if e.Work.Surface == policy.SurfaceStep {
+		list = append(list, attrPipeline.String(valid(e.Work.Key.Namespace)), attrStep.String(valid(e.Work.Key.Name)))
+	}
 	list = addText(list, attrWorkID, e.Work.ID)
 	list = addText(list, attrOperation, e.Work.Operation)
 	list = addText(list, attrTenantID, e.Work.TenantID)

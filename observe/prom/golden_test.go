@@ -21,6 +21,7 @@ func TestP2MetricNames(t *testing.T) {
 	for _, e := range story() {
 		o.Observe(t.Context(), e)
 	}
+	engines(t, o, func() {})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,19 @@ const (
 	labelSurface = "surface"
 	labelOutcome = "outcome"
 	labelReason  = "reason"
+
+	labelPipeline = "pipeline" // consumer/<name> or producer/<name>
+	labelStep     = "step"
 )
 
 // buckets reach from fast calls in one data centre to jobs of five minutes, in seconds.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+// runBuckets reach from a test to a day, in seconds.
+var runBuckets = []float64{.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
+
+// sizeBuckets have one for empty fetches.
+var sizeBuckets = []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000}
 
 type metrics struct {
 	calls        *prometheus.CounterVec
@@ -23,6 +32,20 @@ type metrics struct {
 	retryDelay   *prometheus.HistogramVec
 	circuitState *prometheus.GaugeVec
 	reports      *prometheus.CounterVec
+	pipelines    pipelineMetrics
+}
+
+type pipelineMetrics struct {
+	deliveries   *prometheus.CounterVec
+	processed    *prometheus.CounterVec
+	inFlight     *prometheus.GaugeVec
+	fetchSize    *prometheus.HistogramVec
+	emptyWait    *prometheus.HistogramVec
+	runDuration  *prometheus.HistogramVec
+	stepDuration *prometheus.HistogramVec
+	retries      *prometheus.CounterVec
+	backoff      *prometheus.HistogramVec
+	timeouts     *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -45,6 +68,28 @@ func newMetrics() *metrics {
 			"State of the breaker since it first changed: 0 closed, 1 half open, 2 open.", labelKey),
 		reports: counter("tenet_reports_total",
 			"Reports to operators, such as overruns and missing parts.", labelReason),
+		pipelines: pipelineMetrics{
+			deliveries: counter("tenet_pipeline_deliveries_total",
+				"Deliveries that ended, by their outcome.", labelPipeline, labelOutcome),
+			processed: counter("tenet_pipeline_processed_total",
+				"Transactions whose process or produce step succeeded, however they ended.", labelPipeline),
+			inFlight: gauge("tenet_pipeline_in_flight",
+				"Transactions that run.", labelPipeline),
+			fetchSize: histogramIn(sizeBuckets, "tenet_pipeline_fetch_size",
+				"Deliveries of each fetch, or transactions of each chunk; 0 where the source was empty.", labelPipeline),
+			emptyWait: histogram("tenet_pipeline_empty_wait_seconds",
+				"Waits after empty fetches.", labelPipeline),
+			runDuration: histogramIn(runBuckets, "tenet_pipeline_run_duration_seconds",
+				"Time from the start of a run to its end.", labelPipeline),
+			stepDuration: histogram("tenet_pipeline_step_duration_seconds",
+				"Time from the start of a step or transaction to its end, attempts and waits included.", labelPipeline, labelStep),
+			retries: counter("tenet_pipeline_retries_total",
+				"Attempts of a step that repeated a failed one.", labelPipeline, labelStep),
+			backoff: histogram("tenet_pipeline_backoff_seconds",
+				"Decided waits before a retry of a step.", labelPipeline, labelStep),
+			timeouts: counter("tenet_pipeline_timeouts_total",
+				"Timeouts of attempts and steps by step, of transactions (step transaction) and of loops (step run).", labelPipeline, labelStep),
+		},
 	}
 }
 
@@ -52,7 +97,11 @@ func newMetrics() *metrics {
 type collectors []prometheus.Collector
 
 func (m *metrics) collectors() collectors {
-	return collectors{m.calls, m.callDuration, m.attempts, m.retries, m.hedges, m.denied, m.retryDelay, m.circuitState, m.reports}
+	p := &m.pipelines
+	return collectors{
+		m.calls, m.callDuration, m.attempts, m.retries, m.hedges, m.denied, m.retryDelay, m.circuitState, m.reports,
+		p.deliveries, p.processed, p.inFlight, p.fetchSize, p.emptyWait, p.runDuration, p.stepDuration, p.retries, p.backoff, p.timeouts,
+	}
 }
 
 // Describe implements prometheus.Collector.
@@ -78,5 +127,9 @@ func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 }
 
 func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return histogramIn(buckets, name, help, labels...)
+}
+
+func histogramIn(buckets []float64, name, help string, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }

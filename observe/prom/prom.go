@@ -16,8 +16,8 @@ import (
 type Options struct {
 	// Registerer gets the metrics. Default prometheus.DefaultRegisterer.
 	Registerer prometheus.Registerer
-	// MaxKeys is how many keys the key label tells apart; further keys are "other", which is logged once through slog.
-	// Default 500; 0 and less take the default.
+	// MaxKeys is how many keys the key label tells apart, and how many pipelines the pipeline label; further ones are "other",
+	// which is logged once through slog. Default 500; 0 and less take the default.
 	MaxKeys int
 }
 
@@ -25,6 +25,8 @@ type Options struct {
 type Observer struct {
 	metrics *metrics
 	keys    *observe.PerKey[*series]
+
+	pipelines *observe.PerKey[*pipeline]
 }
 
 // New registers the metrics and returns their Observer. One Observer serves any number of executors; registering a second
@@ -38,11 +40,16 @@ func New(o Options) (*Observer, error) {
 	if err := registerer.Register(m.collectors()); err != nil {
 		return nil, fmt.Errorf("prom: register the metrics (share one Observer per Registerer): %w", err)
 	}
-	return &Observer{metrics: m, keys: observe.NewPerKey(o.MaxKeys, m.series)}, nil
+	return &Observer{
+		metrics: m, keys: observe.NewPerKey(o.MaxKeys, m.series), pipelines: observe.NewPerKey(o.MaxKeys, m.pipelines.of),
+	}, nil
 }
 
 // Observe implements observe.Observer.
 func (o *Observer) Observe(_ context.Context, e *observe.Event) {
+	if e.Work.Surface == policy.SurfaceStep {
+		o.pipelines.Get(policy.Key{Name: e.Work.Key.Namespace}).observe(e)
+	}
 	switch e.Type {
 	case observe.AttemptEnded:
 		o.keys.Get(e.Work.Key).attempt(e.Attempt)
@@ -69,9 +76,9 @@ type series struct {
 	delay    prometheus.Observer
 	retries  prometheus.Counter
 	hedges   prometheus.Counter
-	calls    children[callLabels]
-	attempts children[attemptLabels]
-	denied   children[deniedLabels]
+	calls    children[callLabels, prometheus.Counter]
+	attempts children[attemptLabels, prometheus.Counter]
+	denied   children[deniedLabels, prometheus.Counter]
 }
 
 type (
@@ -114,15 +121,15 @@ func (s *series) call(surface policy.Surface, t *observe.Timeline) {
 	s.duration.Observe(max(t.End.Sub(t.Start), 0).Seconds())
 }
 
-// children keeps a key's counters by their remaining labels, all of which come from closed sets.
-type children[L comparable] struct {
-	cached  sync.Map // L → prometheus.Counter
-	resolve func(L) prometheus.Counter
+// children keeps what one key or pipeline counts by the remaining labels, all of which come from closed sets.
+type children[L comparable, M any] struct {
+	cached  sync.Map // L → M
+	resolve func(L) M
 }
 
-func (c *children[L]) of(labels L) prometheus.Counter {
+func (c *children[L, M]) of(labels L) M {
 	if found, ok := c.cached.Load(labels); ok {
-		return found.(prometheus.Counter)
+		return found.(M)
 	}
 	resolved := c.resolve(labels)
 	c.cached.Store(labels, resolved)

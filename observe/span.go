@@ -1,0 +1,32 @@
+package observe
+
+import (
+	"context"
+	"encoding/hex"
+)
+
+// Span identifies a span, in the sizes of the W3C's Trace Context.
+type Span struct {
+	TraceID [16]byte
+	SpanID  [8]byte
+}
+
+// Trace is the trace's ID in lower-case hexadecimal digits.
+func (s Span) Trace() string { return hex.EncodeToString(s.TraceID[:]) }
+
+// ID is the span's ID in lower-case hexadecimal digits.
+func (s Span) ID() string { return hex.EncodeToString(s.SpanID[:]) }
+
+type spanKey struct{}
+
+// WithSpan returns a context in which [SpanOf] finds the span. A [Starter] that begins spans calls it, so that log lines
+// name the span that they belong to.
+func WithSpan(ctx context.Context, s Span) context.Context {
+	return context.WithValue(ctx, spanKey{}, s)
+}
+
+// SpanOf returns the innermost span of the context, and whether there is one.
+func SpanOf(ctx context.Context) (Span, bool) {
+	s, ok := ctx.Value(spanKey{}).(Span)
+	return s, ok
+}
