@@ -1,0 +1,300 @@
+package jobs
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Metadata of a transaction that was a job.
+const (
+	MetaJob  = "job_id"
+	MetaType = "job_type"
+)
+
+// SourceOptions change a source. The zero value is ready.
+type SourceOptions struct {
+	// Queue defaults to "default". All its jobs are taken, whatever their type.
+	Queue string
+	// Worker is the name in the jobs' history. Default host, process ID and a random part.
+	Worker string
+	// Lease is how long a job is safe from others without a sign of life, default 30 s, 1 ms to 24 h.
+	Lease time.Duration
+	// MaxAttempts bounds the attempts of jobs together with their own maximum. Default 25.
+	MaxAttempts int
+	// Poll is how often a fetch that waits looks for jobs. Default 200 ms.
+	Poll time.Duration
+}
+
+// Defaults of sources.
+const (
+	DefaultMaxAttempts = 25
+	DefaultPoll        = 200 * time.Millisecond
+
+	maintainEvery = time.Second // as workers do
+	maintainLimit = 1000
+)
+
+// Source hands out the jobs of a queue under leases, in the order of their priority and time. It is safe for concurrent use,
+// and leaves the store open.
+type Source struct {
+	store job.Store
+	o     SourceOptions
+
+	mu         sync.Mutex
+	maintained time.Time
+}
+
+// NewSource makes a source of a store.
+func NewSource(store job.Store, o SourceOptions) (*Source, error) {
+	if o.Queue == "" {
+		o.Queue = job.DefaultQueue
+	}
+	if o.Worker == "" {
+		host, _ := os.Hostname()
+		o.Worker = fmt.Sprintf("%s/%d/%.8s", host, os.Getpid(), rand.Text())
+	}
+	if o.Lease == 0 {
+		o.Lease = job.DefaultLease
+	}
+	if o.MaxAttempts <= 0 {
+		o.MaxAttempts = DefaultMaxAttempts
+	}
+	if o.Poll <= 0 {
+		o.Poll = DefaultPoll
+	}
+	if err := job.CheckLease(o.Lease); err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	return &Source{store: store, o: o}, nil
+}
+
+// Fetch implements pipeline.Source.
+func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
+	patience := time.NewTimer(r.Wait)
+	defer patience.Stop()
+	for last := r.Wait <= 0; ; {
+		got, err := s.claim(ctx, r.Max)
+		if len(got) > 0 || err != nil || last {
+			return got, err
+		}
+		poll := time.NewTimer(s.o.Poll)
+		select {
+		case <-poll.C:
+		case <-patience.C:
+			last = true
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		poll.Stop()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// claim leases what is due. Jobs whose attempts were all lost with their leases are dead, and others take their place.
+func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, error) {
+	if err := s.maintain(ctx); err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	for {
+		records, err := s.store.Claim(ctx, job.Claim{
+			Worker: s.o.Worker, Queues: []job.Slots{{Queue: s.o.Queue, Free: most}}, Lease: s.o.Lease,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("jobs: %w", err)
+		}
+		got := make([]pipeline.Delivery, 0, len(records))
+		var spent []job.Settlement
+		for _, r := range records {
+			if r.Attempts >= s.limit(r) {
+				spent = append(spent, job.Settlement{Ref: r.Ref(), Kind: job.KindBury, Reason: policy.ReasonAttemptsExhausted})
+				continue
+			}
+			got = append(got, delivery(r))
+		}
+		if len(spent) > 0 {
+			err = errors.Join(s.settle(ctx, spent)...)
+		}
+		if len(got) > 0 || len(spent) == 0 || err != nil {
+			return got, err
+		}
+	}
+}
+
+// maintain does what workers do for a store, where no worker runs: jobs become due, and lost leases come back.
+func (s *Source) maintain(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.maintained) < min(maintainEvery, s.o.Poll) {
+		return nil
+	}
+	s.maintained = time.Now()
+	_, err := s.store.Maintain(ctx, job.Maintenance{Limit: maintainLimit})
+	return err
+}
+
+// limit is the number of attempts that a job has.
+func (s *Source) limit(r *job.Record) int {
+	if r.MaxAttempts > 0 {
+		return min(r.MaxAttempts, s.o.MaxAttempts)
+	}
+	return s.o.MaxAttempts
+}
+
+func delivery(r *job.Record) pipeline.Delivery {
+	t := transaction(r.ID, r.Payload, r.Meta, r.Attempts).With(pipeline.WithMetadata(map[string]string{MetaJob: r.ID, MetaType: r.Type}))
+	return pipeline.Delivery{Transaction: t, Token: r, Count: r.Attempts + 1, Deadline: r.LeaseUntil}
+}
+
+var errForeign = errors.New("jobs: the delivery is not of a source of jobs")
+
+// Ack implements pipeline.Acker: the jobs are completed. What a store does not take for now is repeated until ctx ends.
+func (s *Source) Ack(ctx context.Context, done []pipeline.Delivery) []error {
+	list := make([]job.Settlement, len(done))
+	for i, d := range done {
+		r, ok := d.Token.(*job.Record)
+		if !ok {
+			return all(errForeign, len(done))
+		}
+		list[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}
+	}
+	return s.settle(ctx, list)
+}
+
+// Nack implements pipeline.Nacker. The package documentation says what becomes of the job.
+func (s *Source) Nack(ctx context.Context, d pipeline.Delivery, delay time.Duration, cause error) error {
+	r, ok := d.Token.(*job.Record)
+	if !ok {
+		return errForeign
+	}
+	return errors.Join(s.settle(ctx, []job.Settlement{s.settlement(r, delay, cause)})...)
+}
+
+func (s *Source) settlement(r *job.Record, delay time.Duration, cause error) job.Settlement {
+	x := job.Settlement{Ref: r.Ref(), Kind: job.KindRelease, Reason: policy.ReasonShutdown}
+	switch {
+	case cause == nil && delay > 0:
+		x.Kind, x.Delay, x.Reason = job.KindSnooze, delay, policy.ReasonSnoozed
+		return x
+	case cause == nil:
+		return x
+	}
+	x.Error = cause.Error()
+	switch final := verdict(cause); {
+	case final != "":
+		x.Kind, x.Reason = job.KindDead, final
+	case r.Attempts+1 >= s.limit(r):
+		x.Kind, x.Reason = job.KindDead, policy.ReasonAttemptsExhausted
+	default:
+		x.Kind, x.Delay, x.Reason = job.KindRetry, delay, policy.ReasonError
+	}
+	return x
+}
+
+// verdict is why a failed transaction cannot succeed later, or "". A handler that failed says nothing about that.
+func verdict(cause error) policy.Reason {
+	if failed, ok := errors.AsType[*pipeline.TransactionError](cause); ok {
+		if failed.Earlier != nil {
+			return ""
+		}
+		cause = failed.Cause
+	}
+	switch mark, _ := classify.MarkOf(cause); mark {
+	case classify.MarkBusiness:
+		return policy.ReasonBusiness
+	case classify.MarkPermanent:
+		return policy.ReasonPermanent
+	}
+	return ""
+}
+
+// settle writes settlements, and repeats those that the store could not take.
+func (s *Source) settle(ctx context.Context, list []job.Settlement) []error {
+	errs := s.store.Settle(ctx, list)
+	for wait := 50 * time.Millisecond; errs != nil; wait = min(2*wait, 2*time.Second) {
+		var again []int
+		for i, err := range errs {
+			if err != nil && !final(err) {
+				again = append(again, i)
+			}
+		}
+		if len(again) == 0 || !pause(ctx, wait) {
+			return errs
+		}
+		repeated := make([]job.Settlement, len(again))
+		for i, at := range again {
+			repeated[i] = list[at]
+		}
+		answers := s.store.Settle(ctx, repeated)
+		for i, at := range again {
+			errs[at] = nil
+			if answers != nil {
+				errs[at] = answers[i]
+			}
+		}
+	}
+	return nil
+}
+
+// final reports whether a store's answer will not change.
+func final(err error) bool {
+	for _, known := range []error{job.ErrNotFound, job.ErrNotRunning, job.ErrLeaseExpired, job.ErrFenced, job.ErrConflict, job.ErrClosed} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	_, ok := errors.AsType[*job.DurationError](err)
+	return ok
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// Extend implements pipeline.Extender.
+func (s *Source) Extend(ctx context.Context, held []pipeline.Delivery) []error {
+	leases := make([]job.Ref, len(held))
+	for i, d := range held {
+		r, ok := d.Token.(*job.Record)
+		if !ok {
+			return all(errForeign, len(held))
+		}
+		leases[i] = r.Ref()
+	}
+	errs := s.store.Extend(ctx, leases, s.o.Lease)
+	for i, err := range errs {
+		if errors.Is(err, job.ErrCancelRequested) {
+			errs[i] = nil // it is extended all the same
+		}
+	}
+	return errs
+}
+
+// ExtendEvery implements pipeline.Extender: a third of the lease.
+func (s *Source) ExtendEvery() time.Duration { return s.o.Lease / 3 }
+
+func all(err error, n int) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
