@@ -35,7 +35,7 @@ Sources:
   nats://HOST/STREAM?consumer=…    a JetStream consumer
   amqp://HOST/QUEUE                a RabbitMQ queue
   postgres://HOST/DB?table=…       a table that is a queue; with &consumer=NAME an outbox that is followed
-  jobs:STORE-URL?queue=…           stored jobs
+  jobs:STORE-URL?queue=…           stored jobs of a queue, for example jobs:sqlite:jobs.db?queue=mail
 
 Tasks:
   exec:COMMAND   run by sh for every attempt, with the payload on stdin and TENET_TRANSACTION_ID and TENET_ATTEMPT
@@ -46,8 +46,9 @@ Tasks:
   sink           pass the payload on to --sink
 
 What fails for good goes to --dead-letter, or else comes again later. Sinks take the same URLs as sources, and
-http://…; a file sink gets its name when the run has come to its end (?append=true, replace=true), one for dead
-letters is appended to.
+http://…; a file sink gets its name when everything is done (?append=true, replace=true), one for dead letters is
+appended to; jobs need a type (jobs:STORE-URL?queue=…&type=…), and as dead letters go on after the attempts that were
+spent, where the document has a policy for them.
 
 --payload or --id run one transaction without a source; the exit code is then 0 only if it was processed, whatever
 became of it otherwise.
@@ -152,7 +153,7 @@ func (a *app) consume(ctx context.Context, f *consumeFlags, name string) (err er
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	f.timeout = longest(of.Steps.Process, of.Steps.Success, of.Steps.Exception)
-	sink, err := a.openSinks(ctx, s, plan.sink, plan.letters, f.timeout)
+	sink, err := a.openSinks(ctx, s, plan.sink, plan.letters, sinkOptions{timeout: f.timeout, set: set})
 	if err != nil {
 		return err
 	}
@@ -198,16 +199,17 @@ func (s *single) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Deliv
 }
 
 // openSinks opens the sink, which is nil where there is none, and that of dead letters, which becomes an option.
-func (a *app) openSinks(ctx context.Context, s *pipelineSetup, to, letters *place, timeout time.Duration) (sink pipeline.Sink, err error) {
+func (a *app) openSinks(ctx context.Context, s *pipelineSetup, to, letters *place, o sinkOptions) (sink pipeline.Sink, err error) {
 	if to != nil {
-		if sink, err = a.openPipeSink(ctx, s, *to, sinkOptions{timeout: timeout}); err != nil {
+		if sink, err = a.openPipeSink(ctx, s, *to, o); err != nil {
 			return nil, err
 		}
 	}
 	if letters == nil {
 		return sink, nil
 	}
-	dead, err := a.openPipeSink(ctx, s, *letters, sinkOptions{letters: true, timeout: timeout})
+	o.letters = true
+	dead, err := a.openPipeSink(ctx, s, *letters, o)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,9 @@ func (a *app) produce(ctx context.Context, f *produceFlags, name string) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	sink, err := a.openSinks(ctx, s, plan.sink, plan.letters, longest(of.Steps.Produce, of.Steps.Success, of.Steps.Exception))
+	sink, err := a.openSinks(ctx, s, plan.sink, plan.letters, sinkOptions{
+		timeout: longest(of.Steps.Produce, of.Steps.Success, of.Steps.Exception), set: set,
+	})
 	if err != nil {
 		return err
 	}

@@ -17,13 +17,14 @@ import (
 	"github.com/tenetdev/tenet/connector/postgres"
 	"github.com/tenetdev/tenet/connector/rabbitmq"
 	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // place is where transactions come from or go to, as a flag says it.
 type place struct {
 	flag, url string
 	kind      string
-	path      string     // of a file
+	path      string     // of a file; of jobs, what follows "jobs:"
 	values    url.Values // of a file
 }
 
@@ -34,6 +35,7 @@ const (
 	placePostgres = "postgres"
 	placeAMQP     = "amqp"
 	placeNATS     = "nats"
+	placeJobs     = "jobs"
 )
 
 const placeForms = "file:PATH.jsonl, file:PATH.csv, nats://…/STREAM, amqp://…/QUEUE, postgres://…?table=…, jobs:STORE-URL?queue=… or, for a sink, http://…"
@@ -62,6 +64,11 @@ func parsePlace(flag, text string, parameters []string) (place, error) {
 		p.kind = placeAMQP
 	case "nats", "tls":
 		p.kind = placeNATS
+	case "jobs":
+		p.kind, p.path = placeJobs, rest
+		if _, err := parseJobs(rest); err != nil {
+			return p, p.failed(err)
+		}
 	case "redis", "rediss":
 		return p, usage("--%s %s:…: Redis is not supported by this build; write %s", flag, scheme, placeForms)
 	default:
@@ -166,6 +173,8 @@ func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCl
 			return nil, &failure{exitUsage, err}
 		}
 		return nats.OpenSource(ctx, server, o)
+	case placeJobs:
+		return a.jobSource(ctx, p.path)
 	}
 	return nil, usage("HTTP can only be written to")
 }
@@ -174,6 +183,7 @@ func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCl
 type sinkOptions struct {
 	letters bool          // it takes dead letters, with what they tell
 	timeout time.Duration // of HTTP requests
+	set     *policy.Set   // has the policies of jobs
 }
 
 // openPipeSink opens where transactions go. They are closed with the setup.
@@ -231,6 +241,8 @@ func (a *app) sinkAt(ctx context.Context, p place, o sinkOptions) (sinkCloser, e
 			return nil, &failure{exitUsage, err}
 		}
 		return nats.OpenSink(ctx, server, of)
+	case placeJobs:
+		return a.jobSink(ctx, p.path, o.set)
 	}
 	// The address is the operator's own, so it may be a private one.
 	return httpsink.New(p.url, httpsink.Options{AllowPrivateNetworks: true, Timeout: o.timeout})
