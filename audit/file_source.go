@@ -61,9 +61,18 @@ func (s *FileSource) Read(ctx context.Context, after string, f func(cursor strin
 // open opens the first segment from number on, and reports its number and whether it is still being written.
 func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool, err error) {
 	for {
+		current, err := s.names.current() // before the list: what is rotated away after this is noticed below
+		if err != nil {
+			return nil, 0, false, err
+		}
 		list, err := s.names.ended()
 		if err != nil {
 			return nil, 0, false, err
+		}
+		if from > 0 { // a listing may miss a name that is being changed
+			if file, err = os.Open(s.names.rotated(from)); !errors.Is(err, fs.ErrNotExist) {
+				return file, from, false, err
+			}
 		}
 		i := slices.IndexFunc(list, func(n uint64) bool { return n >= from })
 		if i >= 0 {
@@ -74,32 +83,26 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 			}
 			return file, list[i], false, err
 		}
-		current, err := s.names.current()
-		if err != nil {
-			return nil, 0, false, err
-		}
 		if from > current {
 			return nil, 0, false, fmt.Errorf("%s: no segment %d", s.names.path, from)
 		}
 		file, err = os.Open(s.names.path)
-		if errors.Is(err, fs.ErrNotExist) && (current > 1 || len(list) > 0) {
-			if now, err := s.names.current(); err != nil || now == current {
-				return nil, current, true, err
+		now, failed := s.names.current()
+		if failed == nil && now == current {
+			switch {
+			case err == nil:
+				return file, current, true, nil
+			case errors.Is(err, fs.ErrNotExist) && (current > 1 || len(list) > 0):
+				return nil, current, true, nil // nothing was written to it yet
 			}
-			continue
-		}
-		if err != nil {
 			return nil, 0, false, err
 		}
-		now, err := s.names.current()
-		if err != nil || now != current { // it may have been rotated away before it was opened
+		if err == nil { // it may have been rotated away before it was opened
 			file.Close()
-			if err != nil {
-				return nil, 0, false, err
-			}
-			continue
 		}
-		return file, current, true, nil
+		if failed != nil {
+			return nil, 0, false, failed
+		}
 	}
 }
 
