@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"examples/demo":         {},
 	"job":                   {"policy", "classify", "decision", "observe", "idempotency", "retry"},
 	"pipeline":              {"policy", "classify", "decision", "observe", "idempotency", "retry"},
-	"connector/file":        {"pipeline"},
+	"connector/file":        {"pipeline", "classify"},
 	"connector/http":        {"pipeline", "classify", "policy", "tenethttp"},
 	"connector/jobs":        {"pipeline", "job", "classify", "policy"},
 	"connector/nats":        {"pipeline", "classify", "policy"},
@@ -55,6 +55,8 @@ var allowed = map[string][]string{
 	"storetest":             {"job", "idempotency", "audit", "policy"},
 
 	"internal/fields":       {},
+	"internal/netguard":     {},
+	"internal/testrabbit":   {},
 	"internal/canonical":    {},
 	"internal/striped":      {},
 	"internal/procgroup":    {},
@@ -70,7 +72,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard"}
 
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{
