@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/internal/testpg"
+	"github.com/tenetdev/tenet/internal/testrabbit"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -192,6 +193,34 @@ func TestPipelinesOnJetStream(t *testing.T) {
 		{[]string{"consume", "orders", "--source", stream + "?consumer=c", "--task", "exec:tr a-z A-Z", "--sink", "file:out.jsonl"}, "2 fetched: 2 success"},
 		{[]string{"produce", "orders", "--input", stream + "?consumer=d", "--sink", "file:copy.jsonl"}, "2 fetched: 2 success"},
 		{[]string{"produce", "orders", "--input", stream + "?consumer=d", "--sink", "file:none.jsonl"}, "0 fetched"},
+	} {
+		code, out, errs := runIn(t.Context(), nil, "", append(step.args, "--policy", "policy.yaml")...)
+		if code != 0 || !strings.Contains(out, step.want) {
+			t.Fatalf("tenet %v: %d, want %s\n%s%s", step.args, code, step.want, out, errs)
+		}
+	}
+	if got := read(t, "out.jsonl"); got != "{\"ID\": \"A\"}\n{\"ID\": \"B\"}\n" {
+		t.Errorf("passed on %q", got)
+	}
+}
+
+// TestPipelinesOnRabbitMQ: an input into a queue, and the queue through a command into a file.
+func TestPipelinesOnRabbitMQ(t *testing.T) {
+	server, err := testrabbit.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	inFolder(t, map[string]string{"policy.yaml": pipelineDocument, "in.jsonl": `{"id": "a"}` + "\n" + `{"id": "b"}` + "\n"})
+	queue := strings.TrimSuffix(server.URL(), "/") + "/orders?declare=quorum"
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"consume", "orders", "--source", queue, "--task", "exec:false"}, "0 fetched"}, // makes the queue
+		{[]string{"produce", "orders", "--input", "file:in.jsonl", "--sink", queue}, "2 success"},
+		{[]string{"consume", "orders", "--source", queue, "--task", `exec:test $TENET_ATTEMPT = 2 && tr a-z A-Z`, "--sink", "file:out.jsonl"}, "2 retries"},
+		{[]string{"consume", "orders", "--source", queue, "--task", "exec:false"}, "0 fetched"},
 	} {
 		code, out, errs := runIn(t.Context(), nil, "", append(step.args, "--policy", "policy.yaml")...)
 		if code != 0 || !strings.Contains(out, step.want) {
