@@ -1,0 +1,265 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// line is a connection with its only channel. It does not come back once it is lost.
+type line struct {
+	*amqp.Channel
+	connection *amqp.Connection
+	socket     net.Conn
+	timeout    time.Duration
+	lost       chan *amqp.Error
+	reason     atomic.Pointer[amqp.Error]
+}
+
+// dial connects. The context ends what takes too long; later it means nothing to the connection.
+func dial(ctx context.Context, server string, o Options) (*line, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if _, err := url.Parse(server); err != nil {
+		return nil, errors.New("the server's URL cannot be read; write amqp://user:password@host/VHOST, with %2F and the like in names and passwords")
+	}
+	l := &line{timeout: o.Timeout, lost: make(chan *amqp.Error, 1)}
+	config := amqp.Config{Properties: amqp.NewConnectionProperties(), TLSClientConfig: o.TLS.Clone()}
+	config.Properties.SetClientConnectionName("tenet")
+	unguarded := func() bool { return true }
+	config.Dial = func(network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		l.socket = &socket{Conn: c, timeout: o.Timeout}
+		unguarded = context.AfterFunc(ctx, func() { _ = c.Close() })
+		return l.socket, nil
+	}
+	err := l.open(server, config)
+	if !unguarded() || err != nil {
+		if l.connection != nil {
+			_ = l.connection.CloseDeadline(time.Now().Add(o.Timeout))
+		}
+		if l.socket != nil {
+			_ = l.socket.Close()
+		}
+		if cause := ctx.Err(); cause != nil {
+			err = fmt.Errorf("%w (%w)", cause, err)
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *line) open(server string, config amqp.Config) (err error) {
+	if l.connection, err = amqp.DialConfig(server, config); err != nil {
+		return err
+	}
+	if l.Channel, err = l.connection.Channel(); err != nil {
+		return err
+	}
+	l.NotifyClose(l.lost)
+	return nil
+}
+
+// alive tells whether the line still is of use.
+func (l *line) alive() bool { return !l.IsClosed() && !l.connection.IsClosed() }
+
+// end closes the line. The broker gets back what it has not been told about.
+func (l *line) end() error {
+	err := l.connection.CloseDeadline(time.Now().Add(l.timeout))
+	if errors.Is(err, amqp.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// bounded runs a request. A broker that does not answer in time loses the connection: the client would wait for as long as
+// the broker sends heartbeats.
+func (l *line) bounded(f func() error) error {
+	t := time.AfterFunc(l.timeout, func() { _ = l.socket.Close() })
+	defer t.Stop()
+	return f()
+}
+
+// loss says why the line is lost.
+func (l *line) loss() error {
+	select {
+	case reason := <-l.lost:
+		if reason != nil {
+			l.reason.Store(reason)
+		}
+	default:
+	}
+	if reason := l.reason.Load(); reason != nil {
+		return fmt.Errorf("%w: %w", ErrLost, reason)
+	}
+	return ErrLost
+}
+
+// ErrLost is why an operation failed whose connection was lost meanwhile. The broker delivers again what was not settled; of
+// what was being published it is not known whether it is stored.
+var ErrLost = errors.New("rabbitmq: the connection is lost")
+
+// socket gives each write a deadline: without one, a broker that does not read blocks its clients for ever.
+type socket struct {
+	net.Conn
+	timeout time.Duration
+}
+
+func (s *socket) Write(b []byte) (int, error) {
+	if err := s.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {
+		return 0, err
+	}
+	return s.Conn.Write(b)
+}
+
+// Waits between attempts to connect, in each of which half is random.
+const (
+	firstWait = 50 * time.Millisecond
+	mostWait  = 5 * time.Second
+)
+
+// lifeline is what a link keeps.
+type lifeline interface {
+	alive() bool
+	end() error
+}
+
+// link keeps a lifeline, and makes a new one when it is lost.
+type link[L lifeline] struct {
+	connect func(ctx context.Context) (L, error)
+	timeout time.Duration
+	ready   atomic.Pointer[L] // the current one
+	turn    chan struct{}     // holds one while somebody looks at what follows
+	current L
+	made    bool
+	wait    time.Duration
+	next    time.Time // before which nobody connects
+
+	closing context.Context
+	cancel  context.CancelFunc
+	once    sync.Once
+}
+
+func newLink[L lifeline](timeout time.Duration, connect func(context.Context) (L, error)) *link[L] {
+	l := &link[L]{connect: connect, timeout: timeout, turn: make(chan struct{}, 1)}
+	l.closing, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// open makes the first line, at once or not at all.
+func (l *link[L]) open(ctx context.Context) error {
+	made, err := l.connect(ctx)
+	if err != nil {
+		return err
+	}
+	l.keep(made)
+	return nil
+}
+
+func (l *link[L]) keep(made L) {
+	l.current, l.made, l.wait, l.next = made, true, 0, time.Now().Add(firstWait)
+	l.ready.Store(&made)
+}
+
+// get returns the line. One that is lost is made again, with waits between the attempts, for as long as the timeout allows.
+func (l *link[L]) get(ctx context.Context) (line L, err error) {
+	if p := l.ready.Load(); p != nil && (*p).alive() {
+		return *p, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	defer context.AfterFunc(l.closing, cancel)()
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return line, l.failed(ctx, nil)
+	}
+	if l.closing.Err() != nil {
+		return line, ErrClosed
+	}
+	if l.made && l.current.alive() {
+		return l.current, nil
+	}
+	if l.made {
+		_ = l.current.end() // the connection of a channel that the broker has closed
+		l.made = false
+	}
+	for {
+		if !sleep(ctx, time.Until(l.next)) {
+			return line, l.failed(ctx, err)
+		}
+		if line, err = l.connect(ctx); err == nil {
+			l.keep(line)
+			return line, nil
+		}
+		l.wait = min(max(2*l.wait, firstWait), mostWait)
+		l.next = time.Now().Add(l.wait/2 + rand.N(l.wait/2))
+	}
+}
+
+// ErrClosed is what operations return after Close.
+var ErrClosed = errors.New("rabbitmq: closed")
+
+func (l *link[L]) failed(ctx context.Context, err error) error {
+	if l.closing.Err() != nil {
+		return ErrClosed
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return fmt.Errorf("rabbitmq: no connection: %w", err)
+}
+
+func (l *link[L]) close() (err error) {
+	l.once.Do(func() {
+		l.cancel()
+		l.turn <- struct{}{}
+		defer func() { <-l.turn }()
+		if l.made {
+			err = l.current.end()
+		}
+	})
+	return err
+}
+
+// sleep is false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// prepare makes the queue, or finds out whether it is there.
+func (l *line) prepare(o Options) error {
+	return l.bounded(func() error {
+		if o.Declare != "" {
+			_, err := l.QueueDeclare(o.Queue, true, false, false, false, amqp.Table{"x-queue-type": o.Declare})
+			return err
+		}
+		_, err := l.QueueDeclarePassive(o.Queue, true, false, false, false, nil)
+		return err
+	})
+}

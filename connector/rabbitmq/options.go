@@ -1,0 +1,123 @@
+package rabbitmq
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultTimeout is the default of [Options].Timeout.
+const DefaultTimeout = 10 * time.Second
+
+// Kinds of queues, for [Options].Declare.
+const (
+	Quorum  = "quorum"
+	Classic = "classic"
+)
+
+// Options say which queue is meant and how to treat it.
+type Options struct {
+	// Queue is the name of the queue that a source consumes, or a sink's routing key. Sources require it.
+	Queue string
+	// Exchange is where a sink publishes. Default: the default exchange, which routes to the queue that the key names.
+	Exchange string
+	// Key is a sink's routing key. Default Queue.
+	Key string
+	// Declare makes the queue, durable, where it is missing: [Quorum] or [Classic]. Default: it has to exist.
+	Declare string
+	// Prefetch is how many deliveries the broker hands to a source before it is told that some are settled, up to 65,535.
+	// Default: twice what the first fetch asks for. It grows by itself when the engine holds all of them and asks for more;
+	// a policy's concurrency.value + 2 × batch.size never lets it wait.
+	Prefetch int
+	// Timeout bounds each request to the broker, the wait for a confirm, and how long an operation waits for a connection
+	// that is lost. Default [DefaultTimeout].
+	Timeout time.Duration
+	// TLS configures amqps connections; with it the URL's parameters about certificates are ignored.
+	TLS *tls.Config
+}
+
+// forClient are the parameters of URLs that the AMQP client reads.
+var forClient = []string{
+	"certfile", "keyfile", "cacertfile", "server_name_indication", "auth_mechanism", "heartbeat", "connection_timeout", "channel_max",
+}
+
+// ParseURL takes Options out of a URL such as amqp://user:password@host/QUEUE?declare=quorum, or amqp://…/VHOST/QUEUE for
+// another virtual host than the default one. Slashes in names are written as %2F. What it returns as server is the rest, for
+// Open functions. The parameters are the names of the fields in lower case: exchange, key, declare, prefetch, timeout.
+func ParseURL(text string) (server string, o Options, err error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", o, fmt.Errorf("rabbitmq: the URL cannot be read; write amqp://host/QUEUE, with %%2F and the like in names and passwords")
+	}
+	if u.Scheme != "amqp" && u.Scheme != "amqps" {
+		return "", o, fmt.Errorf("rabbitmq: the scheme %q is not amqp or amqps", u.Scheme)
+	}
+	names := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	if len(names) > 2 {
+		return "", o, fmt.Errorf("rabbitmq: %s: write /QUEUE or /VHOST/QUEUE, and %%2F for a slash in a name", u.EscapedPath())
+	}
+	if o.Queue, err = url.PathUnescape(names[len(names)-1]); err != nil {
+		return "", o, fmt.Errorf("rabbitmq: the queue's name: %w", err)
+	}
+	host := ""
+	if len(names) == 2 {
+		host = "/" + names[0]
+	}
+	q := u.Query()
+	o.Exchange, o.Key, o.Declare = q.Get("exchange"), q.Get("key"), q.Get("declare")
+	if text := q.Get("prefetch"); text != "" {
+		if o.Prefetch, err = strconv.Atoi(text); err != nil || o.Prefetch < 1 {
+			return "", o, fmt.Errorf("rabbitmq: prefetch=%s: write a number from 1 to %d", text, mostPrefetch)
+		}
+	}
+	if text := q.Get("timeout"); text != "" {
+		if o.Timeout, err = time.ParseDuration(text); err != nil || o.Timeout <= 0 {
+			return "", o, fmt.Errorf("rabbitmq: timeout=%s: write a duration above 0, such as 10s", text)
+		}
+	}
+	for _, name := range []string{"exchange", "key", "declare", "prefetch", "timeout"} {
+		q.Del(name)
+	}
+	for name := range q {
+		if !slices.Contains(forClient, name) {
+			return "", o, fmt.Errorf("rabbitmq: the URL's parameter %q is not known", name)
+		}
+	}
+	rest := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, RawQuery: q.Encode()}
+	if rest.Path, err = url.PathUnescape(host); err != nil {
+		return "", o, fmt.Errorf("rabbitmq: the virtual host's name: %w", err)
+	}
+	rest.RawPath = host
+	return rest.String(), o, nil
+}
+
+const mostPrefetch = 1<<16 - 1
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Key == "" {
+		o.Key = o.Queue
+	}
+	switch {
+	case o.Timeout < 0:
+		return o, fmt.Errorf("rabbitmq: timeout: %v is negative; use a duration above 0", o.Timeout)
+	case o.Prefetch < 0 || o.Prefetch > mostPrefetch:
+		return o, fmt.Errorf("rabbitmq: prefetch: %d is not within 0 to %d", o.Prefetch, mostPrefetch)
+	case o.Declare != "" && o.Declare != Quorum && o.Declare != Classic:
+		return o, fmt.Errorf("rabbitmq: declare: %q is neither %s nor %s", o.Declare, Quorum, Classic)
+	case o.Declare != "" && o.Queue == "":
+		return o, fmt.Errorf("rabbitmq: declare: the queue's name is missing; set Queue")
+	}
+	for field, name := range map[string]string{"queue": o.Queue, "exchange": o.Exchange, "key": o.Key} {
+		if len(name) > mostName {
+			return o, fmt.Errorf("rabbitmq: %s: a name of %d bytes is longer than %d", field, len(name), mostName)
+		}
+	}
+	return o, nil
+}

@@ -1,0 +1,74 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// Sink is a pipeline.Sink that publishes each transaction as a persistent message, whose ID is the transaction's. A dispatch
+// returns when the broker has confirmed the message: with durable queues it then outlives a crash. RabbitMQ drops no
+// duplicates; consumers know them by their ID. It is safe for concurrent use, and also a pipeline.Checker. What one goroutine
+// dispatches arrives in its order.
+type Sink struct {
+	o    Options
+	link *link[*publisher]
+}
+
+// OpenSink connects to the server of a URL without Options in it. Close it after the engine's Run.
+func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if o.Exchange == "" && o.Key == "" {
+		return nil, errors.New("rabbitmq: the queue's name is missing; write amqp://host/QUEUE, or set Options.Queue")
+	}
+	s := &Sink{o: o}
+	s.link = newLink(o.Timeout, func(ctx context.Context) (*publisher, error) {
+		p, err := connectPublisher(ctx, server, o)
+		if err != nil || o.Declare == "" {
+			return p, err
+		}
+		if err := p.prepare(o); err != nil {
+			return nil, errors.Join(err, p.end())
+		}
+		return p, nil
+	})
+	if err := s.link.open(ctx); err != nil {
+		return nil, fmt.Errorf("rabbitmq: open: %w", err)
+	}
+	return s, nil
+}
+
+// Dispatch implements pipeline.Sink. While the connection is lost it waits for it, up to Options.Timeout, before it fails. It
+// fails with ErrUnroutable, ErrRefused and ErrLost among others; all may be repeated.
+func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m, err := publishing(t)
+	if err != nil {
+		return err
+	}
+	p, err := s.link.get(ctx)
+	if err != nil {
+		return err
+	}
+	sent, err := p.send(s.o.Exchange, s.o.Key, m)
+	if err != nil {
+		return err
+	}
+	return sent.confirmed(ctx)
+}
+
+// Check implements pipeline.Checker: it fails while there is no connection.
+func (s *Sink) Check(ctx context.Context) error {
+	_, err := s.link.get(ctx)
+	return err
+}
+
+// Close closes the connection.
+func (s *Sink) Close() error { return s.link.close() }

@@ -1,0 +1,308 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// Source is a pipeline.Source that consumes a queue, and also a pipeline.Acker, Nacker and Checker. First deliveries come in
+// the queue's order.
+//
+// Acknowledgements are sent without waiting for an answer, as AMQP has none. Those that are lost with the connection bring
+// their deliveries again.
+type Source struct {
+	o    Options
+	link *link[*consumer]
+
+	prefetch int // of the next consumer; for Fetch only
+
+	mu     sync.Mutex     // guards what follows
+	counts map[string]int // how often transactions were delivered that were given back
+}
+
+// OpenSource connects to the server of a URL without Options in it, and finds or makes the queue. Nothing is consumed before
+// the first fetch. Close it after the engine's Run.
+func OpenSource(ctx context.Context, server string, o Options) (*Source, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if o.Queue == "" {
+		return nil, errors.New("rabbitmq: the queue's name is missing; write amqp://host/QUEUE, or set Options.Queue")
+	}
+	s := &Source{o: o, prefetch: o.Prefetch}
+	s.link = newLink(o.Timeout, func(ctx context.Context) (*consumer, error) { return connectConsumer(ctx, server, o) })
+	if err := s.link.open(ctx); err != nil {
+		return nil, fmt.Errorf("rabbitmq: open queue %q: %w", o.Queue, err)
+	}
+	return s, nil
+}
+
+// Fetch implements pipeline.Source. While the connection is lost it waits for it, up to Options.Timeout, before it fails.
+//
+// A fetch returns none only when the broker says that no message waits: the first ones may need a moment to come. That costs
+// an empty fetch a question to the broker, which a broker that hangs may delay by Options.Timeout beyond the context's end.
+func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
+	if r.Max < 1 {
+		return nil, nil
+	}
+	if s.prefetch == 0 {
+		s.prefetch = 2 * r.Max
+	}
+	patience := time.NewTimer(r.Wait)
+	defer patience.Stop()
+	for {
+		c, err := s.link.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		first, err := s.first(ctx, c, patience)
+		switch {
+		case errors.Is(err, ErrLost) && ctx.Err() == nil:
+			continue
+		case err != nil:
+			return nil, err
+		case first == nil:
+			return nil, nil
+		}
+		list := c.hand(*first, r.Max)
+		s.recall(list)
+		return list, nil
+	}
+}
+
+// first waits for a delivery; nil if there is none.
+func (s *Source) first(ctx context.Context, c *consumer, patience *time.Timer) (*amqp.Delivery, error) {
+	if c.deliveries == nil {
+		if err := c.subscribe(s.prefetch); err != nil {
+			return nil, err
+		}
+	}
+	d, err := c.receive(ctx, patience.C)
+	if d != nil || err != nil {
+		return d, err
+	}
+	if running, exhausted := c.use(); exhausted {
+		s.prefetch = min(max(s.prefetch, 2*running), mostPrefetch)
+		if err := c.subscribe(s.prefetch); err != nil {
+			return nil, err
+		}
+	}
+	return c.check(ctx)
+}
+
+// Check implements pipeline.Checker: it fails while there is no connection.
+func (s *Source) Check(ctx context.Context) error {
+	_, err := s.link.get(ctx)
+	return err
+}
+
+// Close gives back what is not settled, and closes the connection.
+func (s *Source) Close() error { return s.link.close() }
+
+// consumer is a line from which deliveries come.
+type consumer struct {
+	*line
+	queue string
+
+	// What follows is for Fetch only.
+	deliveries <-chan amqp.Delivery
+	tag        string
+	number     int
+	prefetch   int
+	before     uint64          // the last tag that was handed out of earlier consumers
+	kept       []amqp.Delivery // of earlier consumers on the same channel
+	latest     uint64          // tag that was handed out
+
+	mu      sync.Mutex       // held while the broker is told, so that it is told in the order of what follows
+	open    map[uint64]state // the tags that were handed out and are not settled
+	delayed int              // of these
+}
+
+// state is what has become of a delivery that is not settled.
+type state bool
+
+const (
+	running state = false
+	delayed state = true
+)
+
+// mostDelayed is how many deliveries may be kept for their delays before no more are asked for.
+const mostDelayed = 1 << 16
+
+func connectConsumer(ctx context.Context, server string, o Options) (*consumer, error) {
+	l, err := dial(ctx, server, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.prepare(o); err != nil {
+		return nil, errors.Join(err, l.end())
+	}
+	return &consumer{line: l, queue: o.Queue, open: map[uint64]state{}}, nil
+}
+
+// subscribe begins to consume, or does so anew: then the prefetch counts only what comes from now on. Deliveries that are here
+// already are kept, and the channel with what it has handed out stays.
+func (c *consumer) subscribe(prefetch int) error {
+	err := c.bounded(func() (err error) {
+		if c.deliveries != nil {
+			if err := c.Cancel(c.tag, false); err != nil {
+				return err
+			}
+			for d := range c.deliveries {
+				c.kept = append(c.kept, d)
+			}
+			c.deliveries = nil
+		}
+		if err := c.Qos(prefetch, 0, false); err != nil { // of the next consumer
+			return err
+		}
+		c.number++
+		c.tag = fmt.Sprintf("tenet-%d", c.number)
+		c.deliveries, err = c.Consume(c.queue, c.tag, false, false, false, false, nil)
+		return err
+	})
+	if err != nil {
+		c.deliveries = nil
+		if !c.alive() && isLoss(err) {
+			return c.loss()
+		}
+		return fmt.Errorf("rabbitmq: consume queue %q: %w", c.queue, err)
+	}
+	c.prefetch, c.before = prefetch, c.latest
+	return nil
+}
+
+// isLoss tells errors of the connection from the broker's refusals.
+func isLoss(err error) bool {
+	var refused *amqp.Error
+	return !errors.As(err, &refused) || !refused.Server || refused.Code == amqp.ConnectionForced
+}
+
+// receive waits for a delivery; nil if over comes first.
+func (c *consumer) receive(ctx context.Context, over <-chan time.Time) (*amqp.Delivery, error) {
+	if len(c.kept) > 0 && c.alive() {
+		d := c.kept[0]
+		c.kept = c.kept[1:]
+		return &d, nil
+	}
+	select { // first what is here, also when the time is over
+	case d, ok := <-c.deliveries:
+		return c.received(d, ok)
+	default:
+	}
+	select {
+	case d, ok := <-c.deliveries:
+		return c.received(d, ok)
+	case <-over:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *consumer) received(d amqp.Delivery, ok bool) (*amqp.Delivery, error) {
+	if ok {
+		return &d, nil
+	}
+	c.deliveries = nil
+	if !c.alive() {
+		return nil, c.loss()
+	}
+	return nil, fmt.Errorf("%w: the broker cancelled the consumer of queue %q", ErrLost, c.queue) // the queue was deleted or moved
+}
+
+// Messages that wait need a moment to come: the first ones after subscribing, those that another consumer has given back.
+const (
+	underWay     = 20 * time.Millisecond
+	mostUnderWay = 2 * time.Second
+)
+
+// check asks the broker whether anything waits, and waits for it if so.
+func (c *consumer) check(ctx context.Context) (*amqp.Delivery, error) {
+	end := time.Now().Add(mostUnderWay)
+	for wait := underWay; ; wait *= 2 {
+		var q amqp.Queue
+		err := c.bounded(func() (err error) {
+			q, err = c.QueueDeclarePassive(c.queue, true, false, false, false, nil)
+			return err
+		})
+		if err != nil {
+			if !c.alive() && isLoss(err) {
+				return nil, c.loss()
+			}
+			return nil, fmt.Errorf("rabbitmq: queue %q: %w", c.queue, err)
+		}
+		t := time.NewTimer(wait)
+		d, err := c.receive(ctx, t.C)
+		t.Stop()
+		// Of those that wait for others, such as the queue's single active consumer, none ever comes.
+		if d != nil || err != nil || q.Messages == 0 || time.Now().After(end) {
+			return d, err
+		}
+	}
+}
+
+// token is what comes back with a delivery.
+type token struct {
+	from *consumer
+	tag  uint64
+}
+
+// hand hands out what is here, from the first on.
+func (c *consumer) hand(first amqp.Delivery, most int) []pipeline.Delivery {
+	most = min(most, 1+len(c.kept)+c.prefetch)
+	tokens, list := make([]token, 0, most), make([]pipeline.Delivery, 0, most)
+	for d, ok := first, true; ok; d, ok = c.ready() {
+		tokens = append(tokens, token{c, d.DeliveryTag})
+		list = append(list, pipeline.Delivery{Transaction: transaction(&d, c.queue), Token: &tokens[len(tokens)-1], Count: deliveries(&d)})
+		c.latest = d.DeliveryTag
+		if len(list) == most {
+			break
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range tokens {
+		c.open[t.tag] = running
+	}
+	return list
+}
+
+// ready returns a delivery that is here.
+func (c *consumer) ready() (d amqp.Delivery, ok bool) {
+	if len(c.kept) > 0 {
+		d, c.kept = c.kept[0], c.kept[1:]
+		return d, true
+	}
+	for range 2 {
+		select {
+		case d, ok = <-c.deliveries: // the next fetch sees the end of a consumer
+			return d, ok
+		default:
+			runtime.Gosched() // the client passes them on one by one, with no buffer in between
+		}
+	}
+	return d, ok
+}
+
+// use is how many deliveries are in work, and whether the engine and the delays hold all that the consumer may get.
+func (c *consumer) use() (inWork int, exhausted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mine := 0
+	for tag := range c.open {
+		if tag > c.before {
+			mine++
+		}
+	}
+	return len(c.open) - c.delayed, mine >= c.prefetch && c.delayed < mostDelayed
+}
