@@ -193,7 +193,7 @@ func (p position) before(q position) bool {
 
 // replaceFile writes a file so that it has either the old content or the new.
 func replaceFile(path string, content []byte) error {
-	file, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the caller's own path
+	file, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func replaceFile(path string, content []byte) error {
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	if err = os.Rename(path+".tmp", path); err != nil { //nolint:gosec // the caller's own path
+	if err = os.Rename(path+".tmp", path); err != nil {
 		return err
 	}
 	return syncDir(path)

@@ -292,7 +292,7 @@ func (w *writer) commit() {
 		e := begin(CallCount, time.Now())
 		e.Lost = lost - w.lostTold
 		w.add(e, nil)
-		w.group.lost, w.lostTold = e.Lost, lost
+		w.lost, w.lostTold = e.Lost, lost
 	}
 	w.seal()
 	w.await()

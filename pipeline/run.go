@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -256,7 +257,7 @@ func (r *run) stop(cause error) {
 	r.mu.Lock()
 	r.stopped = true
 	r.finishFeed()
-	waiting := append(r.freed, r.buffer...)
+	waiting := slices.Concat(r.freed, r.buffer)
 	for _, list := range r.held {
 		waiting = append(waiting, list...)
 	}

@@ -48,7 +48,7 @@ func New(conn *nats.Conn, e *retry.Executor) (*Client, error) {
 func Connect(ctx context.Context, e *retry.Executor, url string, options []nats.Option, call ...retry.CallOption) (*nats.Conn, error) {
 	c, once := Client{Executor: e}, single{}
 	return do(ctx, &c, operation{policy.NATSConnect, "Connect", ""}, func(ctx context.Context) (conn *nats.Conn, err error) {
-		within := func(o *nats.Options) error {
+		within := func(o *nats.Options) error { //nolint:unparam // the form of an option
 			o.RetryOnFailedConnect = false
 			if deadline, ok := ctx.Deadline(); ok {
 				o.Timeout = min(o.Timeout, max(time.Until(deadline), time.Millisecond))

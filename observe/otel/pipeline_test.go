@@ -151,10 +151,10 @@ func TestL12SpansOfPipelines(t *testing.T) {
 	var got []string
 	for _, s := range spans {
 		kind, name, _ := strings.Cut(s.Name(), " ")
-		switch {
-		case kind == "consume" || kind == "produce":
+		switch kind {
+		case "consume", "produce":
 			runs[kind] = s
-		case kind == "transaction":
+		case "transaction":
 			run := "consume"
 			if value(s.Attributes(), "tenet.pipeline") == " producer/"+name {
 				run = "produce"

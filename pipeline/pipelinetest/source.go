@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"testing"
 	"time"
 
@@ -116,8 +117,8 @@ func Whole(i int) *pipeline.Transaction {
 	for b := range payload {
 		payload[b] = byte(b)
 	}
-	return pipeline.NewTransaction(fmt.Sprintf("transaction-%05d", i), append(payload, fmt.Sprint(i)...),
-		pipeline.WithMetadata(map[string]string{"tenant_id": "tenant ä", "number": fmt.Sprint(i)}),
+	return pipeline.NewTransaction(fmt.Sprintf("transaction-%05d", i), append(payload, strconv.Itoa(i)...),
+		pipeline.WithMetadata(map[string]string{"tenant_id": "tenant ä", "number": strconv.Itoa(i)}),
 		pipeline.WithCorrelation(fmt.Sprintf("correlation-%d", i)), pipeline.WithParent(fmt.Sprintf("parent-%d", i)))
 }
 
@@ -211,7 +212,7 @@ func (s *source) ack(from pipeline.Source, done ...pipeline.Delivery) {
 	}
 	for i, err := range a.Ack(s.ctx, done) {
 		if err != nil {
-			s.Errorf("Ack of %s: %v", done[i].Transaction.ID(), err)
+			s.Errorf("Ack of %s: %v", done[i].Transaction.ID(), err) //nolint:gosec // the contract: as many errors as deliveries
 		}
 	}
 }
