@@ -45,8 +45,7 @@ type worker struct {
 	attempts int
 	late     bool // the last attempt failed when its time was over
 
-	workOp                 retry.OperationValue[any]
-	successOp, exceptionOp retry.Operation
+	workOp, successOp, exceptionOp retry.Operation
 }
 
 // end is how a transaction ended.
@@ -166,7 +165,7 @@ func (w *worker) forward(ctx context.Context) *TransactionError {
 	r := w.r
 	scope, cancel := r.timed(ctx)
 	defer cancel()
-	result, err := retry.DoStepValue(scope, r.executor, w.step(r.keys.work, r.workStep), w.workOp)
+	err := r.executor.DoStep(scope, w.step(r.keys.work, r.workStep), w.workOp)
 	w.count()
 	w.spent = w.attempts
 	if err != nil {
@@ -179,7 +178,6 @@ func (w *worker) forward(ctx context.Context) *TransactionError {
 	if scope.Err() != nil { // nothing is begun any more
 		return w.failed(r.workStep, context.Cause(scope))
 	}
-	w.result = result
 	err = r.executor.DoStep(scope, w.step(r.keys.success, stepSuccess), w.successOp)
 	w.count()
 	switch {
@@ -257,10 +255,13 @@ func (w *worker) category(err error) classify.Category {
 	return classify.CategorySystem
 }
 
-func (w *worker) doWork(ctx context.Context) (result any, err error) {
+// doWork keeps the result for the success handler. Classifiers do not see it: they judge errors, which is what tasks and
+// sinks of all kinds have in common.
+func (w *worker) doWork(ctx context.Context) (err error) {
 	defer w.ended(ctx, &err)
 	w.attempts++
-	return w.r.work(ctx, w.t)
+	w.result, err = w.r.work(ctx, w.t)
+	return err
 }
 
 func (w *worker) doSuccess(ctx context.Context) (err error) {
