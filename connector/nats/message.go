@@ -1,79 +1,140 @@
 package nats
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// Headers of a message that a sink writes beside Nats-Msg-Id.
+// MetaSubject is the metadata in which a transaction carries its message's subject, where the stream or the consumer has more
+// than one.
+const MetaSubject = "nats_subject"
+
+// Headers of messages beside the metadata.
 const (
-	headerMetadata    = "Tenet-Metadata" // JSON, so that names and values may hold anything
+	headerID          = nats.MsgIdHdr
 	headerCorrelation = "Tenet-Correlation-Id"
 	headerParent      = "Tenet-Parent-Id"
 	headerAttempts    = "Tenet-Attempts"
+	headerMore        = "Tenet-Metadata" // a JSON object of what cannot be a header of its own
+	headerTrueID      = "Tenet-Id"       // the ID, where it cannot be a header as it is
 )
 
-// transaction makes a transaction of a message.
-func transaction(m jetstream.Msg, meta *jetstream.MsgMetadata) *pipeline.Transaction {
-	h := m.Headers()
-	id := h.Get(jetstream.MsgIDHeader)
-	if id == "" {
-		id = fmt.Sprintf("%s:%d", meta.Stream, meta.Sequence.Stream)
+// plain tells whether a header of this name and value comes out as it was put in, and means nothing to the server.
+func plain(name, value string) bool {
+	if name == "" || len(name) >= 5 && strings.EqualFold(name[:5], "nats-") {
+		return false
 	}
-	if len(h) == 0 {
-		return pipeline.NewTransaction(id, m.Data())
-	}
-	metadata := map[string]string{}
-	for name, values := range h {
-		if !strings.HasPrefix(name, "Nats-") && !strings.HasPrefix(name, "Tenet-") && len(values) > 0 {
-			metadata[name] = values[0]
+	for _, c := range []byte(name) {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
+			return false
 		}
 	}
-	var own map[string]string
-	if json.Unmarshal([]byte(h.Get(headerMetadata)), &own) == nil {
-		maps.Copy(metadata, own)
-	}
-	options := []pipeline.TransactionOption{
-		pipeline.WithMetadata(metadata), pipeline.WithCorrelation(h.Get(headerCorrelation)), pipeline.WithParent(h.Get(headerParent)),
-	}
-	if n, err := strconv.Atoi(h.Get(headerAttempts)); err == nil && n > 0 {
-		options = append(options, pipeline.WithAttempts(n))
-	}
-	return pipeline.NewTransaction(id, m.Data(), options...)
+	return printable(value)
 }
 
-// message makes a message of a transaction.
-func message(subject string, t *pipeline.Transaction) (*nats.Msg, error) {
-	m := nats.NewMsg(subject)
-	m.Data = t.Payload()
-	m.Header.Set(jetstream.MsgIDHeader, t.ID())
-	if all := t.AllMetadata(); len(all) > 0 {
-		text, err := json.Marshal(all)
-		if err != nil {
-			return nil, fmt.Errorf("nats: metadata: %w", err)
-		}
-		m.Header.Set(headerMetadata, string(text))
-	}
-	for name, value := range map[string]string{headerCorrelation: t.Correlation(), headerParent: t.Parent()} {
-		if value != "" {
-			m.Header.Set(name, value)
+func printable(value string) bool {
+	for _, c := range []byte(value) {
+		if c < ' ' || c == 0x7f {
+			return false
 		}
 	}
-	if n := t.Attempts(); n > 0 {
-		m.Header.Set(headerAttempts, strconv.Itoa(n))
+	return strings.TrimSpace(value) == value
+}
+
+// message makes the message of a transaction.
+func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
+	m := &nats.Msg{Subject: subject, Data: t.Payload(), Header: nats.Header{}}
+	var more map[string]string
+	put := func(name, value string) {
+		if plain(name, value) {
+			m.Header[name] = []string{value}
+			return
+		}
+		if more == nil {
+			more = map[string]string{}
+		}
+		more[name] = value
 	}
-	for _, values := range m.Header {
-		if strings.ContainsAny(values[0], "\r\n") {
-			return nil, fmt.Errorf("nats: transaction %q: IDs in headers cannot hold line ends", t.ID())
+	if printable(t.ID()) {
+		m.Header[headerID] = []string{t.ID()}
+	} else {
+		sum := sha256.Sum256([]byte(t.ID()))
+		m.Header[headerID] = []string{hex.EncodeToString(sum[:])}
+		put(headerTrueID, t.ID())
+	}
+	if t.Correlation() != "" {
+		put(headerCorrelation, t.Correlation())
+	}
+	if t.Parent() != "" {
+		put(headerParent, t.Parent())
+	}
+	if t.Attempts() > 0 {
+		put(headerAttempts, strconv.Itoa(t.Attempts()))
+	}
+	for name, value := range t.AllMetadata() {
+		if name != MetaSubject { // of the message that it came with
+			put(name, value)
 		}
 	}
+	if more == nil {
+		return m, nil
+	}
+	text, err := json.Marshal(more)
+	if err != nil {
+		return nil, fmt.Errorf("nats: metadata: %w", err)
+	}
+	m.Header[headerMore] = []string{string(text)}
 	return m, nil
+}
+
+// transaction reads a message. One without an ID gets the stream's name and its number there, which stay the same.
+func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.Transaction {
+	id := first(m.Header[headerID])
+	if id == "" {
+		id = at.Stream + ":" + strconv.FormatUint(at.Sequence.Stream, 10)
+	}
+	if !withSubject && (len(m.Header) == 0 || len(m.Header) == 1 && m.Header[headerID] != nil) {
+		return pipeline.NewTransaction(id, m.Data)
+	}
+	metadata := make(map[string]string, len(m.Header))
+	for name, values := range m.Header {
+		if !strings.HasPrefix(name, "Nats-") && name != headerMore {
+			metadata[name] = strings.Join(values, ", ")
+		}
+	}
+	var more map[string]string
+	if text := first(m.Header[headerMore]); text != "" && json.Unmarshal([]byte(text), &more) == nil {
+		for name, value := range more {
+			metadata[name] = value
+		}
+	}
+	if withSubject {
+		metadata[MetaSubject] = m.Subject
+	}
+	take := func(name string) string {
+		value := metadata[name]
+		delete(metadata, name)
+		return value
+	}
+	if whole := take(headerTrueID); whole != "" {
+		id = whole
+	}
+	attempts, _ := strconv.Atoi(take(headerAttempts))
+	return pipeline.NewTransaction(id, m.Data, pipeline.WithCorrelation(take(headerCorrelation)), pipeline.WithParent(take(headerParent)),
+		pipeline.WithAttempts(attempts), pipeline.WithMetadata(metadata))
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }

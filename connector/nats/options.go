@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -11,91 +10,107 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// DefaultAckWait is how long a delivery may take without a sign of life.
-const DefaultAckWait = 30 * time.Second
-
+// Defaults of [Options].
 const (
-	minAckWait    = 100 * time.Millisecond
-	maxAckPending = 10_000
-	requestTime   = 5 * time.Second
+	DefaultConsumer = "tenet"
+	DefaultAckWait  = 30 * time.Second
+	DefaultTimeout  = 5 * time.Second
 )
 
-// Options say which stream is meant, and how. Stream is required.
+const notInNames = " .*>/\\\t\r\n"
+
+const leastAckWait = 100 * time.Millisecond
+
+// Options say which stream is meant and how to treat it. Stream is required.
 type Options struct {
-	// Stream is its name.
+	// Stream is the stream's name. It has to exist.
 	Stream string
-	// Consumer is the durable consumer of a source, default "tenet".
+	// Consumer is the name of the durable pull consumer through which a source reads. Default [DefaultConsumer]. One that
+	// exists is used as it is, but it has to acknowledge explicitly. One that does not is made: from the stream's first
+	// message, with 65,536 unacknowledged messages at most, and no limit of deliveries.
 	Consumer string
-	// Subject is what a source takes only messages of, default all; and where a sink publishes, default the stream's only
-	// subject.
+	// Subject is, for a source, the filter of a consumer that it makes (default: all of the stream), for a sink where it
+	// publishes (default: the stream's only subject, if that has no wildcard).
 	Subject string
-	// AckWait is after which time an unacknowledged delivery is made again, when the consumer is made. Default 30 s, at
-	// least 100 ms.
+	// AckWait is after which time the server delivers again what is neither acknowledged nor extended, of a consumer that is
+	// made. Default [DefaultAckWait], at least 100 ms. A consumer that exists keeps its own.
 	AckWait time.Duration
-	// DoubleAck waits until the server has taken each acknowledgement.
+	// DoubleAck has a source wait until the server has confirmed each acknowledgement. Without it, one that is lost on the
+	// way brings a transaction again.
 	DoubleAck bool
-	// Connect is added to what connections are made with: credentials, TLS, handlers.
+	// Timeout bounds each request to the server, and how long an operation waits for a connection that is lost. Default
+	// [DefaultTimeout].
+	Timeout time.Duration
+	// Connect is added to what connects to the server: credentials, TLS, handlers.
 	Connect []nats.Option
 }
 
-// ParseURL takes Options out of a URL such as nats://host:4222/STREAM?consumer=mail&ack_wait=1m. What it returns as server
-// is the rest, for Open functions. Parameters: consumer, subject, ack_wait, double_ack.
+// ParseURL takes Options out of a URL such as nats://host:4222/STREAM?consumer=NAME. What it returns as server is the rest,
+// for Open functions; it may be a comma-separated list of one cluster's hosts. The parameters are the names of the fields:
+// consumer, subject, ack_wait, double_ack, timeout.
 func ParseURL(text string) (server string, o Options, err error) {
-	u, err := url.Parse(text)
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return "", o, fmt.Errorf("nats: the URL has no scheme; write nats://host/STREAM")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, stream, _ := strings.Cut(rest, "/")
+	if o.Stream, err = url.PathUnescape(stream); err != nil {
+		return "", o, fmt.Errorf("nats: the stream's name: %w", err)
+	}
+	q, err := url.ParseQuery(query)
 	if err != nil {
-		return "", o, fmt.Errorf("nats: the URL cannot be read: %w", errors.Unwrap(err)) // without the URL, which may hold a password
+		return "", o, fmt.Errorf("nats: the URL's parameters cannot be read: %w", err)
 	}
-	o.Stream = strings.Trim(u.Path, "/")
-	if o.Stream == "" || strings.Contains(o.Stream, "/") {
-		return "", o, errors.New("nats: the stream is missing; write nats://host/STREAM")
+	o.Consumer, o.Subject = q.Get("consumer"), q.Get("subject")
+	if _, err := url.Parse(scheme + "://" + strings.SplitN(hosts, ",", 2)[0]); err != nil {
+		return "", o, fmt.Errorf("nats: the server's URL cannot be read; write nats://user:password@host:port, with %%2F and the like in passwords")
 	}
-	for name, values := range u.Query() {
-		value := values[len(values)-1]
-		switch name {
-		case "consumer":
-			o.Consumer = value
-		case "subject":
-			o.Subject = value
-		case "ack_wait":
-			if o.AckWait, err = time.ParseDuration(value); err != nil {
-				return "", o, fmt.Errorf("nats: ack_wait=%s: write a duration such as 30s", value)
-			}
-		case "double_ack":
-			if o.DoubleAck, err = strconv.ParseBool(value); err != nil {
-				return "", o, fmt.Errorf("nats: double_ack=%s: write true or false", value)
-			}
-		default:
-			return "", o, fmt.Errorf("nats: unknown parameter %s; there are consumer, subject, ack_wait and double_ack", name)
+	for name, to := range map[string]*time.Duration{"ack_wait": &o.AckWait, "timeout": &o.Timeout} {
+		text := q.Get(name)
+		if text == "" {
+			continue
+		}
+		if *to, err = time.ParseDuration(text); err != nil || *to <= 0 {
+			return "", o, fmt.Errorf("nats: %s=%s: write a duration above 0, such as 30s", name, text)
 		}
 	}
-	u.Path, u.RawQuery = "", ""
+	if text := q.Get("double_ack"); text != "" {
+		if o.DoubleAck, err = strconv.ParseBool(text); err != nil {
+			return "", o, fmt.Errorf("nats: double_ack=%s: write true or false", text)
+		}
+	}
+	for _, name := range []string{"consumer", "subject", "ack_wait", "timeout", "double_ack"} {
+		q.Del(name)
+	}
+	for name := range q {
+		return "", o, fmt.Errorf("nats: the URL's parameter %q is not known; there are consumer, subject, ack_wait, double_ack and timeout", name)
+	}
 	_, err = o.withDefaults()
-	return u.String(), o, err
+	return scheme + "://" + hosts, o, err
 }
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Consumer == "" {
-		o.Consumer = "tenet"
+		o.Consumer = DefaultConsumer
 	}
 	if o.AckWait == 0 {
 		o.AckWait = DefaultAckWait
 	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
 	switch {
 	case o.Stream == "":
-		return o, errors.New("nats: the stream is missing; set Options.Stream")
-	case o.AckWait < minAckWait:
-		return o, fmt.Errorf("nats: ack_wait: %v is too short; use %v or more", o.AckWait, minAckWait)
-	case strings.ContainsAny(o.Consumer, " .*>/\\\t\r\n"):
+		return o, fmt.Errorf("nats: the stream's name is missing; write nats://host/STREAM, or set Options.Stream")
+	case strings.ContainsAny(o.Stream, notInNames):
+		return o, fmt.Errorf("nats: stream %q: names have no spaces, dots, wildcards or slashes", o.Stream)
+	case strings.ContainsAny(o.Consumer, notInNames):
 		return o, fmt.Errorf("nats: consumer %q: names have no spaces, dots, wildcards or slashes", o.Consumer)
+	case o.AckWait < leastAckWait:
+		return o, fmt.Errorf("nats: ack_wait: %v is too short; use %v or more", o.AckWait, leastAckWait)
+	case o.Timeout < 0:
+		return o, fmt.Errorf("nats: timeout: %v is negative; use a duration above 0", o.Timeout)
 	}
 	return o, nil
-}
-
-// connect makes a connection that is kept up for as long as it takes.
-func connect(server string, o Options) (*nats.Conn, error) {
-	conn, err := nats.Connect(server, append([]nats.Option{nats.Name("tenet"), nats.MaxReconnects(-1)}, o.Connect...)...)
-	if err != nil {
-		return nil, fmt.Errorf("nats: connect: %w", err)
-	}
-	return conn, nil
 }

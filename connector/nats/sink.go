@@ -13,86 +13,83 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// Sink publishes transactions and waits until the stream has taken them. It is safe for concurrent use; concurrent
-// dispatches share the connection.
+// Sink is a pipeline.Sink that publishes each transaction to a stream. A dispatch returns when the stream has acknowledged the
+// message. Its ID is the transaction's: within the stream's duplicate window, 2 minutes by default, one that is dispatched
+// again is stored once. It is safe for concurrent use, and also a pipeline.Checker. What one goroutine dispatches arrives in
+// its order; concurrent dispatches share the connection and wait for their acknowledgements side by side.
 type Sink struct {
-	conn    *nats.Conn
-	js      jetstream.JetStream
-	options Options
+	*conn
+	subject string
 }
 
-var (
-	_ pipeline.Sink    = (*Sink)(nil)
-	_ pipeline.Checker = (*Sink)(nil)
-)
-
-// OpenSink connects to a server, or a comma-separated list of servers of one cluster. The stream has to exist.
+// OpenSink connects to a server, or a comma-separated list of servers of one cluster. Close it after the engine's Run.
 func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connect(server, o)
+	c, err := connect(ctx, server, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{conn: conn, options: o}
+	s := &Sink{conn: c, subject: o.Subject}
 	if err := s.bind(ctx); err != nil {
-		conn.Close()
-		return nil, err
+		c.nc.Close()
+		return nil, fmt.Errorf("nats: stream %q: %w", o.Stream, err)
 	}
 	return s, nil
 }
 
-func (s *Sink) bind(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+// bind finds the stream, and the subject where none is given.
+func (s *Sink) bind(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if s.js, err = jetstream.New(s.conn); err != nil {
-		return fmt.Errorf("nats: %w", err)
-	}
-	stream, err := s.js.Stream(ctx, s.options.Stream)
-	if err != nil {
-		return fmt.Errorf("nats: stream %s: %w", s.options.Stream, err)
-	}
-	if s.options.Subject != "" {
-		return nil
+	stream, err := s.js.Stream(ctx, s.o.Stream)
+	if err != nil || s.subject != "" {
+		return err
 	}
 	subjects := stream.CachedInfo().Config.Subjects
 	if len(subjects) != 1 || strings.ContainsAny(subjects[0], "*>") {
-		return fmt.Errorf("nats: stream %s takes the subjects %v; say which with subject", s.options.Stream, subjects)
+		return fmt.Errorf("it has the subjects %q: say which one with subject=, or set Options.Subject", subjects)
 	}
-	s.options.Subject = subjects[0]
+	s.subject = subjects[0]
 	return nil
 }
 
-// Dispatch implements pipeline.Sink. The ID is the message's Nats-Msg-Id: the stream drops a repetition within its window.
+// Dispatch implements pipeline.Sink. While the connection is lost it waits for it, up to Options.Timeout, before it fails. A
+// transaction that is larger than the server's max_payload is a permanent error.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
-	m, err := message(s.options.Subject, t)
-	if err != nil {
-		return classify.Permanent(err)
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	_, err = s.js.PublishMsg(ctx, m, jetstream.WithExpectStream(s.options.Stream), jetstream.WithRetryAttempts(0))
+	m, err := message(t, s.subject)
+	if err != nil {
+		return err
+	}
+	if err := s.connected(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	_, err = s.js.PublishMsg(ctx, m, jetstream.WithExpectStream(s.o.Stream))
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject):
-		return classify.Permanent(fmt.Errorf("nats: publish to %s: %w", s.options.Subject, err))
+	case errors.Is(err, nats.ErrMaxPayload):
+		return classify.Permanent(fmt.Errorf("nats: transaction %s: %w", t.ID(), err))
 	}
-	return fmt.Errorf("nats: publish to %s: %w", s.options.Subject, err)
+	return fmt.Errorf("nats: publish to %q: %w", s.subject, err)
 }
 
-// Check implements pipeline.Checker.
+// Check implements pipeline.Checker: it fails while the stream cannot be asked.
 func (s *Sink) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if _, err := s.js.Stream(ctx, s.options.Stream); err != nil {
-		return fmt.Errorf("nats: stream %s: %w", s.options.Stream, err)
+	if _, err := s.js.Stream(ctx, s.o.Stream); err != nil {
+		return fmt.Errorf("nats: stream %q: %w", s.o.Stream, err)
 	}
 	return nil
 }
 
-// Close disconnects. Whatever Dispatch has returned nil for is in the stream.
-func (s *Sink) Close() error {
-	s.conn.Close()
-	return nil
-}
+// Close closes the connection.
+func (s *Sink) Close() error { return s.close() }

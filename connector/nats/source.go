@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,219 +14,206 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// Source reads a stream through a durable pull consumer. It is safe for concurrent use.
+// Source is a pipeline.Source that reads a stream through a durable pull consumer, and also a pipeline.Acker, Nacker, Extender
+// and Checker. First deliveries come in the stream's order. Any number of sources may share a consumer.
 type Source struct {
-	conn     *nats.Conn
-	consumer jetstream.Consumer
-	options  Options
-	ackWait  time.Duration  // the consumer's
-	leaving  sync.WaitGroup // fetches that were left while messages could still come
+	*conn
+	lease    time.Duration // the consumer's shortest wait for acknowledgements
+	subjects bool          // messages come with different ones
+	pulls    pulls
 }
 
-var (
-	_ pipeline.Source   = (*Source)(nil)
-	_ pipeline.Acker    = (*Source)(nil)
-	_ pipeline.Nacker   = (*Source)(nil)
-	_ pipeline.Extender = (*Source)(nil)
-	_ pipeline.Checker  = (*Source)(nil)
-)
+// mostPending is how many messages a consumer that is made here may have out. Those that wait for their delays count.
+const mostPending = 1 << 16
 
-// OpenSource connects to a server, or a comma-separated list of servers of one cluster, and binds to the consumer, which is
-// made where it is missing. A consumer that exists keeps its settings.
+// OpenSource connects to a server, or a comma-separated list of servers of one cluster, and finds or makes the consumer. Close
+// it after the engine's Run.
 func OpenSource(ctx context.Context, server string, o Options) (*Source, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connect(server, o)
+	c, err := connect(ctx, server, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{conn: conn, options: o}
+	s := &Source{conn: c}
 	if err := s.bind(ctx); err != nil {
-		conn.Close()
-		return nil, err
+		c.nc.Close()
+		return nil, fmt.Errorf("nats: stream %q, consumer %q: %w", o.Stream, o.Consumer, err)
 	}
 	return s, nil
 }
 
+// bind finds or makes the consumer.
 func (s *Source) bind(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	js, err := jetstream.New(s.conn)
+	stream, err := s.js.Stream(ctx, s.o.Stream)
 	if err != nil {
-		return fmt.Errorf("nats: %w", err)
+		return err
 	}
-	s.consumer, err = js.Consumer(ctx, s.options.Stream, s.options.Consumer)
+	found, err := stream.Consumer(ctx, s.o.Consumer)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		s.consumer, err = js.CreateOrUpdateConsumer(ctx, s.options.Stream, jetstream.ConsumerConfig{
-			Durable: s.options.Consumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.options.AckWait,
-			FilterSubject: s.options.Subject, MaxAckPending: maxAckPending,
+		found, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable: s.o.Consumer, FilterSubject: s.o.Subject, AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.o.AckWait,
+			MaxDeliver: -1, MaxAckPending: mostPending,
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("nats: consumer %s of stream %s: %w", s.options.Consumer, s.options.Stream, err)
+		return err
 	}
-	config := s.consumer.CachedInfo().Config
-	if config.AckPolicy != jetstream.AckExplicitPolicy {
-		return fmt.Errorf("nats: consumer %s of stream %s acknowledges by %s; it must be explicit", s.options.Consumer, s.options.Stream, config.AckPolicy)
+	config := found.CachedInfo().Config
+	switch {
+	case config.DeliverSubject != "":
+		return errors.New("it is a push consumer; use a pull consumer")
+	case config.AckPolicy != jetstream.AckExplicitPolicy:
+		return fmt.Errorf("its ack_policy is %v; use explicit", config.AckPolicy)
+	case s.o.Subject != "" && config.FilterSubject != s.o.Subject:
+		return fmt.Errorf("its filter is %q; use that, or another consumer", config.FilterSubject)
 	}
-	s.ackWait = config.AckWait
-	return nil
+	s.lease = config.AckWait
+	for _, wait := range config.BackOff {
+		s.lease = min(s.lease, wait)
+	}
+	filters := config.FilterSubjects
+	if config.FilterSubject != "" {
+		filters = []string{config.FilterSubject}
+	} else if len(filters) == 0 {
+		filters = stream.CachedInfo().Config.Subjects
+	}
+	s.subjects = len(filters) != 1 || strings.ContainsAny(filters[0], "*>")
+	return s.pulls.open(s.nc, s.o)
 }
 
-// Fetch implements pipeline.Source.
+// Fetch implements pipeline.Source. It asks once, for as many as are there or the first that come. While the connection is
+// lost or the server does not answer, it tries for up to Options.Timeout before it fails: no messages means that there are
+// none.
 func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
-	if err := ctx.Err(); err != nil {
+	if r.Max < 1 {
+		return nil, nil
+	}
+	got, err := s.pulls.pull(ctx, s.conn, min(r.Max, mostPull), r.Wait)
+	if len(got) == 0 {
 		return nil, err
 	}
-	got, err := s.there(ctx, r.Max)
-	if err != nil || len(got) > 0 || r.Wait <= 0 {
-		return got, err
-	}
-	batch, err := s.consumer.Fetch(1, jetstream.FetchMaxWait(r.Wait)) // a pull of more would go on waiting for them
-	if err != nil {
-		return nil, fmt.Errorf("nats: fetch: %w", err)
-	}
-	if got, err = s.collect(ctx, batch); err != nil || len(got) == 0 || r.Max == 1 {
-		return got, err
-	}
-	more, err := s.there(ctx, r.Max-1)
-	if err != nil {
-		return got, nil //nolint:nilerr // the next fetch finds out
-	}
-	return append(got, more...), nil
-}
-
-// there fetches what is in the stream by now.
-func (s *Source) there(ctx context.Context, most int) ([]pipeline.Delivery, error) {
-	batch, err := s.consumer.FetchNoWait(most)
-	if err != nil {
-		return nil, fmt.Errorf("nats: fetch: %w", err)
-	}
-	return s.collect(ctx, batch)
-}
-
-func (s *Source) collect(ctx context.Context, batch jetstream.MessageBatch) ([]pipeline.Delivery, error) {
-	var got []pipeline.Delivery
-	for {
-		select {
-		case m, more := <-batch.Messages():
-			if !more {
-				return fetched(got, batch.Error())
-			}
-			d, err := s.delivery(m)
-			if err != nil {
-				return got, err
-			}
-			got = append(got, d)
-		case <-ctx.Done():
-			s.leave(batch)
-			if len(got) > 0 {
-				return got, nil
-			}
-			return nil, ctx.Err()
+	list := make([]pipeline.Delivery, 0, len(got))
+	deadline := time.Now().Add(s.lease)
+	for _, m := range got {
+		at, broken := m.Metadata()
+		if broken != nil { // no server sends that
+			return list, fmt.Errorf("nats: a message's reply subject: %w", broken)
 		}
+		list = append(list, pipeline.Delivery{
+			Transaction: transaction(m, at, s.subjects), Token: m, Count: int(at.NumDelivered), Deadline: deadline,
+		})
 	}
+	return list, err
 }
 
-func fetched(got []pipeline.Delivery, err error) ([]pipeline.Delivery, error) {
-	if err == nil || len(got) > 0 || errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages) {
-		return got, nil
-	}
-	return nil, fmt.Errorf("nats: fetch: %w", err)
-}
+// What a client answers to messages; see ADR-13 of the NATS architecture documents.
+var (
+	ack        = []byte("+ACK")
+	nak        = []byte("-NAK")
+	inProgress = []byte("+WPI")
+)
 
-// leave gives back what still comes of a fetch that nobody waits for.
-func (s *Source) leave(batch jetstream.MessageBatch) {
-	s.leaving.Go(func() {
-		for m := range batch.Messages() {
-			_ = m.Nak() // else it comes again after AckWait
-		}
-	})
-}
+// mostAsking is how many acknowledgements wait for their confirmation at a time.
+const mostAsking = 64
 
-func (s *Source) delivery(m jetstream.Msg) (pipeline.Delivery, error) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return pipeline.Delivery{}, fmt.Errorf("nats: fetch: %w", err)
-	}
-	return pipeline.Delivery{
-		Transaction: transaction(m, meta), Token: m, Count: int(meta.NumDelivered), Deadline: time.Now().Add(s.ackWait),
-	}, nil
-}
-
-// each does something with every delivery and collects the errors.
-func each(list []pipeline.Delivery, do func(m jetstream.Msg) error) []error {
-	var errs []error
-	for i, d := range list {
-		m, ok := d.Token.(jetstream.Msg)
-		err := errors.New("nats: this delivery is another source's")
-		if ok {
-			err = do(m)
-		}
-		if err == nil || errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
-			continue
-		}
-		if errs == nil {
-			errs = make([]error, len(list))
-		}
-		errs[i] = fmt.Errorf("nats: %w", err)
-	}
-	return errs
-}
+var errForeign = errors.New("nats: the delivery is not of this source")
 
 // Ack implements pipeline.Acker.
 func (s *Source) Ack(ctx context.Context, done []pipeline.Delivery) []error {
-	if !s.options.DoubleAck {
-		return each(done, func(m jetstream.Msg) error { return m.Ack() })
+	if s.o.DoubleAck {
+		return s.confirm(ctx, done)
 	}
-	return each(done, func(m jetstream.Msg) error {
-		ctx, cancel := context.WithTimeout(ctx, requestTime)
-		defer cancel()
-		return m.DoubleAck(ctx)
-	})
-}
-
-// Nack implements pipeline.Nacker.
-func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
-	errs := each([]pipeline.Delivery{d}, func(m jetstream.Msg) error {
-		if delay <= 0 {
-			return m.Nak()
-		}
-		return m.NakWithDelay(delay)
-	})
-	if len(errs) > 0 {
-		return errs[0]
-	}
-	return nil
+	return s.tell(done, ack)
 }
 
 // Extend implements pipeline.Extender.
 func (s *Source) Extend(_ context.Context, held []pipeline.Delivery) []error {
-	return each(held, func(m jetstream.Msg) error { return m.InProgress() })
+	return s.tell(held, inProgress)
 }
 
-// ExtendEvery implements pipeline.Extender.
-func (s *Source) ExtendEvery() time.Duration { return s.ackWait / 3 }
+// ExtendEvery implements pipeline.Extender: it is a third of the time that the consumer waits for acknowledgements.
+func (s *Source) ExtendEvery() time.Duration { return s.lease / 3 }
 
-// Check implements pipeline.Checker.
-func (s *Source) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+// Nack implements pipeline.Nacker. The server keeps the message for the delay.
+func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
+	m, ok := d.Token.(*nats.Msg)
+	if !ok {
+		return errForeign
+	}
+	answer := nak
+	if delay > 0 {
+		answer = fmt.Appendf(nil, `-NAK {"delay":%d}`, delay.Nanoseconds())
+	}
+	return s.publish(m, answer)
+}
+
+// tell answers messages, without waiting.
+func (s *Source) tell(list []pipeline.Delivery, answer []byte) []error {
+	var errs []error
+	for i, d := range list {
+		err := errForeign
+		if m, ok := d.Token.(*nats.Msg); ok {
+			err = s.publish(m, answer)
+		}
+		if err != nil && errs == nil {
+			errs = make([]error, len(list))
+		}
+		if err != nil {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+func (s *Source) publish(m *nats.Msg, answer []byte) error {
+	if err := s.nc.Publish(m.Reply, answer); err != nil {
+		return fmt.Errorf("nats: answer a message: %w", err)
+	}
+	return nil
+}
+
+// confirm acknowledges and waits until the server has said that it knows.
+func (s *Source) confirm(ctx context.Context, done []pipeline.Delivery) []error {
+	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if _, err := s.consumer.Info(ctx); err != nil {
-		return fmt.Errorf("nats: consumer %s of stream %s: %w", s.options.Consumer, s.options.Stream, err)
+	errs := make([]error, len(done))
+	var group sync.WaitGroup
+	for from := range min(mostAsking, len(done)) {
+		group.Go(func() {
+			for i := from; i < len(done); i += mostAsking {
+				m, ok := done[i].Token.(*nats.Msg)
+				if !ok {
+					errs[i] = errForeign
+				} else if _, err := s.nc.RequestWithContext(ctx, m.Reply, ack); err != nil {
+					errs[i] = fmt.Errorf("nats: the acknowledgement is not confirmed: %w", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return errs
+}
+
+// Check implements pipeline.Checker: it fails while the consumer cannot be asked.
+func (s *Source) Check(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if _, err := s.js.Consumer(ctx, s.o.Stream, s.o.Consumer); err != nil {
+		return fmt.Errorf("nats: stream %q, consumer %q: %w", s.o.Stream, s.o.Consumer, err)
 	}
 	return nil
 }
 
-// Close sends what is still to be sent and disconnects. What is not acknowledged comes again after AckWait.
+// Close sends the last acknowledgements and closes the connection. What was not settled is delivered again when its time is
+// over.
 func (s *Source) Close() error {
-	err := s.conn.FlushTimeout(requestTime)
-	s.conn.Close()
-	s.leaving.Wait()
-	if err != nil {
-		return fmt.Errorf("nats: close: %w", err)
+	for _, m := range s.pulls.close() {
+		_ = s.publish(m, nak)
 	}
-	return nil
+	return s.close()
 }
