@@ -93,7 +93,7 @@ func TestD6ReasonsAreClosedAndDocumented(t *testing.T) {
 		if seen[r.Reason] || r.Meaning == "" || strings.Trim(string(r.Reason), "abcdefghijklmnopqrstuvwxyz_") != "" {
 			t.Errorf("%+v", r)
 		}
-		if !slices.Contains([]string{"outcome", "decision", "admission", "report", "job"}, r.Where) {
+		if !slices.Contains([]string{"outcome", "decision", "idempotency", "admission", "report", "job"}, r.Where) {
 			t.Errorf("%s is found at %q", r.Reason, r.Where)
 		}
 		seen[r.Reason] = true
