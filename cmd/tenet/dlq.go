@@ -57,6 +57,7 @@ UUIDs and quoted texts count as one, with how often and when it was seen and a s
 
 type requeueFlags struct {
 	rate       string
+	audit      string
 	canary     int
 	canaryWait time.Duration
 	dryRun     bool
@@ -80,7 +81,7 @@ waits until they have finished; if one is dead again the others stay where they 
 		Example: `  tenet dlq requeue --error 'connection refused' --canary 10 --rate 50/s --store sqlite:jobs.db
   tenet dlq requeue 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55`,
 	}
-	store, filter := storeFlag(cmd), addFilterFlags(cmd)
+	store, filter, audit := storeFlag(cmd), addFilterFlags(cmd), operatorFlag(cmd)
 	cmd.Flags().StringVar(&f.rate, "rate", "", "jobs at most in a time, for example 10/s or 500/m")
 	cmd.Flags().IntVar(&f.canary, "canary", 0, "jobs to run first, and to wait for")
 	cmd.Flags().Var(&span{&f.canaryWait, false}, "canary-wait", "how long these may take")
@@ -98,7 +99,7 @@ waits until they have finished; if one is dead again the others stay where they 
 		if err != nil {
 			return err
 		}
-		selected.IDs = ids
+		selected.IDs, f.audit = ids, *audit
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
 			return a.requeue(cmd.Context(), s, f, selected, every, *form)
 		})
@@ -132,6 +133,16 @@ func (a *app) requeue(ctx context.Context, s jobStore, f *requeueFlags, filter j
 	}
 	if f.dryRun {
 		return a.print(form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { fmt.Fprintf(w, "%s would be requeued\n", count(len(ids), "job")) })
+	}
+	if len(ids) > 0 {
+		o, err := onJobs("dlq.requeue", filter, len(ids))
+		if err != nil {
+			return err
+		}
+		o.From, o.To, o.Attributes["canary"] = string(job.Dead), string(job.Ready), strconv.Itoa(f.canary)
+		if err := a.putOnRecord(ctx, f.audit, o); err != nil {
+			return err
+		}
 	}
 	result := requeueResult{}
 	failed := a.requeueAll(ctx, s, f, ids, every, &result)
@@ -226,7 +237,7 @@ func (a *app) purgeCommand() *cobra.Command {
 		Long:    "Remove dead jobs with their history: those that the filters select, or else all. This cannot be undone.",
 		Example: "  tenet dlq purge --created-before 720h --dry-run\n  tenet dlq purge --type http --error 'status 410' --yes",
 	}
-	store, filter := storeFlag(cmd), addFilterFlags(cmd)
+	store, filter, audit := storeFlag(cmd), addFilterFlags(cmd), operatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "count the jobs and remove nothing")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	form := outputFlag(cmd)
@@ -236,7 +247,7 @@ func (a *app) purgeCommand() *cobra.Command {
 			return err
 		}
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
-			return a.purge(cmd.Context(), s, f, *dryRun, *yes, *form)
+			return a.purge(cmd.Context(), s, f, *audit, *dryRun, *yes, *form)
 		})
 	})
 	return cmd
@@ -246,7 +257,7 @@ type purgeResult struct {
 	Purged int `json:"purged"`
 }
 
-func (a *app) purge(ctx context.Context, s jobStore, f job.Filter, dryRun, yes bool, form string) error {
+func (a *app) purge(ctx context.Context, s jobStore, f job.Filter, audit string, dryRun, yes bool, form string) error {
 	var ids []string
 	if err := eachJob(ctx, s, f, "", func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
 		return err
@@ -256,6 +267,16 @@ func (a *app) purge(ctx context.Context, s jobStore, f job.Filter, dryRun, yes b
 	}
 	if err := a.confirm(ctx, yes, "Remove %s with all history?", count(len(ids), "dead job")); err != nil {
 		return err
+	}
+	if len(ids) > 0 {
+		o, err := onJobs("dlq.purge", f, len(ids))
+		if err != nil {
+			return err
+		}
+		o.From = string(job.Dead)
+		if err := a.putOnRecord(ctx, audit, o); err != nil {
+			return err
+		}
 	}
 	result := purgeResult{}
 	for chunk := range slices.Chunk(ids, pageSize) {

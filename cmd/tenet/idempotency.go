@@ -156,7 +156,9 @@ func (f *recordTarget) add(cmd *cobra.Command, changes bool) {
 	flags.StringVar(&f.store, "store", "", "where records are kept: sqlite:PATH, postgres://… or nats://… (also TENET_STORE)")
 	flags.StringVar(&f.tenant, "tenant", "", "tenant of the record's scope")
 	flags.StringVar(&f.operation, "operation", "", "operation of the record's scope: a job's type, for example")
-	if changes {
+	if !changes {
+		flags.StringVar(&f.audit, "audit", "", "record here who looked at the record: file:PATH, sqlite:PATH, postgres://… or nats://… (also TENET_AUDIT)")
+	} else {
 		flags.StringVar(&f.audit, "audit", "", "audit log that the change is recorded in (default: the store's own)")
 		flags.BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and do nothing")
 		flags.BoolVar(&f.yes, "yes", false, "do not ask")
@@ -208,17 +210,23 @@ func (f *recordTarget) recorded(ctx context.Context, a *app, s *recordStore, r i
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	err = log.OperatorAction(ctx, audit.Operation{
-		Actor: actor(), Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State), To: to,
-	})
-	if err != nil {
-		return fmt.Errorf("the change could not be put on record, so it was not made: %w", err)
+	o := onRecord(action, r)
+	o.To = to
+	if err := recordAction(ctx, log, o); err != nil {
+		return err
 	}
 	err = change()
-	if errors.Is(err, idempotency.ErrFenced) {
-		return &failure{exitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", r.Key)}
+	if !errors.Is(err, idempotency.ErrFenced) {
+		return err
 	}
-	return err
+	o.Detail = "refused: the record has changed, or its claim is live"
+	err = &failure{exitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", r.Key)}
+	return errors.Join(err, recordAction(ctx, log, o))
+}
+
+// onRecord is an action on an idempotency record.
+func onRecord(action string, r idempotency.Record) audit.Operation {
+	return audit.Operation{Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State)}
 }
 
 func (a *app) recordGetCommand() *cobra.Command {
@@ -232,6 +240,13 @@ func (a *app) recordGetCommand() *cobra.Command {
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
 		return f.with(cmd.Context(), a, args[0], func(_ *recordStore, r idempotency.Record) error {
+			o := onRecord("idempotency.get", r)
+			if *result {
+				o.Detail = "with its result"
+			}
+			if err := a.putOnRecord(cmd.Context(), f.audit, o); err != nil {
+				return err
+			}
 			return a.print(*form, shown(r, *result), func(w io.Writer) { describeRecord(w, r, *result) })
 		})
 	})

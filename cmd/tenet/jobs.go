@@ -266,7 +266,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 		Long:    c.short + ".\n\nExits with 5 if a job was not found, and with 7 if one is in a state in which it cannot be " + c.done + ".",
 		Example: "  tenet jobs " + c.name + " 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
 	}
-	store := storeFlag(cmd)
+	store, audit := storeFlag(cmd), operatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
 	yes := new(bool)
 	if c.destructive {
@@ -280,14 +280,15 @@ func (a *app) changeCommand(c change) *cobra.Command {
 					return err
 				}
 			}
-			return a.change(cmd.Context(), s, c, ids, *dryRun, *form)
+			return a.change(cmd.Context(), s, c, ids, *audit, *dryRun, *form)
 		})
 	})
 	return cmd
 }
 
-func (a *app) change(ctx context.Context, s jobStore, c change, ids []string, dryRun bool, form string) error {
+func (a *app) change(ctx context.Context, s jobStore, c change, ids []string, audit string, dryRun bool, form string) error {
 	result := changeResult{[]string{}, []string{}, []string{}}
+	var apt []*job.Record
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		r, _, err := s.Get(ctx, id)
 		switch {
@@ -300,17 +301,29 @@ func (a *app) change(ctx context.Context, s jobStore, c change, ids []string, dr
 			result.Conflict = append(result.Conflict, id)
 			continue
 		}
+		apt = append(apt, r)
+	}
+	if !dryRun && len(apt) > 0 {
+		o, err := onRecords("jobs."+c.name, apt)
+		if err != nil {
+			return err
+		}
+		if err := a.putOnRecord(ctx, audit, o); err != nil {
+			return err
+		}
+	}
+	for _, r := range apt {
 		if !dryRun {
-			changed, err := s.Change(ctx, c.action, job.Filter{IDs: []string{id}}, 1)
+			changed, err := s.Change(ctx, c.action, job.Filter{IDs: []string{r.ID}}, 1)
 			if err != nil {
 				return err
 			}
 			if len(changed) == 0 { // its state has changed meanwhile
-				result.Conflict = append(result.Conflict, id)
+				result.Conflict = append(result.Conflict, r.ID)
 				continue
 			}
 		}
-		result.Changed = append(result.Changed, id)
+		result.Changed = append(result.Changed, r.ID)
 	}
 	err := a.print(form, result, func(w io.Writer) {
 		verb := c.done

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,8 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // periodicEntry is an entry of a file of periodic jobs.
@@ -169,7 +172,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 		Use: "run NAME --file FILE", Short: "Enqueue a periodic job now, beside its schedule", Args: cobra.ExactArgs(1),
 		Example: "  tenet periodic run nightly-report --file nightly.yaml --store sqlite:jobs.db",
 	}
-	store, file := storeFlag(cmd), fileFlag(cmd)
+	store, file, log := storeFlag(cmd), fileFlag(cmd), operatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be enqueued, and store nothing")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
@@ -185,7 +188,15 @@ func (a *app) periodicRunCommand() *cobra.Command {
 			if *dryRun {
 				return a.print(formText, nil, func(w io.Writer) { fmt.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
 			}
-			receipt, err := job.NewClient(s).Enqueue(cmd.Context(), list[i].Request)
+			request := list[i].Request
+			queue := cmp.Or(request.Queue, job.DefaultQueue)
+			err := a.putOnRecord(cmd.Context(), *log, audit.Operation{
+				Action: "periodic.run", Key: policy.JobKey(queue, request.Type), Attributes: map[string]string{"name": args[0], "queue": queue},
+			})
+			if err != nil {
+				return err
+			}
+			receipt, err := job.NewClient(s).Enqueue(cmd.Context(), request)
 			if err != nil {
 				return err
 			}

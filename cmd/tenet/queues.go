@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -115,7 +116,7 @@ func (a *app) resumeCommand() *cobra.Command {
 
 // queueCommand is a command that sets what state returns.
 func (a *app) queueCommand(cmd *cobra.Command, state func(name string) (job.QueueState, error)) *cobra.Command {
-	store := storeFlag(cmd)
+	store, log := storeFlag(cmd), operatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
@@ -127,7 +128,7 @@ func (a *app) queueCommand(cmd *cobra.Command, state func(name string) (job.Queu
 			verb := "is"
 			if *dryRun {
 				verb = "would be"
-			} else if err := s.SetQueue(cmd.Context(), q); err != nil {
+			} else if err := a.setQueue(cmd.Context(), s, q, *log); err != nil {
 				return err
 			}
 			return a.print(*form, q, func(w io.Writer) {
@@ -143,4 +144,19 @@ func (a *app) queueCommand(cmd *cobra.Command, state func(name string) (job.Queu
 		})
 	})
 	return cmd
+}
+
+// setQueue pauses or resumes a queue, once that is on record.
+func (a *app) setQueue(ctx context.Context, s jobStore, q job.QueueState, log string) error {
+	o := audit.Operation{Action: "queues.resume", Attributes: map[string]string{"queue": q.Queue}}
+	if q.Paused {
+		o.Action, o.Detail = "queues.pause", q.Reason
+	}
+	if !q.Until.IsZero() {
+		o.Attributes["until"] = instant(q.Until)
+	}
+	if err := a.putOnRecord(ctx, log, o); err != nil {
+		return err
+	}
+	return s.SetQueue(ctx, q)
 }
