@@ -26,21 +26,40 @@ func (w *Worker) moved(x Settlement, at time.Time) {
 	if run == nil || run.record.Fence != x.Fence {
 		return
 	}
-	defer func() {
-		if v := recover(); v != nil { // an observer must not end the settler
-			w.log.Error("job: panic in the observer", "job", x.ID, "error", v)
-		}
-	}()
 	r := run.record
 	attempts := r.Attempts
 	if x.Kind == KindRetry || x.Kind == KindDead {
 		attempts++
 	}
+	w.tell(workOf(r, w.keys[kind{r.Queue, r.Type}]), at, r.Fence, &observe.Transition{
+		From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: attempts, Worker: w.name,
+	})
+}
+
+// lost tells the observer of leases that were taken back. Their workers cannot, and the jobs may be of queues and types that
+// this worker does not run.
+func (w *Worker) lost(list []Lost) {
+	if w.observer == nil {
+		return
+	}
+	at := time.Now()
+	for _, l := range list {
+		r := Record{ID: l.ID, Type: l.Type, Meta: l.Meta}
+		w.tell(workOf(&r, policy.JobKey(l.Queue, l.Type)), at, l.Fence, &observe.Transition{
+			From: string(Running), To: string(l.State), Reason: policy.ReasonLeaseExpired, Attempts: l.Attempts, Worker: l.Worker,
+		})
+	}
+}
+
+// tell gives a transition the last number of the turn that it ended.
+func (w *Worker) tell(work observe.Work, at time.Time, fence int64, t *observe.Transition) {
+	defer func() {
+		if v := recover(); v != nil { // an observer must not end what keeps the worker going
+			w.log.Error("job: panic in the observer", "job", work.ID, "error", v)
+		}
+	}()
 	w.observer.Observe(context.Background(), &observe.Event{
-		Type: observe.JobMoved, Time: at, Seq: int(r.Fence+1)*retry.SeqPerTurn - 1, Work: workOf(r, w.keys[kind{r.Queue, r.Type}]),
-		Transition: &observe.Transition{
-			From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: attempts, Worker: w.name,
-		},
+		Type: observe.JobMoved, Time: at, Seq: int(fence+1)*retry.SeqPerTurn - 1, Work: work, Transition: t,
 	})
 }
 

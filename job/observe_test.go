@@ -11,8 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/store/memory"
 )
 
 // moves collects the transitions of jobs, and checks that the events of each come in the order of their Seq.
@@ -60,6 +62,108 @@ func TestA1TransitionsOfJobsAreTold(t *testing.T) {
 		}
 		if len(m.wrong) > 0 {
 			t.Error(m.wrong)
+		}
+	})
+}
+
+// abandon lets a worker die with a job that it claimed.
+func (b *bench) abandon() {
+	b.t.Helper()
+	claimed, err := b.store.Claim(context.Background(), job.Claim{Worker: "doomed", Queues: []job.Slots{{Queue: "default", Free: 1}}, Lease: time.Second})
+	if err != nil || len(claimed) != 1 {
+		b.t.Fatal(claimed, err)
+	}
+	time.Sleep(2 * time.Second)
+}
+
+func TestA2LostLeasesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moves{}
+		db := memory.Open()
+		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		b.enqueue(job.Request{})
+		b.abandon()
+		b.enqueue(job.Request{Type: "unknown here", MaxAttempts: 1})
+		b.abandon()
+		handler, _ := failing(nil)
+		stop := b.start(b.store, handler, job.WithObserver(m))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		want := []string{
+			"job t running→ready lease_expired 1", "job unknown here running→dead lease_expired 1", "job t running→completed success 1",
+		}
+		if diff := cmp.Diff(want, m.lines); diff != "" {
+			t.Error(diff)
+		}
+		if len(m.wrong) > 0 {
+			t.Error(m.wrong)
+		}
+	})
+}
+
+func TestA2APanickingObserverOfLostLeasesEndsNoWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open()
+		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		id := b.enqueue(job.Request{})
+		b.abandon()
+		handler, _ := failing(nil)
+		stop := b.start(b.store, handler, job.WithObserver(panicky{}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		if r, _ := b.get(id); r.State != job.Completed {
+			t.Errorf("state %s", r.State)
+		}
+	})
+}
+
+// panicky panics when a job moved.
+type panicky struct{}
+
+func (panicky) Observe(_ context.Context, e *observe.Event) {
+	if e.Type == observe.JobMoved {
+		panic("observer")
+	}
+}
+
+func TestA2LostLeasesAreOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		var sink audit.MemorySink
+		log, err := audit.Open(ctx, &sink, audit.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := memory.Open()
+		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		id := b.enqueue(job.Request{Meta: map[string]string{"tenant_id": "acme", "correlation_id": "c-1", "trace_id": "t-1"}})
+		b.abandon()
+		handler, _ := failing(nil)
+		stop := b.start(b.store, handler, job.WithObserver(log))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		if err := log.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range sink.Events() {
+			if e.From == "running" && e.To == "ready" && (e.Actor != "doomed" || e.TenantID != "acme" || e.CorrelationID != "c-1" || e.TraceID != "t-1" || e.TotalAttempts != 1) {
+				t.Errorf("%+v", e)
+			}
+		}
+		story, err := audit.Explain(ctx, &sink, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := []string{}
+		for _, s := range story.Steps {
+			steps = append(steps, fmt.Sprintf("%s %s", s.Type, s.Detail))
+		}
+		want := []string{"job_transition running → ready, lease_expired", "call_succeeded ", "job_transition running → completed, success"}
+		if diff := cmp.Diff(want, steps); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

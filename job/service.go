@@ -112,6 +112,7 @@ func (w *Worker) maintain(ctx context.Context) {
 		if err == nil {
 			w.lastAnswer.Store(time.Now().UnixNano())
 		}
+		w.lost(done.Lost)
 		if done.Promoted+done.Reclaimed > 0 {
 			signal(w.wake)
 		}
@@ -177,6 +178,7 @@ func (w *Worker) retain(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		done, err := w.store.Maintain(ctx, Maintenance{Limit: maintainLimit, Keep: w.keep})
+		w.lost(done.Lost)
 		if err != nil && ctx.Err() == nil {
 			w.log.Warn("job: retention failed", "error", err)
 		}

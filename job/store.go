@@ -120,6 +120,19 @@ type Maintained struct {
 	Removed   int // finished jobs
 	// NextDue is when the next scheduled job is due; zero where there is none.
 	NextDue time.Time
+	// Lost tells of each lease that was taken back, in no order: as many as Reclaimed.
+	Lost []Lost
+}
+
+// Lost is an expired lease that was taken back, and what became of its job.
+type Lost struct {
+	Ref      // the lease
+	Type     string
+	Queue    string
+	Meta     map[string]string
+	Worker   string // that held the lease
+	State    State  // of the job now: ready, dead or, where that was asked for, cancelled
+	Attempts int    // failed ones, this one included
 }
 
 // Errors of stores.

@@ -1,7 +1,11 @@
 package storetest
 
 import (
+	"reflect"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -60,8 +64,8 @@ func maintenanceCases() []jobsCase {
 			var sum job.Maintained
 			for range n {
 				done := s.maintainWith(m)
-				if done.Promoted > 3 || done.Reclaimed > 3 || done.Removed > 3 {
-					s.Fatalf("more than the limit: %+v", done)
+				if done.Promoted > 3 || done.Reclaimed > 3 || done.Removed > 3 || len(done.Lost) != done.Reclaimed {
+					s.Fatalf("more than the limit, or lost leases untold: %+v", done)
 				}
 				sum.Promoted += done.Promoted
 				sum.Reclaimed += done.Reclaimed
@@ -81,12 +85,35 @@ func maintenanceCases() []jobsCase {
 				s.Fatalf("next due at %v, want %v", done.NextDue, now.Add(time.Hour))
 			}
 		}},
+		{name: "J6/maintenance tells of each lost lease", run: func(s *jobs) {
+			meta := map[string]string{"tenant_id": "acme", "trace_id": "\x00é"}
+			again := s.start(job.Insert{Type: "a", Meta: meta}, long)
+			s.must(s.settle(again.Ref(), job.KindRetry, fails("x", 0)), nil)
+			again = s.take(s.short)
+			dead := s.start(job.Insert{Type: "b", MaxAttempts: 1}, s.short)
+			cancelled := s.start(job.Insert{Type: "c"}, s.short)
+			s.start(job.Insert{}, long)
+			s.change(job.ActionCancel, job.Filter{IDs: []string{cancelled.ID}}, 1)
+			s.lapse(s.short)
+			want := []job.Lost{
+				{Ref: again.Ref(), Type: "a", Queue: queue, Meta: meta, Worker: "w", State: job.Ready, Attempts: 2},
+				{Ref: dead.Ref(), Type: "b", Queue: queue, Worker: "w", State: job.Dead, Attempts: 1},
+				{Ref: cancelled.Ref(), Type: "c", Queue: queue, Worker: "w", State: job.Cancelled, Attempts: 1},
+			}
+			byID := cmpopts.SortSlices(func(a, b job.Lost) bool { return a.ID < b.ID })
+			if diff := cmp.Diff(want, s.maintain().Lost, byID, cmpopts.EquateEmpty()); diff != "" {
+				s.Fatal(diff)
+			}
+			if done := s.maintain(); len(done.Lost) != 0 {
+				s.Fatalf("told again: %+v", done.Lost)
+			}
+		}},
 		{name: "J6/maintenance of an idle store does nothing", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
 			waiting := s.add(job.Insert{})
 			s.unchanged(waiting, func() {
 				s.unchanged(r.ID, func() {
-					if done := s.maintain(); done != (job.Maintained{}) {
+					if done := s.maintain(); !reflect.DeepEqual(done, job.Maintained{}) {
 						s.Fatalf("%+v", done)
 					}
 				})

@@ -266,6 +266,9 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 		e.history = append(e.history, e.Lose(now)...)
 		s.place(e)
 		done.Reclaimed++
+		done.Lost = append(done.Lost, job.Lost{
+			Ref: e.Ref(), Type: e.Type, Queue: e.Queue, Meta: maps.Clone(e.Meta), Worker: e.Worker, State: e.State, Attempts: e.Attempts,
+		})
 	}
 	for state, p := range s.finished {
 		keep, listed := m.Keep[state]

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +23,8 @@ WITH due AS (
 )
 SELECT count(*), statement_timestamp() FROM moved`
 
-// reclaimSQL gives moveSQL its rows. $2 is the reason and $3 the error text.
+// reclaimSQL gives moveSQL its rows. $2 is the reason and $3 the error text. It returns a row for each lost lease, and one
+// with no more than the time where there is none.
 const reclaimSQL = `
 WITH expired AS (
     SELECT id FROM {{schema}}.running WHERE lease_until > $4 AND lease_until <= statement_timestamp() ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED
@@ -35,9 +38,10 @@ WITH expired AS (
         CASE WHEN r.cancel_requested THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE 'ready' END AS state,
         r.attempts + 1 AS number, NULL::text AS kind, 0::bigint AS delay, $2::text AS cause, $3::text AS error, NULL::text AS stack,
         r.claimed_at AS started, statement_timestamp() AS finished,
-        r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for
+        r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for, b.type, b.meta
 )` + moveSQL + `
-SELECT count(*), statement_timestamp() FROM gone`
+SELECT statement_timestamp(), g.id, g.fence, g.type, g.queue, g.meta, g.worker, g.state, g.attempts
+FROM (VALUES (0)) always LEFT JOIN gone g ON true`
 
 // lostText is the error of a lost lease, the same on every store.
 const lostText = "the lease expired before the attempt was settled"
@@ -74,8 +78,10 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	err := patient(ctx, func() error {
 		b := steadyBatch()
 		b.Queue(j.text.promote, limit, due).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Promoted, &promotedAt) })
-		b.Queue(j.text.reclaim, limit, string(policy.ReasonLeaseExpired), lostText, expired).QueryRow(func(r pgx.Row) error {
-			return r.Scan(&done.Reclaimed, &reclaimedAt)
+		b.Queue(j.text.reclaim, limit, string(policy.ReasonLeaseExpired), lostText, expired).Query(func(rows pgx.Rows) (err error) {
+			done.Lost, reclaimedAt, err = scanLost(rows)
+			done.Reclaimed = len(done.Lost)
+			return err
 		})
 		b.Queue(j.text.nextDue, due).Query(func(rows pgx.Rows) error {
 			var at pgtype.Timestamptz
@@ -108,6 +114,34 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	removed, err := j.remove(ctx, limit, m.Keep)
 	done.Removed = removed
 	return done, err
+}
+
+// scanLost reads what reclaimSQL returns.
+func scanLost(rows pgx.Rows) (list []job.Lost, at time.Time, err error) {
+	for rows.Next() {
+		var id pgtype.UUID
+		var fence pgtype.Int8
+		var attempts pgtype.Int4
+		var jobType, queue, worker, state pgtype.Text
+		var meta []byte
+		if err := rows.Scan(&at, &id, &fence, &jobType, &queue, &meta, &worker, &state, &attempts); err != nil {
+			return nil, at, err
+		}
+		if !id.Valid {
+			continue
+		}
+		l := job.Lost{
+			Ref: job.Ref{ID: id.String(), Fence: fence.Int64}, Type: jobType.String, Queue: queue.String, Worker: worker.String,
+			State: job.State(state.String), Attempts: int(attempts.Int32),
+		}
+		if meta != nil {
+			if err := json.Unmarshal(meta, &l.Meta); err != nil {
+				return nil, at, fmt.Errorf("metadata of job %s: %w", l.ID, err)
+			}
+		}
+		list = append(list, l)
+	}
+	return list, at, rows.Err()
 }
 
 // remove removes up to limit finished jobs whose time is over.

@@ -19,6 +19,9 @@ const (
 SET worker = excluded.worker, until = excluded.until WHERE worker = excluded.worker OR until <= ?3 RETURNING 1`
 )
 
+// reclaimColumns are judged, and told of.
+var reclaimColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "type", "meta")
+
 // Maintain implements job.Store.
 func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
 	var done job.Maintained
@@ -36,12 +39,15 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 	if done.Promoted, err = promote(q, m.Limit, at); err != nil {
 		return done, err
 	}
-	expired, err := read(q, stateColumns, expiredSQL, at.UnixMicro(), m.Limit)
+	expired, err := read(q, reclaimColumns, expiredSQL, at.UnixMicro(), m.Limit)
 	if err != nil {
 		return done, err
 	}
 	for _, e := range expired {
 		e.rows, e.changed = e.Lose(at), true
+		done.Lost = append(done.Lost, job.Lost{
+			Ref: e.Ref(), Type: e.Type, Queue: e.Queue, Meta: e.Meta, Worker: e.Worker, State: e.State, Attempts: e.Attempts,
+		})
 	}
 	if err := save(q, expired); err != nil {
 		return done, err
