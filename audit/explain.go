@@ -140,6 +140,10 @@ func tell(events []Event, policies map[string]*policy.Policy) *Story {
 				s.Result = e.Decision
 			}
 		}
+		if e.Type == JobTransition && s.Result == "unfinished" && (e.To == "dead" || e.To == "cancelled") { // by a lost lease or an operator
+			s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
+			s.Attempts = max(s.Attempts, e.TotalAttempts)
+		}
 		if e.Type == Idempotency && e.Action == "hit" && e.Detail == "" { // without attempts, nothing else is decided
 			s.Result, s.Reason = decision.Done.String(), string(policy.ReasonIdempotencyHit)
 		}

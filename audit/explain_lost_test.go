@@ -1,0 +1,17 @@
+package audit
+
+import (
+	"testing"
+	"time"
+)
+
+// TestA4AJobThatALostLeaseEndedIsFinished: nothing was decided, and the job is dead all the same.
+func TestA4AJobThatALostLeaseEndedIsFinished(t *testing.T) {
+	s := tell([]Event{{
+		Type: JobTransition, WorkID: "job-1", WorkSeq: 299, Time: time.Unix(1, 0), From: "running", To: "dead", Reason: "lease_expired",
+		TotalAttempts: 1,
+	}}, nil)
+	if s.Result != "stop" || s.Reason != "lease_expired" || s.Attempts != 1 {
+		t.Errorf("%s (%s) after %d attempts", s.Result, s.Reason, s.Attempts)
+	}
+}
