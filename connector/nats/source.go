@@ -212,6 +212,9 @@ func (s *Source) Check(ctx context.Context) error {
 // Close sends the last acknowledgements and closes the connection. What was not settled is delivered again when its time is
 // over.
 func (s *Source) Close() error {
+	if s.nc.IsConnected() {
+		_ = s.nc.FlushTimeout(s.o.Timeout) // afterwards all that the server has sent is here
+	}
 	for _, m := range s.pulls.close() {
 		_ = s.publish(m, nak)
 	}

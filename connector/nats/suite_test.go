@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"context"
 	"net"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ type node struct {
 	server  *server.Server
 }
 
-func start(t *testing.T) *node {
+func start(t testing.TB) *node {
 	t.Helper()
 	n := &node{options: server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
@@ -34,7 +35,7 @@ func start(t *testing.T) *node {
 	return n
 }
 
-func (n *node) run(t *testing.T) {
+func (n *node) run(t testing.TB) {
 	t.Helper()
 	options := n.options
 	s, err := server.NewServer(&options)
@@ -56,58 +57,76 @@ func (n *node) stop() {
 func (n *node) restart(t *testing.T) {
 	t.Helper()
 	n.stop()
+	time.Sleep(50 * time.Millisecond) // an outage that clients notice
 	n.run(t)
 }
 
+// window is the streams' for duplicates: short, so that a stream may hold the same ID twice.
+const window = 100 * time.Millisecond
+
 // stream makes an empty stream and returns options for it.
-func (n *node) stream(t *testing.T, name string) nats.Options {
+func (n *node) stream(t testing.TB, name string, edit ...func(*jetstream.StreamConfig)) nats.Options {
 	t.Helper()
-	conn, err := natsgo.Connect(n.server.ClientURL())
-	if err != nil {
-		t.Fatal(err)
+	config := jetstream.StreamConfig{Name: name, Subjects: []string{name + ".in"}, Duplicates: window}
+	for _, e := range edit {
+		e(&config)
 	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".in"}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.js(t).CreateStream(context.Background(), config)
+	must(t, err)
 	return nats.Options{Stream: name, AckWait: time.Second, Connect: []natsgo.Option{
 		natsgo.ReconnectWait(20 * time.Millisecond), natsgo.ReconnectJitter(0, 0),
-		natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}),
 	}}
 }
 
-func openSource(t *testing.T, n *node, o nats.Options) *nats.Source {
+// js is the test's own view of the server.
+func (n *node) js(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	s, err := nats.OpenSource(t.Context(), n.server.ClientURL(), o)
+	conn, err := natsgo.Connect(n.server.ClientURL())
+	must(t, err)
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	must(t, err)
+	return js
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openSource(t testing.TB, n *node, o nats.Options) *nats.Source {
+	t.Helper()
+	s, err := nats.OpenSource(context.Background(), n.server.ClientURL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func openSink(t *testing.T, n *node, o nats.Options) *nats.Sink {
+func openSink(t testing.TB, n *node, o nats.Options) *nats.Sink {
 	t.Helper()
-	s, err := nats.OpenSink(t.Context(), n.server.ClientURL(), o)
+	s, err := nats.OpenSink(context.Background(), n.server.ClientURL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// put publishes through a sink, whose own suite says that it can be trusted. Duplicates are published under other message
-// IDs by waiting for the window, which is why the tests' streams have a short one.
-func put(t *testing.T, n *node, o nats.Options, list []*pipeline.Transaction) {
+// put publishes through a sink, whose own suite says that it can be trusted. Before an ID comes again it lets the window
+// for duplicates pass.
+func put(t testing.TB, n *node, o nats.Options, list []*pipeline.Transaction) {
 	t.Helper()
 	s := openSink(t, n, o)
 	defer s.Close()
+	seen := map[string]bool{}
 	for _, x := range list {
-		if err := s.Dispatch(t.Context(), x); err != nil {
-			t.Fatal(err)
+		if seen[x.ID()] {
+			time.Sleep(2 * window)
 		}
+		seen[x.ID()] = true
+		must(t, s.Dispatch(context.Background(), x))
 	}
 }
 
@@ -135,7 +154,7 @@ func TestSink(t *testing.T) {
 	pipelinetest.Sinks(t, pipelinetest.SinkOptions{
 		Open: func(t *testing.T) pipelinetest.Target {
 			n := start(t)
-			o := n.stream(t, "orders")
+			o := n.stream(t, "orders", func(c *jetstream.StreamConfig) { c.Duplicates = 0 })
 			return pipelinetest.Target{
 				Sink:    func(t *testing.T) pipeline.Sink { return openSink(t, n, o) },
 				Taken:   func(t *testing.T) []*pipeline.Transaction { return taken(t, n, o) },
