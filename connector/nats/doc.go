@@ -9,7 +9,9 @@
 //	engine ──► Sink ──publish, Nats-Msg-Id, wait for the acknowledgement──► stream
 //
 // A [Source] binds to a durable consumer, which it makes where it is missing; the stream has to exist. Any number of sources
-// may share a consumer. What is not acknowledged within AckWait, and not extended, is delivered again, here or elsewhere.
+// may share a consumer. What is not acknowledged within AckWait, and not extended, is delivered again, here or elsewhere. A
+// fetch is one request, answered by what is there or by the first message that comes. An outage is an error, never an empty
+// stream.
 //
 // A transaction's ID is the message's Nats-Msg-Id, or else STREAM:SEQUENCE, which stays the same over redeliveries. Headers
 // are its metadata. A [Sink] writes them so that a Source reads what was put in.

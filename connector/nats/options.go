@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -51,7 +52,7 @@ type Options struct {
 func ParseURL(text string) (server string, o Options, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
-		return "", o, fmt.Errorf("nats: the URL has no scheme; write nats://host/STREAM")
+		return "", o, errors.New("nats: the URL has no scheme; write nats://host/STREAM")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, stream, _ := strings.Cut(rest, "/")
@@ -64,7 +65,7 @@ func ParseURL(text string) (server string, o Options, err error) {
 	}
 	o.Consumer, o.Subject = q.Get("consumer"), q.Get("subject")
 	if _, err := url.Parse(scheme + "://" + strings.SplitN(hosts, ",", 2)[0]); err != nil {
-		return "", o, fmt.Errorf("nats: the server's URL cannot be read; write nats://user:password@host:port, with %%2F and the like in passwords")
+		return "", o, errors.New("nats: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
 	}
 	for name, to := range map[string]*time.Duration{"ack_wait": &o.AckWait, "timeout": &o.Timeout} {
 		text := q.Get(name)
@@ -102,7 +103,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	switch {
 	case o.Stream == "":
-		return o, fmt.Errorf("nats: the stream's name is missing; write nats://host/STREAM, or set Options.Stream")
+		return o, errors.New("nats: the stream's name is missing; write nats://host/STREAM, or set Options.Stream")
 	case strings.ContainsAny(o.Stream, notInNames):
 		return o, fmt.Errorf("nats: stream %q: names have no spaces, dots, wildcards or slashes", o.Stream)
 	case strings.ContainsAny(o.Consumer, notInNames):

@@ -153,7 +153,7 @@ type link[L lifeline] struct {
 
 func newLink[L lifeline](timeout time.Duration, connect func(context.Context) (L, error)) *link[L] {
 	l := &link[L]{connect: connect, timeout: timeout, turn: make(chan struct{}, 1)}
-	l.closing, l.cancel = context.WithCancel(context.Background())
+	l.closing, l.cancel = context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	return l
 }
 

@@ -2,6 +2,7 @@ package rabbitmq
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -51,7 +52,7 @@ var forClient = []string{
 func ParseURL(text string) (server string, o Options, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return "", o, fmt.Errorf("rabbitmq: the URL cannot be read; write amqp://host/QUEUE, with %%2F and the like in names and passwords")
+		return "", o, errors.New("rabbitmq: the URL cannot be read; write amqp://host/QUEUE, with %2F and the like in names and passwords")
 	}
 	if u.Scheme != "amqp" && u.Scheme != "amqps" {
 		return "", o, fmt.Errorf("rabbitmq: the scheme %q is not amqp or amqps", u.Scheme)
@@ -112,7 +113,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Declare != "" && o.Declare != Quorum && o.Declare != Classic:
 		return o, fmt.Errorf("rabbitmq: declare: %q is neither %s nor %s", o.Declare, Quorum, Classic)
 	case o.Declare != "" && o.Queue == "":
-		return o, fmt.Errorf("rabbitmq: declare: the queue's name is missing; set Queue")
+		return o, errors.New("rabbitmq: declare: the queue's name is missing; set Queue")
 	}
 	for field, name := range map[string]string{"queue": o.Queue, "exchange": o.Exchange, "key": o.Key} {
 		if len(name) > mostName {

@@ -132,7 +132,7 @@ func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duratio
 // requeue gives a delivery back at once. The caller holds mu.
 func (c *consumer) requeue(tag uint64) error {
 	delete(c.open, tag)
-	if err := c.Channel.Nack(tag, false, true); err != nil {
+	if err := c.Nack(tag, false, true); err != nil {
 		return c.loss()
 	}
 	return nil

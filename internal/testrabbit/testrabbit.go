@@ -156,18 +156,16 @@ func (s *Server) command(name string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	for _, v := range []string{
-		"HOME=" + s.folder, "LC_ALL=C.UTF-8", "ERL_EPMD_ADDRESS=127.0.0.1", fmt.Sprint("ERL_EPMD_PORT=", s.ports.epmd),
+	cmd.Env = append(cmd.Env,
+		"HOME="+s.folder, "LC_ALL=C.UTF-8", "ERL_EPMD_ADDRESS=127.0.0.1", fmt.Sprint("ERL_EPMD_PORT=", s.ports.epmd),
 		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", fmt.Sprint("RABBITMQ_NODE_PORT=", s.ports.amqp),
 		fmt.Sprint("RABBITMQ_DIST_PORT=", s.ports.dist), fmt.Sprintf("RABBITMQ_NODENAME=test%d@localhost", s.ports.amqp),
-		"RABBITMQ_MNESIA_BASE=" + s.path("data"), "RABBITMQ_LOG_BASE=" + s.path("log"), "RABBITMQ_PID_FILE=" + s.path("pid"),
-		"RABBITMQ_ENABLED_PLUGINS_FILE=" + s.path("plugins"), "RABBITMQ_CONF_ENV_FILE=" + s.path("env"),
-		"RABBITMQ_CONFIG_FILE=" + s.path("config"), "RABBITMQ_ADVANCED_CONFIG_FILE=" + s.path("advanced"),
+		"RABBITMQ_MNESIA_BASE="+s.path("data"), "RABBITMQ_LOG_BASE="+s.path("log"), "RABBITMQ_PID_FILE="+s.path("pid"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE="+s.path("plugins"), "RABBITMQ_CONF_ENV_FILE="+s.path("env"),
+		"RABBITMQ_CONFIG_FILE="+s.path("config"), "RABBITMQ_ADVANCED_CONFIG_FILE="+s.path("advanced"),
 		"RABBITMQ_ALLOW_INPUT=1", // no shell in between that would have to pass signals on
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1}",
-	} {
-		cmd.Env = append(cmd.Env, v)
-	}
+	)
 	return cmd
 }
 
