@@ -42,8 +42,6 @@ type Worker struct {
 	settler         *settler
 	wake            chan struct{} // there may be new work
 	slot            chan struct{} // a handler has ended
-	idle            chan task     // to goroutines that have run a handler and wait for another
-	stopped         chan struct{} // closed when Run ends
 	due             chan struct{} // nextDue has come nearer
 	lastAnswer      atomic.Int64  // time of the last answer of the store, in Unix nanoseconds
 
@@ -78,7 +76,6 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 		store: store, lease: DefaultLease, grace: DefaultGrace, poll: DefaultPoll, log: slog.Default(),
 		handlers: map[string]RawHandler{}, queues: map[string]*queue{}, running: map[string]*running{},
 		wake: make(chan struct{}, 1), slot: make(chan struct{}, 1), due: make(chan struct{}, 1),
-		idle: make(chan task), stopped: make(chan struct{}),
 	}
 	for _, o := range options {
 		o(w)
@@ -155,7 +152,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.lastAnswer.Store(time.Now().UnixNano())
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	defer close(w.stopped)
 	var services sync.WaitGroup
 	services.Go(func() { w.settler.run(background) })
 	services.Go(func() { w.extend(background) })
@@ -271,15 +267,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// task is a claimed job with its context.
-type task struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	record *Record
-}
-
-// start runs a claimed job on a goroutine of its own. One that has run a handler before is used again, since its stack has
-// grown to what handlers need.
+// start runs a claimed job on a goroutine of its own.
 func (w *Worker) start(background context.Context, r *Record) {
 	ctx, cancel := context.WithCancelCause(background)
 	w.mu.Lock()
@@ -289,45 +277,23 @@ func (w *Worker) start(background context.Context, r *Record) {
 	}
 	w.running[r.ID] = &running{record: r, cancel: cancel}
 	w.mu.Unlock()
-	w.group.Add(1)
-	t := task{ctx, cancel, r}
-	select {
-	case w.idle <- t:
-	default:
-		go w.serve(t)
-	}
-}
-
-// serve runs tasks until the worker has stopped, or a handler ends the goroutine.
-func (w *Worker) serve(t task) {
-	for {
-		w.handle(t)
-		select {
-		case t = <-w.idle:
-		case <-w.stopped:
-			return
+	w.group.Go(func() {
+		settle := false // also where the handler ends its goroutine: the lease runs out
+		defer func() {
+			cancel(nil)
+			if !settle {
+				w.forget(r.Ref())
+			}
+			w.mu.Lock()
+			w.queues[r.Queue].busy--
+			w.mu.Unlock()
+			signal(w.slot)
+		}()
+		var s Settlement
+		if s, settle = w.attempt(ctx, r); settle {
+			w.settler.add(s) // may wait for room; the slot stays taken as long
 		}
-	}
-}
-
-// handle runs one attempt of a claimed job and hands its settlement over.
-func (w *Worker) handle(t task) {
-	settle := false // also where the handler ends its goroutine: the lease runs out
-	defer func() {
-		t.cancel(nil)
-		if !settle {
-			w.forget(t.record.Ref())
-		}
-		w.mu.Lock()
-		w.queues[t.record.Queue].busy--
-		w.mu.Unlock()
-		signal(w.slot)
-		w.group.Done()
-	}()
-	var s Settlement
-	if s, settle = w.attempt(t.ctx, t.record); settle {
-		w.settler.add(s) // may wait for room; the slot stays taken as long
-	}
+	})
 }
 
 // forget ends the care for a job: its lease is not extended any more.
