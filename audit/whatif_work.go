@@ -296,7 +296,8 @@ func (s *speculator) policyOf(e *Event) *policy.Policy {
 		p = &fallback
 	}
 	if category := policy.Category(strings.TrimPrefix(e.Category, "RETRY_")); category != "" && p.Category == "" {
-		p = underCategory(p, category, s.limits(policy.Surface(e.Surface)))
+		under := p.UnderCategory(category, s.limits(policy.Surface(e.Surface)))
+		p = &under
 	}
 	s.resolved[t] = p
 	return p
@@ -307,31 +308,4 @@ func (s *speculator) limits(surface policy.Surface) policy.Limits {
 		return s.set.CallLimits()
 	}
 	return policy.LimitsFor(surface)
-}
-
-func underCategory(base *policy.Policy, c policy.Category, l policy.Limits) *policy.Policy {
-	p := base.Clone()
-	p.Category = c
-	for _, path := range base.Meta.Defaulted {
-		switch path {
-		case "retry.max_attempts":
-			p.Retry.MaxAttempts = 0
-		case "retry.backoff":
-			p.Retry.InitialBackoff = 0
-		case "retry.backoff_cap":
-			p.Retry.MaxBackoff = 0
-		case "retry.backoff_multiplier":
-			p.Retry.BackoffMultiplier = 0
-		case "retry.jitter":
-			p.Retry.Jitter, p.Retry.JitterFactor = "", 0
-		case "retry.max_pushback":
-			p.Retry.MaxPushback = 0
-		}
-	}
-	p.Meta = policy.Meta{}
-	normal, err := p.Normalize(l)
-	if err != nil {
-		return base
-	}
-	return &normal
 }

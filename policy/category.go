@@ -102,3 +102,33 @@ var catalog = []entry{
 	{APIRequest, 3, sec, 30 * sec, 30 * sec},
 	{APIValidation, 2, half, 10 * sec, 10 * sec},
 }
+
+// UnderCategory is the policy of work that is done under a category: what p left to built-in defaults is taken from the
+// catalog instead, within the limits. p is a normalised policy; its Meta keeps the notes of what was clamped.
+func (p Policy) UnderCategory(c Category, l Limits) Policy {
+	changed := p.Clone()
+	changed.Category = c
+	changed.Meta = Meta{Clamped: p.Meta.Clamped, Warnings: p.Meta.Warnings}
+	r := &changed.Retry
+	for _, path := range p.Meta.Defaulted {
+		switch path {
+		case "retry.max_attempts":
+			r.MaxAttempts = 0
+		case "retry.backoff":
+			r.InitialBackoff = 0
+		case "retry.backoff_cap":
+			r.MaxBackoff = 0
+		case "retry.backoff_multiplier":
+			r.BackoffMultiplier = 0
+		case "retry.jitter":
+			r.Jitter, r.JitterFactor = "", 0
+		case "retry.max_pushback":
+			r.MaxPushback = 0
+		}
+	}
+	normal, err := changed.Normalize(l)
+	if err != nil {
+		return changed // p was normal: left to whoever normalises it next
+	}
+	return normal
+}

@@ -257,7 +257,10 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 	}
 	changed := base.policy.Clone()
 	if o.category != "" && changed.Category == "" {
-		changed = e.underCategory(p.surface, changed, o.category)
+		e.mu.Lock()
+		limits := e.limits(p.surface)
+		e.mu.Unlock()
+		changed = changed.UnderCategory(o.category, limits)
 	}
 	if o.edit != nil {
 		o.edit(&changed) // without the lock: the caller's code
@@ -282,35 +285,4 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 	}
 	e.equip(p, false)
 	return p
-}
-
-// underCategory takes what the policy left to built-in defaults from the catalog instead.
-func (e *Executor) underCategory(s policy.Surface, p policy.Policy, c policy.Category) policy.Policy {
-	p.Category = c
-	defaulted := p.Meta.Defaulted
-	p.Meta = policy.Meta{Clamped: p.Meta.Clamped, Warnings: p.Meta.Warnings}
-	for _, path := range defaulted {
-		switch path {
-		case "retry.max_attempts":
-			p.Retry.MaxAttempts = 0
-		case "retry.backoff":
-			p.Retry.InitialBackoff = 0
-		case "retry.backoff_cap":
-			p.Retry.MaxBackoff = 0
-		case "retry.backoff_multiplier":
-			p.Retry.BackoffMultiplier = 0
-		case "retry.jitter":
-			p.Retry.Jitter, p.Retry.JitterFactor = "", 0
-		case "retry.max_pushback":
-			p.Retry.MaxPushback = 0
-		}
-	}
-	e.mu.Lock()
-	limits := e.limits(s)
-	e.mu.Unlock()
-	normal, err := p.Normalize(limits)
-	if err != nil {
-		return p // the policy was normal before: left to the one who normalises it next
-	}
-	return normal
 }
