@@ -111,8 +111,8 @@ func TestJ7LateResultOfALostLeaseIsRefused(t *testing.T) {
 			time.Sleep(time.Minute)
 			return nil
 		}
+		id := b.enqueue(job.Request{}) // first: this store does not notify
 		stop1 := b.start(cut, handler, job.WithLease(5*time.Second))
-		id := b.enqueue(job.Request{})
 		synctest.Wait()
 		stop2 := b.start(b.store, handler, job.WithLease(5*time.Second))
 		time.Sleep(21 * time.Second)

@@ -202,6 +202,7 @@ func (w *Worker) listen(ctx context.Context) {
 			continue
 		}
 		failures = 0
+		signal(w.wake) // for what was enqueued before the store listened
 		for range signals {
 			signal(w.wake)
 		}
