@@ -339,7 +339,7 @@ func (l *live) change(t *testing.T, names ...policy.Consumer) {
 	l.set.Store(policy.NewSet(c))
 }
 
-func TestPoliciesChangeBetweenBatches(t *testing.T) {
+func TestL1PoliciesChangeBetweenBatches(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		provider := &live{}
 		provider.change(t)
@@ -407,7 +407,7 @@ func TestAProviderThatFailsFollowsTheExecutorsMode(t *testing.T) {
 	})
 }
 
-func TestPoliciesThatBreakARuleAreRefused(t *testing.T) {
+func TestL1PoliciesThatBreakARuleAreRefused(t *testing.T) {
 	zero := policy.Producer{}
 	zero.Steps.Produce.Retry.MaxAttempts = -1
 	none := policy.Consumer{}
@@ -432,8 +432,8 @@ func TestPoliciesThatBreakARuleAreRefused(t *testing.T) {
 	}
 }
 
-// TestValidExamplesOfTheModelRun: a batch consumer, a producer that tries once, a streamer that backs off.
-func TestValidExamplesOfTheModelRun(t *testing.T) {
+// TestL1ValidExamplesOfTheModelRun: a batch consumer, a producer that tries once, a streamer that backs off.
+func TestL1ValidExamplesOfTheModelRun(t *testing.T) {
 	bubble(t, "batch consumer", func(t *testing.T) {
 		p := consumerPolicy(10, 100)
 		p.Loop.Streaming = true

@@ -62,13 +62,14 @@ func (r *run) needed() bool {
 }
 
 func (r *run) wanted() bool {
-	if len(r.buffer)+len(r.freed) > 0 || r.unsettled() > mostUnsettled {
+	buffered := len(r.buffer) + len(r.freed)
+	if r.unsettled() > mostUnsettled {
 		return false
 	}
 	if r.chunked {
-		return r.flying == 0 && r.holding == 0
+		return buffered+r.flying+r.holding == 0
 	}
-	return r.waiting > 0 && r.holding <= r.policies.loop().batch.Size
+	return buffered < r.waiting && r.holding <= r.policies.loop().batch.Size // each that waits takes one
 }
 
 // room is how many transactions the policy allows to fetch.

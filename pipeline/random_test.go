@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,33 +147,6 @@ func TestL4EveryDeliveryEndsOnceWhateverHappens(t *testing.T) {
 		})
 		if fault != "" {
 			r.Fatal(fault)
-		}
-	})
-}
-
-// TestTheSameScriptGivesTheSameLog: nothing in the engine depends on chance.
-func TestTheSameScriptGivesTheSameLog(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		names := many(rapid.IntRange(1, 10).Draw(r, "transactions"))
-		s, p := scriptOf(r, names), policyOf(r)
-		for _, step := range []*policy.Step{&p.Steps.Process, &p.Steps.Success, &p.Steps.Exception} {
-			step.Retry.Jitter = policy.JitterFull // seeded by the transaction
-		}
-		var logs [2][]string
-		for i := range logs {
-			synctest.Test(t, func(*testing.T) {
-				source := pipeline.NewMemorySource(transactions(names...)...)
-				source.Close()
-				p := p
-				p.Loop.Limit = len(names) // failures come back, and would do so for ever
-				_, err := pipeline.NewConsumer(source, s.task(), p, quiet, pipeline.WithGrace(3*time.Second)).Run(bg)
-				logs[i] = append(slices.Sorted(slices.Values(s.log)), fmt.Sprint(err))
-				time.Sleep(time.Hour)
-				s.log = nil
-			})
-		}
-		if diff := cmp.Diff(logs[0], logs[1]); diff != "" {
-			r.Fatal(diff)
 		}
 	})
 }

@@ -286,8 +286,10 @@ func (r *run) giveBack(list []Delivery) {
 	if !late || r.nacker == nil {
 		return
 	}
+	p := patience{outside: r.outside}
+	defer p.end()
 	for _, d := range list {
-		r.nackNow(giveBack{delivery: d})
+		r.nackNow(p.context(), giveBack{delivery: d})
 	}
 }
 

@@ -17,7 +17,7 @@ type giveBack struct {
 }
 
 const (
-	// settleTimeout is how long a source may take for one acknowledgement or extension.
+	// settleTimeout is how long a source may take for one extension, and, but for half of it, for one settlement.
 	settleTimeout = 30 * time.Second
 	// mostUnsettled is how many acknowledgements may wait before fetching does.
 	mostUnsettled = 4096
@@ -65,19 +65,47 @@ func (r *run) unsettled() int { return len(r.acks) + len(r.nacks) + r.settling }
 func (r *run) settle() {
 	var acks []Delivery
 	var nacks []giveBack
+	p := patience{outside: r.outside}
+	defer p.end()
 	for {
 		acks, nacks = r.swap(acks[:0], nacks[:0])
 		if len(acks)+len(nacks) == 0 {
 			return
 		}
 		if len(acks) > 0 {
-			r.acknowledge(acks)
+			r.acknowledge(p.context(), acks)
 		}
 		for _, b := range nacks {
-			r.nackNow(b)
+			r.nackNow(p.context(), b)
 		}
 		clear(acks)
 		clear(nacks)
+	}
+}
+
+// patience has a context for each call of a source that settles, the same one while more than half of its time is left:
+// another for each would cost more than all the rest of a settlement.
+type patience struct {
+	outside context.Context
+	ctx     context.Context
+	cancel  context.CancelFunc
+	until   time.Duration // since epoch
+}
+
+func (p *patience) context() context.Context {
+	now := time.Since(epoch)
+	if p.until-now >= settleTimeout/2 {
+		return p.ctx
+	}
+	p.end()
+	p.ctx, p.cancel = context.WithTimeout(p.outside, settleTimeout)
+	p.until = now + settleTimeout
+	return p.ctx
+}
+
+func (p *patience) end() {
+	if p.cancel != nil {
+		p.cancel()
 	}
 }
 
@@ -96,9 +124,7 @@ func (r *run) swap(acks []Delivery, nacks []giveBack) ([]Delivery, []giveBack) {
 	return acks, nacks
 }
 
-func (r *run) acknowledge(done []Delivery) {
-	ctx, cancel := context.WithTimeout(r.outside, settleTimeout)
-	defer cancel()
+func (r *run) acknowledge(ctx context.Context, done []Delivery) {
 	for i, err := range r.acker.Ack(ctx, done) {
 		if err != nil && i < len(done) {
 			r.unsettledBy("acknowledgement", done[i], err)
@@ -106,9 +132,7 @@ func (r *run) acknowledge(done []Delivery) {
 	}
 }
 
-func (r *run) nackNow(b giveBack) {
-	ctx, cancel := context.WithTimeout(r.outside, settleTimeout)
-	defer cancel()
+func (r *run) nackNow(ctx context.Context, b giveBack) {
 	if err := r.nacker.Nack(ctx, b.delivery, b.delay, b.cause); err != nil {
 		r.unsettledBy("negative acknowledgement", b.delivery, err)
 	}
