@@ -12,8 +12,10 @@ import (
 //
 // The task's result is a *Transaction, a []*Transaction, dispatched in order and again from the first when one fails, or
 // []byte, which becomes the payload of a transaction with the ID, the metadata and the correlation of the one that it was
-// made from, and that one as its parent. nil dispatches nothing. The IDs are the same each time, so that a sink can drop what
-// it has already.
+// made from, and that one as its parent. nil dispatches nothing. IDs should be the same each time, so that a sink can drop
+// what it has already. Transactions that the task made get the correlation, the parent and the trace that they lack from the
+// one that they were made from: the trace is the present span's where an observer began one (observe.SpanOf), so that what
+// comes after is part of the same trace.
 func Into(task Task, sink Sink) Task {
 	success, exception := handlersOf(task)
 	f := Funcs{Process: task.Process, Success: func(ctx context.Context, t *Transaction, result any) error {
@@ -39,12 +41,15 @@ func dispatch(ctx context.Context, sink Sink, t *Transaction, result any) error 
 		if made == nil {
 			return nil
 		}
-		return sink.Dispatch(ctx, t.With(WithPayload(made), WithParent(t.id), WithAttempts(0)))
+		return sink.Dispatch(ctx, handOn(ctx, t, t.With(WithPayload(made), WithParent(t.id), WithAttempts(0))))
 	case *Transaction:
-		return sink.Dispatch(ctx, made)
+		if made == nil {
+			return nil
+		}
+		return sink.Dispatch(ctx, handOn(ctx, t, made))
 	case []*Transaction:
 		for _, one := range made {
-			if err := sink.Dispatch(ctx, one); err != nil {
+			if err := dispatch(ctx, sink, t, one); err != nil {
 				return err
 			}
 		}

@@ -49,13 +49,15 @@ func produce(sink Sink, task Task) func(ctx context.Context, t *Transaction) (an
 		switch p := prepared.(type) {
 		case nil:
 		case *Transaction:
-			out = p
+			if p != nil {
+				out = p
+			}
 		case []byte:
 			out = t.With(WithPayload(p))
 		default:
 			return nil, unusable(prepared)
 		}
-		return out, sink.Dispatch(ctx, out)
+		return out, sink.Dispatch(ctx, handOn(ctx, t, out))
 	}
 }
 

@@ -286,7 +286,7 @@ func (w *worker) doException(ctx context.Context) (err error) {
 	if w.r.deadLetter == nil {
 		return nil
 	}
-	return w.r.deadLetter.Dispatch(ctx, w.letter())
+	return w.r.deadLetter.Dispatch(ctx, handOn(ctx, w.t, w.letter()))
 }
 
 // ended makes an error of a task's panic, and notes whether an attempt that failed was out of time. It is deferred.

@@ -23,7 +23,7 @@ type Options struct {
 	// Method defaults to POST.
 	Method string
 	// Header is sent with every request. Content-Type defaults to application/json, and User-Agent to tenet.
-	// Idempotency-Key and traceparent are the transaction's.
+	// Idempotency-Key, traceparent and tracestate are the transaction's.
 	Header http.Header
 	// Timeout bounds a request together with the step's own timeout. Default 30 s.
 	Timeout time.Duration
@@ -111,6 +111,9 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	req.Header.Set("Idempotency-Key", keyOf(t.ID()))
 	if parent := t.Metadata(pipeline.MetaTraceParent); printable(parent) {
 		req.Header.Set("Traceparent", parent)
+		if state := t.Metadata(pipeline.MetaTraceState); printable(state) {
+			req.Header.Set("Tracestate", state)
+		}
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {

@@ -177,11 +177,11 @@ func TestL11RequestSaysWhatTheTransactionIs(t *testing.T) {
 	})
 	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	if err := sink.Dispatch(t.Context(), pipeline.NewTransaction("order-1", []byte("x"),
-		pipeline.WithMetadata(map[string]string{pipeline.MetaTraceParent: trace}))); err != nil {
+		pipeline.WithMetadata(map[string]string{pipeline.MetaTraceParent: trace, pipeline.MetaTraceState: "v=1"}))); err != nil {
 		t.Fatal(err)
 	}
-	have := []string{body, got.Host, got.Header.Get("Idempotency-Key"), got.Header.Get("Traceparent"), got.Header.Get("Authorization"), got.Header.Get("Content-Type")}
-	want := []string{"x", "shop.example", "order-1", trace, "Bearer s3cret", "text/plain"}
+	have := []string{body, got.Host, got.Header.Get("Idempotency-Key"), got.Header.Get("Traceparent"), got.Header.Get("Tracestate"), got.Header.Get("Authorization"), got.Header.Get("Content-Type")}
+	want := []string{"x", "shop.example", "order-1", trace, "v=1", "Bearer s3cret", "text/plain"}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Error(diff)
 	}

@@ -209,3 +209,25 @@ func TestSinkInMemory(t *testing.T) {
 		Ordered: true, Deduplicates: true, Load: 60,
 	})
 }
+
+func TestCrashesInMemory(t *testing.T) {
+	queues := map[string]*queue{}
+	for _, name := range []string{pipelinetest.Work, pipelinetest.Letters} {
+		queues[name] = &queue{MemorySource: pipeline.NewMemorySource(), lease: time.Second}
+	}
+	pipelinetest.Crashes(t, pipelinetest.Broker{
+		Source: func(_ *testing.T, name string) pipeline.Source { return queues[name].open() },
+		Sink: func(_ *testing.T, name string) pipeline.Sink {
+			return pipeline.SinkFunc(func(_ context.Context, x *pipeline.Transaction) error {
+				queues[name].Add(x)
+				return nil
+			})
+		},
+		Left: func(_ *testing.T, name string) int {
+			waiting, out := queues[name].Len()
+			return waiting + out
+		},
+		Kill:  queues[pipelinetest.Work].restart,
+		Lease: time.Second, Transactions: 10_000,
+	})
+}

@@ -1,0 +1,233 @@
+package pipelinetest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// The queues of a [Broker].
+const (
+	Work    = "work"
+	Letters = "letters"
+)
+
+// Broker is a server with two empty queues, [Work] and [Letters], that can be killed.
+type Broker struct {
+	// Source opens a handle of a queue. Required. The suite closes it if it is an io.Closer, as with Sink.
+	Source func(t *testing.T, queue string) pipeline.Source
+	// Sink opens what adds to a queue, and returns only when the server has what was added. Required.
+	Sink func(t *testing.T, queue string) pipeline.Sink
+	// Left is how many transactions the server itself says are still in a queue. Required.
+	Left func(t *testing.T, queue string) int
+	// Kill ends the server's process as a crash does (SIGKILL) and starts it again with what it has left on its disk. It
+	// returns when the server answers. Required.
+	Kill func(t *testing.T)
+	// Lease is after which time a delivery that is not acknowledged comes again at the latest, while its handle is open.
+	Lease time.Duration
+	// Transactions is how many there are, at least 5,000. Default 100,000.
+	Transactions int
+	// Patience is how long all of it may take before something counts as lost. Default 5 min.
+	Patience time.Duration
+}
+
+// Crashes checks that every transaction of a queue ends exactly as a script says while the server is killed twice under load:
+// after a third of them have ended, and after two thirds. Of each 20, one fails once and then succeeds, one fails until its
+// attempts are spent, one is refused, and one is given back and succeeds at a later delivery; of each 5,000, one runs out of
+// time. What is spent, refused or out of time is a dead letter. A crash may bring any of them again; then it ends in the same
+// way. In the end the server has to say that the queue is empty, and that the other one has the scripted letters.
+func Crashes(t *testing.T, b Broker) {
+	if b.Transactions == 0 {
+		b.Transactions = 100_000
+	}
+	if b.Patience == 0 {
+		b.Patience = 5 * time.Minute
+	}
+	l := newLedger(b.Transactions)
+	began := time.Now()
+	l.fill(t, b)
+	filled := time.Now()
+	summary, down := l.settle(t, b)
+	settled := time.Now()
+	rest := &source{T: t, ctx: t.Context()}
+	rest.none(closing(t, b.Source(t, Work)), b.Lease+3*fetchWait)
+	if n := b.Left(t, Work); n > 0 {
+		t.Errorf("the server still has %d", n)
+	}
+	letters := read(t, b)
+	for _, fault := range l.audit(letters) {
+		t.Error(fault)
+	}
+	t.Logf("%d transactions, %d kills that took %v; %d deliveries, of which %d came again without having been given back; "+
+		"%d acknowledgements were not taken; filling %v, settling %v (%.0f/s while the server was up), audit %v; %+v",
+		b.Transactions, kills, down.Round(time.Millisecond), summary.Fetched, summary.Fetched-b.Transactions-summary.Failed, summary.Unsettled,
+		filled.Sub(began).Round(time.Millisecond), settled.Sub(filled).Round(time.Millisecond),
+		float64(summary.Fetched)/(settled.Sub(filled)-down).Seconds(), time.Since(settled).Round(time.Millisecond), summary)
+}
+
+const (
+	kills        = 2
+	giveUp       = 2 * time.Second // time of an attempt: far more than those take that do not wait for it
+	manyAttempts = 1000            // more than any outage takes
+)
+
+func (l *ledger) fill(t *testing.T, b Broker) {
+	t.Helper()
+	list := make([]*pipeline.Transaction, b.Transactions)
+	for i := range list {
+		id := strconv.Itoa(i)
+		list[i] = pipeline.NewTransaction(id, []byte(`{"number":`+id+`}`))
+	}
+	var p policy.Producer
+	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 256, 10_000, b.Patience
+	to := b.Sink(t, Work)
+	summary, err := pipeline.NewProducer(to, nil, p).Run(t.Context(), pipeline.Transactions(list...))
+	if err != nil || summary.Success != len(list) {
+		t.Fatalf("the queue could not be filled: %+v, %v", summary, err)
+	}
+	closeNow(t, to)
+}
+
+// settle runs an engine until the ledger and the server agree that nothing is left. down is how long the server was away.
+func (l *ledger) settle(t *testing.T, b Broker) (summary pipeline.Summary, down time.Duration) {
+	t.Helper()
+	var killing sync.Mutex
+	var group sync.WaitGroup
+	l.third = func() {
+		group.Go(func() {
+			killing.Lock()
+			defer killing.Unlock()
+			start := time.Now()
+			b.Kill(t)
+			down += time.Since(start)
+		})
+	}
+	from := b.Source(t, Work)
+	consumer := pipeline.NewConsumer(from, l.task(), persevering(b.Patience), pipeline.WithLogger(slog.New(slog.DiscardHandler)),
+		pipeline.WithDeadLetter(closing(t, b.Sink(t, Letters))), pipeline.WithEnded(l.ended))
+	ran := make(chan struct{})
+	group.Go(func() {
+		select {
+		case <-l.complete:
+		case <-ran:
+			return
+		}
+		killing.Lock() // Left may ask the server
+		defer killing.Unlock()
+		for end := time.Now().Add(b.Patience); b.Left(t, Work) > 0 && time.Now().Before(end); {
+			time.Sleep(fetchWait)
+		}
+		consumer.Drain()
+	})
+	summary, err := consumer.Run(t.Context())
+	close(ran)
+	group.Wait()
+	if err != nil || summary.Ended() != summary.Fetched {
+		t.Errorf("Run: %v (%+v)", err, summary)
+	}
+	closeNow(t, from)
+	return summary, down
+}
+
+// persevering is a policy under which nothing is given up but what the script fails.
+func persevering(patience time.Duration) (p policy.Consumer) {
+	p.Loop.Streaming, p.Loop.Timeout = true, patience
+	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = 64, 500, fetchWait
+	p.Loop.EmptyQueue = policy.EmptyQueue{Backoff: 20 * time.Millisecond, BackoffCap: 100 * time.Millisecond}
+	p.Steps.Process.Retry = policy.Retry{MaxAttempts: 2, InitialBackoff: 5 * time.Millisecond, TimeoutPerAttempt: giveUp}
+	again := policy.Retry{MaxAttempts: manyAttempts, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond}
+	p.Steps.Fetch.Retry, p.Steps.Exception.Retry = again, again
+	return p
+}
+
+// read empties the queue of letters and returns the categories of each transaction's.
+func read(t *testing.T, b Broker) map[int][]string {
+	t.Helper()
+	from := closing(t, b.Source(t, Letters))
+	rest := &source{T: t, ctx: t.Context()}
+	letters := map[int][]string{}
+	for end := time.Now().Add(b.Patience); ; {
+		got, err := from.Fetch(t.Context(), pipeline.FetchRequest{Max: 1000, Wait: fetchWait})
+		if err != nil {
+			t.Fatalf("Fetch of letters: %v", err)
+		}
+		for _, d := range got {
+			i := number(d.Transaction)
+			letters[i] = append(letters[i], d.Transaction.Metadata(pipeline.MetaCategory))
+		}
+		rest.ack(from, got...)
+		if len(got) > 0 {
+			continue
+		}
+		if n := b.Left(t, Letters); n == 0 {
+			return letters
+		} else if time.Now().After(end) {
+			t.Fatalf("%d letters do not come", n)
+		}
+	}
+}
+
+// closing closes a handle at the end of the test.
+func closing[H any](t *testing.T, handle H) H {
+	t.Helper()
+	t.Cleanup(func() { closeNow(t, handle) })
+	return handle
+}
+
+func closeNow(t *testing.T, handle any) {
+	t.Helper()
+	if c, ok := handle.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+}
+
+var (
+	errDown    = errors.New("down")
+	errRefused = classify.Business(errors.New("refused"))
+	errBack    = classify.Permanent(errors.New("it comes again"))
+)
+
+// task does what the script says.
+func (l *ledger) task() pipeline.Task {
+	return pipeline.Funcs{
+		Process: func(ctx context.Context, x *pipeline.Transaction) (any, error) {
+			i := number(x)
+			e := l.attempt(i)
+			switch scripted(i) {
+			case refused:
+				return nil, errRefused
+			case spent:
+				return nil, errDown
+			case late:
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case failsOnce:
+				if e.attempts == 1 {
+					return nil, errDown
+				}
+			case comesAgain:
+				if e.givenBack == 0 {
+					return nil, errDown
+				}
+			}
+			return nil, nil
+		},
+		Exception: func(_ context.Context, x *pipeline.Transaction, _ error) error {
+			if scripted(number(x)) == comesAgain {
+				return errBack
+			}
+			return nil
+		},
+	}.Task()
+}
