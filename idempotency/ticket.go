@@ -24,6 +24,7 @@ type Ticket struct {
 	cancel context.CancelCauseFunc // ends it
 
 	watched watched // guarded by the guard's watch
+	brief   bool    // so is this: it left the watch before its first renewal, so that no timer knows it
 
 	mu       sync.Mutex         // guards all below
 	timer    *time.Timer        // for what comes after the first renewal; nil before it
@@ -41,7 +42,8 @@ const (
 
 // ticket is what a begin that came to Run or Replay gives.
 func (g *Guard) ticket(ctx context.Context, r *Request, b *Begun, end time.Time) *Ticket {
-	t := &Ticket{guard: g, record: b.Record}
+	t := tickets.Get().(*Ticket)
+	t.guard, t.record = g, b.Record
 	if g.told() {
 		work := r.Work
 		t.work = &work
@@ -53,6 +55,17 @@ func (g *Guard) ticket(ctx context.Context, r *Request, b *Begun, end time.Time)
 	t.end = end
 	g.watch.add(t, end.Add(-g.options.Lease))
 	return t
+}
+
+// tickets are those that nobody has seen but [Guard.Run], which is most of them, cleared for the next.
+var tickets = sync.Pool{New: func() any { return new(Ticket) }}
+
+// recycle is for a ticket that has been settled, and that only its caller knows.
+func (t *Ticket) recycle() {
+	if t.brief {
+		*t = Ticket{}
+		tickets.Put(t)
+	}
 }
 
 // Replayed reports that the effect has happened before: Result is what is to be returned, and there is nothing to settle.

@@ -39,7 +39,7 @@ func RunValue[T any](ctx context.Context, g *Guard, r Request, codec Codec[T], o
 // resultCodec is a codec that knows of results that are absent.
 type resultCodec[T any] interface {
 	encode(T) (raw []byte, present bool, err error)
-	decode(*Record) (T, error)
+	decode(Record) (T, error) // by value: a pointer would put every answer of a store on the heap
 }
 
 type bytesCodec struct{}
@@ -47,7 +47,7 @@ type bytesCodec struct{}
 func (bytesCodec) encode(b []byte) ([]byte, bool, error) { return b, b != nil, nil }
 
 // decode hands out the record's own bytes, which are a copy of the store's.
-func (bytesCodec) decode(r *Record) ([]byte, error) {
+func (bytesCodec) decode(r Record) ([]byte, error) {
 	if !r.HasResult {
 		return nil, nil
 	}
@@ -64,7 +64,7 @@ func (c presentCodec[T]) encode(v T) ([]byte, bool, error) {
 	return raw, true, err
 }
 
-func (c presentCodec[T]) decode(r *Record) (T, error) {
+func (c presentCodec[T]) decode(r Record) (T, error) {
 	if !r.HasResult {
 		var zero T
 		return zero, classify.Permanent(&ResultError{r.ID, Failure{FailureNoResult, "it was completed without a result"}})
@@ -80,7 +80,7 @@ func run[T any, C resultCodec[T]](ctx context.Context, g *Guard, r Request, code
 		return zero, err
 	}
 	if begun.Verdict == Replay {
-		return codec.decode(&begun.Record)
+		return codec.decode(begun.Record)
 	}
 	t := g.ticket(ctx, &r, &begun, end)
 	value, raw, present, opErr, encodeErr := effect(t, codec, op)
@@ -90,7 +90,9 @@ func run[T any, C resultCodec[T]](ctx context.Context, g *Guard, r Request, code
 	case encodeErr != nil:
 		return value, t.completeWithout(ctx, Failure{FailureResultNotEncoded, clean(encodeErr.Error())})
 	}
-	return value, t.Complete(ctx, raw, present)
+	err = t.Complete(ctx, raw, present)
+	t.recycle()
+	return value, err
 }
 
 // effect runs the effect and encodes its result. A panic of either leaves nobody knowing how far it came.

@@ -44,6 +44,7 @@ func (w *watch) remove(t *Ticket) {
 	defer w.mu.Unlock()
 	if t.watched.in {
 		w.unlink(t)
+		t.brief = true
 	}
 }
 

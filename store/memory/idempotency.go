@@ -2,10 +2,11 @@ package memory
 
 import (
 	"bytes"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -13,18 +14,24 @@ import (
 )
 
 // Idempotency is an idempotency.Store and idempotency.Admin. It is safe for concurrent use. Expired records are removed
-// little by little as new claims come in.
+// little by little as new claims come in; until then they take up space, for up to twice as long as they were to be kept.
 type Idempotency struct {
+	hash  func(idempotency.ID) uint64
+	spare sync.Pool // of *stored, cleared
+
 	mu      sync.Mutex // guards all below
 	closed  bool
-	records map[idempotency.ID]*stored
-	expiry  expiries // those that expire
+	records map[uint64]*stored         // by hash: much smaller than by ID, and faster for it
+	twins   map[idempotency.ID]*stored // those whose hash was taken
+	lines   [64]*stored                // see join
+	used    uint64                     // a bit for each line that is not nil
 }
 
-// stored is a record and its place in the order of expiry, or -1.
+// stored is a record and its place in a line: nil if it is in none.
 type stored struct {
 	idempotency.Record
-	index int
+	hash       uint64
+	prev, next *stored
 }
 
 var (
@@ -35,7 +42,12 @@ var (
 var errClosed = errors.New("memory: closed")
 
 func newIdempotency() *Idempotency {
-	return &Idempotency{records: map[idempotency.ID]*stored{}}
+	seed := maphash.MakeSeed()
+	return &Idempotency{
+		hash:    func(id idempotency.ID) uint64 { return maphash.Comparable(seed, id) },
+		spare:   sync.Pool{New: func() any { return new(stored) }},
+		records: map[uint64]*stored{}, twins: map[idempotency.ID]*stored{},
+	}
 }
 
 // enter locks the store. It fails if the store is closed or ctx has ended; then nothing is locked.
@@ -53,7 +65,10 @@ func (s *Idempotency) enter(ctx context.Context) (time.Time, error) {
 
 // current is the record of an ID, or nil, as the pure functions want it.
 func (s *Idempotency) current(id idempotency.ID) (*stored, *idempotency.Record) {
-	e := s.records[id]
+	e := s.records[s.hash(id)]
+	if e == nil || e.ID != id {
+		e = s.twins[id]
+	}
 	if e == nil {
 		return nil, nil
 	}
@@ -70,7 +85,7 @@ func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (
 	e, r := s.current(req.ID)
 	begun, write := idempotency.Begin(r, req, now)
 	if write {
-		s.write(e, begun.Record)
+		s.write(e, &begun.Record)
 		s.sweep(now, 2) // a claim adds at most one, so what is left behind shrinks
 	}
 	own(&begun.Record)
@@ -89,7 +104,7 @@ func (s *Idempotency) Renew(ctx context.Context, c idempotency.Claim, lease time
 	if err != nil {
 		return err
 	}
-	s.write(e, next)
+	s.write(e, &next)
 	return nil
 }
 
@@ -106,7 +121,7 @@ func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlemen
 		return err
 	}
 	own(&next)
-	s.write(e, next)
+	s.write(e, &next)
 	return nil
 }
 
@@ -139,7 +154,7 @@ func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settleme
 		return err
 	}
 	own(&next)
-	s.write(e, next)
+	s.write(e, &next)
 	return nil
 }
 
@@ -171,36 +186,75 @@ func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 func (s *Idempotency) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed, s.records, s.expiry = true, nil, nil
+	s.closed, s.records, s.twins, s.lines, s.used = true, nil, nil, [64]*stored{}, 0
 }
 
 // write stores a record over e, or as a new one where e is nil.
-func (s *Idempotency) write(e *stored, r idempotency.Record) {
+func (s *Idempotency) write(e *stored, r *idempotency.Record) {
 	if e == nil {
-		e = &stored{index: -1}
-		s.records[r.ID] = e
+		e = s.add(r.ID)
 	}
-	e.Record = r
-	if e.index >= 0 {
-		heap.Remove(&s.expiry, e.index)
-	}
+	e.leave()
+	e.Record = *r
 	if !r.Expires.IsZero() {
-		heap.Push(&s.expiry, e)
+		s.join(e)
 	}
 }
 
-func (s *Idempotency) remove(e *stored) {
-	delete(s.records, e.ID)
-	if e.index >= 0 {
-		heap.Remove(&s.expiry, e.index)
+// add makes place for the record of an ID that has none.
+func (s *Idempotency) add(id idempotency.ID) *stored {
+	e := s.spare.Get().(*stored)
+	e.hash = s.hash(id)
+	if s.records[e.hash] == nil {
+		s.records[e.hash] = e
+	} else {
+		s.twins[id] = e
 	}
+	return e
+}
+
+func (s *Idempotency) remove(e *stored) {
+	if s.records[e.hash] == e {
+		delete(s.records, e.hash)
+	} else {
+		delete(s.twins, e.ID)
+	}
+	e.leave()
+	*e = stored{}
+	s.spare.Put(e)
+}
+
+// join puts a record at the end of a line, in which all are kept for about as long: for times of the same power of two. They
+// expire nearly in the order in which they came, so that a sweep only looks at the first. A line is a ring around an empty one.
+func (s *Idempotency) join(e *stored) {
+	class := bits.Len64(uint64(e.Expires.Sub(e.Completed)))
+	ring := s.lines[class]
+	if ring == nil {
+		ring = &stored{}
+		ring.prev, ring.next = ring, ring
+		s.lines[class] = ring
+		s.used |= 1 << class
+	}
+	e.prev, e.next = ring.prev, ring
+	e.prev.next, ring.prev = e, e
+}
+
+// leave takes a record out of its line, if it is in one.
+func (e *stored) leave() {
+	if e.next == nil {
+		return
+	}
+	e.prev.next, e.next.prev = e.next, e.prev
+	e.prev, e.next = nil, nil
 }
 
 // sweep removes up to limit expired records.
 func (s *Idempotency) sweep(now time.Time, limit int) (n int) {
-	for n < limit && len(s.expiry) > 0 && s.expiry[0].Expired(now) {
-		s.remove(s.expiry[0].stored)
-		n++
+	for used := s.used; used != 0; used &= used - 1 {
+		ring := s.lines[bits.TrailingZeros64(used)]
+		for ; n < limit && ring.next.Expired(now); n++ { // the ring itself never is
+			s.remove(ring.next)
+		}
 	}
 	return n
 }
@@ -214,37 +268,4 @@ func own(r *idempotency.Record) {
 		f := *r.Failure
 		r.Failure = &f
 	}
-}
-
-// expiries is a heap of records by expiry, which lies in the heap itself because that is what it is compared by.
-type expiries []expiry
-
-type expiry struct {
-	at int64
-	*stored
-}
-
-func (x expiries) Len() int           { return len(x) }
-func (x expiries) Less(i, j int) bool { return x[i].at < x[j].at }
-
-func (x expiries) Swap(i, j int) {
-	x[i], x[j] = x[j], x[i]
-	x[i].index, x[j].index = i, j
-}
-
-// Push implements heap.Interface. It takes a record, which is what keeps it from allocating.
-func (x *expiries) Push(v any) {
-	e := v.(*stored)
-	e.index = len(*x)
-	*x = append(*x, expiry{e.Expires.UnixMicro(), e})
-}
-
-// Pop implements heap.Interface.
-func (x *expiries) Pop() any {
-	last := len(*x) - 1
-	e := (*x)[last].stored
-	(*x)[last] = expiry{}
-	*x = (*x)[:last]
-	e.index = -1
-	return e
 }

@@ -1,0 +1,56 @@
+package idempotency_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+func TestI5AContextThatAnEffectKeepsStaysEnded(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		var kept []context.Context
+		for i := range 100 {
+			got, err := b.Do(b.Context(), strconv.Itoa(i), "f", func(ctx context.Context) ([]byte, error) {
+				if ctx.Err() != nil {
+					b.Fatalf("effect %d begins with a context that has ended", i)
+				}
+				for j, earlier := range kept {
+					if earlier.Err() == nil {
+						b.Fatalf("the context of effect %d lives again in effect %d", j, i)
+					}
+				}
+				kept = append(kept, ctx)
+				return b.effect("r")(ctx)
+			})
+			b.gets("r")(got, err)
+		}
+	})
+}
+
+// Half of the effects end at the very moment at which their first renewal is due, and others follow at once.
+func TestI5ARenewalThatComesLateTouchesNoOtherClaim(t *testing.T) {
+	const lease, callers = 30 * time.Second, 200
+	virtual(t, idempotency.GuardOptions{Lease: lease}, func(b *bench) {
+		var group sync.WaitGroup
+		for i := range callers {
+			group.Go(func() {
+				for j, lasts := range []time.Duration{lease / 3, lease/3 - 1, 0, lease / 3} {
+					key := strconv.Itoa(i) + "-" + strconv.Itoa(j)
+					got, err := b.Do(b.Context(), key, "f", b.lasting(lasts))
+					if err != nil || string(got) != "late" {
+						b.Errorf("%s: %q, %v", key, got, err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		b.ran(4 * callers)
+		if n := b.store.count("renew"); n > 2*callers {
+			b.Errorf("%d renewals of %d claims that lasted until one was due", n, 2*callers)
+		}
+	})
+}
