@@ -12,14 +12,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/observe/prom"
 )
 
 // silence is how long the store may not answer before a worker is not ready.
 const silence = 15 * time.Second
 
-// health serves what orchestrators and Prometheus ask a worker for.
+// probe says why a process is not well.
+type probe func(context.Context) error
+
+// alive is the probe of what lives as long as its process.
+func alive(context.Context) error { return nil }
+
+// health serves what orchestrators and Prometheus ask a process for.
 type health struct {
 	observer *prom.Observer
 	registry *prometheus.Registry
@@ -28,10 +33,11 @@ type health struct {
 	served   chan error // nil until serve
 }
 
-func (a *app) listen(address string, store job.Admin) (*health, error) {
+// listen takes the address. Metrics of the process's own join those of observer.
+func (a *app) listen(address string, own ...prometheus.Collector) (*health, error) {
 	h := &health{registry: prometheus.NewRegistry()}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // the first ones
-	h.registry.MustRegister(newDepth(store))
+	h.registry.MustRegister(own...)
 	var err error
 	if h.observer, err = prom.New(prom.Options{Registerer: h.registry}); err != nil {
 		return nil, err
@@ -44,25 +50,33 @@ func (a *app) listen(address string, store job.Admin) (*health, error) {
 
 func (h *health) address() string { return h.listener.Addr().String() }
 
-// serve answers until close. The worker is not ready any more when ctx is done.
-func (h *health) serve(ctx context.Context, w *job.Worker) {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, "ok") })
-	mux.HandleFunc("GET /readyz", func(out http.ResponseWriter, _ *http.Request) {
-		if ctx.Err() != nil {
-			http.Error(out, "stopping", http.StatusServiceUnavailable)
-			return
-		}
-		if err := w.Healthy(silence); err != nil {
-			http.Error(out, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(out, "ok")
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{}))
-	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+// serve answers until close. The process is not ready any more when ctx is done.
+func (h *health) serve(ctx context.Context, live, ready probe) {
+	h.server = &http.Server{Handler: h.handler(ctx, live, ready), ReadHeaderTimeout: 5 * time.Second}
 	h.served = make(chan error, 1)
 	go func() { h.served <- h.server.Serve(h.listener) }()
+}
+
+func (h *health) handler(ctx context.Context, live, ready probe) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", live)
+	mux.Handle("GET /readyz", probe(func(asked context.Context) error {
+		if ctx.Err() != nil {
+			return errors.New("stopping")
+		}
+		return ready(asked)
+	}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// ServeHTTP implements http.Handler: 200, or 503 with the reason.
+func (p probe) ServeHTTP(out http.ResponseWriter, asked *http.Request) {
+	if err := p(asked.Context()); err != nil {
+		http.Error(out, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(out, "ok")
 }
 
 func (h *health) close() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -12,17 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/connector/file"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 )
 
-type produceFlags struct {
-	pipelineFlags
-	input string
-}
-
 func (a *app) produceCommand() *cobra.Command {
-	f := &produceFlags{}
+	f := &pipelineFlags{}
 	cmd := &cobra.Command{
 		Use: "produce --policy FILE NAME --input URL --sink URL", Short: "Write the transactions of an input to a sink", Args: cobra.ExactArgs(1),
 		Long: `Write what an input holds to a sink, under the producer NAME of a policy document: in chunks of its batch.size, one
@@ -33,124 +28,68 @@ a run that was stopped can be repeated; what fails is left in the input for the 
 The run ends when the input is empty. --payload or --id write one transaction.
 
 SIGTERM and Ctrl-C finish the running chunk, for --grace at most; a second signal cancels at once.
+--listen serves /livez, /readyz and /metrics as "tenet consume" does.
 
 Exit codes: 0 done; 1 a transaction failed, or the run could not go on; 2 usage; 3 invalid document; 5 the document
 has no such producer; 130 and 143 stopped by SIGINT or SIGTERM.`,
 		Example: `  tenet produce --policy policies.yaml invoices --input file:invoices.csv --sink https://example.com/invoices
   tenet produce --policy policies.yaml invoices --payload '{"invoice": 4711}' --sink 'postgres://localhost/shop?table=queue'`,
 	}
-	audit, form := addPipelineFlags(cmd, &f.pipelineFlags)
-	cmd.Flags().StringVar(&f.input, "input", "", "where transactions come from: file:PATH.jsonl, file:PATH.csv, or any other source")
+	f.add(cmd, "input", "where transactions come from: file:PATH.jsonl, file:PATH.csv, or any other source")
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
-		f.audit, f.form = *audit, *form
-		return a.produce(cmd.Context(), f, args[0])
+		return a.runPipeline(cmd.Context(), f, args[0], producer(f, args[0]))
 	})
 	return cmd
 }
 
-// producePlan is what a producer's flags say.
-type producePlan struct {
-	input, sink, letters *place
-	one                  *pipeline.Transaction
+// producer is the producer of a document with that name.
+func producer(f *pipelineFlags, name string) pipe {
+	return pipe{
+		kind: "producer", verb: "produce", from: "input",
+		find: func(set *policy.Set) ([]policy.Step, int, bool) {
+			of, ok := set.Producer(name)
+			return []policy.Step{of.Steps.Produce, of.Steps.Success, of.Steps.Exception}, of.Loop.Concurrency.Value, ok
+		},
+		check: func() error {
+			if f.sink == "" {
+				return usage("no sink given; write --sink %s", placeForms)
+			}
+			return nil
+		},
+		engine: func(s *pipelineSetup, _ time.Duration) (engine, error) {
+			of, _ := s.set.Producer(name)
+			in := newIntake(s, of.Loop.Batch)
+			options := append([]pipeline.Option{pipeline.WithEnded(in.ended)}, s.options...)
+			return &producing{pipeline.NewProducer(s.sink, decoded(passOn), of, options...), in}, nil
+		},
+	}
 }
 
-func (a *app) planProduce(ctx context.Context, f *produceFlags) (p producePlan, err error) {
-	if p.one, err = f.single(ctx, a); err != nil {
-		return p, err
-	}
-	switch {
-	case f.sink == "":
-		return p, usage("no sink given; write --sink %s", placeForms)
-	case p.one != nil && f.input != "":
-		return p, usage("--input does not go with --payload or --id, which write one transaction")
-	case p.one == nil && f.input == "":
-		return p, usage("no input given; write --input file:invoices.jsonl, or --payload JSON for one transaction")
-	}
-	if p.input, err = optionalPlace("input", f.input, fileSourceParameters); err != nil {
-		return p, err
-	}
-	if p.input != nil && p.input.kind == placeHTTP {
-		return p, usage("--input %s: HTTP can only be written to", f.input)
-	}
-	p.sink, p.letters, err = f.sinks()
-	return p, err
+// producing is a producer with its input.
+type producing struct {
+	*pipeline.Producer
+	in *intake
 }
 
-// produce is "tenet produce" behind its flags.
-func (a *app) produce(ctx context.Context, f *produceFlags, name string) (err error) {
-	changes := &policyChanges{}
-	provider, set, err := a.pipelineSet(ctx, &f.pipelineFlags, changes)
-	if err != nil {
-		return err
-	}
-	if closer, ok := provider.(io.Closer); ok {
-		defer func() { err = errors.Join(err, closer.Close()) }()
-	}
-	of, ok := set.Producer(name)
-	if !ok {
-		return unnamed(f.policy, "producer", name, slices.Collect(maps.Keys(pipelinesOf(set).Producers)))
-	}
-	plan, err := a.planProduce(ctx, f)
-	if err != nil {
-		return err
-	}
-	if f.dryRun {
-		return a.print(formText, nil, func(w io.Writer) {
-			fmt.Fprintf(w, "would produce %s as %s with %d at once\n", orText(f.input, "one transaction"), name, of.Loop.Concurrency.Value)
-		})
-	}
-	s, err := a.setUp(ctx, &f.pipelineFlags, name, provider, changes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	sink, err := a.openSinks(ctx, s, plan.sink, plan.letters, sinkOptions{
-		timeout: longest(of.Steps.Produce, of.Steps.Success, of.Steps.Exception), set: set,
-	})
-	if err != nil {
-		return err
-	}
-	if plan.one != nil {
-		return a.produceOne(ctx, f, s, plan.one, sink, of)
-	}
-	source, err := a.openSource(ctx, s, *plan.input)
-	if err != nil {
-		return err
-	}
-	in := &intake{source: source, size: of.Loop.Batch.Size, wait: of.Loop.Batch.Interval, held: map[*pipeline.Transaction]pipeline.Delivery{}, log: s}
-	if in.wait == 0 && plan.input.kind != placeFile {
-		in.wait = firstWait
-	}
-	producer := pipeline.NewProducer(sink, decoded(passOn), of, append(s.options, pipeline.WithEnded(in.ended))...)
-	summary, err := a.runEngine(ctx, s, producer, f.grace, func(ctx context.Context) (pipeline.Summary, error) {
-		extending, stop := context.WithCancel(ctx)
-		var extender sync.WaitGroup
-		extender.Go(func() { in.extend(extending) })
-		defer extender.Wait()
-		defer stop()
-		summary, err := producer.Run(ctx, in.all(ctx))
-		summary.Unsettled += in.finish(ctx)
-		return summary, err
-	})
-	return a.finish(ctx, f.form, summary, err)
+// Run runs it to the end of the input.
+func (p *producing) Run(ctx context.Context) (pipeline.Summary, error) {
+	extending, stop := context.WithCancel(ctx)
+	var extender sync.WaitGroup
+	extender.Go(func() { p.in.extend(extending) })
+	defer extender.Wait()
+	defer stop()
+	summary, err := p.Producer.Run(ctx, p.in.all(ctx))
+	summary.Unsettled += p.in.finish(ctx)
+	return summary, err
 }
+
+// Healthy is an error while the input does not answer.
+func (p *producing) Healthy() error { return p.in.healthy() }
 
 // firstWait is how long a broker may take to hand over its first messages.
 const firstWait = time.Second
 
 func passOn(context.Context, *pipeline.Transaction) (any, error) { return nil, nil }
-
-func (a *app) produceOne(ctx context.Context, f *produceFlags, s *pipelineSetup, t *pipeline.Transaction, sink pipeline.Sink, of policy.Producer) error {
-	var o only
-	producer := pipeline.NewProducer(sink, nil, of, append(s.options, pipeline.WithEnded(o.note))...)
-	summary, err := a.runEngine(ctx, s, producer, f.grace, func(ctx context.Context) (pipeline.Summary, error) {
-		return producer.Run(ctx, pipeline.Transactions(t))
-	})
-	if err == nil {
-		err = o.verdict()
-	}
-	return a.finish(ctx, f.form, summary, err)
-}
 
 // intake makes the finite input of a producer of a source, and settles with the source what became of it: what was written
 // before the next fetch, what was not at the end, so that it does not come again in the same run.
@@ -163,7 +102,16 @@ type intake struct {
 	mu     sync.Mutex
 	held   map[*pipeline.Transaction]pipeline.Delivery
 	done   []pipeline.Delivery
-	failed int // acknowledgements that the source did not take
+	failed int       // acknowledgements that the source did not take
+	asked  time.Time // when the fetch that is running began; zero without one
+}
+
+func newIntake(s *pipelineSetup, b policy.Batch) *intake {
+	in := &intake{source: s.from, size: b.Size, wait: b.Interval, log: s, held: map[*pipeline.Transaction]pipeline.Delivery{}}
+	if _, ok := s.from.(*file.Source); in.wait == 0 && !ok {
+		in.wait = firstWait
+	}
+	return in
 }
 
 // all is the input, up to the first empty fetch.
@@ -171,7 +119,9 @@ func (in *intake) all(ctx context.Context) func(yield func(*pipeline.Transaction
 	return func(yield func(*pipeline.Transaction, error) bool) {
 		for {
 			in.settle(ctx)
+			in.asks(time.Now())
 			got, err := in.source.Fetch(ctx, pipeline.FetchRequest{Max: in.size, Wait: in.wait})
+			in.asks(time.Time{})
 			in.hold(got)
 			for _, d := range got {
 				if !yield(d.Transaction, nil) {
@@ -189,6 +139,24 @@ func (in *intake) all(ctx context.Context) func(yield func(*pipeline.Transaction
 			}
 		}
 	}
+}
+
+func (in *intake) asks(at time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.asked = at
+}
+
+// healthyFetch is how much longer than it was told to wait a source may take.
+const healthyFetch = time.Minute
+
+func (in *intake) healthy() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if took := time.Since(in.asked); !in.asked.IsZero() && took > in.wait+healthyFetch {
+		return fmt.Errorf("the input has not answered for %s", took.Round(time.Second))
+	}
+	return nil
 }
 
 func (in *intake) hold(got []pipeline.Delivery) {

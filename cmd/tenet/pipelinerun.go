@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,19 +10,85 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // engine is a consumer or producer.
 type engine interface {
+	Run(ctx context.Context) (pipeline.Summary, error)
 	Drain()
 	Progress() pipeline.Progress
+	Healthy() error
+	Check(ctx context.Context) error
+}
+
+// pipe is what sets consumers and producers apart.
+type pipe struct {
+	kind, verb, from string // consumer, consume, source
+	// find tells of the document's pipeline its steps and how many transactions run at once.
+	find func(set *policy.Set) (steps []policy.Step, atOnce int, ok bool)
+	// check says what is wrong with flags.
+	check func() error
+	// engine makes the engine. An HTTP request may take as long as timeout.
+	engine func(s *pipelineSetup, timeout time.Duration) (engine, error)
+}
+
+// runPipeline is "tenet consume" and "tenet produce" behind their flags.
+func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p pipe) (err error) {
+	changes := &policyChanges{}
+	provider, set, err := a.pipelineSet(ctx, f, changes)
+	if err != nil {
+		return err
+	}
+	if closer, ok := provider.(io.Closer); ok {
+		defer func() { err = errors.Join(err, closer.Close()) }()
+	}
+	steps, atOnce, ok := p.find(set)
+	if !ok {
+		return unnamed(f.policy, p.kind, name, set)
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	places, err := f.places(ctx, a, p.from)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return a.print(formText, nil, func(w io.Writer) {
+			fmt.Fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.from, "one transaction"), name, atOnce)
+		})
+	}
+	s, err := a.setUp(ctx, f, name, provider, changes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	s.set = set
+	timeout := longest(steps)
+	if err := a.open(ctx, s, places, timeout); err != nil {
+		return err
+	}
+	e, err := p.engine(s, timeout)
+	if err != nil {
+		return err
+	}
+	if s.service != nil {
+		s.service.serve(ctx, func(context.Context) error { return e.Healthy() }, e.Check)
+		s.log.Info("serving health and metrics", "address", s.service.address())
+	}
+	summary, err := a.runEngine(ctx, s, e, f.grace)
+	if err == nil && places.one != nil {
+		err = s.only.verdict()
+	}
+	return a.finish(ctx, *f.form, summary, err)
 }
 
 // killTime is how long an engine may take to give its transactions back after the second signal.
 const killTime = 5 * time.Second
 
 // runEngine runs an engine until its end, draining it at the first signal and cancelling it at the second.
-func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace time.Duration, run func(context.Context) (pipeline.Summary, error)) (pipeline.Summary, error) {
+func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace time.Duration) (pipeline.Summary, error) {
 	type end struct {
 		summary pipeline.Summary
 		err     error
@@ -30,7 +97,7 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 	defer cancel(nil)
 	done := make(chan end, 1)
 	go func() {
-		summary, err := run(running)
+		summary, err := e.Run(running)
 		done <- end{summary, err}
 	}()
 	defer a.live(e)()
@@ -87,6 +154,19 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// single is a source of one transaction, which it does not take back.
+type single struct{ t *pipeline.Transaction }
+
+// Fetch implements pipeline.Source.
+func (s *single) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Delivery, error) {
+	if s.t == nil {
+		return nil, pipeline.ErrEnd
+	}
+	d := pipeline.Delivery{Transaction: s.t, Count: 1}
+	s.t = nil
+	return []pipeline.Delivery{d}, pipeline.ErrEnd
 }
 
 // only notes how the one transaction of a run ended.

@@ -26,8 +26,9 @@ const maxResult = 10 << 20
 
 // taskSpec is what --task says.
 type taskSpec struct {
-	kind string // exec, http or sink
-	what string // the command or the URL
+	kind  string        // exec, http or sink
+	what  string        // the command or the URL
+	codes command.Codes // that exec tasks are retried after
 }
 
 // The kinds of tasks.
@@ -37,51 +38,45 @@ const (
 	taskSink = "sink"
 )
 
-func parseTask(text, sink string) (taskSpec, error) {
-	kind, what, _ := strings.Cut(text, ":")
-	switch {
-	case text == "":
-		return taskSpec{}, usage("no task given; write --task exec:COMMAND, http:URL or sink")
-	case text == taskSink && sink == "":
-		return taskSpec{}, usage("--task sink needs a --sink")
-	case text == taskSink:
-		return taskSpec{kind: taskSink}, nil
-	case kind == taskExec && strings.TrimSpace(what) != "":
-		return taskSpec{taskExec, what}, nil
-	case kind == "https", kind == taskHTTP && strings.HasPrefix(what, "//"):
-		return taskSpec{taskHTTP, text}, nil
-	case kind == taskHTTP && what != "":
-		return taskSpec{taskHTTP, what}, nil
+func parseTask(f *consumeFlags) (t taskSpec, err error) {
+	if t.codes, err = command.ParseCodes(f.retryExit); err != nil {
+		return t, usage("--retry-exit: %w", err)
 	}
-	return taskSpec{}, usage("--task %q: write exec:COMMAND, http:URL or sink", text)
+	kind, what, _ := strings.Cut(f.task, ":")
+	switch {
+	case f.task == "":
+		return t, usage("no task given; write --task exec:COMMAND, http:URL or sink")
+	case f.task == taskSink && f.sink == "":
+		return t, usage("--task sink needs a --sink")
+	case f.task == taskSink:
+		t.kind = taskSink
+	case kind == taskExec && strings.TrimSpace(what) != "":
+		t.kind, t.what = taskExec, what
+	case kind == "https", kind == taskHTTP && strings.HasPrefix(what, "//"):
+		t.kind, t.what = taskHTTP, f.task
+	case kind == taskHTTP && what != "":
+		t.kind, t.what = taskHTTP, what
+	default:
+		return t, usage("--task %q: write exec:COMMAND, http:URL or sink", f.task)
+	}
+	return t, nil
 }
 
-// taskFlags say how tasks run.
-type taskFlags struct {
-	retryExit string
-	killGrace time.Duration
-	timeout   time.Duration // of HTTP requests, where the steps have longer ones
-}
-
-// task makes the task of a consumer. The sink is nil where there is none.
-func (a *app) task(spec taskSpec, f taskFlags, sink pipeline.Sink) (pipeline.Task, func() error, error) {
-	noClose := func() error { return nil }
+// task makes the task of a consumer.
+func (a *app) task(s *pipelineSetup, spec taskSpec, killGrace, timeout time.Duration) (pipeline.Task, error) {
 	switch spec.kind {
 	case taskSink:
-		return decoded(func(ctx context.Context, t *pipeline.Transaction) (any, error) { return nil, sink.Dispatch(ctx, t) }), noClose, nil
+		return decoded(func(ctx context.Context, t *pipeline.Transaction) (any, error) { return nil, s.sink.Dispatch(ctx, t) }), nil
 	case taskExec:
-		codes, err := command.ParseCodes(f.retryExit)
-		if err != nil {
-			return nil, nil, usage("--retry-exit: %w", err)
-		}
-		e := &execTask{a: a, line: spec.what, codes: codes, grace: f.killGrace, keep: sink != nil}
-		return into(decoded(e.process), sink), noClose, nil
+		e := &execTask{a: a, line: spec.what, codes: spec.codes, grace: killGrace, keep: s.sink != nil}
+		return into(decoded(e.process), s.sink), nil
 	}
-	h, err := newHTTPTask(spec.what, f.timeout)
+	h, err := newHTTPTask(spec.what, timeout)
 	if err != nil {
-		return nil, nil, usage("--task http: %w", err)
+		return nil, usage("--task http: %w", err)
 	}
-	return into(decoded(h.process), sink), h.sink.Close, nil
+	s.onClose(h.sink.Close)
+	return into(decoded(h.process), s.sink), nil
 }
 
 func into(task pipeline.Task, sink pipeline.Sink) pipeline.Task {

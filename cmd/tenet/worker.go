@@ -193,7 +193,7 @@ func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provide
 	}
 	var service *health
 	if f.listen != "" {
-		if service, err = a.listen(f.listen, s); err != nil {
+		if service, err = a.listen(f.listen, newDepth(s)); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, service.close()) }()
@@ -233,7 +233,7 @@ func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provide
 		execjob.Register(w, execjob.Options{})
 	}
 	if service != nil {
-		service.serve(ctx, w)
+		service.serve(ctx, alive, func(context.Context) error { return w.Healthy(silence) })
 		log.Info("serving health and metrics", "address", service.address())
 	}
 	log.Info("working", "worker", w.Name(), "queues", listQueues(queues))

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// pipelineFlags are the flags that consumers and producers share.
+type pipelineFlags struct {
+	policy, listen         string
+	from, sink, deadLetter string // from is --source or --input
+	payload, id            string
+	store                  string
+	ttl                    time.Duration
+	replaySafe             bool
+	grace                  time.Duration
+	verbose, dryRun        bool
+	audit, form            *string
+	changed                func(flag string) bool
+}
+
+// add adds them to a command. from is the name of the flag for where transactions come from, and what its usage.
+func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
+	f.audit, f.form = auditFlag(cmd), outputFlag(cmd)
+	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, jobTTL, cmd.Flags().Changed
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", "", "policy document, whose changes take effect while it runs; - is stdin")
+	flags.StringVar(&f.from, from, "", what)
+	flags.StringVar(&f.sink, "sink", "", "where transactions go: file:PATH.jsonl, postgres://…?table=…, http://…")
+	flags.StringVar(&f.deadLetter, "dead-letter", "", "where transactions go that cannot be handled")
+	flags.StringVar(&f.payload, "payload", "", "run one transaction, with this payload (JSON); - is stdin")
+	flags.StringVar(&f.id, "id", "", "run one transaction, with this ID (default: a new one)")
+	flags.StringVar(&f.store, "idempotency-store", "", "run each transaction ID once, and keep it here: sqlite:PATH, postgres://… or nats://…")
+	flags.Var(&span{&f.ttl, false}, "idempotency-ttl", "how long an ID is kept after its transaction ended")
+	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a transaction may run again where an earlier run was killed")
+	flags.Var(&span{&f.grace, false}, "grace", "how long running transactions may go on after a signal")
+	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
+}
+
+// single is the transaction of --payload and --id, or nil.
+func (f *pipelineFlags) single(ctx context.Context, a *app) (*pipeline.Transaction, error) {
+	if !f.changed("payload") && !f.changed("id") {
+		return nil, nil
+	}
+	payload := []byte(f.payload)
+	if f.payload == standardInput {
+		var err error
+		if payload, err = readAll(ctx, a.stdin); err != nil {
+			return nil, err
+		}
+	}
+	if f.changed("payload") && !json.Valid(payload) {
+		return nil, usage("--payload: this is no JSON; write a value such as '{\"order\": 17}' or '\"text\"'")
+	}
+	if f.changed("id") && f.id == "" {
+		return nil, usage("--id is empty; leave it out for a new one")
+	}
+	return pipeline.NewTransaction(f.id, payload), nil
+}
+
+// places are where transactions come from and go to, as the flags say it: nil where they do not.
+type places struct {
+	one                 *pipeline.Transaction // instead of from
+	from, sink, letters *place
+}
+
+// places takes the flags apart. from is the name of the flag for where transactions come from.
+func (f *pipelineFlags) places(ctx context.Context, a *app, from string) (p places, err error) {
+	if p.one, err = f.single(ctx, a); err != nil {
+		return p, err
+	}
+	switch {
+	case p.one != nil && f.from != "":
+		return p, usage("--%s does not go with --payload or --id, which run one transaction", from)
+	case p.one == nil && f.from == "":
+		return p, usage("no %[1]s given; write --%[1]s file:orders.jsonl, or --payload JSON for one transaction", from)
+	}
+	if p.from, err = optionalPlace(from, f.from, fileSourceParameters); err != nil {
+		return p, err
+	}
+	if p.from != nil && p.from.kind == placeHTTP {
+		return p, usage("--%s %s: HTTP can only be written to", from, f.from)
+	}
+	if p.sink, err = optionalPlace("sink", f.sink, fileSinkParameters); err != nil {
+		return p, err
+	}
+	p.letters, err = optionalPlace("dead-letter", f.deadLetter, fileSinkParameters)
+	return p, err
+}
+
+func optionalPlace(flag, text string, parameters []string) (*place, error) {
+	if text == "" {
+		return nil, nil
+	}
+	p, err := parsePlace(flag, text, parameters)
+	return &p, err
+}

@@ -1,0 +1,156 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// until copies a stream until a line has the text, and goes on reading it then.
+func until(t *testing.T, stream io.Reader, text string) string {
+	t.Helper()
+	var log strings.Builder
+	part := make([]byte, 4096)
+	for !strings.Contains(log.String(), text) {
+		n, err := stream.Read(part)
+		if err != nil {
+			t.Fatalf("%v: %s", err, log.String())
+		}
+		log.Write(part[:n])
+	}
+	go func() { _, _ = io.Copy(io.Discard, stream) }()
+	return log.String()
+}
+
+func ask(t *testing.T, url string) (code int, body string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// TestL9PipelinesServeHealthAndMetrics: a consumer whose source is empty is well; it is not ready any more after a signal.
+func TestL9PipelinesServeHealthAndMetrics(t *testing.T) {
+	inFolder(t, map[string]string{"in.jsonl": "", "policy.yaml": `version: 1
+consumers: {stream: {loop: {streaming: true, empty_queue: {backoff: 0.01, backoff_cap: 0.01}}}}
+`})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	read, write := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		p := program{lookupEnv: func(string) (string, bool) { return "", false }}
+		done <- p.Run(ctx, []string{"consume", "--policy", "policy.yaml", "stream", "--source", "file:in.jsonl?follow=true",
+			"--task", "exec:touch started; while ! test -e stop; do sleep 0.02; done", "--listen", "127.0.0.1:0"}, strings.NewReader(""), io.Discard, write)
+		_ = write.Close()
+	}()
+	base := "http://" + regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(until(t, read, "serving health and metrics"))[1]
+	for path, want := range map[string]string{"/livez": "ok\n", "/readyz": "ok\n"} {
+		if code, body := ask(t, base+path); code != http.StatusOK || body != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	if err := os.WriteFile("in.jsonl", []byte(`{"id":"a"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat("started"); err == nil {
+			break
+		}
+	}
+	if _, metrics := ask(t, base+"/metrics"); !strings.Contains(metrics, `tenet_pipeline_in_flight{pipeline="consumer/stream"} 1`) {
+		t.Error(metrics)
+	}
+	cancel(command.Interrupt{Signal: syscall.SIGTERM})
+	if code, body := ask(t, base+"/readyz"); code != http.StatusServiceUnavailable || body != "stopping\n" {
+		t.Errorf("after a signal: %d %s", code, body)
+	}
+	if code, body := ask(t, base+"/livez"); code != http.StatusOK {
+		t.Errorf("after a signal: %d %s", code, body)
+	}
+	if err := os.WriteFile("stop", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-done; code != 143 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestL9AProbeThatFailsSaysWhy, and which of the two it is.
+func TestL9AProbeThatFailsSaysWhy(t *testing.T) {
+	a := &app{}
+	h, err := a.listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	hangs := func(context.Context) error { return errors.New("a fetch hangs") }
+	handler := h.handler(t.Context(), hangs, alive)
+	for path, want := range map[string]int{"/livez": http.StatusServiceUnavailable, "/readyz": http.StatusOK, "/metrics": http.StatusOK} {
+		out := httptest.NewRecorder()
+		handler.ServeHTTP(out, httptest.NewRequest(http.MethodGet, path, nil))
+		if out.Code != want || path == "/livez" && out.Body.String() != "a fetch hangs\n" {
+			t.Errorf("%s: %d %s", path, out.Code, out.Body)
+		}
+	}
+}
+
+// silent is a source that does not answer.
+type silent chan struct{}
+
+func (s silent) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Delivery, error) {
+	<-s
+	return nil, pipeline.ErrEnd
+}
+
+func TestL9AProducersInputThatHangsIsNotHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := make(silent)
+		in := &intake{source: source, size: 1, wait: time.Second}
+		if err := in.healthy(); err != nil {
+			t.Error(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			for range in.all(t.Context()) {
+				t.Error("there is something")
+			}
+			close(ended)
+		}()
+		time.Sleep(healthyFetch)
+		if err := in.healthy(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := in.healthy(); err == nil {
+			t.Error("a hanging input is healthy")
+		}
+		close(source)
+		<-ended
+		if err := in.healthy(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	httpsink "github.com/tenetdev/tenet/connector/http"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+	"github.com/tenetdev/tenet/tenethttp"
+)
+
+// pipelineSetup is what a consumer or producer runs with. close ends all that was opened.
+type pipelineSetup struct {
+	options []pipeline.Option
+	log     *slog.Logger
+	closers []func() error
+	set     *policy.Set
+	from    pipeline.Source
+	sink    pipeline.Sink // nil where there is none
+	service *health       // nil without --listen
+	only    only          // how the one transaction of a run ended
+	ended   bool          // everything is done, so that files may take their names
+}
+
+func (s *pipelineSetup) onClose(f func() error) { s.closers = append(s.closers, f) }
+
+func (s *pipelineSetup) close() error {
+	var faults []error
+	for _, f := range slices.Backward(s.closers) {
+		faults = append(faults, f())
+	}
+	return errors.Join(faults...)
+}
+
+// pipelineSet is the document of a pipeline, and the provider that follows its file.
+func (a *app) pipelineSet(ctx context.Context, f *pipelineFlags, changes *policyChanges) (policy.Provider, *policy.Set, error) {
+	if f.policy == "" {
+		return nil, nil, usage("no document given; name it with --policy FILE")
+	}
+	if f.policy == standardInput && f.payload == standardInput {
+		return nil, nil, usage("--policy and --payload cannot both be stdin")
+	}
+	return a.jobPolicies(ctx, f.policy, changes.tell)
+}
+
+// unnamed is the failure of a pipeline that the document does not name.
+func unnamed(file, kind, name string, set *policy.Set) error {
+	known := "it has none"
+	if others := namedPipelines(set, kind); len(others) > 0 {
+		known = "it has " + strings.Join(others, ", ")
+	}
+	return &failure{exitNotFound, fmt.Errorf("%s names no %s %q; %s", file, kind, name, known)}
+}
+
+// setUp opens everything around an engine but its source and sink.
+func (a *app) setUp(ctx context.Context, f *pipelineFlags, name string, provider policy.Provider, changes *policyChanges) (s *pipelineSetup, err error) {
+	s = &pipelineSetup{log: slog.New(slog.NewTextHandler(a.overProgress(), nil))}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	var observers []observe.Observer
+	if f.verbose {
+		observers = append(observers, observe.Slog(s.log))
+	}
+	if f.listen != "" {
+		if s.service, err = a.listen(f.listen); err != nil {
+			return s, err
+		}
+		s.onClose(s.service.close)
+		observers = append(observers, s.service.observer)
+	}
+	executor := retry.ExecutorOptions{
+		Classes: []classify.Family{tenethttp.Classes(), command.Classes()},
+		Classifiers: map[string]classify.Classifier{
+			tenethttp.ClassifierName: tenethttp.Classifier(), command.Name: command.Classifier(command.Codes{}),
+		},
+	}
+	if *f.audit != "" {
+		record, closeLog, err := a.openLog(ctx, *f.audit)
+		if err != nil {
+			return s, err
+		}
+		s.onClose(closeLog)
+		observers, executor.Journal = append(observers, record), record
+		changes.follow(ctx, record, provider, s.log)
+	}
+	observer := observe.Multi(observers...)
+	s.options = []pipeline.Option{
+		pipeline.WithName(name), pipeline.WithProvider(provider), pipeline.WithGrace(f.grace), pipeline.WithLogger(s.log),
+		pipeline.WithObserver(observer), pipeline.WithExecutorOptions(executor),
+	}
+	if f.store != "" {
+		records, err := a.openRecords(ctx, "idempotency-store", f.store, true)
+		if err != nil {
+			return s, err
+		}
+		s.onClose(records.close)
+		guard, err := idempotency.NewGuard(records, idempotency.GuardOptions{
+			TTL: f.ttl, ReplaySafe: f.replaySafe, Observer: observer, Journal: executor.Journal,
+		})
+		if err != nil {
+			return s, err
+		}
+		s.options = append(s.options, pipeline.WithGuard(guard))
+	}
+	return s, nil
+}
+
+// open opens the places.
+func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time.Duration) (err error) {
+	o := sinkOptions{timeout: timeout, set: s.set}
+	if p.sink != nil {
+		if s.sink, err = a.openPipeSink(ctx, s, *p.sink, o); err != nil {
+			return err
+		}
+	}
+	if p.letters != nil {
+		o.letters = true
+		dead, err := a.openPipeSink(ctx, s, *p.letters, o)
+		if err != nil {
+			return err
+		}
+		s.options = append(s.options, pipeline.WithDeadLetter(dead))
+	}
+	if p.one != nil {
+		s.from = &single{p.one}
+		s.options = append(s.options, pipeline.WithEnded(s.only.note))
+		return nil
+	}
+	s.from, err = a.openSource(ctx, s, *p.from)
+	return err
+}
+
+// longest is how long an HTTP request may take: as long as the steps allow, and not less than by default.
+func longest(steps []policy.Step) time.Duration {
+	d := httpsink.DefaultTimeout
+	for _, s := range steps {
+		d = max(d, s.Retry.TimeoutPerAttempt)
+	}
+	return d
+}
