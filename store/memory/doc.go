@@ -8,7 +8,8 @@
 // its queue, whose head is claimed at the same cost however long it is, or the heap of scheduled jobs, of leases, or of
 // finished jobs. Only inspection (List, Stats, Change by filter) walks through all jobs.
 //
-// [DB.Idempotency] keeps the records of idempotency.Guard: in a map, and those that expire in a heap by their expiry.
+// [DB.Idempotency] keeps the records of idempotency.Guard: in a map by the hash of their ID, and those that expire in a line
+// with others that are kept about as long.
 //
 // The clock is that of package time, so that tests in a testing/synctest bubble run in virtual time. There are no
 // goroutines. Receipts say job.InMemory.
