@@ -40,17 +40,17 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkSeal(b *testing.B) {
-	e, w, c := sample(), encoder{}, chain{id: newID(start), hash: strings.Repeat("cd", 32)}
+	e, w, c := sample(), encoder{}, newChain(newID(start))
 	b.ReportAllocs()
 	for b.Loop() {
 		w.b = w.b[:0]
-		c.seal(&w, &e)
+		c.append(&w, &e)
 	}
 }
 
 func BenchmarkParse(b *testing.B) {
-	e, w, c := sample(), encoder{}, chain{id: newID(start), hash: strings.Repeat("cd", 32)}
-	c.seal(&w, &e)
+	e, w, c := sample(), encoder{}, newChain(newID(start))
+	c.append(&w, &e)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := ParseLine(w.b); err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"hash"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,36 +13,53 @@ import (
 	"unicode/utf8"
 )
 
-// chain is the end of the chain that a writer extends.
+// noHash keeps the place of a hash.
+var noHash = strings.Repeat("0", 2*sha256.Size)
+
+// chain is the one that a writer extends. Events get their places and lines first, and their hashes later: by then the next
+// lines may be made elsewhere.
 type chain struct {
-	id   string
-	seq  uint64
-	hash string
+	id  string
+	seq uint64 // of the last event
+
+	hash   string // of the last sealed event
+	digest hash.Hash
+	sum    []byte
 }
 
-// seal gives e the next place in the chain and appends its line to w. The line's hash goes over the line without the
-// member hash, so that whoever checks it cuts that out and encodes nothing.
-func (c *chain) seal(w *encoder, e *Event) {
-	e.ChainID, e.Seq, e.PrevHash = c.id, c.seq+1, c.hash
-	start := len(w.b)
-	at := w.event(e)
-	sum := sha256.Sum256(w.b[start:])
-	var digits [2 * sha256.Size]byte
-	hex.Encode(digits[:], sum[:])
-	e.Hash = string(digits[:])
-	const before, after = `"hash":"`, `",`
-	w.b = slices.Grow(w.b, len(before)+len(digits)+len(after))
-	tail := len(w.b) - at
-	w.b = w.b[:len(w.b)+len(before)+len(digits)+len(after)]
-	copy(w.b[len(w.b)-tail:], w.b[at:at+tail])
-	member := w.b[at:at:cap(w.b)]
-	member = append(member, before...)
-	member = append(member, digits[:]...)
-	_ = append(member, after...)
-	c.seq, c.hash = e.Seq, e.Hash
+func newChain(id string) chain { return chain{id: id, digest: sha256.New()} }
+
+// line is where in an encoder's buffer a line ends, and where its members hash and prev_hash begin.
+type line struct{ end, hash, before int }
+
+// place gives e the next place in the chain and appends its line to w, without the hashes.
+func (c *chain) place(w *encoder, e *Event) line {
+	e.ChainID, e.Seq, e.PrevHash, e.Hash = c.id, c.seq+1, "", noHash
+	if c.seq > 0 {
+		e.PrevHash = noHash
+	}
+	c.seq++
+	w.event(e)
+	return line{end: len(w.b), hash: w.hash, before: w.before}
 }
 
-func (c *chain) head() Head { return Head{ChainID: c.id, Seq: c.seq, Hash: c.hash} }
+// seal links e, whose line begins at start of b, to the event before it. Its hash goes over the line without the member
+// hash, so that whoever checks it cuts that out and encodes nothing.
+func (c *chain) seal(b []byte, start int, l line, e *Event) {
+	const hash, before, end = len(`,"hash":"`), len(`,"prev_hash":"`), len(`"`)
+	e.PrevHash = c.hash
+	if c.hash != "" {
+		copy(b[l.before+before:], c.hash)
+	}
+	digits := b[l.hash+hash:][:len(noHash)]
+	c.digest.Reset()
+	c.digest.Write(b[start:l.hash])
+	c.digest.Write(b[l.hash+hash+len(noHash)+end : l.end])
+	c.sum = c.digest.Sum(c.sum[:0])
+	hex.Encode(digits, c.sum)
+	e.Hash = string(digits)
+	c.hash = e.Hash
+}
 
 // newID makes a UUIDv7 (RFC 9562) of a time and 74 random bits.
 func newID(now time.Time) string {

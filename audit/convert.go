@@ -9,32 +9,32 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// begin is what every event has in common.
-func begin(t Type, now time.Time) Event {
-	return Event{SchemaVersion: SchemaVersion, ID: newID(now), Type: t, Time: microseconds(now)}
+// begin sets what every event has in common.
+func (e *Event) begin(t Type, now time.Time) {
+	e.SchemaVersion, e.ID, e.Type, e.Time = SchemaVersion, newID(now), t, microseconds(now)
 }
 
 // from begins the event that an observed one becomes.
-func from(t Type, o *observe.Event) Event {
+func (e *Event) from(t Type, o *observe.Event) {
 	now := o.Time
 	if now.IsZero() {
 		now = time.Now()
 	}
-	e, w := begin(t, now), &o.Work
+	e.begin(t, now)
+	w := &o.Work
 	e.Surface, e.Key, e.WorkID, e.WorkSeq = string(w.Surface), clean(w.Key.String()), clean(w.ID), o.Seq
 	e.Operation, e.Category, e.TenantID = clean(w.Operation), clean(w.Category.Code()), clean(w.TenantID)
 	e.CorrelationID, e.TraceID, e.IdempotencyKey = clean(w.CorrelationID), clean(w.TraceID), clean(w.IdempotencyKey)
 	if o.Policy != nil {
 		e.PolicyID = clean(o.Policy.ID)
 	}
-	return e
 }
 
-// decided is the event of a decision. total is the number of attempts that ran, ended the record of the attempt that
+// decided makes e the event of a decision. total is the number of attempts that ran, ended the record of the attempt that
 // decided and denied that of the attempt that was refused; nil where there is none.
-func decided(o *observe.Event, total int, ended, denied *observe.AttemptRecord) Event {
+func (e *Event) decided(o *observe.Event, total int, ended, denied *observe.AttemptRecord) {
 	d := o.Decision
-	e := from(typeOf(d.Verdict), o)
+	e.from(typeOf(d.Verdict), o)
 	e.CoreVersion = CoreVersion
 	e.Attempt, e.MaxAttempts, e.ElapsedNS = d.Attempt, d.State.MaxAttempts, Nanos(d.Elapsed)
 	if e.MaxAttempts <= 0 && o.Policy != nil {
@@ -58,13 +58,12 @@ func decided(o *observe.Event, total int, ended, denied *observe.AttemptRecord) 
 	}
 	if d.Verdict.Action == decision.Retry {
 		e.ExceptionType, e.ExceptionMessage = describe(d.Err)
-		return e
+		return
 	}
 	e.TotalAttempts = total
 	if d.Verdict.Action == decision.Stop {
 		e.FinalExceptionType, e.FinalExceptionMessage = describe(d.Err)
 	}
-	return e
 }
 
 func typeOf(v decision.Verdict) Type {
@@ -118,21 +117,20 @@ func (e *Event) admitted(a *observe.AttemptRecord) {
 	e.BudgetAllowed, e.BudgetReason, e.Circuit = &a.BudgetAllowed, a.BudgetReason, a.Circuit
 }
 
-// hedged is the event of one attempt of a hedged group.
-func hedged(o *observe.Event) Event {
+// hedged makes e the event of one attempt of a hedged group.
+func (e *Event) hedged(o *observe.Event) {
 	a := o.Attempt
-	e := from(Hedge, o)
+	e.from(Hedge, o)
 	e.Attempt, e.RetryIndex, e.Denied = a.Attempt, a.RetryIndex, a.Denied
 	e.judged(a.Outcome, a.Rule, a.Facts)
 	e.admitted(a)
 	e.ExceptionType, e.ExceptionMessage = describe(a.Err)
-	return e
 }
 
-// panicked is the end of work that nobody decided: its operation panicked.
-func panicked(o *observe.Event, total int) Event {
+// panicked makes e the end of work that nobody decided: its operation panicked.
+func (e *Event) panicked(o *observe.Event, total int) {
 	t := o.Timeline
-	e := from(CallStopped, o)
+	e.from(CallStopped, o)
 	e.CoreVersion, e.Decision, e.Reason = CoreVersion, decision.Stop.String(), t.Reason
 	e.OutcomeKind, e.OutcomeCategory, e.OutcomeReason = classify.Abort.String(), classify.CategorySystem.String(), t.Reason
 	e.ElapsedNS, e.TotalAttempts = Nanos(t.End.Sub(t.Start)), total
@@ -140,12 +138,11 @@ func panicked(o *observe.Event, total int) Event {
 		e.Attempt, e.RetryIndex = t.Attempts[n-1].Attempt, t.Attempts[n-1].RetryIndex
 	}
 	e.FinalExceptionType, e.FinalExceptionMessage = describe(t.FinalError)
-	return e
 }
 
-func idempotent(o *observe.Event) Event {
+func (e *Event) idempotent(o *observe.Event) {
 	a := o.Idempotency
-	e := from(Idempotency, o)
+	e.from(Idempotency, o)
 	e.IdempotencyKey, e.Action, e.Fence, e.TotalAttempts = clean(a.Key), a.Action, a.Fence, a.Attempts
 	e.Detail = clean(a.Detail)
 	if a.Tenant != "" {
@@ -154,18 +151,15 @@ func idempotent(o *observe.Event) Event {
 	if a.Operation != "" {
 		e.Operation = clean(a.Operation)
 	}
-	return e
 }
 
-func moved(o *observe.Event) Event {
+func (e *Event) moved(o *observe.Event) {
 	t := o.Transition
-	e := from(JobTransition, o)
+	e.from(JobTransition, o)
 	e.From, e.To, e.Reason, e.TotalAttempts, e.Actor = t.From, t.To, t.Reason, t.Attempts, clean(t.Worker)
-	return e
 }
 
-func circuitChanged(o *observe.Event) Event {
-	e := from(CircuitChanged, o)
+func (e *Event) circuitChanged(o *observe.Event) {
+	e.from(CircuitChanged, o)
 	e.From, e.To = o.Circuit.From, o.Circuit.To
-	return e
 }

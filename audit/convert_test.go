@@ -64,7 +64,7 @@ func TestA4DecisionsSurviveStorage(t *testing.T) {
 		if rapid.Bool().Draw(t, "classes") {
 			d.Facts.Classes = []classify.Match{{Class: "http_503", Parent: "upstream"}, {Class: "eof"}}
 		}
-		e := decided(&observe.Event{Type: observe.Decided, Time: start, Decision: d}, 1, nil, nil)
+		e := decisionEvent(&observe.Event{Type: observe.Decided, Time: start, Decision: d}, 1, nil, nil)
 		var w encoder
 		w.event(&e)
 		got, err := ParseLine(w.b)
@@ -92,13 +92,13 @@ func TestA4DecisionsSurviveStorage(t *testing.T) {
 func TestA4ZeroLeftIsNotUnbounded(t *testing.T) {
 	e := failed("call", 1)
 	e.Decision.State.Left, e.Decision.State.LeftReason = 0, policy.ReasonDeadlineExceeded
-	stored := decided(e, 1, nil, nil)
+	stored := decisionEvent(e, 1, nil, nil)
 	var w encoder
 	w.event(&stored)
 	if got, err := ParseLine(w.b); err != nil || got.State().Left != 0 || !strings.Contains(string(w.b), `"left_ns":0,`) {
 		t.Errorf("%v: %s", err, w.b)
 	}
-	stored = decided(failed("call", 1), 1, nil, nil)
+	stored = decisionEvent(failed("call", 1), 1, nil, nil)
 	if stored.LeftNS != nil || stored.State().Left != math.MaxInt64 {
 		t.Errorf("unbounded is stored as %v", stored.LeftNS)
 	}
@@ -170,7 +170,7 @@ func TestA1TextIsBoundedAndStorable(t *testing.T) {
 func TestA1EventsWithoutTimeGetOne(t *testing.T) {
 	o := failed("call", 1)
 	o.Time = time.Time{}
-	if e := decided(o, 1, nil, nil); e.Time.IsZero() || e.Time.Nanosecond()%1000 != 0 {
+	if e := decisionEvent(o, 1, nil, nil); e.Time.IsZero() || e.Time.Nanosecond()%1000 != 0 {
 		t.Errorf("at %v", e.Time)
 	}
 }
@@ -179,7 +179,8 @@ func TestA1JobTransitions(t *testing.T) {
 	o := failed("job-1", 1)
 	o.Type, o.Work.Key, o.Work.Surface = observe.JobMoved, policy.JobKey("emails", "send"), policy.SurfaceJob
 	o.Transition = &observe.Transition{From: "running", To: "dead", Reason: policy.ReasonLeaseExpired, Attempts: 3, Worker: "w-1"}
-	e := moved(o)
+	var e Event
+	e.moved(o)
 	if e.Type != JobTransition || e.From != "running" || e.To != "dead" || e.Reason != policy.ReasonLeaseExpired || e.TotalAttempts != 3 || e.Actor != "w-1" || e.WorkID != "job-1" {
 		t.Errorf("%+v", e)
 	}
@@ -191,13 +192,18 @@ func TestA1RefusedRetryShowsTheAnswers(t *testing.T) {
 		Outcome: classify.Outcome{Kind: classify.Abort, Attributes: map[string]string{observe.AttrDetail: "bucket is empty"}},
 	}
 	o := decisionOf("call", 1, errDown, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonBudgetDenied})
-	e := decided(o, 1, &observe.AttemptRecord{Attempt: 1, BudgetAllowed: true, BudgetReason: policy.ReasonAllowed}, denied)
+	e := decisionEvent(o, 1, &observe.AttemptRecord{Attempt: 1, BudgetAllowed: true, BudgetReason: policy.ReasonAllowed}, denied)
 	if !e.Denied || *e.BudgetAllowed || e.BudgetReason != policy.ReasonBudgetDenied || e.Circuit != "closed" || e.Detail != "bucket is empty" ||
 		e.Attempt != 1 || e.RetryIndex != 0 || e.Attributes != nil {
 		t.Errorf("%+v", e)
 	}
 	o.Decision.Attempt = 2 // refused at launch
-	if e := decided(o, 1, nil, denied); e.RetryIndex != 1 {
+	if e := decisionEvent(o, 1, nil, denied); e.RetryIndex != 1 {
 		t.Errorf("retry index %d", e.RetryIndex)
 	}
+}
+
+func decisionEvent(o *observe.Event, total int, ended, denied *observe.AttemptRecord) (e Event) {
+	e.decided(o, total, ended, denied)
+	return e
 }

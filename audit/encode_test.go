@@ -2,11 +2,15 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gowebpki/jcs"
@@ -16,10 +20,13 @@ import (
 func TestA3LinesAreCanonicalJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent().Draw(t, "event")
-		c := chain{id: "chain", seq: e.Seq, hash: strings.Repeat("0", 64)}
+		c := newChain("chain")
+		if c.seq = e.Seq; c.seq > 0 {
+			c.hash = strings.Repeat("ab", 32)
+		}
 		w := encoder{b: []byte("what was there before")}
 		before := len(w.b)
-		c.seal(&w, &e)
+		c.append(&w, &e)
 		line := w.b[before:]
 
 		raw, err := json.Marshal(e)
@@ -59,17 +66,14 @@ func TestA3NotUTF8BecomesReplacementCharacters(t *testing.T) {
 }
 
 func TestA3ChainLinksEvents(t *testing.T) {
-	c := chain{id: "chain"}
+	c := newChain("chain")
 	var w encoder
 	events := []Event{{SchemaVersion: 1, ID: "a", Type: CallCount}, {SchemaVersion: 1, ID: "b", Type: CallCount}}
 	for i := range events {
-		c.seal(&w, &events[i])
+		c.append(&w, &events[i])
 	}
 	if a, b := events[0], events[1]; a.Seq != 1 || a.PrevHash != "" || b.Seq != 2 || b.PrevHash != a.Hash || b.ChainID != "chain" {
 		t.Errorf("places in the chain: %+v, %+v", a, b)
-	}
-	if want := (Head{ChainID: "chain", Seq: 2, Hash: events[1].Hash}); c.head() != want {
-		t.Errorf("head %+v, want %+v", c.head(), want)
 	}
 }
 
@@ -103,4 +107,39 @@ func TestA1IDsAreUUIDv7(t *testing.T) {
 	if newID(start) > newID(start.Add(1e6)) {
 		t.Error("IDs do not sort by their time")
 	}
+}
+
+// slow is a sink that lets callers run ahead of the writer, so that batches are filled, sealed and stored at a time.
+type slow struct{ MemorySink }
+
+func (s *slow) Append(ctx context.Context, entries []Entry) error {
+	time.Sleep(time.Millisecond)
+	return s.MemorySink.Append(ctx, entries)
+}
+
+func TestA3BatchesOnTheirWayMakeOneChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 20 * mostEvents
+		var sink slow
+		l := open(t, &sink, Options{})
+		for i := range n {
+			l.Observe(bg, failed(fmt.Sprint("call-", i), 1))
+		}
+		closeLog(t, l)
+		report, err := Verify(bg, &sink, VerifyOptions{})
+		if err != nil || !report.Intact() || report.Events != n+2 {
+			t.Fatalf("%v: %+v", err, report)
+		}
+		for i, e := range only(sink.Events(), RetryAttempt) {
+			if e.WorkID != fmt.Sprint("call-", i) {
+				t.Fatalf("event %d is that of %s", i, e.WorkID)
+			}
+		}
+	})
+}
+
+// append places and seals e.
+func (c *chain) append(w *encoder, e *Event) {
+	start := len(w.b)
+	c.seal(w.b, start, c.place(w, e), e)
 }

@@ -13,8 +13,8 @@ import (
 
 // FileOptions of a [FileSink]. The zero value rotates at 256 MiB and makes every batch durable.
 type FileOptions struct {
-	// MaxSize is the size, in bytes, at which a new file is begun. Default 256 MiB; negative means never. A file may exceed it
-	// by one batch.
+	// MaxSize is the size, in bytes, at which a new file is begun. Default 256 MiB; negative means never. Where events
+	// come without a pause a file may exceed it by 16 MiB and a batch.
 	MaxSize int64
 	// Sync says when what was appended is made durable: 0 before Append returns, a positive duration at most that much later,
 	// a negative one never, which leaves it to the operating system. Only 0 survives a power failure without loss.
@@ -146,8 +146,10 @@ func (s *FileSink) Append(_ context.Context, entries []Entry) error {
 	}
 	s.size += int64(len(s.buffer))
 	s.tail = position{s.segment, s.size}
-	for _, e := range entries {
-		s.heads[e.Event.ChainID] = Head{ChainID: e.Event.ChainID, Seq: e.Event.Seq, Hash: e.Event.Hash}
+	for i, e := range entries {
+		if i+1 == len(entries) || entries[i+1].Event.ChainID != e.Event.ChainID {
+			s.heads[e.Event.ChainID] = Head{ChainID: e.Event.ChainID, Seq: e.Event.Seq, Hash: e.Event.Hash}
+		}
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/observe"
 )
 
 func openFile(t testing.TB, path string, o FileOptions) *FileSink {
@@ -305,7 +307,8 @@ func TestA3LongLinesAreRead(t *testing.T) {
 func TestA2AppendAfterAnErrorStoresOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	sink := openFile(t, path, FileOptions{})
-	l := open(t, sink, Options{})
+	reported := make(chan struct{})
+	l := open(t, sink, Options{Timeout: time.Minute, Reports: observe.Func(func(context.Context, *observe.Event) { close(reported) })})
 	_ = l.Append(bg, failed("call-1", 1))
 	whole := sink.file
 	sink.mu.Lock()
@@ -313,9 +316,7 @@ func TestA2AppendAfterAnErrorStoresOnce(t *testing.T) {
 	sink.mu.Unlock()
 	failing := make(chan error)
 	go func() { failing <- l.Append(bg, failed("call-2", 1)) }()
-	for l.Stats().Failing == nil {
-		time.Sleep(time.Millisecond)
-	}
+	<-reported
 	sink.mu.Lock()
 	sink.file.Close()
 	sink.file = whole

@@ -78,15 +78,15 @@ func TestA2OutboxDeletesWhatIsForwarded(t *testing.T) {
 	dir := t.TempDir()
 	sink := &flaky{}
 	sink.down.Store(true)
-	l := open(t, sink, Options{Mode: Outbox, Outbox: dir})
+	l := open(t, sink, Options{Mode: Outbox, Outbox: dir, Timeout: time.Minute})
 	text := strings.Repeat("x", 8000)
 	for n := range 5000 { // 40 MB: three files
 		e := failed(fmt.Sprint("call-", n), 1)
 		e.Decision.Err = errors.New(text)
 		l.Observe(bg, e)
 	}
-	for l.Stats().Stored < 5000 {
-		time.Sleep(time.Millisecond)
+	if err := l.Append(bg, failed("last", 1)); err != nil { // behind all the others
+		t.Fatal(err)
 	}
 	rotated := filepath.Join(dir, "outbox-*.jsonl")
 	if files, _ := filepath.Glob(rotated); len(files) != 2 {
@@ -101,7 +101,7 @@ func TestA2OutboxDeletesWhatIsForwarded(t *testing.T) {
 		t.Errorf("left: %v", files)
 	}
 	checkChains(t, sink.Events())
-	if n := len(only(sink.Events(), RetryAttempt)); n != 5000 {
+	if n := len(only(sink.Events(), RetryAttempt)); n != 5001 {
 		t.Errorf("%d events", n)
 	}
 }
@@ -124,10 +124,9 @@ func TestA2DamagedOutboxIsAnError(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "outbox.jsonl"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := open(t, &MemorySink{}, Options{Mode: Outbox, Outbox: dir})
-	for l.Stats().Failing == nil {
-		time.Sleep(time.Millisecond)
-	}
+	reported := make(chan struct{})
+	l := open(t, &MemorySink{}, Options{Mode: Outbox, Outbox: dir, Reports: observe.Func(func(context.Context, *observe.Event) { close(reported) })})
+	<-reported
 	if err := l.Stats().Failing; !errors.Is(err, ErrLine) || !strings.Contains(err.Error(), "outbox: at 1:3") {
 		t.Errorf("a line that is no event: %v", err)
 	}

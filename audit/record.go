@@ -54,7 +54,8 @@ func (l *Log) OperatorAction(ctx context.Context, o Operation) error {
 	if o.Actor == "" || o.Action == "" {
 		return errors.New("audit: operator action: Actor and Action are required")
 	}
-	e := begin(OperatorAction, time.Now())
+	var e Event
+	e.begin(OperatorAction, time.Now())
 	e.Actor, e.Action, e.Reason = clean(o.Actor), clean(o.Action), policy.ReasonOperator
 	if !o.Key.IsZero() {
 		e.Key, e.Surface = clean(o.Key.String()), string(o.Key.Surface())

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -74,7 +75,7 @@ func describe(err error) (kind, message string) {
 
 func typeName(err error) string {
 	for {
-		name := fmt.Sprintf("%T", err)
+		name := reflect.TypeOf(err).String()
 		inner := unwrapped(err)
 		if inner == nil || !slices.Contains(wrappers, name) {
 			return name

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,20 +16,21 @@ import (
 )
 
 const (
-	mostEvents   = 1024    // in a batch
-	deepQueue    = 256     // what must wait for a batch to be filled while another is being stored
-	mostAhead    = 4 << 20 // bytes that may be stored so in a row, since a file cannot be rotated meanwhile
-	mostHeads    = 256     // in chain_opened: the latest chains; each holds the heads of those before it
-	mostCounts   = 1024    // keys and policies counted at a time
-	mostEdited   = 256     // policies without a revision of their own whose revision is remembered
+	mostEvents   = 1024     // in a batch
+	deepQueue    = 256      // what must wait for a batch to be filled while another is being stored
+	mostAhead    = 16 << 20 // bytes that may be stored so in a row, since a file cannot be rotated meanwhile
+	mostHeads    = 256      // in chain_opened: the latest chains; each holds the heads of those before it
+	mostCounts   = 1024     // keys and policies counted at a time
+	mostEdited   = 256      // policies without a revision of their own whose revision is remembered
 	snapshotLife = time.Hour
 	appendLimit  = 30 * time.Second // for a sink that does not answer
 	firstBackoff = 10 * time.Millisecond
 	lastBackoff  = time.Second
 )
 
-// writer is the goroutine that turns what is queued into batches of sealed entries and stores them. Everything that is not
-// atomic belongs to it.
+// writer is the goroutine that turns what is queued into batches and has them sealed and stored, each by a goroutine of its
+// own: while one batch is filled, the one before it may be sealed and the one before that stored. Everything that is not
+// atomic belongs to the writer, but for the hashes of the chain, which belong to whoever seals.
 type writer struct {
 	log  *Log
 	sink Sink
@@ -42,11 +44,13 @@ type writer struct {
 	chain    chain
 	progress progress
 	*group          // being filled
-	spare    *group // the other one: the next, or being stored
-	storing  chan error
-	busy     bool  // spare is being stored
-	ahead    int   // bytes that were handed over without a look at the segment
-	gaveUp   error // why nothing more is stored
+	sealing  *group // the one before it; nil where there is none
+	storing  *group // the one before that
+	free     []*group
+	sealed   chan struct{}
+	ended    chan error // what storing came to
+	ahead    int        // bytes that were handed over without a look at the segment
+	gaveUp   error      // why nothing more is stored
 
 	segment   uint64
 	held      map[string]bool // revisions with a snapshot in the segment
@@ -66,11 +70,16 @@ type writer struct {
 type group struct {
 	encoder encoder
 	events  []Event
-	ends    []int // of their lines in the encoder's buffer
+	lines   []line
 	entries []Entry
 	tickets []*ticket
 	queued  uint64 // items that came from callers
 	lost    uint64 // losses that it reports
+}
+
+func (b *group) clear() {
+	b.encoder.b, b.events, b.lines, b.entries = b.encoder.b[:0], b.events[:0], b.lines[:0], b.entries[:0]
+	b.tickets, b.queued, b.lost = b.tickets[:0], 0, 0
 }
 
 // counted is what unrecorded successes have in common.
@@ -82,8 +91,8 @@ type counted struct {
 func newWriter(l *Log, sink Sink, heads []Head) *writer {
 	now := time.Now()
 	w := &writer{
-		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: chain{id: newID(now)},
-		group: &group{}, spare: &group{}, storing: make(chan error, 1),
+		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: newChain(newID(now)),
+		group: &group{}, free: []*group{{}, {}}, sealed: make(chan struct{}, 1), ended: make(chan error, 1),
 		heads: heads[max(len(heads)-mostHeads, 0):], counts: map[counted]uint64{}, countSince: now,
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -114,7 +123,6 @@ func (w *writer) run() {
 			w.begin()
 			w.count()
 			w.commit()
-			w.await()
 			return
 		}
 		w.commit()
@@ -141,10 +149,10 @@ func (w *writer) drain() {
 	}
 }
 
-// begin starts a batch. One that is filled while another is being stored is in its segment.
+// begin starts a batch. One that is filled while others are on their way is in their segment.
 func (w *writer) begin() {
-	w.events, w.tickets, w.queued, w.lost = w.events[:0], w.tickets[:0], 0, 0
-	if w.busy {
+	w.group.clear()
+	if w.sealing != nil || w.storing != nil {
 		return
 	}
 	if s, ok := w.sink.(Segmenter); ok {
@@ -174,10 +182,11 @@ func (w *writer) take(it item) {
 		w.count()
 		return
 	case it.event != nil:
-		w.add(*it.event, nil)
+		*w.next(nil) = *it.event
 	default:
 		w.convert(it.observed)
 	}
+	w.encode()
 	w.queued++
 }
 
@@ -188,7 +197,7 @@ func (w *writer) convert(o *observe.Event) {
 	case observe.Decided:
 		group, ended, denied, total := w.progress.take(o)
 		for _, a := range group {
-			w.add(hedged(a), a.Policy)
+			w.next(a.Policy).hedged(a)
 		}
 		if len(group) == 0 && w.skip(o, total) {
 			w.counts[counted{string(o.Work.Surface), o.Work.Key.String(), o.Work.Category.Code(), o.Policy}]++
@@ -197,16 +206,16 @@ func (w *writer) convert(o *observe.Event) {
 			}
 			return
 		}
-		w.add(decided(o, total, ended, denied), o.Policy)
+		w.next(o.Policy).decided(o, total, ended, denied)
 	case observe.CallEnded:
-		total := w.progress.end(o.Work.ID, func(a *observe.Event) { w.add(hedged(a), a.Policy) })
-		w.add(panicked(o, max(total, len(o.Timeline.Attempts))), o.Policy)
+		total := w.progress.end(o.Work.ID, func(a *observe.Event) { w.next(a.Policy).hedged(a) })
+		w.next(o.Policy).panicked(o, max(total, len(o.Timeline.Attempts)))
 	case observe.Idempotent:
-		w.add(idempotent(o), o.Policy)
+		w.next(o.Policy).idempotent(o)
 	case observe.JobMoved:
-		w.add(moved(o), o.Policy)
+		w.next(o.Policy).moved(o)
 	case observe.CircuitChanged:
-		w.add(circuitChanged(o), o.Policy)
+		w.next(o.Policy).circuitChanged(o)
 	}
 }
 
@@ -220,23 +229,34 @@ func (w *writer) skip(o *observe.Event, total int) bool {
 	return sample < 0 || float64(decision.Seed(o.Work.ID)>>11)/(1<<53) >= sample
 }
 
-// add adds an event to the batch, behind what must come before it.
-func (w *writer) add(e Event, p *policy.Policy) {
+// next adds an empty event to the batch, behind what must come before an event under policy p.
+func (w *writer) next(p *policy.Policy) *Event {
 	if w.chain.seq == 0 && len(w.events) == 0 {
-		opened := begin(ChainOpened, time.Now())
+		opened := w.extend()
+		opened.begin(ChainOpened, time.Now())
 		opened.Heads, opened.CoreVersion = w.heads, CoreVersion
-		w.events = append(w.events, opened)
 	}
-	if p != nil {
-		e.PolicyRevision = w.revision(p)
-		if !w.held[e.PolicyRevision] {
-			w.held[e.PolicyRevision] = true
-			if s, err := snapshot(PolicySnapshot, p, e.PolicyRevision); err == nil {
-				w.events = append(w.events, s)
-			}
+	if p == nil {
+		return w.extend()
+	}
+	revision := w.revision(p)
+	if !w.held[revision] {
+		w.held[revision] = true
+		if s, err := snapshot(PolicySnapshot, p, revision); err == nil {
+			*w.extend() = s
 		}
 	}
-	w.events = append(w.events, e)
+	e := w.extend()
+	e.PolicyRevision = revision
+	return e
+}
+
+// extend adds an empty event. It is where it is until the next one is added.
+func (w *writer) extend() *Event {
+	n := len(w.events)
+	w.events = slices.Grow(w.events, 1)[:n+1]
+	w.events[n] = Event{}
+	return &w.events[n]
 }
 
 // revision is the policy's revision; one that a call edited has none of its own.
@@ -264,7 +284,8 @@ func snapshot(t Type, p *policy.Policy, revision string) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	e := begin(t, time.Now())
+	var e Event
+	e.begin(t, time.Now())
 	e.Key, e.Surface, e.Category = clean(p.Key.String()), string(p.Key.Surface()), clean(p.Category.Code())
 	e.PolicyID, e.PolicyRevision, e.Policy, e.CoreVersion = clean(p.ID), revision, raw, CoreVersion
 	return e, nil
@@ -274,42 +295,49 @@ func snapshot(t Type, p *policy.Policy, revision string) (Event, error) {
 func (w *writer) count() {
 	now := time.Now()
 	for c, n := range w.counts {
-		e := begin(CallCount, now)
+		e := w.next(c.policy)
+		e.begin(CallCount, now)
 		e.Surface, e.Key, e.Category, e.Count, e.ElapsedNS = c.surface, clean(c.key), clean(c.category), n, Nanos(now.Sub(w.countSince))
 		if c.policy != nil {
 			e.PolicyID = clean(c.policy.ID)
 		}
-		w.add(e, c.policy)
 	}
 	clear(w.counts)
 	w.countSince = now
 }
 
-// commit seals the batch and has it stored. Where many more wait already, the next batch is filled meanwhile; where few do,
-// those who are set free by this one can join it.
+// commit has the batch sealed and stored. Where many more wait already, the next ones are filled meanwhile; where few do,
+// those who are set free by this one can join the next.
 func (w *writer) commit() {
 	if lost := w.log.lost.Load(); lost > w.lostTold {
-		e := begin(CallCount, time.Now())
+		e := w.next(nil)
+		e.begin(CallCount, time.Now())
 		e.Lost = lost - w.lostTold
-		w.add(e, nil)
 		w.lost, w.lostTold = e.Lost, lost
 	}
-	w.seal()
-	w.await()
+	w.encode()
+	w.shift()
+	w.sealing = w.group
+	go w.seal(w.sealing)
 	if w.ahead += len(w.encoder.b); w.gaveUp != nil || len(w.log.queue) < deepQueue || w.ahead > mostAhead {
 		w.ahead = 0
-		w.settle(w.group, w.store(w.group))
-		return
+		w.shift()
+		w.shift()
 	}
-	w.group, w.spare, w.busy = w.spare, w.group, true
-	go func(b *group) { w.storing <- w.store(b) }(w.spare)
+	last := len(w.free) - 1
+	w.group, w.free = w.free[last], w.free[:last]
 }
 
-// await waits for the batch that is being stored.
-func (w *writer) await() {
-	if w.busy {
-		w.busy = false
-		w.settle(w.spare, <-w.storing)
+// shift moves batches on by one stage, once each is through with the one it is in. There is at most one in each.
+func (w *writer) shift() {
+	if b := w.storing; b != nil {
+		w.settle(b, <-w.ended)
+		w.storing, w.free = nil, append(w.free, b)
+	}
+	if b := w.sealing; b != nil {
+		<-w.sealed
+		w.sealing, w.storing = nil, b
+		go func() { w.ended <- w.store(b) }()
 	}
 }
 
@@ -331,25 +359,30 @@ func (w *writer) settle(b *group, err error) {
 	}
 }
 
-// seal makes entries of the batch's events.
-func (w *writer) seal() {
-	w.encoder.b, w.ends, w.entries = w.encoder.b[:0], w.ends[:0], w.entries[:0]
+// encode makes lines of the events that were added since it last did: at once, while they are in the processor's cache.
+func (w *writer) encode() {
 	redact := !w.log.options.Redact.empty()
-	for i := range w.events {
+	for i := len(w.lines); i < len(w.events); i++ {
 		e := &w.events[i]
 		if redact {
 			w.log.options.Redact.apply(e)
 		}
 		e.ExceptionMessage = shorten(e.ExceptionMessage, longestText)
 		e.FinalExceptionMessage = shorten(e.FinalExceptionMessage, longestText)
-		w.chain.seal(&w.encoder, e)
-		w.ends = append(w.ends, len(w.encoder.b))
+		w.lines = append(w.lines, w.chain.place(&w.encoder, e))
 	}
+}
+
+// seal makes entries of a batch, whose buffers have stopped growing.
+func (w *writer) seal(b *group) {
 	start := 0
-	for i, end := range w.ends { // only now: the buffer has stopped growing
-		w.entries = append(w.entries, Entry{Event: &w.events[i], Line: w.encoder.b[start:end:end]})
-		start = end
+	for i, l := range b.lines {
+		e := &b.events[i]
+		w.chain.seal(b.encoder.b, start, l, e)
+		b.entries = append(b.entries, Entry{Event: e, Line: b.encoder.b[start:l.end:l.end]})
+		start = l.end
 	}
+	w.sealed <- struct{}{}
 }
 
 // store appends a batch until the sink has it. What was sealed is never sealed again: an append whose end is not known is
