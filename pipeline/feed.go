@@ -69,7 +69,7 @@ func (r *run) wanted() bool {
 	if r.chunked {
 		return buffered+r.flying+r.holding == 0
 	}
-	return buffered < r.waiting && r.holding <= r.policies.loop().batch.Size // each that waits takes one
+	return buffered < r.free() && r.holding <= r.policies.loop().batch.Size // each that is free takes one
 }
 
 // room is how many transactions the policy allows to fetch.
@@ -106,7 +106,7 @@ func (r *run) received(got []Delivery, room int) (surplus int) {
 	} else {
 		r.buffer = append(r.buffer, got...)
 	}
-	r.wake(len(got))
+	r.wake()
 	r.mu.Unlock()
 	r.giveBack(back)
 	return surplus

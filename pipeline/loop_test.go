@@ -213,6 +213,17 @@ func TestL7AFreeWorkerIsFedWhileAnotherIsBusy(t *testing.T) {
 	})
 }
 
+func TestL7WorkersAreMadeForWorkThatThereIs(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"*": ok(time.Second)}}
+		start := time.Now()
+		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions(many(30)...)...), s.task(), consumerPolicy(1<<40, 7)).Run(bg)
+		if err != nil || summary.Success != 30 || s.most != 30 || time.Since(start) != time.Second {
+			t.Error(summary, err, s.most, time.Since(start))
+		}
+	})
+}
+
 func TestL7TheSameIDNeverRunsTwiceAtOnce(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{process: map[string][]act{"a": ok(10 * time.Second), "b": ok(time.Second)}}

@@ -47,7 +47,7 @@ type run struct {
 	ids     map[string]struct{}   // that are running
 	workers map[*worker]struct{}
 	size    int // of the pool
-	waiting int // workers without work
+	waiting int // workers without work; they are made when there is work for them
 	flying  int // transactions in flight
 	feeding bool
 	ended   bool // nothing more will be fetched
@@ -90,7 +90,7 @@ func (r *run) next(w *worker) bool {
 		if d, ok := r.pop(); ok {
 			w.take(d)
 			r.flying++
-			if r.waiting > 0 && len(r.buffer) == 0 {
+			if len(r.buffer) == 0 && r.free() > 0 {
 				r.hungry.Signal() // others are still free
 			}
 			return true
@@ -203,14 +203,11 @@ func (r *run) over() {
 	}
 }
 
-// resize brings the pool to the size that the policy asks for. Workers that are too many leave when they are free.
+// resize sets how many workers the policy allows. Those that are too many leave when they are free.
 func (r *run) resize() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.size = r.policies.loop().concurrency
-	for !r.stopped && len(r.workers) < r.size {
-		r.spawn()
-	}
 	if len(r.workers) > r.size {
 		r.idle.Broadcast()
 	}
@@ -222,8 +219,15 @@ func (r *run) spawn() {
 	go w.loop()
 }
 
-// wake wakes as many workers as there is work for.
-func (r *run) wake(n int) {
+// free is how many transactions more could run: on workers that wait, and on those that there may yet be.
+func (r *run) free() int { return r.waiting + max(r.size-len(r.workers), 0) }
+
+// wake wakes as many workers as there is work for, and makes them where there are too few.
+func (r *run) wake() {
+	n := len(r.buffer) + len(r.freed)
+	for range min(n-r.waiting, r.size-len(r.workers)) {
+		r.spawn()
+	}
 	if n >= r.waiting {
 		r.idle.Broadcast()
 		return

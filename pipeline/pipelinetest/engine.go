@@ -226,7 +226,7 @@ func (s *source) stopped() {
 	}
 }
 
-// restarted restarts the server twice while an engine works.
+// restarted restarts the server while an engine works.
 func (s *source) restarted() {
 	if s.queue.Restart == nil {
 		s.Logf("the queue has no server to restart")
@@ -236,11 +236,9 @@ func (s *source) restarted() {
 	from, _ := s.open()
 	b := newBoard()
 	var restarts sync.WaitGroup
-	restart := func() { restarts.Go(func() { s.queue.Restart(s.T) }) }
 	summary := s.consume(from, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
-		if n := b.call("all"); n == s.o.Load/4 || n == s.o.Load/2 {
-			restarts.Wait()
-			restart()
+		if b.call("all") == s.o.Load/2 {
+			restarts.Go(func() { s.queue.Restart(s.T) })
 		}
 		time.Sleep(5 * time.Millisecond)
 		b.finish(t.ID())

@@ -26,7 +26,7 @@ const (
 // scripted is the course of the i-th transaction.
 func scripted(i int) course {
 	switch {
-	case i%5000 == 4999:
+	case i%5000 == 1:
 		return late
 	case i%20 == 3:
 		return failsOnce
