@@ -23,9 +23,6 @@ const (
 	mostCounts   = 1024     // keys and policies counted at a time
 	mostEdited   = 256      // policies without a revision of their own whose revision is remembered
 	snapshotLife = time.Hour
-	appendLimit  = 30 * time.Second // for a sink that does not answer
-	firstBackoff = 10 * time.Millisecond
-	lastBackoff  = time.Second
 )
 
 // writer is the goroutine that turns what is queued into batches and has them sealed and stored, each by a goroutine of its
@@ -64,22 +61,6 @@ type writer struct {
 	stored, counted atomic.Uint64
 	failing         atomic.Pointer[error]
 	unstored        uint64 // what Close gave up
-}
-
-// group is a batch: what is stored at a time.
-type group struct {
-	encoder encoder
-	events  []Event
-	lines   []line
-	entries []Entry
-	tickets []*ticket
-	queued  uint64 // items that came from callers
-	lost    uint64 // losses that it reports
-}
-
-func (b *group) clear() {
-	b.encoder.b, b.events, b.lines, b.entries = b.encoder.b[:0], b.events[:0], b.lines[:0], b.entries[:0]
-	b.tickets, b.queued, b.lost = b.tickets[:0], 0, 0
 }
 
 // counted is what unrecorded successes have in common.
@@ -151,7 +132,7 @@ func (w *writer) drain() {
 
 // begin starts a batch. One that is filled while others are on their way is in their segment.
 func (w *writer) begin() {
-	w.group.clear()
+	w.reset()
 	if w.sealing != nil || w.storing != nil {
 		return
 	}
@@ -304,133 +285,6 @@ func (w *writer) count() {
 	}
 	clear(w.counts)
 	w.countSince = now
-}
-
-// commit has the batch sealed and stored. Where many more wait already, the next ones are filled meanwhile; where few do,
-// those who are set free by this one can join the next.
-func (w *writer) commit() {
-	if lost := w.log.lost.Load(); lost > w.lostTold {
-		e := w.next(nil)
-		e.begin(CallCount, time.Now())
-		e.Lost = lost - w.lostTold
-		w.lost, w.lostTold = e.Lost, lost
-	}
-	w.encode()
-	w.shift()
-	w.sealing = w.group
-	go w.seal(w.sealing)
-	if w.ahead += len(w.encoder.b); w.gaveUp != nil || len(w.log.queue) < deepQueue || w.ahead > mostAhead {
-		w.ahead = 0
-		w.shift()
-		w.shift()
-	}
-	last := len(w.free) - 1
-	w.group, w.free = w.free[last], w.free[:last]
-}
-
-// shift moves batches on by one stage, once each is through with the one it is in. There is at most one in each.
-func (w *writer) shift() {
-	if b := w.storing; b != nil {
-		w.settle(b, <-w.ended)
-		w.storing, w.free = nil, append(w.free, b)
-	}
-	if b := w.sealing; b != nil {
-		<-w.sealed
-		w.sealing, w.storing = nil, b
-		go func() { w.ended <- w.store(b) }()
-	}
-}
-
-// settle tells those who wait what became of a batch.
-func (w *writer) settle(b *group, err error) {
-	if err == nil {
-		w.stored.Add(uint64(len(b.events)))
-		if b.lost > 0 {
-			w.log.report(fmt.Sprintf("%d events were lost", b.lost))
-		}
-	} else {
-		w.gaveUp = err
-		w.unstored += b.queued
-		w.log.lost.Add(b.queued)
-	}
-	for i, t := range b.tickets {
-		t.done <- err
-		b.tickets[i] = nil
-	}
-}
-
-// encode makes lines of the events that were added since it last did: at once, while they are in the processor's cache.
-func (w *writer) encode() {
-	redact := !w.log.options.Redact.empty()
-	for i := len(w.lines); i < len(w.events); i++ {
-		e := &w.events[i]
-		if redact {
-			w.log.options.Redact.apply(e)
-		}
-		e.ExceptionMessage = shorten(e.ExceptionMessage, longestText)
-		e.FinalExceptionMessage = shorten(e.FinalExceptionMessage, longestText)
-		w.lines = append(w.lines, w.chain.place(&w.encoder, e))
-	}
-}
-
-// seal makes entries of a batch, whose buffers have stopped growing.
-func (w *writer) seal(b *group) {
-	start := 0
-	for i, l := range b.lines {
-		e := &b.events[i]
-		w.chain.seal(b.encoder.b, start, l, e)
-		b.entries = append(b.entries, Entry{Event: e, Line: b.encoder.b[start:l.end:l.end]})
-		start = l.end
-	}
-	w.sealed <- struct{}{}
-}
-
-// store appends a batch until the sink has it. What was sealed is never sealed again: an append whose end is not known is
-// repeated as it is. Once one was given up no more are stored, as the chain would have a gap.
-func (w *writer) store(b *group) error {
-	switch {
-	case w.gaveUp != nil:
-		return w.gaveUp
-	case len(b.events) == 0:
-		return nil
-	}
-	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
-		err := appendOnce(w.ctx, w.sink, b.entries)
-		if err == nil {
-			w.failing.Store(nil)
-			return nil
-		}
-		if w.failing.Swap(&err) == nil {
-			w.log.report("the sink fails: " + err.Error())
-		}
-		if !pause(w.ctx, backoff) {
-			return fmt.Errorf("%w; not stored: %w", ErrClosed, err)
-		}
-	}
-}
-
-// appendOnce bounds a call of the sink, and takes a panic for an error.
-func appendOnce(ctx context.Context, sink Sink, entries []Entry) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("audit: panic in the sink: %v", v)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, appendLimit)
-	defer cancel()
-	return sink.Append(ctx, entries)
-}
-
-// pause waits, and reports false where ctx ended meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // close waits for the end of the writer; where ctx ends first, it gives up what is not stored.
