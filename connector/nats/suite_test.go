@@ -2,7 +2,9 @@ package nats_test
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -16,7 +18,16 @@ import (
 	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(serveFolder); folder != "" {
+		if err := serve(folder); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // node is a NATS server of the test's own, on files that outlive its restarts.
 type node struct {

@@ -12,7 +12,7 @@
 // A [Source] has a connection with one channel and one consumer. What the broker hands to it at a time is bounded by its
 // prefetch, which grows only when the engine holds all of it and asks for more. A [Sink] has a connection with one channel in
 // confirm mode, shared by concurrent dispatches. Both connect again when their connection is lost, after waits of 50 ms to
-// 5 s; operations wait for that up to Options.Timeout.
+// 1 s; operations wait for that up to Options.Timeout.
 //
 // # Messages
 //

@@ -126,7 +126,7 @@ func (s *socket) Write(b []byte) (int, error) {
 // Waits between attempts to connect, in each of which half is random.
 const (
 	firstWait = 50 * time.Millisecond
-	mostWait  = 5 * time.Second
+	mostWait  = time.Second
 )
 
 // lifeline is what a link keeps.

@@ -91,13 +91,13 @@ func put(t testing.TB, o rabbitmq.Options, list ...*pipeline.Transaction) {
 	must(t, s.Close())
 }
 
-// fetch gets n deliveries.
+// fetch gets n deliveries. No fetch waits for its end before it asks the broker for more than the prefetch.
 func fetch(t testing.TB, s *rabbitmq.Source, n int) (list []pipeline.Delivery) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for len(list) < n {
-		got, err := s.Fetch(ctx, pipeline.FetchRequest{Max: n - len(list), Wait: time.Second})
+		got, err := s.Fetch(ctx, pipeline.FetchRequest{Max: n - len(list), Wait: time.Hour})
 		if err != nil {
 			t.Fatalf("%d of %d came: %v", len(list), n, err)
 		}
@@ -106,17 +106,10 @@ func fetch(t testing.TB, s *rabbitmq.Source, n int) (list []pipeline.Delivery) {
 	return list
 }
 
-// outages makes outages of the broker: in turn as an operator does, and as a crash.
-type outages struct{ n int }
+func restart(t *testing.T) { restartAfter(t, broker.Stop) }
 
-// restart begins in order: RabbitMQ 3.10 can forget a quorum queue in a crash within minutes of its declaration.
-func (o *outages) restart(t *testing.T) {
+func restartAfter(t *testing.T, end func() error) {
 	t.Helper()
-	end := broker.Stop
-	if o.n%2 == 1 {
-		end = broker.Kill
-	}
-	o.n++
 	if err := errors.Join(end(), broker.Run()); err != nil {
 		t.Error(err)
 	}

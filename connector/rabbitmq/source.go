@@ -64,7 +64,7 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 		if err != nil {
 			return nil, err
 		}
-		first, err := s.first(ctx, c, patience)
+		first, err := s.first(ctx, c, min(r.Wait, underWay), patience.C)
 		switch {
 		case errors.Is(err, ErrLost) && ctx.Err() == nil:
 			continue
@@ -79,15 +79,17 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	}
 }
 
-// first waits for a delivery; nil if there is none.
-func (s *Source) first(ctx context.Context, c *consumer, patience *time.Timer) (*amqp.Delivery, error) {
+// first waits for a delivery until over, or for a moment if there may be none before the prefetch has grown; nil if there is
+// none.
+func (s *Source) first(ctx context.Context, c *consumer, moment time.Duration, over <-chan time.Time) (*amqp.Delivery, error) {
 	if c.deliveries == nil {
 		if err := c.subscribe(s.prefetch); err != nil {
 			return nil, err
 		}
 	}
-	d, err := c.receive(ctx, patience.C)
-	if d != nil || err != nil {
+	soon := time.NewTimer(moment) // what is being settled makes room
+	defer soon.Stop()
+	if d, err := c.receive(ctx, soon.C); d != nil || err != nil {
 		return d, err
 	}
 	if running, exhausted := c.use(); exhausted {
@@ -95,6 +97,9 @@ func (s *Source) first(ctx context.Context, c *consumer, patience *time.Timer) (
 		if err := c.subscribe(s.prefetch); err != nil {
 			return nil, err
 		}
+	}
+	if d, err := c.receive(ctx, over); d != nil || err != nil {
+		return d, err
 	}
 	return c.check(ctx)
 }

@@ -23,7 +23,7 @@ func TestSource(t *testing.T) {
 					return pipelinetest.Queue{
 						Put:     func(t *testing.T, list ...*pipeline.Transaction) { put(t, o, list...) },
 						Source:  func(t *testing.T) pipeline.Source { return openSource(t, o) },
-						Restart: new(outages).restart,
+						Restart: restart,
 					}
 				},
 				Ordered: true, Counts: true, Patience: 30 * time.Second,
@@ -43,7 +43,7 @@ func TestSink(t *testing.T) {
 					return pipelinetest.Target{
 						Sink:    func(t *testing.T) pipeline.Sink { return openSink(t, o) },
 						Taken:   taken.all,
-						Restart: new(outages).restart,
+						Restart: restart,
 					}
 				},
 				Ordered: true, Patience: 30 * time.Second,

@@ -16,6 +16,6 @@
 //	}
 //
 // [Open] uses the server of the environment variable TENET_TEST_POSTGRES where that is set. [Start] never does: its
-// server may be stopped and started again. Where PostgreSQL is not installed, it is installed by apt-get, which needs
-// root.
+// server may be stopped in order ([Server.Stop]) or as by a crash ([Server.Kill]), and started again ([Server.Run]). Where
+// PostgreSQL is not installed, it is installed by apt-get, which needs root.
 package testpg

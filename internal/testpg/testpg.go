@@ -80,7 +80,7 @@ func (s *Server) make() (err error) {
 // URL is where the server's database is.
 func (s *Server) URL() string { return s.url }
 
-// Run starts the server, at first or after Stop, and returns when it takes connections.
+// Run starts the server, at first or after Stop or Kill, and returns when it takes connections.
 func (s *Server) Run() error {
 	s.cmd = s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.folder,
 		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB")
@@ -114,6 +114,23 @@ func (s *Server) Stop() error {
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("stop postgres: %w: %s", err, s.output)
 	}
+	return nil
+}
+
+// Kill ends the server as a crash does: nothing is written any more, and what was committed is found in the log of the
+// database when it runs again.
+func (s *Server) Kill() error {
+	if s.cmd == nil {
+		return nil
+	}
+	cmd := s.cmd
+	s.cmd = nil
+	if err := cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill postgres: %w", err)
+	}
+	// The other processes of the server end when they notice. They hold the output open until then, and Wait waits for that;
+	// before, the server would refuse to run again.
+	_ = cmd.Wait() // says that it was killed
 	return nil
 }
 

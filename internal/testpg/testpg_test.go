@@ -30,11 +30,13 @@ func TestServerStopsAndStartsAgainAndIsGoneAtTheEnd(t *testing.T) {
 	if !answers() {
 		t.Fatal("a started server does not answer")
 	}
-	if err := server.Stop(); err != nil || answers() {
-		t.Fatalf("after Stop: %v, answers %v", err, answers())
-	}
-	if err := server.Run(); err != nil || !answers() {
-		t.Fatalf("after Run: %v, answers %v", err, answers())
+	for name, end := range map[string]func() error{"Stop": server.Stop, "Kill": server.Kill} {
+		if err := end(); err != nil || answers() {
+			t.Fatalf("after %s: %v, answers %v", name, err, answers())
+		}
+		if err := server.Run(); err != nil || !answers() {
+			t.Fatalf("after Run: %v, answers %v", err, answers())
+		}
 	}
 	if err := server.Close(); err != nil || answers() {
 		t.Fatalf("after Close: %v, answers %v", err, answers())
