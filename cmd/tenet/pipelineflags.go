@@ -91,8 +91,18 @@ func (f *pipelineFlags) places(ctx context.Context, a *app, from string) (p plac
 	if p.sink, err = optionalPlace("sink", f.sink, fileSinkParameters); err != nil {
 		return p, err
 	}
-	p.letters, err = optionalPlace("dead-letter", f.deadLetter, fileSinkParameters)
-	return p, err
+	if p.letters, err = optionalPlace("dead-letter", f.deadLetter, fileSinkParameters); err != nil {
+		return p, err
+	}
+	for _, to := range []*place{p.sink, p.letters} {
+		if p.from.sameFile(to) {
+			return p, usage("--%s %s: that is the file of --%s; write to another", to.flag, to.url, from)
+		}
+	}
+	if p.sink.sameFile(p.letters) {
+		return p, usage("--dead-letter %s: that is the file of --sink; write to another", f.deadLetter)
+	}
+	return p, nil
 }
 
 func optionalPlace(flag, text string, parameters []string) (*place, error) {

@@ -125,7 +125,7 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 func (a *app) finish(ctx context.Context, form string, summary pipeline.Summary, err error) error {
 	told := a.print(form, summary, func(w io.Writer) { fmt.Fprintln(w, sentenceOf(summary)) })
 	switch {
-	case err != nil && ctx.Err() == nil:
+	case err != nil && !errors.Is(err, context.Cause(ctx)): // that of a signal goes without saying
 		return errors.Join(err, told)
 	case told != nil:
 		return told

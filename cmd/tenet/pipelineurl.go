@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,6 +99,22 @@ func (p place) file(rest string, parameters []string) (place, error) {
 		}
 	}
 	return p, nil
+}
+
+// sameFile reports whether both are the same file.
+func (p *place) sameFile(other *place) bool {
+	if p == nil || other == nil || p.kind != placeFile || other.kind != placeFile {
+		return false
+	}
+	if filepath.Clean(p.path) == filepath.Clean(other.path) {
+		return true
+	}
+	one, err := os.Stat(p.path)
+	if err != nil {
+		return false // one that does not exist is no other
+	}
+	two, err := os.Stat(other.path)
+	return err == nil && os.SameFile(one, two)
 }
 
 // yes reads a parameter that is true or false.
