@@ -21,6 +21,7 @@ type group struct {
 	tickets []*ticket
 	queued  uint64 // items that came from callers
 	lost    uint64 // losses that it reports
+	err     error  // why it is not stored
 }
 
 func (b *group) reset() {
@@ -38,47 +39,36 @@ func (w *writer) commit() {
 		w.lost, w.lostTold = e.Lost, lost
 	}
 	w.encode()
-	w.shift()
-	w.sealing = w.group
-	go w.seal(w.sealing)
-	if w.ahead += len(w.encoder.b); w.gaveUp != nil || len(w.log.queue) < deepQueue || w.ahead > mostAhead {
+	w.sealing <- w.group
+	if w.ahead += len(w.encoder.b); len(w.log.queue) < deepQueue || w.ahead > mostAhead {
 		w.ahead = 0
-		w.shift()
-		w.shift()
+		for len(w.free) < mostGroups {
+			w.settle(<-w.ended)
+		}
+	}
+	for len(w.free) == 0 || len(w.ended) > 0 {
+		w.settle(<-w.ended)
 	}
 	last := len(w.free) - 1
 	w.group, w.free = w.free[last], w.free[:last]
 }
 
-// shift moves batches on by one stage, once each is through with the one it is in. There is at most one in each.
-func (w *writer) shift() {
-	if b := w.storing; b != nil {
-		w.settle(b, <-w.ended)
-		w.storing, w.free = nil, append(w.free, b)
-	}
-	if b := w.sealing; b != nil {
-		<-w.sealed
-		w.sealing, w.storing = nil, b
-		go func() { w.ended <- w.store(b) }()
-	}
-}
-
 // settle tells those who wait what became of a batch.
-func (w *writer) settle(b *group, err error) {
-	if err == nil {
+func (w *writer) settle(b *group) {
+	if b.err == nil {
 		w.stored.Add(uint64(len(b.events)))
 		if b.lost > 0 {
 			w.log.report(fmt.Sprintf("%d events were lost", b.lost))
 		}
 	} else {
-		w.gaveUp = err
 		w.unstored += b.queued
 		w.log.lost.Add(b.queued)
 	}
 	for i, t := range b.tickets {
-		t.done <- err
+		t.done <- b.err
 		b.tickets[i] = nil
 	}
+	w.free = append(w.free, b)
 }
 
 // encode makes lines of the events that were added since it last did: at once, while they are in the processor's cache.
@@ -95,29 +85,38 @@ func (w *writer) encode() {
 	}
 }
 
-// seal makes entries of a batch, whose buffers have stopped growing.
-func (w *writer) seal(b *group) {
-	start := 0
-	for i, l := range b.lines {
-		e := &b.events[i]
-		w.chain.seal(b.encoder.b, start, l, e)
-		b.entries = append(b.entries, Entry{Event: e, Line: b.encoder.b[start:l.end:l.end]})
-		start = l.end
+// seal makes entries of batches, whose buffers have stopped growing.
+func (w *writer) seal() {
+	defer close(w.storing)
+	for b := range w.sealing {
+		start := 0
+		for i, l := range b.lines {
+			e := &b.events[i]
+			w.chain.seal(b.encoder.b, start, l, e)
+			b.entries = append(b.entries, Entry{Event: e, Line: b.encoder.b[start:l.end:l.end]})
+			start = l.end
+		}
+		w.storing <- b
 	}
-	w.sealed <- struct{}{}
 }
 
-// store appends a batch until the sink has it. What was sealed is never sealed again: an append whose end is not known is
-// repeated as it is. Once one was given up no more are stored, as the chain would have a gap.
-func (w *writer) store(b *group) error {
-	switch {
-	case w.gaveUp != nil:
-		return w.gaveUp
-	case len(b.events) == 0:
-		return nil
+// store stores one batch after another. Once one was given up no more are stored, as the chain would have a gap.
+func (w *writer) store() {
+	var gaveUp error
+	for b := range w.storing {
+		if gaveUp == nil && len(b.entries) > 0 {
+			gaveUp = w.append(b.entries)
+		}
+		b.err = gaveUp
+		w.ended <- b
 	}
+}
+
+// append hands entries to the sink until it has them. What was sealed is never sealed again: an append whose end is not
+// known is repeated as it is.
+func (w *writer) append(entries []Entry) error {
 	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
-		err := appendOnce(w.ctx, w.sink, b.entries)
+		err := appendOnce(w.ctx, w.sink, entries)
 		if err == nil {
 			w.failing.Store(nil)
 			return nil

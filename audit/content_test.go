@@ -151,7 +151,7 @@ func TestA6RedactionComesBeforeHashing(t *testing.T) {
 	}
 	closeLog(t, l)
 	for _, line := range sink.lines {
-		if s := string(line); strings.Contains(s, "1234") || strings.Contains(s, "ann@") || strings.Contains(s, "tenant-1") {
+		if s := string(line); strings.Contains(s, "1234-5678") || strings.Contains(s, "ann@") || strings.Contains(s, "tenant-1") {
 			t.Errorf("stored: %s", s)
 		}
 	}

@@ -19,15 +19,16 @@ const (
 	mostEvents   = 1024     // in a batch
 	deepQueue    = 256      // what must wait for a batch to be filled while another is being stored
 	mostAhead    = 16 << 20 // bytes that may be stored so in a row, since a file cannot be rotated meanwhile
+	mostGroups   = 4        // batches at a time: one is filled
 	mostHeads    = 256      // in chain_opened: the latest chains; each holds the heads of those before it
 	mostCounts   = 1024     // keys and policies counted at a time
 	mostEdited   = 256      // policies without a revision of their own whose revision is remembered
 	snapshotLife = time.Hour
 )
 
-// writer is the goroutine that turns what is queued into batches and has them sealed and stored, each by a goroutine of its
-// own: while one batch is filled, the one before it may be sealed and the one before that stored. Everything that is not
-// atomic belongs to the writer, but for the hashes of the chain, which belong to whoever seals.
+// writer is the goroutine that turns what is queued into batches. Two more seal and store them, so that one batch is filled
+// while those before it are on their way. Everything that is not atomic belongs to the first, but for the hashes of the
+// chain, which belong to the one that seals.
 type writer struct {
 	log  *Log
 	sink Sink
@@ -40,14 +41,12 @@ type writer struct {
 	heads    []Head
 	chain    chain
 	progress progress
-	*group          // being filled
-	sealing  *group // the one before it; nil where there is none
-	storing  *group // the one before that
+	*group   // being filled
 	free     []*group
-	sealed   chan struct{}
-	ended    chan error // what storing came to
-	ahead    int        // bytes that were handed over without a look at the segment
-	gaveUp   error      // why nothing more is stored
+	sealing  chan *group
+	storing  chan *group
+	ended    chan *group // stored, or given up
+	ahead    int         // bytes that were handed over without a look at the segment
 
 	segment   uint64
 	held      map[string]bool // revisions with a snapshot in the segment
@@ -73,16 +72,22 @@ func newWriter(l *Log, sink Sink, heads []Head) *writer {
 	now := time.Now()
 	w := &writer{
 		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: newChain(newID(now)),
-		group: &group{}, free: []*group{{}, {}}, sealed: make(chan struct{}, 1), ended: make(chan error, 1),
+		group: &group{}, sealing: make(chan *group, mostGroups), storing: make(chan *group, mostGroups), ended: make(chan *group, mostGroups),
 		heads: heads[max(len(heads)-mostHeads, 0):], counts: map[counted]uint64{}, countSince: now,
 	}
+	for range mostGroups - 1 {
+		w.free = append(w.free, &group{})
+	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	go w.seal()
+	go w.store()
 	return w
 }
 
 func (w *writer) run() {
 	defer close(w.done)
 	defer w.cancel()
+	defer close(w.sealing)
 	ticker := time.NewTicker(w.log.options.CountInterval)
 	defer ticker.Stop()
 	for {
@@ -133,7 +138,7 @@ func (w *writer) drain() {
 // begin starts a batch. One that is filled while others are on their way is in their segment.
 func (w *writer) begin() {
 	w.reset()
-	if w.sealing != nil || w.storing != nil {
+	if len(w.free) < mostGroups-1 {
 		return
 	}
 	if s, ok := w.sink.(Segmenter); ok {
