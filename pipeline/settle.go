@@ -94,7 +94,7 @@ type patience struct {
 
 func (p *patience) context() context.Context {
 	now := time.Since(epoch)
-	if p.until-now >= settleTimeout/2 {
+	if p.ctx != nil && p.until-now >= settleTimeout/2 {
 		return p.ctx
 	}
 	p.end()
