@@ -122,7 +122,11 @@ func (e *Event) hedged(o *observe.Event) {
 	a := o.Attempt
 	e.from(Hedge, o)
 	e.Attempt, e.RetryIndex, e.Denied = a.Attempt, a.RetryIndex, a.Denied
-	e.judged(a.Outcome, a.Rule, a.Facts)
+	var facts decision.Facts
+	if a.Facts != nil {
+		facts = *a.Facts
+	}
+	e.judged(a.Outcome, a.Rule, facts)
 	e.admitted(a)
 	e.ExceptionType, e.ExceptionMessage = describe(a.Err)
 }

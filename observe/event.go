@@ -82,17 +82,18 @@ type AttemptRecord struct {
 	Outcome    classify.Outcome
 	// Rule is the rule by which decision.Judge derives Outcome from Facts and the policy; "" where nothing was judged: the
 	// attempt was denied, cancelled or interrupted by a panic.
-	Rule  decision.Rule
-	Facts decision.Facts
+	Rule decision.Rule
+	// Facts is nil for a success that nobody classified, which is judged from none.
+	Facts *decision.Facts
 	Err   error
 	// Backoff is the wait that came before the attempt.
 	Backoff       time.Duration
-	BudgetAllowed bool
 	BudgetReason  policy.Reason
-	// Circuit is the breaker's state when the attempt was admitted (closed, open, half_open), or "" without a breaker.
-	Circuit string
+	BudgetAllowed bool
 	// Denied is set where the attempt was refused by a budget, a breaker or max_extra_load.
 	Denied bool
+	// Circuit is the breaker's state when the attempt was admitted (closed, open, half_open), or "" without a breaker.
+	Circuit string
 }
 
 // Decision tells what was decided after an attempt or a hedged group, and from what.

@@ -122,14 +122,15 @@ func (r *run) guard(part string, reason policy.Reason, then func()) {
 // context makes the context of an admitted attempt.
 func (r *run) context(l *launch) *attemptCtx {
 	parent := r.ctx
-	c := &attemptCtx{
-		options: r.options, root: r.root, number: int32(l.number), retry: int32(r.retry), hedge: int16(l.hedge),
+	var c *attemptCtx
+	if r.root == nil && r.rec != nil {
+		c = &r.rec.first
+	} else {
+		c = &attemptCtx{}
 	}
+	c.options, c.root, c.number, c.retry, c.hedge = r.options, r.root, int32(l.number), int32(r.retry), int16(l.hedge)
 	if r.root == nil {
 		r.root = c
-		if r.rec != nil {
-			c.late.Store(&r.rec.signal)
-		}
 	}
 	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 && timeout < never {
 		c.deadline = time.Since(epoch) + timeout

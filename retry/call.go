@@ -17,34 +17,37 @@ import (
 // goroutine, and a panic of op reaches the caller as itself.
 func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options ...CallOption) error {
 	p := e.planFor(ctx, key)
-	_, _, err := do[struct{}](ctx, e, p, p.collect(options), op, false)
+	_, err := do[struct{}](ctx, e, p, p.collect(options), op, nil)
 	return err
 }
 
 // DoValue is [Executor.Do] for an operation with a result. On failure it returns what the last attempt returned.
 func DoValue[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, error) {
 	p := e.planFor(ctx, key)
-	value, _, err := do[T](ctx, e, p, p.collect(options), op, false)
-	return value, err
+	return do[T](ctx, e, p, p.collect(options), op, nil)
 }
 
 // DoWithTimeline is [Executor.Do] with the call's timeline.
-func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operation, options ...CallOption) (observe.Timeline, error) {
+func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operation, options ...CallOption) (t observe.Timeline, err error) {
 	p := e.planFor(ctx, key)
-	_, rec, err := do[struct{}](ctx, e, p, p.collect(options), op, true)
-	return rec.timeline, err
+	_, err = do[struct{}](ctx, e, p, p.collect(options), op, &t)
+	return t, err
 }
 
 // DoValueWithTimeline is [DoValue] with the call's timeline.
-func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, observe.Timeline, error) {
+func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (value T, t observe.Timeline, err error) {
 	p := e.planFor(ctx, key)
-	value, rec, err := do[T](ctx, e, p, p.collect(options), op, true)
-	return value, rec.timeline, err
+	value, err = do[T](ctx, e, p, p.collect(options), op, &t)
+	return value, t, err
 }
 
-func do[T any, O operation[T]](ctx context.Context, e *Executor, p *plan, options *callOptions, op O, timeline bool) (T, *recorder, error) {
+// do runs a call, and writes its timeline into t, if that is not nil.
+func do[T any, O operation[T]](ctx context.Context, e *Executor, p *plan, options *callOptions, op O, t *observe.Timeline) (T, error) {
+	if p.light && options == &p.bare && ctx.Err() == nil && ctx.Value(observe.CaptureKey{}) == nil {
+		return light(ctx, e, options, op, t)
+	}
 	r := run{e: e, ctx: ctx, plan: p, options: options}
-	r.begin(timeline)
+	r.begin(t != nil)
 	var value T
 	var action decision.Action
 	var err error
@@ -53,13 +56,66 @@ func do[T any, O operation[T]](ctx context.Context, e *Executor, p *plan, option
 	} else {
 		value, action, err = guarded(&r, op)
 	}
+	return value, r.end(action, err, t)
+}
+
+// end makes the error of a call that did not succeed, and closes its record.
+func (r *run) end(action decision.Action, err error, t *observe.Timeline) error {
 	if action != decision.Done {
 		err = r.fail(r.verdict.Reason)
 	}
 	if r.rec != nil {
-		r.rec.finish(&r, r.verdict.Reason, err)
+		r.rec.finish(r, r.verdict.Reason, err)
 	}
-	return value, r.rec, err
+	if t != nil {
+		*t = r.rec.timeline
+	}
+	return err
+}
+
+// light is a call whose attempts have nothing beside them. It sets out without a run, which only a failure needs.
+func light[T any, O operation[T]](ctx context.Context, e *Executor, options *callOptions, op O, t *observe.Timeline) (T, error) {
+	var c *attemptCtx
+	if t == nil {
+		c = &attemptCtx{}
+	} else {
+		o := &opening{}
+		o.open(ctx, e, t, options)
+		c, ctx = &o.first, o
+	}
+	c.parent, c.options, c.number = ctx, options, 1
+	value, err := alone(c, op)
+	if err == nil {
+		if t != nil {
+			e.alone(t, options.plan.budget.reason)
+		}
+		return value, nil
+	}
+	r := run{e: e, ctx: ctx, plan: options.plan, options: options, root: c, launches: 1, ran: 1, plain: t == nil}
+	l := launch{ctx: c, number: 1}
+	if t != nil {
+		r.rec = &recorder{timeline: *t}
+		l.started, l.grant.reason = t.Start, r.plan.budget.reason
+	}
+	var j judgement
+	r.conclude(&l, err, nil, &j)
+	value, action := repeat(&r, op, value, r.settle(&j, nil, l.number))
+	return value, r.end(action, nil, t)
+}
+
+// alone runs the operation once. A success is the end of the attempt; an error is not yet judged.
+func alone[T any, O operation[T]](c *attemptCtx, op O) (value T, err error) {
+	returned := false
+	defer func() {
+		if !returned { // it panicked or ended its goroutine
+			c.close(canceled)
+		}
+	}()
+	if value, err = op.do(c); err == nil {
+		c.finish()
+	}
+	returned = true
+	return value, err
 }
 
 // loop is the whole of a call: attempts, and the waits between them. What was decided last is in r.verdict.
@@ -67,20 +123,28 @@ func loop[T any, O operation[T]](r *run, op O) (value T, action decision.Action)
 	if reason := r.ready(); reason != "" {
 		return value, r.refused(reason)
 	}
-	for {
-		if r.plan.trigger != nil {
-			value, action = group(r, op, value)
-		} else {
-			value, action = attempt(r, op, value)
-		}
-		if action != decision.Retry {
-			return value, action
-		}
+	value, action = turn(r, op, value)
+	return repeat(r, op, value, action)
+}
+
+// repeat goes on as long as retries are decided.
+func repeat[T any, O operation[T]](r *run, op O, value T, action decision.Action) (T, decision.Action) {
+	for action == decision.Retry {
 		if reason := r.wait(r.verdict.Delay); reason != "" {
 			return value, r.refused(reason)
 		}
 		r.retry++
+		value, action = turn(r, op, value)
 	}
+	return value, action
+}
+
+// turn is an attempt, or a group of hedged ones.
+func turn[T any, O operation[T]](r *run, op O, last T) (T, decision.Action) {
+	if r.plan.trigger != nil {
+		return group(r, op, last)
+	}
+	return attempt(r, op, last)
 }
 
 // attempt runs the operation once, on the caller's goroutine. Where that is refused, the value is still that of the last

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -150,12 +151,12 @@ func (c *attemptCtx) kept() bool {
 	return s.detached
 }
 
-// Value implements context.Context. The caller's capture is hidden: nested calls are not recorded into it.
+// Value implements context.Context. The caller's capture is hidden, and the call's ID: they are not those of nested calls.
 func (c *attemptCtx) Value(key any) any {
 	switch key.(type) {
 	case attemptKey:
 		return c
-	case observe.CaptureKey:
+	case observe.CaptureKey, callIDKey:
 		return nil
 	}
 	return c.parent.Value(key)
@@ -308,6 +309,9 @@ func (c *attemptCtx) callID() string {
 	if c.root != nil {
 		return c.root.callID()
 	}
+	if id, ok := c.parent.Value(callIDKey{}).(string); ok {
+		return id
+	}
 	s := c.lock()
 	defer s.mu.Unlock()
 	if s.id == "" {
@@ -316,27 +320,33 @@ func (c *attemptCtx) callID() string {
 	return s.id
 }
 
-// newID makes a UUIDv7 (RFC 9562) of a time and 74 random bits. The library's own generator takes a lock for all callers
-// and reads the system's entropy; IDs of calls need neither.
+// newID makes a UUIDv7 (RFC 9562) of a time, to 250 ns as in its method 3, and 62 random bits. The library's own generator
+// takes a lock for all callers and reads the system's entropy; IDs of calls need neither.
 func newID(now time.Time) string {
-	high := uint64(now.UnixMilli())<<16 | rand.Uint64()&0x0fff | 0x7000
+	ns := now.UnixNano()
+	high := uint64(ns/1e6)<<16 | uint64(ns%1e6*4096/1e6) | 0x7000
 	low := rand.Uint64()>>2 | 1<<63
 	var id [36]byte
-	hexadecimal(id[0:8], high>>32)
-	hexadecimal(id[9:13], high>>16)
-	hexadecimal(id[14:18], high)
-	hexadecimal(id[19:23], low>>48)
-	hexadecimal(id[24:36], low)
+	a, b, c := digits(uint32(high>>32)), digits(uint32(high)), digits(uint32(low>>32))
+	binary.BigEndian.PutUint64(id[0:], a)
+	binary.BigEndian.PutUint32(id[9:], uint32(b>>32))
+	binary.BigEndian.PutUint32(id[14:], uint32(b))
+	binary.BigEndian.PutUint32(id[19:], uint32(c>>32))
+	binary.BigEndian.PutUint32(id[24:], uint32(c))
+	binary.BigEndian.PutUint64(id[28:], digits(uint32(low)))
 	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
 	return string(id[:])
 }
 
-// hexadecimal writes the lowest digits of n.
-func hexadecimal(to []byte, n uint64) {
-	for i := len(to) - 1; i >= 0; i-- {
-		to[i] = "0123456789abcdef"[n&15]
-		n >>= 4
-	}
+// digits are the eight hexadecimal digits of n, one a byte, the first in the highest. Each nibble gets a byte of its own,
+// and those above 9 are moved from behind '9' to 'a'.
+func digits(n uint32) uint64 {
+	x := uint64(n)
+	x = (x | x<<16) & 0x0000ffff0000ffff
+	x = (x | x<<8) & 0x00ff00ff00ff00ff
+	x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
+	above := (x + 0x0606060606060606) >> 4 & 0x0101010101010101
+	return x + 0x3030303030303030 + above*('a'-'9'-1)
 }
 
 // work identifies the call for reports that come after it has ended.

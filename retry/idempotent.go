@@ -59,7 +59,7 @@ func (r *run) claim() (*idempotency.Ticket, error) {
 	o, p := r.options, r.plan
 	switch { // the guard's events and the call's have one ID
 	case r.rec != nil:
-		o.id = r.rec.signal.id
+		o.id = r.rec.timeline.CallID
 	case o.id == "":
 		o.id = newID(time.Now())
 	}

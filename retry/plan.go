@@ -35,6 +35,7 @@ type plan struct {
 	digest     *hedge.Digest      // nil where the trigger needs none
 	load       *hedge.Load        // bounds hedges to a share of calls
 	timed      bool               // breaker or digest need to know how long attempts take
+	light      bool               // attempts are neither admitted, bounded, classified, hedged nor watched
 	attributes observe.Attributes
 	bare       callOptions // of calls without options of their own
 }
@@ -173,6 +174,8 @@ func (e *Executor) equip(p *plan, shared bool) {
 	}
 	p.bare.plan = p
 	p.timed = p.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow
+	p.light = p.refusal == "" && p.classifier == nil && p.breaker == nil && p.trigger == nil && p.budget.budget == nil && !p.budget.refused &&
+		r.TimeoutPerAttempt <= 0 && r.OverallTimeout <= 0 && e.options.Observer == nil && e.options.Journal == nil
 }
 
 // checkClasses notes the classes that nothing here can match.

@@ -21,11 +21,30 @@ const overrun = time.Second
 // touches it.
 type recorder struct {
 	capture  *observe.Capture
-	signal   signal // of the first attempt; it holds the call's ID
 	timeline observe.Timeline
 	seq      int
 	finished bool
-	buffer   [1]observe.AttemptRecord // room for the usual call
+	opening
+}
+
+// opening is what every record of a call begins with. It is the parent of the attempts' contexts, through which they find
+// the call's ID.
+type opening struct {
+	context.Context // the caller's
+	id              string
+	first           attemptCtx
+	attempt         [1]observe.AttemptRecord
+}
+
+// callIDKey is under which attempts find the ID of a recorded call.
+type callIDKey struct{}
+
+// Value implements context.Context.
+func (o *opening) Value(key any) any {
+	if _, ok := key.(callIDKey); ok {
+		return o.id
+	}
+	return o.Context.Value(key)
 }
 
 // record makes the call's recorder if anybody watches.
@@ -34,26 +53,38 @@ func (r *run) record(timeline bool) {
 	if !timeline && capture == nil && r.e.options.Observer == nil && r.e.options.Journal == nil {
 		return
 	}
-	o, p := r.options, r.plan
 	rec := &recorder{capture: capture}
 	if turn := r.options.turn; turn > 0 {
 		rec.seq = turn*SeqPerTurn - 1
 	}
-	t := &rec.timeline
-	t.Start = r.e.now()
-	rec.signal.id = o.id
-	if o.id == "" {
-		rec.signal.id = newID(t.Start)
+	rec.open(r.ctx, r.e, &rec.timeline, r.options)
+	for _, a := range r.options.attributes {
+		rec.timeline.Attributes = rec.timeline.Attributes.With(a[0], a[1])
 	}
-	t.Key, t.PolicyID, t.CallID, t.Attributes = p.key, p.policy.ID, rec.signal.id, p.attributes
-	for _, a := range o.attributes {
-		t.Attributes = t.Attributes.With(a[0], a[1])
-	}
-	t.Attempts = rec.buffer[:0]
-	r.rec = rec
+	r.rec, r.ctx = rec, &rec.opening
 	if r.e.starter != nil {
-		r.ctx = rec.startOf(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: t.Start})
+		r.ctx = rec.startOf(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: rec.timeline.Start})
 	}
+}
+
+// open begins a timeline.
+func (o *opening) open(ctx context.Context, e *Executor, t *observe.Timeline, options *callOptions) {
+	p := options.plan
+	t.Start = e.now()
+	o.Context, o.id = ctx, options.id
+	if o.id == "" {
+		o.id = newID(t.Start)
+	}
+	t.Key, t.PolicyID, t.CallID, t.Attributes, t.Attempts = p.key, p.policy.ID, o.id, p.attributes, o.attempt[:0]
+}
+
+// alone completes the timeline of a call that succeeded with its only attempt, and without admission.
+func (e *Executor) alone(t *observe.Timeline, reason policy.Reason) {
+	t.End, t.Reason = e.since(t.Start), policy.ReasonSuccess
+	t.Attempts = t.Attempts[:1]
+	a := &t.Attempts[0]
+	a.Attempt, a.Start, a.End, a.Outcome, a.Rule = 1, t.Start, t.End, succeeded.outcome, succeeded.rule
+	a.BudgetAllowed, a.BudgetReason = true, reason
 }
 
 // startOf tells the observer of a beginning and returns the context that it made of ctx.
@@ -71,7 +102,7 @@ func (rec *recorder) stamp(r *run, e *observe.Event) {
 	e.Seq, e.Work, e.Policy = rec.seq, rec.work(r), r.plan.policy
 }
 
-func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.signal.id) }
+func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.timeline.CallID) }
 
 // tell sends an event to the observer.
 func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {
@@ -92,13 +123,15 @@ func (rec *recorder) start(e *Executor, number int) time.Time {
 	return rec.now(e)
 }
 
-// now is the time of a record. Without a clock of its own it counts from the call's start, which is cheaper than asking
-// for the time of day.
-func (rec *recorder) now(e *Executor) time.Time {
+// now is the time of a record.
+func (rec *recorder) now(e *Executor) time.Time { return e.since(rec.timeline.Start) }
+
+// since is the time. Without a clock of its own it counts from start, which is cheaper than asking for the time of day.
+func (e *Executor) since(start time.Time) time.Time {
 	if e.options.Clock != nil {
 		return e.options.Clock()
 	}
-	return rec.timeline.Start.Add(time.Since(rec.timeline.Start))
+	return start.Add(time.Since(start))
 }
 
 // begin tells of a launched attempt and watches it for an overrun. It returns the context for the operation.
@@ -126,7 +159,10 @@ func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time
 // ended puts an attempt on record.
 func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 	a := rec.add(r, l)
-	a.End, a.Outcome, a.Rule, a.Facts, a.Err = rec.now(r.e), j.outcome, j.rule, j.facts, err
+	a.End, a.Outcome, a.Rule, a.Err = rec.now(r.e), j.outcome, j.rule, err
+	if f := j.facts; f.Failed || f.Classified != nil {
+		a.Facts = &f
+	}
 	a.BudgetAllowed, a.BudgetReason = true, l.grant.reason
 	rec.tellAttempt(r, l, a)
 }

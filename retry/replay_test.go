@@ -83,7 +83,11 @@ func replay(t *testing.T, l *log) {
 			if a.Rule == "" {
 				continue
 			}
-			o, rule := decision.Judge(&e.Policy.Retry, a.Facts)
+			var facts decision.Facts
+			if a.Facts != nil {
+				facts = *a.Facts
+			}
+			o, rule := decision.Judge(&e.Policy.Retry, facts)
 			if diff := cmp.Diff(a.Outcome, o); diff != "" || rule != a.Rule {
 				t.Errorf("attempt %d by %s, replayed %s: %s", a.Attempt, a.Rule, rule, diff)
 			}

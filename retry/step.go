@@ -24,15 +24,14 @@ type Step struct {
 // options that would say the same.
 func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
 	p := e.planFor(ctx, s.Key)
-	_, _, err := do[struct{}](ctx, e, p, s.options(p), op, false)
+	_, err := do[struct{}](ctx, e, p, s.options(p), op, nil)
 	return err
 }
 
 // DoStepValue is [Executor.DoStep] for an operation with a result.
 func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationValue[T]) (T, error) {
 	p := e.planFor(ctx, s.Key)
-	value, _, err := do[T](ctx, e, p, s.options(p), op, false)
-	return value, err
+	return do[T](ctx, e, p, s.options(p), op, nil)
 }
 
 func (s Step) options(p *plan) *callOptions {
