@@ -185,7 +185,8 @@ func auditing(ctx context.Context, env *environment, record func(log *audit.Log,
 		return 0, err
 	}
 	defer os.RemoveAll(folder)
-	file, err := audit.OpenFile(filepath.Join(folder, "audit.jsonl"), audit.FileOptions{MaxSize: -1})
+	name := filepath.Join(folder, "audit.jsonl")
+	file, err := audit.OpenFile(name, audit.FileOptions{MaxSize: -1})
 	if err != nil {
 		return 0, err
 	}
@@ -195,13 +196,18 @@ func auditing(ctx context.Context, env *environment, record func(log *audit.Log,
 	if err != nil {
 		return 0, err
 	}
+	events := make([]*observe.Event, writers*perWriter) // what makes them is not measured
+	for i := range events {
+		events[i] = decided(i)
+	}
+	runtime.GC()
 	errs := make([]error, writers)
 	var group sync.WaitGroup
 	began := time.Now()
 	for w := range writers {
 		group.Go(func() {
 			for i := range perWriter {
-				if err := record(log, decided(w*perWriter+i)); err != nil {
+				if err := record(log, events[w*perWriter+i]); err != nil {
 					errs[w] = err
 					return
 				}
@@ -216,10 +222,13 @@ func auditing(ctx context.Context, env *environment, record func(log *audit.Log,
 			err = e
 		}
 	}
+	if err == nil {
+		err = os.Rename(name, env.written())
+	}
 	return writers * perWriter / took.Seconds(), err
 }
 
-// bareAppend writes as many bytes in as many groups as the log did just before, and syncs each group.
+// bareAppend writes the same bytes in the same groups as the log did just before, and syncs each group.
 func bareAppend(_ context.Context, env *environment) (float64, error) {
 	f, err := os.CreateTemp(env.folder, "bare")
 	if err != nil {
@@ -227,12 +236,16 @@ func bareAppend(_ context.Context, env *environment) (float64, error) {
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	bytes := make([]byte, slices.Max(env.batches))
+	rest, err := os.ReadFile(env.written())
+	if err != nil {
+		return 0, err
+	}
 	began := time.Now()
 	for _, n := range env.batches {
-		if _, err := f.Write(bytes[:n]); err != nil {
+		if _, err := f.Write(rest[:n]); err != nil {
 			return 0, err
 		}
+		rest = rest[n:]
 		if err := f.Sync(); err != nil {
 			return 0, err
 		}

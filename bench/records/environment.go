@@ -31,6 +31,9 @@ type environment struct {
 	batches  []int // sizes, in bytes, of what the audit log wrote at a time in the last round
 }
 
+// written is the file that the audit log wrote in the last round.
+func (e *environment) written() string { return filepath.Join(e.folder, "written.jsonl") }
+
 func newEnvironment(ctx context.Context, events int) (env *environment, err error) {
 	env = &environment{events: events}
 	defer func() {
