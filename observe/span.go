@@ -9,6 +9,7 @@ import (
 type Span struct {
 	TraceID [16]byte
 	SpanID  [8]byte
+	Sampled bool // it is kept; what it calls should be kept too
 }
 
 // Trace is the trace's ID in lower-case hexadecimal digits.

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/hex"
 
 	"github.com/tenetdev/tenet/observe"
 )
@@ -39,20 +38,18 @@ func withTrace(parent, state string) TransactionOption {
 // traceOn is the trace in which a transaction goes on, as metadata. A span that is not in the transaction's trace is not the
 // transaction's: it is that of the program around an engine which begins none.
 func traceOn(ctx context.Context, t *Transaction) (parent, state string) {
-	const sampled, flagsAt = "01", 53
 	parent, state = t.metadata[MetaTraceParent], t.metadata[MetaTraceState]
 	span, ok := observe.SpanOf(ctx)
-	if !ok {
+	trace := traceOf(t)
+	if !ok || trace != "" && trace != span.Trace() {
 		return parent, state
 	}
-	text := make([]byte, 0, flagsAt+len(sampled))
-	text = append(hex.AppendEncode(append(text, "00-"...), span.TraceID[:]), '-')
-	text = append(hex.AppendEncode(text, span.SpanID[:]), '-')
-	switch traceOf(t) {
-	case "":
-		return string(append(text, sampled...)), ""
-	case span.Trace():
-		return string(append(text, parent[flagsAt:flagsAt+len(sampled)]...)), state
+	if trace == "" {
+		state = ""
 	}
-	return parent, state
+	flags := "00"
+	if span.Sampled {
+		flags = "01"
+	}
+	return "00-" + span.Trace() + "-" + span.ID() + "-" + flags, state
 }

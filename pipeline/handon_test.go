@@ -24,8 +24,9 @@ func (continuing) Observe(context.Context, *observe.Event) {}
 func (continuing) Start(ctx context.Context, e *observe.Event) context.Context {
 	span, _ := observe.SpanOf(ctx)
 	if e.Trace != nil {
-		span.TraceID = [16]byte{15: 7}
+		span.TraceID, span.Sampled = [16]byte{15: 7}, true
 		if e.Trace.Parent == came {
+			span.Sampled = false
 			span.TraceID = [16]byte{0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d, 0x0e, 0x0e, 0x47, 0x36}
 		}
 	}

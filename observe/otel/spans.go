@@ -46,7 +46,7 @@ func (o *Observer) begin(ctx context.Context, e *observe.Event, name string, b b
 	}
 	ctx, b.span = o.tracer.Start(ctx, valid(name), options...)
 	if s := b.span.SpanContext(); s.IsValid() {
-		ctx = observe.WithSpan(ctx, observe.Span{TraceID: s.TraceID(), SpanID: s.SpanID()})
+		ctx = observe.WithSpan(ctx, observe.Span{TraceID: s.TraceID(), SpanID: s.SpanID(), Sampled: s.IsSampled()})
 	}
 	return context.WithValue(ctx, begunKey{}, b)
 }
