@@ -57,6 +57,8 @@ var allowed = map[string][]string{
 	"internal/fields":       {},
 	"internal/netguard":     {},
 	"internal/testrabbit":   {},
+	"internal/testnats":     {},
+	"internal/testobserve":  {"pipeline", "observe", "policy"},
 	"internal/canonical":    {},
 	"internal/striped":      {},
 	"internal/procgroup":    {},
@@ -82,7 +84,7 @@ var vendors = map[string][]string{
 	"google.golang.org/grpc":     {"tenetgrpc"},                                                            // integrations are optional
 	"google.golang.org/genproto": {"tenetgrpc"},
 	"google.golang.org/protobuf": {"tenetgrpc"},
-	"github.com/nats-io":         {"store/nats", "tenetnats", "connector/nats"},
+	"github.com/nats-io":         {"store/nats", "tenetnats", "connector/nats", "internal/testnats"},
 	"github.com/rabbitmq":        {"connector/rabbitmq"},
 	"github.com/spf13":           {"cmd/tenet", "internal/command"}, // flags and wiring only
 	"github.com/jedib0t":         {"cmd/tenet", "internal/command", "internal/demo"},

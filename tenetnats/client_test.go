@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/testnats"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -208,11 +209,11 @@ func (s *tries) failedOnce(t *testing.T, step step, classes ...policy.Class) {
 func TestP11OperationsOutliveARestart(t *testing.T) {
 	for _, step := range steps() {
 		t.Run(step.name, func(t *testing.T) {
-			n := start(t)
-			e, seen := repairing(n.run)
-			c := client(t, n.url(), e)
+			n := testnats.Start(t)
+			e, seen := repairing(n.Run)
+			c := client(t, n.ClientURL(), e)
 			b := prepared(t, c)
-			n.stop()
+			n.Stop()
 			eventually(t, "the connection is down", func() bool { return !c.Conn.IsConnected() })
 			if err := step.run(t.Context(), c, b, within(700*time.Millisecond)); err != nil {
 				t.Fatal(err)
@@ -228,15 +229,15 @@ func TestP11OperationsOutliveARestart(t *testing.T) {
 func TestP11OperationsOutliveASlowServer(t *testing.T) {
 	for _, step := range steps() {
 		t.Run(step.name, func(t *testing.T) {
-			p := between(t, start(t).server.Addr().String())
-			e, seen := repairing(func() { p.hold(false) })
-			c := client(t, p.url(), e)
+			p := testnats.Between(t, testnats.Start(t))
+			e, seen := repairing(func() { p.Hold(false) })
+			c := client(t, p.URL(), e)
 			b := prepared(t, c)
-			p.hold(true)
+			p.Hold(true)
 			if err := step.run(t.Context(), c, b, within(500*time.Millisecond)); err != nil {
 				t.Fatal(err)
 			}
-			if p.hasHeld() == 0 {
+			if p.Held() == 0 {
 				t.Fatal("no answer was held up")
 			}
 			seen.failedOnce(t, step, policy.ClassNATSTimeout)
@@ -253,16 +254,16 @@ func TestP11OperationsOutliveASlowServer(t *testing.T) {
 func TestP11OperationsOutliveALostConnection(t *testing.T) {
 	for _, step := range steps() {
 		t.Run(step.name, func(t *testing.T) {
-			p := between(t, start(t).server.Addr().String())
-			e, seen := repairing(func() { p.hold(false) })
-			c := client(t, p.url(), e)
+			p := testnats.Between(t, testnats.Start(t))
+			e, seen := repairing(func() { p.Hold(false) })
+			c := client(t, p.URL(), e)
 			b := prepared(t, c)
-			p.hold(true)
+			p.Hold(true)
 			go func() { // the request is on its way when the connection ends
-				for p.hasHeld() == 0 {
+				for p.Held() == 0 {
 					<-time.After(time.Millisecond)
 				}
-				p.cut()
+				p.Cut()
 			}()
 			if err := step.run(t.Context(), c, b, within(500*time.Millisecond)); err != nil {
 				t.Fatal(err)
@@ -278,11 +279,11 @@ func TestP11OperationsOutliveALostConnection(t *testing.T) {
 func TestP11ExhaustedCallsSayTheirCategory(t *testing.T) {
 	for _, step := range steps() {
 		t.Run(step.name, func(t *testing.T) {
-			n := start(t)
+			n := testnats.Start(t)
 			e, seen := repairing(func() {})
-			c := client(t, n.url(), e)
+			c := client(t, n.ClientURL(), e)
 			b := prepared(t, c)
-			n.stop()
+			n.Stop()
 			eventually(t, "the connection is down", func() bool { return !c.Conn.IsConnected() })
 			err := step.run(t.Context(), c, b, within(5*time.Millisecond))
 			failure, ok := errors.AsType[*retry.Error](err)
@@ -299,17 +300,16 @@ func TestP11ExhaustedCallsSayTheirCategory(t *testing.T) {
 			if len(seen.waits) != catalog.MaxAttempts-1 {
 				t.Errorf("waits %v", seen.waits)
 			}
-			n.run()
+			n.Run()
 		})
 	}
 }
 
 func TestP11ConnectComesThroughWhenTheServerDoes(t *testing.T) {
-	n := start(t)
-	n.stop()
-	e, seen := repairing(n.run)
-	url := fmt.Sprintf("nats://127.0.0.1:%d", n.options.Port)
-	conn, err := tenetnats.Connect(t.Context(), e, url, []nats.Option{nats.Name("me"), nats.RetryOnFailedConnect(true)})
+	n := testnats.Start(t)
+	n.Stop()
+	e, seen := repairing(n.Run)
+	conn, err := tenetnats.Connect(t.Context(), e, n.ClientURL(), []nats.Option{nats.Name("me"), nats.RetryOnFailedConnect(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,9 +337,9 @@ func TestP11ConnectKeepsTheAttemptsTimeout(t *testing.T) {
 }
 
 func TestP11ConnectIsNotRepeatedWithoutAuthorization(t *testing.T) {
-	n := start(t, func(o *server.Options) { o.Username, o.Password = "u", "p" })
+	n := testnats.Start(t, func(o *server.Options) { o.Username, o.Password = "u", "p" })
 	e, seen := repairing(func() {})
-	_, err := tenetnats.Connect(t.Context(), e, n.url(), []nats.Option{nats.UserInfo("u", "wrong")})
+	_, err := tenetnats.Connect(t.Context(), e, n.ClientURL(), []nats.Option{nats.UserInfo("u", "wrong")})
 	if !errors.Is(err, nats.ErrAuthorization) || len(seen.attempts) != 1 {
 		t.Fatalf("%d attempts, %v; want 1 and ErrAuthorization", len(seen.attempts), err)
 	}
@@ -350,15 +350,15 @@ func TestP11ConnectIsNotRepeatedWithoutAuthorization(t *testing.T) {
 
 // As with a POST: what may have been sent is not sent again.
 func TestC6CoreMessageWithoutAnIDIsSentOnce(t *testing.T) {
-	n := start(t)
-	p := between(t, n.server.Addr().String())
-	e, seen := repairing(func() { p.hold(false) })
-	c := client(t, p.url(), e)
-	listener, err := client(t, n.url(), nil).Conn.SubscribeSync("core")
+	n := testnats.Start(t)
+	p := testnats.Between(t, n)
+	e, seen := repairing(func() { p.Hold(false) })
+	c := client(t, p.URL(), e)
+	listener, err := client(t, n.ClientURL(), nil).Conn.SubscribeSync("core")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.hold(true)
+	p.Hold(true)
 	hedged := retry.WithPolicy(func(p *policy.Policy) {
 		p.Retry.TimeoutPerAttempt = 200 * time.Millisecond
 		p.Hedge = policy.Hedge{Enabled: true, HedgeDelay: 10 * time.Millisecond, MaxHedges: 2}
@@ -369,7 +369,7 @@ func TestC6CoreMessageWithoutAnIDIsSentOnce(t *testing.T) {
 	if len(seen.waits) != 0 {
 		t.Errorf("it was tried again after %v", seen.waits)
 	}
-	p.hold(false)
+	p.Hold(false)
 	if err := e.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -385,11 +385,11 @@ func TestC6CoreMessageWithoutAnIDIsSentOnce(t *testing.T) {
 }
 
 func TestC6HedgedSubscribeSubscribesOnce(t *testing.T) {
-	p := between(t, start(t).server.Addr().String())
+	p := testnats.Between(t, testnats.Start(t))
 	e, _ := repairing(func() {})
-	c := client(t, p.url(), e)
-	p.hold(true)
-	time.AfterFunc(100*time.Millisecond, func() { p.hold(false) })
+	c := client(t, p.URL(), e)
+	p.Hold(true)
+	time.AfterFunc(100*time.Millisecond, func() { p.Hold(false) })
 	hedged := retry.WithPolicy(func(p *policy.Policy) {
 		p.Hedge = policy.Hedge{Enabled: true, HedgeDelay: 10 * time.Millisecond, MaxHedges: 3}
 	})
@@ -405,9 +405,9 @@ func TestC6HedgedSubscribeSubscribesOnce(t *testing.T) {
 }
 
 func TestC6AnswersAreNotRepeated(t *testing.T) {
-	n := start(t)
+	n := testnats.Start(t)
 	e, seen := repairing(func() {})
-	c := client(t, n.url(), e)
+	c := client(t, n.ClientURL(), e)
 	b := prepared(t, c)
 	for name, try := range map[string]struct {
 		run  func() error
@@ -453,14 +453,14 @@ func TestC6AnswersAreNotRepeated(t *testing.T) {
 
 func TestC6NoStreamForASubjectIsNoResponders(t *testing.T) {
 	e, seen := repairing(func() {})
-	_, err := client(t, start(t).url(), e).PublishStream(t.Context(), message("nobody.listens"))
+	_, err := client(t, testnats.Start(t).ClientURL(), e).PublishStream(t.Context(), message("nobody.listens"))
 	if err == nil || len(seen.attempts) != 3 || tenetnats.Classes().Of(err) != policy.ClassNATSNoResponders {
 		t.Errorf("%d attempts, %v of class %s", len(seen.attempts), err, tenetnats.Classes().Of(err))
 	}
 }
 
 func TestC6MessageIDs(t *testing.T) {
-	c := client(t, start(t).url(), retry.NewExecutor(retry.ExecutorOptions{}))
+	c := client(t, testnats.Start(t).ClientURL(), retry.NewExecutor(retry.ExecutorOptions{}))
 	prepared(t, c)
 	own := message("orders.new")
 	own.Header = nats.Header{nats.MsgIdHdr: {"own"}}
@@ -503,7 +503,7 @@ func TestC6MessageIDs(t *testing.T) {
 
 func TestP2NamespaceOfAClient(t *testing.T) {
 	e, seen := repairing(func() {})
-	c := client(t, start(t).url(), e)
+	c := client(t, testnats.Start(t).ClientURL(), e)
 	c.Namespace = "orders-nats"
 	if err := c.Publish(t.Context(), message("x")); err != nil {
 		t.Fatal(err)

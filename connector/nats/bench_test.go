@@ -17,7 +17,7 @@ import (
 const batch = 100
 
 // filled makes a stream with n messages.
-func filled(b *testing.B, count int) (*node, nats.Options) {
+func filled(b *testing.B, count int) (node, nats.Options) {
 	b.Helper()
 	n := start(b)
 	o := n.stream(b, "orders")
@@ -54,7 +54,7 @@ func BenchmarkBareFetch(b *testing.B) {
 // BenchmarkBareLegacyFetch reuses one subscription, as the older interface does.
 func BenchmarkBareLegacyFetch(b *testing.B) {
 	n, o := filled(b, b.N)
-	conn, err := natsgo.Connect(n.server.ClientURL())
+	conn, err := natsgo.Connect(n.ClientURL())
 	must(b, err)
 	defer conn.Close()
 	js, err := conn.JetStream()

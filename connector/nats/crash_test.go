@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/connector/nats"
+	"github.com/tenetdev/tenet/internal/testnats"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 )
@@ -34,22 +35,14 @@ func serve(folder string) error {
 	if err != nil {
 		return err
 	}
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: folder, NoLog: true, NoSigs: true,
-	})
+	s, err := testnats.Serve(server.Options{Port: port, StoreDir: folder})
 	if err != nil {
 		return err
-	}
-	s.Start()
-	if !s.ReadyForConnections(startTime) {
-		return fmt.Errorf("the server did not start within %v", startTime)
 	}
 	fmt.Println(s.Addr())
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
-
-const startTime = 30 * time.Second
 
 // process is a NATS server in a process of its own, on files that outlive it.
 type process struct {

@@ -31,13 +31,13 @@ func TestOpenTellsWhatIsMissing(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders")
 	o.Stream = "nothing"
-	if _, err := nats.OpenSource(t.Context(), n.server.ClientURL(), o); err == nil {
+	if _, err := nats.OpenSource(t.Context(), n.ClientURL(), o); err == nil {
 		t.Error("a source without a stream")
 	}
-	if _, err := nats.OpenSink(t.Context(), n.server.ClientURL(), o); err == nil {
+	if _, err := nats.OpenSink(t.Context(), n.ClientURL(), o); err == nil {
 		t.Error("a sink without a stream")
 	}
-	if _, err := nats.OpenSource(t.Context(), n.server.ClientURL(), nats.Options{}); err == nil {
+	if _, err := nats.OpenSource(t.Context(), n.ClientURL(), nats.Options{}); err == nil {
 		t.Error("options without a stream")
 	}
 	if _, err := nats.OpenSource(t.Context(), "nats://127.0.0.1:1", o); err == nil {

@@ -54,7 +54,7 @@ func TestL6AnOutageIsNoEmptyStream(t *testing.T) {
 	s := openSource(t, n, o)
 	defer s.Close()
 	ackAll(t, s, fetch(t, s, 1))
-	n.stop()
+	n.Stop()
 	for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
 		if got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: wait}); len(got) > 0 || err == nil {
 			t.Errorf("a fetch from a server that is down gave %d and %v", len(got), err)
@@ -63,7 +63,7 @@ func TestL6AnOutageIsNoEmptyStream(t *testing.T) {
 	if s.Check(t.Context()) == nil {
 		t.Error("a source whose server is down is healthy")
 	}
-	n.run(t)
+	n.Run()
 	for s.Check(t.Context()) != nil {
 		if t.Context().Err() != nil {
 			t.Fatal("it does not connect again")
@@ -120,7 +120,7 @@ func TestL5WhatComesTooLateIsNotLost(t *testing.T) {
 }
 
 // waitFor waits until the server has handed out so many messages that are not acknowledged.
-func waitFor(t *testing.T, n *node, o nats.Options, pending int) {
+func waitFor(t *testing.T, n node, o nats.Options, pending int) {
 	t.Helper()
 	js := n.js(t)
 	for range 400 {
@@ -144,7 +144,7 @@ func TestL11DoubleAcksFailWithTheServer(t *testing.T) {
 	list := fetch(t, s, 200)
 	ackAll(t, s, list[:150])
 	waitFor(t, n, o, 50) // at once, as each has been confirmed
-	n.stop()
+	n.Stop()
 	errs := s.Ack(t.Context(), list[150:])
 	if len(errs) != 50 {
 		t.Fatalf("%d errors of 50", len(errs))
@@ -154,7 +154,7 @@ func TestL11DoubleAcksFailWithTheServer(t *testing.T) {
 			t.Errorf("acknowledgement %d was confirmed by a server that is down", i)
 		}
 	}
-	n.run(t)
+	n.Run()
 }
 
 func TestL11ConsumersThatDoNotFit(t *testing.T) {
@@ -168,11 +168,11 @@ func TestL11ConsumersThatDoNotFit(t *testing.T) {
 		must(t, err)
 		wrong := o
 		wrong.Consumer, wrong.Subject = config.Durable, "orders.in"
-		if _, err := nats.OpenSource(t.Context(), n.server.ClientURL(), wrong); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := nats.OpenSource(t.Context(), n.ClientURL(), wrong); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
-	conn, err := natsgo.Connect(n.server.ClientURL())
+	conn, err := natsgo.Connect(n.ClientURL())
 	must(t, err)
 	defer conn.Close()
 	js, err := conn.JetStream()
@@ -180,7 +180,7 @@ func TestL11ConsumersThatDoNotFit(t *testing.T) {
 	_, err = js.AddConsumer(o.Stream, &natsgo.ConsumerConfig{Durable: "push", DeliverSubject: "x", AckPolicy: natsgo.AckExplicitPolicy})
 	must(t, err)
 	o.Consumer = "push"
-	if _, err := nats.OpenSource(t.Context(), n.server.ClientURL(), o); err == nil || !strings.Contains(err.Error(), "push") {
+	if _, err := nats.OpenSource(t.Context(), n.ClientURL(), o); err == nil || !strings.Contains(err.Error(), "push") {
 		t.Errorf("a push consumer: %v", err)
 	}
 }
@@ -232,7 +232,7 @@ func TestL11EveryTransactionArrivesAsItIs(t *testing.T) {
 func TestL11SubjectsAreKnownWhereThereAreSeveral(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders", func(c *jetstream.StreamConfig) { c.Subjects = []string{"orders.*"} })
-	if _, err := nats.OpenSink(t.Context(), n.server.ClientURL(), o); err == nil || !strings.Contains(err.Error(), "subject") {
+	if _, err := nats.OpenSink(t.Context(), n.ClientURL(), o); err == nil || !strings.Contains(err.Error(), "subject") {
 		t.Errorf("a sink that cannot know the subject: %v", err)
 	}
 	publish(t, n, "orders.paid", nil, "x")

@@ -3,17 +3,16 @@ package nats_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/tenetdev/tenet/connector/nats"
+	"github.com/tenetdev/tenet/internal/testnats"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 )
@@ -29,54 +28,25 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// node is a NATS server of the test's own, on files that outlive its restarts.
-type node struct {
-	options server.Options
-	server  *server.Server
-}
+type node struct{ *testnats.Server }
 
-func start(t testing.TB) *node {
+func start(t testing.TB) node {
 	t.Helper()
-	n := &node{options: server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-	}}
-	n.run(t)
-	n.options.Port = n.server.Addr().(*net.TCPAddr).Port
-	t.Cleanup(n.stop)
-	return n
+	return node{testnats.Start(t)}
 }
 
-func (n *node) run(t testing.TB) {
+func (n node) restart(t *testing.T) {
 	t.Helper()
-	options := n.options
-	s, err := server.NewServer(&options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server did not start")
-	}
-	n.server = s
-}
-
-func (n *node) stop() {
-	n.server.Shutdown()
-	n.server.WaitForShutdown()
-}
-
-func (n *node) restart(t *testing.T) {
-	t.Helper()
-	n.stop()
+	n.Stop()
 	time.Sleep(50 * time.Millisecond) // an outage that clients notice
-	n.run(t)
+	n.Run()
 }
 
 // window is the streams' for duplicates: short, so that a stream may hold the same ID twice.
 const window = 100 * time.Millisecond
 
 // stream makes an empty stream and returns options for it.
-func (n *node) stream(t testing.TB, name string, edit ...func(*jetstream.StreamConfig)) nats.Options {
+func (n node) stream(t testing.TB, name string, edit ...func(*jetstream.StreamConfig)) nats.Options {
 	t.Helper()
 	config := jetstream.StreamConfig{Name: name, Subjects: []string{name + ".in"}, Duplicates: window}
 	for _, e := range edit {
@@ -90,9 +60,9 @@ func (n *node) stream(t testing.TB, name string, edit ...func(*jetstream.StreamC
 }
 
 // js is the test's own view of the server.
-func (n *node) js(t testing.TB) jetstream.JetStream {
+func (n node) js(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	conn, err := natsgo.Connect(n.server.ClientURL())
+	conn, err := natsgo.Connect(n.ClientURL())
 	must(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
@@ -107,18 +77,18 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func openSource(t testing.TB, n *node, o nats.Options) *nats.Source {
+func openSource(t testing.TB, n node, o nats.Options) *nats.Source {
 	t.Helper()
-	s, err := nats.OpenSource(context.Background(), n.server.ClientURL(), o)
+	s, err := nats.OpenSource(context.Background(), n.ClientURL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func openSink(t testing.TB, n *node, o nats.Options) *nats.Sink {
+func openSink(t testing.TB, n node, o nats.Options) *nats.Sink {
 	t.Helper()
-	s, err := nats.OpenSink(context.Background(), n.server.ClientURL(), o)
+	s, err := nats.OpenSink(context.Background(), n.ClientURL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +97,7 @@ func openSink(t testing.TB, n *node, o nats.Options) *nats.Sink {
 
 // put publishes through a sink, whose own suite says that it can be trusted. Before an ID comes again it lets the window
 // for duplicates pass.
-func put(t testing.TB, n *node, o nats.Options, list []*pipeline.Transaction) {
+func put(t testing.TB, n node, o nats.Options, list []*pipeline.Transaction) {
 	t.Helper()
 	s := openSink(t, n, o)
 	defer s.Close()
@@ -177,7 +147,7 @@ func TestSink(t *testing.T) {
 }
 
 // taken reads the whole stream.
-func taken(t *testing.T, n *node, o nats.Options) (list []*pipeline.Transaction) {
+func taken(t *testing.T, n node, o nats.Options) (list []*pipeline.Transaction) {
 	t.Helper()
 	o.Consumer = natsgo.NewInbox()[7:]
 	s := openSource(t, n, o)
@@ -196,9 +166,9 @@ func taken(t *testing.T, n *node, o nats.Options) (list []*pipeline.Transaction)
 	}
 }
 
-func publish(t *testing.T, n *node, subject string, header map[string]string, data string) {
+func publish(t *testing.T, n node, subject string, header map[string]string, data string) {
 	t.Helper()
-	conn, err := natsgo.Connect(n.server.ClientURL())
+	conn, err := natsgo.Connect(n.ClientURL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/testnats"
 	natsstore "github.com/tenetdev/tenet/store/nats"
 )
 
@@ -112,9 +113,9 @@ func TestA2EventsAreStoredOnceUnderTheirSubjectInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := start(t)
 			if old {
-				oldStream(t, n.url())
+				oldStream(t, n.ClientURL())
 			}
-			a := open(t, n.url()).Audit()
+			a := open(t, n.ClientURL()).Audit()
 			stored(t, a, nil)
 			heads(t, a)
 			all := chain(t, "a", 1, 2503)
@@ -124,7 +125,7 @@ func TestA2EventsAreStoredOnceUnderTheirSubjectInOrder(t *testing.T) {
 			stored(t, a, lines(all))
 			heads(t, a, head("a", 2503))
 
-			m, err := streamOf(t, n.url(), natsstore.AuditStream).GetMsg(t.Context(), 3)
+			m, err := streamOf(t, n.ClientURL(), natsstore.AuditStream).GetMsg(t.Context(), 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,17 +152,17 @@ func TestA2InterruptedBatchIsRepeatedInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := start(t)
-			p := between(t, n.server.Addr().String())
-			a := open(t, p.url(), func(o *natsstore.Options) { // the answer must not come over the next connection
+			p := testnats.Between(t, n)
+			a := open(t, p.URL(), func(o *natsstore.Options) { // the answer must not come over the next connection
 				o.Timeout, o.Connect = 500*time.Millisecond, append(o.Connect, nats.ReconnectWait(time.Second))
 			}).Audit()
 			all := chain(t, "a", 1, 700)
 			appendAll(t, a, all[:100])
-			p.cutOn(trigger.on, trigger.dropped)
+			p.CutOn(trigger.on, trigger.dropped)
 			if err := a.Append(t.Context(), all[100:]); err == nil {
 				t.Fatal("a batch was acknowledged over a connection that was cut")
 			}
-			if p.hasCut() != 1 {
+			if p.Cuts() != 1 {
 				t.Fatal("nothing was cut")
 			}
 			eventually(t.Context(), t, "the repetition is stored", func() bool { return a.Append(t.Context(), all[100:]) == nil })
@@ -183,16 +184,16 @@ func TestA2BatchesOnAReplicatedStream(t *testing.T) {
 
 func TestA2NothingIsLostWhileTheServerIsDown(t *testing.T) {
 	n := start(t)
-	a := open(t, n.url(), func(o *natsstore.Options) { o.Timeout = 300 * time.Millisecond }).Audit()
+	a := open(t, n.ClientURL(), func(o *natsstore.Options) { o.Timeout = 300 * time.Millisecond }).Audit()
 	all := chain(t, "a", 1, 300)
 	appendAll(t, a, all[:100])
-	n.stop()
+	n.Stop()
 	for range 3 {
 		if err := a.Append(t.Context(), all[100:200]); err == nil {
 			t.Fatal("acknowledged by a server that is down")
 		}
 	}
-	n.run()
+	n.Run()
 	eventually(t.Context(), t, "the repetition is stored", func() bool { return a.Append(t.Context(), all[100:200]) == nil })
 	appendAll(t, a, all[200:])
 	stored(t, a, lines(all))
@@ -200,8 +201,8 @@ func TestA2NothingIsLostWhileTheServerIsDown(t *testing.T) {
 
 func TestA2RepetitionThatTheServerForgotIsReadAgainButIsNoHead(t *testing.T) {
 	n := start(t)
-	oldStream(t, n.url(), func(c *jetstream.StreamConfig) { c.Duplicates, c.AllowAtomicPublish = 100*time.Millisecond, true })
-	a := open(t, n.url()).Audit()
+	oldStream(t, n.ClientURL(), func(c *jetstream.StreamConfig) { c.Duplicates, c.AllowAtomicPublish = 100*time.Millisecond, true })
+	a := open(t, n.ClientURL()).Audit()
 	all := chain(t, "a", 1, 5)
 	appendAll(t, a, all)
 	var repeated []string
@@ -224,7 +225,7 @@ func TestA2RepetitionThatTheServerForgotIsReadAgainButIsNoHead(t *testing.T) {
 
 func TestA3HeadsOfManyWritersStartFromTheLastOpening(t *testing.T) {
 	n := start(t)
-	first, second := open(t, n.url()).Audit(), open(t, n.url()).Audit()
+	first, second := open(t, n.ClientURL()).Audit(), open(t, n.ClientURL()).Audit()
 	appendAll(t, first, chain(t, "a", 1, 10))
 	heads(t, second, head("a", 10))
 	appendAll(t, first, chain(t, "a", 11, 20)) // between the look and the opening
@@ -232,14 +233,14 @@ func TestA3HeadsOfManyWritersStartFromTheLastOpening(t *testing.T) {
 		e.Type, e.Heads = audit.ChainOpened, []audit.Head{head("a", 10)}
 	}))
 	appendAll(t, second, chain(t, "b", 2, 4))
-	m, err := streamOf(t, n.url(), natsstore.AuditStream).GetLastMsgForSubject(t.Context(), "tenet.audit.v1.chain_opened")
+	m, err := streamOf(t, n.ClientURL(), natsstore.AuditStream).GetLastMsgForSubject(t.Context(), "tenet.audit.v1.chain_opened")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := m.Header.Get("Tenet-Heads-At"); got != "10" {
 		t.Errorf("the opening counts up to %q, want 10", got)
 	}
-	heads(t, open(t, n.url()).Audit(), head("a", 20), head("b", 4))
+	heads(t, open(t, n.ClientURL()).Audit(), head("a", 20), head("b", 4))
 
 	// One whose heads are somebody else's says nothing about where they count.
 	appendAll(t, first, chain(t, "c", 1, 1, func(e *audit.Event) {
@@ -249,7 +250,7 @@ func TestA3HeadsOfManyWritersStartFromTheLastOpening(t *testing.T) {
 }
 
 func TestA2ReadGoesOnAfterACursorAndEndsWithItsCaller(t *testing.T) {
-	a := open(t, start(t).url()).Audit()
+	a := open(t, start(t).ClientURL()).Audit()
 	all := chain(t, "a", 1, 20)
 	appendAll(t, a, all)
 	stop := errors.New("stop")
@@ -291,8 +292,8 @@ func TestA2ReadGoesOnAfterACursorAndEndsWithItsCaller(t *testing.T) {
 
 func TestA2StreamThatWouldLoseEventsIsRefused(t *testing.T) {
 	n := start(t)
-	oldStream(t, n.url(), func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage })
-	if err := open(t, n.url()).Audit().Append(t.Context(), chain(t, "a", 1, 1)); err == nil {
+	oldStream(t, n.ClientURL(), func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage })
+	if err := open(t, n.ClientURL()).Audit().Append(t.Context(), chain(t, "a", 1, 1)); err == nil {
 		t.Error("a stream in memory was taken")
 	}
 }

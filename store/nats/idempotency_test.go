@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/testnats"
 	natsstore "github.com/tenetdev/tenet/store/nats"
 )
 
@@ -72,7 +73,7 @@ func jetStream(t *testing.T, url string) jetstream.JetStream {
 }
 
 func TestI1KeysOfAnyBytesNeverMeet(t *testing.T) {
-	s := open(t, start(t).url()).Idempotency()
+	s := open(t, start(t).ClientURL()).Idempotency()
 	parts := []string{"", "a", "ab", "a.b", "a b", "*", ">", "a\x00", "ä", "\xff", "$KV", strings.Repeat("x", 300)}
 	seen := 0
 	for _, tenant := range parts {
@@ -92,7 +93,7 @@ func TestI1KeysOfAnyBytesNeverMeet(t *testing.T) {
 }
 
 func TestI5ResultsComeBackByteForByte(t *testing.T) {
-	s := open(t, start(t).url()).Idempotency()
+	s := open(t, start(t).ClientURL()).Idempotency()
 	for i, result := range []string{"", "null", "0", "false", "\n", "a\nb", "\x00\xff\xfe", strings.Repeat("\n", 500_000)} {
 		key := fmt.Sprint(i)
 		b := begin(t, s, request(key, "o"), idempotency.Run)
@@ -106,7 +107,7 @@ func TestI5ResultsComeBackByteForByte(t *testing.T) {
 }
 
 func TestI5ResultBeyondMaxPayloadIsATypedError(t *testing.T) {
-	s := open(t, start(t).url()).Idempotency()
+	s := open(t, start(t).ClientURL()).Idempotency()
 	b := begin(t, s, request("k", "o"), idempotency.Run)
 	if err := s.Settle(t.Context(), b.Record.Claim(), done(strings.Repeat("x", 2<<20))); !errors.Is(err, nats.ErrMaxPayload) {
 		t.Fatalf("error %v, want ErrMaxPayload", err)
@@ -124,7 +125,7 @@ func TestI6ExpiryAndLeasesAreJudgedByTheStoredTime(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 6789, time.UTC)
 	var offset atomic.Int64
 	clock := func() time.Time { return now.Add(time.Duration(offset.Load())) }
-	s := open(t, start(t).url(), func(o *natsstore.Options) { o.Clock = clock }).Idempotency()
+	s := open(t, start(t).ClientURL(), func(o *natsstore.Options) { o.Clock = clock }).Idempotency()
 
 	settled := claim(t, s, request("settled", "o"))
 	if err := s.Settle(t.Context(), settled, idempotency.Settlement{State: idempotency.Completed, TTL: time.Minute}); err != nil {
@@ -157,9 +158,9 @@ func TestI6ExpiryAndLeasesAreJudgedByTheStoredTime(t *testing.T) {
 
 func TestI6ServerKeepsRecordsLongerThanTheyCount(t *testing.T) {
 	n := start(t)
-	s := open(t, n.url()).Idempotency()
+	s := open(t, n.ClientURL()).Idempotency()
 	b := begin(t, s, request("k", "o"), idempotency.Run)
-	bucket := streamOf(t, n.url(), "KV_"+natsstore.DefaultBucket)
+	bucket := streamOf(t, n.ClientURL(), "KV_"+natsstore.DefaultBucket)
 	ttl := func() string {
 		m, err := bucket.GetLastMsgForSubject(t.Context(), "$KV."+natsstore.DefaultBucket+".>")
 		if err != nil {
@@ -182,18 +183,18 @@ func TestI3ResultWrittenButNotAcknowledgedIsFound(t *testing.T) {
 	for name, dropped := range map[string]bool{"stored": false, "lost on the way": true} {
 		t.Run(name, func(t *testing.T) {
 			n := start(t)
-			p := between(t, n.server.Addr().String())
-			s := open(t, p.url(), func(o *natsstore.Options) { o.Timeout = time.Second }).Idempotency()
+			p := testnats.Between(t, n)
+			s := open(t, p.URL(), func(o *natsstore.Options) { o.Timeout = time.Second }).Idempotency()
 			begin(t, s, request("warm", "o"), idempotency.Run)
 
-			p.cutOn("Nats-Expected-Last-Subject-Sequence", dropped)
+			p.CutOn("Nats-Expected-Last-Subject-Sequence", dropped)
 			b := begin(t, s, request("k", "o"), idempotency.Run)
 			if b.Record.Fence != 1 || b.Record.Owner != "o" || b.Record.Attempts != 1 {
 				t.Errorf("claimed %+v", b.Record)
 			}
 			begin(t, s, request("k", "p"), idempotency.Busy)
 
-			p.cutOn("Nats-Expected-Last-Subject-Sequence", dropped)
+			p.CutOn("Nats-Expected-Last-Subject-Sequence", dropped)
 			if err := s.Settle(t.Context(), b.Record.Claim(), done("r")); err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +202,7 @@ func TestI3ResultWrittenButNotAcknowledgedIsFound(t *testing.T) {
 				t.Errorf("result %q", got.Record.Result)
 			}
 
-			p.cutOn("Nats-Expected-Last-Subject-Sequence", dropped)
+			p.CutOn("Nats-Expected-Last-Subject-Sequence", dropped)
 			r, err := s.Get(t.Context(), b.Record.ID)
 			if err != nil {
 				t.Fatal(err)
@@ -210,7 +211,7 @@ func TestI3ResultWrittenButNotAcknowledgedIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			begin(t, s, request("k", "q"), idempotency.Run)
-			if cuts := p.hasCut(); cuts != 3 {
+			if cuts := p.Cuts(); cuts != 3 {
 				t.Errorf("the connection was cut %d times, want 3", cuts)
 			}
 		})
@@ -219,13 +220,13 @@ func TestI3ResultWrittenButNotAcknowledgedIsFound(t *testing.T) {
 
 func TestI6StoreDownAtBeginIsAnErrorAndRestartBringsAllBack(t *testing.T) {
 	n := start(t)
-	s := open(t, n.url(), func(o *natsstore.Options) { o.Timeout = 500 * time.Millisecond }).Idempotency()
+	s := open(t, n.ClientURL(), func(o *natsstore.Options) { o.Timeout = 500 * time.Millisecond }).Idempotency()
 	b := begin(t, s, request("k", "o"), idempotency.Run)
-	n.stop()
+	n.Stop()
 	if _, err := s.Begin(t.Context(), request("l", "o")); err == nil {
 		t.Fatal("a begin succeeded while the server was down")
 	}
-	n.run()
+	n.Run()
 	eventually(t.Context(), t, "the store answers", func() bool {
 		_, err := s.Get(t.Context(), b.Record.ID)
 		return err == nil
@@ -256,10 +257,10 @@ func TestI3BucketThatWouldLoseRecordsIsRefused(t *testing.T) {
 			n := start(t)
 			config := good
 			edit(&config)
-			if _, err := jetStream(t, n.url()).CreateStream(t.Context(), config); err != nil {
+			if _, err := jetStream(t, n.ClientURL()).CreateStream(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
-			_, err := open(t, n.url()).Idempotency().Begin(t.Context(), request("k", "o"))
+			_, err := open(t, n.ClientURL()).Idempotency().Begin(t.Context(), request("k", "o"))
 			if name == "" && err != nil || name != "" && (err == nil || !strings.Contains(err.Error(), name+":")) {
 				t.Errorf("error %v", err)
 			}
@@ -270,7 +271,7 @@ func TestI3BucketThatWouldLoseRecordsIsRefused(t *testing.T) {
 // A server without TTLs of single messages: records and the marks of cleared ones stay until Expire.
 func TestI6ExpireCleansWhereTheServerDoesNot(t *testing.T) {
 	n := start(t)
-	if _, err := jetStream(t, n.url()).CreateStream(t.Context(), jetstream.StreamConfig{
+	if _, err := jetStream(t, n.ClientURL()).CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "KV_" + natsstore.DefaultBucket, Subjects: []string{"$KV." + natsstore.DefaultBucket + ".>"}, MaxMsgsPerSubject: 1,
 		Discard: jetstream.DiscardNew, AllowRollup: true,
 	}); err != nil {
@@ -278,7 +279,7 @@ func TestI6ExpireCleansWhereTheServerDoesNot(t *testing.T) {
 	}
 	now := time.Now()
 	var offset atomic.Int64
-	s := open(t, n.url(), func(o *natsstore.Options) {
+	s := open(t, n.ClientURL(), func(o *natsstore.Options) {
 		o.Clock = func() time.Time { return now.Add(time.Duration(offset.Load())) }
 	}).Idempotency()
 	for _, key := range []string{"a", "b", "c", "cleared", "flying"} {
@@ -302,7 +303,7 @@ func TestI6ExpireCleansWhereTheServerDoesNot(t *testing.T) {
 		}
 		offset.Store(int64(time.Hour))
 	}
-	info, err := streamOf(t, n.url(), "KV_"+natsstore.DefaultBucket).Info(t.Context())
+	info, err := streamOf(t, n.ClientURL(), "KV_"+natsstore.DefaultBucket).Info(t.Context())
 	if err != nil || info.State.Msgs != 1 {
 		t.Errorf("%d messages are left, %v; want the one in flight", info.State.Msgs, err)
 	}
@@ -359,24 +360,20 @@ func cluster(t *testing.T) []string {
 	for _, p := range ports {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", p))
 	}
-	var nodes []*node
+	var nodes []*testnats.Server
 	for i, p := range ports {
-		n := &node{t: t, options: server.Options{
-			ServerName: fmt.Sprintf("n%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
-			NoLog: true, NoSigs: true, Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: p},
-			Routes: server.RoutesFromStr(strings.Join(routes, ",")),
-		}}
-		n.run()
-		t.Cleanup(n.stop)
-		nodes = append(nodes, n)
+		nodes = append(nodes, testnats.Start(t, func(o *server.Options) {
+			o.ServerName, o.Cluster = fmt.Sprintf("n%d", i), server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: p}
+			o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
+		}))
 	}
 	eventually(t.Context(), t, "the cluster has a leader", func() bool {
 		for _, n := range nodes {
-			if n.server.JetStreamIsLeader() && len(n.server.JetStreamClusterPeers()) == 3 {
+			if n.JetStreamIsLeader() && len(n.JetStreamClusterPeers()) == 3 {
 				return true
 			}
 		}
 		return false
 	})
-	return []string{nodes[0].url(), nodes[1].url(), nodes[2].url()}
+	return []string{nodes[0].ClientURL(), nodes[1].ClientURL(), nodes[2].ClientURL()}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/testnats"
 	natsstore "github.com/tenetdev/tenet/store/nats"
 	"github.com/tenetdev/tenet/storetest"
 )
@@ -32,7 +33,7 @@ func TestIdempotency(t *testing.T) {
 	n := start(t)
 	buckets := map[idempotency.Store]string{}
 	in := func(t *testing.T, bucket string) idempotency.Store {
-		s := open(t, n.url(), func(o *natsstore.Options) { o.Bucket, o.Timeout = bucket, 10*time.Second }).Idempotency()
+		s := open(t, n.ClientURL(), func(o *natsstore.Options) { o.Bucket, o.Timeout = bucket, 10*time.Second }).Idempotency()
 		buckets[s] = bucket
 		return s
 	}
@@ -47,15 +48,15 @@ func TestIdempotency(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.CommandContext(t.Context(), self)
-			cmd.Env = append(os.Environ(), processURL+"="+n.url(), processBucket+"="+buckets[first])
+			cmd.Env = append(os.Environ(), processURL+"="+n.ClientURL(), processBucket+"="+buckets[first])
 			return cmd
 		},
 	})
 }
 
 func TestAudit(t *testing.T) {
-	var n *node
-	another := func(t *testing.T, _ audit.Sink) audit.Sink { return open(t, n.url()).Audit() }
+	var n *testnats.Server
+	another := func(t *testing.T, _ audit.Sink) audit.Sink { return open(t, n.ClientURL()).Audit() }
 	storetest.Audit(t, storetest.AuditOptions{
 		Open: func(t *testing.T) audit.Sink {
 			n = start(t)
