@@ -4,15 +4,15 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/tenetdev/tenet/internal/testobserve"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/metrics.md")
@@ -31,8 +31,8 @@ func TestP2MetricNames(t *testing.T) {
 		kind, labels := describe(t, m)
 		fmt.Fprintf(&table, "| `%s` | %s | `%s` | %s | %s |\n", m.Name, kind, m.Unit, labels, m.Description)
 	}
-	hold(t, filepath.Join("testdata", "metrics.md"), "", table.String())
-	hold(t, filepath.Join("..", "..", "docs", "metrics.md"), "otel metrics", table.String())
+	testobserve.Hold(t, *update, filepath.Join("testdata", "metrics.md"), "", table.String())
+	testobserve.Hold(t, *update, filepath.Join("..", "..", "docs", "metrics.md"), "otel metrics", table.String())
 }
 
 func describe(t *testing.T, m metricdata.Metrics) (kind, labels string) {
@@ -78,8 +78,8 @@ func TestSpanNames(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		fmt.Fprintf(&table, "| %s | %s |\n", name, keys(found[name]))
 	}
-	hold(t, filepath.Join("testdata", "spans.md"), "", table.String())
-	hold(t, filepath.Join("..", "..", "docs", "metrics.md"), "otel spans", table.String())
+	testobserve.Hold(t, *update, filepath.Join("testdata", "spans.md"), "", table.String())
+	testobserve.Hold(t, *update, filepath.Join("..", "..", "docs", "metrics.md"), "otel spans", table.String())
 }
 
 func keys(attributes []attribute.KeyValue) string {
@@ -93,33 +93,4 @@ func keys(attributes []attribute.KeyValue) string {
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
-}
-
-// hold compares the file, or its section between the markers, with want.
-func hold(t *testing.T, file, section, want string) {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil && !*update {
-		t.Fatal(err)
-	}
-	before, got, after := "", string(raw), ""
-	if section != "" {
-		begin, end := "<!-- begin "+section+" -->\n", "<!-- end "+section+" -->\n"
-		var opened, closed bool
-		before, got, opened = strings.Cut(got, begin)
-		got, after, closed = strings.Cut(got, end)
-		if !opened || !closed {
-			t.Fatalf("%s lacks the markers %q and %q", file, begin, end)
-		}
-		before, after = before+begin, end+after
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(before+want+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(got, want); diff != "" {
-		t.Errorf("%s is stale (-file +code); go test -update writes it:\n%s", file, diff)
-	}
 }

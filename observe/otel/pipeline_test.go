@@ -2,85 +2,28 @@ package otel_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tenetdev/tenet/internal/testobserve"
 	"github.com/tenetdev/tenet/observe"
-	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 )
 
-const parentTrace, parentSpan = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-
-// engines runs a consumer until its loop timeout and a producer, in virtual time and in the span of their caller. process is called for
-// each attempt.
-//
-//	a came with a trace and succeeds with the second attempt, b never, c's attempts time out, d's success handler until the transaction does
+// engines runs pipelines in the span of their caller.
 func engines(t *testing.T, f *fixture, process func()) {
 	t.Helper()
-	attempts := map[string]int{}
-	task := pipeline.Funcs{
-		Process: func(ctx context.Context, x *pipeline.Transaction) (any, error) {
-			process()
-			attempts[x.ID()]++
-			switch {
-			case x.ID() == "a" && attempts["a"] == 1, x.ID() == "b":
-				return nil, errors.New("down")
-			case x.ID() == "c":
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			return nil, nil
-		},
-		Success: func(ctx context.Context, x *pipeline.Transaction, _ any) error {
-			if x.ID() == "d" {
-				<-ctx.Done()
-			}
-			return ctx.Err()
-		},
-		Exception: func(context.Context, *pipeline.Transaction, error) error { return nil },
-	}.Task()
-	var p policy.Consumer
-	p.Loop.Concurrency.Value, p.Loop.Batch.Size = 1, 10
-	p.Loop.Streaming, p.Loop.Timeout, p.Loop.TransactionTimeout = true, time.Minute, 10*time.Second
-	p.Loop.EmptyQueue.Backoff, p.Loop.EmptyQueue.BackoffMultiplier = 20*time.Second, 1
-	p.Steps.Process.Retry = policy.Retry{
-		MaxAttempts: 2, InitialBackoff: time.Second, Jitter: policy.JitterNone, TimeoutPerAttempt: 2 * time.Second,
-	}
 	synctest.Test(t, func(t *testing.T) {
-		var list []*pipeline.Transaction
-		for _, id := range []string{"a", "b", "c", "d"} {
-			x := pipeline.NewTransaction(id, nil)
-			if id == "a" {
-				x = x.With(pipeline.WithMetadata(map[string]string{
-					pipeline.MetaTraceParent: "00-" + parentTrace + "-" + parentSpan + "-01", pipeline.MetaTraceState: "vendor=1",
-				}))
-			}
-			list = append(list, x)
-		}
-		options := []pipeline.Option{pipeline.WithName("orders"), pipeline.WithObserver(f), pipeline.WithLogger(slog.New(slog.DiscardHandler))}
 		ctx, caller := f.tracers.Tracer("main").Start(t.Context(), "main")
 		defer caller.End()
-		_, err := pipeline.NewConsumer(pipeline.NewMemorySource(list...), task, p, options...).Run(ctx)
-		var limit *pipeline.ConsumerLoopTimeoutError
-		if !errors.As(err, &limit) {
-			t.Fatal(err)
-		}
-		var produce policy.Producer
-		var sink pipeline.MemorySink
-		if _, err := pipeline.NewProducer(&sink, nil, produce, options...).Run(ctx, pipeline.Transactions(list...)); err != nil {
-			t.Fatal(err)
-		}
+		testobserve.Pipelines(ctx, t, f, process)
 	})
 }
 
@@ -223,7 +166,7 @@ func TestL12SpansOfPipelines(t *testing.T) {
 		}
 		own := root.SpanContext().TraceID()
 		if id == "a" {
-			if own.String() != parentTrace || root.Parent().SpanID().String() != parentSpan || !root.Parent().IsRemote() ||
+			if own.String() != testobserve.ParentTrace || root.Parent().SpanID().String() != testobserve.ParentSpan || !root.Parent().IsRemote() ||
 				root.SpanContext().TraceState().String() != "vendor=1" {
 				t.Errorf("%s is in trace %s below %s, want it to continue what it came with", name, own, root.Parent().SpanID())
 			}
@@ -238,14 +181,14 @@ func TestL12SpansOfPipelines(t *testing.T) {
 
 // TestL12AnInvalidTraceparentBeginsATrace: what others wrote into metadata cannot break spans.
 func TestL12AnInvalidTraceparentBeginsATrace(t *testing.T) {
-	for _, parent := range []string{"", "x", "00-" + parentTrace, "00-" + strings.Repeat("0", 32) + "-" + parentSpan + "-01"} {
+	for _, parent := range []string{"", "x", "00-" + testobserve.ParentTrace, "00-" + strings.Repeat("0", 32) + "-" + testobserve.ParentSpan + "-01"} {
 		f := newFixture(t, 0)
 		ctx, run := f.tracers.Tracer("main").Start(t.Context(), "run")
 		e := &observe.Event{Type: observe.CallStarted, Time: start, Trace: &observe.Trace{Parent: parent, State: "\xff"}, Work: observe.Work{
 			ID: "a", Key: policy.ConsumerKey("orders", observe.StepTransaction), Surface: policy.SurfaceStep,
 		}}
 		began := trace.SpanContextFromContext(f.Start(ctx, e))
-		if !began.IsValid() || began.TraceID() == run.SpanContext().TraceID() || began.TraceID().String() == parentTrace {
+		if !began.IsValid() || began.TraceID() == run.SpanContext().TraceID() || began.TraceID().String() == testobserve.ParentTrace {
 			t.Errorf("%q: trace %s", parent, began.TraceID())
 		}
 	}

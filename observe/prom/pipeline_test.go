@@ -2,7 +2,6 @@ package prom_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,63 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tenetdev/tenet/internal/testobserve"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/observe/prom"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 )
 
-// engines runs a consumer until its loop timeout and a producer, in virtual time. process is called for each attempt.
-//
-//	a succeeds with the second attempt, b never, c's attempts time out, d's success handler until the transaction does
 func engines(t *testing.T, o observe.Observer, process func()) {
 	t.Helper()
-	attempts := map[string]int{}
-	task := pipeline.Funcs{
-		Process: func(ctx context.Context, x *pipeline.Transaction) (any, error) {
-			process()
-			attempts[x.ID()]++
-			switch {
-			case x.ID() == "a" && attempts["a"] == 1, x.ID() == "b":
-				return nil, errors.New("down")
-			case x.ID() == "c":
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			return nil, nil
-		},
-		Success: func(ctx context.Context, x *pipeline.Transaction, _ any) error {
-			if x.ID() == "d" {
-				<-ctx.Done()
-			}
-			return ctx.Err()
-		},
-		Exception: func(context.Context, *pipeline.Transaction, error) error { return nil },
-	}.Task()
-	var p policy.Consumer
-	p.Loop.Concurrency.Value, p.Loop.Batch.Size = 1, 10
-	p.Loop.Streaming, p.Loop.Timeout, p.Loop.TransactionTimeout = true, time.Minute, 10*time.Second
-	p.Loop.EmptyQueue.Backoff, p.Loop.EmptyQueue.BackoffMultiplier = 20*time.Second, 1
-	p.Steps.Process.Retry = policy.Retry{
-		MaxAttempts: 2, InitialBackoff: time.Second, Jitter: policy.JitterNone, TimeoutPerAttempt: 2 * time.Second,
-	}
-	synctest.Test(t, func(t *testing.T) {
-		var list []*pipeline.Transaction
-		for _, id := range []string{"a", "b", "c", "d"} {
-			list = append(list, pipeline.NewTransaction(id, nil))
-		}
-		options := []pipeline.Option{pipeline.WithName("orders"), pipeline.WithObserver(o), pipeline.WithLogger(slog.New(slog.DiscardHandler))}
-		_, err := pipeline.NewConsumer(pipeline.NewMemorySource(list...), task, p, options...).Run(t.Context())
-		var limit *pipeline.ConsumerLoopTimeoutError
-		if !errors.As(err, &limit) {
-			t.Fatal(err)
-		}
-		var produce policy.Producer
-		var sink pipeline.MemorySink
-		if _, err := pipeline.NewProducer(&sink, nil, produce, options...).Run(t.Context(), pipeline.Transactions(list...)); err != nil {
-			t.Fatal(err)
-		}
-	})
+	synctest.Test(t, func(t *testing.T) { testobserve.Pipelines(t.Context(), t, o, process) })
 }
 
 func TestL12PipelinesBecomeMetrics(t *testing.T) {
