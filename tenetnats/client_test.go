@@ -71,7 +71,7 @@ func steps() []step {
 				if _, err := done.NextMsg(10 * time.Second); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, "the message comes", func() bool { return received.Load() > 0 })
+				testnats.Eventually(t, "the message comes", func() bool { return received.Load() > 0 })
 				if n := received.Load(); n != 1 {
 					t.Errorf("received %d times", n)
 				}
@@ -141,17 +141,6 @@ func stored(t *testing.T, c *tenetnats.Client) uint64 {
 	return s.CachedInfo().State.Msgs
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	end := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-}
-
 // tries keeps what a call was made of.
 type tries struct {
 	waits    []time.Duration
@@ -214,7 +203,7 @@ func TestP11OperationsOutliveARestart(t *testing.T) {
 			c := client(t, n.ClientURL(), e)
 			b := prepared(t, c)
 			n.Stop()
-			eventually(t, "the connection is down", func() bool { return !c.Conn.IsConnected() })
+			testnats.Eventually(t, "the connection is down", func() bool { return !c.Conn.IsConnected() })
 			if err := step.run(t.Context(), c, b, within(700*time.Millisecond)); err != nil {
 				t.Fatal(err)
 			}
@@ -227,6 +216,22 @@ func TestP11OperationsOutliveARestart(t *testing.T) {
 }
 
 func TestP11OperationsOutliveASlowServer(t *testing.T) {
+	unanswered(t, func(*testnats.Proxy) {}, policy.ClassNATSTimeout)
+}
+
+func TestP11OperationsOutliveALostConnection(t *testing.T) {
+	cut := func(p *testnats.Proxy) { // the request is on its way when the connection ends
+		for p.Held() == 0 {
+			<-time.After(time.Millisecond)
+		}
+		p.Cut()
+	}
+	unanswered(t, cut, policy.ClassNATSTimeout, policy.ClassNATSConnection, policy.ClassNATS)
+}
+
+// unanswered runs each operation while answers are held up until its first attempt has failed. during runs beside it.
+func unanswered(t *testing.T, during func(*testnats.Proxy), classes ...policy.Class) {
+	t.Helper()
 	for _, step := range steps() {
 		t.Run(step.name, func(t *testing.T) {
 			p := testnats.Between(t, testnats.Start(t))
@@ -234,41 +239,18 @@ func TestP11OperationsOutliveASlowServer(t *testing.T) {
 			c := client(t, p.URL(), e)
 			b := prepared(t, c)
 			p.Hold(true)
+			go during(p)
 			if err := step.run(t.Context(), c, b, within(500*time.Millisecond)); err != nil {
 				t.Fatal(err)
 			}
 			if p.Held() == 0 {
 				t.Fatal("no answer was held up")
 			}
-			seen.failedOnce(t, step, policy.ClassNATSTimeout)
-			if o := seen.attempts[0].Outcome; o.Category != classify.CategoryTimeout {
-				t.Errorf("the first outcome is %+v, want a timeout", o)
+			seen.failedOnce(t, step, classes...)
+			first := seen.attempts[0]
+			if timeout := first.Outcome.Category == classify.CategoryTimeout; timeout != (tenetnats.Classes().Of(first.Err) == policy.ClassNATSTimeout) {
+				t.Errorf("the first outcome is %+v of %v", first.Outcome, first.Err)
 			}
-			if step.check != nil {
-				step.check(t, c, b)
-			}
-		})
-	}
-}
-
-func TestP11OperationsOutliveALostConnection(t *testing.T) {
-	for _, step := range steps() {
-		t.Run(step.name, func(t *testing.T) {
-			p := testnats.Between(t, testnats.Start(t))
-			e, seen := repairing(func() { p.Hold(false) })
-			c := client(t, p.URL(), e)
-			b := prepared(t, c)
-			p.Hold(true)
-			go func() { // the request is on its way when the connection ends
-				for p.Held() == 0 {
-					<-time.After(time.Millisecond)
-				}
-				p.Cut()
-			}()
-			if err := step.run(t.Context(), c, b, within(500*time.Millisecond)); err != nil {
-				t.Fatal(err)
-			}
-			seen.failedOnce(t, step, policy.ClassNATSTimeout, policy.ClassNATSConnection, policy.ClassNATS)
 			if step.check != nil {
 				step.check(t, c, b)
 			}
@@ -284,7 +266,7 @@ func TestP11ExhaustedCallsSayTheirCategory(t *testing.T) {
 			c := client(t, n.ClientURL(), e)
 			b := prepared(t, c)
 			n.Stop()
-			eventually(t, "the connection is down", func() bool { return !c.Conn.IsConnected() })
+			testnats.Eventually(t, "the connection is down", func() bool { return !c.Conn.IsConnected() })
 			err := step.run(t.Context(), c, b, within(5*time.Millisecond))
 			failure, ok := errors.AsType[*retry.Error](err)
 			if !ok {

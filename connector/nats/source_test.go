@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/connector/nats"
+	"github.com/tenetdev/tenet/internal/testnats"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -123,15 +124,11 @@ func TestL5WhatComesTooLateIsNotLost(t *testing.T) {
 func waitFor(t *testing.T, n node, o nats.Options, pending int) {
 	t.Helper()
 	js := n.js(t)
-	for range 400 {
+	testnats.Eventually(t, "the messages are handed out", func() bool {
 		c, err := js.Consumer(t.Context(), o.Stream, nats.DefaultConsumer)
 		must(t, err)
-		if c.CachedInfo().NumAckPending == pending {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("not in time: %d messages handed out", pending)
+		return c.CachedInfo().NumAckPending == pending
+	})
 }
 
 func TestL11DoubleAcksFailWithTheServer(t *testing.T) {

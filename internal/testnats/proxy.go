@@ -2,16 +2,12 @@ package testnats
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"sync"
 	"testing"
 )
 
-const (
-	chunk       = 1 << 16
-	longTrigger = 64
-)
+const longTrigger = 64
 
 // Proxy lies between clients and a server. Its methods are safe for concurrent use.
 type Proxy struct {
@@ -105,76 +101,57 @@ func (p *Proxy) accept() {
 		p.mu.Lock()
 		p.open[client], p.open[server] = true, true
 		p.mu.Unlock()
-		l := &link{Proxy: p, client: client, server: server}
-		p.group.Go(l.requests)
-		p.group.Go(l.answers)
+		l := &link{Proxy: p, server: server.(*net.TCPConn)}
+		p.group.Go(func() { pump(server, client, l.request) })
+		p.group.Go(func() { pump(client, server, l.answer) })
+	}
+}
+
+// pump moves what may pass.
+func pump(to, from net.Conn, mayPass func([]byte) bool) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		if !mayPass(buffer[:n]) {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
 	}
 }
 
 // link is one connection.
 type link struct {
 	*Proxy
-	client, server net.Conn
-	silent         bool // the client hears no more; guarded by mu
+	server *net.TCPConn
+	seen   []byte // the end of what the client has sent, where a trigger may have begun
+	silent bool   // nothing passes any more; guarded by mu
 }
 
-func (l *link) close() { _, _ = l.client.Close(), l.server.Close() }
-
-func (l *link) requests() {
-	defer l.close()
-	buffer := make([]byte, chunk)
-	var seen []byte // the end of what came before, where a trigger may have begun
-	for {
-		n, err := l.client.Read(buffer)
-		if err != nil {
-			return
-		}
-		seen = append(seen, buffer[:n]...)
-		cut, drop := l.triggered(seen)
-		seen = seen[max(0, len(seen)-longTrigger):]
-		if !drop {
-			if _, err := l.server.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-		if cut { // the server closes its side when it has read all that was sent
-			_ = l.server.(*net.TCPConn).CloseWrite()
-			_, _ = io.Copy(io.Discard, l.client)
-			return
-		}
-	}
-}
-
-func (l *link) triggered(seen []byte) (cut, drop bool) {
+func (l *link) request(b []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.trigger) == 0 || !bytes.Contains(seen, l.trigger) {
-		return false, false
+	l.seen = append(l.seen, b...)
+	if l.silent || len(l.trigger) == 0 || !bytes.Contains(l.seen, l.trigger) {
+		l.seen = l.seen[max(0, len(l.seen)-longTrigger):]
+		return !l.silent
 	}
 	l.trigger, l.silent = nil, true
 	l.cuts++
-	return true, l.drop
-}
-
-func (l *link) answers() {
-	defer l.close()
-	buffer := make([]byte, chunk)
-	for {
-		n, err := l.server.Read(buffer)
-		if err != nil {
-			return
-		}
-		if !l.mayPass() {
-			continue
-		}
-		if _, err := l.client.Write(buffer[:n]); err != nil {
-			return
-		}
+	if !l.drop {
+		_, _ = l.server.Write(b)
 	}
+	_ = l.server.CloseWrite() // it closes its side when it has read all that was sent
+	return false
 }
 
-// mayPass waits while answers are held up.
-func (l *link) mayPass() bool {
+// answer waits while answers are held up.
+func (l *link) answer([]byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held {

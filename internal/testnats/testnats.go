@@ -62,3 +62,13 @@ func Serve(o server.Options) (*server.Server, error) {
 	}
 	return s, nil
 }
+
+// Eventually waits for what a server does in its own time. It fails the test after 20 s.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}

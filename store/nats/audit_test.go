@@ -165,7 +165,7 @@ func TestA2InterruptedBatchIsRepeatedInOrder(t *testing.T) {
 			if p.Cuts() != 1 {
 				t.Fatal("nothing was cut")
 			}
-			eventually(t.Context(), t, "the repetition is stored", func() bool { return a.Append(t.Context(), all[100:]) == nil })
+			testnats.Eventually(t, "the repetition is stored", func() bool { return a.Append(t.Context(), all[100:]) == nil })
 			stored(t, a, lines(all))
 			heads(t, a, head("a", 700))
 		})
@@ -194,7 +194,7 @@ func TestA2NothingIsLostWhileTheServerIsDown(t *testing.T) {
 		}
 	}
 	n.Run()
-	eventually(t.Context(), t, "the repetition is stored", func() bool { return a.Append(t.Context(), all[100:200]) == nil })
+	testnats.Eventually(t, "the repetition is stored", func() bool { return a.Append(t.Context(), all[100:200]) == nil })
 	appendAll(t, a, all[200:])
 	stored(t, a, lines(all))
 }
@@ -206,7 +206,7 @@ func TestA2RepetitionThatTheServerForgotIsReadAgainButIsNoHead(t *testing.T) {
 	all := chain(t, "a", 1, 5)
 	appendAll(t, a, all)
 	var repeated []string
-	eventually(t.Context(), t, "the server forgets", func() bool {
+	testnats.Eventually(t, "the server forgets", func() bool {
 		appendAll(t, a, all[:1])
 		repeated = nil
 		if err := a.Read(t.Context(), "", func(_ string, line []byte) error {

@@ -227,7 +227,7 @@ func TestI6StoreDownAtBeginIsAnErrorAndRestartBringsAllBack(t *testing.T) {
 		t.Fatal("a begin succeeded while the server was down")
 	}
 	n.Run()
-	eventually(t.Context(), t, "the store answers", func() bool {
+	testnats.Eventually(t, "the store answers", func() bool {
 		_, err := s.Get(t.Context(), b.Record.ID)
 		return err == nil
 	})
@@ -367,7 +367,7 @@ func cluster(t *testing.T) []string {
 			o.Routes = server.RoutesFromStr(strings.Join(routes, ","))
 		}))
 	}
-	eventually(t.Context(), t, "the cluster has a leader", func() bool {
+	testnats.Eventually(t, "the cluster has a leader", func() bool {
 		for _, n := range nodes {
 			if n.JetStreamIsLeader() && len(n.JetStreamClusterPeers()) == 3 {
 				return true

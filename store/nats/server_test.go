@@ -1,7 +1,6 @@
 package nats_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -45,20 +44,4 @@ func open(t *testing.T, url string, edit ...func(*natsstore.Options)) *natsstore
 		}
 	})
 	return db
-}
-
-// eventually waits for what the server does in its own time.
-func eventually(ctx context.Context, t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not in time: %s", what)
-		case <-tick.C:
-		}
-	}
 }
