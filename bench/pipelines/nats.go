@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/connector/nats"
+	"github.com/tenetdev/tenet/internal/testnats"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -31,13 +32,8 @@ func newBroker(ctx context.Context) (b *broker, err error) {
 	if b.folder, err = os.MkdirTemp("", "benchnats"); err != nil {
 		return nil, err
 	}
-	b.server, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: b.folder, NoLog: true, NoSigs: true})
-	if err != nil {
+	if b.server, err = testnats.Serve(server.Options{Port: server.RANDOM_PORT, StoreDir: b.folder}); err != nil {
 		return nil, errors.Join(err, b.close())
-	}
-	b.server.Start()
-	if !b.server.ReadyForConnections(10 * time.Second) {
-		return nil, errors.Join(errors.New("the NATS server did not start"), b.close())
 	}
 	if b.conn, err = natsgo.Connect(b.server.ClientURL()); err != nil {
 		return nil, errors.Join(err, b.close())

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tenetdev/tenet/internal/testnats"
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/internal/testrabbit"
 	"github.com/tenetdev/tenet/pipeline"
@@ -160,16 +160,7 @@ func TestPipelinesOnPostgreSQL(t *testing.T) {
 
 // TestPipelinesOnJetStream: an input into a stream, and the stream through a command into a file.
 func TestPipelinesOnJetStream(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	defer s.WaitForShutdown()
-	defer s.Shutdown()
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server does not answer")
-	}
+	s := testnats.Start(t)
 	c, err := nats.Connect(s.ClientURL())
 	if err != nil {
 		t.Fatal(err)
