@@ -97,10 +97,18 @@ func light[T any, O operation[T]](ctx context.Context, e *Executor, options *cal
 		r.rec = &recorder{timeline: *t}
 		l.started, l.grant.reason = t.Start, r.plan.budget.reason
 	}
-	var j judgement
-	r.conclude(&l, err, nil, &j)
-	value, action := repeat(&r, op, value, r.settle(&j, nil, l.number))
+	value, action := repeat(&r, op, value, r.failed(&l, err))
 	return value, r.end(action, nil, t)
+}
+
+// failed is the end of an attempt that set out without a run, and failed.
+func (r *run) failed(l *launch, err error) decision.Action {
+	defer r.unwind(l)
+	var j judgement
+	r.conclude(l, err, nil, &j)
+	action := r.settle(&j, nil, l.number)
+	l.over = true
+	return action
 }
 
 // alone runs the operation once. A success is the end of the attempt; an error is not yet judged.

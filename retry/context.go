@@ -151,12 +151,12 @@ func (c *attemptCtx) kept() bool {
 	return s.detached
 }
 
-// Value implements context.Context. The caller's capture is hidden, and the call's ID: they are not those of nested calls.
+// Value implements context.Context. The caller's capture is hidden: nested calls are not recorded into it.
 func (c *attemptCtx) Value(key any) any {
 	switch key.(type) {
 	case attemptKey:
 		return c
-	case observe.CaptureKey, callIDKey:
+	case observe.CaptureKey:
 		return nil
 	}
 	return c.parent.Value(key)
@@ -309,8 +309,8 @@ func (c *attemptCtx) callID() string {
 	if c.root != nil {
 		return c.root.callID()
 	}
-	if id, ok := c.parent.Value(callIDKey{}).(string); ok {
-		return id
+	if o, ok := c.parent.Value(openingKey{}).(*opening); ok && c == &o.first { // else the call around has a record
+		return o.id
 	}
 	s := c.lock()
 	defer s.mu.Unlock()
@@ -324,7 +324,7 @@ func (c *attemptCtx) callID() string {
 // takes a lock for all callers and reads the system's entropy; IDs of calls need neither.
 func newID(now time.Time) string {
 	ns := now.UnixNano()
-	high := uint64(ns/1e6)<<16 | uint64(ns%1e6*4096/1e6) | 0x7000
+	high := uint64(ns/1e6)<<16 | uint64(ns%1e6*4096/1e6)&0x0fff | 0x7000
 	low := rand.Uint64()>>2 | 1<<63
 	var id [36]byte
 	a, b, c := digits(uint32(high>>32)), digits(uint32(high)), digits(uint32(low>>32))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"runtime"
 	"testing"
 	"time"
 
@@ -69,9 +71,10 @@ func TestR14TimelinesOfSuccessDoNotDependOnThePath(t *testing.T) {
 func TestR3ContextsEndWithTheirAttempt(t *testing.T) {
 	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{Provider: provide(t, exact(2))})
 	for name, op := range map[string]retry.Operation{
-		"success": func(context.Context) error { return nil },
-		"failure": func(context.Context) error { return errDown },
-		"panic":   func(context.Context) error { panic("boom") },
+		"success":                func(context.Context) error { return nil },
+		"failure":                func(context.Context) error { return errDown },
+		"panic":                  func(context.Context) error { panic("boom") },
+		"panic of its judgement": func(context.Context) error { return explosive{} },
 	} {
 		var kept []context.Context
 		func() {
@@ -85,6 +88,58 @@ func TestR3ContextsEndWithTheirAttempt(t *testing.T) {
 			if !errors.Is(ctx.Err(), context.Canceled) {
 				t.Errorf("%s: the context of an attempt that has ended: %v", name, ctx.Err())
 			}
+		}
+	}
+}
+
+// explosive is an error that cannot be looked at.
+type explosive struct{}
+
+func (explosive) Error() string { return "explosive" }
+func (explosive) As(any) bool   { panic("boom") }
+
+func TestR6HooksOfARecordedCallHaveCallsOfTheirOwn(t *testing.T) {
+	other, id := retry.NewExecutor(retry.ExecutorOptions{}), ""
+	wait := func(ctx context.Context, _ time.Duration) error {
+		return other.Do(ctx, key, func(ctx context.Context) error {
+			a, _ := retry.AttemptFromContext(ctx)
+			id = a.CallID()
+			return nil
+		})
+	}
+	e := retry.NewExecutor(retry.ExecutorOptions{Provider: provide(t, exact(2)), Wait: wait})
+	timeline, err := e.DoWithTimeline(bg, key, func(context.Context) error { return errDown })
+	if err == nil || id == "" || id == timeline.CallID {
+		t.Errorf("%v: a call made while %s waits has the ID %q", err, timeline.CallID, id)
+	}
+}
+
+func TestR14RecordedCallsInsideOthersNeedNoGoroutineForTheirContext(t *testing.T) {
+	e := retry.NewExecutor(retry.ExecutorOptions{})
+	err := e.Do(bg, key, func(ctx context.Context) error {
+		_, err := e.DoWithTimeline(ctx, key, func(ctx context.Context) error {
+			before := runtime.NumGoroutine()
+			_, cancel := context.WithCancel(ctx)
+			defer cancel()
+			if after := runtime.NumGoroutine(); after > before {
+				t.Errorf("%d goroutines, before %d", after, before)
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestR5CallIDsAreUUIDsOnAnyClock(t *testing.T) {
+	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	for _, at := range []time.Time{{}, time.Unix(-5, -3), time.Unix(0, 0), time.Unix(1<<40, 5)} {
+		e := retry.NewExecutor(retry.ExecutorOptions{Clock: func() time.Time { return at }})
+		timeline, err := e.DoWithTimeline(bg, key, func(context.Context) error { return nil })
+		if err != nil || !form.MatchString(timeline.CallID) {
+			t.Errorf("%s: %q, %v", at, timeline.CallID, err)
 		}
 	}
 }

@@ -36,16 +36,19 @@ type opening struct {
 	attempt         [1]observe.AttemptRecord
 }
 
-// callIDKey is under which attempts find the ID of a recorded call.
-type callIDKey struct{}
+// openingKey is under which the first attempt of a recorded call finds the call's ID.
+type openingKey struct{}
 
 // Value implements context.Context.
 func (o *opening) Value(key any) any {
-	if _, ok := key.(callIDKey); ok {
-		return o.id
+	if _, ok := key.(openingKey); ok {
+		return o
 	}
 	return o.Context.Value(key)
 }
+
+// AfterFunc lets package context attach children without a goroutine each, where the caller's context does.
+func (o *opening) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(o.Context, f) }
 
 // record makes the call's recorder if anybody watches.
 func (r *run) record(timeline bool) {
