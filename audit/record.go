@@ -3,15 +3,18 @@ package audit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/canonical"
 	"github.com/tenetdev/tenet/policy"
 )
 
 // Record puts an event of the caller's own making on record, for example of another system. Missing ID, time and schema
 // version are filled in; the place in the chain is always the log's. Like every decision it is stored before Record returns,
 // except in Buffered mode. Text is stored as it is given, but for
-// messages of errors, which end at 8 KiB: over that, or with NUL, not every sink takes it.
+// messages of errors, which end at 8 KiB: over that, or with NUL, not every sink takes it. An event that could not be read
+// back, such as one with a delay of NaN, is refused. What e points to must not be changed any more.
 func (l *Log) Record(ctx context.Context, e Event) error {
 	if e.Type == "" {
 		return errors.New("audit: event_type is missing")
@@ -24,6 +27,9 @@ func (l *Log) Record(ctx context.Context, e Event) error {
 		e.ID = newID(e.Time)
 	}
 	e.SchemaVersion, e.Hash = SchemaVersion, ""
+	if err := e.readable(); err != nil {
+		return err
+	}
 	if l.options.Mode == Buffered {
 		err := l.push(ctx, item{event: &e})
 		if err != nil {
@@ -32,6 +38,21 @@ func (l *Log) Record(ctx context.Context, e Event) error {
 		return err
 	}
 	return l.wait(ctx, item{event: &e, ticket: newTicket()})
+}
+
+// readable refuses what no reader of the log could get past, and puts the policy in its canonical form.
+func (e *Event) readable() error {
+	if len(e.Policy) > 0 {
+		raw, err := canonical.Marshal(e.Policy)
+		if err != nil {
+			return fmt.Errorf("audit: policy: want JSON: %w", err)
+		}
+		e.Policy = raw
+	}
+	var w encoder
+	w.event(e)
+	_, err := ParseLine(w.b)
+	return err
 }
 
 // Operation is what an operator did.
