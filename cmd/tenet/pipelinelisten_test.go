@@ -117,6 +117,33 @@ func TestL9AProbeThatFailsSaysWhy(t *testing.T) {
 	}
 }
 
+// unusable is a place that is not.
+type unusable struct {
+	pipeline.Source
+	pipeline.Sink
+	why error
+}
+
+func (u unusable) Check(context.Context) error { return u.why }
+
+// TestL9APipelineIsReadyWhenAllItsPlacesAre, whichever way it goes between them.
+func TestL9APipelineIsReadyWhenAllItsPlacesAre(t *testing.T) {
+	from, to, dead := unusable{why: errors.New("from")}, unusable{why: errors.New("to")}, unusable{why: errors.New("dead")}
+	for _, c := range []struct {
+		setup *pipelineSetup
+		why   error
+	}{
+		{&pipelineSetup{from: from, sink: unusable{}, letters: unusable{}}, from.why},
+		{&pipelineSetup{from: unusable{}, sink: to, letters: unusable{}}, to.why},
+		{&pipelineSetup{from: unusable{}, sink: unusable{}, letters: dead}, dead.why},
+		{&pipelineSetup{from: &single{}}, nil},
+	} {
+		if err := c.setup.check(t.Context()); !errors.Is(err, c.why) {
+			t.Errorf("%v, not %v", err, c.why)
+		}
+	}
+}
+
 // silent is a source that does not answer.
 type silent chan struct{}
 

@@ -19,7 +19,6 @@ type engine interface {
 	Drain()
 	Progress() pipeline.Progress
 	Healthy() error
-	Check(ctx context.Context) error
 }
 
 // pipe is what sets consumers and producers apart.
@@ -74,7 +73,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 		return err
 	}
 	if s.service != nil {
-		s.service.serve(ctx, func(context.Context) error { return e.Healthy() }, e.Check)
+		s.service.serve(ctx, func(context.Context) error { return e.Healthy() }, s.check)
 		s.log.Info("serving health and metrics", "address", s.service.address())
 	}
 	summary, err := a.runEngine(ctx, s, e, f.grace)

@@ -27,10 +27,22 @@ type pipelineSetup struct {
 	closers []func() error
 	set     *policy.Set
 	from    pipeline.Source
-	sink    pipeline.Sink // nil where there is none
+	sink    pipeline.Sink // nil where there is none, as letters
+	letters pipeline.Sink // dead ones
 	service *health       // nil without --listen
 	only    only          // how the one transaction of a run ended
 	ended   bool          // everything is done, so that files may take their names
+}
+
+// check asks the places that can tell whether they are usable.
+func (s *pipelineSetup) check(ctx context.Context) error {
+	var faults []error
+	for _, place := range []any{s.from, s.sink, s.letters} {
+		if c, ok := place.(pipeline.Checker); ok {
+			faults = append(faults, c.Check(ctx))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func (s *pipelineSetup) onClose(f func() error) { s.closers = append(s.closers, f) }
@@ -129,11 +141,10 @@ func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time
 	}
 	if p.letters != nil {
 		o.letters = true
-		dead, err := a.openPipeSink(ctx, s, *p.letters, o)
-		if err != nil {
+		if s.letters, err = a.openPipeSink(ctx, s, *p.letters, o); err != nil {
 			return err
 		}
-		s.options = append(s.options, pipeline.WithDeadLetter(dead))
+		s.options = append(s.options, pipeline.WithDeadLetter(s.letters))
 	}
 	if p.one != nil {
 		s.from = &single{p.one}
