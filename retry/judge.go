@@ -21,9 +21,6 @@ func notJudged(reason policy.Reason) judgement {
 	return judgement{outcome: classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}}
 }
 
-// succeeded is the judgement of a success that nobody classifies.
-var succeeded = judgement{outcome: decision.Succeeded(), rule: decision.RuleSuccess}
-
 // judge classifies an attempt's result into j.
 func (r *run) judge(l *launch, err error, classified *classify.Outcome, j *judgement) {
 	f := &j.facts
@@ -59,7 +56,7 @@ func (r *run) conclude(l *launch, err error, classified *classify.Outcome, j *ju
 	if err != nil || classified != nil {
 		r.judge(l, err, classified, j)
 	} else {
-		*j = succeeded
+		j.outcome, j.rule = decision.Succeeded(), decision.RuleSuccess
 	}
 	if r.plan.digest != nil && j.outcome.Kind == classify.Success {
 		r.plan.digest.Add(time.Since(epoch) - l.began)

@@ -86,7 +86,7 @@ func (e *Executor) alone(t *observe.Timeline, reason policy.Reason) {
 	t.End, t.Reason = e.since(t.Start), policy.ReasonSuccess
 	t.Attempts = t.Attempts[:1]
 	a := &t.Attempts[0]
-	a.Attempt, a.Start, a.End, a.Outcome, a.Rule = 1, t.Start, t.End, succeeded.outcome, succeeded.rule
+	a.Attempt, a.Start, a.End, a.Outcome, a.Rule = 1, t.Start, t.End, decision.Succeeded(), decision.RuleSuccess
 	a.BudgetAllowed, a.BudgetReason = true, reason
 }
 
