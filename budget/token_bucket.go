@@ -21,31 +21,33 @@ const (
 //
 // In any window of t seconds the attempts allowed cost at most capacity + refill·t.
 type TokenBucket struct {
-	start time.Time // of its monotonic clock
-
-	mu       sync.Mutex
+	mu       sync.Mutex // in one cache line with all that it guards, and nothing that is read outside
 	capacity float64
 	refill   float64       // tokens per second
 	tokens   float64       // at `at`
-	at       time.Duration // since start
+	at       time.Duration // since epoch
+	_        [24]byte // makes it one
 }
+
+// epoch is where the monotonic clock of buckets begins.
+var epoch = time.Now()
 
 // NewTokenBucket makes a full bucket that holds capacity tokens and regains refillPerSecond of them. Negative numbers
 // and NaN count as 0, so that a bucket of a nonsensical capacity refuses everything.
 func NewTokenBucket(capacity, refillPerSecond float64) *TokenBucket {
 	capacity = amount(capacity, maxTokens)
 	return &TokenBucket{
-		start:    time.Now(),
 		capacity: capacity,
 		refill:   amount(refillPerSecond, maxTokens),
 		tokens:   capacity,
+		at:       time.Since(epoch),
 	}
 }
 
 // AllowAttempt takes the attempt's cost, or refuses and takes nothing.
 func (b *TokenBucket) AllowAttempt(_ context.Context, _ policy.Key, _ int, _ AttemptKind, ref policy.BudgetRef) Decision {
 	cost := float64(Cost(ref))
-	now := time.Since(b.start)
+	now := time.Since(epoch)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if cost > b.capacity {
@@ -63,7 +65,7 @@ func (b *TokenBucket) AllowAttempt(_ context.Context, _ policy.Key, _ int, _ Att
 // Wait returns the time until the bucket holds ref's cost; for a cost above the capacity, the time until it is full. At
 // most an hour.
 func (b *TokenBucket) Wait(ref policy.BudgetRef) time.Duration {
-	now := time.Since(b.start)
+	now := time.Since(epoch)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	missing := min(float64(Cost(ref)), b.capacity) - b.tokensAt(now)
@@ -89,7 +91,7 @@ func (b *TokenBucket) tokensAt(now time.Duration) float64 {
 
 // update changes the limits and keeps the tokens. tokensAt cuts them to the new capacity.
 func (b *TokenBucket) update(capacity, refillPerSecond float64) {
-	now := time.Since(b.start)
+	now := time.Since(epoch)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tokens, b.at = b.tokensAt(now), max(now, b.at) // earned at the old rate
