@@ -26,7 +26,7 @@ type TokenBucket struct {
 	refill   float64       // tokens per second
 	tokens   float64       // at `at`
 	at       time.Duration // since epoch
-	_        [24]byte // makes it one
+	_        [24]byte      // makes it one
 }
 
 // epoch is where the monotonic clock of buckets begins.
