@@ -13,8 +13,8 @@ import (
 // Record puts an event of the caller's own making on record, for example of another system. Missing ID, time and schema
 // version are filled in; the place in the chain is always the log's. Like every decision it is stored before Record returns,
 // except in Buffered mode. Text is stored as it is given, but for
-// messages of errors, which end at 8 KiB: over that, or with NUL, not every sink takes it. An event that could not be read
-// back, such as one with a delay of NaN, is refused. What e points to must not be changed any more.
+// messages of errors, which end at 8 KiB; with NUL, not every sink takes it. An event that could not be read back, such as one
+// with a delay of NaN, or of more than 960 KiB as JSON, is refused. What e points to must not be changed any more.
 func (l *Log) Record(ctx context.Context, e Event) error {
 	if e.Type == "" {
 		return errors.New("audit: event_type is missing")
@@ -51,6 +51,9 @@ func (e *Event) readable() error {
 	}
 	var w encoder
 	w.event(e)
+	if len(w.b) > largestEvent {
+		return fmt.Errorf("audit: the event has %d bytes as JSON, above the limit of %d; keep large content elsewhere and name it here", len(w.b), largestEvent)
+	}
 	_, err := ParseLine(w.b)
 	return err
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -17,6 +18,7 @@ func TestA3RecordRefusesWhatCannotBeReadBack(t *testing.T) {
 		"a year too large":  {Time: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
 		"a year too small":  {Time: time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)},
 		"a count too large": {Count: math.MaxUint64},
+		"too large":         {Detail: strings.Repeat("x", largestEvent)},
 	} {
 		e.Type = OperatorAction
 		if err := l.Record(bg, e); err == nil {

@@ -108,7 +108,19 @@ func (c *counter) work(events []Event) {
 		}
 		return
 	}
-	t := c.tally(last.Category)
+	for len(events) > 0 { // the steps of a transaction have keys of their own
+		n := 1
+		for n < len(events) && events[n].Key == events[0].Key {
+			n++
+		}
+		c.step(events[:n])
+		events = events[n:]
+	}
+}
+
+// step counts a call, a job, or one step of a transaction.
+func (c *counter) step(events []Event) {
+	t := c.tally(events[len(events)-1].Category)
 	var ending *Event // the last decision
 	tries, hedges := 0, uint64(0)
 	for i := range events {

@@ -39,7 +39,7 @@ func TestA5FiguresOfACategory(t *testing.T) {
 		r.events[i].Category = policy.APIRequest.Code()
 		r.events[i].Time = begin.Add(time.Duration(i) * 20 * time.Second)
 	}
-	hedge := audit.Event{Type: audit.Hedge, WorkID: eventID(2), HedgeIndex: 1, Attempt: 2, Category: policy.APIRequest.Code()}
+	hedge := audit.Event{Type: audit.Hedge, Key: p.Key.String(), WorkID: eventID(2), HedgeIndex: 1, Attempt: 2, Category: policy.APIRequest.Code()}
 	r.add(hedge)
 	hedge.HedgeIndex = 0 // a primary
 	r.add(hedge)
@@ -73,6 +73,22 @@ func TestA5FiguresOfACategory(t *testing.T) {
 	}
 	if got.Lost != 3 || got.Duplicates != 3 || !got.From.Equal(begin) || !got.To.Equal(begin.Add(4*time.Minute)) {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestA5StepsOfATransactionCountEach(t *testing.T) {
+	r := newRecording(t, 1)
+	for i, e := range []audit.Event{
+		{Type: audit.RetryAttempt, Key: "process", Decision: "retry", StateNumber: 1},
+		{Type: audit.RetryExhausted, Key: "process", Decision: "stop", StateNumber: 2},
+		{Type: audit.CallSucceeded, Key: "exception", Decision: "done", StateNumber: 1},
+	} {
+		e.WorkID, e.WorkSeq = "order-1", i+1
+		r.add(e)
+	}
+	got := statistics(t, chained(t, "a", r.events)).Total
+	if got.Calls != 2 || got.Succeeded != 1 || got.Failed != 1 || got.Attempts != 3 {
+		t.Errorf("a failed step whose failure was handled: %+v", got)
 	}
 }
 

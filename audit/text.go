@@ -9,11 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// What users hand in is bounded, so that no event is too large for any sink.
+// What users hand in is bounded, so that no event is too large for any sink: not for a NATS server's default of 1 MiB either,
+// and not where every byte has to be escaped.
 const (
 	longestText    = 8 << 10
 	longestRaw     = 2 * longestText // of an error's text until it is redacted: the cut must not hide half a secret from a pattern
 	mostAttributes = 64
+	attributeBytes = 16 << 10 // of all names and values together
+	largestEvent   = 1<<20 - 1<<16
 )
 
 // clean makes text storable everywhere: valid UTF-8 without NUL (PostgreSQL takes neither), of a bounded length.
@@ -42,18 +45,21 @@ func plain(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0
 
 // cleanAll returns m itself where nothing is to be changed.
 func cleanAll(m map[string]string) map[string]string {
-	same := len(m) <= mostAttributes
+	same, size := len(m) <= mostAttributes, 0
 	for k, v := range m {
-		same = same && clean(k) == k && clean(v) == v
+		same, size = same && clean(k) == k && clean(v) == v, size+len(k)+len(v)
 	}
-	if same {
+	if same && size <= attributeBytes {
 		return m
 	}
 	kept := make(map[string]string, min(len(m), mostAttributes))
+	size = 0
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if len(kept) < mostAttributes {
-			kept[clean(k)] = clean(m[k])
+		name, value := clean(k), clean(m[k])
+		if size += len(name) + len(value); len(kept) == mostAttributes || size > attributeBytes {
+			break
 		}
+		kept[name] = value
 	}
 	return kept
 }

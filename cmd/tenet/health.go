@@ -35,6 +35,9 @@ type health struct {
 
 // listen takes the address. Metrics of the process's own join those of observer.
 func (a *app) listen(address string, own ...prometheus.Collector) (*health, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, usage("--listen: %w; write host:port, for example 127.0.0.1:9090", err)
+	}
 	h := &health{registry: prometheus.NewRegistry()}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // the first ones
 	h.registry.MustRegister(own...)
