@@ -336,8 +336,9 @@ func TestC6CoreMessageWithoutAnIDIsSentOnce(t *testing.T) {
 	p := testnats.Between(t, n)
 	e, seen := repairing(func() { p.Hold(false) })
 	c := client(t, p.URL(), e)
-	listener, err := client(t, n.ClientURL(), nil).Conn.SubscribeSync("core")
-	if err != nil {
+	other := client(t, n.ClientURL(), nil).Conn
+	listener, err := other.SubscribeSync("core")
+	if err := errors.Join(err, other.Flush()); err != nil { // the server knows it before anything is sent
 		t.Fatal(err)
 	}
 	p.Hold(true)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
@@ -78,6 +79,7 @@ func (c Case) measure(ctx context.Context, env *environment, s Scenario) (Outcom
 	if c.Jobs > 0 {
 		t.Jobs = c.Jobs
 	}
+	syscall.Sync() // so that no case waits for the disk to take what the one before it wrote
 	return c.Run(ctx, env, t)
 }
 
