@@ -163,8 +163,9 @@ func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time
 func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 	a := rec.add(r, l)
 	a.End, a.Outcome, a.Rule, a.Err = rec.now(r.e), j.outcome, j.rule, err
-	if f := j.facts; f.Failed || f.Classified != nil {
-		a.Facts = &f
+	if j.facts.Failed || j.facts.Classified != nil {
+		facts := j.facts // here, so that a plain success needs none
+		a.Facts = &facts
 	}
 	a.BudgetAllowed, a.BudgetReason = true, l.grant.reason
 	rec.tellAttempt(r, l, a)
