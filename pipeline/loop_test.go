@@ -233,7 +233,7 @@ func TestL7TheSameIDNeverRunsTwiceAtOnce(t *testing.T) {
 			t.Fatal(summary, err, s.twice)
 		}
 		want := []string{"0s process a", "0s process b", "10s process a", "20s process a", "30s process a"}
-		if diff := cmp.Diff(want, s.log); diff != "" {
+		if diff := cmp.Diff(want, s.sorted()); diff != "" {
 			t.Error(diff)
 		}
 	})
