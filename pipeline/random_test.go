@@ -46,6 +46,15 @@ func scriptOf(t *rapid.T, names []string) *script {
 // offset keeps timeouts from striking at the very moment at which something else happens: either may come first then.
 const offset = 7 * time.Microsecond
 
+// apart lets no fetch end at the moment at which another ends or work does: whether one more is wanted then depends on which
+// is first.
+func apart(answers []answer) []answer {
+	for i := range answers {
+		answers[i].takes += time.Duration(i+1) * 11 * time.Microsecond
+	}
+	return answers
+}
+
 func policyOf(t *rapid.T) policy.Consumer {
 	p := consumerPolicy(rapid.IntRange(1, 5).Draw(t, "concurrency"), rapid.IntRange(1, 6).Draw(t, "batch"))
 	for _, s := range []*policy.Step{&p.Steps.Process, &p.Steps.Success, &p.Steps.Exception} {
@@ -79,7 +88,7 @@ func drawLot(t *rapid.T, names []string) *lot {
 			answers = append(answers, answer{err: errDown})
 		}
 	}
-	return &lot{scripted: newScripted(append(answers, answer{err: pipeline.ErrEnd})...)}
+	return &lot{scripted: newScripted(append(apart(answers), answer{err: pipeline.ErrEnd})...)}
 }
 
 func (l *lot) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
