@@ -131,27 +131,26 @@ func (a *app) setUp(ctx context.Context, f *pipelineFlags, name string, provider
 	return s, nil
 }
 
-// open opens the places.
+// open opens the places: first where transactions come from, so that no output is begun for an input that is not there.
 func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time.Duration) (err error) {
+	if p.one != nil {
+		s.from = &single{p.one}
+		s.options = append(s.options, pipeline.WithEnded(s.only.note))
+	} else if s.from, err = a.openSource(ctx, s, *p.from); err != nil {
+		return err
+	}
 	o := sinkOptions{timeout: timeout, set: s.set}
 	if p.sink != nil {
 		if s.sink, err = a.openPipeSink(ctx, s, *p.sink, o); err != nil {
 			return err
 		}
 	}
-	if p.letters != nil {
-		o.letters = true
-		if s.letters, err = a.openPipeSink(ctx, s, *p.letters, o); err != nil {
-			return err
-		}
-		s.options = append(s.options, pipeline.WithDeadLetter(s.letters))
-	}
-	if p.one != nil {
-		s.from = &single{p.one}
-		s.options = append(s.options, pipeline.WithEnded(s.only.note))
+	if p.letters == nil {
 		return nil
 	}
-	s.from, err = a.openSource(ctx, s, *p.from)
+	o.letters = true
+	s.letters, err = a.openPipeSink(ctx, s, *p.letters, o)
+	s.options = append(s.options, pipeline.WithDeadLetter(s.letters))
 	return err
 }
 
