@@ -163,7 +163,7 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	}
 	found, err := e.options.Provider.Policy(ctx, key)
 	if state != nil {
-		if p := state.plan.Load(); e.versioned == nil && p.found == found && (p.err == nil) == (err == nil) {
+		if p := state.plan.Load(); e.versioned == nil && p.found == found && sameFault(p.fault, err) {
 			return p
 		}
 	}
@@ -186,6 +186,14 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 		}
 	}
 	return p
+}
+
+// sameFault reports whether two errors of a provider say the same.
+func sameFault(a, b error) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return errors.Is(a, b) || a.Error() == b.Error()
 }
 
 // install prepares a plan and keeps it under its key. changed is what that did to the key's breaker; evicted is true the

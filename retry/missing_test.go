@@ -54,6 +54,30 @@ func TestR2ProviderError(t *testing.T) {
 	}
 }
 
+// unversioned is a provider that is asked anew for every call.
+type unversioned func() (*policy.Policy, error)
+
+func (u unversioned) Policy(context.Context, policy.Key) (*policy.Policy, error) { return u() }
+
+func TestR2TheErrorIsWhatTheProviderSaysNow(t *testing.T) {
+	for _, said := range []error{policy.ErrProviderUnavailable, nil} { // nil: neither a policy nor an error
+		now := said
+		source := unversioned(func() (*policy.Policy, error) { return nil, now })
+		e := retry.NewExecutor(retry.ExecutorOptions{Provider: source, MissingPolicyMode: retry.FailureDeny})
+		op, calls := script(nil)
+		_ = e.Do(bg, key, op)
+		now = policy.ErrPolicyFetchFailed
+		timeline, err := e.DoWithTimeline(bg, key, op)
+		failure(t, err, policy.ReasonNoPolicy)
+		if !errors.Is(err, now) || said != nil && errors.Is(err, said) || *calls != 0 {
+			t.Errorf("%v first, then %v: %v, %d calls", said, now, err, *calls)
+		}
+		if text := timeline.Attributes.Get(observe.AttrPolicyError); text != now.Error() {
+			t.Errorf("policy_error %q", text)
+		}
+	}
+}
+
 func TestP7PolicyThatCannotBeNormalisedIsAProviderError(t *testing.T) {
 	source := &provider{}
 	source.current.Store(&policy.Policy{Retry: policy.Retry{Jitter: "wild"}})

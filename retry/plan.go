@@ -19,7 +19,8 @@ type plan struct {
 	surface policy.Surface
 	policy  *policy.Policy
 	found   *policy.Policy // what the provider answered
-	err     error          // the provider's error
+	fault   error          // the error that came with it
+	err     error          // why that is no policy; nil where it is one
 	version uint64
 	state   *keyState
 
@@ -51,7 +52,7 @@ type gate struct {
 
 // prepare makes a plan of a provider's answer. The caller holds mu.
 func (e *Executor) prepare(key policy.Key, state *keyState, found *policy.Policy, err error) *plan {
-	p := &plan{key: key, surface: key.Surface(), found: found, err: err, state: state}
+	p := &plan{key: key, surface: key.Surface(), found: found, fault: err, err: err, state: state}
 	if found == nil && err == nil {
 		p.err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
 	}
