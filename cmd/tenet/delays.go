@@ -118,6 +118,9 @@ func ceiling(r *policy.Retry) time.Duration {
 }
 
 func multiplied(d time.Duration, factor float64) time.Duration {
+	if d == 0 { // also of an infinite factor
+		return 0
+	}
 	f := float64(d) * factor
 	if f >= math.MaxInt64 {
 		return math.MaxInt64

@@ -221,13 +221,13 @@ func (a *app) effective(f *runFlags, set *policy.Set, key policy.Key) (*policy.P
 	}
 	changed := found.Clone()
 	f.edit(&changed)
-	changed.Meta = policy.Meta{}
+	meta := &changed.Meta // what the document gave rise to has been told; that it is normal stays: none is not absent
+	meta.Defaulted, meta.Clamped, meta.Warnings, meta.Revision = nil, nil, nil, ""
 	asked := changed.Retry
 	normal, err := changed.Normalize(set.CallLimits())
 	if err != nil {
 		return nil, err
 	}
-	normal.Meta.Source = found.Meta.Source
 	for _, path := range normal.Meta.Clamped {
 		a.warn("%s: %s is outside the limits; %s is used", path, fieldOf(asked, path), fieldOf(normal.Retry, path))
 	}
