@@ -79,7 +79,7 @@ func newTable(t testing.TB, columns string) (o postgres.Options, name string) {
 	t.Cleanup(func() { exec(t, "DROP TABLE "+name) })
 	return postgres.Options{
 		Table: "public." + plain, Metadata: "meta", Correlation: "correlation", Parent: "parent",
-		Lease: time.Second, Poll: 20 * time.Millisecond,
+		Lease: 2 * time.Second, Poll: 20 * time.Millisecond,
 	}, name
 }
 
