@@ -215,6 +215,48 @@ func TestJ15LeadershipPassesOnWithinTenSeconds(t *testing.T) {
 	})
 }
 
+// elected notes when its worker leads, and can cut it off right after that.
+type elected struct {
+	*memory.Jobs
+	gone        atomic.Bool
+	first, last atomic.Pointer[time.Time] // time that it led
+}
+
+func (e *elected) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
+	if e.gone.Load() {
+		return false, errUnreachable
+	}
+	leads, err := e.Jobs.Lead(ctx, worker, ttl)
+	if now := time.Now(); leads {
+		e.first.CompareAndSwap(nil, &now)
+		e.last.Store(&now)
+	}
+	return leads, err
+}
+
+func TestJ15AnotherLeadsWithinTenSecondsOfACrash(t *testing.T) {
+	for n := range time.Duration(5) {
+		synctest.Test(t, func(t *testing.T) {
+			db := memory.Open()
+			leader, other := &elected{Jobs: db.Jobs()}, &elected{Jobs: db.Jobs()}
+			b := &bench{t: t}
+			handler := func(context.Context, job.Job[[]byte]) error { return nil }
+			defer b.start(leader, handler)()
+			time.Sleep((n + 1) * 500 * time.Millisecond) // between the looks of the two workers
+			defer b.start(other, handler)()
+			time.Sleep(30 * time.Second)
+			leader.gone.Store(true)
+			time.Sleep(time.Minute)
+			if other.first.Load() == nil {
+				t.Fatal("nobody leads")
+			}
+			if d := other.first.Load().Sub(*leader.last.Load()); d <= 0 || d > 10*time.Second {
+				t.Errorf("another leads %v after the last sign of life", d)
+			}
+		})
+	}
+}
+
 func TestPeriodicJobsAreCheckedAtTheStart(t *testing.T) {
 	for name, p := range map[string]job.Periodic{
 		"no name":  {Cron: "@daily", Request: job.Request{Type: "t"}},

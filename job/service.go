@@ -14,7 +14,7 @@ const (
 	maintainPause = 20 * time.Millisecond // between looks at what is due by our clock and not by the store's
 	maintainLimit = 1000
 	leadEvery     = 3 * time.Second
-	leadFor       = 10 * time.Second
+	leadFor       = 6 * time.Second // and up to leadEvery until another looks: within 10 s of the leader's end
 )
 
 // scheduled remembers when a job that was just settled is due again.
