@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -159,22 +160,43 @@ func documentFlag(cmd *cobra.Command) *string {
 
 // find loads a document and looks a key up in it.
 func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document, *policy.Policy, error) {
-	key := policy.ParseKey(name)
 	switch {
 	case file == "":
 		return nil, nil, usage("no document given; name it with --policy FILE")
-	case key.IsZero():
+	case policy.ParseKey(name).IsZero():
 		return nil, nil, usage("the key is empty")
 	}
 	document, err := a.load(ctx, file)
 	if err != nil {
 		return nil, nil, err
 	}
+	key := keyNamed(document.Set, name)
 	if !document.Set.Named(key) {
 		a.warn("%s does not name %s; its defaults apply", file, key)
 	}
 	p, err := policyOf(document.Set, key)
 	return document, p, err
+}
+
+// keyNamed is the key that a document means by a name. The names of queues, consumers and producers may hold dots, at
+// which ParseKey would split them.
+func keyNamed(set *policy.Set, name string) policy.Key {
+	key := policy.ParseKey(name)
+	known := set.Keys()
+	if slices.Contains(known, key) {
+		return key
+	}
+	found, name := key, key.String()
+	for _, k := range known {
+		if k.String() == name {
+			return k
+		}
+		jobType, ofQueue := strings.CutPrefix(name, k.String())
+		if k.Name == "" && ofQueue && len(k.Namespace) > len(found.Namespace) {
+			found = policy.Key{Namespace: k.Namespace, Name: jobType}
+		}
+	}
+	return found
 }
 
 // describePolicy writes a policy as a table of its fields, with their origins where the document is known.
@@ -324,7 +346,7 @@ func writeLimits(w io.Writer, rows []policy.Limits) {
 		line("max_hedges", l.Hedges.Default, l.Hedges.Min, l.Hedges.Max)
 		line("hedge delay", l.HedgeDelay.Default, l.HedgeDelay.Min, l.HedgeDelay.Max)
 		line("circuit cooldown", l.Circuit.Cooldown, l.MinCooldown, "")
-		line("circuit window", l.Circuit.Window, "", l.MaxWindow)
+		line("circuit window", l.Circuit.Window, l.MinCooldown, l.MaxWindow)
 	}
 	_ = table.Flush()
 }
