@@ -15,18 +15,11 @@ var after = map[Kind]State{
 	KindRefuse: Scheduled, KindCancel: Cancelled,
 }
 
-// moved tells the observer what a settlement did to its job that was written from at on.
-func (w *Worker) moved(x Settlement, at time.Time) {
+// moved tells the observer what a settlement did to its job that was written from at on. The job may be running again already.
+func (w *Worker) moved(r *Record, x Settlement, at time.Time) {
 	if w.observer == nil {
 		return
 	}
-	w.mu.Lock()
-	run := w.running[x.ID]
-	w.mu.Unlock()
-	if run == nil || run.record.Fence != x.Fence {
-		return
-	}
-	r := run.record
 	attempts := r.Attempts
 	if x.Kind == KindRetry || x.Kind == KindDead {
 		attempts++

@@ -67,6 +67,37 @@ func TestA1TransitionsOfJobsAreTold(t *testing.T) {
 	})
 }
 
+// lingering answers a while after it has settled.
+type lingering struct{ job.Store }
+
+func (l lingering) Settle(ctx context.Context, list []job.Settlement) []error {
+	errs := l.Store.Settle(ctx, list)
+	time.Sleep(10 * time.Second)
+	return errs
+}
+
+// TestA1ATransitionIsToldThoughTheJobRunsAgainAlready: whoever is told of a settlement late is told all of it.
+func TestA1ATransitionIsToldThoughTheJobRunsAgainAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moves{}
+		db := memory.Open()
+		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		b.enqueue(job.Request{})
+		handler, calls := failing(errors.New("down"))
+		stop := b.start(lingering{b.store}, handler, job.WithObserver(m), job.WithRetryPolicy(steady(2)))
+		time.Sleep(9 * time.Second)
+		if synctest.Wait(); calls.Load() != 2 {
+			t.Fatal(calls.Load()) // else this shows nothing
+		}
+		time.Sleep(time.Minute)
+		stop()
+		want := []string{"job t running→scheduled error 1", "job t running→dead attempts_exhausted 2"}
+		if diff := cmp.Diff(want, m.lines); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // abandon lets a worker die with a job that it claimed.
 func (b *bench) abandon() {
 	b.t.Helper()

@@ -13,10 +13,16 @@ type settler struct {
 	w       *Worker
 	room    chan struct{} // one token per settlement that is on its way
 	mu      sync.Mutex
-	pending []Settlement
+	pending []settling
 	closing bool
 	wake    chan struct{}
 	drained chan struct{} // closed when run has written everything after close
+}
+
+// settling is a settlement on its way, with the job as it was claimed.
+type settling struct {
+	Settlement
+	record *Record
 }
 
 const (
@@ -29,10 +35,10 @@ func newSettler(w *Worker) *settler {
 }
 
 // add hands a settlement over. It waits only where too many are on their way.
-func (s *settler) add(x Settlement) {
+func (s *settler) add(r *Record, x Settlement) {
 	s.room <- struct{}{}
 	s.mu.Lock()
-	s.pending = append(s.pending, x)
+	s.pending = append(s.pending, settling{x, r})
 	s.mu.Unlock()
 	signal(s.wake)
 }
@@ -80,7 +86,7 @@ func (s *settler) run(ctx context.Context) {
 	}
 }
 
-func (s *settler) take() (group []Settlement, closing bool) {
+func (s *settler) take() (group []settling, closing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := min(len(s.pending), settleBatch)
@@ -92,10 +98,14 @@ func (s *settler) take() (group []Settlement, closing bool) {
 }
 
 // write settles a group and returns what has to be repeated.
-func (s *settler) write(ctx context.Context, group []Settlement) (again []Settlement) {
+func (s *settler) write(ctx context.Context, group []settling) (again []settling) {
+	list := make([]Settlement, len(group))
+	for i, x := range group {
+		list[i] = x.Settlement
+	}
 	patience, cancel := context.WithTimeout(ctx, s.w.lease) // what a store that hangs has written all the same can be repeated
 	at := time.Now()                                        // before another worker can take a job up again
-	errs := s.w.store.Settle(patience, group)
+	errs := s.w.store.Settle(patience, list)
 	cancel()
 	for i, x := range group {
 		var err error
@@ -104,8 +114,8 @@ func (s *settler) write(ctx context.Context, group []Settlement) (again []Settle
 		}
 		switch {
 		case err == nil:
-			s.w.scheduled(x)
-			s.w.moved(x, at)
+			s.w.scheduled(x.Settlement)
+			s.w.moved(x.record, x.Settlement, at)
 		case final(err):
 			s.w.log.Warn("job: a late result was refused", "job", x.ID, "kind", x.Kind, "error", err)
 		default:

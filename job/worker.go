@@ -189,7 +189,7 @@ func (w *Worker) claim(ctx, background context.Context) {
 			w.lastAnswer.Store(time.Now().UnixNano())
 			for _, r := range records {
 				if ctx.Err() != nil {
-					w.settler.add(w.interrupted(r))
+					w.settler.add(r, w.interrupted(r))
 				} else {
 					w.start(background, r)
 				}
@@ -291,7 +291,7 @@ func (w *Worker) start(background context.Context, r *Record) {
 		}()
 		var s Settlement
 		if s, settle = w.attempt(ctx, r); settle {
-			w.settler.add(s) // may wait for room; the slot stays taken as long
+			w.settler.add(r, s) // may wait for room; the slot stays taken as long
 		}
 	})
 }
@@ -328,7 +328,7 @@ func (w *Worker) shutdown() {
 	w.mu.Unlock()
 	for _, run := range left {
 		w.log.Warn("job: a handler ignores its context and is left behind", "job", run.record.ID, "type", run.record.Type)
-		w.settler.add(w.interrupted(run.record))
+		w.settler.add(run.record, w.interrupted(run.record))
 	}
 }
 
