@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,7 +109,10 @@ type keyState struct {
 	load    *hedge.Load
 }
 
-const defaultMaxKeys = 1024
+const (
+	defaultMaxKeys = 1024
+	noVersion      = math.MaxUint64 // of a plan that stands for one call only
+)
 
 // NewExecutor makes an executor.
 func NewExecutor(options ExecutorOptions) *Executor {
@@ -162,6 +166,9 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 		version = e.versioned.Version() // before asking: a change in between is then seen next time
 	}
 	found, err := e.options.Provider.Policy(ctx, key)
+	if err != nil && ctx.Err() != nil {
+		version = noVersion // the caller may have been the impatient one: the next call asks again
+	}
 	if state != nil {
 		if p := state.plan.Load(); e.versioned == nil && p.found == found && sameFault(p.fault, err) {
 			return p

@@ -78,6 +78,36 @@ func TestR2TheErrorIsWhatTheProviderSaysNow(t *testing.T) {
 	}
 }
 
+// patient is a provider of one version that fails callers who have gone.
+type patient struct{ policy.Provider }
+
+func (p patient) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", policy.ErrProviderUnavailable, err)
+	}
+	return p.Provider.Policy(ctx, k)
+}
+func (patient) Version() uint64 { return 1 }
+
+func TestR2ACallerWhoGivesUpLeavesNoPolicyBehind(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		e, _ := tenettest.NewExecutor(retry.ExecutorOptions{
+			Provider: patient{provide(t, exact(5))}, MissingPolicyMode: retry.FailureDeny,
+		})
+		if known {
+			e.Policy(bg, key)
+		}
+		gone, cancel := context.WithCancel(bg)
+		cancel()
+		_ = e.Do(gone, key, func(context.Context) error { return nil })
+		op, calls := script(errDown)
+		failure(t, e.Do(bg, key, op), policy.ReasonAttemptsExhausted)
+		if *calls != 5 {
+			t.Errorf("%d calls", *calls)
+		}
+	}
+}
+
 func TestP7PolicyThatCannotBeNormalisedIsAProviderError(t *testing.T) {
 	source := &provider{}
 	source.current.Store(&policy.Policy{Retry: policy.Retry{Jitter: "wild"}})
