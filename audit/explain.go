@@ -30,9 +30,9 @@ type Story struct {
 	TraceID       string  `json:"trace_id,omitempty"`
 	PolicyID      string  `json:"policy_id,omitempty"`
 	Revision      string  `json:"policy_revision,omitempty"`
-	Result        string  `json:"result"` // done, stop or unfinished
-	Reason        string  `json:"reason"` // of the last decision
-	Attempts      int     `json:"attempts"`
+	Result        string  `json:"result"`   // done, stop or unfinished
+	Reason        string  `json:"reason"`   // of the last decision
+	Attempts      int     `json:"attempts"` // of a transaction: of all its steps and deliveries
 	Waiting       Seconds `json:"waiting_seconds"`
 	Steps         []Step  `json:"steps"`
 }
@@ -42,6 +42,7 @@ type Step struct {
 	Time    time.Time `json:"timestamp"`
 	EventID string    `json:"event_id"`
 	Type    Type      `json:"event_type"`
+	Key     string    `json:"key,omitempty"` // steps of a transaction have keys, and policies, of their own
 	Attempt int       `json:"attempt_number,omitempty"`
 	Hedge   int       `json:"hedge_index,omitempty"`
 	Outcome string    `json:"outcome_kind,omitempty"`
@@ -125,6 +126,7 @@ func inOrder(events []Event) []Event {
 func tell(events []Event, policies map[string]*policy.Policy) *Story {
 	first := &events[0]
 	s := &Story{WorkID: first.WorkID, Result: "unfinished", Steps: []Step{}}
+	before := 0 // attempts of a transaction's earlier steps
 	for i := range events {
 		e := &events[i]
 		s.Surface, s.Key, s.Category = cmp.Or(s.Surface, e.Surface), cmp.Or(s.Key, e.Key), cmp.Or(s.Category, e.Category)
@@ -133,7 +135,10 @@ func tell(events []Event, policies map[string]*policy.Policy) *Story {
 		s.PolicyID, s.Revision = cmp.Or(e.PolicyID, s.PolicyID), cmp.Or(e.PolicyRevision, s.Revision)
 		if isDecision(e.Type) {
 			s.Reason = string(e.Reason)
-			s.Attempts = max(s.Attempts, e.StateNumber, e.TotalAttempts)
+			if e.Surface == string(policy.SurfaceStep) && s.Result != "unfinished" {
+				before = s.Attempts
+			}
+			s.Attempts = max(s.Attempts, before+e.StateNumber, before+e.TotalAttempts)
 			s.Waiting = Seconds(saturating(time.Duration(s.Waiting), e.DelayNS.Duration()))
 			s.Result = "unfinished"
 			if e.Decision != decision.Retry.String() {
@@ -154,7 +159,7 @@ func tell(events []Event, policies map[string]*policy.Policy) *Story {
 
 func stepOf(e *Event, p *policy.Policy) Step {
 	s := Step{
-		Time: e.Time, EventID: e.ID, Type: e.Type, Attempt: e.Attempt, Hedge: e.HedgeIndex, Outcome: e.OutcomeKind,
+		Time: e.Time, EventID: e.ID, Type: e.Type, Key: e.Key, Attempt: e.Attempt, Hedge: e.HedgeIndex, Outcome: e.OutcomeKind,
 		Class: string(e.OutcomeClass), Why: string(e.OutcomeReason), Error: cmp.Or(e.ExceptionMessage, e.FinalExceptionMessage),
 		Decision: e.Decision, Reason: string(e.Reason), Wait: Seconds(e.DelayNS), Detail: e.Detail,
 	}

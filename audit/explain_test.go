@@ -76,6 +76,35 @@ func TestA4AJobsOwnMaximumIsNotThePolicys(t *testing.T) {
 	}
 }
 
+func TestA4StepsOfATransactionAreToldUnderTheirOwnKeys(t *testing.T) {
+	r := newRecording(t, 1)
+	step := string(policy.SurfaceStep)
+	for i, e := range []audit.Event{
+		{Type: audit.RetryAttempt, Key: "consumer/a.process", Decision: "retry", Reason: policy.ReasonRetry, StateNumber: 1},
+		{Type: audit.RetryExhausted, Key: "consumer/a.process", Decision: "stop", Reason: policy.ReasonAttemptsExhausted, StateNumber: 2},
+		{Type: audit.CallSucceeded, Key: "consumer/a.exception", Decision: "done", Reason: policy.ReasonSuccess, StateNumber: 1},
+		{Type: audit.CallSucceeded, Key: "consumer/a.process", Decision: "done", Reason: policy.ReasonSuccess, StateNumber: 1}, // delivered again
+	} {
+		e.WorkID, e.WorkSeq, e.Surface = "t", i+1, step
+		r.add(e)
+	}
+	s, err := audit.Explain(context.Background(), chained(t, "a", r.events), "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, step := range s.Steps {
+		keys = append(keys, step.Key)
+	}
+	want := []string{"consumer/a.process", "consumer/a.process", "consumer/a.exception", "consumer/a.process"}
+	if diff := cmp.Diff(want, keys); diff != "" {
+		t.Error(diff)
+	}
+	if s.Attempts != 4 {
+		t.Errorf("%d attempts of all steps, want 4", s.Attempts)
+	}
+}
+
 func TestA4ActionsOfGuardsStandWhereTheyHappened(t *testing.T) {
 	at := func(ms int) time.Time { return time.Date(2026, 1, 2, 3, 4, 5, ms*1e6, time.UTC) }
 	events := []audit.Event{

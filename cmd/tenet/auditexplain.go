@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,13 +67,13 @@ func looksLikeLog(s string) bool {
 
 // locate notes where a document has the fields of a story, and warns of those that say something else by now.
 func (a *app) locate(s *audit.Story, file string, document *policyfile.Document) {
-	key := policy.ParseKey(s.Key)
-	now := map[string]string{}
-	if p, err := policyOf(document.Set, key); err == nil {
-		eachField("", reflect.ValueOf(*p), func(path string, v reflect.Value) { now[path] = show(v) })
-	}
 	warned := map[string]bool{}
 	for i := range s.Steps {
+		key := policy.ParseKey(cmp.Or(s.Steps[i].Key, s.Key))
+		now := map[string]string{}
+		if p, err := policyOf(document.Set, key); err == nil {
+			eachField("", reflect.ValueOf(*p), func(path string, v reflect.Value) { now[path] = show(v) })
+		}
 		for j := range s.Steps[i].Fields {
 			f := &s.Steps[i].Fields[j]
 			path, line := document.Origin(key, f.Path)
@@ -79,8 +81,8 @@ func (a *app) locate(s *audit.Story, file string, document *policyfile.Document)
 				continue
 			}
 			f.Source = fmt.Sprintf("%s:%d: %s", file, line, path)
-			if f.Value != "" && f.Value != now[f.Path] && !warned[f.Path] {
-				warned[f.Path] = true
+			if f.Value != "" && f.Value != now[f.Path] && !warned[path] {
+				warned[path] = true
 				a.warn("%s:%d: %s is %s by now; %s is on record", file, line, f.Path, orDash(now[f.Path]), f.Value)
 			}
 		}
@@ -98,17 +100,31 @@ func (a *app) writeStory(w io.Writer, s *audit.Story) {
 		}
 	}
 	for i := range s.Steps {
-		a.writeStep(w, &s.Steps[i])
+		a.writeStep(w, &s.Steps[i], s.Key)
 	}
 	fmt.Fprintf(w, "%s", a.paint(a.stdout, bold, s.Result))
 	if s.Reason != "" {
 		fmt.Fprintf(w, " (%s)", s.Reason)
 	}
+	for _, last := range slices.Backward(s.Steps) {
+		if last.Decision != "" {
+			a.writeKey(w, last.Key, s.Key)
+			break
+		}
+	}
 	fmt.Fprintf(w, " after %s and %s of waiting\n", count(s.Attempts, "attempt"), brief(time.Duration(s.Waiting)))
 }
 
-func (a *app) writeStep(w io.Writer, s *audit.Step) {
+// writeKey names a step's key where it is not the one that the story begins with.
+func (a *app) writeKey(w io.Writer, key, first string) {
+	if key != "" && key != first {
+		fmt.Fprintf(w, "  %s", key)
+	}
+}
+
+func (a *app) writeStep(w io.Writer, s *audit.Step, first string) {
 	fmt.Fprintf(w, "%s  %s", a.paint(a.stdout, faint, momentOf(s.Time)), s.Type)
+	a.writeKey(w, s.Key, first)
 	if s.Attempt > 0 {
 		fmt.Fprintf(w, "  attempt %d", s.Attempt)
 	}
