@@ -407,6 +407,34 @@ func TestAProviderThatFailsFollowsTheExecutorsMode(t *testing.T) {
 	})
 }
 
+// broken is an error that cannot be compared.
+type broken []string
+
+func (b broken) Error() string { return b[0] }
+
+// outage is a provider whose answers are such errors.
+type outage struct{}
+
+func (outage) Policy(context.Context, policy.Key) (*policy.Policy, error) { return nil, broken{"down"} }
+
+func TestR2AnOutageOfTheProviderChangesNoStepsPolicy(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		runs := 0
+		task := pipeline.Funcs{Process: func(context.Context, *pipeline.Transaction) (any, error) {
+			runs++
+			return nil, errors.New("down")
+		}}.Task()
+		once := consumerPolicy(1, 1)
+		once.Loop.Limit = 3
+		once.Steps.Process.Retry = policy.Retry{MaxAttempts: 1}
+		source := pipeline.NewMemorySource(transactions("a", "b", "c")...)
+		summary, err := pipeline.NewConsumer(source, task, once, pipeline.WithProvider(outage{})).Run(bg)
+		if err != nil || summary.Failed != 3 || runs != 3 {
+			t.Errorf("%+v %v after %d runs of what may run once", summary, err, runs)
+		}
+	})
+}
+
 func TestL1PoliciesThatBreakARuleAreRefused(t *testing.T) {
 	zero := policy.Producer{}
 	zero.Steps.Produce.Retry.MaxAttempts = -1

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -74,6 +75,11 @@ func (p *policies) Version() uint64 { return p.force.Load().version }
 // Set implements policy.SetProvider, for the budgets.
 func (p *policies) Set() *policy.Set { return p.force.Load().set }
 
+// same compares errors by their texts: an error of a provider's own need not be comparable.
+func (s step) same(other step) bool {
+	return s.policy == other.policy && s.provided == other.provided && fmt.Sprint(s.err) == fmt.Sprint(other.err)
+}
+
 // loop returns the loop in force.
 func (p *policies) loop() *loop { return &p.force.Load().loop }
 
@@ -122,7 +128,11 @@ func (p *policies) refresh(ctx context.Context) {
 	next.steps = make(map[policy.Key]step, len(p.keys))
 	for _, key := range p.keys {
 		found, err := p.live.Policy(ctx, key)
-		next.steps[key] = step{policy: p.unhedged(key, found), err: err, provided: found}
+		usable := p.unhedged(key, found)
+		if usable == nil { // better than the defaults of calls, which may retry what must not be
+			usable = current.steps[key].policy
+		}
+		next.steps[key] = step{policy: usable, err: err, provided: found}
 	}
 	p.adopt(next)
 }
@@ -131,7 +141,7 @@ func (p *policies) refresh(ctx context.Context) {
 // prepare their plans again for each version.
 func (p *policies) adopt(next *snapshot) {
 	current := p.force.Load()
-	if current != p.base && current.set == next.set && maps.Equal(current.steps, next.steps) {
+	if current != p.base && current.set == next.set && maps.EqualFunc(current.steps, next.steps, step.same) {
 		next.version = current.version
 	}
 	p.force.Store(next)
