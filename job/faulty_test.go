@@ -135,6 +135,23 @@ func TestJ3MaximumThatStoresCannotHoldIsRefused(t *testing.T) {
 	}
 }
 
+func TestJ2TimesThatStoresCannotHoldAreRefused(t *testing.T) {
+	for at, ok := range map[time.Time]bool{
+		time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC):                              true,
+		time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC):                      true,
+		time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("west", -3600)): false,
+		time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC):                            false,
+		time.Date(400000, 1, 1, 0, 0, 0, 0, time.UTC):                         false,
+		time.Unix(1<<60, 0): false,
+	} {
+		_, err := job.NewClient(memory.Open().Jobs()).Enqueue(t.Context(), job.Request{Type: "t", RunAt: at})
+		refused, is := errors.AsType[*job.RequestError](err)
+		if ok && err != nil || !ok && (!is || refused.Field != "run_at") {
+			t.Errorf("%v: %v", at, err)
+		}
+	}
+}
+
 func TestRequestsAreCheckedAndNameTheField(t *testing.T) {
 	client := job.NewClient(memory.Open().Jobs(), job.WithMaxPayload(10))
 	for field, r := range map[string]job.Request{
@@ -147,6 +164,7 @@ func TestRequestsAreCheckedAndNameTheField(t *testing.T) {
 		"unique_for":   {Type: "t", UniqueKey: "k", UniqueFor: -1},
 		"meta":         {Type: "t", Meta: map[string]string{"k": "\xff"}},
 		"payload":      {Type: "t", Payload: func() {}},
+		"run_at":       {Type: "t", RunAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
 	} {
 		_, err := client.Enqueue(context.Background(), r)
 		if e, ok := errors.AsType[*job.RequestError](err); !ok || e.Field != field {

@@ -19,7 +19,7 @@ type Request struct {
 	Payload any
 	// Queue defaults to "default". At most 128 bytes.
 	Queue string
-	// RunAt is the earliest start. Default now.
+	// RunAt is the earliest start, in the years 1 to 9999. Default now.
 	RunAt time.Time
 	// MaxAttempts bounds the attempts together with the policy: the lower of the two counts. 0 leaves it to the policy.
 	// At most 2³¹−1.
@@ -107,6 +107,8 @@ func (r Request) insert(index, maxPayload int) (Insert, error) {
 		return fail("timeout", fmt.Sprintf("%v is out of range; leave it out for the policy's", r.Timeout))
 	case r.UniqueFor < 0 || r.UniqueFor > MaxDelay:
 		return fail("unique_for", fmt.Sprintf("%v is out of range", r.UniqueFor))
+	case !r.RunAt.IsZero() && (r.RunAt.UTC().Year() < 1 || r.RunAt.UTC().Year() > 9999):
+		return fail("run_at", fmt.Sprintf("year %d is not within 1 to 9999", r.RunAt.UTC().Year()))
 	case r.UniqueFor > 0 && r.UniqueKey == "":
 		return fail("unique_key", "missing, but unique_for is set")
 	}
