@@ -172,10 +172,15 @@ func CheckLease(d time.Duration) error {
 	return nil
 }
 
-// CheckDelay returns a *DurationError for a negative delay. One above MaxDelay is cut to it.
-func CheckDelay(d time.Duration) error {
-	if d < 0 {
-		return &DurationError{Field: "delay", Value: d}
+// Check returns a *DurationError for a negative delay, and an error that wraps ErrConflict for a kind that there is not. A
+// delay above MaxDelay is cut to it.
+func (s *Settlement) Check() error {
+	if s.Delay < 0 {
+		return &DurationError{Field: "delay", Value: s.Delay}
 	}
-	return nil
+	switch s.Kind {
+	case KindComplete, KindRetry, KindDead, KindBury, KindRelease, KindSnooze, KindRefuse, KindCancel:
+		return nil
+	}
+	return fmt.Errorf("%w: there is no kind of settlement %q", ErrConflict, s.Kind)
 }

@@ -101,7 +101,7 @@ func (k Kind) Outcome() AttemptOutcome {
 // Settle applies a settlement by the holder of the lease at now and returns the rows to add to the history. Refusals in a
 // row stay on the record and become one counted row when something else follows.
 func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
-	now = Stamp(now)
+	now, s.Delay = Stamp(now), min(s.Delay, MaxDelay)
 	a := Attempt{
 		Number: r.Attempts + 1, Fence: s.Fence, Kind: s.Kind, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
 		Outcome: s.Kind.Outcome(), Reason: s.Reason, Error: CleanText(s.Error), Stack: CleanText(s.Stack), Delay: s.Delay, Count: 1,
@@ -192,7 +192,7 @@ func (r *Record) History(stored []Attempt) []Attempt {
 func (r *Record) free() { r.LeaseUntil = time.Time{} }
 
 func (r *Record) reschedule(now time.Time, delay time.Duration) {
-	r.RunAt = Stamp(now.Add(min(delay, MaxDelay)))
+	r.RunAt = Stamp(now.Add(delay))
 	r.State = Ready
 	if r.RunAt.After(now) {
 		r.State = Scheduled

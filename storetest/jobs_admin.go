@@ -121,6 +121,11 @@ func adminCases() []jobsCase {
 			if err != nil || len(page) != 0 {
 				s.Fatalf("after the last: %v, %v", namesOf(page), err)
 			}
+			for _, none := range []int{0, -1} {
+				if page, err = s.List(s.ctx, job.Filter{}, "", none); err != nil || len(page) != 0 {
+					s.Fatalf("limit %d: %v, %v", none, namesOf(page), err)
+				}
+			}
 		}},
 		{name: "J13/statistics count by queue and state", run: func(s *jobs) {
 			s.enqueue(job.Insert{Queue: "a"}, job.Insert{Queue: "a"}, job.Insert{Queue: "b"}, job.Insert{Queue: "b", RunAt: s.clock().Add(long)})

@@ -154,11 +154,9 @@ func leaseCases() []jobsCase {
 			}
 		}},
 		{name: "J7/an extended lease lives on", run: func(s *jobs) {
-			r := s.start(job.Insert{}, s.short)
-			for range 3 {
-				s.lapse(s.short / 2)
-				s.must(s.extend(r.Ref(), s.short), nil)
-			}
+			r := s.start(job.Insert{}, 2*s.short)
+			s.must(s.extend(r.Ref(), long), nil)
+			s.lapse(2 * s.short)
 			s.maintain()
 			s.must(s.settle(r.Ref(), job.KindComplete), nil)
 		}},
@@ -186,6 +184,10 @@ func leaseCases() []jobsCase {
 					s.Errorf("retry after -1s: %v", err)
 				}
 			})
+		}},
+		{name: "J7/a settlement of an unknown kind is refused", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.unchanged(r.ID, func() { s.must(s.settle(r.Ref(), "finish"), job.ErrConflict) })
 		}},
 		{name: "J7/the errors are in the order of the leases", run: func(s *jobs) {
 			one, two := s.start(job.Insert{}, long), s.start(job.Insert{}, long)

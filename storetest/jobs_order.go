@@ -103,13 +103,13 @@ func orderCases() []jobsCase {
 		{name: "J13/a paused queue is not claimed until it is resumed", run: func(s *jobs) {
 			id := s.add(job.Insert{})
 			other := s.add(job.Insert{Queue: "other"})
-			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Reason: "it's \"broken\""}), nil)
+			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Reason: "it's \"broken\"\x00"}), nil)
 			list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: queue, Free: 1}, {Queue: "other", Free: 1}}, Lease: long})
 			if err != nil || !slices.Equal(namesOf(list), []string{other}) {
 				s.Fatalf("claimed %v, %v", namesOf(list), err)
 			}
 			queues, err := s.Queues(s.ctx)
-			if err != nil || len(queues) != 1 || !queues[0].Paused || queues[0].Queue != queue || queues[0].Reason != "it's \"broken\"" || !queues[0].Until.IsZero() {
+			if err != nil || len(queues) != 1 || !queues[0].Paused || queues[0].Queue != queue || queues[0].Reason != job.CleanText("it's \"broken\"\x00") || !queues[0].Until.IsZero() {
 				s.Fatalf("queues: %+v, %v", queues, err)
 			}
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil)

@@ -87,6 +87,9 @@ func stateCases() []jobsCase {
 			if !got.RunAt.Equal(got.FailedAt.Add(job.MaxDelay)) {
 				s.Fatalf("run_at %v, failed at %v", got.RunAt, got.FailedAt)
 			}
+			if _, history := s.job(r.ID); history[0].Delay != job.MaxDelay {
+				s.Fatalf("the history says %v", history[0].Delay)
+			}
 		}},
 		{name: "J4/dead counts the attempt and keeps the error", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)

@@ -176,7 +176,7 @@ func (s *Jobs) SetQueue(ctx context.Context, q job.QueueState) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	q.Until = job.Stamp(q.Until)
+	q.Reason, q.Until = job.CleanText(q.Reason), job.Stamp(q.Until)
 	s.queues[q.Queue] = q
 	s.signal()
 	return nil

@@ -235,7 +235,7 @@ func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 }
 
 func (s *Jobs) settle(settlement job.Settlement, now time.Time) error {
-	if err := job.CheckDelay(settlement.Delay); err != nil {
+	if err := settlement.Check(); err != nil {
 		return err
 	}
 	e := s.jobs[settlement.ID]

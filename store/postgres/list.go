@@ -128,7 +128,7 @@ func inStates(states []job.State) string {
 
 // List implements job.Admin. All states are read in one snapshot.
 func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
-	q, err := selectJobs(allColumns, f, nil, after, limit)
+	q, err := selectJobs(allColumns, f, nil, after, max(limit, 0))
 	if err != nil {
 		return nil, err
 	}

@@ -91,8 +91,8 @@ SELECT coalesce(array_agg(ord), '{}'), false FROM gone`
 func (j *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 	errs := make([]error, len(list))
 	var order []int
-	for i, s := range list {
-		if errs[i] = job.CheckDelay(s.Delay); errs[i] == nil {
+	for i := range list {
+		if errs[i] = list[i].Check(); errs[i] == nil {
 			order = append(order, i)
 		}
 	}

@@ -54,7 +54,7 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	var page []*job.Record
 	err := s.view(ctx, "list", func(q querier) error {
 		from, args := matching(f, after)
-		found, err := read(q, allColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, limit)...)
+		found, err := read(q, allColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, max(limit, 0))...)
 		for _, e := range found {
 			page = append(page, &e.Record)
 		}
@@ -250,6 +250,6 @@ func (s *Jobs) SetQueue(ctx context.Context, state job.QueueState) error {
 	return s.write(ctx, "set queue", func(q querier) error {
 		q.changed()
 		return q.exec(`INSERT OR REPLACE INTO tenet_queue (name, paused, reason, until) VALUES (?, ?, ?, ?)`,
-			state.Queue, state.Paused, state.Reason, micros(job.Stamp(state.Until)))
+			state.Queue, state.Paused, job.CleanText(state.Reason), micros(job.Stamp(state.Until)))
 	})
 }

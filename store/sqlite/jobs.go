@@ -264,7 +264,7 @@ func complete(q querier, settlements []job.Settlement, at time.Time) (left []int
 
 // judge says whether a settlement is refused: nil where its lease is live or it repeats what is settled.
 func judge(q querier, e *entry, s job.Settlement, at time.Time) (refused, err error) {
-	if err := job.CheckDelay(s.Delay); err != nil {
+	if err := s.Check(); err != nil {
 		return err, nil
 	}
 	if e == nil {
