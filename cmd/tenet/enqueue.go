@@ -112,7 +112,7 @@ func (a *app) request(cmd *cobra.Command, f *enqueueFlags, args []string) (job.R
 		f.line.RunAt = t
 	}
 	if f.timeout > 0 {
-		f.line.Timeout = f.timeout.String()
+		f.line.Timeout = jobline.Timeout(f.timeout.String())
 	}
 	if f.uniqueFor > 0 && f.line.UniqueKey == "" {
 		return job.Request{}, usage("--unique-for: there is no --unique-key that it could be about")

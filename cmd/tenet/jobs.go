@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/job"
@@ -121,6 +122,9 @@ given to --after, continues the list.`,
 
 func (a *app) printJobs(ctx context.Context, s jobStore, f job.Filter, after string, limit int, form string) error {
 	list := []jobJSON{}
+	if after != "" && uuid.Validate(after) != nil {
+		return usage("--after %q: write the ID of a job", after)
+	}
 	err := eachJob(ctx, s, f, after, func(r *job.Record) bool {
 		list = append(list, newJobJSON(r))
 		return len(list) != limit

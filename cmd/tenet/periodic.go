@@ -52,30 +52,36 @@ The job has the fields of a job line except unique_key and run_at, which are the
 
 // periodicOf reads a file of periodic jobs. No file is none of them.
 func (a *app) periodicOf(ctx context.Context, path string) ([]job.Periodic, error) {
-	entries, err := a.readPeriodic(ctx, path)
+	_, list, err := a.readPeriodic(ctx, path)
+	return list, err
+}
+
+// readPeriodic reads and checks the entries of a file and what they mean.
+func (a *app) readPeriodic(ctx context.Context, path string) ([]periodicEntry, []job.Periodic, error) {
+	if path == "" {
+		return nil, nil, nil
+	}
+	text, err := a.readFile(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	entries, err := parsePeriodic(path, text)
+	if err != nil {
+		return nil, nil, err
 	}
 	list := make([]job.Periodic, len(entries))
 	for i, e := range entries {
 		if list[i], err = e.periodic(); err != nil {
-			return nil, &failure{exitInvalid, fmt.Errorf("%s: entry %d %q: %w", path, i+1, e.Name, err)}
+			return nil, nil, &failure{exitInvalid, fmt.Errorf("%s: entry %d %q: %w", path, i+1, e.Name, err)}
 		}
 		if slices.ContainsFunc(list[:i], func(p job.Periodic) bool { return p.Name == e.Name }) {
-			return nil, &failure{exitInvalid, fmt.Errorf("%s: entry %d: name %q was used before", path, i+1, e.Name)}
+			return nil, nil, &failure{exitInvalid, fmt.Errorf("%s: entry %d: name %q was used before", path, i+1, e.Name)}
 		}
 	}
-	return list, nil
+	return entries, list, nil
 }
 
-func (a *app) readPeriodic(ctx context.Context, path string) ([]periodicEntry, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := a.readFile(ctx, path)
-	if err != nil {
-		return nil, err
-	}
+func parsePeriodic(path string, text []byte) ([]periodicEntry, error) {
 	var document any
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, &failure{exitInvalid, fmt.Errorf("%s: %w", path, err)}
@@ -135,17 +141,13 @@ func (a *app) periodicListCommand() *cobra.Command {
 	file := fileFlag(cmd)
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
-		entries, err := a.readPeriodic(cmd.Context(), *file)
+		entries, periodic, err := a.readPeriodic(cmd.Context(), *file)
 		if err != nil {
 			return err
 		}
 		list := make([]periodicJSON, len(entries))
 		for i, e := range entries {
-			p, err := e.periodic()
-			if err != nil {
-				return &failure{exitInvalid, fmt.Errorf("%s: entry %d %q: %w", *file, i+1, e.Name, err)}
-			}
-			next, err := p.Next(time.Now())
+			next, err := periodic[i].Next(time.Now())
 			if err != nil {
 				return err
 			}

@@ -120,6 +120,9 @@ func (a *app) queueCommand(cmd *cobra.Command, state func(name string) (job.Queu
 	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
+		if args[0] == "" {
+			return usage("the queue's name is empty")
+		}
 		q, err := state(args[0])
 		if err != nil {
 			return err

@@ -91,7 +91,7 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 		{5, "type: missing; name the handler"},
 		{6, "priority: 10 is not within 0 (highest) to 9"},
 		{7, "priority: a JSON string does not fit"},
-		{8, `timeout: "soon" is not a duration above 0 such as "30s"`},
+		{8, `timeout: "soon" is not a duration above 0 such as "30s", nor a number of seconds`},
 		{9, `run_at: "tomorrow" is not a time such as "2026-03-02T08:00:00Z"`},
 		{10, "more than one JSON object on the line"},
 		{11, "payload: 1048578 bytes, above the limit of 1048576"},
@@ -108,6 +108,20 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 	got := list[0]
 	if got.Type != "a" || got.MaxAttempts != 3 || got.Priority != 2 || got.Timeout != time.Minute || got.RunAt.Year() != 2030 || string(got.Payload) != "null" {
 		t.Errorf("stored %+v", got)
+	}
+}
+
+func TestTimeoutsAreTextOrSeconds(t *testing.T) {
+	for timeout, want := range map[string]time.Duration{`"1m30s"`: 90 * time.Second, `2.5`: 2500 * time.Millisecond, `""`: 0, `null`: 0} {
+		r, err := Parse([]byte(`{"type":"a","timeout":` + timeout + `}`))
+		if err != nil || r.Timeout != want {
+			t.Errorf("%s: %v, %v", timeout, r.Timeout, err)
+		}
+	}
+	for _, timeout := range []string{`0`, `-1`, `1e300`, `true`, `"-1s"`} {
+		if _, err := Parse([]byte(`{"type":"a","timeout":` + timeout + `}`)); err == nil || !strings.HasPrefix(err.Error(), "timeout: ") {
+			t.Errorf("%s: %v", timeout, err)
+		}
 	}
 }
 

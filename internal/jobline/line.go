@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,34 @@ type Line struct {
 	RunAt       time.Time       `json:"run_at,omitzero"`
 	MaxAttempts int             `json:"max_attempts,omitempty"`
 	Priority    int             `json:"priority,omitempty"`
-	Timeout     string          `json:"timeout,omitempty"` // Go syntax
+	Timeout     Timeout         `json:"timeout,omitempty"`
 	UniqueKey   string          `json:"unique_key,omitempty"`
+}
+
+// Timeout is a duration in Go syntax; in JSON a number of seconds is one too.
+type Timeout string
+
+// UnmarshalJSON reads a string or a number.
+func (t *Timeout) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		*t = Timeout(text)
+		return nil
+	}
+	var seconds float64
+	if json.Unmarshal(b, &seconds) != nil {
+		return timeoutProblem(string(b))
+	}
+	d, err := policy.Seconds(seconds)
+	if err != nil {
+		return timeoutProblem(string(b))
+	}
+	*t = Timeout(d.String())
+	return nil
+}
+
+func timeoutProblem(text string) error {
+	return fmt.Errorf("timeout: %s is not a duration above 0 such as \"30s\", nor a number of seconds", text)
 }
 
 // Parse reads one line and checks everything that a store would refuse.
@@ -48,9 +75,9 @@ func (l Line) Request() (job.Request, error) {
 		r.Payload = nil
 	}
 	if l.Timeout != "" {
-		d, err := policy.ParseDuration(l.Timeout)
+		d, err := policy.ParseDuration(string(l.Timeout))
 		if err != nil || d <= 0 {
-			return job.Request{}, fmt.Errorf("timeout: %q is not a duration above 0 such as \"30s\"", l.Timeout)
+			return job.Request{}, timeoutProblem(strconv.Quote(string(l.Timeout)))
 		}
 		r.Timeout = d
 	}
