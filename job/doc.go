@@ -11,7 +11,7 @@
 //	                               ▲ ▲               │ │ ├──Retry, Snooze, Refuse──► scheduled (ready if due)
 //	                               │ └──Release──────┘ │ ├──Dead────► dead: the dead-letter queue
 //	                               └──lease expired────┘ └──Cancel──► cancelled
-//	scheduled, ready ──cancel──► cancelled      dead, completed, cancelled ──retry──► ready
+//	scheduled, ready ──cancel──► cancelled      all but running ──retry──► ready, attempts from 0 again
 //
 // Delivery is at least once: an attempt whose lease ran out may still be running somewhere, so handlers must be safe to
 // repeat. A late result of such an attempt is refused by its fencing token.
