@@ -15,7 +15,8 @@ type Provider interface {
 }
 
 // Versioned is implemented by providers that can tell cheaply that nothing has changed. While the version stays the
-// same, what the provider answered for a key stays true, and it is not asked again.
+// same, what the provider answered for a key stays true, and it is not asked again; but for an error that it gave to a
+// caller whose context had ended.
 type Versioned interface {
 	Version() uint64
 }

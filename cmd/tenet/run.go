@@ -47,9 +47,10 @@ func (a *app) runCommand() *cobra.Command {
 The policy is that of the key in the document (--policy); without a document it is 3 attempts with short waits.
 Flags change it field by field. The key is "run." and the command's name unless --key says otherwise.
 
-Every attempt finds TENET_ATTEMPT (from 1), TENET_KEY and TENET_CALL_ID in its environment. What it prints passes
-through. What comes on stdin is the same for every attempt: files are read again, anything else is kept, up to
-10 MiB (with --max-attempts 1 it passes through unbounded). A terminal is not passed on.
+Every attempt finds TENET_ATTEMPT (from 1), TENET_KEY and TENET_CALL_ID in its environment; a tenet that it starts
+takes its own --key from there. What it prints passes through. What comes on stdin is the same for every attempt:
+files are read again, anything else is kept, up to 10 MiB (with --max-attempts 1 it passes through unbounded). A
+terminal is not passed on.
 
 An attempt that times out is stopped with everything that it started: SIGTERM first, SIGKILL after --kill-grace.
 Ctrl-C and SIGTERM are handed on in the same way and end the run; a second one kills at once. Hedging is off for
