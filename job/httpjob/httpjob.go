@@ -144,6 +144,9 @@ func request(ctx context.Context, j job.Job[Payload]) (*http.Request, error) {
 	req.Header.Set("Idempotency-Key", j.ID)
 	req.Header.Set("User-Agent", "tenet")
 	for name, value := range p.Headers {
+		if name == "" || strings.ContainsFunc(name, noToken) || strings.ContainsFunc(value, control) {
+			return nil, fmt.Errorf("http: headers: %q cannot be sent", name)
+		}
 		if strings.EqualFold(name, "Host") {
 			req.Host = value
 			continue
@@ -152,6 +155,14 @@ func request(ctx context.Context, j job.Job[Payload]) (*http.Request, error) {
 	}
 	return req, nil
 }
+
+// noToken finds what the name of a header may not hold (RFC 9110, 5.6.2).
+func noToken(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
+}
+
+// control finds what the value of a header may not hold.
+func control(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func bodyOf(raw json.RawMessage) (body []byte, contentType string) {
 	if len(raw) == 0 || string(raw) == "null" {

@@ -107,8 +107,11 @@ func TestRequestIsWhatThePayloadSays(t *testing.T) {
 }
 
 func TestRequestsThatCannotBeBuiltAreDeadAtOnce(t *testing.T) {
-	for _, payload := range []string{`{}`, `{"url":"ftp://x/"}`, `{"url":"/relative"}`, `{"url":"http://x/","method":"a b"}`} {
-		if mark, _ := classify.MarkOf(run(t, Options{}, payload)); mark != classify.MarkPermanent {
+	for _, payload := range []string{`{}`, `{"url":"ftp://x/"}`, `{"url":"/relative"}`, `{"url":"http://x/","method":"a b"}`,
+		`{"url":"http://127.0.0.1:1/","headers":{"a b":"c"}}`, `{"url":"http://127.0.0.1:1/","headers":{"":"c"}}`,
+		`{"url":"http://127.0.0.1:1/","headers":{"a":"b\nc: d"}}`, `{"url":"http://127.0.0.1:1/","headers":{"Host":"b\u0000"}}`,
+	} {
+		if mark, _ := classify.MarkOf(run(t, Options{AllowPrivateNetworks: true}, payload)); mark != classify.MarkPermanent {
 			t.Errorf("%s: mark %v", payload, mark)
 		}
 	}
