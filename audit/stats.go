@@ -108,11 +108,8 @@ func (c *counter) work(events []Event) {
 		}
 		return
 	}
-	for len(events) > 0 { // the steps of a transaction have keys of their own
-		n := 1
-		for n < len(events) && events[n].Key == events[0].Key {
-			n++
-		}
+	for len(events) > 0 {
+		n := stepEnd(events)
 		c.step(events[:n])
 		events = events[n:]
 	}

@@ -24,7 +24,7 @@ type WhatIfReport struct {
 	Categories []WhatIfCategory `json:"categories"` // ordered by code
 }
 
-// WhatIfCategory compares the work of one category. Every piece of work is one of: same, succeeded earlier or later, failed
+// WhatIfCategory compares the work of one category: calls, jobs, and each step of transactions. Every one is one of: same, succeeded earlier or later, failed
 // earlier or later, cannot know.
 type WhatIfCategory struct {
 	Category string `json:"category"` // code; "" for work without one
@@ -62,7 +62,8 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 // WhatIf walks through the recorded attempts of every piece of work under the policies that set gives to its key, and says
 // how it would have ended. Outcomes, denials, interruptions and the time that attempts took are those on record, hedges
 // too. What the recording cannot tell is counted as such: attempts beyond those recorded, attempts that another timeout
-// would have cut off or let run on, and work whose beginning or end is missing. Waiting beyond 292 years in all is 292
+// would have cut off or let run on, work whose beginning or end is missing, and steps of a transaction after one that would
+// have ended otherwise. Waiting beyond 292 years in all is 292
 // years.
 func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (_ *WhatIfReport, err error) {
 	w, err := gather(ctx, s, o.Spill, ofDecisions)

@@ -192,6 +192,57 @@ func TestA4MissingAttemptsCannotBeKnown(t *testing.T) {
 	}
 }
 
+func TestA4StepsOfATransactionAreAskedOneByOne(t *testing.T) {
+	step := func(name string, most int) *policy.Policy {
+		return compiled(t, "consumer/a."+name, func(p *policy.Policy) {
+			p.Retry = policy.Retry{MaxAttempts: most, InitialBackoff: time.Second, Jitter: policy.JitterNone}
+		})
+	}
+	process, success, exception := step("process", 3), step("success", 1), step("exception", 1)
+	r := newRecording(t, 1)
+	for _, p := range []*policy.Policy{process, success, exception} {
+		r.snapshot(p)
+	}
+	spent := attempts{{failed, 1}, {failed, 1}, {failed, 1}}
+	good := attempts{{decision.Facts{}, 1}}
+	late := attempts{{failed, 1}, {decision.Facts{}, 1}}
+	transaction := func(steps func(record func(*policy.Policy, attempts))) {
+		r.work++
+		first := len(r.events)
+		steps(func(p *policy.Policy, list attempts) {
+			r.work--
+			r.call(p, list, "")
+		})
+		for i := range r.events[first:] {
+			e := &r.events[first+i]
+			e.Surface, e.WorkSeq = string(policy.SurfaceStep), i+1
+		}
+	}
+	transaction(func(record func(*policy.Policy, attempts)) { record(process, spent); record(exception, good) })
+	transaction(func(record func(*policy.Policy, attempts)) { record(process, late); record(success, good) })
+	transaction(func(record func(*policy.Policy, attempts)) { record(process, spent); record(process, spent) }) // delivered again
+	log := chained(t, "a", r.events)
+
+	same := whatIf(t, log, process, success, exception).Total
+	if same.Works != 6 || same.Same != 6 || same.Before.Attempts != 13 {
+		t.Errorf("under the same policies: %+v", same)
+	}
+	got := whatIf(t, log, step("process", 1), success, exception).Total
+	want := audit.WhatIfCategory{
+		Works: 6, Same: 1, FailedEarlier: 4, LostSuccesses: 1, CannotKnow: 1, // whether success was handled after all
+		Before: audit.Effort{Attempts: 12, Waiting: audit.Seconds(10 * time.Second)}, After: audit.Effort{Attempts: 5},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := whatIf(t, log, step("process", 5), success, exception).Total; got.CannotKnow != 4 || got.Same != 2 {
+		t.Errorf("where attempts are missing: %+v", got)
+	}
+	if s, err := audit.Statistics(context.Background(), log, audit.Spill{}); err != nil || s.Total.Calls != 6 || s.Total.Attempts != 13 {
+		t.Errorf("statistics: %+v %v", s.Total, err)
+	}
+}
+
 func TestA4WhatIfIsStable(t *testing.T) {
 	log, _ := recorded(t, 9, 300)
 	log = append(log, log[50:90]...)

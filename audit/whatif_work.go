@@ -22,7 +22,37 @@ type speculator struct {
 	facts      map[int]decision.Facts // of the attempts of hedged groups of the present work
 }
 
+// work asks about a call, a job, or each step of a transaction. Steps after one that would have ended otherwise might not
+// have been taken.
 func (s *speculator) work(events []Event) {
+	otherwise := false
+	for len(events) > 0 {
+		n := stepEnd(events)
+		before, after, c := s.envelope(events[:n])
+		if otherwise {
+			after = ended{}
+		}
+		c.count(before, after)
+		otherwise = otherwise || !after.known || after.success != before.success
+		events = events[n:]
+	}
+}
+
+// stepEnd is how many of a work's events belong together: the steps of a transaction have keys and attempts of their own,
+// and begin anew with every delivery.
+func stepEnd(events []Event) int {
+	transaction := events[0].Surface == string(policy.SurfaceStep)
+	n := 1
+	for n < len(events) && events[n].Key == events[0].Key {
+		if before := &events[n-1]; transaction && isDecision(before.Type) && before.Decision != decision.Retry.String() {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+func (s *speculator) envelope(events []Event) (before, after ended, c *WhatIfCategory) {
 	s.facts = map[int]decision.Facts{}
 	steps := make([]step, 0, len(events))
 	sound := true
@@ -40,18 +70,15 @@ func (s *speculator) work(events []Event) {
 		}
 	}
 	last := &events[len(events)-1]
-	c := s.categories[last.Category]
-	if c == nil {
+	if c = s.categories[last.Category]; c == nil {
 		c = &WhatIfCategory{}
 		s.categories[last.Category] = c
 	}
-	before := recordedEnd(steps)
-	if !sound || !complete(steps) {
-		c.count(before, ended{})
-		return
+	before = recordedEnd(steps)
+	if sound && complete(steps) {
+		after = s.walk(steps, s.policyOf(last))
 	}
-	after := s.walk(steps, s.policyOf(last))
-	c.count(before, after)
+	return before, after, c
 }
 
 // step is one decision on record.
