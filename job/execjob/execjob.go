@@ -79,9 +79,13 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		if len(p.Argv) == 0 || p.Argv[0] == "" {
 			return job.Unrecoverable(errors.New("exec: argv: missing; name the command"))
 		}
+		env := environment(j)
+		if slices.ContainsFunc(slices.Concat(p.Argv, env, []string{p.Dir}), hasNUL) {
+			return job.Unrecoverable(errors.New("exec: argv, env or dir: holds a NUL character, which no command can be given"))
+		}
 		cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 		stdout, stderr := &tail{limit: o.MaxOutput}, &tail{limit: o.MaxOutput}
-		cmd.Env, cmd.Dir, cmd.Stdin = environment(j), p.Dir, strings.NewReader(p.Stdin)
+		cmd.Env, cmd.Dir, cmd.Stdin = env, p.Dir, strings.NewReader(p.Stdin)
 		cmd.Stdout, cmd.Stderr = stdout, stderr
 		group, err := procgroup.Start(cmd)
 		if err != nil {
@@ -117,6 +121,8 @@ func startError(err error) error {
 	}
 	return err
 }
+
+func hasNUL(s string) bool { return strings.ContainsRune(s, 0) }
 
 // environment is what a command may see.
 func environment(j job.Job[Payload]) []string {

@@ -40,6 +40,11 @@ func TestCommandsThatCannotStartAreDeadAtOnce(t *testing.T) {
 			t.Errorf("%q: mark %v", argv, mark)
 		}
 	}
+	for _, p := range []Payload{{Argv: []string{"true", "a\x00"}}, {Argv: []string{"true"}, Env: map[string]string{"A": "\x00"}}, {Argv: []string{"true"}, Dir: "/\x00"}} {
+		if mark, _ := classify.MarkOf(run(t.Context(), p)); mark != classify.MarkPermanent {
+			t.Errorf("%q: mark %v", p, mark)
+		}
+	}
 }
 
 func TestEnvironmentIsSmall(t *testing.T) {
