@@ -64,9 +64,9 @@ func produce(sink Sink, task Task) func(ctx context.Context, t *Transaction) (an
 // Run produces the transactions of a finite sequence, in chunks of the policy's batch.size: one chunk after another, the
 // transactions of a chunk concurrently. It returns nil when the sequence or the policy's limit has come to its end, or Drain
 // was called. A policy's loop.timeout ends it with a [*ProducerLoopTimeoutError], an error of the sequence with that error
-// after what came before has been produced, and the end of ctx with that context's cause. The sequence is read on a goroutine
-// of its own; it should end when ctx does. A producer runs once at a time. Transactions of the chunk that was not finished
-// then count as redelivered: they are the caller's again.
+// and its panic with a [*retry.PanicError] after what came before has been produced, and the end of ctx with that context's
+// cause. The sequence is read on a goroutine of its own; it should end when ctx does. A producer runs once at a time.
+// Transactions of the chunk that was not finished then count as redelivered: they are the caller's again.
 func (p *Producer) Run(ctx context.Context, transactions iter.Seq2[*Transaction, error]) (Summary, error) {
 	next, stop := iter.Pull2(transactions)
 	input := &input{next: next}
@@ -79,6 +79,7 @@ type input struct {
 }
 
 func (in *input) chunk(_ context.Context, r *run, room int) (got []Delivery, end bool, err error) {
+	defer caught(&err) // the sequence's; what came before it is kept
 	for len(got) < room {
 		t, err, ok := in.next()
 		switch {

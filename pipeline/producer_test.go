@@ -13,6 +13,7 @@ import (
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 func producerPolicy(concurrency, batch int) policy.Producer {
@@ -167,6 +168,18 @@ func TestL10LimitAndEndsOfInput(t *testing.T) {
 			}
 		})
 		if !errors.Is(err, errDown) || summary.Success != 1 {
+			t.Error(summary, err)
+		}
+	})
+	bubble(t, "panic", func(t *testing.T) {
+		var sink pipeline.MemorySink
+		summary, err := pipeline.NewProducer(&sink, nil, producerPolicy(2, 4)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
+			if yield(transactions("a")[0], nil) {
+				panic(errDown)
+			}
+		})
+		var panicked *retry.PanicError
+		if !errors.As(err, &panicked) || !errors.Is(err, errDown) || summary.Success != 1 {
 			t.Error(summary, err)
 		}
 	})
