@@ -306,6 +306,7 @@ The change is put on record in an audit log before it is made.`,
 	result := flags.String("result", "", "result that callers get, with --as completed; as the operation would have stored it, usually JSON")
 	message := flags.String("message", "resolved by an operator", "error that callers get, with --as failed")
 	ttl := jobTTL // the longest of those that records are kept for otherwise
+	flags.Lookup("yes").Usage = "as for clear; this command does not ask, as --as says what is meant"
 	flags.Var(&span{&ttl, false}, "ttl", "how long the record is kept from now on: longer than callers, and jobs that are requeued, come back")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
