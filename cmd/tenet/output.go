@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 
+	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 )
@@ -139,12 +140,8 @@ func (a *app) colored(w io.Writer) bool {
 	return term != "dumb" && isTerminal(w)
 }
 
-// isTerminal reports whether a stream is a terminal. Other devices pass for one, which does no harm: nobody reads them.
+// isTerminal reports whether a stream is a terminal: /dev/null is a device too, and nobody answers there.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && isatty.IsTerminal(f.Fd())
 }
