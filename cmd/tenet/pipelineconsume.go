@@ -54,7 +54,8 @@ back. A second signal cancels at once. --audit records every decision before it 
 usable, and the consumer is not stopping) and /metrics (Prometheus).
 
 Exit codes: 0 done; 1 a transaction failed, without a handler or dead letter, or the run could not go on; 2 usage;
-3 invalid document; 5 the document has no such consumer; 130 and 143 stopped by SIGINT or SIGTERM.`,
+3 invalid document; 5 the document has no such consumer, or a file or store that is read does not exist; 130 and 143
+stopped by SIGINT or SIGTERM.`,
 		Example: `  tenet consume --policy policies.yaml orders --source file:orders.jsonl --task exec:./charge.sh --dead-letter file:dead.jsonl
   tenet consume --policy policies.yaml orders --source 'postgres://localhost/shop?table=queue' --task http://localhost:8080/orders
   tenet consume --policy policies.yaml orders --source 'postgres://localhost/shop?table=outbox&consumer=mail' --task sink --sink amqp://localhost/mail

@@ -31,7 +31,7 @@ SIGTERM and Ctrl-C finish the running chunk, for --grace at most; a second signa
 --listen serves /livez, /readyz and /metrics as "tenet consume" does.
 
 Exit codes: 0 done; 1 a transaction failed, or the run could not go on; 2 usage; 3 invalid document; 5 the document
-has no such producer; 130 and 143 stopped by SIGINT or SIGTERM.`,
+has no such producer, or a file or store that is read does not exist; 130 and 143 stopped by SIGINT or SIGTERM.`,
 		Example: `  tenet produce --policy policies.yaml invoices --input file:invoices.csv --sink https://example.com/invoices
   tenet produce --policy policies.yaml invoices --payload '{"invoice": 4711}' --sink 'postgres://localhost/shop?table=queue'`,
 	}

@@ -155,6 +155,9 @@ type sinkCloser interface {
 // openSource opens where transactions come from. They are closed with the setup.
 func (a *app) openSource(ctx context.Context, s *pipelineSetup, p place) (pipeline.Source, error) {
 	source, err := a.sourceAt(ctx, s, p)
+	if errors.Is(err, os.ErrNotExist) {
+		err = &failure{exitNotFound, err}
+	}
 	if err != nil {
 		return nil, p.failed(err)
 	}
