@@ -289,7 +289,7 @@ func (s *speculator) state(x *step, p *policy.Policy, shift time.Duration) decis
 	}
 	if state.Seed == 0 {
 		state.Seed = decision.Seed(x.e.WorkID)
-		if key := policy.ParseKey(x.e.Key); key.Surface() == policy.SurfaceStep {
+		if key := s.set.KeyNamed(x.e.Key); key.Surface() == policy.SurfaceStep {
 			state.Seed = decision.StepSeed(x.e.WorkID, key.Name)
 		}
 	}
@@ -317,9 +317,10 @@ func (s *speculator) policyOf(e *Event) *policy.Policy {
 	if p := s.resolved[t]; p != nil {
 		return p
 	}
-	p, err := s.set.Policy(context.Background(), policy.ParseKey(e.Key))
+	key := s.set.KeyNamed(e.Key)
+	p, err := s.set.Policy(context.Background(), key)
 	if err != nil { // a set never fails
-		fallback := policy.DefaultPolicyFor(policy.ParseKey(e.Key))
+		fallback := policy.DefaultPolicyFor(key)
 		p = &fallback
 	}
 	if category := policy.Category(strings.TrimPrefix(e.Category, "RETRY_")); category != "" && p.Category == "" {

@@ -191,7 +191,7 @@ func number(path, text string) (any, error) {
 		return nil, tooLarge(path, text)
 	}
 	// Digits beyond the point may round a number that is too large to 2⁵³.
-	if f == maxInteger && text != strconv.Itoa(maxInteger) || f == -maxInteger && text != strconv.Itoa(-maxInteger) {
+	if f == maxInteger && text != strconv.FormatInt(maxInteger, 10) || f == -maxInteger && text != strconv.FormatInt(-maxInteger, 10) {
 		return nil, tooLarge(path, text)
 	}
 	return finite(path, f, text)

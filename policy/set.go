@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -80,6 +81,34 @@ func (s *Set) template(surface Surface) *Policy {
 func (s *Set) Named(key Key) bool {
 	_, ok := s.lookup(key)
 	return ok
+}
+
+// KeyNamed is the key that a name, as [Key.String] writes it, means in the set. Names of queues, job types and pipelines may
+// hold dots, at the first of which [ParseKey] would split them: a step is what follows the last, a job is split where the
+// set knows a type or else a queue.
+func (s *Set) KeyNamed(name string) Key {
+	key := ParseKey(name)
+	name = key.String()
+	switch key.Surface() {
+	case SurfaceStep:
+		last := strings.LastIndexByte(name, '.')
+		return Key{Namespace: name[:last], Name: name[last+1:]}
+	case SurfaceCall:
+		return key
+	}
+	var ofType, ofQueue Key
+	for k := range s.config.Policies {
+		switch {
+		case k.Surface() != SurfaceJob:
+		case k.String() == name:
+			return k
+		case k.Namespace == jobNamespace && len(k.Name) > len(ofType.Name) && strings.HasSuffix(name, "."+k.Name):
+			ofType = Key{Namespace: strings.TrimSuffix(name, "."+k.Name), Name: k.Name}
+		case k.Name == "" && len(k.Namespace) > len(ofQueue.Namespace) && strings.HasPrefix(name, k.String()):
+			ofQueue = Key{Namespace: k.Namespace, Name: strings.TrimPrefix(name, k.String())}
+		}
+	}
+	return cmp.Or(ofType, ofQueue, key)
 }
 
 // Keys lists the keys that the document names, sorted.

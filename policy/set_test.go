@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,6 +109,31 @@ func TestIsZero(t *testing.T) {
 	for _, p := range []Policy{{ID: "x"}, {Category: KVGet}, {Retry: full.Retry}, {Hedge: full.Hedge}, {Circuit: full.Circuit}, {Retry: Retry{RetryOn: []Class{"a"}}}} {
 		if p.IsZero() {
 			t.Errorf("%+v is zero", p)
+		}
+	}
+}
+
+// TestP2NamesWithDotsFindTheirKeys: the set knows where a name is to be split.
+func TestP2NamesWithDotsFindTheirKeys(t *testing.T) {
+	policies := map[Key]*Policy{}
+	for _, k := range []Key{{"svc", "Get.All"}, JobKey("", "mail.send"), JobKey("", "send"), JobKey("eu", ""), JobKey("eu.west", ""), JobKey("us.east", "a.b")} {
+		policies[k] = &Policy{Key: k}
+	}
+	s := NewSet(SetConfig{Policies: policies})
+	for name, want := range map[string]Key{
+		"svc.Get.All": {"svc", "Get.All"}, "plain": {Name: "plain"}, "": {}, " svc.x ": {"svc", "x"},
+		"consumer/a.b.process": ConsumerKey("a.b", "process"), "producer/p.produce": ProducerKey("p", "produce"),
+		"job/default.other": JobKey("default", "other"), "job/.send": JobKey("", "send"),
+		"job/us.east.a.b": JobKey("us.east", "a.b"), "job/eu.west.": JobKey("eu.west", ""),
+		"job/some.where.mail.send": JobKey("some.where", "mail.send"), "job/some.where.send": JobKey("some.where", "send"),
+		"job/eu.west.x.y": JobKey("eu.west", "x.y"), "job/eu.north.x": JobKey("eu", "north.x"), "job/eu.west.send": JobKey("eu.west", "send"),
+	} {
+		got := s.KeyNamed(name)
+		if got != want {
+			t.Errorf("%q is %+v", name, got)
+		}
+		if got.String() != strings.TrimSpace(name) {
+			t.Errorf("%q became %q", name, got)
 		}
 	}
 }

@@ -175,7 +175,7 @@ func bounds(r fields.Rule) map[string]any {
 func durations(r fields.Rule) map[string]any {
 	seconds := bounds(r)
 	seconds["type"] = "number"
-	seconds["maximum"] = maxSeconds
+	seconds["maximum"] = int64(maxSeconds)
 	text := map[string]any{"type": "string", "pattern": durationPattern}
 	if r.Positive {
 		text["allOf"] = []any{map[string]any{"pattern": nonZeroPattern}}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/audit"
-	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
@@ -69,7 +68,7 @@ func looksLikeLog(s string) bool {
 func (a *app) locate(s *audit.Story, file string, document *policyfile.Document) {
 	warned := map[string]bool{}
 	for i := range s.Steps {
-		key := policy.ParseKey(cmp.Or(s.Steps[i].Key, s.Key))
+		key := document.Set.KeyNamed(cmp.Or(s.Steps[i].Key, s.Key))
 		now := map[string]string{}
 		if p, err := policyOf(document.Set, key); err == nil {
 			eachField("", reflect.ValueOf(*p), func(path string, v reflect.Value) { now[path] = show(v) })

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -170,33 +169,12 @@ func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document
 	if err != nil {
 		return nil, nil, err
 	}
-	key := keyNamed(document.Set, name)
+	key := document.Set.KeyNamed(name)
 	if !document.Set.Named(key) {
 		a.warn("%s does not name %s; its defaults apply", file, key)
 	}
 	p, err := policyOf(document.Set, key)
 	return document, p, err
-}
-
-// keyNamed is the key that a document means by a name. The names of queues, consumers and producers may hold dots, at
-// which ParseKey would split them.
-func keyNamed(set *policy.Set, name string) policy.Key {
-	key := policy.ParseKey(name)
-	known := set.Keys()
-	if slices.Contains(known, key) {
-		return key
-	}
-	found, name := key, key.String()
-	for _, k := range known {
-		if k.String() == name {
-			return k
-		}
-		jobType, ofQueue := strings.CutPrefix(name, k.String())
-		if k.Name == "" && ofQueue && len(k.Namespace) > len(found.Namespace) {
-			found = policy.Key{Namespace: k.Namespace, Name: jobType}
-		}
-	}
-	return found
 }
 
 // describePolicy writes a policy as a table of its fields, with their origins where the document is known.
