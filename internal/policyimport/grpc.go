@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tenetdev/tenet/policy"
 )
@@ -92,6 +93,10 @@ func grpcMethod(o object, c *Converted, throttled bool) (isDefault bool) {
 			o.r.note(name.path, "holds for the key %s; let tenetgrpc.Options.Key return it for the service's methods, or repeat the policy for each", key)
 		default:
 			key += "." + method
+		}
+		if strings.ContainsFunc(key, unicode.IsSpace) {
+			o.r.fault(name.path, "%q holds white space, which no service or method has", key)
+			continue
 		}
 		if _, twice := c.Policies[key]; twice {
 			o.r.fault(name.path, "%s is named twice", key)

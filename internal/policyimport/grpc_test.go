@@ -159,6 +159,7 @@ func TestGRPCRefusesWhatGRPCRefuses(t *testing.T) {
 		"a method alone":        {`{"methodConfig": [{"name": [{"method": "m"}]}]}`, "methodConfig[0].name[0].service: is needed"},
 		"a name twice":          {`{"methodConfig": [{"name": [{"service": "s", "method": "m"}, {"service": "s", "method": "m"}]}]}`, "methodConfig[0].name[1]: s.m is named twice"},
 		"two defaults":          {`{"methodConfig": [{"name": [{}, {}]}]}`, "methodConfig[0].name[1]: is a second entry"},
+		"white space":           {`{"methodConfig": [{"name": [{"service": "s "}]}]}`, `methodConfig[0].name[0]: "s " holds white space`},
 		"a service by number":   {`{"methodConfig": [{"name": [{"service": 1}]}]}`, "methodConfig[0].name[0].service: is a number, not a string"},
 		"timeout 0":             {method(`"timeout": "0s"`), "methodConfig[0].timeout: is 0"},
 		"timeout in ms":         {method(`"timeout": "300ms"`), `methodConfig[0].timeout: "300ms" is not a duration in seconds`},
