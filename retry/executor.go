@@ -200,7 +200,7 @@ func sameFault(a, b error) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
-	return errors.Is(a, b) || a.Error() == b.Error()
+	return a.Error() == b.Error()
 }
 
 // install prepares a plan and keeps it under its key. changed is what that did to the key's breaker; evicted is true the

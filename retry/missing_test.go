@@ -60,7 +60,7 @@ type unversioned func() (*policy.Policy, error)
 func (u unversioned) Policy(context.Context, policy.Key) (*policy.Policy, error) { return u() }
 
 func TestR2TheErrorIsWhatTheProviderSaysNow(t *testing.T) {
-	for _, said := range []error{policy.ErrProviderUnavailable, nil} { // nil: neither a policy nor an error
+	for _, said := range []error{policy.ErrProviderUnavailable, fmt.Errorf("again: %w", policy.ErrPolicyFetchFailed), nil} { // nil: neither a policy nor an error
 		now := said
 		source := unversioned(func() (*policy.Policy, error) { return nil, now })
 		e := retry.NewExecutor(retry.ExecutorOptions{Provider: source, MissingPolicyMode: retry.FailureDeny})
