@@ -435,6 +435,23 @@ func TestR2AnOutageOfTheProviderChangesNoStepsPolicy(t *testing.T) {
 	})
 }
 
+// wordless is a provider that answers with neither a policy nor an error.
+type wordless struct{}
+
+func (wordless) Policy(context.Context, policy.Key) (*policy.Policy, error) { return nil, nil }
+
+func TestR2NoPolicyIsNoPolicyUnderDeny(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := pipeline.NewMemorySource(transactions("a")...)
+		task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, nil })
+		summary, err := pipeline.NewConsumer(source, task, consumerPolicy(1, 1), pipeline.WithProvider(wordless{}),
+			pipeline.WithExecutorOptions(retry.ExecutorOptions{MissingPolicyMode: retry.FailureDeny})).Run(bg)
+		if !errors.Is(err, policy.ErrPolicyNotFound) || summary.Fetched != 0 {
+			t.Error(summary, err)
+		}
+	})
+}
+
 func TestL1PoliciesThatBreakARuleAreRefused(t *testing.T) {
 	zero := policy.Producer{}
 	zero.Steps.Produce.Retry.MaxAttempts = -1

@@ -131,6 +131,9 @@ func (p *policies) refresh(ctx context.Context) {
 		usable := p.unhedged(key, found)
 		if usable == nil { // better than the defaults of calls, which may retry what must not be
 			usable = current.steps[key].policy
+			if err == nil {
+				err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
+			}
 		}
 		next.steps[key] = step{policy: usable, err: err, provided: found}
 	}
