@@ -68,9 +68,23 @@ func produce(sink Sink, task Task) func(ctx context.Context, t *Transaction) (an
 // cause. The sequence is read on a goroutine of its own; it should end when ctx does. A producer runs once at a time.
 // Transactions of the chunk that was not finished then count as redelivered: they are the caller's again.
 func (p *Producer) Run(ctx context.Context, transactions iter.Seq2[*Transaction, error]) (Summary, error) {
+	if transactions == nil {
+		return Summary{}, fmt.Errorf("pipeline: producer %s: the sequence of transactions is nil", p.name)
+	}
 	next, stop := iter.Pull2(transactions)
 	input := &input{next: next}
-	return p.start(ctx, input.chunk, stop)
+	return p.start(ctx, input.chunk, func() {
+		if err := finished(stop); err != nil { // the run has its result already
+			p.log.Error("pipeline: the input failed at its end", "pipeline", p.name, "error", err)
+		}
+	})
+}
+
+// finished ends a sequence that may panic while it cleans up.
+func finished(stop func()) (err error) {
+	defer caught(&err)
+	stop()
+	return nil
 }
 
 // input cuts a sequence into chunks.

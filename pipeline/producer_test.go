@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,6 +182,26 @@ func TestL10LimitAndEndsOfInput(t *testing.T) {
 		var panicked *retry.PanicError
 		if !errors.As(err, &panicked) || !errors.Is(err, errDown) || summary.Success != 1 {
 			t.Error(summary, err)
+		}
+	})
+	bubble(t, "panic at its end", func(t *testing.T) {
+		p := producerPolicy(1, 1)
+		p.Loop.Limit = 1
+		log := slog.New(slog.DiscardHandler)
+		summary, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, p, pipeline.WithLogger(log)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
+			if !yield(transactions("a")[0], nil) {
+				panic(errDown)
+			}
+		})
+		if err != nil || summary.Success != 1 {
+			t.Error(summary, err)
+		}
+		synctest.Wait()
+	})
+	bubble(t, "no sequence", func(t *testing.T) {
+		_, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, policy.Producer{}).Run(bg, nil)
+		if err == nil || !strings.Contains(err.Error(), "sequence of transactions is nil") {
+			t.Error(err)
 		}
 	})
 	bubble(t, "nil", func(t *testing.T) {
