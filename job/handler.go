@@ -46,8 +46,11 @@ type RawHandler func(ctx context.Context, j Job[[]byte]) error
 type Middleware func(next RawHandler) RawHandler
 
 // Handle registers a handler with a payload of type T, decoded from JSON. A payload that does not decode makes the job dead
-// at once, reason invalid_payload: repeating cannot help. Registering a type twice panics.
+// at once, reason invalid_payload: repeating cannot help. Registering a type twice panics, and so does a nil handler.
 func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, j Job[T]) error) {
+	if handler == nil {
+		w.HandleRaw(jobType, nil) // which panics
+	}
 	w.HandleRaw(jobType, func(ctx context.Context, raw Job[[]byte]) error {
 		j := Job[T]{
 			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record,

@@ -23,8 +23,11 @@ const unavailableDelay = 5 * time.Second
 // A job whose key is in flight elsewhere, or whose record store cannot be asked, is put back without using up an attempt.
 // One whose outcome is unknown is dead with reason outcome_unknown: resolve the record, then requeue the job.
 // One whose handler has called its failure final (Unrecoverable, Business) is dead with reason idempotency_failed when it is
-// requeued: clear the record first.
+// requeued: clear the record first. A nil guard panics.
 func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middleware {
+	if guard == nil { // else every job that comes in would fail until it is dead
+		panic("job: Idempotent: the guard is nil")
+	}
 	return func(next RawHandler) RawHandler {
 		return func(ctx context.Context, j Job[[]byte]) error {
 			ticket, err := guard.Begin(ctx, idempotentRequest(j, key))

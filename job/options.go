@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -80,4 +81,6 @@ func WithPeriodic(p ...Periodic) WorkerOption {
 }
 
 // WithLogger sets the logger, default slog.Default(). Payloads are never logged.
-func WithLogger(l *slog.Logger) WorkerOption { return func(w *Worker) { w.log = l } }
+func WithLogger(l *slog.Logger) WorkerOption {
+	return func(w *Worker) { w.log = cmp.Or(l, slog.Default()) }
+}

@@ -43,7 +43,8 @@ type Worker struct {
 	wake            chan struct{} // there may be new work
 	slot            chan struct{} // a handler has ended
 	due             chan struct{} // nextDue has come nearer
-	lastAnswer      atomic.Int64  // time of the last answer of the store, in Unix nanoseconds
+	ran             atomic.Bool
+	lastAnswer      atomic.Int64 // time of the last answer of the store, in Unix nanoseconds
 
 	mu      sync.Mutex
 	queues  map[string]*queue
@@ -113,8 +114,11 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 // Name is the worker's name, as it appears in the history of jobs.
 func (w *Worker) Name() string { return w.name }
 
-// HandleRaw registers a handler that decodes the payload itself. Registering a type twice panics.
+// HandleRaw registers a handler that decodes the payload itself. Registering a type twice panics, and so does a nil handler.
 func (w *Worker) HandleRaw(jobType string, handler RawHandler) {
+	if handler == nil {
+		panic(fmt.Sprintf("job: type %q: the handler is nil", jobType))
+	}
 	if _, taken := w.handlers[jobType]; taken {
 		panic(fmt.Sprintf("job: type %q has a handler already", jobType))
 	}
@@ -137,6 +141,9 @@ func (w *Worker) Healthy(within time.Duration) error {
 // contexts, and releases what is still running so that other workers take over at once. It returns nil after an orderly
 // shutdown, also when jobs had to be released.
 func (w *Worker) Run(ctx context.Context) error {
+	if !w.ran.CompareAndSwap(false, true) {
+		return errors.New("job: the worker has run already; make another one")
+	}
 	if err := CheckLease(w.lease); err != nil {
 		return err
 	}

@@ -562,3 +562,49 @@ func TestMiddlewareWrapsInOrder(t *testing.T) {
 		}
 	})
 }
+
+func TestAWorkerRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := job.NewWorker(memory.Open().Jobs())
+		ctx, cancel := context.WithCancel(context.Background())
+		first := make(chan error)
+		go func() { first <- w.Run(ctx) }()
+		synctest.Wait()
+		if err := w.Run(ctx); err == nil || !strings.Contains(err.Error(), "has run already") {
+			t.Error(err)
+		}
+		cancel()
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if err := w.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "has run already") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNilHandlersAndGuardsAreRefusedBeforeJobsFail(t *testing.T) {
+	w := job.NewWorker(memory.Open().Jobs())
+	for name, misuse := range map[string]func(){
+		"handler is nil":     func() { job.Handle[string](w, "t", nil) },
+		"the handler is nil": func() { w.HandleRaw("t", nil) },
+		"the guard is nil":   func() { job.Idempotent(nil, nil) },
+	} {
+		func() {
+			defer func() {
+				if text := fmt.Sprint(recover()); !strings.Contains(text, name) {
+					t.Errorf("%s: %s", name, text)
+				}
+			}()
+			misuse()
+		}()
+	}
+}
+
+func TestANilLoggerIsTheDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := work(t, func(context.Context, job.Job[[]byte]) error { return nil }, job.WithLogger(nil))
+		b.enqueue(job.Request{Type: "unknown"}) // which is logged
+		synctest.Wait()
+	})
+}
