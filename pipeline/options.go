@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -78,7 +79,9 @@ func WithGuard(g *idempotency.Guard) Option { return func(o *options) { o.guard 
 func WithGrace(d time.Duration) Option { return func(o *options) { o.grace = d } }
 
 // WithLogger sets the logger, default slog.Default(). Payloads are never logged.
-func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) { o.log = cmp.Or(l, slog.Default()) }
+}
 
 // WithEnded calls f for every delivery that has ended, on the worker's goroutine, before it is acknowledged.
 func WithEnded(f func(Ended)) Option { return func(o *options) { o.ended = f } }
