@@ -298,3 +298,16 @@ func TestA1ActionsOnKeysCarryTheCall(t *testing.T) {
 		t.Errorf("%v", actions)
 	}
 }
+
+func TestI6NothingRunsUnderANilGuard(t *testing.T) {
+	ran := false
+	defer func() {
+		if v := recover(); ran || v != "retry: WithIdempotency: the guard is nil" {
+			t.Error(ran, v)
+		}
+	}()
+	_ = retry.NewExecutor(retry.ExecutorOptions{}).Do(bg, key, func(context.Context) error {
+		ran = true
+		return nil
+	}, retry.WithIdempotency(nil, "k"))
+}

@@ -61,7 +61,11 @@ func WithIdempotencyKey(key string) CallOption {
 // stored result is returned and no attempt is made. The record's scope is the call's tenant and operation. A success is
 // recorded with its value as JSON; a failure that must not be repeated is recorded as final; after every other failure
 // the next caller runs again. The effect should be safe to repeat within the call: its attempts share one claim.
+// A nil guard panics.
 func WithIdempotency(guard *idempotency.Guard, key string) CallOption {
+	if guard == nil { // else the effect would run unguarded
+		panic("retry: WithIdempotency: the guard is nil")
+	}
 	return func(o *callOptions) { o.guard, o.idempotencyKey = guard, key }
 }
 

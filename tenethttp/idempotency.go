@@ -58,6 +58,9 @@ const defaultMaxBody = 1 << 20
 //
 // These are problem documents (RFC 9457).
 func Idempotent(guard *idempotency.Guard, o IdempotencyOptions) func(http.Handler) http.Handler {
+	if guard == nil {
+		panic("tenethttp: Idempotent: the guard is nil")
+	}
 	if len(o.Methods) == 0 {
 		o.Methods = []string{http.MethodPost, http.MethodPatch}
 	}

@@ -285,3 +285,12 @@ func TestI2TenantsDoNotMeet(t *testing.T) {
 		}
 	}
 }
+
+func TestIdempotentRefusesNoGuard(t *testing.T) {
+	defer func() {
+		if v := recover(); v != "tenethttp: Idempotent: the guard is nil" {
+			t.Error(v)
+		}
+	}()
+	tenethttp.Idempotent(nil, tenethttp.IdempotencyOptions{})
+}
