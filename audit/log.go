@@ -130,6 +130,9 @@ func newTicket() *ticket { return &ticket{done: make(chan error, 1)} }
 // Open starts a log over a sink. It asks the sink for the heads of the chains already there; a sink that cannot answer is
 // an error, except in Outbox mode, which is made for that. The caller closes the log before the sink.
 func Open(ctx context.Context, sink Sink, o Options) (*Log, error) {
+	if sink == nil {
+		return nil, errors.New("audit: a log needs a sink")
+	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err

@@ -529,3 +529,9 @@ func TestA2IdempotencyIsStoredBeforeTheCallGoesOn(t *testing.T) {
 		}
 	})
 }
+
+func TestALogNeedsASink(t *testing.T) {
+	if _, err := Open(context.Background(), nil, Options{}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -290,3 +290,12 @@ func TestStoredThatIsStuckHoldsACallForItsTimeoutOnce(t *testing.T) {
 		close(s.stuck)
 	})
 }
+
+func TestNewStoredRefusesNoStore(t *testing.T) {
+	defer func() {
+		if v := recover(); v != "controlplane: NewStored: the store is nil" {
+			t.Error(v)
+		}
+	}()
+	NewStored(nil, StoredOptions{})
+}

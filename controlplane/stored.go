@@ -46,8 +46,11 @@ type StoredOptions struct {
 type Stored struct{ *live }
 
 // NewStored makes a provider and begins to follow the store in one goroutine, which ends with Close. It does not wait
-// for the store.
+// for the store. A nil store panics.
 func NewStored(store DocumentStore, o StoredOptions) *Stored {
+	if store == nil { // else the panic would come from the goroutine below, where nobody can recover it
+		panic("controlplane: NewStored: the store is nil")
+	}
 	defaultTo(&o.Name, "policies")
 	return &Stored{newFollowed(store, o)}
 }
