@@ -13,8 +13,8 @@
 //		return client.GetUser(ctx, id)
 //	})
 //
-// To configure, make an executor with a provider (a document, a directory of them, a control plane) and set it once with
-// retry.SetGlobal, or keep it and call its methods.
+// To configure, make an executor with a provider (a document, a control plane) and set it once with retry.SetGlobal, or
+// keep it and call its methods.
 //
 // The packages, from the bottom up: policy (vocabulary), classify (what a result means), decision (what follows),
 // budget, circuit and hedge (mechanisms), observe (records), retry (the executor), policyfile and controlplane (where
