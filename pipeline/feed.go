@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
@@ -21,6 +22,8 @@ func (r *run) feed(more feeder) {
 			return
 		}
 		got, end, err := more(r.fetches, r, room)
+		came := len(got)
+		got = slices.DeleteFunc(got, func(d Delivery) bool { return d.Transaction == nil })
 		if len(got) > 0 || err == nil && !end {
 			r.flow(observe.Flow{Fetch: true, Fetched: len(got)})
 		}
@@ -33,6 +36,9 @@ func (r *run) feed(more feeder) {
 			return
 		case surplus > 0:
 			r.fail(&ContractError{Part: "source", Problem: fmt.Sprintf("it returned %d transactions where %d were asked for", len(got), room)})
+			return
+		case len(got) < came:
+			r.fail(&ContractError{Part: "source", Problem: "it returned a delivery without a transaction"})
 			return
 		case end:
 			return

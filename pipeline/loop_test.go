@@ -93,6 +93,25 @@ func TestL5ASourceThatReturnsTooMuchLosesNothing(t *testing.T) {
 	})
 }
 
+// hollow is a source that hands out a delivery of nothing.
+type hollow struct{ pipeline.Source }
+
+func (h hollow) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
+	got, err := h.Source.Fetch(ctx, r)
+	return append([]pipeline.Delivery{{}}, got...), err
+}
+
+func TestL5ADeliveryWithoutATransactionIsAContractError(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source, s := newScripted(answer{ids: many(2)}), &script{}
+		summary, err := pipeline.NewConsumer(hollow{source}, s.task(), consumerPolicy(1, 3)).Run(bg)
+		var broken *pipeline.ContractError
+		if !errors.As(err, &broken) || broken.Part != "source" || summary.Fetched != 2 || summary.Success != 2 {
+			t.Error(summary, err)
+		}
+	})
+}
+
 func TestL5ASpentFetchEndsTheRunAfterRunningWork(t *testing.T) {
 	cases := []struct {
 		name    string
