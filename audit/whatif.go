@@ -24,8 +24,8 @@ type WhatIfReport struct {
 	Categories []WhatIfCategory `json:"categories"` // ordered by code
 }
 
-// WhatIfCategory compares the work of one category: calls, jobs, and each step of transactions. Every one is one of: same, succeeded earlier or later, failed
-// earlier or later, cannot know.
+// WhatIfCategory compares the work of one category: calls, jobs, and each step of transactions. Every one is one of: same,
+// succeeded earlier or later, failed earlier or later, cannot know.
 type WhatIfCategory struct {
 	Category string `json:"category"` // code; "" for work without one
 	Works    int    `json:"works"`
@@ -63,9 +63,11 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 // how it would have ended. Outcomes, denials, interruptions and the time that attempts took are those on record, hedges
 // too. What the recording cannot tell is counted as such: attempts beyond those recorded, attempts that another timeout
 // would have cut off or let run on, work whose beginning or end is missing, and steps of a transaction after one that would
-// have ended otherwise. Waiting beyond 292 years in all is 292
-// years.
+// have ended otherwise. Waiting beyond 292 years in all is 292 years. A nil set is an error.
 func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (_ *WhatIfReport, err error) {
+	if set == nil {
+		return nil, errors.New("audit: what if: the set of policies is nil")
+	}
 	w, err := gather(ctx, s, o.Spill, ofDecisions)
 	if err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)

@@ -256,3 +256,10 @@ func TestA4WhatIfIsStable(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIfNeedsPolicies(t *testing.T) {
+	log, _ := recorded(t, 9, 3)
+	if _, err := audit.WhatIf(context.Background(), log, nil, audit.ReplayOptions{}); err == nil {
+		t.Error("no error")
+	}
+}
