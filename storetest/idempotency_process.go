@@ -328,23 +328,23 @@ func linearizableProcesses(s *keys) {
 	}
 	const processes, lives, callers = 3, 3, 3
 	s.inRealTime()
-	part := processPart{Play: "random", Callers: callers, Lease: s.short / 2}
-	for range 6 {
-		part.Keys = append(part.Keys, newKey().Key)
-	}
-	history := &keyHistory{}
-	var group sync.WaitGroup
-	for i := range processes {
-		group.Go(func() {
-			for life := range lives {
-				mine := part
-				mine.Name = fmt.Sprintf("%s-%d-%d", run, i, life)
-				s.live(mine, history, (i*lives+life)*callers, 40+rand.IntN(60))
-			}
-		})
-	}
-	group.Wait()
-	s.checkKeys(history, part.Lease)
+	s.linearizable(s.short/2, func(history *keyHistory) {
+		part := processPart{Play: "random", Callers: callers, Lease: s.short / 2}
+		for range 6 {
+			part.Keys = append(part.Keys, newKey().Key)
+		}
+		var group sync.WaitGroup
+		for i := range processes {
+			group.Go(func() {
+				for life := range lives {
+					mine := part
+					mine.Name = fmt.Sprintf("%s-%d-%d", run, i, life)
+					s.live(mine, history, (i*lives+life)*callers, 40+rand.IntN(60))
+				}
+			})
+		}
+		group.Wait()
+	})
 }
 
 // live runs a process for a number of lines, kills it and notes what it did.
