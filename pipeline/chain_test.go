@@ -452,6 +452,30 @@ func TestR2NoPolicyIsNoPolicyUnderDeny(t *testing.T) {
 	})
 }
 
+// wild is a provider of a policy that has no meaning.
+type wild struct{ policy policy.Policy }
+
+func (w *wild) Policy(context.Context, policy.Key) (*policy.Policy, error) { return &w.policy, nil }
+
+func TestP7APolicyWithoutMeaningChangesNoStepsPolicy(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		runs := 0
+		task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
+			runs++
+			return nil, errors.New("down")
+		})
+		once := consumerPolicy(1, 1)
+		once.Loop.Limit = 3
+		once.Steps.Process.Retry = policy.Retry{MaxAttempts: 1}
+		source := pipeline.NewMemorySource(transactions("a", "b", "c")...)
+		provider := &wild{policy.Policy{Retry: policy.Retry{Jitter: "wild"}}}
+		summary, err := pipeline.NewConsumer(source, task, once, pipeline.WithProvider(provider)).Run(bg)
+		if err != nil || summary.Failed != 3 || runs != 3 {
+			t.Errorf("%+v %v after %d runs of what may run once", summary, err, runs)
+		}
+	})
+}
+
 func TestL1PoliciesThatBreakARuleAreRefused(t *testing.T) {
 	zero := policy.Producer{}
 	zero.Steps.Produce.Retry.MaxAttempts = -1

@@ -47,8 +47,8 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 // WithProvider takes policies from a provider, again before every batch. Steps are asked for under the keys of
 // policy.ConsumerKey and policy.ProducerKey. The loop comes from the provider's document (policy.SetProvider) by the engine's
 // name. While the document does not name the engine, the policy that the engine was made with stays in force; where the
-// provider has none for a step but an error, the step's last one does, unless the executor's MissingPolicyMode says otherwise.
-// loop.timeout is read once, when the run starts.
+// provider has none for a step, or none that means anything, the step's last one does, unless the executor's
+// MissingPolicyMode says otherwise. loop.timeout is read once, when the run starts.
 func WithProvider(p policy.Provider) Option { return func(o *options) { o.provider = p } }
 
 // WithExecutorOptions sets what the engine's executor is made with: budgets, classifiers, classes, journal. The engine adds

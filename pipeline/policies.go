@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -58,6 +59,7 @@ type step struct {
 	policy   *policy.Policy
 	err      error
 	provided *policy.Policy // as the live provider answered it
+	unusable error          // why that is no policy
 }
 
 // Policy implements policy.Provider.
@@ -128,14 +130,11 @@ func (p *policies) refresh(ctx context.Context) {
 	next.steps = make(map[policy.Key]step, len(p.keys))
 	for _, key := range p.keys {
 		found, err := p.live.Policy(ctx, key)
-		usable := p.unhedged(key, found)
+		usable, unusable := p.unhedged(key, found)
 		if usable == nil { // better than the defaults of calls, which may retry what must not be
-			usable = current.steps[key].policy
-			if err == nil {
-				err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
-			}
+			usable, err = current.steps[key].policy, cmp.Or(err, unusable)
 		}
-		next.steps[key] = step{policy: usable, err: err, provided: found}
+		next.steps[key] = step{policy: usable, err: err, provided: found, unusable: unusable}
 	}
 	p.adopt(next)
 }
@@ -151,20 +150,20 @@ func (p *policies) adopt(next *snapshot) {
 }
 
 // unhedged switches hedging off: a transaction's steps run on their worker, one attempt at a time.
-func (p *policies) unhedged(key policy.Key, found *policy.Policy) *policy.Policy {
-	if found == nil || !found.Hedge.Enabled {
-		return found
-	}
-	if old := p.force.Load().steps[key]; old.provided == found {
-		return old.policy
+func (p *policies) unhedged(key policy.Key, found *policy.Policy) (usable *policy.Policy, err error) {
+	switch old := p.force.Load().steps[key]; {
+	case found == nil:
+		return nil, fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
+	case found.Compiled() && !found.Hedge.Enabled:
+		return found, nil
+	case old.provided == found && old.unusable != nil:
+		return nil, old.unusable
+	case old.provided == found:
+		return old.policy, nil
 	}
 	changed := found.Clone()
 	changed.Hedge.Enabled = false
-	compiled, err := policy.Compile(changed, policy.StepLimits(), found.Meta.Source)
-	if err != nil { // an unknown enum, which hedging or not the executor will refuse
-		return &changed
-	}
-	return compiled
+	return policy.Compile(changed, policy.StepLimits(), found.Meta.Source)
 }
 
 // kind is what sets consumers and producers apart.
