@@ -139,7 +139,7 @@ func (w *Worker) Healthy(within time.Duration) error {
 
 // Run works until ctx ends. It then claims nothing more, gives running jobs the grace period to finish, cancels their
 // contexts, and releases what is still running so that other workers take over at once. It returns nil after an orderly
-// shutdown, also when jobs had to be released.
+// shutdown, also when jobs had to be released. A second Run is an error.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return errors.New("job: the worker has run already; make another one")
