@@ -47,7 +47,7 @@ func dial(ctx context.Context, server string, o Options) (*line, error) {
 	err := l.open(server, config)
 	if !unguarded() || err != nil {
 		if l.connection != nil {
-			_ = l.connection.CloseDeadline(time.Now().Add(o.Timeout))
+			_ = l.end()
 		}
 		if l.socket != nil {
 			_ = l.socket.Close()
@@ -76,7 +76,7 @@ func (l *line) alive() bool { return !l.IsClosed() && !l.connection.IsClosed() }
 
 // end closes the line. The broker gets back what it has not been told about.
 func (l *line) end() error {
-	err := l.connection.CloseDeadline(time.Now().Add(l.timeout))
+	err := l.bounded(func() error { return l.connection.CloseDeadline(time.Now().Add(l.timeout)) })
 	if errors.Is(err, amqp.ErrClosed) {
 		return nil
 	}

@@ -189,6 +189,7 @@ func TestL11ForeignMessagesAreRead(t *testing.T) {
 type frozen struct {
 	net.Listener
 	freeze chan struct{}
+	pulse  bool // heartbeats still come
 }
 
 func between(t *testing.T) *frozen {
@@ -210,6 +211,7 @@ func between(t *testing.T) *frozen {
 			t.Cleanup(func() { _, _ = c.Close(), b.Close() })
 			go f.pass(c, b)
 			go f.pass(b, c)
+			go f.beat(c)
 		}
 	}()
 	t.Cleanup(func() { _ = l.Close() })
@@ -231,6 +233,21 @@ func (f *frozen) pass(to, from net.Conn) {
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			_ = from.Close()
+			return
+		}
+	}
+}
+
+// beat sends heartbeats to a client of a frozen broker that has a pulse.
+func (f *frozen) beat(to net.Conn) {
+	<-f.freeze
+	if !f.pulse {
+		return
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
+		if _, err := to.Write([]byte{8, 0, 0, 0, 0, 0, 0, 0xce}); err != nil {
 			return
 		}
 	}
@@ -278,6 +295,28 @@ func TestL9NothingHangsWithABrokerThatHangs(t *testing.T) {
 		if !errors.Is(err, rabbitmq.ErrClosed) {
 			t.Errorf("%s after Close: %v", name, err)
 		}
+	}
+}
+
+func TestL9ClosingEndsWithABrokerThatOnlySendsHeartbeats(t *testing.T) {
+	f := between(t)
+	f.pulse = true
+	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 200 * time.Millisecond}
+	s, err := rabbitmq.OpenSource(t.Context(), f.url(), o)
+	must(t, err)
+	sink, err := rabbitmq.OpenSink(t.Context(), f.url(), o)
+	must(t, err)
+	close(f.freeze)
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = s.Close(), sink.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("it hangs")
 	}
 }
 
