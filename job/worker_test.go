@@ -608,3 +608,22 @@ func TestANilLoggerIsTheDefault(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// absent is a provider that never knew anything.
+type absent struct{}
+
+func (absent) Policy(context.Context, policy.Key) (*policy.Policy, error) {
+	return nil, policy.ErrProviderUnavailable
+}
+
+func TestJ3AnOutageOfTheProviderLeavesAJobItsDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler, calls := failing(errDown)
+		b := work(t, handler, job.WithProvider(absent{}))
+		id := b.enqueue(job.Request{})
+		time.Sleep(time.Hour)
+		if r, _ := b.get(id); r.State != job.Dead || calls.Load() != 25 {
+			t.Errorf("%s after %d attempts", r.State, calls.Load())
+		}
+	})
+}

@@ -149,10 +149,10 @@ const (
 	SourceOption  Source = "option"  // changed by a call's own option
 )
 
-// DefaultPolicyFor returns the policy of a key that nothing configures: 3 attempts, 10 ms doubling to 250 ms, full
-// jitter, no timeouts, no hedging, no breaker.
+// DefaultPolicyFor returns the policy of a key that nothing configures: that of its surface. A call has 3 attempts, 10 ms
+// doubling to 250 ms, full jitter, no timeouts, no hedging, no breaker; a job has 25 attempts, a step one.
 func DefaultPolicyFor(k Key) Policy {
-	p, _ := Policy{Key: k}.Normalize(CallLimits())
+	p, _ := Policy{Key: k}.Normalize(LimitsFor(k.Surface()))
 	p.Meta.Source = SourceDefault
 	return p
 }
