@@ -320,7 +320,8 @@ func TestGivenBackRowsKeepTheirOrderOfDueTimes(t *testing.T) {
 func TestReadRowsCanBeRemoved(t *testing.T) {
 	o, name := newOutbox(t)
 	source := "public" + strings.TrimPrefix(name, `"public"`)
-	prune := "DELETE FROM " + name + " o WHERE o.tx < (SELECT min(pg_snapshot_xmin(base)) FROM tenet_cursors WHERE source = '" + source + "')"
+	prune := "DELETE FROM " + name + " o WHERE o.tx < (SELECT pg_snapshot_xmin(base) FROM tenet_cursors WHERE source = '" +
+		source + "' ORDER BY pg_snapshot_xmin(base) LIMIT 1)"
 	box := openOutbox(t, o)
 	defer box.Close()
 	for _, id := range []string{"a", "b", "c"} {
