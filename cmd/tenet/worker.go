@@ -251,24 +251,23 @@ func (a *app) work(ctx context.Context, log *slog.Logger, s jobStore, f *workerF
 			stop()
 		}()
 	}
-	watched := make(chan error, 1)
+	watched := make(chan struct{})
 	go func() {
-		var err error
+		defer close(watched)
 		if f.untilIdle {
-			err = untilIdle(running, s, queues)
+			untilIdle(running, log, s, queues)
 		} else {
 			<-running.Done()
 		}
 		stop()
 		log.Info("stopping: nothing more is claimed, running jobs may finish", "grace", f.grace.String())
-		watched <- err
 	}()
 	done := make(chan error, 1)
 	go func() { done <- w.Run(running) }()
 	select {
 	case err := <-done:
 		stop()
-		err = errors.Join(err, <-watched)
+		<-watched
 		if err == nil && ctx.Err() != nil {
 			return &failure{code: exitFailed} // the signal decides the code
 		}
@@ -278,23 +277,30 @@ func (a *app) work(ctx context.Context, log *slog.Logger, s jobStore, f *workerF
 	}
 }
 
-// untilIdle returns when no job of the queues is unfinished.
-func untilIdle(ctx context.Context, s jobStore, queues map[string]int) error {
-	const poll = 100 * time.Millisecond
-	for sleep(ctx, poll) {
+// untilIdle returns when no job of the queues is unfinished. A store that is away says nothing of its jobs: it is asked again.
+func untilIdle(ctx context.Context, log *slog.Logger, s jobStore, queues map[string]int) {
+	const (
+		poll = 100 * time.Millisecond
+		away = time.Second
+	)
+	for wait := poll; sleep(ctx, wait); {
 		stats, err := s.Stats(ctx)
-		if err != nil && ctx.Err() == nil {
-			return err
+		if err != nil {
+			if ctx.Err() == nil {
+				log.Warn("the store could not be asked whether jobs are left, and is asked again", "error", err)
+			}
+			wait = away
+			continue
 		}
+		wait = poll
 		open := 0
 		for name := range queues {
 			open += stats[name].Scheduled + stats[name].Ready + stats[name].Running
 		}
 		if open == 0 {
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 func retention(f *workerFlags) map[job.State]time.Duration {
