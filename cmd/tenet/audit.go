@@ -38,7 +38,7 @@ func (a *app) openAuditLog(ctx context.Context, url string) (*auditLog, error) {
 		return fileLog(strings.TrimPrefix(rest, "//")), nil
 	case !isStored(url):
 		if strings.Contains(url, "://") {
-			return nil, usage("%s: unknown kind of log; write a file's path, sqlite:PATH, postgres://… or nats://…", url)
+			return nil, usage("%s:…: unknown kind of log; write a file's path, sqlite:PATH, postgres://… or nats://…", kind)
 		}
 		return fileLog(url), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -86,8 +87,30 @@ func TestStoreURLs(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, _, err := parseStore("redis://user:s3cret@h"); strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("the error shows the password: %v", err)
+}
+
+func TestNoErrorShowsThePasswordOfAURL(t *testing.T) {
+	for _, url := range []string{
+		"redis://user:s3cret@h", "mysql://user:s3cret@h", "host=h password=s3cret", "nats://user:s3cret%zz@h/s",
+		"nats://user:s3cret@a,nats://user:s3cret@b:port", "postgres://user:s3cret%zz@h/d", "amqp://user:s3cret%zz@h/q", "http://user:s3cret@h/",
+	} {
+		for _, args := range [][]string{
+			{"jobs", "stats", "--store", url},
+			{"run", "--audit", url, "--", "true"},
+			{"run", "--idempotency-key", "k", "--idempotency-store", url, "--", "true"},
+			{"idempotency", "get", "k", "--store", url},
+			{"audit", "verify", url},
+			{"consume", "--policy", "-", "orders", "--task", "exec:true", "--source", url},
+			{"consume", "--policy", "-", "orders", "--task", "exec:true", "--source", "jobs:" + url},
+		} {
+			if args[0] == "audit" && !strings.Contains(url, "://") {
+				continue // it is a file's name there
+			}
+			code, out, errs := runIn(t.Context(), map[string]string{}, "version: 1\nconsumers: {orders: {}}\n", args...)
+			if code == 0 || strings.Contains(out+errs, "s3cret") {
+				t.Errorf("%q: code %d: %s%s", args, code, out, errs)
+			}
+		}
 	}
 }
 
@@ -197,4 +220,30 @@ func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
 	if code := <-done; code != 130 {
 		t.Errorf("exit code %d, want 130", code)
 	}
+}
+
+// TestJ8AnOutageIsNoIdleness: a worker that is to end when nothing is left goes on while the store cannot say so.
+func TestJ8AnOutageIsNoIdleness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &awayStore{outages: 3}
+		untilIdle(t.Context(), slog.New(slog.DiscardHandler), s, map[string]int{"default": 1})
+		if s.outages != 0 || s.asked != 5 {
+			t.Errorf("asked %d times, %d outages left", s.asked, s.outages)
+		}
+	})
+}
+
+// awayStore is away at first, then has one job running, then none.
+type awayStore struct {
+	jobStore
+	outages, asked int
+}
+
+func (s *awayStore) Stats(context.Context) (map[string]job.QueueStats, error) {
+	s.asked++
+	if s.outages > 0 {
+		s.outages--
+		return nil, errors.New("away")
+	}
+	return map[string]job.QueueStats{"default": {Running: 5 - s.asked}}, nil
 }

@@ -86,7 +86,7 @@ func (f *pipelineFlags) places(ctx context.Context, a *app, from string) (p plac
 		return p, err
 	}
 	if p.from != nil && p.from.kind == placeHTTP {
-		return p, usage("--%s %s: HTTP can only be written to", from, f.from)
+		return p, usage("--%s: HTTP can only be written to", from)
 	}
 	if p.sink, err = optionalPlace("sink", f.sink, fileSinkParameters); err != nil {
 		return p, err

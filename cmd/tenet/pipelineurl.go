@@ -53,7 +53,7 @@ func parsePlace(flag, text string, parameters []string) (place, error) {
 	p := place{flag: flag, url: text}
 	scheme, rest, ok := strings.Cut(text, ":")
 	if !ok {
-		return p, usage("--%s %q: write %s", flag, text, placeForms)
+		return p, usage("--%s is no URL; write %s", flag, placeForms)
 	}
 	switch scheme {
 	case "file":

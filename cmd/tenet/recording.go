@@ -38,7 +38,7 @@ type recordStore struct {
 func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*recordStore, error) {
 	kind, rest, ok := strings.Cut(url, ":")
 	if !ok {
-		return nil, usage("--%s %q: write sqlite:PATH, postgres://… or nats://…", flag, url)
+		return nil, usage("--%s is no URL; write sqlite:PATH, postgres://… or nats://…", flag)
 	}
 	switch kind {
 	case "memory":
@@ -173,7 +173,7 @@ func (s storedSink) Close() error { return errors.Join(s.Sink.Close(), s.close()
 func (a *app) openSink(ctx context.Context, url string) (audit.Sink, error) {
 	kind, rest, ok := strings.Cut(url, ":")
 	if !ok || rest == "" {
-		return nil, usage("--audit %q: write file:PATH, sqlite:PATH, postgres://… or nats://…", url)
+		return nil, usage("--audit names no log; write file:PATH, sqlite:PATH, postgres://… or nats://…")
 	}
 	if kind == "file" {
 		return audit.OpenFile(strings.TrimPrefix(rest, "//"), audit.FileOptions{})

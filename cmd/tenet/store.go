@@ -57,7 +57,7 @@ func parseStore(url string) (kind, path string, err error) {
 	case url == "":
 		return "", "", usage("no store given; write --store sqlite:jobs.db or set TENET_STORE")
 	case !ok:
-		return "", "", usage("--store %q: write sqlite:PATH, postgres://… or memory:", url)
+		return "", "", usage("--store is no URL; write sqlite:PATH, postgres://… or memory:")
 	}
 	switch scheme {
 	case "memory":

@@ -56,6 +56,9 @@ func ParseURL(text string) (server string, o Options, err error) {
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, stream, _ := strings.Cut(rest, "/")
+	if strings.HasPrefix(stream, "/") { // of a second scheme; what follows may hold a password
+		return "", o, errors.New("nats: the servers cannot be read; write nats://a:4222,b:4222/STREAM, with one scheme")
+	}
 	if o.Stream, err = url.PathUnescape(stream); err != nil {
 		return "", o, fmt.Errorf("nats: the stream's name: %w", err)
 	}
@@ -64,8 +67,10 @@ func ParseURL(text string) (server string, o Options, err error) {
 		return "", o, fmt.Errorf("nats: the URL's parameters cannot be read: %w", err)
 	}
 	o.Consumer, o.Subject = q.Get("consumer"), q.Get("subject")
-	if _, err := url.Parse(scheme + "://" + strings.SplitN(hosts, ",", 2)[0]); err != nil {
-		return "", o, errors.New("nats: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
+	for host := range strings.SplitSeq(hosts, ",") { // the client's error would show the password
+		if _, err := url.Parse(scheme + "://" + host); err != nil {
+			return "", o, errors.New("nats: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
+		}
 	}
 	for name, to := range map[string]*time.Duration{"ack_wait": &o.AckWait, "timeout": &o.Timeout} {
 		text := q.Get(name)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,9 +47,22 @@ type DB struct {
 	log         stream // of audit events
 }
 
+// readable tells of a URL that the client could not read either: the client's error would show the password.
+func readable(servers string) error {
+	for server := range strings.SplitSeq(servers, ",") {
+		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		if _, err := url.Parse(server); err != nil {
+			return errors.New("nats: open: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
+		}
+	}
+	return nil
+}
+
 // Open connects to a server, or a comma-separated list of servers of one cluster. Afterwards the connection is kept up:
 // it reconnects for as long as it takes, and until then operations fail within [Options].Timeout.
-func Open(ctx context.Context, url string, o Options) (*DB, error) {
+func Open(ctx context.Context, servers string, o Options) (*DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("nats: open: %w", err)
 	}
@@ -55,7 +70,10 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		options = append(options, atMost(time.Until(deadline)))
 	}
-	conn, err := nats.Connect(url, options...)
+	if err := readable(servers); err != nil {
+		return nil, err
+	}
+	conn, err := nats.Connect(servers, options...)
 	if err != nil {
 		return nil, fmt.Errorf("nats: open: %w", err)
 	}
