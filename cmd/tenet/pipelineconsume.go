@@ -91,7 +91,8 @@ func (a *app) consumer(f *consumeFlags, name string) pipe {
 				return nil, err
 			}
 			of, _ := s.set.Consumer(name)
-			return pipeline.NewConsumer(s.from, task, of, s.options...), nil
+			options := append([]pipeline.Option{pipeline.WithEnded(s.only.noteFailed)}, s.options...)
+			return pipeline.NewConsumer(s.from, task, of, options...), nil
 		},
 	}
 }

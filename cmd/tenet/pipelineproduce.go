@@ -59,7 +59,10 @@ func producer(f *pipelineFlags, name string) pipe {
 		engine: func(s *pipelineSetup, _ time.Duration) (engine, error) {
 			of, _ := s.set.Producer(name)
 			in := newIntake(s, of.Loop.Batch)
-			options := append([]pipeline.Option{pipeline.WithEnded(in.ended)}, s.options...)
+			options := append([]pipeline.Option{pipeline.WithEnded(func(e pipeline.Ended) {
+				s.only.noteFailed(e)
+				in.ended(e)
+			})}, s.options...)
 			return &producing{pipeline.NewProducer(s.sink, decoded(passOn), of, options...), in}, nil
 		},
 	}

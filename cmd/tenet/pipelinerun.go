@@ -80,7 +80,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 	if err == nil && places.one != nil {
 		err = s.only.verdict()
 	}
-	return a.finish(ctx, *f.form, summary, err)
+	return a.finish(ctx, *f.form, summary, s.only.why(), err)
 }
 
 // killTime is how long an engine may take to give its transactions back after the second signal.
@@ -120,8 +120,8 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 	}
 }
 
-// finish prints a summary and says how the command ends.
-func (a *app) finish(ctx context.Context, form string, summary pipeline.Summary, err error) error {
+// finish prints a summary and says how the command ends. why is what the last failed delivery failed with, nil where unknown.
+func (a *app) finish(ctx context.Context, form string, summary pipeline.Summary, why, err error) error {
 	told := a.print(form, summary, func(w io.Writer) { fmt.Fprintln(w, sentenceOf(summary)) })
 	switch {
 	case err != nil && !errors.Is(err, context.Cause(ctx)): // that of a signal goes without saying
@@ -131,7 +131,11 @@ func (a *app) finish(ctx context.Context, form string, summary pipeline.Summary,
 	case ctx.Err() != nil:
 		return &failure{code: exitFailed} // the signal decides the code
 	case summary.Failed > 0:
-		return &failure{exitFailed, fmt.Errorf("%s failed, and come again", plural(summary.Failed, "delivery", "deliveries"))}
+		many := plural(summary.Failed, "delivery", "deliveries")
+		if why == nil {
+			return &failure{exitFailed, fmt.Errorf("%s failed, and come again", many)}
+		}
+		return &failure{exitFailed, fmt.Errorf("%s failed, and come again; the last: %w", many, why)}
 	}
 	return nil
 }
@@ -168,7 +172,7 @@ func (s *single) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Deliv
 	return []pipeline.Delivery{d}, pipeline.ErrEnd
 }
 
-// only notes how the one transaction of a run ended.
+// only notes how the one transaction of a run ended, or the last of many that failed.
 type only struct {
 	mu   sync.Mutex
 	last pipeline.Ended
@@ -178,6 +182,19 @@ func (o *only) note(e pipeline.Ended) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last = e
+}
+
+func (o *only) noteFailed(e pipeline.Ended) {
+	if e.Outcome == pipeline.Failed {
+		o.note(e)
+	}
+}
+
+// why is the error of what was noted.
+func (o *only) why() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last.Err
 }
 
 // verdict is an error unless the transaction was processed, also where its exception was handled.

@@ -30,7 +30,7 @@ type pipelineSetup struct {
 	sink    pipeline.Sink // nil where there is none, as letters
 	letters pipeline.Sink // dead ones
 	service *health       // nil without --listen
-	only    only          // how the one transaction of a run ended
+	only    only          // how the one transaction of a run ended, or the last that failed
 	ended   bool          // everything is done, so that files may take their names
 }
 
