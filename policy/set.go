@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -108,7 +107,13 @@ func (s *Set) KeyNamed(name string) Key {
 			ofQueue = Key{Namespace: k.Namespace, Name: strings.TrimPrefix(name, k.String())}
 		}
 	}
-	return cmp.Or(ofType, ofQueue, key)
+	switch {
+	case !ofType.IsZero():
+		return ofType
+	case !ofQueue.IsZero():
+		return ofQueue
+	}
+	return key
 }
 
 // Keys lists the keys that the document names, sorted.
