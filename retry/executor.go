@@ -75,7 +75,8 @@ type ExecutorOptions struct {
 	// MaxKeys is how many keys are kept at a time, default 1024. Beyond it old ones lose their state, which is reported
 	// once: keys are meant to be of low cardinality.
 	MaxKeys int
-	// Clock gives the times of records. Default time.Now. Timeouts and delays do not use it.
+	// Clock gives the times of records. Default the system's; records follow a step of it within a second. Timeouts and
+	// delays do not use it.
 	Clock func() time.Time
 	// Wait replaces the timer between attempts. It returns early with the context's error when that ends. Only meant for
 	// tests; see package tenettest.
@@ -98,6 +99,7 @@ type Executor struct {
 	evicted         bool
 
 	losers losers
+	asked  atomic.Pointer[time.Time] // when the time of day was asked for last
 }
 
 // keyState is what is kept per key while its policies come and go.
@@ -274,12 +276,20 @@ func (e *Executor) Policy(ctx context.Context, key policy.Key) *policy.Policy {
 	return e.planFor(ctx, key).policy
 }
 
-// now is the time of records.
+// now is the time of records. It counts on from the time of day that was asked for within the last second, which is cheaper
+// than asking each time.
 func (e *Executor) now() time.Time {
 	if e.options.Clock != nil {
 		return e.options.Clock()
 	}
-	return time.Now()
+	if asked := e.asked.Load(); asked != nil {
+		if d := time.Since(*asked); d >= 0 && d < time.Second {
+			return asked.Add(d)
+		}
+	}
+	t := time.Now()
+	e.asked.Store(&t)
+	return t
 }
 
 // Wait waits until no hedged attempt runs any more, lost or not, or until ctx is done. Call it when calls have ended.
