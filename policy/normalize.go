@@ -21,7 +21,7 @@ func (e *NormalizeError) Error() string {
 }
 
 // Normalize returns a copy of p that is safe to run under limits l: what is absent or not a number takes its default,
-// what is out of range is clamped, and each change is noted once in Meta under its dotted path. An unknown enum value
+// what is out of range is clamped, and each change is noted once in Meta under its dotted path, as Defaulted or as Clamped. An unknown enum value
 // gives a *NormalizeError and a zero policy. Normalizing twice changes nothing more.
 func (p Policy) Normalize(l Limits) (Policy, error) {
 	p = p.Clone()
@@ -33,15 +33,12 @@ func (p Policy) Normalize(l Limits) (Policy, error) {
 	if err := n.retry("retry.", &p.Retry, l); err != nil {
 		return Policy{}, err
 	}
-	if p.Hedge.Enabled {
-		n.hedge(&p.Hedge, l)
-	}
+	n.hedge(&p.Hedge, l)
 	if p.Circuit.Kind != "" {
 		if err := n.circuit(&p.Circuit, l); err != nil {
 			return Policy{}, err
 		}
 	}
-	n.written("hedge.max_extra_load", &p.Hedge.MaxExtraLoad)
 	n.written("circuit.failure_rate", &p.Circuit.FailureRate)
 	n.written("circuit.slow_rate", &p.Circuit.SlowRate)
 	return p, nil
@@ -50,8 +47,14 @@ func (p Policy) Normalize(l Limits) (Policy, error) {
 // notes applies defaults and clamps and writes down which fields they changed.
 type notes struct{ meta *Meta }
 
-func (n notes) defaulted(path string) { n.meta.Defaulted = once(n.meta.Defaulted, path) }
-func (n notes) clamped(path string)   { n.meta.Clamped = once(n.meta.Clamped, path) }
+func (n notes) defaulted(path string) { note(&n.meta.Defaulted, &n.meta.Clamped, path) }
+func (n notes) clamped(path string)   { note(&n.meta.Clamped, &n.meta.Defaulted, path) }
+
+// note puts a path on one list and takes it off the other, where an earlier change may have left it.
+func note(list, other *[]string, path string) {
+	*list = once(*list, path)
+	*other = slices.DeleteFunc(*other, func(p string) bool { return p == path })
+}
 
 func once(list []string, s string) []string {
 	if slices.Contains(list, s) {
@@ -89,13 +92,15 @@ func (n notes) category(p *Policy) {
 
 func (n notes) retry(path string, r *Retry, l Limits) error {
 	fill(n, path+"max_attempts", &r.MaxAttempts, l.Attempts)
-	steps := l.Surface == SurfaceStep
+	steps, capped := l.Surface == SurfaceStep, r.MaxBackoff != 0
 	if steps { // 0 is a value here: no wait, and no cap unless the limits have one
 		n.floor(path+"backoff", &r.InitialBackoff, l.Backoff.Min)
 		n.floor(path+"backoff_cap", &r.MaxBackoff, 0)
 		if r.MaxBackoff == 0 && l.Cap.Max < maxDuration {
 			r.MaxBackoff = l.Cap.Max
-			n.defaulted(path + "backoff_cap")
+			if !capped {
+				n.defaulted(path + "backoff_cap")
+			}
 		}
 		if r.BackoffMultiplier == 0 && r.InitialBackoff == 0 {
 			r.BackoffMultiplier = 1
@@ -109,7 +114,9 @@ func (n notes) retry(path string, r *Retry, l Limits) error {
 	fill(n, path+"backoff_multiplier", &r.BackoffMultiplier, l.Multiplier)
 	if r.MaxBackoff < r.InitialBackoff && (r.MaxBackoff > 0 || !steps) {
 		r.MaxBackoff = r.InitialBackoff
-		n.clamped(path + "backoff_cap")
+		if capped {
+			n.clamped(path + "backoff_cap")
+		}
 	}
 	if err := n.jitter(path, r, l); err != nil {
 		return err
@@ -157,10 +164,15 @@ func (n notes) jitter(path string, r *Retry, l Limits) error {
 	return nil
 }
 
+// hedge fills what is absent only while hedging is on; what is out of range is clamped either way.
 func (n notes) hedge(h *Hedge, l Limits) {
-	fill(n, "hedge.max_hedges", &h.MaxHedges, l.Hedges)
-	fill(n, "hedge.delay", &h.HedgeDelay, l.HedgeDelay)
-	if h.TriggerName == "" {
+	if h.Enabled || h.MaxHedges != 0 {
+		fill(n, "hedge.max_hedges", &h.MaxHedges, l.Hedges)
+	}
+	if h.Enabled || h.HedgeDelay != 0 {
+		fill(n, "hedge.delay", &h.HedgeDelay, l.HedgeDelay)
+	}
+	if h.Enabled && h.TriggerName == "" {
 		h.TriggerName = TriggerFixed
 		n.defaulted("hedge.trigger")
 	}

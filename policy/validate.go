@@ -68,10 +68,8 @@ func (p Policy) Check(l Limits) []Violation {
 	var v violations
 	v.ranges("", reflect.ValueOf(p))
 	v.retry("retry", p.Retry, l)
-	if p.Hedge.Enabled {
-		limit(&v, "hedge.max_hedges", p.Hedge.MaxHedges, l.Hedges)
-		limit(&v, "hedge.delay", p.Hedge.HedgeDelay, l.HedgeDelay)
-	}
+	limit(&v, "hedge.max_hedges", p.Hedge.MaxHedges, l.Hedges)
+	limit(&v, "hedge.delay", p.Hedge.HedgeDelay, l.HedgeDelay)
 	if p.Hedge.Budget.Cost != 0 && p.Hedge.Budget.Name == "" {
 		v.add("hedge.budget.name", "missing", "name a budget")
 	}
