@@ -211,18 +211,100 @@ func TestP7NormalizeIsSafeAndIdempotent(t *testing.T) {
 	})
 }
 
+func TestP7EachFieldIsNotedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := LimitsFor(rapid.SampledFrom([]Surface{SurfaceCall, SurfaceJob, SurfaceStep}).Draw(t, "surface"))
+		if rapid.Bool().Draw(t, "tight") {
+			l.Cap.Max = time.Minute
+		}
+		p := Policy{Retry: anyRetry().Draw(t, "retry"), Hedge: Hedge{Enabled: rapid.Bool().Draw(t, "hedged"), MaxHedges: rapid.Int().Draw(t, "hedges")}}
+		once, err := p.Normalize(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		once.Retry.MaxAttempts, once.Retry.InitialBackoff = rapid.Int().Draw(t, "attempts, edited"), time.Duration(rapid.Int64().Draw(t, "backoff, edited"))
+		twice, err := once.Normalize(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []Meta{once.Meta, twice.Meta} {
+			all := slices.Sorted(slices.Values(slices.Concat(m.Defaulted, m.Clamped)))
+			if len(slices.Compact(slices.Clone(all))) != len(all) {
+				t.Fatalf("defaulted %v, clamped %v", m.Defaulted, m.Clamped)
+			}
+		}
+	})
+	p := normal(t, Policy{Retry: Retry{InitialBackoff: time.Second}}, CallLimits())
+	if p.Retry.MaxBackoff != time.Second || !slices.Contains(p.Meta.Defaulted, "retry.backoff_cap") || len(p.Meta.Clamped) > 0 {
+		t.Errorf("a cap that was not given: %+v", p.Meta)
+	}
+	p.Retry.MaxAttempts = 500
+	if m := normal(t, p, CallLimits()).Meta; slices.Contains(m.Defaulted, "retry.max_attempts") || !slices.Contains(m.Clamped, "retry.max_attempts") {
+		t.Errorf("a default that was edited: %+v", m)
+	}
+}
+
+func TestP8HedgesAreClampedWhetherOrNotHedgingIsOn(t *testing.T) {
+	for _, enabled := range []bool{false, true} {
+		in := Policy{Hedge: Hedge{Enabled: enabled, MaxHedges: 99, HedgeDelay: 1, MaxExtraLoad: 7}}
+		p := normal(t, in, CallLimits())
+		if p.Hedge.MaxHedges != 3 || p.Hedge.HedgeDelay != 10*ms || p.Hedge.MaxExtraLoad != 1 {
+			t.Errorf("enabled %v: %+v", enabled, p.Hedge)
+		}
+		if diff := cmp.Diff([]string{"hedge.max_hedges", "hedge.delay", "hedge.max_extra_load"}, p.Meta.Clamped); diff != "" {
+			t.Error(diff)
+		}
+		if warned := in.Check(CallLimits()); len(warned) < 2 || !warned[0].Warning && !warned[1].Warning {
+			t.Errorf("enabled %v: the strict reading says %v", enabled, warned)
+		}
+	}
+	if p := normal(t, Policy{Hedge: Hedge{MaxHedges: -1}}, CallLimits()); p.Hedge.MaxHedges != 1 {
+		t.Errorf("%+v", p.Hedge)
+	}
+	if p := normal(t, Policy{}, CallLimits()); p.Hedge != (Hedge{}) {
+		t.Errorf("hedging that nothing mentions became %+v", p.Hedge)
+	}
+}
+
+func TestP7AChangedCopyIsNoLongerCompiled(t *testing.T) {
+	compiled, err := Compile(Policy{Retry: Retry{RetryOn: []Class{ClassTLS}}, Circuit: Circuit{Kind: CircuitRate}}, CallLimits(), SourceStatic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := *compiled
+	same.Key, same.Meta.Source = ParseKey("a.B"), SourceLKG
+	if !same.Compiled() {
+		t.Error("a copy under another key and source is not compiled")
+	}
+	for name, change := range map[string]func(*Policy){
+		"retry":        func(p *Policy) { p.Retry.MaxAttempts = 500 },
+		"backoff":      func(p *Policy) { p.Retry.InitialBackoff = 0 },
+		"hedge":        func(p *Policy) { p.Hedge = Hedge{Enabled: true, MaxHedges: 50} },
+		"circuit":      func(p *Policy) { p.Circuit.Cooldown = 0 },
+		"list":         func(p *Policy) { p.Retry.RetryOn = []Class{ClassEOF} },
+		"list, inside": func(p *Policy) { p.Retry.RetryOn[0] = ClassEOF },
+	} {
+		changed := *compiled
+		change(&changed)
+		if changed.Compiled() {
+			t.Errorf("%s: still marked as compiled", name)
+		}
+		compiled.Retry.RetryOn[0] = ClassTLS
+	}
+}
+
 func TestP1NormalizeAndCompileLeaveTheirInputAlone(t *testing.T) {
 	in := Policy{Retry: Retry{RetryOn: []Class{ClassTLS}, MaxAttempts: 99}, Meta: Meta{Clamped: make([]string, 0, 8)}}
 	p, err := Compile(in, CallLimits(), SourceStatic)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if clone := p.Clone(); !p.Compiled() || p.Meta.Source != SourceStatic || clone.Compiled() {
+		t.Errorf("meta %+v", p.Meta)
+	}
 	p.Retry.RetryOn[0] = "changed"
 	if in.Retry.RetryOn[0] != ClassTLS || in.Retry.MaxAttempts != 99 || len(in.Meta.Clamped[:1][0]) != 0 {
 		t.Errorf("changed: %+v", in)
-	}
-	if !p.Compiled() || p.Meta.Source != SourceStatic || p.Clone().Meta.compiled {
-		t.Errorf("meta %+v", p.Meta)
 	}
 	if again, _ := p.Revise(); again != p.Meta.Revision && p.Retry.RetryOn[0] == ClassTLS {
 		t.Errorf("revision %s, want %s", p.Meta.Revision, again)

@@ -134,6 +134,29 @@ func TestP7UncompiledPoliciesAreNormalised(t *testing.T) {
 	}
 }
 
+// TestP7AWrapperThatChangesACompiledPolicyDoesNotEscapeTheLimits: the mark of being compiled ends with the first change.
+func TestP7AWrapperThatChangesACompiledPolicyDoesNotEscapeTheLimits(t *testing.T) {
+	inner := provide(t, exact(3))
+	source := unversioned(func() (*policy.Policy, error) {
+		p, err := inner.Policy(bg, key)
+		changed := *p
+		changed.Retry.MaxAttempts, changed.Retry.InitialBackoff = 500, 1
+		return &changed, err
+	})
+	e, waits := tenettest.NewExecutor(retry.ExecutorOptions{Provider: source})
+	op, calls := script(errDown)
+	timeline, _ := e.DoWithTimeline(bg, key, op)
+	if *calls != 10 || waits.All()[0] < time.Millisecond {
+		t.Errorf("%d calls, first wait %v", *calls, waits.All()[0])
+	}
+	if fields := timeline.Attributes.Get(observe.AttrPolicyClampedFields); fields != "retry.max_attempts,retry.backoff" {
+		t.Errorf("clamped %q", fields)
+	}
+	if p := e.Policy(bg, key); p.Meta.Revision != "" {
+		t.Errorf("it has the revision of another policy: %s", p.Meta.Revision)
+	}
+}
+
 func TestR2ClassifierNotFound(t *testing.T) {
 	p := exact(2)
 	p.Retry.ClassifierName = "tea leaves"

@@ -99,6 +99,7 @@ func (e *Executor) choosePolicy(p *plan) {
 		if err != nil {
 			usable, p.err = nil, err
 		} else {
+			normal.Meta.Revision = "" // that of a compiled policy which somebody has copied and changed since
 			usable = &normal
 		}
 	}
