@@ -60,7 +60,9 @@ type requeueFlags struct {
 	audit      string
 	canary     int
 	canaryWait time.Duration
+	all        bool // no filter and no ID was given
 	dryRun     bool
+	yes        bool
 }
 
 // requeueResult is what "dlq requeue" prints.
@@ -73,8 +75,9 @@ func (a *app) requeueCommand() *cobra.Command {
 	f := &requeueFlags{canaryWait: 10 * time.Minute}
 	cmd := &cobra.Command{
 		Use: "requeue [ID…]", Short: "Run dead jobs again", Args: cobra.ArbitraryArgs,
-		Long: `Run dead jobs again, with their attempts counted from 0: those with the given IDs or that the filters select, or
-else all. Each job is taken once, also if it fails again meanwhile.
+		Long: `Run dead jobs again, with their attempts counted from 0: those with the given IDs or that the filters select.
+Without either it asks before it runs all of them, or needs --yes. Each job is taken once, also if it fails again
+meanwhile.
 
 --rate spreads them out, so that what has just recovered is not run over. --canary N runs N of them first and
 waits until they have finished; if one is dead again the others stay where they are, and the exit code is 4.`,
@@ -86,6 +89,7 @@ waits until they have finished; if one is dead again the others stay where they 
 	cmd.Flags().IntVar(&f.canary, "canary", 0, "jobs to run first, and to wait for")
 	cmd.Flags().Var(&span{&f.canaryWait, false}, "canary-wait", "how long these may take")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the jobs and change nothing")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before all dead jobs are run again")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, ids []string) error {
 		every, err := parseRate(f.rate)
@@ -99,7 +103,7 @@ waits until they have finished; if one is dead again the others stay where they 
 		if err != nil {
 			return err
 		}
-		selected.IDs, f.audit = ids, *audit
+		selected.IDs, f.audit, f.all = ids, *audit, len(ids) == 0 && !filter.any()
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
 			return a.requeue(cmd.Context(), s, f, selected, every, *form)
 		})
@@ -133,6 +137,11 @@ func (a *app) requeue(ctx context.Context, s jobStore, f *requeueFlags, filter j
 	}
 	if f.dryRun {
 		return a.print(form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { fmt.Fprintf(w, "%s would be requeued\n", count(len(ids), "job")) })
+	}
+	if f.all && len(ids) > 0 {
+		if err := a.confirm(ctx, f.yes, "Run all jobs of the dead-letter queue again (%s)?", count(len(ids), "job")); err != nil {
+			return err
+		}
 	}
 	if len(ids) > 0 {
 		o, err := onJobs("dlq.requeue", filter, len(ids))

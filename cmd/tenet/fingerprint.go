@@ -2,33 +2,76 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
+	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/job/httpjob"
 )
 
-// The parts of error texts that differ from job to job, and what stands for them, in the order in which they are looked for.
-var changing = []struct {
-	part *regexp.Regexp
-	by   string
-}{
-	{regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<uuid>"},
-	{regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|(?:^|\\B)'[^']*'(?:\\B|$)"), "<text>"},
-	{regexp.MustCompile(`(?i)\b0x[0-9a-f]+\b`), "<hex>"},
-	{regexp.MustCompile(`(?i)\b(?:[0-9]+[a-f]|[a-f]+[0-9])[0-9a-f]{6,}\b`), "<hex>"},
-	{regexp.MustCompile(`[0-9]+(?:\.[0-9]+)*`), "<n>"},
+// The parts of error texts that differ from job to job. The first alternatives of numbers match those that belong to a cause: exit codes, HTTP statuses and short numbers in paths.
+var (
+	uuids       = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	quoted      = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|(?:^|\\B)'[^']*'(?:\\B|$)")
+	hexadecimal = regexp.MustCompile(`(?i)\b(?:0x[0-9a-f]+|(?:[0-9]+[a-f]|[a-f]+[0-9])[0-9a-f]{6,})\b`)
+	numbers     = regexp.MustCompile(`(?i)\bexit (?:code|status) [0-9]+|\b(?:status(?: code)?|http(?:/[0-9.]+)?)[ :=]+[1-5][0-9]{2}\b` +
+		`|\b[1-5][0-9]{2} (?:` + statusTexts() + `)|/[a-z_]+[0-9]{1,2}\b|[0-9]+(?:\.[0-9]+)*`)
+)
+
+func statusTexts() string {
+	var texts []string
+	for code := 100; code < 600; code++ {
+		if text := http.StatusText(code); text != "" {
+			texts = append(texts, regexp.QuoteMeta(text))
+		}
+	}
+	return strings.Join(texts, "|")
 }
 
 // fingerprint is what an error text has in common with others of its kind: numbers, hexadecimal strings, UUIDs and quoted
-// texts are replaced, white space is joined.
+// texts are replaced, white space is joined. Exit codes, HTTP statuses, paths and names of programs stay.
 func fingerprint(text string) string {
-	for _, c := range changing {
-		text = c.part.ReplaceAllString(text, c.by)
+	text = uuids.ReplaceAllString(text, "<uuid>")
+	var b strings.Builder
+	end := 0
+	for _, at := range quoted.FindAllStringIndex(text, -1) {
+		b.WriteString(text[end:at[0]])
+		if part := text[at[0]:at[1]]; strings.Contains(part, "/") && !strings.ContainsAny(part, " \t\n") || strings.HasSuffix(text[:at[0]], "exec: ") {
+			b.WriteString(part)
+		} else {
+			b.WriteString("<text>")
+		}
+		end = at[1]
 	}
+	text = hexadecimal.ReplaceAllString(b.String()+text[end:], "<hex>")
+	text = numbers.ReplaceAllStringFunc(text, func(match string) string {
+		if strings.Trim(match, "0123456789.") == "" {
+			return "<n>"
+		}
+		return match
+	})
 	return strings.Join(strings.Fields(text), " ")
+}
+
+// causeOf is what a dead job has in common with others that died of the same cause. Errors of http jobs leave out the path,
+// which may hold secrets; the payload has it.
+func causeOf(r *job.Record, text string) string {
+	cause := fingerprint(text)
+	var payload struct {
+		URL string `json:"url"`
+	}
+	if r.Type != httpjob.Type || json.Unmarshal(r.Payload, &payload) != nil {
+		return cause
+	}
+	if u, err := url.Parse(payload.URL); err == nil && u.Host != "" {
+		cause += " at " + fingerprint(cmp.Or(u.EscapedPath(), "/"))
+	}
+	return cause
 }
 
 // errorGroup is jobs that died of the same kind of error.
@@ -53,7 +96,7 @@ func (g errorGroups) add(r *job.Record) {
 	if seen.IsZero() {
 		seen = r.FinishedAt
 	}
-	f := fingerprint(text)
+	f := causeOf(r, text)
 	group := g[f]
 	if group == nil {
 		group = &errorGroup{Fingerprint: f, FirstSeen: seen}

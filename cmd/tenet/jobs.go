@@ -75,6 +75,11 @@ func moment(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
+// any reports whether the flags narrow the selection at all.
+func (f *filterFlags) any() bool {
+	return f.queue != "" || f.jobType != "" || f.err != "" || f.before != "" || f.after != "" || len(f.states) > 0
+}
+
 const pageSize = 1000
 
 // eachJob goes through the jobs that match, by ID, until f returns false.
@@ -169,12 +174,15 @@ func clock(t time.Time) string {
 // oneLine is the beginning of a text.
 func oneLine(s string) string {
 	const most = 80
-	s = strings.Join(strings.Fields(s), " ")
+	s = wholeLine(s)
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}
 	return s
 }
+
+// wholeLine is a text with its lines joined.
+func wholeLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func (a *app) inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -222,7 +230,7 @@ func (a *app) writeJob(w io.Writer, r *job.Record, history []job.Attempt) {
 	}
 	line("payload", oneLine(string(r.Payload)))
 	line("output", oneLine(string(r.Output)))
-	line("last error", oneLine(r.LastError))
+	line("last error", wholeLine(r.LastError))
 	writeHistory(w, history)
 }
 
@@ -238,7 +246,7 @@ func writeHistory(w io.Writer, history []job.Attempt) {
 		if h.Outcome == job.AttemptRefused && h.Count > 1 {
 			outcome += fmt.Sprintf(" %d×", h.Count)
 		}
-		return []any{fmt.Sprintf("  %d", h.Number), h.Started.UTC().Format("15:04:05.000"), brief(max(h.Finished.Sub(h.Started), 0)), outcome, h.Reason, wait, oneLine(h.Error)}
+		return []any{fmt.Sprintf("  %d", h.Number), h.Started.UTC().Format("15:04:05.000"), brief(max(h.Finished.Sub(h.Started), 0)), outcome, h.Reason, wait, wholeLine(h.Error)}
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -34,11 +35,44 @@ func TestFingerprintKeepsWhatErrorsHaveInCommon(t *testing.T) {
 		"several\nlines":                                           `several lines`,
 		`defaced facade`:                                           `defaced facade`,
 		``:                                                         ``,
-		`POST hooks.example.com: 503 Service Unavailable (try 12)`: `POST hooks.example.com: <n> Service Unavailable (try <n>)`,
+		`POST hooks.example.com: 503 Service Unavailable (try 12)`: `POST hooks.example.com: 503 Service Unavailable (try <n>)`,
 	} {
 		if got := fingerprint(text); got != want {
 			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
 		}
+	}
+}
+
+func TestFingerprintKeepsExitCodesStatusesAndPaths(t *testing.T) {
+	for text, want := range map[string]string{
+		`exec: exit code 75: no host 9`:                      `exec: exit code 75: no host <n>`,
+		`exit status 2 after 3s`:                             `exit status 2 after <n>s`,
+		`http: POST example.com: 404 Not Found`:              `http: POST example.com: 404 Not Found`,
+		`upstream answered HTTP 502, took 40ms`:              `upstream answered HTTP 502, took <n>ms`,
+		`unexpected status code 429`:                         `unexpected status code 429`,
+		`open /srv/v2/batch-1234/in.csv: no such file`:       `open /srv/v2/batch-<n>/in.csv: no such file`,
+		`Get "https://example.com/v1/orders/17": EOF`:        `Get "https://example.com/v1/orders/<n>": EOF`,
+		`exec: "backup": executable file not found in $PATH`: `exec: "backup": executable file not found in $PATH`,
+		`404 of 500 rows, "a text / more"`:                   `<n> of <n> rows, <text>`,
+	} {
+		if got := fingerprint(text); got != want {
+			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
+		}
+	}
+}
+
+func TestErrorGroupsTellThePathsOfHTTPJobsApart(t *testing.T) {
+	groups := errorGroups{}
+	for _, url := range []string{"https://h/orders/1?k=1", "https://h/orders/2", "https://h/mail", "https://h"} {
+		groups.add(&job.Record{Type: "http", Payload: []byte(`{"url":"` + url + `"}`), LastError: "http: GET h: 503 Service Unavailable"})
+	}
+	var got []string
+	for _, g := range groups.list() {
+		got = append(got, fmt.Sprint(g.Count, " ", g.Fingerprint))
+	}
+	text := " http: GET h: 503 Service Unavailable at "
+	if diff := cmp.Diff([]string{"2" + text + "/orders/<n>", "1" + text + "/", "1" + text + "/mail"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -88,13 +88,15 @@ func (a *app) pauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pause QUEUE --reason TEXT", Short: "Start no more jobs of a queue", Args: cobra.ExactArgs(1),
 		Long: `Start no more jobs of a queue, on all workers, until it is resumed or --for is over. Running jobs go on, and jobs
-can still be enqueued. The queue need not exist yet.`,
+can still be enqueued. A queue that has never held a job is paused only with --create; otherwise the command exits
+with 5, lest a mistyped name stops nothing.`,
 		Example: "  tenet queues pause mail --reason 'provider is down' --for 30m --store sqlite:jobs.db",
 	}
 	reason := cmd.Flags().String("reason", "", "why, for whoever finds it paused")
+	create := cmd.Flags().Bool("create", false, "pause the queue also if it has never held a job")
 	var length time.Duration
 	cmd.Flags().Var(&span{&length, false}, "for", "resume by itself after this long (default: never)")
-	return a.queueCommand(cmd, func(name string) (job.QueueState, error) {
+	return a.queueCommand(cmd, create, func(name string) (job.QueueState, error) {
 		if *reason == "" {
 			return job.QueueState{}, usage("--reason is missing; say why, for whoever finds the queue paused")
 		}
@@ -111,11 +113,27 @@ func (a *app) resumeCommand() *cobra.Command {
 		Use: "resume QUEUE", Short: "Start jobs of a paused queue again", Args: cobra.ExactArgs(1),
 		Example: "  tenet queues resume mail --store sqlite:jobs.db",
 	}
-	return a.queueCommand(cmd, func(name string) (job.QueueState, error) { return job.QueueState{Queue: name}, nil })
+	return a.queueCommand(cmd, new(bool), func(name string) (job.QueueState, error) { return job.QueueState{Queue: name}, nil })
 }
 
-// queueCommand is a command that sets what state returns.
-func (a *app) queueCommand(cmd *cobra.Command, state func(name string) (job.QueueState, error)) *cobra.Command {
+// knownQueue fails for a queue of which the store has neither jobs nor a setting.
+func knownQueue(ctx context.Context, s jobStore, name string) error {
+	list, err := queues(ctx, s)
+	if err != nil {
+		return err
+	}
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // knows which names are near to another
+	for _, q := range list {
+		if q.Queue == name {
+			return nil
+		}
+		names.AddCommand(&cobra.Command{Use: q.Queue, Run: func(*cobra.Command, []string) {}})
+	}
+	return &failure{exitNotFound, fmt.Errorf("queue %q: the store holds no such queue%s", name, didYouMean(names.SuggestionsFor(name), ""))}
+}
+
+// queueCommand is a command that sets what state returns. Unless create is set, the queue must be known.
+func (a *app) queueCommand(cmd *cobra.Command, create *bool, state func(name string) (job.QueueState, error)) *cobra.Command {
 	store, log := storeFlag(cmd), operatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
 	form := outputFlag(cmd)
@@ -128,6 +146,11 @@ func (a *app) queueCommand(cmd *cobra.Command, state func(name string) (job.Queu
 			return err
 		}
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
+			if !*create {
+				if err := knownQueue(cmd.Context(), s, q.Queue); err != nil {
+					return err
+				}
+			}
 			verb := "is"
 			if *dryRun {
 				verb = "would be"

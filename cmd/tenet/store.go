@@ -35,12 +35,13 @@ type migrator interface {
 type opening struct {
 	create  bool // a missing SQLite file, and its tables
 	migrate bool // missing or old tables on PostgreSQL
+	memory  bool // a store that ends with this process is of use to the command
 	dryRun  bool // nothing may be made; a missing SQLite file is an empty store
 }
 
 // storeFlag adds --store to a command.
 func storeFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("store", "", "job store: sqlite:PATH, postgres://… or memory: (also TENET_STORE)")
+	return cmd.Flags().String("store", "", "job store: sqlite:PATH or postgres://… (also TENET_STORE)")
 }
 
 // The kinds of stores.
@@ -80,6 +81,9 @@ func (a *app) openStore(ctx context.Context, url string, o opening) (jobStore, e
 	kind, path, err := parseStore(url)
 	if err != nil {
 		return nil, err
+	}
+	if kind == storeMemory && !o.memory {
+		return nil, usage("--store %s: this store is empty and ends with this command; only a worker can use it. Write sqlite:PATH or postgres://…", url)
 	}
 	if kind == storeMemory {
 		return memory.Open().Jobs(), nil
@@ -150,15 +154,17 @@ func (a *app) withStore(ctx context.Context, url string, o opening, f func(jobSt
 	return errors.Join(f(store), store.Close())
 }
 
-// confirm asks before something that cannot be undone. Where nobody can be asked, --yes must have said it.
+// confirm asks before something that cannot be undone or that is easily meant for less. Without a terminal --yes must have
+// said it.
 func (a *app) confirm(ctx context.Context, yes bool, format string, args ...any) error {
 	if yes {
 		return nil
 	}
+	question := fmt.Sprintf(format, args...)
 	if !isTerminal(a.stdin) {
-		return usage("this cannot be undone; add --yes, or --dry-run to see what it would do")
+		return usage("%s There is no terminal to ask on: add --yes, or --dry-run to see what it would do", question)
 	}
-	fmt.Fprintf(a.stderr, format+" [y/N] ", args...)
+	fmt.Fprint(a.stderr, question, " [y/N] ")
 	answer := make(chan string, 1)
 	go func() { // left behind when ctx ends first
 		line, _ := bufio.NewReader(a.stdin).ReadString('\n')

@@ -119,7 +119,7 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, f.store, opening{create: true, migrate: f.migrate, dryRun: f.dryRun}, func(s jobStore) error {
+	return a.withStore(ctx, f.store, opening{create: true, migrate: f.migrate, memory: true, dryRun: f.dryRun}, func(s jobStore) error {
 		if f.dryRun {
 			return a.print(formText, nil, func(w io.Writer) {
 				fmt.Fprintf(w, "would work on %s with %s\n", listQueues(queues), count(len(periodic), "periodic job"))

@@ -14,7 +14,7 @@ type ForbiddenAddressError struct{ Address string }
 
 // Error implements error.
 func (e *ForbiddenAddressError) Error() string {
-	return fmt.Sprintf("address %s is private, local or otherwise special; allow private networks if it may be reached", e.Address)
+	return fmt.Sprintf("address %s is private, local or otherwise special", e.Address)
 }
 
 // special lists the ranges that netip has no method for (IANA special-purpose registries).

@@ -15,5 +15,5 @@ func ExampleHandler() {
 		ID: "job-1", Payload: httpjob.Payload{URL: "http://127.0.0.1:1/hook"},
 	})
 	fmt.Println(err)
-	// Output: http: dial tcp 127.0.0.1:1: address 127.0.0.1 is private, local or otherwise special; allow private networks if it may be reached
+	// Output: http: dial tcp 127.0.0.1:1: address 127.0.0.1 is private, local or otherwise special; if jobs may reach it, start the worker with --allow-private-networks (httpjob.Options.AllowPrivateNetworks)
 }

@@ -114,7 +114,7 @@ func sendError(err error) error {
 	}
 	err = fmt.Errorf("http: %w", err)
 	if _, forbidden := errors.AsType[*ForbiddenAddressError](err); forbidden {
-		return job.Unrecoverable(err)
+		return job.Unrecoverable(fmt.Errorf("%w; if jobs may reach it, start the worker with --allow-private-networks (httpjob.Options.AllowPrivateNetworks)", err))
 	}
 	return err
 }
