@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -106,5 +107,44 @@ func TestD6ReasonsAreClosedAndDocumented(t *testing.T) {
 	}
 	if len(seen) != 0 {
 		t.Errorf("documented and not declared: %v", seen)
+	}
+}
+
+func TestP11ACategoryIsAcceptedByNameAndByCode(t *testing.T) {
+	for _, c := range Categories() {
+		for _, s := range []string{string(c), c.Code()} {
+			var p Policy
+			err := json.Unmarshal([]byte(`{"category": "`+s+`"}`), &p)
+			normal, faults := Policy{Category: Category(s)}.Normalize(CallLimits())
+			if err != nil || faults != nil || p.Category != c || normal.Category != c || len(normal.Meta.Warnings) != 0 {
+				t.Errorf("%s is read as %q and %q, %v, %v", s, p.Category, normal.Category, err, faults)
+			}
+			if err := (Policy{Category: Category(s)}).Validate(CallLimits()); err != nil || Category(s).Code() != c.Code() {
+				t.Errorf("%s: %v, code %s", s, err, Category(s).Code())
+			}
+		}
+	}
+	for _, s := range []string{"LAUNCH", "RETRY_", "RETRY_LAUNCH", "RETRY_RETRY_KV_GET", "kv_get"} {
+		if c, known := ParseCategory(s); known || c != Category(s) || c.Code() != "" {
+			t.Errorf("%s is known as %q, code %q", s, c, c.Code())
+		}
+	}
+}
+
+func TestP12AStepWithoutACategoryTakesThatOfItsEngine(t *testing.T) {
+	c, err := Consumer{Category: "RETRY_KV_GET", Steps: ConsumerSteps{
+		Fetch: FetchStep{Category: NATSConnect}, Process: Step{Retry: Retry{MaxAttempts: 7}},
+	}}.Normalize(StepLimits())
+	if s := c.Steps; err != nil || s.Fetch.Category != NATSConnect || s.Fetch.Retry.MaxAttempts != 5 || s.Process.Category != KVGet ||
+		s.Process.Retry.MaxAttempts != 7 || s.Process.Retry.TimeoutPerAttempt != 5*time.Second || s.Success.Category != KVGet {
+		t.Errorf("%+v, %v", s, err)
+	}
+	p, err := Producer{Category: KVPut}.Normalize(StepLimits())
+	if s := p.Steps; err != nil || s.Produce.Category != KVPut || s.Exception.Retry.MaxAttempts != 3 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	c.Steps.Process.Retry.TimeoutPerAttempt = 0
+	if again, err := c.Normalize(StepLimits()); err != nil || again.Steps.Process.Retry.TimeoutPerAttempt != 0 {
+		t.Errorf("normalising again brought the catalog's timeout back: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,15 +30,35 @@ const (
 	APIValidation        Category = "API_VALIDATION"
 )
 
-// Code is the category's name in audit events, for example RETRY_NATS_PUBLISH. Codes are unique.
-func (c Category) Code() string {
-	if c == "" {
-		return ""
+const codePrefix = "RETRY_"
+
+// ParseCategory finds the category with a name (NATS_PUBLISH) or code (RETRY_NATS_PUBLISH). It returns false, and what it
+// was given, where the catalog has neither.
+func ParseCategory(s string) (Category, bool) {
+	name := Category(strings.TrimPrefix(s, codePrefix))
+	if _, known := name.entry(); known {
+		return name, true
 	}
-	return "RETRY_" + string(c)
+	return Category(s), false
 }
 
-// Values lists the accepted values.
+// UnmarshalText reads a name or a code. An unknown one is kept as it is, for a check to report.
+func (c *Category) UnmarshalText(text []byte) error {
+	*c, _ = ParseCategory(string(text))
+	return nil
+}
+
+// Code is the category's name in audit events, for example RETRY_NATS_PUBLISH. Codes are unique; a category that the catalog
+// does not list has none.
+func (c Category) Code() string {
+	name, known := ParseCategory(string(c))
+	if !known {
+		return ""
+	}
+	return codePrefix + string(name)
+}
+
+// Values lists the names of the catalog. Their codes are accepted too, see [ParseCategory].
 func (Category) Values() []string {
 	names := make([]string, 0, len(catalog))
 	for _, e := range catalog {
@@ -57,11 +78,18 @@ func Categories() []Category {
 
 // Policy returns the category's row of the catalog. An unknown category gives 3 attempts from 1 s to 30 s and false.
 func (c Category) Policy() (Retry, bool) {
+	name, _ := ParseCategory(string(c))
+	e, known := name.entry()
+	return e.retry(), known
+}
+
+// entry finds the row of a category by its name.
+func (c Category) entry() (entry, bool) {
 	i := slices.IndexFunc(catalog, func(e entry) bool { return e.category == c })
 	if i < 0 {
-		return entry{"", 3, time.Second, 30 * time.Second, 0}.retry(), false
+		return entry{"", 3, sec, 30 * sec, 0}, false
 	}
-	return catalog[i].retry(), true
+	return catalog[i], true
 }
 
 type entry struct {

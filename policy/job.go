@@ -7,6 +7,8 @@ import (
 
 // Job governs the jobs of one type. What it leaves open is taken from the job's queue, then from the defaults of jobs.
 type Job struct {
+	// Category takes defaults from the catalog of operation categories and marks what the jobs record. Default: the queue's.
+	Category Category `json:"category" check:"null"`
 	// Timeout bounds a single attempt, in seconds; the same as retry.timeout. Default none.
 	Timeout time.Duration `json:"timeout" check:"positive,null"`
 	// Retry bounds repetition.
@@ -19,6 +21,8 @@ type Job struct {
 
 // Queue governs the jobs of one queue.
 type Queue struct {
+	// Category of the queue's jobs whose type names none.
+	Category Category `json:"category" check:"null"`
 	// Concurrency is how many of the queue's jobs one worker runs at a time. Default: the worker's own.
 	Concurrency int `json:"concurrency" check:"min=1"`
 	// Timeout bounds a single attempt, in seconds; the same as retry.timeout. Default none.
@@ -33,7 +37,7 @@ type Queue struct {
 
 // Policy is the job as a policy under key k.
 func (j Job) Policy(k Key) Policy {
-	p := Policy{Key: k, Retry: j.Retry, Circuit: j.Circuit}
+	p := Policy{Key: k, Category: j.Category, Retry: j.Retry, Circuit: j.Circuit}
 	if j.Timeout != 0 {
 		p.Retry.TimeoutPerAttempt = j.Timeout
 	}

@@ -27,7 +27,7 @@ func (p Policy) Normalize(l Limits) (Policy, error) {
 	p = p.Clone()
 	n := notes{meta: &p.Meta}
 	if p.Category != "" && !p.Meta.normal {
-		n.category(&p)
+		n.category(&p.Category, &p.Retry)
 	}
 	p.Meta.normal = true
 	if err := n.retry("retry.", &p.Retry, l); err != nil {
@@ -64,12 +64,13 @@ func once(list []string, s string) []string {
 }
 
 // category fills what the policy leaves open from the catalog.
-func (n notes) category(p *Policy) {
-	entry, known := p.Category.Policy()
+func (n notes) category(c *Category, r *Retry) {
+	name, known := ParseCategory(string(*c))
 	if !known {
-		n.meta.Warnings = once(n.meta.Warnings, fmt.Sprintf("unknown category %q: 3 attempts, 1s to 30s", p.Category))
+		n.meta.Warnings = once(n.meta.Warnings, fmt.Sprintf("unknown category %q: 3 attempts, 1s to 30s", *c))
 	}
-	r := &p.Retry
+	*c = name
+	entry, _ := name.Policy()
 	if r.MaxAttempts == 0 {
 		r.MaxAttempts = entry.MaxAttempts
 	}

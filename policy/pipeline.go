@@ -9,10 +9,14 @@ import (
 
 // Consumer governs an engine that fetches transactions from a source and processes them.
 type Consumer struct {
+	// Category of the steps that name none.
+	Category Category `json:"category" check:"null"`
 	// Loop is the engine's outer loop.
 	Loop ConsumerLoop `json:"loop"`
 	// Steps are the independent retry envelopes of one transaction.
 	Steps ConsumerSteps `json:"steps"`
+
+	normal bool // Normalize has run: what is zero now stays zero, whatever the category says
 }
 
 // ConsumerLoop is the outer loop of a consumer.
@@ -47,10 +51,14 @@ type ConsumerSteps struct {
 
 // Producer governs an engine that writes a finite set of transactions to a sink.
 type Producer struct {
+	// Category of the steps that name none.
+	Category Category `json:"category" check:"null"`
 	// Loop is the engine's outer loop.
 	Loop ProducerLoop `json:"loop"`
 	// Steps are the independent retry envelopes of one transaction.
 	Steps ProducerSteps `json:"steps"`
+
+	normal bool // as in Consumer
 }
 
 // ProducerLoop is the outer loop of a producer.
@@ -79,12 +87,16 @@ type ProducerSteps struct {
 
 // Step is the retry envelope of one step.
 type Step struct {
+	// Category takes defaults from the catalog of operation categories and marks what the step records. Default: the consumer's or producer's.
+	Category Category `json:"category" check:"null"`
 	// Retry bounds the step's repetition.
 	Retry Retry `json:"retry"`
 }
 
 // FetchStep is the retry envelope of fetching, with values for the source.
 type FetchStep struct {
+	// Category takes defaults from the catalog of operation categories and marks what the step records. Default: the consumer's.
+	Category Category `json:"category" check:"null"`
 	// Retry bounds the step's repetition.
 	Retry Retry `json:"retry"`
 	// Extra is handed to the source as a copy, and to nobody else.
@@ -127,24 +139,44 @@ type EmptyQueue struct {
 
 const minEmptyBackoff = 10 * time.Millisecond
 
-// retryStep is a step's retry envelope with its path.
-type retryStep struct {
-	path  string
-	retry *Retry
+// stepFields are what the steps of consumers and producers have in common.
+type stepFields struct {
+	path     string
+	category *Category
+	retry    *Retry
 }
 
-func (c *Consumer) steps() []retryStep {
-	return []retryStep{
-		{"steps.fetch.retry", &c.Steps.Fetch.Retry}, {"steps.process.retry", &c.Steps.Process.Retry},
-		{"steps.success.retry", &c.Steps.Success.Retry}, {"steps.exception.retry", &c.Steps.Exception.Retry},
+func (c *Consumer) steps() []stepFields {
+	s := &c.Steps
+	return []stepFields{
+		{"steps.fetch", &s.Fetch.Category, &s.Fetch.Retry}, {"steps.process", &s.Process.Category, &s.Process.Retry},
+		{"steps.success", &s.Success.Category, &s.Success.Retry}, {"steps.exception", &s.Exception.Category, &s.Exception.Retry},
 	}
 }
 
-func (p *Producer) steps() []retryStep {
-	return []retryStep{
-		{"steps.produce.retry", &p.Steps.Produce.Retry},
-		{"steps.success.retry", &p.Steps.Success.Retry}, {"steps.exception.retry", &p.Steps.Exception.Retry},
+func (p *Producer) steps() []stepFields {
+	s := &p.Steps
+	return []stepFields{
+		{"steps.produce", &s.Produce.Category, &s.Produce.Retry},
+		{"steps.success", &s.Success.Category, &s.Success.Retry}, {"steps.exception", &s.Exception.Category, &s.Exception.Retry},
 	}
+}
+
+// steps normalises the steps of an engine. A step without a category takes the engine's.
+func (n notes) steps(steps []stepFields, engine Category, l Limits, again bool) error {
+	for _, s := range steps {
+		*s.retry = s.retry.clone()
+		if *s.category == "" && !again {
+			*s.category = engine
+		}
+		if *s.category != "" && !again {
+			n.category(s.category, s.retry)
+		}
+		if err := n.retry(s.path+".retry.", s.retry, l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Normalize returns a copy with every absent value at its default and every value inside its limits.
@@ -158,12 +190,10 @@ func (c Consumer) Normalize(l Limits) (Consumer, error) {
 	fill(n, "loop.empty_queue.backoff_cap", &q.BackoffCap, Range[time.Duration]{Default: time.Minute, Min: minEmptyBackoff, Max: maxDuration})
 	q.BackoffCap = max(q.BackoffCap, q.Backoff)
 	q.Interval = 0
-	for _, s := range c.steps() {
-		*s.retry = s.retry.clone()
-		if err := n.retry(s.path+".", s.retry, l); err != nil {
-			return Consumer{}, err
-		}
+	if err := n.steps(c.steps(), c.Category, l, c.normal); err != nil {
+		return Consumer{}, err
 	}
+	c.normal = true
 	return c, nil
 }
 
@@ -171,12 +201,10 @@ func (c Consumer) Normalize(l Limits) (Consumer, error) {
 func (p Producer) Normalize(l Limits) (Producer, error) {
 	n := notes{meta: &Meta{}}
 	n.loop(&p.Loop.Batch, &p.Loop.Concurrency, &p.Loop.Timeout, &p.Loop.TransactionTimeout, &p.Loop.Limit)
-	for _, s := range p.steps() {
-		*s.retry = s.retry.clone()
-		if err := n.retry(s.path+".", s.retry, l); err != nil {
-			return Producer{}, err
-		}
+	if err := n.steps(p.steps(), p.Category, l, p.normal); err != nil {
+		return Producer{}, err
 	}
+	p.normal = true
 	return p, nil
 }
 
@@ -206,7 +234,7 @@ func (c Consumer) Check(l Limits) []Violation {
 	v.ranges("", reflect.ValueOf(c))
 	v.loop(c.Loop.Batch, c.Loop.Concurrency)
 	for _, s := range c.steps() {
-		v.retry(s.path, *s.retry, l)
+		v.retry(s.path+".retry", *s.retry, l)
 	}
 	return v
 }
@@ -220,7 +248,7 @@ func (p Producer) Check(l Limits) []Violation {
 	v.ranges("", reflect.ValueOf(p))
 	v.loop(p.Loop.Batch, p.Loop.Concurrency)
 	for _, s := range p.steps() {
-		v.retry(s.path, *s.retry, l)
+		v.retry(s.path+".retry", *s.retry, l)
 	}
 	return v
 }

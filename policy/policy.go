@@ -14,8 +14,9 @@ type Policy struct {
 	Key Key `json:"-"`
 	// ID is a revision name of the author's choice, shown in errors, timelines and audit events.
 	ID string `json:"id"`
-	// Category takes defaults from the catalog of operation categories, for example NATS_PUBLISH.
-	Category Category `json:"category"`
+	// Category takes defaults from the catalog of operation categories, for example NATS_PUBLISH, and marks what the policy's
+	// work records. Names and codes (RETRY_NATS_PUBLISH) are accepted. Default none.
+	Category Category `json:"category" check:"null"`
 	// Retry bounds repetition.
 	Retry Retry `json:"retry"`
 	// Hedge starts further attempts beside a slow one.

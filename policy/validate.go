@@ -142,6 +142,11 @@ func (v *violations) field(path string, f fields.Field, value reflect.Value) {
 	if value.IsZero() {
 		return
 	}
+	if category, ok := value.Interface().(Category); ok {
+		if _, known := ParseCategory(string(category)); known {
+			return
+		}
+	}
 	if enum, ok := value.Interface().(interface{ Values() []string }); ok {
 		if !slices.Contains(enum.Values(), value.String()) {
 			v.add(path, fmt.Sprintf("unknown value %q", value.String()), "write one of "+strings.Join(enum.Values(), ", "))

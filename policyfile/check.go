@@ -15,6 +15,7 @@ import (
 var (
 	documentType = reflect.TypeFor[File]()
 	freeType     = reflect.TypeFor[map[string]any]()
+	categoryType = reflect.TypeFor[policy.Category]()
 )
 
 // deprecated maps fields that are on their way out ("Retry.old_name": Go type and document name) to what to write

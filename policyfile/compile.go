@@ -104,8 +104,8 @@ func (c *compiler) around(path string) field {
 }
 
 // draft merges levels into the policy of a key and checks it.
-func (c *compiler) draft(key policy.Key, base map[string]any, levels []level, inherited complaints, reported ...complaints) complaints {
-	p, found := c.merged(key.Surface(), base, levels, inherited, reported...)
+func (c *compiler) draft(key policy.Key, levels []level, inherited complaints, reported ...complaints) complaints {
+	p, found := c.merged(key.Surface(), levels, inherited, reported...)
 	p.Key = key
 	c.drafts = append(c.drafts, p)
 	c.levels[key] = paths(levels)
@@ -114,15 +114,15 @@ func (c *compiler) draft(key policy.Key, base map[string]any, levels []level, in
 
 // base does the same for keys that the document does not name.
 func (c *compiler) base(surface policy.Surface, defaults level) complaints {
-	p, found := c.merged(surface, nil, []level{defaults}, nil)
+	p, found := c.merged(surface, []level{defaults}, nil)
 	c.bases[surface] = p
 	c.surface[surface] = paths([]level{defaults})
 	return found
 }
 
-func (c *compiler) merged(s policy.Surface, base map[string]any, levels []level, inherited complaints, reported ...complaints) (policy.Policy, complaints) {
+func (c *compiler) merged(s policy.Surface, levels []level, inherited complaints, reported ...complaints) (policy.Policy, complaints) {
 	limits := c.limits[s]
-	p := as[policy.Policy](settleRetry(overlay(base, levels...), limits))
+	p := as[policy.Policy](settleRetry(overlay(catalogRow(levels), levels...), limits))
 	return p, c.judge(levels, p.Check(limits), inherited, reported...)
 }
 
@@ -151,14 +151,20 @@ func (c *compiler) calls() {
 	defaults := c.defaults("calls")
 	inherited := c.base(policy.SurfaceCall, defaults)
 	for name, values := range entries(c.root, "policies") {
-		entry := level{path: "policies." + name, values: values}
-		category, _ := values["category"].(string)
-		c.draft(policy.ParseKey(name), catalogRow(policy.Category(category)), []level{entry, defaults}, inherited)
+		c.draft(policy.ParseKey(name), []level{{path: "policies." + name, values: values}, defaults}, inherited)
 	}
 }
 
-// catalogRow is a category's row in the form of a document, or nil.
-func catalogRow(category policy.Category) map[string]any {
+// catalogRow is the row of the category that levels name, the most specific first, in the form of a document, or nil.
+func catalogRow(levels []level) map[string]any {
+	var category policy.Category
+	for _, l := range levels {
+		if value, given := l.values["category"]; given {
+			name, _ := value.(string) // null is explicitly none
+			category = policy.Category(name)
+			break
+		}
+	}
 	row, known := category.Policy()
 	if !known {
 		return nil
@@ -188,15 +194,15 @@ func (c *compiler) jobs() {
 	typeLevels := map[string]level{}
 	for name, values := range entries(c.root, "jobs") {
 		typeLevels[name] = c.jobLevel("jobs."+name, values)
-		ofTypes[name] = c.draft(policy.JobKey("", name), nil, []level{typeLevels[name], defaults}, inherited)
+		ofTypes[name] = c.draft(policy.JobKey("", name), []level{typeLevels[name], defaults}, inherited)
 	}
 	for queue, values := range entries(c.root, "queues") {
 		c.parts.Queues[queue] = as[policy.Queue](values)
 		queueLevel := c.jobLevel("queues."+queue, values)
-		ofQueue := c.draft(policy.JobKey(queue, ""), nil, []level{queueLevel, defaults}, inherited)
+		ofQueue := c.draft(policy.JobKey(queue, ""), []level{queueLevel, defaults}, inherited)
 		for name := range entries(c.root, "jobs") {
 			levels := []level{typeLevels[name], queueLevel, defaults}
-			c.draft(policy.JobKey(queue, name), nil, levels, nil, ofQueue, ofTypes[name])
+			c.draft(policy.JobKey(queue, name), levels, nil, ofQueue, ofTypes[name])
 		}
 	}
 }
@@ -219,9 +225,13 @@ func (c *compiler) pipelines() {
 	limits := c.limits[policy.SurfaceStep]
 	steps := func(path string, values map[string]any, names []string, key func(name, step string) policy.Key) {
 		_, name, _ := strings.Cut(path, ".")
+		engine := level{path: path, values: map[string]any{}}
+		if category, given := values["category"]; given { // the only field that steps take from their engine
+			engine.values["category"] = category
+		}
 		for _, step := range names {
 			own := level{path: join(path, "steps."+step), values: object(object(values, "steps"), step)}
-			c.draft(key(name, step), nil, []level{own, defaults}, inherited)
+			c.draft(key(name, step), []level{own, engine, defaults}, inherited)
 		}
 	}
 	c.parts.Consumers = map[string]policy.Consumer{}

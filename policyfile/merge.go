@@ -94,7 +94,7 @@ func fold(values map[string]any) map[string]any {
 		switch name {
 		case "timeout", "budget":
 			retry[name] = value
-		case "circuit":
+		case "category", "circuit":
 			folded[name] = value
 		}
 	}

@@ -91,6 +91,11 @@ func (r *reader) text(n *yaml.Node, f fields.Field, path string) (any, bool) {
 	if n.Kind != yaml.ScalarNode || !isString(n) {
 		return r.mismatch(n, path, "a string", "put the value in quotes")
 	}
+	if f.Type == categoryType {
+		if category, known := policy.ParseCategory(n.Value); known {
+			return string(category), true
+		}
+	}
 	enum, ok := reflect.Zero(f.Type).Interface().(interface{ Values() []string })
 	if !ok || slices.Contains(enum.Values(), n.Value) {
 		return n.Value, true

@@ -141,6 +141,13 @@ func names() map[string]any {
 }
 
 func texts(t reflect.Type, f fields.Field) map[string]any {
+	if f.Type == categoryType {
+		var values []string
+		for _, c := range policy.Categories() {
+			values = append(values, string(c), c.Code())
+		}
+		return map[string]any{"type": "string", "enum": values}
+	}
 	if enum, ok := reflect.Zero(f.Type).Interface().(interface{ Values() []string }); ok {
 		return map[string]any{"type": "string", "enum": enum.Values()}
 	}

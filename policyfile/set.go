@@ -49,24 +49,37 @@ func (c *compiler) compiled(p policy.Policy, s policy.Surface, source policy.Sou
 	return compiled, err
 }
 
-// finishPipelines gives consumers and producers the retries of their compiled steps, and their other defaults.
+// finishPipelines gives consumers and producers the compiled retries of their steps, and their other defaults. Categories are
+// put back afterwards, as in compiled.
 func (c *compiler) finishPipelines(config policy.SetConfig) (err error) {
 	limits := c.limits[policy.SurfaceStep]
 	for name, consumer := range config.Consumers {
-		retry := func(step string) policy.Retry { return config.Policies[policy.ConsumerKey(name, step)].Clone().Retry }
-		s := &consumer.Steps
-		s.Fetch.Retry, s.Process.Retry, s.Success.Retry, s.Exception.Retry = retry("fetch"), retry("process"), retry("success"), retry("exception")
-		if config.Consumers[name], err = consumer.Normalize(limits); err != nil {
+		step := func(stepName string) *policy.Policy { return config.Policies[policy.ConsumerKey(name, stepName)] }
+		category, s := consumer.Category, &consumer.Steps
+		consumer.Category = ""
+		s.Fetch = policy.FetchStep{Retry: step("fetch").Clone().Retry, Extra: s.Fetch.Extra}
+		s.Process, s.Success, s.Exception = stepOf(step("process")), stepOf(step("success")), stepOf(step("exception"))
+		if consumer, err = consumer.Normalize(limits); err != nil {
 			return fmt.Errorf("consumer %s: %w", name, err)
 		}
+		consumer.Category, s = category, &consumer.Steps
+		s.Fetch.Category, s.Process.Category = step("fetch").Category, step("process").Category
+		s.Success.Category, s.Exception.Category = step("success").Category, step("exception").Category
+		config.Consumers[name] = consumer
 	}
 	for name, producer := range config.Producers {
-		retry := func(step string) policy.Retry { return config.Policies[policy.ProducerKey(name, step)].Clone().Retry }
-		s := &producer.Steps
-		s.Produce.Retry, s.Success.Retry, s.Exception.Retry = retry("produce"), retry("success"), retry("exception")
-		if config.Producers[name], err = producer.Normalize(limits); err != nil {
+		step := func(stepName string) *policy.Policy { return config.Policies[policy.ProducerKey(name, stepName)] }
+		category, s := producer.Category, &producer.Steps
+		producer.Category = ""
+		s.Produce, s.Success, s.Exception = stepOf(step("produce")), stepOf(step("success")), stepOf(step("exception"))
+		if producer, err = producer.Normalize(limits); err != nil {
 			return fmt.Errorf("producer %s: %w", name, err)
 		}
+		producer.Category, s = category, &producer.Steps
+		s.Produce.Category, s.Success.Category, s.Exception.Category = step("produce").Category, step("success").Category, step("exception").Category
+		config.Producers[name] = producer
 	}
 	return nil
 }
+
+func stepOf(p *policy.Policy) policy.Step { return policy.Step{Retry: p.Clone().Retry} }

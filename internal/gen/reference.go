@@ -46,8 +46,8 @@ const referenceHead = `# Policy document reference
 Generated from the Go types by ` + "`go generate ./...`" + `; do not edit.
 
 A document is YAML or JSON. Durations are seconds as numbers, or strings such as ` + "`250ms`" + ` and ` + "`1h30m`" + `. A field that is
-left out takes its value from the queue (jobs), then from ` + "`defaults`" + `, then from the category's row in the catalog (calls),
-then from the built-in default. Where ` + "`null`" + ` is accepted it means explicitly none; the strings ` + "`\"\"`" + ` and ` + "`none`" + ` mean the same.
+left out takes its value from the queue (jobs), then from ` + "`defaults`" + `, then from the category's row in the catalog, then from
+the built-in default. Where ` + "`null`" + ` is accepted it means explicitly none; the strings ` + "`\"\"`" + ` and ` + "`none`" + ` mean the same.
 The schema printed by ` + "`tenet policy schema`" + ` states the same rules for editors.
 
 `
@@ -107,7 +107,9 @@ func typeName(f fields.Field) string {
 // accepted says which values a field takes.
 func accepted(f fields.Field) string {
 	var parts []string
-	if enum, ok := reflect.Zero(f.Type).Interface().(interface{ Values() []string }); ok {
+	if f.Type == reflect.TypeFor[policy.Category]() {
+		parts = append(parts, "a name or code of the catalog below")
+	} else if enum, ok := reflect.Zero(f.Type).Interface().(interface{ Values() []string }); ok {
 		parts = append(parts, strings.Join(enum.Values(), ", "))
 	}
 	r := f.Rule
