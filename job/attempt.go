@@ -15,13 +15,19 @@ import (
 // unknownTypeDelay is how long a job of a type without a handler is left to other workers.
 const unknownTypeDelay = 10 * time.Second
 
-// panicError is a handler's panic with its stack.
+// panicError is a panic of user code with its stack.
 type panicError struct {
+	where string // "" for the handler
 	value any
 	stack string
 }
 
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+func (e *panicError) Error() string {
+	if e.where != "" {
+		return fmt.Sprintf("panic in %s: %v", e.where, e.value)
+	}
+	return fmt.Sprintf("panic: %v", e.value)
+}
 
 // Unwrap shows an error that was panicked with, and so its marks.
 func (e *panicError) Unwrap() error {
@@ -40,11 +46,9 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		return s, true
 	}
 	key := w.keys[kind{r.Queue, r.Type}]
-	limit, err := w.effectiveMax(ctx, r, key)
-	if err != nil { // nothing is wrong with the job
-		w.log.Error("job: the retry policy cannot be asked", "job", r.ID, "error", err)
-		s.Kind, s.Reason, s.Delay = KindRefuse, policy.ReasonNoPolicy, unknownTypeDelay
-		return s, true
+	limit, unasked := w.effectiveMax(ctx, r, key)
+	if unasked != nil {
+		return w.unjudged(ctx, s, r, key, limit, unasked), true
 	}
 	if r.Attempts >= limit {
 		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
@@ -54,7 +58,10 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
 	}
 	if w.external != nil {
-		work.NextDelay = w.nextDelay
+		work.NextDelay = func(failed int) (d time.Duration) {
+			d, unasked = w.nextDelay(failed)
+			return d
+		}
 	}
 	var handled error // what the handler returned
 	result := w.executor.Once(ctx, work, func(ctx context.Context) error {
@@ -64,19 +71,47 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		}
 		return handled
 	}, callOptions(r)...)
-	return w.settlement(ctx, s, r, result, handled)
+	s, settle := w.settlement(ctx, s, r, result, handled)
+	if unasked != nil {
+		w.log.Error("job: the retry policy failed", "job", r.ID, "error", unasked)
+		s.Error += "; " + unasked.Error()
+	}
+	return s, settle
 }
 
-// call runs the handler and turns a panic into an error.
-func (w *Worker) call(ctx context.Context, handler RawHandler, r *Record) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{value: v, stack: string(debug.Stack())}
-		}
+// unjudged is the failure of an attempt whose retry policy panicked before the handler could run: one like any other, so
+// that the job shows why it does not run, and is dead after limit attempts.
+func (w *Worker) unjudged(ctx context.Context, s Settlement, r *Record, key policy.Key, limit int, failure *panicError) Settlement {
+	w.log.Error("job: the retry policy failed", "job", r.ID, "error", failure)
+	s.Kind, s.Reason, s.Error, s.Stack = KindRetry, policy.ReasonPanicInRetryPolicy, failure.Error(), failure.stack
+	if r.Attempts+1 >= limit {
+		s.Kind = KindDead
+		return s
+	}
+	s.Delay = decision.Delay(&w.executor.Policy(ctx, key).Retry, decision.Seed(r.ID), r.Attempts)
+	return s
+}
+
+// errExited is the failure of a handler that called runtime.Goexit.
+var errExited = errors.New("job: the handler ended its goroutine (runtime.Goexit)")
+
+// call runs the handler and turns a panic into an error. The handler has a goroutine of its own, so that one that ends its
+// goroutine leaves the worker's to decide what follows.
+func (w *Worker) call(ctx context.Context, handler RawHandler, r *Record) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errExited
+		defer func() {
+			if v := recover(); v != nil {
+				err = &panicError{value: v, stack: string(debug.Stack())}
+			}
+			ended <- err
+		}()
+		err = handler(ctx, Job[[]byte]{
+			ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Attempts + 1, Priority: r.Priority, Meta: r.Meta, record: r,
+		})
 	}()
-	return handler(ctx, Job[[]byte]{
-		ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Attempts + 1, Priority: r.Priority, Meta: r.Meta, record: r,
-	})
+	return <-ended
 }
 
 func isControl(err error) bool {
@@ -99,38 +134,40 @@ func callOptions(r *Record) []retry.CallOption {
 }
 
 // effectiveMax is the number of attempts that a job has: the lower of its own and the policy's, the one that is given, or 1
-// where neither is.
-func (w *Worker) effectiveMax(ctx context.Context, r *Record, key policy.Key) (limit int, err error) {
+// where neither is. Where the retry policy in code panics, the failure comes with the number that holds without it.
+func (w *Worker) effectiveMax(ctx context.Context, r *Record, key policy.Key) (limit int, failure *panicError) {
 	if w.noRetries {
 		return 1, nil
 	}
 	limit = w.executor.Policy(ctx, key).Retry.MaxAttempts
 	if w.external != nil {
-		defer func() {
-			if v := recover(); v != nil {
-				err = fmt.Errorf("panic in MaxAttempts: %v", v)
-			}
-		}()
-		limit = w.external.MaxAttempts()
+		failure = guarded("MaxAttempts of the retry policy", func() { limit = w.external.MaxAttempts() })
 	}
 	switch {
 	case limit > 0 && r.MaxAttempts > 0:
-		return min(limit, r.MaxAttempts), nil
+		return min(limit, r.MaxAttempts), failure
 	case limit > 0:
-		return limit, nil
+		return limit, failure
 	}
-	return max(r.MaxAttempts, 1), nil
+	return max(r.MaxAttempts, 1), failure
 }
 
 // nextDelay asks the retry policy in code. One that panics costs a fixed wait, not the worker.
-func (w *Worker) nextDelay(failed int) (d time.Duration) {
+func (w *Worker) nextDelay(failed int) (d time.Duration, failure *panicError) {
+	d = unknownTypeDelay
+	failure = guarded("NextDelay of the retry policy", func() { d = w.external.NextDelay(failed) })
+	return d, failure
+}
+
+// guarded runs user code and returns its panic, if any.
+func guarded(where string, f func()) (failure *panicError) {
 	defer func() {
 		if v := recover(); v != nil {
-			w.log.Error("job: panic in the retry policy", "error", v)
-			d = unknownTypeDelay
+			failure = &panicError{where: where, value: v, stack: string(debug.Stack())}
 		}
 	}()
-	return w.external.NextDelay(failed)
+	f()
+	return nil
 }
 
 // settlement translates what the executor decided.
@@ -163,6 +200,9 @@ func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result
 		s.Kind, s.Delay = KindRefuse, unknownTypeDelay
 	case result.Verdict.Action == decision.Retry:
 		s.Kind, s.Delay, s.Reason = KindRetry, result.Verdict.Delay, result.Outcome.Reason
+		if errors.Is(handled, errExited) {
+			s.Reason = policy.ReasonHandlerExited
+		}
 	default:
 		s.Kind = KindDead
 	}

@@ -359,16 +359,33 @@ func (u unsound) MaxAttempts() int {
 }
 func (u unsound) NextDelay(int) time.Duration { panic("no idea") }
 
-func TestAPanickingRetryPolicyDoesNotTakeTheWorkerWithIt(t *testing.T) {
-	for inMax, want := range map[bool]job.State{true: job.Scheduled, false: job.Dead} {
-		synctest.Test(t, func(t *testing.T) {
-			handler, _ := failing(errDown)
-			b := work(t, handler, job.WithRetryPolicy(unsound{inMax}))
-			id := b.enqueue(job.Request{})
-			time.Sleep(time.Minute + time.Second)
-			if r, history := b.get(id); r.State != want {
-				t.Errorf("panic in MaxAttempts %v: %s, %v", inMax, r.State, story(history))
-			}
+func TestJ5APanickingRetryPolicyIsAFailureThatTheJobShows(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy unsound
+		own    int // the job's maximum
+		rows   int
+		says   string
+		stack  bool
+	}{
+		"MaxAttempts, the job's own maximum": {unsound{inMax: true}, 3, 3, "panic in MaxAttempts of the retry policy: no idea", true},
+		"MaxAttempts, the default maximum":   {unsound{inMax: true}, 0, 25, "panic in MaxAttempts of the retry policy: no idea", true},
+		"NextDelay":                          {unsound{}, 0, 2, "down; panic in NextDelay of the retry policy: no idea", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				handler, _ := failing(errDown)
+				b := work(t, handler, job.WithRetryPolicy(c.policy))
+				id := b.enqueue(job.Request{MaxAttempts: c.own})
+				synctest.Wait()
+				r, history := b.get(id)
+				if r.State != job.Scheduled || r.LastError != c.says || (history[0].Stack != "") != c.stack {
+					t.Errorf("%s %q, %v", r.State, r.LastError, story(history))
+				}
+				time.Sleep(time.Hour)
+				if r, history := b.get(id); r.State != job.Dead || len(history) != c.rows || r.LastError == "" {
+					t.Errorf("%s %q, %v", r.State, r.LastError, story(history))
+				}
+			})
 		})
 	}
 }

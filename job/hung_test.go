@@ -3,12 +3,16 @@ package job_test
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/store/memory"
 )
 
@@ -121,16 +125,22 @@ func TestJ6HandlerOfALostLeaseIsCancelledWhenItsWorkerClaimsTheJobAgain(t *testi
 	})
 }
 
-func TestHandlerThatEndsItsGoroutineFreesItsSlotAndUsesUpAttempts(t *testing.T) {
+func TestJ4AHandlerThatEndsItsGoroutineIsSettledAtOnceAndNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := work(t, func(context.Context, job.Job[[]byte]) error {
 			runtime.Goexit()
 			return nil
-		}, job.WithLease(5*time.Second), job.WithQueues(map[string]int{"default": 1}))
+		}, job.WithRetryPolicy(steady(5)), job.WithLease(time.Hour), job.WithQueues(map[string]int{"default": 1}))
 		id := b.enqueue(job.Request{MaxAttempts: 2})
+		synctest.Wait()
+		if r, history := b.get(id); r.State != job.Scheduled || r.Reason != policy.ReasonHandlerExited || !strings.Contains(r.LastError, "runtime.Goexit") {
+			t.Errorf("%s %s %q, %v", r.State, r.Reason, r.LastError, story(history))
+		}
 		time.Sleep(time.Minute)
-		if r, history := b.get(id); r.State != job.Dead || len(history) != 2 {
-			t.Errorf("%s, %v", r.State, story(history))
+		r, history := b.get(id)
+		want := []string{"1 failed handler_exited x1", "2 failed attempts_exhausted x1"}
+		if diff := cmp.Diff(want, story(history)); diff != "" || r.State != job.Dead || !strings.Contains(r.LastError, "runtime.Goexit") {
+			t.Errorf("%s %q: %s", r.State, r.LastError, diff)
 		}
 	})
 }

@@ -285,7 +285,7 @@ func (w *Worker) start(background context.Context, r *Record) {
 	w.running[r.ID] = &running{record: r, cancel: cancel}
 	w.mu.Unlock()
 	w.group.Go(func() {
-		settle := false // also where the handler ends its goroutine: the lease runs out
+		settle := false
 		defer func() {
 			cancel(nil)
 			if !settle {

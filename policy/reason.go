@@ -55,6 +55,7 @@ const (
 	ReasonOperator       Reason = "operator"
 	ReasonUnknownType    Reason = "unknown_type"
 	ReasonInvalidPayload Reason = "invalid_payload"
+	ReasonHandlerExited  Reason = "handler_exited"
 )
 
 // What budgets and breakers answered.
@@ -80,6 +81,7 @@ const (
 	ReasonPanicInBudget      Reason = "panic_in_budget"
 	ReasonPanicInObserver    Reason = "panic_in_observer"
 	ReasonPanicInTrigger     Reason = "panic_in_trigger"
+	ReasonPanicInRetryPolicy Reason = "panic_in_retry_policy"
 	ReasonAttemptOverrun     Reason = "attempt_overrun"
 	ReasonHedgeOverrun       Reason = "hedge_overrun"
 	ReasonKeyEvicted         Reason = "key_evicted"
@@ -136,6 +138,7 @@ func Reasons() []ReasonInfo {
 		{ReasonOperator, job, "An operator cancelled, retried or deleted the job."},
 		{ReasonUnknownType, job, "The worker has no handler for the job's type and left it to others."},
 		{ReasonInvalidPayload, job, "The job's payload does not fit its handler; repeating cannot help."},
+		{ReasonHandlerExited, job, "The job's handler ended its goroutine (runtime.Goexit); the attempt failed."},
 
 		{ReasonAllowed, admission, "The budget allowed the attempt."},
 		{ReasonNoBudget, admission, "The policy names no budget."},
@@ -155,6 +158,7 @@ func Reasons() []ReasonInfo {
 		{ReasonPanicInBudget, decision, "The budget panicked and RecoverPanics is on."},
 		{ReasonPanicInObserver, decision, "The observer panicked and RecoverPanics is on."},
 		{ReasonPanicInTrigger, decision, "The hedge trigger panicked and RecoverPanics is on."},
+		{ReasonPanicInRetryPolicy, job, "MaxAttempts of a job's retry policy panicked; the attempt failed before its handler ran."},
 		{ReasonAttemptOverrun, report, "An operation ran on for more than a second after its timeout."},
 		{ReasonHedgeOverrun, report, "A hedged attempt that had lost ran on for more than a second."},
 		{ReasonKeyEvicted, report, "More keys are in use than are kept; state of old ones was dropped."},
