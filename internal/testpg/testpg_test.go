@@ -6,6 +6,9 @@ import (
 	"net"
 	"net/url"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tenetdev/tenet/internal/testpg"
 )
@@ -51,5 +54,30 @@ func TestOpenUsesTheServerOfTheEnvironment(t *testing.T) {
 	}
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestTheClockIsSetWhileTheServerRuns(t *testing.T) {
+	server, err := testpg.StartWithClock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	db, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	for _, offset := range []time.Duration{time.Hour, -time.Hour, 0} {
+		if err := server.SetClock(offset); err != nil {
+			t.Fatal(err)
+		}
+		var now time.Time
+		if err := db.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		if off := now.Sub(time.Now().Add(offset)).Abs(); off > time.Minute {
+			t.Errorf("the clock set to %+v is off by %v", offset, off)
+		}
 	}
 }
