@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 // FileOptions of a [FileSink]. The zero value rotates at 256 MiB and makes every batch durable.
@@ -55,7 +56,10 @@ func OpenFile(path string, o FileOptions) (*FileSink, error) {
 	}
 	s := &FileSink{names: namesOf(path), options: o}
 	var err error
-	if s.lock, err = lockFile(s.names.lock()); err != nil {
+	if s.lock, err = files.OpenLocked(s.names.lock()); err != nil {
+		if errors.Is(err, files.ErrLocked) {
+			err = ErrLocked
+		}
 		return nil, fmt.Errorf("audit: %s: %w", path, err)
 	}
 	if err = s.restore(); err != nil {
@@ -90,12 +94,12 @@ func (s *FileSink) restore() error {
 }
 
 func (s *FileSink) openSegment() error {
-	file, err := os.OpenFile(s.names.path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := files.OpenPrivate(s.names.path)
 	if err != nil {
 		return err
 	}
 	s.file, s.size = file, 0
-	return syncDir(s.names.path)
+	return files.SyncDir(s.names.path)
 }
 
 // Segment implements [Segmenter].
@@ -211,7 +215,7 @@ func (s *FileSink) Close() error {
 	if s.file != nil {
 		err = errors.Join(err, s.file.Sync(), s.file.Close())
 	}
-	return errors.Join(err, unlockFile(s.lock))
+	return errors.Join(err, s.lock.Close())
 }
 
 // ofEvents refuses a file that begins like no event, nor like one that a crash left as zeros: it is somebody else's.
@@ -250,16 +254,6 @@ func endOfLines(f *os.File) (int64, error) {
 		end = start
 	}
 	return 0, nil
-}
-
-// syncDir makes the names in a file's directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return syncNames(dir)
 }
 
 // removeBefore deletes the files of segments before one, as far as that is possible.

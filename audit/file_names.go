@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 // fileNames are the names of a rotated log's files.
@@ -59,8 +60,11 @@ type savedHeads struct {
 	Heads   []Head `json:"heads"`
 }
 
+// maxState bounds the files that hold the heads of all chains, in bytes.
+const maxState = 256 << 20
+
 func (n fileNames) saved() (s savedHeads, err error) {
-	raw, err := os.ReadFile(n.heads())
+	raw, err := files.Read(n.heads(), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return savedHeads{Segment: 1}, nil
 	}
@@ -81,7 +85,7 @@ func (n fileNames) saveHeads(segment uint64, heads map[string]Head) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(n.heads(), raw)
+	return files.Write(n.heads(), raw)
 }
 
 // current is the number of the segment that is being written.
@@ -189,20 +193,4 @@ func parsePosition(cursor string) (p position, err error) {
 
 func (p position) before(q position) bool {
 	return p.segment < q.segment || p.segment == q.segment && p.offset < q.offset
-}
-
-// replaceFile writes a file so that it has either the old content or the new.
-func replaceFile(path string, content []byte) error {
-	file, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = bytes.NewReader(content).WriteTo(file)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	return syncDir(path)
 }

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 // FileSource reads the files of a [FileSink], in their order, whether or not they are being written. It takes no lock and
@@ -70,13 +72,13 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 			return nil, 0, false, err
 		}
 		if from > 0 { // a listing may miss a name that is being changed
-			if file, err = os.Open(s.names.rotated(from)); !errors.Is(err, fs.ErrNotExist) {
+			if file, err = files.Open(s.names.rotated(from)); !errors.Is(err, fs.ErrNotExist) {
 				return file, from, false, err
 			}
 		}
 		i := slices.IndexFunc(list, func(n uint64) bool { return n >= from })
 		if i >= 0 {
-			file, err = os.Open(s.names.rotated(list[i]))
+			file, err = files.Open(s.names.rotated(list[i]))
 			if errors.Is(err, fs.ErrNotExist) { // deleted just now
 				from = list[i] + 1
 				continue
@@ -86,7 +88,7 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 		if from > current {
 			return nil, 0, false, fmt.Errorf("%s: no segment %d", s.names.path, from)
 		}
-		file, err = os.Open(s.names.path)
+		file, err = files.Open(s.names.path)
 		now, failed := s.names.current()
 		if failed == nil && now == current {
 			switch {
@@ -106,6 +108,9 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 	}
 }
 
+// maxLine bounds a line, in bytes.
+const maxLine = 64 << 20
+
 // readLines calls f for each line from at on, and returns the offset behind the last.
 func readLines(ctx context.Context, file *os.File, at position, last bool, f func(cursor string, line []byte) error) (int64, error) {
 	if _, err := file.Seek(at.offset, io.SeekStart); err != nil {
@@ -116,7 +121,9 @@ func readLines(ctx context.Context, file *os.File, at position, last bool, f fun
 	for {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			long = append(long, line...)
+			if long = append(long, line...); len(long) > maxLine {
+				return at.offset, fmt.Errorf("audit: %s: offset %d: a line is longer than %d bytes", file.Name(), at.offset, maxLine)
+			}
 			continue
 		}
 		if len(long) > 0 {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 const (
@@ -77,7 +79,7 @@ func openOutbox(ctx context.Context, dir string, sink Sink, report func(string))
 
 // restore reads the note, and asks the sink for its heads if it is there.
 func (o *outbox) restore(ctx context.Context) error {
-	raw, err := os.ReadFile(o.note)
+	raw, err := files.Read(o.note, maxState)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -227,7 +229,7 @@ func (o *outbox) advance(cursor string, events []Event) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(o.note, raw); err != nil {
+	if err := files.Write(o.note, raw); err != nil {
 		return err
 	}
 	if at.segment > o.at.segment {

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 // cache is the last known good on disk: a line with the SHA-256 of the rest, then JSON.
@@ -23,12 +25,15 @@ type cached struct {
 	Bodies map[string]string `json:"bodies"`
 }
 
-const cacheHeader = "tenet-policies 1 "
+const (
+	cacheHeader = "tenet-policies 1 "
+	maxCache    = 64 << 20 // bytes
+)
 
 // load returns what was saved, or nothing where there is no file yet. A file that is not exactly what save wrote for the
 // same origin is refused as a whole.
 func (c *cache) load() (map[string]string, error) {
-	data, err := os.ReadFile(c.path)
+	data, err := files.Read(c.path, maxCache)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -53,39 +58,15 @@ func (c *cache) load() (map[string]string, error) {
 func (c *cache) save(bodies map[string]string) error {
 	payload, err := json.Marshal(cached{Origin: c.origin, Bodies: bodies})
 	if err == nil {
-		err = replaceFile(c.path, []byte(cacheHeader+digest(payload)+"\n"), payload)
+		err = os.MkdirAll(filepath.Dir(c.path), 0o700)
+	}
+	if err == nil {
+		err = files.Write(c.path, []byte(cacheHeader+digest(payload)+"\n"), payload)
 	}
 	if err != nil {
 		return fmt.Errorf("controlplane: cache: %w", err)
 	}
 	return nil
-}
-
-func replaceFile(path string, parts ...[]byte) (err error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // made with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(bytes.Join(parts, nil))
-	if err == nil {
-		err = f.Sync() // else a crash could leave the new name on an empty file
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 func digest(data []byte) string {

@@ -2,12 +2,11 @@ package controlplane
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -85,14 +84,7 @@ func (f *fileStore) Load(ctx context.Context) (data []byte, revision string, err
 }
 
 func (f *fileStore) read() (data []byte, revision string, err error) {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return nil, "", err
-	}
-	if !info.Mode().IsRegular() { // opening a pipe could block for ever
-		return nil, "", fmt.Errorf("%s is not a regular file", f.path)
-	}
-	file, err := os.Open(f.path)
+	file, err := files.Open(f.path)
 	if err != nil {
 		return nil, "", err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/store/postgres"
 )
@@ -117,7 +118,7 @@ func (a *app) withDatabase(ctx context.Context, url string, create, dryRun bool,
 				defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 				path = filepath.Join(folder, "empty.db")
 			}
-			if err := touch(path); err != nil {
+			if err := files.Create(path); err != nil { // an empty file is an empty database
 				return err
 			}
 		}
@@ -127,15 +128,6 @@ func (a *app) withDatabase(ctx context.Context, url string, create, dryRun bool,
 		return err
 	}
 	return errors.Join(f(db), db.Close())
-}
-
-// touch makes an empty file, which is an empty database.
-func touch(path string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	return file.Close()
 }
 
 func (a *app) migrateStatusCommand() *cobra.Command {

@@ -247,7 +247,7 @@ func (a *app) openTimeline(f *runFlags) (func(observe.Timeline) error, error) {
 	}
 	finish := func() error { return nil }
 	if f.timelineFile != "" {
-		file, err := os.Create(f.timelineFile)
+		file, err := os.OpenFile(f.timelineFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 // span is an acknowledged stretch of a file.
@@ -102,13 +104,14 @@ type head struct {
 const (
 	offsetsVersion = 1
 	headBytes      = 4096
-	roomForOffsets = 1 << 20 // bytes
+	roomForOffsets = 1 << 20   // bytes
+	maxOffsets     = 256 << 20 // bytes
 )
 
 // openOffsets reads what has been acknowledged of data, and keeps other sources out.
 func openOffsets(path string, data *os.File) (*offsets, error) {
 	o := &offsets{path: path, data: data}
-	file, err := openLocked(path, 0o600)
+	file, err := openLocked(path)
 	if err != nil {
 		return nil, fmt.Errorf("file: offsets: %w", err)
 	}
@@ -121,7 +124,7 @@ func openOffsets(path string, data *os.File) (*offsets, error) {
 }
 
 func (o *offsets) load() error {
-	raw, err := io.ReadAll(o.file)
+	raw, err := files.ReadAll(o.file, maxOffsets)
 	if err != nil || len(raw) == 0 {
 		return err
 	}
@@ -195,7 +198,7 @@ func (o *offsets) write(list spans) error {
 		return err
 	}
 	o.size += int64(len(line)) + 1
-	return syncData(o.file)
+	return files.SyncData(o.file)
 }
 
 // rewrite puts a file with everything in the place of the old one.
@@ -214,21 +217,11 @@ func (o *offsets) rewrite() error {
 	}
 	size := int64(len(line)) + 1
 	line = append(line, bytes.Repeat([]byte{'\n'}, 1+roomForOffsets)...)
-	fresh, err := os.OpenFile(o.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	fresh, err := files.Swap(o.path, func(file *os.File) error {
+		_, err := file.Write(line)
+		return err
+	})
 	if err != nil {
-		return err
-	}
-	if err := lock(fresh); err != nil {
-		fresh.Close()
-		return err
-	}
-	_, err = fresh.Write(line)
-	if err = errors.Join(err, fresh.Sync()); err != nil {
-		fresh.Close()
-		return err
-	}
-	if err := replace(fresh.Name(), o.path); err != nil {
-		fresh.Close()
 		return err
 	}
 	o.file.Close()

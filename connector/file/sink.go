@@ -8,10 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -85,11 +87,13 @@ func Create(path string, o SinkOptions) (*Sink, error) {
 		s.form = &table{comma: o.Comma, names: o.Columns}
 	}
 	if o.Append {
-		s.part = path
+		if s.part, err = target(path); err != nil {
+			return nil, fmt.Errorf("file: %w", err)
+		}
 	} else if _, err := os.Lstat(path); err == nil && !o.Replace {
 		return nil, fmt.Errorf("file: %s: %w; append to it, or allow it to be replaced", path, fs.ErrExist)
 	}
-	if s.file, err = openLocked(s.part, 0o644); err != nil {
+	if s.file, err = openLocked(s.part); err != nil {
 		return nil, fmt.Errorf("file: %w", err)
 	}
 	if err := s.resume(); err != nil {
@@ -97,6 +101,15 @@ func Create(path string, o SinkOptions) (*Sink, error) {
 		return nil, fmt.Errorf("file: %s: %w", s.part, err)
 	}
 	return s, nil
+}
+
+// target is the file that a path leads to: what is appended to may be named by a symbolic link.
+func target(path string) (string, error) {
+	to, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	return to, err
 }
 
 // resume finds the end of what is there. Half a record, which only a crash leaves, is cut off; where the file is not the
@@ -186,7 +199,7 @@ func (s *Sink) flush(data []byte) error {
 	}
 	n, err := s.file.WriteAt(data, s.size)
 	if err == nil && !s.o.NoSync {
-		err = syncData(s.file)
+		err = files.SyncData(s.file)
 	}
 	if err == nil {
 		s.size += int64(n)
@@ -229,7 +242,7 @@ func (s *Sink) end(publish bool) error {
 	s.write(g) // whose dispatchers wait for the turn, or gave up; without any, the head
 	err := errors.Join(g.err, s.broken)
 	if err = errors.Join(err, s.file.Sync()); err == nil && publish && !s.o.Append {
-		err = replace(s.part, s.path)
+		err = files.Rename(s.part, s.path)
 	}
 	if err = errors.Join(err, s.file.Close()); err != nil {
 		return fmt.Errorf("file: %s: %w", s.path, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -103,7 +104,7 @@ func Open(path string, o Options) (*Source, error) {
 	if o.Envelope && format != JSONL {
 		return nil, fmt.Errorf("file: %s: envelopes are lines of JSONL", path)
 	}
-	file, err := os.Open(path)
+	file, err := files.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("file: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -83,10 +82,8 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") {
 		return nil, fmt.Errorf("sqlite: path %q: name a file; package store/memory keeps jobs in memory", path)
 	}
-	if info, err := os.Stat(path); err != nil && (!o.Create || !errors.Is(err, os.ErrNotExist)) {
-		return nil, fmt.Errorf("sqlite: open: %w", err)
-	} else if err == nil && info.IsDir() {
-		return nil, fmt.Errorf("sqlite: %s is a directory: name a file in it", path)
+	if err := prepare(path, o.Create); err != nil {
+		return nil, err
 	}
 	source, err := dataSource(path, o)
 	if err != nil {
@@ -120,9 +117,6 @@ func dataSource(path string, o Options) (string, error) {
 		absolute = "/" + absolute // file:///C:/…
 	}
 	q := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}}
-	if o.Create {
-		q.Set("mode", "rwc")
-	}
 	q["_pragma"] = []string{
 		fmt.Sprintf("busy_timeout(%d)", max(o.BusyTimeout.Milliseconds(), 1)), "synchronous(" + string(o.Synchronous) + ")", "fullfsync(1)",
 		"checkpoint_fullfsync(1)", "cache_size(-8192)", "temp_store(memory)", "journal_size_limit(67108864)",
@@ -214,11 +208,13 @@ func (db *DB) patiently(ctx context.Context, f func() error) error {
 
 // The primary result codes of SQLite that have a meaning here.
 const (
-	codeError   = 1
-	codeBusy    = 5
-	codeLocked  = 6
-	codeCorrupt = 11
-	codeNotDB   = 26
+	codeError    = 1
+	codeBusy     = 5
+	codeLocked   = 6
+	codeReadOnly = 8
+	codeCorrupt  = 11
+	codeCantOpen = 14
+	codeNotDB    = 26
 )
 
 // codeUnique is the extended code of a row that breaks a UNIQUE column, of which there is one: tenet_job.id.
@@ -251,6 +247,8 @@ func (db *DB) wrap(what string, err error) error {
 	switch code(err) {
 	case codeBusy, codeLocked:
 		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrBusy, err)
+	case codeReadOnly, codeCantOpen:
+		return fmt.Errorf("sqlite: %s: %s: %s (%w)", what, db.path, unwritable(db.path), err)
 	case codeNotDB, codeCorrupt:
 		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrNotDatabase, err)
 	case codeError:

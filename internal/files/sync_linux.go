@@ -1,12 +1,12 @@
-package file
+package files
 
 import (
 	"os"
 	"syscall"
 )
 
-// syncData flushes what a file holds, without the times that it was changed at.
-func syncData(file *os.File) error {
+// SyncData makes the content of a file durable, without its times.
+func SyncData(file *os.File) error {
 	for {
 		err := syscall.Fdatasync(int(file.Fd()))
 		if err != syscall.EINTR {

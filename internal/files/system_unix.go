@@ -1,6 +1,6 @@
 //go:build unix
 
-package file
+package files
 
 import (
 	"errors"
@@ -8,7 +8,9 @@ import (
 	"syscall"
 )
 
-// lock keeps others out of a file. The system gives the lock back when the file is closed, or the process dies.
+// noWait opens a pipe without waiting for its other end. Regular files ignore it.
+const noWait = syscall.O_NONBLOCK
+
 func lock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -17,9 +19,8 @@ func lock(file *os.File) error {
 	return err
 }
 
-// syncDir makes the names in a directory safe.
 func syncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := os.Open(dir) //nolint:gosec // the caller's own path
 	if err != nil {
 		return err
 	}

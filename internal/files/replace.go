@@ -1,0 +1,112 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Write replaces the file at path by one with this content, or creates it.
+func Write(path string, parts ...[]byte) error {
+	file, err := replacement(path, func(file *os.File) error {
+		for _, part := range parts {
+			if _, err := file.Write(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return rename(file.Name(), path)
+}
+
+// Swap replaces the file at path by one that fill has written, or creates it, and returns it open and locked.
+func Swap(path string, fill func(*os.File) error) (*os.File, error) {
+	file, err := replacement(path, func(file *os.File) error {
+		if err := lock(file); err != nil {
+			return err
+		}
+		return fill(file)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := rename(file.Name(), path); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Rename gives a file the name of another one, which it replaces, and that one's mode.
+func Rename(from, to string) error {
+	mode, err := modeFor(to)
+	if err != nil {
+		return err
+	}
+	if mode != 0 {
+		if err := os.Chmod(from, mode); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return SyncDir(to)
+}
+
+// replacement writes a durable file beside path, with the mode that path has. The caller renames it.
+func replacement(path string, fill func(*os.File) error) (*os.File, error) {
+	mode, err := modeFor(path)
+	if err != nil {
+		return nil, err
+	}
+	if mode == 0 {
+		mode = private
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return nil, err
+	}
+	err = fill(file)
+	if err == nil {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
+		err = file.Sync() // a crash could otherwise leave the new name on an empty file
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	return file, nil
+}
+
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return errors.Join(err, os.Remove(from))
+	}
+	return SyncDir(to)
+}
+
+// modeFor is the mode of the file at path, or 0 where there is none or a symbolic link, which a rename replaces itself.
+func modeFor(path string) (fs.FileMode, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return 0, nil
+	}
+	if err := regular(path, info); err != nil {
+		return 0, fmt.Errorf("replace: %w", err)
+	}
+	return info.Mode().Perm(), nil
+}

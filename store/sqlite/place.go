@@ -1,0 +1,63 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/tenetdev/tenet/internal/files"
+)
+
+// creating keeps a new file from being opened by SQLite before it is closed here: closing a file ends all locks that the process
+// has on it.
+var creating sync.Mutex
+
+// prepare creates a missing file if it may, readable by its owner only; SQLite gives the files beside it the same mode.
+func prepare(path string, create bool) error {
+	creating.Lock()
+	defer creating.Unlock()
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("sqlite: %s is a directory: name a file in it", path)
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("sqlite: %s: %w", path, files.ErrNotRegular)
+	case err == nil:
+		return nil
+	case !create || !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("sqlite: open: %w", err)
+	}
+	if err := files.Create(path); err != nil {
+		return fmt.Errorf("sqlite: create: %w%s", err, remedy(path))
+	}
+	return nil
+}
+
+// unwritable says why SQLite cannot open or write a file that exists, and what to do about it.
+func unwritable(path string) string {
+	if text := remedy(path); text != "" {
+		return "SQLite keeps its log beside the file" + text
+	}
+	return "the file, or -wal or -shm beside it, cannot be opened for writing: make them writable for this user"
+}
+
+// remedy names the folder of path if files cannot be made in it.
+func remedy(path string) string {
+	dir := filepath.Dir(path)
+	probe, err := os.CreateTemp(dir, ".tenet-*")
+	if err == nil {
+		probe.Close()
+		_ = os.Remove(probe.Name())
+		return ""
+	}
+	if _, missing := os.Stat(dir); missing != nil {
+		return fmt.Sprintf(": there is no folder %s: make it, or name another file", dir)
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	return fmt.Sprintf(": the folder %s cannot be written to (%v): make it writable for this user, or name a file in another", dir, err)
+}
