@@ -149,7 +149,7 @@ func tell(events []Event, policies map[string]*policy.Policy) *Story {
 			s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
 			s.Attempts = max(s.Attempts, e.TotalAttempts)
 		}
-		if e.Type == Idempotency && e.Action == "hit" && e.Detail == "" { // without attempts, nothing else is decided
+		if e.Type == Idempotency && e.Action == hit && e.Detail == "" { // without attempts, nothing else is decided
 			s.Result, s.Reason = decision.Done.String(), string(policy.ReasonIdempotencyHit)
 		}
 		s.Steps = append(s.Steps, stepOf(e, policies[e.PolicyRevision]))

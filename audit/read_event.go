@@ -35,6 +35,8 @@ func name[S ~string](x *eventReader, r *lineReader) S { return S(x.intern.name(r
 func (x *eventReader) member(r *lineReader, member []byte) {
 	e := &x.e
 	switch string(member) {
+	case "action":
+		e.Action = name[string](x, r)
 	case "attempt_number":
 		e.Attempt = int(r.integer())
 	case "core_version":

@@ -179,6 +179,7 @@ func (p *packer) event(e *Event) {
 	p.bool(&e.Denied)
 	number(p, &e.TotalAttempts)
 	symbol(p, &e.CoreVersion)
+	symbol(p, &e.Action)
 	p.uint64(&e.Count)
 	p.uint64(&e.Lost)
 }

@@ -1,35 +1,42 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // StatsReport sums a log up. It is the same, byte by byte, for the same log in any order.
 type StatsReport struct {
-	Lines      int           `json:"lines"`
-	Unreadable int           `json:"unreadable"`
-	Duplicates int           `json:"duplicates"`
-	From       time.Time     `json:"from,omitzero"` // of the first event that counts
-	To         time.Time     `json:"to,omitzero"`   // of the last
-	Lost       uint64        `json:"lost"`          // events that writers reported as lost
-	Total      CategoryStats `json:"total"`
-	// Categories are ordered by code; "" is work without a category.
+	Lines      int       `json:"lines"`
+	Unreadable int       `json:"unreadable"`
+	Duplicates int       `json:"duplicates"`
+	From       time.Time `json:"from,omitzero"` // of the first event that counts
+	To         time.Time `json:"to,omitzero"`   // of the last
+	Lost       uint64    `json:"lost"`          // events that writers reported as lost
+	// Total is of all calls and jobs, and of the process and produce steps of transactions.
+	Total CategoryStats `json:"total"`
+	// Categories are ordered by code and step; "" is work without a category. Each step of a pipeline has figures of its own.
 	Categories []CategoryStats `json:"categories"`
 }
 
-// CategoryStats are the figures of one category.
+// CategoryStats are the figures of one category, or of one step of a pipeline.
 type CategoryStats struct {
 	Category string `json:"category"`
+	Step     string `json:"step,omitempty"` // key of the step, for example consumer/orders.process; "" for calls and jobs
 	// Calls are pieces of work: calls, jobs and steps of transactions. Those that sampling counted instead of recording are
-	// among them, as successes of one attempt.
+	// among them, as successes of one attempt. So are calls that an idempotency guard answered with a stored result, as
+	// successes without an attempt.
 	Calls      uint64 `json:"calls"`
 	Succeeded  uint64 `json:"succeeded"`
 	Failed     uint64 `json:"failed"`
@@ -56,7 +63,7 @@ type CategoryStats struct {
 // Statistics sums a log up by category. It drops events that were delivered twice, uses all cores, and keeps memory flat as
 // [Replay] does, but for one number for each category and minute.
 func Statistics(ctx context.Context, s Source, o Spill) (_ *StatsReport, err error) {
-	w, err := gather(ctx, s, o, func(e *Event) bool { return ofDecisions(e) || e.Type == CallCount })
+	w, err := gather(ctx, s, o, counts)
 	if err != nil {
 		return nil, fmt.Errorf("audit: stats: %w", err)
 	}
@@ -74,21 +81,44 @@ func Statistics(ctx context.Context, s Source, o Spill) (_ *StatsReport, err err
 		From: all.from, To: all.to, Lost: all.lost, Categories: []CategoryStats{},
 	}
 	total := &tally{}
-	for _, code := range slices.Sorted(maps.Keys(all.categories)) {
-		c := all.categories[code]
-		c.stats.Category = code
-		total.merge(c)
+	byName := func(a, b row) int { return cmp.Or(cmp.Compare(a.category, b.category), cmp.Compare(a.step, b.step)) }
+	for _, name := range slices.SortedFunc(maps.Keys(all.rows), byName) {
+		c := all.rows[name]
+		c.stats.Category, c.stats.Step = name.category, name.step
+		if name.totalled() {
+			total.merge(c)
+		}
 		r.Categories = append(r.Categories, c.finish(all.to.Sub(all.from)))
 	}
 	r.Total = total.finish(all.to.Sub(all.from))
 	return r, nil
 }
 
+// counts selects what the figures are made from.
+func counts(e *Event) bool {
+	return ofDecisions(e) || e.Type == CallCount || e.Type == Idempotency && e.Action == hit
+}
+
+// hit is the action of a guard that returned what an earlier call had stored.
+const hit = "hit"
+
 // counter counts one work after another.
 type counter struct {
-	from, to   time.Time
-	lost       uint64
-	categories map[string]*tally
+	from, to time.Time
+	lost     uint64
+	rows     map[row]*tally
+}
+
+// row is what has figures of its own.
+type row struct {
+	category string
+	step     string // key of a pipeline's step
+}
+
+// totalled reports whether the total counts the row. Of a transaction it counts the process or produce step: fetches and
+// handlers that succeed say nothing about the work.
+func (r row) totalled() bool {
+	return r.step == "" || strings.HasSuffix(r.step, "."+observe.StepProcess) || strings.HasSuffix(r.step, "."+observe.StepProduce)
 }
 
 // tally is a category that is being counted.
@@ -104,11 +134,19 @@ func (c *counter) work(events []Event) {
 		c.span(last.Time)
 		c.lost += last.Lost
 		if last.Count > 0 {
-			c.tally(last.Category).counted(last.Count)
+			c.tally(last).counted(last.Count)
 		}
 		return
 	}
-	for len(events) > 0 {
+	decided := withoutHits(events)
+	if len(decided) == 0 {
+		if last.WorkID != "" { // an answer of a server's middleware is not a call
+			c.span(last.Time)
+			c.tally(last).replayed()
+		}
+		return
+	}
+	for events = decided; len(events) > 0; {
 		n := stepEnd(events)
 		c.step(events[:n])
 		events = events[n:]
@@ -117,7 +155,7 @@ func (c *counter) work(events []Event) {
 
 // step counts a call, a job, or one step of a transaction.
 func (c *counter) step(events []Event) {
-	t := c.tally(events[len(events)-1].Category)
+	t := c.tally(&events[len(events)-1])
 	var ending *Event // the last decision
 	tries, hedges := 0, uint64(0)
 	for i := range events {
@@ -149,14 +187,37 @@ func (c *counter) step(events []Event) {
 	}
 }
 
-func (c *counter) tally(category string) *tally {
-	t := c.categories[category]
+// withoutHits moves the decisions and hedges of a work to the front and returns them.
+func withoutHits(events []Event) []Event {
+	n := 0
+	for i := range events {
+		if events[i].Type == Idempotency {
+			continue
+		}
+		if n < i {
+			events[n] = events[i]
+		}
+		n++
+	}
+	return events[:n]
+}
+
+func (c *counter) tally(e *Event) *tally {
+	r := row{category: e.Category}
+	if e.Surface == string(policy.SurfaceStep) {
+		r.step = e.Key
+	}
+	return c.tallyOf(r)
+}
+
+func (c *counter) tallyOf(r row) *tally {
+	t := c.rows[r]
 	if t == nil {
 		t = &tally{minutes: map[int64]uint64{}}
-		if c.categories == nil {
-			c.categories = map[string]*tally{}
+		if c.rows == nil {
+			c.rows = map[row]*tally{}
 		}
-		c.categories[category] = t
+		c.rows[r] = t
 	}
 	return t
 }
@@ -178,6 +239,12 @@ func (t *tally) counted(n uint64) {
 	t.tries += n
 }
 
+// replayed adds a call that got the stored result of an earlier one.
+func (t *tally) replayed() {
+	t.stats.Calls++
+	t.stats.Succeeded++
+}
+
 func (t *tally) retry(e *Event) {
 	t.stats.Retries++
 	t.minutes[e.Time.Unix()/60]++
@@ -192,8 +259,8 @@ func (c *counter) merge(part *counter) {
 		c.span(part.to)
 	}
 	c.lost += part.lost
-	for code, t := range part.categories {
-		c.tally(code).merge(t)
+	for r, t := range part.rows {
+		c.tallyOf(r).merge(t)
 	}
 }
 

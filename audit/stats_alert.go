@@ -124,11 +124,12 @@ func parseBound(text, unit string) (float64, error) {
 // Firing is an alert that fired.
 type Firing struct {
 	Alert    string  `json:"alert"`
-	Category string  `json:"category"` // "" is the total
+	Category string  `json:"category"` // "" is the total, or a step without a category
+	Step     string  `json:"step,omitempty"`
 	Value    float64 `json:"value"`
 }
 
-// Check returns where the alert fires: in the total and in each category.
+// Check returns where the alert fires: in the total, in each category and in each step.
 func (r *StatsReport) Check(a Alert) []Firing {
 	list := metrics()
 	i := slices.IndexFunc(list, func(m metric) bool { return m.name == a.Metric })
@@ -138,13 +139,13 @@ func (r *StatsReport) Check(a Alert) []Firing {
 	var out []Firing
 	check := func(s *CategoryStats) {
 		if v, ok := list[i].value(s); ok && a.fires(v) {
-			out = append(out, Firing{a.String(), s.Category, v})
+			out = append(out, Firing{a.String(), s.Category, s.Step, v})
 		}
 	}
 	check(&r.Total)
 	for i := range r.Categories {
-		if r.Categories[i].Category != "" {
-			check(&r.Categories[i])
+		if c := &r.Categories[i]; c.Category != "" || c.Step != "" {
+			check(c)
 		}
 	}
 	return out

@@ -146,3 +146,70 @@ func TestA5AlertsFire(t *testing.T) {
 		t.Errorf("total: %+v", got)
 	}
 }
+
+func TestA5AReplayedResultIsASuccessWithoutAttempts(t *testing.T) {
+	r := newRecording(t, 1)
+	for _, e := range []audit.Event{
+		{Type: audit.Idempotency, Action: "record", WorkID: "first"},
+		{Type: audit.CallSucceeded, Decision: "done", StateNumber: 1, WorkID: "first", WorkSeq: 1},
+		{Type: audit.Idempotency, Action: "hit", WorkID: "second", Category: "RETRY_KV_PUT"},
+		{Type: audit.Idempotency, Action: "hit", WorkID: "job"}, // whose handler then succeeded
+		{Type: audit.CallSucceeded, Decision: "done", StateNumber: 1, WorkID: "job", WorkSeq: 1},
+		{Type: audit.Idempotency, Action: "hit", WorkID: "failed for good"},
+		{Type: audit.CallStopped, Decision: "stop", WorkID: "failed for good", WorkSeq: 1},
+		{Type: audit.Idempotency, Action: "hit"}, // a server's middleware
+	} {
+		r.add(e)
+	}
+	got := statistics(t, chained(t, "a", r.events))
+	if total := got.Total; total.Calls != 4 || total.Succeeded != 3 || total.Failed != 1 || total.Attempts != 2 {
+		t.Errorf("total %+v", total)
+	}
+	if put := got.Categories[1]; put.Category != "RETRY_KV_PUT" || put.Calls != 1 || put.Succeeded != 1 || put.Attempts != 0 || *put.SuccessRate != 1 {
+		t.Errorf("the replayed call %+v", put)
+	}
+}
+
+func TestA5EachStepOfAPipelineHasFiguresOfItsOwn(t *testing.T) {
+	r := newRecording(t, 1)
+	step := func(name, work, decision string) {
+		e := audit.Event{
+			Type: audit.CallSucceeded, Surface: "step", Key: "consumer/orders." + name, WorkID: work, WorkSeq: 1, Decision: decision, StateNumber: 1,
+		}
+		if decision == "stop" {
+			e.Type = audit.CallStopped
+		}
+		r.add(e)
+	}
+	for _, id := range []string{"1", "2", "3"} {
+		step("fetch", "fetch "+id, "done")
+		step("process", id, "stop")
+		step("exception", id, "done")
+	}
+	r.add(audit.Event{Type: audit.CallCount, Surface: "step", Key: "consumer/orders.fetch", Count: 7})
+	r.add(audit.Event{Type: audit.CallSucceeded, Surface: "call", Key: "user.Get", WorkID: "call", WorkSeq: 1, Decision: "done", StateNumber: 1})
+	got := statistics(t, chained(t, "a", r.events))
+	type figures struct {
+		step        string
+		calls       uint64
+		successRate float64
+	}
+	var rows []figures
+	for _, c := range append(got.Categories, got.Total) {
+		rows = append(rows, figures{c.Step, c.Calls, *c.SuccessRate})
+	}
+	want := []figures{
+		{"", 1, 1}, {"consumer/orders.exception", 3, 1}, {"consumer/orders.fetch", 10, 1}, {"consumer/orders.process", 3, 0},
+		{"", 4, 0.25}, // the total: the call and the transactions
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("rows %v, want %v", rows, want)
+	}
+	alert, err := audit.ParseAlert("success_rate<0.2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fired := got.Check(alert); len(fired) != 1 || fired[0].Step != "consumer/orders.process" {
+		t.Errorf("fired %+v", fired)
+	}
+}

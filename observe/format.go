@@ -7,15 +7,13 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/tenetdev/tenet/policy"
 )
 
 // maxErrorRunes keeps a row of the text form on one line of a wide terminal.
 const maxErrorRunes = 100
 
-// Failed reports whether the work ended without success.
-func (t Timeline) Failed() bool { return t.FinalError != nil || t.Reason != policy.ReasonSuccess }
+// Failed reports whether the work ended without success. A stored result that an idempotency guard returned is a success.
+func (t Timeline) Failed() bool { return t.FinalError != nil || !t.Reason.Succeeded() }
 
 // Ran is the number of attempts whose operation ran, hedges included. Denied attempts did not run.
 func (t Timeline) Ran() int {

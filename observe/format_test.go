@@ -71,6 +71,10 @@ func TestR5FailedAndRan(t *testing.T) {
 	if !failed.Failed() || failed.Ran() != 1 {
 		t.Errorf("exhausted: failed %v, ran %d; want true, 1", failed.Failed(), failed.Ran())
 	}
+	replayed := observe.Timeline{Reason: policy.ReasonIdempotencyHit} // the stored result of an earlier call
+	if replayed.Failed() {
+		t.Error("a replayed result counts as a failure")
+	}
 	returned := observe.Timeline{Reason: policy.ReasonAttemptsExhausted} // an HTTP response that is handed over with a nil error
 	if !returned.Failed() {
 		t.Error("attempts_exhausted without an error counts as success")

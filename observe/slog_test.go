@@ -113,3 +113,16 @@ func TestSlogDisabledLevelAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for disabled levels, want 0", n)
 	}
 }
+
+func TestI3AReplayedResultIsToldAsASuccess(t *testing.T) {
+	replayed := observe.Timeline{Key: getUser, Start: start, End: at(time.Millisecond), Reason: policy.ReasonIdempotencyHit}
+	if got, want := replayed.String(), "user-service.GetUser succeeded after 0 attempts in 1ms: idempotency_hit\n"; got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+	var out bytes.Buffer
+	o := observe.Slog(slog.New(slog.NewTextHandler(&out, nil)))
+	o.Observe(t.Context(), &observe.Event{Type: observe.CallEnded, Timeline: &replayed})
+	if got := out.String(); !strings.Contains(got, `level=INFO msg="work succeeded"`) || !strings.Contains(got, "reason=idempotency_hit") {
+		t.Error(got)
+	}
+}

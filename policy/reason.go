@@ -87,6 +87,10 @@ const (
 	ReasonKeyEvicted         Reason = "key_evicted"
 )
 
+// Succeeded reports whether work that ended for the reason succeeded: its operation did, or an idempotency guard returned
+// the stored result of an earlier success.
+func (r Reason) Succeeded() bool { return r == ReasonSuccess || r == ReasonIdempotencyHit }
+
 // ReasonInfo documents a reason.
 type ReasonInfo struct {
 	Reason  Reason

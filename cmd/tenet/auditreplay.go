@@ -144,7 +144,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 				return err
 			}
 			for _, f := range r.Alerts {
-				fmt.Fprintf(a.stderr, "%s %s: %s is %s\n", a.paint(a.stderr, red, "alert:"), f.Alert, categoryName(f.Category, f.Category == ""), figure(&f.Value))
+				fmt.Fprintf(a.stderr, "%s %s: %s is %s\n", a.paint(a.stderr, red, "alert:"), f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))
 			}
 			if len(r.Alerts) > 0 {
 				return &failure{code: exitThreshold}
@@ -162,7 +162,7 @@ func writeStats(w io.Writer, r *audit.StatsReport) {
 		func(c audit.CategoryStats) []any {
 			left--
 			return []any{
-				categoryName(c.Category, left == 0), c.Calls, c.Succeeded, c.Failed, c.Unfinished, figure(c.SuccessRate), c.Attempts,
+				rowName(c.Category, c.Step, left == 0), c.Calls, c.Succeeded, c.Failed, c.Unfinished, figure(c.SuccessRate), c.Attempts,
 				figure(c.AverageAttempts), figure(c.Amplification), brief(time.Duration(c.MeanDelay)), brief(time.Duration(c.MaxDelay)),
 				c.MaxRate, figure(&c.MeanRate),
 			}
@@ -173,6 +173,17 @@ func writeStats(w io.Writer, r *audit.StatsReport) {
 	if r.Unreadable > 0 {
 		fmt.Fprintf(w, "unreadable lines: %d; see audit verify\n", r.Unreadable)
 	}
+}
+
+// rowName is the category or, for a step of a pipeline, both.
+func rowName(code, step string, total bool) string {
+	switch {
+	case step == "":
+		return categoryName(code, total)
+	case code == "":
+		return step
+	}
+	return code + " " + step
 }
 
 // categoryName is what tables call a category.

@@ -133,7 +133,7 @@ func (s *sender) send(ctx context.Context, d Delivery) result {
 	answered, err := s.answer(ctx, d, &r.timeline)
 	r.took = time.Since(began)
 	switch {
-	case r.timeline.Reason != policy.ReasonSuccess && r.timeline.Reason != "":
+	case !r.timeline.Reason.Succeeded() && r.timeline.Reason != "":
 		r.reason = r.timeline.Reason
 	case err != nil:
 		r.reason = policy.ReasonTransport // an answer that broke off

@@ -367,3 +367,11 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 		t.Errorf("%d spans and %d series at the global providers, want 5 and 11", len(f.spans.Ended()), len(samples(t, f)))
 	}
 }
+
+func TestI3AReplayedResultIsNotAnErrorOfItsSpan(t *testing.T) {
+	f := newFixture(t, 0)
+	begin(t.Context(), f.Observer, getUser).end(observe.Timeline{End: at(1), Reason: policy.ReasonIdempotencyHit})
+	if ended := f.spans.Ended(); len(ended) != 1 || ended[0].Status().Code != codes.Unset {
+		t.Errorf("spans %v", ended)
+	}
+}
