@@ -46,9 +46,11 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		return s, true
 	}
 	key := w.keys[kind{r.Queue, r.Type}]
-	limit, unasked := w.effectiveMax(ctx, r, key)
+	p := w.executor.Policy(ctx, key)
+	attempts, delays := w.fromCode(ctx, p)
+	limit, unasked := w.effectiveMax(r, p, attempts)
 	if unasked != nil {
-		return w.unjudged(ctx, s, r, key, limit, unasked), true
+		return w.unjudged(s, r, p, limit, unasked), true
 	}
 	if r.Attempts >= limit {
 		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
@@ -57,7 +59,7 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 	work := retry.Work{
 		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
 	}
-	if w.external != nil {
+	if _, isData := w.code.(ExponentialBackoff); delays && !isData {
 		work.NextDelay = func(failed int) (d time.Duration) {
 			d, unasked = w.nextDelay(failed)
 			return d
@@ -81,14 +83,14 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 
 // unjudged is the failure of an attempt whose retry policy panicked before the handler could run: one like any other, so
 // that the job shows why it does not run, and is dead after limit attempts.
-func (w *Worker) unjudged(ctx context.Context, s Settlement, r *Record, key policy.Key, limit int, failure *panicError) Settlement {
+func (w *Worker) unjudged(s Settlement, r *Record, p *policy.Policy, limit int, failure *panicError) Settlement {
 	w.log.Error("job: the retry policy failed", "job", r.ID, "error", failure)
 	s.Kind, s.Reason, s.Error, s.Stack = KindRetry, policy.ReasonPanicInRetryPolicy, failure.Error(), failure.stack
 	if r.Attempts+1 >= limit {
 		s.Kind = KindDead
 		return s
 	}
-	s.Delay = decision.Delay(&w.executor.Policy(ctx, key).Retry, decision.Seed(r.ID), r.Attempts)
+	s.Delay = decision.Delay(&p.Retry, decision.Seed(r.ID), r.Attempts)
 	return s
 }
 
@@ -135,13 +137,13 @@ func callOptions(r *Record) []retry.CallOption {
 
 // effectiveMax is the number of attempts that a job has: the lower of its own and the policy's, the one that is given, or 1
 // where neither is. Where the retry policy in code panics, the failure comes with the number that holds without it.
-func (w *Worker) effectiveMax(ctx context.Context, r *Record, key policy.Key) (limit int, failure *panicError) {
+func (w *Worker) effectiveMax(r *Record, p *policy.Policy, askCode bool) (limit int, failure *panicError) {
 	if w.noRetries {
 		return 1, nil
 	}
-	limit = w.executor.Policy(ctx, key).Retry.MaxAttempts
-	if w.external != nil {
-		failure = guarded("MaxAttempts of the retry policy", func() { limit = w.external.MaxAttempts() })
+	limit = p.Retry.MaxAttempts
+	if askCode {
+		failure = guarded("MaxAttempts of the retry policy", func() { limit = w.code.MaxAttempts() })
 	}
 	switch {
 	case limit > 0 && r.MaxAttempts > 0:
@@ -155,7 +157,7 @@ func (w *Worker) effectiveMax(ctx context.Context, r *Record, key policy.Key) (l
 // nextDelay asks the retry policy in code. One that panics costs a fixed wait, not the worker.
 func (w *Worker) nextDelay(failed int) (d time.Duration, failure *panicError) {
 	d = unknownTypeDelay
-	failure = guarded("NextDelay of the retry policy", func() { d = w.external.NextDelay(failed) })
+	failure = guarded("NextDelay of the retry policy", func() { d = w.code.NextDelay(failed) })
 	return d, failure
 }
 

@@ -40,19 +40,23 @@ func WithGrace(d time.Duration) WorkerOption { return func(w *Worker) { w.grace 
 // WithPoll sets how often the worker looks for work where the store does not tell of it, default 1 s.
 func WithPoll(d time.Duration) WorkerOption { return func(w *Worker) { w.poll = d } }
 
-// WithProvider takes policies from a document or any other provider, under the keys of policy.JobKey.
-func WithProvider(p policy.Provider) WorkerOption { return func(w *Worker) { w.provider = p } }
+// WithProvider takes policies from a document or any other provider, under the keys of policy.JobKey. See [WithRetryPolicy]
+// for a worker that has both.
+func WithProvider(p policy.Provider) WorkerOption { return func(w *Worker) { w.document = p } }
 
-// WithRetryPolicy decides about retries in code, for every job of the worker. nil means no retries at all: the first failure
-// is final, whatever the job asks for.
+// WithRetryPolicy sets the retry policy of jobs for which the provider has no entry. nil means no retries at all: the first
+// failure is final, whatever the job asks for and whatever the provider says.
+//
+// With [WithProvider] too, the policy in code stands below the document's entries for a job's type and queue, and above the
+// document's defaults for jobs: what an entry says of max_attempts replaces MaxAttempts, what it says of delays (backoff,
+// backoff_cap, backoff_multiplier, jitter) replaces NextDelay. An entry that only repeats a value of the defaults counts as
+// saying nothing. A provider without a document counts as having an entry for whatever it sets. The worker logs once, when
+// it starts, that both are set.
+//
+// An [ExponentialBackoff] is applied as data: its delays are drawn from the job's ID and can be replayed from the audit log.
+// Any other policy is asked, also a struct that embeds one.
 func WithRetryPolicy(p RetryPolicy) WorkerOption {
-	return func(w *Worker) {
-		w.noRetries, w.external = p == nil, p
-		if data, ok := p.(interface{ Retry() policy.Retry }); ok {
-			w.external = nil
-			w.retry = data.Retry()
-		}
-	}
+	return func(w *Worker) { w.noRetries, w.code = p == nil, p }
 }
 
 // WithExecutorOptions sets what the worker's executor is made with: budgets, classifiers, classes, journal. The worker adds

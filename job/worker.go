@@ -26,9 +26,9 @@ type Worker struct {
 	lease           time.Duration
 	grace           time.Duration
 	poll            time.Duration
-	provider        policy.Provider
-	retry           policy.Retry
-	external        RetryPolicy
+	document        policy.Provider // as given; nil where there is none
+	provider        policy.Provider // the document with the policy in code, if that is data
+	code            RetryPolicy     // nil where there is none
 	noRetries       bool
 	executorOptions retry.ExecutorOptions
 	observer        observe.Observer
@@ -94,12 +94,16 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 		}
 		w.queues[name] = &queue{size: size}
 	}
-	if w.provider == nil {
-		jobs, err := policy.Compile(policy.Policy{Retry: w.retry}, policy.JobLimits(), policy.SourceStatic)
-		if err != nil { // an enum out of range; options only take normalised policies
+	data, isData := w.code.(ExponentialBackoff)
+	switch w.provider = w.document; {
+	case w.document == nil:
+		jobs, err := policy.Compile(policy.Policy{Retry: data.Retry()}, policy.JobLimits(), policy.SourceStatic)
+		if err != nil { // an enum out of range; constructors normalise
 			panic(err)
 		}
 		w.provider = policy.NewSet(policy.SetConfig{Source: policy.SourceDefault, Jobs: jobs})
+	case isData:
+		w.provider = back(w.document, data)
 	}
 	o := w.executorOptions
 	o.RecoverPanics = true // a panic in user code must not take the worker's other jobs with it
@@ -155,6 +159,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		for jobType := range w.handlers {
 			w.keys[kind{queue, jobType}] = policy.JobKey(queue, jobType)
 		}
+	}
+	switch {
+	case w.document != nil && w.noRetries:
+		w.log.Info("job: WithRetryPolicy(nil) is set beside a provider: no job is retried, whatever its policies say")
+	case w.document != nil && w.code != nil:
+		w.log.Info("job: a retry policy in code is set beside a provider: it governs where the provider has no entry for a job's queue or type")
 	}
 	w.lastAnswer.Store(time.Now().UnixNano())
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
