@@ -45,7 +45,7 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		s.Kind, s.Reason, s.Delay = KindRefuse, policy.ReasonUnknownType, unknownTypeDelay
 		return s, true
 	}
-	key := w.keys[kind{r.Queue, r.Type}]
+	key := w.key(r.Queue, r.Type)
 	p := w.executor.Policy(ctx, key)
 	attempts, delays := w.fromCode(ctx, p)
 	limit, unasked := w.effectiveMax(r, p, attempts)

@@ -24,7 +24,7 @@ func (w *Worker) moved(r *Record, x Settlement, at time.Time) {
 	if x.Kind == KindRetry || x.Kind == KindDead {
 		attempts++
 	}
-	w.tell(workOf(r, w.keys[kind{r.Queue, r.Type}]), at, r.Fence, &observe.Transition{
+	w.tell(workOf(r, w.key(r.Queue, r.Type)), at, r.Fence, &observe.Transition{
 		From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: attempts, Worker: w.name,
 	})
 }

@@ -27,7 +27,11 @@ func WithName(name string) WorkerOption { return func(w *Worker) { w.name = name
 // WithQueues sets the queues to work on and how many jobs of each run at once, default {"default": 100}. A concurrency below
 // 1 takes the default.
 func WithQueues(concurrency map[string]int) WorkerOption {
-	return func(w *Worker) { w.queueSizes = concurrency }
+	return func(w *Worker) {
+		if len(concurrency) > 0 {
+			w.SetQueues(concurrency)
+		}
+	}
 }
 
 // WithLease sets how long a job is safe from other workers without a sign of life, default 30 s, 1 s to 24 h. Leases of

@@ -22,7 +22,6 @@ import (
 type Worker struct {
 	store           Store
 	name            string
-	queueSizes      map[string]int
 	lease           time.Duration
 	grace           time.Duration
 	poll            time.Duration
@@ -53,7 +52,7 @@ type Worker struct {
 	group   sync.WaitGroup      // handlers
 }
 
-// queue is what a worker has going on in one queue.
+// queue is what a worker has going on in one queue. Its size is 0 once the worker no longer serves it.
 type queue struct{ size, busy int }
 
 // kind is what jobs have in common that run under the same policy.
@@ -75,7 +74,7 @@ var (
 func NewWorker(store Store, options ...WorkerOption) *Worker {
 	w := &Worker{
 		store: store, lease: DefaultLease, grace: DefaultGrace, poll: DefaultPoll, log: slog.Default(),
-		handlers: map[string]RawHandler{}, queues: map[string]*queue{}, running: map[string]*running{},
+		handlers: map[string]RawHandler{}, queues: map[string]*queue{DefaultQueue: {size: DefaultConcurrency}}, running: map[string]*running{},
 		wake: make(chan struct{}, 1), slot: make(chan struct{}, 1), due: make(chan struct{}, 1),
 	}
 	for _, o := range options {
@@ -84,15 +83,6 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	if w.name == "" {
 		host, _ := os.Hostname()
 		w.name = fmt.Sprintf("%s/%d/%08x", host, os.Getpid(), rand.Uint32())
-	}
-	if len(w.queueSizes) == 0 {
-		w.queueSizes = map[string]int{DefaultQueue: DefaultConcurrency}
-	}
-	for name, size := range w.queueSizes {
-		if size < 1 {
-			size = DefaultConcurrency
-		}
-		w.queues[name] = &queue{size: size}
 	}
 	data, isData := w.code.(ExponentialBackoff)
 	switch w.provider = w.document; {
@@ -132,6 +122,43 @@ func (w *Worker) HandleRaw(jobType string, handler RawHandler) {
 	w.handlers[jobType] = handler
 }
 
+// SetQueues changes the queues that the worker serves and how many jobs of each run at once, as [WithQueues] does, also while
+// it runs: new queues are claimed from at once. Running jobs go on where their queue is gone or has become smaller. It is
+// safe for concurrent use.
+func (w *Worker) SetQueues(concurrency map[string]int) {
+	w.mu.Lock()
+	for _, q := range w.queues {
+		q.size = 0
+	}
+	for name, size := range concurrency {
+		if size < 1 {
+			size = DefaultConcurrency
+		}
+		w.queue(name).size = size
+	}
+	maps.DeleteFunc(w.queues, func(_ string, q *queue) bool { return q.size == 0 && q.busy == 0 })
+	w.mu.Unlock()
+	signal(w.wake)
+}
+
+// queue finds or adds a queue. The caller holds mu.
+func (w *Worker) queue(name string) *queue {
+	q := w.queues[name]
+	if q == nil {
+		q = &queue{}
+		w.queues[name] = q
+	}
+	return q
+}
+
+// key is the policy key of a job. Those of queues that came later are not kept.
+func (w *Worker) key(queueName, jobType string) policy.Key {
+	if key, ok := w.keys[kind{queueName, jobType}]; ok {
+		return key
+	}
+	return policy.JobKey(queueName, jobType)
+}
+
 // Healthy returns an error if the store has not answered for the time given.
 func (w *Worker) Healthy(within time.Duration) error {
 	last := time.Unix(0, w.lastAnswer.Load())
@@ -155,11 +182,13 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	w.keys = map[kind]policy.Key{}
+	w.mu.Lock()
 	for queue := range w.queues {
 		for jobType := range w.handlers {
 			w.keys[kind{queue, jobType}] = policy.JobKey(queue, jobType)
 		}
 	}
+	w.mu.Unlock()
 	switch {
 	case w.document != nil && w.noRetries:
 		w.log.Info("job: WithRetryPolicy(nil) is set beside a provider: no job is retried, whatever its policies say")
@@ -288,7 +317,8 @@ func signal(c chan struct{}) {
 func (w *Worker) start(background context.Context, r *Record) {
 	ctx, cancel := context.WithCancelCause(background)
 	w.mu.Lock()
-	w.queues[r.Queue].busy++
+	q := w.queue(r.Queue) // new where SetQueues has removed it during the claim
+	q.busy++
 	if old, ok := w.running[r.ID]; ok { // its lease was lost while the store was out of reach
 		old.cancel(errLeaseLost)
 	}
@@ -302,7 +332,9 @@ func (w *Worker) start(background context.Context, r *Record) {
 				w.forget(r.Ref())
 			}
 			w.mu.Lock()
-			w.queues[r.Queue].busy--
+			if q.busy--; q.busy == 0 && q.size == 0 {
+				delete(w.queues, r.Queue)
+			}
 			w.mu.Unlock()
 			signal(w.slot)
 		}()

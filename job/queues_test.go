@@ -1,0 +1,62 @@
+package job_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/memory"
+)
+
+func TestJ22ARunningWorkerFollowsChangedQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open()
+		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		w := job.NewWorker(b.store, quiet, job.WithQueues(map[string]int{"a": 1, "gone": 1}))
+		finish := make(chan struct{})
+		w.HandleRaw("t", func(context.Context, job.Job[[]byte]) error { <-finish; return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		running := func() string {
+			time.Sleep(time.Second)
+			stats, err := b.store.Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint("a ", stats["a"].Running, ", gone ", stats["gone"].Running, ", new ", stats["new"].Running)
+		}
+		for range 4 {
+			b.enqueue(job.Request{Queue: "a"})
+			b.enqueue(job.Request{Queue: "gone"})
+			b.enqueue(job.Request{Queue: "new"})
+		}
+		for _, step := range []struct {
+			change func()
+			want   string
+		}{
+			{func() {}, "a 1, gone 1, new 0"},
+			{func() { w.SetQueues(map[string]int{"a": 3, "new": 2}) }, "a 3, gone 1, new 2"},
+			{func() { w.SetQueues(nil) }, "a 3, gone 1, new 2"},
+			{func() {
+				for range 6 {
+					finish <- struct{}{}
+				}
+			}, "a 0, gone 0, new 0"},
+			{func() { w.SetQueues(map[string]int{"gone": 1}) }, "a 0, gone 1, new 0"},
+		} {
+			step.change()
+			if got := running(); step.want != "" && got != step.want {
+				t.Errorf("running: %s, want %s", got, step.want)
+			}
+		}
+		close(finish)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
