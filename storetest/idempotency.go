@@ -29,18 +29,18 @@ type IdempotencyOptions struct {
 	// Bubble runs a case in virtual time: synctest.Test for stores that take their time from package time. Nil runs in
 	// real time.
 	Bubble func(t *testing.T, run func(t *testing.T))
-	// Short is the lease and the time to live of cases that wait for its end. Default: 10 s in a bubble, 500 ms in real
-	// time, where no operation may take as long as half of it.
+	// Advance moves the clock of the stores by d at once, for the rest of the test: for stores that take their time from a
+	// server. Nil waits.
+	Advance func(t *testing.T, d time.Duration)
+	// Short is the lease and the time to live of cases that wait for its end. Default: 10 s in a bubble, 10 min with
+	// Advance, and otherwise 500 ms. Unless it runs in a bubble, no operation may take as long as half of it.
 	Short time.Duration
 }
 
 // Idempotency checks that a store keeps the contract of idempotency.Store and idempotency.Admin.
 func Idempotency(t *testing.T, o IdempotencyOptions) {
 	if o.Short == 0 {
-		o.Short = 500 * time.Millisecond
-		if o.Bubble != nil {
-			o.Short = 10 * time.Second
-		}
+		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
 	}
 	for _, group := range [][]keysCase{
 		beginCases(), lapseCases(), settleCases(), keyValueCases(), expiryCases(), resolveCases(), keyConcurrencyCases(),
@@ -235,6 +235,10 @@ func (s *keys) clock() time.Time {
 
 // lapse lets d pass, and in real time somewhat more, so that a timer of d is over.
 func (s *keys) lapse(d time.Duration) {
+	if s.options.Advance != nil {
+		s.options.Advance(s.T, d)
+		return
+	}
 	if !s.virtual {
 		d += d/10 + 20*time.Millisecond
 	}
@@ -248,7 +252,11 @@ func (s *keys) lapse(d time.Duration) {
 func (s *keys) edges(start func() (end time.Time, over func() bool)) {
 	s.Helper()
 	if !s.virtual {
-		s.edge(start())
+		end, over := start()
+		if left := end.Sub(s.clock()) - time.Second; s.options.Advance != nil && left > 0 {
+			s.options.Advance(s.T, left)
+		}
+		s.edge(end, over)
 		return
 	}
 	for _, late := range []time.Duration{0, time.Microsecond, time.Millisecond} {

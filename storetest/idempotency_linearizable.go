@@ -254,8 +254,7 @@ func (s *keys) checkKeys(h *keyHistory, lease time.Duration) (counts map[string]
 
 // linearizableKeys lets callers in one process meet.
 func linearizableKeys(s *keys) {
-	s.inRealTime()
-	lease := s.short / 4
+	lease := flicker(s.options.Bubble != nil, s.options.Advance != nil, s.short)
 	s.linearizable(lease, func(history *keyHistory) {
 		var names []string
 		for range 12 {

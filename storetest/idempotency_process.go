@@ -327,9 +327,9 @@ func linearizableProcesses(s *keys) {
 		return
 	}
 	const processes, lives, callers = 3, 3, 3
-	s.inRealTime()
-	s.linearizable(s.short/2, func(history *keyHistory) {
-		part := processPart{Play: "random", Callers: callers, Lease: s.short / 2}
+	lease := 2 * flicker(s.options.Bubble != nil, s.options.Advance != nil, s.short)
+	s.linearizable(lease, func(history *keyHistory) {
+		part := processPart{Play: "random", Callers: callers, Lease: lease}
 		for range 6 {
 			part.Keys = append(part.Keys, newKey().Key)
 		}

@@ -23,18 +23,18 @@ type JobsOptions struct {
 	// Bubble runs a case in virtual time: synctest.Test for stores that take their time from package time. Nil runs in
 	// real time.
 	Bubble func(t *testing.T, run func(t *testing.T))
-	// Short is the lease and the delay of cases that wait for its end. Default: 10 s in a bubble, 500 ms in real time, where
-	// no operation may take as long as half of it.
+	// Advance moves the clock of the stores by d at once, for the rest of the test: for stores that take their time from a
+	// server. Nil waits.
+	Advance func(t *testing.T, d time.Duration)
+	// Short is the lease and the delay of cases that wait for its end. Default: 10 s in a bubble, 10 min with Advance, and
+	// otherwise 500 ms. Unless it runs in a bubble, no operation may take as long as half of it.
 	Short time.Duration
 }
 
 // Jobs checks that a store keeps the contract of job.Store and job.Admin.
 func Jobs(t *testing.T, o JobsOptions) {
 	if o.Short == 0 {
-		o.Short = 500 * time.Millisecond
-		if o.Bubble != nil {
-			o.Short = 10 * time.Second
-		}
+		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
 	}
 	for _, group := range [][]jobsCase{
 		stateCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(),
@@ -50,6 +50,16 @@ func Jobs(t *testing.T, o JobsOptions) {
 			})
 		}
 	}
+}
+
+func shortTime(bubble, advance bool) time.Duration {
+	switch {
+	case bubble:
+		return 10 * time.Second
+	case advance:
+		return 10 * time.Minute
+	}
+	return 500 * time.Millisecond
 }
 
 // jobsCase is one behaviour. Cases that need real concurrency never run in a bubble.
@@ -288,19 +298,26 @@ func (s *jobs) clock() time.Time {
 
 // lapse lets d pass, and in real time somewhat more, so that a timer of d is over.
 func (s *jobs) lapse(d time.Duration) {
+	if s.options.Advance != nil {
+		s.options.Advance(s.T, d)
+		return
+	}
 	if !s.virtual {
 		d += d/10 + 20*time.Millisecond
 	}
 	time.Sleep(d)
 }
 
-// nearly lets almost d pass: all but a microsecond in virtual time, a quarter of it in real time.
+// nearly lets almost d pass: all but a microsecond in virtual time, a quarter of it otherwise.
 func (s *jobs) nearly(d time.Duration) {
-	if s.virtual {
+	switch {
+	case s.virtual:
 		time.Sleep(d - time.Microsecond)
-		return
+	case s.options.Advance != nil:
+		s.options.Advance(s.T, d/4)
+	default:
+		time.Sleep(d / 4)
 	}
-	time.Sleep(d / 4)
 }
 
 func namesOf(list []*job.Record) []string {

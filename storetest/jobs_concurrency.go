@@ -174,8 +174,16 @@ func (s *jobs) report(what string, err error, expected ...error) {
 
 // flicker is a lease in real time that some workers outlive and others do not.
 func (s *jobs) flicker() time.Duration {
-	if s.options.Bubble != nil {
+	return flicker(s.options.Bubble != nil, s.options.Advance != nil, s.short)
+}
+
+// flicker is a lease in real time that some callers outlive and others do not: a fast store has a shorter one.
+func flicker(bubble, advance bool, short time.Duration) time.Duration {
+	switch {
+	case bubble:
 		return 40 * time.Millisecond
+	case advance:
+		return 250 * time.Millisecond
 	}
-	return s.short / 4
+	return short / 4
 }

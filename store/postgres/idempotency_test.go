@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/store/postgres"
@@ -30,7 +29,7 @@ func openProcess() (idempotency.Store, error) {
 func TestIdempotency(t *testing.T) {
 	var schemaOf sync.Map // by store
 	storetest.Idempotency(t, storetest.IdempotencyOptions{
-		Short: time.Second, // a server that shares its machine can take half of that for an operation
+		Advance: advance,
 		Open: func(t *testing.T) idempotency.Store {
 			db, schema := open(t)
 			store := db.Idempotency()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -15,8 +16,11 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// url is the server of this test binary.
-var url string
+// server is that of this test binary, and url its address.
+var (
+	server *testpg.Server
+	url    string
+)
 
 func TestMain(m *testing.M) {
 	storetest.IdempotencyProcess(openProcess)
@@ -24,8 +28,8 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int) {
-	server, err := testpg.Open()
-	if err != nil {
+	var err error
+	if server, err = testpg.StartWithClock(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -46,6 +50,26 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	return 0
+}
+
+// ahead is how far the server's clock is ahead of the machine's.
+var ahead time.Duration
+
+// advance moves the server's clock for the rest of the test.
+func advance(t *testing.T, d time.Duration) {
+	t.Helper()
+	if ahead == 0 {
+		t.Cleanup(func() {
+			ahead = 0
+			if err := server.SetClock(0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ahead += d
+	if err := server.SetClock(ahead); err != nil {
+		t.Fatal(err)
+	}
 }
 
 var schemas atomic.Int64

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/storetest"
@@ -12,7 +11,7 @@ import (
 func TestJobs(t *testing.T) {
 	var schemaOf sync.Map // by store
 	storetest.Jobs(t, storetest.JobsOptions{
-		Short: time.Second, // a server that shares its machine can take half of that for an operation
+		Advance: advance,
 		Open: func(t *testing.T) job.Store {
 			db, schema := open(t)
 			schemaOf.Store(db.Jobs(), schema)
