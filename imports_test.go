@@ -56,6 +56,7 @@ var allowed = map[string][]string{
 
 	"internal/fields":       {},
 	"internal/files":        {},
+	"internal/printable":    {},
 	"internal/netguard":     {},
 	"internal/testrabbit":   {},
 	"internal/testnats":     {},

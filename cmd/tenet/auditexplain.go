@@ -89,21 +89,21 @@ func (a *app) locate(s *audit.Story, file string, document *policyfile.Document)
 }
 
 func (a *app) writeStory(w io.Writer, s *audit.Story) {
-	fmt.Fprintf(w, "%s  %s %s\n", a.paint(a.stdout, bold, s.WorkID), s.Surface, s.Key)
+	fprintf(w, "%s  %s %s\n", a.paint(a.stdout, bold, s.WorkID), s.Surface, s.Key)
 	for _, part := range []struct{ name, value string }{
 		{"category", s.Category}, {"operation", s.Operation}, {"tenant", s.TenantID}, {"correlation", s.CorrelationID},
 		{"trace", s.TraceID}, {"policy", s.PolicyID}, {"revision", s.Revision},
 	} {
 		if part.value != "" {
-			fmt.Fprintf(w, "  %-12s%s\n", part.name, part.value)
+			fprintf(w, "  %-12s%s\n", part.name, part.value)
 		}
 	}
 	for i := range s.Steps {
 		a.writeStep(w, &s.Steps[i], s.Key)
 	}
-	fmt.Fprintf(w, "%s", a.paint(a.stdout, bold, s.Result))
+	fprintf(w, "%s", a.paint(a.stdout, bold, s.Result))
 	if s.Reason != "" {
-		fmt.Fprintf(w, " (%s)", s.Reason)
+		fprintf(w, " (%s)", s.Reason)
 	}
 	for _, last := range slices.Backward(s.Steps) {
 		if last.Decision != "" {
@@ -111,52 +111,52 @@ func (a *app) writeStory(w io.Writer, s *audit.Story) {
 			break
 		}
 	}
-	fmt.Fprintf(w, " after %s and %s of waiting\n", count(s.Attempts, "attempt"), brief(time.Duration(s.Waiting)))
+	fprintf(w, " after %s and %s of waiting\n", count(s.Attempts, "attempt"), brief(time.Duration(s.Waiting)))
 }
 
 // writeKey names a step's key where it is not the one that the story begins with.
 func (a *app) writeKey(w io.Writer, key, first string) {
 	if key != "" && key != first {
-		fmt.Fprintf(w, "  %s", key)
+		fprintf(w, "  %s", key)
 	}
 }
 
 func (a *app) writeStep(w io.Writer, s *audit.Step, first string) {
-	fmt.Fprintf(w, "%s  %s", a.paint(a.stdout, faint, momentOf(s.Time)), s.Type)
+	fprintf(w, "%s  %s", a.paint(a.stdout, faint, momentOf(s.Time)), s.Type)
 	a.writeKey(w, s.Key, first)
 	if s.Attempt > 0 {
-		fmt.Fprintf(w, "  attempt %d", s.Attempt)
+		fprintf(w, "  attempt %d", s.Attempt)
 	}
 	if s.Hedge > 0 {
-		fmt.Fprintf(w, ", hedge %d", s.Hedge)
+		fprintf(w, ", hedge %d", s.Hedge)
 	}
 	if s.Outcome != "" {
-		fmt.Fprintf(w, "  %s (%s)", s.Outcome, s.Why)
+		fprintf(w, "  %s (%s)", s.Outcome, s.Why)
 	}
 	if s.Class != "" {
-		fmt.Fprintf(w, ", %s", s.Class)
+		fprintf(w, ", %s", s.Class)
 	}
 	if s.Error != "" {
-		fmt.Fprintf(w, "  %q", oneLine(s.Error))
+		fprintf(w, "  %q", oneLine(s.Error))
 	}
 	if s.Detail != "" {
-		fmt.Fprintf(w, "  %s", s.Detail)
+		fprintf(w, "  %s", s.Detail)
 	}
-	fmt.Fprintln(w)
+	fprintln(w)
 	switch {
 	case s.Wait > 0:
-		fmt.Fprintf(w, "    → %s after %s (%s)\n", s.Decision, time.Duration(s.Wait), s.Reason)
+		fprintf(w, "    → %s after %s (%s)\n", s.Decision, time.Duration(s.Wait), s.Reason)
 	case s.Decision != "":
-		fmt.Fprintf(w, "    → %s (%s)\n", s.Decision, s.Reason)
+		fprintf(w, "    → %s (%s)\n", s.Decision, s.Reason)
 	}
 	for _, f := range s.Fields {
-		fmt.Fprintf(w, "      by %s", f.Path)
+		fprintf(w, "      by %s", f.Path)
 		if f.Value != "" {
-			fmt.Fprintf(w, " = %s", f.Value)
+			fprintf(w, " = %s", f.Value)
 		}
 		if f.Source != "" {
-			fmt.Fprintf(w, "  %s", a.paint(a.stdout, cyan, f.Source))
+			fprintf(w, "  %s", a.paint(a.stdout, cyan, f.Source))
 		}
-		fmt.Fprintln(w)
+		fprintln(w)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -215,7 +214,7 @@ func (p *eventPrinter) print(e *audit.Event, line []byte) (err error) {
 	p.printed++
 	switch p.form {
 	case formText:
-		_, err = fmt.Fprintln(p.app.stdout, p.app.eventLine(e))
+		_, err = io.WriteString(p.app.stdout, string(p.app.eventLine(e))+"\n")
 	case formJSONL:
 		_, err = p.app.stdout.Write(append(bytes.Clone(line), '\n'))
 	case formJSON, formYAML:
@@ -235,9 +234,9 @@ func (p *eventPrinter) finish() error {
 }
 
 // eventLine is an event for people.
-func (a *app) eventLine(e *audit.Event) string {
-	parts := []string{a.paint(a.stdout, faint, momentOf(e.Time)), a.paint(a.stdout, bold, string(e.Type))}
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+func (a *app) eventLine(e *audit.Event) safe {
+	parts := []safe{a.paint(a.stdout, faint, momentOf(e.Time)), a.paint(a.stdout, bold, e.Type)}
+	add := func(format string, args ...any) { parts = append(parts, textf(format, args...)) }
 	if e.Key != "" {
 		add("%s", e.Key)
 	}
@@ -268,7 +267,7 @@ func (a *app) eventLine(e *audit.Event) string {
 	if message := e.ExceptionMessage + e.FinalExceptionMessage; message != "" {
 		add("%q", oneLine(message))
 	}
-	return strings.Join(parts, "  ")
+	return joined(parts, "  ")
 }
 
 func orDash(s string) string {

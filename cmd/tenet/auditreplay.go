@@ -63,14 +63,14 @@ func (a *app) writeReplayed(w io.Writer, r *audit.ReplayReport) {
 	if r.Diverged > 0 {
 		n = r.Diverged
 	}
-	fmt.Fprintf(w, "%s: %d of %d calls and jobs; %s, %s and %s computed again\n", verdict, n, r.Works,
+	fprintf(w, "%s: %d of %d calls and jobs; %s, %s and %s computed again\n", verdict, n, r.Works,
 		count(r.Judgements, "judgement"), count(r.Decisions, "decision"), count(r.Delays, "delay"))
 	if c := r.CannotReplay; c.Total() > 0 {
-		fmt.Fprintf(w, "%s %d (no policy snapshot %d, attempts missing %d, unknown values %d, another version %d)\n",
+		fprintf(w, "%s %d (no policy snapshot %d, attempts missing %d, unknown values %d, another version %d)\n",
 			a.paint(a.stdout, yellow, "cannot replay:"), c.Total(), c.Policy, c.Attempt, c.Values, c.Core)
 	}
 	if r.Unreadable > 0 {
-		fmt.Fprintf(w, "%s %d; see audit verify\n", a.paint(a.stdout, yellow, "unreadable lines:"), r.Unreadable)
+		fprintf(w, "%s %d; see audit verify\n", a.paint(a.stdout, yellow, "unreadable lines:"), r.Unreadable)
 	}
 	if len(r.Divergences) > 0 {
 		table(w, "WORK\tEVENT\tATTEMPT\tABOUT\tRECORDED\tREPLAYED", r.Divergences, func(d audit.Divergence) []any {
@@ -144,7 +144,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 				return err
 			}
 			for _, f := range r.Alerts {
-				fmt.Fprintf(a.stderr, "%s %s: %s is %s\n", a.paint(a.stderr, red, "alert:"), f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))
+				fprintf(a.stderr, "%s %s: %s is %s\n", a.paint(a.stderr, red, "alert:"), f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))
 			}
 			if len(r.Alerts) > 0 {
 				return &failure{code: exitThreshold}
@@ -168,10 +168,10 @@ func writeStats(w io.Writer, r *audit.StatsReport) {
 			}
 		})
 	if r.Lost > 0 {
-		fmt.Fprintf(w, "lost: %d events, as their writers report\n", r.Lost)
+		fprintf(w, "lost: %d events, as their writers report\n", r.Lost)
 	}
 	if r.Unreadable > 0 {
-		fmt.Fprintf(w, "unreadable lines: %d; see audit verify\n", r.Unreadable)
+		fprintf(w, "unreadable lines: %d; see audit verify\n", r.Unreadable)
 	}
 }
 

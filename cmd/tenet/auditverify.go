@@ -122,19 +122,19 @@ func (a *app) writeVerified(w io.Writer, r *audit.VerifyReport) {
 	if !r.Intact() {
 		verdict = a.paint(a.stdout, red, "not intact")
 	}
-	fmt.Fprintf(w, "%s: %s in %s", verdict, count(r.Events, "event"), count(len(r.Chains), "chain"))
+	fprintf(w, "%s: %s in %s", verdict, count(r.Events, "event"), count(len(r.Chains), "chain"))
 	if r.Duplicates > 0 {
-		fmt.Fprintf(w, ", %s delivered again", count(r.Duplicates, "line"))
+		fprintf(w, ", %s delivered again", count(r.Duplicates, "line"))
 	}
-	fmt.Fprintln(w)
+	fprintln(w)
 	for _, f := range r.Faults {
-		fmt.Fprintln(w, a.paint(a.stdout, red, f.String()))
+		fprintln(w, a.paint(a.stdout, red, f.String()))
 	}
 	if r.TailVerified {
-		fmt.Fprintln(w, "tail verified")
+		fprintln(w, "tail verified")
 		return
 	}
-	fmt.Fprintln(w, a.paint(a.stdout, yellow, "tail not verified"))
+	fprintln(w, a.paint(a.stdout, yellow, "tail not verified"))
 }
 
 func (a *app) headCommand() *cobra.Command {

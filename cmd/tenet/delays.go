@@ -148,10 +148,10 @@ const barWidth = 40
 // draw writes the waits as bars.
 func (a *app) draw(w io.Writer, p *policy.Policy, seed uint64, s schedule) {
 	r := &p.Retry
-	fmt.Fprintf(w, "%s  %s\n", a.paint(a.stdout, bold, p.Key.String()), a.paint(a.stdout, faint,
+	fprintf(w, "%s  %s\n", a.paint(a.stdout, bold, p.Key.String()), a.paint(a.stdout, faint,
 		fmt.Sprintf("%s ×%g, cap %s, jitter %s, seed %d", r.InitialBackoff, r.BackoffMultiplier, r.MaxBackoff, r.Jitter, seed)))
 	if len(s.delays) == 0 {
-		fmt.Fprintln(w, "no retries: one attempt only")
+		fprintln(w, "no retries: one attempt only")
 		return
 	}
 	var widest time.Duration
@@ -160,15 +160,15 @@ func (a *app) draw(w io.Writer, p *policy.Policy, seed uint64, s schedule) {
 	}
 	for i, d := range s.delays {
 		full, whole := cells(d, widest), cells(s.longest[i], widest)
-		fmt.Fprintf(w, "%5d  %9s  %s%s\n", i+1, brief(d), a.paint(a.stdout, cyan, strings.Repeat("█", full)), strings.Repeat("░", whole-full))
+		fprintf(w, "%5d  %9s  %s%s\n", i+1, brief(d), a.paint(a.stdout, cyan, strings.Repeat("█", full)), strings.Repeat("░", whole-full))
 	}
-	fmt.Fprintf(w, "total %s, expected %s, worst case %s\n", brief(sum(s.delays)), brief(sum(s.mean)), brief(sum(s.longest)))
+	fprintf(w, "total %s, expected %s, worst case %s\n", brief(sum(s.delays)), brief(sum(s.mean)), brief(sum(s.longest)))
 	switch {
 	case r.OverallTimeout > 0:
-		fmt.Fprintf(w, "attempts and waits together end after %s (overall_timeout)\n", r.OverallTimeout)
+		fprintf(w, "attempts and waits together end after %s (overall_timeout)\n", r.OverallTimeout)
 	case r.TimeoutPerAttempt > 0:
 		attempts := time.Duration(len(s.delays) + 1)
-		fmt.Fprintf(w, "with %d attempts of %s at most: %s\n", attempts, r.TimeoutPerAttempt, brief(saturated(sum(s.longest), multiplied(r.TimeoutPerAttempt, float64(attempts)))))
+		fprintf(w, "with %d attempts of %s at most: %s\n", attempts, r.TimeoutPerAttempt, brief(saturated(sum(s.longest), multiplied(r.TimeoutPerAttempt, float64(attempts)))))
 	}
 }
 

@@ -134,9 +134,9 @@ func (a *app) countDone() (draw func(done, total int), clear func()) {
 // writeReport writes the report for people.
 func (a *app) writeReport(w io.Writer, r *demo.Report) {
 	head := fmt.Sprintf("%d of %d deliveries arrived in %s", r.Delivered, r.Deliveries, inSeconds(r.Elapsed))
-	fmt.Fprintf(w, "%s  %s\n\n", a.paint(a.stdout, bold, head), a.paint(a.stdout, faint, fmt.Sprintf("seed %d, %d at a time", r.Seed, r.Concurrency)))
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-14s%s\n", name, fmt.Sprintf(format, args...))
+	fprintf(w, "%s  %s\n\n", a.paint(a.stdout, bold, head), a.paint(a.stdout, faint, fmt.Sprintf("seed %d, %d at a time", r.Seed, r.Concurrency)))
+	line := func(name any, format string, args ...any) {
+		fprintf(w, "  %-14s%s\n", name, textf(format, args...))
 	}
 	line("failed", "%d  %s", r.Failed, tally(r.FailedByReason))
 	line("attempts", "%d: %s, %s (%d won), %d refused by budget or breaker", r.Attempts, countOf(r.Retries, "retry", "retries"), count(r.Hedges, "hedge"), r.HedgeWins, r.Denied)
@@ -158,7 +158,7 @@ func (a *app) writeReport(w io.Writer, r *demo.Report) {
 		line(a.paint(a.stdout, red, "unexplained"), "%s", id)
 	}
 	for _, t := range r.Timelines {
-		fmt.Fprintf(w, "\n%s\n%s", a.paint(a.stdout, bold, t.Why), t.Timeline)
+		fprintf(w, "\n%s\n%s", a.paint(a.stdout, bold, t.Why), safe(t.Timeline.String()))
 	}
 }
 

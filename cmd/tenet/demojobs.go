@@ -152,9 +152,9 @@ func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list 
 // writeJobsReport writes the report for people.
 func (a *app) writeJobsReport(w io.Writer, r *demo.JobsReport, log *auditSummary) {
 	head := fmt.Sprintf("%d of %d deliveries arrived in %s, %d are in the dead-letter queue, %d lost", r.Arrived, r.Deliveries, inSeconds(r.Elapsed), r.Dead, len(r.Lost))
-	fmt.Fprintf(w, "%s  %s\n\n", a.paint(a.stdout, bold, head), a.paint(a.stdout, faint, fmt.Sprintf("seed %d, 3 workers, one of them killed", r.Seed)))
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-14s%s\n", name, fmt.Sprintf(format, args...))
+	fprintf(w, "%s  %s\n\n", a.paint(a.stdout, bold, head), a.paint(a.stdout, faint, fmt.Sprintf("seed %d, 3 workers, one of them killed", r.Seed)))
+	line := func(name any, format string, args ...any) {
+		fprintf(w, "  %-14s%s\n", name, textf(format, args...))
 	}
 	line("dead", "%d  %s", r.Dead, tally(r.DeadByReason))
 	if r.DeadArrived > 0 {
@@ -190,7 +190,7 @@ func (a *app) writeJobsReport(w io.Writer, r *demo.JobsReport, log *auditSummary
 		line(a.paint(a.stdout, red, "lost"), "%s", id)
 	}
 	for _, s := range r.Stories {
-		fmt.Fprintf(w, "\n%s: %s\n", a.paint(a.stdout, bold, s.Why), s.Job.UniqueKey)
+		fprintf(w, "\n%s: %s\n", a.paint(a.stdout, bold, s.Why), s.Job.UniqueKey)
 		a.writeJob(w, s.Job, s.History)
 	}
 }

@@ -136,7 +136,7 @@ func (a *app) requeue(ctx context.Context, s jobStore, f *requeueFlags, filter j
 		}
 	}
 	if f.dryRun {
-		return a.print(form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { fmt.Fprintf(w, "%s would be requeued\n", count(len(ids), "job")) })
+		return a.print(form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { fprintf(w, "%s would be requeued\n", count(len(ids), "job")) })
 	}
 	if f.all && len(ids) > 0 {
 		if err := a.confirm(ctx, f.yes, "Run all jobs of the dead-letter queue again (%s)?", count(len(ids), "job")); err != nil {
@@ -155,7 +155,7 @@ func (a *app) requeue(ctx context.Context, s jobStore, f *requeueFlags, filter j
 	}
 	result := requeueResult{}
 	failed := a.requeueAll(ctx, s, f, ids, every, &result)
-	err := a.print(form, result, func(w io.Writer) { fmt.Fprintf(w, "%s requeued\n", count(result.Requeued, "job")) })
+	err := a.print(form, result, func(w io.Writer) { fprintf(w, "%s requeued\n", count(result.Requeued, "job")) })
 	return errors.Join(failed, err)
 }
 
@@ -272,7 +272,7 @@ func (a *app) purge(ctx context.Context, s jobStore, f job.Filter, audit string,
 		return err
 	}
 	if dryRun {
-		return a.print(form, purgeResult{len(ids)}, func(w io.Writer) { fmt.Fprintf(w, "%s would be removed\n", count(len(ids), "dead job")) })
+		return a.print(form, purgeResult{len(ids)}, func(w io.Writer) { fprintf(w, "%s would be removed\n", count(len(ids), "dead job")) })
 	}
 	if err := a.confirm(ctx, yes, "Remove %s with all history?", count(len(ids), "dead job")); err != nil {
 		return err
@@ -295,5 +295,5 @@ func (a *app) purge(ctx context.Context, s jobStore, f job.Filter, audit string,
 			return err
 		}
 	}
-	return a.print(form, result, func(w io.Writer) { fmt.Fprintf(w, "%s removed\n", count(result.Purged, "dead job")) })
+	return a.print(form, result, func(w io.Writer) { fprintf(w, "%s removed\n", count(result.Purged, "dead job")) })
 }

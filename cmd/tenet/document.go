@@ -67,15 +67,13 @@ func (a *app) load(ctx context.Context, path string) (*policyfile.Document, erro
 // tellFaults writes faults with the lines that they stand in.
 func (a *app) tellFaults(faults []policyfile.Fault) {
 	for _, f := range faults {
-		text := f.String()
 		if f.Warning {
-			text = a.paint(a.stderr, yellow, "warning: ") + text
+			fprintf(a.stderr, "%s%s\n", a.paint(a.stderr, yellow, "warning: "), f)
 		} else {
-			text = a.paint(a.stderr, red, text)
+			fprintln(a.stderr, a.paint(a.stderr, red, f))
 		}
-		fmt.Fprintln(a.stderr, text)
 		for line := range strings.SplitSeq(f.Caret(), "\n") {
-			fmt.Fprintln(a.stderr, "    "+a.paint(a.stderr, faint, line))
+			fprintf(a.stderr, "    %s\n", a.paint(a.stderr, faint, line))
 		}
 	}
 }

@@ -72,7 +72,7 @@ key exists already. A missing SQLite store is made.`,
 		if f.dryRun {
 			return a.print(*form, f.line, func(w io.Writer) {
 				text, _ := json.Marshal(f.line) // it was parsed or checked
-				fmt.Fprintf(w, "would enqueue %s\n", text)
+				fprintf(w, "would enqueue %s\n", text)
 			})
 		}
 		return a.withStore(cmd.Context(), *store, opening{create: true, migrate: f.migrate}, func(s jobStore) error {
@@ -81,7 +81,7 @@ key exists already. A missing SQLite store is made.`,
 				return err
 			}
 			result := enqueueResult{receipt.ID, receipt.Existed, receipt.Durability}
-			return a.print(*form, result, func(w io.Writer) { fmt.Fprintln(w, result.ID) })
+			return a.print(*form, result, func(w io.Writer) { fprintln(w, result.ID) })
 		})
 	})
 	return cmd
@@ -203,11 +203,11 @@ func (a *app) importFile(ctx context.Context, s jobStore, f *importFlags, path, 
 		if f.dryRun {
 			verb = "would be imported"
 		}
-		fmt.Fprintf(w, "%d %s, %d existed, %d rejected\n", result.Imported, verb, result.Existing, len(result.Rejected))
+		fprintf(w, "%d %s, %d existed, %d rejected\n", result.Imported, verb, result.Existing, len(result.Rejected))
 	})
 	if form == formText {
 		for _, r := range result.Rejected {
-			fmt.Fprintf(a.stderr, "%s:%d: %s\n", path, r.Line, r.Error)
+			fprintf(a.stderr, "%s:%d: %s\n", path, r.Line, r.Error)
 		}
 	}
 	switch {

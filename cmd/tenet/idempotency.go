@@ -255,7 +255,7 @@ func (a *app) recordGetCommand() *cobra.Command {
 
 func describeRecord(w io.Writer, r idempotency.Record, withResult bool) {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%-12s %s\n", name, fmt.Sprintf(format, args...))
+		fprintf(w, "%-12s %s\n", name, textf(format, args...))
 	}
 	line("key", "%s", r.Key)
 	if r.Tenant != "" || r.Operation != "" {
@@ -327,7 +327,7 @@ The change is put on record in an audit log before it is made.`,
 				return &failure{exitConflict, fmt.Errorf("the record of %q is %s; only an unknown outcome, or a claim that has lapsed, can be resolved", r.Key, r.State)}
 			}
 			if f.dryRun {
-				return a.print(*form, shown(r, false), func(w io.Writer) { fmt.Fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
+				return a.print(*form, shown(r, false), func(w io.Writer) { fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
 			}
 			err := f.recorded(ctx, a, store, r, "idempotency.resolve", as, func() error { return store.Resolve(ctx, r.Claim(), s) })
 			if err != nil {
@@ -336,7 +336,7 @@ The change is put on record in an audit log before it is made.`,
 			if r, err = store.Get(ctx, r.ID); err != nil {
 				return err
 			}
-			return a.print(*form, shown(r, false), func(w io.Writer) { fmt.Fprintf(w, "%s is resolved as %s\n", r.Key, as) })
+			return a.print(*form, shown(r, false), func(w io.Writer) { fprintf(w, "%s is resolved as %s\n", r.Key, as) })
 		})
 	})
 	return cmd
@@ -359,7 +359,7 @@ claim is live cannot be removed. The change is put on record in an audit log bef
 				return &failure{exitConflict, fmt.Errorf("the record of %q is in flight until %s", r.Key, clock(r.Lease))}
 			}
 			if f.dryRun {
-				return a.print(*form, shown(r, false), func(w io.Writer) { fmt.Fprintf(w, "%s (%s) would be removed\n", r.Key, r.State) })
+				return a.print(*form, shown(r, false), func(w io.Writer) { fprintf(w, "%s (%s) would be removed\n", r.Key, r.State) })
 			}
 			if err := a.confirm(ctx, f.yes, "remove the record of %s (%s), so that the next caller runs again?", r.Key, r.State); err != nil {
 				return err
@@ -368,7 +368,7 @@ claim is live cannot be removed. The change is put on record in an audit log bef
 			if err != nil {
 				return err
 			}
-			return a.print(*form, shown(r, false), func(w io.Writer) { fmt.Fprintf(w, "%s is removed\n", r.Key) })
+			return a.print(*form, shown(r, false), func(w io.Writer) { fprintf(w, "%s is removed\n", r.Key) })
 		})
 	})
 	return cmd

@@ -147,19 +147,19 @@ func (a *app) printJobs(ctx context.Context, s jobStore, f job.Filter, after str
 // table writes rows in columns below a heading. The last column is cut to what a line can show.
 func table[T any](w io.Writer, heading string, rows []T, cells func(T) []any) {
 	if len(rows) == 0 {
-		fmt.Fprintln(w, "none")
+		fprintln(w, "none")
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, heading)
+	fprintln(t, safe(heading))
 	for _, r := range rows {
 		for i, cell := range cells(r) {
 			if i > 0 {
-				fmt.Fprint(t, "\t")
+				fprintf(t, "\t")
 			}
-			fmt.Fprint(t, cell)
+			fprintf(t, "%v", cell)
 		}
-		fmt.Fprintln(t)
+		fprintln(t)
 	}
 	_ = t.Flush() // it writes to a buffer
 }
@@ -211,14 +211,14 @@ func notFound(id string, err error) error {
 }
 
 func (a *app) writeJob(w io.Writer, r *job.Record, history []job.Attempt) {
-	fmt.Fprintf(w, "%s  %s in %s: %s", a.paint(a.stdout, bold, r.ID), r.Type, r.Queue, a.paintState(r.State))
+	fprintf(w, "%s  %s in %s: %s", a.paint(a.stdout, bold, r.ID), r.Type, r.Queue, a.paintState(r.State))
 	if r.Reason != "" {
-		fmt.Fprintf(w, ", %s", r.Reason)
+		fprintf(w, ", %s", r.Reason)
 	}
-	fmt.Fprintln(w)
+	fprintln(w)
 	line := func(name, text string) {
 		if text != "" && text != "-" {
-			fmt.Fprintf(w, "  %-11s%s\n", name, text)
+			fprintf(w, "  %-11s%s\n", name, text)
 		}
 	}
 	line("created", clock(r.CreatedAt))
@@ -250,12 +250,12 @@ func writeHistory(w io.Writer, history []job.Attempt) {
 	})
 }
 
-func (a *app) paintState(s job.State) string {
+func (a *app) paintState(s job.State) safe {
 	color := map[job.State]string{job.Completed: green, job.Dead: red, job.Cancelled: yellow, job.Running: cyan}[s]
 	if color == "" {
-		return string(s)
+		return textf("%s", s)
 	}
-	return a.paint(a.stdout, color, string(s))
+	return a.paint(a.stdout, color, s)
 }
 
 // change is a command that does something to jobs by their IDs.
@@ -343,7 +343,7 @@ func (a *app) change(ctx context.Context, s jobStore, c change, ids []string, au
 			verb = "would be " + verb
 		}
 		for _, id := range result.Changed {
-			fmt.Fprintln(w, id, verb)
+			fprintln(w, id, verb)
 		}
 	})
 	for _, id := range result.Missing {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -81,16 +80,16 @@ func (a *app) stepsCommand(cmd *cobra.Command, d migrate.Direction) *cobra.Comma
 
 func writeSteps(w io.Writer, list []stepJSON, dryRun bool) {
 	if len(list) == 0 {
-		fmt.Fprintln(w, "nothing to do")
+		fprintln(w, "nothing to do")
 	}
 	for _, s := range list {
 		verb := "applied"
 		if dryRun {
 			verb = "would apply"
 		}
-		fmt.Fprintf(w, "-- %s %03d_%s.%s\n", verb, s.Version, s.Name, s.Direction)
+		fprintf(w, "-- %s %03d_%s.%s\n", verb, s.Version, s.Name, s.Direction)
 		if s.SQL != "" {
-			fmt.Fprintln(w, s.SQL)
+			fprintln(w, safe(s.SQL)) // from this program
 		}
 	}
 }

@@ -118,12 +118,13 @@ const (
 	cyan   = "36"
 )
 
-// paint colors text that goes to w, where colors are wanted.
-func (a *app) paint(w io.Writer, color, text string) string {
+// paint escapes text that goes to w, and colors it where colors are wanted.
+func (a *app) paint(w io.Writer, color string, text any) safe {
+	plain := textf("%v", text)
 	if !a.colored(w) {
-		return text
+		return plain
 	}
-	return "\x1b[" + color + "m" + text + "\x1b[0m"
+	return "\x1b[" + safe(color) + "m" + plain + "\x1b[0m"
 }
 
 func (a *app) colored(w io.Writer) bool {

@@ -188,7 +188,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 		}
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
 			if *dryRun {
-				return a.print(formText, nil, func(w io.Writer) { fmt.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
+				return a.print(formText, nil, func(w io.Writer) { fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
 			}
 			request := list[i].Request
 			queue := cmp.Or(request.Queue, job.DefaultQueue)
@@ -202,7 +202,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(*form, enqueueResult{receipt.ID, receipt.Existed, receipt.Durability}, func(w io.Writer) { fmt.Fprintln(w, receipt.ID) })
+			return a.print(*form, enqueueResult{receipt.ID, receipt.Existed, receipt.Durability}, func(w io.Writer) { fprintln(w, receipt.ID) })
 		})
 	})
 	return cmd

@@ -78,9 +78,9 @@ func namedPipelines(set *policy.Set, kind string) (names []string) {
 
 func (r pipelineResult) describe(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "KIND\tNAME\tCONCURRENCY\tBATCH\tLIMIT\tTIMEOUT\tTRANSACTION\tATTEMPTS")
+	fprintln(t, safe("KIND\tNAME\tCONCURRENCY\tBATCH\tLIMIT\tTIMEOUT\tTRANSACTION\tATTEMPTS"))
 	line := func(kind, name string, concurrency, batch, limit int, timeout, transaction time.Duration, attempts string) {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", kind, name, concurrency, batch, orNone(limit), orNone(timeout), orNone(transaction), attempts)
+		fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", kind, name, concurrency, batch, orNone(limit), orNone(timeout), orNone(transaction), attempts)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Consumers)) {
 		c := r.Consumers[name]

@@ -55,7 +55,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 	}
 	if f.dryRun {
 		return a.print(formText, nil, func(w io.Writer) {
-			fmt.Fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.from, "one transaction"), name, atOnce)
+			fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.from, "one transaction"), name, atOnce)
 		})
 	}
 	s, err := a.setUp(ctx, f, name, provider, changes)
@@ -122,7 +122,7 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 
 // finish prints a summary and says how the command ends. why is what the last failed delivery failed with, nil where unknown.
 func (a *app) finish(ctx context.Context, form string, summary pipeline.Summary, why, err error) error {
-	told := a.print(form, summary, func(w io.Writer) { fmt.Fprintln(w, sentenceOf(summary)) })
+	told := a.print(form, summary, func(w io.Writer) { fprintln(w, sentenceOf(summary)) })
 	switch {
 	case err != nil && !errors.Is(err, context.Cause(ctx)): // that of a signal goes without saying
 		return errors.Join(err, told)
@@ -223,7 +223,7 @@ func (a *app) live(e engine) (stop func()) {
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
-		defer fmt.Fprint(a.stderr, liveClear)
+		defer fprintf(a.stderr, liveClear)
 		tick := time.NewTicker(liveInterval)
 		defer tick.Stop()
 		var pace pace
@@ -233,7 +233,7 @@ func (a *app) live(e engine) (stop func()) {
 				return
 			case now := <-tick.C:
 				p := e.Progress()
-				fmt.Fprint(a.stderr, liveClear+a.paint(a.stderr, cyan, liveText(p, pace.at(now, p.Summary.Ended()))))
+				fprintf(a.stderr, liveClear+"%s", a.paint(a.stderr, cyan, liveText(p, pace.at(now, p.Summary.Ended()))))
 			}
 		}
 	}()

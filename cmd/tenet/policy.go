@@ -110,14 +110,14 @@ func (r *checkResult) add(faults []policyfile.Fault) {
 func (a *app) writeChecks(w io.Writer, results []checkResult) {
 	for _, r := range results {
 		if !r.Valid {
-			fmt.Fprintf(w, "%s: %s, %s\n", r.File, a.paint(a.stdout, red, "invalid"), count(len(r.Faults), "fault"))
+			fprintf(w, "%s: %s, %s\n", r.File, a.paint(a.stdout, red, "invalid"), count(len(r.Faults), "fault"))
 			continue
 		}
-		fmt.Fprintf(w, "%s: %s, %s", r.File, a.paint(a.stdout, green, "valid"), count(len(r.Keys), "key"))
+		fprintf(w, "%s: %s, %s", r.File, a.paint(a.stdout, green, "valid"), count(len(r.Keys), "key"))
 		if len(r.Warnings) > 0 {
-			fmt.Fprintf(w, ", %s", count(len(r.Warnings), "warning"))
+			fprintf(w, ", %s", count(len(r.Warnings), "warning"))
 		}
-		fmt.Fprintf(w, ", revision %.12s\n", r.Revision)
+		fprintf(w, ", revision %.12s\n", r.Revision)
 	}
 }
 
@@ -179,24 +179,24 @@ func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document
 
 // describePolicy writes a policy as a table of its fields, with their origins where the document is known.
 func (a *app) describePolicy(w io.Writer, p *policy.Policy, document *policyfile.Document) {
-	fmt.Fprintf(w, "%s  %s\n", a.paint(a.stdout, bold, p.Key.String()), a.paint(a.stdout, faint, "source "+string(p.Meta.Source)))
+	fprintf(w, "%s  %s\n", a.paint(a.stdout, bold, p.Key.String()), a.paint(a.stdout, faint, "source "+string(p.Meta.Source)))
 	if p.Meta.Revision != "" {
-		fmt.Fprintf(w, "%s\n", a.paint(a.stdout, faint, "revision "+p.Meta.Revision))
+		fprintf(w, "%s\n", a.paint(a.stdout, faint, "revision "+p.Meta.Revision))
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	eachField("", reflect.ValueOf(*p), func(path string, v reflect.Value) {
-		origin := ""
+		origin := safe("")
 		if document != nil {
 			origin = "\tbuilt in"
 			if from, line := document.Origin(p.Key, path); from != "" {
-				origin = fmt.Sprintf("\t%s, line %d", from, line)
+				origin = textf("\t%s, line %d", from, line)
 			}
 		}
-		fmt.Fprintf(table, "  %s\t%s%s\n", path, show(v), origin)
+		fprintf(table, "  %s\t%s%s\n", path, show(v), origin)
 	})
 	_ = table.Flush() // w is a buffer
 	for _, path := range p.Meta.Clamped {
-		fmt.Fprintf(w, "%s %s was outside the limits\n", a.paint(a.stdout, yellow, "clamped:"), path)
+		fprintf(w, "%s %s was outside the limits\n", a.paint(a.stdout, yellow, "clamped:"), path)
 	}
 }
 
@@ -250,7 +250,7 @@ func (a *app) schemaCommand() *cobra.Command {
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(*cobra.Command, []string) error {
 		schema := policyfile.Schema()
-		return a.print(*form, json.RawMessage(schema), func(w io.Writer) { fmt.Fprintln(w, strings.TrimSpace(string(schema))) })
+		return a.print(*form, json.RawMessage(schema), func(w io.Writer) { fprintln(w, safe(strings.TrimSpace(string(schema)))) })
 	})
 	return cmd
 }
@@ -277,10 +277,10 @@ func (a *app) catalogCommand() *cobra.Command {
 		}
 		return a.print(*form, rows, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter")
+			fprintln(table, safe("category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter"))
 			for _, row := range rows {
 				r := row.Retry
-				fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s %g\n", row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, r.Jitter, r.JitterFactor)
+				fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s %g\n", row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, r.Jitter, r.JitterFactor)
 			}
 			_ = table.Flush()
 		})
@@ -304,14 +304,14 @@ func (a *app) limitsCommand() *cobra.Command {
 
 func writeLimits(w io.Writer, rows []policy.Limits) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "surface\tfield\tdefault\tlowest\thighest")
+	fprintln(table, safe("surface\tfield\tdefault\tlowest\thighest"))
 	for _, l := range rows {
 		line := func(field string, values ...any) {
-			fmt.Fprintf(table, "%s\t%s", l.Surface, field)
+			fprintf(table, "%s\t%s", l.Surface, field)
 			for _, v := range values {
-				fmt.Fprintf(table, "\t%v", v)
+				fprintf(table, "\t%v", v)
 			}
-			fmt.Fprintln(table)
+			fprintln(table)
 		}
 		line("max_attempts", l.Attempts.Default, l.Attempts.Min, l.Attempts.Max)
 		line("backoff", l.Backoff.Default, l.Backoff.Min, bound(l.Backoff.Max))

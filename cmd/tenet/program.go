@@ -72,11 +72,13 @@ func (p program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 	if !ok { // cobra's own errors are about usage
 		f = &failure{exitUsage, err}
 	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintf(stderr, "%s %s\n", a.paint(stderr, red, "tenet:"), text)
+	for _, text := range sentences(err) {
+		if text != "" {
+			fprintf(stderr, "%s %s\n", a.paint(stderr, red, "tenet:"), text)
+		}
 	}
 	if f.code == exitUsage {
-		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
+		fprintf(stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
 	}
 	if interrupt, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok {
 		return command.ExitCode(interrupt)

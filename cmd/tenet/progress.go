@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -19,10 +18,10 @@ func (a *app) bar() (draw func(done, total int64, text string), clear func()) {
 		if now := time.Now(); done >= total || now.Sub(drawn) >= interval {
 			drawn = now
 			full := int(min(width*done/max(total, 1), width))
-			fmt.Fprintf(a.stderr, "\r%s%s %s\x1b[K", a.paint(a.stderr, cyan, strings.Repeat("█", full)), strings.Repeat("░", width-full), text)
+			fprintf(a.stderr, "\r%s%s %s\x1b[K", a.paint(a.stderr, cyan, strings.Repeat("█", full)), strings.Repeat("░", width-full), text)
 		}
 	}
-	return draw, func() { fmt.Fprint(a.stderr, "\r\x1b[K") }
+	return draw, func() { fprintf(a.stderr, "\r\x1b[K") }
 }
 
 // openInput opens a file to be read as a stream, or stdin, whose size is unknown.

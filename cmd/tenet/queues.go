@@ -160,11 +160,11 @@ func (a *app) queueCommand(cmd *cobra.Command, create *bool, state func(name str
 			return a.print(*form, q, func(w io.Writer) {
 				switch {
 				case !q.Paused:
-					fmt.Fprintf(w, "%s %s resumed\n", q.Queue, verb)
+					fprintf(w, "%s %s resumed\n", q.Queue, verb)
 				case q.Until.IsZero():
-					fmt.Fprintf(w, "%s %s paused until it is resumed: %s\n", q.Queue, verb, q.Reason)
+					fprintf(w, "%s %s paused until it is resumed: %s\n", q.Queue, verb, q.Reason)
 				default:
-					fmt.Fprintf(w, "%s %s paused until %s: %s\n", q.Queue, verb, clock(q.Until), q.Reason)
+					fprintf(w, "%s %s paused until %s: %s\n", q.Queue, verb, clock(q.Until), q.Reason)
 				}
 			})
 		})

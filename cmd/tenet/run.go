@@ -165,7 +165,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 		err = errors.Join(err, told)
 	}
 	if t.Reason == policy.ReasonIdempotencyHit {
-		fmt.Fprintf(a.stderr, "tenet: %s has been done before; nothing was run\n", f.record.key)
+		fprintf(a.stderr, "tenet: %s has been done before; nothing was run\n", f.record.key)
 	}
 	if err == nil {
 		return nil
@@ -236,7 +236,7 @@ func (a *app) effective(f *runFlags, set *policy.Set, key policy.Key) (*policy.P
 }
 
 func (a *app) warn(format string, args ...any) {
-	fmt.Fprintln(a.stderr, a.paint(a.stderr, yellow, "tenet: warning:"), fmt.Sprintf(format, args...))
+	fprintln(a.stderr, a.paint(a.stderr, yellow, "tenet: warning:"), textf(format, args...))
 }
 
 // openTimeline opens what the timeline goes to before anything is run, and returns what writes it.
@@ -292,17 +292,17 @@ func (a *app) tellAttempt(_ context.Context, e *observe.Event) {
 		r := e.Attempt
 		switch {
 		case r.Denied:
-			fmt.Fprintf(a.stderr, "%s attempt %d refused: %s\n", prefix, r.Attempt, r.Outcome.Reason)
+			fprintf(a.stderr, "%s attempt %d refused: %s\n", prefix, r.Attempt, r.Outcome.Reason)
 		case r.Err != nil:
-			fmt.Fprintf(a.stderr, "%s attempt %d failed after %s: %v\n", prefix, r.Attempt, brief(r.End.Sub(r.Start)), r.Err)
+			fprintf(a.stderr, "%s attempt %d failed after %s: %v\n", prefix, r.Attempt, brief(r.End.Sub(r.Start)), r.Err)
 		default:
-			fmt.Fprintf(a.stderr, "%s attempt %d succeeded after %s\n", prefix, r.Attempt, brief(r.End.Sub(r.Start)))
+			fprintf(a.stderr, "%s attempt %d succeeded after %s\n", prefix, r.Attempt, brief(r.End.Sub(r.Start)))
 		}
 	case observe.Decided:
 		if v := e.Decision.Verdict; v.Delay > 0 {
-			fmt.Fprintf(a.stderr, "%s next attempt in %s\n", prefix, brief(v.Delay))
+			fprintf(a.stderr, "%s next attempt in %s\n", prefix, brief(v.Delay))
 		}
 	case observe.Reported:
-		fmt.Fprintf(a.stderr, "%s %s: %s\n", prefix, e.Report.Reason, e.Report.Detail)
+		fprintf(a.stderr, "%s %s: %s\n", prefix, e.Report.Reason, e.Report.Detail)
 	}
 }

@@ -160,11 +160,11 @@ func (a *app) confirm(ctx context.Context, yes bool, format string, args ...any)
 	if yes {
 		return nil
 	}
-	question := fmt.Sprintf(format, args...)
+	question := textf(format, args...)
 	if !isTerminal(a.stdin) {
 		return usage("%s There is no terminal to ask on: add --yes, or --dry-run to see what it would do", question)
 	}
-	fmt.Fprint(a.stderr, question, " [y/N] ")
+	fprintf(a.stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() { // left behind when ctx ends first
 		line, _ := bufio.NewReader(a.stdin).ReadString('\n')

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -28,7 +27,7 @@ func (a *app) versionCommand() *cobra.Command {
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(*cobra.Command, []string) error {
 		v := versionOf()
-		return a.print(*form, v, func(w io.Writer) { fmt.Fprintln(w, v) })
+		return a.print(*form, v, func(w io.Writer) { fprintln(w, v) })
 	})
 	return cmd
 }

@@ -122,7 +122,7 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 	return a.withStore(ctx, f.store, opening{create: true, migrate: f.migrate, memory: true, dryRun: f.dryRun}, func(s jobStore) error {
 		if f.dryRun {
 			return a.print(formText, nil, func(w io.Writer) {
-				fmt.Fprintf(w, "would work on %s with %s\n", listQueues(queues), count(len(periodic), "periodic job"))
+				fprintf(w, "would work on %s with %s\n", listQueues(queues), count(len(periodic), "periodic job"))
 			})
 		}
 		return a.runWorker(ctx, s, f, provider, changes, queues, periodic)

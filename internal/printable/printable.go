@@ -1,0 +1,37 @@
+// Package printable makes text from data fit for terminals and logs.
+package printable
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text escapes every rune of s that has no printed form (control characters, newlines and tabs among them, invisible and
+// direction-changing characters, bytes that are not UTF-8) the way Go writes it in a string literal, such as \n or \x1b.
+// The result is one line. Text that has none of them is returned as it is; backslashes and quotes stay as they are.
+func Text(s string) string {
+	i := strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+	if i < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s)+16)
+	b = append(b, s[:i]...)
+	for i < len(s) {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b = append(b, '\\', 'x', hex[s[i]>>4], hex[s[i]&15])
+		case !unicode.IsPrint(r):
+			quoted := strconv.AppendQuoteRune(nil, r)
+			b = append(b, quoted[1:len(quoted)-1]...)
+		default:
+			b = append(b, s[i:i+size]...)
+		}
+		i += size
+	}
+	return string(b)
+}
+
+const hex = "0123456789abcdef"
