@@ -74,14 +74,19 @@ func JobLimits() Limits {
 	return l
 }
 
+// Unbounded, 100 years, stands in Go for a duration that a document leaves without bound: max_pushback: null, and
+// backoff_cap: 0 of an empty queue.
+const Unbounded = 100 * 365 * day
+
 // StepLimits are the limits of pipeline steps: one attempt unless said otherwise, at most 1,000; no wait and no cap
-// unless given.
+// unless given, and no bound of the multiplier.
 func StepLimits() Limits {
 	l := CallLimits()
 	l.Surface = SurfaceStep
 	l.Attempts = Range[int]{Default: 1, Min: 1, Max: 1000}
 	l.Backoff = Range[time.Duration]{Max: math.MaxInt64}
 	l.Cap = Range[time.Duration]{Max: math.MaxInt64}
+	l.Multiplier.Max = math.MaxFloat64
 	l.Jitter = JitterNone
 	return l
 }

@@ -21,8 +21,8 @@ func (e *NormalizeError) Error() string {
 }
 
 // Normalize returns a copy of p that is safe to run under limits l: what is absent or not a number takes its default,
-// what is out of range is clamped, and each change is noted once in Meta under its dotted path, as Defaulted or as Clamped. An unknown enum value
-// gives a *NormalizeError and a zero policy. Normalizing twice changes nothing more.
+// what is out of range is clamped, and each change is noted once in Meta under its dotted path, as Defaulted or as Clamped.
+// An unknown enum value gives a *NormalizeError and a zero policy. Normalizing twice changes nothing more.
 func (p Policy) Normalize(l Limits) (Policy, error) {
 	p = p.Clone()
 	n := notes{meta: &p.Meta}
@@ -93,13 +93,13 @@ func (n notes) category(c *Category, r *Retry) {
 
 func (n notes) retry(path string, r *Retry, l Limits) error {
 	fill(n, path+"max_attempts", &r.MaxAttempts, l.Attempts)
-	steps, capped := l.Surface == SurfaceStep, r.MaxBackoff != 0
+	steps, capped, negative := l.Surface == SurfaceStep, r.MaxBackoff > 0, r.MaxBackoff < 0
 	if steps { // 0 is a value here: no wait, and no cap unless the limits have one
 		n.floor(path+"backoff", &r.InitialBackoff, l.Backoff.Min)
 		n.floor(path+"backoff_cap", &r.MaxBackoff, 0)
 		if r.MaxBackoff == 0 && l.Cap.Max < maxDuration {
 			r.MaxBackoff = l.Cap.Max
-			if !capped {
+			if !negative {
 				n.defaulted(path + "backoff_cap")
 			}
 		}
@@ -110,14 +110,14 @@ func (n notes) retry(path string, r *Retry, l Limits) error {
 		ceiling(n, path+"backoff_cap", &r.MaxBackoff, l.Cap.Max)
 	} else {
 		fill(n, path+"backoff", &r.InitialBackoff, l.Backoff)
-		fill(n, path+"backoff_cap", &r.MaxBackoff, l.Cap)
+		caps := l.Cap
+		caps.Default = max(caps.Default, r.InitialBackoff) // a cap that nobody wrote shortens no wait
+		fill(n, path+"backoff_cap", &r.MaxBackoff, caps)
 	}
 	fill(n, path+"backoff_multiplier", &r.BackoffMultiplier, l.Multiplier)
-	if r.MaxBackoff < r.InitialBackoff && (r.MaxBackoff > 0 || !steps) {
+	if capped && l.Surface == SurfaceCall && r.MaxBackoff < r.InitialBackoff { // elsewhere the cap wins
 		r.MaxBackoff = r.InitialBackoff
-		if capped {
-			n.clamped(path + "backoff_cap")
-		}
+		n.clamped(path + "backoff_cap")
 	}
 	if err := n.jitter(path, r, l); err != nil {
 		return err

@@ -166,8 +166,51 @@ func TestP8StepsMayWaitNotAtAll(t *testing.T) {
 		t.Error(diff)
 	}
 	long := normal(t, Policy{Retry: Retry{InitialBackoff: 30 * day, MaxBackoff: day}}, StepLimits()).Retry
-	if long.InitialBackoff != 30*day || long.MaxBackoff != 30*day {
+	if long.InitialBackoff != 30*day || long.MaxBackoff != day {
 		t.Errorf("%+v", long)
+	}
+}
+
+func TestP8ACapBelowTheBackoffIsRaisedForCallsAndWinsElsewhere(t *testing.T) {
+	given := Policy{Retry: Retry{InitialBackoff: 5 * time.Second, MaxBackoff: 3 * time.Second}}
+	for surface, want := range map[Surface]time.Duration{SurfaceCall: 5 * time.Second, SurfaceJob: 3 * time.Second, SurfaceStep: 3 * time.Second} {
+		p := normal(t, given, LimitsFor(surface))
+		if p.Retry.MaxBackoff != want || p.Retry.InitialBackoff != 5*time.Second || slices.Contains(p.Meta.Clamped, "retry.backoff_cap") != (surface == SurfaceCall) {
+			t.Errorf("%s: %+v, %+v", surface, p.Retry, p.Meta)
+		}
+		if warned := given.Check(LimitsFor(surface)); len(warned) != 1 || !warned[0].Warning || warned[0].Path != "retry.backoff_cap" {
+			t.Errorf("%s: warnings %v", surface, warned)
+		}
+	}
+	absent := Policy{Retry: Retry{InitialBackoff: 10 * time.Second}}
+	for surface, want := range map[Surface]time.Duration{SurfaceCall: 10 * time.Second, SurfaceJob: 10 * time.Second, SurfaceStep: 0} {
+		if p := normal(t, absent, LimitsFor(surface)); p.Retry.MaxBackoff != want || len(p.Meta.Clamped) != 0 {
+			t.Errorf("%s: a default cap shortens the wait: %+v, %+v", surface, p.Retry, p.Meta)
+		}
+	}
+}
+
+func TestP8EmptyQueueWaits(t *testing.T) {
+	for name, c := range map[string]struct{ in, want EmptyQueue }{
+		"absent":                   {EmptyQueue{}, EmptyQueue{Backoff: time.Second, BackoffMultiplier: 2, BackoffCap: time.Minute}},
+		"cap below backoff":        {EmptyQueue{Backoff: 5 * time.Second, BackoffCap: 3 * time.Second}, EmptyQueue{Backoff: 5 * time.Second, BackoffMultiplier: 2, BackoffCap: 3 * time.Second}},
+		"backoff over default cap": {EmptyQueue{Backoff: 2 * time.Minute}, EmptyQueue{Backoff: 2 * time.Minute, BackoffMultiplier: 2, BackoffCap: 2 * time.Minute}},
+		"no cap":                   {EmptyQueue{BackoffCap: Unbounded, BackoffMultiplier: 100}, EmptyQueue{Backoff: time.Second, BackoffMultiplier: 100, BackoffCap: Unbounded}},
+		"busy loop":                {EmptyQueue{Backoff: 1, BackoffCap: 1}, EmptyQueue{Backoff: 10 * ms, BackoffMultiplier: 2, BackoffCap: 10 * ms}},
+	} {
+		got, err := Consumer{Loop: ConsumerLoop{EmptyQueue: c.in}}.Normalize(StepLimits())
+		if diff := cmp.Diff(c.want, got.Loop.EmptyQueue); diff != "" || err != nil {
+			t.Errorf("%s: %s %v", name, diff, err)
+		}
+	}
+	warned := Consumer{Loop: ConsumerLoop{EmptyQueue: EmptyQueue{Backoff: 2, BackoffCap: 1}}}.Check(StepLimits())
+	want := []string{
+		"loop.empty_queue.backoff: 2ns is below the limit and is raised to 10ms (warning)",
+		"loop.empty_queue.backoff_cap: 1ns is below the limit and is raised to 10ms (warning)",
+		"loop.empty_queue.backoff_cap: 1ns is below the backoff of 2ns and wins: no wait is longer (warning)",
+	}
+	if diff := cmp.Diff(want, lines(warned)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -195,7 +238,7 @@ func TestP7NormalizeIsSafeAndIdempotent(t *testing.T) {
 		}
 		r := once.Retry
 		if r.MaxAttempts < l.Attempts.Min || r.MaxAttempts > l.Attempts.Max || r.InitialBackoff < l.Backoff.Min || r.InitialBackoff > l.Backoff.Max ||
-			r.MaxBackoff > l.Cap.Max || r.MaxBackoff < 0 || (l.Surface != SurfaceStep && r.MaxBackoff < r.InitialBackoff) ||
+			r.MaxBackoff > l.Cap.Max || r.MaxBackoff < 0 || (l.Surface == SurfaceCall && r.MaxBackoff < r.InitialBackoff) ||
 			!(r.BackoffMultiplier >= 1 && r.BackoffMultiplier <= l.Multiplier.Max) || !(r.JitterFactor >= 0 && r.JitterFactor <= 1) ||
 			r.TimeoutPerAttempt < 0 || r.OverallTimeout < 0 || r.MaxPushback <= 0 || r.Budget.Cost < 0 {
 			t.Fatalf("unsafe: %+v", r)
@@ -335,7 +378,7 @@ func TestL1NormalizePipelines(t *testing.T) {
 	}
 	want := ConsumerLoop{
 		Batch: Batch{Size: 20, MaxSize: 20}, Concurrency: Concurrency{Value: 4, Min: 4},
-		EmptyQueue: EmptyQueue{Backoff: 10 * ms, BackoffMultiplier: 10, BackoffCap: time.Minute},
+		EmptyQueue: EmptyQueue{Backoff: 10 * ms, BackoffMultiplier: 99, BackoffCap: time.Minute},
 	}
 	if diff := cmp.Diff(want, c.Loop); diff != "" {
 		t.Error(diff)

@@ -127,17 +127,27 @@ type Concurrency struct {
 
 // EmptyQueue is the wait after consecutive empty fetches.
 type EmptyQueue struct {
-	// Backoff after the first empty fetch, in seconds. Default 1.
+	// Backoff after the first empty fetch, in seconds; at least 0.01. Default 1.
 	Backoff time.Duration `json:"backoff" check:"min=0"`
 	// BackoffMultiplier is the growth from one empty fetch to the next. Default 2.
 	BackoffMultiplier float64 `json:"backoff_multiplier" check:"min=1"`
-	// BackoffCap is the longest wait, in seconds. Default 60.
+	// BackoffCap is the longest wait, in seconds. In documents 0 is no cap, in Go Unbounded. Default 60, or backoff if that is
+	// longer.
 	BackoffCap time.Duration `json:"backoff_cap" check:"min=0"`
 	// Interval is reserved and refused when set.
 	Interval time.Duration `json:"interval" check:"reserved"`
 }
 
-const minEmptyBackoff = 10 * time.Millisecond
+// emptyQueueLimits are the defaults and bounds of the waits after empty fetches.
+func emptyQueueLimits(l Limits) (backoff Range[time.Duration], multiplier Range[float64], longest Range[time.Duration]) {
+	backoff = Range[time.Duration]{Default: time.Second, Min: MinEmptyBackoff, Max: maxDuration}
+	multiplier = Range[float64]{Default: 2, Min: 1, Max: l.Multiplier.Max}
+	longest = Range[time.Duration]{Default: time.Minute, Min: MinEmptyBackoff, Max: maxDuration}
+	return backoff, multiplier, longest
+}
+
+// MinEmptyBackoff is the shortest wait after an empty fetch.
+const MinEmptyBackoff = 10 * time.Millisecond
 
 // stepFields are what the steps of consumers and producers have in common.
 type stepFields struct {
@@ -185,10 +195,11 @@ func (c Consumer) Normalize(l Limits) (Consumer, error) {
 	n := notes{meta: &Meta{}}
 	n.loop(&c.Loop.Batch, &c.Loop.Concurrency, &c.Loop.Timeout, &c.Loop.TransactionTimeout, &c.Loop.Limit)
 	q := &c.Loop.EmptyQueue
-	fill(n, "loop.empty_queue.backoff", &q.Backoff, Range[time.Duration]{Default: time.Second, Min: minEmptyBackoff, Max: maxDuration})
-	fill(n, "loop.empty_queue.backoff_multiplier", &q.BackoffMultiplier, Range[float64]{Default: 2, Min: 1, Max: l.Multiplier.Max})
-	fill(n, "loop.empty_queue.backoff_cap", &q.BackoffCap, Range[time.Duration]{Default: time.Minute, Min: minEmptyBackoff, Max: maxDuration})
-	q.BackoffCap = max(q.BackoffCap, q.Backoff)
+	backoff, multiplier, longest := emptyQueueLimits(l)
+	fill(n, "loop.empty_queue.backoff", &q.Backoff, backoff)
+	fill(n, "loop.empty_queue.backoff_multiplier", &q.BackoffMultiplier, multiplier)
+	longest.Default = max(longest.Default, q.Backoff)
+	fill(n, "loop.empty_queue.backoff_cap", &q.BackoffCap, longest)
 	q.Interval = 0
 	if err := n.steps(c.steps(), c.Category, l, c.normal); err != nil {
 		return Consumer{}, err
@@ -233,6 +244,13 @@ func (c Consumer) Check(l Limits) []Violation {
 	var v violations
 	v.ranges("", reflect.ValueOf(c))
 	v.loop(c.Loop.Batch, c.Loop.Concurrency)
+	const empty = "loop.empty_queue"
+	q := c.Loop.EmptyQueue
+	backoff, multiplier, longest := emptyQueueLimits(l)
+	limit(&v, empty+".backoff", q.Backoff, backoff)
+	limit(&v, empty+".backoff_multiplier", q.BackoffMultiplier, multiplier)
+	limit(&v, empty+".backoff_cap", q.BackoffCap, longest)
+	v.order(empty, q.Backoff, q.BackoffCap, SurfaceStep)
 	for _, s := range c.steps() {
 		v.retry(s.path+".retry", *s.retry, l)
 	}

@@ -13,9 +13,11 @@ type Retry struct {
 	MaxAttempts int `json:"max_attempts" check:"min=1"`
 	// InitialBackoff is the delay before the first retry, in seconds. Default 0.01.
 	InitialBackoff time.Duration `json:"backoff" check:"min=0"`
-	// BackoffMultiplier is the factor by which the delay grows from retry to retry. Default 2.
+	// BackoffMultiplier is the factor by which the delay grows from retry to retry. Default 2; in pipeline steps without a
+	// backoff 1.
 	BackoffMultiplier float64 `json:"backoff_multiplier" check:"min=1"`
-	// MaxBackoff is the longest delay, in seconds; no jitter passes it. Default 0.25. In pipeline steps 0 is no cap.
+	// MaxBackoff is the longest delay, in seconds; no jitter passes it. In pipeline steps 0 is no cap. A cap below the backoff is
+	// raised to it for calls and wins elsewhere. Default 0.25, or backoff if that is longer.
 	MaxBackoff time.Duration `json:"backoff_cap" check:"min=0"`
 	// Jitter spreads delays: none, full, equal, proportional or decorrelated. Default full.
 	Jitter Jitter `json:"jitter"`

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -94,12 +95,9 @@ func (v *violations) retry(path string, r Retry, l Limits) {
 	limit(v, path+".backoff_multiplier", r.BackoffMultiplier, l.Multiplier)
 	limit(v, path+".timeout", r.TimeoutPerAttempt, Range[time.Duration]{Min: l.MinTimeout, Max: maxDuration})
 	limit(v, path+".overall_timeout", r.OverallTimeout, Range[time.Duration]{Min: l.MinTimeout, Max: maxDuration})
-	if r.MaxBackoff > 0 && r.MaxBackoff < r.InitialBackoff {
-		v.warn(path+".backoff_cap", fmt.Sprintf("%s is below the backoff of %s and is raised to it", show(r.MaxBackoff), show(r.InitialBackoff)),
-			"raise backoff_cap or lower backoff")
-	}
-	if r.JitterFactor != 0 && r.Jitter != "" && r.Jitter != JitterProportional {
-		v.warn(path+".jitter_factor", "has no effect with jitter "+string(r.Jitter), "remove it, or write jitter: proportional")
+	v.order(path, r.InitialBackoff, r.MaxBackoff, l.Surface)
+	if jitter := cmp.Or(r.Jitter, l.Jitter); r.JitterFactor != 0 && jitter != JitterProportional {
+		v.warn(path+".jitter_factor", "has no effect with jitter "+string(jitter), "remove it, or write jitter: proportional")
 	}
 	if l.Surface == SurfaceStep && r.OverallTimeout != 0 {
 		v.add(path+".overall_timeout", "not allowed in a pipeline step", "use transaction_timeout or the loop's timeout")
@@ -114,10 +112,23 @@ func (v *violations) retry(path string, r Retry, l Limits) {
 	}
 }
 
-// limit warns of a present value outside its limits.
+// order warns of a cap below the backoff.
+func (v *violations) order(path string, backoff, longest time.Duration, s Surface) {
+	if longest <= 0 || longest >= backoff {
+		return
+	}
+	effect := "wins: no wait is longer"
+	if s == SurfaceCall {
+		effect = "is raised to it"
+	}
+	v.warn(path+".backoff_cap", fmt.Sprintf("%s is below the backoff of %s and %s", show(longest), show(backoff), effect),
+		"raise backoff_cap or lower backoff")
+}
+
+// limit warns of a present value outside its limits, unless it is at fault anyway.
 func limit[T int | float64 | time.Duration](v *violations, path string, value T, r Range[T]) {
 	switch {
-	case value <= 0 || value != value: // absent, or reported by ranges
+	case value <= 0 || slices.ContainsFunc(*v, func(x Violation) bool { return x.Path == path }):
 	case value < r.Min:
 		v.warn(path, show(value)+" is below the limit and is raised to "+show(r.Min), "write "+show(r.Min)+" or more")
 	case value > r.Max:

@@ -122,8 +122,9 @@ func (c *compiler) base(surface policy.Surface, defaults level) complaints {
 
 func (c *compiler) merged(s policy.Surface, levels []level, inherited complaints, reported ...complaints) (policy.Policy, complaints) {
 	limits := c.limits[s]
-	p := as[policy.Policy](settleRetry(overlay(catalogRow(levels), levels...), limits))
-	return p, c.judge(levels, p.Check(limits), inherited, reported...)
+	values := overlay(catalogRow(levels), levels...)
+	p := as[policy.Policy](settleRetry(values, limits))
+	return p, c.judge(levels, append(replacedZeros(values, limits), p.Check(limits)...), inherited, reported...)
 }
 
 func paths(levels []level) []string {
@@ -237,8 +238,9 @@ func (c *compiler) pipelines() {
 	c.parts.Consumers = map[string]policy.Consumer{}
 	for name, values := range entries(c.root, "consumers") {
 		path := "consumers." + name
-		consumer := as[policy.Consumer](values)
-		c.judge([]level{{path: path}}, policy.Consumer{Loop: consumer.Loop}.Check(limits), nil)
+		settled, found := settleEmptyQueue(values)
+		consumer := as[policy.Consumer](settled)
+		c.judge([]level{{path: path}}, append(found, policy.Consumer{Loop: consumer.Loop}.Check(limits)...), nil)
 		steps(path, values, consumerSteps, policy.ConsumerKey)
 		c.parts.Consumers[name] = consumer
 	}

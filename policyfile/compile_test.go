@@ -291,6 +291,43 @@ func TestP6AFaultOfTheCombinationStandsAtTheEntry(t *testing.T) {
 	}
 }
 
+func TestP8WhateverIsChangedInADocumentIsAWarning(t *testing.T) {
+	for text, want := range map[string]string{
+		"policies: {a: {retry: {backoff: 0}}}":                                                                           "policies.a.retry.backoff: 0 is replaced by the default, 10ms",
+		"policies: {a: {retry: {backoff_cap: 0}}}":                                                                       "policies.a.retry.backoff_cap: 0 is replaced by the default, 250ms",
+		"defaults: {jobs: {retry: {backoff: 0s}}}":                                                                       "defaults.jobs.retry.backoff: 0 is replaced by the default, 200ms",
+		"policies: {a: {retry: {jitter_factor: 0.3}}}":                                                                   "policies.a.retry.jitter_factor: has no effect with jitter full",
+		"jobs: {a: {retry: {backoff: 5, backoff_cap: 3}}}":                                                               "jobs.a.retry.backoff_cap: 3s is below the backoff of 5s and wins: no wait is longer",
+		"producers: {a: {steps: {produce: {retry: {backoff: 5, backoff_cap: 3}}}}}":                                      "producers.a.steps.produce.retry.backoff_cap: 3s is below the backoff of 5s and wins: no wait is longer",
+		"limits: {steps: {max_backoff_cap: 9}}\nproducers: {a: {steps: {produce: {retry: {backoff_cap: 0}}}}}":           "producers.a.steps.produce.retry.backoff_cap: 0, no cap, is above the limit and is lowered to 9s",
+		"limits: {steps: {min_backoff: 2}}\nproducers: {a: {steps: {produce: {retry: {backoff: 0}}}}}":                   "producers.a.steps.produce.retry.backoff: 0 is below the limit and is raised to 2s",
+		"consumers: {a: {loop: {empty_queue: {backoff: 0}}}}":                                                            "consumers.a.loop.empty_queue.backoff: 0 is below the limit and is raised to 10ms",
+		"consumers: {a: {loop: {empty_queue: {backoff: 5, backoff_cap: 3}}}}":                                            "consumers.a.loop.empty_queue.backoff_cap: 3s is below the backoff of 5s and wins: no wait is longer",
+		"limits: {steps: {max_backoff_multiplier: 9}}\nconsumers: {a: {loop: {empty_queue: {backoff_multiplier: 100}}}}": "consumers.a.loop.empty_queue.backoff_multiplier: 100 is above the limit and is lowered to 9",
+	} {
+		d := accept(t, text+"\n")
+		if len(d.Warnings) != 1 || d.Warnings[0].Path+": "+d.Warnings[0].Problem != want || d.Warnings[0].Line < 2 {
+			t.Errorf("%s: %v", text, d.Warnings)
+		}
+	}
+}
+
+func TestP8ZerosThatMeanSomethingAreNoWarnings(t *testing.T) {
+	d := accept(t, `
+consumers:
+  a:
+    loop: {empty_queue: {backoff_cap: 0, backoff_multiplier: 100}}
+    steps: {process: {retry: {backoff: 0, backoff_cap: 0, backoff_multiplier: 1000}}}
+`)
+	c, _ := d.Set.Consumer("a")
+	if q := c.Loop.EmptyQueue; len(d.Warnings) != 0 || q.BackoffCap != policy.Unbounded || q.BackoffMultiplier != 100 || q.Backoff != time.Second {
+		t.Errorf("%+v, warnings %v", c.Loop.EmptyQueue, d.Warnings)
+	}
+	if r := c.Steps.Process.Retry; r.InitialBackoff != 0 || r.MaxBackoff != 0 || r.BackoffMultiplier != 1000 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestP10RevisionIsOfTheMeaningNotTheSpelling(t *testing.T) {
 	revisions := map[string]bool{}
 	for _, text := range []string{

@@ -1,9 +1,12 @@
 package policyfile
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
@@ -66,7 +69,7 @@ func settleRetry(values map[string]any, l policy.Limits) map[string]any {
 	}
 	retry = maps.Clone(retry)
 	if unbounded {
-		retry["max_pushback"] = longestPushback
+		retry["max_pushback"] = policy.Unbounded.Seconds()
 	}
 	jitter, given := retry["jitter"]
 	if still && (jitter == string(policy.JitterProportional) || !given && l.Jitter == policy.JitterProportional) {
@@ -80,8 +83,49 @@ func settleRetry(values map[string]any, l policy.Limits) map[string]any {
 	return values
 }
 
-// longestPushback, 100 years in seconds, stands for no bound.
-const longestPushback = 100 * 365 * 24 * 3600.0
+// replacedZeros warns of the zeros of a merged retry that stand for a default or lie outside the limits. Go's zero is an absent
+// value, so that policy.Check cannot see them.
+func replacedZeros(values map[string]any, l policy.Limits) (found []policy.Violation) {
+	retry := object(values, "retry")
+	for name, r := range map[string]policy.Range[time.Duration]{"backoff": l.Backoff, "backoff_cap": l.Cap} {
+		if retry[name] != 0.0 {
+			continue
+		}
+		replaced := policy.Violation{Path: "retry." + name, Warning: true}
+		switch none := name == "backoff_cap"; {
+		case l.Surface != policy.SurfaceStep:
+			replaced.Problem = fmt.Sprintf("0 is replaced by the default, %s", r.Default)
+			replaced.Remedy = fmt.Sprintf("write %s or more, or leave the field out", r.Min)
+		case none && r.Max < math.MaxInt64:
+			replaced.Problem = fmt.Sprintf("0, no cap, is above the limit and is lowered to %s", r.Max)
+			replaced.Remedy = fmt.Sprintf("write %s or less", r.Max)
+		case !none && r.Min > 0:
+			replaced.Problem = fmt.Sprintf("0 is below the limit and is raised to %s", r.Min)
+			replaced.Remedy = fmt.Sprintf("write %s or more", r.Min)
+		default:
+			continue // a step that does not wait, or whose waits have no bound
+		}
+		found = append(found, replaced)
+	}
+	return found
+}
+
+// settleEmptyQueue gives the zeros of a consumer's empty_queue their meaning: no cap, and the shortest wait.
+func settleEmptyQueue(values map[string]any) (settled map[string]any, found []policy.Violation) {
+	queue := object(object(values, "loop"), "empty_queue")
+	change := map[string]any{}
+	if queue["backoff_cap"] == 0.0 {
+		change["backoff_cap"] = policy.Unbounded.Seconds()
+	}
+	if queue["backoff"] == 0.0 {
+		change["backoff"] = policy.MinEmptyBackoff.Seconds()
+		found = append(found, policy.Violation{
+			Path: "loop.empty_queue.backoff", Problem: fmt.Sprintf("0 is below the limit and is raised to %s", policy.MinEmptyBackoff),
+			Remedy: fmt.Sprintf("write %s or more", policy.MinEmptyBackoff), Warning: true,
+		})
+	}
+	return merge(values, map[string]any{"loop": map[string]any{"empty_queue": change}}), found
+}
 
 // fold moves the timeout and budget of a job or queue to where policies have them, into retry.
 func fold(values map[string]any) map[string]any {

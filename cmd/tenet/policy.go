@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"strings"
 	"text/tabwriter"
@@ -316,7 +317,7 @@ func writeLimits(w io.Writer, rows []policy.Limits) {
 		line("max_attempts", l.Attempts.Default, l.Attempts.Min, l.Attempts.Max)
 		line("backoff", l.Backoff.Default, l.Backoff.Min, bound(l.Backoff.Max))
 		line("backoff_cap", capOf(l), l.Cap.Min, bound(l.Cap.Max))
-		line("backoff_multiplier", l.Multiplier.Default, l.Multiplier.Min, l.Multiplier.Max)
+		line("backoff_multiplier", l.Multiplier.Default, l.Multiplier.Min, bound(l.Multiplier.Max))
 		line("jitter", l.Jitter, "", "")
 		line("jitter_factor", l.JitterFactor, 0, 1)
 		line("timeout", "none", l.MinTimeout, "")
@@ -337,10 +338,10 @@ func capOf(l policy.Limits) string {
 	return l.Cap.Default.String()
 }
 
-// bound is an upper bound; beyond 292 years there is none.
-func bound(d time.Duration) string {
-	if d == 1<<63-1 {
+// bound is an upper bound; the largest value of a type is none.
+func bound[T time.Duration | float64](highest T) string {
+	if float64(highest) >= math.MaxInt64 {
 		return "none"
 	}
-	return d.String()
+	return fmt.Sprint(highest)
 }

@@ -161,7 +161,7 @@ func limits(b *bytes.Buffer) {
 }
 
 func span[T int | float64 | time.Duration](r policy.Range[T]) string {
-	if float64(r.Max) == float64(math.MaxInt64) {
+	if float64(r.Max) >= float64(math.MaxInt64) {
 		return fmt.Sprintf("%s (%s …)", show(r.Default), show(r.Min))
 	}
 	return fmt.Sprintf("%s (%s … %s)", show(r.Default), show(r.Min), show(r.Max))
