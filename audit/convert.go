@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"maps"
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
@@ -25,8 +26,22 @@ func (e *Event) from(t Type, o *observe.Event) {
 	e.Surface, e.Key, e.WorkID, e.WorkSeq = string(w.Surface), clean(w.Key.String()), clean(w.ID), o.Seq
 	e.Operation, e.Category, e.TenantID = clean(w.Operation), clean(w.Category.Code()), clean(w.TenantID)
 	e.CorrelationID, e.TraceID, e.IdempotencyKey = clean(w.CorrelationID), clean(w.TraceID), clean(w.IdempotencyKey)
+	if w.Attributes.Len() > 0 {
+		e.Attributes = cleanAll(maps.Collect(w.Attributes.All()))
+	}
 	if o.Policy != nil {
 		e.PolicyID = clean(o.Policy.ID)
+	}
+}
+
+// note adds attributes to those of the work.
+func (e *Event) note(attributes map[string]string) {
+	if len(e.Attributes) == 0 {
+		e.Attributes = cleanAll(attributes)
+	} else if len(attributes) > 0 {
+		both := maps.Clone(e.Attributes)
+		maps.Copy(both, attributes)
+		e.Attributes = cleanAll(both)
 	}
 }
 
@@ -48,10 +63,14 @@ func (e *Event) decided(o *observe.Event, total int, ended, denied *observe.Atte
 	e.decision(d.State, d.Verdict)
 	if ended != nil {
 		e.admitted(ended)
+		e.note(ended.Outcome.Attributes)
 	}
 	if denied != nil {
 		e.admitted(denied)
 		e.Denied, e.Detail = true, clean(denied.Outcome.Attributes[observe.AttrDetail])
+		if own := denied.Outcome.Attributes[observe.AttrBudgetReason]; own != "" {
+			e.note(map[string]string{observe.AttrBudgetReason: own})
+		}
 		if denied.Attempt == d.Attempt {
 			e.RetryIndex = denied.RetryIndex
 		}
@@ -82,7 +101,8 @@ func typeOf(v decision.Verdict) Type {
 func (e *Event) judged(o classify.Outcome, rule decision.Rule, f decision.Facts) {
 	e.OutcomeKind, e.OutcomeCategory = o.Kind.String(), o.Category.String()
 	e.OutcomeClass, e.OutcomeReason, e.PushbackNS = o.Class, o.Reason, Nanos(o.Pushback)
-	e.Attributes, e.MatchedRule = cleanAll(o.Attributes), rule
+	e.MatchedRule = rule
+	e.note(o.Attributes)
 	for _, m := range f.Classes {
 		e.OutcomeClasses = append(e.OutcomeClasses, m.Class)
 	}

@@ -207,6 +207,44 @@ func TestA1RefusedRetryShowsTheAnswers(t *testing.T) {
 	}
 }
 
+func TestA1EventsCarryTheAttributesOfTheirWork(t *testing.T) {
+	work := observe.Attributes{}.With("region", "eu").With("limit", "work's")
+	o := failed("call", 1)
+	o.Work.Attributes = work
+	o.Decision = &observe.Decision{Outcome: classify.Outcome{Attributes: map[string]string{"limit": "10"}}, Err: errDown}
+	want := map[string]string{"region": "eu", "limit": "10"}
+	e := decisionEvent(o, 1, nil, nil)
+	if diff := cmp.Diff(want, e.Attributes); diff != "" {
+		t.Error(diff)
+	}
+	o.Attempt = &observe.AttemptRecord{}
+	var hedge Event
+	hedge.hedged(o)
+	if diff := cmp.Diff(map[string]string{"region": "eu", "limit": "work's"}, hedge.Attributes); diff != "" {
+		t.Error(diff)
+	}
+	if len(o.Decision.Outcome.Attributes) != 1 {
+		t.Error("the outcome's own attributes were changed")
+	}
+}
+
+func TestA1BudgetsOwnWordsAreOnRecord(t *testing.T) {
+	said := func(reason, detail string) classify.Outcome {
+		return classify.Outcome{Attributes: map[string]string{observe.AttrBudgetReason: reason, observe.AttrDetail: detail}}
+	}
+	ended := &observe.AttemptRecord{Attempt: 1, BudgetAllowed: true, BudgetReason: policy.ReasonAllowed, Outcome: said("soft_limit", "9 of 10")}
+	denied := &observe.AttemptRecord{Attempt: 2, Denied: true, BudgetReason: policy.ReasonBudgetDenied, Outcome: said("hard_limit", "10 of 10")}
+	o := decisionOf("call", 1, errDown, decision.Verdict{Action: decision.Retry})
+	e := decisionEvent(o, 1, ended, nil)
+	if e.Attributes[observe.AttrBudgetReason] != "soft_limit" || e.Attributes[observe.AttrDetail] != "9 of 10" {
+		t.Errorf("allowed: %v", e.Attributes)
+	}
+	e = decisionEvent(o, 1, ended, denied)
+	if e.Attributes[observe.AttrBudgetReason] != "hard_limit" || e.Detail != "10 of 10" {
+		t.Errorf("denied: %v, detail %q", e.Attributes, e.Detail)
+	}
+}
+
 func decisionEvent(o *observe.Event, total int, ended, denied *observe.AttemptRecord) (e Event) {
 	e.decided(o, total, ended, denied)
 	return e

@@ -124,7 +124,7 @@ type Event struct {
 	Lost       uint64            `json:"lost,omitempty"`
 	Heads      []Head            `json:"heads,omitempty"`
 	Detail     string            `json:"detail,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"` // of the outcome
+	Attributes map[string]string `json:"attributes,omitempty"` // of the work, and of the outcome or action
 
 	// The place in the chain.
 	ChainID  string `json:"chain_id,omitempty"`

@@ -86,7 +86,7 @@ var meanings = map[string]string{
 	"from": "State or revision before.", "to": "State or revision after.",
 	"count": "Successes with the first attempt that were not recorded one by one.", "lost": "Observed events that were lost since the last time this was told.",
 	"heads":  "Ends of the chains that were in the sink when this chain began; at most the latest 256.",
-	"detail": "Free text.", "attributes": "Details of the outcome or action, at most 64.",
+	"detail": "Free text.", "attributes": "Attributes of the work, and details of the outcome or action, at most 64.",
 
 	"chain_id": "The chain, one per writer.", "seq": "Place in the chain, from 1.", "prev_hash": "Hash of the event before; absent in the first.",
 	"hash": "SHA-256, hexadecimal, of the canonical JSON of the event without this member.",

@@ -32,9 +32,11 @@ func (k AttemptKind) String() string {
 // Decision is a budget's answer.
 type Decision struct {
 	Allowed bool
-	// Reason is policy.ReasonAllowed or policy.ReasonBudgetDenied.
+	// Reason is policy.ReasonAllowed or policy.ReasonBudgetDenied. Records keep any other one in the attribute budget_reason of
+	// the attempt's outcome.
 	Reason policy.Reason
-	// Detail is free text about the reason. May be empty.
+	// Detail is free text about the reason, which records keep in the attribute detail of the attempt's outcome. May be
+	// empty. It should not differ from attempt to attempt, and must not hold secrets.
 	Detail string
 	// Release ends what an allowed attempt holds; nil where it holds nothing. It is called exactly once, also when the
 	// attempt is cancelled, panics or is never launched.

@@ -18,6 +18,7 @@ const (
 	AttrBudgetNotFound      = "budget_not_found"
 	AttrTriggerNotFound     = "trigger_not_found"
 	AttrClassNotFound       = "class_not_found"
+	AttrBudgetReason        = "budget_reason" // a budget's own, where it is neither allowed nor budget_denied
 	AttrDetail              = "detail"
 )
 

@@ -70,6 +70,7 @@ type Work struct {
 	TenantID       string
 	CorrelationID  string
 	TraceID        string
+	Attributes     Attributes // that the caller gave it, see retry.WithAttribute
 }
 
 // AttemptRecord tells of one attempt. A denied attempt is a record too: its Outcome is an abort, Start equals End, and no
@@ -79,7 +80,8 @@ type AttemptRecord struct {
 	RetryIndex int // 0 for the first attempt or group
 	HedgeIndex int // 0 for a primary
 	Start, End time.Time
-	Outcome    classify.Outcome
+	// Outcome holds in its attributes also what a budget said in its own words: budget_reason and detail.
+	Outcome classify.Outcome
 	// Rule is the rule by which decision.Judge derives Outcome from Facts and the policy; "" where nothing was judged: the
 	// attempt was denied, cancelled or interrupted by a panic.
 	Rule decision.Rule

@@ -139,6 +139,7 @@ func addAttempt(line *slog.Record, a *AttemptRecord) {
 	addText(line, LogCategory, a.Outcome.Category.String())
 	addText(line, LogClass, string(a.Outcome.Class))
 	addText(line, LogBudget, string(a.BudgetReason))
+	addText(line, LogDetail, a.Outcome.Attributes[AttrDetail])
 	addText(line, LogCircuit, a.Circuit)
 	addText(line, LogError, text(a.Err))
 }

@@ -49,6 +49,8 @@ type attemptJSON struct {
 	BudgetReason  policy.Reason `json:"budget_reason"`
 	Circuit       string        `json:"circuit,omitempty"`
 	Denied        bool          `json:"denied,omitempty"`
+
+	Attributes map[string]string `json:"attributes,omitempty"` // of the outcome
 }
 
 // MarshalJSON writes the stable form that the command line prints: durations in seconds, times in UTC.
@@ -62,7 +64,7 @@ func (t Timeline) MarshalJSON() ([]byte, error) {
 			Attempt: a.Attempt, RetryIndex: a.RetryIndex, HedgeIndex: a.HedgeIndex, Start: a.Start.UTC(), End: a.End.UTC(),
 			Outcome: a.Outcome.Kind.String(), Category: a.Outcome.Category.String(), Reason: a.Outcome.Reason, Rule: string(a.Rule),
 			Error: text(a.Err), Backoff: a.Backoff.Seconds(), BudgetAllowed: a.BudgetAllowed, BudgetReason: a.BudgetReason,
-			Circuit: a.Circuit, Denied: a.Denied,
+			Circuit: a.Circuit, Denied: a.Denied, Attributes: a.Outcome.Attributes,
 		}
 	}
 	return json.Marshal(out)

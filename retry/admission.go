@@ -1,12 +1,15 @@
 package retry
 
 import (
+	"maps"
 	"runtime/debug"
 	"time"
 
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -14,8 +17,31 @@ import (
 type grant struct {
 	given   bool
 	reason  policy.Reason
+	own     policy.Reason // the budget's, where it is none of those that records use
 	detail  string
 	release func()
+}
+
+// tell adds to an attempt's outcome what the budget said in its own words.
+func (g *grant) tell(o *classify.Outcome) {
+	if g.own == "" && g.detail == "" {
+		return
+	}
+	attributes := maps.Clone(o.Attributes) // classifiers may share theirs
+	if attributes == nil {
+		attributes = make(map[string]string, 2)
+	}
+	if g.own != "" {
+		attributes[observe.AttrBudgetReason] = string(g.own)
+	}
+	switch detail := attributes[observe.AttrDetail]; {
+	case g.detail == "":
+	case detail == "":
+		attributes[observe.AttrDetail] = g.detail
+	default:
+		attributes[observe.AttrDetail] = detail + "; " + g.detail
+	}
+	o.Attributes = attributes
 }
 
 // admit asks the breaker and the budget for one attempt and makes its context. Without admission it returns the reason,
@@ -100,10 +126,14 @@ func (r *run) ask(g *gate, kind budget.AttemptKind, index int) (answer grant) {
 		defer r.guard("budget", policy.ReasonPanicInBudget, func() { answer = grant{reason: policy.ReasonPanicInBudget} })
 	}
 	d := g.budget.AllowAttempt(r.ctx, r.plan.key, index, kind, g.ref)
+	answer = grant{given: d.Allowed, reason: policy.ReasonBudgetDenied, detail: d.Detail}
 	if d.Allowed {
-		return grant{given: true, reason: policy.ReasonAllowed, detail: d.Detail, release: d.Release}
+		answer.reason, answer.release = policy.ReasonAllowed, d.Release
 	}
-	return grant{reason: policy.ReasonBudgetDenied, detail: d.Detail}
+	if d.Reason != answer.reason {
+		answer.own = d.Reason
+	}
+	return answer
 }
 
 // guard is deferred around user code under RecoverPanics: it turns a panic into an abort of the call.

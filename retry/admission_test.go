@@ -2,12 +2,16 @@ package retry_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tenetdev/tenet/budget"
@@ -71,6 +75,61 @@ func TestR7FirstAttemptDeniedRunsNothing(t *testing.T) {
 		t.Errorf("detail %q", detail)
 	}
 	b.check(t)
+}
+
+// talking is a budget that gives reasons of its own. It allows the first two attempts.
+type talking struct{ counting }
+
+func (b *talking) AllowAttempt(ctx context.Context, k policy.Key, i int, kind budget.AttemptKind, ref policy.BudgetRef) budget.Decision {
+	d := b.counting.AllowAttempt(ctx, k, i, kind, ref)
+	d.Reason, d.Detail = policy.Reason("hard_limit"), fmt.Sprintf("asked for attempt %d", i)
+	if d.Allowed {
+		d.Reason = "soft_limit"
+	}
+	return d
+}
+
+func TestR5BudgetsOwnReasonAndDetailAreOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := exact(3)
+		p.Retry.ClassifierName = "c"
+		shared := map[string]string{"detail": "classified", "k": "v"}
+		l := &log{}
+		e := withBudget(t, p, &talking{counting{allow: 2}}, func(o *retry.ExecutorOptions) {
+			o.Observer = l
+			o.Classifiers = map[string]classify.Classifier{"c": classify.Func(func(any, error) classify.Outcome {
+				return classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: policy.ReasonError, Attributes: shared}
+			})}
+		})
+		op, _ := script(errDown)
+		timeline, err := e.DoWithTimeline(bg, key, op)
+		failure(t, err, policy.ReasonBudgetDenied)
+		want := []map[string]string{
+			{"budget_reason": "soft_limit", "detail": "classified; asked for attempt 0", "k": "v"},
+			{"budget_reason": "soft_limit", "detail": "classified; asked for attempt 1", "k": "v"},
+			{"budget_reason": "hard_limit", "detail": "asked for attempt 2"},
+		}
+		for i, a := range timeline.Attempts {
+			if diff := cmp.Diff(want[i], a.Outcome.Attributes); diff != "" {
+				t.Errorf("attempt %d: %s", a.Attempt, diff)
+			}
+			if reason := a.BudgetReason; reason != policy.ReasonAllowed && reason != policy.ReasonBudgetDenied {
+				t.Errorf("attempt %d: %s is none of the reasons", a.Attempt, reason)
+			}
+		}
+		if len(timeline.Attempts) != 3 || len(shared) != 2 {
+			t.Errorf("%d attempts; the classifier's attributes are %v", len(timeline.Attempts), shared)
+		}
+		for i, ended := range l.of(observe.AttemptEnded) {
+			if diff := cmp.Diff(want[i], ended.Attempt.Outcome.Attributes); diff != "" {
+				t.Errorf("event %d: %s", i, diff)
+			}
+		}
+		text, err := json.Marshal(timeline)
+		if err != nil || !strings.Contains(string(text), `"attributes":{"budget_reason":"hard_limit","detail":"asked for attempt 2"}`) {
+			t.Errorf("%s %v", text, err)
+		}
+	})
 }
 
 func TestR7RetryDeniedBeforeTheWaitKeepsTheOperationsError(t *testing.T) {

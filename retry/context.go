@@ -356,5 +356,6 @@ func (o *callOptions) work(id string) observe.Work {
 	return observe.Work{
 		ID: id, Key: o.plan.key, Surface: o.plan.surface, Operation: o.operation, Category: o.plan.policy.Category,
 		IdempotencyKey: o.idempotencyKey, TenantID: o.tenantID, CorrelationID: o.correlationID, TraceID: o.traceID,
+		Attributes: o.attributes,
 	}
 }

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -23,7 +24,7 @@ type callOptions struct {
 	tenantID       string
 	correlationID  string
 	traceID        string
-	attributes     [][2]string
+	attributes     observe.Attributes // of the caller's
 	edit           func(*policy.Policy)
 	seed           uint64
 	seeded         bool
@@ -84,9 +85,10 @@ func WithCorrelation(id string) CallOption { return func(o *callOptions) { o.cor
 // WithTrace sets the trace ID of records.
 func WithTrace(id string) CallOption { return func(o *callOptions) { o.traceID = id } }
 
-// WithAttribute adds an attribute to the timeline. Never put secrets or payloads into it.
+// WithAttribute adds an attribute to the call's timeline, events and audit trail. It takes the place of an earlier one of
+// the same name. Never put secrets or payloads into it.
 func WithAttribute(name, value string) CallOption {
-	return func(o *callOptions) { o.attributes = append(o.attributes, [2]string{name, value}) }
+	return func(o *callOptions) { o.attributes = o.attributes.With(name, value) }
 }
 
 // WithPolicy edits a copy of the policy for this call alone, field by field. The result is normalised again, under the

@@ -61,8 +61,8 @@ func (r *run) record(timeline bool) {
 		rec.seq = turn*SeqPerTurn - 1
 	}
 	rec.open(r.ctx, r.e, &rec.timeline, r.options)
-	for _, a := range r.options.attributes {
-		rec.timeline.Attributes = rec.timeline.Attributes.With(a[0], a[1])
+	for name, value := range r.options.attributes.All() {
+		rec.timeline.Attributes = rec.timeline.Attributes.With(name, value)
 	}
 	r.rec, r.ctx = rec, &rec.opening
 	if r.e.starter != nil {
@@ -168,6 +168,7 @@ func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 		a.Facts = &facts
 	}
 	a.BudgetAllowed, a.BudgetReason = true, l.grant.reason
+	l.grant.tell(&a.Outcome)
 	rec.tellAttempt(r, l, a)
 }
 
@@ -176,10 +177,8 @@ func (rec *recorder) denied(r *run, l *launch, reason policy.Reason) {
 	a := rec.add(r, l)
 	a.End, a.Denied = l.started, true
 	a.Outcome = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
-	if l.grant.detail != "" {
-		a.Outcome.Attributes = map[string]string{observe.AttrDetail: l.grant.detail}
-	}
 	a.BudgetAllowed, a.BudgetReason = l.grant.given, l.grant.reason
+	l.grant.tell(&a.Outcome)
 	rec.tellAttempt(r, l, a)
 }
 

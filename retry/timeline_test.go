@@ -52,6 +52,26 @@ func TestR5TimelineTellsTheStory(t *testing.T) {
 	})
 }
 
+func TestR5EveryEventCarriesTheCallsAttributes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		p := exact(2)
+		p.Retry.TimeoutPerAttempt = time.Second
+		e := executor(t, p, func(o *retry.ExecutorOptions) { o.Observer = l })
+		slow := func(context.Context) error { time.Sleep(3 * time.Second); return errDown }
+		_ = e.Do(bg, key, slow, retry.WithAttribute("shard", "2"), retry.WithAttribute("shard", "3"), retry.WithAttribute("zone", "a"))
+		_ = e.Once(bg, retry.Work{Key: key, ID: "job"}, slow, retry.WithAttribute("shard", "3"), retry.WithAttribute("zone", "a"))
+		if len(l.events) < 8 || l.reports(policy.ReasonAttemptOverrun) == 0 {
+			t.Fatalf("%d events", len(l.events))
+		}
+		for _, event := range l.events {
+			if a := event.Work.Attributes; a.Len() != 2 || a.Get("shard") != "3" || a.Get("zone") != "a" {
+				t.Errorf("%s has %+v", event.Type, a)
+			}
+		}
+	})
+}
+
 func TestR5TimelineFinishesExactlyOnceAndEventsAreNumbered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
