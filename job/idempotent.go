@@ -9,8 +9,8 @@ import (
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/idempotency"
-	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // unavailableDelay is how long a job waits whose idempotency store cannot be asked.
@@ -30,7 +30,7 @@ func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middle
 	}
 	return func(next RawHandler) RawHandler {
 		return func(ctx context.Context, j Job[[]byte]) error {
-			ticket, err := guard.Begin(ctx, idempotentRequest(j, key))
+			ticket, err := guard.Begin(ctx, idempotentRequest(ctx, j, key))
 			if isDone(err) {
 				return nil
 			}
@@ -48,13 +48,13 @@ func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middle
 	}
 }
 
-func idempotentRequest(j Job[[]byte], key func(j Job[[]byte]) string) idempotency.Request {
+func idempotentRequest(ctx context.Context, j Job[[]byte], key func(j Job[[]byte]) string) idempotency.Request {
 	r := idempotency.Request{
-		ID: idempotency.ID{Tenant: j.Meta["tenant_id"], Operation: j.Type, Key: j.ID},
-		Work: observe.Work{
-			ID: j.ID, Key: policy.JobKey(j.Queue, j.Type), Surface: policy.SurfaceJob, Operation: j.Type,
-			TenantID: j.Meta["tenant_id"], CorrelationID: j.Meta["correlation_id"], TraceID: j.Meta["trace_id"],
-		},
+		ID:   idempotency.ID{Tenant: j.Meta["tenant_id"], Operation: j.Type, Key: j.ID},
+		Work: workOf(j.ID, policy.JobKey(j.Queue, j.Type), j.Type, j.Meta),
+	}
+	if a, ok := retry.AttemptFromContext(ctx); ok {
+		r.Work.Category = a.Category
 	}
 	if key != nil {
 		r.Key = key(j)

@@ -24,7 +24,7 @@ func (w *Worker) moved(r *Record, x Settlement, at time.Time) {
 	if x.Kind == KindRetry || x.Kind == KindDead {
 		attempts++
 	}
-	w.tell(workOf(r, w.key(r.Queue, r.Type)), at, r.Fence, &observe.Transition{
+	w.tell(w.workOf(r), at, r.Fence, &observe.Transition{
 		From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: attempts, Worker: w.name,
 	})
 }
@@ -37,8 +37,7 @@ func (w *Worker) lost(list []Lost) {
 	}
 	at := time.Now()
 	for _, l := range list {
-		r := Record{ID: l.ID, Type: l.Type, Meta: l.Meta}
-		w.tell(workOf(&r, policy.JobKey(l.Queue, l.Type)), at, l.Fence, &observe.Transition{
+		w.tell(w.workOf(&Record{ID: l.ID, Queue: l.Queue, Type: l.Type, Meta: l.Meta}), at, l.Fence, &observe.Transition{
 			From: string(Running), To: string(l.State), Reason: policy.ReasonLeaseExpired, Attempts: l.Attempts, Worker: l.Worker,
 		})
 	}
@@ -56,10 +55,17 @@ func (w *Worker) tell(work observe.Work, at time.Time, fence int64, t *observe.T
 	})
 }
 
-// workOf identifies a job for observers.
-func workOf(r *Record, key policy.Key) observe.Work {
+// workOf identifies a job for observers, under the category of the policy in force.
+func (w *Worker) workOf(r *Record) observe.Work {
+	key := w.key(r.Queue, r.Type)
+	work := workOf(r.ID, key, r.Type, r.Meta)
+	work.Category = w.executor.Policy(context.Background(), key).Category
+	return work
+}
+
+func workOf(id string, key policy.Key, jobType string, meta map[string]string) observe.Work {
 	return observe.Work{
-		ID: r.ID, Key: key, Surface: policy.SurfaceJob, Operation: r.Type, TenantID: r.Meta["tenant_id"],
-		CorrelationID: r.Meta["correlation_id"], TraceID: r.Meta["trace_id"],
+		ID: id, Key: key, Surface: policy.SurfaceJob, Operation: jobType, TenantID: meta["tenant_id"],
+		CorrelationID: meta["correlation_id"], TraceID: meta["trace_id"],
 	}
 }

@@ -13,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/store/memory"
 )
 
@@ -196,6 +198,48 @@ func TestA2LostLeasesAreOnRecord(t *testing.T) {
 		}
 		want := []string{"job_transition running → ready, lease_expired", "call_succeeded ", "job_transition running → completed, success"}
 		if diff := cmp.Diff(want, steps); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// categories collects the category that each type of event carries.
+type categories struct {
+	mu   sync.Mutex
+	seen map[observe.EventType]policy.Category
+}
+
+func (c *categories) Observe(_ context.Context, e *observe.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil {
+		c.seen = map[observe.EventType]policy.Category{}
+	}
+	c.seen[e.Type] = e.Work.Category
+}
+
+func TestA1EventsOfJobsCarryTheirCategory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		compiled, err := policy.Compile(policy.Policy{Category: policy.KVPut}, policy.JobLimits(), policy.SourceStatic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told categories
+		guard, err := idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{Observer: &told})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := job.Idempotent(guard, nil)(func(context.Context, job.Job[[]byte]) error { return nil })
+		b := work(t, handler, job.WithProvider(policy.NewSet(policy.SetConfig{Jobs: compiled})), job.WithObserver(&told))
+		b.enqueue(job.Request{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		b.stop()
+		want := map[observe.EventType]policy.Category{
+			observe.AttemptEnded: policy.KVPut, observe.Decided: policy.KVPut, observe.CallEnded: policy.KVPut,
+			observe.JobMoved: policy.KVPut, observe.Idempotent: policy.KVPut,
+		}
+		if diff := cmp.Diff(want, told.seen); diff != "" {
 			t.Error(diff)
 		}
 	})

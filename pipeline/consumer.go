@@ -22,9 +22,9 @@ type Consumer struct {
 func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *Consumer {
 	fault := p.Validate(policy.StepLimits())
 	p, err := p.Normalize(policy.StepLimits())
-	e := newEngine(consumer, collect(opts), map[string]policy.Retry{
-		stepFetch: p.Steps.Fetch.Retry, stepProcess: p.Steps.Process.Retry,
-		stepSuccess: p.Steps.Success.Retry, stepException: p.Steps.Exception.Retry,
+	e := newEngine(consumer, collect(opts), map[string]policy.Step{
+		stepFetch:   {Category: p.Steps.Fetch.Category, Retry: p.Steps.Fetch.Retry},
+		stepProcess: p.Steps.Process, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
 	}, consumerLoop(p))
 	if e.fault = errors.Join(fault, err, e.fault); e.fault != nil {
 		e.fault = fmt.Errorf("pipeline: consumer %s: policy: %w", e.name, e.fault)
@@ -79,7 +79,8 @@ func (f *fetching) fetch(ctx context.Context, r *run, room int) (got []Delivery,
 	}
 	f.number++
 	err = r.executor.DoStep(ctx, retry.Step{
-		Key: r.keys.fetch, ID: r.name + "#" + strconv.Itoa(f.number), Name: stepFetch, TraceID: r.span.work.TraceID,
+		Key: r.keys.fetch, ID: r.name + "#" + strconv.Itoa(f.number), Name: stepFetch, Operation: r.operation[stepFetch],
+		TraceID: r.span.work.TraceID,
 	}, f.op)
 	r.retried(f.attempts - 1)
 	if err == nil {

@@ -32,7 +32,8 @@ type engine struct {
 	extender  Extender
 	checked   []any // what Check asks
 	keys      keys
-	chunked   bool // the next batch waits for the last one to have ended
+	operation map[string]string // as records name the steps; made once
+	chunked   bool              // the next batch waits for the last one to have ended
 
 	drained chan struct{}
 	drain   sync.Once
@@ -43,7 +44,7 @@ type engine struct {
 // keys of the engine's steps, made once.
 type keys struct{ fetch, work, success, exception, transaction, run policy.Key }
 
-func newEngine(k kind, o options, retries map[string]policy.Retry, l loop) *engine {
+func newEngine(k kind, o options, steps map[string]policy.Step, l loop) *engine {
 	e := &engine{options: o, kind: k, drained: make(chan struct{})}
 	e.workStep = stepProcess
 	if k == producer {
@@ -51,7 +52,11 @@ func newEngine(k kind, o options, retries map[string]policy.Retry, l loop) *engi
 	}
 	key := func(step string) policy.Key { return k.key(o.name, step) }
 	e.keys = keys{key(stepFetch), key(e.workStep), key(stepSuccess), key(stepException), key(stepTransaction), key(stepRun)}
-	e.policies, e.fault = fixed(k, o.name, retries, l)
+	e.operation = map[string]string{}
+	for _, step := range []string{stepFetch, e.workStep, stepSuccess, stepException, stepTransaction, stepRun} {
+		e.operation[step] = o.name + "." + step
+	}
+	e.policies, e.fault = fixed(k, o.name, steps, l)
 	if e.fault != nil {
 		return e
 	}

@@ -112,8 +112,8 @@ func (e *engine) about(ctx context.Context, t *Transaction, more ...any) []any {
 // workOf identifies a transaction.
 func (e *engine) workOf(t *Transaction) observe.Work {
 	return observe.Work{
-		ID: t.id, Key: e.keys.transaction, Surface: policy.SurfaceStep, TenantID: t.metadata[MetaTenant],
-		CorrelationID: t.correlation, TraceID: traceOf(t),
+		ID: t.id, Key: e.keys.transaction, Surface: policy.SurfaceStep, Operation: e.operation[stepTransaction],
+		Category: e.policies.loop().category, TenantID: t.metadata[MetaTenant], CorrelationID: t.correlation, TraceID: traceOf(t),
 	}
 }
 

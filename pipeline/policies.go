@@ -25,6 +25,7 @@ const (
 
 // loop is what the outer loops of consumers and producers have in common.
 type loop struct {
+	category    policy.Category // of transactions and runs; steps have their own
 	batch       policy.Batch
 	concurrency int
 	timeout     time.Duration
@@ -86,14 +87,20 @@ func (s step) same(other step) bool {
 func (p *policies) loop() *loop { return &p.force.Load().loop }
 
 // fixed makes the policies of an engine from those that it was made with.
-func fixed(k kind, name string, retries map[string]policy.Retry, l loop) (*policies, error) {
+func fixed(k kind, name string, steps map[string]policy.Step, l loop) (*policies, error) {
 	p := &policies{name: name, kind: k}
 	s := &snapshot{version: 1, steps: map[policy.Key]step{}, loop: l, set: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic})}
-	for name, retry := range retries {
+	for name, given := range steps {
 		key := k.key(p.name, name)
-		compiled, err := policy.Compile(policy.Policy{Key: key, Retry: retry}, policy.StepLimits(), policy.SourceStatic)
+		compiled, err := policy.Compile(policy.Policy{Key: key, Retry: given.Retry}, policy.StepLimits(), policy.SourceStatic)
 		if err != nil {
 			return nil, err
+		}
+		if given.Category != "" { // it has filled what was absent already; what is zero now is meant
+			compiled.Category = given.Category
+			if compiled.Meta.Revision, err = compiled.Revise(); err != nil {
+				return nil, err
+			}
 		}
 		p.keys = append(p.keys, key)
 		s.steps[key] = step{policy: compiled}
@@ -195,7 +202,7 @@ func (k kind) loopOf(set *policy.Set, name string) (loop, bool) {
 func consumerLoop(c policy.Consumer) loop {
 	l := c.Loop
 	return loop{
-		batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
+		category: c.Category, batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
 		transaction: l.TransactionTimeout, streaming: l.Streaming, extra: c.Steps.Fetch.Extra,
 		empty: policy.Retry{
 			InitialBackoff: l.EmptyQueue.Backoff, BackoffMultiplier: l.EmptyQueue.BackoffMultiplier,
@@ -207,7 +214,7 @@ func consumerLoop(c policy.Consumer) loop {
 func producerLoop(p policy.Producer) loop {
 	l := p.Loop
 	return loop{
-		batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
+		category: p.Category, batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
 		transaction: l.TransactionTimeout,
 	}
 }

@@ -19,8 +19,8 @@ type Producer struct {
 func NewProducer(sink Sink, task Task, p policy.Producer, opts ...Option) *Producer {
 	fault := p.Validate(policy.StepLimits())
 	p, err := p.Normalize(policy.StepLimits())
-	e := newEngine(producer, collect(opts), map[string]policy.Retry{
-		stepProduce: p.Steps.Produce.Retry, stepSuccess: p.Steps.Success.Retry, stepException: p.Steps.Exception.Retry,
+	e := newEngine(producer, collect(opts), map[string]policy.Step{
+		stepProduce: p.Steps.Produce, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
 	}, producerLoop(p))
 	if e.fault = errors.Join(fault, err, e.fault); e.fault != nil {
 		e.fault = fmt.Errorf("pipeline: producer %s: policy: %w", e.name, e.fault)

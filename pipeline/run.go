@@ -69,7 +69,7 @@ func newRun(e *engine, ctx context.Context) *run {
 	}
 	r.idle.L, r.hungry.L, r.unsettle.L = &r.mu, &r.mu, &r.mu
 	r.outside = context.WithoutCancel(ctx)
-	r.span = e.begin(r.outside, observe.Work{Key: e.keys.run, ID: e.name}, nil)
+	r.span = e.begin(r.outside, observe.Work{Key: e.keys.run, ID: e.name, Operation: e.operation[stepRun], Category: e.policies.loop().category}, nil)
 	r.ctx, r.cancel = context.WithCancelCause(r.span.ctx) // the caller's deadline is not the transactions'
 	r.fetches, r.unfetch = context.WithCancel(r.span.ctx)
 	r.resize()

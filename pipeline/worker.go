@@ -228,7 +228,8 @@ var turns = map[string]int{stepProcess: 0, stepProduce: 0, stepSuccess: 1, stepE
 func (w *worker) step(key policy.Key, name string) retry.Step {
 	w.attempts, w.late = 0, false
 	return retry.Step{
-		Key: key, ID: w.t.id, Name: name, Turn: max(w.delivery.Count, 1)*len(turns) + turns[name], CorrelationID: w.t.correlation, TraceID: w.trace,
+		Key: key, ID: w.t.id, Name: name, Turn: max(w.delivery.Count, 1)*len(turns) + turns[name], Operation: w.r.operation[name],
+		TenantID: w.t.metadata[MetaTenant], CorrelationID: w.t.correlation, TraceID: w.trace,
 	}
 }
 

@@ -22,6 +22,7 @@ type Attempt struct {
 	HedgeIndex     int // 0 for a primary
 	MaxAttempts    int // effective
 	Operation      string
+	Category       policy.Category // of the policy in force
 	IdempotencyKey string
 	TenantID       string
 	CorrelationID  string
@@ -50,7 +51,7 @@ func AttemptFromContext(ctx context.Context) (Attempt, bool) {
 	}
 	return Attempt{
 		Key: o.plan.key, PolicyID: o.plan.policy.ID, Number: int(c.number), RetryIndex: int(c.retry), HedgeIndex: int(c.hedge),
-		MaxAttempts: limit, Operation: o.operation, IdempotencyKey: o.idempotencyKey,
+		MaxAttempts: limit, Operation: o.operation, Category: o.plan.policy.Category, IdempotencyKey: o.idempotencyKey,
 		TenantID: o.tenantID, CorrelationID: o.correlationID, TraceID: o.traceID, ctx: c,
 	}, true
 }

@@ -16,8 +16,8 @@ type Step struct {
 	Name string
 	// Turn is the step's place among those of its transaction, from 1; it puts their events in order.
 	Turn int
-	// Operation, CorrelationID and TraceID go into records.
-	Operation, CorrelationID, TraceID string
+	// Operation, TenantID, CorrelationID and TraceID go into records.
+	Operation, TenantID, CorrelationID, TraceID string
 }
 
 // DoStep is [Executor.Do] for a step. It differs in its records' work, which is the transaction, and costs less than the
@@ -36,6 +36,7 @@ func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationVa
 
 func (s Step) options(p *plan) *callOptions {
 	return &callOptions{
-		plan: p, id: s.ID, step: s.Name, turn: s.Turn, operation: s.Operation, correlationID: s.CorrelationID, traceID: s.TraceID,
+		plan: p, id: s.ID, step: s.Name, turn: s.Turn, operation: s.Operation, tenantID: s.TenantID,
+		correlationID: s.CorrelationID, traceID: s.TraceID,
 	}
 }
