@@ -38,7 +38,7 @@ var meanings = map[string]string{
 	"surface": "What kind of work: call, job or step.", "key": "The policy key of the work.",
 	"work_id":         "ID of the call, job or transaction. Its events share it.",
 	"work_seq":        "Place of the event among those of the same work; grows, with gaps. Sort the events of one work by work_seq, timestamp, event_id.",
-	"operation":       "What was being done; job type; operation of an idempotency record.",
+	"operation":       "What was being done; job type; pipeline and step (orders.process); operation of an idempotency record.",
 	"retry_category":  "Code of the operation category, for example RETRY_KV_GET.",
 	"tenant_id":       "Tenant of the work or record.",
 	"correlation_id":  "Correlation ID of the work.",
