@@ -9,15 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/policy"
 )
 
 // maxBody is the most that is read of a document or a policy.
 const maxBody = 1 << 20
-
-// maxDrain is the most that is read of an answer nobody wants, so that its connection can be used again.
-const maxDrain = 64 << 10
 
 // getter asks a control plane. Its errors name neither token nor headers.
 type getter struct {
@@ -85,6 +84,8 @@ func (g *getter) get(ctx context.Context, path, etag string) (response, error) {
 	fail := func(kind, cause error) (response, error) {
 		return response{}, &fetchError{kind: kind, url: g.base + path, cause: g.redact(cause)}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.base+path, nil)
 	if err != nil {
 		return fail(policy.ErrPolicyFetchFailed, err)
@@ -107,7 +108,7 @@ func (g *getter) get(ctx context.Context, path, etag string) (response, error) {
 	case answer.StatusCode == http.StatusNotModified && etag != "":
 		return response{etag: etag, unchanged: true}, nil
 	default:
-		_, _ = io.CopyN(io.Discard, answer.Body, maxDrain)
+		netguard.Drain(answer, 16<<10, time.Second, cancel)
 		return fail(kindOf(answer.StatusCode), statusError(answer.StatusCode))
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))

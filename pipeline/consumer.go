@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"time"
 
@@ -20,13 +19,12 @@ type Consumer struct {
 
 // NewConsumer makes a consumer. A policy that breaks a rule is reported by Run.
 func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *Consumer {
-	fault := p.Validate(policy.StepLimits())
-	p, err := p.Normalize(policy.StepLimits())
+	p, err := checked(p)
 	e := newEngine(consumer, collect(opts), map[string]policy.Step{
 		stepFetch:   {Category: p.Steps.Fetch.Category, Retry: p.Steps.Fetch.Retry},
 		stepProcess: p.Steps.Process, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
 	}, consumerLoop(p))
-	if e.fault = errors.Join(fault, err, e.fault); e.fault != nil {
+	if e.fault = errors.Join(err, e.fault); e.fault != nil {
 		e.fault = fmt.Errorf("pipeline: consumer %s: policy: %w", e.name, e.fault)
 	}
 	if source == nil || task == nil {
@@ -99,7 +97,7 @@ func (f *fetching) ask(ctx context.Context) (err error) {
 	f.attempts++
 	f.r.fetchBegins(f.patience)
 	defer f.r.fetchEnds()
-	f.request.Extra = maps.Clone(f.extra)
+	f.request.Extra = deepCopy(f.extra)
 	found, err := f.source.Fetch(ctx, f.request)
 	if f.got == nil {
 		f.got = found

@@ -60,7 +60,7 @@ func newEngine(k kind, o options, steps map[string]policy.Step, l loop) *engine 
 	if e.fault != nil {
 		return e
 	}
-	e.policies.live = o.provider
+	e.policies.live, e.policies.log = o.provider, o.log
 	x := o.executor
 	x.RecoverPanics = true // a panic in user code must not take the engine's other transactions with it
 	e.observer = observe.Multi(x.Observer, o.observer)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +47,7 @@ type policies struct {
 	live  policy.Provider // nil where nothing changes
 	base  *snapshot       // of the policy that the engine was made with
 	force atomic.Pointer[snapshot]
+	log   *slog.Logger
 }
 
 // snapshot is what was in force for a time.
@@ -54,6 +57,7 @@ type snapshot struct {
 	set      *policy.Set
 	steps    map[policy.Key]step
 	loop     loop
+	refused  string // why the live provider's policy of the engine is not in force
 }
 
 type step struct {
@@ -127,8 +131,12 @@ func (p *policies) refresh(ctx context.Context) {
 	next := &snapshot{version: current.version + 1, provided: provided, set: p.base.set, steps: p.base.steps, loop: p.base.loop}
 	if document, ok := p.live.(policy.SetProvider); ok && document.Set() != nil {
 		next.set = document.Set()
-		named, ok := p.kind.loopOf(next.set, p.name)
-		if !ok {
+		named, ok, err := p.kind.loopOf(next.set, p.name)
+		switch {
+		case err != nil:
+			p.refuse(*current, provided, err)
+			return
+		case !ok:
 			p.adopt(next)
 			return
 		}
@@ -144,6 +152,16 @@ func (p *policies) refresh(ctx context.Context) {
 		next.steps[key] = step{policy: usable, err: err, provided: found, unusable: unusable}
 	}
 	p.adopt(next)
+}
+
+// refuse leaves what is in force as it is, and logs each fault once.
+func (p *policies) refuse(current snapshot, provided uint64, err error) {
+	if text := err.Error(); current.refused != text {
+		p.log.Error("pipeline: the policy is refused, the one before stays in force", "pipeline", p.name, "kind", p.kind, "error", err)
+		current.refused = text
+	}
+	current.provided = provided
+	p.force.Store(&current)
 }
 
 // adopt puts a snapshot in force. Its version stays where the steps' policies are those that were in force before: executors
@@ -189,21 +207,42 @@ func (k kind) key(name, step string) policy.Key {
 	return policy.ConsumerKey(name, step)
 }
 
-// loopOf finds an engine's loop in a document.
-func (k kind) loopOf(set *policy.Set, name string) (loop, bool) {
+// loopOf finds an engine's loop in a document. It returns the faults of a policy that breaks a rule: a program may have made
+// the document by hand.
+func (k kind) loopOf(set *policy.Set, name string) (l loop, named bool, err error) {
 	if k == producer {
 		found, ok := set.Producer(name)
-		return producerLoop(found), ok
+		if !ok {
+			return loop{}, false, nil
+		}
+		found, err := checked(found)
+		return producerLoop(found), true, err
 	}
 	found, ok := set.Consumer(name)
-	return consumerLoop(found), ok
+	if !ok {
+		return loop{}, false, nil
+	}
+	found, err = checked(found)
+	return consumerLoop(found), true, err
+}
+
+// checked is a policy with its defaults, or why it cannot be used.
+func checked[P interface {
+	Validate(policy.Limits) error
+	Normalize(policy.Limits) (P, error)
+}](p P) (P, error) {
+	limits := policy.StepLimits()
+	if err := p.Validate(limits); err != nil {
+		return p, err
+	}
+	return p.Normalize(limits)
 }
 
 func consumerLoop(c policy.Consumer) loop {
 	l := c.Loop
 	return loop{
 		category: c.Category, batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
-		transaction: l.TransactionTimeout, streaming: l.Streaming, extra: c.Steps.Fetch.Extra,
+		transaction: l.TransactionTimeout, streaming: l.Streaming, extra: deepCopy(c.Steps.Fetch.Extra),
 		empty: policy.Retry{
 			InitialBackoff: l.EmptyQueue.Backoff, BackoffMultiplier: l.EmptyQueue.BackoffMultiplier,
 			MaxBackoff: l.EmptyQueue.BackoffCap, Jitter: policy.JitterNone,
@@ -217,4 +256,34 @@ func producerLoop(p policy.Producer) loop {
 		category: p.Category, batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
 		transaction: l.TransactionTimeout,
 	}
+}
+
+// deepCopy copies the maps and slices of the values for a source, at any depth; it shares pointers and structs.
+func deepCopy(extra map[string]any) map[string]any {
+	if extra == nil {
+		return nil
+	}
+	return copied(reflect.ValueOf(extra)).Interface().(map[string]any)
+}
+
+func copied(v reflect.Value) reflect.Value {
+	switch kind := v.Kind(); {
+	case kind == reflect.Interface && !v.IsNil():
+		same := reflect.New(v.Type()).Elem()
+		same.Set(copied(v.Elem()))
+		return same
+	case kind == reflect.Map && !v.IsNil():
+		same := reflect.MakeMapWithSize(v.Type(), v.Len())
+		for key, value := range v.Seq2() {
+			same.SetMapIndex(key, copied(value))
+		}
+		return same
+	case kind == reflect.Slice && !v.IsNil():
+		same := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			same.Index(i).Set(copied(v.Index(i)))
+		}
+		return same
+	}
+	return v
 }

@@ -17,12 +17,11 @@ type Producer struct {
 // NewProducer makes a producer. The task prepares what is dispatched and has the handlers, see [Task]; nil dispatches as it
 // is. A policy that breaks a rule is reported by Run.
 func NewProducer(sink Sink, task Task, p policy.Producer, opts ...Option) *Producer {
-	fault := p.Validate(policy.StepLimits())
-	p, err := p.Normalize(policy.StepLimits())
+	p, err := checked(p)
 	e := newEngine(producer, collect(opts), map[string]policy.Step{
 		stepProduce: p.Steps.Produce, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
 	}, producerLoop(p))
-	if e.fault = errors.Join(fault, err, e.fault); e.fault != nil {
+	if e.fault = errors.Join(err, e.fault); e.fault != nil {
 		e.fault = fmt.Errorf("pipeline: producer %s: policy: %w", e.name, e.fault)
 	}
 	if task == nil {

@@ -253,15 +253,27 @@ func TestL3ARetryThatABudgetRefusesIsAFailure(t *testing.T) {
 func TestL11NothingButACopyOfExtraReachesTheSource(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		p := consumerPolicy(1, 3)
-		p.Steps.Fetch.Extra = map[string]any{"queue": "q"}
+		given := map[string]any{"queue": "q", "where": map[string]any{"shards": []any{1, []string{"a"}}, "none": nil}}
+		p.Steps.Fetch.Extra = given
 		p.Loop.Batch.Interval = time.Second
 		source := newScripted(answer{ids: []string{"a"}}, answer{})
 		s := &script{}
-		if _, err := pipeline.NewConsumer(source, s.task(), p).Run(bg); err != nil {
+		c := pipeline.NewConsumer(source, s.task(), p)
+		change := func(extra map[string]any) {
+			extra["queue"] = "changed"
+			where := extra["where"].(map[string]any)
+			where["none"] = "changed"
+			where["shards"].([]any)[1].([]string)[0] = "changed"
+			where["shards"].([]any)[0] = "changed"
+		}
+		change(given) // the consumer has its own
+		if _, err := c.Run(bg); err != nil {
 			t.Fatal(err)
 		}
-		source.requests[0].Extra["queue"] = "changed"
-		want := pipeline.FetchRequest{Max: 3, Wait: time.Second, Extra: map[string]any{"queue": "q"}}
+		change(source.requests[0].Extra)
+		want := pipeline.FetchRequest{Max: 3, Wait: time.Second, Extra: map[string]any{
+			"queue": "q", "where": map[string]any{"shards": []any{1, []string{"a"}}, "none": nil},
+		}}
 		if diff := cmp.Diff(want, source.requests[1]); diff != "" {
 			t.Error(diff)
 		}

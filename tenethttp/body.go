@@ -4,8 +4,11 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/netguard"
 )
 
+// What is read of the body of an earlier attempt, which delays the next one.
 const (
 	maxDrain  = 64 << 10
 	drainTime = 100 * time.Millisecond
@@ -36,15 +39,7 @@ func hold(resp *http.Response, release func()) held {
 }
 
 // drain reads what is left of a response, within bounds, so that its connection can be used again.
-func (h held) drain() {
-	defer h.response.Body.Close()
-	if h.response.ContentLength > maxDrain {
-		return
-	}
-	timer := time.AfterFunc(drainTime, h.release)
-	defer timer.Stop()
-	_, _ = io.CopyN(io.Discard, h.response.Body, maxDrain+1) // a body that fails is closed like any other
-}
+func (h held) drain() { netguard.Drain(h.response, maxDrain, drainTime, h.release) }
 
 // body releases the attempt's context when it has been read or closed.
 type body struct {

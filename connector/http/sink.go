@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -40,7 +39,7 @@ const (
 	DefaultTimeout    = 30 * time.Second
 	DefaultMaxPayload = 10 << 20
 
-	maxAnswer = 64 << 10
+	maxAnswer = 16 << 10
 )
 
 // ForbiddenAddressError reports a request to an address that sinks must not reach.
@@ -119,8 +118,7 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	if err != nil {
 		return s.unanswered(err)
 	}
-	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // so that the connection can be used again; what it says does not count
+	netguard.Drain(resp, maxAnswer, time.Second, cancel) // what it says does not count
 	return meaning(resp)
 }
 

@@ -1,0 +1,106 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// byHand puts a document in force that nothing has checked.
+func (l *live) byHand(name string, c policy.Consumer) {
+	l.set.Store(policy.NewSet(policy.SetConfig{Consumers: map[string]policy.Consumer{name: c}}))
+}
+
+func TestP6ALoopMadeByHandIsCheckedWhenItIsTakenOver(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		bad := policy.Consumer{}
+		bad.Loop.Batch.Size = -1
+		set := policy.NewSet(policy.SetConfig{Consumers: map[string]policy.Consumer{"orders": bad}})
+		var log bytes.Buffer
+		s := &script{process: map[string][]act{"*": ok(0)}}
+		source := newScripted(answer{ids: []string{"a"}}, answer{ids: []string{"b"}}, answer{})
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 3), pipeline.WithName("orders"), pipeline.WithProvider(set),
+			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg)
+		if err != nil || summary.Success != 2 {
+			t.Error(summary, err)
+		}
+		if diff := cmp.Diff([]int{3, 3, 3}, asked(source)); diff != "" {
+			t.Errorf("the policy that the consumer was made with stays: %s", diff)
+		}
+		if text := log.String(); strings.Count(text, "refused") != 1 || !strings.Contains(text, "loop.batch.size") || !strings.Contains(text, "pipeline=orders") {
+			t.Errorf("logged: %s", text)
+		}
+	})
+}
+
+func TestP6ABadChangeIsRefusedAndTheOneBeforeStays(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		provider := &live{}
+		first := consumerPolicy(1, 2)
+		first.Loop.Limit = 6
+		provider.byHand("orders", first)
+		var log bytes.Buffer
+		s := &script{process: map[string][]act{"*": ok(time.Second)}}
+		source := newScripted(answer{ids: []string{"a", "b"}}, answer{ids: []string{"c", "d"}}, answer{ids: []string{"e"}})
+		time.AfterFunc(500*time.Millisecond, func() {
+			bad := first
+			bad.Loop.Batch.Size = -1
+			provider.byHand("orders", bad)
+		})
+		time.AfterFunc(3500*time.Millisecond, func() {
+			good := first
+			good.Loop.Limit = 5
+			provider.byHand("orders", good)
+		})
+		summary, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(1, 1), pipeline.WithName("orders"), pipeline.WithProvider(provider),
+			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg)
+		if err != nil || summary.Success != 5 {
+			t.Error(summary, err)
+		}
+		if diff := cmp.Diff([]int{2, 2, 1}, asked(source)); diff != "" {
+			t.Error(diff)
+		}
+		if text := log.String(); strings.Count(text, "refused") != 1 {
+			t.Errorf("logged: %s", text)
+		}
+	})
+}
+
+func TestP6AProducersLoopMadeByHandIsChecked(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		bad := policy.Producer{}
+		bad.Loop.Concurrency.Value = -1
+		set := policy.NewSet(policy.SetConfig{Producers: map[string]policy.Producer{"orders": bad}})
+		var log bytes.Buffer
+		var sink pipeline.MemorySink
+		summary, err := pipeline.NewProducer(&sink, nil, policy.Producer{}, pipeline.WithName("orders"), pipeline.WithProvider(set),
+			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg, pipeline.Transactions(transactions("a")...))
+		if err != nil || summary.Success != 1 || !strings.Contains(log.String(), "loop.concurrency.value") {
+			t.Error(summary, err, log.String())
+		}
+	})
+}
+
+func TestL6AnEmptyQueueWithoutValuesWaits(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		byHand := policy.Consumer{}
+		byHand.Loop.Streaming = true
+		byHand.Loop.Timeout = 10 * time.Second
+		byHand.Loop.Batch.Size = 1
+		provider := &live{}
+		provider.byHand("orders", byHand)
+		source := newScripted(answer{}, answer{}, answer{}, answer{}, answer{}, answer{})
+		began := time.Now()
+		_, err := pipeline.NewConsumer(source, (&script{}).task(), byHand, pipeline.WithName("orders"), pipeline.WithProvider(provider), quiet).Run(bg)
+		if n := len(asked(source)); err == nil || n < 3 || n > 5 || time.Since(began) != 10*time.Second { // after 0, 1, 3 and 7 s
+			t.Errorf("%d fetches in %v: %v", n, time.Since(began), err)
+		}
+	})
+}
