@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/observe"
@@ -29,14 +30,41 @@ func (w *Worker) moved(r *Record, x Settlement, at time.Time) {
 	})
 }
 
-// lost tells the observer of leases that were taken back. Their workers cannot, and the jobs may be of queues and types that
-// this worker does not run.
-func (w *Worker) lost(list []Lost) {
-	if w.observer == nil {
+// logDead logs a job that its last attempt has left dead.
+func (w *Worker) logDead(r *Record, x Settlement) {
+	if after[x.Kind] != Dead {
 		return
 	}
+	attempts, text := r.Attempts, x.Error
+	if x.Kind == KindDead {
+		attempts++
+	}
+	if text == "" {
+		text = r.LastError
+	}
+	w.log.Warn("job: dead", "job", r.ID, "type", r.Type, "queue", r.Queue, "attempts", attempts, "reason", x.Reason, "error", excerpt(text))
+}
+
+// excerpt is the beginning of an error text, for a line of a log.
+func excerpt(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// lost tells the observer of leases that were taken back, and logs the jobs that died of it. Their workers cannot, and the
+// jobs may be of queues and types that this worker does not run.
+func (w *Worker) lost(list []Lost) {
 	at := time.Now()
 	for _, l := range list {
+		if l.State == Dead {
+			w.log.Warn("job: dead", "job", l.ID, "type", l.Type, "queue", l.Queue, "attempts", l.Attempts, "reason", policy.ReasonLeaseExpired, "worker", l.Worker)
+		}
+		if w.observer == nil {
+			continue
+		}
 		w.tell(w.workOf(&Record{ID: l.ID, Queue: l.Queue, Type: l.Type, Meta: l.Meta}), at, l.Fence, &observe.Transition{
 			From: string(Running), To: string(l.State), Reason: policy.ReasonLeaseExpired, Attempts: l.Attempts, Worker: l.Worker,
 		})

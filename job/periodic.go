@@ -135,6 +135,7 @@ func (s *schedule) run(ctx context.Context, w *Worker) time.Duration {
 	s.skip(time.Now().Add(-lookBack)) // their unique keys may be gone
 	wait := leadEvery
 	client := NewClient(w.store)
+	var failed error
 	for i := range s.entries {
 		e := &s.entries[i]
 		for now := time.Now(); !e.next.After(now); {
@@ -142,7 +143,7 @@ func (s *schedule) run(ctx context.Context, w *Worker) time.Duration {
 			r.UniqueKey = "periodic/" + e.periodic.Name + "/" + e.next.UTC().Format(time.RFC3339)
 			r.UniqueFor = 2 * lookBack
 			if _, err := client.Enqueue(ctx, r); err != nil {
-				w.log.Warn("job: a tick could not be enqueued and is repeated", "periodic", e.periodic.Name, "error", err)
+				failed = fmt.Errorf("periodic job %q: %w", e.periodic.Name, err)
 				break
 			}
 			e.next = e.cron.Next(e.next)
@@ -150,6 +151,9 @@ func (s *schedule) run(ctx context.Context, w *Worker) time.Duration {
 		if until := time.Until(e.next); until > 0 { // else it has failed and has to wait
 			wait = min(wait, until)
 		}
+	}
+	if ctx.Err() == nil {
+		w.outage.tell("enqueue periodic jobs", failed)
 	}
 	return wait
 }

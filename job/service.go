@@ -51,6 +51,7 @@ func (w *Worker) extend(ctx context.Context) {
 		}
 		w.mu.Unlock()
 		if len(leases) == 0 {
+			w.outage.works("extend")
 			continue
 		}
 		// In order, as settlements are, so that stores with locks on rows see no circles. A store that hangs is asked again.
@@ -58,21 +59,26 @@ func (w *Worker) extend(ctx context.Context) {
 		patience, cancel := context.WithTimeout(ctx, w.lease/3)
 		errs := w.store.Extend(patience, leases, w.lease)
 		cancel()
+		var failed error
 		for i, err := range errs {
-			w.extended(leases[i], err)
+			if !w.extended(leases[i], err) {
+				failed = err
+			}
 		}
+		w.outage.tell("extend", failed)
 	}
 }
 
-func (w *Worker) extended(lease Ref, err error) {
+// extended takes note of an extension's answer, and reports whether it is one.
+func (w *Worker) extended(lease Ref, err error) bool {
 	if err == nil {
-		return
+		return true
 	}
 	w.mu.Lock()
 	run, ok := w.running[lease.ID]
 	w.mu.Unlock()
 	if !ok || run.record.Fence != lease.Fence {
-		return // settled meanwhile
+		return true // settled meanwhile
 	}
 	switch {
 	case errors.Is(err, ErrCancelRequested):
@@ -81,8 +87,9 @@ func (w *Worker) extended(lease Ref, err error) {
 		w.log.Warn("job: a lease was lost", "job", lease.ID, "error", err)
 		run.cancel(errLeaseLost)
 	default:
-		w.log.Warn("job: extending a lease failed and is repeated", "job", lease.ID, "error", err)
+		return false
 	}
+	return true
 }
 
 // maintain makes due jobs ready and takes lost leases back, every second and when a job is known to be due.
@@ -106,8 +113,8 @@ func (w *Worker) maintain(ctx context.Context) {
 		patience, cancel := context.WithTimeout(ctx, w.lease)
 		done, err = w.store.Maintain(patience, Maintenance{Limit: maintainLimit})
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			w.log.Warn("job: maintenance failed", "error", err)
+		if ctx.Err() == nil {
+			w.outage.tell("maintain", err)
 		}
 		if err == nil {
 			w.lastAnswer.Store(time.Now().UnixNano())
@@ -155,8 +162,8 @@ func (w *Worker) lead(ctx context.Context) {
 		leader := true
 		var err error
 		if shared {
-			if leader, err = elector.Lead(ctx, w.name, leadFor); err != nil && ctx.Err() == nil {
-				w.log.Warn("job: election failed", "error", err)
+			if leader, err = elector.Lead(ctx, w.name, leadFor); ctx.Err() == nil {
+				w.outage.tell("elect a leader", err)
 			}
 		}
 		next := leadEvery
@@ -165,6 +172,8 @@ func (w *Worker) lead(ctx context.Context) {
 			w.retain(ctx)
 			next = min(next, schedule.run(ctx, w))
 		case err == nil: // another leads; what it leaves undone when it fails is younger than this
+			w.outage.works("remove finished jobs")
+			w.outage.works("enqueue periodic jobs")
 			schedule.skip(time.Now().Add(-2 * leadFor))
 		}
 		t.Reset(next)
@@ -179,8 +188,8 @@ func (w *Worker) retain(ctx context.Context) {
 	for ctx.Err() == nil {
 		done, err := w.store.Maintain(ctx, Maintenance{Limit: maintainLimit, Keep: w.keep})
 		w.lost(done.Lost)
-		if err != nil && ctx.Err() == nil {
-			w.log.Warn("job: retention failed", "error", err)
+		if ctx.Err() == nil {
+			w.outage.tell("remove finished jobs", err)
 		}
 		if err != nil || done.Removed < maintainLimit {
 			return
@@ -197,9 +206,14 @@ func (w *Worker) listen(ctx context.Context) {
 	for failures := 1; ctx.Err() == nil; failures++ {
 		signals, err := notifier.Notify(ctx)
 		if err != nil {
-			w.log.Info("job: the store cannot notify now; polling instead", "error", err)
+			if failures == 1 {
+				w.log.Info("job: the store cannot notify now; polling instead", "error", err)
+			}
 			pause(ctx, failures)
 			continue
+		}
+		if failures > 1 {
+			w.log.Info("job: the store notifies again")
 		}
 		failures = 0
 		signal(w.wake) // for what was enqueued before the store listened

@@ -107,6 +107,7 @@ func (s *settler) write(ctx context.Context, group []settling) (again []settling
 	at := time.Now()                                        // before another worker can take a job up again
 	errs := s.w.store.Settle(patience, list)
 	cancel()
+	var failed error
 	for i, x := range group {
 		var err error
 		if errs != nil {
@@ -116,15 +117,19 @@ func (s *settler) write(ctx context.Context, group []settling) (again []settling
 		case err == nil:
 			s.w.scheduled(x.Settlement)
 			s.w.moved(x.record, x.Settlement, at)
+			s.w.logDead(x.record, x.Settlement)
 		case final(err):
 			s.w.log.Warn("job: a late result was refused", "job", x.ID, "kind", x.Kind, "error", err)
 		default:
-			s.w.log.Warn("job: settling failed and is repeated", "job", x.ID, "kind", x.Kind, "error", err)
+			failed = err
 			again = append(again, x)
 			continue
 		}
 		s.w.forget(x.Ref)
 		<-s.room
+	}
+	if ctx.Err() == nil {
+		s.w.outage.tell("settle", failed)
 	}
 	return again
 }

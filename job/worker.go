@@ -39,6 +39,7 @@ type Worker struct {
 	keys            map[kind]policy.Key // of the policies of all that this worker can run; made by Run
 	executor        *retry.Executor
 	settler         *settler
+	outage          *outage
 	wake            chan struct{} // there may be new work
 	slot            chan struct{} // a handler has ended
 	due             chan struct{} // nextDue has come nearer
@@ -100,7 +101,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	w.observer = observe.Multi(o.Observer, w.observer)
 	o.Provider, o.Observer = w.provider, w.observer
 	w.executor = retry.NewExecutor(o)
-	w.settler = newSettler(w)
+	w.settler, w.outage = newSettler(w), &outage{log: w.log}
 	w.lastAnswer.Store(time.Now().UnixNano())
 	return w
 }
@@ -226,12 +227,13 @@ func (w *Worker) claim(ctx, background context.Context) {
 			if err != nil {
 				failures++
 				if ctx.Err() == nil {
-					w.log.Warn("job: claim failed and is repeated", "worker", w.name, "error", err)
+					w.outage.failed("claim", err)
 				}
 				pause(ctx, failures)
 				continue
 			}
 			failures = 0
+			w.outage.works("claim")
 			w.lastAnswer.Store(time.Now().UnixNano())
 			for _, r := range records {
 				if ctx.Err() != nil {
