@@ -198,13 +198,14 @@ func (s *tries) failedOnce(t *testing.T, step step, classes ...policy.Class) {
 func TestP11OperationsOutliveARestart(t *testing.T) {
 	for _, step := range steps() {
 		t.Run(step.name, func(t *testing.T) {
+			t.Parallel()
 			n := testnats.Start(t)
 			e, seen := repairing(n.Run)
 			c := client(t, n.ClientURL(), e)
 			b := prepared(t, c)
 			n.Stop()
 			testnats.Eventually(t, "the connection is down", func() bool { return !c.Conn.IsConnected() })
-			if err := step.run(t.Context(), c, b, within(700*time.Millisecond)); err != nil {
+			if err := step.run(t.Context(), c, b, within(5*time.Second)); err != nil {
 				t.Fatal(err)
 			}
 			seen.failedOnce(t, step, policy.ClassNATSConnection)
@@ -234,13 +235,14 @@ func unanswered(t *testing.T, during func(*testnats.Proxy), classes ...policy.Cl
 	t.Helper()
 	for _, step := range steps() {
 		t.Run(step.name, func(t *testing.T) {
+			t.Parallel()
 			p := testnats.Between(t, testnats.Start(t))
 			e, seen := repairing(func() { p.Hold(false) })
 			c := client(t, p.URL(), e)
 			b := prepared(t, c)
 			p.Hold(true)
 			go during(p)
-			if err := step.run(t.Context(), c, b, within(500*time.Millisecond)); err != nil {
+			if err := step.run(t.Context(), c, b, within(5*time.Second)); err != nil {
 				t.Fatal(err)
 			}
 			if p.Held() == 0 {

@@ -59,7 +59,7 @@ func source(t *testing.T, s job.Store, o jobs.SourceOptions) *jobs.Source {
 }
 
 func TestSource(t *testing.T) {
-	const lease = 2 * time.Second
+	const lease = 5 * time.Second
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

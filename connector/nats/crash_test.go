@@ -94,9 +94,9 @@ func TestL11EveryTransactionEndsAsScriptedThroughCrashes(t *testing.T) {
 		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage})
 		must(t, err)
 	}
-	const lease = 3 * time.Second
+	const lease = slow
 	options := func(stream string) nats.Options {
-		return nats.Options{Stream: stream, AckWait: lease, Timeout: 2 * time.Second}
+		return nats.Options{Stream: stream, AckWait: lease, Timeout: slow}
 	}
 	pipelinetest.Crashes(t, pipelinetest.Broker{
 		Source: func(t *testing.T, queue string) pipeline.Source {

@@ -17,6 +17,9 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
+// slow is how long a server may take that does not answer; one that does is never as slow.
+const slow = 5 * time.Second
+
 func plain(n int) (list []*pipeline.Transaction) {
 	for i := range n {
 		list = append(list, pipeline.NewTransaction(fmt.Sprintf("t%d", i), []byte("payload")))
@@ -48,9 +51,10 @@ func ackAll(t testing.TB, s *nats.Source, list []pipeline.Delivery) {
 
 // An outage must not look like a stream that has been read to its end.
 func TestL6AnOutageIsNoEmptyStream(t *testing.T) {
+	t.Parallel()
 	n := start(t)
 	o := n.stream(t, "orders")
-	o.Timeout = 300 * time.Millisecond
+	o.Timeout = slow
 	put(t, n, o, plain(3))
 	s := openSource(t, n, o)
 	defer s.Close()
@@ -74,9 +78,10 @@ func TestL6AnOutageIsNoEmptyStream(t *testing.T) {
 }
 
 func TestL6AConsumerThatIsGoneIsNoEmptyStream(t *testing.T) {
+	t.Parallel()
 	n := start(t)
 	o := n.stream(t, "orders")
-	o.Timeout = 300 * time.Millisecond
+	o.Timeout = slow
 	s := openSource(t, n, o)
 	defer s.Close()
 	must(t, n.js(t).DeleteConsumer(t.Context(), o.Stream, nats.DefaultConsumer))
@@ -132,9 +137,10 @@ func waitFor(t *testing.T, n node, o nats.Options, pending int) {
 }
 
 func TestL11DoubleAcksFailWithTheServer(t *testing.T) {
+	t.Parallel()
 	n := start(t)
 	o := n.stream(t, "orders")
-	o.DoubleAck, o.Timeout, o.AckWait = true, 300*time.Millisecond, time.Minute
+	o.DoubleAck, o.Timeout, o.AckWait = true, slow, time.Minute
 	put(t, n, o, plain(200))
 	s := openSource(t, n, o)
 	defer s.Close()
@@ -256,9 +262,10 @@ func TestL4WhatIsTooLargeIsNotRepeated(t *testing.T) {
 
 // TestL4WhatGoesElsewhereIsAnError: a subject that another stream takes.
 func TestL4WhatGoesElsewhereIsAnError(t *testing.T) {
+	t.Parallel()
 	n := start(t)
 	o, other := n.stream(t, "orders"), n.stream(t, "others")
-	o.Subject, o.Timeout = "others.in", time.Second
+	o.Subject, o.Timeout = "others.in", slow
 	sink := openSink(t, n, o)
 	defer sink.Close()
 	if err := sink.Dispatch(t.Context(), plain(1)[0]); err == nil {

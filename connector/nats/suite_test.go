@@ -54,7 +54,7 @@ func (n node) stream(t testing.TB, name string, edit ...func(*jetstream.StreamCo
 	}
 	_, err := n.js(t).CreateStream(context.Background(), config)
 	must(t, err)
-	return nats.Options{Stream: name, AckWait: 2 * time.Second, Connect: []natsgo.Option{
+	return nats.Options{Stream: name, AckWait: slow, Connect: []natsgo.Option{
 		natsgo.ReconnectWait(20 * time.Millisecond), natsgo.ReconnectJitter(0, 0),
 	}}
 }
@@ -125,7 +125,7 @@ func TestSource(t *testing.T) {
 						Restart: n.restart,
 					}
 				},
-				Ordered: true, Counts: true, Lease: 2 * time.Second, Patience: 30 * time.Second,
+				Ordered: true, Counts: true, Lease: slow, Patience: 30 * time.Second,
 			})
 		})
 	}

@@ -16,7 +16,7 @@ func TestL11EveryTransactionEndsAsScriptedThroughCrashes(t *testing.T) {
 	for _, queue := range []string{pipelinetest.Work, pipelinetest.Letters} {
 		o, name := newTable(t, queueColumns+", done_at timestamptz")
 		exec(t, "CREATE INDEX ON "+name+" (available_at, id) WHERE done_at IS NULL")
-		o.Done, o.Lease = "done_at", 3*time.Second
+		o.Done, o.Lease = "done_at", 5*time.Second
 		options[queue], names[queue] = o, name
 	}
 	b := pipelinetest.Broker{

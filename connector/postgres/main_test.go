@@ -22,7 +22,7 @@ var server *testpg.Server
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
-		if server, err = testpg.Start(); err != nil {
+		if server, err = testpg.StartWithClock(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -33,6 +33,26 @@ func TestMain(m *testing.M) {
 		}
 		return code
 	}())
+}
+
+// ahead is how far the server's clock is ahead of the machine's.
+var ahead time.Duration
+
+// advance moves the server's clock for the rest of the test.
+func advance(t *testing.T, d time.Duration) {
+	t.Helper()
+	if ahead == 0 {
+		t.Cleanup(func() {
+			ahead = 0
+			if err := server.SetClock(0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ahead += d
+	if err := server.SetClock(ahead); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func restart(t *testing.T) {
@@ -68,6 +88,9 @@ func onConnection(t testing.TB, f func(ctx context.Context, c *pgx.Conn) error) 
 	}
 }
 
+// lease is longer than any test takes; what waits for its end sets the server's clock.
+const lease = 10 * time.Minute
+
 var tables atomic.Int64
 
 // newTable makes a table with a name that no SQL would take unquoted.
@@ -79,7 +102,7 @@ func newTable(t testing.TB, columns string) (o postgres.Options, name string) {
 	t.Cleanup(func() { exec(t, "DROP TABLE "+name) })
 	return postgres.Options{
 		Table: "public." + plain, Metadata: "meta", Correlation: "correlation", Parent: "parent",
-		Lease: 2 * time.Second, Poll: 20 * time.Millisecond,
+		Lease: lease, Poll: 20 * time.Millisecond,
 	}, name
 }
 

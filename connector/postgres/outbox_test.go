@@ -221,7 +221,8 @@ func TestL7OneReaderAtATime(t *testing.T) {
 	if got := fetch(t, three, 5, 0); len(got) != 2 {
 		t.Errorf("another consumer got %v", idsOf(got))
 	}
-	got := fetch(t, two, 5, 10*time.Second) // when the first one's lease is over
+	advance(t, lease)
+	got := fetch(t, two, 5, 10*time.Second)
 	if diff := cmp.Diff([]string{"a", "b"}, idsOf(got)); diff != "" {
 		t.Fatal(diff)
 	}

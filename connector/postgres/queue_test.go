@@ -48,12 +48,12 @@ func count(t *testing.T, sql string) (n int) {
 // TestL11AStaleHolderChangesNothing: whoever lost a row to a later claim can neither acknowledge, give back nor extend it.
 func TestL11AStaleHolderChangesNothing(t *testing.T) {
 	o, name := newTable(t, queueColumns)
-	o.Lease = 300 * time.Millisecond
 	put(t, name, makePlain("a"))
 	one, two := openQueue(t, o), openQueue(t, o)
 	defer one.Close()
 	defer two.Close()
 	stale := fetch(t, one, 1, 0)
+	advance(t, lease)
 	fresh := fetch(t, two, 1, 5*time.Second)
 	if len(stale) != 1 || len(fresh) != 1 || fresh[0].Count != 2 {
 		t.Fatalf("claimed %v, then %v", stale, fresh)

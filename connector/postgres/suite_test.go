@@ -27,7 +27,7 @@ func TestQueue(t *testing.T) {
 						Restart: restart,
 					}
 				},
-				Ordered: true, Counts: true, Lease: 2 * time.Second, Patience: 30 * time.Second, Load: 1000,
+				Ordered: true, Counts: true, Lease: lease, Advance: advance, Patience: 30 * time.Second, Load: 1000,
 			})
 		})
 	}

@@ -143,9 +143,9 @@ func TestL11SettledDeliveriesAreNotSettledAgain(t *testing.T) {
 }
 
 func TestL5AConsumerThatTheBrokerCancelsConsumesAgain(t *testing.T) {
-	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 2 * time.Second}
+	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic}
 	put(t, o, plain(1)...)
-	s := openSource(t, rabbitmq.Options{Queue: o.Queue, Timeout: o.Timeout})
+	s := openSource(t, rabbitmq.Options{Queue: o.Queue})
 	ackAll(t, s, fetch(t, s, 1))
 	ch := channel(t)
 	if _, err := ch.QueueDelete(o.Queue, false, false, false); err != nil {
@@ -257,7 +257,7 @@ func (f *frozen) url() string { return "amqp://guest:guest@" + f.Addr().String()
 
 func TestL9NothingHangsWithABrokerThatHangs(t *testing.T) {
 	f := between(t)
-	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 500 * time.Millisecond}
+	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 5 * time.Second}
 	put(t, o, plain(2)...)
 	s, err := rabbitmq.OpenSource(t.Context(), f.url(), o)
 	must(t, err)
@@ -301,7 +301,7 @@ func TestL9NothingHangsWithABrokerThatHangs(t *testing.T) {
 func TestL9ClosingEndsWithABrokerThatOnlySendsHeartbeats(t *testing.T) {
 	f := between(t)
 	f.pulse = true
-	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 200 * time.Millisecond}
+	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 5 * time.Second}
 	s, err := rabbitmq.OpenSource(t.Context(), f.url(), o)
 	must(t, err)
 	sink, err := rabbitmq.OpenSink(t.Context(), f.url(), o)

@@ -210,7 +210,7 @@ func (a *audit) job(store stored, id, jobType string) {
 }
 
 // stampSlack is how much earlier than it sees the rows a claim may be stamped: PostgreSQL stamps when the statement arrives.
-const stampSlack = 100 * time.Millisecond
+const stampSlack = lease / 2
 
 // leases checks that a job was never claimed under a live lease, and never settled for good twice.
 func (a *audit) leases(id string) {

@@ -29,7 +29,7 @@ const (
 	envLedger = "CRASHTEST_LEDGER"
 )
 
-const lease = time.Second
+const lease = 2 * time.Second
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(envStore); url != "" {

@@ -33,7 +33,7 @@ func TestProxiesHoldAndCutAndServersRunAgain(t *testing.T) {
 
 	for _, drop := range []bool{true, false} { // the stream is made by the second request
 		p.CutOn("$JS.API.STREAM.CREATE", drop)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		if _, err := client.RequestWithContext(ctx, "$JS.API.STREAM.CREATE.s", []byte(`{"name":"s"}`)); err == nil {
 			t.Error("an answer came over a connection that was cut")
 		}

@@ -76,7 +76,7 @@ func Crashes(t *testing.T, b Broker) {
 
 const (
 	kills        = 2
-	giveUp       = 2 * time.Second // time of an attempt: far more than those take that do not wait for it
+	giveUp       = 5 * time.Second // time of an attempt: far more than those take that do not wait for it
 	manyAttempts = 1000            // more than any outage takes
 )
 

@@ -155,7 +155,7 @@ func (s *source) outcomes() {
 	end()
 	if _, acks := from.(pipeline.Acker); acks {
 		reopened, _ := s.open()
-		s.none(reopened, s.o.Lease+3*fetchWait)
+		s.noneAfterLease(reopened)
 	}
 }
 
@@ -216,6 +216,7 @@ func (s *source) stopped() {
 		s.Errorf("%+v, %v", summary, err)
 	}
 	end()
+	s.pass(s.o.Lease)
 	reopened, _ := s.open()
 	s.consume(reopened, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
 		b.finish(t.ID())

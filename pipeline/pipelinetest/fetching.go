@@ -102,7 +102,7 @@ func (s *source) acknowledged() {
 	got := s.fetch(from, 10)
 	s.ack(from, got[:4]...)
 	s.ack(from, got[4:]...)
-	s.none(from, s.o.Lease+3*fetchWait)
+	s.noneAfterLease(from)
 	end()
 	reopened, _ := s.open()
 	s.none(reopened, 3*fetchWait)
@@ -122,6 +122,7 @@ func (s *source) twice() {
 	if s.o.Once {
 		return
 	}
+	s.pass(s.o.Lease)
 	reopened, _ := s.open()
 	again := s.fetch(reopened, 2)
 	for _, d := range again {
@@ -141,6 +142,7 @@ func (s *source) again() {
 	got := s.fetch(from, 5)
 	s.ack(from, got[0], got[2])
 	end()
+	s.pass(s.o.Lease)
 	reopened, _ := s.open()
 	want := map[string]pipeline.Delivery{}
 	for _, i := range []int{1, 3, 4} {
@@ -238,6 +240,7 @@ func (s *source) lapsed() {
 	from, _ := s.open()
 	got := s.fetch(from, 2)
 	s.ack(from, got[0])
+	s.pass(s.o.Lease)
 	again := s.fetch(from, 1)
 	if again[0].Transaction.ID() != got[1].Transaction.ID() {
 		s.Errorf("%s came again instead of %s", again[0].Transaction.ID(), got[1].Transaction.ID())
@@ -257,7 +260,12 @@ func (s *source) extended() {
 		s.Fatalf("leases of %v are to be extended every %v", s.o.Lease, every)
 	}
 	got := s.fetch(from, 1)
-	for end := time.Now().Add(3 * s.o.Lease); time.Now().Before(end); time.Sleep(every) {
+	for passed := time.Duration(0); passed < 3*s.o.Lease; passed += every {
+		if s.o.Advance != nil {
+			s.o.Advance(s.T, every)
+		} else if passed > 0 {
+			time.Sleep(every)
+		}
 		for _, err := range e.Extend(s.ctx, got) {
 			if err != nil {
 				s.Fatalf("Extend: %v", err)

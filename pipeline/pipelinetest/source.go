@@ -43,6 +43,9 @@ type SourceOptions struct {
 	// Lease is after which time a delivery that is neither acknowledged nor extended comes again, while its handle is open.
 	// 0 for never.
 	Lease time.Duration
+	// Advance moves the clock of the server by d at once, for the rest of the case: for servers whose clock a test can set.
+	// Nil waits.
+	Advance func(t *testing.T, d time.Duration)
 	// Once says that a delivery does not come again after its handle was closed: for queues that die with their handle.
 	Once bool
 	// Delay is what deliveries are given back with. Default 1 s.
@@ -184,6 +187,25 @@ func (s *source) fetch(from pipeline.Source, n int) (list []pipeline.Delivery) {
 		s.Fatalf("%d deliveries where %d were asked for", len(list), n)
 	}
 	return list
+}
+
+// pass lets the lease of what was delivered run out, where that takes no waiting.
+func (s *source) pass(d time.Duration) {
+	s.Helper()
+	if s.o.Advance != nil {
+		s.o.Advance(s.T, d)
+	}
+}
+
+// noneAfterLease checks that nothing comes once every lease would have run out.
+func (s *source) noneAfterLease(from pipeline.Source) {
+	s.Helper()
+	if s.o.Advance != nil {
+		s.o.Advance(s.T, s.o.Lease)
+		s.none(from, 3*fetchWait)
+		return
+	}
+	s.none(from, s.o.Lease+3*fetchWait)
 }
 
 // none checks that nothing comes for a time.

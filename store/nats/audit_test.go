@@ -151,10 +151,11 @@ func TestA2InterruptedBatchIsRepeatedInOrder(t *testing.T) {
 		"after it was stored, unacknowledged": {"Nats-Batch-Commit", false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := start(t)
 			p := testnats.Between(t, n)
 			a := open(t, p.URL(), func(o *natsstore.Options) { // the answer must not come over the next connection
-				o.Timeout, o.Connect = 500*time.Millisecond, append(o.Connect, nats.ReconnectWait(time.Second))
+				o.Timeout, o.Connect = 5*time.Second, append(o.Connect, nats.ReconnectWait(8*time.Second))
 			}).Audit()
 			all := chain(t, "a", 1, 700)
 			appendAll(t, a, all[:100])
@@ -183,8 +184,9 @@ func TestA2BatchesOnAReplicatedStream(t *testing.T) {
 }
 
 func TestA2NothingIsLostWhileTheServerIsDown(t *testing.T) {
+	t.Parallel()
 	n := start(t)
-	a := open(t, n.ClientURL(), func(o *natsstore.Options) { o.Timeout = 300 * time.Millisecond }).Audit()
+	a := open(t, n.ClientURL()).Audit()
 	all := chain(t, "a", 1, 300)
 	appendAll(t, a, all[:100])
 	n.Stop()

@@ -182,9 +182,10 @@ func TestI6ServerKeepsRecordsLongerThanTheyCount(t *testing.T) {
 func TestI3ResultWrittenButNotAcknowledgedIsFound(t *testing.T) {
 	for name, dropped := range map[string]bool{"stored": false, "lost on the way": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := start(t)
 			p := testnats.Between(t, n)
-			s := open(t, p.URL(), func(o *natsstore.Options) { o.Timeout = time.Second }).Idempotency()
+			s := open(t, p.URL()).Idempotency()
 			begin(t, s, request("warm", "o"), idempotency.Run)
 
 			p.CutOn("Nats-Expected-Last-Subject-Sequence", dropped)
@@ -219,8 +220,9 @@ func TestI3ResultWrittenButNotAcknowledgedIsFound(t *testing.T) {
 }
 
 func TestI6StoreDownAtBeginIsAnErrorAndRestartBringsAllBack(t *testing.T) {
+	t.Parallel()
 	n := start(t)
-	s := open(t, n.ClientURL(), func(o *natsstore.Options) { o.Timeout = 500 * time.Millisecond }).Idempotency()
+	s := open(t, n.ClientURL()).Idempotency()
 	b := begin(t, s, request("k", "o"), idempotency.Run)
 	n.Stop()
 	if _, err := s.Begin(t.Context(), request("l", "o")); err == nil {

@@ -27,7 +27,7 @@ func start(t *testing.T) *testnats.Server {
 // open opens a store at a server, and closes it before that.
 func open(t *testing.T, url string, edit ...func(*natsstore.Options)) *natsstore.DB {
 	t.Helper()
-	o := natsstore.Options{Timeout: 2 * time.Second, Connect: []nats.Option{
+	o := natsstore.Options{Timeout: 5 * time.Second, Connect: []nats.Option{
 		nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}}
