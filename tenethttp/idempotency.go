@@ -36,8 +36,8 @@ type IdempotencyOptions struct {
 	Optional bool
 	// Tenant tells whose key it is, so that tenants cannot meet each other's. Default: all are one.
 	Tenant func(r *http.Request) string
-	// Operation names what a request does, in 255 bytes at most. Default: the pattern that it matched, else method and path
-	// (of a path that is too long, or holds control characters, the SHA-256).
+	// Operation names what a request does in events and logs. Default: the pattern that it matched, else method and path (of a
+	// path that is too long, or holds control characters, the SHA-256). It is part of the fingerprint, not of the key's scope.
 	Operation func(r *http.Request) string
 	// MaxBody is the largest request body in bytes; more gets 413. Default 1 MiB. The body is read before the handler runs,
 	// since it is part of what the key stands for.
@@ -46,12 +46,14 @@ type IdempotencyOptions struct {
 
 const defaultMaxBody = 1 << 20
 
-// Idempotent runs a handler once per key and answers repetitions with the stored answer. The answer is recorded before it
+// Idempotent runs a handler once per key and answers repetitions with the stored answer. A key belongs to its tenant, and to
+// the guard's operation: one guard for all endpoints means that a key used again for another endpoint is a mismatch. Services
+// that share a store need guards with operations of their own (idempotency.GuardOptions). The answer is recorded before it
 // is sent, so handlers cannot stream. An answer with a status of 500 and above, 408, 425 or 429 is sent but not kept: the
 // next request runs again.
 //
 //	no key, a bad key             400
-//	another request with the key  422
+//	another request with the key  422; another method, path, query, Content-Type or body
 //	in flight                     409, Retry-After
 //	outcome unknown               409
 //	the store is down             503, Retry-After; the handler did not run
@@ -117,26 +119,35 @@ func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, 
 }
 
 func (o *IdempotencyOptions) request(r *http.Request, key string, body []byte) idempotency.Request {
-	request := idempotency.Request{ID: idempotency.ID{Key: key, Operation: r.Pattern}}
+	request := idempotency.Request{ID: idempotency.ID{Key: key}}
 	if o.Tenant != nil {
 		request.Tenant = o.Tenant(r)
 	}
+	operation := o.operation(r)
+	uri := r.RequestURI // what the client sent: a handler in front of this one may have cut a prefix off the URL
+	if uri == "" {
+		uri = r.URL.RequestURI()
+	}
+	request.Fingerprint = idempotency.FingerprintBytes(
+		[]byte(r.Method), []byte(uri), []byte(operation), []byte(r.Header.Get("Content-Type")), body)
+	request.Work = observe.Work{Key: policy.ParseKey(operation), Surface: policy.SurfaceCall, Operation: operation}
+	return request
+}
+
+// operation names what a request does.
+func (o *IdempotencyOptions) operation(r *http.Request) string {
 	switch {
 	case o.Operation != nil:
-		request.Operation = o.Operation(r)
-	case r.Pattern == "":
-		request.Operation = r.Method + " " + r.URL.Path
-		if idempotency.CheckKey(request.Operation) != nil { // too long, or with control characters
-			sum := sha256.Sum256([]byte(r.URL.Path))
-			request.Operation = r.Method + " sha256:" + hex.EncodeToString(sum[:])
-		}
+		return o.Operation(r)
+	case r.Pattern != "":
+		return r.Pattern
 	}
-	digest := sha256.New()
-	fmt.Fprintf(digest, "%s %s\n%s\n", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"))
-	digest.Write(body)
-	request.Fingerprint = hex.EncodeToString(digest.Sum(nil))
-	request.Work = observe.Work{Key: policy.ParseKey(request.Operation), Surface: policy.SurfaceCall, Operation: request.Operation}
-	return request
+	name := r.Method + " " + r.URL.Path
+	if idempotency.CheckKey(name) != nil { // too long, or with control characters
+		sum := sha256.Sum256([]byte(r.URL.Path))
+		name = r.Method + " sha256:" + hex.EncodeToString(sum[:])
+	}
+	return name
 }
 
 // keyOf reads the key: a string of structured fields (RFC 9651), or the bare text that many clients send.

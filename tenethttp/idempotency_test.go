@@ -178,6 +178,46 @@ func TestI7BadKeysAreRefused(t *testing.T) {
 	}
 }
 
+// TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint: one key, used for two endpoints, runs on the first alone.
+func TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint(t *testing.T) {
+	store := &table{records: map[idempotency.ID]*idempotency.Record{}}
+	guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{Operation: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	run := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ })
+	named := tenethttp.IdempotencyOptions{Operation: func(*http.Request) string { return "refund" }}
+	mux := http.NewServeMux()
+	for pattern, handler := range map[string]http.Handler{
+		"POST /charges": tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(run),
+		"POST /refunds": tenethttp.Idempotent(guard, named)(run),
+		"/items/{id}":   tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(run),
+		"/v1/":          http.StripPrefix("/v1", tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(run)),
+		"/v2/":          http.StripPrefix("/v2", tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(run)),
+	} {
+		mux.Handle(pattern, handler)
+	}
+	for _, c := range []struct{ first, second, method string }{
+		{"/charges", "/refunds", "POST"}, {"/refunds", "/charges", "POST"}, {"/items/1", "/items/2", "POST"}, {"/items/1", "/items/1", "PATCH"}, {"/v1/a", "/v2/a", "POST"},
+	} {
+		runs = 0
+		key := c.first + c.second + c.method
+		for i, r := range []*http.Request{httptest.NewRequest("POST", c.first, nil), httptest.NewRequest("POST", c.first, nil), httptest.NewRequest(c.method, c.second, nil)} {
+			r.Header.Set(tenethttp.HeaderIdempotencyKey, key)
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, r)
+			if want := []int{200, 200, 422}[i]; w.Code != want || runs != 1 {
+				t.Errorf("POST %s, then %s %s: request %d got %d after %d runs, want %d", c.first, c.method, c.second, i+1, w.Code, runs, want)
+			}
+		}
+		record, err := store.Get(t.Context(), idempotency.ID{Operation: "shop", Key: key})
+		if err != nil || record.State != idempotency.Completed {
+			t.Errorf("%s: the record is under the guard's operation: %+v, %v", key, record.State, err)
+		}
+	}
+}
+
 func TestI7AnyPathIsAnOperation(t *testing.T) {
 	guard, err := idempotency.NewGuard(&table{records: map[idempotency.ID]*idempotency.Record{}}, idempotency.GuardOptions{})
 	if err != nil {
@@ -188,7 +228,7 @@ func TestI7AnyPathIsAnOperation(t *testing.T) {
 	for i, path := range []string{"/" + strings.Repeat("a", 300), "/" + strings.Repeat("b", 300), "/a%0Ab"} {
 		for range 2 {
 			r := httptest.NewRequest(http.MethodPost, path, nil)
-			r.Header.Set(tenethttp.HeaderIdempotencyKey, "k")
+			r.Header.Set(tenethttp.HeaderIdempotencyKey, fmt.Sprint("k", i))
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, r)
 			if w.Code != http.StatusOK || runs != i+1 {
