@@ -137,6 +137,8 @@ func statusError(status int) error {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		remedy = "; check Token and Headers"
+	case status == http.StatusNotModified:
+		remedy = " to a request that named no ETag; a server or proxy in between answers wrongly"
 	case status >= 300 && status < 400:
 		remedy = "; redirects are not followed, give the final address as URL"
 	}

@@ -27,8 +27,13 @@ var deprecated = map[string]string{}
 type reader struct {
 	faults     *faults
 	fields     map[string]field // by path
+	clamped    map[string]bool  // paths whose values were brought into the range of their Go types
 	references []reference
 	deprecated map[string]string
+}
+
+func newReader(f *faults, deprecated map[string]string) *reader {
+	return &reader{faults: f, fields: map[string]field{}, clamped: map[string]bool{}, deprecated: deprecated}
 }
 
 // field is where a field of the document stands.

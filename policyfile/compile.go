@@ -75,6 +75,7 @@ func (c *compiler) judge(levels []level, found []policy.Violation, inherited com
 			at = c.around(path)
 		}
 		switch {
+		case v.Warning && c.clamped[path]: // warned of already
 		case v.Warning:
 			c.faults.warn(at.value, path, v.Problem, v.Remedy)
 		case !c.isBroken(levels, v.Path):

@@ -312,6 +312,20 @@ func TestP8WhateverIsChangedInADocumentIsAWarning(t *testing.T) {
 	}
 }
 
+func TestP7ValuesThatNoFieldHoldsAreClampedWithOneWarning(t *testing.T) {
+	d := accept(t, `policies: {a: {retry: {max_attempts: 3000000000, timeout: 1e300, backoff: 99999999h, overall_timeout: 0.1ns}}}
+consumers: {c: {loop: {limit: 1e30}}}
+`)
+	p := ask(t, d, policy.ParseKey("a")).Retry
+	c, _ := d.Set.Consumer("c")
+	if p.MaxAttempts != 10 || p.TimeoutPerAttempt < 100*365*24*time.Hour || p.InitialBackoff != time.Minute || p.OverallTimeout != time.Millisecond || c.Loop.Limit != 1<<31-1 {
+		t.Errorf("%+v, limit %d", p, c.Loop.Limit)
+	}
+	if len(d.Warnings) != 5 || !strings.Contains(d.Warnings[0].Problem, "3000000000 is too large and is lowered") {
+		t.Errorf("warnings: %v", d.Warnings)
+	}
+}
+
 func TestP8ZerosThatMeanSomethingAreNoWarnings(t *testing.T) {
 	d := accept(t, `
 consumers:

@@ -74,7 +74,7 @@ func TestP6InvalidDocuments(t *testing.T) {
 
 // beyondSchema marks documents that break a rule which no schema can state: unique and string keys, tags, merge keys,
 // cycles and further documents (a schema sees plain data); names that nothing defines; fields that contradict each other
-// or the defaults beneath them; limits that widen; durations and integers that overflow.
+// or the defaults beneath them; limits that widen.
 const beyondSchema = "x-"
 
 // TestP6SchemaAndParserAgree checks that both accept the valid documents and that both refuse the invalid ones.

@@ -18,8 +18,7 @@
 //
 // [Schema] is a JSON Schema of the same language. It accepts what Parse accepts except for rules that no schema can
 // state: names must be declared, fields of one object must agree with each other and with the defaults beneath them,
-// limits may only tighten, keys must be unique strings, durations must fit into 292 years, and integers in fetch.extra
-// into what JSON holds exactly.
+// limits may only tighten, keys must be unique strings, and integers in fetch.extra must fit into what JSON holds exactly.
 package policyfile
 
 //go:generate go run ../internal/gen

@@ -77,7 +77,7 @@ func parse(name string, data []byte, o Options, deprecated map[string]string) (*
 	if node == nil {
 		return nil, &Error{Faults: faults.sorted()}
 	}
-	r := &reader{faults: faults, fields: map[string]field{}, deprecated: deprecated}
+	r := newReader(faults, deprecated)
 	root := r.document(node)
 	r.resolve(root)
 	if o.Source == "" {

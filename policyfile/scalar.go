@@ -69,8 +69,9 @@ func (r *reader) scalar(n *yaml.Node, f fields.Field, path string) (any, bool) {
 	case math.IsNaN(value) || math.IsInf(value, 0):
 	case integer && value != math.Trunc(value):
 		return r.mismatch(n, path, expected, "write "+expected)
-	case integer && value > maxInteger:
-		return r.refuse(n, path, "is too large", fmt.Sprintf("write %d or less", maxInteger))
+	case integer && value > maxInteger && path != "version":
+		r.clamp(n, path, "is too large and is lowered to the highest value allowed", fmt.Sprintf("write %d or less", maxInteger))
+		value = maxInteger
 	}
 	return r.ranged(n, f.Rule, value, path)
 }
@@ -78,6 +79,12 @@ func (r *reader) scalar(n *yaml.Node, f fields.Field, path string) (any, bool) {
 func (r *reader) refuse(n *yaml.Node, path, problem, remedy string) (any, bool) {
 	r.faults.add(placeOf(n), path, short(n.Value)+" "+problem, remedy)
 	return nil, false
+}
+
+// clamp warns of a value that no field of its type holds. It may be clamped further, to the limit of its surface.
+func (r *reader) clamp(n *yaml.Node, path, problem, remedy string) {
+	r.clamped[path] = true
+	r.faults.warn(placeOf(n), path, short(n.Value)+" "+problem, remedy)
 }
 
 func (r *reader) ranged(n *yaml.Node, rule fields.Rule, value float64, path string) (any, bool) {
@@ -138,18 +145,20 @@ func (r *reader) duration(n *yaml.Node, rule fields.Rule, path string) (any, boo
 		return r.ranged(n, rule, -1, path)
 	default:
 		d, err := policy.ParseDuration(n.Value)
-		if err != nil {
-			return r.refuse(n, path, "is out of range", "write 292 years or less")
-		}
-		if seconds = d.Seconds(); seconds == 0 && nonZeroForm.MatchString(n.Value) {
-			seconds = time.Nanosecond.Seconds()
+		switch seconds = d.Seconds(); {
+		case err != nil: // the form is right, so that it is too long
+			seconds = maxSeconds + 1
+		case seconds == 0 && nonZeroForm.MatchString(n.Value):
+			seconds = math.SmallestNonzeroFloat64
 		}
 	}
-	if seconds > maxSeconds && !math.IsInf(seconds, 0) {
-		return r.refuse(n, path, "seconds are out of range", "write 292 years or less")
-	}
-	if seconds > 0 && seconds < time.Nanosecond.Seconds() {
-		seconds = time.Nanosecond.Seconds() // or it would be rounded to 0, which means none
+	switch {
+	case seconds > maxSeconds && !math.IsInf(seconds, 0):
+		r.clamp(n, path, "is too long and is lowered to the longest duration allowed", "write 292 years or less")
+		seconds = maxSeconds
+	case seconds > 0 && seconds < time.Nanosecond.Seconds(): // it would be rounded to 0, which means none
+		r.clamp(n, path, "is below a nanosecond and is raised to the shortest duration allowed", "write a longer duration, or 0")
+		seconds = time.Nanosecond.Seconds()
 	}
 	return r.ranged(n, rule, seconds, path)
 }

@@ -128,7 +128,9 @@ func (s schemas) value(t reflect.Type, f fields.Field) map[string]any {
 	case kind == reflect.Int:
 		schema := bounds(f.Rule)
 		schema["type"] = "integer"
-		schema["maximum"] = min(f.Rule.Max, maxInteger)
+		if t == reflect.TypeFor[policy.Tightening]() { // a limit that would widen is refused, any other value is clamped
+			schema["maximum"] = maxInteger
+		}
 		return schema
 	}
 	schema := bounds(f.Rule)
@@ -182,7 +184,6 @@ func bounds(r fields.Rule) map[string]any {
 func durations(r fields.Rule) map[string]any {
 	seconds := bounds(r)
 	seconds["type"] = "number"
-	seconds["maximum"] = int64(maxSeconds)
 	text := map[string]any{"type": "string", "pattern": durationPattern}
 	if r.Positive {
 		text["allOf"] = []any{map[string]any{"pattern": nonZeroPattern}}
