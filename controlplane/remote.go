@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
 )
 
 // RemoteOptions configure [NewRemote] and [NewRemoteDocument]. Only URL is required.
@@ -43,6 +44,9 @@ type RemoteOptions struct {
 	CachePath string
 	// Limits by surface, wider or narrower than the built-in ones, which hold for surfaces that are absent.
 	Limits map[policy.Surface]policy.Limits
+	// Declared are names of classes, classifiers and hedge triggers that the program supplies (NewRemote only: a document
+	// declares them itself). A policy with any other name that Tenet does not know is refused.
+	Declared policyfile.Declared
 	// OnChange is told of every new document (NewRemoteDocument only), OnError of every distinct fault once. They are
 	// called where the event is noticed, should return soon and must not call Reload or Close.
 	OnChange func(*policy.Set)

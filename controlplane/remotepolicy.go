@@ -10,11 +10,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
 )
 
 // take makes an answer the entry's good policy, or keeps the one it has if the answer says the same.
 func (r *Remote) take(e *entry, got response) error {
-	p, err := r.parse(e.key, got.body)
+	p, warnings, err := r.parse(e.key, e.path, got.body)
 	if err != nil {
 		return &fetchError{kind: policy.ErrPolicyFetchFailed, url: r.getter.base + e.path, cause: r.getter.redact(err)}
 	}
@@ -22,6 +23,9 @@ func (r *Remote) take(e *entry, got response) error {
 		e.good.etag = got.etag
 	} else {
 		e.good = newGood(p, got.etag)
+		for _, w := range warnings {
+			r.reports.logger.Warn("policy of a control plane", "key", e.key.String(), "warning", w.String())
+		}
 	}
 	r.keep(e.path, string(got.body))
 	return nil
@@ -33,27 +37,19 @@ func newGood(p *policy.Policy, etag string) *goodPolicy {
 	return &goodPolicy{current: p, lastKnown: &lastKnown, etag: etag}
 }
 
-// parse reads a policy strictly and compiles it.
-func (r *Remote) parse(key policy.Key, body []byte) (*policy.Policy, error) {
-	if !utf8.Valid(body) {
-		return nil, errors.New("not UTF-8")
+// parse reads a policy as strictly as a document and compiles it.
+func (r *Remote) parse(key policy.Key, path string, body []byte) (*policy.Policy, []policyfile.Fault, error) {
+	switch {
+	case !utf8.Valid(body):
+		return nil, nil, errors.New("not UTF-8")
+	case !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
+		return nil, nil, errors.New("not a JSON object")
+	case !json.Valid(body):
+		return nil, nil, errors.New("not JSON")
 	}
-	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
-		return nil, errors.New("not a JSON object")
-	}
-	var p policy.Policy
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, err
-	}
-	p.Key = key
-	limits, own := r.o.Limits[key.Surface()]
-	if !own {
-		limits = policy.LimitsFor(key.Surface())
-	}
-	if err := p.Validate(limits); err != nil {
-		return nil, err
-	}
-	return policy.Compile(p, limits, policy.SourceRemote)
+	return policyfile.ParsePolicy(path, body, key, policyfile.Options{
+		Source: policy.SourceRemote, Limits: r.o.Limits, Declared: r.o.Declared,
+	})
 }
 
 // recall returns what the cache holds for a key, or nil.
@@ -64,7 +60,7 @@ func (r *Remote) recall(key policy.Key, path string) *goodPolicy {
 	if !found {
 		return nil
 	}
-	p, err := r.parse(key, []byte(body))
+	p, _, err := r.parse(key, path, []byte(body))
 	if err != nil { // the limits may have changed since
 		err = fmt.Errorf("controlplane: cache %s: %s: %w", r.cache.path, key, err)
 		r.reports.fault(aboutCache, err.Error(), err)

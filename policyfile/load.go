@@ -26,8 +26,9 @@ const (
 	maxMarks = 100_000
 )
 
-// load parses the YAML or JSON text into nodes. The node is nil where that fails.
-func load(name string, data []byte) (*yaml.Node, *faults) {
+// load parses the YAML or JSON text into nodes. The node is nil where that fails; start is the remedy where the text holds no
+// object.
+func load(name string, data []byte, start string) (*yaml.Node, *faults) {
 	if len(data) > maxBytes {
 		c := newFaults(name, "")
 		c.add(place{}, "", fmt.Sprintf("%d bytes, more than the %d that a document may have", len(data), maxBytes), "split the document")
@@ -45,7 +46,7 @@ func load(name string, data []byte) (*yaml.Node, *faults) {
 		c.add(place{}, "", fmt.Sprintf("more than %d lines and marks of lists and objects", maxMarks), "split the document")
 		return nil, c
 	}
-	node, err := c.decode(joinSurrogates(data))
+	node, err := c.decode(joinSurrogates(data), start)
 	if err != nil {
 		return nil, c
 	}
@@ -59,7 +60,7 @@ func load(name string, data []byte) (*yaml.Node, *faults) {
 var errRefused = errors.New("refused")
 
 // decode reads the one document of data; errors are noted as faults.
-func (c *faults) decode(data []byte) (*yaml.Node, error) {
+func (c *faults) decode(data []byte, start string) (*yaml.Node, error) {
 	tooDeep := loaderlimits.DepthFunc(func(depth int, _ *loaderlimits.DepthContext) error {
 		if depth > maxDepth {
 			return fmt.Errorf("nested deeper than %d levels", maxDepth)
@@ -73,7 +74,7 @@ func (c *faults) decode(data []byte) (*yaml.Node, error) {
 	var document, next yaml.Node
 	err = loader.Load(&document)
 	if errors.Is(err, io.EOF) || err == nil && (len(document.Content) == 0 || isEmpty(document.Content[0])) {
-		c.add(place{}, "", "the document is empty", "start with version: 1")
+		c.add(place{}, "", "the document is empty", start)
 		return nil, errRefused
 	}
 	if err == nil {
@@ -88,7 +89,7 @@ func (c *faults) decode(data []byte) (*yaml.Node, error) {
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		c.add(placeOf(root), "", "expected an object, found "+kindName(root), "start with version: 1")
+		c.add(placeOf(root), "", "expected an object, found "+kindName(root), start)
 		return nil, errRefused
 	}
 	return root, nil

@@ -206,7 +206,7 @@ func find(known map[string]field, level, name string) (path string, f field, ok 
 			return path, f, true
 		}
 		for len(path) > len(level) {
-			path = path[:strings.LastIndexByte(path, '.')]
+			path = path[:max(strings.LastIndexByte(path, '.'), 0)]
 			if f, ok := known[path]; ok && f.none {
 				return path, f, true
 			}

@@ -58,14 +58,14 @@ var fieldOfDeclared = map[string]string{
 	"class": "classes", "classifier": "classifiers", "trigger": "triggers", "budget": "budgets",
 }
 
-// known lists by kind the names that a document may use.
-func known(root map[string]any) map[string][]string {
+// known lists by kind the names that a document may use, sorted.
+func known(root map[string]any, supplied Declared) map[string][]string {
 	names := map[string][]string{
-		"classifier": {"default", "http", "grpc", "exit"},
-		"trigger":    policy.Triggers(),
-		"budget":     slices.Collect(maps.Keys(object(root, "budgets"))),
+		"classifier": append([]string{"default", "http", "grpc", "exit"}, supplied.Classifiers...),
+		"trigger":    append(policy.Triggers(), supplied.Triggers...),
+		"budget":     slices.AppendSeq(slices.Clone(supplied.Budgets), maps.Keys(object(root, "budgets"))),
 	}
-	for _, c := range policy.Classes() {
+	for _, c := range append(policy.Classes(), supplied.Classes...) {
 		names["class"] = append(names["class"], string(c))
 	}
 	declared := object(root, "declared")
@@ -80,8 +80,7 @@ func known(root map[string]any) map[string][]string {
 }
 
 // resolve reports references that nothing defines.
-func (r *reader) resolve(root map[string]any) {
-	names := known(root)
+func (r *reader) resolve(names map[string][]string) {
 	for _, ref := range r.references {
 		if r.faults.full() {
 			return
@@ -93,7 +92,10 @@ func (r *reader) resolve(root map[string]any) {
 			continue
 		}
 		problem := fmt.Sprintf("unknown %s %q", ref.kind, short(ref.name))
-		remedy := fmt.Sprintf("declare it under declared.%s", fieldOfDeclared[ref.kind])
+		remedy := fmt.Sprintf("declare it under declared.%s if code supplies it", fieldOfDeclared[ref.kind])
+		if ref.kind == "budget" {
+			remedy = "define it under budgets, or " + remedy
+		}
 		if match := nearest(ref.name, names[ref.kind]); match != "" {
 			remedy = fmt.Sprintf("did you mean %q? Else %s", match, remedy)
 		}

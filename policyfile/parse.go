@@ -1,7 +1,11 @@
 package policyfile
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 
 	"go.yaml.in/yaml/v4"
 
@@ -19,6 +23,8 @@ type Options struct {
 	// Limits are an operator's own limits by surface, wider or narrower than the built-in ones, which hold for surfaces
 	// that are absent. A document may tighten them.
 	Limits map[policy.Surface]policy.Limits
+	// Declared are names that the program supplies, beside those that a document declares itself.
+	Declared Declared
 }
 
 func (o Options) limits(s policy.Surface) policy.Limits {
@@ -73,16 +79,14 @@ func Parse(name string, data []byte, o Options) (*Document, error) {
 }
 
 func parse(name string, data []byte, o Options, deprecated map[string]string) (*Document, error) {
-	node, faults := load(name, data)
+	node, faults := load(name, data, "start with version: 1")
 	if node == nil {
 		return nil, &Error{Faults: faults.sorted()}
 	}
 	r := newReader(faults, deprecated)
 	root := r.document(node)
-	r.resolve(root)
-	if o.Source == "" {
-		o.Source = policy.SourceFile
-	}
+	r.resolve(known(root, o.Declared))
+	o.Source = cmp.Or(o.Source, policy.SourceFile)
 	c := compile(r, root, o)
 	if faults.failed() {
 		return nil, &Error{Faults: faults.sorted()}
@@ -98,6 +102,37 @@ func parse(name string, data []byte, o Options, deprecated map[string]string) (*
 		Set: policy.NewSet(config), Warnings: faults.sorted(),
 		fields: r.fields, levels: c.levels, surface: c.surface,
 	}, nil
+}
+
+// ParsePolicy reads the policy of one key, as package policy writes it, in JSON or YAML, and compiles it. It is as strict as
+// [Parse] and returns the same [*Error]; warnings come with the policy. Budgets that the policy names are not looked for: code
+// registers them.
+func ParsePolicy(name string, data []byte, key policy.Key, o Options) (*policy.Policy, []Fault, error) {
+	return parsePolicy(name, data, key, o, deprecated)
+}
+
+func parsePolicy(name string, data []byte, key policy.Key, o Options, deprecated map[string]string) (*policy.Policy, []Fault, error) {
+	node, faults := load(name, data, "write a policy's fields, or {} for none")
+	if node == nil {
+		return nil, nil, &Error{Faults: faults.sorted()}
+	}
+	r := newReader(faults, deprecated)
+	r.outline(node, "")
+	values := r.object(node, reflect.TypeFor[policy.Policy](), "")
+	r.references = slices.DeleteFunc(r.references, func(ref reference) bool { return ref.kind == "budget" })
+	r.resolve(known(nil, o.Declared))
+	surface := key.Surface()
+	c := &compiler{reader: r, broken: maps.Clone(faults.bad), limits: map[policy.Surface]policy.Limits{surface: o.limits(surface)}}
+	p, _ := c.merged(surface, []level{{values: values}}, nil)
+	if faults.failed() {
+		return nil, nil, &Error{Faults: faults.sorted()}
+	}
+	p.Key = key
+	compiled, err := c.compiled(p, surface, cmp.Or(o.Source, policy.SourceFile))
+	if err != nil {
+		return nil, nil, fmt.Errorf("policyfile: %s: %w", name, err)
+	}
+	return compiled, faults.sorted(), nil
 }
 
 // document checks the top of a document.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 // setting is a value of the config file with its place.
@@ -73,7 +74,7 @@ func (a *app) readConfig(root *cobra.Command) (map[string]setting, error) {
 		directory = filepath.Join(home, ".config")
 	}
 	path := filepath.Join(directory, "tenet", "config.yaml")
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, maxInput)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

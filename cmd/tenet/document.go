@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -16,12 +16,15 @@ import (
 // standardInput is the file name that stands for stdin.
 const standardInput = "-"
 
-// readFile reads a file, or stdin. A read of stdin that ctx ends before stdin does is left behind.
+// maxInput bounds what is read into memory of a file or stdin.
+const maxInput = 64 << 20 // bytes
+
+// readFile reads a regular file of at most 64 MiB, or stdin. A read of stdin that ctx ends before stdin does is left behind.
 func (a *app) readFile(ctx context.Context, path string) ([]byte, error) {
 	if path == standardInput {
 		return readAll(ctx, a.stdin)
 	}
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, maxInput)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &failure{exitNotFound, err}
 	}
@@ -35,7 +38,10 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	}
 	read := make(chan result, 1)
 	go func() {
-		text, err := io.ReadAll(r)
+		text, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+		if err == nil && len(text) > maxInput {
+			text, err = nil, fmt.Errorf("standard input is larger than %d bytes", maxInput)
+		}
 		read <- result{text, err}
 	}()
 	select {

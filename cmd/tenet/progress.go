@@ -5,9 +5,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/files"
 )
 
 // bar returns a function that draws how far something is, and one that takes the bar away.
@@ -35,7 +36,7 @@ func (a *app) openInput(ctx context.Context, path string) (io.ReadCloser, int64,
 		context.AfterFunc(ctx, func() { read.CloseWithError(context.Cause(ctx)) })
 		return read, 0, nil
 	}
-	file, err := os.Open(path)
+	file, err := files.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, &failure{exitNotFound, err}
 	}
