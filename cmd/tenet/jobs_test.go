@@ -260,7 +260,7 @@ func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
 func TestJ8AnOutageIsNoIdleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &awayStore{outages: 3}
-		untilIdle(t.Context(), slog.New(slog.DiscardHandler), s, map[string]int{"default": 1})
+		untilIdle(t.Context(), slog.New(slog.DiscardHandler), s, func() map[string]int { return map[string]int{"default": 1} })
 		if s.outages != 0 || s.asked != 5 {
 			t.Errorf("asked %d times, %d outages left", s.asked, s.outages)
 		}

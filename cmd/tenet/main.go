@@ -16,12 +16,19 @@ func main() {
 	kill := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	p := program{kill: kill, lookupEnv: os.LookupEnv, hangups: newHangups()}
+	next := func() syscall.Signal { // the next one that stops
+		for {
+			if s, _ := (<-signals).(syscall.Signal); s != syscall.SIGHUP || !p.hangups.take() {
+				return s
+			}
+		}
+	}
 	go func() { // for the life of the process
-		first, _ := (<-signals).(syscall.Signal)
-		cancel(command.Interrupt{Signal: first})
-		<-signals
+		cancel(command.Interrupt{Signal: next()})
+		next()
 		close(kill)
 		signal.Reset() // a third one ends this process, whatever hangs
 	}()
-	os.Exit(program{kill: kill, lookupEnv: os.LookupEnv}.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(p.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -91,7 +91,7 @@ func (a *app) consumer(f *consumeFlags, name string) pipe {
 				return nil, err
 			}
 			of, _ := s.set.Consumer(name)
-			options := append([]pipeline.Option{pipeline.WithEnded(s.only.noteFailed)}, s.options...)
+			options := append([]pipeline.Option{pipeline.WithEnded(s.noteEnd)}, s.options...)
 			return pipeline.NewConsumer(s.from, task, of, options...), nil
 		},
 	}

@@ -20,6 +20,7 @@ type pipelineFlags struct {
 	replaySafe             bool
 	grace                  time.Duration
 	verbose, dryRun        bool
+	exitZero               bool
 	audit, form            *string
 	changed                func(flag string) bool
 }
@@ -41,6 +42,7 @@ func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
 	flags.Var(&span{&f.grace, false}, "grace", "how long running transactions may go on after a signal")
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
+	exitZeroFlag(cmd, &f.exitZero)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
 }
 

@@ -60,7 +60,7 @@ func producer(f *pipelineFlags, name string) pipe {
 			of, _ := s.set.Producer(name)
 			in := newIntake(s, of.Loop.Batch)
 			options := append([]pipeline.Option{pipeline.WithEnded(func(e pipeline.Ended) {
-				s.only.noteFailed(e)
+				s.noteEnd(e)
 				in.ended(e)
 			})}, s.options...)
 			return &producing{pipeline.NewProducer(s.sink, decoded(passOn), of, options...), in}, nil

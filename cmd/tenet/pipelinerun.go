@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -34,14 +35,15 @@ type pipe struct {
 
 // runPipeline is "tenet consume" and "tenet produce" behind their flags.
 func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p pipe) (err error) {
-	changes := &policyChanges{}
-	provider, set, err := a.pipelineSet(ctx, f, changes)
+	log, changes := slog.New(slog.NewTextHandler(a.overProgress(), nil)), &policyChanges{}
+	provider, set, err := a.pipelineSet(ctx, f, log, changes)
 	if err != nil {
 		return err
 	}
 	if closer, ok := provider.(io.Closer); ok {
 		defer func() { err = errors.Join(err, closer.Close()) }()
 	}
+	defer a.reloads(provider, log)()
 	steps, atOnce, ok := p.find(set)
 	if !ok {
 		return unnamed(f.policy, p.kind, name, set)
@@ -58,7 +60,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 			fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.from, "one transaction"), name, atOnce)
 		})
 	}
-	s, err := a.setUp(ctx, f, name, provider, changes)
+	s, err := a.setUp(ctx, log, f, name, provider, changes)
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 	if err == nil && places.one != nil {
 		err = s.only.verdict()
 	}
-	return a.finish(ctx, *f.form, summary, s.only.why(), err)
+	return a.finish(ctx, f, summary, s.only.why(), err)
 }
 
 // killTime is how long an engine may take to give its transactions back after the second signal.
@@ -121,15 +123,15 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 }
 
 // finish prints a summary and says how the command ends. why is what the last failed delivery failed with, nil where unknown.
-func (a *app) finish(ctx context.Context, form string, summary pipeline.Summary, why, err error) error {
-	told := a.print(form, summary, func(w io.Writer) { fprintln(w, sentenceOf(summary)) })
+func (a *app) finish(ctx context.Context, f *pipelineFlags, summary pipeline.Summary, why, err error) error {
+	told := a.print(*f.form, summary, func(w io.Writer) { fprintln(w, sentenceOf(summary)) })
 	switch {
 	case err != nil && !errors.Is(err, context.Cause(ctx)): // that of a signal goes without saying
 		return errors.Join(err, told)
 	case told != nil:
 		return told
 	case ctx.Err() != nil:
-		return &failure{code: exitFailed} // the signal decides the code
+		return stopped(ctx, f.exitZero)
 	case summary.Failed > 0:
 		many := plural(summary.Failed, "delivery", "deliveries")
 		if why == nil {

@@ -45,6 +45,26 @@ func (s *pipelineSetup) check(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
+// noteEnd logs a transaction that was not processed, and keeps the last that failed for the end.
+func (s *pipelineSetup) noteEnd(e pipeline.Ended) {
+	s.only.noteFailed(e)
+	said := map[pipeline.Outcome]string{
+		pipeline.Failed: "a transaction failed, and comes again", pipeline.Exception: "a transaction was given up, and its exception handled",
+	}[e.Outcome]
+	if said != "" {
+		s.log.Warn(said, "transaction", e.Delivery.Transaction.ID(), "error", excerpt(e.Err.Error()))
+	}
+}
+
+// excerpt is the beginning of an error text, for a line of the log.
+func excerpt(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
 func (s *pipelineSetup) onClose(f func() error) { s.closers = append(s.closers, f) }
 
 func (s *pipelineSetup) close() error {
@@ -56,14 +76,14 @@ func (s *pipelineSetup) close() error {
 }
 
 // pipelineSet is the document of a pipeline, and the provider that follows its file.
-func (a *app) pipelineSet(ctx context.Context, f *pipelineFlags, changes *policyChanges) (policy.Provider, *policy.Set, error) {
+func (a *app) pipelineSet(ctx context.Context, f *pipelineFlags, log *slog.Logger, changes *policyChanges) (policy.Provider, *policy.Set, error) {
 	if f.policy == "" {
 		return nil, nil, usage("no document given; name it with --policy FILE")
 	}
 	if f.policy == standardInput && f.payload == standardInput {
 		return nil, nil, usage("--policy and --payload cannot both be stdin")
 	}
-	return a.jobPolicies(ctx, f.policy, changes.tell)
+	return a.jobPolicies(ctx, f.policy, log, changes.tell)
 }
 
 // unnamed is the failure of a pipeline that the document does not name.
@@ -76,8 +96,8 @@ func unnamed(file, kind, name string, set *policy.Set) error {
 }
 
 // setUp opens everything around an engine but its source and sink.
-func (a *app) setUp(ctx context.Context, f *pipelineFlags, name string, provider policy.Provider, changes *policyChanges) (s *pipelineSetup, err error) {
-	s = &pipelineSetup{log: slog.New(slog.NewTextHandler(a.overProgress(), nil))}
+func (a *app) setUp(ctx context.Context, log *slog.Logger, f *pipelineFlags, name string, provider policy.Provider, changes *policyChanges) (s *pipelineSetup, err error) {
+	s = &pipelineSetup{log: log}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())

@@ -16,6 +16,7 @@ type program struct {
 	// kill is closed when the user asks a second time to stop.
 	kill      <-chan struct{}
 	lookupEnv func(string) (string, bool)
+	hangups   *hangups // nil where no SIGHUP comes
 }
 
 // The exit codes that all commands share.

@@ -3,19 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/controlplane"
+	"github.com/tenetdev/tenet/internal/command"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/job/execjob"
 	"github.com/tenetdev/tenet/job/httpjob"
@@ -36,6 +33,7 @@ type workerFlags struct {
 	keepCancelled                   time.Duration
 	migrate, exec, private, verbose bool
 	untilIdle, stdin, dryRun        bool
+	exitZero                        bool
 }
 
 func (a *app) workerCommand() *cobra.Command {
@@ -45,13 +43,14 @@ func (a *app) workerCommand() *cobra.Command {
 		Long: `Run stored jobs of the types http and, where it is allowed, exec; types of your own need a program that uses
 package job. Any number of workers may share a store. A missing SQLite store is made.
 
-Jobs follow the policies of --policy, whose changes take effect while the worker runs. Without a document a job
-has 25 attempts. The queues are those of --queue or else "default" and those that the document names; each runs
+Jobs follow the policies of --policy, whose changes take effect while the worker runs, within a second or at once on
+SIGHUP: its queues and their concurrency too, where --queue does not say otherwise. Without a document a job has 25
+attempts. The queues are those of --queue or else "default" and those that the document names; each runs
 N jobs at once: from --queue name=N, else the document's concurrency, else --concurrency.
 
 SIGTERM and Ctrl-C stop the worker: it claims nothing more, lets running jobs finish for --grace, cancels what is
 left and gives it back to other workers. A second signal ends it at once; other workers then take over when the
-leases have run out (--lease).
+leases have run out (--lease). Every dead job and every outage of the store is a line of the log; -v logs every attempt.
 
 --audit records every decision before it takes effect; while it cannot, nothing further is started. With
 --idempotency-store a job's effect happens once per --idempotency-key, also where its worker was killed after the
@@ -61,7 +60,8 @@ effect: a job whose outcome nobody knows is then dead, with reason outcome_unkno
 --listen serves /livez (the process runs), /readyz (the store answers and the worker is not stopping) and
 /metrics (Prometheus).
 
-Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM.`,
+Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM, which systemd takes for success with
+SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTERM.`,
 		Example: `  tenet worker --store sqlite:jobs.db
   tenet worker --policy policies.yaml --queue mail=20 --queue reports=2 --listen :9090
   tenet worker --store postgres://localhost/app --migrate --keep-completed 24h --periodic nightly.yaml`,
@@ -86,6 +86,7 @@ Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM.`,
 	flags.BoolVar(&f.untilIdle, "until-idle", false, "end when all jobs of the queues have finished")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
+	exitZeroFlag(cmd, &f.exitZero)
 	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")
 	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
 	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
@@ -93,6 +94,20 @@ Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM.`,
 		return a.worker(cmd.Context(), f)
 	})
 	return cmd
+}
+
+// exitZeroFlag adds --exit-zero-on-term to a command that runs until it is stopped.
+func exitZeroFlag(cmd *cobra.Command, value *bool) {
+	cmd.Flags().BoolVar(value, "exit-zero-on-term", false, "exit with 0 instead of 143 after a graceful stop by SIGTERM")
+}
+
+// stopped is how a command ends that a signal has stopped gracefully: the signal decides the exit code, unless it is SIGTERM
+// and that shall be 0.
+func stopped(ctx context.Context, exitZero bool) error {
+	if i, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok && exitZero && i.Signal == syscall.SIGTERM {
+		return nil
+	}
+	return &failure{code: exitFailed}
 }
 
 // worker is "tenet worker" behind its flags.
@@ -103,16 +118,20 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 	if f.lease < time.Second || f.lease > job.MaxLease {
 		return usage("--lease: %s is not between 1s and %s", f.lease, job.MaxLease)
 	}
-	changes := &policyChanges{}
-	provider, set, err := a.jobPolicies(ctx, f.policy, changes.tell)
+	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	changes, queues := &policyChanges{}, &servedQueues{flags: f, log: log}
+	provider, set, err := a.jobPolicies(ctx, f.policy, log, func(next *policy.Set) {
+		changes.tell(next)
+		queues.follow(next)
+	})
 	if err != nil {
 		return err
 	}
 	if closer, ok := provider.(io.Closer); ok {
 		defer func() { err = errors.Join(err, closer.Close()) }()
 	}
-	queues, err := queuesOf(f, set)
-	if err != nil {
+	defer a.reloads(provider, log)()
+	if err := queues.begin(set); err != nil {
 		return err
 	}
 	periodic, err := a.periodicOf(ctx, f.periodic)
@@ -122,16 +141,19 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 	return a.withStore(ctx, f.store, opening{create: true, migrate: f.migrate, memory: true, dryRun: f.dryRun}, func(s jobStore) error {
 		if f.dryRun {
 			return a.print(formText, nil, func(w io.Writer) {
-				fprintf(w, "would work on %s with %s\n", listQueues(queues), count(len(periodic), "periodic job"))
+				fprintf(w, "would work on %s with %s\n", listQueues(queues.now()), count(len(periodic), "periodic job"))
 			})
 		}
-		return a.runWorker(ctx, s, f, provider, changes, queues, periodic)
+		return a.runWorker(ctx, log, s, f, provider, changes, queues, periodic)
 	})
 }
 
+// documentPoll lets a change of the document take effect within a second.
+const documentPoll = 500 * time.Millisecond
+
 // jobPolicies is the provider of a document, which follows its file, and the document as it is now. Without a document
 // both are nil. changed is told of every new document.
-func (a *app) jobPolicies(ctx context.Context, path string, changed func(*policy.Set)) (policy.Provider, *policy.Set, error) {
+func (a *app) jobPolicies(ctx context.Context, path string, log *slog.Logger, changed func(*policy.Set)) (policy.Provider, *policy.Set, error) {
 	if path == "" {
 		return nil, nil, nil
 	}
@@ -142,51 +164,11 @@ func (a *app) jobPolicies(ctx context.Context, path string, changed func(*policy
 	if path == standardInput {
 		return document.Set, document.Set, nil
 	}
-	file, err := controlplane.NewFile(path, controlplane.FileOptions{OnChange: changed})
+	file, err := controlplane.NewFile(path, controlplane.FileOptions{Interval: documentPoll, OnChange: changed, Logger: log})
 	return file, document.Set, err
 }
 
-// queuesOf says how many jobs of which queue run at once.
-func queuesOf(f *workerFlags, set *policy.Set) (map[string]int, error) {
-	known := map[string]policy.Queue{}
-	if set != nil {
-		known = set.Queues()
-	}
-	names := f.queues
-	if len(names) == 0 {
-		names = append(slices.Sorted(maps.Keys(known)), job.DefaultQueue)
-	}
-	queues := map[string]int{}
-	for _, text := range names {
-		name, size := text, f.concurrency
-		if n := known[text].Concurrency; n > 0 {
-			size = n
-		}
-		if i := strings.LastIndexByte(text, '='); i >= 0 {
-			n, err := strconv.Atoi(text[i+1:])
-			if err != nil || n < 1 || n > maxConcurrency {
-				return nil, usage("--queue %q: write name=N with N between 1 and %d", text, maxConcurrency)
-			}
-			name, size = text[:i], n
-		}
-		if name == "" {
-			return nil, usage("--queue %q: the name is missing", text)
-		}
-		queues[name] = size
-	}
-	return queues, nil
-}
-
-func listQueues(queues map[string]int) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		parts = append(parts, fmt.Sprintf("%s=%d", name, queues[name]))
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provider policy.Provider, changes *policyChanges, queues map[string]int, periodic []job.Periodic) (err error) {
-	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+func (a *app) runWorker(ctx context.Context, log *slog.Logger, s jobStore, f *workerFlags, provider policy.Provider, changes *policyChanges, queues *servedQueues, periodic []job.Periodic) (err error) {
 	var observers []observe.Observer
 	if f.verbose {
 		observers = append(observers, observe.Slog(log))
@@ -212,7 +194,7 @@ func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provide
 		changes.follow(ctx, record, provider, log)
 	}
 	options := []job.WorkerOption{
-		job.WithQueues(queues), job.WithLease(f.lease), job.WithGrace(f.grace), job.WithLogger(log), job.WithObserver(observe.Multi(observers...)),
+		job.WithLease(f.lease), job.WithGrace(f.grace), job.WithLogger(log), job.WithObserver(observe.Multi(observers...)),
 		job.WithRetention(retention(f)), job.WithPeriodic(periodic...),
 		job.WithExecutorOptions(executor),
 	}
@@ -236,13 +218,14 @@ func (a *app) runWorker(ctx context.Context, s jobStore, f *workerFlags, provide
 		service.serve(ctx, alive, func(context.Context) error { return w.Healthy(silence) })
 		log.Info("serving health and metrics", "address", service.address())
 	}
-	log.Info("working", "worker", w.Name(), "queues", listQueues(queues))
-	warnUnserved(ctx, log, s, queues)
+	queues.attach(w)
+	log.Info("working", "worker", w.Name(), "queues", listQueues(queues.now()))
+	warnUnserved(ctx, log, s, queues.now())
 	return a.work(ctx, log, s, f, w, queues)
 }
 
 // work runs a worker until a signal, the end of stdin or idleness ends it.
-func (a *app) work(ctx context.Context, log *slog.Logger, s jobStore, f *workerFlags, w *job.Worker, queues map[string]int) error {
+func (a *app) work(ctx context.Context, log *slog.Logger, s jobStore, f *workerFlags, w *job.Worker, queues *servedQueues) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	if f.stdin {
@@ -255,7 +238,7 @@ func (a *app) work(ctx context.Context, log *slog.Logger, s jobStore, f *workerF
 	go func() {
 		defer close(watched)
 		if f.untilIdle {
-			untilIdle(running, log, s, queues)
+			untilIdle(running, log, s, queues.now)
 		} else {
 			<-running.Done()
 		}
@@ -269,7 +252,7 @@ func (a *app) work(ctx context.Context, log *slog.Logger, s jobStore, f *workerF
 		stop()
 		<-watched
 		if err == nil && ctx.Err() != nil {
-			return &failure{code: exitFailed} // the signal decides the code
+			return stopped(ctx, f.exitZero)
 		}
 		return err
 	case <-a.kill:
@@ -278,7 +261,7 @@ func (a *app) work(ctx context.Context, log *slog.Logger, s jobStore, f *workerF
 }
 
 // untilIdle returns when no job of the queues is unfinished. A store that is away says nothing of its jobs: it is asked again.
-func untilIdle(ctx context.Context, log *slog.Logger, s jobStore, queues map[string]int) {
+func untilIdle(ctx context.Context, log *slog.Logger, s jobStore, queues func() map[string]int) {
 	const (
 		poll = 100 * time.Millisecond
 		away = time.Second
@@ -286,15 +269,15 @@ func untilIdle(ctx context.Context, log *slog.Logger, s jobStore, queues map[str
 	for wait := poll; sleep(ctx, wait); {
 		stats, err := s.Stats(ctx)
 		if err != nil {
-			if ctx.Err() == nil {
-				log.Warn("the store could not be asked whether jobs are left, and is asked again", "error", err)
+			if ctx.Err() == nil && wait == poll {
+				log.Warn("the store could not be asked whether jobs are left, and is asked again until it answers", "error", err)
 			}
 			wait = away
 			continue
 		}
 		wait = poll
 		open := 0
-		for name := range queues {
+		for name := range queues() {
 			open += stats[name].Scheduled + stats[name].Ready + stats[name].Running
 		}
 		if open == 0 {
@@ -311,18 +294,4 @@ func retention(f *workerFlags) map[job.State]time.Duration {
 		}
 	}
 	return keep
-}
-
-// warnUnserved tells of work that this worker will not do.
-func warnUnserved(ctx context.Context, log *slog.Logger, s jobStore, queues map[string]int) {
-	stats, err := s.Stats(ctx)
-	if err != nil {
-		log.Warn("the store could not be asked for its queues", "error", err)
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(stats)) {
-		if n := stats[name].Ready + stats[name].Scheduled; n > 0 && queues[name] == 0 {
-			log.Warn("this worker does not serve a queue that holds jobs; add --queue to work on it", "queue", name, "jobs", n)
-		}
-	}
 }
