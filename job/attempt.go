@@ -35,10 +35,10 @@ func (e *panicError) Unwrap() error {
 	return err
 }
 
-// attempt runs one attempt of a job and says how to settle it; false means that there is nothing to settle because the lease
-// is lost.
-func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
-	s := Settlement{Ref: r.Ref(), Started: Stamp(time.Now())}
+// attempt runs one attempt of a job that was received from the store at a time with a monotonic reading, and says how to
+// settle it; false means that there is nothing to settle because the lease is lost.
+func (w *Worker) attempt(ctx context.Context, r *Record, received time.Time) (Settlement, bool) {
+	s := Settlement{Ref: r.Ref(), Started: time.Since(received), NotRun: true}
 	handler, known := w.handlers[r.Type]
 	if !known {
 		w.log.Warn("job: no handler for a type; the job is left to other workers", "type", r.Type, "job", r.ID)
@@ -57,7 +57,7 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		return s, true
 	}
 	work := retry.Work{
-		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Attempts, MaxAttempts: limit, Started: r.StartedAt, Refusals: r.Refusals,
+		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Attempts, MaxAttempts: limit, Age: age(r, s.Started), Refusals: r.Refusals,
 	}
 	if _, isData := w.code.(ExponentialBackoff); delays && !isData {
 		work.NextDelay = func(failed int) (d time.Duration) {
@@ -67,6 +67,7 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 	}
 	var handled error // what the handler returned
 	result := w.executor.Once(ctx, work, func(ctx context.Context) error {
+		s.NotRun = false
 		handled = w.call(ctx, handler, r)
 		if isControl(handled) {
 			return nil
@@ -79,6 +80,14 @@ func (w *Worker) attempt(ctx context.Context, r *Record) (Settlement, bool) {
 		s.Error += "; " + unasked.Error()
 	}
 	return s, settle
+}
+
+// age is how long ago the job's first attempt that ran began; the claim is that long ago by this process's monotonic clock.
+func age(r *Record, claim time.Duration) time.Duration {
+	if r.StartedAt.IsZero() {
+		return 0
+	}
+	return max(r.ClaimedAt.Sub(r.StartedAt), 0) + claim
 }
 
 // unjudged is the failure of an attempt whose retry policy panicked before the handler could run: one like any other, so
@@ -193,7 +202,8 @@ func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result
 	case errors.Is(cause, errCancelled):
 		s.Kind, s.Reason = KindCancel, policy.ReasonOperator
 	case errors.Is(cause, errShutdown):
-		return w.interrupted(r), true
+		s.Kind, s.Reason = KindRelease, policy.ReasonShutdown
+		return s, true
 	case result.Denied:
 		s.Kind, s.Delay = KindRefuse, result.Wait
 	case handled == nil && s.Reason == policy.ReasonOverallTimeout: // it had passed before the handler could run
@@ -220,7 +230,7 @@ func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result
 	return s, true
 }
 
-// interrupted settles a job that the worker's shutdown cut off.
-func (w *Worker) interrupted(r *Record) Settlement {
-	return Settlement{Ref: r.Ref(), Kind: KindRelease, Reason: policy.ReasonShutdown, Started: r.ClaimedAt}
+// interrupted settles a job that the worker's shutdown cut off, before or after its handler was called.
+func interrupted(r *Record, ran bool) Settlement {
+	return Settlement{Ref: r.Ref(), Kind: KindRelease, Reason: policy.ReasonShutdown, NotRun: !ran}
 }

@@ -41,8 +41,8 @@ type Record struct {
 	CreatedAt   time.Time
 	RunAt       time.Time
 
-	Attempts   int // finished failed attempts
-	StartedAt  time.Time
+	Attempts   int       // finished failed attempts
+	StartedAt  time.Time // of the first attempt that ran, known once it is settled or lost; overall_timeout counts from it
 	FinishedAt time.Time
 	FailedAt   time.Time
 	LastError  string

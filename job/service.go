@@ -11,7 +11,7 @@ import (
 const (
 	// maintainEvery bounds how late a lost lease is taken back; due jobs of this worker's own making are known earlier.
 	maintainEvery = time.Second
-	maintainPause = 20 * time.Millisecond // between looks at what is due by our clock and not by the store's
+	maintainPause = 20 * time.Millisecond // between looks at a job that is due and was not made ready
 	maintainLimit = 1000
 	leadEvery     = 3 * time.Second
 	leadFor       = 6 * time.Second // and up to leadEvery until another looks: within 10 s of the leader's end
@@ -97,12 +97,13 @@ func (w *Worker) maintain(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	var done Maintained
+	var due time.Time // of the store's next job, by this process's clock
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.due:
-			t.Reset(w.nextMaintenance(done))
+			t.Reset(w.nextMaintenance(done, due))
 			continue
 		case <-t.C:
 		}
@@ -119,24 +120,27 @@ func (w *Worker) maintain(ctx context.Context) {
 		if err == nil {
 			w.lastAnswer.Store(time.Now().UnixNano())
 		}
+		if due = (time.Time{}); !done.NextDue.IsZero() {
+			due = time.Now().Add(done.NextDue.Sub(done.Now))
+		}
 		w.lost(done.Lost)
 		if done.Promoted+done.Reclaimed > 0 {
 			signal(w.wake)
 		}
-		t.Reset(w.nextMaintenance(done))
+		t.Reset(w.nextMaintenance(done, due))
 	}
 }
 
-func (w *Worker) nextMaintenance(done Maintained) time.Duration {
+// nextMaintenance is the wait until a job is due, of the store's or of this worker's making, or until the next look.
+func (w *Worker) nextMaintenance(done Maintained, due time.Time) time.Duration {
 	if done.Promoted >= maintainLimit || done.Reclaimed >= maintainLimit {
 		return 0
 	}
 	w.mu.Lock()
-	due := w.nextDue
-	w.mu.Unlock()
-	if due.IsZero() || !done.NextDue.IsZero() && done.NextDue.Before(due) {
-		due = done.NextDue
+	if own := w.nextDue; due.IsZero() || !own.IsZero() && own.Before(due) {
+		due = own
 	}
+	w.mu.Unlock()
 	if due.IsZero() {
 		return maintainEvery
 	}

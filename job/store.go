@@ -79,7 +79,8 @@ type Slots struct {
 	Free  int
 }
 
-// Settlement is what became of one attempt.
+// Settlement is what became of one attempt. It carries no time of day: the store adds Started to its own time of the claim,
+// so that a worker's clock and the store's never meet.
 type Settlement struct {
 	Ref
 	Kind    Kind
@@ -87,8 +88,24 @@ type Settlement struct {
 	Reason  policy.Reason
 	Error   string
 	Stack   string
-	Output  []byte // complete only
-	Started time.Time
+	Output  []byte        // complete only
+	Started time.Duration // from the claim to the start of the attempt; below 0 counts as 0
+	NotRun  bool          // the handler was not called; a refusal and a burial imply it, a completion the opposite
+}
+
+// Ran reports whether the settlement is of an attempt whose handler was called. The first such attempt of a job starts its
+// overall_timeout.
+func (s *Settlement) Ran() bool {
+	return s.Kind == KindComplete || !s.NotRun && s.Kind != KindRefuse && s.Kind != KindBury
+}
+
+// Began is when the attempt began by the store's clock, between the claim and now.
+func (s *Settlement) Began(claimed, now time.Time) time.Time {
+	began := Stamp(claimed.Add(max(s.Started, 0)))
+	if began.After(now) {
+		return now
+	}
+	return began
 }
 
 // Kind is the kind of a settlement.
@@ -118,8 +135,9 @@ type Maintained struct {
 	Promoted  int // scheduled jobs that became ready
 	Reclaimed int // expired leases that were taken back
 	Removed   int // finished jobs
-	// NextDue is when the next scheduled job is due; zero where there is none.
-	NextDue time.Time
+	// NextDue is when the next scheduled job is due; zero where there is none. Now is the time of the maintenance. Both are
+	// by the store's clock, so that only their difference means something to a worker.
+	NextDue, Now time.Time
 	// Lost tells of each lease that was taken back, in no order: as many as Reclaimed.
 	Lost []Lost
 }

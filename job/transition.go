@@ -46,9 +46,6 @@ func (r *Record) Claim(worker string, lease time.Duration, now time.Time) {
 	now = Stamp(now)
 	r.State, r.Worker, r.LeaseUntil, r.ClaimedAt = Running, worker, Stamp(now.Add(lease)), now
 	r.Fence++
-	if r.StartedAt.IsZero() {
-		r.StartedAt = now
-	}
 }
 
 // Holds says whether a lease may act on the job at now: nil, or in this order of precedence ErrNotRunning,
@@ -103,11 +100,11 @@ func (k Kind) Outcome() AttemptOutcome {
 func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 	now, s.Delay = Stamp(now), min(s.Delay, MaxDelay)
 	a := Attempt{
-		Number: r.Attempts + 1, Fence: s.Fence, Kind: s.Kind, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
+		Number: r.Attempts + 1, Fence: s.Fence, Kind: s.Kind, Worker: r.Worker, Started: s.Began(r.ClaimedAt, now), Finished: now,
 		Outcome: s.Kind.Outcome(), Reason: s.Reason, Error: CleanText(s.Error), Stack: CleanText(s.Stack), Delay: s.Delay, Count: 1,
 	}
-	if !s.Started.IsZero() {
-		a.Started = Stamp(s.Started)
+	if s.Ran() {
+		r.start(a.Started)
 	}
 	r.free()
 	if s.Kind == KindRefuse {
@@ -158,6 +155,7 @@ func (r *Record) Lose(now time.Time) []Attempt {
 		Number: r.Attempts + 1, Fence: r.Fence, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
 		Outcome: AttemptLost, Reason: policy.ReasonLeaseExpired, Error: "the lease expired before the attempt was settled", Count: 1,
 	}
+	r.start(a.Started)
 	r.free()
 	rows := append(r.refusals(now), a)
 	r.Refusals, r.RefusedReason, r.RefusedAt = 0, "", time.Time{}
@@ -187,6 +185,13 @@ func (r *Record) refusals(now time.Time) []Attempt {
 // History is the stored history with the refusals that are still on the record.
 func (r *Record) History(stored []Attempt) []Attempt {
 	return append(stored, r.refusals(r.RefusedAt)...)
+}
+
+// start notes when the first attempt that ran began.
+func (r *Record) start(at time.Time) {
+	if r.StartedAt.IsZero() {
+		r.StartedAt = at
+	}
 }
 
 func (r *Record) free() { r.LeaseUntil = time.Time{} }

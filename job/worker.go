@@ -234,12 +234,13 @@ func (w *Worker) claim(ctx, background context.Context) {
 			}
 			failures = 0
 			w.outage.works("claim")
-			w.lastAnswer.Store(time.Now().UnixNano())
+			received := time.Now()
+			w.lastAnswer.Store(received.UnixNano())
 			for _, r := range records {
 				if ctx.Err() != nil {
-					w.settler.add(r, w.interrupted(r))
+					w.settler.add(r, interrupted(r, false))
 				} else {
-					w.start(background, r)
+					w.start(background, r, received)
 				}
 			}
 			more = filled(slots, records)
@@ -316,7 +317,7 @@ func signal(c chan struct{}) {
 }
 
 // start runs a claimed job on a goroutine of its own.
-func (w *Worker) start(background context.Context, r *Record) {
+func (w *Worker) start(background context.Context, r *Record, received time.Time) {
 	ctx, cancel := context.WithCancelCause(background)
 	w.mu.Lock()
 	q := w.queue(r.Queue) // new where SetQueues has removed it during the claim
@@ -341,7 +342,7 @@ func (w *Worker) start(background context.Context, r *Record) {
 			signal(w.slot)
 		}()
 		var s Settlement
-		if s, settle = w.attempt(ctx, r); settle {
+		if s, settle = w.attempt(ctx, r, received); settle {
 			w.settler.add(r, s) // may wait for room; the slot stays taken as long
 		}
 	})
@@ -379,7 +380,7 @@ func (w *Worker) shutdown() {
 	w.mu.Unlock()
 	for _, run := range left {
 		w.log.Warn("job: a handler ignores its context and is left behind", "job", run.record.ID, "type", run.record.Type)
-		w.settler.add(run.record, w.interrupted(run.record))
+		w.settler.add(run.record, interrupted(run.record, true))
 	}
 }
 

@@ -170,7 +170,7 @@ func TestJ17OverallTimeoutCountsFromTheFirstAttempt(t *testing.T) {
 		p := exact(3)
 		p.Retry.OverallTimeout = time.Minute
 		op, calls := script(errDown)
-		r := executor(t, p).Once(bg, retry.Work{Key: key, ID: "j", Started: time.Now().Add(-time.Hour)}, op)
+		r := executor(t, p).Once(bg, retry.Work{Key: key, ID: "j", Age: time.Hour}, op)
 		if *calls != 0 || r.Verdict.Reason != policy.ReasonOverallTimeout || r.Denied {
 			t.Errorf("%d calls, %+v", *calls, r)
 		}

@@ -22,8 +22,9 @@ type Work struct {
 	Attempts int
 	// MaxAttempts is the effective maximum; 0 takes the policy's.
 	MaxAttempts int
-	// Started is when the first attempt began; overall_timeout counts from it. Zero means now.
-	Started time.Time
+	// Age is how long ago the first attempt began: overall_timeout counts from then. 0 where this is the first attempt. It
+	// is a duration because the start is kept elsewhere, by another clock than this process's.
+	Age time.Duration
 	// Refusals is how often in a row the work has been refused before.
 	Refusals int
 	// NextDelay, if set, computes delays in code instead of the policy, from the number of failed attempts. Verdicts then
@@ -57,7 +58,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		o.id = w.ID
 	}
 	o.limit, o.turn = max(w.MaxAttempts, 0), w.Turn
-	single := once{age: ageOf(w.Started), nextDelay: w.NextDelay}
+	single := once{age: max(w.Age, 0), nextDelay: w.NextDelay}
 	r := run{
 		e: e, ctx: ctx, plan: p, options: &o, once: &single,
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,
@@ -82,14 +83,6 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		r.rec.finish(&r, r.verdict.Reason, result.Err)
 	}
 	return result
-}
-
-// ageOf is how long ago work began whose start is kept elsewhere.
-func ageOf(started time.Time) time.Duration {
-	if started.IsZero() {
-		return 0
-	}
-	return max(time.Since(started), 0)
 }
 
 // refusedFor is how long until breaker and budget may answer otherwise.

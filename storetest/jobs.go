@@ -37,7 +37,7 @@ func Jobs(t *testing.T, o JobsOptions) {
 		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
 	}
 	for _, group := range [][]jobsCase{
-		stateCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(),
+		stateCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(),
 		changeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), randomCases(),
 	} {
 		for _, c := range group {

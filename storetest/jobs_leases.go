@@ -89,10 +89,10 @@ func leaseCases() []jobsCase {
 		}},
 		{name: "J7/a completion may repeat itself after an operator started the job again", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
-			started := r.ClaimedAt.Add(2 * time.Millisecond)
-			s.must(s.settle(r.Ref(), job.KindComplete, func(x *job.Settlement) { x.Started = started }), nil)
+			s.lapse(2 * time.Millisecond)
+			s.must(s.settle(r.Ref(), job.KindComplete, func(x *job.Settlement) { x.Started = 2 * time.Millisecond }), nil)
 			_, want := s.job(r.ID)
-			if len(want) != 1 || !want[0].Started.Equal(started) || want[0].Outcome != job.AttemptCompleted {
+			if len(want) != 1 || !want[0].Started.Equal(r.ClaimedAt.Add(2*time.Millisecond)) || want[0].Outcome != job.AttemptCompleted {
 				s.Fatalf("history %+v", want)
 			}
 			s.change(job.ActionRetry, job.Filter{IDs: []string{r.ID}}, 1)
@@ -247,7 +247,7 @@ func leaseCases() []jobsCase {
 				s.Fatalf("after the lease: %+v", got)
 			}
 			if len(history) != 1 || history[0].Outcome != job.AttemptLost || history[0].Reason != policy.ReasonLeaseExpired || history[0].Fence != r.Fence ||
-				history[0].Worker != "w" || history[0].Number != 1 || !history[0].Started.Equal(r.ClaimedAt) || history[0].Error != got.LastError {
+				history[0].Worker != "w" || history[0].Number != 1 || !history[0].Started.Equal(r.ClaimedAt) || !got.StartedAt.Equal(r.ClaimedAt) || history[0].Error != got.LastError {
 				s.Fatalf("history: %+v", history)
 			}
 		}},

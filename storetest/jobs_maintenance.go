@@ -81,8 +81,12 @@ func maintenanceCases() []jobsCase {
 			}
 			now := s.clock()
 			s.enqueue(job.Insert{RunAt: now.Add(2 * time.Hour)}, job.Insert{RunAt: now.Add(time.Hour), Priority: 9}, job.Insert{RunAt: now.Add(3 * time.Hour)}, job.Insert{})
-			if done := s.maintain(); !done.NextDue.Equal(now.Add(time.Hour)) {
+			done := s.maintain()
+			if !done.NextDue.Equal(now.Add(time.Hour)) {
 				s.Fatalf("next due at %v, want %v", done.NextDue, now.Add(time.Hour))
+			}
+			if after := s.clock(); done.Now.Before(now) || done.Now.After(after) {
+				s.Fatalf("maintained at %v, between %v and %v", done.Now, now, after)
 			}
 		}},
 		{name: "J6/maintenance tells of each lost lease", run: func(s *jobs) {
@@ -113,7 +117,7 @@ func maintenanceCases() []jobsCase {
 			waiting := s.add(job.Insert{})
 			s.unchanged(waiting, func() {
 				s.unchanged(r.ID, func() {
-					if done := s.maintain(); !reflect.DeepEqual(done, job.Maintained{}) {
+					if done := s.maintain(); !reflect.DeepEqual(done, job.Maintained{Now: done.Now}) {
 						s.Fatalf("%+v", done)
 					}
 				})

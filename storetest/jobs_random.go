@@ -218,6 +218,7 @@ func (m *model) settle(t *rapid.T) {
 		list = append(list, job.Settlement{
 			Ref: ref, Kind: rapid.SampledFrom(kinds()).Draw(t, "kind"), Delay: m.span(t, 0), Error: rapid.SampledFrom([]string{"", "e", "f\x00"}).Draw(t, "error"),
 			Reason: rapid.SampledFrom([]policy.Reason{policy.ReasonError, policy.ReasonBudgetDenied}).Draw(t, "reason"), Output: []byte{1, 2},
+			NotRun: rapid.Bool().Draw(t, "not run"), Started: m.span(t, 0),
 		})
 	}
 	errs := m.s.Settle(m.s.ctx, list)

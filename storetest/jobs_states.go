@@ -40,7 +40,7 @@ func stateCases() []jobsCase {
 		}},
 		{name: "J2/a claimed job runs under a lease", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
-			if r.State != job.Running || r.Worker != "w" || r.Fence != 1 || !r.LeaseUntil.Equal(r.ClaimedAt.Add(long)) || !r.StartedAt.Equal(r.ClaimedAt) {
+			if r.State != job.Running || r.Worker != "w" || r.Fence != 1 || !r.LeaseUntil.Equal(r.ClaimedAt.Add(long)) {
 				s.Fatalf("claimed: %+v", r)
 			}
 			got := s.in(r.ID, job.Running)
@@ -61,7 +61,7 @@ func stateCases() []jobsCase {
 			s.must(s.settle(r.Ref(), job.KindRetry, fails("boom", s.short)), nil)
 			got := s.in(r.ID, job.Scheduled)
 			if got.Attempts != 1 || got.LastError != "boom" || got.Reason != policy.ReasonError || got.FailedAt.IsZero() ||
-				!got.RunAt.Equal(got.FailedAt.Add(s.short)) || !got.StartedAt.Equal(r.StartedAt) || !got.LeaseUntil.IsZero() {
+				!got.RunAt.Equal(got.FailedAt.Add(s.short)) || !got.LeaseUntil.IsZero() {
 				s.Fatalf("after a failure: %+v", got)
 			}
 			s.nearly(s.short)
@@ -70,7 +70,7 @@ func stateCases() []jobsCase {
 			s.lapse(s.short)
 			s.maintain()
 			again := s.take(long)
-			if again.ID != r.ID || again.Fence != 2 || again.Attempts != 1 || !again.StartedAt.Equal(r.StartedAt) {
+			if again.ID != r.ID || again.Fence != 2 || again.Attempts != 1 {
 				s.Fatalf("claimed again: %+v", again)
 			}
 		}},
@@ -164,6 +164,54 @@ func refused(delay time.Duration) func(*job.Settlement) {
 	return func(x *job.Settlement) { x.Reason, x.Delay = policy.ReasonBudgetDenied, delay }
 }
 
+// startCases checks when a job's overall_timeout starts: with the first attempt that ran.
+func startCases() []jobsCase {
+	return []jobsCase{
+		{name: "J17/a claim or a refusal starts nothing", run: func(s *jobs) {
+			id := s.add(job.Insert{})
+			for _, x := range []job.Settlement{{Kind: job.KindRefuse}, {Kind: job.KindRelease, NotRun: true}, {Kind: job.KindRefuse, NotRun: true}} {
+				r := s.take(long)
+				if !r.StartedAt.IsZero() || !s.record(id).StartedAt.IsZero() {
+					s.Fatalf("claimed: started at %v", r.StartedAt)
+				}
+				s.must(s.settle(r.Ref(), x.Kind, func(y *job.Settlement) { y.NotRun = x.NotRun }), nil)
+				if got := s.record(id); !got.StartedAt.IsZero() {
+					s.Fatalf("after %s: started at %v", x.Kind, got.StartedAt)
+				}
+			}
+		}},
+		{name: "J17/the first attempt that ran starts a job and no later one", run: func(s *jobs) {
+			for _, kind := range []job.Kind{job.KindRetry, job.KindSnooze, job.KindRelease} {
+				id := s.add(job.Insert{})
+				first := s.take(long)
+				s.lapse(2 * time.Millisecond)
+				s.must(s.settle(first.Ref(), kind, func(x *job.Settlement) { x.Started = time.Millisecond }), nil)
+				want := first.ClaimedAt.Add(time.Millisecond)
+				for _, again := range []job.Kind{job.KindRefuse, job.KindRetry, job.KindComplete} {
+					s.lapse(time.Millisecond)
+					r := s.take(long)
+					if r.ID != id || !r.StartedAt.Equal(want) {
+						s.Fatalf("after %s: claimed %+v, want a start at %v", kind, r, want)
+					}
+					s.must(s.settle(r.Ref(), again), nil)
+				}
+				if got := s.in(id, job.Completed); !got.StartedAt.Equal(want) {
+					s.Fatalf("completed: started at %v, want %v", got.StartedAt, want)
+				}
+			}
+		}},
+		{name: "J17/a completion and a death start a job that had not started", run: func(s *jobs) {
+			for _, kind := range []job.Kind{job.KindComplete, job.KindDead} {
+				r := s.start(job.Insert{}, long)
+				s.must(s.settle(r.Ref(), kind), nil)
+				if got := s.record(r.ID); !got.StartedAt.Equal(r.ClaimedAt) {
+					s.Errorf("%s: started at %v, claimed at %v", kind, got.StartedAt, r.ClaimedAt)
+				}
+			}
+		}},
+	}
+}
+
 // historyCases checks the rows of the attempt history.
 func historyCases() []jobsCase {
 	return []jobsCase{
@@ -179,7 +227,7 @@ func historyCases() []jobsCase {
 			for _, row := range want {
 				r := s.take(long)
 				s.must(s.settle(r.Ref(), row.Kind, func(x *job.Settlement) {
-					x.Error, x.Stack, x.Reason, x.Started = row.Error, "stack of "+row.Error, policy.ReasonError, r.ClaimedAt
+					x.Error, x.Stack, x.Reason = row.Error, "stack of "+row.Error, policy.ReasonError
 				}), nil)
 			}
 			r, history := s.job(id)
@@ -200,11 +248,25 @@ func historyCases() []jobsCase {
 		}},
 		{name: "J4/the row keeps the delay and when the attempt started", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
-			started := r.ClaimedAt.Add(3 * time.Millisecond)
-			s.must(s.settle(r.Ref(), job.KindRetry, func(x *job.Settlement) { x.Delay, x.Started = 1500*time.Millisecond, started }), nil)
+			s.lapse(3 * time.Millisecond)
+			s.must(s.settle(r.Ref(), job.KindRetry, func(x *job.Settlement) { x.Delay, x.Started = 1500*time.Millisecond, 3*time.Millisecond }), nil)
 			_, history := s.job(r.ID)
-			if len(history) != 1 || history[0].Delay != 1500*time.Millisecond || !history[0].Started.Equal(started) {
+			if len(history) != 1 || history[0].Delay != 1500*time.Millisecond || !history[0].Started.Equal(r.ClaimedAt.Add(3*time.Millisecond)) {
 				s.Fatalf("history: %+v", history)
+			}
+		}},
+		{name: "J4/an attempt started between its claim and its end", run: func(s *jobs) {
+			for _, kind := range []job.Kind{job.KindDead, job.KindComplete} {
+				r := s.start(job.Insert{}, long)
+				s.must(s.settle(r.Ref(), kind, func(x *job.Settlement) { x.Started = -time.Hour }), nil)
+				if _, history := s.job(r.ID); !history[0].Started.Equal(r.ClaimedAt) {
+					s.Errorf("%s of an attempt that started before its claim: %+v", kind, history)
+				}
+				r = s.start(job.Insert{}, long)
+				s.must(s.settle(r.Ref(), kind, func(x *job.Settlement) { x.Started = time.Hour }), nil)
+				if _, history := s.job(r.ID); !history[0].Started.Equal(history[0].Finished) {
+					s.Errorf("%s of an attempt that started after its end: %+v", kind, history)
+				}
 			}
 		}},
 		{name: "J4/a dead job shows all its attempts and the final error", run: func(s *jobs) {

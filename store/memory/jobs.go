@@ -261,7 +261,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 		return job.Maintained{}, err
 	}
 	defer s.mu.Unlock()
-	done := job.Maintained{Promoted: s.promote(m.Limit, now)}
+	done := job.Maintained{Promoted: s.promote(m.Limit, now), Now: now}
 	for e := s.leases.first(); done.Reclaimed < m.Limit && e != nil && !now.Before(e.LeaseUntil); e = s.leases.first() {
 		e.history = append(e.history, e.Lose(now)...)
 		s.place(e)

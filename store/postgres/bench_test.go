@@ -53,7 +53,7 @@ func burn(b *testing.B, store job.Store, worker string) {
 		}
 		settlements := make([]job.Settlement, len(list))
 		for i, r := range list {
-			settlements[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete, Started: r.ClaimedAt}
+			settlements[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete}
 		}
 		for _, err := range store.Settle(ctx, settlements) {
 			if err != nil {

@@ -41,11 +41,11 @@ WITH taken AS (
     INSERT INTO {{schema}}.running (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at,
         failed_at, refused_at, worker, reason, refused_reason, last_error, output, lease_until)
     SELECT id, run_at, fence + 1, attempts, refusals, priority, cancel_requested, queue, unique_key,
-        coalesce(started_at, statement_timestamp()), statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output,
+        started_at, statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output,
         statement_timestamp() + $4::bigint * interval '1 microsecond'
     FROM taken
 )
-SELECT ` + bodyColumns + `, t.run_at, t.attempts, coalesce(t.started_at, statement_timestamp()), t.fence + 1, statement_timestamp(), t.refusals
+SELECT ` + bodyColumns + `, t.run_at, t.attempts, t.started_at, t.fence + 1, statement_timestamp(), t.refusals
 FROM taken t JOIN {{schema}}.job b ON b.id = t.id`
 )
 

@@ -31,7 +31,7 @@ WITH expired AS (
 ), gone AS (
     DELETE FROM {{schema}}.running r USING expired e, {{schema}}.job b
     WHERE r.id = e.id AND b.id = e.id
-    RETURNING r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, r.started_at, r.claimed_at, r.worker, r.output,
+    RETURNING r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, coalesce(r.started_at, r.claimed_at) AS started_at, r.claimed_at, r.worker, r.output,
         r.attempts + 1 AS attempts, 0 AS refusals, NULL::timestamptz AS refused_at, NULL::text AS refused_reason,
         CASE WHEN r.cancel_requested OR b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN r.run_at ELSE statement_timestamp() END AS run_at,
         statement_timestamp() AS failed_at, $3::text AS last_error, $2::text AS reason,
@@ -99,6 +99,7 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	if err != nil {
 		return job.Maintained{}, err
 	}
+	done.Now = promotedAt.UTC()
 	if done.Promoted < limit {
 		j.due.done(promotedAt)
 	}

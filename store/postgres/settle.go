@@ -39,12 +39,17 @@ const moveSQL = `, history AS (
 const factColumns = `id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at, failed_at, refused_at,
     worker, reason, refused_reason, last_error, output`
 
+// beganSQL is when an attempt began, by the server's clock.
+const beganSQL = `least(r.claimed_at + s.since_claim, statement_timestamp())`
+
+// settleSQL settles any kind. An attempt that began below 0 did not run.
 const settleSQL = `
 WITH s AS (
     SELECT *, kind = 'complete' AS completes, kind IN ('retry', 'dead') AS failed, kind IN ('retry', 'snooze', 'refuse', 'release') AS repeated, kind IN ('refuse', 'bury') AS keeps,
-        CASE WHEN kind = 'release' THEN 0 ELSE delay / 1000 END * interval '1 microsecond' AS wait
-    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::timestamptz[])
-        WITH ORDINALITY AS s(id, fence, kind, delay, cause, error, stack, output, started, ord)
+        CASE WHEN kind = 'release' THEN 0 ELSE delay / 1000 END * interval '1 microsecond' AS wait,
+        greatest(began, 0) * interval '1 microsecond' AS since_claim
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bigint[])
+        WITH ORDINALITY AS s(id, fence, kind, delay, cause, error, stack, output, began, ord)
 ), gone AS (
     DELETE FROM {{schema}}.running r USING s
     WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
@@ -52,7 +57,8 @@ WITH s AS (
         CASE WHEN s.completes THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested THEN 'cancelled'
             WHEN s.wait > interval '0' THEN 'scheduled' ELSE 'ready' END AS state,
         CASE WHEN NOT s.keeps THEN r.attempts + 1 END AS number, r.refusals AS held_refusals, r.queue, r.unique_key, r.id,
-        r.fence, r.priority, r.cancel_requested, r.started_at, r.claimed_at, r.worker,
+        r.fence, r.priority, r.cancel_requested, r.claimed_at, r.worker,
+        CASE WHEN s.began < 0 THEN r.started_at ELSE coalesce(r.started_at, ` + beganSQL + `) END AS started_at,
         CASE WHEN s.repeated THEN statement_timestamp() + s.wait ELSE r.run_at END AS run_at,
         CASE WHEN s.failed THEN r.attempts + 1 ELSE r.attempts END AS attempts,
         CASE WHEN s.failed THEN statement_timestamp() ELSE r.failed_at END AS failed_at,
@@ -62,7 +68,7 @@ WITH s AS (
         CASE WHEN s.completes THEN 0 WHEN s.kind = 'refuse' THEN r.refusals + 1 WHEN s.kind = 'bury' THEN r.refusals ELSE 0 END AS refusals,
         CASE WHEN NOT s.keeps THEN NULL WHEN s.kind = 'refuse' AND r.refusals = 0 THEN statement_timestamp() ELSE r.refused_at END AS refused_at,
         CASE WHEN NOT s.keeps THEN NULL WHEN s.kind = 'refuse' THEN s.cause ELSE r.refused_reason END AS refused_reason,
-        s.kind, s.delay, s.cause, s.error, s.stack, coalesce(s.started, r.claimed_at) AS started, statement_timestamp() AS finished,
+        s.kind, s.delay, s.cause, s.error, s.stack, ` + beganSQL + ` AS started, statement_timestamp() AS finished,
         r.refused_at AS refused_since, r.refused_reason AS refused_for
 )` + moveSQL + `
 SELECT coalesce(array_agg(ord), '{}'), coalesce(bool_or(state = 'ready'), false) FROM gone`
@@ -71,12 +77,13 @@ SELECT coalesce(array_agg(ord), '{}'), coalesce(bool_or(state = 'ready'), false)
 // server two thirds of what settleSQL takes for them.
 const completeSQL = `
 WITH s AS (
-    SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bytea[], $5::timestamptz[]) WITH ORDINALITY AS s(id, fence, cause, output, started, ord)
+    SELECT *, began * interval '1 microsecond' AS since_claim
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS s(id, fence, cause, output, began, ord)
 ), gone AS (
     DELETE FROM {{schema}}.running r USING s
     WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
-    RETURNING s.ord, r.queue, r.unique_key, r.refusals, r.id, r.run_at, r.fence, r.attempts, r.priority, r.cancel_requested, r.started_at, r.claimed_at,
-        r.failed_at, r.refused_at, r.worker, r.refused_reason, r.last_error, s.cause, s.output, coalesce(s.started, r.claimed_at) AS completed_from
+    RETURNING s.ord, r.queue, r.unique_key, r.refusals, r.id, r.run_at, r.fence, r.attempts, r.priority, r.cancel_requested, coalesce(r.started_at, ` + beganSQL + `) AS started_at, r.claimed_at,
+        r.failed_at, r.refused_at, r.worker, r.refused_reason, r.last_error, s.cause, s.output, ` + beganSQL + ` AS completed_from
 ), refused AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
     SELECT id, fence, refused_at, statement_timestamp(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
@@ -178,32 +185,35 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 // array that is NULL, and one that is shorter than others, as NULLs.
 func settlementColumns(list []job.Settlement) []any {
 	n := len(list)
-	ids, fences, kinds, delays, starts := make([]pgtype.UUID, n), make([]int64, n), make([]string, n), make([]int64, n), make([]pgtype.Timestamptz, n)
+	ids, fences, kinds, delays, began := make([]pgtype.UUID, n), make([]int64, n), make([]string, n), make([]int64, n), make([]int64, n)
 	var causes, texts, stacks []pgtype.Text
 	var outputs [][]byte
 	for i := range list {
 		s := &list[i]
 		ids[i], _ = parseID(s.ID)
-		fences[i], kinds[i], delays[i], starts[i] = s.Fence, string(s.Kind), int64(min(s.Delay, job.MaxDelay)), stamp(s.Started)
+		fences[i], kinds[i], delays[i], began[i] = s.Fence, string(s.Kind), int64(min(s.Delay, job.MaxDelay)), max(s.Started, 0).Microseconds()
+		if !s.Ran() {
+			began[i] = -1
+		}
 		causes, texts, stacks = addText(causes, i, string(s.Reason)), addText(texts, i, s.Error), addText(stacks, i, s.Stack)
 		outputs = addBytes(outputs, i, s.Output)
 	}
-	return []any{ids, fences, kinds, delays, causes, texts, stacks, outputs, starts}
+	return []any{ids, fences, kinds, delays, causes, texts, stacks, outputs, began}
 }
 
 // completionColumns are the arguments of completeSQL.
 func completionColumns(list []job.Settlement) []any {
 	n := len(list)
-	ids, fences, starts := make([]pgtype.UUID, n), make([]int64, n), make([]pgtype.Timestamptz, n)
+	ids, fences, began := make([]pgtype.UUID, n), make([]int64, n), make([]int64, n)
 	var causes []pgtype.Text
 	var outputs [][]byte
 	for i := range list {
 		s := &list[i]
 		ids[i], _ = parseID(s.ID)
-		fences[i], starts[i] = s.Fence, stamp(s.Started)
+		fences[i], began[i] = s.Fence, max(s.Started, 0).Microseconds()
 		causes, outputs = addText(causes, i, string(s.Reason)), addBytes(outputs, i, s.Output)
 	}
-	return []any{ids, fences, causes, outputs, starts}
+	return []any{ids, fences, causes, outputs, began}
 }
 
 // addText puts a text at its position in a column, with NULLs before it where nothing was.

@@ -65,7 +65,7 @@ func BenchmarkBurnDown(b *testing.B) {
 						}
 						done := make([]job.Settlement, len(list))
 						for i, r := range list {
-							done[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete, Reason: "success", Started: r.ClaimedAt}
+							done[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete, Reason: "success"}
 						}
 						if errs := store.Settle(b.Context(), done); errs != nil {
 							b.Error(errs)

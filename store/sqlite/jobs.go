@@ -61,8 +61,8 @@ const (
 (SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ? + 0) RETURNING 1`
 	readySQL = `INDEXED BY tenet_job_ready WHERE queue = ?1 AND state = 'ready'
 AND NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2)) ORDER BY priority, run_at, id LIMIT ?3 + 0`
-	claimSQL = `UPDATE OR FAIL tenet_job SET state = 'running', worker = ?2, claimed_at = ?3, lease_until = ?4, fence = fence + 1,
-started_at = iif(started_at = 0, ?3, started_at) WHERE seq IN (SELECT value FROM json_each(?1))`
+	claimSQL = `UPDATE OR FAIL tenet_job SET state = 'running', worker = ?2, claimed_at = ?3, lease_until = ?4, fence = fence + 1
+WHERE seq IN (SELECT value FROM json_each(?1))`
 	extendSQL = `UPDATE tenet_job SET lease_until = ?2 WHERE seq IN (SELECT value FROM json_each(?1))`
 	byIDSQL   = `INDEXED BY sqlite_autoindex_tenet_job_1 WHERE id IN (SELECT value FROM json_each(?))`
 )
@@ -237,7 +237,7 @@ func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, e
 
 // completeSQL completes jobs whose completion their own row can tell of.
 var completeSQL = newBulk(3, `UPDATE OR FAIL tenet_job SET state = 'completed', reason = 'success', finished_at = ?1, lease_until = 0, output = NULL,
-ran_at = iif(v.column3 = 0, claimed_at, v.column3) FROM (VALUES `, `) AS v WHERE tenet_job.id = v.column1 AND fence = v.column2 AND state = 'running'
+ran_at = min(claimed_at + v.column3, ?1), started_at = iif(started_at = 0, min(claimed_at + v.column3, ?1), started_at) FROM (VALUES `, `) AS v WHERE tenet_job.id = v.column1 AND fence = v.column2 AND state = 'running'
 AND lease_until > ?1 AND refusals = 0 AND unique_key = ''`)
 
 // complete settles plain completions, which is what most settlements are, without reading the jobs first. It returns the
@@ -247,7 +247,7 @@ func complete(q querier, settlements []job.Settlement, at time.Time) (left []int
 	for i := range settlements {
 		s := &settlements[i]
 		if s.Kind == job.KindComplete && s.Reason == policy.ReasonSuccess && len(s.Output) == 0 && s.Error == "" && s.Stack == "" && s.Delay == 0 {
-			args = append(args, s.ID, s.Fence, micros(s.Started))
+			args = append(args, s.ID, s.Fence, max(s.Started, 0).Microseconds())
 		} else {
 			left = append(left, i)
 		}

@@ -36,6 +36,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 }
 
 func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, err error) {
+	done.Now = at
 	if done.Promoted, err = promote(q, m.Limit, at); err != nil {
 		return done, err
 	}
