@@ -66,7 +66,7 @@ var allowed = map[string][]string{
 	"internal/procgroup":    {},
 	"internal/migrate":      {},
 	"internal/testpg":       {},
-	"internal/jobline":      {"job", "policy"},
+	"internal/jobline":      {"job", "job/httpjob", "job/execjob", "policy"},
 	"internal/crashtest":    {},
 	"internal/policyimport": {"policy"},
 	"internal/gen":          {"*"},

@@ -56,10 +56,18 @@ func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, 
 			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record,
 		}
 		if err := json.Unmarshal(raw.Payload, &j.Payload); err != nil {
-			return Unrecoverable(&reasonError{policy.ReasonInvalidPayload, fmt.Errorf("job: payload does not fit the handler: %w", err)})
+			return Unrecoverable(&reasonError{policy.ReasonInvalidPayload, payloadProblem(err)})
 		}
 		return handler(ctx, j)
 	})
+}
+
+// payloadProblem names the field of a payload that does not decode.
+func payloadProblem(err error) error {
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && t.Field != "" {
+		return fmt.Errorf("job: payload does not fit the handler: %s: a JSON %s is not %s", t.Field, t.Value, t.Type)
+	}
+	return fmt.Errorf("job: payload does not fit the handler: %w", err)
 }
 
 // reasonError is a failure with a reason of its own.

@@ -96,7 +96,7 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 		{10, "more than one JSON object on the line"},
 		{11, "payload: 1048578 bytes, above the limit of 1048576"},
 		{12, fmt.Sprintf("%d bytes, above the limit of %d", maxLine+26, maxLine)},
-		{13, "a JSON array is no job; write an object"},
+		{13, "expected an object, not a JSON array"},
 	}
 	if diff := cmp.Diff(want, r.Rejected); diff != "" || r.Imported != 2 {
 		t.Errorf("%d imported; rejected (-want +got):\n%s", r.Imported, diff)

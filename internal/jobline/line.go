@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/job/execjob"
+	"github.com/tenetdev/tenet/job/httpjob"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -81,10 +83,37 @@ func (l Line) Request() (job.Request, error) {
 		}
 		r.Timeout = d
 	}
+	if err := l.checkPayload(); err != nil {
+		return job.Request{}, fmt.Errorf("payload: %w", err)
+	}
 	if _, err := job.NewClient(nil).Inserts([]job.Request{r}); err != nil {
 		return job.Request{}, requestProblem(err)
 	}
 	return r, nil
+}
+
+// checkPayload checks the payloads of the types that the command line's worker runs.
+func (l Line) checkPayload() error {
+	switch l.Type {
+	case httpjob.Type:
+		return checkAs(l.Payload, &httpjob.Payload{}, "an http job has method, url, headers, body, expect_status")
+	case execjob.Type:
+		return checkAs(l.Payload, &execjob.Payload{}, "an exec job has argv, env, dir, stdin")
+	}
+	return nil
+}
+
+// checkAs reads a payload strictly and has it check itself. has names the fields.
+func checkAs(raw json.RawMessage, payload interface{ Check() error }, has string) error {
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(payload); err != nil {
+		return fmt.Errorf("%w; %s", plain(err), has)
+	}
+	return payload.Check()
 }
 
 // requestProblem says what is wrong without the request's number, which means nothing here.
@@ -102,7 +131,7 @@ func requestProblem(err error) error {
 func plain(err error) error {
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if t.Field == "" {
-			return fmt.Errorf("a JSON %s is no job; write an object", t.Value)
+			return fmt.Errorf("expected an object, not a JSON %s", t.Value)
 		}
 		return fmt.Errorf("%s: a JSON %s does not fit", t.Field, t.Value)
 	}

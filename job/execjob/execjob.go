@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -76,13 +77,10 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 	return func(ctx context.Context, j job.Job[Payload]) error {
 		p := j.Payload
-		if len(p.Argv) == 0 || p.Argv[0] == "" {
-			return job.Unrecoverable(errors.New("exec: argv: missing; name the command"))
+		if err := p.Check(); err != nil {
+			return job.Unrecoverable(fmt.Errorf("exec: %w", err))
 		}
 		env := environment(j)
-		if slices.ContainsFunc(slices.Concat(p.Argv, env, []string{p.Dir}), hasNUL) {
-			return job.Unrecoverable(errors.New("exec: argv, env or dir: holds a NUL character, which no command can be given"))
-		}
 		cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 		stdout, stderr := &tail{limit: o.MaxOutput}, &tail{limit: o.MaxOutput}
 		cmd.Env, cmd.Dir, cmd.Stdin = env, p.Dir, strings.NewReader(p.Stdin)
@@ -120,6 +118,29 @@ func startError(err error) error {
 		}
 	}
 	return err
+}
+
+// Check reports what keeps the command from being started anywhere, by the name of its field.
+func (p *Payload) Check() error {
+	const nul = "holds a NUL character, which no command can be given"
+	if len(p.Argv) == 0 || p.Argv[0] == "" {
+		return errors.New("argv: missing; name the command")
+	}
+	if slices.ContainsFunc(p.Argv, hasNUL) {
+		return errors.New("argv: " + nul)
+	}
+	if hasNUL(p.Dir) {
+		return errors.New("dir: " + nul)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		if name == "" || hasNUL(name) || strings.Contains(name, "=") {
+			return fmt.Errorf("env: %q cannot be the name of a variable", name)
+		}
+		if hasNUL(p.Env[name]) {
+			return fmt.Errorf("env: %s: %s", name, nul)
+		}
+	}
+	return nil
 }
 
 func hasNUL(s string) bool { return strings.ContainsRune(s, 0) }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -119,8 +120,37 @@ func sendError(err error) error {
 	return err
 }
 
+// Check reports what keeps the request from being sent, by the name of its field. It makes no connection.
+func (p *Payload) Check() error {
+	if u, err := url.Parse(p.URL); p.URL == "" {
+		return errors.New("url: missing")
+	} else if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("url: must be an absolute http or https URL")
+	}
+	if strings.ContainsFunc(p.Method, noToken) {
+		return fmt.Errorf("method: %q is not an HTTP method", p.Method)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
+		if name == "" || strings.ContainsFunc(name, noToken) {
+			return fmt.Errorf("headers: %q cannot be the name of a header", name)
+		}
+		if strings.ContainsFunc(p.Headers[name], control) {
+			return fmt.Errorf("headers: %s: the value holds a control character", name)
+		}
+	}
+	for _, status := range p.ExpectStatus {
+		if status < 100 || status > 599 {
+			return fmt.Errorf("expect_status: %d is not an HTTP status", status)
+		}
+	}
+	return nil
+}
+
 func request(ctx context.Context, j job.Job[Payload]) (*http.Request, error) {
 	p := j.Payload
+	if err := p.Check(); err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
 	body, contentType := bodyOf(p.Body)
 	method := strings.ToUpper(p.Method)
 	switch {
@@ -130,13 +160,9 @@ func request(ctx context.Context, j job.Job[Payload]) (*http.Request, error) {
 	default:
 		method = http.MethodGet
 	}
-	u, err := url.Parse(p.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("http: url: must be an absolute http or https URL")
-	}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, p.URL, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("http: method %q: %w", p.Method, err)
+		return nil, fmt.Errorf("http: method %q: the request cannot be made", p.Method)
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
@@ -144,9 +170,6 @@ func request(ctx context.Context, j job.Job[Payload]) (*http.Request, error) {
 	req.Header.Set("Idempotency-Key", j.ID)
 	req.Header.Set("User-Agent", "tenet")
 	for name, value := range p.Headers {
-		if name == "" || strings.ContainsFunc(name, noToken) || strings.ContainsFunc(value, control) {
-			return nil, fmt.Errorf("http: headers: %q cannot be sent", name)
-		}
 		if strings.EqualFold(name, "Host") {
 			req.Host = value
 			continue
