@@ -55,6 +55,7 @@ var allowed = map[string][]string{
 	"storetest":             {"job", "idempotency", "audit", "policy"},
 
 	"internal/fields":       {},
+	"internal/fanout":       {},
 	"internal/files":        {},
 	"internal/printable":    {},
 	"internal/netguard":     {},
@@ -76,7 +77,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout"}
 
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{

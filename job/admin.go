@@ -32,6 +32,14 @@ type Notifier interface {
 	Notify(ctx context.Context) (<-chan struct{}, error)
 }
 
+// CancelNotifier is implemented by stores that tell workers at once when cancellations of running jobs are requested.
+// Workers of other stores hear of them when they extend the leases, every third of a lease.
+type CancelNotifier interface {
+	// NotifyCancel returns a channel that receives when the cancellation of a running job may have been requested, in this
+	// process or another; Extend tells of which. Signals may be merged and may be false. The channel is closed when ctx ends.
+	NotifyCancel(ctx context.Context) (<-chan struct{}, error)
+}
+
 // Elector is implemented by stores that several workers share: one of them at a time is the leader.
 type Elector interface {
 	// Lead makes worker the leader for ttl if there is none or it is worker itself, and reports whether it is.
@@ -62,7 +70,7 @@ type Action string
 // The actions, and the states that they apply to.
 const (
 	ActionRetry  Action = "retry"  // all but running: ready at once, with its attempts counted from 0 again
-	ActionCancel Action = "cancel" // scheduled and ready: cancelled; running: cancelled when its worker notices
+	ActionCancel Action = "cancel" // scheduled and ready: cancelled; running: requested of its worker
 	ActionDelete Action = "delete" // all but running: removed with its history
 )
 
@@ -103,12 +111,14 @@ func (r *Record) Apply(a Action, now time.Time) (rows []Attempt) {
 	now = Stamp(now)
 	switch {
 	case a == ActionCancel && r.State == Running:
-		r.CancelRequested = true
+		if !r.CancelRequested() {
+			r.CancelRequestedAt = now
+		}
 	case a == ActionCancel:
 		r.State, r.FinishedAt = Cancelled, now
 	case a == ActionRetry:
 		rows = r.refusals(now)
-		r.State, r.RunAt, r.Attempts, r.FinishedAt, r.CancelRequested = Ready, now, 0, time.Time{}, false
+		r.State, r.RunAt, r.Attempts, r.FinishedAt, r.CancelRequestedAt = Ready, now, 0, time.Time{}, time.Time{}
 		r.StartedAt, r.Refusals, r.RefusedReason, r.RefusedAt = time.Time{}, 0, "", time.Time{}
 	}
 	return rows

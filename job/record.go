@@ -49,11 +49,13 @@ type Record struct {
 	Reason     policy.Reason // why the job is dead, or why it last failed
 	Output     []byte        // what a completed attempt left behind
 
-	Worker          string
-	Fence           int64 // grows with every claim
-	LeaseUntil      time.Time
-	ClaimedAt       time.Time
-	CancelRequested bool
+	Worker     string
+	Fence      int64 // grows with every claim
+	LeaseUntil time.Time
+	ClaimedAt  time.Time
+	// CancelRequestedAt is when the cancellation of the job was requested while it ran. It stays on record whatever came of
+	// it, until the job is retried by an operator.
+	CancelRequestedAt time.Time
 
 	Refusals      int // in a row, by budgets and breakers
 	RefusedReason policy.Reason
@@ -68,6 +70,9 @@ type Ref struct {
 
 // Ref is the lease that the record was claimed under.
 func (r *Record) Ref() Ref { return Ref{ID: r.ID, Fence: r.Fence} }
+
+// CancelRequested reports whether the job was running when an operator asked for its cancellation.
+func (r *Record) CancelRequested() bool { return !r.CancelRequestedAt.IsZero() }
 
 // AttemptOutcome is how an attempt ended.
 type AttemptOutcome string

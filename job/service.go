@@ -43,6 +43,10 @@ func (w *Worker) extend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-w.cancels:
+			if !gather(ctx) {
+				return
+			}
 		}
 		w.mu.Lock()
 		leases := make([]Ref, 0, len(w.running))
@@ -66,6 +70,19 @@ func (w *Worker) extend(ctx context.Context) {
 			}
 		}
 		w.outage.tell("extend", failed)
+	}
+}
+
+// gather waits a moment for more requests of the same operator, so that many of them cost few extensions. It reports
+// whether ctx is alive.
+func gather(ctx context.Context) bool {
+	t := time.NewTimer(100 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
 	}
 }
 
@@ -201,17 +218,13 @@ func (w *Worker) retain(ctx context.Context) {
 	}
 }
 
-// listen passes the store's signals on to the claim loop.
-func (w *Worker) listen(ctx context.Context) {
-	notifier, ok := w.store.(Notifier)
-	if !ok {
-		return
-	}
+// listen passes the store's signals of one kind on, and asks for them again where the store loses them.
+func (w *Worker) listen(ctx context.Context, of string, notify func(context.Context) (<-chan struct{}, error), to chan struct{}) {
 	for failures := 1; ctx.Err() == nil; failures++ {
-		signals, err := notifier.Notify(ctx)
+		signals, err := notify(ctx)
 		if err != nil {
 			if failures == 1 {
-				w.log.Info("job: the store cannot notify now; polling instead", "error", err)
+				w.log.Info("job: the store cannot notify now; polling instead", "of", of, "error", err)
 			}
 			pause(ctx, failures)
 			continue
@@ -220,9 +233,9 @@ func (w *Worker) listen(ctx context.Context) {
 			w.log.Info("job: the store notifies again")
 		}
 		failures = 0
-		signal(w.wake) // for what was enqueued before the store listened
+		signal(to) // for what happened before the store listened
 		for range signals {
-			signal(w.wake)
+			signal(to)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 		r.Refusals++
 		r.RefusedReason = s.Reason
 		r.reschedule(now, s.Delay)
-		if r.CancelRequested {
+		if r.CancelRequested() {
 			r.State, r.FinishedAt = Cancelled, now
 		}
 		return nil
@@ -141,7 +141,7 @@ func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 		r.failed(a)
 		r.State, r.FinishedAt = Dead, now
 	}
-	if r.CancelRequested && !r.State.Finished() {
+	if r.CancelRequested() && !r.State.Finished() {
 		r.State, r.FinishedAt = Cancelled, now
 	}
 	return rows
@@ -161,7 +161,7 @@ func (r *Record) Lose(now time.Time) []Attempt {
 	r.Refusals, r.RefusedReason, r.RefusedAt = 0, "", time.Time{}
 	r.failed(a)
 	switch {
-	case r.CancelRequested:
+	case r.CancelRequested():
 		r.State, r.FinishedAt = Cancelled, now
 	case r.MaxAttempts > 0 && r.Attempts >= r.MaxAttempts:
 		r.State, r.FinishedAt = Dead, now

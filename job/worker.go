@@ -43,6 +43,7 @@ type Worker struct {
 	wake            chan struct{} // there may be new work
 	slot            chan struct{} // a handler has ended
 	due             chan struct{} // nextDue has come nearer
+	cancels         chan struct{} // running jobs may be to be cancelled
 	ran             atomic.Bool
 	lastAnswer      atomic.Int64 // time of the last answer of the store, in Unix nanoseconds
 
@@ -77,6 +78,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 		store: store, lease: DefaultLease, grace: DefaultGrace, poll: DefaultPoll, log: slog.Default(),
 		handlers: map[string]RawHandler{}, queues: map[string]*queue{DefaultQueue: {size: DefaultConcurrency}}, running: map[string]*running{},
 		wake: make(chan struct{}, 1), slot: make(chan struct{}, 1), due: make(chan struct{}, 1),
+		cancels: make(chan struct{}, 1),
 	}
 	for _, o := range options {
 		o(w)
@@ -204,7 +206,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	services.Go(func() { w.extend(background) })
 	services.Go(func() { w.maintain(background) })
 	services.Go(func() { w.lead(background) })
-	services.Go(func() { w.listen(background) })
+	if n, ok := w.store.(Notifier); ok {
+		services.Go(func() { w.listen(background, "new work", n.Notify, w.wake) })
+	}
+	if n, ok := w.store.(CancelNotifier); ok {
+		services.Go(func() { w.listen(background, "cancellations", n.NotifyCancel, w.cancels) })
+	}
 
 	w.claim(ctx, background)
 	w.shutdown()

@@ -350,18 +350,54 @@ func TestJ6LostLeaseUsesUpAnAttemptAndAPoisonousJobEndsInTheDeadLetters(t *testi
 	})
 }
 
-func TestJ13CancellingARunningJob(t *testing.T) {
+func TestJ25ARequestToCancelReachesTheWorkerWithinASecond(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler job.RawHandler
+		want    job.State
+	}{
+		"the handler obeys its context": {func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return ctx.Err() }, job.Cancelled},
+		"the handler fails for good": {func(ctx context.Context, _ job.Job[[]byte]) error {
+			<-ctx.Done()
+			return job.Unrecoverable(errDown)
+		}, job.Cancelled},
+		"the handler finishes first": {func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return nil }, job.Completed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := work(t, c.handler, job.WithLease(time.Hour))
+				id := b.enqueue(job.Request{})
+				time.Sleep(time.Minute)
+				at := time.Now()
+				if ids, err := b.store.Change(context.Background(), job.ActionCancel, job.Filter{IDs: []string{id}}, 1); err != nil || len(ids) != 1 {
+					t.Fatal(ids, err)
+				}
+				if r, _ := b.get(id); r.State != job.Running || !r.CancelRequestedAt.Equal(job.Stamp(at)) {
+					t.Errorf("%s, requested at %v", r.State, r.CancelRequestedAt)
+				}
+				time.Sleep(time.Second)
+				if r, history := b.get(id); r.State != c.want || !r.CancelRequestedAt.Equal(job.Stamp(at)) {
+					t.Errorf("%s, requested at %v, %v", r.State, r.CancelRequestedAt, story(history))
+				}
+			})
+		})
+	}
+}
+
+func TestJ25WithoutNotificationsARequestToCancelIsHeardWhenTheLeaseIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := work(t, func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return ctx.Err() }, job.WithLease(3*time.Second))
+		db := memory.Open().Jobs()
+		b := &bench{t: t, store: db, client: job.NewClient(db)}
 		id := b.enqueue(job.Request{})
-		time.Sleep(time.Second)
+		stop := b.start(&faulty{Store: db}, func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return ctx.Err() }, job.WithLease(3*time.Second))
+		time.Sleep(time.Second / 2)
 		if ids, err := b.store.Change(context.Background(), job.ActionCancel, job.Filter{IDs: []string{id}}, 1); err != nil || len(ids) != 1 {
 			t.Fatal(ids, err)
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(time.Second)
 		if r, history := b.get(id); r.State != job.Cancelled {
 			t.Errorf("%s, %v", r.State, story(history))
 		}
+		stop()
 	})
 }
 

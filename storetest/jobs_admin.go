@@ -246,7 +246,7 @@ func changeCases() []jobsCase {
 		{name: "J13/a running job learns of its cancellation when it extends", run: func(s *jobs) {
 			r := s.start(job.Insert{}, s.short)
 			s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1)
-			if got := s.in(r.ID, job.Running); !got.CancelRequested {
+			if got := s.in(r.ID, job.Running); !got.CancelRequested() {
 				s.Fatalf("cancelling: %+v", got)
 			}
 			s.must(s.extend(r.Ref(), long), job.ErrCancelRequested)
@@ -255,6 +255,39 @@ func changeCases() []jobsCase {
 			}
 			s.must(s.settle(r.Ref(), job.KindCancel), nil)
 			s.in(r.ID, job.Cancelled)
+		}},
+		{name: "J25/the request to cancel a running job stays on record with its time", run: func(s *jobs) {
+			for _, kind := range []job.Kind{job.KindComplete, job.KindDead, job.KindCancel, job.KindRetry} {
+				r := s.start(job.Insert{}, long)
+				if !s.record(r.ID).CancelRequestedAt.IsZero() {
+					s.Fatal("requested without a request")
+				}
+				from := s.clock()
+				s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1)
+				asked := s.in(r.ID, job.Running).CancelRequestedAt
+				if asked.Before(from) || asked.After(s.clock()) || !asked.Equal(job.Stamp(asked)) {
+					s.Fatalf("%s: requested at %v, asked after %v", kind, asked, from)
+				}
+				s.lapse(10 * time.Millisecond)
+				s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1)
+				s.must(s.settle(r.Ref(), kind, fails("x", 0)), nil)
+				if got := s.record(r.ID); !got.State.Finished() || !got.CancelRequestedAt.Equal(asked) {
+					s.Errorf("%s: %s, requested at %v, first asked at %v", kind, got.State, got.CancelRequestedAt, asked)
+				}
+				if list := s.list(job.Filter{IDs: []string{r.ID}}); len(list) != 1 || !list[0].CancelRequestedAt.Equal(asked) {
+					s.Errorf("%s: the list shows %+v", kind, list)
+				}
+				s.change(job.ActionRetry, job.Filter{IDs: []string{r.ID}}, 1)
+				if got := s.in(r.ID, job.Ready); got.CancelRequested() {
+					s.Errorf("%s: a job that is to run again is still to be cancelled", kind)
+				}
+				s.change(job.ActionDelete, job.Filter{IDs: []string{r.ID}}, 1)
+			}
+			r := s.add(job.Insert{})
+			s.change(job.ActionCancel, job.Filter{IDs: []string{r}}, 1)
+			if got := s.in(r, job.Cancelled); got.CancelRequested() {
+				s.Error("a job that was not running was cancelled at once: nothing was requested of a worker")
+			}
 		}},
 		{name: "J13/the next settlement of a job to be cancelled ends it", run: func(s *jobs) {
 			want := map[job.Kind]job.State{

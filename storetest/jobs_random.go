@@ -256,7 +256,7 @@ func (m *model) extend(t *rapid.T) {
 			if want = r.Holds(ref, now); want == nil {
 				r.LeaseUntil = job.Stamp(now.Add(d))
 			}
-			if want == nil && r.CancelRequested {
+			if want == nil && r.CancelRequested() {
 				want = job.ErrCancelRequested
 			}
 		}

@@ -59,6 +59,16 @@ func sharedCases() []jobsCase {
 		{name: "J11/new work of another handle is notified", run: func(s *jobs) {
 			s.second(func(other *jobs) { s.notified(other, func() { s.add(job.Insert{}) }) })
 		}},
+		{name: "J25/the request to cancel a running job is notified", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.toldToCancel(s, func() { s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1) })
+		}},
+		{name: "J25/a request of another handle to cancel a running job is notified", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			s.second(func(other *jobs) {
+				s.toldToCancel(other, func() { s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1) })
+			})
+		}},
 		{name: "J11/the notifications end with their context", run: func(s *jobs) {
 			notifier, ok := s.Store.(job.Notifier)
 			if !ok {
@@ -117,7 +127,25 @@ func (s *jobs) second(f func(other *jobs)) {
 	s.must(other.Close(), nil)
 }
 
-// notified checks that a worker on a handle hears of what f does. Signals may be false, so those of before are drained.
+// toldToCancel checks that a worker on a handle hears of a request to cancel. Workers listen for new work at the same time.
+func (s *jobs) toldToCancel(on *jobs, f func()) {
+	s.Helper()
+	notifier, ok := on.Store.(job.CancelNotifier)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	if work, ok := on.Store.(job.Notifier); ok {
+		_, err := work.Notify(ctx)
+		s.must(err, nil)
+	}
+	signals, err := notifier.NotifyCancel(ctx)
+	s.must(err, nil)
+	s.heard(signals, f)
+}
+
+// notified checks that a worker on a handle hears of what f does.
 func (s *jobs) notified(on *jobs, f func()) {
 	s.Helper()
 	notifier, ok := on.Store.(job.Notifier)
@@ -128,6 +156,12 @@ func (s *jobs) notified(on *jobs, f func()) {
 	defer cancel()
 	signals, err := notifier.Notify(ctx)
 	s.must(err, nil)
+	s.heard(signals, f)
+}
+
+// heard checks that what f does is signalled. Signals may be false, so those of before are drained.
+func (s *jobs) heard(signals <-chan struct{}, f func()) {
+	s.Helper()
 	drained := time.After(50 * time.Millisecond)
 	for waiting := true; waiting; {
 		select {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/fanout"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -138,6 +139,9 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 		} else {
 			e.history = append(e.history, e.Apply(action, now)...)
 			s.place(e)
+			if e.State == job.Running {
+				s.cancels.Ring()
+			}
 		}
 		changed = append(changed, e.ID)
 	}
@@ -178,37 +182,24 @@ func (s *Jobs) SetQueue(ctx context.Context, q job.QueueState) error {
 	defer s.mu.Unlock()
 	q.Reason, q.Until = job.CleanText(q.Reason), job.Stamp(q.Until)
 	s.queues[q.Queue] = q
-	s.signal()
+	s.work.Ring()
 	return nil
 }
 
 // Notify implements job.Notifier. The channel is closed when ctx ends or the store is closed.
-func (s *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
+func (s *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) { return s.listen(ctx, &s.work) }
+
+// NotifyCancel implements job.CancelNotifier. The channel is closed when ctx ends or the store is closed.
+func (s *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
+	return s.listen(ctx, &s.cancels)
+}
+
+func (s *Jobs) listen(ctx context.Context, to *fanout.Bell) (<-chan struct{}, error) {
 	if _, err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	signals := make(chan struct{}, 1)
-	s.listeners[signals] = struct{}{}
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if _, open := s.listeners[signals]; open {
-			delete(s.listeners, signals)
-			close(signals)
-		}
-	})
-	return signals, nil
-}
-
-// signal tells every listener that has not been told yet.
-func (s *Jobs) signal() {
-	for signals := range s.listeners {
-		select {
-		case signals <- struct{}{}:
-		default:
-		}
-	}
+	return to.Listen(ctx), nil
 }
 
 // Lead implements job.Elector.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/fanout"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -24,7 +25,8 @@ type Jobs struct {
 	finished  map[job.State]*pile
 	unique    uniques
 	queues    map[string]job.QueueState
-	listeners map[chan struct{}]struct{}
+	work      fanout.Bell // rings when work becomes ready
+	cancels   fanout.Bell // rings when the cancellation of a running job is requested
 	leader    string
 	leaderTo  time.Time
 }
@@ -44,6 +46,8 @@ var (
 	_ job.Admin    = (*Jobs)(nil)
 	_ job.Notifier = (*Jobs)(nil)
 	_ job.Elector  = (*Jobs)(nil)
+
+	_ job.CancelNotifier = (*Jobs)(nil)
 )
 
 func newJobs() *Jobs {
@@ -56,7 +60,6 @@ func newJobs() *Jobs {
 		finished:  map[job.State]*pile{job.Completed: newPile(byEnd), job.Dead: newPile(byEnd), job.Cancelled: newPile(byEnd)},
 		unique:    uniques{holders: map[uniqueKey]holder{}},
 		queues:    map[string]job.QueueState{},
-		listeners: map[chan struct{}]struct{}{},
 	}
 }
 
@@ -128,7 +131,7 @@ func (s *Jobs) place(e *entry) {
 			s.ready[e.Queue] = newLine()
 		}
 		s.ready[e.Queue].add(e)
-		s.signal()
+		s.work.Ring()
 	case job.Scheduled:
 		s.scheduled.add(e)
 	case job.Running:
@@ -214,7 +217,7 @@ func (s *Jobs) extend(lease job.Ref, d time.Duration, now time.Time) error {
 	}
 	e.LeaseUntil = job.Stamp(now.Add(d))
 	s.place(e)
-	if e.CancelRequested {
+	if e.CancelRequested() {
 		return job.ErrCancelRequested
 	}
 	return nil
@@ -297,10 +300,8 @@ func (s *Jobs) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for signals := range s.listeners {
-		close(signals)
-	}
-	clear(s.listeners)
+	s.work.Close()
+	s.cancels.Close()
 	s.jobs, s.ready, s.scheduled, s.leases, s.finished, s.unique, s.order = nil, nil, nil, nil, nil, uniques{}, index{}
 	return nil
 }

@@ -20,7 +20,7 @@ const (
     SELECT id, fence, refused_at, now(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
 )
 INSERT INTO {{schema}}.ready (` + factColumns + `)
-SELECT id, now(), fence, 0, 0, priority, false, queue, unique_key, NULL, claimed_at, failed_at, NULL,
+SELECT id, now(), fence, 0, 0, priority, NULL, queue, unique_key, NULL, claimed_at, failed_at, NULL,
     worker, reason, NULL, last_error, output FROM gone RETURNING id`
 
 	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *)` + readySQL
@@ -55,7 +55,7 @@ WITH gone AS (
     SELECT ` + factColumns + `, now(), 'cancelled' FROM gone
 )` + freeKeysSQL
 
-	cancelRunningSQL = `UPDATE {{schema}}.running SET cancel_requested = true WHERE id = ANY ($1::uuid[]) RETURNING id`
+	cancelRunningSQL = `UPDATE {{schema}}.running SET cancel_requested = coalesce(cancel_requested, now()) WHERE id = ANY ($1::uuid[]) RETURNING id`
 
 	deleteSQL = `
 WITH gone AS (
@@ -120,8 +120,12 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 		}
 		after = last
 	}
-	if action == job.ActionRetry && len(changed) > 0 {
+	switch {
+	case len(changed) == 0:
+	case action == job.ActionRetry:
 		j.bell.wake()
+	case action == job.ActionCancel:
+		j.cancels.Ring()
 	}
 	return changed, nil
 }
@@ -156,6 +160,11 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, f job.Filter, 
 				return err
 			}
 			changed = append(changed, names...)
+			if action == job.ActionCancel && p.table == "running" && len(names) > 0 {
+				if _, err := tx.Exec(ctx, notifyCancelSQL, j.channel(), cancelPayload); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	})

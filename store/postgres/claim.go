@@ -146,7 +146,7 @@ WITH s AS (SELECT * FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS s(i
 extended AS (
     UPDATE {{schema}}.running r SET lease_until = statement_timestamp() + $3::bigint * interval '1 microsecond'
     FROM s WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
-    RETURNING s.ord, r.cancel_requested
+    RETURNING s.ord, r.cancel_requested IS NOT NULL AS cancel_requested
 )
 SELECT coalesce(array_agg(ord), '{}'), coalesce(array_agg(ord) FILTER (WHERE cancel_requested), '{}') FROM extended`
 

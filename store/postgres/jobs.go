@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tenetdev/tenet/internal/fanout"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -16,6 +17,7 @@ type Jobs struct {
 	text    statements
 	flusher flusher
 	bell    bell
+	cancels fanout.Bell // rings when the cancellation of a running job is requested
 	cursors cursors
 	due     sweep // of scheduled jobs
 	expired sweep // of leases
@@ -26,6 +28,8 @@ var (
 	_ job.Admin    = (*Jobs)(nil)
 	_ job.Notifier = (*Jobs)(nil)
 	_ job.Elector  = (*Jobs)(nil)
+
+	_ job.CancelNotifier = (*Jobs)(nil)
 )
 
 // statements are the hot statements with the schema put in.
@@ -58,6 +62,7 @@ func (j *Jobs) Close() error { return j.db.Close() }
 func (j *Jobs) stop() {
 	j.flusher.stop()
 	j.bell.stop()
+	j.cancels.Close()
 }
 
 // steady pins the plans of a transaction to the indexes. Backlogs come and go faster than statistics, and a plan that was

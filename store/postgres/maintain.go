@@ -33,9 +33,9 @@ WITH expired AS (
     WHERE r.id = e.id AND b.id = e.id
     RETURNING r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, coalesce(r.started_at, r.claimed_at) AS started_at, r.claimed_at, r.worker, r.output,
         r.attempts + 1 AS attempts, 0 AS refusals, NULL::timestamptz AS refused_at, NULL::text AS refused_reason,
-        CASE WHEN r.cancel_requested OR b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN r.run_at ELSE statement_timestamp() END AS run_at,
+        CASE WHEN r.cancel_requested IS NOT NULL OR b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN r.run_at ELSE statement_timestamp() END AS run_at,
         statement_timestamp() AS failed_at, $3::text AS last_error, $2::text AS reason,
-        CASE WHEN r.cancel_requested THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE 'ready' END AS state,
+        CASE WHEN r.cancel_requested IS NOT NULL THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE 'ready' END AS state,
         r.attempts + 1 AS number, NULL::text AS kind, 0::bigint AS delay, $2::text AS cause, $3::text AS error, NULL::text AS stack,
         r.claimed_at AS started, statement_timestamp() AS finished,
         r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for, b.type, b.meta

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -76,7 +77,11 @@ func (b *bell) stop() {
 	b.running.Wait()
 }
 
-const notifySQL = `SELECT pg_notify($1, '')`
+const (
+	notifySQL       = `SELECT pg_notify($1, '')`
+	notifyCancelSQL = `SELECT pg_notify($1, $2)`
+	cancelPayload   = "cancel" // of notifications about jobs to be cancelled; others are about work
+)
 
 // notify tells all listeners, in a transaction of its own that does not wait for the disk: commits with notifications
 // stand in one line on the server.
@@ -107,12 +112,22 @@ func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
+	j.cancels.Ring() // what came while the connection was tried was not listened to
 	signals := make(chan struct{}, 1)
 	go func() {
 		defer close(signals)
 		j.forward(ctx, conn, signals)
 	}()
 	return signals, nil
+}
+
+// NotifyCancel implements job.CancelNotifier. Requests of this process are told at once; those of others while somebody
+// holds a channel of Notify, whose connection brings them.
+func (j *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
+	if j.db.closed.Load() {
+		return nil, job.ErrClosed
+	}
+	return j.cancels.Listen(ctx), nil
 }
 
 // listen connects and subscribes.
@@ -154,10 +169,11 @@ func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
 func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struct{}) {
 	for failures := 0; ; {
 		var err error
+		var news *pgconn.Notification // nil for a connection that was just restored and may have missed something
 		if conn == nil {
 			conn, err = j.listen(ctx)
 		} else {
-			_, err = conn.WaitForNotification(ctx)
+			news, err = conn.WaitForNotification(ctx)
 		}
 		if ctx.Err() != nil {
 			break
@@ -173,7 +189,13 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struc
 			continue
 		}
 		failures = 0
-		select { // a connection that was just restored may have missed something: that is a signal, too
+		if news == nil || news.Payload == cancelPayload {
+			j.cancels.Ring()
+		}
+		if news != nil && news.Payload == cancelPayload {
+			continue
+		}
+		select {
 		case signals <- struct{}{}:
 		default:
 		}

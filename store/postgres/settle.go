@@ -54,7 +54,7 @@ WITH s AS (
     DELETE FROM {{schema}}.running r USING s
     WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
     RETURNING s.ord,
-        CASE WHEN s.completes THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested THEN 'cancelled'
+        CASE WHEN s.completes THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested IS NOT NULL THEN 'cancelled'
             WHEN s.wait > interval '0' THEN 'scheduled' ELSE 'ready' END AS state,
         CASE WHEN NOT s.keeps THEN r.attempts + 1 END AS number, r.refusals AS held_refusals, r.queue, r.unique_key, r.id,
         r.fence, r.priority, r.cancel_requested, r.claimed_at, r.worker,

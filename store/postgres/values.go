@@ -54,6 +54,7 @@ type row struct {
 	id                                          pgtype.UUID
 	createdAt, runAt, startedAt, claimedAt      pgtype.Timestamptz
 	finishedAt, failedAt, leaseUntil, refusedAt pgtype.Timestamptz
+	cancelRequested                             pgtype.Timestamptz
 	worker, lastError, reason, refusedReason    pgtype.Text
 	meta, uniqueKey                             []byte
 	priority                                    int16
@@ -70,7 +71,7 @@ func (r *row) claimed() []any {
 }
 
 func (r *row) all() []any {
-	return append(r.claimed(), &r.worker, &r.CancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state)
+	return append(r.claimed(), &r.worker, &r.cancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state)
 }
 
 // record is what was read.
@@ -80,6 +81,7 @@ func (r *row) record() (*job.Record, error) {
 	out.MaxAttempts, out.Attempts, out.Refusals = int(r.maxAttempts), int(r.attempts), int(r.refusals)
 	out.CreatedAt, out.RunAt, out.StartedAt, out.ClaimedAt = utc(r.createdAt), utc(r.runAt), utc(r.startedAt), utc(r.claimedAt)
 	out.FinishedAt, out.FailedAt, out.LeaseUntil, out.RefusedAt = utc(r.finishedAt), utc(r.failedAt), utc(r.leaseUntil), utc(r.refusedAt)
+	out.CancelRequestedAt = utc(r.cancelRequested)
 	out.Worker, out.LastError, out.Reason, out.RefusedReason = r.worker.String, r.lastError.String, policy.Reason(r.reason.String), policy.Reason(r.refusedReason.String)
 	if r.meta == nil {
 		return &out, nil

@@ -192,6 +192,7 @@ func changeEach(q querier, action job.Action, found []*entry, at time.Time) (cha
 		return ids(found), drop(q, found)
 	}
 	kept := found[:0]
+	requested := false
 	for _, e := range found {
 		held := true // another of these jobs may have taken the key
 		if action == job.ActionRetry {
@@ -202,6 +203,12 @@ func changeEach(q querier, action job.Action, found []*entry, at time.Time) (cha
 		if held {
 			e.rows, e.changed = append(e.completion(), e.Apply(action, at)...), true
 			kept = append(kept, e)
+			requested = requested || e.State == job.Running
+		}
+	}
+	if requested {
+		if err := q.exec(`UPDATE tenet_cancel SET requests = requests + 1`); err != nil {
+			return nil, err
 		}
 	}
 	return ids(kept), save(q, kept)

@@ -21,6 +21,8 @@ var (
 	_ job.Admin    = (*Jobs)(nil)
 	_ job.Notifier = (*Jobs)(nil)
 	_ job.Elector  = (*Jobs)(nil)
+
+	_ job.CancelNotifier = (*Jobs)(nil)
 )
 
 // Close closes the DB that the store belongs to.
@@ -155,7 +157,7 @@ func extend(q querier, leases []job.Ref, d time.Duration, at time.Time) (errorLi
 		}
 		if err == nil {
 			extended = append(extended, e)
-			if e.CancelRequested {
+			if e.CancelRequested() {
 				err = job.ErrCancelRequested
 			}
 		}

@@ -2,8 +2,11 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/fanout"
 )
 
 // lookEvery is how often a listening process looks whether others have changed the file. It reads shared memory, not the
@@ -17,6 +20,8 @@ type bell struct {
 	stop      context.CancelFunc // ends watching; nil while nobody listens
 	closed    bool
 	watching  sync.WaitGroup
+
+	cancels fanout.Bell // rings when the cancellation of a running job is requested
 }
 
 func (b *bell) init() { b.listeners = map[chan struct{}]struct{}{} }
@@ -34,6 +39,7 @@ func (b *bell) ring() {
 func (b *bell) close() {
 	b.mu.Lock()
 	b.closed = true
+	b.cancels.Close()
 	for c := range b.listeners {
 		close(c)
 	}
@@ -84,11 +90,20 @@ func (s *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	return c, nil
 }
 
+// NotifyCancel implements job.CancelNotifier: within a tenth of a second, whichever process asked. The channel is closed
+// when ctx ends or the DB is closed.
+func (s *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
+	if _, err := s.Notify(ctx); err != nil { // whose listener keeps the watcher going
+		return nil, err
+	}
+	return s.db.bell.cancels.Listen(ctx), nil
+}
+
 // watch rings when the file has been changed, until ctx ends, and after every failure to find out.
 func (db *DB) watch(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	last := int64(-1)
+	last, requests := int64(-1), int64(-1)
 	for ctx.Err() == nil {
 		conn, err := db.pool.Conn(ctx)
 		for err == nil {
@@ -99,6 +114,7 @@ func (db *DB) watch(ctx context.Context) {
 			}
 			if version != last { // also the first time: what came before is not known to have been told
 				db.bell.ring()
+				requests = db.lookForCancels(conn, requests)
 			}
 			last = version
 			select {
@@ -117,4 +133,14 @@ func (db *DB) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// lookForCancels rings when there are other requests to cancel running jobs than last time, and returns how many there are.
+// Where that cannot be read, workers hear of the requests when they extend their leases.
+func (db *DB) lookForCancels(conn *sql.Conn, last int64) int64 {
+	requests := last
+	if err := conn.QueryRowContext(background, `SELECT requests FROM tenet_cancel`).Scan(&requests); err == nil && requests != last {
+		db.bell.cancels.Ring()
+	}
+	return requests
 }

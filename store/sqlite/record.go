@@ -137,7 +137,7 @@ func (r *row) entry() (*entry, error) {
 	e.StartedAt, e.FinishedAt, e.FailedAt = fromMicros(r.started), fromMicros(r.finished), fromMicros(r.failed)
 	e.ClaimedAt, e.LeaseUntil, e.RefusedAt = fromMicros(r.claimed), fromMicros(r.leased), fromMicros(r.refused)
 	e.ran = fromMicros(r.ran)
-	e.CancelRequested, e.Timeout = r.cancel != 0, time.Duration(r.timeout)
+	e.CancelRequestedAt, e.Timeout = fromMicros(r.cancel), time.Duration(r.timeout)
 	if len(r.meta) > 0 {
 		if err := json.Unmarshal(r.meta, &e.Meta); err != nil {
 			return nil, fmt.Errorf("metadata of job %s: %w", r.ID, err)
@@ -214,12 +214,8 @@ func save(q querier, list []*entry) error {
 		if !e.changed {
 			continue
 		}
-		cancel := int64(0)
-		if e.CancelRequested {
-			cancel = 1
-		}
 		jobs = append(jobs, e.seq, string(e.State), e.RunAt.UnixMicro(), micros(e.LeaseUntil), int64(e.Attempts), micros(e.StartedAt), micros(e.FinishedAt),
-			micros(e.FailedAt), cancel, int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output))
+			micros(e.FailedAt), micros(e.CancelRequestedAt), int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output))
 		for _, a := range e.rows {
 			part := 2 * e.Fence
 			if a.Outcome == job.AttemptRefused {

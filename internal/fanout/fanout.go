@@ -1,0 +1,62 @@
+// Package fanout tells any number of listeners that something happened, without saying what and without waiting for them.
+package fanout
+
+import (
+	"context"
+	"sync"
+)
+
+// Bell passes signals on to its listeners. The zero value is ready; it is safe for concurrent use.
+type Bell struct {
+	mu        sync.Mutex // guards both
+	listeners map[chan struct{}]struct{}
+	closed    bool
+}
+
+// Listen returns a channel that receives after each Ring; signals that nobody has received yet are merged. The channel is
+// closed when ctx ends or the bell is closed.
+func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		close(c)
+		return c
+	}
+	if b.listeners == nil {
+		b.listeners = map[chan struct{}]struct{}{}
+	}
+	b.listeners[c] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if _, open := b.listeners[c]; open {
+			delete(b.listeners, c)
+			close(c)
+		}
+	})
+	return c
+}
+
+// Ring tells every listener that has not been told yet.
+func (b *Bell) Ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.listeners {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Close closes the channels of all listeners. Closing again does nothing.
+func (b *Bell) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for c := range b.listeners {
+		close(c)
+	}
+	clear(b.listeners)
+}

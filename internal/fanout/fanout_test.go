@@ -1,0 +1,43 @@
+package fanout_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tenetdev/tenet/internal/fanout"
+)
+
+func TestEveryListenerIsToldOnceUntilItListensAgain(t *testing.T) {
+	var b fanout.Bell
+	one, two := b.Listen(t.Context()), b.Listen(t.Context())
+	b.Ring()
+	b.Ring()
+	for _, c := range []<-chan struct{}{one, two} {
+		if _, open := <-c; !open || len(c) != 0 {
+			t.Error("not told, or told twice")
+		}
+	}
+	b.Ring()
+	if len(one) != 1 {
+		t.Error("not told again")
+	}
+}
+
+func TestChannelsEndWithTheirContextAndWithTheBell(t *testing.T) {
+	var b fanout.Bell
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, kept := b.Listen(ctx), b.Listen(t.Context())
+	cancel()
+	if _, open := <-ended; open {
+		t.Error("open after its context ended")
+	}
+	b.Close()
+	b.Close()
+	b.Ring()
+	if _, open := <-kept; open {
+		t.Error("open after the bell was closed")
+	}
+	if _, open := <-b.Listen(t.Context()); open {
+		t.Error("a closed bell can be listened to")
+	}
+}

@@ -1,0 +1,14 @@
+ALTER TABLE {{schema}}.ready ADD COLUMN cancel_was_requested boolean NOT NULL DEFAULT false;
+ALTER TABLE {{schema}}.ready DROP COLUMN cancel_requested;
+ALTER TABLE {{schema}}.ready RENAME COLUMN cancel_was_requested TO cancel_requested;
+ALTER TABLE {{schema}}.scheduled ADD COLUMN cancel_was_requested boolean NOT NULL DEFAULT false;
+ALTER TABLE {{schema}}.scheduled DROP COLUMN cancel_requested;
+ALTER TABLE {{schema}}.scheduled RENAME COLUMN cancel_was_requested TO cancel_requested;
+ALTER TABLE {{schema}}.running ADD COLUMN cancel_was_requested boolean NOT NULL DEFAULT false;
+UPDATE {{schema}}.running SET cancel_was_requested = true WHERE cancel_requested IS NOT NULL;
+ALTER TABLE {{schema}}.running DROP COLUMN cancel_requested;
+ALTER TABLE {{schema}}.running RENAME COLUMN cancel_was_requested TO cancel_requested;
+ALTER TABLE {{schema}}.done ADD COLUMN cancel_was_requested boolean NOT NULL DEFAULT false;
+UPDATE {{schema}}.done SET cancel_was_requested = true WHERE cancel_requested IS NOT NULL;
+ALTER TABLE {{schema}}.done DROP COLUMN cancel_requested;
+ALTER TABLE {{schema}}.done RENAME COLUMN cancel_was_requested TO cancel_requested;
