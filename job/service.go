@@ -230,7 +230,7 @@ func (w *Worker) listen(ctx context.Context, of string, notify func(context.Cont
 			continue
 		}
 		if failures > 1 {
-			w.log.Info("job: the store notifies again")
+			w.log.Info("job: the store notifies again", "of", of)
 		}
 		failures = 0
 		signal(to) // for what happened before the store listened
