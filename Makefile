@@ -4,7 +4,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 BIN := $(CURDIR)/.bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check cover lint generate fuzz bench grid demo
+.PHONY: help build test soak check cover lint generate fuzz bench grid demo
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -13,8 +13,11 @@ build: ## build the tenet binary into the current folder
 	go build -o tenet ./cmd/tenet
 
 test: check ## vet, race tests, command-line scripts, import rules, stale documents
-	go test -race -timeout 20m ./...
+	go test -race -short -timeout 20m ./...
 	cd bench && go vet ./... && go test ./...
+
+soak: ## all tests at full size, without -short: about an hour
+	go test -timeout 2h -p 1 ./...
 
 check: ## the quick checks: formatting, vet, no generated file stale
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }

@@ -34,7 +34,7 @@ type Broker struct {
 	Kill func(t *testing.T)
 	// Lease is after which time a delivery that is not acknowledged comes again at the latest, while its handle is open.
 	Lease time.Duration
-	// Transactions is how many there are, at least 5,000. Default 100,000.
+	// Transactions is how many there are, at least 5,000. Default 100,000. With -short a tenth of them, and 5,000 at least.
 	Transactions int
 	// Patience is how long all of it may take before something counts as lost. Default 5 min.
 	Patience time.Duration
@@ -48,6 +48,9 @@ type Broker struct {
 func Crashes(t *testing.T, b Broker) {
 	if b.Transactions == 0 {
 		b.Transactions = 100_000
+	}
+	if testing.Short() {
+		b.Transactions = max(b.Transactions/10, 5000)
 	}
 	if b.Patience == 0 {
 		b.Patience = 5 * time.Minute
