@@ -300,7 +300,8 @@ func (p *player) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Diver
 func fromOutside(r policy.Reason) bool {
 	switch r {
 	case policy.ReasonAuditUnavailable, policy.ReasonNoPolicy, policy.ReasonClassifierNotFound, policy.ReasonPanicInClassifier,
-		policy.ReasonPanicInBudget, policy.ReasonPanicInObserver, policy.ReasonPanicInTrigger:
+		policy.ReasonPanicInBudget, policy.ReasonPanicInObserver, policy.ReasonPanicInTrigger, policy.ReasonPanicInJournal,
+		policy.ReasonPanicInProvider:
 		return true
 	}
 	return false

@@ -6,22 +6,27 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tenetdev/tenet/policy"
 )
 
 // Registry finds budgets by name. They come from code ([Registry.Register]) and from one document at a time
 // ([Registry.Apply]); where both use a name, code wins. Safe for concurrent use.
+// The zero value is empty and ready for use.
 type Registry struct {
-	mu       sync.RWMutex
+	version atomic.Uint64
+
+	mu       sync.RWMutex // guards what follows, and writes of version
 	code     map[string]Budget
 	document map[string]Budget
 }
 
 // NewRegistry makes an empty registry.
-func NewRegistry() *Registry {
-	return &Registry{code: map[string]Budget{}, document: map[string]Budget{}}
-}
+func NewRegistry() *Registry { return &Registry{} }
+
+// Version changes whenever a name may have come to mean another budget.
+func (r *Registry) Version() uint64 { return r.version.Load() }
 
 // Register adds a budget under a name. It returns an error for an empty name, a nil budget, and a name that code has
 // registered already.
@@ -37,7 +42,11 @@ func (r *Registry) Register(name string, b Budget) error {
 	if _, taken := r.code[name]; taken {
 		return fmt.Errorf("budget: register %q: the name is taken; register each budget once", name)
 	}
+	if r.code == nil {
+		r.code = map[string]Budget{}
+	}
 	r.code[name] = b
+	r.version.Add(1)
 	return nil
 }
 
@@ -56,9 +65,9 @@ func (r *Registry) Get(name string) (Budget, bool) {
 func (r *Registry) Names() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	all := maps.Clone(r.document)
-	maps.Copy(all, r.code)
-	return slices.Sorted(maps.Keys(all))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(r.document)), maps.Keys(r.code))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Apply makes a document's budgets the registry's, in place of those of the document applied before. A budget whose kind
@@ -92,6 +101,7 @@ func (r *Registry) Apply(budgets map[string]policy.Budget) error {
 		}
 	}
 	r.document = made
+	r.version.Add(1)
 	return nil
 }
 

@@ -96,8 +96,12 @@ type Breaker struct {
 	succeeded int // probes that succeeded in this phase
 }
 
-// New makes a closed breaker. The policy must be normalised: of a known kind, with every field of that kind set.
+// New makes a closed breaker. The policy must be normalised: of a known kind, with every field of that kind set. A policy
+// without a kind panics.
 func New(c policy.Circuit) *Breaker {
+	if c.Kind == "" {
+		panic("circuit: New: the policy has no kind")
+	}
 	b := &Breaker{}
 	b.phase.Store(uint64(phase(0).next(Closed)))
 	b.install(c)

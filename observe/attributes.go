@@ -10,8 +10,10 @@ import (
 const (
 	AttrPolicySource        = "policy_source"
 	AttrPolicyError         = "policy_error"
+	AttrPolicyFallback      = "policy_fallback" // "true" where the provider failed and the default policy stands in
 	AttrMissingPolicyMode   = "missing_policy_mode"
-	AttrPolicyNormalized    = "policy_normalized"
+	AttrPolicyNormalized    = "policy_normalized" // "true" where fields of the policy were defaulted or clamped
+	AttrPolicyDefaulted     = "policy_defaulted_fields"
 	AttrPolicyClampedFields = "policy_clamped_fields"
 	AttrPolicyWarnings      = "policy_warnings"
 	AttrClassifierNotFound  = "classifier_not_found"

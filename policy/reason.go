@@ -81,6 +81,8 @@ const (
 	ReasonPanicInBudget      Reason = "panic_in_budget"
 	ReasonPanicInObserver    Reason = "panic_in_observer"
 	ReasonPanicInTrigger     Reason = "panic_in_trigger"
+	ReasonPanicInJournal     Reason = "panic_in_journal"
+	ReasonPanicInProvider    Reason = "panic_in_provider"
 	ReasonPanicInRetryPolicy Reason = "panic_in_retry_policy"
 	ReasonAttemptOverrun     Reason = "attempt_overrun"
 	ReasonHedgeOverrun       Reason = "hedge_overrun"
@@ -153,15 +155,17 @@ func Reasons() []ReasonInfo {
 		{ReasonHalfOpen, admission, "A half-open breaker admits probes and no hedges."},
 
 		{ReasonNoPolicy, decision, "The provider failed and missing policies are denied."},
-		{ReasonPolicyFallback, report, "The provider failed; a fallback policy was used."},
+		{ReasonPolicyFallback, report, "The provider failed and gave no policy; the default policy stood in."},
 		{ReasonClassifierNotFound, report, "The policy's classifier is not registered."},
 		{ReasonTriggerNotFound, report, "The policy's hedge trigger is not registered."},
 		{ReasonClassNotFound, report, "A class of retry_on or abort_on has no matcher here."},
 		{ReasonPanicInOperation, report, "A hedged attempt that had already lost panicked."},
 		{ReasonPanicInClassifier, decision, "The classifier panicked and RecoverPanics is on."},
 		{ReasonPanicInBudget, decision, "The budget panicked and RecoverPanics is on."},
-		{ReasonPanicInObserver, decision, "The observer panicked and RecoverPanics is on."},
+		{ReasonPanicInObserver, report, "The observer panicked and RecoverPanics is on; the work went on."},
 		{ReasonPanicInTrigger, decision, "The hedge trigger panicked and RecoverPanics is on."},
+		{ReasonPanicInJournal, decision, "The journal panicked and RecoverPanics is on; nothing further was started."},
+		{ReasonPanicInProvider, decision, "The policy provider panicked and RecoverPanics is on; nothing was started."},
 		{ReasonPanicInRetryPolicy, job, "MaxAttempts of a job's retry policy panicked; the attempt failed before its handler ran."},
 		{ReasonAttemptOverrun, report, "An operation ran on for more than a second after its timeout."},
 		{ReasonHedgeOverrun, report, "A hedged attempt that had lost ran on for more than a second."},

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Set is a compiled document: immutable, versioned, safe for concurrent use. It is itself a [Provider], a [Versioned]
@@ -40,15 +41,12 @@ func (s *Set) Policy(_ context.Context, key Key) (*Policy, error) {
 	if !ok {
 		p = s.template(key.Surface())
 	}
-	switch {
-	case p != nil && p.Key == key:
+	if p.Key == key {
 		return p, nil
-	case p != nil:
-		under := *p // still compiled: only the key differs
-		under.Key = key
-		return &under, nil
 	}
-	return Compile(Policy{Key: key}, LimitsFor(key.Surface()), SourceDefault)
+	under := *p // still compiled: only the key differs
+	under.Key = key
+	return &under, nil
 }
 
 func (s *Set) lookup(key Key) (*Policy, bool) {
@@ -67,14 +65,27 @@ func (s *Set) lookup(key Key) (*Policy, bool) {
 }
 
 func (s *Set) template(surface Surface) *Policy {
+	template := s.config.Calls
 	switch surface {
 	case SurfaceJob:
-		return s.config.Jobs
+		template = s.config.Jobs
 	case SurfaceStep:
-		return s.config.Steps
+		template = s.config.Steps
 	}
-	return s.config.Calls
+	if template == nil {
+		template = defaults()[surface]
+	}
+	return template
 }
+
+// defaults are the built-in policies, compiled once.
+var defaults = sync.OnceValue(func() map[Surface]*Policy {
+	compiled := map[Surface]*Policy{}
+	for _, surface := range []Surface{SurfaceCall, SurfaceJob, SurfaceStep} {
+		compiled[surface], _ = Compile(Policy{}, LimitsFor(surface), SourceDefault) // nothing in it could be refused
+	}
+	return compiled
+})
 
 // Named reports whether the document names the key, rather than covering it by defaults.
 func (s *Set) Named(key Key) bool {

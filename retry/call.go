@@ -16,6 +16,7 @@ import (
 // A context that is done before the first attempt means that op is not called. An unhedged attempt runs on the calling
 // goroutine, and a panic of op reaches the caller as itself.
 func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options ...CallOption) error {
+	need(op != nil, "the operation")
 	p := e.planFor(ctx, key)
 	_, err := do[struct{}](ctx, e, p, p.collect(options), op, nil)
 	return err
@@ -23,12 +24,14 @@ func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options
 
 // DoValue is [Executor.Do] for an operation with a result. On failure it returns what the last attempt returned.
 func DoValue[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, error) {
+	need(op != nil, "the operation")
 	p := e.planFor(ctx, key)
 	return do[T](ctx, e, p, p.collect(options), op, nil)
 }
 
 // DoWithTimeline is [Executor.Do] with the call's timeline.
 func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operation, options ...CallOption) (t observe.Timeline, err error) {
+	need(op != nil, "the operation")
 	p := e.planFor(ctx, key)
 	_, err = do[struct{}](ctx, e, p, p.collect(options), op, &t)
 	return t, err
@@ -36,9 +39,17 @@ func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operat
 
 // DoValueWithTimeline is [DoValue] with the call's timeline.
 func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (value T, t observe.Timeline, err error) {
+	need(op != nil, "the operation")
 	p := e.planFor(ctx, key)
 	value, err = do[T](ctx, e, p, p.collect(options), op, &t)
 	return value, t, err
+}
+
+// need panics where an argument is missing.
+func need(given bool, argument string) {
+	if !given {
+		panic("retry: " + argument + " is nil")
+	}
 }
 
 // do runs a call, and writes its timeline into t, if that is not nil.

@@ -78,9 +78,9 @@ func (e *Error) Is(target error) bool {
 }
 
 // PanicError is a panic that was caught: of a hedged attempt (raised again on the caller's goroutine) or, with
-// RecoverPanics, of a classifier, budget, observer or trigger.
+// RecoverPanics, of a provider, classifier, budget, trigger or journal.
 type PanicError struct {
-	Part  string // operation, classifier, budget, observer or trigger
+	Part  string // operation, provider, classifier, budget, trigger or journal
 	Value any
 	Stack []byte // of the goroutine that panicked
 }

@@ -3,9 +3,11 @@ package retry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,14 +68,15 @@ type ExecutorOptions struct {
 	// MissingTriggerMode: fallback (default) and allow hedge after the fixed delay; deny does not hedge.
 	MissingTriggerMode FailureMode
 
-	// RecoverPanics turns panics of classifiers, budgets, observers and triggers into an abort with a *PanicError. By
-	// default they reach the caller. Panics of operations always do.
+	// RecoverPanics turns panics of the provider, classifiers, budgets, triggers and the journal into an abort with a
+	// *PanicError; one of the observer is reported to it, and the call goes on. By default they reach the caller. Panics of
+	// operations always do.
 	RecoverPanics bool
 	// Limits are applied to policies that no provider compiled. Default: the provider's document's, else
 	// policy.CallLimits().
 	Limits *policy.Limits
-	// MaxKeys is how many keys are kept at a time, default 1024. Beyond it old ones lose their state, which is reported
-	// once: keys are meant to be of low cardinality.
+	// MaxKeys is how many keys are kept at a time, default 1024. Beyond it, the least recently used one loses its
+	// state, which is reported once: keys are meant to be of low cardinality.
 	MaxKeys int
 	// Clock gives the times of records. Default the system's; records follow a step of it within a second. Timeouts and
 	// delays do not use it.
@@ -90,8 +93,7 @@ type Executor struct {
 	starter   observe.Starter  // the observer, where it wants beginnings
 	families  classify.Set
 
-	keys  atomic.Pointer[map[policy.Key]*keyState] // copied on write
-	quick [64]atomic.Pointer[keyState]             // of keys, those that can be found without hashing; written under mu
+	keys *keyTable
 
 	mu              sync.Mutex // guards what follows, and writes to keys
 	documentBudgets *budget.Registry
@@ -102,21 +104,12 @@ type Executor struct {
 	asked  atomic.Pointer[time.Time] // when the time of day was asked for last
 }
 
-// keyState is what is kept per key while its policies come and go.
-type keyState struct {
-	key     policy.Key
-	plan    atomic.Pointer[plan]
-	breaker *circuit.Breaker // like the next two made when first needed, guarded by Executor.mu; plans have copies
-	digest  *hedge.Digest
-	load    *hedge.Load
-}
-
 const (
 	defaultMaxKeys = 1024
 	noVersion      = math.MaxUint64 // of a plan that stands for one call only
 )
 
-// NewExecutor makes an executor.
+// NewExecutor makes an executor. It panics where a map or list of the options holds a nil.
 func NewExecutor(options ExecutorOptions) *Executor {
 	if options.Provider == nil {
 		options.Provider = policy.NewSet(policy.SetConfig{Source: policy.SourceDefault})
@@ -124,41 +117,39 @@ func NewExecutor(options ExecutorOptions) *Executor {
 	if options.MaxKeys <= 0 {
 		options.MaxKeys = defaultMaxKeys
 	}
+	for name, c := range options.Classifiers {
+		need(c != nil, fmt.Sprintf("NewExecutor: the classifier %q", name))
+	}
+	for name, t := range options.Triggers {
+		need(t != nil, fmt.Sprintf("NewExecutor: the trigger %q", name))
+	}
+	for _, f := range options.Classes {
+		need(f.Of != nil, fmt.Sprintf("NewExecutor: the function of the class family %q", f.Names))
+	}
 	options.Classifiers = maps.Clone(options.Classifiers)
 	options.Triggers = maps.Clone(options.Triggers)
 	e := &Executor{
 		options: options, documentBudgets: budget.NewRegistry(),
-		families: append(classify.Builtin(), options.Classes...),
+		families: append(classify.Builtin(), options.Classes...), keys: newKeyTable(options.MaxKeys),
 	}
 	e.versioned, _ = options.Provider.(policy.Versioned)
 	e.starter, _ = options.Observer.(observe.Starter)
-	e.keys.Store(&map[policy.Key]*keyState{})
 	return e
 }
 
 // planFor returns what is prepared for a key. While the provider's version stands, this is one lookup.
 func (e *Executor) planFor(ctx context.Context, key policy.Key) *plan {
-	state := e.quick[slot(key)].Load()
-	if state == nil || state.key != key {
-		state = (*e.keys.Load())[key]
-	}
+	need(e != nil, "the executor")
+	need(ctx != nil, "the context")
+	state := e.keys.get(key)
 	if state == nil || e.versioned == nil {
 		return e.resolve(ctx, key, state)
 	}
 	p := state.plan.Load()
-	if p.version != e.versioned.Version() {
+	if p.version != e.versioned.Version() || p.budgets != e.budgetsVersion() {
 		return e.resolve(ctx, key, state)
 	}
 	return p
-}
-
-// slot is a key's place in quick. It only has to spread keys, at a fraction of the cost of a hash.
-func slot(key policy.Key) uint {
-	h := 5*uint(len(key.Namespace)) + uint(len(key.Name))
-	if n := len(key.Name); n > 0 {
-		h += uint(key.Name[0]) + 3*uint(key.Name[n/2]) + 7*uint(key.Name[n-1])
-	}
-	return h % 64
 }
 
 // resolve asks the provider and prepares a plan, unless the provider's answer is the one already prepared.
@@ -167,22 +158,21 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	if e.versioned != nil {
 		version = e.versioned.Version() // before asking: a change in between is then seen next time
 	}
-	found, err := e.options.Provider.Policy(ctx, key)
-	if err != nil && ctx.Err() != nil {
+	found, err, panicked := e.ask(ctx, key)
+	if panicked || err != nil && ctx.Err() != nil {
 		version = noVersion // the caller may have been the impatient one: the next call asks again
 	}
 	if state != nil {
-		if p := state.plan.Load(); e.versioned == nil && p.found == found && sameFault(p.fault, err) {
+		p := state.plan.Load()
+		if e.versioned == nil && p.found == found && sameFault(p.fault, err) && p.budgets == e.budgetsVersion() {
 			return p
 		}
 	}
 	p, changed, evicted := e.install(key, state, found, err, version)
 	if changed.Changed() && e.options.Observer != nil {
-		e.safely(func() {
-			e.options.Observer.Observe(context.Background(), &observe.Event{
-				Type: observe.CircuitChanged, Time: e.now(), Work: observe.Work{Key: key, Surface: p.surface}, Policy: p.policy,
-				Circuit: &observe.CircuitChange{From: changed.From.String(), To: changed.To.String()},
-			})
+		e.tell(context.Background(), &observe.Event{
+			Type: observe.CircuitChanged, Time: e.now(), Work: observe.Work{Key: key, Surface: p.surface}, Policy: p.policy,
+			Circuit: &observe.CircuitChange{From: changed.From.String(), To: changed.To.String()},
 		})
 	}
 	if evicted {
@@ -195,6 +185,19 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 		}
 	}
 	return p
+}
+
+// ask asks the provider.
+func (e *Executor) ask(ctx context.Context, key policy.Key) (found *policy.Policy, err error, panicked bool) {
+	if e.options.RecoverPanics {
+		defer func() {
+			if v := recover(); v != nil {
+				found, err, panicked = nil, &PanicError{Part: "provider", Value: v, Stack: debug.Stack()}, true
+			}
+		}()
+	}
+	found, err = e.options.Provider.Policy(ctx, key)
+	return found, err, false
 }
 
 // sameFault reports whether two errors of a provider say the same.
@@ -210,7 +213,7 @@ func sameFault(a, b error) bool {
 func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy, err error, version uint64) (p *plan, changed circuit.Transition, evicted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	kept := (*e.keys.Load())[key]
+	kept := e.keys.get(key)
 	switch {
 	case kept != nil:
 		state = kept // another goroutine may have added it meanwhile
@@ -225,32 +228,10 @@ func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy
 	p = e.prepare(key, state, found, err)
 	p.version = version
 	state.plan.Store(p)
-	if kept == nil {
-		evicted = e.publish(key, state)
-	}
-	return p, p.changed, evicted
-}
-
-// publish adds a key, dropping a quarter of the old ones when there are too many. The caller holds mu.
-func (e *Executor) publish(key policy.Key, state *keyState) (evicted bool) {
-	keys := maps.Clone(*e.keys.Load())
-	if len(keys) >= e.options.MaxKeys {
-		drop := max(e.options.MaxKeys/4, 1)
-		for old := range keys {
-			if drop--; drop < 0 {
-				break
-			}
-			delete(keys, old)
-			if q := &e.quick[slot(old)]; q.Load() != nil && q.Load().key == old {
-				q.Store(nil)
-			}
-		}
+	if kept == nil && e.keys.add(state) {
 		evicted, e.evicted = !e.evicted, true
 	}
-	keys[key] = state
-	e.quick[slot(key)].CompareAndSwap(nil, state)
-	e.keys.Store(&keys)
-	return evicted
+	return p, p.changed, evicted
 }
 
 // report tells the observer something outside the story of a call.
@@ -261,6 +242,23 @@ func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report
 	e.safely(func() {
 		e.options.Observer.Observe(ctx, &observe.Event{Type: observe.Reported, Time: e.now(), Work: w, Report: r})
 	})
+}
+
+// tell tells the observer, which cannot fail a call.
+func (e *Executor) tell(ctx context.Context, event *observe.Event) {
+	if e.options.RecoverPanics {
+		defer e.survive(ctx, event.Work)
+	}
+	e.options.Observer.Observe(ctx, event)
+}
+
+// survive is deferred around the observer under RecoverPanics.
+func (e *Executor) survive(ctx context.Context, w observe.Work) {
+	if v := recover(); v != nil {
+		e.report(ctx, w, &observe.Report{
+			Reason: policy.ReasonPanicInObserver, Panic: v, Stack: debug.Stack(), Detail: "the observer panicked; the work goes on",
+		})
+	}
 }
 
 // safely runs user code where there is no call left that its panic could abort.
@@ -293,7 +291,11 @@ func (e *Executor) now() time.Time {
 }
 
 // Wait waits until no hedged attempt runs any more, lost or not, or until ctx is done. Call it when calls have ended.
-func (e *Executor) Wait(ctx context.Context) error { return e.losers.wait(ctx) }
+func (e *Executor) Wait(ctx context.Context) error {
+	need(e != nil, "the executor")
+	need(ctx != nil, "the context")
+	return e.losers.wait(ctx)
+}
 
 // losers counts the hedged attempts that are running, lost ones among them.
 type losers struct {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +53,77 @@ func TestR2ProviderError(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestR2WhereThePolicyCameFromIsAlwaysOnRecord(t *testing.T) {
+	down := policy.ErrProviderUnavailable
+	compiled, err := policy.Compile(exact(3), policy.CallLimits(), policy.SourceLKG)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := exact(3)
+	wild := policy.Policy{Retry: policy.Retry{Jitter: "wild"}}
+	for name, c := range map[string]struct {
+		policy   *policy.Policy
+		err      error
+		source   policy.Source
+		fallback string
+		id       string
+	}{
+		"compiled":                          {compiled, nil, policy.SourceLKG, "", "rev-1"},
+		"compiled with an error":            {compiled, down, policy.SourceLKG, "", "rev-1"},
+		"uncompiled":                        {&raw, nil, policy.SourceStatic, "", "rev-1"},
+		"uncompiled with an error":          {&raw, down, policy.SourceStatic, "", "rev-1"},
+		"zero":                              {&policy.Policy{}, nil, policy.SourceStatic, "", ""},
+		"zero with an error":                {&policy.Policy{Key: key, Meta: policy.Meta{Source: policy.SourceRemote}}, down, policy.SourceDefault, "true", ""},
+		"none with an error":                {nil, down, policy.SourceDefault, "true", ""},
+		"neither":                           {nil, nil, policy.SourceDefault, "true", ""},
+		"one that has no reading":           {&wild, nil, policy.SourceDefault, "true", ""},
+		"one that has no reading, an error": {&wild, down, policy.SourceDefault, "true", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := retry.NewExecutor(retry.ExecutorOptions{Provider: unversioned(func() (*policy.Policy, error) { return c.policy, c.err })})
+			op, _ := script(nil)
+			timeline, err := e.DoWithTimeline(bg, key, op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edited, err := e.DoWithTimeline(bg, key, op, retry.WithPolicy(func(*policy.Policy) {}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := timeline.Attributes
+			if source := a.Get(observe.AttrPolicySource); source != string(c.source) || edited.Attributes.Get(observe.AttrPolicySource) != "option" {
+				t.Errorf("policy_source %q", source)
+			}
+			if a.Get(observe.AttrPolicyFallback) != c.fallback || edited.Attributes.Get(observe.AttrPolicyFallback) != c.fallback {
+				t.Errorf("policy_fallback %q", a.Get(observe.AttrPolicyFallback))
+			}
+			if timeline.PolicyID != c.id {
+				t.Errorf("policy %q", timeline.PolicyID)
+			}
+		})
+	}
+	for mode, want := range map[retry.FailureMode]string{retry.FailureFallback: "true", retry.FailureAllow: "", retry.FailureDeny: ""} {
+		e := retry.NewExecutor(retry.ExecutorOptions{MissingPolicyMode: mode, Provider: unversioned(func() (*policy.Policy, error) { return nil, down })})
+		op, _ := script(nil)
+		timeline, _ := e.DoWithTimeline(bg, key, op)
+		if a := timeline.Attributes; a.Get(observe.AttrPolicyFallback) != want || a.Get(observe.AttrPolicySource) != "default" {
+			t.Errorf("%s: %+v", mode, a)
+		}
+	}
+}
+
+func TestP7DefaultedFieldsAreOnRecord(t *testing.T) {
+	source := unversioned(func() (*policy.Policy, error) {
+		return &policy.Policy{Retry: policy.Retry{MaxAttempts: 2, MaxBackoff: time.Second, Jitter: policy.JitterNone, MaxPushback: time.Second, BackoffMultiplier: 3}}, nil
+	})
+	op, _ := script(nil)
+	timeline, _ := retry.NewExecutor(retry.ExecutorOptions{Provider: source}).DoWithTimeline(bg, key, op)
+	a := timeline.Attributes
+	if a.Get(observe.AttrPolicyNormalized) != "true" || a.Get(observe.AttrPolicyDefaulted) != "retry.backoff" || a.Get(observe.AttrPolicyClampedFields) != "" {
+		t.Errorf("%+v", a)
 	}
 }
 
@@ -267,12 +340,11 @@ func TestR3RecoverPanics(t *testing.T) {
 			p.Retry.Budget.Name = "b"
 			o.Budgets = panickyBudgets(t)
 		},
-		"observer": func(_ *policy.Policy, o *retry.ExecutorOptions) {
-			o.Observer = observe.Func(func(_ context.Context, e *observe.Event) {
-				if e.Type == observe.AttemptEnded {
-					boom()
-				}
-			})
+		"journal": func(_ *policy.Policy, o *retry.ExecutorOptions) {
+			o.Journal = journalFunc(func(*observe.Event) error { boom(); return nil })
+		},
+		"provider": func(_ *policy.Policy, o *retry.ExecutorOptions) {
+			o.Provider = unversioned(func() (*policy.Policy, error) { boom(); return nil, nil })
 		},
 		"trigger": func(p *policy.Policy, o *retry.ExecutorOptions) {
 			p.Hedge = policy.Hedge{Enabled: true, TriggerName: "t"}
@@ -282,8 +354,9 @@ func TestR3RecoverPanics(t *testing.T) {
 		t.Run(part, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, o := exact(3), retry.ExecutorOptions{}
-				set(&p, &o)
-				o.Provider = provide(t, p)
+				if set(&p, &o); o.Provider == nil {
+					o.Provider = provide(t, p)
+				}
 				o.RecoverPanics = true
 				e := retry.NewExecutor(o)
 				slow := func(ctx context.Context) error {
@@ -293,8 +366,14 @@ func TestR3RecoverPanics(t *testing.T) {
 					}
 					return errDown
 				}
+				reason := policy.Reason("panic_in_" + part)
+				if !slices.ContainsFunc(policy.Reasons(), func(r policy.ReasonInfo) bool { return r.Reason == reason }) {
+					t.Errorf("%s is not documented", reason)
+				}
+				for _, options := range [][]retry.CallOption{nil, {retry.WithPolicy(func(*policy.Policy) {})}} {
+					failure(t, e.Do(bg, key, slow, options...), reason)
+				}
 				err := e.Do(bg, key, slow)
-				failure(t, err, policy.Reason("panic_in_"+part))
 				if p, ok := errors.AsType[*retry.PanicError](err); !ok || p.Part != part || p.Value != "boom" {
 					t.Errorf("%v", err)
 				}
@@ -317,6 +396,87 @@ func TestR3RecoverPanics(t *testing.T) {
 			})
 		})
 	}
+}
+
+type journalFunc func(*observe.Event) error
+
+func (f journalFunc) Append(_ context.Context, e *observe.Event) error { return f(e) }
+
+func TestR13AnObserversPanicDoesNotEndTheCall(t *testing.T) {
+	for _, at := range []observe.EventType{
+		observe.CallStarted, observe.AttemptStarted, observe.AttemptEnded, observe.Decided, observe.CircuitChanged, observe.CallEnded, "any",
+	} {
+		for _, hedged := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, hedged %v", at, hedged), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := exact(3)
+					p.Hedge.Enabled = hedged
+					p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 2, Cooldown: 100 * time.Millisecond}
+					reported := 0
+					b := &counting{allow: 9}
+					e := withBudget(t, p, b, func(o *retry.ExecutorOptions) {
+						o.RecoverPanics = true
+						o.Observer = startingFunc(func(e *observe.Event) {
+							if e.Type == observe.Reported && e.Report.Reason == policy.ReasonPanicInObserver && e.Report.Panic == "boom" {
+								reported++
+							}
+							if e.Type == at || at == "any" {
+								panic("boom")
+							}
+						})
+					})
+					op, calls := script(errDown, nil)
+					if err := e.Do(bg, key, op); err != nil || *calls != 2 {
+						t.Errorf("%v after %d calls", err, *calls)
+					}
+					op, _ = script(errDown)
+					failure(t, e.Do(bg, key, op), policy.ReasonCircuitOpen)
+					if reported == 0 {
+						t.Error("the observer was not told that it panicked")
+					}
+					_ = e.Wait(bg)
+					b.check(t)
+				})
+			})
+		}
+	}
+}
+
+func TestR13AJournalsPanicDoesNotUndoASuccess(t *testing.T) {
+	l := &log{}
+	e := executor(t, exact(3), func(o *retry.ExecutorOptions) {
+		o.Observer, o.RecoverPanics, o.Journal = l, true, journalFunc(func(*observe.Event) error { panic("boom") })
+	})
+	if err := e.Do(bg, key, func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if l.reports(policy.ReasonPanicInJournal) != 1 {
+		t.Error("not reported")
+	}
+}
+
+func TestR3AProviderThatPanickedOnceIsAskedAgain(t *testing.T) {
+	source, broken := &versions{}, true
+	source.set(t, exact(3))
+	e := retry.NewExecutor(retry.ExecutorOptions{RecoverPanics: true, Provider: panickyProvider{source, &broken}})
+	ok := func(context.Context) error { return nil }
+	failure(t, e.Do(bg, key, ok), policy.ReasonPanicInProvider)
+	broken = false
+	if err := e.Do(bg, key, ok); err != nil {
+		t.Error(err)
+	}
+}
+
+type panickyProvider struct {
+	*versions
+	broken *bool
+}
+
+func (p panickyProvider) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
+	if *p.broken {
+		panic("boom")
+	}
+	return p.versions.Policy(ctx, k)
 }
 
 func TestR3PanicOfAnUnhedgedAttemptReachesTheCallerAsItself(t *testing.T) {
@@ -346,6 +506,66 @@ func TestP2KeysAreBoundedAndEvictionIsReportedOnce(t *testing.T) {
 	}
 	if n := l.reports(policy.ReasonKeyEvicted); n != 1 {
 		t.Errorf("%d reports of eviction", n)
+	}
+}
+
+func TestP2KeysInUseOutliveOthers(t *testing.T) {
+	p := exact(1)
+	p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1, Cooldown: time.Hour}
+	for _, limit := range []int{2, 8, 100} {
+		e := executor(t, p, func(o *retry.ExecutorOptions) { o.MaxKeys = limit })
+		_ = e.Do(bg, key, func(context.Context) error { return errDown })
+		for i := range 10 * limit {
+			failure(t, e.Do(bg, key, func(context.Context) error { return nil }), policy.ReasonCircuitOpen) // its breaker was kept
+			other := policy.Key{Name: fmt.Sprint(i)}
+			for range 2 {
+				if err := e.Do(bg, other, func(context.Context) error { return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func TestP2ConcurrentCallsOfManyKeysFindTheirOwnState(t *testing.T) {
+	p := exact(1)
+	p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive}
+	e := executor(t, p, func(o *retry.ExecutorOptions) { o.MaxKeys = 16 })
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			for i := range 2000 {
+				k := policy.Key{Namespace: "n", Name: fmt.Sprint("key-", (i*(g+1))%40)}
+				err := e.Do(bg, k, func(ctx context.Context) error {
+					if a, _ := retry.AttemptFromContext(ctx); a.Key != k {
+						return fmt.Errorf("the state of %s was taken for %s", a.Key, k)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// BenchmarkBeyondMaxKeys: each call is of a key that is not kept.
+func BenchmarkBeyondMaxKeys(b *testing.B) {
+	for _, limit := range []int{64, 1024, 16384} {
+		b.Run(fmt.Sprint(limit), func(b *testing.B) {
+			e := retry.NewExecutor(retry.ExecutorOptions{MaxKeys: limit, Observer: observe.Func(func(context.Context, *observe.Event) {})})
+			keys := make([]policy.Key, 4*limit)
+			for i := range keys {
+				keys[i] = policy.Key{Name: fmt.Sprint("key-", i)}
+			}
+			ok := retry.Operation(func(context.Context) error { return nil })
+			for i := 0; b.Loop(); i++ {
+				_ = e.Do(bg, keys[i%len(keys)], ok)
+			}
+		})
 	}
 }
 

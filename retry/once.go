@@ -52,6 +52,7 @@ type Result struct {
 // Once runs exactly one attempt of w and says what should follow. It does not wait, does not hedge, asks breaker and
 // budget at launch, and leaves idempotency to op.
 func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...CallOption) Result {
+	need(op != nil, "the operation")
 	p := e.planFor(ctx, w.Key)
 	o := *p.collect(options)
 	if o.id == "" {

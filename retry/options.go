@@ -37,6 +37,7 @@ func (p *plan) collect(options []CallOption) *callOptions {
 	}
 	o := &callOptions{plan: p}
 	for _, option := range options {
+		need(option != nil, "a call option")
 		option(o)
 	}
 	return o
@@ -64,9 +65,7 @@ func WithIdempotencyKey(key string) CallOption {
 // the next caller runs again. The effect should be safe to repeat within the call: its attempts share one claim.
 // A nil guard panics.
 func WithIdempotency(guard *idempotency.Guard, key string) CallOption {
-	if guard == nil { // else the effect would run unguarded
-		panic("retry: WithIdempotency: the guard is nil")
-	}
+	need(guard != nil, "WithIdempotency: the guard") // else the effect would run unguarded
 	return func(o *callOptions) { o.guard, o.idempotencyKey = guard, key }
 }
 
@@ -95,6 +94,7 @@ func WithAttribute(name, value string) CallOption {
 // executor's limits. It costs a few microseconds per call: policies that do not change from call to call belong into a
 // document. A breaker is shared by all calls of a key; the edit can switch it off but not change it.
 func WithPolicy(edit func(p *policy.Policy)) CallOption {
+	need(edit != nil, "WithPolicy: the function")
 	return func(o *callOptions) { o.edit = edit }
 }
 

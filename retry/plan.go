@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ type plan struct {
 	found   *policy.Policy // what the provider answered
 	fault   error          // the error that came with it
 	err     error          // why that is no policy; nil where it is one
-	version uint64
+	version uint64         // of the provider
+	budgets uint64         // version of the budgets
 	state   *keyState
 
 	refusal    policy.Reason // not "" if no attempt may be made
@@ -57,6 +59,7 @@ func (e *Executor) prepare(key policy.Key, state *keyState, found *policy.Policy
 		p.err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
 	}
 	e.adoptDocument()
+	p.budgets = e.budgetsVersion() // before they are asked for: a change in between is then seen next time
 	e.choosePolicy(p)
 	e.equip(p, true)
 	return p
@@ -78,6 +81,15 @@ func (e *Executor) adoptDocument() {
 	}
 }
 
+// budgetsVersion changes whenever a name may have come to mean another budget.
+func (e *Executor) budgetsVersion() uint64 {
+	version := e.documentBudgets.Version()
+	if e.options.Budgets != nil {
+		version += e.options.Budgets.Version()
+	}
+	return version
+}
+
 // limits are the bounds of policies that nobody compiled.
 func (e *Executor) limits(s policy.Surface) policy.Limits {
 	switch {
@@ -94,6 +106,9 @@ func (e *Executor) limits(s policy.Surface) policy.Limits {
 // choosePolicy settles which policy is in force, following MissingPolicyMode where the provider failed.
 func (e *Executor) choosePolicy(p *plan) {
 	usable := p.found
+	if usable != nil && p.err != nil && usable.IsZero() {
+		usable = nil
+	}
 	if usable != nil && !usable.Compiled() {
 		normal, err := usable.Normalize(e.limits(p.surface))
 		if err != nil {
@@ -109,11 +124,18 @@ func (e *Executor) choosePolicy(p *plan) {
 		return
 	}
 	mode := e.options.MissingPolicyMode
-	switch mode {
-	case FailureDeny:
+	_, panicked := p.fault.(*PanicError) // as ask made it
+	stoodIn := false
+	switch {
+	case panicked:
+		p.refusal, p.refusedBy = policy.ReasonPanicInProvider, p.fault
+		usable = nil
+	case mode == FailureDeny:
 		p.refusal, p.refusedBy = policy.ReasonNoPolicy, fmt.Errorf("%w: %w", ErrNoPolicy, p.err)
 		usable = nil
-	case FailureAllow:
+	case mode == FailureFallback:
+		stoodIn = usable == nil
+	case mode == FailureAllow:
 		usable = &policy.Policy{Key: p.key, Meta: policy.Meta{Source: policy.SourceDefault}}
 		usable.Retry.MaxAttempts = 1
 		single, _ := usable.Normalize(e.limits(p.surface))
@@ -126,17 +148,23 @@ func (e *Executor) choosePolicy(p *plan) {
 	p.policy = usable
 	p.describe()
 	p.describeError(mode)
+	if stoodIn {
+		p.attributes = p.attributes.With(observe.AttrPolicyFallback, "true")
+	}
 }
 
 // describe writes the policy's origin into the attributes.
 func (p *plan) describe() {
 	meta := p.policy.Meta
-	a := observe.Attributes{}
-	if meta.Source != "" {
-		a = a.With(observe.AttrPolicySource, string(meta.Source))
+	a := observe.Attributes{}.With(observe.AttrPolicySource, string(cmp.Or(meta.Source, policy.SourceStatic)))
+	if len(meta.Defaulted)+len(meta.Clamped) > 0 {
+		a = a.With(observe.AttrPolicyNormalized, "true")
+	}
+	if len(meta.Defaulted) > 0 {
+		a = a.With(observe.AttrPolicyDefaulted, strings.Join(meta.Defaulted, ","))
 	}
 	if len(meta.Clamped) > 0 {
-		a = a.With(observe.AttrPolicyNormalized, "true").With(observe.AttrPolicyClampedFields, strings.Join(meta.Clamped, ","))
+		a = a.With(observe.AttrPolicyClampedFields, strings.Join(meta.Clamped, ","))
 	}
 	if len(meta.Warnings) > 0 {
 		a = a.With(observe.AttrPolicyWarnings, strings.Join(meta.Warnings, "; "))
@@ -257,7 +285,7 @@ func (e *Executor) equipTrigger(p *plan) {
 // edited makes a plan for one call that changes its policy. It shares the key's breaker, digest and load.
 func (e *Executor) edited(base *plan, o *callOptions) *plan {
 	p := &plan{key: base.key, surface: base.surface, err: base.err, state: base.state}
-	if base.refusal == policy.ReasonNoPolicy { // what else was missing may have changed
+	if base.refusal == policy.ReasonNoPolicy || base.refusal == policy.ReasonPanicInProvider { // what else was missing may have changed
 		p.refusal, p.refusedBy = base.refusal, base.refusedBy
 	}
 	changed := base.policy.Clone()
@@ -286,6 +314,9 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 		p.describe()
 		if p.err != nil {
 			p.describeError(e.options.MissingPolicyMode)
+		}
+		if fallback := base.attributes.Get(observe.AttrPolicyFallback); fallback != "" {
+			p.attributes = p.attributes.With(observe.AttrPolicyFallback, fallback)
 		}
 	}
 	e.equip(p, false)

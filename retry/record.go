@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -93,9 +94,9 @@ func (e *Executor) alone(t *observe.Timeline, reason policy.Reason) {
 // startOf tells the observer of a beginning and returns the context that it made of ctx.
 func (rec *recorder) startOf(r *run, ctx context.Context, e *observe.Event) (started context.Context) {
 	rec.stamp(r, e)
-	started = ctx
+	started = ctx // where Start panics
 	if r.e.options.RecoverPanics {
-		defer r.guard("observer", policy.ReasonPanicInObserver, func() { started = ctx })
+		defer r.e.survive(ctx, e.Work)
 	}
 	return r.e.starter.Start(ctx, e)
 }
@@ -109,13 +110,9 @@ func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.timel
 
 // tell sends an event to the observer.
 func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {
-	if r.e.options.Observer == nil {
-		return
+	if r.e.options.Observer != nil {
+		r.e.tell(ctx, e)
 	}
-	if r.e.options.RecoverPanics {
-		defer r.guard("observer", policy.ReasonPanicInObserver, nil)
-	}
-	r.e.options.Observer.Observe(ctx, e)
 }
 
 // start is the time at which an attempt starts; the first starts with its call.
@@ -213,7 +210,7 @@ func (rec *recorder) tellAttempt(r *run, l *launch, a *observe.AttemptRecord) {
 	rec.tell(r, ctx, e)
 }
 
-// decided tells what follows. A journal that refuses, or an observer that panicked, stops whatever would be started next.
+// decided tells what follows. A journal that refuses stops whatever would be started next.
 func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.Verdict, ended []int, deciding int) decision.Verdict {
 	journal := r.e.options.Journal
 	if r.e.options.Observer == nil && journal == nil {
@@ -230,8 +227,8 @@ func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.
 		if ctx.Err() != nil { // how a call ends is on record also where its caller has gone
 			ctx = context.WithoutCancel(ctx)
 		}
-		if err := journal.Append(ctx, e); err != nil {
-			v = rec.refused(r, v, err)
+		if err, reason := r.append(ctx, e); err != nil {
+			v = rec.refused(r, v, err, reason)
 			changed, d := *e, *e.Decision
 			d.Verdict = v
 			changed.Decision = &d
@@ -239,22 +236,30 @@ func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.
 		}
 	}
 	rec.tell(r, r.ctx, e)
-	if r.broken != "" && v.Action == decision.Retry {
-		r.dropGrant()
-		v = stop(r.broken)
-	}
 	return v
 }
 
+// append gives the journal a decision. An error comes with the reason that it gives the work.
+func (r *run) append(ctx context.Context, e *observe.Event) (err error, reason policy.Reason) {
+	if r.e.options.RecoverPanics {
+		defer func() {
+			if v := recover(); v != nil {
+				err, reason = &PanicError{Part: "journal", Value: v, Stack: debug.Stack()}, policy.ReasonPanicInJournal
+			}
+		}()
+	}
+	return r.e.options.Journal.Append(ctx, e), policy.ReasonAuditUnavailable
+}
+
 // refused is the verdict after the journal did not take v. What has succeeded stays a success.
-func (rec *recorder) refused(r *run, v decision.Verdict, err error) decision.Verdict {
+func (rec *recorder) refused(r *run, v decision.Verdict, err error, reason policy.Reason) decision.Verdict {
 	if v.Action == decision.Done {
-		r.e.report(r.ctx, rec.work(r), &observe.Report{Reason: policy.ReasonAuditUnavailable, Detail: err.Error()})
+		r.e.report(r.ctx, rec.work(r), &observe.Report{Reason: reason, Detail: err.Error()})
 		return v
 	}
 	r.dropGrant()
 	r.cause = errors.Join(r.cause, err)
-	return stop(policy.ReasonAuditUnavailable)
+	return stop(reason)
 }
 
 // circuit tells of a breaker's change of state.

@@ -23,6 +23,7 @@ type Step struct {
 // DoStep is [Executor.Do] for a step. It differs in its records' work, which is the transaction, and costs less than the
 // options that would say the same.
 func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
+	need(op != nil, "the operation")
 	p := e.planFor(ctx, s.Key)
 	_, err := do[struct{}](ctx, e, p, s.options(p), op, nil)
 	return err
@@ -30,6 +31,7 @@ func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
 
 // DoStepValue is [Executor.DoStep] for an operation with a result.
 func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationValue[T]) (T, error) {
+	need(op != nil, "the operation")
 	p := e.planFor(ctx, s.Key)
 	return do[T](ctx, e, p, s.options(p), op, nil)
 }

@@ -1,0 +1,111 @@
+package retry
+
+import (
+	"container/list"
+	"hash/maphash"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/hedge"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// keyState is what is kept per key while its policies come and go.
+type keyState struct {
+	key     policy.Key
+	plan    atomic.Pointer[plan]
+	breaker *circuit.Breaker // like the next two made when first needed, guarded by Executor.mu; plans have copies
+	digest  *hedge.Digest
+	load    *hedge.Load
+
+	next  atomic.Pointer[keyState] // in its bucket
+	order *list.Element            // in the table's order; guarded by the table's mu
+}
+
+// keyTable keeps the states of a bounded number of keys and finds them without a lock. Once it is full, the least recently
+// used one makes room for a new one, in constant time. Only then are uses put in order, which takes a lock: below the limit
+// the order is that in which keys were added.
+type keyTable struct {
+	quick   [64]atomic.Pointer[keyState] // those that can be found without hashing
+	buckets []atomic.Pointer[keyState]
+	seed    maphash.Seed
+	limit   int
+	full    atomic.Bool
+	latest  atomic.Pointer[keyState] // the first in order, once the table is full
+
+	mu    sync.Mutex // guards what follows, and writes to what precedes
+	order *list.List // of *keyState, the most recently used first
+}
+
+// maxBuckets bounds the table of an executor that keeps very many keys.
+const maxBuckets = 1 << 16
+
+func newKeyTable(limit int) *keyTable {
+	size := 1 << bits.Len(uint(min(limit, maxBuckets)-1))
+	return &keyTable{buckets: make([]atomic.Pointer[keyState], size), seed: maphash.MakeSeed(), limit: limit, order: list.New()}
+}
+
+// get returns the state of a key, or nil.
+func (t *keyTable) get(key policy.Key) *keyState {
+	s := t.quick[slot(key)].Load()
+	if s == nil || s.key != key {
+		for s = t.bucket(key).Load(); s != nil && s.key != key; {
+			s = s.next.Load()
+		}
+	}
+	if s != nil && t.full.Load() && t.latest.Load() != s {
+		t.use(s)
+	}
+	return s
+}
+
+// use puts a state first in order, unless it has been dropped.
+func (t *keyTable) use(s *keyState) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.order.MoveToFront(s.order)
+	t.latest.Store(s)
+}
+
+// add adds a state whose key is not there, and reports whether another one had to go.
+func (t *keyTable) add(s *keyState) (evicted bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if evicted = t.order.Len() >= t.limit; evicted {
+		t.drop(t.order.Remove(t.order.Back()).(*keyState))
+	}
+	s.order = t.order.PushFront(s)
+	t.latest.Store(s)
+	t.full.Store(t.order.Len() >= t.limit)
+	first := t.bucket(s.key)
+	s.next.Store(first.Load())
+	first.Store(s)
+	t.quick[slot(s.key)].CompareAndSwap(nil, s)
+	return evicted
+}
+
+// drop takes a state out of its bucket. Whoever is looking at it still finds the rest of the bucket.
+func (t *keyTable) drop(s *keyState) {
+	at := t.bucket(s.key)
+	for at.Load() != s {
+		at = &at.Load().next
+	}
+	at.Store(s.next.Load())
+	t.quick[slot(s.key)].CompareAndSwap(s, nil)
+}
+
+func (t *keyTable) bucket(key policy.Key) *atomic.Pointer[keyState] {
+	h := maphash.String(t.seed, key.Namespace)*31 + maphash.String(t.seed, key.Name)
+	return &t.buckets[h&uint64(len(t.buckets)-1)]
+}
+
+// slot is a key's place in quick. It only has to spread keys, at a fraction of the cost of a hash.
+func slot(key policy.Key) uint {
+	h := 5*uint(len(key.Namespace)) + uint(len(key.Name))
+	if n := len(key.Name); n > 0 {
+		h += uint(key.Name[0]) + 3*uint(key.Name[n/2]) + 7*uint(key.Name[n-1])
+	}
+	return h % 64
+}
