@@ -242,6 +242,48 @@ func TestR2BudgetNotFound(t *testing.T) {
 	}
 }
 
+func TestP13PlansFollowTheRegistry(t *testing.T) {
+	p := exact(1)
+	p.Retry.Budget.Name = "b"
+	static := provide(t, p)
+	for name, source := range map[string]policy.Provider{
+		"with versions":    static,
+		"without versions": unversioned(func() (*policy.Policy, error) { return static.Policy(bg, policy.Key{}) }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var registry budget.Registry
+			e := retry.NewExecutor(retry.ExecutorOptions{Provider: source, Budgets: &registry})
+			do := func() (observe.Timeline, error) {
+				return e.DoWithTimeline(bg, key, func(context.Context) error { return nil })
+			}
+			if timeline, err := do(); err != nil || timeline.Attributes.Get(observe.AttrBudgetNotFound) != "b" {
+				t.Errorf("%v %+v", err, timeline.Attributes)
+			}
+			apply := func(b policy.Budget) {
+				if err := registry.Apply(map[string]policy.Budget{"b": b}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			apply(policy.Budget{Kind: policy.BudgetRetryRatio})
+			if timeline, err := do(); err != nil || timeline.Attempts[0].BudgetReason != policy.ReasonAllowed {
+				t.Errorf("a new budget: %v %+v", err, timeline.Attempts)
+			}
+			apply(policy.Budget{Kind: policy.BudgetTokenBucket, Capacity: 1, RefillPerSecond: 1e-9})
+			_, first := do()
+			_, second := do()
+			if failure(t, second, policy.ReasonBudgetDenied); first != nil {
+				t.Errorf("a budget of another kind: %v", first)
+			}
+			if err := registry.Register("b", budget.Unlimited{}); err != nil { // code wins
+				t.Fatal(err)
+			}
+			if _, err := do(); err != nil {
+				t.Errorf("a budget registered in code: %v", err)
+			}
+		})
+	}
+}
+
 // TestR8ExtraAttemptsStayWithinTheRatio: whatever the backoff, the latency and the hedging, extra attempts never exceed
 // ratio · calls + burst.
 func TestR8ExtraAttemptsStayWithinTheRatio(t *testing.T) {
