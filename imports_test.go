@@ -54,6 +54,7 @@ var allowed = map[string][]string{
 	"store/nats":            {"idempotency", "audit", "policy"},
 	"storetest":             {"job", "idempotency", "audit", "policy"},
 
+	"internal/address":      {},
 	"internal/fields":       {},
 	"internal/fanout":       {},
 	"internal/files":        {},
@@ -77,7 +78,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address"}
 
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{

@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/connector/nats"
 	"github.com/tenetdev/tenet/connector/postgres"
 	"github.com/tenetdev/tenet/connector/rabbitmq"
+	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -46,11 +47,15 @@ const placeForms = "file:PATH.jsonl, file:PATH.csv, nats://â€¦/STREAM, amqp://â€
 var (
 	fileSourceParameters = []string{"format", "follow", "offsets", "forget", "envelope"}
 	fileSinkParameters   = []string{"format", "append", "replace", "envelope", "nosync", "columns"}
+	fileSwitches         = []string{"follow", "forget", "append", "replace", "envelope", "nosync"}
 )
 
 // parsePlace takes a URL apart. parameters are those that a file knows.
 func parsePlace(flag, text string, parameters []string) (place, error) {
 	p := place{flag: flag, url: text}
+	if err := address.Check(text); err != nil {
+		return p, usage("--%s: %w", flag, err)
+	}
 	scheme, rest, ok := strings.Cut(text, ":")
 	if !ok {
 		return p, usage("--%s is no URL; write %s", flag, placeForms)
@@ -60,12 +65,23 @@ func parsePlace(flag, text string, parameters []string) (place, error) {
 		return p.file(rest, parameters)
 	case "http", "https":
 		p.kind = placeHTTP
+		sink, err := httpsink.New(text, httpsink.Options{})
+		if err != nil {
+			return p, usage("--%s: %w", flag, err)
+		}
+		return p, sink.Close()
 	case "postgres", "postgresql":
 		p.kind = placePostgres
+		_, _, err := postgres.ParseURL(text)
+		return p, p.misused(err)
 	case "amqp", "amqps":
 		p.kind = placeAMQP
+		_, _, err := rabbitmq.ParseURL(text)
+		return p, p.misused(err)
 	case "nats", "tls":
 		p.kind = placeNATS
+		_, _, err := nats.ParseURL(text)
+		return p, p.misused(err)
 	case "jobs":
 		p.kind, p.path = placeJobs, rest
 		if _, err := parseJobs(rest); err != nil {
@@ -97,8 +113,14 @@ func (p place) file(rest string, parameters []string) (place, error) {
 		if !slices.Contains(parameters, name) {
 			return p, usage("--%s: a file has no parameter %q here; it has %s", p.flag, name, strings.Join(parameters, ", "))
 		}
+		if yes := new(bool); slices.Contains(fileSwitches, name) {
+			if err := p.switches(map[string]*bool{name: yes}); err != nil {
+				return p, p.failed(err)
+			}
+		}
 	}
-	return p, nil
+	_, err = file.FormatOf(p.path, file.Format(p.values.Get("format")))
+	return p, p.misused(err)
 }
 
 // sameFile reports whether both are the same file.
@@ -267,6 +289,14 @@ func (a *app) sinkAt(ctx context.Context, p place, o sinkOptions) (sinkCloser, e
 	}
 	// The address is the operator's own, so it may be a private one.
 	return httpsink.New(p.url, httpsink.Options{AllowPrivateNetworks: true, Timeout: o.timeout})
+}
+
+// misused is the usage error of a URL that cannot be read.
+func (p place) misused(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usage("--%s: %w", p.flag, err)
 }
 
 // failed says which flag could not be followed.

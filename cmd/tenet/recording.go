@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/store/nats"
 	"github.com/tenetdev/tenet/store/postgres"
@@ -36,6 +37,9 @@ type recordStore struct {
 
 // openRecords opens a store of idempotency records. create says whether a missing SQLite file may be made.
 func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*recordStore, error) {
+	if err := address.Check(url); err != nil {
+		return nil, usage("--%s: %w", flag, err)
+	}
 	kind, rest, ok := strings.Cut(url, ":")
 	if !ok {
 		return nil, usage("--%s is no URL; write sqlite:PATH, postgres://… or nats://…", flag)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/store/memory"
@@ -53,6 +54,9 @@ const (
 
 // parseStore takes a store's URL apart. PATH is what SQLite opens, the whole URL elsewhere.
 func parseStore(url string) (kind, path string, err error) {
+	if err := address.Check(url); err != nil {
+		return "", "", usage("--store: %w", err)
+	}
 	scheme, rest, ok := strings.Cut(url, ":")
 	switch {
 	case url == "":

@@ -71,7 +71,7 @@ func newGroup() *group { return &group{done: make(chan struct{})} }
 
 // Create makes a sink. It goes on with the path.part that a sink before it has left behind.
 func Create(path string, o SinkOptions) (*Sink, error) {
-	format, err := formatOf(path, o.Format)
+	format, err := FormatOf(path, o.Format)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ type Source struct {
 // Open opens a file as a source. Where its offsets belong to other content, or a source has them open, it returns an error
 // that says so; see [ErrLocked].
 func Open(path string, o Options) (*Source, error) {
-	format, err := formatOf(path, o.Format)
+	format, err := FormatOf(path, o.Format)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,8 @@ func Open(path string, o Options) (*Source, error) {
 	return s, nil
 }
 
-func formatOf(path string, given Format) (Format, error) {
+// FormatOf is the format of a file: the one that is given, or else that of the path's ending. An unknown one is an error.
+func FormatOf(path string, given Format) (Format, error) {
 	switch ending := strings.ToLower(filepath.Ext(path)); {
 	case given == JSONL, given == CSV:
 		return given, nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	urls "github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/tenethttp"
@@ -56,6 +57,9 @@ type Sink struct {
 
 // New makes a sink of an absolute http or https URL.
 func New(address string, o Options) (*Sink, error) {
+	if err := urls.Check(address); err != nil {
+		return nil, fmt.Errorf("httpsink: %w", err)
+	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("httpsink: url: must be an absolute http or https URL")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/tenetdev/tenet/internal/address"
 )
 
 // Defaults of [Options].
@@ -50,6 +52,9 @@ type Options struct {
 // for Open functions; it may be a comma-separated list of one cluster's hosts. The parameters are the names of the fields:
 // consumer, subject, ack_wait, double_ack, timeout.
 func ParseURL(text string) (server string, o Options, err error) {
+	if err := address.Check(text); err != nil {
+		return "", o, fmt.Errorf("nats: %w", err)
+	}
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
 		return "", o, errors.New("nats: the URL has no scheme; write nats://host/STREAM")
@@ -106,7 +111,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
-	switch {
+	switch err := address.CheckNames("stream", o.Stream, "consumer", o.Consumer, "subject", o.Subject); {
+	case err != nil:
+		return o, fmt.Errorf("nats: %w", err)
 	case o.Stream == "":
 		return o, errors.New("nats: the stream's name is missing; write nats://host/STREAM, or set Options.Stream")
 	case strings.ContainsAny(o.Stream, notInNames):

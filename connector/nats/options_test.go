@@ -20,7 +20,7 @@ func TestParseURL(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"nats://host", "nats://host/", "nats://host/a/b", "nats://host/s?consumer=a.b", "nats://host/s?ack_wait=soon", "nats://host/s?ack_wait=1ms",
-		"nats://host/s?double_ack=perhaps", "nats://host/s?stream=x", "nats://host:port/s", "nats://ann:secret%zz@host/s",
+		"nats://host/s?double_ack=perhaps", "nats://host/s?stream=x", "nats://host/s?subject=a%00b", "nats://host/s%0a", "nats://host:port/s", "nats://ann:secret%zz@host/s",
 		"nats://ann:secret@a,bob:secret@b:port/s",
 	} {
 		if _, _, err := nats.ParseURL(bad); err == nil || strings.Contains(err.Error(), "secret") {

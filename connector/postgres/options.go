@@ -6,6 +6,10 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tenetdev/tenet/internal/address"
 )
 
 // Defaults of Options.
@@ -56,6 +60,9 @@ type Options struct {
 // ParseURL takes Options out of a URL such as postgres://user:password@host/database?table=queue&lease=1m. What it returns
 // as server is the rest, for Open functions. The parameters are the names of the fields in lower case.
 func ParseURL(text string) (server string, o Options, err error) {
+	if err := address.Check(text); err != nil {
+		return "", o, fmt.Errorf("postgres: %w", err)
+	}
 	server, query, _ := strings.Cut(text, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -85,6 +92,9 @@ func ParseURL(text string) (server string, o Options, err error) {
 	if len(values) > 0 {
 		server += "?" + values.Encode()
 	}
+	if _, err := pgxpool.ParseConfig(server); err != nil {
+		return "", o, fmt.Errorf("postgres: %w", err)
+	}
 	return server, o, nil
 }
 
@@ -103,7 +113,12 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Poll == 0 {
 		o.Poll = DefaultPoll
 	}
+	err := address.CheckNames("table", o.Table, "id", o.ID, "payload", o.Payload, "metadata", o.Metadata, "correlation", o.Correlation,
+		"parent", o.Parent, "available", o.Available, "deliveries", o.Deliveries, "done", o.Done, "consumer", o.Consumer, "seq", o.Seq,
+		"tx", o.TX, "cursors", o.Cursors)
 	switch {
+	case err != nil:
+		return o, fmt.Errorf("postgres: %w", err)
 	case o.Table == "":
 		return o, errors.New("postgres: the table is missing; set Options.Table")
 	case o.Lease < minLease:

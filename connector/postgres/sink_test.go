@@ -86,11 +86,13 @@ func TestWhatDoesNotFitIsRefusedWhenItIsOpened(t *testing.T) {
 		want    string
 	}{
 		"no table":          {queue, full, func(o *postgres.Options) { o.Table = "public.nothing" }, "nothing"},
+		"a NUL":             {queue, full, func(o *postgres.Options) { o.Table += "\x00" }, "holds a control character"},
+		"a NUL in a column": {sink, full, func(o *postgres.Options) { o.Parent = "par\x00ent" }, `parent: "par\x00ent" holds a control character`},
 		"no column":         {queue, full, func(o *postgres.Options) { o.ID = "key" }, `no column "key" for the id; name the one that is meant with id=`},
-		"no unique index":   {queue, strings.Replace(full, "PRIMARY KEY", "", 1), nil, "unique index"},
+		"no unique index":   {queue, strings.Replace(full, "PRIMARY KEY", "", 1), nil, "unique index of its own; it has none"},
 		"a sink without":    {sink, strings.Replace(full, "PRIMARY KEY", "", 1), nil, "unique index"},
-		"available":         {queue, full, func(o *postgres.Options) { o.Available = "id" }, "timestamptz NOT NULL"},
-		"available may not": {queue, full, func(o *postgres.Options) { o.Available = "done_at" }, "timestamptz NOT NULL"},
+		"available":         {queue, full, func(o *postgres.Options) { o.Available = "id" }, "timestamptz NOT NULL; it is text"},
+		"available may not": {queue, full, func(o *postgres.Options) { o.Available = "done_at" }, "timestamptz NOT NULL; it may be null"},
 		"deliveries":        {queue, full, func(o *postgres.Options) { o.Deliveries = "id" }, "integer NOT NULL"},
 		"done":              {queue, full, func(o *postgres.Options) { o.Done = "id" }, "timestamptz"},
 		"metadata":          {sink, full, func(o *postgres.Options) { o.Metadata = "payload" }, "json or jsonb"},

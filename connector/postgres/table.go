@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,39 +82,51 @@ func (t *table) describe(ctx context.Context) error {
 }
 
 // needs checks a column; what is a word for its use.
-func (t *table) needs(what, name string, ok func(column) bool, must string) error {
+func (t *table) needs(what, name string, check check, must string) error {
 	c, found := t.columns[name]
-	switch {
-	case !found:
+	if !found {
 		return fmt.Errorf("postgres: table %s has no column %q for the %s; name the one that is meant with %s=", t.o.Table, name, what, what)
-	case !ok(c):
-		return fmt.Errorf("postgres: column %q of table %s, for the %s, must %s; it is %s", name, t.o.Table, what, must, c.typ)
+	}
+	if problem := check(c); problem != "" {
+		return fmt.Errorf("postgres: column %q of table %s, for the %s, must %s; %s", name, t.o.Table, what, must, problem)
 	}
 	return nil
 }
 
-func anyType(column) bool { return true }
+// check says what is wrong with a column, or "".
+type check func(column) string
 
-func unique(c column) bool { return c.unique }
+func anyType(column) string { return "" }
 
-func ofType(types ...string) func(column) bool {
-	return func(c column) bool {
-		for _, typ := range types {
-			if c.typ == typ {
-				return true
-			}
+func unique(c column) string {
+	if c.unique {
+		return ""
+	}
+	return "it has none"
+}
+
+func ofType(types ...string) check {
+	return func(c column) string {
+		if slices.Contains(types, c.typ) {
+			return ""
 		}
-		return false
+		return "it is " + c.typ
 	}
 }
 
-func notNull(of func(column) bool) func(column) bool {
-	return func(c column) bool { return c.notNull && of(c) }
+func notNull(of check) check {
+	return func(c column) string {
+		if problem := of(c); problem != "" || c.notNull {
+			return problem
+		}
+		return "it may be null"
+	}
 }
 
 // needsBody checks the columns that all tables have.
 func (t *table) needsBody(idUnique bool) error {
-	id, must := anyType, ""
+	var id check = anyType
+	must := ""
 	if idUnique {
 		id, must = unique, "have a unique index of its own"
 	}

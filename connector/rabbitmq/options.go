@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/address"
 )
 
 // DefaultTimeout is the default of [Options].Timeout.
@@ -50,6 +52,9 @@ var forClient = []string{
 // another virtual host than the default one. Slashes in names are written as %2F. What it returns as server is the rest, for
 // Open functions. The parameters are the names of the fields in lower case: exchange, key, declare, prefetch, timeout.
 func ParseURL(text string) (server string, o Options, err error) {
+	if err := address.Check(text); err != nil {
+		return "", o, fmt.Errorf("rabbitmq: %w", err)
+	}
 	u, err := url.Parse(text)
 	if err != nil {
 		return "", o, errors.New("rabbitmq: the URL cannot be read; write amqp://host/QUEUE, with %2F and the like in names and passwords")
@@ -93,7 +98,8 @@ func ParseURL(text string) (server string, o Options, err error) {
 		return "", o, fmt.Errorf("rabbitmq: the virtual host's name: %w", err)
 	}
 	rest.RawPath = host
-	return rest.String(), o, nil
+	_, err = o.withDefaults()
+	return rest.String(), o, err
 }
 
 const mostPrefetch = 1<<16 - 1
@@ -105,7 +111,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Key == "" {
 		o.Key = o.Queue
 	}
-	switch {
+	switch err := address.CheckNames("queue", o.Queue, "exchange", o.Exchange, "key", o.Key); {
+	case err != nil:
+		return o, fmt.Errorf("rabbitmq: %w", err)
 	case o.Timeout < 0:
 		return o, fmt.Errorf("rabbitmq: timeout: %v is negative; use a duration above 0", o.Timeout)
 	case o.Prefetch < 0 || o.Prefetch > mostPrefetch:

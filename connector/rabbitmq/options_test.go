@@ -40,6 +40,7 @@ func TestL11URLsThatAreWrong(t *testing.T) {
 		"amqp://u:secret%@host/q":   "cannot be read",
 		"amqp://host/a/b/c":         "%2F",
 		"amqp://host/q?prefetch=0":  "prefetch",
+		"amqp://host/q?key=a%00b":   "control character",
 		"amqp://host/q?timeout=3":   "timeout",
 		"amqp://host/q?colour=blue": "colour",
 	} {

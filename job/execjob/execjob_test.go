@@ -3,6 +3,7 @@ package execjob
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -43,6 +44,15 @@ func TestCommandsThatCannotStartAreDeadAtOnce(t *testing.T) {
 	for _, p := range []Payload{{Argv: []string{"true", "a\x00"}}, {Argv: []string{"true"}, Env: map[string]string{"A": "\x00"}}, {Argv: []string{"true"}, Dir: "/\x00"}} {
 		if mark, _ := classify.MarkOf(run(t.Context(), p)); mark != classify.MarkPermanent {
 			t.Errorf("%q: mark %v", p, mark)
+		}
+	}
+}
+
+func TestNamesThatSetAnotherVariableAreRefused(t *testing.T) {
+	for _, name := range []string{"", "PATH=/tmp:", "=", "A=B"} {
+		err := run(t.Context(), Payload{Argv: []string{"true"}, Env: map[string]string{name: "x"}})
+		if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("env: %q is not the name of a variable", name)) {
+			t.Errorf("%q: %v", name, err)
 		}
 	}
 }

@@ -1,0 +1,33 @@
+package address_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/internal/address"
+)
+
+func TestO1AURLWithAControlCharacterIsRefused(t *testing.T) {
+	for _, url := range []string{
+		"postgres://host/db?table=a%00b", "postgres://host/db?table=a\x00b", "file:a\nb.jsonl", "nats://host/S%0a", "amqp://host/q?key=%7F",
+		"jobs:sqlite:a?queue=%1b[31m", "https://u:p%0D@host/", "postgres://host/db?table=%C2%85",
+	} {
+		if err := address.Check(url); err == nil || strings.Contains(err.Error(), "host") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+	for _, url := range []string{"", "postgres://u:p%40ss@host/db?table=a%20b%C3%A9", "file:100%.jsonl", "file:%zz%2", "https://host/%E2%82%AC", "a%3"} {
+		if err := address.Check(url); err != nil {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+func TestO1ANameWithAControlCharacterIsNamed(t *testing.T) {
+	if err := address.CheckNames("table", "orders", "id", "a\x00b"); err == nil || err.Error() != `id: "a\x00b" holds a control character` {
+		t.Errorf("error %v", err)
+	}
+	if err := address.CheckNames("table", "orders"); err != nil {
+		t.Error(err)
+	}
+}
