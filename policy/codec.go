@@ -1,10 +1,14 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,56 +39,86 @@ func Seconds(s float64) (time.Duration, error) {
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (p Policy) MarshalJSON() ([]byte, error) { return marshal(p) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (p *Policy) UnmarshalJSON(b []byte) error { return unmarshal(b, p) }
+// UnmarshalJSON reads what MarshalJSON writes, as strictly as a document is read: an unknown field, one that is given twice, a
+// value outside its range and null where it means nothing are errors. Names that code or a document supplies are not checked.
+// A deprecated field is noted in Meta.Warnings; one that was removed is ignored.
+func (p *Policy) UnmarshalJSON(b []byte) error {
+	warnings, err := unmarshal(b, p, fields.Deprecated())
+	p.Meta.Warnings = append(p.Meta.Warnings, warnings...)
+	return err
+}
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (r Retry) MarshalJSON() ([]byte, error) { return marshal(r) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (r *Retry) UnmarshalJSON(b []byte) error { return unmarshal(b, r) }
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (r *Retry) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, r, fields.Deprecated())
+	return err
+}
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (h Hedge) MarshalJSON() ([]byte, error) { return marshal(h) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (h *Hedge) UnmarshalJSON(b []byte) error { return unmarshal(b, h) }
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (h *Hedge) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, h, fields.Deprecated())
+	return err
+}
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (c Circuit) MarshalJSON() ([]byte, error) { return marshal(c) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (c *Circuit) UnmarshalJSON(b []byte) error { return unmarshal(b, c) }
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (c *Circuit) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, c, fields.Deprecated())
+	return err
+}
 
 // MarshalJSON leaves absent fields out.
 func (b Budget) MarshalJSON() ([]byte, error) { return marshal(b) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (b *Budget) UnmarshalJSON(data []byte) error { return unmarshal(data, b) }
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (b *Budget) UnmarshalJSON(data []byte) error {
+	_, err := unmarshal(data, b, fields.Deprecated())
+	return err
+}
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (j Job) MarshalJSON() ([]byte, error) { return marshal(j) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (j *Job) UnmarshalJSON(b []byte) error { return unmarshal(b, j) }
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (j *Job) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, j, fields.Deprecated())
+	return err
+}
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (q Queue) MarshalJSON() ([]byte, error) { return marshal(q) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (q *Queue) UnmarshalJSON(b []byte) error { return unmarshal(b, q) }
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (q *Queue) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, q, fields.Deprecated())
+	return err
+}
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (c Consumer) MarshalJSON() ([]byte, error) { return marshal(c) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (c *Consumer) UnmarshalJSON(b []byte) error { return unmarshal(b, c) }
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (c *Consumer) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, c, fields.Deprecated())
+	return err
+}
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (p Producer) MarshalJSON() ([]byte, error) { return marshal(p) }
 
-// UnmarshalJSON reads what MarshalJSON writes; an unknown field is an error.
-func (p *Producer) UnmarshalJSON(b []byte) error { return unmarshal(b, p) }
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (p *Producer) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, p, fields.Deprecated())
+	return err
+}
 
 // MarshalJSON writes durations as seconds.
 func (l Limits) MarshalJSON() ([]byte, error) { return marshal(l) }
@@ -124,44 +158,171 @@ func emptyObject(v reflect.Value) bool {
 	return true
 }
 
-func unmarshal(data []byte, into any) error {
-	return decode("", data, reflect.ValueOf(into).Elem())
+// unmarshal reads a whole object strictly. It returns what is deprecated in it.
+func unmarshal(data []byte, into any, deprecated map[string]string) (warnings []string, err error) {
+	if string(data) == "null" { // as encoding/json does for values
+		reflect.ValueOf(into).Elem().SetZero()
+		return nil, nil
+	}
+	if err := givenTwice(data); err != nil {
+		return nil, err
+	}
+	d := decoder{deprecated: deprecated}
+	err = d.object("", data, reflect.ValueOf(into).Elem())
+	return d.warnings, err
 }
 
-func decode(path string, data []byte, v reflect.Value) error {
-	switch {
-	case string(data) == "null":
-		v.SetZero()
-		return nil
-	case fields.IsDuration(v.Type()):
-		d, err := decodeDuration(data)
-		if err != nil {
-			return fmt.Errorf("policy: %s: %w", path, err)
+// givenTwice looks for an object with two fields of one name.
+func givenTwice(data []byte) error {
+	if !json.Valid(data) {
+		return errors.New("policy: not JSON")
+	}
+	tokens := json.NewDecoder(bytes.NewReader(data))
+	next := func() json.Token {
+		t, _ := tokens.Token() // the whole is valid
+		return t
+	}
+	var walk func(path string) error
+	walk = func(path string) error {
+		opened, nested := next().(json.Delim)
+		names := map[string]bool{}
+		for nested && tokens.More() {
+			where := path
+			if opened == '{' {
+				name, _ := next().(string)
+				where = join(path, name)
+				if names[name] {
+					return fmt.Errorf("policy: %s: given twice; keep one of the two", where)
+				}
+				names[name] = true
+			}
+			if err := walk(where); err != nil {
+				return err
+			}
 		}
-		v.SetInt(int64(d))
-		return nil
-	case v.Kind() != reflect.Struct:
-		if err := json.Unmarshal(data, v.Addr().Interface()); err != nil {
-			return fmt.Errorf("policy: %s: %w", path, err)
+		if nested {
+			next() // the closing bracket
 		}
 		return nil
 	}
+	return walk("")
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// decoder reads objects into the fields of structs.
+type decoder struct {
+	deprecated map[string]string // see fields.Deprecated
+	warnings   []string
+}
+
+func (d *decoder) object(path string, data []byte, v reflect.Value) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {
 		return fmt.Errorf("policy: %s: %w", path, err)
 	}
 	for _, f := range fields.Of(v.Type()) {
 		raw, present := object[f.Name]
-		delete(object, f.Name)
 		if !present {
 			continue
 		}
-		if err := decode(strings.TrimPrefix(path+"."+f.Name, "."), raw, v.Field(f.Index)); err != nil {
+		if err := d.field(join(path, f.Name), f, raw, v.Field(f.Index)); err != nil {
 			return err
 		}
 	}
-	for name := range object {
-		return fmt.Errorf("policy: %s: unknown field", strings.TrimPrefix(path+"."+name, "."))
+	if q, ok := v.Addr().Interface().(*EmptyQueue); ok {
+		q.settle(object)
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		known := slices.ContainsFunc(fields.Of(v.Type()), func(f fields.Field) bool { return f.Name == name })
+		remedy, deprecated := d.deprecated[v.Type().Name()+"."+name]
+		if deprecated {
+			d.warnings = append(d.warnings, join(path, name)+": deprecated; "+remedy)
+		}
+		if !known && !deprecated {
+			return fmt.Errorf("policy: %s: unknown field", join(path, name))
+		}
+	}
+	return nil
+}
+
+// settle gives the zeros of a document their meaning, as package policyfile does.
+func (q *EmptyQueue) settle(given map[string]json.RawMessage) {
+	if given["backoff"] != nil && q.Backoff == 0 {
+		q.Backoff = MinEmptyBackoff
+	}
+	if given["backoff_cap"] != nil && q.BackoffCap == 0 {
+		q.BackoffCap = Unbounded
+	}
+}
+
+func (d *decoder) field(path string, f fields.Field, data []byte, v reflect.Value) error {
+	fail := func(problem, remedy string) error {
+		return fmt.Errorf("policy: %s: %s; %s", path, problem, remedy)
+	}
+	switch {
+	case f.Rule.Reserved:
+		return fail(f.Rule.Check(0))
+	case string(data) == "null" && f.Rule.Null:
+		v.SetZero()
+		return nil
+	case string(data) == "null":
+		return fail("null is not accepted", "write a value, or leave the field out")
+	case v.Kind() == reflect.Struct:
+		return d.object(path, data, v)
+	}
+	var number float64
+	var err error
+	switch v.Kind() {
+	case reflect.Int64: // a duration
+		var duration time.Duration
+		duration, err = decodeDuration(data)
+		number = duration.Seconds()
+		v.SetInt(int64(duration))
+	case reflect.Int, reflect.Float64:
+		if err = json.Unmarshal(data, &number); err != nil {
+			break
+		}
+		if v.Kind() == reflect.Float64 {
+			v.SetFloat(number)
+			break
+		}
+		if number != math.Trunc(number) {
+			return fail(string(data)+" is not an integer", "write an integer")
+		}
+		v.SetInt(int64(min(max(number, math.MinInt32), math.MaxInt32)))
+	default:
+		if err = json.Unmarshal(data, v.Addr().Interface()); err != nil {
+			break
+		}
+		return d.text(path, v)
+	}
+	if err != nil {
+		return fmt.Errorf("policy: %s: %w", path, err)
+	}
+	if problem, remedy := f.Rule.Check(number); problem != "" {
+		return fail(string(data)+" "+problem, remedy)
+	}
+	return nil
+}
+
+// text checks an enum's value and the names in a list. A category may be one that the catalog does not hold yet.
+func (d *decoder) text(path string, v reflect.Value) error {
+	switch x := v.Interface().(type) {
+	case Category:
+	case []Class:
+		if slices.Contains(x, "") {
+			return fmt.Errorf("policy: %s: an empty name; write a plain name", path)
+		}
+	case interface{ Values() []string }:
+		if !slices.Contains(x.Values(), v.String()) {
+			return fmt.Errorf("policy: %s: unknown value %q; write one of %s", path, v.String(), strings.Join(x.Values(), ", "))
+		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/tenetdev/tenet/internal/fields"
 )
@@ -20,7 +21,11 @@ func filled[T any](t *testing.T) T {
 	fill := func(v reflect.Value, inner func(reflect.Value)) {
 		for _, f := range fields.Of(v.Type()) {
 			field := v.Field(f.Index)
+			enum, isEnum := field.Interface().(interface{ Values() []string })
 			switch {
+			case f.Rule.Reserved:
+			case isEnum:
+				field.SetString(enum.Values()[0])
 			case fields.IsDuration(f.Type):
 				field.SetInt(int64(1500*time.Millisecond) + int64(f.Index))
 			case f.Type.Kind() == reflect.Struct:
@@ -36,7 +41,7 @@ func filled[T any](t *testing.T) T {
 			case f.Type.Kind() == reflect.Int:
 				field.SetInt(int64(f.Index) + 7)
 			case f.Type.Kind() == reflect.Float64:
-				field.SetFloat(0.25 + float64(f.Index))
+				field.SetFloat(max(min(0.25, f.Rule.Max), f.Rule.Min))
 			default:
 				t.Fatalf("field %s has kind %s", f.Name, f.Type.Kind())
 			}
@@ -103,21 +108,105 @@ func TestP1DurationsAreSecondsInJSON(t *testing.T) {
 
 func TestP6UnknownOrWrongJSONIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"retry": {"max_attemps": 3}}`:             "retry.max_attemps: unknown field",
-		`{"retries": {}}`:                           "retries: unknown field",
-		`{"retry": {"max_attempts": "3"}}`:          "retry.max_attempts",
-		`{"retry": {"backoff": "soon"}}`:            "retry.backoff: \"soon\" is not a duration",
-		`{"retry": {"backoff": [1]}}`:               "neither seconds nor a duration",
-		`{"retry": {"backoff": 1e300}}`:             "out of range",
-		`{"retry": 3}`:                              "retry",
-		`[]`:                                        "policy:",
-		`{"retry": {"budget": {"name": {"x": 1}}}}`: "retry.budget.name",
+		`{"retry": {"max_attemps": 3}}`:                     "retry.max_attemps: unknown field",
+		`{"retries": {}}`:                                   "retries: unknown field",
+		`{"retry": {"max_attempts": "3"}}`:                  "retry.max_attempts",
+		`{"retry": {"backoff": "soon"}}`:                    "retry.backoff: \"soon\" is not a duration",
+		`{"retry": {"backoff": [1]}}`:                       "neither seconds nor a duration",
+		`{"retry": {"backoff": 1e300}}`:                     "out of range",
+		`{"retry": {}, "retry": {}}`:                        "retry: given twice",
+		`{"retry": {"budget": {"name": "a", "name": "b"}}}`: "retry.budget.name: given twice",
+		`{"retry": null}`:                                   "retry: null is not accepted",
+		`{"retry": {"max_attempts": null}}`:                 "retry.max_attempts: null is not accepted",
+		`{"retry": {"max_attempts": 0}}`:                    "retry.max_attempts: 0 must be at least 1",
+		`{"retry": {"max_attempts": 2.5}}`:                  "retry.max_attempts: 2.5 is not an integer",
+		`{"retry": {"backoff": -1}}`:                        "retry.backoff: -1 must be at least 0",
+		`{"retry": {"timeout": 0}}`:                         "retry.timeout: 0 must be greater than 0; write null for none",
+		`{"retry": {"jitter": "wild"}}`:                     `retry.jitter: unknown value "wild"; write one of none, full`,
+		`{"retry": {"retry_on": [""]}}`:                     "retry.retry_on: an empty name",
+		`{"retry": {"backoff_multiplier": 0.5}}`:            "retry.backoff_multiplier: 0.5 must be at least 1",
+		`{"retry": 3}`:                                      "retry",
+		`[]`:                                                "policy:",
+		`{"retry": {"budget": {"name": {"x": 1}}}}`:         "retry.budget.name",
 	} {
 		var p Policy
 		if err := json.Unmarshal([]byte(text), &p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+}
+
+func TestP6JSONOfPipelinesIsReadAsDocumentsAre(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"loop": {"limit": 0}}`:                                     "loop.limit: 0 must be greater than 0",
+		`{"loop": {"batch": {"size": 0}}}`:                           "loop.batch.size: 0 must be at least 1",
+		`{"loop": {"empty_queue": {"interval": 0}}}`:                 "loop.empty_queue.interval: reserved",
+		`{"steps": {"process": {"retry": {"max_attempts": 0}}}}`:     "steps.process.retry.max_attempts: 0 must be at least 1",
+		`{"steps": {"fetch": {"extra": {"a": [{"b": 1, "b": 2}]}}}}`: "steps.fetch.extra.a.b: given twice",
+		`{"steps": {"fetch": {"extra": 1}}}`:                         "steps.fetch.extra",
+	} {
+		var c Consumer
+		if err := json.Unmarshal([]byte(text), &c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	var p Producer
+	if err := json.Unmarshal([]byte(`{"loop": {"timeout": 0}}`), &p); err == nil {
+		t.Error("a producer's timeout of 0 was accepted")
+	}
+	var c Consumer
+	err := json.Unmarshal([]byte(`{"loop": {"limit": 1e12, "timeout": null, "empty_queue": {"backoff": 0, "backoff_cap": 0}}, "steps": {"fetch": {"extra": null}}}`), &c)
+	if q := c.Loop.EmptyQueue; err != nil || c.Loop.Limit != math.MaxInt32 || q.Backoff != MinEmptyBackoff || q.BackoffCap != Unbounded {
+		t.Errorf("%+v, %v", c.Loop, err)
+	}
+}
+
+func TestP6ADeprecatedFieldIsReadWithAWarning(t *testing.T) {
+	var p Policy
+	deprecated := map[string]string{"Retry.retries": "write max_attempts", "Policy.id": "remove it"}
+	warnings, err := unmarshal([]byte(`{"id": "r1", "retry": {"retries": {"any": null}, "max_attempts": 2}}`), &p, deprecated)
+	if diff := cmp.Diff([]string{"retry.retries: deprecated; write max_attempts", "id: deprecated; remove it"}, warnings); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	if p.ID != "r1" || p.Retry.MaxAttempts != 2 {
+		t.Errorf("%+v", p)
+	}
+	if _, err := unmarshal([]byte(`{"retry": {"retries": 3}}`), &p, nil); err == nil {
+		t.Error("not deprecated, and accepted")
+	}
+	if err := p.UnmarshalJSON([]byte(`{"id": }`)); err == nil {
+		t.Error("accepted what is not JSON")
+	}
+	if err := json.Unmarshal([]byte(`null`), &p); err != nil || !p.IsZero() {
+		t.Errorf("null: %+v, %v", p, err)
+	}
+}
+
+func TestP1WhatNormalizeReturnsIsReadBack(t *testing.T) {
+	numbers := rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()), rapid.Just(math.Inf(-1)))
+	rapid.Check(t, func(t *rapid.T) {
+		p := Policy{
+			Category: rapid.SampledFrom([]Category{"", KVGet, "ODD"}).Draw(t, "category"), Retry: anyRetry().Draw(t, "retry"),
+			Hedge: Hedge{Enabled: rapid.Bool().Draw(t, "hedged"), MaxHedges: rapid.Int().Draw(t, "hedges"), MaxExtraLoad: numbers.Draw(t, "load")},
+			Circuit: Circuit{
+				Kind:     rapid.SampledFrom([]CircuitKind{"", CircuitConsecutive, CircuitRate, CircuitSlow}).Draw(t, "circuit"),
+				Failures: rapid.Int().Draw(t, "failures"), FailureRate: numbers.Draw(t, "rate"), SlowRate: numbers.Draw(t, "slow"),
+				Window: time.Duration(rapid.Int64().Draw(t, "window")), Probes: rapid.Int().Draw(t, "probes"),
+			},
+		}
+		p, err := p.Normalize(LimitsFor(rapid.SampledFrom([]Surface{SurfaceCall, SurfaceJob, SurfaceStep}).Draw(t, "surface")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Policy
+		if err := json.Unmarshal(text, &again); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	})
 }
 
 func TestP1LongestDurationIsReadBack(t *testing.T) {

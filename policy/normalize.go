@@ -3,9 +3,12 @@ package policy
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/fields"
 )
 
 // NormalizeError reports a value that has no safe reading, such as an unknown kind of jitter.
@@ -39,8 +42,9 @@ func (p Policy) Normalize(l Limits) (Policy, error) {
 			return Policy{}, err
 		}
 	}
-	n.written("circuit.failure_rate", &p.Circuit.FailureRate)
-	n.written("circuit.slow_rate", &p.Circuit.SlowRate)
+	if p.Circuit != (Circuit{}) {
+		n.unused("circuit", reflect.ValueOf(&p.Circuit).Elem())
+	}
 	return p, nil
 }
 
@@ -227,11 +231,20 @@ func (n notes) rate(path string, value *float64, byDefault float64) {
 	}
 }
 
-// written drops what JSON cannot write from a number that the policy makes no use of; the others are in range.
-func (n notes) written(path string, value *float64) {
-	if math.IsNaN(*value) || math.IsInf(*value, 0) {
-		*value = 0
-		n.defaulted(path)
+// unused drops what no reader accepts from fields that the policy makes no use of, so that it can be written and read back; the
+// others are in range.
+func (n notes) unused(path string, v reflect.Value) {
+	for _, f := range fields.Of(v.Type()) {
+		number, ok := numberOf(v.Field(f.Index))
+		if problem, _ := f.Rule.Check(number); !ok || problem == "" {
+			continue
+		}
+		v.Field(f.Index).SetZero()
+		if math.IsNaN(number) || math.IsInf(number, 0) {
+			n.defaulted(path + "." + f.Name)
+		} else {
+			n.clamped(path + "." + f.Name)
+		}
 	}
 }
 

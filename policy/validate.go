@@ -164,21 +164,28 @@ func (v *violations) field(path string, f fields.Field, value reflect.Value) {
 		}
 		return
 	}
-	var number float64
-	switch value.Kind() {
-	case reflect.Struct:
+	if value.Kind() == reflect.Struct {
 		v.ranges(path, value)
 		return
-	case reflect.Int:
-		number = float64(value.Int())
-	case reflect.Int64: // a duration
-		number = time.Duration(value.Int()).Seconds()
-	case reflect.Float64:
-		number = value.Float()
-	default:
+	}
+	number, ok := numberOf(value)
+	if !ok {
 		return
 	}
 	if problem, remedy := f.Rule.Check(number); problem != "" {
 		v.add(path, fmt.Sprintf("%v %s", value.Interface(), problem), remedy)
 	}
+}
+
+// numberOf is a present number, with durations in seconds.
+func numberOf(v reflect.Value) (number float64, present bool) {
+	switch v.Kind() {
+	case reflect.Int:
+		number = float64(v.Int())
+	case reflect.Int64: // a duration
+		number = time.Duration(v.Int()).Seconds()
+	case reflect.Float64:
+		number = v.Float()
+	}
+	return number, number != 0
 }

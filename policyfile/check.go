@@ -18,10 +18,6 @@ var (
 	categoryType = reflect.TypeFor[policy.Category]()
 )
 
-// deprecated maps fields that are on their way out ("Retry.old_name": Go type and document name) to what to write
-// instead. Such a field gives one warning wherever it stands; once its Go field is gone it is ignored.
-var deprecated = map[string]string{}
-
 // reader checks nodes against Go types and turns them into plain values: objects are map[string]any, lists []any,
 // numbers float64, durations float64 seconds, an explicit none is nil. What is faulty is left out.
 type reader struct {
@@ -29,7 +25,7 @@ type reader struct {
 	fields     map[string]field // by path
 	clamped    map[string]bool  // paths whose values were brought into the range of their Go types
 	references []reference
-	deprecated map[string]string
+	deprecated map[string]string // see fields.Deprecated
 }
 
 func newReader(f *faults, deprecated map[string]string) *reader {

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/tenetdev/tenet/internal/canonical"
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -75,7 +76,7 @@ func (d *Document) Origin(key policy.Key, field string) (path string, line int) 
 // The set's revision is the SHA-256 of the document's canonical JSON (RFC 8785) with durations in seconds, so that two
 // spellings of the same document, in YAML or JSON, have the same revision.
 func Parse(name string, data []byte, o Options) (*Document, error) {
-	return parse(name, data, o, deprecated)
+	return parse(name, data, o, fields.Deprecated())
 }
 
 func parse(name string, data []byte, o Options, deprecated map[string]string) (*Document, error) {
@@ -108,7 +109,7 @@ func parse(name string, data []byte, o Options, deprecated map[string]string) (*
 // [Parse] and returns the same [*Error]; warnings come with the policy. Budgets that the policy names are not looked for: code
 // registers them.
 func ParsePolicy(name string, data []byte, key policy.Key, o Options) (*policy.Policy, []Fault, error) {
-	return parsePolicy(name, data, key, o, deprecated)
+	return parsePolicy(name, data, key, o, fields.Deprecated())
 }
 
 func parsePolicy(name string, data []byte, key policy.Key, o Options, deprecated map[string]string) (*policy.Policy, []Fault, error) {

@@ -32,6 +32,10 @@ var duration = reflect.TypeFor[time.Duration]()
 // IsDuration reports whether t is time.Duration, which documents write in seconds.
 func IsDuration(t reflect.Type) bool { return t == duration }
 
+// Deprecated maps fields that are on their way out ("Retry.old_name": Go type and document name) to what to write instead.
+// Whoever reads such a field warns of it; once its Go field is gone the value is ignored.
+func Deprecated() map[string]string { return map[string]string{} }
+
 var cache sync.Map // reflect.Type → []Field
 
 // Of lists the fields of struct type t that documents know, in order of declaration.
