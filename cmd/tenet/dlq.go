@@ -28,6 +28,7 @@ UUIDs and quoted texts count as one, with how often and when it was seen and a s
 	}
 	store, filter := storeFlag(cmd), addFilterFlags(cmd)
 	grouped := cmd.Flags().Bool("group", false, "group by kind of error")
+	hidden := secretFlags(cmd)
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
 	limit := cmd.Flags().Int("limit", 100, "jobs at most; 0 is all; groups always count all")
 	form := outputFlag(cmd)
@@ -38,7 +39,7 @@ UUIDs and quoted texts count as one, with how often and when it was seen and a s
 		}
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
 			if !*grouped {
-				return a.printJobs(cmd.Context(), s, f, *after, *limit, *form)
+				return a.printJobs(cmd.Context(), s, f, hidden, *after, *limit, *form)
 			}
 			groups := errorGroups{}
 			if err := eachJob(cmd.Context(), s, f, *after, func(r *job.Record) bool { groups.add(r); return true }); err != nil {

@@ -63,13 +63,14 @@ key exists already. A missing SQLite store is made.`,
 	flags.StringVar(&f.json, "json", "", "the whole job as JSON; - is stdin")
 	flags.BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check the job and print it, and store nothing")
-	form := outputFlag(cmd)
+	hidden, form := secretFlags(cmd), outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
 		r, err := a.request(cmd, f, args)
 		if err != nil {
 			return err
 		}
 		if f.dryRun {
+			f.line.Payload = hidden.payload(f.line.Payload)
 			return a.print(*form, f.line, func(w io.Writer) {
 				text, _ := json.Marshal(f.line) // it was parsed or checked
 				fprintf(w, "would enqueue %s\n", text)

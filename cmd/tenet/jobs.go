@@ -110,6 +110,7 @@ given to --after, continues the list.`,
 	}
 	store, filter := storeFlag(cmd), addFilterFlags(cmd)
 	cmd.Flags().StringSliceVar(&filter.states, "state", nil, "only jobs in this state; may be repeated")
+	hidden := secretFlags(cmd)
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
 	limit := cmd.Flags().Int("limit", 100, "jobs at most; 0 is all")
 	form := outputFlag(cmd)
@@ -119,19 +120,19 @@ given to --after, continues the list.`,
 			return err
 		}
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
-			return a.printJobs(cmd.Context(), s, f, *after, *limit, *form)
+			return a.printJobs(cmd.Context(), s, f, hidden, *after, *limit, *form)
 		})
 	})
 	return cmd
 }
 
-func (a *app) printJobs(ctx context.Context, s jobStore, f job.Filter, after string, limit int, form string) error {
+func (a *app) printJobs(ctx context.Context, s jobStore, f job.Filter, hidden *secrets, after string, limit int, form string) error {
 	list := []jobJSON{}
 	if after != "" && uuid.Validate(after) != nil {
 		return usage("--after %q: write the ID of a job", after)
 	}
 	err := eachJob(ctx, s, f, after, func(r *job.Record) bool {
-		list = append(list, newJobJSON(r))
+		list = append(list, newJobJSON(hidden.hide(r)))
 		return len(list) != limit
 	})
 	if err != nil {
@@ -189,7 +190,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		Use: "inspect ID", Short: "Show a job with the history of its attempts", Args: cobra.ExactArgs(1),
 		Example: "  tenet jobs inspect 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
 	}
-	store := storeFlag(cmd)
+	store, hidden := storeFlag(cmd), secretFlags(cmd)
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
@@ -197,6 +198,7 @@ func (a *app) inspectCommand() *cobra.Command {
 			if err != nil {
 				return notFound(args[0], err)
 			}
+			r = hidden.hide(r)
 			return a.print(*form, newJobJSON(r).withHistory(history), func(w io.Writer) { a.writeJob(w, r, history) })
 		})
 	})

@@ -138,7 +138,7 @@ func (a *app) periodicListCommand() *cobra.Command {
 		Use: "list --file FILE", Short: "Check a file of periodic jobs and show their next ticks", Args: cobra.NoArgs,
 		Example: "  tenet periodic list --file nightly.yaml",
 	}
-	file := fileFlag(cmd)
+	file, hidden := fileFlag(cmd), secretFlags(cmd)
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
 		entries, periodic, err := a.readPeriodic(cmd.Context(), *file)
@@ -151,6 +151,7 @@ func (a *app) periodicListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			e.Job.Payload = hidden.payload(e.Job.Payload)
 			list[i] = periodicJSON{e, next}
 		}
 		return a.print(*form, list, func(w io.Writer) {
