@@ -1,0 +1,191 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/store/sqlite"
+)
+
+// world is everything that commands read, with one text wherever a user's data may stand.
+type world struct{ store, dead, held, key, log, id, policy, periodic, lines, envoy string }
+
+func newWorld(t *testing.T, text string) world {
+	t.Helper()
+	dir := t.TempDir()
+	w := world{store: "sqlite:" + dir + "/jobs.db", log: dir + "/audit.jsonl"}
+	write := func(name string, v any) string {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	type m = map[string]any
+	once := m{"retry": m{"max_attempts": 1}}
+	w.policy = write("policy.yaml", m{
+		"version": 1, "policies": m{"a." + text: m{"id": text}}, "queues": m{text: m{}},
+		"consumers": m{text: m{"steps": m{"process": once, "success": once}}, "c": m{"steps": m{"process": once}}}, "producers": m{text: m{}},
+	})
+	w.periodic = write("periodic.yaml", []m{{"name": text, "cron": "@daily", "job": m{"type": text, "queue": text}}, {"name": text + "2", "cron": text, "job": m{}}})
+	w.lines = write("lines.jsonl", m{"id": text, "type": text, "queue": text, "bad": text})
+	w.envoy = write("envoy.json", m{"route_config": m{"virtual_hosts": []m{{"name": text, "domains": []string{"*"}, "routes": []m{{"match": m{"prefix": "/"}, "route": m{"cluster": text, "retry_policy": m{"retry_on": text}}}}}}}})
+	db, err := sqlite.Open(t.Context(), dir+"/jobs.db", sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	w.fill(t, db, text)
+	w.key = "k"
+	for _, key := range []string{"k", text} { // one may be refused
+		_, _ = db.Idempotency().Begin(t.Context(), idempotency.BeginRequest{ID: idempotency.ID{Key: key}, Owner: text, Lease: time.Hour})
+	}
+	_, _, _ = runIn(t.Context(), nil, "", "run", "--key", text, "--max-attempts", "1", "--audit", "file:"+w.log, "--", "false")
+	_, out, _ := runIn(t.Context(), nil, "", "audit", "query", w.log, "-o", "jsonl", "--limit", "1")
+	var e struct {
+		WorkID string `json:"work_id"`
+	}
+	_ = json.Unmarshal([]byte(out), &e)
+	w.id = e.WorkID
+	return w
+}
+
+// fill stores a dead job, a held one and one that completed.
+func (w *world) fill(t *testing.T, db *sqlite.DB, text string) {
+	t.Helper()
+	s := db.Jobs()
+	clean := strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "") // what a job's fields may hold
+	for i, kind := range []job.Kind{job.KindDead, job.KindComplete, ""} {
+		receipt, err := job.NewClient(s).Enqueue(t.Context(), job.Request{Type: clean, Queue: clean, UniqueKey: clean + string(rune('0'+i)), Payload: text, Meta: map[string]string{"m": clean}})
+		if err != nil {
+			t.Skipf("no job can hold %q: %v", text, err)
+		}
+		w.held = receipt.ID
+		if kind == "" {
+			break
+		}
+		list, err := s.Claim(t.Context(), job.Claim{Worker: clean, Queues: []job.Slots{{Queue: clean, Free: 1}}, Lease: time.Hour})
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%d jobs claimed: %v", len(list), err)
+		}
+		if kind == job.KindDead {
+			w.dead = receipt.ID
+		}
+		for _, err := range s.Settle(t.Context(), []job.Settlement{{Ref: list[0].Ref(), Kind: kind, Error: text, Reason: "exit_code", Output: []byte(text)}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.SetQueue(t.Context(), job.QueueState{Queue: clean, Paused: true, Reason: text}); err != nil {
+		t.Skip(err)
+	}
+}
+
+// commands lists every command that prints data, and some that only speak of what they were given.
+func (w world) commands(text string) [][]string {
+	store := []string{"--store", w.store}
+	list := [][]string{
+		{"jobs", "list"}, {"jobs", "list", "--state", text}, {"jobs", "inspect", w.dead}, {"jobs", "inspect", text}, {"jobs", "stats"},
+		{"jobs", "cancel", text}, {"jobs", "cancel", w.held, "--dry-run"}, {"jobs", "retry", text}, {"jobs", "delete", "--yes", text},
+		{"jobs", "import", w.lines}, {"dlq", "list"}, {"dlq", "list", "--group"}, {"dlq", "requeue", "--dry-run", text}, {"dlq", "purge", "--dry-run", "--type", text},
+		{"queues", "list"}, {"queues", "pause", text, "--reason", text}, {"queues", "resume", text},
+		{"enqueue", text, text, "--dry-run"}, {"enqueue", text, "--queue", text}, {"enqueue", "--json", text}, {"jobs", "enqueue", text, "--dry-run"},
+		{"idempotency", "get", w.key}, {"idempotency", "get", text}, {"idempotency", "resolve", text, "--as", "failed", "--dry-run"}, {"idempotency", "clear", text, "--dry-run"},
+		{"periodic", "run", text, "--file", w.periodic}, {"migrate", "status"}, {"migrate", "up", "--dry-run"}, {"migrate", "down", "--dry-run"},
+		{"worker", "--dry-run", "--queue", text},
+	}
+	for i := range list {
+		list[i] = append(slices.Clone(list[i]), store...)
+	}
+	list = append(list, [][]string{
+		{"audit", "query", w.log}, {"audit", "query", w.log, "--type", text}, {"audit", "tail", "--follow=false", w.log}, {"audit", "explain", w.log, w.id},
+		{"audit", "explain", w.log, text}, {"audit", "verify", w.log}, {"audit", "head", w.log}, {"audit", "replay", w.log}, {"audit", "stats", w.log},
+		{"audit", "stats", w.log, "--alert", text}, {"audit", "verify", text}, {"audit", "query", "file:" + text},
+		{"policy", "check", w.policy}, {"policy", "check", w.periodic}, {"policy", "show", "a." + text, "--policy", w.policy},
+		{"policy", "delays", "a." + text, "--policy", w.policy}, {"policy", "import", "envoy", w.envoy}, {"policy", "import", "grpc", w.envoy},
+		{"policy", "limits"}, {"policy", "catalog"}, {"policy", "schema"}, {"pipeline", "check", "--policy", w.policy}, {"periodic", "list", "--file", w.periodic},
+		{"run", "--key", text, "--max-attempts", "1", "-v", "--timeline", "text", "--", "false"}, {"run", "--key", text, "--dry-run", "--", "true"},
+		{"run", "--max-attempts", "1", "--", text}, {"run", "--retry-exit", text, "--", "true"}, {"run", "--policy", text, "--", "true"},
+		{"consume", "--policy", w.policy, "c", "--source", "file:" + w.lines + "?forget=true", "--task", "exec:exit 1"},
+		{"consume", "--policy", w.policy, "c", "--id", text, "--payload", text, "--task", "exec:exit 1"}, {"consume", "--policy", w.policy, text, "--source", text, "--task", text},
+		{"produce", "--policy", w.policy, text, "--id", text, "--payload", text, "--sink", "file:" + text}, {"demo", "-n", text}, {"version", text}, {text}, {"jobs", text}, {"--" + text},
+	}...)
+	return list
+}
+
+// forged returns what a terminal would obey.
+func forged(text string) string {
+	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+		return text[i:]
+	}
+	return ""
+}
+
+// FuzzO1NoDataSpeaksToTheTerminal runs every command that prints data, with the same text wherever data can stand. Nothing
+// that they print may be a line begun by the data, or hold what a terminal would obey.
+func FuzzO1NoDataSpeaksToTheTerminal(f *testing.F) {
+	for _, text := range []string{"\n", "\x1b[2J\x1b[H", "a\r\ntenet: forged", "\x1b]0;title\x07", "\u009b31m", "tab\tnew\vline\f", "\u202eodd\u2028", "\x7f\b\b", "bad \xff\x9b", "nul \x00", "\x1b]8;;http://x\x1b\\"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 100 {
+			t.Skip("fields have lengths")
+		}
+		t.Chdir(t.TempDir())
+		text = "x" + text + "~end"
+		last := text[strings.LastIndexByte(text, '\n')+1:]
+		w := newWorld(t, text)
+		for _, args := range w.commands(text) {
+			_, out, errs := runIn(t.Context(), nil, "", args...)
+			if args[0] == "policy" && args[1] == "import" {
+				out = "" // a document, which YAML quotes
+			}
+			if found := forged(out + errs); found != "" {
+				t.Errorf("tenet %q prints %q:\n%s%s", args, found, out, errs)
+			}
+			for line := range strings.Lines(out + errs) {
+				if last != text && strings.HasPrefix(line, last) {
+					t.Errorf("tenet %q prints a forged line:\n%s%s", args, out, errs)
+				}
+			}
+		}
+	})
+}
+
+// TestO1EveryCommandThatPrintsDataIsTried keeps the fuzz test complete.
+func TestO1EveryCommandThatPrintsDataIsTried(t *testing.T) {
+	tried := map[string]bool{}
+	for _, args := range (world{}).commands("x") {
+		for n := range args {
+			tried["tenet "+strings.Join(args[:n+1], " ")] = true
+		}
+	}
+	var each func(*cobra.Command)
+	each = func(cmd *cobra.Command) {
+		if cmd.Flags().Lookup("output") != nil && !tried[cmd.CommandPath()] {
+			t.Errorf("%s is not among the commands of the fuzz test", cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			each(sub)
+		}
+	}
+	a := &app{program: program{lookupEnv: func(string) (string, bool) { return "", false }}}
+	each(a.root())
+}
