@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
@@ -75,7 +76,7 @@ func (a *app) withAuditLog(ctx context.Context, url string, f func(*auditLog) er
 	}
 	err = f(log)
 	if errors.Is(err, fs.ErrNotExist) && log.sink == nil {
-		err = &failure{exitNotFound, err}
+		err = &failure{exitNotFound, fmt.Errorf("log %s does not exist", url)}
 	}
 	return errors.Join(err, log.close())
 }

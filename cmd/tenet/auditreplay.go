@@ -28,6 +28,7 @@ Exit code 1: a recorded decision does not follow from what is recorded (without 
 		Example: "  tenet audit replay audit.jsonl\n  tenet audit replay audit.jsonl --policy new.yaml -o json",
 	}
 	file := cmd.Flags().String("policy", "", "policy document to compare with; - is stdin")
+	explicitFlags(cmd, "policy")
 	limit := cmd.Flags().Int("limit", 20, "how many divergences to list")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {

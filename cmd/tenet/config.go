@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,24 +21,28 @@ type setting struct{ value, place string }
 
 // configure gives the flags that were not given their values from the environment or else from the config file.
 func (a *app) configure(cmd *cobra.Command) error {
+	if f := cmd.Flags().Lookup("config"); !f.Changed { // it says where the file is
+		if s, ok := a.environment(cmd, f); ok {
+			a.config = s.value
+		}
+	}
 	file, err := a.readConfig(cmd.Root())
 	if err != nil {
 		return err
 	}
 	var faults []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" {
+		if f.Changed || f.Name == "help" || f.Name == "config" {
 			return
 		}
-		env := "TENET_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if value, _ := a.lookupEnv(env); value != "" {
-			faults = append(faults, set(cmd, f, setting{value, env}))
+		if s, ok := a.environment(cmd, f); ok {
+			faults = append(faults, set(cmd, f, s))
 			return
 		}
 		if no, _ := a.lookupEnv("NO_COLOR"); f.Name == "color" && no != "" {
 			return // the environment outranks the file
 		}
-		if s, ok := lookup(file, cmd, f.Name); ok {
+		if s, ok := lookup(file, cmd, f); ok {
 			faults = append(faults, set(cmd, f, s))
 		}
 	})
@@ -46,6 +51,9 @@ func (a *app) configure(cmd *cobra.Command) error {
 
 func set(cmd *cobra.Command, f *pflag.Flag, s setting) error {
 	if err := cmd.Flags().Set(f.Name, s.value); err != nil {
+		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			err = wrongValue(wrong)
+		}
 		return usage("%s: %w", s.place, err)
 	}
 	return nil
@@ -53,10 +61,14 @@ func set(cmd *cobra.Command, f *pflag.Flag, s setting) error {
 
 // lookup finds a flag's setting for a command: its own section first, then those around it. The paths of settings are
 // those of their commands below the root, with the flag's name at the end.
-func lookup(file map[string]setting, cmd *cobra.Command, flag string) (setting, bool) {
+func lookup(file map[string]setting, cmd *cobra.Command, f *pflag.Flag) (setting, bool) {
 	path := strings.Fields(cmd.CommandPath())[1:]
-	for n := len(path); n >= 0; n-- {
-		if s, ok := file[strings.Join(append(slices.Clone(path[:n]), flag), " ")]; ok {
+	least := 0
+	if isExplicit(f) {
+		least = len(path)
+	}
+	for n := len(path); n >= least; n-- {
+		if s, ok := file[strings.Join(append(slices.Clone(path[:n]), f.Name), " ")]; ok {
 			return s, true
 		}
 	}
@@ -65,20 +77,17 @@ func lookup(file map[string]setting, cmd *cobra.Command, flag string) (setting, 
 
 // readConfig reads the config file, if there is one.
 func (a *app) readConfig(root *cobra.Command) (map[string]setting, error) {
-	directory, _ := a.lookupEnv("XDG_CONFIG_HOME")
-	if directory == "" {
-		home, _ := a.lookupEnv("HOME")
-		if home == "" {
-			return nil, nil
-		}
-		directory = filepath.Join(home, ".config")
-	}
-	path := filepath.Join(directory, "tenet", "config.yaml")
-	text, err := files.Read(path, maxInput)
-	if errors.Is(err, fs.ErrNotExist) {
+	path := cmp.Or(a.config, a.usualConfig())
+	if path == "" {
 		return nil, nil
 	}
-	if err != nil {
+	text, err := files.Read(path, maxInput)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && a.config == "":
+		return nil, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &failure{exitNotFound, fmt.Errorf("config file %s does not exist", path)}
+	case err != nil:
 		return nil, usage("config file: %w", err)
 	}
 	var document yaml.Node
@@ -90,6 +99,19 @@ func (a *app) readConfig(root *cobra.Command) (map[string]setting, error) {
 		c.section(root, nil, document.Content[0])
 	}
 	return c.settings, errors.Join(c.faults...)
+}
+
+// usualConfig is where the config file is unless something else is said; empty where there is no home.
+func (a *app) usualConfig() string {
+	directory, _ := a.lookupEnv("XDG_CONFIG_HOME")
+	if directory == "" {
+		home, _ := a.lookupEnv("HOME")
+		if home == "" {
+			return ""
+		}
+		directory = filepath.Join(home, ".config")
+	}
+	return filepath.Join(directory, "tenet", "config.yaml")
 }
 
 // config collects what a config file says.
@@ -112,12 +134,12 @@ func (c *config) section(cmd *cobra.Command, path []string, n *yaml.Node) {
 			if sub := child(cmd, key.Value); sub != nil {
 				c.section(sub, below, value)
 			} else {
-				c.fault(key, fmt.Sprintf("%q is no command of %q%s", key.Value, cmd.CommandPath(), didYouMean(cmd.SuggestionsFor(key.Value), "")))
+				c.fault(key, fmt.Sprintf("%q is not a command of %q%s", key.Value, cmd.CommandPath(), didYouMean(cmd.SuggestionsFor(key.Value), "")))
 			}
 			continue
 		}
 		if !hasFlag(cmd, key.Value) {
-			c.fault(key, fmt.Sprintf("%q is no flag of %q or of its commands", key.Value, cmd.CommandPath()))
+			c.fault(key, fmt.Sprintf("%q is not a flag of %q or of its commands", key.Value, cmd.CommandPath()))
 			continue
 		}
 		text, ok := scalar(value)

@@ -60,6 +60,7 @@ hooks.QUEUE.`,
 	flags.StringVar(&f.store, "store", "", "new store to use and keep: sqlite:PATH or postgres://…")
 	flags.BoolVar(&f.printPolicy, "print-policy", false, "print the built-in policy document and deliver nothing")
 	flags.BoolVar(&f.calls, "calls", false, "make the deliveries as calls of this process, without a store")
+	explicitFlags(cmd, "store", "policy")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
 		if f.printPolicy {

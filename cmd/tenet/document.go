@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"strings"
 
 	"github.com/tenetdev/tenet/internal/files"
@@ -26,9 +27,14 @@ func (a *app) readFile(ctx context.Context, path string) ([]byte, error) {
 	}
 	text, err := files.Read(path, maxInput)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &failure{exitNotFound, err}
+		return nil, noFile(path)
 	}
 	return text, err
+}
+
+// noFile is the failure of a command whose file is missing.
+func noFile(path string) error {
+	return &failure{exitNotFound, fmt.Errorf("file %s does not exist", path)}
 }
 
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
@@ -54,11 +60,16 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 
 // load reads a document for use. Its warnings and faults go to stderr.
 func (a *app) load(ctx context.Context, path string) (*policyfile.Document, error) {
+	return a.loadWithin(ctx, path, policy.CallLimits())
+}
+
+// loadWithin is load with limits of calls other than the built-in ones.
+func (a *app) loadWithin(ctx context.Context, path string, calls policy.Limits) (*policyfile.Document, error) {
 	text, err := a.readFile(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	document, err := policyfile.Parse(path, text, policyfile.Options{})
+	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: map[policy.Surface]policy.Limits{policy.SurfaceCall: calls}})
 	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
 		a.tellFaults(refused.Faults)
 		return nil, &failure{code: exitInvalid}
@@ -73,6 +84,17 @@ func (a *app) load(ctx context.Context, path string) (*policyfile.Document, erro
 // tellFaults writes faults with the lines that they stand in.
 func (a *app) tellFaults(faults []policyfile.Fault) {
 	for _, f := range faults {
+		if a.structured() {
+			level := slog.LevelError
+			if f.Warning {
+				level = slog.LevelWarn
+			}
+			a.logger(a.stderr, false).Log(context.Background(), level, f.String())
+			continue
+		}
+		if f.Warning && a.level() > slog.LevelWarn {
+			continue
+		}
 		if f.Warning {
 			fprintf(a.stderr, "%s%s\n", a.paint(a.stderr, yellow, "warning: "), f)
 		} else {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ type pipe struct {
 
 // runPipeline is "tenet consume" and "tenet produce" behind their flags.
 func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p pipe) (err error) {
-	log, changes := slog.New(slog.NewTextHandler(a.overProgress(), nil)), &policyChanges{}
+	log, changes := a.logger(a.overProgress(), f.verbose), &policyChanges{}
 	provider, set, err := a.pipelineSet(ctx, f, log, changes)
 	if err != nil {
 		return err

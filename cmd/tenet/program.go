@@ -45,8 +45,13 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
+// usageError is a mistake in how a command was called; its help is offered.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
 func usage(format string, args ...any) error {
-	return &failure{exitUsage, fmt.Errorf(format, args...)}
+	return &failure{exitUsage, &usageError{fmt.Errorf(format, args...)}}
 }
 
 // app is what the commands of one run share.
@@ -54,13 +59,15 @@ type app struct {
 	program
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	color          string
+	color, config  string
+	logFormat      string
+	logLevel       string
 }
 
 // Run runs the command line and returns its exit code. ctx ends it; where the cause is a command.Interrupt, that is
 // handed on to running commands and decides the exit code.
 func (p program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{program: p, stdin: stdin, stdout: stdout, stderr: stderr, color: colorAuto}
+	a := &app{program: p, stdin: stdin, stdout: stdout, stderr: stderr, color: colorAuto, logFormat: formText, logLevel: "info"}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -71,14 +78,11 @@ func (p program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 	}
 	f, ok := errors.AsType[*failure](err)
 	if !ok { // cobra's own errors are about usage
-		f = &failure{exitUsage, err}
+		err = usage("%w", err)
+		f, _ = errors.AsType[*failure](err)
 	}
-	for _, text := range sentences(err) {
-		if text != "" {
-			fprintf(stderr, "%s %s\n", a.paint(stderr, red, "tenet:"), text)
-		}
-	}
-	if f.code == exitUsage {
+	a.fail(err)
+	if _, ok := errors.AsType[*usageError](err); ok && !a.structured() {
 		fprintf(stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
 	}
 	if interrupt, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok {
@@ -92,9 +96,11 @@ func (a *app) root() *cobra.Command {
 	root := group("tenet", "Run work that can fail under policies that are data", `Tenet runs work that can fail under policies that are data: a document says how often, how fast and for
 how long anything may be repeated.
 
-Settings come from flags, then from the environment (--max-attempts is TENET_MAX_ATTEMPTS), then from
-$XDG_CONFIG_HOME/tenet/config.yaml, whose fields are the names of flags, either for every command or under the
-name of one:
+Settings come from flags, then from the environment, then from the config file. TENET_STORE, TENET_POLICY,
+TENET_AUDIT, TENET_CONFIG, TENET_LOG_FORMAT and TENET_LOG_LEVEL set the flag of that name for every command; run,
+worker, consume and produce take their own flags as TENET_<COMMAND>_<FLAG> (TENET_WORKER_CONCURRENCY). The config
+file is $XDG_CONFIG_HOME/tenet/config.yaml; its fields are the names of flags, either for every command or under
+the name of one:
 
   color: never
   run: {max-attempts: 5, timeout: 30s}
@@ -104,10 +110,16 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
   tenet policy check policies.yaml
   tenet demo`
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = versionOf().String()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.PersistentFlags().Var(oneOf(&a.color, colorAuto, colorAlways, colorNever), "color", "color the output: auto, always or never; NO_COLOR turns auto off")
-	root.SetFlagErrorFunc(unknownFlag)
+	root.PersistentFlags().StringVar(&a.config, "config", "", "config file (default: $XDG_CONFIG_HOME/tenet/config.yaml; also TENET_CONFIG)")
+	root.PersistentFlags().Var(oneOf(&a.logFormat, formText, formJSON), "log-format", "form of logs on stderr: text or json (also TENET_LOG_FORMAT)")
+	root.PersistentFlags().Var(oneOf(&a.logLevel, logLevels()...), "log-level", "log this and what is worse: debug, info, warn or error (also TENET_LOG_LEVEL)")
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.configure(cmd) }
+	defer ownWords(root)
 	root.AddCommand(a.runCommand(), a.policyCommand(), a.demoCommand(), a.versionCommand(), a.enqueueCommand(), a.jobsCommand(), a.workerCommand(),
 		a.dlqCommand(), a.queuesCommand(), a.periodicCommand(), a.migrateCommand(), a.idempotencyCommand(), a.auditCommand(), a.consumeCommand(), a.produceCommand(), a.pipelineCommand())
 	return root

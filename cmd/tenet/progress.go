@@ -38,7 +38,7 @@ func (a *app) openInput(ctx context.Context, path string) (io.ReadCloser, int64,
 	}
 	file, err := files.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, &failure{exitNotFound, err}
+		return nil, 0, noFile(path)
 	}
 	if err != nil {
 		return nil, 0, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,6 +27,8 @@ type runFlags struct {
 	maxAttempts             int
 	timeout, overallTimeout time.Duration
 	backoff, backoffCap     time.Duration
+	multiplier              float64
+	jitter                  string
 	retryExit               string
 	timeline, timelineFile  string
 	killGrace               time.Duration
@@ -44,17 +47,19 @@ func (a *app) runCommand() *cobra.Command {
 		Use: "run [flags] -- COMMAND [ARGUMENT…]", Short: "Run a command until it succeeds or its policy says stop",
 		Long: `Run a command until it exits with 0 or its policy says stop.
 
-The policy is that of the key in the document (--policy); without a document it is 3 attempts with short waits.
-Flags change it field by field. The key is "run." and the command's name unless --key says otherwise.
+The policy is that of the key in the document (--policy); without a document it is 3 attempts, with waits of about
+1s and 2s between them. Flags change it field by field. Commands have wider limits than calls: up to 1,000 attempts and
+waits of up to a day. The key is "run." and the command's name unless --key says otherwise.
 
-Every attempt finds TENET_ATTEMPT (from 1), TENET_KEY and TENET_CALL_ID in its environment; a tenet that it starts
-takes its own --key from there. What it prints passes through. What comes on stdin is the same for every attempt:
+Every attempt finds TENET_ATTEMPT (from 1), TENET_KEY and TENET_CALL_ID in its environment; they configure nothing, and
+TENET_RUN_… variables are not handed on. What the command prints passes through. What comes on stdin is the same for every attempt:
 files are read again, anything else is kept, up to 10 MiB (with --max-attempts 1 it passes through unbounded). A
 terminal is not passed on.
 
 An attempt that times out is stopped with everything that it started: SIGTERM first, SIGKILL after --kill-grace.
 Ctrl-C and SIGTERM are handed on in the same way and end the run; a second one kills at once. Hedging is off for
-commands, as the outputs of two attempts would mix.
+commands, as the outputs of two attempts would mix. A command whose reader is gone (SIGPIPE, as in "| head") is not run again,
+unless --retry-exit lists 141.
 
 With --idempotency-key and --idempotency-store a command that has succeeded under the key is not run again: the
 run ends with 0 and says so. One that is running elsewhere under the key, or whose outcome is unknown because an
@@ -81,8 +86,10 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "attempts at most, the first included")
 	flags.Var(&span{&f.timeout, true}, "timeout", "how long one attempt may take, or none")
 	flags.Var(&span{&f.overallTimeout, true}, "overall-timeout", "how long all attempts and the waits between them may take, or none")
-	flags.Var(&span{&f.backoff, false}, "backoff", "wait before the first retry; it doubles from retry to retry")
-	flags.Var(&span{&f.backoffCap, false}, "backoff-cap", "longest wait")
+	flags.Var(&span{&f.backoff, false}, "backoff", "wait before the first retry (default 1s)")
+	flags.Var(&span{&f.backoffCap, false}, "backoff-cap", "longest wait (default 1m)")
+	flags.Float64Var(&f.multiplier, "multiplier", 0, "how much longer each wait is than the one before (default 2)")
+	flags.Var(oneOf(&f.jitter, policy.Jitter("").Values()...), "jitter", "how waits are spread: full, equal, proportional, decorrelated or none")
 	flags.StringVar(&f.retryExit, "retry-exit", "", "retry only these exit codes, for example 1,75,100-110 (default: all but 0)")
 	flags.Var(oneOf(&f.timeline, formText, formJSON), "timeline", "print what happened: text or json, to stderr or --timeline-file")
 	flags.StringVar(&f.timelineFile, "timeline-file", "", "write the timeline to this file, as JSON unless --timeline says text")
@@ -98,6 +105,16 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	return cmd
 }
 
+// commandLimits are the limits of commands, which take longer than calls and are started by people and schedules: at most
+// 1,000 attempts, and waits of 1 s at first and of a day at most.
+func commandLimits() policy.Limits {
+	l := policy.CallLimits()
+	l.Attempts.Max = 1000
+	l.Backoff.Default, l.Backoff.Max = time.Second, 24*time.Hour
+	l.Cap.Default, l.Cap.Max = time.Minute, 24*time.Hour
+	return l
+}
+
 // run is "tenet run" behind its flags.
 func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 	if f.codes, err = command.ParseCodes(f.retryExit); err != nil {
@@ -106,13 +123,21 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 	if f.changed("max-attempts") && f.maxAttempts < 1 {
 		return usage("--max-attempts: %d is below 1; write 1 for no retry", f.maxAttempts)
 	}
+	if f.changed("multiplier") && !(f.multiplier >= 1) {
+		return usage("--multiplier: %g is below 1; write 1 for waits of equal length", f.multiplier)
+	}
 	key := policy.ParseKey(f.key)
 	if key.IsZero() {
 		key = policy.Key{Namespace: "run", Name: filepath.Base(argv[0])}
 	}
-	set := policy.NewSet(policy.SetConfig{Source: policy.SourceDefault})
+	defaults, err := policy.Compile(policy.Policy{}, commandLimits(), policy.SourceDefault)
+	if err != nil {
+		return err
+	}
+	defaults.Meta.Revision = "" // there is no document
+	set := policy.NewSet(policy.SetConfig{Source: policy.SourceDefault, Calls: defaults, CallLimits: commandLimits()})
 	if f.policy != "" {
-		document, err := a.load(ctx, f.policy)
+		document, err := a.loadWithin(ctx, f.policy, commandLimits())
 		if err != nil {
 			return err
 		}
@@ -140,8 +165,11 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 		Provider: set, Classifiers: map[string]classify.Classifier{command.Name: command.Classifier(f.codes)},
 		Classes: []classify.Family{command.Classes()},
 	}
-	if f.verbose {
+	if f.verbose || a.level() < slog.LevelInfo {
 		options.Observer = observe.Func(a.tellAttempt)
+		if a.structured() {
+			options.Observer = observe.Slog(a.logger(a.stderr, true))
+		}
 	}
 	calls := []retry.CallOption{retry.WithCallID(uuid.Must(uuid.NewV7()).String()), retry.WithPolicy(f.edit)}
 	if f.audit != "" {
@@ -202,6 +230,12 @@ func (f *runFlags) edit(p *policy.Policy) {
 	if f.changed("backoff-cap") {
 		r.MaxBackoff = f.backoffCap
 	}
+	if f.changed("multiplier") {
+		r.BackoffMultiplier = f.multiplier
+	}
+	if f.changed("jitter") {
+		r.Jitter = policy.Jitter(f.jitter)
+	}
 	if r.ClassifierName == "" || f.changed("retry-exit") {
 		r.ClassifierName = command.Name
 	}
@@ -233,10 +267,6 @@ func (a *app) effective(f *runFlags, set *policy.Set, key policy.Key) (*policy.P
 		a.warn("%s: %s is outside the limits; %s is used", path, fieldOf(asked, path), fieldOf(normal.Retry, path))
 	}
 	return &normal, nil
-}
-
-func (a *app) warn(format string, args ...any) {
-	fprintln(a.stderr, a.paint(a.stderr, yellow, "tenet: warning:"), textf(format, args...))
 }
 
 // openTimeline opens what the timeline goes to before anything is run, and returns what writes it.

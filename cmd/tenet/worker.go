@@ -118,7 +118,7 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 	if f.lease < time.Second || f.lease > job.MaxLease {
 		return usage("--lease: %s is not between 1s and %s", f.lease, job.MaxLease)
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	log := a.logger(a.stderr, f.verbose)
 	changes, queues := &policyChanges{}, &servedQueues{flags: f, log: log}
 	provider, set, err := a.jobPolicies(ctx, f.policy, log, func(next *policy.Set) {
 		changes.tell(next)

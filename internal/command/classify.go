@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/policy"
@@ -68,8 +69,12 @@ func (c Codes) Has(code int) bool {
 	return slices.ContainsFunc(c.ranges, func(r codeRange) bool { return r.low <= code && code <= r.high })
 }
 
+// codeBrokenPipe is the code of a program that wrote to a pipe whose reader is gone, also as shells pass it on: another attempt
+// would have no reader either.
+const codeBrokenPipe = codeSignal + int(syscall.SIGPIPE)
+
 // Classifier retries attempts that timed out or ended with one of the codes; another code is the program's final answer,
-// which no breaker counts as a failure. A program that a signal ended has the code 128 plus the signal's number.
+// which no breaker counts as a failure. The end by SIGPIPE is retried only where it is listed. A program that a signal ended has the code 128 plus the signal's number.
 func Classifier(retried Codes) classify.Classifier {
 	return classify.Func(func(_ any, err error) classify.Outcome {
 		if err == nil {
@@ -89,7 +94,7 @@ func Classifier(retried Codes) classify.Classifier {
 			Kind: classify.Retryable, Category: classify.CategorySystem, Class: policy.ClassExit, Reason: policy.ReasonExitCode,
 			Attributes: map[string]string{"exit_code": strconv.Itoa(exit.Code)},
 		}
-		if !retried.Has(exit.Code) {
+		if !retried.Has(exit.Code) || exit.Code == codeBrokenPipe && len(retried.ranges) == 0 {
 			o.Kind, o.Category = classify.NonRetryable, classify.CategoryBusiness
 		}
 		return o

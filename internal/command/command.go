@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,7 +46,7 @@ const outputGrace = 250 * time.Millisecond
 func (c *Command) Run(ctx context.Context) error {
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) // not CommandContext: the group is stopped, not the process alone
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.Stdout, c.Stderr, outputGrace
-	cmd.Env = os.Environ()
+	cmd.Env = inherited(os.Environ())
 	if a, ok := retry.AttemptFromContext(ctx); ok {
 		cmd.Env = append(cmd.Env, EnvAttempt+"="+strconv.Itoa(a.Number), EnvKey+"="+a.Key.String(), EnvCallID+"="+a.CallID())
 	}
@@ -92,4 +94,13 @@ func signalOf(ctx context.Context) syscall.Signal {
 		return interrupt.Signal
 	}
 	return syscall.SIGTERM
+}
+
+// ownSettings begins the names of variables that configure the run itself.
+const ownSettings = "TENET_RUN_"
+
+// inherited is what a program gets of an environment: everything but the settings of the run, which are not meant for a
+// run inside it.
+func inherited(environment []string) []string {
+	return slices.DeleteFunc(environment, func(s string) bool { return strings.HasPrefix(s, ownSettings) })
 }
