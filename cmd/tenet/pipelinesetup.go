@@ -105,7 +105,7 @@ func (a *app) setUp(ctx context.Context, log *slog.Logger, f *pipelineFlags, nam
 	}()
 	var observers []observe.Observer
 	if f.verbose {
-		observers = append(observers, observe.Slog(s.log))
+		observers = append(observers, everyAttempt(s.log))
 	}
 	if f.listen != "" {
 		if s.service, err = a.listen(f.listen); err != nil {

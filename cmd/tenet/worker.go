@@ -171,7 +171,7 @@ func (a *app) jobPolicies(ctx context.Context, path string, log *slog.Logger, ch
 func (a *app) runWorker(ctx context.Context, log *slog.Logger, s jobStore, f *workerFlags, provider policy.Provider, changes *policyChanges, queues *servedQueues, periodic []job.Periodic) (err error) {
 	var observers []observe.Observer
 	if f.verbose {
-		observers = append(observers, observe.Slog(log))
+		observers = append(observers, everyAttempt(log))
 	}
 	var service *health
 	if f.listen != "" {
