@@ -35,6 +35,7 @@ type Story struct {
 	Attempts      int     `json:"attempts"` // of a transaction: of all its steps and deliveries
 	Waiting       Seconds `json:"waiting_seconds"`
 	Steps         []Step  `json:"steps"`
+	Unreadable    int     `json:"unreadable,omitempty"` // lines of the log that are not events; some may be of this work
 }
 
 // Step is one event of a work.
@@ -74,14 +75,19 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 	policies := map[string]*policy.Policy{}
 	seen := map[string]bool{}
 	var events []Event
+	unreadable := 0
 	err := s.Read(ctx, "", func(_ string, line []byte) error {
 		mine, snapshot := bytes.Contains(line, quoted), bytes.Contains(line, []byte(`"policy":{`))
 		if !mine && !snapshot {
+			if CheckLine(line) != nil {
+				unreadable++
+			}
 			return nil
 		}
 		e, err := ParseLine(line)
 		if err != nil {
-			return nil //nolint:nilerr // damaged lines are for Verify
+			unreadable++
+			return nil //nolint:nilerr // it is counted; Verify says more
 		}
 		if e.Policy != nil {
 			if p, err := e.Snapshot(); err == nil {
@@ -97,10 +103,16 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit: explain: %w", err)
 	}
-	if len(events) == 0 {
+	switch {
+	case len(events) > 0:
+	case unreadable > 0:
+		return nil, fmt.Errorf("%w: %s; %d lines of the log are not events", ErrNoWork, workID, unreadable)
+	default:
 		return nil, fmt.Errorf("%w: %s", ErrNoWork, workID)
 	}
-	return tell(inOrder(events), policies), nil
+	story := tell(inOrder(events), policies)
+	story.Unreadable = unreadable
+	return story, nil
 }
 
 // inOrder sorts the events of a work by their numbers. Those without one, such as the actions of guards, are put in by

@@ -179,7 +179,8 @@ func (l *Log) Observe(ctx context.Context, o *observe.Event) {
 
 // Append implements [observe.Journal]: in FailClosed mode it returns when the sink has stored the event, in Outbox mode when
 // the outbox has. It fails with [ErrTimeout], [ErrClosed] or, where the sink is failing already, as soon as the context ends;
-// the decision must then not take effect.
+// the decision must then not take effect. The event of a refused decision may still be stored later: where the sink had it in
+// hand already, the error says so. A call_stopped event with reason audit_unavailable then follows it.
 // In Buffered mode it never fails and waits for nothing.
 func (l *Log) Append(ctx context.Context, o *observe.Event) error {
 	if !relevant(o) {
@@ -268,7 +269,9 @@ func (l *Log) wait(ctx context.Context, it item) error {
 	case <-timer.C:
 		err = l.late()
 	}
-	it.ticket.state.CompareAndSwap(waiting, withdrawn)
+	if !it.ticket.state.CompareAndSwap(waiting, withdrawn) {
+		err = fmt.Errorf("%w; the event may still be stored", err)
+	}
 	return err
 }
 

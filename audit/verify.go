@@ -59,7 +59,8 @@ func dash(s string) string {
 // VerifyOptions say what is known about a log from elsewhere.
 type VerifyOptions struct {
 	// Heads are ends of chains that were noted down earlier. The log may have grown since. A head with nothing but its hash
-	// stands for any chain.
+	// stands for any chain; where the events were replaced by others with sound hashes, it reads as truncated, since nothing
+	// says where its event stood.
 	Heads []Head
 	// After are the ends of chains whose earlier events are not part of the log, such as a single file of a rotated one. A
 	// chain that is not named here begins with its first event.

@@ -1,6 +1,9 @@
 package audit
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // What is kept of a log while it is verified.
 const (
@@ -284,9 +287,15 @@ func (v *verifier) finish() {
 func (v *verifier) cut(x *expectation) {
 	f := Fault{Index: v.lines, ChainID: x.ChainID, Seq: 1, Kind: FaultTruncated}
 	c := v.chains[x.ChainID]
-	if x.ChainID == "" && len(v.chains) == 1 {
-		for _, c = range v.chains {
-			f.ChainID = c.id
+	if x.ChainID == "" { // nothing but a hash: of any chain
+		for _, id := range slices.Sorted(maps.Keys(v.chains)) {
+			if v.explain(v.chains[id], 1) == 1 {
+				return
+			}
+			if len(v.chains) == 1 {
+				c = v.chains[id]
+				f.ChainID = id
+			}
 		}
 	}
 	if c == nil {

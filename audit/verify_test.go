@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"testing"
@@ -59,6 +60,32 @@ func TestA3HeadVerifiesTheTail(t *testing.T) {
 	}
 	if _, err := audit.Verify(context.Background(), log, audit.VerifyOptions{Heads: []audit.Head{{Hash: "abc"}}}); err == nil {
 		t.Error("a bad hash is accepted")
+	}
+}
+
+func TestA3AHashAloneGivesTheVerdictOfAWholeHead(t *testing.T) {
+	for name, tamper := range map[string]func(l lines) lines{
+		"changed": func(l lines) lines {
+			return append(l[:19], bytes.Replace(l[19], []byte(`"timestamp":"2`), []byte(`"timestamp":"1`), 1))
+		},
+		"not an event":        func(l lines) lines { return append(l[:19], []byte("rubbish")) },
+		"cut off":             func(l lines) lines { return l[:17] },
+		"cut off and changed": func(l lines) lines { l[5] = []byte("rubbish"); return l[:19] },
+	} {
+		for others, alone := range map[string]lines{"one chain": nil, "two chains": plain(t, "b", 100, 5)} {
+			log := plain(t, "a", 0, 20)
+			head := headOf(t, log)
+			log = append(slices.Clone(alone), tamper(log)...)
+			whole, hash := verify(t, log, head).Faults, verify(t, log, audit.Head{Hash: head.Hash}).Faults
+			for i := range hash {
+				if i < len(whole) && hash[i].Kind == audit.FaultTruncated && alone != nil { // nothing says of which chain
+					hash[i].ChainID, hash[i].Seq = whole[i].ChainID, whole[i].Seq
+				}
+			}
+			if diff := cmp.Diff(whole, hash); diff != "" || len(whole) == 0 {
+				t.Errorf("%s, %s: head %v, hash alone:%s", name, others, whole, diff)
+			}
+		}
 	}
 }
 

@@ -128,7 +128,7 @@ func Reasons() []ReasonInfo {
 		{ReasonCanceled, decision, "The caller cancelled its context."},
 		{ReasonCanceledInternal, decision, "A hedged attempt was cancelled because its group was decided without it."},
 		{ReasonAborted, decision, "The classifier aborted the work."},
-		{ReasonAuditUnavailable, decision, "The journal refused the decision, so nothing further was started."},
+		{ReasonAuditUnavailable, decision, "The journal refused the decision, so nothing further was started; its event may still be stored later."},
 
 		{ReasonIdempotencyHit, idempotency, "The effect has happened before: the stored result was returned and nothing ran."},
 		{ReasonIdempotencyFailed, idempotency, "The effect has failed for good before: the stored failure was returned and nothing ran."},
