@@ -160,7 +160,7 @@ func repeat[T any, O operation[T]](r *run, op O, value T, action decision.Action
 
 // turn is an attempt, or a group of hedged ones.
 func turn[T any, O operation[T]](r *run, op O, last T) (T, decision.Action) {
-	if r.plan.trigger != nil {
+	if r.plan.trigger != nil && r.options.hedgeable() {
 		return group(r, op, last)
 	}
 	return attempt(r, op, last)

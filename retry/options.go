@@ -26,6 +26,8 @@ type callOptions struct {
 	traceID        string
 	attributes     observe.Attributes // of the caller's
 	edit           func(*policy.Policy)
+	unhedged       bool // never hedged
+	hedgedByKey    bool // hedged only with an idempotency key
 	seed           uint64
 	seeded         bool
 }
@@ -73,6 +75,18 @@ func WithIdempotency(guard *idempotency.Guard, key string) CallOption {
 // fingerprint is refused.
 func WithFingerprint(fingerprint string) CallOption {
 	return func(o *callOptions) { o.fingerprint = fingerprint }
+}
+
+// WithoutHedging runs the call without hedges whatever its policy says: its operation must not run twice at once.
+func WithoutHedging() CallOption { return func(o *callOptions) { o.unhedged = true } }
+
+// WithHedgingByKey lets the policy hedge the call only if the call has an idempotency key, by which the other side tells
+// that two attempts are the same one.
+func WithHedgingByKey() CallOption { return func(o *callOptions) { o.hedgedByKey = true } }
+
+// hedgeable reports whether the call's policy may hedge it.
+func (o *callOptions) hedgeable() bool {
+	return !o.unhedged && (!o.hedgedByKey || o.idempotencyKey != "")
 }
 
 // WithTenant sets the tenant ID of records.

@@ -20,18 +20,10 @@ type call struct {
 	request *http.Request
 	send    func(*http.Request) (*http.Response, error)
 
-	mu      sync.Mutex // guards what follows
-	sent    bool       // a body that cannot be made anew has been used
-	over    bool       // the call has returned
-	held    []held
-	primary *primary
-	group   int // that primary belongs to
-}
-
-// primary tells the hedges of its group how it failed, where a request must not be sent twice.
-type primary struct {
-	failed chan struct{}
-	err    error // set before failed is closed
+	mu   sync.Mutex // guards what follows
+	sent bool       // a body that cannot be made anew has been used
+	over bool       // the call has returned
+	held []held
 }
 
 // do runs a request under the policy of key.
@@ -41,6 +33,12 @@ func do(ctx context.Context, e *retry.Executor, c *call, key policy.Key, options
 	}
 	if id := c.request.Header.Get(idempotencyKey); id != "" {
 		options = append([]retry.CallOption{retry.WithIdempotencyKey(id)}, options...)
+	}
+	switch { // the caller's options may give it a key
+	case !c.replayable():
+		options = append(slices.Clip(options), retry.WithoutHedging())
+	case !idempotent(c.request.Method):
+		options = append(slices.Clip(options), retry.WithHedgingByKey())
 	}
 	c.request = c.request.Clone(ctx) // a hedge that lost may look at it when the caller has its own back
 	defer c.finish()
@@ -55,25 +53,18 @@ func do(ctx context.Context, e *retry.Executor, c *call, key policy.Key, options
 }
 
 // attempt sends the request once.
-func (c *call) attempt(ctx context.Context) (resp *http.Response, err error) {
+func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	a, _ := retry.AttemptFromContext(ctx)
 	if a.RetryIndex > 0 && a.HedgeIndex == 0 {
 		c.drain()
 	}
 	repeatable := a.IdempotencyKey != "" || idempotent(c.request.Method)
-	if !repeatable || !c.replayable() {
-		p := c.primaryOf(a.RetryIndex)
-		if a.HedgeIndex > 0 {
-			return nil, p.wait(ctx)
-		}
-		defer func() { p.end(err) }()
-	}
 	var seen evidence
 	req, err := c.copy(seen.watch(ctx), a.IdempotencyKey)
 	if err != nil {
 		return nil, classify.Permanent(err)
 	}
-	resp, err = c.send(req)
+	resp, err := c.send(req)
 	if err != nil {
 		err = redact(err)
 		if c.replayable() && (repeatable || seen.unsent(err)) {
@@ -215,31 +206,5 @@ func (c *call) finish() {
 	}
 	if c.request.Body != nil && !sent { // attempts have closed their own
 		c.request.Body.Close()
-	}
-}
-
-func (c *call) primaryOf(group int) *primary {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.primary == nil || c.group != group {
-		c.primary, c.group = &primary{failed: make(chan struct{})}, group
-	}
-	return c.primary
-}
-
-// wait makes a hedge fail like its primary, and no sooner.
-func (p *primary) wait(ctx context.Context) error {
-	select {
-	case <-p.failed:
-		return p.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p *primary) end(err error) {
-	if err != nil {
-		p.err = err
-		close(p.failed)
 	}
 }

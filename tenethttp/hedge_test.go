@@ -1,6 +1,7 @@
 package tenethttp_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 	"github.com/tenetdev/tenet/tenethttp"
@@ -161,6 +164,56 @@ func TestUnrepeatableRequestsAreNotHedged(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// asked is a budget that counts how often it is asked.
+type asked struct{ times int }
+
+func (b *asked) AllowAttempt(context.Context, policy.Key, int, budget.AttemptKind, policy.BudgetRef) budget.Decision {
+	b.times++
+	return budget.Allow()
+}
+
+// TestR9UnhedgeableRequestsCostOneAttempt: no hedge is launched, counted or charged.
+func TestR9UnhedgeableRequestsCostOneAttempt(t *testing.T) {
+	for name, make := range map[string]func() *http.Request{
+		"POST": func() *http.Request { return request(t, "POST", "http://x/", strings.NewReader("order")) },
+		"PUT without GetBody": func() *http.Request {
+			return request(t, "PUT", "http://x/", io.MultiReader(strings.NewReader("order")))
+		},
+		"keyed POST without GetBody": func() *http.Request {
+			r := request(t, "POST", "http://x/", io.MultiReader(strings.NewReader("order")))
+			r.Header.Set("Idempotency-Key", "k")
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &asked{}
+				o := options(t, fixed(func(p *policy.Policy) {
+					hedged(p)
+					p.Hedge.MaxHedges, p.Retry.Budget.Name = 3, "b"
+				}))
+				o.Budgets = budget.NewRegistry()
+				if err := o.Budgets.Register("b", b); err != nil {
+					t.Fatal(err)
+				}
+				c := tenethttp.Client{Executor: retry.NewExecutor(o), HTTP: &http.Client{Transport: after(time.Minute, answer(200, "answer"), nil)}}
+				ctx, capture := observe.RecordTimeline(t.Context())
+				resp, err := c.Do(ctx, make(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if timeline, _ := capture.Timeline(); len(timeline.Attempts) != 1 {
+					t.Errorf("%d attempts", len(timeline.Attempts))
+				}
+				if b.times != 1 {
+					t.Errorf("the budget was asked %d times", b.times)
+				}
+			})
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package tenetnats
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,8 +47,9 @@ func New(conn *nats.Conn, e *retry.Executor) (*Client, error) {
 //
 // Once made, the connection is kept up by its own settings (nats.MaxReconnects and so on), under no policy.
 func Connect(ctx context.Context, e *retry.Executor, url string, options []nats.Option, call ...retry.CallOption) (*nats.Conn, error) {
-	c, once := Client{Executor: e}, single{}
-	return do(ctx, &c, operation{policy.NATSConnect, "Connect", ""}, func(ctx context.Context) (conn *nats.Conn, err error) {
+	c := Client{Executor: e}
+	call = append(slices.Clip(call), retry.WithoutHedging())
+	return do(ctx, &c, operation{policy.NATSConnect, "Connect", ""}, func(ctx context.Context) (*nats.Conn, error) {
 		within := func(o *nats.Options) error { //nolint:unparam // the form of an option
 			o.RetryOnFailedConnect = false
 			if deadline, ok := ctx.Deadline(); ok {
@@ -55,11 +57,7 @@ func Connect(ctx context.Context, e *retry.Executor, url string, options []nats.
 			}
 			return nil
 		}
-		err = once.run(ctx, func() (err error) {
-			conn, err = nats.Connect(url, append(options[:len(options):len(options)], within)...)
-			return err
-		})
-		return conn, err
+		return nats.Connect(url, append(slices.Clip(options), within)...)
 	}, call)
 }
 

@@ -348,8 +348,12 @@ func TestC6CoreMessageWithoutAnIDIsSentOnce(t *testing.T) {
 		p.Retry.TimeoutPerAttempt = 200 * time.Millisecond
 		p.Hedge = policy.Hedge{Enabled: true, HedgeDelay: 10 * time.Millisecond, MaxHedges: 2}
 	})
-	if err := c.Publish(t.Context(), message("core"), hedged); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, capture := observe.RecordTimeline(t.Context())
+	if err := c.Publish(ctx, message("core"), hedged); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("error %v", err)
+	}
+	if timeline, _ := capture.Timeline(); len(timeline.Attempts) != 1 {
+		t.Errorf("%d attempts", len(timeline.Attempts))
 	}
 	if len(seen.waits) != 0 {
 		t.Errorf("it was tried again after %v", seen.waits)
@@ -378,8 +382,12 @@ func TestC6HedgedSubscribeSubscribesOnce(t *testing.T) {
 	hedged := retry.WithPolicy(func(p *policy.Policy) {
 		p.Hedge = policy.Hedge{Enabled: true, HedgeDelay: 10 * time.Millisecond, MaxHedges: 3}
 	})
-	if _, err := c.Subscribe(t.Context(), "hello", "q", func(*nats.Msg) {}, hedged); err != nil {
+	ctx, capture := observe.RecordTimeline(t.Context())
+	if _, err := c.Subscribe(ctx, "hello", "q", func(*nats.Msg) {}, hedged); err != nil {
 		t.Fatal(err)
+	}
+	if timeline, _ := capture.Timeline(); len(timeline.Attempts) != 1 {
+		t.Errorf("%d attempts", len(timeline.Attempts))
 	}
 	if err := e.Wait(t.Context()); err != nil {
 		t.Fatal(err)

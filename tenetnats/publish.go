@@ -21,21 +21,17 @@ import (
 // Nats-Msg-Id header, or was given an ID with retry.WithIdempotencyKey, which is then sent as that header. Without one it
 // is repeated only where nothing was sent (the connection was down, its buffer full), and never hedged.
 func (c *Client) Publish(ctx context.Context, m *nats.Msg, call ...retry.CallOption) error {
-	var once single
+	if m.Header.Get(nats.MsgIdHdr) == "" {
+		call = append(slices.Clip(call), retry.WithHedgingByKey())
+	}
 	_, err := do(ctx, c, operation{policy.NATSPublish, "Publish", m.Subject}, func(ctx context.Context) (struct{}, error) {
 		a, _ := retry.AttemptFromContext(ctx)
 		one := withID(m, a.IdempotencyKey)
-		if one.Header.Get(nats.MsgIdHdr) != "" {
-			_, err := c.send(ctx, one)
-			return struct{}{}, err
+		sent, err := c.send(ctx, one)
+		if sent && one.Header.Get(nats.MsgIdHdr) == "" {
+			err = classify.Permanent(err)
 		}
-		return struct{}{}, once.run(ctx, func() error {
-			sent, err := c.send(ctx, one)
-			if sent {
-				return classify.Permanent(err)
-			}
-			return err
-		})
+		return struct{}{}, err
 	}, call)
 	return err
 }
@@ -80,18 +76,16 @@ func withID(m *nats.Msg, id string) *nats.Msg {
 // of the same queue share its messages; "" is none. A subscription whose attempt failed is taken back. It is never
 // hedged. Handlers run as those of package nats do, under no policy.
 func (c *Client) Subscribe(ctx context.Context, subject, queue string, handler nats.MsgHandler, call ...retry.CallOption) (*nats.Subscription, error) {
-	var once single
-	return do(ctx, c, operation{policy.NATSSubscribe, "Subscribe", subject}, func(ctx context.Context) (s *nats.Subscription, err error) {
-		err = once.run(ctx, func() (err error) {
-			if s, err = c.Conn.QueueSubscribe(subject, queue, handler); err != nil {
-				return err
-			}
-			if err = c.flush(ctx); err != nil {
-				err, s = errors.Join(err, s.Unsubscribe()), nil
-			}
-			return err
-		})
-		return s, err
+	call = append(slices.Clip(call), retry.WithoutHedging())
+	return do(ctx, c, operation{policy.NATSSubscribe, "Subscribe", subject}, func(ctx context.Context) (*nats.Subscription, error) {
+		s, err := c.Conn.QueueSubscribe(subject, queue, handler)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.flush(ctx); err != nil {
+			return nil, errors.Join(err, s.Unsubscribe())
+		}
+		return s, nil
 	}, call)
 }
 
