@@ -136,7 +136,7 @@ var catalog = []entry{
 func (p Policy) UnderCategory(c Category, l Limits) Policy {
 	changed := p.Clone()
 	changed.Category = c
-	changed.Meta = Meta{Clamped: p.Meta.Clamped, Warnings: p.Meta.Warnings}
+	changed.Meta = Meta{Clamped: p.Meta.Clamped, None: p.Meta.None, Warnings: p.Meta.Warnings}
 	r := &changed.Retry
 	for _, path := range p.Meta.Defaulted {
 		switch path {

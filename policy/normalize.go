@@ -90,7 +90,7 @@ func (n notes) category(c *Category, r *Retry) {
 	if r.Jitter == "" {
 		r.Jitter, r.JitterFactor = entry.Jitter, entry.JitterFactor
 	}
-	if r.TimeoutPerAttempt == 0 {
+	if r.TimeoutPerAttempt == 0 && !slices.Contains(n.meta.None, "retry.timeout") {
 		r.TimeoutPerAttempt = entry.TimeoutPerAttempt
 	}
 }

@@ -131,6 +131,7 @@ type Meta struct {
 	Source    Source
 	Defaulted []string // dotted paths of fields that took their default
 	Clamped   []string // dotted paths of fields that were out of range
+	None      []string // dotted paths of fields that a document sets to null: no category fills them
 	Warnings  []string // for example an unknown category
 	Revision  string   // SHA-256 of the canonical form, in hexadecimal; set by Compile
 	normal    bool     // Normalize has run: what is zero now stays zero, whatever the category says
@@ -197,6 +198,7 @@ func (p Policy) Clone() Policy {
 	p.Retry = p.Retry.clone()
 	p.Meta.Defaulted = slices.Clone(p.Meta.Defaulted)
 	p.Meta.Clamped = slices.Clone(p.Meta.Clamped)
+	p.Meta.None = slices.Clone(p.Meta.None)
 	p.Meta.Warnings = slices.Clone(p.Meta.Warnings)
 	p.Meta.compiled = nil
 	return p

@@ -125,6 +125,9 @@ func (c *compiler) merged(s policy.Surface, levels []level, inherited complaints
 	limits := c.limits[s]
 	values := overlay(catalogRow(levels), levels...)
 	p := as[policy.Policy](settleRetry(values, limits))
+	if timeout, given := object(values, "retry")["timeout"]; given && timeout == nil {
+		p.Meta.None = []string{"retry.timeout"}
+	}
 	return p, c.judge(levels, append(replacedZeros(values, limits), p.Check(limits)...), inherited, reported...)
 }
 

@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -97,6 +98,55 @@ policies:
 	}, retry.WithPolicy(func(p *policy.Policy) { p.Retry.MaxAttempts = 5 }))
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestP12DocumentsNoneSurvivesACallsCategory: where the document says nothing the category's timeout of 5 s holds.
+func TestP12DocumentsNoneSurvivesACallsCategory(t *testing.T) {
+	for _, c := range []struct {
+		document string
+		bounded  bool
+	}{
+		{"policies: {user-service.GetUser: {retry: {timeout: null}}}", false},
+		{"defaults: {calls: {retry: {timeout: null}}}", false},
+		{"defaults: {calls: {retry: {timeout: null}}}\npolicies: {user-service.GetUser: {retry: {max_attempts: 2}}}", false},
+		{"policies: {user-service.GetUser: {retry: {max_attempts: 2}}}", true},
+		{"defaults: {calls: {retry: {timeout: null}}}\npolicies: {user-service.GetUser: {retry: {timeout: 5}}}", true},
+	} {
+		document, err := policyfile.Parse("d.yaml", []byte("version: 1\n"+c.document), policyfile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := retry.NewExecutor(retry.ExecutorOptions{Provider: document.Set})
+		for _, category := range []policy.Category{policy.NATSPublish, "RETRY_NATS_PUBLISH"} {
+			err = e.Do(bg, key, func(ctx context.Context) error {
+				if _, bounded := ctx.Deadline(); bounded != c.bounded {
+					t.Errorf("%s, %s: timeout %v", c.document, category, bounded)
+				}
+				return errDown
+			}, retry.WithCategory(category), retry.WithPolicy(func(p *policy.Policy) { p.Retry.MaxAttempts = 1 }))
+			if got := failure(t, err, policy.ReasonAttemptsExhausted).Category; got != "RETRY_NATS_PUBLISH" {
+				t.Errorf("category %q", got)
+			}
+		}
+	}
+}
+
+func TestP12UnknownCategoryWarnsAndHasNoCode(t *testing.T) {
+	l := &log{}
+	e, waits := tenettest.NewExecutor(retry.ExecutorOptions{Observer: l})
+	op, calls := script(errDown)
+	timeline, err := e.DoWithTimeline(bg, key, op, retry.WithCategory("NATS_PUBLSH"))
+	if got := failure(t, err, policy.ReasonAttemptsExhausted); got.Category != "" || *calls != 3 || waits.All()[0] < 900*time.Millisecond {
+		t.Errorf("code %q, %d calls, waited %v", got.Category, *calls, waits.All())
+	}
+	if warning := timeline.Attributes.Get(observe.AttrPolicyWarnings); !strings.Contains(warning, "NATS_PUBLSH") {
+		t.Errorf("policy_warnings %q", warning)
+	}
+	for _, event := range l.of(observe.Decided) {
+		if event.Work.Category.Code() != "" {
+			t.Errorf("the event's code is %q", event.Work.Category.Code())
+		}
 	}
 }
 

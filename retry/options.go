@@ -51,8 +51,10 @@ func WithCallID(id string) CallOption { return func(o *callOptions) { o.id = id 
 // WithOperation names what is being done, for errors and records. Unlike the key it may be of high cardinality.
 func WithOperation(name string) CallOption { return func(o *callOptions) { o.operation = name } }
 
-// WithCategory runs the call under a category of the catalog: what the policy of the key leaves to built-in defaults is
-// taken from the catalog, and records carry the category's code. A category in the policy itself wins.
+// WithCategory runs the call under a category of the catalog, given by its name or its code: what the policy of the key leaves to built-in defaults is
+// taken from the catalog, and records carry the category's code. A category in the policy itself wins, as
+// does a timeout that a document sets to null. An unknown category runs with 3 attempts from 1 s to 30 s, has no code, and
+// leaves a warning in the attribute policy_warnings.
 func WithCategory(c policy.Category) CallOption { return func(o *callOptions) { o.category = c } }
 
 // WithIdempotencyKey says under which key the other side recognises a repetition. Integrations send it along and may
