@@ -37,6 +37,7 @@ generate: ## write the generated files: field docs, schema, references
 	go generate ./...
 	go test ./observe/prom ./observe/otel -update
 	go test ./audit -update-schema
+	go test ./cmd/tenet -run TestTheEnvironmentPage -update
 
 fuzz: ## fuzz the document parser for a minute
 	go test -run '^$$' -fuzz FuzzParse -fuzztime 1m ./policyfile

@@ -141,7 +141,6 @@ func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list 
 		args = append(args, "--queue", name)
 	}
 	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "TENET_") })
-	env = append(env, "TENET_CONFIG="+os.DevNull) // settings for other workers are not for these
 	env = append(env, "XDG_CONFIG_HOME="+folder)
 	return func() *exec.Cmd {
 		cmd := exec.Command(self, args...)

@@ -100,7 +100,11 @@ func (a *app) tellFaults(faults []policyfile.Fault) {
 		} else {
 			fprintln(a.stderr, a.paint(a.stderr, red, f))
 		}
-		for line := range strings.SplitSeq(f.Caret(), "\n") {
+		caret := f.Caret()
+		if strings.HasPrefix(caret, "\n") { // it does not know its line
+			continue
+		}
+		for line := range strings.SplitSeq(caret, "\n") {
 			fprintf(a.stderr, "    %s\n", a.paint(a.stderr, faint, line))
 		}
 	}

@@ -120,7 +120,7 @@ func (w world) commands(text string) [][]string {
 		{"audit", "stats", w.log, "--alert", text}, {"audit", "verify", text}, {"audit", "query", "file:" + text},
 		{"policy", "check", w.policy}, {"policy", "check", w.periodic}, {"policy", "show", "a." + text, "--policy", w.policy},
 		{"policy", "delays", "a." + text, "--policy", w.policy}, {"policy", "import", "envoy", w.envoy}, {"policy", "import", "grpc", w.envoy},
-		{"policy", "limits"}, {"policy", "catalog"}, {"policy", "schema"}, {"pipeline", "check", "--policy", w.policy}, {"periodic", "list", "--file", w.periodic},
+		{"policy", "limits"}, {"policy", "catalog"}, {"policy", "schema"}, {"pipeline", "check", "--policy", w.policy}, {"periodic", "list", "--file", w.periodic}, {"periodic", "check", w.periodic}, {"pipeline", "check", w.periodic},
 		{"run", "--key", text, "--max-attempts", "1", "-v", "--timeline", "text", "--", "false"}, {"run", "--key", text, "--dry-run", "--", "true"},
 		{"run", "--max-attempts", "1", "--", text}, {"run", "--retry-exit", text, "--", "true"}, {"run", "--policy", text, "--", "true"},
 		{"consume", "--policy", w.policy, "c", "--source", "file:" + w.lines + "?forget=true", "--task", "exec:exit 1"},

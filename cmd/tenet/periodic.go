@@ -1,19 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 	_ "time/tzdata" // time zones also where the system has none
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v4"
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/jobline"
@@ -37,7 +35,7 @@ type periodicJSON struct {
 }
 
 func (a *app) periodicCommand() *cobra.Command {
-	cmd := group("periodic", "List periodic jobs, or enqueue one now", `Periodic jobs stand in a file that workers are given (tenet worker --periodic FILE). Each tick is enqueued once,
+	cmd := group("periodic", "Check and list periodic jobs, or enqueue one now", `Periodic jobs stand in a file that workers are given (tenet worker --periodic FILE). Each tick is enqueued once,
 however many workers have the same file. The file is a list:
 
   - name: nightly-report
@@ -46,12 +44,15 @@ however many workers have the same file. The file is a list:
     missed: once                 # ticks that passed while no worker ran: skip (default), once, all
     job: {type: http, payload: {url: "https://example.com/report"}, queue: reports}
 
-The job has the fields of a job line except unique_key and run_at, which are the tick's.`, a.periodicListCommand(), a.periodicRunCommand())
+The job has the fields of a job line except unique_key and run_at, which are the tick's.`, a.periodicCheckCommand(), a.periodicListCommand(), a.periodicRunCommand())
 	return cmd
 }
 
 // periodicOf reads a file of periodic jobs. No file is none of them.
 func (a *app) periodicOf(ctx context.Context, path string) ([]job.Periodic, error) {
+	if path == "" {
+		return nil, nil
+	}
 	_, list, err := a.readPeriodic(ctx, path)
 	return list, err
 }
@@ -59,78 +60,56 @@ func (a *app) periodicOf(ctx context.Context, path string) ([]job.Periodic, erro
 // readPeriodic reads and checks the entries of a file and what they mean.
 func (a *app) readPeriodic(ctx context.Context, path string) ([]periodicEntry, []job.Periodic, error) {
 	if path == "" {
-		return nil, nil, nil
+		return nil, nil, usage("no file of periodic jobs given; name it with --file FILE")
 	}
 	text, err := a.readFile(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := parsePeriodic(path, text)
-	if err != nil {
-		return nil, nil, err
+	f := parsePeriodic(path, text)
+	if len(f.faults) > 0 {
+		a.tellFaults(f.faults)
+		return nil, nil, &failure{code: exitInvalid}
 	}
-	list := make([]job.Periodic, len(entries))
-	for i, e := range entries {
-		if list[i], err = e.periodic(); err != nil {
-			return nil, nil, &failure{exitInvalid, fmt.Errorf("%s: entry %d %q: %w", path, i+1, e.Name, err)}
-		}
-		if slices.ContainsFunc(list[:i], func(p job.Periodic) bool { return p.Name == e.Name }) {
-			return nil, nil, &failure{exitInvalid, fmt.Errorf("%s: entry %d: name %q was used before", path, i+1, e.Name)}
-		}
-	}
-	return entries, list, nil
+	return f.entries, f.jobs, nil
 }
 
-func parsePeriodic(path string, text []byte) ([]periodicEntry, error) {
-	var document any
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil, &failure{exitInvalid, fmt.Errorf("%s: %w", path, err)}
+// periodic is the job that an entry describes, and what is wrong with it, field by field.
+func (e periodicEntry) periodic() (p job.Periodic, problems []string) {
+	p = job.Periodic{Name: e.Name, Cron: e.Cron}
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if e.Name == "" {
+		add("name: missing")
 	}
-	raw, err := json.Marshal(document)
-	if err != nil {
-		return nil, &failure{exitInvalid, fmt.Errorf("%s: %w", path, err)}
+	if e.Job.UniqueKey != "" || !e.Job.RunAt.IsZero() {
+		add("job: unique_key and run_at are the tick's; leave them out")
 	}
-	var entries []periodicEntry
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&entries); err != nil {
-		return nil, &failure{exitInvalid, fmt.Errorf("%s: expected a list of {name, cron, time_zone, missed, job}: %w", path, err)}
-	}
-	return entries, nil
-}
-
-func (e periodicEntry) periodic() (job.Periodic, error) {
-	p := job.Periodic{Name: e.Name, Cron: e.Cron}
 	var err error
-	switch {
-	case e.Name == "":
-		return p, errors.New("name: missing")
-	case e.Job.UniqueKey != "" || !e.Job.RunAt.IsZero():
-		return p, errors.New("job: unique_key and run_at are the tick's; leave them out")
-	}
 	if p.Location, err = time.LoadLocation(e.TimeZone); err != nil {
-		return p, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin", e.TimeZone)
+		add("time_zone: %q is not a time zone such as Europe/Berlin", e.TimeZone)
+		p.Location = time.UTC
 	}
-	if _, err = p.Next(time.Now()); err != nil {
-		return p, err
+	if e.Cron == "" {
+		add("cron: missing; write five fields, or @hourly, @daily, @every 10m")
+	} else if _, err = p.Next(time.Now()); err != nil {
+		_, why, _ := strings.Cut(err.Error(), strconv.Quote(e.Cron)+": ")
+		add("cron: %q: %s", e.Cron, cmp.Or(why, err.Error()))
 	}
 	switch e.Missed {
 	case "", "skip":
 	case "once", "all":
 		p.Missed = job.Missed(e.Missed)
 	default:
-		return p, fmt.Errorf("missed: %q is not skip, once or all", e.Missed)
+		add("missed: %q is not skip, once or all", e.Missed)
 	}
 	if p.Request, err = e.Job.Request(); err != nil {
-		return p, fmt.Errorf("job: %w", err)
+		add("job: %v", err)
 	}
-	return p, nil
+	return p, problems
 }
 
 func fileFlag(cmd *cobra.Command) *string {
-	file := cmd.Flags().String("file", "", "file of periodic jobs; - is stdin")
-	_ = cmd.MarkFlagRequired("file") // the flag exists
-	return file
+	return cmd.Flags().String("file", "", "file of periodic jobs; - is stdin")
 }
 
 func (a *app) periodicListCommand() *cobra.Command {
@@ -179,7 +158,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be enqueued, and store nothing")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
-		list, err := a.periodicOf(cmd.Context(), *file)
+		_, list, err := a.readPeriodic(cmd.Context(), *file)
 		if err != nil {
 			return err
 		}

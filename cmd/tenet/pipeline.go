@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,12 +17,13 @@ import (
 
 func (a *app) pipelineCommand() *cobra.Command {
 	cmd := group("pipeline", "Check the consumers and producers of policy documents", `Check the consumers and producers of policy documents. They run with "tenet consume" and "tenet produce".`, a.pipelineCheckCommand())
-	cmd.Example = "  tenet pipeline check --policy policies.yaml"
+	cmd.Example = "  tenet pipeline check policies.yaml"
 	return cmd
 }
 
 // pipelineResult are the pipelines of a document, with every default filled in.
 type pipelineResult struct {
+	File      string                     `json:"file"`
 	Consumers map[string]policy.Consumer `json:"consumers"`
 	Producers map[string]policy.Producer `json:"producers"`
 	Revision  string                     `json:"revision"`
@@ -29,33 +31,57 @@ type pipelineResult struct {
 
 func (a *app) pipelineCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check --policy FILE", Short: "Report every fault of a document, and show its pipelines", Args: cobra.NoArgs,
-		Long: `Read a policy document and report everything that is wrong with it, each with its place and the remedy, or else show
-its consumers and producers with every default filled in. Exits with 3 if the document is invalid, and with 5 if it
-has no pipelines.`,
-		Example: "  tenet pipeline check --policy policies.yaml\n  tenet pipeline check --policy policies.yaml -o json",
+		Use: "check FILE…", Short: "Report every fault of documents, and show their pipelines", Args: cobra.ArbitraryArgs,
+		Long: `Read policy documents and report everything that is wrong with them, each with its place and the remedy, or else show
+their consumers and producers with every default filled in. - is stdin; --policy FILE is another way to name a document.
+Exits with 3 if a document is invalid, and with 5 if one has no pipelines.`,
+		Example: "  tenet pipeline check policies.yaml\n  tenet pipeline check policies.yaml -o json",
 	}
 	file := documentFlag(cmd)
 	form := outputFlag(cmd)
-	cmd.RunE = runE(func(cmd *cobra.Command, _ []string) error {
-		if *file == "" {
-			return usage("no document given; name it with --policy FILE")
+	cmd.RunE = runE(func(cmd *cobra.Command, files []string) error {
+		if len(files) == 0 && *file != "" {
+			files = []string{*file}
 		}
-		document, err := a.load(cmd.Context(), *file)
-		if err != nil {
-			return err
+		if len(files) == 0 {
+			return usage("no document given; write: tenet pipeline check FILE")
 		}
-		r := pipelinesOf(document.Set)
-		if len(r.Consumers)+len(r.Producers) == 0 {
-			return &failure{exitNotFound, fmt.Errorf("%s has neither consumers nor producers", *file)}
+		var results []pipelineResult
+		var failed error
+		for _, file := range files {
+			document, err := a.load(cmd.Context(), file)
+			if err == nil {
+				results = append(results, pipelinesOf(file, document.Set))
+				continue
+			}
+			if f, ok := errors.AsType[*failure](err); !ok || f.code != exitInvalid {
+				return err
+			}
+			failed = err // the other documents are checked all the same
 		}
-		return a.print(*form, r, r.describe)
+		for _, r := range results {
+			if len(r.Consumers)+len(r.Producers) == 0 && failed == nil {
+				failed = &failure{exitNotFound, fmt.Errorf("%s has neither consumers nor producers", r.File)}
+			}
+		}
+		if len(files) == 1 && failed != nil {
+			return failed
+		}
+		var shown any = results
+		if len(files) == 1 {
+			shown = results[0]
+		}
+		return errors.Join(a.print(*form, shown, func(w io.Writer) {
+			for _, r := range results {
+				r.describe(w)
+			}
+		}), failed)
 	})
 	return cmd
 }
 
-func pipelinesOf(set *policy.Set) pipelineResult {
-	r := pipelineResult{Consumers: map[string]policy.Consumer{}, Producers: map[string]policy.Producer{}, Revision: set.Revision()}
+func pipelinesOf(file string, set *policy.Set) pipelineResult {
+	r := pipelineResult{File: file, Consumers: map[string]policy.Consumer{}, Producers: map[string]policy.Producer{}, Revision: set.Revision()}
 	for _, name := range namedPipelines(set, "consumer") {
 		r.Consumers[name], _ = set.Consumer(name)
 	}
