@@ -17,7 +17,7 @@ func (a *app) auditCommand() *cobra.Command {
 postgres://… or nats://…. None of these commands changes a log.`,
 		a.verifyCommand(), a.headCommand(), a.replayCommand(), a.auditStatsCommand(), a.queryCommand(), a.tailCommand(), a.explainCommand())
 	cmd.Example = `  tenet audit verify audit.jsonl
-  tenet audit replay audit.jsonl --policy new.yaml
+  tenet audit replay audit.jsonl --what-if new.yaml
   tenet audit explain audit.jsonl 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55`
 	return cmd
 }
@@ -25,6 +25,7 @@ postgres://… or nats://…. None of these commands changes a log.`,
 // auditLog is a log that is read.
 type auditLog struct {
 	audit.Source
+	name  string     // its path, or "the log": URLs hold passwords
 	sink  audit.Sink // nil for files
 	close func() error
 }
@@ -51,7 +52,7 @@ func (a *app) openAuditLog(ctx context.Context, url string) (*auditLog, error) {
 	if !ok {
 		return nil, errors.Join(usage("%s: this store keeps no audit log that can be read", url), s.close())
 	}
-	return &auditLog{source, s.audit, s.close}, nil
+	return &auditLog{source, "the log", s.audit, s.close}, nil
 }
 
 // isStored reports whether a log is kept in a store.
@@ -65,7 +66,7 @@ func isStored(url string) bool {
 }
 
 func fileLog(path string) *auditLog {
-	return &auditLog{Source: audit.NewFileSource(path), close: func() error { return nil }}
+	return &auditLog{Source: audit.NewFileSource(path), name: path, close: func() error { return nil }}
 }
 
 // withAuditLog runs f on a log and closes it.
@@ -75,6 +76,9 @@ func (a *app) withAuditLog(ctx context.Context, url string, f func(*auditLog) er
 		return err
 	}
 	err = f(log)
+	if err == nil && log.sink == nil {
+		a.warnCut(log.name)
+	}
 	if errors.Is(err, fs.ErrNotExist) && log.sink == nil {
 		err = &failure{exitNotFound, fmt.Errorf("log %s does not exist", url)}
 	}

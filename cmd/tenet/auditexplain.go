@@ -49,6 +49,9 @@ and the field of the policy that made it so. With --policy, the file and line wh
 			if document != nil {
 				a.locate(story, *file, document)
 			}
+			if story.Unreadable > 0 {
+				a.warn("%s: lines that are not events were left out: %d; tenet audit verify says whether they were changed", log.name, story.Unreadable)
+			}
 			return a.print(*form, story, func(w io.Writer) { a.writeStory(w, story) })
 		})
 	})

@@ -29,7 +29,7 @@ type eventFilter struct {
 func (f *eventFilter) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.types, "type", nil, "types of events, for example retry_exhausted,call_stopped")
-	flags.StringVar(&f.category, "category", "", "category, for example NATS_PUBLISH or RETRY_NATS_PUBLISH")
+	flags.StringVar(&f.category, "category", "", "category by name or code, for example NATS_PUBLISH or RETRY_NATS_PUBLISH")
 	flags.StringVar(&f.work, "work", "", "ID of a call, job or transaction")
 	flags.StringVar(&f.key, "key", "", "key, for example user-service.GetUser")
 	flags.StringVar(&f.reason, "reason", "", "reason of the decision, for example budget_denied")
@@ -44,8 +44,8 @@ func (f *eventFilter) prepare() (err error) {
 			return usage("--type: unknown type %q; known are %s", t, strings.Join(typeNames(), ", "))
 		}
 	}
-	if f.category != "" && !strings.HasPrefix(f.category, "RETRY_") {
-		f.category = policy.Category(f.category).Code()
+	if category, known := policy.ParseCategory(f.category); known {
+		f.category = category.Code()
 	}
 	if f.from, err = moment("since", f.since); err != nil {
 		return err
@@ -70,19 +70,19 @@ func typeNames() []string {
 	return names
 }
 
-// match parses a line where it may be wanted. Lines that are no events match nothing.
-func (f *eventFilter) match(line []byte) (audit.Event, bool) {
+// match parses a line where it may be wanted. A line that is not an event matches nothing; the error says why it is not.
+func (f *eventFilter) match(line []byte) (e audit.Event, wanted bool, err error) {
 	for _, needle := range f.needles {
 		if !bytes.Contains(line, needle) {
-			return audit.Event{}, false
+			return audit.Event{}, false, audit.CheckLine(line)
 		}
 	}
-	e, err := audit.ParseLine(line)
+	e, err = audit.ParseLine(line)
 	return e, err == nil &&
 		(len(f.types) == 0 || slices.Contains(f.types, string(e.Type))) &&
 		(f.category == "" || f.category == e.Category) && (f.work == "" || f.work == e.WorkID) &&
 		(f.key == "" || f.key == e.Key) && (f.reason == "" || f.reason == string(e.Reason)) &&
-		(f.from.IsZero() || !e.Time.Before(f.from)) && (f.to.IsZero() || e.Time.Before(f.to))
+		(f.from.IsZero() || !e.Time.Before(f.from)) && (f.to.IsZero() || e.Time.Before(f.to)), err
 }
 
 var errEnough = errors.New("enough")
@@ -103,9 +103,12 @@ func (a *app) queryCommand() *cobra.Command {
 		}
 		return a.withAuditLog(cmd.Context(), args[0], func(log *auditLog) error {
 			p := eventPrinter{app: a, form: *form}
+			var left unreadable
+			defer func() { a.tell(log, &left) }()
 			err := log.Read(cmd.Context(), "", func(_ string, line []byte) error {
-				e, ok := f.match(line)
-				if !ok {
+				e, wanted, err := f.match(line)
+				left.add(err)
+				if !wanted {
 					return nil
 				}
 				if err := p.print(&e, line); err != nil {
@@ -160,9 +163,12 @@ const pollEvery = 200 * time.Millisecond
 func tail(ctx context.Context, log *auditLog, f *eventFilter, p *eventPrinter, n int, follow bool) error {
 	last := make([][]byte, 0, n)
 	at := ""
+	var left unreadable
 	err := log.Read(ctx, "", func(cursor string, line []byte) error {
 		at = cursor
-		if _, ok := f.match(line); !ok || n == 0 {
+		_, wanted, err := f.match(line)
+		left.add(err)
+		if !wanted || n == 0 {
 			return nil
 		}
 		if len(last) == n {
@@ -174,8 +180,9 @@ func tail(ctx context.Context, log *auditLog, f *eventFilter, p *eventPrinter, n
 	if err != nil {
 		return err
 	}
+	p.app.tell(log, &left)
 	for _, line := range last {
-		e, _ := f.match(line)
+		e, _, _ := f.match(line)
 		if err := p.print(&e, line); err != nil {
 			return err
 		}
@@ -191,11 +198,14 @@ func tail(ctx context.Context, log *auditLog, f *eventFilter, p *eventPrinter, n
 		}
 		err := log.Read(ctx, at, func(cursor string, line []byte) error {
 			at = cursor
-			if e, ok := f.match(line); ok {
+			e, wanted, err := f.match(line)
+			left.add(err)
+			if wanted {
 				return p.print(&e, line)
 			}
 			return nil
 		})
+		p.app.tell(log, &left)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,14 +21,17 @@ func (a *app) replayCommand() *cobra.Command {
 divergence of each call, job or transaction. What budgets and breakers said, clocks and delays of user code are taken as
 recorded. Nothing is run. The output is the same for the same log in any order.
 
-With --policy it says instead what another document would have changed: what would have succeeded or failed earlier or
+With --what-if it says instead what another document would have changed: what would have succeeded or failed earlier or
 later, and how many attempts and how much waiting it would have taken, by category. Work whose end the recording cannot
 tell is counted as such.
 
-Exit code 1: a recorded decision does not follow from what is recorded (without --policy).`,
-		Example: "  tenet audit replay audit.jsonl\n  tenet audit replay audit.jsonl --policy new.yaml -o json",
+Exit code 1: a recorded decision does not follow from what is recorded, or something could not be computed again, which
+--allow-partial accepts. With --what-if both are part of the answer.`,
+		Example: "  tenet audit replay audit.jsonl\n  tenet audit replay audit.jsonl --what-if new.yaml -o json",
 	}
-	file := cmd.Flags().String("policy", "", "policy document to compare with; - is stdin")
+	file := cmd.Flags().String("what-if", "", "policy document to compare with; - is stdin")
+	alias := cmd.Flags().String("policy", "", "the same as --what-if")
+	partial := cmd.Flags().Bool("allow-partial", false, "exit with 0 although something could not be computed again")
 	explicitFlags(cmd, "policy")
 	limit := cmd.Flags().Int("limit", 20, "how many divergences to list")
 	form := outputFlag(cmd)
@@ -35,9 +39,12 @@ Exit code 1: a recorded decision does not follow from what is recorded (without 
 		if *limit < 1 {
 			return usage("--limit %d: write a number above 0", *limit)
 		}
+		if *file != "" && *alias != "" {
+			return usage("--policy is another name of --what-if; give one of them")
+		}
 		return a.withAuditLog(cmd.Context(), args[0], func(log *auditLog) error {
-			if *file != "" {
-				return a.whatIf(cmd.Context(), log, *file, *form)
+			if document := cmp.Or(*file, *alias); document != "" {
+				return a.whatIf(cmd.Context(), log, document, *form)
 			}
 			r, err := audit.Replay(cmd.Context(), log, audit.ReplayOptions{Limit: *limit})
 			if err != nil {
@@ -46,8 +53,14 @@ Exit code 1: a recorded decision does not follow from what is recorded (without 
 			if err := a.print(*form, r, func(w io.Writer) { a.writeReplayed(w, r) }); err != nil {
 				return err
 			}
-			if r.Diverged > 0 {
+			switch {
+			case r.Diverged > 0:
 				return &failure{code: exitFailed}
+			case r.Lines > 0 && r.Unreadable == r.Lines:
+				return noEvents(log, r.Lines)
+			case r.CannotReplay.Total()+r.Unreadable > 0 && !*partial:
+				return &failure{exitFailed, fmt.Errorf("%s: %d of %d calls and jobs cannot be replayed, and %s could not be read; --allow-partial accepts that",
+					log.name, r.CannotReplay.Total(), r.Works, count(r.Unreadable, "line"))}
 			}
 			return nil
 		})
@@ -143,6 +156,9 @@ retries, hedges, mean_delay and max_delay (durations).`,
 			}
 			if err := a.print(*form, r, func(w io.Writer) { writeStats(w, report) }); err != nil {
 				return err
+			}
+			if report.Lines > 0 && report.Unreadable == report.Lines {
+				return noEvents(log, report.Lines)
 			}
 			for _, f := range r.Alerts {
 				fprintf(a.stderr, "%s %s: %s is %s\n", a.paint(a.stderr, red, "alert:"), f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))

@@ -47,7 +47,10 @@ Exit code 1: the log has faults.`,
 			if err := a.print(*form, r, func(w io.Writer) { a.writeVerified(w, r) }); err != nil {
 				return err
 			}
-			if !r.Intact() {
+			switch {
+			case r.Lines > 0 && r.Events+r.Duplicates == 0:
+				return noEvents(log, r.Lines)
+			case !r.Intact():
 				return &failure{code: exitFailed}
 			}
 			return nil
