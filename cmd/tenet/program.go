@@ -119,7 +119,10 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
 	root.PersistentFlags().Var(oneOf(&a.logLevel, logLevels()...), "log-level", "log this and what is worse: debug, info, warn or error (also TENET_LOG_LEVEL)")
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.configure(cmd) }
-	defer ownWords(root)
+	defer func() {
+		ownWords(root)
+		a.complete(root)
+	}()
 	root.AddCommand(a.runCommand(), a.policyCommand(), a.demoCommand(), a.versionCommand(), a.enqueueCommand(), a.jobsCommand(), a.workerCommand(),
 		a.dlqCommand(), a.queuesCommand(), a.periodicCommand(), a.migrateCommand(), a.idempotencyCommand(), a.auditCommand(), a.consumeCommand(), a.produceCommand(), a.pipelineCommand())
 	return root
