@@ -158,7 +158,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be enqueued, and store nothing")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
-		_, list, err := a.readPeriodic(cmd.Context(), *file)
+		entries, list, err := a.readPeriodic(cmd.Context(), *file)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 		}
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
 			if *dryRun {
-				return a.print(formText, nil, func(w io.Writer) { fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
+				return a.print(*form, entries[i].Job, func(w io.Writer) { fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
 			}
 			request := list[i].Request
 			queue := cmp.Or(request.Queue, job.DefaultQueue)

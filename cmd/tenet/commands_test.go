@@ -1,0 +1,65 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// leaves returns the commands that do something, by their paths.
+func leaves() map[string]*cobra.Command {
+	found := map[string]*cobra.Command{}
+	var each func(*cobra.Command)
+	each = func(cmd *cobra.Command) {
+		if !cmd.HasSubCommands() {
+			found[cmd.CommandPath()] = cmd
+		}
+		for _, sub := range cmd.Commands() {
+			each(sub)
+		}
+	}
+	a := &app{program: program{lookupEnv: func(string) (string, bool) { return "", false }}}
+	each(a.root())
+	return found
+}
+
+func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
+	reads := []string{ // or writes only what it is told to make anew
+		"tenet audit explain", "tenet audit head", "tenet audit query", "tenet audit replay", "tenet audit stats", "tenet audit tail", "tenet audit verify", "tenet demo",
+		"tenet dlq list", "tenet idempotency get", "tenet idempotency list", "tenet jobs inspect", "tenet jobs list", "tenet jobs stats", "tenet migrate status",
+		"tenet periodic check", "tenet periodic list", "tenet pipeline check", "tenet policy catalog", "tenet policy check", "tenet policy delays",
+		"tenet policy import envoy", "tenet policy import grpc", "tenet policy limits", "tenet policy schema", "tenet policy show", "tenet queues list", "tenet version",
+	}
+	destructive := []string{"tenet dlq purge", "tenet dlq requeue", "tenet jobs delete", "tenet migrate down", "tenet idempotency clear"}
+	for path, cmd := range leaves() {
+		if !slices.Contains(reads, path) && cmd.Flags().Lookup("dry-run") == nil {
+			t.Errorf("%s has no --dry-run", path)
+		}
+		if slices.Contains(destructive, path) && cmd.Flags().Lookup("yes") == nil {
+			t.Errorf("%s has no --yes", path)
+		}
+	}
+	for _, path := range destructive {
+		if leaves()[path] == nil {
+			t.Errorf("there is no command %s", path)
+		}
+	}
+}
+
+func TestEveryCommandThatPrintsDataHasAnOutputFlag(t *testing.T) {
+	others := []string{"tenet run", "tenet worker"} // print what their commands and jobs print
+	for path, cmd := range leaves() {
+		if !slices.Contains(others, path) && cmd.Flags().Lookup("output") == nil {
+			t.Errorf("%s has no --output", path)
+		}
+	}
+}
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	for path, cmd := range leaves() {
+		if cmd.Short == "" || cmd.Example == "" {
+			t.Errorf("%s has no short help or no example", path)
+		}
+	}
+}
