@@ -83,7 +83,7 @@ var internals = []string{"internal/fields", "internal/canonical", "internal/proc
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{
 	"go.yaml.in/yaml":            {"policyfile", "internal/policyimport", "internal/command", "cmd/tenet"}, // documents are read in one place
-	"go.opentelemetry.io":        {"observe/otel"},                                                         // exporters are optional
+	"go.opentelemetry.io":        {"observe/otel", "cmd/tenet"},                                            // exporters are optional
 	"github.com/prometheus":      {"observe/prom", "cmd/tenet"},                                            // the worker serves /metrics
 	"google.golang.org/grpc":     {"tenetgrpc"},                                                            // integrations are optional
 	"google.golang.org/genproto": {"tenetgrpc"},

@@ -21,6 +21,7 @@ type pipelineFlags struct {
 	grace                  time.Duration
 	verbose, dryRun        bool
 	exitZero               bool
+	otlp                   *string
 	audit, form            *string
 	changed                func(flag string) bool
 }
@@ -42,6 +43,7 @@ func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
 	flags.Var(&span{&f.grace, false}, "grace", "how long running transactions may go on after a signal")
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
+	f.otlp = otlpFlag(cmd)
 	exitZeroFlag(cmd, &f.exitZero)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
 }

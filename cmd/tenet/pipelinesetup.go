@@ -104,6 +104,14 @@ func (a *app) setUp(ctx context.Context, log *slog.Logger, f *pipelineFlags, nam
 		}
 	}()
 	var observers []observe.Observer
+	if *f.otlp != "" {
+		exporter, closeExport, err := a.export(ctx, *f.otlp, name, log)
+		if err != nil {
+			return s, err
+		}
+		s.onClose(func() error { closeExport(); return nil })
+		observers = append(observers, exporter) // first, so that lines of the log carry its IDs
+	}
 	if f.verbose {
 		observers = append(observers, everyAttempt(s.log))
 	}

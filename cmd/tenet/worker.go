@@ -24,6 +24,7 @@ import (
 
 type workerFlags struct {
 	store, policy, periodic, listen string
+	otlp                            *string
 	audit                           string
 	once                            onceFlags
 	queues                          []string
@@ -58,7 +59,7 @@ effect: a job whose outcome nobody knows is then dead, with reason outcome_unkno
 (tenet idempotency resolve) and the job requeued.
 
 --listen serves /livez (the process runs), /readyz (the store answers and the worker is not stopping) and
-/metrics (Prometheus).
+/metrics (Prometheus). --otlp sends traces and metrics to an OpenTelemetry collector.
 
 Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM, which systemd takes for success with
 SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTERM.`,
@@ -86,6 +87,7 @@ SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTE
 	flags.BoolVar(&f.untilIdle, "until-idle", false, "end when all jobs of the queues have finished")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
+	f.otlp = otlpFlag(cmd)
 	exitZeroFlag(cmd, &f.exitZero)
 	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")
 	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
@@ -170,6 +172,14 @@ func (a *app) jobPolicies(ctx context.Context, path string, log *slog.Logger, ch
 
 func (a *app) runWorker(ctx context.Context, log *slog.Logger, s jobStore, f *workerFlags, provider policy.Provider, changes *policyChanges, queues *servedQueues, periodic []job.Periodic) (err error) {
 	var observers []observe.Observer
+	if *f.otlp != "" {
+		exporter, closeExport, failed := a.export(ctx, *f.otlp, "worker", log)
+		if failed != nil {
+			return failed
+		}
+		defer closeExport()
+		observers = append(observers, exporter) // first, so that lines of the log carry its IDs
+	}
 	if f.verbose {
 		observers = append(observers, everyAttempt(log))
 	}
