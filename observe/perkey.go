@@ -56,7 +56,7 @@ func (p *PerKey[T]) Get(key policy.Key) T {
 func (p *PerKey[T]) add(key policy.Key) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	values := *p.values.Load()
+	values := *p.values.Load() // another goroutine may have added since; no test can order the two
 	if v, ok := values[key]; ok {
 		return v
 	}

@@ -126,3 +126,23 @@ func TestI3AReplayedResultIsToldAsASuccess(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestL12LinesOfStepsNameTheirTransaction(t *testing.T) {
+	var out bytes.Buffer
+	o := observe.Slog(slog.New(slog.NewTextHandler(&out, nil)))
+	span := observe.Span{TraceID: [16]byte{0x4b, 15: 0x36}, SpanID: [8]byte{7: 1}}
+	for _, step := range []string{observe.StepProcess, observe.StepFetch} {
+		o.Observe(observe.WithSpan(t.Context(), span), &observe.Event{
+			Type: observe.CallEnded, Timeline: &observe.Timeline{Reason: policy.ReasonSuccess},
+			Work: observe.Work{ID: "7", Key: policy.ConsumerKey("orders", step), Surface: policy.SurfaceStep},
+		})
+	}
+	got := out.String()
+	for _, want := range []string{
+		"step=process transaction=7 trace_id=4b000000000000000000000000000036 span_id=0000000000000001\n", "step=fetch work_id=7 trace_id=",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q lacks %q", got, want)
+		}
+	}
+}
