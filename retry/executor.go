@@ -88,10 +88,10 @@ type ExecutorOptions struct {
 
 // Executor runs operations under policies. It is safe for concurrent use; create one with [NewExecutor] and share it.
 type Executor struct {
-	options   ExecutorOptions
-	versioned policy.Versioned // the provider, where it has versions
-	starter   observe.Starter  // the observer, where it wants beginnings
-	families  classify.Set
+	options    ExecutorOptions
+	versioned  policy.Versioned // the provider, where it has versions
+	starter    observe.Starter  // the observer, where it wants beginnings
+	vocabulary atomic.Pointer[vocabulary]
 
 	keys *keyTable
 
@@ -99,6 +99,7 @@ type Executor struct {
 	documentBudgets *budget.Registry
 	document        *policy.Set
 	evicted         bool
+	missing         map[string]bool // names that were reported as missing
 
 	losers losers
 	asked  atomic.Pointer[time.Time] // when the time of day was asked for last
@@ -127,11 +128,17 @@ func NewExecutor(options ExecutorOptions) *Executor {
 		need(f.Of != nil, fmt.Sprintf("NewExecutor: the function of the class family %q", f.Names))
 	}
 	options.Classifiers = maps.Clone(options.Classifiers)
+	if options.Classifiers == nil {
+		options.Classifiers = map[string]classify.Classifier{}
+	}
 	options.Triggers = maps.Clone(options.Triggers)
 	e := &Executor{
 		options: options, documentBudgets: budget.NewRegistry(),
-		families: append(classify.Builtin(), options.Classes...), keys: newKeyTable(options.MaxKeys),
+		keys: newKeyTable(options.MaxKeys), missing: map[string]bool{},
 	}
+	e.vocabulary.Store(&vocabulary{
+		classifiers: options.Classifiers, families: append(classify.Builtin(), options.Classes...), registered: map[string]bool{},
+	})
 	e.versioned, _ = options.Provider.(policy.Versioned)
 	e.starter, _ = options.Observer.(observe.Starter)
 	return e
@@ -169,6 +176,7 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 		}
 	}
 	p, changed, evicted := e.install(key, state, found, err, version)
+	e.reportMissing(p)
 	if changed.Changed() && e.options.Observer != nil {
 		e.tell(context.Background(), &observe.Event{
 			Type: observe.CircuitChanged, Time: e.now(), Work: observe.Work{Key: key, Surface: p.surface}, Policy: p.policy,

@@ -32,7 +32,7 @@ func (r *run) judge(l *launch, err error, classified *classify.Outcome, j *judge
 	if err != nil {
 		f.Mark, f.Pushback = classify.MarkOf(err)
 		if r.plan.byClass || r.rec != nil {
-			f.Classes = r.e.families.Of(err)
+			f.Classes = r.e.vocabulary.Load().families.Of(err)
 		}
 	}
 	j.outcome, j.rule = decision.Judge(&r.plan.policy.Retry, *f)

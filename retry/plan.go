@@ -81,9 +81,9 @@ func (e *Executor) adoptDocument() {
 	}
 }
 
-// budgetsVersion changes whenever a name may have come to mean another budget.
+// budgetsVersion changes whenever a name may have come to mean another budget, classifier or class.
 func (e *Executor) budgetsVersion() uint64 {
-	version := e.documentBudgets.Version()
+	version := e.documentBudgets.Version() + e.vocabulary.Load().version
 	if e.options.Budgets != nil {
 		version += e.options.Budgets.Version()
 	}
@@ -182,7 +182,7 @@ func (p *plan) describeError(mode FailureMode) {
 func (e *Executor) equip(p *plan, shared bool) {
 	r, h := &p.policy.Retry, &p.policy.Hedge
 	if r.ClassifierName != "" && r.ClassifierName != "default" {
-		p.classifier = e.options.Classifiers[r.ClassifierName]
+		p.classifier = e.vocabulary.Load().classifiers[r.ClassifierName]
 		if p.classifier == nil {
 			p.attributes = p.attributes.With(observe.AttrClassifierNotFound, r.ClassifierName)
 			if e.options.MissingClassifierMode == FailureDeny {
@@ -212,7 +212,7 @@ func (e *Executor) equip(p *plan, shared bool) {
 func (e *Executor) checkClasses(p *plan, listed []policy.Class) {
 	var missing []string
 	for _, c := range listed {
-		if !e.families.Has(c) {
+		if !e.vocabulary.Load().families.Has(c) {
 			missing = append(missing, string(c))
 		}
 	}

@@ -115,6 +115,12 @@ var classes = map[codes.Code]policy.Class{
 	codes.DataLoss: "grpc_data_loss", codes.Unauthenticated: "grpc_unauthenticated",
 }
 
+// What the interceptors register with their executors, made once.
+var (
+	theClassifier = Classifier()
+	theClasses    = Classes()
+)
+
 // Classes returns the family of status codes, grpc_unavailable and so on within grpc, for retry.ExecutorOptions.Classes.
 // Errors without a gRPC status have none.
 func Classes() classify.Family {

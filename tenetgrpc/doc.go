@@ -43,4 +43,6 @@
 // The call options Header, Trailer and Peer of a unary call are filled from the attempt that
 // decided; those of a stream by every attempt that ends, so prefer the stream's own Header and Trailer. OnFinish is told
 // of every attempt.
+//
+// The interceptors register [Classifier] as [ClassifierName], and [Classes], with the executor that they use.
 package tenetgrpc

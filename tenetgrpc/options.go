@@ -35,10 +35,12 @@ func (o Options) withDefaults() Options {
 
 // executor is looked up per call, so that interceptors may be made before retry.SetGlobal.
 func (o Options) executor() *retry.Executor {
-	if o.Executor == nil {
-		return retry.DefaultExecutor()
+	e := o.Executor
+	if e == nil {
+		e = retry.DefaultExecutor()
 	}
-	return o.Executor
+	e.Register(ClassifierName, theClassifier, theClasses)
+	return e
 }
 
 // callError is a *retry.Error with a gRPC status.

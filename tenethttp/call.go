@@ -31,6 +31,7 @@ func do(ctx context.Context, e *retry.Executor, c *call, key policy.Key, options
 	if e == nil {
 		e = retry.DefaultExecutor()
 	}
+	e.Register(ClassifierName, theClassifier, theClasses)
 	if id := c.request.Header.Get(idempotencyKey); id != "" {
 		options = append([]retry.CallOption{retry.WithIdempotencyKey(id)}, options...)
 	}

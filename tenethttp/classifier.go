@@ -17,6 +17,12 @@ const ClassifierName = "http"
 // nothing about HTTP is retryable. A value of any other type means that the policy names the wrong classifier.
 func Classifier() classify.Classifier { return classify.Func(judge) }
 
+// What the clients of this package register with their executors, made once.
+var (
+	theClassifier = Classifier()
+	theClasses    = Classes()
+)
+
 func judge(value any, err error) classify.Outcome {
 	response, isResponse := value.(*http.Response)
 	if value != nil && !isResponse {

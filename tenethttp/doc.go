@@ -34,6 +34,6 @@
 //
 // # Names
 //
-// Register [Classifier] as [ClassifierName] and [Classes] with an executor whose policies name them; the rules above hold
-// without that. Errors and records hold method, host, path and status, never a query, a header or a payload.
+// Clients register [Classifier] as [ClassifierName], and [Classes], with the executor that they use. Code that makes its calls
+// by other means registers them with retry.Executor.Register. Errors and records hold method, host, path and status, never a query, a header or a payload.
 package tenethttp

@@ -89,6 +89,12 @@ func verdictOf(err error) verdict {
 	return worthRepeating
 }
 
+// What clients register with their executors, made once.
+var (
+	theClassifier = Classifier()
+	theClasses    = Classes()
+)
+
 // Classes returns the family of classes nats_no_responders, nats_timeout and nats_connection within nats, for
 // retry.ExecutorOptions.Classes. Every error of this package's operations is at least of class nats.
 func Classes() classify.Family {

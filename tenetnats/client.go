@@ -74,6 +74,7 @@ func do[T any](ctx context.Context, c *Client, o operation, run func(context.Con
 	if executor == nil {
 		executor = retry.DefaultExecutor()
 	}
+	executor.Register(ClassifierName, theClassifier, theClasses)
 	if key.Namespace == "" {
 		key.Namespace = Namespace
 	}

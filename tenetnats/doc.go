@@ -40,6 +40,6 @@
 //
 // # Names
 //
-// Register [Classifier] as [ClassifierName] and [Classes] with an executor whose policies name them; the rules above hold
-// without that. Errors and records hold subjects, buckets and keys, never data.
+// Clients register [Classifier] as [ClassifierName], and [Classes], with the executor that they use. Code that makes its calls
+// by other means registers them with retry.Executor.Register. Errors and records hold subjects, buckets and keys, never data.
 package tenetnats

@@ -1,0 +1,78 @@
+package retry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// vocabulary is what policies may name and the executor can resolve. It is replaced as a whole.
+type vocabulary struct {
+	version     uint64 // changes with every registration
+	classifiers map[string]classify.Classifier
+	families    classify.Set
+	registered  map[string]bool // names given to Register
+}
+
+// Register supplies a classifier, under a name that policies may use, and the classes of its errors, to every call from now
+// on. What [ExecutorOptions] supply under the same names wins. Clients such as those of package tenethttp register what they
+// bring by themselves; doing it again costs a lookup. A nil classifier or function panics.
+func (e *Executor) Register(name string, c classify.Classifier, classes classify.Family) {
+	need(e != nil, "the executor")
+	if e.vocabulary.Load().registered[name] {
+		return
+	}
+	need(c != nil, fmt.Sprintf("Register: the classifier %q", name))
+	need(classes.Of != nil, fmt.Sprintf("Register: the function of the class family of %q", name))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old := e.vocabulary.Load()
+	if old.registered[name] {
+		return
+	}
+	next := &vocabulary{
+		version: old.version + 1, classifiers: maps.Clone(old.classifiers), families: old.families, registered: maps.Clone(old.registered),
+	}
+	if next.classifiers[name] == nil {
+		next.classifiers[name] = c
+	}
+	unknown := func(c policy.Class) bool { return !old.families.Has(c) }
+	if slices.ContainsFunc(classes.Names, unknown) {
+		next.families = append(slices.Clip(old.families), classes)
+	}
+	next.registered[name] = true
+	e.vocabulary.Store(next)
+}
+
+// reportMissing tells once of names in a policy that nothing here supplies: such a policy stops retries that it means to allow.
+func (e *Executor) reportMissing(p *plan) {
+	for attribute, reason := range map[string]policy.Reason{
+		observe.AttrClassNotFound: policy.ReasonClassNotFound, observe.AttrClassifierNotFound: policy.ReasonClassifierNotFound,
+	} {
+		names := p.attributes.Get(attribute)
+		if names == "" {
+			continue
+		}
+		about := string(reason) + " " + names
+		e.mu.Lock()
+		told := e.missing[about] || len(e.missing) >= e.options.MaxKeys
+		e.missing[about] = true
+		e.mu.Unlock()
+		if told {
+			continue
+		}
+		detail := strings.ReplaceAll(names, ",", ", ") + ": named by a policy and not registered with the executor, so that errors are not matched; " +
+			"see ExecutorOptions.Classes and Classifiers"
+		e.report(context.Background(), observe.Work{Key: p.key, Surface: p.surface}, &observe.Report{Reason: reason, Detail: detail})
+		if e.options.Observer == nil {
+			slog.Warn("tenet: "+detail, "key", p.key.String(), "reason", string(reason))
+		}
+	}
+}
