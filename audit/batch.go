@@ -131,7 +131,7 @@ func (w *writer) append(entries []Entry) error {
 }
 
 // appendOnce bounds a call of the sink, and takes a panic for an error.
-func appendOnce(ctx context.Context, sink Sink, entries []Entry) (err error) {
+func appendOnce(ctx context.Context, sink appender, entries []Entry) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("audit: panic in the sink: %v", v)

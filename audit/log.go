@@ -139,15 +139,16 @@ func Open(ctx context.Context, sink Sink, o Options) (*Log, error) {
 	}
 	l := &Log{options: o, queue: make(chan item, o.Buffer), closing: make(chan struct{})}
 	var heads []Head
+	var to appender = sink
 	if o.Mode == Outbox {
 		if l.outbox, heads, err = openOutbox(ctx, o.Outbox, sink, l.report); err != nil {
 			return nil, err
 		}
-		sink = l.outbox
+		to = l.outbox
 	} else if heads, err = sink.Heads(ctx); err != nil {
 		return nil, fmt.Errorf("audit: heads of the sink: %w", err)
 	}
-	l.writer = newWriter(l, sink, heads)
+	l.writer = newWriter(l, to, heads)
 	go l.writer.run()
 	return l, nil
 }

@@ -109,7 +109,7 @@ func (o *outbox) learn(heads []Head) {
 	}
 }
 
-// Append implements [Sink].
+// Append implements appender.
 func (o *outbox) Append(ctx context.Context, entries []Entry) error {
 	if err := o.file.Append(ctx, entries); err != nil {
 		return fmt.Errorf("audit: outbox: %w", err)
@@ -121,14 +121,8 @@ func (o *outbox) Append(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// Heads implements [Sink].
-func (o *outbox) Heads(ctx context.Context) ([]Head, error) { return o.file.Heads(ctx) }
-
 // Segment implements [Segmenter]: that of the file. What is forwarded is one segment with a snapshot more often than needed.
 func (o *outbox) Segment(ctx context.Context) (uint64, error) { return o.file.Segment(ctx) }
-
-// Close implements [Sink].
-func (o *outbox) Close() error { return o.file.Close() }
 
 func (o *outbox) run() {
 	defer close(o.done)

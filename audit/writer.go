@@ -31,7 +31,7 @@ const (
 // chain, which belong to the one that seals.
 type writer struct {
 	log  *Log
-	sink Sink
+	sink appender
 	stop chan struct{} // closed when nothing will be queued any more
 	done chan struct{} // closed when everything is stored, or given up
 
@@ -62,13 +62,18 @@ type writer struct {
 	unstored        uint64 // what Close gave up
 }
 
+// appender is what the writer needs of a [Sink].
+type appender interface {
+	Append(ctx context.Context, entries []Entry) error
+}
+
 // counted is what unrecorded successes have in common.
 type counted struct {
 	surface, key, category string
 	policy                 *policy.Policy
 }
 
-func newWriter(l *Log, sink Sink, heads []Head) *writer {
+func newWriter(l *Log, sink appender, heads []Head) *writer {
 	now := time.Now()
 	w := &writer{
 		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: newChain(newID(now)),
