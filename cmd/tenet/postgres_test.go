@@ -33,7 +33,7 @@ func TestJobsOnPostgreSQL(t *testing.T) {
 		{"worker --until-idle --allow-exec", 0, "", "working"},
 		{"jobs stats", 0, "default  0          0      0        1", ""},
 		{"jobs list -o jsonl", 0, `"state":"completed"`, ""},
-		{"queues pause mail --reason why", 0, "is paused", ""},
+		{"queues pause mail --create --reason why", 0, "is paused", ""},
 		{"queues list", 0, "why", ""},
 		{"migrate down", 2, "", "--yes"},
 		{"migrate down --yes", 0, "-- applied 0", ""},

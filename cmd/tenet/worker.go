@@ -231,6 +231,9 @@ func (a *app) runWorker(ctx context.Context, log *slog.Logger, s jobStore, f *wo
 	queues.attach(w)
 	log.Info("working", "worker", w.Name(), "queues", listQueues(queues.now()))
 	warnUnserved(ctx, log, s, queues.now())
+	if !f.exec {
+		warnExec(ctx, log, s, queues.now())
+	}
 	return a.work(ctx, log, s, f, w, queues)
 }
 

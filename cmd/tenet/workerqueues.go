@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/job/execjob"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -123,6 +124,16 @@ func warnUnserved(ctx context.Context, log *slog.Logger, s jobStore, queues map[
 	for _, name := range slices.Sorted(maps.Keys(stats)) {
 		if n := stats[name].Ready + stats[name].Scheduled; n > 0 && queues[name] == 0 {
 			log.Warn("this worker does not serve a queue that holds jobs; add --queue to work on it", "queue", name, "jobs", n)
+		}
+	}
+}
+
+// warnExec tells of exec jobs that wait in the worker's queues, and that it may not run.
+func warnExec(ctx context.Context, log *slog.Logger, s jobStore, queues map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		waiting, err := s.List(ctx, job.Filter{Queue: name, Type: execjob.Type, States: []job.State{job.Ready, job.Scheduled}}, "", 1)
+		if err == nil && len(waiting) > 0 {
+			log.Warn("jobs of type exec wait for a worker with --allow-exec", "queue", name)
 		}
 	}
 }
