@@ -527,6 +527,28 @@ func TestP2KeysInUseOutliveOthers(t *testing.T) {
 	}
 }
 
+func TestP2TheLeastRecentlyUsedKeyLosesItsState(t *testing.T) {
+	p := exact(1)
+	p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1, Cooldown: time.Hour}
+	for _, limit := range []int{1, 2, 8, 100} {
+		e := executor(t, p, func(o *retry.ExecutorOptions) { o.MaxKeys = limit })
+		name := func(i int) policy.Key { return policy.Key{Name: fmt.Sprint("key-", i)} }
+		ok := func(context.Context) error { return nil }
+		for i := range limit + 1 { // opens the breaker of each, and drops the first
+			_ = e.Do(bg, name(i), func(context.Context) error { return errDown })
+		}
+		for i := limit; i > 0; i-- {
+			failure(t, e.Do(bg, name(i), ok), policy.ReasonCircuitOpen)
+		}
+		if err := e.Do(bg, name(0), ok); err != nil { // in place of the limit-th, which was used longest ago
+			t.Errorf("limit %d: %v", limit, err)
+		}
+		if err := e.Do(bg, name(limit), ok); err != nil {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+}
+
 func TestP2ConcurrentCallsOfManyKeysFindTheirOwnState(t *testing.T) {
 	p := exact(1)
 	p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -110,6 +111,30 @@ func TestR7EachGrantIsReleasedExactlyOnce(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// TestR7AGrantThatTheJournalTookBackIsNotReleasedAgain where the observer then panics.
+func TestR7AGrantThatTheJournalTookBackIsNotReleasedAgain(t *testing.T) {
+	for _, hedge := range []bool{false, true} {
+		p, b := exact(3), &ledger{}
+		p.Hedge.Enabled = hedge
+		e := withBudget(t, p, b, func(o *retry.ExecutorOptions) {
+			o.Journal = journalFunc(func(*observe.Event) error { return errDown })
+			o.Observer = observe.Func(func(_ context.Context, e *observe.Event) {
+				if e.Type == observe.Decided {
+					panic("boom")
+				}
+			})
+		})
+		func() {
+			defer func() { _ = recover() }()
+			_ = e.Do(bg, key, func(context.Context) error { return errDown })
+		}()
+		_ = e.Wait(bg)
+		if diff := cmp.Diff([]int{1, 1}, b.released); diff != "" {
+			t.Errorf("hedged %v: %s", hedge, diff)
 		}
 	}
 }
