@@ -39,12 +39,6 @@ func (e *panicError) Unwrap() error {
 // settle it; false means that there is nothing to settle because the lease is lost.
 func (w *Worker) attempt(ctx context.Context, r *Record, received time.Time) (Settlement, bool) {
 	s := Settlement{Ref: r.Ref(), Started: time.Since(received), NotRun: true}
-	handler, known := w.handlers[r.Type]
-	if !known {
-		w.log.Warn("job: no handler for a type; the job is left to other workers", "type", r.Type, "job", r.ID)
-		s.Kind, s.Reason, s.Delay = KindRefuse, policy.ReasonUnknownType, unknownTypeDelay
-		return s, true
-	}
 	key := w.key(r.Queue, r.Type)
 	p := w.executor.Policy(ctx, key)
 	attempts, delays := w.fromCode(ctx, p)
@@ -68,7 +62,7 @@ func (w *Worker) attempt(ctx context.Context, r *Record, received time.Time) (Se
 	var handled error // what the handler returned
 	result := w.executor.Once(ctx, work, func(ctx context.Context) error {
 		s.NotRun = false
-		handled = w.call(ctx, handler, r)
+		handled = w.call(ctx, w.handlers[r.Type], r)
 		if isControl(handled) {
 			return nil
 		}

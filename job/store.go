@@ -14,7 +14,9 @@ import (
 type Store interface {
 	// Enqueue stores jobs, all or none, in one round trip. The receipts are in the order of the inserts.
 	Enqueue(ctx context.Context, jobs []Insert) ([]Receipt, error)
-	// Claim leases due jobs: in each queue by priority, then run_at, then ID. It does not wait.
+	// Claim leases due jobs of the types that it names: in each queue by priority, then run_at, then ID. Jobs whose run_at
+	// has come are due, whether or not Maintain has made them ready; stores may take no more than 1,000 of those at once. Its
+	// cost depends neither on the backlog nor on jobs of other types. It does not wait.
 	Claim(ctx context.Context, c Claim) ([]*Record, error)
 	// Extend sets the expiry of live leases to exactly now + d. The errors are in the order of the refs; nil means that
 	// all were extended. A lease whose job is to be cancelled is extended, with ErrCancelRequested.
@@ -70,7 +72,9 @@ const (
 type Claim struct {
 	Worker string
 	Queues []Slots
-	Lease  time.Duration
+	// Types are those that the worker can run, each once. Empty means every type, which costs a look at which there are.
+	Types []string
+	Lease time.Duration
 }
 
 // Slots is how many jobs of a queue a worker can start at once.

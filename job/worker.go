@@ -36,6 +36,7 @@ type Worker struct {
 	periodic        []Periodic
 	log             *slog.Logger
 	handlers        map[string]RawHandler
+	types           []string            // that have handlers; made by Run
 	keys            map[kind]policy.Key // of the policies of all that this worker can run; made by Run
 	executor        *retry.Executor
 	settler         *settler
@@ -184,6 +185,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.checkPeriodic(); err != nil {
 		return err
 	}
+	w.types = slices.Sorted(maps.Keys(w.handlers))
 	w.keys = map[kind]policy.Key{}
 	w.mu.Lock()
 	for queue := range w.queues {
@@ -279,7 +281,7 @@ func (w *Worker) take(ctx, background context.Context, slots []Slots) ([]*Record
 		case <-patience.Done():
 		}
 	})()
-	return w.store.Claim(patience, Claim{Worker: w.name, Queues: slots, Lease: w.lease})
+	return w.store.Claim(patience, Claim{Worker: w.name, Queues: slots, Types: w.types, Lease: w.lease})
 }
 
 // filled reports whether a queue gave as much as it was asked for, and so may have more.
@@ -302,8 +304,11 @@ func pause(ctx context.Context, n int) {
 	}
 }
 
-// free lists the queues with free slots.
+// free lists the queues with free slots; none where the worker has no handlers.
 func (w *Worker) free() []Slots {
+	if len(w.types) == 0 {
+		return nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var slots []Slots

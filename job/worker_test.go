@@ -257,30 +257,6 @@ func TestJ8HandlerLongerThanItsLeaseRunsOnce(t *testing.T) {
 	})
 }
 
-func TestJ8UnknownTypesAreLeftForAnotherWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		handler, _ := failing(nil)
-		b := work(t, handler)
-		id := b.enqueue(job.Request{Type: "other"})
-		time.Sleep(time.Minute)
-		r, history := b.get(id)
-		if r.State.Finished() || r.Attempts != 0 || len(history) != 1 || history[0].Reason != policy.ReasonUnknownType || history[0].Count < 2 {
-			t.Errorf("%s, attempts %d, %v", r.State, r.Attempts, story(history))
-		}
-		w := job.NewWorker(b.store, quiet)
-		w.HandleRaw("other", handler)
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan struct{})
-		go func() { defer close(done); _ = w.Run(ctx) }()
-		time.Sleep(10 * time.Minute) // each time it is due, either worker may be the first to claim it
-		cancel()
-		<-done
-		if r, history := b.get(id); r.State != job.Completed {
-			t.Errorf("%s, %v", r.State, story(history))
-		}
-	})
-}
-
 func TestJ12ShutdownLetsJobsFinishWithinTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := work(t, func(context.Context, job.Job[[]byte]) error { time.Sleep(10 * time.Second); return nil }, job.WithGrace(30*time.Second))

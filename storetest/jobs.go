@@ -161,6 +161,16 @@ func (s *jobs) lease(from string, n int, d time.Duration) []*job.Record {
 	return list
 }
 
+// leaseTypes claims up to n jobs of "q" that are of these types.
+func (s *jobs) leaseTypes(n int, types ...string) []*job.Record {
+	s.Helper()
+	list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: queue, Free: n}}, Types: types, Lease: long})
+	if err != nil {
+		s.Fatalf("Claim: %v", err)
+	}
+	return list
+}
+
 // take claims the next job of "q", which must be there.
 func (s *jobs) take(d time.Duration) *job.Record {
 	s.Helper()

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -85,6 +86,90 @@ func orderCases() []jobsCase {
 				if err != nil || len(list) != 0 {
 					s.Errorf("claim of %v: %d jobs, %v", slots, len(list), err)
 				}
+			}
+		}},
+		{name: "J8/a claim takes only jobs of the types that it names", run: func(s *jobs) {
+			left, right := s.add(job.Insert{Type: "a", Priority: 1}), s.add(job.Insert{Type: "c", Priority: 0})
+			foreign := s.add(job.Insert{Type: "b", Priority: 0})
+			s.unchanged(foreign, func() {
+				if got := s.leaseTypes(5, "none", "c", "a"); !slices.Equal(namesOf(got), []string{right, left}) {
+					s.Fatalf("claimed %v, want %v", namesOf(got), []string{right, left})
+				}
+				if got := s.leaseTypes(5, "none", "c", "a"); len(got) != 0 {
+					s.Fatalf("claimed %v again", namesOf(got))
+				}
+			})
+			if got := s.leaseTypes(5, "b"); !slices.Equal(namesOf(got), []string{foreign}) {
+				s.Fatalf("claimed %v, want %s", namesOf(got), foreign)
+			}
+		}},
+		{name: "J8/a job keeps its type on its way through the states", run: func(s *jobs) {
+			id := s.add(job.Insert{Type: "a"})
+			s.add(job.Insert{Type: "b"})
+			takes := func() *job.Record {
+				s.Helper()
+				got := s.leaseTypes(5, "a")
+				if !slices.Equal(namesOf(got), []string{id}) || got[0].Type != "a" {
+					s.Fatalf("claimed %v, want %s", namesOf(got), id)
+				}
+				return got[0]
+			}
+			s.must(s.settle(takes().Ref(), job.KindRelease), nil)
+			s.must(s.settle(takes().Ref(), job.KindRetry, fails("x", s.short)), nil)
+			s.lapse(s.short)
+			s.must(s.settle(takes().Ref(), job.KindComplete), nil)
+			s.change(job.ActionRetry, job.Filter{IDs: []string{id}}, 1)
+			lost := s.leaseTypes(5, "a")
+			s.must(s.settle(lost[0].Ref(), job.KindDead, fails("x", 0)), nil)
+			s.change(job.ActionRetry, job.Filter{IDs: []string{id}}, 1)
+			r := takes()
+			s.must(s.extend(r.Ref(), s.short), nil)
+			s.lapse(s.short)
+			s.maintain()
+			takes()
+		}},
+		{name: "J10/jobs of many types are claimed in one order", run: func(s *jobs) {
+			now := s.clock()
+			var list []job.Insert
+			var types []string
+			for i := range 230 {
+				types = append(types, fmt.Sprint("type ", i))
+				for n := range 2 {
+					list = append(list, job.Insert{Type: types[i], Priority: i * 7 % 3, RunAt: now.Add(-time.Duration(i*31%97+n*50) * time.Second)})
+				}
+			}
+			s.enqueue(list...)
+			foreign := s.add(job.Insert{Type: "foreign"})
+			want := slices.DeleteFunc(s.list(job.Filter{Queue: queue}), func(r *job.Record) bool { return r.ID == foreign })
+			slices.SortFunc(want, func(a, b *job.Record) int {
+				if a.Before(b) {
+					return -1
+				}
+				return 1
+			})
+			slices.Reverse(types)
+			var got []*job.Record
+			for _, n := range []int{1, 9, 150, 1000} {
+				got = append(got, s.leaseTypes(n, types...)...)
+			}
+			if diff := cmp.Diff(namesOf(want), namesOf(got)); diff != "" {
+				s.Fatalf("order of claims (-want +got):\n%s", diff)
+			}
+		}},
+		{name: "J10/a due job is claimed before maintenance has made it ready", run: func(s *jobs) {
+			scheduled := s.add(job.Insert{RunAt: s.clock().Add(s.short)})
+			retried := s.start(job.Insert{Type: "u"}, long)
+			s.must(s.settle(retried.Ref(), job.KindRetry, fails("x", s.short)), nil)
+			s.nearly(s.short)
+			if got := s.lease(queue, 5, long); len(got) != 0 {
+				s.Fatalf("claimed %v before its time", namesOf(got))
+			}
+			s.lapse(s.short)
+			if got := s.leaseTypes(5, "u"); !slices.Equal(namesOf(got), []string{retried.ID}) {
+				s.Fatalf("claimed %v, want %s", namesOf(got), retried.ID)
+			}
+			if got := s.lease(queue, 5, long); !slices.Equal(namesOf(got), []string{scheduled}) {
+				s.Fatalf("claimed %v, want %s", namesOf(got), scheduled)
 			}
 		}},
 		{name: "J10/in each queue a claim goes by priority", run: func(s *jobs) {

@@ -37,6 +37,7 @@ type model struct {
 	s       *jobs
 	t       *rapid.T
 	queues  []string
+	types   []string
 	jobs    map[string]*job.Record
 	history map[string][]job.Attempt
 	living  map[string]bool // jobs whose unique key is held for their life
@@ -53,7 +54,7 @@ type keyHolder struct {
 func newModel(s *jobs, t *rapid.T) *model {
 	run := ids.Add(1)
 	return &model{
-		s: s, t: t, queues: []string{fmt.Sprint("run ", run, " a"), fmt.Sprint("run ", run, " b")}, jobs: map[string]*job.Record{},
+		s: s, t: t, queues: []string{fmt.Sprint("run ", run, " a"), fmt.Sprint("run ", run, " b")}, types: []string{"t", "u", "v"}, jobs: map[string]*job.Record{},
 		history: map[string][]job.Attempt{}, living: map[string]bool{}, holders: map[[2]string]keyHolder{}, paused: map[string]bool{},
 	}
 }
@@ -71,7 +72,7 @@ func (m *model) enqueue(t *rapid.T) {
 	list := make([]job.Insert, rapid.IntRange(1, 3).Draw(t, "jobs"))
 	for i := range list {
 		list[i] = job.Insert{
-			ID: newID(), Type: "t", Queue: rapid.SampledFrom(m.queues).Draw(t, "queue"), Priority: rapid.IntRange(0, 2).Draw(t, "priority"),
+			ID: newID(), Type: rapid.SampledFrom(m.types).Draw(t, "type"), Queue: rapid.SampledFrom(m.queues).Draw(t, "queue"), Priority: rapid.IntRange(0, 2).Draw(t, "priority"),
 			Payload: rapid.SliceOfN(rapid.Byte(), 0, 8).Draw(t, "payload"), MaxAttempts: rapid.IntRange(0, 3).Draw(t, "max"),
 			UniqueKey: rapid.SampledFrom([]string{"", "", "k", "l"}).Draw(t, "key"),
 		}
@@ -141,8 +142,10 @@ func (m *model) maintain() {
 }
 
 func (m *model) claim(t *rapid.T) {
-	m.maintain()
-	c := job.Claim{Worker: rapid.SampledFrom([]string{"v", "w"}).Draw(t, "worker"), Lease: m.span(t, 1)}
+	if rapid.Bool().Draw(t, "maintain") {
+		m.maintain()
+	}
+	c := job.Claim{Types: rapid.SliceOfNDistinct(rapid.SampledFrom(m.types), 0, len(m.types), rapid.ID).Draw(t, "types"), Worker: rapid.SampledFrom([]string{"v", "w"}).Draw(t, "worker"), Lease: m.span(t, 1)}
 	for _, q := range m.queues {
 		c.Queues = append(c.Queues, job.Slots{Queue: q, Free: rapid.IntRange(0, 3).Draw(t, "free")})
 	}
@@ -159,7 +162,7 @@ func (m *model) claim(t *rapid.T) {
 			}
 		}
 		var want []*job.Record
-		for _, r := range m.next(slots, now) {
+		for _, r := range m.next(slots, c.Types, now) {
 			r.Claim(c.Worker, c.Lease, now)
 			m.refs = append(m.refs, r.Ref())
 			want = append(want, r)
@@ -171,13 +174,13 @@ func (m *model) claim(t *rapid.T) {
 }
 
 // next are the jobs that a claim takes from a queue.
-func (m *model) next(slots job.Slots, now time.Time) []*job.Record {
+func (m *model) next(slots job.Slots, types []string, now time.Time) []*job.Record {
 	if m.paused[slots.Queue] {
 		return nil
 	}
 	var due []*job.Record
 	for _, r := range m.jobs {
-		if r.Queue == slots.Queue && r.Due(now) {
+		if r.Queue == slots.Queue && r.Due(now) && (len(types) == 0 || slices.Contains(types, r.Type)) {
 			due = append(due, r)
 		}
 	}

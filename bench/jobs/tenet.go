@@ -125,7 +125,7 @@ func (s *tenetJobs) Left(ctx context.Context) (int, error) {
 }
 
 func (s *tenetJobs) Claim(ctx context.Context, n int) (int, error) {
-	list, err := s.store.Claim(ctx, job.Claim{Worker: "bench", Queues: []job.Slots{{Queue: job.DefaultQueue, Free: n}}, Lease: job.DefaultLease})
+	list, err := s.store.Claim(ctx, job.Claim{Worker: "bench", Queues: []job.Slots{{Queue: job.DefaultQueue, Free: n}}, Types: []string{jobType}, Lease: job.DefaultLease})
 	return len(list), err
 }
 

@@ -36,7 +36,7 @@ func TestJ10ClaimCostDoesNotGrow(t *testing.T) {
 	cost := func(backlog int, step time.Duration) (compared int) {
 		s := newJobs()
 		fill(t, s, backlog, func(i int, in *job.Insert) { in.RunAt = start.Add(step * time.Duration(i)) })
-		late := s.ready["q"].late
+		late := s.line("q", "t").late
 		before := late.before
 		late.before = func(a, b *entry) bool { compared++; return before(a, b) }
 		for range 500 {

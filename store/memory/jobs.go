@@ -19,9 +19,9 @@ type Jobs struct {
 	closed    bool
 	jobs      map[string]*entry
 	order     index
-	ready     map[string]*line // by queue; the piles span all queues
-	scheduled *pile            // by run_at
-	leases    *pile            // by expiry
+	ready     map[string]map[string]*line // by queue and type; the piles span all queues
+	scheduled *pile                       // by run_at
+	leases    *pile                       // by expiry
 	finished  map[job.State]*pile
 	unique    uniques
 	queues    map[string]job.QueueState
@@ -54,7 +54,7 @@ func newJobs() *Jobs {
 	byEnd := func(a, b *entry) bool { return a.FinishedAt.Before(b.FinishedAt) }
 	return &Jobs{
 		jobs:      map[string]*entry{},
-		ready:     map[string]*line{},
+		ready:     map[string]map[string]*line{},
 		scheduled: newPile(func(a, b *entry) bool { return a.RunAt.Before(b.RunAt) }),
 		leases:    newPile(func(a, b *entry) bool { return a.LeaseUntil.Before(b.LeaseUntil) }),
 		finished:  map[job.State]*pile{job.Completed: newPile(byEnd), job.Dead: newPile(byEnd), job.Cancelled: newPile(byEnd)},
@@ -127,10 +127,7 @@ func (s *Jobs) place(e *entry) {
 	e.lift()
 	switch e.State {
 	case job.Ready:
-		if s.ready[e.Queue] == nil {
-			s.ready[e.Queue] = newLine()
-		}
-		s.ready[e.Queue].add(e)
+		s.line(e.Queue, e.Type).add(e)
 		s.work.Ring()
 	case job.Scheduled:
 		s.scheduled.add(e)
@@ -140,6 +137,32 @@ func (s *Jobs) place(e *entry) {
 		s.finished[e.State].add(e)
 		s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
 	}
+}
+
+// line is where the ready jobs of a queue and type are.
+func (s *Jobs) line(queue, jobType string) *line {
+	types := s.ready[queue]
+	if types == nil {
+		types = map[string]*line{}
+		s.ready[queue] = types
+	}
+	if types[jobType] == nil {
+		types[jobType] = newLine()
+	}
+	return types[jobType]
+}
+
+// waiting are the lines of a queue that hold jobs of the types; of all where there are none.
+func (s *Jobs) waiting(queue string, types []string) (found lines) {
+	if len(types) == 0 {
+		types = slices.Collect(maps.Keys(s.ready[queue]))
+	}
+	for _, name := range types {
+		if l := s.ready[queue][name]; l != nil && l.first() != nil {
+			found = append(found, l)
+		}
+	}
+	return found
 }
 
 // lift takes an entry out of its pile or run.
@@ -175,10 +198,10 @@ func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	s.promote(len(s.jobs), now)
 	var claimed []*job.Record
 	for _, slots := range c.Queues {
-		waiting := s.ready[slots.Queue]
-		if waiting == nil || s.queues[slots.Queue].Holds(now) {
+		if s.queues[slots.Queue].Holds(now) {
 			continue
 		}
+		waiting := s.waiting(slots.Queue, c.Types)
 		for e := waiting.first(); slots.Free > 0 && e != nil; e = waiting.first() {
 			e.Claim(c.Worker, c.Lease, now)
 			s.place(e)

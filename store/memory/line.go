@@ -2,7 +2,20 @@ package memory
 
 import "github.com/tenetdev/tenet/job"
 
-// line holds the ready jobs of a queue. Jobs of one priority mostly become ready in the order in which they are claimed, so
+// lines are of different types.
+type lines []*line
+
+// first is the entry of any of them to be claimed next, or nil.
+func (l lines) first() (best *entry) {
+	for _, one := range l {
+		if e := one.first(); e != nil && (best == nil || e.Before(best.Record)) {
+			best = e
+		}
+	}
+	return best
+}
+
+// line holds the ready jobs of a queue and type. Jobs of one priority mostly become ready in the order in which they are claimed, so
 // each priority is a run to whose end they are added and from whose head they are taken, at a cost that does not depend on
 // the length. What comes out of order waits in a heap.
 type line struct {

@@ -19,9 +19,9 @@ const (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
     SELECT id, fence, refused_at, now(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
 )
-INSERT INTO {{schema}}.ready (` + factColumns + `)
+INSERT INTO {{schema}}.ready (` + waitingColumns + `)
 SELECT id, now(), fence, 0, 0, priority, NULL, queue, unique_key, NULL, claimed_at, failed_at, NULL,
-    worker, reason, NULL, last_error, output FROM gone RETURNING id`
+    worker, reason, NULL, last_error, output, type FROM gone RETURNING id`
 
 	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *)` + readySQL
 
@@ -41,7 +41,7 @@ WITH locked AS (
 ), gone AS (
     DELETE FROM {{schema}}.done d USING locked l
     WHERE d.id = l.id AND (l.unique_key IS NULL OR EXISTS (SELECT FROM taken t WHERE t.job_id = l.id))
-    RETURNING d.*
+    RETURNING d.*, (SELECT b.type FROM {{schema}}.job b WHERE b.id = d.id) AS type
 ), completed AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason)
     SELECT id, fence, completed_from, finished_at, 0, attempts + 1, 1, 1, 'complete', worker, reason FROM gone WHERE completed_from IS NOT NULL

@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,23 +16,20 @@ import (
 
 // Rows that are locked here are never updated, only deleted, so that their physical address finds them again.
 const (
-	headSQL = `
-        SELECT r.ctid FROM {{schema}}.ready r
-        WHERE r.queue = $1 AND NOT EXISTS (` + pausedSQL + `)
-        ORDER BY r.queue, r.priority, r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED`
-
-	// $5 to $7 are the positions to start at, one for each priority in its order.
-	onwardSQL = `
-        SELECT r.ctid FROM unnest($5::smallint[], $6::timestamptz[], $7::uuid[]) AS reached(priority, run_at, id), LATERAL (
-            SELECT r.ctid FROM {{schema}}.ready r
-            WHERE r.queue = $1 AND r.priority = reached.priority AND (r.run_at, r.id) >= (reached.run_at, reached.id) AND NOT EXISTS (` + pausedSQL + `)
-            ORDER BY r.queue, r.priority, r.run_at, r.id LIMIT $2 FOR UPDATE SKIP LOCKED) r
-        LIMIT $2`
-
 	pausedSQL = `SELECT FROM {{schema}}.queue q WHERE q.queue = $1 AND q.paused AND (q.until IS NULL OR q.until > statement_timestamp())`
 
-	claimSQL       = takeSQL + headSQL + leaseSQL
-	claimOnwardSQL = takeSQL + onwardSQL + leaseSQL
+	// reachedSQL are the positions to start at, $5 to $7, one for each priority in its order.
+	reachedSQL = `
+        SELECT r.ctid FROM unnest($5::smallint[], $6::timestamptz[], $7::uuid[]) AS reached(priority, run_at, id), LATERAL (`
+	onwardSQL = ` AND x.priority = reached.priority AND (x.run_at, x.id) >= (reached.run_at, reached.id)`
+
+	// typesSQL hops from type to type, however many jobs there are of each.
+	typesSQL = `
+WITH RECURSIVE found(type) AS (
+    (SELECT r.type FROM {{schema}}.ready r WHERE r.queue = $1 ORDER BY r.queue, r.type LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.type FROM {{schema}}.ready r WHERE r.queue = $1 AND r.type > f.type ORDER BY r.queue, r.type LIMIT 1) FROM found f WHERE f.type IS NOT NULL
+) SELECT type FROM found WHERE type IS NOT NULL`
 
 	takeSQL = `
 WITH taken AS (
@@ -39,15 +38,77 @@ WITH taken AS (
     RETURNING *
 ), leased AS (
     INSERT INTO {{schema}}.running (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at,
-        failed_at, refused_at, worker, reason, refused_reason, last_error, output, lease_until)
+        failed_at, refused_at, worker, reason, refused_reason, last_error, output, type, lease_until)
     SELECT id, run_at, fence + 1, attempts, refusals, priority, cancel_requested, queue, unique_key,
-        started_at, statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output,
+        started_at, statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output, type,
         statement_timestamp() + $4::bigint * interval '1 microsecond'
     FROM taken
 )
 SELECT ` + bodyColumns + `, t.run_at, t.attempts, t.started_at, t.fence + 1, statement_timestamp(), t.refusals
 FROM taken t JOIN {{schema}}.job b ON b.id = t.id`
 )
+
+// maxPromoted bounds the due jobs that a claim makes ready on its way.
+const maxPromoted = 1000
+
+// claimText is a statement that claims from a number of types, whose names are the last parameters. It starts at a number
+// of positions, or at the head where there are none.
+type claimText struct{ types, positions int }
+
+// sql is the statement, with a place for the schema.
+func (t claimText) sql() string {
+	switch {
+	case t.types == 1 && t.positions == 0:
+		return takeSQL + oneTypeSQL(5, "") + leaseSQL
+	case t.types == 1:
+		return takeSQL + reachedSQL + oneTypeSQL(8, onwardSQL) + `) r LIMIT $2` + leaseSQL
+	}
+	return takeSQL + t.merged() + leaseSQL
+}
+
+// oneTypeSQL locks the next jobs of a type. They are a part of the index in the order of claims.
+func oneTypeSQL(parameter int, where string) string {
+	return fmt.Sprintf(`
+            SELECT x.ctid FROM {{schema}}.ready x
+            WHERE x.queue = $1 AND x.type = $%d`+where+` AND NOT EXISTS (`+pausedSQL+`)
+            ORDER BY x.queue, x.type, x.priority, x.run_at, x.id LIMIT $2 FOR UPDATE SKIP LOCKED`, parameter)
+}
+
+// merged locks the next jobs of several types. The parts of the index are merged as they are read, and the jobs locked
+// after that: a part that locked its own would lock more than are taken. $5 to $8 are the bounds of rangeColumns.
+func (t claimText) merged() string {
+	ranges, first := []string{""}, 5
+	if t.positions > 0 {
+		ranges, first = nil, 9
+		for i := 1; i <= t.positions; i++ {
+			ranges = append(ranges, fmt.Sprintf(` AND (x.priority, x.run_at, x.id) >= (($5::smallint[])[%d], ($6::timestamptz[])[%[1]d], ($7::uuid[])[%[1]d])
+                AND x.priority < ($8::smallint[])[%[1]d]`, i))
+		}
+	}
+	var parts []string
+	for i := range t.types {
+		for _, where := range ranges {
+			parts = append(parts, fmt.Sprintf(`
+                (SELECT x.ctid AS place, x.priority, x.run_at, x.id FROM {{schema}}.ready x WHERE x.queue = $1 AND x.type = $%d`+where+`
+                ORDER BY x.queue, x.type, x.priority, x.run_at, x.id)`, first+i))
+		}
+	}
+	return `
+            SELECT l.ctid FROM (SELECT * FROM (` + strings.Join(parts, ` UNION ALL`) + `) u ORDER BY priority, run_at, id OFFSET 0) c
+            JOIN {{schema}}.ready l ON l.ctid = c.place
+            WHERE NOT EXISTS (` + pausedSQL + `)
+            LIMIT $2 FOR UPDATE OF l SKIP LOCKED`
+}
+
+// claimText is the statement with the schema put in. Workers claim the same types all their life, so there are few.
+func (j *Jobs) claimText(t claimText) string {
+	if text, ok := j.claims.Load(t); ok {
+		return text.(string)
+	}
+	text := j.db.sql(t.sql())
+	j.claims.Store(t, text)
+	return text
+}
 
 // Claim implements job.Store. The records lack what workers do not read: output, errors and reasons of earlier attempts.
 // In a queue with many jobs per second, jobs that are committed with an earlier run_at than others of their priority that
@@ -56,54 +117,110 @@ func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err := job.CheckLease(c.Lease); err != nil {
 		return nil, err
 	}
-	list, again, err := j.claim(ctx, c, false)
+	from, err := j.origins(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	list, again, err := j.claim(ctx, c, from, false)
 	if err != nil || len(again) == 0 {
 		return list, err
 	}
-	c.Queues = again
-	more, _, err := j.claim(ctx, c, true)
+	more, _, err := j.claim(ctx, c, again, true)
 	if err != nil && len(list) == 0 {
 		return nil, err
 	}
 	return append(list, more...), nil // what was claimed first must be run, whatever became of the rest
 }
 
-// claim claims once from each queue, where it had come to or from the head. It returns the slots for which there may be
-// more at the head.
-func (j *Jobs) claim(ctx context.Context, c job.Claim, head bool) (list []*job.Record, again []job.Slots, err error) {
+// origin is where some of a claim's jobs come from: free ones of a queue, of types.
+type origin struct {
+	job.Slots
+	types  []string
+	cursor string // of what was asked for, whatever types there are
+}
+
+// origins are the queues of a claim with slots, and the types to claim from each. It asks the store for the types where the
+// claim names none.
+func (j *Jobs) origins(ctx context.Context, c job.Claim) (from []origin, err error) {
+	asked := strings.Join(c.Types, "\x00")
+	for _, slots := range c.Queues {
+		if slots.Free > 0 {
+			from = append(from, origin{Slots: slots, types: c.Types, cursor: slots.Queue + "\x00" + asked})
+		}
+	}
+	if len(c.Types) > 0 || len(from) == 0 {
+		return from, nil
+	}
 	b := steadyBatch()
+	j.promote(b)
+	for i := range from {
+		b.Queue(j.text.types, from[i].Queue).Query(func(rows pgx.Rows) (err error) {
+			from[i].types, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+	}
+	if err := j.db.run(ctx, "claim", b); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(from, func(o origin) bool { return len(o.types) == 0 }), nil
+}
+
+// promote makes due jobs ready in a batch.
+func (j *Jobs) promote(b *pgx.Batch) {
+	b.Queue(j.text.promote, maxPromoted, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
+		n, at := 0, time.Time{}
+		if err := r.Scan(&n, &at); err != nil {
+			return err
+		}
+		if n > 0 {
+			j.bell.wake() // they may be of queues and types that this claim leaves to others
+		}
+		return nil
+	})
+}
+
+// claim claims once from each origin, where its cursor had come to or from the head. It returns the slots for which there
+// may be more at the head.
+func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool) (list []*job.Record, again []origin, err error) {
+	if len(from) == 0 { // nothing is free; the context and the store still have to be alive
+		if j.db.closed.Load() {
+			return nil, nil, job.ErrClosed
+		}
+		return nil, nil, ctx.Err()
+	}
+	b := steadyBatch()
+	if !head && len(c.Types) > 0 {
+		j.promote(b)
+	}
 	start := time.Now()
 	var noted []func(took time.Duration)
-	for _, slots := range c.Queues {
-		if slots.Free <= 0 {
-			continue
-		}
-		text, args := j.text.claim, []any{slots.Queue, slots.Free, c.Worker, c.Lease.Microseconds()}
-		from, onward := j.cursors.start(slots.Queue, start)
+	for _, o := range from {
+		args := []any{o.Queue, o.Free, c.Worker, c.Lease.Microseconds()}
+		at, onward := j.cursors.start(o.cursor, start)
+		text := claimText{types: len(o.types)}
 		if onward = onward && !head; onward {
-			priorities, runAts, ids := positionColumns(from)
-			text, args = j.text.claimOnward, append(args, priorities, runAts, ids)
+			var bounds []any
+			text.positions, bounds = positionColumns(at, len(o.types))
+			args = append(args, bounds...)
 		}
-		b.Queue(text, args...).Query(func(rows pgx.Rows) error {
+		for _, name := range o.types {
+			args = append(args, name)
+		}
+		b.Queue(j.claimText(text), args...).Query(func(rows pgx.Rows) error {
 			claimed, err := readClaimed(rows, c)
 			list = append(list, claimed...)
 			noted = append(noted, func(took time.Duration) {
 				if onward {
 					took = 0
 				}
-				j.cursors.advance(slots.Queue, claimed, slots.Free, took, start)
-				if left := slots.Free - len(claimed); onward && left > 0 && j.cursors.mayHaveMore(slots.Queue) {
-					again = append(again, job.Slots{Queue: slots.Queue, Free: left})
+				j.cursors.advance(o.cursor, claimed, o.Free, took, start)
+				if left := o.Free - len(claimed); onward && left > 0 && j.cursors.mayHaveMore(o.cursor) {
+					o.Free = left
+					again = append(again, o)
 				}
 			})
 			return err
 		})
-	}
-	if b.Len() == 1 { // nothing is free; the context and the store still have to be alive
-		if j.db.closed.Load() {
-			return nil, nil, job.ErrClosed
-		}
-		return nil, nil, ctx.Err()
 	}
 	if err := j.db.run(ctx, "claim", b); err != nil {
 		return nil, nil, err

@@ -14,7 +14,7 @@ import (
 // that of all defaults.
 const copySQL = `
 COPY {{schema}}.job (id, timeout, max_attempts, type, queue, priority, payload, meta) FROM STDIN (FORMAT binary);
-COPY {{schema}}.ready (id, priority, queue) FROM STDIN (FORMAT binary)`
+COPY {{schema}}.ready (id, priority, queue, type) FROM STDIN (FORMAT binary)`
 
 // plain reports whether entries can be copied: there is nothing to look up and nothing to compare with the server's clock.
 func plain(entries []entry) bool {
@@ -113,10 +113,11 @@ func appendJob(b []byte, e *entry) []byte {
 }
 
 func appendReady(b []byte, e *entry) []byte {
-	b = binary.BigEndian.AppendUint16(b, 3)
+	b = binary.BigEndian.AppendUint16(b, 4)
 	b = appendField(b, e.id.Bytes[:])
 	b = binary.BigEndian.AppendUint16(append(b, 0, 0, 0, 2), uint16(e.Priority))
-	return appendField(b, e.Queue)
+	b = appendField(b, e.Queue)
+	return appendField(b, e.Type)
 }
 
 // null is the length of a field that is NULL.

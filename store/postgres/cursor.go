@@ -33,7 +33,7 @@ type position struct {
 	id    pgtype.UUID
 }
 
-// cursor is how far a queue's claims have come.
+// cursor is how far claims from a queue have come.
 type cursor struct {
 	claimed int
 	reached [job.MaxPriority + 1]position // every job of the priority that was seen before it is claimed
@@ -42,17 +42,17 @@ type cursor struct {
 	quick   bool                          // the last claim from the head was
 }
 
-// cursors holds the cursors of the queues that were claimed from.
+// cursors holds the cursors of what was claimed from: a queue with the types that were asked for.
 type cursors struct {
-	mu      sync.Mutex
-	byQueue map[string]*cursor
+	mu sync.Mutex
+	by map[string]*cursor
 }
 
 // start returns the positions from which to claim, or ok = false for a claim from the head.
-func (c *cursors) start(queue string, now time.Time) (from [job.MaxPriority + 1]position, ok bool) {
+func (c *cursors) start(name string, now time.Time) (from [job.MaxPriority + 1]position, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.byQueue[queue]
+	at := c.by[name]
 	if at == nil || at.claimed < busyAfter || !now.Before(at.head) || at.drained && at.quick {
 		return from, false
 	}
@@ -61,16 +61,16 @@ func (c *cursors) start(queue string, now time.Time) (from [job.MaxPriority + 1]
 
 // advance notes what a claim got, in order, of what it asked for. took is the time of a claim from the head, and 0 for
 // another.
-func (c *cursors) advance(queue string, got []*job.Record, asked int, took time.Duration, now time.Time) {
+func (c *cursors) advance(name string, got []*job.Record, asked int, took time.Duration, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.byQueue == nil {
-		c.byQueue = map[string]*cursor{}
+	if c.by == nil {
+		c.by = map[string]*cursor{}
 	}
-	at := c.byQueue[queue]
+	at := c.by[name]
 	if at == nil {
 		at = &cursor{}
-		c.byQueue[queue] = at
+		c.by[name] = at
 	}
 	at.claimed = min(at.claimed+len(got), busyAfter)
 	at.drained = len(got) < asked
@@ -90,16 +90,23 @@ func (c *cursors) advance(queue string, got []*job.Record, asked int, took time.
 
 // mayHaveMore reports whether a claim that started at the positions and was not filled should be followed by one from the
 // head.
-func (c *cursors) mayHaveMore(queue string) bool {
+func (c *cursors) mayHaveMore(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.byQueue[queue]
+	at := c.by[name]
 	return at != nil && at.quick
 }
 
-// positionColumns are positions as columns, by priority.
-func positionColumns(from [job.MaxPriority + 1]position) (priorities []int16, runAts []pgtype.Timestamptz, ids []pgtype.UUID) {
+// positionColumns are the positions to claim a number of types from, as columns, and how many they are. One type is read
+// priority by priority. Several are merged in ranges, so that there are no more ranges than priorities were seen, and one.
+func positionColumns(from [job.MaxPriority + 1]position, types int) (positions int, columns []any) {
+	var priorities, ends []int16
+	var runAts []pgtype.Timestamptz
+	var ids []pgtype.UUID
 	for p, at := range from {
+		if at.runAt.IsZero() && types > 1 && p > 0 {
+			continue // the range before goes on
+		}
 		runAt := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
 		if !at.runAt.IsZero() {
 			runAt = stamp(at.runAt)
@@ -107,7 +114,11 @@ func positionColumns(from [job.MaxPriority + 1]position) (priorities []int16, ru
 		at.id.Valid = true
 		priorities, runAts, ids = append(priorities, int16(p)), append(runAts, runAt), append(ids, at.id)
 	}
-	return priorities, runAts, ids
+	if types == 1 {
+		return len(priorities), []any{priorities, runAts, ids}
+	}
+	ends = append(append(ends, priorities[1:]...), int16(len(from)))
+	return len(priorities), []any{priorities, runAts, ids, ends}
 }
 
 // sweep is how far maintenance has come in an index by time. It starts there, less a margin for what was committed late,

@@ -32,12 +32,12 @@ WITH input AS (
     INSERT INTO {{schema}}.job (id, created_at, timeout, max_attempts, type, queue, priority, unique_key, payload, meta)
     SELECT id, statement_timestamp(), timeout, max_attempts, type, queue, priority, unique_key, payload, meta::json FROM fresh
 ), due AS (
-    INSERT INTO {{schema}}.ready (id, run_at, fence, attempts, refusals, priority, queue, unique_key)
-    SELECT id, run_at, 0, 0, 0, priority, queue, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
+    INSERT INTO {{schema}}.ready (id, run_at, fence, attempts, refusals, priority, queue, type, unique_key)
+    SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
     FROM fresh WHERE run_at <= statement_timestamp()
 ), later AS (
-    INSERT INTO {{schema}}.scheduled (id, run_at, fence, attempts, refusals, priority, queue, unique_key)
-    SELECT id, run_at, 0, 0, 0, priority, queue, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
+    INSERT INTO {{schema}}.scheduled (id, run_at, fence, attempts, refusals, priority, queue, type, unique_key)
+    SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
     FROM fresh WHERE run_at > statement_timestamp()
 )`
 	enqueueSQL = inputSQL + `, fresh AS (SELECT * FROM input)` + storeSQL + `

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,8 +20,9 @@ type Jobs struct {
 	bell    bell
 	cancels fanout.Bell // rings when the cancellation of a running job is requested
 	cursors cursors
-	due     sweep // of scheduled jobs
-	expired sweep // of leases
+	claims  sync.Map // texts of claims, by claimText
+	due     sweep    // of scheduled jobs
+	expired sweep    // of leases
 }
 
 var (
@@ -36,7 +38,7 @@ var (
 type statements struct {
 	enqueue, enqueueUnique string
 	copy                   string
-	claim, claimOnward     string
+	types                  string
 	extend                 string
 	settle, complete       string
 	judge                  string
@@ -47,7 +49,7 @@ type statements struct {
 func newJobs(db *DB, durable bool) *Jobs {
 	j := &Jobs{db: db, durable: durable, text: statements{
 		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), copy: db.sql(copySQL),
-		claim: db.sql(claimSQL), claimOnward: db.sql(claimOnwardSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
+		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
 	}}
 	j.flusher.write = j.store

@@ -19,7 +19,7 @@ WITH due AS (
         SELECT ctid FROM {{schema}}.scheduled WHERE run_at > $2 AND run_at <= statement_timestamp() ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED))
     RETURNING *
 ), moved AS (
-    INSERT INTO {{schema}}.ready (` + factColumns + `) SELECT ` + factColumns + ` FROM due RETURNING id
+    INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM due RETURNING id
 )
 SELECT count(*), statement_timestamp() FROM moved`
 

@@ -107,6 +107,7 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 		t.Fatal(errs[0])
 	}
 	put(backlog, func(i int, in *job.Insert) {
+		in.Type = []string{"t", "u"}[i/queues%2]
 		if i%1000 == 0 {
 			in.UniqueKey = fmt.Sprint(i)
 		}
@@ -130,10 +131,24 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	}
 	text := db.jobs.text
 	beginning := (&sweep{}).from(time.Now())
-	priorities, runAts, positions := positionColumns([job.MaxPriority + 1]position{1: {time.Now().Add(-time.Minute), ids[0]}})
+	reached := [job.MaxPriority + 1]position{1: {time.Now().Add(-time.Minute), ids[0]}}
+	claim := func(onward bool, types ...string) selection {
+		args := []any{"q1", batch, "w", time.Minute.Microseconds()}
+		text := claimText{types: len(types)}
+		if onward {
+			var bounds []any
+			text.positions, bounds = positionColumns(reached, len(types))
+			args = append(args, bounds...)
+		}
+		for _, name := range types {
+			args = append(args, name)
+		}
+		return selection{db.jobs.claimText(text), args}
+	}
 	list := map[string]selection{
-		"claim":       {text.claim, []any{"q1", batch, "w", time.Minute.Microseconds()}},
-		"onward":      {text.claimOnward, []any{"q1", batch, "w", time.Minute.Microseconds(), priorities, runAts, positions}},
+		"claim": claim(false, "t"), "onward": claim(true, "t"), "claim of a type without jobs": claim(false, "none"),
+		"claim of several types": claim(false, "none", "t", "u"), "onward of several types": claim(true, "none", "t", "u"),
+		"types":       {text.types, []any{"q1"}},
 		"extend":      {text.extend, []any{ids, fences, time.Minute.Microseconds()}},
 		"settle":      {text.settle, settlementColumns(settlements)},
 		"complete":    {text.complete, completionColumns(settlements)},

@@ -26,9 +26,9 @@ const moveSQL = `, history AS (
     INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
     SELECT ` + factColumns + `, finished, state FROM gone WHERE state NOT IN ('ready', 'scheduled')
 ), again AS (
-    INSERT INTO {{schema}}.ready (` + factColumns + `) SELECT ` + factColumns + ` FROM gone WHERE state = 'ready'
+    INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM gone WHERE state = 'ready'
 ), later AS (
-    INSERT INTO {{schema}}.scheduled (` + factColumns + `) SELECT ` + factColumns + ` FROM gone WHERE state = 'scheduled'
+    INSERT INTO {{schema}}.scheduled (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM gone WHERE state = 'scheduled'
 ), keys AS (
     DELETE FROM {{schema}}.unique_key u USING (
         SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'scheduled') ORDER BY queue, unique_key) g
@@ -38,6 +38,9 @@ const moveSQL = `, history AS (
 // factColumns are the columns that ready, scheduled, running and done have in common.
 const factColumns = `id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at, failed_at, refused_at,
     worker, reason, refused_reason, last_error, output`
+
+// waitingColumns are the columns of ready and scheduled.
+const waitingColumns = factColumns + `, type`
 
 // beganSQL is when an attempt began, by the server's clock.
 const beganSQL = `least(r.claimed_at + s.since_claim, statement_timestamp())`
@@ -57,7 +60,7 @@ WITH s AS (
         CASE WHEN s.completes THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested IS NOT NULL THEN 'cancelled'
             WHEN s.wait > interval '0' THEN 'scheduled' ELSE 'ready' END AS state,
         CASE WHEN NOT s.keeps THEN r.attempts + 1 END AS number, r.refusals AS held_refusals, r.queue, r.unique_key, r.id,
-        r.fence, r.priority, r.cancel_requested, r.claimed_at, r.worker,
+        r.fence, r.priority, r.cancel_requested, r.claimed_at, r.worker, r.type,
         CASE WHEN s.began < 0 THEN r.started_at ELSE coalesce(r.started_at, ` + beganSQL + `) END AS started_at,
         CASE WHEN s.repeated THEN statement_timestamp() + s.wait ELSE r.run_at END AS run_at,
         CASE WHEN s.failed THEN r.attempts + 1 ELSE r.attempts END AS attempts,

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -61,8 +63,13 @@ const maxPromoted = 1000
 const (
 	promoteSQL = `UPDATE tenet_job SET state = 'ready' WHERE seq IN
 (SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ? + 0) RETURNING 1`
-	readySQL = `INDEXED BY tenet_job_ready WHERE queue = ?1 AND state = 'ready'
-AND NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2)) ORDER BY priority, run_at, id LIMIT ?3 + 0`
+	resumedSQL = `NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2))`
+	inOrderSQL = ` ORDER BY priority, run_at, id LIMIT ?3 + 0`
+	// typesSQL hops from type to type, however many jobs there are of each.
+	typesSQL = `WITH RECURSIVE found (type) AS (
+SELECT min(type) FROM tenet_job INDEXED BY tenet_job_ready WHERE state = 'ready' AND queue = ?1
+UNION ALL SELECT (SELECT min(type) FROM tenet_job INDEXED BY tenet_job_ready WHERE state = 'ready' AND queue = ?1 AND type > found.type) FROM found
+WHERE found.type IS NOT NULL) SELECT type FROM found WHERE type IS NOT NULL`
 	claimSQL = `UPDATE OR FAIL tenet_job SET state = 'running', worker = ?2, claimed_at = ?3, lease_until = ?4, fence = fence + 1
 WHERE seq IN (SELECT value FROM json_each(?1))`
 	extendSQL = `UPDATE tenet_job SET lease_until = ?2 WHERE seq IN (SELECT value FROM json_each(?1))`
@@ -94,7 +101,7 @@ func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
 		if slots.Free <= 0 {
 			continue
 		}
-		found, err := read(q, claimColumns, readySQL, slots.Queue, at.UnixMicro(), slots.Free)
+		found, err := ready(q, slots, c.Types, at)
 		if err != nil {
 			return nil, err
 		}
@@ -111,6 +118,58 @@ func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
 		}
 	}
 	return claimed, nil
+}
+
+// typesAtOnce bounds the types of one statement, below the 500 parts that SQLite lets a compound select have.
+const typesAtOnce = 100
+
+// ready reads the jobs of a queue to be claimed next, in their order.
+func ready(q querier, slots job.Slots, types []string, at time.Time) (found []*entry, err error) {
+	if len(types) == 0 {
+		name := ""
+		err := each(q, []any{&name}, func() error { types = append(types, name); return nil }, typesSQL, slots.Queue)
+		if err != nil {
+			return nil, err
+		}
+	}
+	for some := range slices.Chunk(types, typesAtOnce) {
+		args := []any{slots.Queue, at.UnixMicro(), slots.Free}
+		for _, name := range some {
+			args = append(args, name)
+		}
+		list, err := read(q, claimColumns, readySQL(len(some)), args...)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, list...)
+	}
+	if len(types) > 1 {
+		slices.SortFunc(found, func(a, b *entry) int {
+			if a.Before(&b.Record) {
+				return -1
+			}
+			return 1
+		})
+	}
+	return found[:min(len(found), slots.Free)], nil
+}
+
+// readySQL selects the next jobs of a number of types, whose names are ?4 and on. Each type is a part of the index that is
+// in order, and the parts are merged as they are read.
+func readySQL(types int) string {
+	const from = `INDEXED BY tenet_job_ready WHERE queue = ?1 AND state = 'ready' AND type = ?`
+	if types == 1 {
+		return from + `4 AND ` + resumedSQL + inOrderSQL
+	}
+	var b strings.Builder
+	b.WriteString(`WHERE ` + resumedSQL + ` AND seq IN (SELECT seq FROM (`)
+	for i := range types {
+		if i > 0 {
+			b.WriteString(` UNION ALL `)
+		}
+		b.WriteString(`SELECT seq, priority, run_at, id FROM tenet_job ` + from + strconv.Itoa(4+i))
+	}
+	return b.String() + inOrderSQL + `))`
 }
 
 // promote makes due jobs ready and returns how many.

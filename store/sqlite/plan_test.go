@@ -102,9 +102,10 @@ func TestJ10PlansTouchOnlyWhatTheyTake(t *testing.T) {
 	}
 }
 
-// dear reports whether a step of a plan reads more than its statement takes. Scans of the parameters do not.
+// dear reports whether a step of a plan reads more than its statement takes. Scans of the parameters, and of the types that
+// were found, do not.
 func dear(step string) bool {
-	for _, fine := range []string{"SCAN json_each", "SCAN v", "CONSTANT ROW", "VALUES CLAUSE"} {
+	for _, fine := range []string{"SCAN json_each", "SCAN v", "SCAN found", "CONSTANT ROW", "VALUES CLAUSE"} {
 		if strings.Contains(step, fine) {
 			return false
 		}
