@@ -12,8 +12,8 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// unknownTypeDelay is how long a job of a type without a handler is left to other workers.
-const unknownTypeDelay = 10 * time.Second
+// undecidedDelay is how long a job waits after an attempt that nothing could judge.
+const undecidedDelay = 10 * time.Second
 
 // panicError is a panic of user code with its stack.
 type panicError struct {
@@ -159,7 +159,7 @@ func (w *Worker) effectiveMax(r *Record, p *policy.Policy, askCode bool) (limit 
 
 // nextDelay asks the retry policy in code. One that panics costs a fixed wait, not the worker.
 func (w *Worker) nextDelay(failed int) (d time.Duration, failure *panicError) {
-	d = unknownTypeDelay
+	d = undecidedDelay
 	failure = guarded("NextDelay of the retry policy", func() { d = w.code.NextDelay(failed) })
 	return d, failure
 }
@@ -203,7 +203,7 @@ func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result
 	case handled == nil && s.Reason == policy.ReasonOverallTimeout: // it had passed before the handler could run
 		s.Kind = KindBury
 	case handled == nil: // no policy, no classifier: nothing is wrong with the job
-		s.Kind, s.Delay = KindRefuse, unknownTypeDelay
+		s.Kind, s.Delay = KindRefuse, undecidedDelay
 	case result.Verdict.Action == decision.Retry:
 		s.Kind, s.Delay, s.Reason = KindRetry, result.Verdict.Delay, result.Outcome.Reason
 		if errors.Is(handled, errExited) {

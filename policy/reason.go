@@ -142,7 +142,7 @@ func Reasons() []ReasonInfo {
 		{ReasonShutdown, job, "The worker shut down while the job ran; no attempt is used up."},
 		{ReasonSnoozed, job, "The handler asked to run later; no attempt is used up."},
 		{ReasonOperator, job, "An operator cancelled, retried or deleted the job."},
-		{ReasonUnknownType, job, "The worker has no handler for the job's type and left it to others."},
+		{ReasonUnknownType, job, "The worker had no handler for the job's type. Histories of earlier releases have it: workers no longer claim such jobs."},
 		{ReasonInvalidPayload, job, "The job's payload does not fit its handler; repeating cannot help."},
 		{ReasonHandlerExited, job, "The job's handler ended its goroutine (runtime.Goexit); the attempt failed."},
 

@@ -43,7 +43,7 @@ func fillUp(b *testing.B, store *postgres.Jobs, n int) {
 func burn(b *testing.B, store job.Store, worker string) {
 	ctx := context.Background()
 	for {
-		list, err := store.Claim(ctx, job.Claim{Worker: worker, Queues: []job.Slots{{Queue: "q", Free: 1000}}, Lease: time.Minute})
+		list, err := store.Claim(ctx, job.Claim{Worker: worker, Queues: []job.Slots{{Queue: "q", Free: 1000}}, Types: []string{"t"}, Lease: time.Minute})
 		if err != nil {
 			b.Error(err)
 			return
@@ -107,9 +107,26 @@ func BenchmarkClaim(b *testing.B) {
 			db, _ := open(b)
 			fillUp(b, db.Jobs(), backlog)
 			for b.Loop() {
-				_, err := db.Jobs().Claim(context.Background(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 10}}, Lease: time.Minute})
+				_, err := db.Jobs().Claim(context.Background(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 10}}, Types: []string{"t"}, Lease: time.Minute})
 				if err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkClaimBesideForeignJobs claims from a queue without a job of the claim's types: an empty one, and one with a
+// million jobs of another type.
+func BenchmarkClaimBesideForeignJobs(b *testing.B) {
+	for _, foreign := range []int{0, 1_000_000} {
+		b.Run(fmt.Sprint(foreign, " jobs"), func(b *testing.B) {
+			db, _ := open(b)
+			fillUp(b, db.Jobs(), foreign)
+			c := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 100}}, Types: []string{"known", "other"}, Lease: time.Minute}
+			for b.Loop() {
+				if list, err := db.Jobs().Claim(context.Background(), c); err != nil || len(list) != 0 {
+					b.Fatal(len(list), err)
 				}
 			}
 		})

@@ -58,7 +58,7 @@ func BenchmarkBurnDown(b *testing.B) {
 			for range callers {
 				group.Go(func() {
 					for left.Load() > 0 {
-						list, err := store.Claim(b.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 100}}, Lease: job.DefaultLease})
+						list, err := store.Claim(b.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 100}}, Types: []string{"t"}, Lease: job.DefaultLease})
 						if err != nil {
 							b.Error(err)
 							return
@@ -97,5 +97,22 @@ func fill(t testing.TB, store job.Store, n int) {
 		if _, err := store.Enqueue(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkClaimBesideForeignJobs claims from a queue without a job of the claim's types: an empty one, and one with a
+// million jobs of another type.
+func BenchmarkClaimBesideForeignJobs(b *testing.B) {
+	for _, foreign := range []int{0, 1_000_000} {
+		b.Run(fmt.Sprint(foreign, " jobs"), func(b *testing.B) {
+			store := benchStore(b)
+			fill(b, store, foreign)
+			c := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 100}}, Types: []string{"known", "other"}, Lease: job.DefaultLease}
+			for b.Loop() {
+				if list, err := store.Claim(b.Context(), c); err != nil || len(list) != 0 {
+					b.Fatal(len(list), err)
+				}
+			}
+		})
 	}
 }
