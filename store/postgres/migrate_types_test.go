@@ -36,7 +36,7 @@ func TestJ8MigrationGivesStoredJobsTheirTypes(t *testing.T) {
 	if _, err := store.Enqueue(ctx, list[4:]); err != nil {
 		t.Fatal(err)
 	}
-	downTo(t, db, 3)
+	downTo(t, db, 4)
 	if _, err := db.Migrate(ctx, postgres.Up, false); err != nil {
 		t.Fatal(err)
 	}
