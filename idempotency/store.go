@@ -24,6 +24,10 @@ type Store interface {
 
 // Admin is what operators may do. A [Store] that can implements it too.
 type Admin interface {
+	// List returns up to limit records that a filter selects, in the order of [ID.Compare], from the first one after an ID; the
+	// zero ID begins. The last record's ID is where the next page goes on, whatever was written meanwhile. Records come without
+	// their results. A page may read every record of the store.
+	List(ctx context.Context, f Filter, after ID, limit int) ([]Record, error)
 	// Resolve settles a record whose outcome is unknown, or whose claim has lapsed, if it still stands under the claim that
 	// the operator has seen. Otherwise ErrFenced, and nothing is written.
 	Resolve(ctx context.Context, c Claim, s Settlement) error

@@ -43,7 +43,7 @@ func Idempotency(t *testing.T, o IdempotencyOptions) {
 		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
 	}
 	for _, group := range [][]keysCase{
-		beginCases(), lapseCases(), settleCases(), keyValueCases(), expiryCases(), resolveCases(), keyConcurrencyCases(),
+		beginCases(), lapseCases(), settleCases(), keyValueCases(), expiryCases(), resolveCases(), listCases(), keyConcurrencyCases(),
 		keyRandomCases(), processCases(),
 	} {
 		for _, c := range group {

@@ -142,7 +142,7 @@ func (a *app) idempotencyCommand() *cobra.Command {
 A record is in_flight while its effect runs, then completed, failed (for good) or released (the next caller runs
 again). One whose owner was killed becomes unknown: nothing runs under its key until an operator has found out what
 happened and says so with resolve.`,
-		a.recordGetCommand(), a.recordResolveCommand(), a.recordClearCommand())
+		a.recordGetCommand(), a.recordListCommand(), a.recordResolveCommand(), a.recordClearCommand())
 }
 
 // recordTarget are the flags that name a record.

@@ -37,12 +37,22 @@ func TestI4AnOperatorResolvesAnUnknownOutcome(t *testing.T) {
 				code, _, errs := runIn(t.Context(), nil, "", "run", "--idempotency-key", "k", "--idempotency-store", "sqlite:"+file, "--", "true")
 				return code, errs
 			}
+			unknown := func(want string) {
+				t.Helper()
+				code, out, errs := runIn(t.Context(), nil, "", "idempotency", "list", "--state", "unknown", "--store", "sqlite:"+file)
+				if code != 0 || !strings.Contains(out, want) {
+					t.Errorf("list: %d: %s%s, want …%s…", code, out, errs, want)
+				}
+			}
+			unknown("in_flight (lapsed)")
 			if code, errs := run(); code != 125 || !strings.Contains(errs, "outcome_unknown") {
 				t.Fatalf("%d: %s", code, errs)
 			}
+			unknown(" unknown ")
 			if code, out, errs := runIn(t.Context(), nil, "", "idempotency", "resolve", "k", "--as", as, "--store", "sqlite:"+file); code != 0 || !strings.Contains(out, as) {
 				t.Fatalf("%d: %s%s", code, out, errs)
 			}
+			unknown("none")
 			if code, errs := run(); code != want {
 				t.Errorf("%d, want %d: %s", code, want, errs)
 			}

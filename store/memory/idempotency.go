@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -139,6 +140,35 @@ func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.R
 	got := *r
 	own(&got)
 	return got, nil
+}
+
+// List implements idempotency.Admin.
+func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idempotency.ID, limit int) ([]idempotency.Record, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	now, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var found []idempotency.Record
+	add := func(e *stored) {
+		if e.ID.Compare(after) > 0 && f.Match(&e.Record, now) {
+			r := e.Record
+			r.Result = nil
+			own(&r)
+			found = append(found, r)
+		}
+	}
+	for _, e := range s.records {
+		add(e)
+	}
+	for _, e := range s.twins {
+		add(e)
+	}
+	slices.SortFunc(found, func(a, b idempotency.Record) int { return a.ID.Compare(b.ID) })
+	return found[:min(len(found), max(limit, 0))], nil
 }
 
 // Resolve implements idempotency.Admin.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/idempotency"
 )
 
 // errEnough ends a scan early.
@@ -132,6 +136,34 @@ func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 		}
 	}
 	return removed, nil
+}
+
+// List implements [idempotency.Admin]. It reads the whole bucket, results included.
+func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idempotency.ID, limit int) ([]idempotency.Record, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	found, now := map[string]idempotency.Record{}, s.now() // by subject: what is written meanwhile comes twice
+	err := s.bucket.scan(ctx, 1, false, func(_ uint64, m jetstream.Msg) error {
+		delete(found, m.Subject())
+		if isMarker(m.Headers()) {
+			return nil
+		}
+		r, err := decode(m.Data())
+		if err != nil {
+			return fmt.Errorf("record %s: %w", m.Subject(), err)
+		}
+		if r.ID.Compare(after) > 0 && f.Match(r, now) {
+			r.Result = nil
+			found[m.Subject()] = *r
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("nats: idempotency: list: %w", err)
+	}
+	list := slices.SortedFunc(maps.Values(found), func(a, b idempotency.Record) int { return a.ID.Compare(b.ID) })
+	return list[:min(len(list), max(limit, 0))], nil
 }
 
 // remove takes away what was written to a key up to a revision; what came later stays.

@@ -49,9 +49,20 @@ ON CONFLICT DO NOTHING
 RETURNING created`
 
 	readRecordSQL = `
-SELECT fingerprint, state, owner, fence, lease, attempts, policy_hash, has_result, result, failure_type, failure_message, created, completed, expires,
+SELECT fingerprint, state, owner, fence, lease, attempts, policy_hash, has_result, failure_type, failure_message, created, completed, expires, result,
     clock_timestamp()
 FROM {{schema}}.idempotency WHERE tenant = $1::bytea AND operation = $2::bytea AND key = $3::bytea`
+
+	// The conditions on the state are those of idempotency.Filter.
+	listRecordsSQL = `
+SELECT tenant, operation, key, fingerprint, state, owner, fence, lease, attempts, policy_hash, has_result, failure_type, failure_message, created,
+    completed, expires
+FROM {{schema}}.idempotency, (SELECT clock_timestamp() AS now) t
+WHERE (tenant, operation, key) > ($1::bytea, $2::bytea, $3::bytea) AND ($4::bytea = '' OR tenant = $4::bytea) AND ($5::bytea = '' OR operation = $5::bytea)
+    AND (expires IS NULL OR expires > t.now)
+    AND CASE $6::text WHEN '' THEN true WHEN 'unknown' THEN state = 'unknown' OR state = 'in_flight' AND lease <= t.now
+        WHEN 'in_flight' THEN state = 'in_flight' AND lease > t.now ELSE state = $6::text END
+ORDER BY tenant, operation, key LIMIT $7`
 
 	// Owner, fence, state and lease tell every version of a row from all others: no step changes none of them.
 	replaceRecordSQL = `
@@ -179,6 +190,31 @@ func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.R
 	return *r, nil
 }
 
+// List implements idempotency.Admin.
+func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idempotency.ID, limit int) ([]idempotency.Record, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	rows, err := s.db.pool.Query(ctx, s.db.sql(listRecordsSQL), append(idColumns(after), []byte(f.Tenant), []byte(f.Operation), string(f.State),
+		max(limit, 0))...)
+	if err != nil {
+		return nil, s.wrap("list", err)
+	}
+	var tenant, operation, key []byte
+	var list []idempotency.Record
+	for rows.Next() {
+		var c recordColumns
+		if err := rows.Scan(append([]any{&tenant, &operation, &key}, c.targets()...)...); err != nil {
+			rows.Close()
+			return nil, s.wrap("list", err)
+		}
+		r := c.record()
+		r.ID = idempotency.ID{Tenant: string(tenant), Operation: string(operation), Key: string(key)}
+		list = append(list, r)
+	}
+	return list, s.wrap("list", rows.Err())
+}
+
 // Resolve implements idempotency.Admin.
 func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
 	return s.change(ctx, pinned{s.db}, "resolve", c.ID, func(current *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
@@ -224,23 +260,39 @@ func (s *Idempotency) change(
 
 // read returns a record as it is stored, nil for none, and the server's time.
 func (s *Idempotency) read(ctx context.Context, q session, id idempotency.ID) (*idempotency.Record, time.Time, error) {
-	var fingerprint, owner, policy, kind, message []byte
-	var lease, completed, expires pgtype.Timestamptz
 	var now time.Time
-	r := &idempotency.Record{ID: id}
-	found, err := q.row(ctx, []any{
-		&fingerprint, (*string)(&r.State), &owner, &r.Fence, &lease, &r.Attempts, &policy, &r.HasResult, &r.Result, &kind, &message, &r.Created,
-		&completed, &expires, &now,
-	}, s.text.read, idColumns(id)...)
+	c := &recordColumns{Record: idempotency.Record{ID: id}}
+	found, err := q.row(ctx, append(c.targets(), &c.Result, &now), s.text.read, idColumns(id)...)
 	if err != nil || !found {
 		return nil, time.Time{}, err
 	}
-	r.Fingerprint, r.Owner, r.PolicyHash = string(fingerprint), string(owner), string(policy)
-	r.Created, r.Lease, r.Completed, r.Expires = r.Created.UTC(), utc(lease), utc(completed), utc(expires)
-	if kind != nil {
-		r.Failure = &idempotency.Failure{Type: string(kind), Message: string(message)}
+	r := c.record()
+	return &r, now, nil
+}
+
+// recordColumns are the columns of a record.
+type recordColumns struct {
+	idempotency.Record
+	fingerprint, owner, policy, kind, message []byte
+	lease, completed, expires                 pgtype.Timestamptz
+}
+
+// targets are those of all columns but the ID and the result.
+func (c *recordColumns) targets() []any {
+	return append(make([]any, 0, 16),
+		&c.fingerprint, (*string)(&c.State), &c.owner, &c.Fence, &c.lease, &c.Attempts, &c.policy, &c.HasResult, &c.kind, &c.message, &c.Created,
+		&c.completed, &c.expires,
+	)
+}
+
+func (c *recordColumns) record() idempotency.Record {
+	r := c.Record
+	r.Fingerprint, r.Owner, r.PolicyHash = string(c.fingerprint), string(c.owner), string(c.policy)
+	r.Created, r.Lease, r.Completed, r.Expires = r.Created.UTC(), utc(c.lease), utc(c.completed), utc(c.expires)
+	if c.kind != nil {
+		r.Failure = &idempotency.Failure{Type: string(c.kind), Message: string(c.message)}
 	}
-	return r, now, nil
+	return r
 }
 
 // replace writes next if the row is still current.

@@ -25,6 +25,13 @@ func (db *DB) Idempotency() *Idempotency { return &Idempotency{db: db} }
 const (
 	readRecordSQL = `SELECT fingerprint, state, owner, fence, lease, attempts, policy_hash, created, completed, expires, has_result, failure_type,
 failure_message, result FROM tenet_idempotency WHERE tenant = ? AND operation = ? AND key = ?`
+	// The conditions on the state are those of idempotency.Filter; the time is the last parameter but one.
+	listRecordsSQL = `SELECT tenant, operation, key, fingerprint, state, owner, fence, lease, attempts, policy_hash, created, completed, expires, has_result,
+failure_type, failure_message FROM tenet_idempotency WHERE (tenant, operation, key) > (?1, ?2, ?3) AND ?4 IN ('', tenant) AND ?5 IN ('', operation)
+AND NOT (expires > 0 AND expires <= ?7)
+AND CASE ?6 WHEN '' THEN 1 WHEN 'unknown' THEN state = 'unknown' OR state = 'in_flight' AND lease <= ?7
+WHEN 'in_flight' THEN state = 'in_flight' AND lease > ?7 ELSE state = ?6 END
+ORDER BY tenant, operation, key LIMIT ?8 + 0`
 	writeRecordSQL = `INSERT INTO tenet_idempotency (tenant, operation, key, fingerprint, state, owner, fence, lease, attempts, policy_hash, created,
 completed, expires, has_result, failure_type, failure_message, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, operation, key) DO UPDATE SET fingerprint = excluded.fingerprint, state = excluded.state, owner = excluded.owner,
@@ -124,6 +131,24 @@ func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.R
 	return *r, nil
 }
 
+// List implements idempotency.Admin.
+func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idempotency.ID, limit int) ([]idempotency.Record, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	var list []idempotency.Record
+	err := s.db.jobs.view(ctx, "idempotency: list", func(q querier) error {
+		list = nil
+		var c recordColumns
+		id := []any{&c.ID.Tenant, &c.ID.Operation, &c.ID.Key}
+		return each(q, append(id, c.targets()...), func() error {
+			list = append(list, c.record())
+			return nil
+		}, listRecordsSQL, after.Tenant, after.Operation, after.Key, f.Tenant, f.Operation, string(f.State), now().UnixMicro(), int64(max(limit, 0)))
+	})
+	return list, err
+}
+
 // Resolve implements idempotency.Admin.
 func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
 	return s.change(ctx, "resolve", c.ID, func(current *idempotency.Record, at time.Time) (idempotency.Record, bool, error) {
@@ -206,21 +231,37 @@ func (s *Idempotency) write(ctx context.Context, what string, f func(q querier) 
 
 // readRecord returns a record as it is stored, or nil.
 func readRecord(q querier, id idempotency.ID) (found *idempotency.Record, err error) {
-	var lease, created, completed, expires int64
-	var kind, message sql.NullString
-	r := &idempotency.Record{ID: id}
-	err = each(q, []any{
-		&r.Fingerprint, (*string)(&r.State), &r.Owner, &r.Fence, &lease, &r.Attempts, &r.PolicyHash, &created, &completed, &expires, &r.HasResult,
-		&kind, &message, &r.Result,
-	}, func() error {
-		found = r
+	c := &recordColumns{Record: idempotency.Record{ID: id}}
+	err = each(q, append(c.targets(), &c.Result), func() error {
+		r := c.record()
+		found = &r
 		return nil
 	}, readRecordSQL, id.Tenant, id.Operation, id.Key)
-	r.Lease, r.Created, r.Completed, r.Expires = fromMicros(lease), fromMicros(created), fromMicros(completed), fromMicros(expires)
-	if kind.Valid {
-		r.Failure = &idempotency.Failure{Type: kind.String, Message: message.String}
-	}
 	return found, err
+}
+
+// recordColumns are the columns of a record.
+type recordColumns struct {
+	idempotency.Record
+	lease, created, completed, expires int64
+	kind, message                      sql.NullString
+}
+
+// targets are those of all columns but the ID and the result.
+func (c *recordColumns) targets() []any {
+	return append(make([]any, 0, 16),
+		&c.Fingerprint, (*string)(&c.State), &c.Owner, &c.Fence, &c.lease, &c.Attempts, &c.PolicyHash, &c.created, &c.completed, &c.expires,
+		&c.HasResult, &c.kind, &c.message,
+	)
+}
+
+func (c *recordColumns) record() idempotency.Record {
+	r := c.Record
+	r.Lease, r.Created, r.Completed, r.Expires = fromMicros(c.lease), fromMicros(c.created), fromMicros(c.completed), fromMicros(c.expires)
+	if c.kind.Valid {
+		r.Failure = &idempotency.Failure{Type: c.kind.String, Message: c.message.String}
+	}
+	return r
 }
 
 func writeRecord(q querier, r *idempotency.Record) error {

@@ -1,0 +1,45 @@
+package idempotency
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Filter selects records. A zero field selects all.
+type Filter struct {
+	// State is that of the records. [Unknown] also selects claims that have lapsed, whose outcome nobody knows either, and
+	// [InFlight] only claims that are live.
+	State State
+	// Tenant and Operation are the scope.
+	Tenant, Operation string
+}
+
+// Validate returns an error for a state that records do not have.
+func (f Filter) Validate() error {
+	switch f.State {
+	case "", InFlight, Completed, Failed, Released, Unknown:
+		return nil
+	}
+	return fmt.Errorf("idempotency: state %q: use %s, %s, %s, %s or %s", f.State, InFlight, Completed, Failed, Released, Unknown)
+}
+
+// Match reports whether the filter selects a record. It does not select one that has expired.
+func (f Filter) Match(r *Record, now time.Time) bool {
+	if r.Expired(now) || f.Tenant != "" && f.Tenant != r.Tenant || f.Operation != "" && f.Operation != r.Operation {
+		return false
+	}
+	lapsed := r.State == InFlight && !r.Live(now)
+	switch f.State {
+	case "":
+		return true
+	case Unknown:
+		return r.State == Unknown || lapsed
+	}
+	return r.State == f.State && !lapsed
+}
+
+// Compare orders IDs by tenant, operation and key, byte by byte: -1 where id comes first, 0 where both are the same, else 1.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(cmp.Compare(id.Tenant, other.Tenant), cmp.Compare(id.Operation, other.Operation), cmp.Compare(id.Key, other.Key))
+}
