@@ -127,6 +127,26 @@ func (s *Set) KeyNamed(name string) Key {
 	return key
 }
 
+// Find is KeyNamed for a name that a person wrote: where it is not a call's key in the set, it may also be that of a job type, a
+// queue, a consumer or producer (whose main step is meant), or a step (NAME.STEP).
+func (s *Set) Find(name string) Key {
+	key := s.KeyNamed(name)
+	if key.Surface() != SurfaceCall || s.config.Policies[key] != nil {
+		return key
+	}
+	name = key.String()
+	candidates := []Key{JobKey("", name), JobKey(name, ""), ConsumerKey(name, "process"), ProducerKey(name, "produce")}
+	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
+		candidates = append(candidates, ConsumerKey(name[:dot], name[dot+1:]), ProducerKey(name[:dot], name[dot+1:]))
+	}
+	for _, k := range candidates {
+		if s.config.Policies[k] != nil {
+			return k
+		}
+	}
+	return key
+}
+
 // Keys lists the keys that the document names, sorted.
 func (s *Set) Keys() []Key {
 	return slices.SortedFunc(maps.Keys(s.config.Policies), func(a, b Key) int { return strings.Compare(a.String(), b.String()) })

@@ -96,3 +96,16 @@ func TestP11ACategoryIsAcceptedByNameAndByCode(t *testing.T) {
 		}
 	}
 }
+
+func TestFindNamesTypesQueuesAndSteps(t *testing.T) {
+	d := accept(t, categories+"policies: {other: {}}\n")
+	for name, want := range map[string]policy.Key{
+		"send": policy.JobKey("", "send"), "mail": policy.JobKey("mail", ""), "orders": policy.ConsumerKey("orders", "process"),
+		"out": policy.ProducerKey("out", "produce"), "orders.fetch": policy.ConsumerKey("orders", "fetch"),
+		"out.exception": policy.ProducerKey("out", "exception"), "other": {Name: "other"}, "unknown.thing": {Namespace: "unknown", Name: "thing"},
+	} {
+		if got := d.Set.Find(name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

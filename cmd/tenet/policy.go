@@ -135,7 +135,8 @@ func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show KEY --policy FILE", Short: "Show the policy of a key, with every default filled in", Args: cobra.ExactArgs(1),
 		Long: `Show the policy that a document gives to a key: every field with its value in force and where that comes from.
-Keys of jobs are job/QUEUE.TYPE, those of pipeline steps consumer/NAME.STEP and producer/NAME.STEP.`,
+Keys of jobs are job/QUEUE.TYPE, those of pipeline steps consumer/NAME.STEP and producer/NAME.STEP. A job type, a queue, a
+consumer, a producer or NAME.STEP alone will do where no call has that key.`,
 		Example: "  tenet policy show user-service.GetUser --policy policies.yaml\n  tenet policy show job/emails.email:send --policy policies.yaml -o json",
 	}
 	file := documentFlag(cmd)
@@ -170,7 +171,7 @@ func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document
 	if err != nil {
 		return nil, nil, err
 	}
-	key := document.Set.KeyNamed(name)
+	key := document.Set.Find(name)
 	if !document.Set.Named(key) {
 		a.warn("%s does not name %s; its defaults apply", file, key)
 	}

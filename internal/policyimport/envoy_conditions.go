@@ -16,6 +16,8 @@ type condition struct {
 
 const notRepeated = "has no effect: the http classifier takes it for an answer of the business"
 
+const suppliedBy = "uses the %s classifier and classes, without which nothing is retried: the clients of package %s register them, other code must"
+
 // conditions that Envoy knows. Without an answer it counts as a gateway error, so network and timeout are part of those.
 var conditions = map[string]condition{
 	"5xx":                        {[]policy.Class{policy.ClassHTTP5xx, policy.ClassNetwork, policy.ClassTimeout}, ""},
@@ -70,11 +72,13 @@ func (e *envoy) conditions(o object, r *policy.Retry) {
 		e.note(path, "nothing in it can be retried here; one attempt is made")
 	case grpc:
 		r.ClassifierName = "grpc"
+		e.note(path, suppliedBy, "grpc", "tenetgrpc")
 		if http {
 			e.note(path, "mixes HTTP and gRPC conditions; the grpc classifier is used, which knows the latter only")
 		}
 	default:
 		r.ClassifierName = "http"
+		e.note(path, suppliedBy, "http", "tenethttp")
 		e.note(path, "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed")
 	}
 }
