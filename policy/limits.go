@@ -74,7 +74,7 @@ func JobLimits() Limits {
 	return l
 }
 
-// Unbounded, 100 years, stands in Go for a duration that a document leaves without bound: max_pushback: null, and
+// Unbounded is 100 years. It stands in Go for a duration that a document leaves without bound: max_pushback: null, and
 // backoff_cap: 0 of an empty queue.
 const Unbounded = 100 * 365 * day
 

@@ -54,7 +54,7 @@ func joined(parts []safe, between string) safe {
 
 // sentences takes an error apart that errors.Join made, so that each part has its own line.
 func sentences(err error) []string {
-	if f, ok := err.(*failure); ok && f.err != nil {
+	if f, ok := err.(*failure); ok && f.err != nil { //nolint:errorlint // taken apart layer by layer
 		return sentences(f.err)
 	}
 	many, ok := err.(interface{ Unwrap() []error })

@@ -118,7 +118,7 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 			req.Header.Set("Tracestate", state)
 		}
 	}
-	resp, err := s.client.Do(req)
+	resp, err := s.client.Do(req) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return s.unanswered(err)
 	}

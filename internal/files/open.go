@@ -64,7 +64,7 @@ func Create(path string) error {
 }
 
 func create(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, private) //nolint:gosec // the caller's own path
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, private)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func lockNamed(file *os.File, path string) (bool, error) {
 }
 
 func open(path string, flag int) (*os.File, error) {
-	file, err := os.OpenFile(path, flag|noWait, 0) //nolint:gosec // the caller's own path
+	file, err := os.OpenFile(path, flag|noWait, 0)
 	if err != nil {
 		return nil, notRegular(path, err)
 	}

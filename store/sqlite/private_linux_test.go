@@ -72,11 +72,11 @@ func TestAFolderThatCannotBeWrittenToIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, mode := range map[string]fs.FileMode{filepath.Dir(dir): 0o755, dir: 0o555, path: 0o666} {
-		if err := os.Chmod(name, mode); err != nil { //nolint:gosec // so that another user can read it
+		if err := os.Chmod(name, mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) //nolint:gosec // so that it can be removed
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
 	failed := make(chan error, 2)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread, whose user is another one, ends with the goroutine
