@@ -38,7 +38,7 @@ func (a *app) importOne(name, what string, convert func([]byte) (policyimport.Co
 			return &failure{exitInvalid, fmt.Errorf("%s: %w", args[0], err)}
 		}
 		for _, note := range converted.Report {
-			fprintf(a.stderr, "%s %s: %s\n", a.paint(a.stderr, yellow, "note:"), args[0], note)
+			a.note(a.paint(a.stderr, yellow, "note:"), "%s: %s", args[0], note)
 		}
 		document, err := documentOf(converted)
 		if err != nil {

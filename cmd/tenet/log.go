@@ -42,6 +42,18 @@ func (a *app) warn(format string, args ...any) {
 	}
 }
 
+// note tells on stderr of something worth knowing; label begins the line where people read it.
+func (a *app) note(label safe, format string, args ...any) {
+	text := textf(format, args...)
+	switch {
+	case a.level() > slog.LevelInfo:
+	case a.structured():
+		a.logger(a.stderr, false).Info(string(text))
+	default:
+		fprintln(a.stderr, label, text)
+	}
+}
+
 // fail tells on stderr why a command failed, part by part.
 func (a *app) fail(err error) {
 	for _, text := range sentences(err) {

@@ -55,7 +55,12 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 		return err
 	}
 	if f.dryRun {
-		return a.print(formText, nil, func(w io.Writer) {
+		would := struct {
+			Name        string `json:"name"`
+			From        string `json:"from"`
+			Concurrency int    `json:"concurrency"`
+		}{name, f.from, atOnce}
+		return a.print(*f.form, would, func(w io.Writer) {
 			fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.from, "one transaction"), name, atOnce)
 		})
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -180,7 +182,12 @@ func (a *app) openSink(ctx context.Context, url string) (audit.Sink, error) {
 		return nil, usage("--audit names no log; write file:PATH, sqlite:PATH, postgres://… or nats://…")
 	}
 	if kind == "file" {
-		return audit.OpenFile(strings.TrimPrefix(rest, "//"), audit.FileOptions{})
+		path := strings.TrimPrefix(rest, "//")
+		sink, err := audit.OpenFile(path, audit.FileOptions{})
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("--audit %s: folder %s does not exist", url, filepath.Dir(path))
+		}
+		return sink, err
 	}
 	if kind == "memory" {
 		return nil, usage("--audit %s: an audit log in memory proves nothing; write file:PATH, sqlite:PATH, postgres://… or nats://…", url)

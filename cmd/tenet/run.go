@@ -193,7 +193,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 		err = errors.Join(err, told)
 	}
 	if t.Reason == policy.ReasonIdempotencyHit {
-		fprintf(a.stderr, "tenet: %s has been done before; nothing was run\n", f.record.key)
+		a.note("tenet:", "%s has been done before; nothing was run", f.record.key)
 	}
 	if err == nil {
 		return nil
