@@ -59,8 +59,8 @@ func dash(s string) string {
 // VerifyOptions say what is known about a log from elsewhere.
 type VerifyOptions struct {
 	// Heads are ends of chains that were noted down earlier. The log may have grown since. A head with nothing but its hash
-	// stands for any chain; where the events were replaced by others with sound hashes, it reads as truncated, since nothing
-	// says where its event stood.
+	// stands for any chain. Where its event was replaced by one with a sound hash, and neither a later event nor another head
+	// tells where it stood, the fault is truncated; with ChainID and Seq it is changed.
 	Heads []Head
 	// After are the ends of chains whose earlier events are not part of the log, such as a single file of a rotated one. A
 	// chain that is not named here begins with its first event.
@@ -198,6 +198,7 @@ type expectation struct {
 	given  bool // by the caller, rather than found in the log
 	met    bool
 	other  *Fault // of an event that stands where the head should
+	placed bool   // has nothing but its hash, and an event names it as its predecessor
 }
 
 // verifier follows the chains through a log.
@@ -259,6 +260,9 @@ func (v *verifier) take(index int, l *link) {
 		v.chains[c.id] = c
 	}
 	v.follow(c, index, l)
+	if x := v.anyChain[l.prev]; x != nil && l.seq > max(1, c.after) { // the links of earlier lines are not checked
+		x.placed = true
+	}
 	if l.heads != nil {
 		v.opened(l.heads)
 	}

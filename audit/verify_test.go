@@ -89,6 +89,62 @@ func TestA3AHashAloneGivesTheVerdictOfAWholeHead(t *testing.T) {
 	}
 }
 
+// A later event, or another head, tells where the event stood of which there is only the hash.
+func TestA3AHashAloneIsPlacedByWhatNamesIt(t *testing.T) {
+	log := plain(t, "a", 0, 30)
+	opened := chained(t, "b", []audit.Event{{ID: eventID(500), Type: audit.ChainOpened, Time: begin, Heads: []audit.Head{headOf(t, log)}}})
+	forged := parsed(t, log[14])
+	forged.Reason = "forged"
+	for name, c := range map[string]struct {
+		log  lines
+		head audit.Head
+	}{
+		"rewritten before a later event": {append(append(log[:14].clone(), sealed(t, &forged)), log[15:]...), headOf(t, log[:15])},
+		"damaged before a later event":   {append(append(log[:14].clone(), []byte("rubbish")), log[15:]...), headOf(t, log[:15])},
+		"removed before a later event":   {slices.Delete(log.clone(), 14, 15), headOf(t, log[:15])},
+		"whole chain rewritten":          {append(plain(t, "a", 1000, 30), opened...), headOf(t, log)},
+		"cut off before the opening":     {append(log[:25].clone(), opened...), headOf(t, log)},
+	} {
+		whole, hash := verify(t, c.log, c.head).Faults, verify(t, c.log, audit.Head{Hash: c.head.Hash}).Faults
+		if diff := cmp.Diff(whole, hash); diff != "" || len(whole) == 0 {
+			t.Errorf("%s: head %v, hash alone:%s", name, whole, diff)
+		}
+	}
+	rewritten := plain(t, "a", 1000, 30)
+	hash := audit.Head{Hash: headOf(t, log).Hash}
+	if r := verify(t, rewritten, hash); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultTruncated {
+		t.Errorf("nothing tells where the event stood: %v", r.Faults)
+	}
+	if r := verify(t, rewritten, hash, headOf(t, log)); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultChanged {
+		t.Errorf("a whole head beside the hash: %v", r.Faults)
+	}
+}
+
+// A forged line that names the missing head as its predecessor does not hide that the log was cut off.
+func TestA3ForgedSuccessorDoesNotStandForAHead(t *testing.T) {
+	log := plain(t, "a", 0, 30)
+	head := headOf(t, log)
+	for _, seq := range []uint64{1, 5, 26, 31} {
+		e := parsed(t, log[3])
+		e.ID, e.Seq, e.PrevHash = eventID(999), seq, head.Hash
+		for name, o := range map[string]audit.VerifyOptions{
+			"whole log": {Heads: []audit.Head{{Hash: head.Hash}}},
+			"part":      {Heads: []audit.Head{{Hash: head.Hash}}, After: []audit.Head{headOf(t, log[:20])}},
+		} {
+			part := log[:25].clone()
+			if name == "part" {
+				part = log[20:25].clone()
+			}
+			for _, chain := range []string{"a", "z"} {
+				e.ChainID = chain
+				if r, err := audit.Verify(context.Background(), append(part.clone(), sealed(t, &e)), o); err != nil || r.Intact() {
+					t.Errorf("%s, line of chain %s at %d: %+v, %v", name, chain, seq, r, err)
+				}
+			}
+		}
+	}
+}
+
 // tamperings of a chain of events, each at position k, which is neither the first nor one of the last two.
 var tamperings = map[string]struct {
 	kind audit.FaultKind
