@@ -20,6 +20,19 @@ type FileSource struct{ names fileNames }
 // NewFileSource reads the log at path, the files that were rotated away included. A path of one of those reads that alone.
 func NewFileSource(path string) *FileSource { return &FileSource{names: namesOf(path)} }
 
+// Path returns the name that the file of a segment has now.
+func (s *FileSource) Path(segment uint64) string {
+	if rotated := s.names.rotated(segment); fileExists(rotated) {
+		return rotated
+	}
+	return s.names.path
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Read implements [Source]. Where there is no file at all the error is fs.ErrNotExist. A line that is still being written is
 // left for later. Where the files after which to go on are gone, it goes on with the next that is there.
 func (s *FileSource) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,9 +27,43 @@ postgres://… or nats://…. None of these commands changes a log.`,
 // auditLog is a log that is read.
 type auditLog struct {
 	audit.Source
-	name  string     // its path, or "the log": URLs hold passwords
-	sink  audit.Sink // nil for files
-	close func() error
+	name     string     // its path, or "the log": URLs hold passwords
+	sink     audit.Sink // nil for files
+	close    func() error
+	files    *audit.FileSource // nil for stores
+	segments []segment         // of files, as far as the log was read
+	lines    int               // that were read
+}
+
+// segment is a file of a log.
+type segment struct {
+	number string
+	first  int // index of its first line
+}
+
+// Read reads the log and notes where each of its files begins.
+func (l *auditLog) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	if after == "" {
+		l.segments, l.lines = nil, 0
+	}
+	return l.Source.Read(ctx, after, func(cursor string, line []byte) error {
+		if number, _, _ := strings.Cut(cursor, ":"); l.files != nil && (len(l.segments) == 0 || l.segments[len(l.segments)-1].number != number) {
+			l.segments = append(l.segments, segment{number, l.lines})
+		}
+		l.lines++
+		return f(cursor, line)
+	})
+}
+
+// place returns the file of the line with an index, and the line's number in it, from 1. Stores have neither.
+func (l *auditLog) place(index int) (file string, line int) {
+	for _, s := range slices.Backward(l.segments) {
+		if s.first <= index {
+			number, _ := strconv.ParseUint(s.number, 10, 64)
+			return l.files.Path(number), index - s.first + 1
+		}
+	}
+	return "", 0
 }
 
 // openAuditLog opens a log for reading.
@@ -52,7 +88,7 @@ func (a *app) openAuditLog(ctx context.Context, url string) (*auditLog, error) {
 	if !ok {
 		return nil, errors.Join(usage("%s: this store keeps no audit log that can be read", url), s.close())
 	}
-	return &auditLog{source, "the log", s.audit, s.close}, nil
+	return &auditLog{Source: source, name: "the log", sink: s.audit, close: s.close}, nil
 }
 
 // isStored reports whether a log is kept in a store.
@@ -66,7 +102,8 @@ func isStored(url string) bool {
 }
 
 func fileLog(path string) *auditLog {
-	return &auditLog{Source: audit.NewFileSource(path), name: path, close: func() error { return nil }}
+	source := audit.NewFileSource(path)
+	return &auditLog{Source: source, files: source, name: path, close: func() error { return nil }}
 }
 
 // withAuditLog runs f on a log and closes it.

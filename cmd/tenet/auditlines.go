@@ -27,11 +27,15 @@ func (u *unreadable) add(err error) {
 
 // tell warns of what was counted, and begins again with the next line.
 func (a *app) tell(log *auditLog, u *unreadable) {
+	where := fmt.Sprintf("line %d", u.first)
+	if file, line := log.place(u.first - 1); file != "" && file != log.name {
+		where = fmt.Sprintf("line %d of %s", line, file)
+	}
 	switch {
 	case u.count == 1:
-		a.warn("%s: line %d was left out: %v; tenet audit verify says whether it was changed", log.name, u.first, u.why)
+		a.warn("%s: %s was left out: %v; tenet audit verify says whether it was changed", log.name, where, u.why)
 	case u.count > 1:
-		a.warn("%s: %d lines were left out, the first is line %d: %v; tenet audit verify says whether they were changed", log.name, u.count, u.first, u.why)
+		a.warn("%s: %d lines were left out, the first is %s: %v; tenet audit verify says whether they were changed", log.name, u.count, where, u.why)
 	}
 	u.count = 0
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,10 +21,12 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify LOG", Short: "Check every hash and link of a log", Args: cobra.ExactArgs(1),
 		Long: `Check every hash and link of a log, and name the first event of each kind of fault: changed, missing, order, inserted,
-truncated. Indexes count lines from 0. Lines that were delivered again unchanged are no fault.
+truncated. Faults of files begin with FILE:LINE, which counts from 1 in each file of a rotated log; indexes count the lines of
+the whole log from 0. A truncated log ends before that place. Lines that were delivered again unchanged are not a fault.
 
 A log cannot tell by itself that its end was cut off. Note its heads down from time to time (tenet audit head), keep them
-elsewhere, and give them back with --head: the file, or nothing but the hash of one.
+elsewhere, and give them back with --head: the file, or nothing but the hash of one. A head in a file has the chain, the
+sequence number and the hash; with the hash alone, an end that was rewritten cannot be told from one that was cut off.
 
 Exit code 1: the log has faults.`,
 		Example: `  tenet audit verify audit.jsonl
@@ -44,7 +47,11 @@ Exit code 1: the log has faults.`,
 			if err != nil {
 				return err
 			}
-			if err := a.print(*form, r, func(w io.Writer) { a.writeVerified(w, r) }); err != nil {
+			v := verified{r, make([]foundFault, len(r.Faults))}
+			for i, f := range r.Faults {
+				v.Faults[i] = found(log, f, &o)
+			}
+			if err := a.print(*form, v, func(w io.Writer) { a.writeVerified(w, &v) }); err != nil {
 				return err
 			}
 			switch {
@@ -120,7 +127,51 @@ func (a *app) readHeads(ctx context.Context, file string, key ed25519.PublicKey)
 	return s.Heads, nil
 }
 
-func (a *app) writeVerified(w io.Writer, r *audit.VerifyReport) {
+// verified is what "audit verify" says.
+type verified struct {
+	*audit.VerifyReport
+	Faults []foundFault `json:"faults"`
+}
+
+// foundFault is a fault with its place and remedy.
+type foundFault struct {
+	audit.Fault
+	File   string `json:"file,omitempty"` // of a log in files
+	Line   int    `json:"line,omitempty"` // in the file, from 1
+	Remedy string `json:"remedy"`
+}
+
+// String says in one line where the fault is and what is wrong.
+func (f foundFault) String() string {
+	if f.File == "" {
+		return f.Fault.String()
+	}
+	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Fault)
+}
+
+// found adds to a fault where it is and what to do about it.
+func found(log *auditLog, f audit.Fault, o *audit.VerifyOptions) foundFault {
+	file, line := log.place(f.Index)
+	return foundFault{f, file, line, remedy(f, o)}
+}
+
+func remedy(f audit.Fault, o *audit.VerifyOptions) string {
+	switch {
+	case f.Kind == audit.FaultChanged:
+		return "restore this line from a backup or another sink, and find out who can write to the log"
+	case f.Kind == audit.FaultMissing:
+		return "restore the lines before this one from a backup or the rotated file that holds them, or give --after the heads of the part that is kept elsewhere"
+	case f.Kind == audit.FaultOrder:
+		return "sort the lines of the chain by seq: no event is lost by their order"
+	case f.Kind == audit.FaultInserted:
+		return "remove this line after noting where it came from: the chain does not need it"
+	case slices.ContainsFunc(o.Heads, func(h audit.Head) bool { return h.ChainID == "" }):
+		return "restore the end of the log from a backup, and verify with a file of heads (chain, seq and hash, from tenet audit head): a hash alone cannot tell an end that was rewritten from one that was cut off"
+	}
+	return "restore the lines from here on from a backup or another sink"
+}
+
+func (a *app) writeVerified(w io.Writer, r *verified) {
 	verdict := a.paint(a.stdout, green, "intact")
 	if !r.Intact() {
 		verdict = a.paint(a.stdout, red, "not intact")
@@ -132,6 +183,7 @@ func (a *app) writeVerified(w io.Writer, r *audit.VerifyReport) {
 	fprintln(w)
 	for _, f := range r.Faults {
 		fprintln(w, a.paint(a.stdout, red, f.String()))
+		fprintf(w, "  %s\n", f.Remedy)
 	}
 	if r.TailVerified {
 		fprintln(w, "tail verified")
@@ -186,7 +238,7 @@ func headsOf(ctx context.Context, log *auditLog) ([]audit.Head, error) {
 		return nil, err
 	}
 	if !r.Intact() {
-		return nil, fmt.Errorf("the log is not intact, so its heads prove nothing: %s", r.Faults[0])
+		return nil, fmt.Errorf("the log is not intact, so its heads prove nothing: %s", found(log, r.Faults[0], &audit.VerifyOptions{}))
 	}
 	heads := make([]audit.Head, len(r.Chains))
 	for i, c := range r.Chains {
