@@ -168,9 +168,11 @@ func (w *Worker) nextMaintenance(done Maintained, due time.Time) time.Duration {
 	return min(until, maintainEvery)
 }
 
-// lead does what only one worker of a store should do: retention and schedules.
+// lead does what only one worker of a store should do: retention and schedules. Every worker announces itself on the way.
 func (w *Worker) lead(ctx context.Context) {
 	elector, shared := w.store.(Elector)
+	announcer := NewAnnouncer(w.store)
+	defer w.withdraw(ctx, announcer)
 	schedule := newSchedule(w.periodic, time.Now())
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -180,6 +182,7 @@ func (w *Worker) lead(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+		w.announce(ctx, announcer)
 		leader := true
 		var err error
 		if shared {

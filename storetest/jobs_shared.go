@@ -2,7 +2,11 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -110,6 +114,49 @@ func sharedCases() []jobsCase {
 			s.lapse(s.short)
 			lead("b", true)
 			lead("a", false)
+		}},
+		{name: "J8/live workers are listed with what they take", run: func(s *jobs) {
+			registry, ok := s.Store.(job.Registry)
+			if !ok {
+				return
+			}
+			listed := func(want ...job.WorkerInfo) {
+				s.Helper()
+				check := func(on *jobs) {
+					s.Helper()
+					got, err := on.Store.(job.Registry).Workers(s.ctx)
+					s.must(err, nil)
+					if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+						s.Fatalf("workers (-want +got):\n%s", diff)
+					}
+				}
+				check(s)
+				s.second(check)
+			}
+			announce := func(w job.WorkerInfo, ttl time.Duration) {
+				s.Helper()
+				s.must(registry.Announce(s.ctx, w, ttl), nil)
+			}
+			a := job.WorkerInfo{Name: "a", Queues: []string{"q", "r\"s"}, Types: []string{"t", "u,v"}}
+			b := job.WorkerInfo{Name: "b", Queues: []string{"q"}}
+			listed()
+			announce(b, long)
+			announce(a, s.short)
+			listed(a, b)
+			a.Types = []string{"w"}
+			announce(a, s.short) // in place of what was listed
+			listed(a, b)
+			s.lapse(s.short)
+			listed(b)
+			announce(a, long)
+			listed(a, b)
+			announce(b, 0)
+			announce(b, 0)
+			listed(a)
+			var duration *job.DurationError
+			if err := registry.Announce(s.ctx, b, job.MaxLease+time.Second); !errors.As(err, &duration) {
+				s.Fatalf("more than a lease: %v", err)
+			}
 		}},
 	}
 }

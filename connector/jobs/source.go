@@ -52,6 +52,7 @@ type Source struct {
 
 	mu         sync.Mutex
 	maintained time.Time
+	announcer  *job.Announcer
 }
 
 // NewSource makes a source of a store.
@@ -75,7 +76,7 @@ func NewSource(store job.Store, o SourceOptions) (*Source, error) {
 	if err := job.CheckLease(o.Lease); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	return &Source{store: store, o: o}, nil
+	return &Source{store: store, o: o, announcer: job.NewAnnouncer(store)}, nil
 }
 
 // Fetch implements pipeline.Source.
@@ -140,6 +141,8 @@ func (s *Source) maintain(ctx context.Context) error {
 		return nil
 	}
 	s.maintained = time.Now()
+	// Without an entry, producers are warned of jobs that are taken all the same: not worth failing for.
+	_ = s.announcer.Announce(ctx, job.WorkerInfo{Name: s.o.Worker, Queues: []string{s.o.Queue}})
 	_, err := s.store.Maintain(ctx, job.Maintenance{Limit: maintainLimit})
 	return err
 }

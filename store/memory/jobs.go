@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Jobs is a job.Store, job.Admin, job.Notifier and job.Elector. It is safe for concurrent use.
+// Jobs is a job.Store, job.Admin, job.Notifier, job.Elector and job.Registry. It is safe for concurrent use.
 type Jobs struct {
 	mu        sync.Mutex // guards all below
 	closed    bool
@@ -29,6 +29,7 @@ type Jobs struct {
 	cancels   fanout.Bell // rings when the cancellation of a running job is requested
 	leader    string
 	leaderTo  time.Time
+	workers   map[string]announcement // by name
 }
 
 // entry is a stored job. It lies in the pile of its state, or while it is ready in a run.
@@ -46,6 +47,7 @@ var (
 	_ job.Admin    = (*Jobs)(nil)
 	_ job.Notifier = (*Jobs)(nil)
 	_ job.Elector  = (*Jobs)(nil)
+	_ job.Registry = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )
@@ -60,6 +62,7 @@ func newJobs() *Jobs {
 		finished:  map[job.State]*pile{job.Completed: newPile(byEnd), job.Dead: newPile(byEnd), job.Cancelled: newPile(byEnd)},
 		unique:    uniques{holders: map[uniqueKey]holder{}},
 		queues:    map[string]job.QueueState{},
+		workers:   map[string]announcement{},
 	}
 }
 

@@ -23,6 +23,7 @@ var (
 	_ job.Admin    = (*Jobs)(nil)
 	_ job.Notifier = (*Jobs)(nil)
 	_ job.Elector  = (*Jobs)(nil)
+	_ job.Registry = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )

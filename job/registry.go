@@ -1,0 +1,102 @@
+package job
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Registry is implemented by stores that list the workers that use them, so that producers can be warned of jobs that no
+// worker takes. Jobs do not depend on it.
+type Registry interface {
+	// Announce lists a worker for ttl, in place of what the store lists under its name; a ttl of 0 or less removes it. It
+	// returns a *DurationError for a ttl above 24 h or between 0 and 1 ms.
+	Announce(ctx context.Context, w WorkerInfo, ttl time.Duration) error
+	// Workers returns the workers that are listed now, by name.
+	Workers(ctx context.Context) ([]WorkerInfo, error)
+}
+
+// WorkerInfo is what a worker takes from a store.
+type WorkerInfo struct {
+	Name   string   `json:"name"`
+	Queues []string `json:"queues"`
+	Types  []string `json:"types,omitempty"` // empty: every type, as in a Claim
+}
+
+// Takes reports whether the worker claims jobs of a type from a queue.
+func (w WorkerInfo) Takes(queue, jobType string) bool {
+	return slices.Contains(w.Queues, queue) && (len(w.Types) == 0 || slices.Contains(w.Types, jobType))
+}
+
+// Announcer keeps a worker's entry in a store's registry. It does nothing for a store without one. It is not safe for
+// concurrent use.
+type Announcer struct {
+	registry Registry
+	last     WorkerInfo
+	due      time.Time
+}
+
+const (
+	announceEvery = 10 * time.Second
+	announceFor   = 3 * announceEvery // after a crash, the worker stays listed for as long
+)
+
+// NewAnnouncer makes an announcer for a store.
+func NewAnnouncer(s Store) *Announcer {
+	registry, _ := s.(Registry)
+	return &Announcer{registry: registry}
+}
+
+// Announce renews the worker's entry if it has changed or is 10 s old. An entry ends 30 s after it was last renewed. After
+// an error the next call tries again.
+func (a *Announcer) Announce(ctx context.Context, w WorkerInfo) error {
+	same := w.Name == a.last.Name && slices.Equal(w.Queues, a.last.Queues) && slices.Equal(w.Types, a.last.Types)
+	if a.registry == nil || same && time.Now().Before(a.due) {
+		return nil
+	}
+	if err := a.registry.Announce(ctx, w, announceFor); err != nil {
+		return err
+	}
+	a.last, a.due = w, time.Now().Add(announceEvery)
+	return nil
+}
+
+// Withdraw removes the entry, if there is one.
+func (a *Announcer) Withdraw(ctx context.Context) error {
+	if a.due.IsZero() {
+		return nil
+	}
+	a.due = time.Time{}
+	return a.registry.Announce(ctx, a.last, 0)
+}
+
+// info is what the worker takes now.
+func (w *Worker) info() WorkerInfo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	served := maps.Clone(w.queues)
+	maps.DeleteFunc(served, func(_ string, q *queue) bool { return q.size == 0 })
+	return WorkerInfo{Name: w.name, Queues: slices.Sorted(maps.Keys(served)), Types: w.types}
+}
+
+// announce keeps the worker listed; one without handlers takes nothing and is not listed.
+func (w *Worker) announce(ctx context.Context, a *Announcer) {
+	if len(w.types) == 0 {
+		return
+	}
+	patience, cancel := context.WithTimeout(ctx, w.lease)
+	defer cancel()
+	if err := a.Announce(patience, w.info()); ctx.Err() == nil {
+		w.outage.tell("announce the worker", err)
+	}
+}
+
+// withdraw removes the worker from the list when it stops. Where the store does not answer, the entry expires.
+func (w *Worker) withdraw(ctx context.Context, a *Announcer) {
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), obedience)
+	defer cancel()
+	if err := a.Withdraw(patience); err != nil {
+		w.log.Debug("job: the worker stays listed until its entry expires", "error", err)
+	}
+}
