@@ -45,7 +45,8 @@ The types that this program's own worker runs:
 
 With --json the job is one line of JSON instead: {type, payload, queue, run_at, max_attempts, priority, timeout,
 unique_key}; --json - reads it from stdin. Prints the job's ID, which is that of the earlier job where the unique
-key exists already. A missing SQLite store is made.`,
+key exists already. A missing SQLite store is made. While workers run, a job that none of them takes is stored with
+a warning.`,
 		Example: `  tenet enqueue http '{"url":"https://example.com/ping"}' --store sqlite:jobs.db
   tenet enqueue exec '{"argv":["backup","--full"]}' --delay 1h --unique-key backup
   tenet enqueue --json '{"type":"http","payload":{"url":"https://example.com/"},"max_attempts":5}'`,
@@ -81,6 +82,7 @@ key exists already. A missing SQLite store is made.`,
 			if err != nil {
 				return err
 			}
+			a.warnUntaken(cmd.Context(), s, map[jobKind]bool{kindOfJob(r): true})
 			result := enqueueResult{receipt.ID, receipt.Existed, receipt.Durability}
 			return a.print(*form, result, func(w io.Writer) { fprintln(w, result.ID) })
 		})
@@ -190,7 +192,8 @@ func (a *app) importFile(ctx context.Context, s jobStore, f *importFlags, path, 
 		return err
 	}
 	defer file.Close()
-	o := jobline.Options{Window: f.window, DryRun: f.dryRun}
+	kinds := map[jobKind]bool{}
+	o := jobline.Options{Window: f.window, DryRun: f.dryRun, Enqueued: func(r job.Request) { kinds[kindOfJob(r)] = true }}
 	clear := func() {}
 	if isTerminal(a.stderr) && size > 0 {
 		var bar func(done, total int64, text string)
@@ -199,6 +202,7 @@ func (a *app) importFile(ctx context.Context, s jobStore, f *importFlags, path, 
 	}
 	result, failed := jobline.Import(ctx, job.NewClient(s), file, o)
 	clear()
+	a.warnUntaken(ctx, s, kinds)
 	err = a.print(form, result, func(w io.Writer) {
 		verb := "imported"
 		if f.dryRun {

@@ -33,6 +33,8 @@ type Options struct {
 	DryRun bool
 	// Progress is told, after each batch, how many bytes and lines are done. May be nil.
 	Progress func(bytes int64, lines int)
+	// Enqueued is told of each job that was enqueued or existed. May be nil.
+	Enqueued func(job.Request)
 }
 
 // Result says what became of the lines; blank ones do not count.
@@ -135,7 +137,10 @@ func (i *importer) flush(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("lines up to %d: %w", i.number, err)
 		}
-		for _, r := range receipts {
+		for n, r := range receipts {
+			if i.options.Enqueued != nil {
+				i.options.Enqueued(i.batch[n])
+			}
 			if r.Existed {
 				i.result.Existing++
 			} else {
