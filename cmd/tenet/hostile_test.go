@@ -107,7 +107,7 @@ func (w world) commands(text string) [][]string {
 		{"jobs", "import", w.lines}, {"dlq", "list"}, {"dlq", "list", "--group"}, {"dlq", "requeue", "--dry-run", text}, {"dlq", "purge", "--dry-run", "--type", text},
 		{"queues", "list"}, {"queues", "pause", text, "--reason", text}, {"queues", "resume", text},
 		{"enqueue", text, text, "--dry-run"}, {"enqueue", text, "--queue", text}, {"enqueue", "--json", text}, {"jobs", "enqueue", text, "--dry-run"},
-		{"idempotency", "get", w.key}, {"idempotency", "get", text}, {"idempotency", "resolve", text, "--as", "failed", "--dry-run"}, {"idempotency", "clear", text, "--dry-run"},
+		{"idempotency", "get", w.key}, {"idempotency", "get", text}, {"idempotency", "list", "--state", "in_flight"}, {"idempotency", "resolve", text, "--as", "failed", "--dry-run"}, {"idempotency", "clear", text, "--dry-run"},
 		{"periodic", "run", text, "--file", w.periodic}, {"migrate", "status"}, {"migrate", "up", "--dry-run"}, {"migrate", "down", "--dry-run"},
 		{"worker", "--dry-run", "--queue", text},
 	}
