@@ -7,7 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/policy"
@@ -35,6 +37,20 @@ func (a *app) readFile(ctx context.Context, path string) ([]byte, error) {
 // noFile is the failure of a command whose file is missing.
 func noFile(path string) error {
 	return &failure{exitNotFound, fmt.Errorf("file %s does not exist", path)}
+}
+
+// notMade says in plain words why a file could not be created, where the cause is its path.
+func notMade(path string, err error) error {
+	folder := filepath.Dir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("folder %s does not exist: create it first, or name another file", folder)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s cannot be written to: permission denied; name another file, or make it and its folder writable", path)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%s is a directory: name a file in it", path)
+	}
+	return err
 }
 
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"log/slog"
+	"strings"
 )
 
 func logLevels() []string { return []string{"debug", "info", "warn", "error"} }
@@ -57,6 +58,7 @@ func (a *app) note(label safe, format string, args ...any) {
 // fail tells on stderr why a command failed, part by part.
 func (a *app) fail(err error) {
 	for _, text := range sentences(err) {
+		text = strings.ReplaceAll(text, "\n\t", " ") // some drivers list what they tried below each other
 		switch {
 		case text == "":
 		case a.structured():

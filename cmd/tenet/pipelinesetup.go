@@ -88,7 +88,7 @@ func (a *app) pipelineSet(ctx context.Context, f *pipelineFlags, log *slog.Logge
 
 // unnamed is the failure of a pipeline that the document does not name.
 func unnamed(file, kind, name string, set *policy.Set) error {
-	known := "it has none"
+	known := "it has none; write " + kind + "s: {" + name + ": {}} for one with all defaults"
 	if others := namedPipelines(set, kind); len(others) > 0 {
 		known = "it has " + strings.Join(others, ", ")
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -58,7 +60,7 @@ func parsePlace(flag, text string, parameters []string) (place, error) {
 	}
 	scheme, rest, ok := strings.Cut(text, ":")
 	if !ok {
-		return p, usage("--%s is no URL; write %s", flag, placeForms)
+		return p, usage("--%s is not a URL; write %s", flag, placeForms)
 	}
 	switch scheme {
 	case "file":
@@ -87,8 +89,9 @@ func parsePlace(flag, text string, parameters []string) (place, error) {
 		if _, err := parseJobs(rest); err != nil {
 			return p, p.failed(err)
 		}
-	case "redis", "rediss":
-		return p, usage("--%s %s:…: Redis is not supported by this build; write %s", flag, scheme, placeForms)
+	case "redis", "rediss", "kafka", "sqs":
+		names := map[string]string{"redis": "Redis", "rediss": "Redis", "kafka": "Kafka", "sqs": "SQS"}
+		return p, usage("--%s %s:…: %s is not supported by this build; write %s", flag, scheme, names[scheme], placeForms)
 	default:
 		return p, usage("--%s %s:…: unknown kind of source or sink; write %s", flag, scheme, placeForms)
 	}
@@ -119,8 +122,13 @@ func (p place) file(rest string, parameters []string) (place, error) {
 			}
 		}
 	}
-	_, err = file.FormatOf(p.path, file.Format(p.values.Get("format")))
-	return p, p.misused(err)
+	if info, err := os.Stat(p.path); err == nil && info.IsDir() {
+		return p, usage("--%s: %s is a directory: name a file in it", p.flag, p.path)
+	}
+	if _, err := file.FormatOf(p.path, file.Format(p.values.Get("format"))); err != nil {
+		return p, usage("--%s: %w (?format=jsonl or ?format=csv)", p.flag, err)
+	}
+	return p, nil
 }
 
 // sameFile reports whether both are the same file.
@@ -177,8 +185,11 @@ type sinkCloser interface {
 // openSource opens where transactions come from. They are closed with the setup.
 func (a *app) openSource(ctx context.Context, s *pipelineSetup, p place) (pipeline.Source, error) {
 	source, err := a.sourceAt(ctx, s, p)
-	if errors.Is(err, os.ErrNotExist) {
-		err = &failure{exitNotFound, err}
+	if p.kind == placeFile && errors.Is(err, os.ErrNotExist) {
+		if !missing(p.path) { // the file of its offsets cannot be made
+			return nil, p.failed(notMade(cmp.Or(p.values.Get("offsets"), p.path), err))
+		}
+		err = noFile(p.path)
 	}
 	if err != nil {
 		return nil, p.failed(err)
@@ -233,8 +244,11 @@ type sinkOptions struct {
 func (a *app) openPipeSink(ctx context.Context, s *pipelineSetup, p place, o sinkOptions) (pipeline.Sink, error) {
 	if p.kind == placeFile {
 		sink, err := p.fileSink(o)
-		if err != nil {
-			return nil, p.failed(err)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			return nil, p.failed(fmt.Errorf("%s exists already: add ?append=true or ?replace=true, or name another file", p.path))
+		case err != nil:
+			return nil, p.failed(notMade(p.path, err))
 		}
 		s.onClose(func() error {
 			if !s.ended { // the next run goes on with what has been written

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +42,7 @@ func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*
 	}
 	kind, rest, ok := strings.Cut(url, ":")
 	if !ok {
-		return nil, usage("--%s is no URL; write sqlite:PATH, postgres://… or nats://…", flag)
+		return nil, usage("--%s is not a URL; write sqlite:PATH, postgres://… or nats://…", flag)
 	}
 	switch kind {
 	case "memory":
@@ -56,7 +54,7 @@ func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*
 		}
 		db, err := sqlite.Open(ctx, path, sqlite.Options{Create: create})
 		if err != nil {
-			if missing(path) {
+			if !create && missing(path) {
 				return nil, &failure{exitNotFound, fmt.Errorf("store %s does not exist", url)}
 			}
 			return nil, err
@@ -184,10 +182,10 @@ func (a *app) openSink(ctx context.Context, url string) (audit.Sink, error) {
 	if kind == "file" {
 		path := strings.TrimPrefix(rest, "//")
 		sink, err := audit.OpenFile(path, audit.FileOptions{})
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("--audit %s: folder %s does not exist", url, filepath.Dir(path))
+		if err != nil {
+			return nil, fmt.Errorf("--audit %s: %w", url, notMade(path, err))
 		}
-		return sink, err
+		return sink, nil
 	}
 	if kind == "memory" {
 		return nil, usage("--audit %s: an audit log in memory proves nothing; write file:PATH, sqlite:PATH, postgres://… or nats://…", url)

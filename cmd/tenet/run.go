@@ -279,7 +279,7 @@ func (a *app) openTimeline(f *runFlags) (func(observe.Timeline) error, error) {
 	if f.timelineFile != "" {
 		file, err := os.OpenFile(f.timelineFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--timeline-file: %w", notMade(f.timelineFile, err))
 		}
 		to, finish = file, file.Close
 	}

@@ -62,7 +62,7 @@ func parseStore(url string) (kind, path string, err error) {
 	case url == "":
 		return "", "", usage("no store given; write --store sqlite:jobs.db or set TENET_STORE")
 	case !ok:
-		return "", "", usage("--store is no URL; write sqlite:PATH, postgres://… or memory:")
+		return "", "", usage("--store is not a URL; write sqlite:PATH, postgres://… or memory:")
 	}
 	switch scheme {
 	case "memory":

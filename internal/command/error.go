@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -57,6 +58,15 @@ type StartError struct {
 func (e *StartError) Error() string {
 	if e.notFound() {
 		return fmt.Sprintf("%s: command not found", e.Name)
+	}
+	if info, err := os.Stat(e.Name); err == nil && info.IsDir() {
+		return fmt.Sprintf("%s cannot be started: it is a directory", e.Name)
+	}
+	switch {
+	case errors.Is(e.err, fs.ErrPermission):
+		return fmt.Sprintf("%s cannot be started: permission denied; make it executable with chmod +x", e.Name)
+	case errors.Is(e.err, syscall.ENOEXEC):
+		return fmt.Sprintf("%s cannot be started: it is neither a program for this machine nor a script that begins with #!", e.Name)
 	}
 	return fmt.Sprintf("%s cannot be started: %v", e.Name, e.err)
 }
