@@ -118,7 +118,7 @@ func (r *Record) Apply(a Action, now time.Time) (rows []Attempt) {
 		r.State, r.FinishedAt = Cancelled, now
 	case a == ActionRetry:
 		rows = r.refusals(now)
-		r.State, r.RunAt, r.Attempts, r.FinishedAt, r.CancelRequestedAt = Ready, now, 0, time.Time{}, time.Time{}
+		r.State, r.RunAt, r.Failures, r.FinishedAt, r.CancelRequestedAt = Ready, now, 0, time.Time{}, time.Time{}
 		r.StartedAt, r.Refusals, r.RefusedReason, r.RefusedAt = time.Time{}, 0, "", time.Time{}
 	}
 	return rows

@@ -46,12 +46,12 @@ func (w *Worker) attempt(ctx context.Context, r *Record, received time.Time) (Se
 	if unasked != nil {
 		return w.unjudged(s, r, p, limit, unasked), true
 	}
-	if r.Attempts >= limit {
+	if r.Failures >= limit {
 		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
 		return s, true
 	}
 	work := retry.Work{
-		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Attempts, MaxAttempts: limit, Age: age(r, s.Started), Refusals: r.Refusals,
+		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Failures, MaxAttempts: limit, Age: age(r, s.Started), Refusals: r.Refusals,
 	}
 	if _, isData := w.code.(ExponentialBackoff); delays && !isData {
 		work.NextDelay = func(failed int) (d time.Duration) {
@@ -89,11 +89,12 @@ func age(r *Record, claim time.Duration) time.Duration {
 func (w *Worker) unjudged(s Settlement, r *Record, p *policy.Policy, limit int, failure *panicError) Settlement {
 	w.log.Error("job: the retry policy failed", "job", r.ID, "error", failure)
 	s.Kind, s.Reason, s.Error, s.Stack = KindRetry, policy.ReasonPanicInRetryPolicy, failure.Error(), failure.stack
-	if r.Attempts+1 >= limit {
+	s.NotRun = true
+	if r.Failures+1 >= limit {
 		s.Kind = KindDead
 		return s
 	}
-	s.Delay = decision.Delay(&p.Retry, decision.Seed(r.ID), r.Attempts)
+	s.Delay = decision.Delay(&p.Retry, decision.Seed(r.ID), r.Failures)
 	return s
 }
 
@@ -113,7 +114,7 @@ func (w *Worker) call(ctx context.Context, handler RawHandler, r *Record) error 
 			ended <- err
 		}()
 		err = handler(ctx, Job[[]byte]{
-			ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Attempts + 1, Priority: r.Priority, Meta: r.Meta, record: r,
+			ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Failures + 1, Priority: r.Priority, Meta: r.Meta, record: r,
 		})
 	}()
 	return <-ended

@@ -342,7 +342,7 @@ func TestJ12JobsClaimedWhileStoppingAreReleasedAtOnce(t *testing.T) {
 		if err := w.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if r, history, err := db.Jobs().Get(context.Background(), receipt.ID); err != nil || r.State != job.Ready || r.Attempts != 0 {
+		if r, history, err := db.Jobs().Get(context.Background(), receipt.ID); err != nil || r.State != job.Ready || r.Failures != 0 {
 			t.Errorf("%s, %v, %v", r.State, story(history), err)
 		}
 	})

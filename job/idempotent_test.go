@@ -74,8 +74,8 @@ func TestI9InFlightIsPutBackWithoutCounting(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		r, history := b.get(id)
-		if r.State != job.Completed || r.Attempts != 0 || len(history) == 0 {
-			t.Fatalf("%s after %d failures", r.State, r.Attempts)
+		if r.State != job.Completed || r.Failures != 0 || len(history) == 0 {
+			t.Fatalf("%s after %d failures", r.State, r.Failures)
 		}
 		if diff := cmp.Diff("1 snoozed idempotency_in_flight x1", story(history)[0]); diff != "" {
 			t.Error(diff)
@@ -99,7 +99,7 @@ func TestI9UnknownOutcomeIsDead(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		r, history := b.get(id)
-		if r.State != job.Dead || r.Attempts != 1 || history[0].Reason != policy.ReasonOutcomeUnknown {
+		if r.State != job.Dead || r.Failures != 1 || history[0].Reason != policy.ReasonOutcomeUnknown {
 			t.Errorf("%s: %v", r.State, story(history))
 		}
 		b.stop()
@@ -123,8 +123,8 @@ func TestI6StoreDownPutsTheJobBack(t *testing.T) {
 		}
 		store.down.Store(false)
 		time.Sleep(time.Minute)
-		if r, _ := b.get(id); r.State != job.Completed || r.Attempts != 0 || effects.Load() != 1 {
-			t.Errorf("%s after %d failures, %d effects", r.State, r.Attempts, effects.Load())
+		if r, _ := b.get(id); r.State != job.Completed || r.Failures != 0 || effects.Load() != 1 {
+			t.Errorf("%s after %d failures, %d effects", r.State, r.Failures, effects.Load())
 		}
 		b.stop()
 	})

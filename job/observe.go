@@ -21,12 +21,8 @@ func (w *Worker) moved(r *Record, x Settlement, at time.Time) {
 	if w.observer == nil {
 		return
 	}
-	attempts := r.Attempts
-	if x.Kind == KindRetry || x.Kind == KindDead {
-		attempts++
-	}
 	w.tell(w.workOf(r), at, r.Fence, &observe.Transition{
-		From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: attempts, Worker: w.name,
+		From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: w.name,
 	})
 }
 
@@ -35,14 +31,11 @@ func (w *Worker) logDead(r *Record, x Settlement) {
 	if after[x.Kind] != Dead {
 		return
 	}
-	attempts, text := r.Attempts, x.Error
-	if x.Kind == KindDead {
-		attempts++
-	}
+	text := x.Error
 	if text == "" {
 		text = r.LastError
 	}
-	w.log.Warn("job: dead", "job", r.ID, "type", r.Type, "queue", r.Queue, "attempts", attempts, "reason", x.Reason, "error", excerpt(text))
+	w.log.Warn("job: dead", "job", r.ID, "type", r.Type, "queue", r.Queue, "attempts", x.made(r), "reason", x.Reason, "error", excerpt(text))
 }
 
 // excerpt is the beginning of an error text, for a line of a log.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,7 +59,7 @@ func TestA1TransitionsOfJobsAreTold(t *testing.T) {
 		b.stop()
 		want := []string{
 			"job t running→scheduled error 1", "job t running→scheduled snoozed 1", "job t running→scheduled error 2",
-			"job t running→completed success 2",
+			"job t running→completed success 3",
 		}
 		if diff := cmp.Diff(want, m.lines); diff != "" {
 			t.Error(diff)
@@ -125,7 +126,7 @@ func TestA2LostLeasesAreTold(t *testing.T) {
 		synctest.Wait()
 		stop()
 		want := []string{ // what is lost and what runs again belong to different goroutines
-			"job t running→completed success 1", "job t running→ready lease_expired 1", "job unknown here running→dead lease_expired 1",
+			"job t running→completed success 2", "job t running→ready lease_expired 1", "job unknown here running→dead lease_expired 1",
 		}
 		slices.Sort(m.lines)
 		if diff := cmp.Diff(want, m.lines); diff != "" {
@@ -243,4 +244,71 @@ func TestA1EventsOfJobsCarryTheirCategory(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+func TestJ27ErrorsAndRecordsOfALaterExecutionCountTheEarlierOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs []string
+		var ran []int
+		b := work(t, func(context.Context, job.Job[[]byte]) error { return errors.New("down") }, job.WithRetryPolicy(steady(2)),
+			job.WithObserver(observe.Func(func(_ context.Context, e *observe.Event) {
+				if e.Type == observe.CallEnded {
+					errs, ran = append(errs, e.Timeline.FinalError.Error()), append(ran, e.Timeline.Ran())
+				}
+			})))
+		id := b.enqueue(job.Request{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if r, _ := b.get(id); r.Attempts() != 2 || r.Failures != 2 {
+			t.Errorf("%d attempts, %d failures", r.Attempts(), r.Failures)
+		}
+		if len(errs) != 2 || !strings.Contains(errs[0], "after 1 attempt:") || !strings.Contains(errs[1], "after 2 attempts:") {
+			t.Errorf("%q", errs)
+		}
+		if diff := cmp.Diff([]int{1, 2}, ran); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestJ27AttemptsAreThoseThatWereMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends     []error
+		attempts int
+		failures int
+	}{
+		"completed at once":        {[]error{nil}, 1, 0},
+		"completed after failures": {[]error{errDown, errDown, nil}, 3, 2},
+		"dead":                     {[]error{errDown, job.Unrecoverable(errDown)}, 2, 2},
+		"snoozed, then completed":  {[]error{job.Snooze(time.Second), nil}, 1, 0},
+		"cancelled by its handler": {[]error{errDown, job.Cancel("enough")}, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := work(t, func(context.Context, job.Job[[]byte]) error {
+					err := c.ends[0]
+					c.ends = c.ends[1:]
+					return err
+				}, job.WithRetryPolicy(steady(5)))
+				id := b.enqueue(job.Request{})
+				time.Sleep(time.Minute)
+				if r, history := b.get(id); !r.State.Finished() || r.Attempts() != c.attempts || r.Failures != c.failures {
+					t.Errorf("%s, %d attempts, %d failures, %v", r.State, r.Attempts(), r.Failures, story(history))
+				}
+				if ids, err := b.store.Change(context.Background(), job.ActionRetry, job.Filter{IDs: []string{id}}, 1); err != nil || len(ids) != 1 {
+					t.Fatal(ids, err)
+				}
+				c.ends = []error{nil}
+				synctest.Wait()
+				if r, _ := b.get(id); r.Attempts() != 1 || r.Failures != 0 {
+					t.Errorf("retried: %d attempts, %d failures", r.Attempts(), r.Failures)
+				}
+			})
+		})
+	}
+	waiting := job.New(job.Insert{}, time.Now())
+	waiting.Apply(job.ActionCancel, time.Now())
+	if n := waiting.Attempts(); waiting.State != job.Cancelled || n != 0 {
+		t.Errorf("%s before it ran: %d attempts", waiting.State, n)
+	}
 }

@@ -41,7 +41,7 @@ type Record struct {
 	CreatedAt   time.Time
 	RunAt       time.Time
 
-	Attempts   int       // finished failed attempts
+	Failures   int       // failed attempts, lost ones included: what counts against the maximum; Attempts() were made
 	StartedAt  time.Time // of the first attempt that ran, known once it is settled or lost; overall_timeout counts from it
 	FinishedAt time.Time
 	FailedAt   time.Time
@@ -70,6 +70,17 @@ type Ref struct {
 
 // Ref is the lease that the record was claimed under.
 func (r *Record) Ref() Ref { return Ref{ID: r.ID, Fence: r.Fence} }
+
+// Attempts is the number of attempts that the job has made since it was enqueued or last retried by an operator: the failed
+// ones and the one that completed or cancelled it. The one that is running, and those that were snoozed, interrupted or
+// refused, are not counted.
+func (r *Record) Attempts() int {
+	switch {
+	case r.State == Completed, r.State == Cancelled && !r.StartedAt.IsZero() && (r.Reason == policy.ReasonOperator || r.Reason == policy.ReasonCanceled):
+		return r.Failures + 1
+	}
+	return r.Failures
+}
 
 // CancelRequested reports whether the job was running when an operator asked for its cancellation.
 func (r *Record) CancelRequested() bool { return !r.CancelRequestedAt.IsZero() }

@@ -103,6 +103,14 @@ func (s *Settlement) Ran() bool {
 	return s.Kind == KindComplete || !s.NotRun && s.Kind != KindRefuse && s.Kind != KindBury
 }
 
+// made is the number of attempts that a job has made after the settlement.
+func (s *Settlement) made(r *Record) int {
+	if s.Kind == KindComplete || s.Kind == KindRetry || s.Kind == KindDead || s.Kind == KindCancel {
+		return r.Failures + 1
+	}
+	return r.Failures
+}
+
 // Began is when the attempt began by the store's clock, between the claim and now.
 func (s *Settlement) Began(claimed, now time.Time) time.Time {
 	began := Stamp(claimed.Add(max(s.Started, 0)))
@@ -154,7 +162,7 @@ type Lost struct {
 	Meta     map[string]string
 	Worker   string // that held the lease
 	State    State  // of the job now: ready, dead or, where that was asked for, cancelled
-	Attempts int    // failed ones, this one included
+	Attempts int    // made, this one included
 }
 
 // Errors of stores.

@@ -100,7 +100,7 @@ func (k Kind) Outcome() AttemptOutcome {
 func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 	now, s.Delay = Stamp(now), min(s.Delay, MaxDelay)
 	a := Attempt{
-		Number: r.Attempts + 1, Fence: s.Fence, Kind: s.Kind, Worker: r.Worker, Started: s.Began(r.ClaimedAt, now), Finished: now,
+		Number: r.Failures + 1, Fence: s.Fence, Kind: s.Kind, Worker: r.Worker, Started: s.Began(r.ClaimedAt, now), Finished: now,
 		Outcome: s.Kind.Outcome(), Reason: s.Reason, Error: CleanText(s.Error), Stack: CleanText(s.Stack), Delay: s.Delay, Count: 1,
 	}
 	if s.Ran() {
@@ -152,7 +152,7 @@ func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 func (r *Record) Lose(now time.Time) []Attempt {
 	now = Stamp(now)
 	a := Attempt{
-		Number: r.Attempts + 1, Fence: r.Fence, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
+		Number: r.Failures + 1, Fence: r.Fence, Worker: r.Worker, Started: r.ClaimedAt, Finished: now,
 		Outcome: AttemptLost, Reason: policy.ReasonLeaseExpired, Error: "the lease expired before the attempt was settled", Count: 1,
 	}
 	r.start(a.Started)
@@ -163,7 +163,7 @@ func (r *Record) Lose(now time.Time) []Attempt {
 	switch {
 	case r.CancelRequested():
 		r.State, r.FinishedAt = Cancelled, now
-	case r.MaxAttempts > 0 && r.Attempts >= r.MaxAttempts:
+	case r.MaxAttempts > 0 && r.Failures >= r.MaxAttempts:
 		r.State, r.FinishedAt = Dead, now
 	default:
 		r.reschedule(now, 0)
@@ -177,7 +177,7 @@ func (r *Record) refusals(now time.Time) []Attempt {
 		return nil
 	}
 	return []Attempt{{
-		Number: r.Attempts + 1, Worker: r.Worker, Started: r.RefusedAt, Finished: now,
+		Number: r.Failures + 1, Worker: r.Worker, Started: r.RefusedAt, Finished: now,
 		Outcome: AttemptRefused, Reason: r.RefusedReason, Count: r.Refusals,
 	}}
 }
@@ -205,6 +205,6 @@ func (r *Record) reschedule(now time.Time, delay time.Duration) {
 }
 
 func (r *Record) failed(a Attempt) {
-	r.Attempts++
+	r.Failures++
 	r.LastError, r.FailedAt, r.Reason = a.Error, a.Finished, a.Reason
 }

@@ -131,8 +131,8 @@ func TestJ3EffectiveMaximum(t *testing.T) {
 				id := b.enqueue(job.Request{MaxAttempts: c.own})
 				time.Sleep(time.Minute)
 				r, history := b.get(id)
-				if r.State != job.Dead || calls.Load() != c.want || len(history) != int(c.want) || r.Attempts != int(c.want) {
-					t.Errorf("%s after %d calls, %d rows, attempts %d; want dead after %d", r.State, calls.Load(), len(history), r.Attempts, c.want)
+				if r.State != job.Dead || calls.Load() != c.want || len(history) != int(c.want) || r.Failures != int(c.want) {
+					t.Errorf("%s after %d calls, %d rows, attempts %d; want dead after %d", r.State, calls.Load(), len(history), r.Failures, c.want)
 				}
 				if r.LastError != "down" || history[len(history)-1].Error != "down" {
 					t.Errorf("last error %q", r.LastError)
@@ -222,8 +222,8 @@ func TestJ5SnoozeDoesNotCount(t *testing.T) {
 		}, job.WithRetryPolicy(steady(2)))
 		id := b.enqueue(job.Request{})
 		time.Sleep(4 * time.Hour)
-		if r, history := b.get(id); r.State != job.Completed || r.Attempts != 0 || len(history) != 4 {
-			t.Errorf("%s, attempts %d, %v", r.State, r.Attempts, story(history))
+		if r, history := b.get(id); r.State != job.Completed || r.Failures != 0 || len(history) != 4 {
+			t.Errorf("%s, attempts %d, %v", r.State, r.Failures, story(history))
 		}
 	})
 }
@@ -289,8 +289,8 @@ func TestJ12ShutdownReleasesWhatDoesNotFinish(t *testing.T) {
 					t.Errorf("shutdown took %v", took)
 				}
 				r, history := b.get(id)
-				if r.State != job.Ready || r.Attempts != 0 || len(history) != 1 || history[0].Outcome != job.AttemptInterrupted || history[0].Reason != policy.ReasonShutdown {
-					t.Errorf("%s, attempts %d, %v", r.State, r.Attempts, story(history))
+				if r.State != job.Ready || r.Failures != 0 || len(history) != 1 || history[0].Outcome != job.AttemptInterrupted || history[0].Reason != policy.ReasonShutdown {
+					t.Errorf("%s, attempts %d, %v", r.State, r.Failures, story(history))
 				}
 				time.Sleep(time.Hour) // let the handler that ignores its context end
 			})
@@ -402,8 +402,8 @@ func TestJ16RefusedAttemptsUseUpNone(t *testing.T) {
 			t.Errorf("first is %s", r.State)
 		}
 		r, history := b.get(second)
-		if r.State != job.Completed || r.Attempts != 0 || calls.Load() != 2 {
-			t.Errorf("second is %s, attempts %d, %d calls", r.State, r.Attempts, calls.Load())
+		if r.State != job.Completed || r.Failures != 0 || calls.Load() != 2 {
+			t.Errorf("second is %s, attempts %d, %d calls", r.State, r.Failures, calls.Load())
 		}
 		if len(history) != 2 || history[0].Outcome != job.AttemptRefused || history[0].Reason != policy.ReasonBudgetDenied {
 			t.Errorf("history %v, want one counted row of refusals", story(history))

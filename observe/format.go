@@ -15,9 +15,13 @@ const maxErrorRunes = 100
 // Failed reports whether the work ended without success. A stored result that an idempotency guard returned is a success.
 func (t Timeline) Failed() bool { return t.FinalError != nil || !t.Reason.Succeeded() }
 
-// Ran is the number of attempts whose operation ran, hedges included. Denied attempts did not run.
+// Ran is the number of attempts whose operation ran, hedges included. Denied attempts did not run. Attempts of a stored
+// job that ended before this timeline count, too.
 func (t Timeline) Ran() int {
 	n := 0
+	if len(t.Attempts) > 0 {
+		n = max(t.Attempts[0].Attempt-1, 0)
+	}
 	for _, a := range t.Attempts {
 		if !a.Denied {
 			n++

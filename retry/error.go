@@ -16,7 +16,7 @@ type Error struct {
 	Category  string // the category's code, for example RETRY_NATS_PUBLISH, or ""
 	Operation string // the name given by WithOperation, or ""
 	PolicyID  string
-	Attempts  int // attempts that were started
+	Attempts  int // attempts that were started; for stored work, those of earlier turns included
 	Reason    policy.Reason
 	Last      error // the operation's last error; nil where it never ran
 	Cause     error // what ended the call from outside: a context, a budget, a journal; nil otherwise

@@ -59,7 +59,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		o.id = w.ID
 	}
 	o.limit, o.turn = max(w.MaxAttempts, 0), w.Turn
-	single := once{age: max(w.Age, 0), nextDelay: w.NextDelay}
+	single := once{before: w.Attempts, age: max(w.Age, 0), nextDelay: w.NextDelay}
 	r := run{
 		e: e, ctx: ctx, plan: p, options: &o, once: &single,
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,

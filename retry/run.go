@@ -47,6 +47,7 @@ type run struct {
 
 // once is what a single attempt of stored work has beside a call: the verdict goes to whoever asked.
 type once struct {
+	before    int                            // attempts of earlier turns
 	age       time.Duration                  // of the work when the attempt began
 	nextDelay func(failed int) time.Duration // delays computed in code; nil for the policy's
 	outcome   classify.Outcome               // of the attempt
@@ -237,9 +238,12 @@ func (r *run) wait(d time.Duration) policy.Reason {
 
 // fail makes the error of a call that did not succeed.
 func (r *run) fail(reason policy.Reason) error {
-	p := r.plan
+	p, attempts := r.plan, r.ran
+	if r.once != nil {
+		attempts += r.once.before
+	}
 	return &Error{
 		Key: p.key, Category: p.policy.Category.Code(), Operation: r.options.operation, PolicyID: p.policy.ID,
-		Attempts: r.ran, Reason: reason, Last: r.last, Cause: r.cause,
+		Attempts: attempts, Reason: reason, Last: r.last, Cause: r.cause,
 	}
 }

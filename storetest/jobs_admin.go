@@ -179,15 +179,15 @@ func changeCases() []jobsCase {
 			fence := s.record(id).Fence
 			s.change(job.ActionRetry, job.Filter{States: []job.State{job.Dead}}, 10)
 			got, history := s.job(id)
-			if got.State != job.Ready || got.Attempts != 0 || !got.FinishedAt.IsZero() || got.RunAt.After(s.clock()) || len(history) != 2 || !got.StartedAt.IsZero() {
+			if got.State != job.Ready || got.Failures != 0 || !got.FinishedAt.IsZero() || got.RunAt.After(s.clock()) || len(history) != 2 || !got.StartedAt.IsZero() {
 				s.Fatalf("%+v with %+v", got, history)
 			}
 			r := s.take(long)
-			if r.Fence <= fence || r.Attempts != 0 {
+			if r.Fence <= fence || r.Failures != 0 {
 				s.Fatalf("claimed %+v", r)
 			}
 			s.must(s.settle(r.Ref(), job.KindRetry, fails("three", 0)), nil)
-			if got, history = s.job(id); got.Attempts != 1 || len(history) != 3 || history[2].Number != 1 {
+			if got, history = s.job(id); got.Failures != 1 || len(history) != 3 || history[2].Number != 1 {
 				s.Fatalf("%+v with %+v", got, history)
 			}
 		}},
@@ -309,8 +309,8 @@ func changeCases() []jobsCase {
 			s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1)
 			s.lapse(s.short)
 			s.maintain()
-			if got := s.in(r.ID, job.Cancelled); got.Attempts != 1 {
-				s.Fatalf("attempts %d", got.Attempts)
+			if got := s.in(r.ID, job.Cancelled); got.Failures != 1 {
+				s.Fatalf("attempts %d", got.Failures)
 			}
 		}},
 		{name: "J13/delete removes a job with its history", run: func(s *jobs) {

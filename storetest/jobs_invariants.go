@@ -88,11 +88,11 @@ func (s *jobs) checkHistory(id string) {
 			last = a.Error
 		}
 	}
-	justRetried := s.retried[id] && r.Attempts == 0
-	if r.Attempts != spent && !justRetried {
-		s.Errorf("J4: job %s: %d attempts, %d in its history", id, r.Attempts, spent)
+	justRetried := s.retried[id] && r.Failures == 0
+	if r.Failures != spent && !justRetried {
+		s.Errorf("J4: job %s: %d attempts, %d in its history", id, r.Failures, spent)
 	}
-	if r.Attempts > 0 && r.LastError != last {
+	if r.Failures > 0 && r.LastError != last {
 		s.Errorf("J4: job %s: last error %q, %q in its history", id, r.LastError, last)
 	}
 }

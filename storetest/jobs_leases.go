@@ -243,7 +243,7 @@ func leaseCases() []jobsCase {
 				s.Fatalf("reclaimed %d", done.Reclaimed)
 			}
 			got, history := s.job(r.ID)
-			if got.State != job.Ready || got.Attempts != 1 || got.Reason != policy.ReasonLeaseExpired || got.LastError == "" || got.FailedAt.Before(r.LeaseUntil) {
+			if got.State != job.Ready || got.Failures != 1 || got.Reason != policy.ReasonLeaseExpired || got.LastError == "" || got.FailedAt.Before(r.LeaseUntil) {
 				s.Fatalf("after the lease: %+v", got)
 			}
 			if len(history) != 1 || history[0].Outcome != job.AttemptLost || history[0].Reason != policy.ReasonLeaseExpired || history[0].Fence != r.Fence ||
@@ -259,7 +259,7 @@ func leaseCases() []jobsCase {
 				s.maintain()
 			}
 			r, history := s.job(id)
-			if r.State != job.Dead || r.Attempts != 2 || r.Reason != policy.ReasonLeaseExpired || r.FinishedAt.IsZero() || len(history) != 2 {
+			if r.State != job.Dead || r.Failures != 2 || r.Reason != policy.ReasonLeaseExpired || r.FinishedAt.IsZero() || len(history) != 2 {
 				s.Fatalf("%+v with %+v", r, history)
 			}
 		}},
@@ -270,8 +270,8 @@ func leaseCases() []jobsCase {
 				s.lapse(s.short)
 				s.maintain()
 			}
-			if r := s.in(id, job.Ready); r.Attempts != 4 {
-				s.Fatalf("attempts %d", r.Attempts)
+			if r := s.in(id, job.Ready); r.Failures != 4 {
+				s.Fatalf("attempts %d", r.Failures)
 			}
 		}},
 		{name: "J6/refusals before a lost lease keep their row", run: func(s *jobs) {
@@ -283,7 +283,7 @@ func leaseCases() []jobsCase {
 			s.lapse(s.short)
 			s.maintain()
 			r, history := s.job(id)
-			if r.Refusals != 0 || r.Attempts != 1 || len(history) != 2 || history[0].Count != 2 || history[1].Outcome != job.AttemptLost {
+			if r.Refusals != 0 || r.Failures != 1 || len(history) != 2 || history[0].Count != 2 || history[1].Outcome != job.AttemptLost {
 				s.Fatalf("%+v with %+v", r, history)
 			}
 		}},

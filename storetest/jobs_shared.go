@@ -34,7 +34,7 @@ func sharedCases() []jobsCase {
 					s.Fatal("claimed from a queue that another handle paused")
 				}
 				s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil)
-				if r := other.take(long); r.Fence != 2 || r.Attempts != 1 {
+				if r := other.take(long); r.Fence != 2 || r.Failures != 1 {
 					s.Fatalf("claimed %+v", r)
 				}
 			})

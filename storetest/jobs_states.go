@@ -15,8 +15,8 @@ func stateCases() []jobsCase {
 	return []jobsCase{
 		{name: "J2/a job without run_at is ready at once", run: func(s *jobs) {
 			r := s.in(s.add(job.Insert{}), job.Ready)
-			if r.Attempts != 0 || r.Fence != 0 || !r.RunAt.Equal(r.CreatedAt) || !r.StartedAt.IsZero() {
-				s.Fatalf("attempts %d, fence %d, run_at %v, created %v, started %v", r.Attempts, r.Fence, r.RunAt, r.CreatedAt, r.StartedAt)
+			if r.Failures != 0 || r.Fence != 0 || !r.RunAt.Equal(r.CreatedAt) || !r.StartedAt.IsZero() {
+				s.Fatalf("attempts %d, fence %d, run_at %v, created %v, started %v", r.Failures, r.Fence, r.RunAt, r.CreatedAt, r.StartedAt)
 			}
 		}},
 		{name: "J2/a job whose run_at is past is ready", run: func(s *jobs) {
@@ -52,7 +52,7 @@ func stateCases() []jobsCase {
 			r := s.start(job.Insert{}, long)
 			s.must(s.settle(r.Ref(), job.KindComplete, func(x *job.Settlement) { x.Output = []byte("out") }), nil)
 			got := s.in(r.ID, job.Completed)
-			if string(got.Output) != "out" || got.Attempts != 0 || got.FinishedAt.Before(r.ClaimedAt) {
+			if string(got.Output) != "out" || got.Failures != 0 || got.FinishedAt.Before(r.ClaimedAt) {
 				s.Fatalf("completed: %+v", got)
 			}
 		}},
@@ -60,7 +60,7 @@ func stateCases() []jobsCase {
 			r := s.start(job.Insert{}, long)
 			s.must(s.settle(r.Ref(), job.KindRetry, fails("boom", s.short)), nil)
 			got := s.in(r.ID, job.Scheduled)
-			if got.Attempts != 1 || got.LastError != "boom" || got.Reason != policy.ReasonError || got.FailedAt.IsZero() ||
+			if got.Failures != 1 || got.LastError != "boom" || got.Reason != policy.ReasonError || got.FailedAt.IsZero() ||
 				!got.RunAt.Equal(got.FailedAt.Add(s.short)) || !got.LeaseUntil.IsZero() {
 				s.Fatalf("after a failure: %+v", got)
 			}
@@ -70,7 +70,7 @@ func stateCases() []jobsCase {
 			s.lapse(s.short)
 			s.maintain()
 			again := s.take(long)
-			if again.ID != r.ID || again.Fence != 2 || again.Attempts != 1 {
+			if again.ID != r.ID || again.Fence != 2 || again.Failures != 1 {
 				s.Fatalf("claimed again: %+v", again)
 			}
 		}},
@@ -95,7 +95,7 @@ func stateCases() []jobsCase {
 			r := s.start(job.Insert{}, long)
 			s.must(s.settle(r.Ref(), job.KindDead, fails("fatal", 0)), nil)
 			got := s.in(r.ID, job.Dead)
-			if got.Attempts != 1 || got.LastError != "fatal" || got.Reason != policy.ReasonError || got.FinishedAt.IsZero() {
+			if got.Failures != 1 || got.LastError != "fatal" || got.Reason != policy.ReasonError || got.FinishedAt.IsZero() {
 				s.Fatalf("dead: %+v", got)
 			}
 			if more := s.lease(queue, 1, long); len(more) != 0 {
@@ -108,7 +108,7 @@ func stateCases() []jobsCase {
 			r := s.take(long)
 			s.must(s.settle(r.Ref(), job.KindBury, func(x *job.Settlement) { x.Reason = policy.ReasonAttemptsExhausted }), nil)
 			got, history := s.job(id)
-			if got.State != job.Dead || got.Attempts != 1 || got.LastError != "real" || got.Reason != policy.ReasonAttemptsExhausted || got.FinishedAt.IsZero() || len(history) != 1 {
+			if got.State != job.Dead || got.Failures != 1 || got.LastError != "real" || got.Reason != policy.ReasonAttemptsExhausted || got.FinishedAt.IsZero() || len(history) != 1 {
 				s.Fatalf("buried: %+v with %+v", got, history)
 			}
 		}},
@@ -116,7 +116,7 @@ func stateCases() []jobsCase {
 			r := s.start(job.Insert{MaxAttempts: 1}, long)
 			s.must(s.settle(r.Ref(), job.KindRelease), nil)
 			got := s.in(r.ID, job.Ready)
-			if got.Attempts != 0 || got.LastError != "" {
+			if got.Failures != 0 || got.LastError != "" {
 				s.Fatalf("released: %+v", got)
 			}
 			if again := s.take(long); again.Fence != 2 {
@@ -126,8 +126,8 @@ func stateCases() []jobsCase {
 		{name: "J5/snooze reschedules without counting", run: func(s *jobs) {
 			r := s.start(job.Insert{MaxAttempts: 1}, long)
 			s.must(s.settle(r.Ref(), job.KindSnooze, func(x *job.Settlement) { x.Delay = s.short }), nil)
-			if got := s.in(r.ID, job.Scheduled); got.Attempts != 0 {
-				s.Fatalf("attempts %d", got.Attempts)
+			if got := s.in(r.ID, job.Scheduled); got.Failures != 0 {
+				s.Fatalf("attempts %d", got.Failures)
 			}
 			s.lapse(s.short)
 			s.maintain()
@@ -137,7 +137,7 @@ func stateCases() []jobsCase {
 			r := s.start(job.Insert{MaxAttempts: 1}, long)
 			s.must(s.settle(r.Ref(), job.KindRefuse, refused(s.short)), nil)
 			got := s.in(r.ID, job.Scheduled)
-			if got.Attempts != 0 || got.Refusals != 1 || got.RefusedReason != policy.ReasonBudgetDenied || got.RefusedAt.IsZero() {
+			if got.Failures != 0 || got.Refusals != 1 || got.RefusedReason != policy.ReasonBudgetDenied || got.RefusedAt.IsZero() {
 				s.Fatalf("refused: %+v", got)
 			}
 			s.lapse(s.short)
@@ -149,7 +149,7 @@ func stateCases() []jobsCase {
 		{name: "J2/cancel settles a running job as cancelled", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
 			s.must(s.settle(r.Ref(), job.KindCancel), nil)
-			if got := s.in(r.ID, job.Cancelled); got.Attempts != 0 || got.FinishedAt.IsZero() {
+			if got := s.in(r.ID, job.Cancelled); got.Failures != 0 || got.FinishedAt.IsZero() {
 				s.Fatalf("cancelled: %+v", got)
 			}
 		}},
@@ -242,8 +242,8 @@ func historyCases() []jobsCase {
 					s.Errorf("row %d: %+v, want %+v", i, got, row)
 				}
 			}
-			if r.Attempts != 2 || r.LastError != "two" {
-				s.Errorf("attempts %d, last error %q", r.Attempts, r.LastError)
+			if r.Failures != 2 || r.LastError != "two" {
+				s.Errorf("attempts %d, last error %q", r.Failures, r.LastError)
 			}
 		}},
 		{name: "J4/the row keeps the delay and when the attempt started", run: func(s *jobs) {
@@ -279,7 +279,7 @@ func historyCases() []jobsCase {
 				s.must(s.settle(s.take(long).Ref(), kind, fails(text, 0)), nil)
 			}
 			r, history := s.job(id)
-			if r.State != job.Dead || r.Attempts != 3 || r.LastError != "third" || len(history) != 3 || history[2].Error != "third" {
+			if r.State != job.Dead || r.Failures != 3 || r.LastError != "third" || len(history) != 3 || history[2].Error != "third" {
 				s.Fatalf("%+v with %+v", r, history)
 			}
 		}},
@@ -295,8 +295,8 @@ func historyCases() []jobsCase {
 			s.must(s.settle(s.take(long).Ref(), job.KindRetry, fails("boom", 0)), nil)
 			s.must(s.settle(s.take(long).Ref(), job.KindRefuse, refused(0)), nil)
 			r, history = s.job(id)
-			if r.Refusals != 1 || r.Attempts != 1 {
-				s.Fatalf("refusals %d, attempts %d", r.Refusals, r.Attempts)
+			if r.Refusals != 1 || r.Failures != 1 {
+				s.Fatalf("refusals %d, attempts %d", r.Refusals, r.Failures)
 			}
 			var counts []int
 			for _, a := range history {

@@ -108,7 +108,7 @@ func valueCases() []jobsCase {
 			id := s.add(job.Insert{Payload: []byte("payload"), Meta: map[string]string{"k": "v"}})
 			spoil := func(list ...*job.Record) {
 				for _, r := range list {
-					r.State, r.Fence, r.Attempts, r.LastError, r.Queue = job.Dead, 99, 99, "spoilt", "spoilt"
+					r.State, r.Fence, r.Failures, r.LastError, r.Queue = job.Dead, 99, 99, "spoilt", "spoilt"
 					r.Payload[0], r.Meta["k"] = 'X', "spoilt"
 					if len(r.Output) > 0 {
 						r.Output[0] = 'X'

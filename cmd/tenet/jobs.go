@@ -19,9 +19,9 @@ import (
 
 func (a *app) jobsCommand() *cobra.Command {
 	cmd := group("jobs", "Store, list, inspect and change jobs", "", a.enqueueCommand(), a.jobsImportCommand(), a.listCommand(), a.inspectCommand(),
-		a.changeCommand(change{job.ActionRetry, "retry", "Run jobs again at once, with their attempts counted from 0", "retried", false}),
-		a.changeCommand(change{job.ActionCancel, "cancel", "Cancel jobs; running ones when their worker notices", "cancelled", false}),
-		a.changeCommand(change{job.ActionDelete, "delete", "Remove jobs with their history", "deleted", true}), a.statsCommand())
+		a.changeCommand(change{job.ActionRetry, "retry", "Run jobs again at once, with their attempts counted from 0", "retried", false, false}),
+		a.changeCommand(change{job.ActionCancel, "cancel", "Cancel jobs; of running ones, ask their worker to", "cancelled", false, false}),
+		a.changeCommand(change{job.ActionDelete, "delete", "Remove jobs with their history", "deleted", true, false}), a.statsCommand())
 	cmd.Example = "  tenet jobs import deliveries.jsonl --store sqlite:jobs.db\n  tenet jobs list --state dead\n  tenet jobs stats -o json"
 	return cmd
 }
@@ -140,9 +140,26 @@ func (a *app) printJobs(ctx context.Context, s jobStore, f job.Filter, hidden *s
 	}
 	return a.print(form, list, func(w io.Writer) {
 		table(w, "ID\tTYPE\tQUEUE\tSTATE\tATTEMPTS\tRUN AT\tLAST ERROR", list, func(j jobJSON) []any {
-			return []any{j.ID, j.Type, j.Queue, j.State, j.Attempts, clock(j.RunAt), oneLine(j.LastError)}
+			return []any{j.ID, j.Type, j.Queue, stateOf(j), j.Attempts, clock(j.RunAt), oneLine(j.LastError)}
 		})
 	})
+}
+
+// stateOf is a job's state in a list.
+func stateOf(j jobJSON) string {
+	if j.State == job.Running && !j.CancelRequestedAt.IsZero() {
+		return "running (asked to cancel)"
+	}
+	return string(j.State)
+}
+
+// attemptsOf tells the attempts made and, where they differ, those that count against the maximum.
+func attemptsOf(r *job.Record) string {
+	text := fmt.Sprint(r.Attempts())
+	if r.Failures != r.Attempts() {
+		text += fmt.Sprintf(" (%d failed)", r.Failures)
+	}
+	return text
 }
 
 // table writes rows in columns below a heading. The last column is cut to what a line can show.
@@ -220,12 +237,14 @@ func (a *app) writeJob(w io.Writer, r *job.Record, history []job.Attempt) {
 	fprintln(w)
 	line := func(name, text string) {
 		if text != "" && text != "-" {
-			fprintf(w, "  %-11s%s\n", name, text)
+			fprintf(w, "  %-17s%s\n", name, text)
 		}
 	}
 	line("created", clock(r.CreatedAt))
 	line("run at", clock(r.RunAt))
 	line("finished", clock(r.FinishedAt))
+	line("asked to cancel", clock(r.CancelRequestedAt))
+	line("attempts", attemptsOf(r))
 	line("unique key", r.UniqueKey)
 	if r.State == job.Running {
 		line("worker", r.Worker+", lease until "+clock(r.LeaseUntil))
@@ -265,6 +284,7 @@ type change struct {
 	action            job.Action
 	name, short, done string
 	destructive       bool
+	wait              bool // cancel only: until what runs has ended
 }
 
 // changeResult is what such a command prints.
@@ -272,6 +292,9 @@ type changeResult struct {
 	Changed  []string `json:"changed"`
 	Missing  []string `json:"missing"`
 	Conflict []string `json:"conflict"` // in a state that the action cannot be applied to
+	// Outcomes says what became of each job that was to be cancelled: cancelled, pending (its worker was asked), or what it
+	// ended in first: completed, dead.
+	Outcomes map[string]string `json:"outcomes,omitempty"`
 }
 
 func (a *app) changeCommand(c change) *cobra.Command {
@@ -286,8 +309,23 @@ func (a *app) changeCommand(c change) *cobra.Command {
 	if c.destructive {
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
+	wait := new(bool)
+	if c.action == job.ActionCancel {
+		wait = cmd.Flags().Bool("wait", false, "wait until running jobs have ended, and say how")
+		cmd.Long = c.short + `.
+
+A job that waits is cancelled at once. A running one is asked to end through its worker, which cancels the handler's
+context: within a second, or where the store cannot notify within a third of the lease. If the handler finishes all
+the same, the job ends as it says, and the request stays on record (cancel_requested_at).
+
+Each line says which of the two happened, or that the request is pending.
+
+Exits with 5 if a job was not found, and with 7 if one had ended already.`
+		cmd.Example += "\n  tenet jobs cancel 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --wait"
+	}
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, ids []string) error {
+		c.wait = *wait
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
 			if c.destructive && !*dryRun {
 				if err := a.confirm(cmd.Context(), *yes, "Remove %s with all history?", count(len(ids), "job")); err != nil {
@@ -301,7 +339,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 }
 
 func (a *app) change(ctx context.Context, s jobStore, c change, ids []string, audit string, dryRun bool, form string) error {
-	result := changeResult{[]string{}, []string{}, []string{}}
+	result := changeResult{Changed: []string{}, Missing: []string{}, Conflict: []string{}}
 	var apt []*job.Record
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		r, _, err := s.Get(ctx, id)
@@ -339,13 +377,27 @@ func (a *app) change(ctx context.Context, s jobStore, c change, ids []string, au
 		}
 		result.Changed = append(result.Changed, r.ID)
 	}
+	if c.action == job.ActionCancel && !dryRun {
+		result.Outcomes = map[string]string{}
+		for _, id := range result.Changed {
+			outcome, err := cancelled(ctx, s, id, c.wait)
+			if err != nil {
+				return err
+			}
+			result.Outcomes[id] = outcome
+		}
+	}
 	err := a.print(form, result, func(w io.Writer) {
 		verb := c.done
 		if dryRun {
 			verb = "would be " + verb
 		}
 		for _, id := range result.Changed {
-			fprintln(w, id, verb)
+			if outcome := result.Outcomes[id]; outcome != "" {
+				fprintln(w, cancelText(id, outcome))
+			} else {
+				fprintln(w, id, verb)
+			}
 		}
 	})
 	for _, id := range result.Missing {

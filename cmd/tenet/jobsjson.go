@@ -10,26 +10,28 @@ import (
 
 // jobJSON is a job as commands print it. Lists leave the history out.
 type jobJSON struct {
-	ID          string            `json:"id"`
-	Type        string            `json:"type"`
-	Queue       string            `json:"queue"`
-	State       job.State         `json:"state"`
-	Attempts    int               `json:"attempts"`
-	MaxAttempts int               `json:"max_attempts"` // 0 is the policy's
-	Priority    int               `json:"priority"`
-	RunAt       time.Time         `json:"run_at"`
-	CreatedAt   time.Time         `json:"created_at"`
-	FinishedAt  time.Time         `json:"finished_at,omitzero"`
-	UniqueKey   string            `json:"unique_key,omitempty"`
-	Timeout     float64           `json:"timeout,omitempty"` // seconds
-	Worker      string            `json:"worker,omitempty"`
-	LeaseUntil  time.Time         `json:"lease_until,omitzero"`
-	Meta        map[string]string `json:"meta,omitempty"`
-	Payload     json.RawMessage   `json:"payload"`
-	Reason      policy.Reason     `json:"reason,omitempty"`
-	LastError   string            `json:"last_error"`
-	Output      json.RawMessage   `json:"output,omitempty"`
-	History     []attemptJSON     `json:"history,omitzero"`
+	ID                string            `json:"id"`
+	Type              string            `json:"type"`
+	Queue             string            `json:"queue"`
+	State             job.State         `json:"state"`
+	Attempts          int               `json:"attempts"`     // made
+	Failures          int               `json:"failures"`     // that count against the maximum
+	CancelRequestedAt time.Time         `json:"cancel_requested_at,omitzero"`
+	MaxAttempts       int               `json:"max_attempts"` // 0 is the policy's
+	Priority          int               `json:"priority"`
+	RunAt             time.Time         `json:"run_at"`
+	CreatedAt         time.Time         `json:"created_at"`
+	FinishedAt        time.Time         `json:"finished_at,omitzero"`
+	UniqueKey         string            `json:"unique_key,omitempty"`
+	Timeout           float64           `json:"timeout,omitempty"` // seconds
+	Worker            string            `json:"worker,omitempty"`
+	LeaseUntil        time.Time         `json:"lease_until,omitzero"`
+	Meta              map[string]string `json:"meta,omitempty"`
+	Payload           json.RawMessage   `json:"payload"`
+	Reason            policy.Reason     `json:"reason,omitempty"`
+	LastError         string            `json:"last_error"`
+	Output            json.RawMessage   `json:"output,omitempty"`
+	History           []attemptJSON     `json:"history,omitzero"`
 }
 
 // attemptJSON is a row of the history. The delay is in seconds.
@@ -48,8 +50,8 @@ type attemptJSON struct {
 
 func newJobJSON(r *job.Record) jobJSON {
 	return jobJSON{
-		ID: r.ID, Type: r.Type, Queue: r.Queue, State: r.State, Attempts: r.Attempts, MaxAttempts: r.MaxAttempts, Priority: r.Priority,
-		RunAt: r.RunAt, CreatedAt: r.CreatedAt, FinishedAt: r.FinishedAt, UniqueKey: r.UniqueKey, Timeout: seconds(r.Timeout), Worker: r.Worker,
+		ID: r.ID, Type: r.Type, Queue: r.Queue, State: r.State, Attempts: r.Attempts(), Failures: r.Failures, MaxAttempts: r.MaxAttempts, Priority: r.Priority,
+		RunAt: r.RunAt, CancelRequestedAt: r.CancelRequestedAt, CreatedAt: r.CreatedAt, FinishedAt: r.FinishedAt, UniqueKey: r.UniqueKey, Timeout: seconds(r.Timeout), Worker: r.Worker,
 		LeaseUntil: r.LeaseUntil, Meta: r.Meta, Payload: asJSON(r.Payload), Reason: r.Reason, LastError: r.LastError, Output: asJSON(r.Output),
 	}
 }

@@ -162,8 +162,8 @@ func TestL11ASettledDeliveryIsASettledJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := record(t, s)
-		if r.State != c.state || r.Attempts != c.attempts || r.Reason != c.reason {
-			t.Errorf("%s: %s after %d attempts, %q", name, r.State, r.Attempts, r.Reason)
+		if r.State != c.state || r.Failures != c.attempts || r.Reason != c.reason {
+			t.Errorf("%s: %s after %d attempts, %q", name, r.State, r.Failures, r.Reason)
 		}
 		if due := time.Until(r.RunAt); c.state == job.Scheduled && (due < 59*time.Minute || due > time.Hour) {
 			t.Errorf("%s: due in %v", name, due)

@@ -118,7 +118,7 @@ func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, erro
 		got := make([]pipeline.Delivery, 0, len(records))
 		var spent []job.Settlement
 		for _, r := range records {
-			if r.Attempts >= s.limit(r) {
+			if r.Failures >= s.limit(r) {
 				spent = append(spent, job.Settlement{Ref: r.Ref(), Kind: job.KindBury, Reason: policy.ReasonAttemptsExhausted})
 				continue
 			}
@@ -156,8 +156,8 @@ func (s *Source) limit(r *job.Record) int {
 }
 
 func delivery(r *job.Record) pipeline.Delivery {
-	t := transaction(r.ID, r.Payload, r.Meta, r.Attempts).With(pipeline.WithMetadata(map[string]string{MetaJob: r.ID, MetaType: r.Type}))
-	return pipeline.Delivery{Transaction: t, Token: r, Count: r.Attempts + 1, Deadline: r.LeaseUntil}
+	t := transaction(r.ID, r.Payload, r.Meta, r.Failures).With(pipeline.WithMetadata(map[string]string{MetaJob: r.ID, MetaType: r.Type}))
+	return pipeline.Delivery{Transaction: t, Token: r, Count: r.Failures + 1, Deadline: r.LeaseUntil}
 }
 
 var errForeign = errors.New("jobs: the delivery is not of a source of jobs")
@@ -197,7 +197,7 @@ func (s *Source) settlement(r *job.Record, delay time.Duration, cause error) job
 	switch final := verdict(cause); {
 	case final != "":
 		x.Kind, x.Reason = job.KindDead, final
-	case r.Attempts+1 >= s.limit(r):
+	case r.Failures+1 >= s.limit(r):
 		x.Kind, x.Reason = job.KindDead, policy.ReasonAttemptsExhausted
 	default:
 		x.Kind, x.Delay, x.Reason = job.KindRetry, delay, policy.ReasonError

@@ -198,8 +198,8 @@ func (a *audit) job(store stored, id, jobType string) {
 	}
 	switch jobType {
 	case "fail", "poison":
-		if r.State != job.Dead || rows != 3 || r.Attempts != 3 {
-			a.t.Errorf("%s %s: %s after %d attempts with %d rows, want dead after exactly 3", jobType, id, r.State, r.Attempts, rows)
+		if r.State != job.Dead || rows != 3 || r.Failures != 3 {
+			a.t.Errorf("%s %s: %s after %d attempts with %d rows, want dead after exactly 3", jobType, id, r.State, r.Failures, rows)
 		}
 	default:
 		if r.State != job.Completed {

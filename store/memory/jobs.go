@@ -296,7 +296,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 		s.place(e)
 		done.Reclaimed++
 		done.Lost = append(done.Lost, job.Lost{
-			Ref: e.Ref(), Type: e.Type, Queue: e.Queue, Meta: maps.Clone(e.Meta), Worker: e.Worker, State: e.State, Attempts: e.Attempts,
+			Ref: e.Ref(), Type: e.Type, Queue: e.Queue, Meta: maps.Clone(e.Meta), Worker: e.Worker, State: e.State, Attempts: e.Failures,
 		})
 	}
 	for state, p := range s.finished {

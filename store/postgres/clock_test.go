@@ -59,7 +59,7 @@ func TestJ17OverallTimeoutHoldsWhateverTheServersClockShows(t *testing.T) {
 				before = a.Finished
 			}
 			r, history = runBounded(t, db.Jobs(), 2*time.Second, fails(1<<30))
-			if r.State != job.Dead || r.Reason != policy.ReasonOverallTimeout || len(history) == 0 || r.Attempts == 0 {
+			if r.State != job.Dead || r.Reason != policy.ReasonOverallTimeout || len(history) == 0 || r.Failures == 0 {
 				t.Errorf("a job past its time: %s %s, %+v", r.State, r.Reason, history)
 			}
 		})

@@ -62,7 +62,7 @@ func TestJ7CompletionsAreKnownLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		want = append(want, job.Attempt{
-			Number: r.Attempts + 1, Fence: r.Fence, Kind: job.KindComplete, Worker: "w", Started: r.ClaimedAt.Add(s.Started), Finished: record.FinishedAt,
+			Number: r.Failures + 1, Fence: r.Fence, Kind: job.KindComplete, Worker: "w", Started: r.ClaimedAt.Add(s.Started), Finished: record.FinishedAt,
 			Outcome: job.AttemptCompleted, Reason: s.Reason, Error: s.Error, Stack: s.Stack, Delay: s.Delay, Count: 1,
 		})
 		check()

@@ -78,7 +78,7 @@ func (r *row) all() []any {
 func (r *row) record() (*job.Record, error) {
 	out := r.Record
 	out.ID, out.State, out.Priority, out.Timeout, out.UniqueKey = r.id.String(), job.State(r.state), int(r.priority), time.Duration(r.timeout), string(r.uniqueKey)
-	out.MaxAttempts, out.Attempts, out.Refusals = int(r.maxAttempts), int(r.attempts), int(r.refusals)
+	out.MaxAttempts, out.Failures, out.Refusals = int(r.maxAttempts), int(r.attempts), int(r.refusals)
 	out.CreatedAt, out.RunAt, out.StartedAt, out.ClaimedAt = utc(r.createdAt), utc(r.runAt), utc(r.startedAt), utc(r.claimedAt)
 	out.FinishedAt, out.FailedAt, out.LeaseUntil, out.RefusedAt = utc(r.finishedAt), utc(r.failedAt), utc(r.leaseUntil), utc(r.refusedAt)
 	out.CancelRequestedAt = utc(r.cancelRequested)

@@ -47,7 +47,7 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 	for _, e := range expired {
 		e.rows, e.changed = e.Lose(at), true
 		done.Lost = append(done.Lost, job.Lost{
-			Ref: e.Ref(), Type: e.Type, Queue: e.Queue, Meta: e.Meta, Worker: e.Worker, State: e.State, Attempts: e.Attempts,
+			Ref: e.Ref(), Type: e.Type, Queue: e.Queue, Meta: e.Meta, Worker: e.Worker, State: e.State, Attempts: e.Failures,
 		})
 	}
 	if err := save(q, expired); err != nil {

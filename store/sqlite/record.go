@@ -72,7 +72,7 @@ func (r *row) target(column string) any {
 	case "lease_until":
 		return &r.leased
 	case "attempts":
-		return &r.Attempts
+		return &r.Failures
 	case "max_attempts":
 		return &r.MaxAttempts
 	case "created_at":
@@ -152,7 +152,7 @@ func (e *entry) completion() []job.Attempt {
 		return nil
 	}
 	return []job.Attempt{{
-		Number: e.Attempts + 1, Fence: e.Fence, Kind: job.KindComplete, Worker: e.Worker, Started: e.ran, Finished: e.FinishedAt,
+		Number: e.Failures + 1, Fence: e.Fence, Kind: job.KindComplete, Worker: e.Worker, Started: e.ran, Finished: e.FinishedAt,
 		Outcome: job.AttemptCompleted, Reason: e.Reason, Count: 1,
 	}}
 }
@@ -214,7 +214,7 @@ func save(q querier, list []*entry) error {
 		if !e.changed {
 			continue
 		}
-		jobs = append(jobs, e.seq, string(e.State), e.RunAt.UnixMicro(), micros(e.LeaseUntil), int64(e.Attempts), micros(e.StartedAt), micros(e.FinishedAt),
+		jobs = append(jobs, e.seq, string(e.State), e.RunAt.UnixMicro(), micros(e.LeaseUntil), int64(e.Failures), micros(e.StartedAt), micros(e.FinishedAt),
 			micros(e.FailedAt), micros(e.CancelRequestedAt), int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output))
 		for _, a := range e.rows {
 			part := 2 * e.Fence
