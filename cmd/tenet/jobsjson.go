@@ -14,8 +14,8 @@ type jobJSON struct {
 	Type              string            `json:"type"`
 	Queue             string            `json:"queue"`
 	State             job.State         `json:"state"`
-	Attempts          int               `json:"attempts"`     // made
-	Failures          int               `json:"failures"`     // that count against the maximum
+	Attempts          int               `json:"attempts"` // made
+	Failures          int               `json:"failures"` // that count against the maximum
 	CancelRequestedAt time.Time         `json:"cancel_requested_at,omitzero"`
 	MaxAttempts       int               `json:"max_attempts"` // 0 is the policy's
 	Priority          int               `json:"priority"`
