@@ -22,7 +22,7 @@ var decisionImports = []string{
 
 // pureImports are further packages that what decision imports from this module may use. They compute only.
 var pureImports = []string{
-	"encoding/hex", "encoding/json", "errors", "fmt", "maps", "reflect", "strconv", "strings", "sync",
+	"bytes", "cmp", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "reflect", "strconv", "strings", "sync",
 	"crypto/tls", "crypto/x509", "github.com/gowebpki/jcs",
 }
 

@@ -375,7 +375,7 @@ func TestA1EventsSayWhoseTheyAre(t *testing.T) {
 				Idempotency: &observe.IdempotencyAction{Tenant: "acme", Operation: "billing.charge", Key: "k", Action: "hit", Fence: 1, Attempts: 1},
 			},
 		}
-		if diff := cmp.Diff(want, b.events, cmp.AllowUnexported(observe.Event{})); diff != "" {
+		if diff := cmp.Diff(want, b.events, cmp.AllowUnexported(observe.Event{}, observe.Attributes{})); diff != "" {
 			b.Errorf("events (-want +got):\n%s", diff)
 		}
 	})

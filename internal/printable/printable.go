@@ -1,4 +1,3 @@
-// Package printable makes text from data fit for terminals and logs.
 package printable
 
 import (

@@ -1,0 +1,2 @@
+// Package printable makes text from data fit for terminals and logs.
+package printable
