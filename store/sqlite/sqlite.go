@@ -212,6 +212,7 @@ const (
 	codeBusy     = 5
 	codeLocked   = 6
 	codeReadOnly = 8
+	codeIOErr    = 10
 	codeCorrupt  = 11
 	codeCantOpen = 14
 	codeNotDB    = 26
