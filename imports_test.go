@@ -49,8 +49,8 @@ var allowed = map[string][]string{
 	"job/httpjob":           {"job", "classify", "tenethttp"},
 	"job/execjob":           {"job"},
 	"store/memory":          {"job", "idempotency", "policy"},
-	"store/sqlite":          {"job", "idempotency", "audit", "policy"},
-	"store/postgres":        {"job", "idempotency", "audit", "policy"},
+	"store/sqlite":          {"job", "idempotency", "audit", "policy", "classify"},
+	"store/postgres":        {"job", "idempotency", "audit", "policy", "classify"},
 	"store/nats":            {"idempotency", "audit", "policy"},
 	"storetest":             {"job", "idempotency", "audit", "policy"},
 

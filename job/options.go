@@ -64,7 +64,7 @@ func WithRetryPolicy(p RetryPolicy) WorkerOption {
 }
 
 // WithExecutorOptions sets what the worker's executor is made with: budgets, classifiers, classes, journal. The worker adds
-// its provider and observer.
+// its provider and observer, and the classes of errors that its store exports through a Classes method, as the SQL stores do.
 func WithExecutorOptions(o retry.ExecutorOptions) WorkerOption {
 	return func(w *Worker) { w.executorOptions = o }
 }

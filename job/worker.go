@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -100,7 +101,10 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 		w.provider = back(w.document, data)
 	}
 	o := w.executorOptions
-	o.RecoverPanics = true // a panic in user code must not take the worker's other jobs with it
+	o.RecoverPanics = true                                           // a panic in user code must not take the worker's other jobs with it
+	if s, ok := store.(interface{ Classes() classify.Family }); ok { // handlers often use the store's database
+		o.Classes = append(slices.Clip(o.Classes), s.Classes())
+	}
 	w.observer = observe.Multi(o.Observer, w.observer)
 	o.Provider, o.Observer = w.provider, w.observer
 	w.executor = retry.NewExecutor(o)

@@ -17,6 +17,8 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
+	"github.com/tenetdev/tenet/store/postgres"
+	"github.com/tenetdev/tenet/store/sqlite"
 	"github.com/tenetdev/tenet/tenethttp"
 )
 
@@ -123,7 +125,7 @@ func (a *app) setUp(ctx context.Context, log *slog.Logger, f *pipelineFlags, nam
 		observers = append(observers, s.service.observer)
 	}
 	executor := retry.ExecutorOptions{
-		Classes: []classify.Family{tenethttp.Classes(), command.Classes()},
+		Classes: []classify.Family{tenethttp.Classes(), command.Classes(), postgres.Classes(), sqlite.Classes()},
 		Classifiers: map[string]classify.Classifier{
 			tenethttp.ClassifierName: tenethttp.Classifier(), command.Name: command.Classifier(command.Codes{}),
 		},
