@@ -169,15 +169,9 @@ func (p *linkParser) parse(line []byte) (l link) {
 	if !canonical || l.seq == 0 || len(l.chain) == 0 || !parseDigest(&l.hash, stored) {
 		return l
 	}
-	switch {
-	case cutTo < len(line) && line[cutTo] == ',':
-		cutTo++
-	case line[cutFrom-1] == ',':
-		cutFrom--
-	}
 	p.hash.Reset()
 	p.hash.Write(line[:cutFrom])
-	p.hash.Write(line[cutTo:])
+	p.hash.Write(line[cutTo+len(","):]) // seq comes after hash
 	p.sum = p.hash.Sum(p.sum[:0])
 	l.sound = bytes.Equal(p.sum, l.hash[:])
 	return l
