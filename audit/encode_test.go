@@ -56,6 +56,13 @@ func TestA3LinesAreCanonicalJSON(t *testing.T) {
 	})
 }
 
+func TestA3FactsOfNothingAreAnEmptyObject(t *testing.T) {
+	var w encoder
+	if w.facts(&Facts{}); string(w.b) != "{}" {
+		t.Errorf("%s", w.b)
+	}
+}
+
 func TestA3NotUTF8BecomesReplacementCharacters(t *testing.T) {
 	for _, s := range []string{"\xff", "a\xc3", "\xe2\x82b", "ok\xf0\x9f\x98\x80\x80"} {
 		want, _ := json.Marshal(s)

@@ -1,0 +1,395 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// hanging is a sink that stores nothing until its gate is closed.
+type hanging struct {
+	MemorySink
+	gate chan struct{}
+}
+
+func (s *hanging) Append(ctx context.Context, entries []Entry) error {
+	select {
+	case <-s.gate:
+		return s.MemorySink.Append(ctx, entries)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestA2FilesThatCannotBeUsedAreErrors(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "folder.jsonl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFile(filepath.Join(dir, "folder.jsonl"), FileOptions{}); err == nil {
+		t.Error("a folder is opened as a log")
+	}
+	if err := NewFileSource(filepath.Join(dir, "missing", "audit.jsonl")).Read(bg, "", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the log is missing: %v", err)
+	}
+	(&FileSink{names: namesOf(filepath.Join(dir, "missing", "audit.jsonl"))}).removeBefore(9)
+
+	path := filepath.Join(dir, "heads.jsonl")
+	if err := os.Mkdir(namesOf(path).heads(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFile(path, FileOptions{}); err == nil || !strings.Contains(err.Error(), "heads.heads.json") {
+		t.Errorf("the saved heads are a folder: %v", err)
+	}
+	if _, _, err := namesOf(path).scan(); err == nil {
+		t.Error("the heads are collected without the saved ones")
+	}
+	if h := headOf([]byte("rubbish")); h != (Head{}) {
+		t.Errorf("rubbish has the head %+v", h)
+	}
+}
+
+func TestA2ErrorsOfASegmentAreThoseOfTheNextAppend(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	sink := openFile(t, path, FileOptions{})
+	logTo(t, sink, 1)
+	sink.options.MaxSize = 100
+	whole := sink.file
+	sink.file, _ = os.Open(path)
+	sink.file.Close()
+	if _, err := sink.Segment(bg); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the file cannot be synced: %v", err)
+	}
+	sink.file = whole
+	if err := os.Mkdir(sink.names.rotated(1), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := sink.Segment(bg); err == nil || n != 1 {
+		t.Errorf("the file cannot be renamed: segment %d, %v", n, err)
+	}
+	if err := os.Remove(sink.names.rotated(1)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := sink.Segment(bg); err != nil || n != 2 {
+		t.Errorf("segment %d, %v", n, err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Append(bg, nil); err == nil {
+		t.Error("appended to a folder")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	logTo(t, sink, 1)
+	events, _ := eventsOf(t, sink, "")
+	checkChains(t, events)
+	if len(only(events, RetryAttempt)) != 2 {
+		t.Errorf("%d events", len(events))
+	}
+}
+
+func TestA3ErrorsOfReadingAreReturned(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	sink := openFile(t, path, FileOptions{})
+	logTo(t, sink, 2)
+	closed, _ := os.Open(path)
+	closed.Close()
+	unreadable, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unreadable.Close()
+	if err := ofEvents(closed); err == nil {
+		t.Error("the first byte of a closed file is that of an event")
+	}
+	for name, file := range map[string]*os.File{"closed": closed, "opened for writing": unreadable} {
+		if _, err := endOfLines(file); err == nil {
+			t.Errorf("%s: the end of lines is found", name)
+		}
+		if _, err := readLines(bg, file, position{1, 0}, false, nil); err == nil {
+			t.Errorf("%s: lines are read", name)
+		}
+	}
+	err = NewFileSource(path).Read(bg, "", func(string, []byte) error {
+		return os.WriteFile(namesOf(path).heads(), []byte("{"), 0o600)
+	})
+	if err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("heads that were damaged meanwhile: %v", err)
+	}
+}
+
+func TestA3LinesAreBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, maxLine+1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewFileSource(path).Read(bg, "", nil); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestA4TemporaryFileThatCannotBeReadIsAnError(t *testing.T) {
+	s := chunkStore{dir: t.TempDir()}
+	s.add(1, []byte("events"))
+	if got, err := s.load(1, nil); err != nil || string(got) != "events" {
+		t.Errorf("%q, %v", got, err)
+	}
+	s.file.Close()
+	if _, err := s.load(1, nil); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("error %v", err)
+	}
+	if err := s.close(); err == nil {
+		t.Error("closed twice")
+	}
+}
+
+func TestA2WaitingForRoomEndsWithRoomTimeOrTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &hanging{gate: make(chan struct{})}
+		l := open(t, sink, Options{Buffer: 1, Timeout: time.Second})
+		results := make(chan error, 4)
+		send := func(work string) {
+			go func() { results <- l.Append(bg, failed(work, 1)) }()
+			synctest.Wait()
+		}
+		send("in hand")
+		if err := <-results; !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "may still be stored") {
+			t.Errorf("a sink that hangs: %v", err)
+		}
+		send("queued")
+		send("waits for room")
+		close(sink.gate)
+		for range 2 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		closeLog(t, l)
+		if n := len(only(sink.Events(), RetryAttempt)); n != 3 {
+			t.Errorf("%d events", n)
+		}
+
+		sink = &hanging{gate: make(chan struct{})}
+		l = open(t, sink, Options{Buffer: 1, Timeout: time.Minute})
+		for _, work := range []string{"in hand", "queued", "waits for room"} {
+			send(work)
+		}
+		go func() { results <- l.Close(bg) }()
+		if err := <-results; !errors.Is(err, ErrClosed) {
+			t.Errorf("waited for room while the log was closed: %v", err)
+		}
+		close(sink.gate)
+		for range 3 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestA2AppendWithoutAnEffect(t *testing.T) {
+	var sink MemorySink
+	l := open(t, &sink, Options{Mode: Buffered})
+	if err := l.Append(bg, &observe.Event{Type: observe.CallStarted}); err != nil {
+		t.Error(err)
+	}
+	l.twins.add(&observe.Event{Type: observe.CallEnded})
+	closeLog(t, l)
+	if err := l.Append(bg, failed("call", 1)); err != nil || l.Stats().Lost != 1 {
+		t.Errorf("a buffered log that is closed: %v, %d lost", err, l.Stats().Lost)
+	}
+	if len(sink.Events()) != 0 {
+		t.Errorf("%+v", sink.Events())
+	}
+}
+
+func TestA2OutboxFailures(t *testing.T) {
+	dir := t.TempDir()
+	note := filepath.Join(dir, "forwarded.json")
+	if err := os.Mkdir(note, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Mode: Outbox, Outbox: dir}
+	if _, err := Open(bg, &MemorySink{}, o); err == nil {
+		t.Error("the note is a folder")
+	}
+	if err := os.Remove(note); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		sink := &hanging{gate: make(chan struct{})}
+		l := open(t, sink, o)
+		if err := l.Append(bg, failed("call", 1)); err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(bg)
+		cancel()
+		if err := l.outbox.wait(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("wait: %v", err)
+		}
+		if err := l.Close(ended); err == nil && len(sink.Events()) > 0 {
+			t.Error("forwarded")
+		}
+		if err := l.outbox.close(bg); err != nil {
+			t.Errorf("closed twice: %v", err)
+		}
+		if err := l.outbox.Append(bg, nil); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("append after close: %v", err)
+		}
+
+		l = open(t, &MemorySink{}, o) // forwards the rest
+		if err := l.Flush(bg); err != nil {
+			t.Fatal(err)
+		}
+		l.outbox.cancel()
+		<-l.outbox.done // although nothing was to be forwarded
+		closeLog(t, l)
+
+		down := &flaky{}
+		down.down.Store(true)
+		l = open(t, down, o)
+		if err := l.Append(bg, failed("call", 2)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		l.outbox.cancel()
+		<-l.outbox.done // although it waits to try again
+		closeLog(t, l)
+
+		if err := os.Remove(note); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(note, "full"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := (&outbox{note: note}).advance("1:1", nil); err == nil {
+			t.Error("noted in a folder")
+		}
+	})
+}
+
+func TestA1PoliciesAndHeadsWithoutAForm(t *testing.T) {
+	var sink MemorySink
+	l := open(t, &sink, Options{})
+	defer closeLog(t, l)
+	broken := &policy.Policy{Key: policy.ParseKey("user.Get")}
+	broken.Retry.BackoffMultiplier = math.NaN()
+	for _, change := range [][2]*policy.Policy{{getUser, broken}, {broken, getUser}} {
+		if err := l.PolicyChanged(bg, change[0], change[1], "ann", ""); err == nil {
+			t.Error("a policy with NaN is put on record")
+		}
+	}
+	if r := (&writer{}).revision(broken); r != "" {
+		t.Errorf("revision %s", r)
+	}
+	if _, err := snapshot(PolicySnapshot, broken, "r"); err == nil {
+		t.Error("a snapshot with NaN")
+	}
+	key := make([]byte, 64)
+	if _, err := SignHeads(nil, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), key); err == nil {
+		t.Error("a time that JSON cannot hold is signed")
+	}
+}
+
+func TestA4UnknownMembersOfFactsAreReadOver(t *testing.T) {
+	var x eventReader
+	x.intern = interner{&symbols{numbers: map[string]uint64{}}, map[string]interned{}}
+	line := `{"event_id":"e","event_type":"retry_attempt","facts":{"classes":[{"class":"quota","new":1,"parent":"p"}],` +
+		`"classified":{"class":"quota","new":[2]},"failed":true,"new":{"a":3}},"outcome_category":"system","schema_version":1,"state_max_attempts":7,` +
+		`"timestamp":"2026-03-01T12:00:00Z"}`
+	if !x.read([]byte(line)) || len(x.e.Facts.Classes) != 1 || x.e.Facts.Classified.Class != "quota" || !x.e.Facts.Failed || x.e.StateLimit != 7 {
+		t.Errorf("%+v, facts %+v", x.e, x.e.Facts)
+	}
+}
+
+func TestA4WorkLargerThanMemoryNeedsATemporaryFile(t *testing.T) {
+	var sink MemorySink
+	for n := range 20_000 { // of one work, so that they are kept together
+		e := Event{
+			SchemaVersion: SchemaVersion, ID: fmt.Sprint("event-", n), Type: RetryAttempt, Time: start, Surface: "call", Key: "user.Get",
+			WorkID: "work", WorkSeq: n + 1, Decision: "retry", Reason: policy.ReasonRetry,
+		}
+		w := encoder{}
+		w.event(&e)
+		sink.lines = append(sink.lines, w.b)
+	}
+	if _, err := Statistics(bg, &sink, Spill{Memory: 1, Dir: filepath.Join(t.TempDir(), "missing")}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+	r, err := Statistics(bg, &sink, Spill{Memory: 1, Dir: t.TempDir()})
+	if err != nil || r.Total.Calls != 1 || r.Total.Retries != 20_000 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	ctx, cancel := context.WithCancel(bg)
+	w, err := gather(ctx, &sink, Spill{}, ofDecisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := w.each(ctx, func(int, []Event) { t.Error("visited") }); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestA2CountsAreRecordedBeforeTheyAreTooMany(t *testing.T) {
+	var sink MemorySink
+	l := open(t, &sink, Options{Sample: -1})
+	for n := range mostCounts + 1 {
+		e := decisionOf(fmt.Sprint("call-", n), 1, nil, decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess})
+		e.Work.Key = policy.ParseKey(fmt.Sprint("key.", n))
+		if err := l.Append(bg, e); err != nil {
+			t.Fatal(err)
+		}
+		if n < mostCounts-1 {
+			continue
+		}
+		if counted := only(sink.Events(), CallCount); len(counted) != mostCounts {
+			t.Errorf("%d keys are on record after %d", len(counted), n+1)
+		}
+	}
+	closeLog(t, l)
+	if counted := only(sink.Events(), CallCount); len(counted) != mostCounts+1 {
+		t.Errorf("%d keys are on record", len(counted))
+	}
+}
+
+func TestA4UnknownDecisionsAreNotReplayed(t *testing.T) {
+	e := &Event{Decision: "perhaps"}
+	if _, err := (&player{}).decision(e, &getUser.Retry, classify.Outcome{}); !errors.Is(err, errValue) {
+		t.Errorf("replay: %v", err)
+	}
+	if _, err := (&speculator{}).step(nil, e); err == nil {
+		t.Error("what if takes it")
+	}
+}
+
+func TestA3SegmentsHaveTheNamesOfTheirFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	sink := openFile(t, path, FileOptions{MaxSize: 100})
+	logTo(t, sink, 2)
+	source := NewFileSource(path)
+	if got := source.Path(1); got != sink.names.rotated(1) {
+		t.Errorf("the first is %s", got)
+	}
+	if got := source.Path(sink.segment); got != path {
+		t.Errorf("the last is %s", got)
+	}
+}

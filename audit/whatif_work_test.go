@@ -1,0 +1,84 @@
+package audit
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+func stepUnder(revision string, action decision.Action, reason policy.Reason) *step {
+	e := &Event{PolicyRevision: revision, Surface: "call", Key: "user.Get", WorkID: "w", StateNumber: 1, StateLimit: 3}
+	return &step{e: e, judged: true, facts: decision.Facts{Failed: true}, verdict: decision.Verdict{Action: action, Reason: reason}}
+}
+
+func retrying() *policy.Policy {
+	p := &policy.Policy{Key: policy.ParseKey("user.Get")}
+	p.Retry = policy.Retry{MaxAttempts: 5, InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone, MaxPushback: time.Minute}
+	return p
+}
+
+func TestA4WhatIfKeepsWhatCameFromOutside(t *testing.T) {
+	s := &speculator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}}
+	p := retrying()
+	for _, reason := range []policy.Reason{policy.ReasonAuditUnavailable, policy.ReasonBudgetDenied} {
+		x := stepUnder("r", decision.Stop, reason)
+		if v := s.verdict(x, p, 0); v != x.verdict {
+			t.Errorf("%s: %+v", reason, v)
+		}
+	}
+	x := stepUnder("r", decision.Retry, policy.ReasonRetry)
+	x.verdict.External, x.verdict.Delay = true, 7*time.Second
+	if v := s.verdict(x, p, 0); v.Action != decision.Retry || v.Delay != 7*time.Second || !v.External {
+		t.Errorf("a delay of user code: %+v", v)
+	}
+	next := stepUnder("r", decision.Stop, policy.ReasonCircuitOpen)
+	next.at = time.Second
+	x = stepUnder("r", decision.Retry, policy.ReasonRetry)
+	x.verdict.Delay = time.Second
+	if r := interrupted(ended{}, x, next, 3*time.Second, 0); !r.known || r.at != 3*time.Second || time.Duration(r.effort.Waiting) != 3*time.Second {
+		t.Errorf("a launch that was denied: %+v", r)
+	}
+}
+
+func TestA4WhatIfTakesTheWorksOwnBounds(t *testing.T) {
+	old, p := retrying(), retrying()
+	s := &speculator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{"r": old}}
+	x := stepUnder("r", decision.Retry, policy.ReasonRetry)
+	left := Nanos(10 * time.Second)
+	x.e.LeftNS, x.e.LeftReason = &left, policy.ReasonDeadlineExceeded
+	if got := s.state(x, p, 4*time.Second); got.MaxAttempts != 3 || got.Left != 6*time.Second || got.LeftReason != policy.ReasonDeadlineExceeded {
+		t.Errorf("%+v", got)
+	}
+	if got := s.limits(policy.SurfaceJob); got != policy.LimitsFor(policy.SurfaceJob) {
+		t.Errorf("limits %+v", got)
+	}
+	p.Retry.TimeoutPerAttempt = time.Second
+	x.facts.TimedOut, x.took = true, 3*time.Second
+	if cut, ok := s.cutShort(x, p); !ok || cut != 2*time.Second {
+		t.Errorf("an attempt that timed out without a timeout of its policy is cut by %s, %v", cut, ok)
+	}
+}
+
+func TestA4WhatIfDoesNotGuess(t *testing.T) {
+	s := &speculator{}
+	broken := &Event{MatchedRule: "default", Facts: &Facts{Mark: "unheard of"}}
+	if _, err := s.step(nil, broken); err == nil {
+		t.Error("facts with an unknown mark are taken")
+	}
+	if complete([]step{*stepUnder("r", decision.Stop, ""), *stepUnder("r", decision.Stop, "")}) {
+		t.Error("something follows the end")
+	}
+	if r := s.walk(nil, retrying()); r.known {
+		t.Errorf("nothing is on record: %+v", r)
+	}
+	var c WhatIfCategory
+	if c.count(ended{}, ended{known: true, success: true}); c.CannotKnow != 1 {
+		t.Errorf("the recording stops before the success: %+v", c)
+	}
+	if got := saturating(math.MaxInt64, 1); got != math.MaxInt64 {
+		t.Errorf("292 years and more: %s", got)
+	}
+}
