@@ -82,10 +82,10 @@ func (s *FileSink) restore() error {
 		return err
 	}
 	end, err := endOfLines(s.file)
-	if err != nil {
+	if err != nil { // the disk fails between two reads: no test can make it
 		return err
 	}
-	if err = s.file.Truncate(end); err != nil {
+	if err = s.file.Truncate(end); err != nil { // the disk fails, as above
 		return err
 	}
 	s.size = end

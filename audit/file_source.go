@@ -81,7 +81,7 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 			return nil, 0, false, err
 		}
 		list, err := s.names.ended()
-		if err != nil {
+		if err != nil { // current has listed the same folder just now: no test can come between
 			return nil, 0, false, err
 		}
 		if from > 0 { // a listing may miss a name that is being changed
@@ -92,7 +92,7 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 		i := slices.IndexFunc(list, func(n uint64) bool { return n >= from })
 		if i >= 0 {
 			file, err = files.Open(s.names.rotated(list[i]))
-			if errors.Is(err, fs.ErrNotExist) { // deleted just now
+			if errors.Is(err, fs.ErrNotExist) { // deleted since it was listed: no test can order the two
 				from = list[i] + 1
 				continue
 			}
@@ -115,7 +115,7 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 		if err == nil { // it may have been rotated away before it was opened
 			file.Close()
 		}
-		if failed != nil {
+		if failed != nil { // it worked a moment ago, above: no test can come between
 			return nil, 0, false, failed
 		}
 	}

@@ -56,7 +56,8 @@ func (p *PerKey[T]) Get(key policy.Key) T {
 func (p *PerKey[T]) add(key policy.Key) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	values := *p.values.Load() // another goroutine may have added since; no test can order the two
+	// Another goroutine may have added this key, or the last that fits, since Get looked: no test can order the two.
+	values := *p.values.Load()
 	if v, ok := values[key]; ok {
 		return v
 	}
