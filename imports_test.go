@@ -55,6 +55,8 @@ var allowed = map[string][]string{
 	"storetest":             {"job", "idempotency", "audit", "policy"},
 
 	"internal/address":      {},
+	"internal/argument":     {},
+	"internal/testargument": {},
 	"internal/fields":       {},
 	"internal/fanout":       {},
 	"internal/files":        {},
@@ -78,7 +80,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument"}
 
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{

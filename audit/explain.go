@@ -71,6 +71,9 @@ type Field struct {
 // Explain collects what a log tells of a call, job or transaction, in order, and names for each decision the fields of the
 // policy that made it.
 func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
+	if err := readable(ctx, s); err != nil {
+		return nil, fmt.Errorf("audit: explain: %w", err)
+	}
 	quoted := appendString([]byte(`"work_id":`), workID)
 	policies := map[string]*policy.Policy{}
 	seen := map[string]bool{}

@@ -51,6 +51,9 @@ type FileSink struct {
 // OpenFile opens a file for appending, and makes it where there is none; its directory must exist. A file that begins like
 // something else than an event is refused and left as it is. While another FileSink has it open the error wraps [ErrLocked].
 func OpenFile(path string, o FileOptions) (*FileSink, error) {
+	if path == "" {
+		return nil, errors.New("audit: OpenFile: the path is empty")
+	}
 	if o.MaxSize == 0 {
 		o.MaxSize = defaultMaxSize
 	}

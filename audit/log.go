@@ -131,7 +131,10 @@ func newTicket() *ticket { return &ticket{done: make(chan error, 1)} }
 // an error, except in Outbox mode, which is made for that. The caller closes the log before the sink.
 func Open(ctx context.Context, sink Sink, o Options) (*Log, error) {
 	if sink == nil {
-		return nil, errors.New("audit: a log needs a sink")
+		return nil, errors.New("audit: Open: the sink is nil")
+	}
+	if ctx == nil {
+		return nil, errors.New("audit: Open: the context is nil")
 	}
 	o, err := o.withDefaults()
 	if err != nil {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 )
@@ -35,6 +36,9 @@ func (b *batch[T]) full() bool { return len(b.ends) >= batchLines || len(b.text)
 // from 0. take gets the batches in the order of the source, one at a time; its error ends the reading. The number of
 // batches is fixed, so memory does not grow with the source.
 func readParallel[T any](ctx context.Context, s Source, parse func(worker int, b *batch[T]), take func(b *batch[T]) error) error {
+	if err := readable(ctx, s); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	workers := runtime.GOMAXPROCS(0)
@@ -100,4 +104,15 @@ func fillBatches[T any](ctx context.Context, s Source, free <-chan *batch[T], se
 		send(b)
 	}
 	return err
+}
+
+// readable names an argument of a reading function that is missing.
+func readable(ctx context.Context, s Source) error {
+	switch {
+	case ctx == nil:
+		return errors.New("the context is nil")
+	case s == nil:
+		return errors.New("the source is nil")
+	}
+	return nil
 }

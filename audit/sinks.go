@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/tenetdev/tenet/internal/argument"
 )
 
 // MemorySink keeps entries in memory, each event once. It is for tests. The zero value is empty and ready. Safe for
@@ -99,8 +101,9 @@ type SlogSink struct {
 	level  slog.Level
 }
 
-// NewSlogSink logs entries at a level.
+// NewSlogSink logs entries at a level. A nil logger panics.
 func NewSlogSink(logger *slog.Logger, level slog.Level) *SlogSink {
+	argument.Need(logger != nil, "audit: NewSlogSink: the logger")
 	return &SlogSink{logger: logger, level: level}
 }
 

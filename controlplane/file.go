@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -37,6 +38,9 @@ type File struct{ *live }
 // links, as Kubernetes mounts them, are all noticed. New content counts once it has stayed the same for 20 ms, lest half a
 // write is taken for a document; a rename is safer still. A change of comments or layout alone makes no new version.
 func NewFile(path string, o FileOptions) (*File, error) {
+	if path == "" {
+		return nil, errors.New("controlplane: NewFile: the path is empty")
+	}
 	polled := o.Interval >= 0
 	defaultTo(&o.Interval, time.Second)
 	l := newLive(&fileStore{path: path}, liveOptions{

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -48,9 +49,7 @@ type Stored struct{ *live }
 // NewStored makes a provider and begins to follow the store in one goroutine, which ends with Close. It does not wait
 // for the store. A nil store panics.
 func NewStored(store DocumentStore, o StoredOptions) *Stored {
-	if store == nil { // else the panic would come from the goroutine below, where nobody can recover it
-		panic("controlplane: NewStored: the store is nil")
-	}
+	argument.Need(store != nil, "controlplane: NewStored: the store") // else the panic would come from the goroutine below
 	defaultTo(&o.Name, "policies")
 	return &Stored{newFollowed(store, o)}
 }

@@ -24,6 +24,14 @@ var (
 	ErrJournal = errors.New("idempotency: the journal is unavailable")
 )
 
+// Arguments that are missing.
+var (
+	errNoGuard     = errors.New("idempotency: the guard is nil")
+	errNoContext   = errors.New("idempotency: the context is nil")
+	errNoOperation = errors.New("idempotency: the operation is nil")
+	errNoCodec     = errors.New("idempotency: the codec is nil")
+)
+
 // The types of failure that a guard records of itself.
 const (
 	// FailureResultTooLarge: completed, but the result is over the guard's limit and was not kept.

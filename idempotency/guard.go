@@ -87,7 +87,7 @@ type Request struct {
 // NewGuard returns a guard over a store. It fails on options out of range, and on a TTL that does not cover a policy.
 func NewGuard(store Store, o GuardOptions) (*Guard, error) {
 	if store == nil {
-		return nil, errors.New("idempotency: a guard needs a store")
+		return nil, errors.New("idempotency: NewGuard: the store is nil")
 	}
 	o.TTL = cmp.Or(o.TTL, defaultTTL)
 	o.Lease = cmp.Or(o.Lease, defaultLease)
@@ -143,6 +143,12 @@ func (g *Guard) Begin(ctx context.Context, r Request) (*Ticket, error) {
 
 // begin comes to Run, with the time until which the claim is live for certain, or Replay. It completes the request.
 func (g *Guard) begin(ctx context.Context, r *Request) (Begun, time.Time, error) {
+	switch {
+	case g == nil:
+		return Begun{}, time.Time{}, errNoGuard
+	case ctx == nil:
+		return Begun{}, time.Time{}, errNoContext
+	}
 	r.Tenant = cmp.Or(r.Tenant, g.options.Tenant)
 	r.Operation = cmp.Or(r.Operation, g.options.Operation)
 	if err := r.check(); err != nil {

@@ -33,6 +33,10 @@ func DoValue[T any](ctx context.Context, g *Guard, key, fingerprint string, op f
 // RunValue is [Guard.Run] for results of any type, kept as the codec writes them. A result that the codec cannot write, or
 // one that an operator did not give, is a *[ResultError]; one that it cannot read is the codec's error.
 func RunValue[T any](ctx context.Context, g *Guard, r Request, codec Codec[T], op func(context.Context) (T, error)) (T, error) {
+	if codec == nil {
+		var zero T
+		return zero, errNoCodec
+	}
 	return run(ctx, g, r, presentCodec[T]{codec}, op)
 }
 
@@ -75,6 +79,9 @@ func (c presentCodec[T]) decode(r Record) (T, error) {
 // run is the guard: begin, run the effect, settle.
 func run[T any, C resultCodec[T]](ctx context.Context, g *Guard, r Request, codec C, op func(context.Context) (T, error)) (T, error) {
 	var zero T
+	if op == nil { // before a claim is left behind
+		return zero, errNoOperation
+	}
 	begun, end, err := g.begin(ctx, &r)
 	if err != nil {
 		return zero, err

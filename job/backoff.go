@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -31,6 +32,7 @@ func NewExponentialBackoffPolicy(base, longest time.Duration, multiplier, jitter
 		r.Jitter = policy.JitterNone
 	}
 	for _, o := range options {
+		argument.Need(o != nil, "job: NewExponentialBackoffPolicy: an option")
 		o(&r)
 	}
 	own := r.MaxAttempts < 0

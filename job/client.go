@@ -2,7 +2,10 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/tenetdev/tenet/internal/argument"
 )
 
 // Client enqueues jobs. It is safe for concurrent use.
@@ -17,10 +20,12 @@ type ClientOption func(*Client)
 // WithMaxPayload sets the largest payload in bytes, default 1 MiB.
 func WithMaxPayload(bytes int) ClientOption { return func(c *Client) { c.maxPayload = bytes } }
 
-// NewClient makes a client of a store.
+// NewClient makes a client of a store. A nil store panics.
 func NewClient(store Store, options ...ClientOption) *Client {
+	argument.Need(store != nil, "job: NewClient: the store")
 	c := &Client{store: store, maxPayload: DefaultMaxPayload}
 	for _, o := range options {
+		argument.Need(o != nil, "job: NewClient: an option")
 		o(c)
 	}
 	return c
@@ -38,6 +43,9 @@ func (c *Client) Enqueue(ctx context.Context, r Request) (Receipt, error) {
 
 // EnqueueMany stores jobs in one round trip, all or none. The receipts are in the order of the requests.
 func (c *Client) EnqueueMany(ctx context.Context, requests []Request) ([]Receipt, error) {
+	if ctx == nil {
+		return nil, errors.New("job: enqueue: the context is nil")
+	}
 	inserts, err := c.Inserts(requests)
 	if err != nil || len(inserts) == 0 {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -48,6 +49,7 @@ type Middleware func(next RawHandler) RawHandler
 // Handle registers a handler with a payload of type T, decoded from JSON. A payload that does not decode makes the job dead
 // at once, reason invalid_payload: repeating cannot help. Registering a type twice panics, and so does a nil handler.
 func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, j Job[T]) error) {
+	argument.Need(w != nil, "job: Handle: the worker")
 	if handler == nil {
 		w.HandleRaw(jobType, nil) // which panics
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -25,9 +26,7 @@ const unavailableDelay = 5 * time.Second
 // One whose handler has called its failure final (Unrecoverable, Business) is dead with reason idempotency_failed when it is
 // requeued: clear the record first. A nil guard panics.
 func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middleware {
-	if guard == nil { // else every job that comes in would fail until it is dead
-		panic("job: Idempotent: the guard is nil")
-	}
+	argument.Need(guard != nil, "job: Idempotent: the guard") // else every job that comes in would fail until it is dead
 	return func(next RawHandler) RawHandler {
 		return func(ctx context.Context, j Job[[]byte]) error {
 			ticket, err := guard.Begin(ctx, idempotentRequest(ctx, j, key))

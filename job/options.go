@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -45,8 +46,11 @@ func WithGrace(d time.Duration) WorkerOption { return func(w *Worker) { w.grace 
 func WithPoll(d time.Duration) WorkerOption { return func(w *Worker) { w.poll = d } }
 
 // WithProvider takes policies from a document or any other provider, under the keys of policy.JobKey. See [WithRetryPolicy]
-// for a worker that has both.
-func WithProvider(p policy.Provider) WorkerOption { return func(w *Worker) { w.document = p } }
+// for a worker that has both. A nil provider panics.
+func WithProvider(p policy.Provider) WorkerOption {
+	argument.Need(p != nil, "job: WithProvider: the provider")
+	return func(w *Worker) { w.document = p }
+}
 
 // WithRetryPolicy sets the retry policy of jobs for which the provider has no entry. nil means no retries at all: the first
 // failure is final, whatever the job asks for and whatever the provider says.
@@ -69,11 +73,14 @@ func WithExecutorOptions(o retry.ExecutorOptions) WorkerOption {
 	return func(w *Worker) { w.executorOptions = o }
 }
 
-// WithObserver is told of everything that the worker's attempts do.
+// WithObserver is told of everything that the worker's attempts do. nil is none.
 func WithObserver(o observe.Observer) WorkerOption { return func(w *Worker) { w.observer = o } }
 
-// WithMiddleware wraps every handler; the first one is the outermost.
+// WithMiddleware wraps every handler; the first one is the outermost. A nil one panics.
 func WithMiddleware(m ...Middleware) WorkerOption {
+	for _, one := range m {
+		argument.Need(one != nil, "job: WithMiddleware: a middleware")
+	}
 	return func(w *Worker) { w.middleware = append(w.middleware, m...) }
 }
 

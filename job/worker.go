@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -74,8 +75,9 @@ var (
 	errCancelled = errors.New("job: cancelled by an operator")
 )
 
-// NewWorker makes a worker of a store.
+// NewWorker makes a worker of a store. A nil store panics.
 func NewWorker(store Store, options ...WorkerOption) *Worker {
+	argument.Need(store != nil, "job: NewWorker: the store")
 	w := &Worker{
 		store: store, lease: DefaultLease, grace: DefaultGrace, poll: DefaultPoll, log: slog.Default(),
 		handlers: map[string]RawHandler{}, queues: map[string]*queue{DefaultQueue: {size: DefaultConcurrency}}, running: map[string]*running{},
@@ -83,6 +85,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 		cancels: make(chan struct{}, 1),
 	}
 	for _, o := range options {
+		argument.Need(o != nil, "job: NewWorker: an option")
 		o(w)
 	}
 	if w.name == "" {
@@ -118,14 +121,13 @@ func (w *Worker) Name() string { return w.name }
 
 // HandleRaw registers a handler that decodes the payload itself. Registering a type twice panics, and so does a nil handler.
 func (w *Worker) HandleRaw(jobType string, handler RawHandler) {
-	if handler == nil {
-		panic(fmt.Sprintf("job: type %q: the handler is nil", jobType))
-	}
+	argument.Need(handler != nil, fmt.Sprintf("job: type %q: the handler", jobType))
 	if _, taken := w.handlers[jobType]; taken {
 		panic(fmt.Sprintf("job: type %q has a handler already", jobType))
 	}
 	for _, m := range slices.Backward(w.middleware) {
 		handler = m(handler)
+		argument.Need(handler != nil, "job: the handler that a middleware returned")
 	}
 	w.handlers[jobType] = handler
 }
@@ -180,6 +182,9 @@ func (w *Worker) Healthy(within time.Duration) error {
 // contexts, and releases what is still running so that other workers take over at once. It returns nil after an orderly
 // shutdown, also when jobs had to be released. A second Run is an error.
 func (w *Worker) Run(ctx context.Context) error {
+	if ctx == nil {
+		return errors.New("job: Run: the context is nil")
+	}
 	if !w.ran.CompareAndSwap(false, true) {
 		return errors.New("job: the worker has run already; make another one")
 	}

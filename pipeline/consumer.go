@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -17,8 +18,10 @@ type Consumer struct {
 	source Source
 }
 
-// NewConsumer makes a consumer. A policy that breaks a rule is reported by Run.
+// NewConsumer makes a consumer. It panics without a source or a task. A policy that breaks a rule is reported by Run.
 func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *Consumer {
+	argument.Need(source != nil, "pipeline: NewConsumer: the source")
+	argument.Need(task != nil, "pipeline: NewConsumer: the task")
 	p, err := checked(p)
 	e := newEngine(consumer, collect(opts), map[string]policy.Step{
 		stepFetch:   {Category: p.Steps.Fetch.Category, Retry: p.Steps.Fetch.Retry},
@@ -26,10 +29,6 @@ func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *C
 	}, consumerLoop(p))
 	if e.fault = errors.Join(err, e.fault); e.fault != nil {
 		e.fault = fmt.Errorf("pipeline: consumer %s: policy: %w", e.name, e.fault)
-	}
-	if source == nil || task == nil {
-		e.fault = errors.Join(e.fault, fmt.Errorf("pipeline: consumer %s: source or task is nil", e.name))
-		return &Consumer{engine: e}
 	}
 	e.work = task.Process
 	e.success, e.exception = handlersOf(task)

@@ -83,6 +83,10 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 		after()
 		return Summary{}, e.fault
 	}
+	if ctx == nil {
+		after()
+		return Summary{}, fmt.Errorf("pipeline: %s %s: Run: the context is nil", e.kind, e.name)
+	}
 	if !e.busy.CompareAndSwap(false, true) {
 		after()
 		return Summary{}, fmt.Errorf("pipeline: %s %s runs already; make another engine to run twice", e.kind, e.name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/argument"
 )
 
 // Into makes a chain: what task makes of a transaction is dispatched to a sink, as the success step. When dispatching fails
@@ -16,7 +17,11 @@ import (
 // what it has already. Transactions that the task made get the correlation, the parent and the trace that they lack from the
 // one that they were made from: the trace is the present span's where an observer began one (observe.SpanOf), so that what
 // comes after is part of the same trace.
+//
+// Into panics without a task or a sink.
 func Into(task Task, sink Sink) Task {
+	argument.Need(task != nil, "pipeline: Into: the task")
+	argument.Need(sink != nil, "pipeline: Into: the sink")
 	success, exception := handlersOf(task)
 	f := Funcs{Process: task.Process, Success: func(ctx context.Context, t *Transaction, result any) error {
 		if err := dispatch(ctx, sink, t, result); err != nil {

@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/argument"
 )
 
 // MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It hands transactions
@@ -32,8 +35,9 @@ func NewMemorySource(list ...*Transaction) *MemorySource {
 	return s
 }
 
-// Add puts transactions at the end of the queue.
+// Add puts transactions at the end of the queue. A nil one panics.
 func (s *MemorySource) Add(list ...*Transaction) {
+	argument.Need(!slices.Contains(list, nil), "pipeline: MemorySource.Add: a transaction")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ready = slices.Grow(s.ready, len(list))
@@ -167,6 +171,9 @@ type MemorySink struct {
 
 // Dispatch implements Sink.
 func (s *MemorySink) Dispatch(ctx context.Context, t *Transaction) error {
+	if t == nil {
+		return errors.New("pipeline: Dispatch: the transaction is nil")
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

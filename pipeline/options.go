@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -35,6 +36,7 @@ type options struct {
 func collect(list []Option) options {
 	o := options{name: DefaultName, grace: DefaultGrace, log: slog.Default()}
 	for _, option := range list {
+		argument.Need(option != nil, "pipeline: an option")
 		option(&o)
 	}
 	return o
@@ -49,7 +51,11 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 // name. While the document does not name the engine, the policy that the engine was made with stays in force; where the
 // provider has none for a step, or none that means anything, the step's last one does, unless the executor's
 // MissingPolicyMode says otherwise. loop.timeout is read once, when the run starts.
-func WithProvider(p policy.Provider) Option { return func(o *options) { o.provider = p } }
+// A nil provider panics.
+func WithProvider(p policy.Provider) Option {
+	argument.Need(p != nil, "pipeline: WithProvider: the provider")
+	return func(o *options) { o.provider = p }
+}
 
 // WithExecutorOptions sets what the engine's executor is made with: budgets, classifiers, classes, journal. The engine adds
 // its provider and observer.
@@ -57,7 +63,7 @@ func WithExecutorOptions(e retry.ExecutorOptions) Option { return func(o *option
 
 // WithObserver is told of everything that the engine's steps do, of each transaction and of the run as pieces of work of their
 // own, under the keys of the steps "transaction" and "run", and of what is fetched, in flight and ended (observe.Flowed). To
-// an observe.Starter the context of a transaction is that of its run, while its trace is its own (observe.Trace).
+// an observe.Starter the context of a transaction is that of its run, while its trace is its own (observe.Trace). nil is none.
 func WithObserver(observer observe.Observer) Option {
 	return func(o *options) { o.observer = observer }
 }
@@ -65,14 +71,20 @@ func WithObserver(observer observe.Observer) Option {
 // WithDeadLetter sends every transaction that takes the exception step there, after the task's exception handler has
 // returned nil, if it has one. It is part of that step: it is retried under its policy, while the handler, once it has
 // succeeded, is not called again; and where it fails for good the transaction ends failed. Letters carry why they are ones
-// in their metadata, and the attempts that were spent.
-func WithDeadLetter(s Sink) Option { return func(o *options) { o.deadLetter = s } }
+// in their metadata, and the attempts that were spent. A nil sink panics.
+func WithDeadLetter(s Sink) Option {
+	argument.Need(s != nil, "pipeline: WithDeadLetter: the sink")
+	return func(o *options) { o.deadLetter = s }
+}
 
 // WithGuard runs each transaction ID once: one that has ended in success or exception before is acknowledged and not run
 // again. The scope of its records is the tenant in the metadata, the engine's name, and the transaction's ID, with a
 // fingerprint of the payload. A transaction that runs elsewhere, or whose record store cannot be asked, is given back. One
-// whose outcome is unknown goes to the exception step.
-func WithGuard(g *idempotency.Guard) Option { return func(o *options) { o.guard = g } }
+// whose outcome is unknown goes to the exception step. A nil guard panics.
+func WithGuard(g *idempotency.Guard) Option {
+	argument.Need(g != nil, "pipeline: WithGuard: the guard") // else the work would run unguarded
+	return func(o *options) { o.guard = g }
+}
 
 // WithGrace sets how long running work may go on after [Consumer.Drain], and how long cancelled work is waited for, default
 // 30 s.
@@ -83,5 +95,9 @@ func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.log = cmp.Or(l, slog.Default()) }
 }
 
-// WithEnded calls f for every delivery that has ended, on the worker's goroutine, before it is acknowledged.
-func WithEnded(f func(Ended)) Option { return func(o *options) { o.ended = f } }
+// WithEnded calls f for every delivery that has ended, on the worker's goroutine, before it is acknowledged. A nil
+// function panics.
+func WithEnded(f func(Ended)) Option {
+	argument.Need(f != nil, "pipeline: WithEnded: the function")
+	return func(o *options) { o.ended = f }
+}

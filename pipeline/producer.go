@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -15,8 +16,9 @@ type Producer struct {
 }
 
 // NewProducer makes a producer. The task prepares what is dispatched and has the handlers, see [Task]; nil dispatches as it
-// is. A policy that breaks a rule is reported by Run.
+// is. NewProducer panics without a sink. A policy that breaks a rule is reported by Run.
 func NewProducer(sink Sink, task Task, p policy.Producer, opts ...Option) *Producer {
+	argument.Need(sink != nil, "pipeline: NewProducer: the sink")
 	p, err := checked(p)
 	e := newEngine(producer, collect(opts), map[string]policy.Step{
 		stepProduce: p.Steps.Produce, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
@@ -26,9 +28,6 @@ func NewProducer(sink Sink, task Task, p policy.Producer, opts ...Option) *Produ
 	}
 	if task == nil {
 		task = Funcs{}.Task()
-	}
-	if sink == nil {
-		e.fault = errors.Join(e.fault, fmt.Errorf("pipeline: producer %s: the sink is nil", e.name))
 	}
 	e.work = produce(sink, task)
 	e.success, e.exception = handlersOf(task)

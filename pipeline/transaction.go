@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/tenetdev/tenet/internal/argument"
 )
 
 // Transaction is one unit of work. It is immutable: engines, tasks, sources and sinks share it without copying. The zero
@@ -58,6 +60,7 @@ func NewTransaction(id string, payload []byte, options ...TransactionOption) *Tr
 	}
 	t := &Transaction{id: id, payload: payload}
 	for _, o := range options {
+		argument.Need(o != nil, "pipeline: NewTransaction: an option")
 		o(t)
 	}
 	return t
@@ -67,6 +70,7 @@ func NewTransaction(id string, payload []byte, options ...TransactionOption) *Tr
 func (t *Transaction) With(options ...TransactionOption) *Transaction {
 	changed := *t
 	for _, o := range options {
+		argument.Need(o != nil, "pipeline: Transaction.With: an option")
 		o(&changed)
 	}
 	return &changed

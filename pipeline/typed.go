@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/argument"
 )
 
 // Codec writes values as payloads and reads them back.
@@ -32,8 +33,9 @@ type Typed[T, R any] struct {
 	Result Codec[R]
 }
 
-// Task returns t as a Task. Handlers decode the payload again.
+// Task returns t as a Task. Handlers decode the payload again. A nil Process panics.
 func (t Typed[T, R]) Task() Task {
+	argument.Need(t.Process != nil, "pipeline: Typed.Task: Process")
 	if t.Codec == nil {
 		t.Codec = JSON[T]{}
 	}

@@ -5,8 +5,10 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/tenetdev/tenet/retry"
 )
@@ -15,6 +17,9 @@ import (
 func UnaryClientInterceptor(o Options) grpc.UnaryClientInterceptor {
 	o = o.withDefaults()
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if reply == nil {
+			return status.Error(codes.Internal, "tenetgrpc: "+method+": the reply is nil")
+		}
 		c, fresh := unary{}, maker(reply)
 		for _, option := range options {
 			c.sort(option)

@@ -2,6 +2,7 @@ package tenethttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -23,6 +24,12 @@ type Client struct {
 // the body. The package documentation says what is retried and what is returned. As with http.Client, the body of a
 // returned response must be closed, and that of the request is always closed.
 func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, options ...retry.CallOption) (*http.Response, error) {
+	switch {
+	case req == nil:
+		return nil, errors.New("tenethttp: Do: the request is nil")
+	case ctx == nil:
+		return nil, errors.New("tenethttp: Do: the context is nil")
+	}
 	client := c.HTTP
 	if client == nil {
 		client = http.DefaultClient
@@ -54,6 +61,9 @@ type Transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req == nil {
+		return nil, errors.New("tenethttp: RoundTrip: the request is nil")
+	}
 	base, key := t.Base, t.Key
 	if base == nil {
 		base = http.DefaultTransport

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -60,9 +61,7 @@ const defaultMaxBody = 1 << 20
 //
 // These are problem documents (RFC 9457).
 func Idempotent(guard *idempotency.Guard, o IdempotencyOptions) func(http.Handler) http.Handler {
-	if guard == nil {
-		panic("tenethttp: Idempotent: the guard is nil")
-	}
+	argument.Need(guard != nil, "tenethttp: Idempotent: the guard")
 	if len(o.Methods) == 0 {
 		o.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
@@ -70,6 +69,7 @@ func Idempotent(guard *idempotency.Guard, o IdempotencyOptions) func(http.Handle
 		o.MaxBody = defaultMaxBody
 	}
 	return func(next http.Handler) http.Handler {
+		argument.Need(next != nil, "tenethttp: Idempotent: the handler")
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !slices.Contains(o.Methods, r.Method) || o.Optional && len(r.Header.Values(HeaderIdempotencyKey)) == 0 {
 				next.ServeHTTP(w, r)

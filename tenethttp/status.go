@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/argument"
 )
 
 const idempotencyKey = "Idempotency-Key"
@@ -27,6 +29,7 @@ type StatusError struct {
 // NewStatusError describes the answer resp, whatever its status. It is meant for operations that send requests
 // themselves and return errors that [Classifier] understands. The body of resp is not touched.
 func NewStatusError(resp *http.Response) *StatusError {
+	argument.Need(resp != nil, "tenethttp: NewStatusError: the response")
 	e := &StatusError{StatusCode: resp.StatusCode, RetryAfter: retryAfter(resp, time.Now()), response: resp}
 	if req := resp.Request; req != nil {
 		e.Method, e.Host, e.IdempotencyKey = req.Method, hostOf(req), req.Header.Get(idempotencyKey) != ""

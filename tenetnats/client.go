@@ -2,6 +2,7 @@ package tenetnats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -34,6 +35,9 @@ type Client struct {
 
 // New returns a client over a connection, which the caller closes. A nil executor is the default one.
 func New(conn *nats.Conn, e *retry.Executor) (*Client, error) {
+	if conn == nil {
+		return nil, errors.New("tenetnats: New: the connection is nil")
+	}
 	js, err := jetstream.New(conn)
 	if err != nil {
 		return nil, fmt.Errorf("nats: jetstream: %w", err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -36,8 +37,11 @@ func (c *Client) CreateBucket(ctx context.Context, config jetstream.KeyValueConf
 	return c.Bucket(kv), nil
 }
 
-// Bucket returns a bucket that is there.
-func (c *Client) Bucket(kv jetstream.KeyValue) *Bucket { return &Bucket{KeyValue: kv, client: c} }
+// Bucket returns a bucket that is there. A nil one panics.
+func (c *Client) Bucket(kv jetstream.KeyValue) *Bucket {
+	argument.Need(kv != nil, "tenetnats: Bucket: the bucket")
+	return &Bucket{KeyValue: kv, client: c}
+}
 
 // Get returns the latest value of a key (nats.KVGet, KV_GET). jetstream.ErrKeyNotFound is a business outcome: it is not
 // retried, and no breaker counts it.

@@ -14,6 +14,8 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
+var errNoMessage = errors.New("tenetnats: publish: the message is nil")
+
 // Publish sends a message and waits until the server has it (nats.Publish, NATS_PUBLISH). Whether anybody receives it is
 // not known; see [Client.PublishStream] for messages that must be kept.
 //
@@ -21,6 +23,9 @@ import (
 // Nats-Msg-Id header, or was given an ID with retry.WithIdempotencyKey, which is then sent as that header. Without one it
 // is repeated only where nothing was sent (the connection was down, its buffer full), and never hedged.
 func (c *Client) Publish(ctx context.Context, m *nats.Msg, call ...retry.CallOption) error {
+	if m == nil {
+		return errNoMessage
+	}
 	if m.Header.Get(nats.MsgIdHdr) == "" {
 		call = append(slices.Clip(call), retry.WithHedgingByKey())
 	}
@@ -50,6 +55,9 @@ func (c *Client) send(ctx context.Context, m *nats.Msg) (sent bool, err error) {
 // acknowledgement of a repetition says Duplicate. Expectations and TTLs go into the message's header. The repetitions of
 // package jetstream itself are switched off.
 func (c *Client) PublishStream(ctx context.Context, m *nats.Msg, call ...retry.CallOption) (*jetstream.PubAck, error) {
+	if m == nil {
+		return nil, errNoMessage
+	}
 	return do(ctx, c, operation{policy.NATSPublish, "Publish", m.Subject}, func(ctx context.Context) (*jetstream.PubAck, error) {
 		a, _ := retry.AttemptFromContext(ctx)
 		id := a.IdempotencyKey
@@ -76,6 +84,9 @@ func withID(m *nats.Msg, id string) *nats.Msg {
 // of the same queue share its messages; "" is none. A subscription whose attempt failed is taken back. It is never
 // hedged. Handlers run as those of package nats do, under no policy.
 func (c *Client) Subscribe(ctx context.Context, subject, queue string, handler nats.MsgHandler, call ...retry.CallOption) (*nats.Subscription, error) {
+	if handler == nil {
+		return nil, errors.New("tenetnats: Subscribe: the handler is nil")
+	}
 	call = append(slices.Clip(call), retry.WithoutHedging())
 	return do(ctx, c, operation{policy.NATSSubscribe, "Subscribe", subject}, func(ctx context.Context) (*nats.Subscription, error) {
 		s, err := c.Conn.QueueSubscribe(subject, queue, handler)

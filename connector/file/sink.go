@@ -71,6 +71,9 @@ func newGroup() *group { return &group{done: make(chan struct{})} }
 
 // Create makes a sink. It goes on with the path.part that a sink before it has left behind.
 func Create(path string, o SinkOptions) (*Sink, error) {
+	if path == "" {
+		return nil, errors.New("file: Create: the path is empty")
+	}
 	format, err := FormatOf(path, o.Format)
 	if err != nil {
 		return nil, err
@@ -140,6 +143,9 @@ func (s *Sink) resume() error {
 // Dispatch implements pipeline.Sink. It returns when the transaction is in the file, and on the disk unless the options say
 // otherwise. A payload that cannot be written is an error that is permanent.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if t == nil {
+		return errors.New("file: Dispatch: the transaction is nil")
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -81,6 +81,9 @@ type Source struct {
 // Open opens a file as a source. Where its offsets belong to other content, or a source has them open, it returns an error
 // that says so; see [ErrLocked].
 func Open(path string, o Options) (*Source, error) {
+	if path == "" {
+		return nil, errors.New("file: Open: the path is empty")
+	}
 	format, err := FormatOf(path, o.Format)
 	if err != nil {
 		return nil, err

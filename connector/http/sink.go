@@ -98,6 +98,9 @@ func New(address string, o Options) (*Sink, error) {
 
 // Dispatch implements pipeline.Sink: it sends one request, and returns nil for a 2xx.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if t == nil {
+		return errors.New("httpsink: Dispatch: the transaction is nil")
+	}
 	if n := len(t.Payload()); n > s.o.MaxPayload {
 		return classify.Business(fmt.Errorf("httpsink: a payload of %d bytes is above the limit of %d", n, s.o.MaxPayload))
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/pipeline"
 )
@@ -58,8 +59,12 @@ type Sink struct {
 	o      SinkOptions
 }
 
-// NewSink makes a sink.
+// NewSink makes a sink. It panics without a client or a type.
 func NewSink(client *job.Client, o SinkOptions) *Sink {
+	argument.Need(client != nil, "jobs: NewSink: the client")
+	if o.Type == "" {
+		panic("jobs: NewSink: SinkOptions.Type is empty")
+	}
 	switch {
 	case o.UniqueFor == 0:
 		o.UniqueFor = DefaultUniqueFor
@@ -72,6 +77,9 @@ func NewSink(client *job.Client, o SinkOptions) *Sink {
 // Dispatch implements pipeline.Sink: it returns when the job is stored, or was before. What cannot be a job, such as a
 // payload above the client's limit, is a business error.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if t == nil {
+		return errors.New("jobs: Dispatch: the transaction is nil")
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

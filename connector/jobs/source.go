@@ -57,6 +57,9 @@ type Source struct {
 
 // NewSource makes a source of a store.
 func NewSource(store job.Store, o SourceOptions) (*Source, error) {
+	if store == nil {
+		return nil, errors.New("jobs: NewSource: the store is nil")
+	}
 	if o.Queue == "" {
 		o.Queue = job.DefaultQueue
 	}

@@ -24,6 +24,9 @@ type Sink struct {
 
 // OpenSink connects to a server, or a comma-separated list of servers of one cluster. Close it after the engine's Run.
 func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
+	if ctx == nil {
+		return nil, errors.New("nats: OpenSink: the context is nil")
+	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -59,6 +62,9 @@ func (s *Sink) bind(ctx context.Context) error {
 // Dispatch implements pipeline.Sink. While the connection is lost it waits for it, up to Options.Timeout, before it fails. A
 // transaction that is larger than the server's max_payload is a permanent error.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if t == nil {
+		return errors.New("nats: Dispatch: the transaction is nil")
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ const mostPending = 1 << 16
 // OpenSource connects to a server, or a comma-separated list of servers of one cluster, and finds or makes the consumer. Close
 // it after the engine's Run.
 func OpenSource(ctx context.Context, server string, o Options) (*Source, error) {
+	if ctx == nil {
+		return nil, errors.New("nats: OpenSource: the context is nil")
+	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err

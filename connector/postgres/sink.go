@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -78,6 +79,9 @@ func (s *Sink) prepare() {
 // Dispatch implements pipeline.Sink. It returns when the row is committed, or was there. What arrives while others are being
 // written goes with the next statement. Where ctx ends first, the row may be written all the same.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if t == nil {
+		return errors.New("postgres: Dispatch: the transaction is nil")
+	}
 	if err := ctx.Err(); err != nil {
 		return wrap("dispatch", err)
 	}

@@ -44,6 +44,9 @@ type table struct {
 
 // open connects and looks at the table.
 func open(ctx context.Context, server string, o Options) (*table, error) {
+	if ctx == nil {
+		return nil, errors.New("postgres: open: the context is nil")
+	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err

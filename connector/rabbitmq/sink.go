@@ -19,6 +19,9 @@ type Sink struct {
 
 // OpenSink connects to the server of a URL without Options in it. Close it after the engine's Run.
 func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
+	if ctx == nil {
+		return nil, errors.New("rabbitmq: OpenSink: the context is nil")
+	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -46,6 +49,9 @@ func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 // Dispatch implements pipeline.Sink. While the connection is lost it waits for it, up to Options.Timeout, before it fails. It
 // fails with ErrUnroutable, ErrRefused and ErrLost among others; all may be repeated.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if t == nil {
+		return errors.New("rabbitmq: Dispatch: the transaction is nil")
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -31,6 +31,9 @@ type Source struct {
 // OpenSource connects to the server of a URL without Options in it, and finds or makes the queue. Nothing is consumed before
 // the first fetch. Close it after the engine's Run.
 func OpenSource(ctx context.Context, server string, o Options) (*Source, error) {
+	if ctx == nil {
+		return nil, errors.New("rabbitmq: OpenSource: the context is nil")
+	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err

@@ -63,6 +63,9 @@ func readable(servers string) error {
 // Open connects to a server, or a comma-separated list of servers of one cluster. Afterwards the connection is kept up:
 // it reconnects for as long as it takes, and until then operations fail within [Options].Timeout.
 func Open(ctx context.Context, servers string, o Options) (*DB, error) {
+	if ctx == nil {
+		return nil, errors.New("nats: Open: the context is nil")
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("nats: open: %w", err)
 	}
@@ -111,7 +114,7 @@ func OpenConn(conn *nats.Conn, o Options) (*DB, error) {
 		o.Clock = time.Now
 	}
 	if conn == nil {
-		return nil, errors.New("nats: no connection: pass one that is open")
+		return nil, errors.New("nats: OpenConn: the connection is nil")
 	}
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(o.Timeout))
 	if err != nil {

@@ -100,11 +100,17 @@ func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (
 // BeginTx is Begin as part of the caller's transaction, for effects that the same transaction holds: with SettleTx, the
 // record and the effect are stored together or not at all. Until it ends, others that begin the key wait.
 func (s *Idempotency) BeginTx(ctx context.Context, tx pgx.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	if tx == nil {
+		return idempotency.Begun{}, errNoTx
+	}
 	return s.begin(ctx, pgxSession{tx}, pgxSession{tx}, req)
 }
 
 // BeginSQL is BeginTx for a transaction of database/sql, with any PostgreSQL driver.
 func (s *Idempotency) BeginSQL(ctx context.Context, tx *sql.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	if tx == nil {
+		return idempotency.Begun{}, errNoTx
+	}
 	return s.begin(ctx, sqlSession{tx}, sqlSession{tx}, req)
 }
 
@@ -155,11 +161,17 @@ func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlemen
 // SettleTx is Settle as part of the caller's transaction, so that the effect and its record are stored together or not at
 // all. After ErrFenced roll back: somebody else has the claim.
 func (s *Idempotency) SettleTx(ctx context.Context, tx pgx.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if tx == nil {
+		return errNoTx
+	}
 	return s.settle(ctx, pgxSession{tx}, c, settlement)
 }
 
 // SettleSQL is SettleTx for a transaction of database/sql, with any PostgreSQL driver.
 func (s *Idempotency) SettleSQL(ctx context.Context, tx *sql.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if tx == nil {
+		return errNoTx
+	}
 	return s.settle(ctx, sqlSession{tx}, c, settlement)
 }
 

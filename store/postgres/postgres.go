@@ -52,6 +52,9 @@ var ErrNotMigrated = errors.New("postgres: the schema is missing or not up to da
 // Open connects to a server. The URL is what pgx takes: postgres://user:password@host:port/database?sslmode=…, also with
 // pool_ parameters. It returns an error when the server cannot be reached; the schema may still be missing.
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
+	if ctx == nil {
+		return nil, errors.New("postgres: Open: the context is nil")
+	}
 	if o.Schema == "" {
 		o.Schema = DefaultSchema
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,9 +14,14 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
+var errNoTx = errors.New("postgres: the transaction is nil")
+
 // EnqueueTx stores jobs as part of the caller's transaction: they are there if it commits, and workers are woken then.
 // Jobs with unique keys make other transactions that enqueue the same keys wait until it ends.
 func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, jobs []job.Insert) ([]job.Receipt, error) {
+	if tx == nil {
+		return nil, errNoTx
+	}
 	entries, err := prepare(jobs)
 	if err != nil || len(entries) == 0 {
 		return nil, err
@@ -33,6 +39,9 @@ func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, jobs []job.Insert) ([]j
 
 // EnqueueSQL is EnqueueTx for a transaction of database/sql, with any PostgreSQL driver.
 func (j *Jobs) EnqueueSQL(ctx context.Context, tx *sql.Tx, jobs []job.Insert) ([]job.Receipt, error) {
+	if tx == nil {
+		return nil, errNoTx
+	}
 	entries, err := prepare(jobs)
 	if err != nil || len(entries) == 0 {
 		return nil, err
@@ -89,6 +98,9 @@ func inTransaction(receipts []job.Receipt) []job.Receipt {
 // together or not at all. It returns ErrNotFound, ErrNotRunning, ErrLeaseExpired or ErrFenced when the lease is not the
 // caller's any more: roll back then. The worker's own completion later finds that it is a repetition.
 func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Ref) error {
+	if tx == nil {
+		return errNoTx
+	}
 	var settled []int
 	ready := false
 	list := []job.Settlement{{Ref: lease, Kind: job.KindComplete}}
@@ -107,6 +119,9 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Ref) error {
 
 // CompleteSQL is CompleteTx for a transaction of database/sql, with any PostgreSQL driver.
 func (j *Jobs) CompleteSQL(ctx context.Context, tx *sql.Tx, lease job.Ref) error {
+	if tx == nil {
+		return errNoTx
+	}
 	settled, ready := "", false
 	list := []job.Settlement{{Ref: lease, Kind: job.KindComplete}}
 	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready); err != nil {

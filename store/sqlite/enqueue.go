@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -20,10 +21,15 @@ func (s *Jobs) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, e
 	return o.receipts, nil
 }
 
+var errNoTx = errors.New("sqlite: the transaction is nil")
+
 // EnqueueTx stores jobs inside a transaction of DB.BeginTx: they exist when it commits, and never if it is rolled back.
 // After an error the transaction must be rolled back. Job.Client.Inserts makes inserts of requests. Workers hear of the
 // jobs within a tenth of a second after the commit.
 func (s *Jobs) EnqueueTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]job.Receipt, error) {
+	if tx == nil {
+		return nil, errNoTx
+	}
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}

@@ -67,6 +67,9 @@ func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (
 // BeginTx is Begin inside a transaction of DB.BeginTx, for effects that the same transaction holds: with SettleTx, the
 // record and the effect are stored together or not at all. After an error the transaction must be rolled back.
 func (s *Idempotency) BeginTx(ctx context.Context, tx *sql.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	if tx == nil {
+		return idempotency.Begun{}, errNoTx
+	}
 	if err := s.db.jobs.check(ctx); err != nil {
 		return idempotency.Begun{}, err
 	}
@@ -105,6 +108,9 @@ func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlemen
 // SettleTx is Settle inside a transaction of DB.BeginTx, so that the effect and its record are stored together or not at
 // all. After an error the transaction must be rolled back; idempotency.ErrFenced says that somebody else has the claim.
 func (s *Idempotency) SettleTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if tx == nil {
+		return errNoTx
+	}
 	if err := s.db.jobs.check(ctx); err != nil {
 		return err
 	}

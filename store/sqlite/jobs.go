@@ -259,6 +259,9 @@ func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 // together or not at all. The worker's own completion afterwards repeats it and changes nothing. The errors are those of
 // Settle; after one the transaction must be rolled back.
 func (s *Jobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Ref) error {
+	if tx == nil {
+		return errNoTx
+	}
 	if err := s.check(ctx); err != nil {
 		return err
 	}

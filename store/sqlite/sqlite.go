@@ -70,6 +70,9 @@ var ErrNotDatabase = errors.New("sqlite: the file is not an SQLite database or i
 // The file is switched to a write-ahead log, which puts two files beside it while it is open. It must lie on a local disk:
 // network file systems do not lock reliably.
 func Open(ctx context.Context, path string, o Options) (*DB, error) {
+	if ctx == nil {
+		return nil, errors.New("sqlite: Open: the context is nil")
+	}
 	if o.Synchronous == "" {
 		o.Synchronous = Full
 	}
@@ -170,6 +173,9 @@ func (db *DB) Path() string { return db.path }
 // has the file's write lock from the start: until it ends, everything else that writes waits for it, so keep it short and
 // do not call the store's other methods that write before it ends.
 func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
+	if ctx == nil {
+		return nil, errors.New("sqlite: BeginTx: the context is nil")
+	}
 	if db.writer.closed() {
 		return nil, job.ErrClosed
 	}

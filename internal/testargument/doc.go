@@ -1,0 +1,2 @@
+// Package testargument checks how functions refuse missing arguments.
+package testargument
