@@ -80,9 +80,6 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 		if err := p.Check(); err != nil {
 			return job.Unrecoverable(fmt.Errorf("exec: %w", err))
 		}
-		if err := checkNames(p.Env); err != nil {
-			return job.Unrecoverable(err)
-		}
 		env := environment(j)
 		cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 		stdout, stderr := &tail{limit: o.MaxOutput}, &tail{limit: o.MaxOutput}
@@ -137,7 +134,7 @@ func (p *Payload) Check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		if name == "" || hasNUL(name) || strings.Contains(name, "=") {
-			return fmt.Errorf("env: %q cannot be the name of a variable", name)
+			return fmt.Errorf("env: %q is not the name of a variable: names are not empty and hold no \"=\"", name)
 		}
 		if hasNUL(p.Env[name]) {
 			return fmt.Errorf("env: %s: %s", name, nul)
@@ -147,16 +144,6 @@ func (p *Payload) Check() error {
 }
 
 func hasNUL(s string) bool { return strings.ContainsRune(s, 0) }
-
-// checkNames refuses names that would set another variable or none.
-func checkNames(env map[string]string) error {
-	for name := range env {
-		if name == "" || strings.Contains(name, "=") {
-			return fmt.Errorf("exec: env: %q is not the name of a variable: names are not empty and hold no \"=\"", name)
-		}
-	}
-	return nil
-}
 
 // environment is what a command may see.
 func environment(j job.Job[Payload]) []string {
