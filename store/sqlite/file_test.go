@@ -369,3 +369,35 @@ func check(t *testing.T, path string) {
 		t.Errorf("integrity check: %s, %v", result, err)
 	}
 }
+
+// What is acknowledged must be found by whoever opens the path next.
+func TestAFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"moved":   func(path string) error { return os.Rename(path, path+".old") },
+		"replaced": func(path string) error {
+			if err := os.Rename(path, path+".old"); err != nil {
+				return err
+			}
+			return os.WriteFile(path, nil, 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "jobs.db")
+			db := openFile(t, path)
+			client := job.NewClient(db.Jobs())
+			if _, err := client.Enqueue(t.Context(), job.Request{Type: "a"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := change(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Enqueue(t.Context(), job.Request{Type: "a"}); err == nil || !strings.Contains(err.Error(), "was removed or replaced while it was open") {
+				t.Errorf("enqueue: %v", err)
+			}
+			if _, err := db.Jobs().Maintain(t.Context(), job.Maintenance{Limit: 1}); err == nil {
+				t.Error("maintain notices nothing")
+			}
+		})
+	}
+}

@@ -36,6 +36,29 @@ func prepare(path string, create bool) error {
 	return nil
 }
 
+// origin is the file that was opened: its absolute path, and which file stood there.
+type origin struct {
+	path string
+	info os.FileInfo
+}
+
+func originOf(path string) (o origin, err error) {
+	if o.path, err = filepath.Abs(path); err != nil {
+		return o, err
+	}
+	o.info, err = os.Stat(o.path)
+	return o, err
+}
+
+// present returns an error for a file that was removed or replaced since it was opened: what is written to it would be lost with
+// its last user.
+func (db *DB) present() error {
+	if info, err := os.Stat(db.origin.path); err == nil && os.SameFile(info, db.origin.info) {
+		return nil
+	}
+	return fmt.Errorf("%s was removed or replaced while it was open; nothing more is written to it: put it back, with the -wal file beside it, and restart this program", db.path)
+}
+
 // unwritable says why SQLite cannot open or write a file that exists, and what to do about it.
 func unwritable(path string) string {
 	if text := remedy(path); text != "" {

@@ -45,6 +45,7 @@ type Options struct {
 // DB is an SQLite file with Tenet's tables. It is safe for concurrent use.
 type DB struct {
 	path    string
+	origin  origin
 	pool    *sql.DB // readers, transactions of BeginTx and, for all of its life, the writer's connection
 	writer  *writer
 	readers readers
@@ -142,6 +143,9 @@ func (db *DB) start(ctx context.Context) error {
 		_, err = conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`) // the writer waits by itself
 	}
 	if err != nil {
+		return errors.Join(db.wrap("open", err), conn.Close())
+	}
+	if db.origin, err = originOf(db.path); err != nil {
 		return errors.Join(db.wrap("open", err), conn.Close())
 	}
 	db.bell.init()

@@ -145,9 +145,12 @@ func (w *writer) next() (group []*operation, ending bool) {
 // commit runs a group as one transaction. If an operation fails, everything is rolled back and run again with a savepoint
 // before each, so that only those that fail are left out.
 func (w *writer) commit(group []*operation) {
-	w.db.turn <- struct{}{}
-	err := w.begin(group)
-	<-w.db.turn
+	err := w.db.present()
+	if err == nil {
+		w.db.turn <- struct{}{}
+		err = w.begin(group)
+		<-w.db.turn
+	}
 	group = take(group)
 	if err == nil {
 		err = w.together(group)
