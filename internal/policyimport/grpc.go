@@ -30,6 +30,13 @@ func GRPC(serviceConfig []byte) (Converted, error) {
 	}
 	root.skip("loadBalancingConfig", "loadBalancingPolicy", "healthCheckConfig")
 	root.rest()
+	usesGRPC := c.Defaults.Retry.ClassifierName == "grpc"
+	for _, p := range c.Policies {
+		usesGRPC = usesGRPC || p.Retry.ClassifierName == "grpc"
+	}
+	if usesGRPC {
+		r.note("methodConfig", suppliedBy, "grpc", "tenetgrpc")
+	}
 	switch {
 	case anyDefault && len(c.Policies) > 0:
 		r.note("methodConfig", "gRPC takes one entry as a whole; here, what a policy leaves open is taken from the defaults")
