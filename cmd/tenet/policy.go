@@ -49,7 +49,8 @@ func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check FILE…", Short: "Report every fault of policy documents", Args: cobra.MinimumNArgs(1),
 		Long: `Read policy documents and report everything that is wrong with them, each with its place and the remedy.
-Values beyond a limit are warnings: they are clamped. - is stdin. Exits with 3 if a document is invalid.`,
+Values beyond a limit are warnings: they are clamped. So are classifiers and classes of errors that only work where a program
+registers them; the warning names the package that brings them. - is stdin. Exits with 3 if a document is invalid.`,
 		Example: "  tenet policy check policies.yaml\n  tenet policy check -o json *.yaml",
 	}
 	form := outputFlag(cmd)
@@ -89,8 +90,9 @@ func (a *app) check(ctx context.Context, file string) (checkResult, error) {
 	case err != nil:
 		return r, err
 	}
-	r.add(document.Warnings)
-	a.tellFaults(document.Warnings)
+	warnings := append(document.Warnings, needsCode(file, document)...)
+	r.add(warnings)
+	a.tellFaults(warnings)
 	r.Valid, r.Revision = true, document.Set.Revision()
 	for _, key := range document.Set.Keys() {
 		r.Keys = append(r.Keys, key.String())
@@ -136,7 +138,10 @@ func (a *app) showCommand() *cobra.Command {
 		Use: "show KEY --policy FILE", Short: "Show the policy of a key, with every default filled in", Args: cobra.ExactArgs(1),
 		Long: `Show the policy that a document gives to a key: every field with its value in force and where that comes from.
 Keys of jobs are job/QUEUE.TYPE, those of pipeline steps consumer/NAME.STEP and producer/NAME.STEP. A job type, a queue, a
-consumer, a producer or NAME.STEP alone will do where no call has that key.`,
+consumer, a producer or NAME.STEP alone will do where no call has that key.
+
+Keys that begin with "run." have the limits and defaults of tenet run. To see the policy that a command gets under another key,
+use tenet run --dry-run.`,
 		Example: "  tenet policy show user-service.GetUser --policy policies.yaml\n  tenet policy show job/emails.email:send --policy policies.yaml -o json",
 	}
 	file := documentFlag(cmd)
@@ -167,7 +172,11 @@ func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document
 	case policy.ParseKey(name).IsZero():
 		return nil, nil, usage("the key is empty")
 	}
-	document, err := a.load(ctx, file)
+	limits := policy.CallLimits()
+	if policy.ParseKey(name).Namespace == runNamespace {
+		limits = commandLimits()
+	}
+	document, err := a.loadWithin(ctx, file, limits)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -293,12 +302,14 @@ func (a *app) catalogCommand() *cobra.Command {
 func (a *app) limitsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "limits", Short: "List the limits and defaults of every surface", Args: cobra.NoArgs,
-		Long:    "List the built-in limits and defaults of calls, jobs and pipeline steps. A document may tighten them.",
+		Long:    "List the built-in limits and defaults of calls, of the commands that tenet run starts, of jobs and of pipeline steps. A\ndocument may tighten them; what it says of calls holds for commands too.",
 		Example: "  tenet policy limits\n  tenet policy limits -o yaml",
 	}
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(*cobra.Command, []string) error {
-		rows := []policy.Limits{policy.CallLimits(), policy.JobLimits(), policy.StepLimits()}
+		run := commandLimits()
+		run.Surface = "run"
+		rows := []policy.Limits{policy.CallLimits(), run, policy.JobLimits(), policy.StepLimits()}
 		return a.print(*form, rows, func(w io.Writer) { writeLimits(w, rows) })
 	})
 	return cmd

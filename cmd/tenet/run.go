@@ -105,6 +105,9 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	return cmd
 }
 
+// runNamespace begins the keys of commands that are not given one.
+const runNamespace = "run"
+
 // commandLimits are the limits of commands, which take longer than calls and are started by people and schedules: at most
 // 1,000 attempts, and waits of 1 s at first and of a day at most.
 func commandLimits() policy.Limits {
@@ -128,7 +131,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 	}
 	key := policy.ParseKey(f.key)
 	if key.IsZero() {
-		key = policy.Key{Namespace: "run", Name: filepath.Base(argv[0])}
+		key = policy.Key{Namespace: runNamespace, Name: filepath.Base(argv[0])}
 	}
 	defaults, err := policy.Compile(policy.Policy{}, commandLimits(), policy.SourceDefault)
 	if err != nil {
