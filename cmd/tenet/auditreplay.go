@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -161,7 +162,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 				return noEvents(log, report.Lines)
 			}
 			for _, f := range r.Alerts {
-				fprintf(a.stderr, "%s %s: %s is %s\n", a.paint(a.stderr, red, "alert:"), f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))
+				a.say(slog.LevelError, a.paint(a.stderr, red, "alert:"), "%s: %s is %s", f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))
 			}
 			if len(r.Alerts) > 0 {
 				return &failure{code: exitThreshold}

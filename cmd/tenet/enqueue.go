@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +38,7 @@ func (a *app) enqueueCommand() *cobra.Command {
 	f := &enqueueFlags{}
 	cmd := &cobra.Command{
 		Use: "enqueue TYPE [PAYLOAD]", Short: "Store a job that a worker will run", Args: cobra.RangeArgs(0, 2),
-		Long: `Store a job that a worker will run. The payload is JSON; what is no JSON is stored as a string.
+		Long: `Store a job that a worker will run. The payload is JSON; text that is not valid JSON is stored as a string.
 
 The types that this program's own worker runs:
 
@@ -90,6 +92,11 @@ a warning.`,
 	return cmd
 }
 
+// looksLikeJSON reports whether a text begins like an object or a list.
+func looksLikeJSON(text string) bool {
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
+}
+
 // request is the job that arguments and flags describe.
 func (a *app) request(cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
 	if f.json != "" {
@@ -101,6 +108,9 @@ func (a *app) request(cmd *cobra.Command, f *enqueueFlags, args []string) (job.R
 	f.line.Type = args[0]
 	if len(args) == 2 {
 		f.line.Payload = asJSON([]byte(args[1]))
+		if looksLikeJSON(args[1]) && !json.Valid([]byte(args[1])) {
+			a.warn("the payload begins like JSON but is not valid JSON; it is taken as text")
+		}
 	}
 	switch {
 	case f.runAt != "" && f.delay > 0:
@@ -212,7 +222,7 @@ func (a *app) importFile(ctx context.Context, s jobStore, f *importFlags, path, 
 	})
 	if form == formText {
 		for _, r := range result.Rejected {
-			fprintf(a.stderr, "%s:%d: %s\n", path, r.Line, r.Error)
+			a.say(slog.LevelError, "", "%s:%d: %s", path, r.Line, r.Error)
 		}
 	}
 	switch {

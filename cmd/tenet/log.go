@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"strings"
@@ -45,11 +46,18 @@ func (a *app) warn(format string, args ...any) {
 
 // note tells on stderr of something worth knowing; label begins the line where people read it.
 func (a *app) note(label safe, format string, args ...any) {
+	a.say(slog.LevelInfo, label, format, args...)
+}
+
+// say writes a line on stderr; label begins it where people read it.
+func (a *app) say(level slog.Level, label safe, format string, args ...any) {
 	text := textf(format, args...)
 	switch {
-	case a.level() > slog.LevelInfo:
+	case a.level() > level:
 	case a.structured():
-		a.logger(a.stderr, false).Info(string(text))
+		a.logger(a.stderr, false).Log(context.Background(), level, string(text))
+	case label == "":
+		fprintln(a.stderr, text)
 	default:
 		fprintln(a.stderr, label, text)
 	}

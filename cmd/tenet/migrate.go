@@ -106,7 +106,7 @@ func (a *app) withDatabase(ctx context.Context, url string, create, dryRun bool,
 	case storeMemory:
 		return usage("memory: has no tables")
 	case storePostgres:
-		db, err = postgres.Open(ctx, path, postgres.Options{})
+		db, err = postgres.Open(ctx, path, postgres.Options{Logger: a.logger(a.stderr, false)})
 	default:
 		if create && missing(path) {
 			if dryRun {

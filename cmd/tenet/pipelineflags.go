@@ -61,7 +61,7 @@ func (f *pipelineFlags) single(ctx context.Context, a *app) (*pipeline.Transacti
 		}
 	}
 	if f.changed("payload") && !json.Valid(payload) {
-		return nil, usage("--payload: this is no JSON; write a value such as '{\"order\": 17}' or '\"text\"'")
+		return nil, usage("--payload: this is not valid JSON; write a value such as '{\"order\": 17}' or '\"text\"'")
 	}
 	if f.changed("id") && f.id == "" {
 		return nil, usage("--id is empty; leave it out for a new one")

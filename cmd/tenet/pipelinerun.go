@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -86,7 +87,21 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 	if err == nil && places.one != nil {
 		err = s.only.verdict()
 	}
+	if err == nil && summary.Fetched == 0 && ctx.Err() == nil {
+		a.noteNothingNew(places.from)
+	}
 	return a.finish(ctx, f, summary, s.only.why(), err)
+}
+
+// noteNothingNew says why a file that is not empty gave no transactions.
+func (a *app) noteNothingNew(p *place) {
+	if p == nil || p.kind != placeFile {
+		return
+	}
+	offsets := cmp.Or(p.values.Get("offsets"), p.path+".offset")
+	if info, err := os.Stat(p.path); err == nil && info.Size() > 0 && !missing(offsets) {
+		a.note("tenet:", "nothing is new in %s; %s records what was done before: remove it, or add ?forget=true, to start again", p.path, offsets)
+	}
 }
 
 // killTime is how long an engine may take to give its transactions back after the second signal.

@@ -52,6 +52,9 @@ func parseTask(f *consumeFlags) (t taskSpec, err error) {
 		t.kind = taskSink
 	case kind == taskExec && strings.TrimSpace(what) != "":
 		t.kind, t.what = taskExec, what
+		if path := programPath(what); path != "" && missing(path) {
+			return t, &failure{exitNotFound, fmt.Errorf("--task exec: %s does not exist", path)}
+		}
 	case kind == "https", kind == taskHTTP && strings.HasPrefix(what, "//"):
 		t.kind, t.what = taskHTTP, f.task
 	case kind == taskHTTP && what != "":
@@ -60,6 +63,16 @@ func parseTask(f *consumeFlags) (t taskSpec, err error) {
 		return t, usage("--task %q: write exec:COMMAND, http:URL or sink", f.task)
 	}
 	return t, nil
+}
+
+// programPath is the path of the one program that a shell line runs; "" where it is a name that the shell looks up, or only the
+// shell can tell.
+func programPath(line string) string {
+	word := strings.Fields(line)[0]
+	if !strings.Contains(word, "/") || strings.ContainsAny(line, "`$&|;<>()\n") || strings.ContainsAny(word, "'\"\\*?[]{}~#=!") {
+		return ""
+	}
+	return word
 }
 
 // task makes the task of a consumer.

@@ -64,7 +64,7 @@ func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*
 		}
 		return &recordStore{Store: db.Idempotency(), Admin: db.Idempotency(), audit: db.Audit(), close: db.Close}, nil
 	case "postgres", "postgresql":
-		db, err := postgres.Open(ctx, url, postgres.Options{})
+		db, err := postgres.Open(ctx, url, postgres.Options{Logger: a.logger(a.stderr, false)})
 		if err != nil {
 			return nil, err
 		}

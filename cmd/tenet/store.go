@@ -105,7 +105,7 @@ func (a *app) openStore(ctx context.Context, url string, o opening) (jobStore, e
 		}
 		return db.Jobs(), nil
 	}
-	db, err := postgres.Open(ctx, path, postgres.Options{})
+	db, err := postgres.Open(ctx, path, postgres.Options{Logger: a.logger(a.stderr, false)})
 	if err != nil {
 		return nil, err
 	}
