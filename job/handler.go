@@ -24,12 +24,22 @@ type Job[T any] struct {
 	record   *Record
 }
 
-// SetOutput keeps bytes with the job when this attempt completes. Outside a worker, as in tests of a handler, it does
+// SetOutput keeps bytes with the job when the worker completes this attempt; a completion in the handler's own transaction
+// keeps none. Outside a worker, as in tests of a handler, it does
 // nothing.
 func (j Job[T]) SetOutput(output []byte) {
 	if j.record != nil {
 		j.record.Output = output
 	}
+}
+
+// Lease lets the handler complete the job as part of its own transaction: a store's CompleteTx takes it. It holds until the
+// worker loses the job. Outside a worker, as in tests of a handler, it is the zero Lease.
+func (j Job[T]) Lease() Lease {
+	if j.record == nil {
+		return Lease{}
+	}
+	return Lease{ref: j.record.Ref()}
 }
 
 // output is what the running attempt has set.

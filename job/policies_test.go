@@ -3,6 +3,7 @@ package job_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -202,4 +203,23 @@ func TestJ3ADataPolicyWithoutAMaximumLeavesTheJobsOwn(t *testing.T) {
 	if n := job.NewExponentialBackoffPolicy(time.Second, time.Second, 1, 0, job.WithMaxAttempts(0)).MaxAttempts(); n != 25 {
 		t.Errorf("0 attempts are %d", n)
 	}
+}
+
+func TestJ3ABaseAboveTheCapWaitsTheCap(t *testing.T) {
+	p := job.NewExponentialBackoffPolicy(10*time.Second, 5*time.Second, 2, 0, job.WithMaxAttempts(3))
+	for failed := 1; failed < 3; failed++ {
+		if d := p.NextDelay(failed); d != 5*time.Second {
+			t.Errorf("after %d failed attempts the policy says %v, want 5s", failed, d)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		handler, calls := failing(errors.New("x"))
+		b := work(t, handler, job.WithRetryPolicy(p))
+		id := b.enqueue(job.Request{})
+		time.Sleep(time.Minute)
+		r, history := b.get(id)
+		if r.State != job.Dead || calls.Load() != 3 || len(history) != 3 || history[0].Delay != 5*time.Second || history[1].Delay != 5*time.Second {
+			t.Errorf("%s after %d calls, %+v", r.State, calls.Load(), history)
+		}
+	})
 }

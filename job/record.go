@@ -50,7 +50,7 @@ type Record struct {
 	Output     []byte        // what a completed attempt left behind
 
 	Worker     string
-	Fence      int64 // grows with every claim
+	Fence      int64 // of the claim that returned the record; it grows with every claim and is 0 in what Get and List return
 	LeaseUntil time.Time
 	ClaimedAt  time.Time
 	// CancelRequestedAt is when the cancellation of the job was requested while it ran. It stays on record whatever came of
@@ -62,14 +62,21 @@ type Record struct {
 	RefusedAt     time.Time // of the first in the row
 }
 
-// Ref names a lease: a job and the token under which it was claimed.
+// Ref names a lease between a worker and its store: a job and the token under which it was claimed.
 type Ref struct {
 	ID    string
 	Fence int64
 }
 
-// Ref is the lease that the record was claimed under.
+// Ref is the lease that the record was claimed under. That of a record from Get or List is none: stores refuse it.
 func (r *Record) Ref() Ref { return Ref{ID: r.ID, Fence: r.Fence} }
+
+// Lease is a handler's right to complete its own job in a transaction, with CompleteTx of a SQL store. Only [Job.Lease]
+// makes one that stores accept; they refuse the zero Lease with ErrNotFound.
+type Lease struct{ ref Ref }
+
+// Ref names the lease to the store that is to judge it.
+func (l Lease) Ref() Ref { return l.ref }
 
 // Attempts is the number of attempts that the job has made since it was enqueued or last retried by an operator: the failed
 // ones and the one that completed or cancelled it. The one that is running, and those that were snoozed, interrupted or

@@ -19,8 +19,8 @@ func TestJ8JobOfAnUnknownTypeIsLeftAsItIs(t *testing.T) {
 		b.enqueue(job.Request{})
 		time.Sleep(time.Minute)
 		r, history := b.get(id)
-		if r.State != job.Ready || r.Fence != 0 || !r.RunAt.Equal(before.RunAt) || len(history) != 0 || calls.Load() != 1 {
-			t.Errorf("%s, claimed %d times, %d calls, %v", r.State, r.Fence, calls.Load(), story(history))
+		if r.State != job.Ready || !r.ClaimedAt.IsZero() || !r.RunAt.Equal(before.RunAt) || len(history) != 0 || calls.Load() != 1 {
+			t.Errorf("%s, claimed at %v, %d calls, %v", r.State, r.ClaimedAt, calls.Load(), story(history))
 		}
 	})
 }

@@ -175,15 +175,15 @@ func changeCases() []jobsCase {
 		{name: "J13/retry sets a job's attempts back", run: func(s *jobs) {
 			id := s.add(job.Insert{MaxAttempts: 2})
 			s.must(s.settle(s.take(long).Ref(), job.KindRetry, fails("one", 0)), nil)
-			s.must(s.settle(s.take(long).Ref(), job.KindDead, fails("two", 0)), nil)
-			fence := s.record(id).Fence
+			second := s.take(long)
+			s.must(s.settle(second.Ref(), job.KindDead, fails("two", 0)), nil)
 			s.change(job.ActionRetry, job.Filter{States: []job.State{job.Dead}}, 10)
 			got, history := s.job(id)
 			if got.State != job.Ready || got.Failures != 0 || !got.FinishedAt.IsZero() || got.RunAt.After(s.clock()) || len(history) != 2 || !got.StartedAt.IsZero() {
 				s.Fatalf("%+v with %+v", got, history)
 			}
 			r := s.take(long)
-			if r.Fence <= fence || r.Failures != 0 {
+			if r.Fence <= second.Fence || r.Failures != 0 {
 				s.Fatalf("claimed %+v", r)
 			}
 			s.must(s.settle(r.Ref(), job.KindRetry, fails("three", 0)), nil)
@@ -322,8 +322,11 @@ func changeCases() []jobsCase {
 			}
 			s.must(s.settle(r.Ref(), job.KindDead), job.ErrNotFound)
 			s.add(job.Insert{ID: r.ID})
-			if got, history := s.job(r.ID); len(history) != 0 || got.Fence != 0 {
+			if got, history := s.job(r.ID); len(history) != 0 {
 				s.Fatalf("a new job of the same ID has %+v and %+v", got, history)
+			}
+			if again := s.take(long); again.Fence != 1 {
+				s.Fatalf("a new job of the same ID is claimed with token %d", again.Fence)
 			}
 		}},
 		{name: "J13/an action takes the oldest first, up to its limit", run: func(s *jobs) {

@@ -58,8 +58,8 @@ func (s *jobs) checkRecord(r *job.Record) {
 	if r.State.Finished() == r.FinishedAt.IsZero() {
 		s.Errorf("J2: job %s is %s, finished at %v", r.ID, r.State, r.FinishedAt)
 	}
-	if r.State == job.Running && r.Fence < 1 {
-		s.Errorf("J7: job %s runs with token %d", r.ID, r.Fence)
+	if r.Fence != 0 {
+		s.Errorf("J26: job %s is handed out with its lease %d", r.ID, r.Fence)
 	}
 }
 

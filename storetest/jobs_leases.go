@@ -40,6 +40,16 @@ func leaseCases() []jobsCase {
 			s.refuses(job.Ref{ID: r.ID, Fence: 0}, job.ErrFenced)
 			s.must(s.settle(r.Ref(), job.KindComplete), nil)
 		}},
+		{name: "J26/a job that is read hands out nobody's lease", run: func(s *jobs) {
+			r := s.start(job.Insert{}, long)
+			for _, read := range []*job.Record{s.record(r.ID), s.list(job.Filter{IDs: []string{r.ID}})[0]} {
+				if read.ID != r.ID || read.State != job.Running || read.Fence != 0 {
+					s.Errorf("read: %+v", read)
+				}
+				s.refuses(read.Ref(), job.ErrFenced)
+			}
+			s.must(s.settle(r.Ref(), job.KindComplete), nil)
+		}},
 		{name: "J7/an expired lease is refused to its own token", run: func(s *jobs) {
 			r := s.start(job.Insert{}, s.short)
 			s.lapse(s.short)

@@ -15,8 +15,8 @@ func stateCases() []jobsCase {
 	return []jobsCase{
 		{name: "J2/a job without run_at is ready at once", run: func(s *jobs) {
 			r := s.in(s.add(job.Insert{}), job.Ready)
-			if r.Failures != 0 || r.Fence != 0 || !r.RunAt.Equal(r.CreatedAt) || !r.StartedAt.IsZero() {
-				s.Fatalf("attempts %d, fence %d, run_at %v, created %v, started %v", r.Failures, r.Fence, r.RunAt, r.CreatedAt, r.StartedAt)
+			if r.Failures != 0 || !r.RunAt.Equal(r.CreatedAt) || !r.StartedAt.IsZero() {
+				s.Fatalf("failures %d, run_at %v, created %v, started %v", r.Failures, r.RunAt, r.CreatedAt, r.StartedAt)
 			}
 		}},
 		{name: "J2/a job whose run_at is past is ready", run: func(s *jobs) {
@@ -44,7 +44,7 @@ func stateCases() []jobsCase {
 				s.Fatalf("claimed: %+v", r)
 			}
 			got := s.in(r.ID, job.Running)
-			if got.Worker != "w" || got.Fence != 1 || !got.LeaseUntil.Equal(r.LeaseUntil) || !got.ClaimedAt.Equal(r.ClaimedAt) {
+			if got.Worker != "w" || !got.LeaseUntil.Equal(r.LeaseUntil) || !got.ClaimedAt.Equal(r.ClaimedAt) {
 				s.Fatalf("stored: %+v", got)
 			}
 		}},

@@ -59,12 +59,12 @@ func (s *jobs) capable(on *jobs) {
 		id := s.add(job.Insert{})
 		select {
 		case j := <-started:
-			if r := s.record(id); j.ID != id || r.Worker != "capable" || r.Fence != 1 {
-				s.Errorf("job %s, claimed %d times, last by %q; the handler got %s", id, r.Fence, r.Worker, j.ID)
+			if r := s.record(id); j.ID != id || r.Worker != "capable" || j.Lease().Ref() != (job.Ref{ID: id, Fence: 1}) {
+				s.Errorf("job %s, last claimed by %q; the handler got %s under %+v", id, r.Worker, j.ID, j.Lease().Ref())
 			}
 		case <-time.After(startLimit):
 			r := s.record(id)
-			s.Fatalf("not started after %v: %s, claimed %d times, last by %q", startLimit, r.State, r.Fence, r.Worker)
+			s.Fatalf("not started after %v: %s, last claimed by %q", startLimit, r.State, r.Worker)
 		}
 	}
 }

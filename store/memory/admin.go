@@ -76,7 +76,7 @@ func (s *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 	if e == nil {
 		return nil, nil, job.ErrNotFound
 	}
-	return clone(e.Record), e.History(slices.Clone(e.history)), nil
+	return unleased(e.Record), e.History(slices.Clone(e.history)), nil
 }
 
 // List implements job.Admin.
@@ -87,9 +87,16 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	defer s.mu.Unlock()
 	var list []*job.Record
 	for _, e := range s.matching(f, after, limit, func(*entry) bool { return true }) {
-		list = append(list, clone(e.Record))
+		list = append(list, unleased(e.Record))
 	}
 	return list, nil
+}
+
+// unleased copies a record for somebody who only reads it.
+func unleased(r *job.Record) *job.Record {
+	c := clone(r)
+	c.Fence = 0
+	return c
 }
 
 // Stats implements job.Admin.

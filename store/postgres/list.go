@@ -157,6 +157,7 @@ func readRecords(rows pgx.Rows) ([]*job.Record, error) {
 		if err != nil {
 			return nil, err
 		}
+		record.Fence = 0 // the lease is its worker's
 		list = append(list, record)
 	}
 	return list, rows.Err()

@@ -94,16 +94,17 @@ func inTransaction(receipts []job.Receipt) []job.Receipt {
 	return receipts
 }
 
-// CompleteTx completes a job as part of the caller's transaction, so that it and what the handler wrote are stored
-// together or not at all. It returns ErrNotFound, ErrNotRunning, ErrLeaseExpired or ErrFenced when the lease is not the
-// caller's any more: roll back then. The worker's own completion later finds that it is a repetition.
-func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Ref) error {
+// CompleteTx completes a job as part of its handler's transaction, so that the job's completion and what the handler wrote
+// are stored together or not at all. The lease is the one of the job that the handler got. CompleteTx returns ErrNotFound,
+// ErrNotRunning, ErrLeaseExpired or ErrFenced when the lease is lost: roll back then and return the error. When the handler
+// returns nil after its commit, the worker's own completion repeats this one and changes nothing.
+func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Lease) error {
 	if tx == nil {
 		return errNoTx
 	}
 	var settled []int
 	ready := false
-	list := []job.Settlement{{Ref: lease, Kind: job.KindComplete}}
+	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete}}
 	if err := tx.QueryRow(ctx, j.text.complete, completionColumns(list)...).Scan(&settled, &ready); err != nil {
 		return j.db.wrap("complete", err)
 	}
@@ -118,12 +119,12 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Ref) error {
 }
 
 // CompleteSQL is CompleteTx for a transaction of database/sql, with any PostgreSQL driver.
-func (j *Jobs) CompleteSQL(ctx context.Context, tx *sql.Tx, lease job.Ref) error {
+func (j *Jobs) CompleteSQL(ctx context.Context, tx *sql.Tx, lease job.Lease) error {
 	if tx == nil {
 		return errNoTx
 	}
 	settled, ready := "", false
-	list := []job.Settlement{{Ref: lease, Kind: job.KindComplete}}
+	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete}}
 	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready); err != nil {
 		return j.db.wrap("complete", err)
 	}
@@ -137,8 +138,8 @@ func (j *Jobs) CompleteSQL(ctx context.Context, tx *sql.Tx, lease job.Ref) error
 	return verdict(v[0], v[1], v[2], v[3], v[4])
 }
 
-func judgedColumns(lease job.Ref) []any {
-	ids, fences := refColumns([]job.Ref{lease})
+func judgedColumns(lease job.Lease) []any {
+	ids, fences := refColumns([]job.Ref{lease.Ref()})
 	return []any{ids, fences, []string{string(job.KindComplete)}}
 }
 

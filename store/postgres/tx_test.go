@@ -1,10 +1,14 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +24,8 @@ import (
 // transaction is one of the two kinds that the store joins.
 type transaction struct {
 	enqueue  func([]job.Insert) ([]job.Receipt, error)
-	complete func(job.Ref) error
+	complete func(job.Lease) error
+	exec     func(statement string) error
 	commit   func() error
 	rollback func() error
 }
@@ -43,7 +48,11 @@ func inEachKind(t *testing.T, f func(t *testing.T, store *postgres.Jobs, begin f
 			}
 			return transaction{
 				enqueue:  func(list []job.Insert) ([]job.Receipt, error) { return store.EnqueueTx(ctx, tx, list) },
-				complete: func(lease job.Ref) error { return store.CompleteTx(ctx, tx, lease) },
+				complete: func(lease job.Lease) error { return store.CompleteTx(ctx, tx, lease) },
+				exec: func(statement string) error {
+					_, err := tx.Exec(ctx, statement)
+					return err
+				},
 				commit:   func() error { return tx.Commit(ctx) },
 				rollback: func() error { return tx.Rollback(ctx) },
 			}
@@ -64,7 +73,11 @@ func inEachKind(t *testing.T, f func(t *testing.T, store *postgres.Jobs, begin f
 			}
 			return transaction{
 				enqueue:  func(list []job.Insert) ([]job.Receipt, error) { return store.EnqueueSQL(ctx, tx, list) },
-				complete: func(lease job.Ref) error { return store.CompleteSQL(ctx, tx, lease) },
+				complete: func(lease job.Lease) error { return store.CompleteSQL(ctx, tx, lease) },
+				exec: func(statement string) error {
+					_, err := tx.ExecContext(ctx, statement)
+					return err
+				},
 				commit:   tx.Commit,
 				rollback: tx.Rollback,
 			}
@@ -148,52 +161,109 @@ func TestJ9AnIDThatExistsIsAConflictInATransaction(t *testing.T) {
 	})
 }
 
-func TestJ9CompletionIsPartOfTheTransaction(t *testing.T) {
+// errWithdrawn is a handler's failure.
+var errWithdrawn = errors.New("withdrawn")
+
+// handled runs a job in a worker until its handler calls stop, and returns what became of it and the worker's warnings.
+func handled(t *testing.T, store *postgres.Jobs, handler func(j job.Job[int], stop func()) error) (r *job.Record, history []job.Attempt, warnings string) {
+	t.Helper()
+	receipt, err := job.NewClient(store).Enqueue(t.Context(), job.Request{Type: "t", Payload: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	w := job.NewWorker(store, job.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))),
+		job.WithRetryPolicy(job.NewExponentialBackoffPolicy(time.Millisecond, time.Millisecond, 1, 0, job.WithMaxAttempts(3))))
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	job.Handle(w, "t", func(_ context.Context, j job.Job[int]) error { return handler(j, stop) })
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r, history, err = store.Get(t.Context(), receipt.ID); err != nil {
+		t.Fatal(err)
+	}
+	return r, history, log.String()
+}
+
+func TestJ26AHandlerCompletesItsJobInItsOwnTransaction(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		rolledBack int   // attempts that roll back and fail before one commits
+		after      error // of the handler, after the commit
+		attempts   []job.AttemptOutcome
+		warned     bool
+	}{
+		{"committed", 0, nil, []job.AttemptOutcome{job.AttemptCompleted}, false},
+		{"rolled back", 2, nil, []job.AttemptOutcome{job.AttemptFailed, job.AttemptFailed, job.AttemptCompleted}, false},
+		{"failed after the commit", 0, errWithdrawn, []job.AttemptOutcome{job.AttemptCompleted}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inEachKind(t, func(t *testing.T, store *postgres.Jobs, begin func() transaction) {
+				effect := "effect_" + rand.Text()
+				tx := begin()
+				if err := errors.Join(tx.exec(`CREATE TABLE `+effect+` (attempt integer UNIQUE)`), tx.commit()); err != nil {
+					t.Fatal(err)
+				}
+				r, history, warnings := handled(t, store, func(j job.Job[int], stop func()) error {
+					tx := begin()
+					// Always the same row: one that a rolled-back attempt left behind would be in the way.
+					if err := errors.Join(tx.exec(`INSERT INTO `+effect+` VALUES (1)`), tx.complete(j.Lease())); err != nil {
+						t.Error(err)
+					}
+					if j.Attempt <= c.rolledBack {
+						return errors.Join(errWithdrawn, tx.rollback())
+					}
+					stop()
+					if err := tx.commit(); err != nil {
+						t.Error(err)
+					}
+					return c.after
+				})
+				var outcomes []job.AttemptOutcome
+				for _, a := range history {
+					outcomes = append(outcomes, a.Outcome)
+				}
+				if r.State != job.Completed || r.Failures != c.rolledBack || !slices.Equal(outcomes, c.attempts) {
+					t.Errorf("%s after %d failures, %v", r.State, r.Failures, outcomes)
+				}
+				if got := strings.Contains(warnings, "a late result was refused"); got != c.warned || !got && warnings != "" {
+					t.Errorf("the worker warns: %q", warnings)
+				}
+				tx = begin()
+				defer tx.rollback()
+				if err := tx.exec(`INSERT INTO ` + effect + ` VALUES (1)`); err == nil {
+					t.Error("what the handler wrote is not there")
+				}
+			})
+		})
+	}
+}
+
+func TestJ26ALeaseThatIsLostCompletesNothing(t *testing.T) {
 	inEachKind(t, func(t *testing.T, store *postgres.Jobs, begin func() transaction) {
-		ctx := context.Background()
-		if _, err := store.Enqueue(ctx, inserts(1)); err != nil {
-			t.Fatal(err)
+		var lease job.Lease
+		r, _, _ := handled(t, store, func(j job.Job[int], stop func()) error {
+			lease = j.Lease()
+			stop()
+			return job.Snooze(0) // gives the lease back
+		})
+		complete := func(lease job.Lease, want error) {
+			t.Helper()
+			tx := begin()
+			defer tx.rollback()
+			if err := tx.complete(lease); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
 		}
-		list, err := store.Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 1}}, Lease: time.Minute})
+		complete(lease, job.ErrNotRunning)
+		list, err := store.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: r.Queue, Free: 1}}, Lease: time.Minute})
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%v, %v", list, err)
 		}
-		lease := list[0].Ref()
-		state := func() job.State {
-			r, _, err := store.Get(ctx, lease.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r.State
-		}
-
-		tx := begin()
-		if err := tx.complete(lease); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.rollback(); err != nil || state() != job.Running {
-			t.Fatalf("after the rollback: %s, %v", state(), err)
-		}
-		tx = begin()
-		for _, c := range []struct {
-			lease job.Ref
-			want  error
-		}{
-			{job.Ref{ID: lease.ID, Fence: lease.Fence + 1}, job.ErrFenced}, {job.Ref{ID: insert().ID, Fence: 1}, job.ErrNotFound}, {lease, nil}, {lease, nil},
-			{job.Ref{ID: lease.ID, Fence: lease.Fence + 1}, job.ErrNotRunning},
-		} {
-			if err := tx.complete(c.lease); !errors.Is(err, c.want) {
-				t.Errorf("complete %+v: %v, want %v", c.lease, err, c.want)
-			}
-		}
-		if err := tx.commit(); err != nil || state() != job.Completed {
-			t.Fatalf("after the commit: %s, %v", state(), err)
-		}
-		// The worker completes the job once more when the handler has returned.
-		errs := store.Settle(ctx, []job.Settlement{{Ref: lease, Kind: job.KindComplete}})
-		if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
-			t.Fatal(errs)
-		}
+		complete(lease, job.ErrFenced)
+		complete(job.Lease{}, job.ErrNotFound)
+		complete(job.Job[int]{ID: r.ID}.Lease(), job.ErrNotFound)
 	})
 }
 

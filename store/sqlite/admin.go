@@ -46,6 +46,7 @@ func (s *Jobs) Get(ctx context.Context, id string) (r *job.Record, past []job.At
 	case r == nil:
 		return nil, nil, job.ErrNotFound
 	}
+	r.Fence = 0 // the lease is its worker's
 	return r, r.History(past), nil
 }
 
@@ -56,6 +57,7 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 		from, args := matching(f, after)
 		found, err := read(q, allColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, max(limit, 0))...)
 		for _, e := range found {
+			e.Fence = 0 // the lease is its worker's
 			page = append(page, &e.Record)
 		}
 		return err

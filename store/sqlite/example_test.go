@@ -76,3 +76,55 @@ func ExampleDB_BeginTx() {
 	fmt.Println(receipts[0].Durability, tx.Commit()) // the customer and the job, or neither
 	// Output: transaction <nil>
 }
+
+func ExampleJobs_CompleteTx() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	dir, err := os.MkdirTemp("", "tenet")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	db, err := sqlite.Open(ctx, filepath.Join(dir, "app.db"), sqlite.Options{Create: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := job.NewClient(db.Jobs()).Enqueue(ctx, job.Request{Type: "invoice:pay", Payload: 7}); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	w := job.NewWorker(db.Jobs())
+	job.Handle(w, "invoice:pay", func(ctx context.Context, j job.Job[int]) error {
+		defer stop() // the example ends with its only job
+		tx, err := db.BeginTx(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS payment (invoice INTEGER)`); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO payment VALUES (?)`, j.Payload); err != nil {
+			return err
+		}
+		if err := db.Jobs().CompleteTx(ctx, tx, j.Lease()); err != nil {
+			return err
+		}
+		err = tx.Commit() // the payment and the job's completion, or neither
+		fmt.Println("paid", j.Payload, err)
+		return err
+	})
+	if err := w.Run(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	list, err := db.Jobs().List(context.Background(), job.Filter{}, "", 10)
+	fmt.Println(list[0].State, err)
+	// Output:
+	// paid 7 <nil>
+	// completed <nil>
+}

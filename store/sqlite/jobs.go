@@ -255,17 +255,18 @@ func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 	return errs
 }
 
-// CompleteTx completes a job inside a transaction of DB.BeginTx: what its handler wrote there and its completion exist
-// together or not at all. The worker's own completion afterwards repeats it and changes nothing. The errors are those of
-// Settle; after one the transaction must be rolled back.
-func (s *Jobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Ref) error {
+// CompleteTx completes a job inside its handler's transaction of DB.BeginTx, so that the job's completion and what the
+// handler wrote are stored together or not at all. The lease is the one of the job that the handler got. CompleteTx returns
+// ErrNotFound, ErrNotRunning, ErrLeaseExpired or ErrFenced when the lease is lost: roll back then and return the error. When
+// the handler returns nil after its commit, the worker's own completion repeats this one and changes nothing.
+func (s *Jobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) error {
 	if tx == nil {
 		return errNoTx
 	}
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	complete := job.Settlement{Ref: lease, Kind: job.KindComplete, Reason: policy.ReasonSuccess}
+	complete := job.Settlement{Ref: lease.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}
 	errs, err := settle(transaction{ctx: ctx, tx: tx}, []job.Settlement{complete}, now())
 	if err == nil && errs != nil {
 		return errs[0]
