@@ -21,8 +21,8 @@ func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 	for _, call := range []func() error{
 		func() error { _, err := jobs.EnqueueTx(ctx, nil, nil); return err },
 		func() error { _, err := jobs.EnqueueSQL(ctx, nil, nil); return err },
-		func() error { return jobs.CompleteTx(ctx, nil, job.Ref{}) },
-		func() error { return jobs.CompleteSQL(ctx, nil, job.Ref{}) },
+		func() error { return jobs.CompleteTx(ctx, nil, job.Lease{}) },
+		func() error { return jobs.CompleteSQL(ctx, nil, job.Lease{}) },
 		func() error { _, err := records.BeginTx(ctx, nil, idempotency.BeginRequest{}); return err },
 		func() error { _, err := records.BeginSQL(ctx, nil, idempotency.BeginRequest{}); return err },
 		func() error { return records.SettleTx(ctx, nil, idempotency.Claim{}, idempotency.Settlement{}) },
