@@ -227,7 +227,7 @@ func TestJ26AHandlerCompletesItsJobInItsOwnTransaction(t *testing.T) {
 				if r.State != job.Completed || r.Failures != c.rolledBack || !slices.Equal(outcomes, c.attempts) {
 					t.Errorf("%s after %d failures, %v", r.State, r.Failures, outcomes)
 				}
-				if got := strings.Contains(warnings, "a late result was refused"); got != c.warned || !got && warnings != "" {
+				if got := strings.Contains(warnings, "a late result was refused"); got != c.warned {
 					t.Errorf("the worker warns: %q", warnings)
 				}
 				tx = begin()
