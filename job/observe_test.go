@@ -295,10 +295,10 @@ func TestJ27AttemptsAreThoseThatWereMade(t *testing.T) {
 				if r, history := b.get(id); !r.State.Finished() || r.Attempts() != c.attempts || r.Failures != c.failures {
 					t.Errorf("%s, %d attempts, %d failures, %v", r.State, r.Attempts(), r.Failures, story(history))
 				}
+				c.ends = []error{nil} // before a worker can claim the job again
 				if ids, err := b.store.Change(context.Background(), job.ActionRetry, job.Filter{IDs: []string{id}}, 1); err != nil || len(ids) != 1 {
 					t.Fatal(ids, err)
 				}
-				c.ends = []error{nil}
 				synctest.Wait()
 				if r, _ := b.get(id); r.Attempts() != 1 || r.Failures != 0 {
 					t.Errorf("retried: %d attempts, %d failures", r.Attempts(), r.Failures)
