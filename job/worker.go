@@ -104,8 +104,9 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 		w.provider = back(w.document, data)
 	}
 	o := w.executorOptions
-	o.RecoverPanics = true                                           // a panic in user code must not take the worker's other jobs with it
-	if s, ok := store.(interface{ Classes() classify.Family }); ok { // handlers often use the store's database
+	o.RecoverPanics = true // a panic in user code must not take the worker's other jobs with it
+	// Handlers often use the store's database.
+	if s, ok := store.(interface{ Classes() classify.Family }); ok {
 		o.Classes = append(slices.Clip(o.Classes), s.Classes())
 	}
 	w.observer = observe.Multi(o.Observer, w.observer)
