@@ -393,3 +393,37 @@ func TestA3SegmentsHaveTheNamesOfTheirFiles(t *testing.T) {
 		t.Errorf("the last is %s", got)
 	}
 }
+
+func TestA4RecordedOutcomesThatCannotFollow(t *testing.T) {
+	facts := decision.Facts{Failed: true}
+	outcome, rule := decision.Judge(&getUser.Retry, facts)
+	later := outcome
+	later.Pushback = time.Second
+	p := &player{
+		policies: map[string]*policy.Policy{"r": getUser},
+		outcomes: map[int]classify.Outcome{1: outcome, 2: outcome},
+	}
+	_, deciding, err := p.group(&Event{Group: []int{1, 2}}, getUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Event{
+		PolicyRevision: "r", MatchedRule: rule, Facts: &Facts{Failed: true}, Group: []int{1, 2}, Deciding: deciding,
+		OutcomeKind: outcome.Kind.String(), OutcomeReason: outcome.Reason, OutcomeCategory: outcome.Category.String(), PushbackNS: Nanos(time.Second),
+	}
+	d, err := p.event(e)
+	if err != nil || d == nil || d.What != inGroup || d.Recorded != describeOutcome(later) || d.Replayed != describeOutcome(outcome) {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if !strings.HasSuffix(describeOutcome(later), ", pushback 1s") {
+		t.Errorf("described as %s", describeOutcome(later))
+	}
+	e.Facts = &Facts{Mark: "unheard of"}
+	if _, err := p.event(e); !errors.Is(err, errValue) {
+		t.Errorf("facts with an unknown mark: %v", err)
+	}
+	var c WhatIfCategory
+	if c.count(ended{}, ended{known: true}); c.FailedEarlier != 1 {
+		t.Errorf("work without a recorded end that would have failed: %+v", c)
+	}
+}
