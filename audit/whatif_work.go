@@ -118,7 +118,7 @@ func (s *speculator) step(steps []step, e *Event) ([]step, error) {
 func complete(steps []step) bool {
 	next := 1
 	for i := range steps {
-		if i > 0 && steps[i-1].verdict.Action != decision.Retry {
+		if i > 0 && steps[i-1].verdict.Action != decision.Retry { //nolint:gosec // i is above 0
 			return false
 		}
 		if !steps[i].judged {

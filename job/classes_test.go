@@ -38,7 +38,7 @@ func TestC2WorkerMatchesTheClassesOfItsStore(t *testing.T) {
 				if with {
 					want = 2
 				}
-				if r, _ := b.get(id); r.State != job.Dead || int64(calls.Load()) != want {
+				if r, _ := b.get(id); r.State != job.Dead || calls.Load() != want {
 					t.Errorf("%s after %d calls, want %d", r.State, calls.Load(), want)
 				}
 			})

@@ -165,7 +165,7 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	if e.versioned != nil {
 		version = e.versioned.Version() // before asking: a change in between is then seen next time
 	}
-	found, err, panicked := e.ask(ctx, key)
+	found, panicked, err := e.ask(ctx, key)
 	if panicked || err != nil && ctx.Err() != nil {
 		version = noVersion // the caller may have been the impatient one: the next call asks again
 	}
@@ -196,16 +196,16 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 }
 
 // ask asks the provider.
-func (e *Executor) ask(ctx context.Context, key policy.Key) (found *policy.Policy, err error, panicked bool) {
+func (e *Executor) ask(ctx context.Context, key policy.Key) (found *policy.Policy, panicked bool, err error) {
 	if e.options.RecoverPanics {
 		defer func() {
 			if v := recover(); v != nil {
-				found, err, panicked = nil, &PanicError{Part: "provider", Value: v, Stack: debug.Stack()}, true
+				found, panicked, err = nil, true, &PanicError{Part: "provider", Value: v, Stack: debug.Stack()}
 			}
 		}()
 	}
 	found, err = e.options.Provider.Policy(ctx, key)
-	return found, err, false
+	return found, false, err
 }
 
 // sameFault reports whether two errors of a provider say the same.

@@ -124,7 +124,7 @@ func (e *Executor) choosePolicy(p *plan) {
 		return
 	}
 	mode := e.options.MissingPolicyMode
-	_, panicked := p.fault.(*PanicError) // as ask made it
+	_, panicked := p.fault.(*PanicError) //nolint:errorlint // as ask made it
 	stoodIn := false
 	switch {
 	case panicked:

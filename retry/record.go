@@ -94,7 +94,7 @@ func (e *Executor) alone(t *observe.Timeline, reason policy.Reason) {
 // startOf tells the observer of a beginning and returns the context that it made of ctx.
 func (rec *recorder) startOf(r *run, ctx context.Context, e *observe.Event) (started context.Context) {
 	rec.stamp(r, e)
-	started = ctx // where Start panics
+	started = ctx //nolint:wastedassign // what is returned where Start panics
 	if r.e.options.RecoverPanics {
 		defer r.e.survive(ctx, e.Work)
 	}
@@ -227,7 +227,7 @@ func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.
 		if ctx.Err() != nil { // how a call ends is on record also where its caller has gone
 			ctx = context.WithoutCancel(ctx)
 		}
-		if err, reason := r.append(ctx, e); err != nil {
+		if reason, err := r.append(ctx, e); err != nil {
 			v = rec.refused(r, v, err, reason)
 			changed, d := *e, *e.Decision
 			d.Verdict = v
@@ -240,15 +240,15 @@ func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.
 }
 
 // append gives the journal a decision. An error comes with the reason that it gives the work.
-func (r *run) append(ctx context.Context, e *observe.Event) (err error, reason policy.Reason) {
+func (r *run) append(ctx context.Context, e *observe.Event) (reason policy.Reason, err error) {
 	if r.e.options.RecoverPanics {
 		defer func() {
 			if v := recover(); v != nil {
-				err, reason = &PanicError{Part: "journal", Value: v, Stack: debug.Stack()}, policy.ReasonPanicInJournal
+				reason, err = policy.ReasonPanicInJournal, &PanicError{Part: "journal", Value: v, Stack: debug.Stack()}
 			}
 		}()
 	}
-	return r.e.options.Journal.Append(ctx, e), policy.ReasonAuditUnavailable
+	return policy.ReasonAuditUnavailable, r.e.options.Journal.Append(ctx, e)
 }
 
 // refused is the verdict after the journal did not take v. What has succeeded stays a success.

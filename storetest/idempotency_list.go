@@ -56,7 +56,7 @@ func listCases() []keysCase {
 			}
 			var got []idempotency.Record
 			after := idempotency.ID{Tenant: first}
-			for page := 0; page < len(want)+1; page++ {
+			for page := range len(want) + 1 {
 				list := s.listed(idempotency.Filter{}, after, 2)
 				if page == 1 { // what comes before the cursor changes no page behind it
 					s.claim(request(idempotency.ID{Tenant: first, Operation: "a", Key: "B"}))

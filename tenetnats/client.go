@@ -54,7 +54,7 @@ func Connect(ctx context.Context, e *retry.Executor, url string, options []nats.
 	c := Client{Executor: e}
 	call = append(slices.Clip(call), retry.WithoutHedging())
 	return do(ctx, &c, operation{policy.NATSConnect, "Connect", ""}, func(ctx context.Context) (*nats.Conn, error) {
-		within := func(o *nats.Options) error { //nolint:unparam // the form of an option
+		within := func(o *nats.Options) error {
 			o.RetryOnFailedConnect = false
 			if deadline, ok := ctx.Deadline(); ok {
 				o.Timeout = min(o.Timeout, max(time.Until(deadline), time.Millisecond))

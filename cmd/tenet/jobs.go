@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -155,7 +156,7 @@ func stateOf(j jobJSON) string {
 
 // attemptsOf tells the attempts made and, where they differ, those that count against the maximum.
 func attemptsOf(r *job.Record) string {
-	text := fmt.Sprint(r.Attempts())
+	text := strconv.Itoa(r.Attempts())
 	if r.Failures != r.Attempts() {
 		text += fmt.Sprintf(" (%d failed)", r.Failures)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -90,7 +91,7 @@ func (a *app) check(ctx context.Context, file string) (checkResult, error) {
 	case err != nil:
 		return r, err
 	}
-	warnings := append(document.Warnings, needsCode(file, document)...)
+	warnings := slices.Concat(document.Warnings, needsCode(file, document))
 	r.add(warnings)
 	a.tellFaults(warnings)
 	r.Valid, r.Revision = true, document.Set.Revision()

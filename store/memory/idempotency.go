@@ -154,7 +154,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	defer s.mu.Unlock()
 	var found []idempotency.Record
 	add := func(e *stored) {
-		if e.ID.Compare(after) > 0 && f.Match(&e.Record, now) {
+		if e.Compare(after) > 0 && f.Match(&e.Record, now) {
 			r := e.Record
 			r.Result = nil
 			own(&r)
@@ -167,7 +167,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	for _, e := range s.twins {
 		add(e)
 	}
-	slices.SortFunc(found, func(a, b idempotency.Record) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(found, func(a, b idempotency.Record) int { return a.Compare(b.ID) })
 	return found[:min(len(found), max(limit, 0))], nil
 }
 

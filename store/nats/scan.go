@@ -153,7 +153,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 		if err != nil {
 			return fmt.Errorf("record %s: %w", m.Subject(), err)
 		}
-		if r.ID.Compare(after) > 0 && f.Match(r, now) {
+		if r.Compare(after) > 0 && f.Match(r, now) {
 			r.Result = nil
 			found[m.Subject()] = *r
 		}
@@ -162,7 +162,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	if err != nil {
 		return nil, fmt.Errorf("nats: idempotency: list: %w", err)
 	}
-	list := slices.SortedFunc(maps.Values(found), func(a, b idempotency.Record) int { return a.ID.Compare(b.ID) })
+	list := slices.SortedFunc(maps.Values(found), func(a, b idempotency.Record) int { return a.Compare(b.ID) })
 	return list[:min(len(list), max(limit, 0))], nil
 }
 
