@@ -19,6 +19,7 @@ import (
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // totals adds up what moved.
@@ -384,6 +385,46 @@ func TestL12ReasonsTellTimeoutsApart(t *testing.T) {
 		want := []string{"a attempts_exhausted", "b deadline_exceeded", "c shutdown", "orders overall_timeout"}
 		if diff := cmp.Diff(want, reasons); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+func TestL12TheExecutorsClockGivesTheTimesOfAllRecords(t *testing.T) {
+	now := time.Date(2020, 2, 29, 12, 0, 0, 0, time.UTC)
+	bubble(t, "", func(t *testing.T) {
+		var mu sync.Mutex
+		seen := map[observe.EventType]bool{}
+		observer := observe.Func(func(_ context.Context, e *observe.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[e.Type] = true
+			if !e.Time.Equal(now) || e.Timeline != nil && !e.Timeline.End.Equal(now) {
+				t.Errorf("%v of %s at %v", e.Type, e.Work.Key.Name, e.Time)
+			}
+		})
+		clock := pipeline.WithExecutorOptions(retry.ExecutorOptions{Clock: func() time.Time { return now }})
+		_, err := pipeline.NewConsumer(newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd}), (&script{}).task(),
+			consumerPolicy(1, 1), clock, pipeline.WithObserver(observer)).Run(bg)
+		if err != nil || !seen[observe.Flowed] || !seen[observe.CallEnded] {
+			t.Error(err, seen)
+		}
+	})
+}
+
+func TestL12ARunThatItsContextEndsHasExceededItsDeadline(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var reason policy.Reason
+		observer := observe.Func(func(_ context.Context, e *observe.Event) {
+			if e.Type == observe.CallEnded && e.Work.Key.Name == observe.StepRun {
+				reason = e.Timeline.Reason
+			}
+		})
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
+		defer cancel()
+		_, _ = pipeline.NewConsumer(newScripted(answer{takes: time.Hour}), (&script{}).task(), consumerPolicy(1, 1),
+			pipeline.WithObserver(observer), quiet).Run(ctx)
+		if reason != policy.ReasonDeadlineExceeded {
+			t.Error(reason)
 		}
 	})
 }

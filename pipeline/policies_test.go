@@ -104,3 +104,34 @@ func TestL6AnEmptyQueueWithoutValuesWaits(t *testing.T) {
 		}
 	})
 }
+
+func TestP6AProducerThatADocumentDoesNotNameKeepsItsPolicy(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		p := producerPolicy(1, 2)
+		p.Loop.Limit = 3
+		set := policy.NewSet(policy.SetConfig{Producers: map[string]policy.Producer{"invoices": {}}})
+		var sink pipeline.MemorySink
+		summary, err := pipeline.NewProducer(&sink, nil, p, pipeline.WithName("orders"), pipeline.WithProvider(set), quiet).
+			Run(bg, pipeline.Transactions(transactions(many(9)...)...))
+		if err != nil || summary.Success != 3 {
+			t.Error(summary, err)
+		}
+	})
+}
+
+func TestL7AWorkerThatIsOneTooManyLeavesWhatItFreed(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		provider := &live{}
+		provider.change(t, consumerPolicy(3, 4))
+		s := &script{process: map[string][]act{"a": ok(10 * time.Second), "b": ok(20 * time.Second), "c": ok(5 * time.Second)}}
+		source := newScripted(answer{ids: []string{"a", "b", "c", "a"}}, answer{err: pipeline.ErrEnd})
+		time.AfterFunc(time.Second, func() { provider.change(t, consumerPolicy(1, 4)) }) // in force when c has ended
+		summary, err := pipeline.NewConsumer(source, s.task(), policy.Consumer{}, pipeline.WithName("orders"), pipeline.WithProvider(provider)).Run(bg)
+		if err != nil || summary.Success != 4 {
+			t.Error(summary, err)
+		}
+		if last := s.log[len(s.log)-1]; last != "20s process a" {
+			t.Errorf("last %q; want a on the worker that b has left", last)
+		}
+	})
+}

@@ -1,9 +1,15 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenetdev/tenet/pipeline"
 )
@@ -37,6 +43,85 @@ func TestL11EachAcknowledgementHasTime(t *testing.T) {
 			if left < 15*time.Second || left > 30*time.Second {
 				t.Errorf("%s: %v", names[i], left)
 			}
+		}
+	})
+}
+
+// extending counts its extensions.
+type extending struct {
+	*scripted
+	calls int
+}
+
+func (s *extending) Extend(ctx context.Context, held []pipeline.Delivery) []error {
+	s.calls++
+	return s.scripted.Extend(ctx, held)
+}
+
+func TestL7NothingIsExtendedWhileNothingIsHeld(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := &extending{scripted: newScripted(answer{takes: time.Minute}, answer{err: pipeline.ErrEnd})}
+		source.every = 4 * time.Second
+		p := consumerPolicy(1, 1)
+		p.Loop.Streaming = true
+		if _, err := pipeline.NewConsumer(source, (&script{}).task(), p).Run(bg); err != nil || source.calls != 0 {
+			t.Error(err, source.calls)
+		}
+	})
+}
+
+func TestL7ADeliveryThatIsHeldBackBehindItsIDIsExtended(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &script{process: map[string][]act{"*": ok(9 * time.Second)}}
+		source := newScripted(answer{ids: []string{"a", "a", "b"}}, answer{err: pipeline.ErrEnd})
+		source.every = 4 * time.Second
+		if _, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(2, 3)).Run(bg); err != nil {
+			t.Fatal(err)
+		}
+		// Both deliveries of a at 4 and 8, the second at 12 and 16.
+		if diff := cmp.Diff(map[string]int{"a": 6, "b": 2}, source.extended); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// deaf does not answer acknowledgements for an hour, whatever its context says.
+type deaf struct{ *scripted }
+
+func (s *deaf) Ack(ctx context.Context, done []pipeline.Delivery) []error {
+	time.Sleep(time.Hour)
+	return s.scripted.Ack(ctx, done)
+}
+
+func TestL9ASourceThatDoesNotAnswerDoesNotHoldTheEndOfARun(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		source := &deaf{newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})}
+		var log bytes.Buffer
+		summary, err := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(1, 1), pipeline.WithGrace(10*time.Second),
+			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg)
+		if err != nil || summary.Success != 1 || summary.Elapsed != 10*time.Second {
+			t.Error(summary, err)
+		}
+		if text := log.String(); strings.Count(text, "the source does not answer") != 1 {
+			t.Errorf("logged: %s", text)
+		}
+		time.Sleep(time.Hour) // for the source's call to return
+		synctest.Wait()
+	})
+}
+
+func TestL7FetchingWaitsWhileTooManyAcknowledgementsDo(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		full := answer{ids: many(1000)}
+		source := &deaf{newScripted(full, full, full, full, full, full, full, answer{err: pipeline.ErrEnd})}
+		consumer := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(1, 1000), pipeline.WithGrace(3*time.Hour))
+		time.AfterFunc(time.Minute, func() {
+			if got := consumer.Progress().Summary; got.Fetched != 5000 || got.Success != 5000 {
+				t.Errorf("the first acknowledgement is not through, and the run stands at %+v", got)
+			}
+		})
+		if summary, err := consumer.Run(bg); err != nil || summary.Success != 7000 || len(source.acked) != 7000 {
+			t.Error(summary, err, len(source.acked))
 		}
 	})
 }
