@@ -39,3 +39,25 @@ func TestC5ClassifiersJudgeErrorsOfSteps(t *testing.T) {
 		}
 	})
 }
+
+func TestL5WhatCameIsNotLostWhenAClassifierHasTheFetchRepeated(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		judged := 0
+		again := classify.Func(func(_ any, err error) classify.Outcome {
+			if judged++; judged == 1 {
+				return classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem}
+			}
+			return classify.Default(nil, err)
+		})
+		p := consumerPolicy(2, 2)
+		p.Steps.Fetch.Retry.MaxAttempts, p.Steps.Fetch.Retry.ClassifierName = 2, "again"
+		source := newScripted(answer{ids: []string{"a"}}, answer{ids: []string{"b"}}, answer{err: pipeline.ErrEnd})
+		var l ledger
+		summary, err := pipeline.NewConsumer(source, (&script{}).task(), p, l.option(), pipeline.WithExecutorOptions(retry.ExecutorOptions{
+			Classifiers: map[string]classify.Classifier{"again": again},
+		})).Run(bg)
+		if err != nil || summary.Success != 2 || summary.Retries != 1 || len(l.of("a")) != 1 || len(l.of("b")) != 1 {
+			t.Error(summary, err)
+		}
+	})
+}
