@@ -78,7 +78,11 @@ func warnings(list []*need, kind, function, option string) []policyfile.Fault {
 		f := n.at
 		f.Problem = fmt.Sprintf("%s %s works only where a program registers it", kind, strings.Join(n.names, ", "))
 		f.Remedy = fmt.Sprintf("register your own in retry.ExecutorOptions.%s", option)
-		if n.of != "" {
+		switch n.of {
+		case "":
+		case stores:
+			f.Remedy = fmt.Sprintf("workers register those of their store; elsewhere, put Classes() of store/postgres or store/sqlite into retry.ExecutorOptions.%s", option)
+		default:
 			f.Remedy = fmt.Sprintf("the clients of package %s register it; elsewhere, put %s.%s() into retry.ExecutorOptions.%s", n.of, n.of, function, option)
 		}
 		out = append(out, f)
@@ -97,7 +101,10 @@ func classifierPackage(name string) (of string, builtIn bool) {
 	return "", false
 }
 
-// classPackage names the package that brings a class. No package brings those of SQL.
+// stores stands for the packages of the SQL stores.
+const stores = "store"
+
+// classPackage names the package that brings a class.
 func classPackage(c policy.Class) (of string, builtIn bool) {
 	switch {
 	case c.Within(policy.ClassHTTP4xx), c.Within(policy.ClassHTTP5xx):
@@ -107,7 +114,7 @@ func classPackage(c policy.Class) (of string, builtIn bool) {
 	case c.Within(policy.ClassNATS):
 		return "tenetnats", false
 	case c.Within(policy.ClassSQL):
-		return "", false
+		return stores, false
 	}
 	return "", c.Known()
 }
