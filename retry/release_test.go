@@ -191,3 +191,37 @@ func TestR7HedgesOwnBudgetIsAskedForHedgesOnly(t *testing.T) {
 		}
 	})
 }
+
+// TestR7AWaitThatFailsEndsTheCall and gives back what was granted to the retry.
+func TestR7AWaitThatFailsEndsTheCall(t *testing.T) {
+	b := &ledger{}
+	e := withBudget(t, exact(3), b, func(o *retry.ExecutorOptions) {
+		o.Wait = func(context.Context, time.Duration) error { return errDown }
+	})
+	op, calls := script(errDown)
+	failure(t, e.Do(bg, key, op), policy.ReasonCanceled)
+	if diff := cmp.Diff([]int{1, 1}, b.released); *calls != 1 || diff != "" {
+		t.Errorf("%d calls, grants released %s", *calls, diff)
+	}
+}
+
+func TestA1AnObserverThatPanicsAtTheEndIsToldOfItOnce(t *testing.T) {
+	ends := 0
+	p := exact(1)
+	p.Hedge = policy.Hedge{Enabled: true}
+	e := executor(t, p, func(o *retry.ExecutorOptions) {
+		o.Observer = observe.Func(func(_ context.Context, e *observe.Event) {
+			if e.Type == observe.CallEnded {
+				ends++
+				panic("boom")
+			}
+		})
+	})
+	func() {
+		defer func() { _ = recover() }()
+		_ = e.Do(bg, key, func(context.Context) error { return nil })
+	}()
+	if _ = e.Wait(bg); ends != 1 {
+		t.Errorf("the call ended %d times on record", ends)
+	}
+}

@@ -214,6 +214,7 @@ func (r *run) wait(d time.Duration) policy.Reason {
 	switch {
 	case r.e.options.Wait != nil:
 		if r.e.options.Wait(r.ctx, d) != nil && r.ctx.Err() == nil {
+			r.dropGrant()
 			r.cause = context.Canceled
 			return policy.ReasonCanceled
 		}
