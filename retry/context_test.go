@@ -204,3 +204,36 @@ func TestCallIDsAreUUIDv7(t *testing.T) {
 		seen[timeline.CallID] = true
 	}
 }
+
+func TestAttemptContextSeesItsParentsEndWithoutBeingWaitedFor(t *testing.T) {
+	parent, cancel := context.WithCancel(bg)
+	inside(t, parent, 0, func(ctx context.Context) {
+		cancel()
+		if ctx.Err() != context.Canceled {
+			t.Errorf("Err is %v", ctx.Err())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		inside(t, parent, 0, func(ctx context.Context) {
+			time.Sleep(2 * time.Second)
+			if ctx.Err() != context.DeadlineExceeded {
+				t.Errorf("Err is %v", ctx.Err())
+			}
+		})
+	})
+}
+
+func TestAttemptContextThatHasEndedCallsAtOnce(t *testing.T) {
+	var kept context.Context
+	inside(t, bg, 0, func(ctx context.Context) { kept = ctx })
+	called := make(chan struct{})
+	stop := kept.(interface { // as package context asks
+		AfterFunc(f func()) (stop func() bool)
+	}).AfterFunc(func() { close(called) })
+	<-called
+	if stop() {
+		t.Error("what has been called was stopped")
+	}
+}

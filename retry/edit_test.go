@@ -239,3 +239,43 @@ func TestR11BreakerResetByANewPolicyIsTold(t *testing.T) {
 		t.Errorf("%d changes of the breaker were told", len(changes))
 	}
 }
+
+func TestP12AnEditStaysWithinTheDocumentsLimits(t *testing.T) {
+	document, err := policyfile.Parse("d.yaml", []byte("version: 1\nlimits: {calls: {max_attempts: 2}}\n"), policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := retry.NewExecutor(retry.ExecutorOptions{Provider: document.Set})
+	op, calls := script(errDown)
+	quick := retry.WithPolicy(func(p *policy.Policy) { p.Retry.MaxAttempts, p.Retry.InitialBackoff = 5, time.Millisecond })
+	if _ = e.Do(bg, key, op, quick); *calls != 2 {
+		t.Errorf("%d attempts", *calls)
+	}
+}
+
+// TestP1AnEditThatHasNoSafeReadingLeavesThePolicy as it is, or refuses the call, as for a policy that is missing.
+func TestP1AnEditThatHasNoSafeReadingLeavesThePolicy(t *testing.T) {
+	for mode, want := range map[retry.FailureMode]int{retry.FailureFallback: 2, retry.FailureAllow: 1, retry.FailureDeny: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			e := executor(t, exact(2), func(o *retry.ExecutorOptions) { o.MissingPolicyMode = mode })
+			op, calls := script(errDown)
+			timeline, err := e.DoWithTimeline(bg, key, op, retry.WithPolicy(func(p *policy.Policy) { p.Retry.Jitter = "wild" }))
+			if err == nil || *calls != want || !strings.Contains(timeline.Attributes.Get(observe.AttrPolicyError), "retry.jitter") {
+				t.Errorf("%s: %d attempts, %q, %v", mode, *calls, timeline.Attributes.Get(observe.AttrPolicyError), err)
+			}
+		})
+	}
+}
+
+func TestP1BudgetsOfASetMadeByHandMustBeValid(t *testing.T) {
+	e := retry.NewExecutor(retry.ExecutorOptions{
+		Provider: policy.NewSet(policy.SetConfig{Budgets: map[string]policy.Budget{"b": {Kind: "wild"}}}),
+	})
+	defer func() {
+		if text, _ := recover().(string); !strings.Contains(text, "budgets.b") {
+			t.Errorf("%q", text)
+		}
+	}()
+	_ = e.Do(bg, key, func(context.Context) error { return nil })
+	t.Error("the call returned")
+}

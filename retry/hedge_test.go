@@ -3,6 +3,8 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -326,6 +328,61 @@ func TestR8HedgesAreChargedToTheRetryBudget(t *testing.T) {
 		}
 		if launched > 10+4 {
 			t.Errorf("%d launches for 10 calls with ratio 0.1 and burst 3", launched)
+		}
+	})
+}
+
+func TestR3AHedgedAttemptThatEndsItsGoroutineIsAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := executor(t, hedged(1, 1))
+		op, _ := racing(func(context.Context) error { runtime.Goexit(); return nil })
+		defer func() {
+			p, ok := recover().(*retry.PanicError)
+			if !ok || p.Value != "the operation ended its goroutine" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		_ = e.Do(bg, key, op)
+		t.Error("the call returned")
+	})
+}
+
+func TestR10AHedgeDeniedByLoadIsOnRecordWithTheBreakersState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := hedged(1, 1)
+		p.Hedge.MaxExtraLoad = 0.1
+		p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 5}
+		op, launched := racing(after(time.Second, nil))
+		timeline, err := executor(t, p).DoWithTimeline(bg, key, op)
+		if err != nil || launched.Load() != 1 || len(timeline.Attempts) != 2 {
+			t.Fatalf("%v, %d launched, %+v", err, launched.Load(), timeline.Attempts)
+		}
+		if a := timeline.Attempts[1]; !a.Denied || a.Outcome.Reason != policy.ReasonMaxExtraLoad || a.Circuit != "closed" {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds: both attempts have ended before the group is decided, and one wins.
+func TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, end, told := &ledger{}, make(chan struct{}), false
+		e := withBudget(t, hedged(1, 1), b, func(o *retry.ExecutorOptions) {
+			o.Observer = observe.Func(func(_ context.Context, e *observe.Event) {
+				if e.Type == observe.AttemptEnded && !told { // the winner's end, told before the group is decided
+					told = true
+					close(end)
+					synctest.Wait() // until the loser has delivered
+				}
+			})
+		})
+		op, _ := racing(func(context.Context) error { <-end; return nil }, after(0, nil))
+		timeline, err := e.DoWithTimeline(bg, key, op)
+		if err != nil || len(timeline.Attempts) != 2 || timeline.Attempts[0].Outcome.Reason != policy.ReasonCanceledInternal {
+			t.Errorf("%v, %+v", err, timeline.Attempts)
+		}
+		if !slices.Equal(b.released, []int{1, 1}) {
+			t.Errorf("grants were released %v times", b.released)
 		}
 	})
 }

@@ -311,3 +311,68 @@ func TestI6NothingRunsUnderANilGuard(t *testing.T) {
 		return nil
 	}, retry.WithIdempotency(nil, "k"))
 }
+
+func TestI5AFailureThatCannotBeRecordedIsJoined(t *testing.T) {
+	for name, cause := range map[string]error{"failed": classify.Permanent(errDown), "released": errDown} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, lost := newRecords(), errors.New("out of paper")
+				s.settle.Store(&lost)
+				guard := newGuard(t, s, idempotency.GuardOptions{Lease: time.Second})
+				err := executor(t, exact(1)).Do(bg, key, func(context.Context) error { return cause }, retry.WithIdempotency(guard, "k"))
+				if _, ok := errors.AsType[*idempotency.RecordError](err); !ok || !errors.Is(err, errDown) || !errors.Is(err, lost) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestI5AResultThatCannotBeReadRunsNothing(t *testing.T) {
+	guard := newGuard(t, newRecords(), idempotency.GuardOptions{})
+	if _, err := guard.Do(bg, "k", "", func(context.Context) ([]byte, error) { return []byte("no JSON"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	got, err := retry.DoValue(bg, executor(t, exact(3)), key, func(context.Context) (int, error) {
+		t.Error("it ran")
+		return 1, nil
+	}, retry.WithIdempotency(guard, "k"))
+	if _, ok := errors.AsType[*idempotency.RecordError](err); !ok || got != 0 || !strings.Contains(err.Error(), "int") {
+		t.Errorf("%d, %v", got, err)
+	}
+}
+
+func TestI6ACallerThatHasGoneIsToldSo(t *testing.T) {
+	s := newRecords()
+	guard := newGuard(t, s, idempotency.GuardOptions{})
+	e := executor(t, exact(3))
+	canceled, cancel := context.WithCancel(bg)
+	cancel()
+	late, stop := context.WithDeadline(bg, time.Unix(0, 0))
+	defer stop()
+	for want, ctx := range map[policy.Reason]context.Context{policy.ReasonCanceled: canceled, policy.ReasonDeadlineExceeded: late} {
+		err := e.Do(ctx, key, func(context.Context) error { t.Error("it ran"); return nil }, retry.WithIdempotency(guard, "k"))
+		if reasonOf(t, err) != want || !errors.Is(err, ctx.Err()) {
+			t.Errorf("%s: %v", want, err)
+		}
+		if _, err := s.Get(bg, idempotency.ID{Key: "k"}); !errors.Is(err, idempotency.ErrNotFound) {
+			t.Errorf("%s: a record is left behind: %v", want, err)
+		}
+	}
+}
+
+func TestI3ACallerThatGoesWhileItWaitsForATwinIsToldOfBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRecords()
+		if _, err := s.Begin(bg, idempotency.BeginRequest{ID: idempotency.ID{Key: "k"}, Owner: "twin", Lease: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		guard := newGuard(t, s, idempotency.GuardOptions{Wait: time.Minute})
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		err := executor(t, exact(3)).Do(ctx, key, func(context.Context) error { t.Error("it ran"); return nil }, retry.WithIdempotency(guard, "k"))
+		if reasonOf(t, err) != policy.ReasonIdempotencyInFlight || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}

@@ -35,7 +35,7 @@ func (e *Executor) Register(name string, c classify.Classifier, classes classify
 	defer e.mu.Unlock()
 	old := e.vocabulary.Load()
 	if old.registered[name] {
-		return
+		return // not reached in tests: two goroutines have to register the name at the same time
 	}
 	next := &vocabulary{
 		version: old.version + 1, classifiers: maps.Clone(old.classifiers), families: old.families, registered: maps.Clone(old.registered),
