@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -525,4 +526,24 @@ func TestI5ASettlementMayBeTriedAgainAfterARecordError(t *testing.T) {
 		}
 		b.gets("r")(b.Do(b.Context(), "k", "f", b.effect("no")))
 	})
+}
+
+// TestI4OnlyValidSettlementsAreMade by claims and by operators: to a final state, kept for some time.
+func TestI4OnlyValidSettlementsAreMade(t *testing.T) {
+	now := time.Now()
+	begun, _ := idempotency.Begin(nil, idempotency.BeginRequest{ID: idempotency.ID{Key: "k"}, Owner: "o", Lease: time.Second}, now)
+	record := &begun.Record
+	for want, s := range map[string]idempotency.Settlement{
+		`settled as "in_flight"`:    {State: idempotency.InFlight, TTL: time.Hour},
+		"ttl 0s: must be more":      {State: idempotency.Completed},
+		"ttl -1s: must be more":     {State: idempotency.Failed, TTL: -time.Second},
+		`settled as "unknown"; use`: {State: idempotency.Unknown, TTL: time.Hour},
+	} {
+		if _, write, err := idempotency.Settle(record, record.Claim(), s, now); write || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("settled %+v: %v", s, err)
+		}
+		if _, err := idempotency.Resolve(record, record.Claim(), s, now.Add(time.Minute)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("resolved %+v: %v", s, err)
+		}
+	}
 }

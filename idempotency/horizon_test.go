@@ -60,6 +60,15 @@ func TestI3TheTTLCoversEveryPolicy(t *testing.T) {
 	if got := refusal(t, time.Hour, policy.Policy{Retry: policy.Retry{Jitter: "wild"}}); !strings.Contains(got, "retry.jitter") {
 		t.Errorf("an invalid policy: %q", got)
 	}
+	step, err := policy.Compile(policy.Policy{Retry: policy.Retry{
+		MaxAttempts: 4, InitialBackoff: time.Hour, BackoffMultiplier: 2, Jitter: policy.JitterNone, MaxPushback: 1,
+	}}, policy.LimitsFor(policy.SurfaceStep), policy.SourceOption)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := refusal(t, time.Hour, *step); !strings.Contains(got, "retrying for 7h0m0s,") {
+		t.Errorf("delays without a cap: %q", got)
+	}
 	jobs, err := policy.Compile(policy.Policy{Retry: policy.Retry{MaxAttempts: 1000, MaxPushback: math.MaxInt64}}, policy.JobLimits(), policy.SourceOption)
 	if err != nil {
 		t.Fatal(err)

@@ -54,3 +54,29 @@ func TestI5ARenewalThatComesLateTouchesNoOtherClaim(t *testing.T) {
 		}
 	})
 }
+
+func TestI5ATicketHandsOutCopiesOfItsRecord(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		begun := ticket.Record()
+		err = b.store.Settle(b.Context(), begun.Claim(), idempotency.Settlement{ // as an operator may
+			State: idempotency.Completed, HasResult: true, Result: []byte("r"), Failure: &idempotency.Failure{Type: "late"}, TTL: time.Hour,
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticket.Abandon()
+		ticket, err = b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		if err != nil || !ticket.Replayed() {
+			b.Fatal(ticket, err)
+		}
+		changed := ticket.Record()
+		changed.Failure.Type, changed.Result[0] = "changed", 'x'
+		if got := ticket.Record(); got.Failure.Type != "late" || string(got.Result) != "r" {
+			b.Errorf("%+v", got)
+		}
+	})
+}

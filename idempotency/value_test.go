@@ -140,6 +140,22 @@ func TestI5AResultOverTheLimitIsAnEffectAllTheSame(t *testing.T) {
 	})
 }
 
+func TestI5AnEmptyResultIsNotAMissingOne(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := ticket.Complete(b.Context(), nil, true); err != nil {
+			b.Fatal(err)
+		}
+		if got, err := b.Do(b.Context(), "k", "f", b.effect("no")); got == nil || len(got) != 0 || err != nil {
+			b.Errorf("%#v, %v", got, err)
+		}
+		b.ran(0)
+	})
+}
+
 func TestI4ACodecThatPanicsLeavesTheOutcomeUnknown(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: time.Second}, func(b *bench) {
 		func() {
@@ -159,6 +175,7 @@ func TestErrorsSayWhatAndWhere(t *testing.T) {
 	id := idempotency.ID{Tenant: "acme", Operation: "charge", Key: "k1"}
 	for want, err := range map[string]error{
 		"idempotency: key: is empty": idempotency.CheckKey(""),
+		"declined":                   &idempotency.Failure{Type: "t", Message: "declined"},
 		"idempotency: the key is in flight: acme/charge/k1: try again after 2s":        &idempotency.InFlightError{ID: id, RetryAfter: 2 * time.Second},
 		"idempotency: acme/charge/k1 has failed for good: declined":                    &idempotency.FailureError{ID: id, Failure: idempotency.Failure{Type: "t", Message: "declined"}},
 		"idempotency: acme/charge/k1 has run, but could not be recorded: out of paper": &idempotency.RecordError{ID: id, Err: errors.New("out of paper")},
