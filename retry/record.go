@@ -24,7 +24,6 @@ type recorder struct {
 	capture  *observe.Capture
 	timeline observe.Timeline
 	seq      int
-	finished bool
 	opening
 }
 
@@ -274,12 +273,8 @@ func (rec *recorder) circuit(r *run, change circuit.Transition) {
 	rec.tell(r, r.ctx, e)
 }
 
-// finish closes the timeline, once.
+// finish closes the timeline. A call does so once: where it returns, or where a panic leaves its last attempt.
 func (rec *recorder) finish(r *run, reason policy.Reason, err error) {
-	if rec.finished {
-		return
-	}
-	rec.finished = true
 	t := &rec.timeline
 	t.Reason, t.FinalError = reason, err
 	if n := len(t.Attempts); n > 0 && r.backoff == 0 {
