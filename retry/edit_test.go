@@ -253,6 +253,23 @@ func TestP12AnEditStaysWithinTheDocumentsLimits(t *testing.T) {
 	}
 }
 
+func TestP8AnEditStaysWithinTheLimitsOfItsSurface(t *testing.T) {
+	limits := policy.CallLimits()
+	limits.Attempts.Max = 2
+	e := retry.NewExecutor(retry.ExecutorOptions{Limits: &limits})
+	for k, want := range map[policy.Key]int{key: 2, policy.JobKey("mail", "send"): 7} { // the options bound calls only
+		err := e.Do(bg, k, func(ctx context.Context) error {
+			if a, _ := retry.AttemptFromContext(ctx); a.MaxAttempts != want {
+				t.Errorf("%s: %d attempts, want %d", k, a.MaxAttempts, want)
+			}
+			return nil
+		}, retry.WithPolicy(func(p *policy.Policy) { p.Retry.MaxAttempts = 7 }))
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestP1AnEditThatHasNoSafeReadingLeavesThePolicy as it is, or refuses the call, as for a policy that is missing.
 func TestP1AnEditThatHasNoSafeReadingLeavesThePolicy(t *testing.T) {
 	for mode, want := range map[retry.FailureMode]int{retry.FailureFallback: 2, retry.FailureAllow: 1, retry.FailureDeny: 0} {
