@@ -92,6 +92,7 @@ type Executor struct {
 	versioned  policy.Versioned // the provider, where it has versions
 	starter    observe.Starter  // the observer, where it wants beginnings
 	vocabulary atomic.Pointer[vocabulary]
+	supplied   atomic.Uint64 // counts changes of the vocabulary and of the document's budgets
 
 	keys *keyTable
 

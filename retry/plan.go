@@ -79,11 +79,12 @@ func (e *Executor) adoptDocument() {
 	if err := e.documentBudgets.Apply(set.Budgets()); err != nil { // a compiled document's budgets are valid
 		panic(fmt.Sprintf("tenet: budgets of a compiled document: %v", err))
 	}
+	e.supplied.Add(1)
 }
 
 // budgetsVersion changes whenever a name may have come to mean another budget, classifier or class.
 func (e *Executor) budgetsVersion() uint64 {
-	version := e.documentBudgets.Version() + e.vocabulary.Load().version
+	version := e.supplied.Load()
 	if e.options.Budgets != nil {
 		version += e.options.Budgets.Version()
 	}

@@ -15,7 +15,6 @@ import (
 
 // vocabulary is what policies may name and the executor can resolve. It is replaced as a whole.
 type vocabulary struct {
-	version     uint64 // changes with every registration
 	classifiers map[string]classify.Classifier
 	families    classify.Set
 	registered  map[string]bool // names given to Register
@@ -37,9 +36,7 @@ func (e *Executor) Register(name string, c classify.Classifier, classes classify
 	if old.registered[name] {
 		return // not reached in tests: two goroutines have to register the name at the same time
 	}
-	next := &vocabulary{
-		version: old.version + 1, classifiers: maps.Clone(old.classifiers), families: old.families, registered: maps.Clone(old.registered),
-	}
+	next := &vocabulary{classifiers: maps.Clone(old.classifiers), families: old.families, registered: maps.Clone(old.registered)}
 	if next.classifiers[name] == nil {
 		next.classifiers[name] = c
 	}
@@ -49,6 +46,7 @@ func (e *Executor) Register(name string, c classify.Classifier, classes classify
 	}
 	next.registered[name] = true
 	e.vocabulary.Store(next)
+	e.supplied.Add(1)
 }
 
 // reportMissing tells once of names in a policy that nothing here supplies: such a policy stops retries that it means to allow.
