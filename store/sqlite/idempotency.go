@@ -146,7 +146,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	err := s.db.jobs.view(ctx, "idempotency: list", func(q querier) error {
 		list = nil
 		var c recordColumns
-		id := []any{&c.ID.Tenant, &c.ID.Operation, &c.ID.Key}
+		id := []any{&c.Tenant, &c.Operation, &c.Key}
 		return each(q, append(id, c.targets()...), func() error {
 			list = append(list, c.record())
 			return nil
