@@ -35,10 +35,9 @@ func (e *panicError) Unwrap() error {
 	return err
 }
 
-// attempt runs one attempt of a job that was received from the store at a time with a monotonic reading, and says how to
-// settle it; false means that there is nothing to settle because the lease is lost.
-func (w *Worker) attempt(ctx context.Context, r *Record, received time.Time) (Settlement, bool) {
-	s := Settlement{Ref: r.Ref(), Started: time.Since(received), NotRun: true}
+// attempt runs one attempt of a job and completes s, which says how to settle it; false means that there is nothing to
+// settle because the lease is lost.
+func (w *Worker) attempt(ctx context.Context, r *Record, s Settlement) (Settlement, bool) {
 	key := w.key(r.Queue, r.Type)
 	p := w.executor.Policy(ctx, key)
 	attempts, delays := w.fromCode(ctx, p)
@@ -88,36 +87,42 @@ func age(r *Record, claim time.Duration) time.Duration {
 // that the job shows why it does not run, and is dead after limit attempts.
 func (w *Worker) unjudged(s Settlement, r *Record, p *policy.Policy, limit int, failure *panicError) Settlement {
 	w.log.Error("job: the retry policy failed", "job", r.ID, "error", failure)
-	s.Kind, s.Reason, s.Error, s.Stack = KindRetry, policy.ReasonPanicInRetryPolicy, failure.Error(), failure.stack
-	s.NotRun = true
-	if r.Failures+1 >= limit {
-		s.Kind = KindDead
-		return s
+	s.Reason, s.Error, s.Stack = policy.ReasonPanicInRetryPolicy, failure.Error(), failure.stack
+	return failed(s, r, p, limit)
+}
+
+// exited is the failure of an attempt whose handler called runtime.Goexit, and so ended the executor's work on it too.
+func (w *Worker) exited(ctx context.Context, s Settlement, r *Record) Settlement {
+	p := w.executor.Policy(ctx, w.key(r.Queue, r.Type))
+	askCode, _ := w.fromCode(ctx, p)
+	limit, _ := w.effectiveMax(r, p, askCode)
+	s.NotRun, s.Reason, s.Error = false, policy.ReasonHandlerExited, "job: the handler ended its goroutine (runtime.Goexit)"
+	if s = failed(s, r, p, limit); s.Kind == KindDead {
+		s.Reason = policy.ReasonAttemptsExhausted
 	}
-	s.Delay = decision.Delay(&p.Retry, decision.Seed(r.ID), r.Failures)
 	return s
 }
 
-// errExited is the failure of a handler that called runtime.Goexit.
-var errExited = errors.New("job: the handler ended its goroutine (runtime.Goexit)")
+// failed settles an attempt that failed without a verdict: the job is retried with the policy's delay, or dead.
+func failed(s Settlement, r *Record, p *policy.Policy, limit int) Settlement {
+	if s.Kind = KindRetry; r.Failures+1 < limit {
+		s.Delay = decision.Delay(&p.Retry, decision.Seed(r.ID), r.Failures)
+		return s
+	}
+	s.Kind = KindDead
+	return s
+}
 
-// call runs the handler and turns a panic into an error. The handler has a goroutine of its own, so that one that ends its
-// goroutine leaves the worker's to decide what follows.
-func (w *Worker) call(ctx context.Context, handler RawHandler, r *Record) error {
-	ended := make(chan error, 1)
-	go func() {
-		err := errExited
-		defer func() {
-			if v := recover(); v != nil {
-				err = &panicError{value: v, stack: string(debug.Stack())}
-			}
-			ended <- err
-		}()
-		err = handler(ctx, Job[[]byte]{
-			ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Failures + 1, Priority: r.Priority, Meta: r.Meta, record: r,
-		})
+// call runs the handler and turns a panic into an error.
+func (w *Worker) call(ctx context.Context, handler RawHandler, r *Record) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{value: v, stack: string(debug.Stack())}
+		}
 	}()
-	return <-ended
+	return handler(ctx, Job[[]byte]{
+		ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Failures + 1, Priority: r.Priority, Meta: r.Meta, record: r,
+	})
 }
 
 func isControl(err error) bool {
@@ -207,9 +212,6 @@ func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result
 		s.Kind, s.Delay = KindRefuse, undecidedDelay
 	case result.Verdict.Action == decision.Retry:
 		s.Kind, s.Delay, s.Reason = KindRetry, result.Verdict.Delay, result.Outcome.Reason
-		if errors.Is(handled, errExited) {
-			s.Reason = policy.ReasonHandlerExited
-		}
 	default:
 		s.Kind = KindDead
 	}

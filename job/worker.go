@@ -350,8 +350,13 @@ func (w *Worker) start(background context.Context, r *Record, received time.Time
 	w.running[r.ID] = &running{record: r, cancel: cancel}
 	w.mu.Unlock()
 	w.group.Go(func() {
-		settle := false
+		s := Settlement{Ref: r.Ref(), Started: time.Since(received), NotRun: true}
+		settle, returned := false, false
 		defer func() {
+			if !returned && !errors.Is(context.Cause(ctx), errLeaseLost) { // the handler has ended this goroutine
+				settle = true
+				w.settler.add(r, w.exited(ctx, s, r))
+			}
 			cancel(nil)
 			if !settle {
 				w.forget(r.Ref())
@@ -363,8 +368,8 @@ func (w *Worker) start(background context.Context, r *Record, received time.Time
 			w.mu.Unlock()
 			signal(w.slot)
 		}()
-		var s Settlement
-		if s, settle = w.attempt(ctx, r, received); settle {
+		s, settle = w.attempt(ctx, r, s)
+		if returned = true; settle {
 			w.settler.add(r, s) // may wait for room; the slot stays taken as long
 		}
 	})
