@@ -94,7 +94,7 @@ type Executor struct {
 	vocabulary atomic.Pointer[vocabulary]
 	supplied   atomic.Uint64 // counts changes of the vocabulary and of the document's budgets
 
-	keys *keyTable
+	keys keyTable
 
 	mu              sync.Mutex // guards what follows, and writes to keys
 	documentBudgets *budget.Registry

@@ -28,7 +28,7 @@ type keyState struct {
 // used one makes room for a new one, in constant time. Only then are uses put in order, which takes a lock: below the limit
 // the order is that in which keys were added.
 type keyTable struct {
-	quick   [64]atomic.Pointer[keyState] // those that can be found without hashing
+	quick   [64]atomic.Pointer[keyState] // those that can be found without hashing; none once the table is full
 	buckets []atomic.Pointer[keyState]
 	seed    maphash.Seed
 	limit   int
@@ -42,18 +42,19 @@ type keyTable struct {
 // maxBuckets bounds the table of an executor that keeps very many keys.
 const maxBuckets = 1 << 16
 
-func newKeyTable(limit int) *keyTable {
+func newKeyTable(limit int) keyTable {
 	size := 1 << bits.Len(uint(min(limit, maxBuckets)-1))
-	return &keyTable{buckets: make([]atomic.Pointer[keyState], size), seed: maphash.MakeSeed(), limit: limit, order: list.New()}
+	return keyTable{buckets: make([]atomic.Pointer[keyState], size), seed: maphash.MakeSeed(), limit: limit, order: list.New()}
 }
 
 // get returns the state of a key, or nil.
 func (t *keyTable) get(key policy.Key) *keyState {
-	s := t.quick[slot(key)].Load()
-	if s == nil || s.key != key {
-		for s = t.bucket(key).Load(); s != nil && s.key != key; {
-			s = s.next.Load()
-		}
+	if s := t.quick[slot(key)].Load(); s != nil && s.key == key {
+		return s
+	}
+	s := t.bucket(key).Load()
+	for s != nil && s.key != key {
+		s = s.next.Load()
 	}
 	if s != nil && t.full.Load() && t.latest.Load() != s {
 		t.use(s)
@@ -78,11 +79,19 @@ func (t *keyTable) add(s *keyState) (evicted bool) {
 	}
 	s.order = t.order.PushFront(s)
 	t.latest.Store(s)
-	t.full.Store(t.order.Len() >= t.limit)
 	first := t.bucket(s.key)
 	s.next.Store(first.Load())
 	first.Store(s)
-	t.quick[slot(s.key)].CompareAndSwap(nil, s)
+	switch {
+	case evicted:
+	case t.order.Len() < t.limit:
+		t.quick[slot(s.key)].CompareAndSwap(nil, s)
+	default: // from here on every use counts
+		t.full.Store(true)
+		for i := range t.quick {
+			t.quick[i].Store(nil)
+		}
+	}
 	return evicted
 }
 
@@ -93,7 +102,6 @@ func (t *keyTable) drop(s *keyState) {
 		at = &at.Load().next
 	}
 	at.Store(s.next.Load())
-	t.quick[slot(s.key)].CompareAndSwap(s, nil)
 }
 
 func (t *keyTable) bucket(key policy.Key) *atomic.Pointer[keyState] {
