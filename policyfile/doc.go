@@ -21,4 +21,4 @@
 // limits may only tighten, keys must be unique strings, and integers in fetch.extra must fit into what JSON holds exactly.
 package policyfile
 
-//go:generate go run ../internal/gen
+//go:generate go run ../cmd/tenet/internal/gen

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/internal/testpg"
 )
 

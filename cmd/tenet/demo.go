@@ -12,8 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	deliveries "github.com/tenetdev/tenet/examples/demo"
-	"github.com/tenetdev/tenet/internal/demo"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/demo"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
@@ -71,7 +70,7 @@ hooks.QUEUE.`,
 			_, err := io.WriteString(a.stdout, text)
 			return err
 		}
-		all, err := demo.ParseDeliveries(deliveries.Deliveries())
+		all, err := demo.Deliveries()
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/tenetdev/tenet/audit"
-	"github.com/tenetdev/tenet/internal/demo"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/demo"
 )
 
 // storyJSON is a job of the demo's report with its history.

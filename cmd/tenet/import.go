@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/tenetdev/tenet/internal/policyimport"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
 	"github.com/tenetdev/tenet/policyfile"
 )
 

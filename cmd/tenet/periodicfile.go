@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/tenetdev/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policyfile"
 )

@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/pipeline"
 )
 

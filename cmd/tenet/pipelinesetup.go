@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	httpsink "github.com/tenetdev/tenet/connector/http"
 	"github.com/tenetdev/tenet/idempotency"
-	"github.com/tenetdev/tenet/internal/command"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/connector/file"
 	httpsink "github.com/tenetdev/tenet/connector/http"
-	"github.com/tenetdev/tenet/internal/command"
 	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/pipeline"
 )

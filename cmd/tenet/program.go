@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 )
 
 // program is the command line, with everything that it takes from its process.

@@ -12,8 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/decision"
-	"github.com/tenetdev/tenet/internal/command"
 	"github.com/tenetdev/tenet/policy"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/classify"
-	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/controlplane"
-	"github.com/tenetdev/tenet/internal/command"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/job/execjob"
 	"github.com/tenetdev/tenet/job/httpjob"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tenetdev/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/store/memory"
 )

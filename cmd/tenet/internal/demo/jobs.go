@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenetdev/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/job/httpjob"
 	"github.com/tenetdev/tenet/policy"

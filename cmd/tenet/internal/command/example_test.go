@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/tenetdev/tenet/classify"
-	"github.com/tenetdev/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )

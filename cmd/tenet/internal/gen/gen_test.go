@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-const root = "../.."
+const root = "../../../.."
 
 // TestGeneratedFilesAreFresh fails when a type, comment or reason changed without "go generate ./...".
 func TestGeneratedFilesAreFresh(t *testing.T) {

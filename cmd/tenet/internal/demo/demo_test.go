@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	deliveries "github.com/tenetdev/tenet/examples/demo"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
@@ -39,7 +38,7 @@ func compiled(t *testing.T, document string) *policy.Set {
 
 func embedded(t *testing.T) []Delivery {
 	t.Helper()
-	list, err := ParseDeliveries(deliveries.Deliveries())
+	list, err := Deliveries()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,9 +217,9 @@ func TestLatencyIsTakenByNearestRank(t *testing.T) {
 	}
 }
 
-func TestParseDeliveries(t *testing.T) {
+func TestDeliveriesAreParsed(t *testing.T) {
 	const good = `{"type":"http","queue":"q","unique_key":"k","payload":{"url":"http://demo.invalid/x","body":"b","expect_status":204}}`
-	list, err := ParseDeliveries(good + "\n\n")
+	list, err := parseDeliveries(good + "\n\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +235,7 @@ func TestParseDeliveries(t *testing.T) {
 		"payload.url":        strings.Replace(good, `http://demo.invalid/x`, `file:///x`, 1),
 		"line 1: ":           "{",
 	} {
-		if _, err := ParseDeliveries(lines); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := parseDeliveries(lines); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want %q", err, name)
 		}
 	}
@@ -255,7 +254,7 @@ func TestTheEmbeddedDeliveriesAreVaried(t *testing.T) {
 	if len(queues) != 10 || len(methods) != 4 || len(statuses) != 4 {
 		t.Errorf("queues %v, methods %v, statuses %v", queues, methods, statuses)
 	}
-	if len(deliveries.Deliveries()) > 400_000 {
-		t.Errorf("%d bytes", len(deliveries.Deliveries()))
+	if len(deliveries) > 400_000 {
+		t.Errorf("%d bytes", len(deliveries))
 	}
 }

@@ -3,7 +3,7 @@ package demo_test
 import (
 	"fmt"
 
-	"github.com/tenetdev/tenet/internal/demo"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/demo"
 )
 
 func ExampleSchedule() {

@@ -3,7 +3,7 @@ package policyimport_test
 import (
 	"fmt"
 
-	"github.com/tenetdev/tenet/internal/policyimport"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
 )
 
 func ExampleGRPC() {
