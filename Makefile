@@ -35,7 +35,7 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 generate: ## write the generated files: field docs, schema, references
 	go generate ./...
-	go test ./observe/prom ./observe/otel -update
+	go test ./adapter/prometheus ./adapter/otel -update
 	go test ./audit -update-schema
 	go test ./cmd/tenet -run TestTheEnvironmentPage -update
 

@@ -106,11 +106,14 @@ func blocks(t *testing.T, language string) []block {
 func TestDocsGoCompiles(t *testing.T) {
 	dir := t.TempDir()
 	writeModule(t, dir)
+	public := slices.DeleteFunc(packages(t, "./..."), func(p goPackage) bool {
+		return strings.Contains(p.ImportPath, "/internal/") || strings.Contains(p.ImportPath, "/cmd/") || strings.Contains(p.ImportPath, "/examples/")
+	})
 	places := map[string]string{}
 	for i, b := range blocks(t, "go") {
 		name := fmt.Sprintf("block%d", i)
 		places[name] = b.at
-		write(t, filepath.Join(dir, name, "main.go"), complete(b.code))
+		write(t, filepath.Join(dir, name, "main.go"), complete(b.code, public))
 	}
 	vet := exec.Command("go", "vet", "./...")
 	vet.Dir = dir
@@ -155,15 +158,13 @@ var (
 	}
 )
 
-func complete(code string) string {
+func complete(code string, public []goPackage) string {
 	if strings.HasPrefix(code, "package ") {
 		return code
 	}
 	paths := maps.Clone(importable)
-	for _, name := range slices.Sorted(maps.Keys(allowed)) {
-		if top, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"", "internal", "cmd", "examples", "connector"}, top) {
-			paths[filepath.Base(name)] = module + "/" + name
-		}
+	for _, p := range public {
+		paths[p.Name] = p.ImportPath
 	}
 	imports := map[string]bool{"context": true}
 	for _, found := range selector.FindAllStringSubmatch(code, -1) {

@@ -17,41 +17,41 @@ const module = "github.com/tenetdev/tenet"
 // allowed says which of Tenet's own packages a package may import; arrows point down only. A package that is missing here
 // fails the test. Everything may import what is listed under "internal".
 var allowed = map[string][]string{
-	"policy":                {},
-	"classify":              {"policy"},
-	"decision":              {"policy", "classify"},
-	"budget":                {"policy"},
-	"circuit":               {"policy"},
-	"hedge":                 {"policy"},
-	"observe":               {"policy", "classify", "decision"},
-	"observe/otel":          {"observe", "policy", "classify", "decision"},
-	"observe/prom":          {"observe", "policy", "classify", "decision"},
-	"policyfile":            {"policy"},
-	"controlplane":          {"policy", "policyfile"},
-	"idempotency":           {"policy", "classify", "observe"},
-	"retry":                 {"policy", "classify", "decision", "budget", "circuit", "hedge", "observe", "idempotency"},
-	"audit":                 {"policy", "classify", "decision", "observe"},
-	"":                      {"retry", "policy", "classify", "observe"},
-	"tenettest":             {"retry", "policy", "classify", "observe"},
-	"tenethttp":             {"retry", "policy", "classify", "observe", "idempotency"},
-	"tenetgrpc":             {"retry", "policy", "classify", "observe"},
-	"tenetnats":             {"retry", "policy", "classify", "observe", "idempotency"},
-	"job":                   {"policy", "classify", "decision", "observe", "idempotency", "retry"},
-	"pipeline":              {"policy", "classify", "decision", "observe", "idempotency", "retry"},
-	"connector/file":        {"pipeline", "classify"},
-	"connector/http":        {"pipeline", "classify", "policy", "tenethttp"},
-	"connector/jobs":        {"pipeline", "job", "classify", "policy"},
-	"connector/nats":        {"pipeline", "classify", "policy"},
-	"connector/rabbitmq":    {"pipeline", "classify", "policy"},
-	"connector/postgres":    {"pipeline", "classify", "policy"},
-	"pipeline/pipelinetest": {"pipeline", "policy", "classify"},
-	"job/httpjob":           {"job", "classify", "tenethttp"},
-	"job/execjob":           {"job"},
-	"store/memory":          {"job", "idempotency", "policy"},
-	"store/sqlite":          {"job", "idempotency", "audit", "policy", "classify"},
-	"store/postgres":        {"job", "idempotency", "audit", "policy", "classify"},
-	"store/nats":            {"idempotency", "audit", "policy"},
-	"storetest":             {"job", "idempotency", "audit", "policy"},
+	"policy":                  {},
+	"classify":                {"policy"},
+	"decision":                {"policy", "classify"},
+	"budget":                  {"policy"},
+	"circuit":                 {"policy"},
+	"hedge":                   {"policy"},
+	"observe":                 {"policy", "classify", "decision"},
+	"adapter/otel":            {"observe", "policy", "classify", "decision"},
+	"adapter/prometheus":      {"observe", "policy", "classify", "decision"},
+	"policyfile":              {"policy"},
+	"controlplane":            {"policy", "policyfile"},
+	"idempotency":             {"policy", "classify", "observe"},
+	"retry":                   {"policy", "classify", "decision", "budget", "circuit", "hedge", "observe", "idempotency"},
+	"audit":                   {"policy", "classify", "decision", "observe"},
+	"":                        {"retry", "policy", "classify", "observe"},
+	"tenettest":               {"retry", "policy", "classify", "observe"},
+	"adapter/http":            {"retry", "policy", "classify", "observe", "idempotency"},
+	"adapter/grpc":            {"retry", "policy", "classify", "observe"},
+	"adapter/nats":            {"retry", "policy", "classify", "observe", "idempotency"},
+	"job":                     {"policy", "classify", "decision", "observe", "idempotency", "retry"},
+	"pipeline":                {"policy", "classify", "decision", "observe", "idempotency", "retry"},
+	"adapter/file":            {"pipeline", "classify"},
+	"adapter/http/httpsink":   {"pipeline", "classify", "policy", "adapter/http"},
+	"adapter/jobs":            {"pipeline", "job", "classify", "policy"},
+	"adapter/nats/natspipe":   {"pipeline", "classify", "policy"},
+	"adapter/rabbitmq":        {"pipeline", "classify", "policy"},
+	"adapter/postgres/pgpipe": {"pipeline", "classify", "policy"},
+	"pipeline/pipelinetest":   {"pipeline", "policy", "classify"},
+	"adapter/http/httpjob":    {"job", "classify", "adapter/http"},
+	"adapter/exec":            {"job"},
+	"adapter/memory":          {"job", "idempotency", "policy"},
+	"adapter/sqlite":          {"job", "idempotency", "audit", "policy", "classify"},
+	"adapter/postgres":        {"job", "idempotency", "audit", "policy", "classify"},
+	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
+	"storetest":               {"job", "idempotency", "audit", "policy"},
 
 	"internal/address":      {},
 	"internal/argument":     {},
@@ -62,7 +62,7 @@ var allowed = map[string][]string{
 	"internal/printable":    {},
 	"internal/netguard":     {},
 	"internal/testrabbit":   {},
-	"internal/testnats":     {},
+	"adapter/nats/natstest": {},
 	"internal/testobserve":  {"pipeline", "observe", "policy"},
 	"internal/canonical":    {},
 	"internal/striped":      {},
@@ -78,20 +78,20 @@ var internals = []string{"internal/fields", "internal/canonical", "internal/proc
 
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{
-	"go.yaml.in/yaml":            {"policyfile", "cmd/tenet"},   // documents are read in one place
-	"go.opentelemetry.io":        {"observe/otel", "cmd/tenet"}, // exporters are optional
-	"github.com/prometheus":      {"observe/prom", "cmd/tenet"}, // the worker serves /metrics
-	"google.golang.org/grpc":     {"tenetgrpc"},                 // integrations are optional
-	"google.golang.org/genproto": {"tenetgrpc"},
-	"google.golang.org/protobuf": {"tenetgrpc"},
-	"github.com/nats-io":         {"store/nats", "tenetnats", "connector/nats", "internal/testnats"},
-	"github.com/rabbitmq":        {"connector/rabbitmq"},
+	"go.yaml.in/yaml":            {"policyfile", "cmd/tenet"},         // documents are read in one place
+	"go.opentelemetry.io":        {"adapter/otel", "cmd/tenet"},       // exporters are optional
+	"github.com/prometheus":      {"adapter/prometheus", "cmd/tenet"}, // the worker serves /metrics
+	"google.golang.org/grpc":     {"adapter/grpc"},                    // integrations are optional
+	"google.golang.org/genproto": {"adapter/grpc"},
+	"google.golang.org/protobuf": {"adapter/grpc"},
+	"github.com/nats-io":         {"adapter/nats/natsstore", "adapter/nats", "adapter/nats/natspipe", "adapter/nats/natstest"},
+	"github.com/rabbitmq":        {"adapter/rabbitmq"},
 	"github.com/spf13":           {"cmd/tenet"}, // flags and wiring only
 	"github.com/jedib0t":         {"cmd/tenet"},
 }
 
 type goPackage struct {
-	ImportPath                 string
+	ImportPath, Name           string
 	Dir                        string
 	Imports, Deps, TestGoFiles []string
 	XTestGoFiles               []string

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/internal/testargument"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {

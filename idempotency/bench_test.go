@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/idempotency"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 var answer = []byte("result")

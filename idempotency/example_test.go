@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/idempotency"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 // A card is charged once, however often the request comes.

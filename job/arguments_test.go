@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/internal/testargument"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {

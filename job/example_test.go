@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 // A typed handler, a retry policy by value, and a job that succeeds at its second attempt.

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 // faulty is a store that does not answer while it is down.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 // hung is a store that takes requests and, while it hangs, answers none.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 // guarded is a guard over a store in memory, with short leases.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 // moves collects the transitions of jobs, and checks that the events of each come in the order of their Seq.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 func TestJ15TicksWhereClocksJumpForwardAndFallBack(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 func TestJ22ARunningWorkerFollowsChangedQueues(t *testing.T) {

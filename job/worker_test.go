@@ -16,11 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

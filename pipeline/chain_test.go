@@ -12,13 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 func TestL4IntoRepeatsTheDispatchAlone(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/pipeline"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 // TestL4ATaskThatEndsItsGoroutineLeavesItsOutcomeUnknown: under a guard it does not run again, not even when the claim lapses.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/memory"
 	"github.com/tenetdev/tenet/storetest"
 )
 

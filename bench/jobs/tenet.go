@@ -6,10 +6,10 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/postgres"
-	"github.com/tenetdev/tenet/store/sqlite"
 
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )

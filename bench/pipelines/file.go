@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tenetdev/tenet/connector/file"
+	"github.com/tenetdev/tenet/adapter/file"
 	"github.com/tenetdev/tenet/pipeline"
 )
 

@@ -11,8 +11,8 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tenetdev/tenet/connector/nats"
-	"github.com/tenetdev/tenet/internal/testnats"
+	"github.com/tenetdev/tenet/adapter/nats/natspipe"
+	"github.com/tenetdev/tenet/adapter/nats/natstest"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -32,7 +32,7 @@ func newBroker(ctx context.Context) (b *broker, err error) {
 	if b.folder, err = os.MkdirTemp("", "benchnats"); err != nil {
 		return nil, err
 	}
-	if b.server, err = testnats.Serve(server.Options{Port: server.RANDOM_PORT, StoreDir: b.folder}); err != nil {
+	if b.server, err = natstest.Serve(server.Options{Port: server.RANDOM_PORT, StoreDir: b.folder}); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	if b.conn, err = natsgo.Connect(b.server.ClientURL()); err != nil {
@@ -82,7 +82,7 @@ func (b *broker) consumer() string {
 
 // engine consumes the stream through an engine that acknowledges every message.
 func (b *broker) engine(ctx context.Context) (rate float64, err error) {
-	source, err := nats.OpenSource(ctx, b.server.ClientURL(), nats.Options{Stream: "orders", Consumer: b.consumer()})
+	source, err := natspipe.OpenSource(ctx, b.server.ClientURL(), natspipe.Options{Stream: "orders", Consumer: b.consumer()})
 	if err != nil {
 		return 0, err
 	}

@@ -8,7 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/tenetdev/tenet/connector/rabbitmq"
+	"github.com/tenetdev/tenet/adapter/rabbitmq"
 	"github.com/tenetdev/tenet/internal/testrabbit"
 	"github.com/tenetdev/tenet/pipeline"
 )

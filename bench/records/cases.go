@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/bench/bars"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 // The names of cases that bars refer to.

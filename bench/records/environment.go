@@ -9,13 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
-	"github.com/tenetdev/tenet/store/postgres"
 )
 
 // environment is what cases are measured in.

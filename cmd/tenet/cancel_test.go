@@ -3,9 +3,9 @@ package main
 import (
 	"testing"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 func TestJ25TheCommandSaysWhatBecameOfARequestToCancel(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/job/httpjob"
 )
 
 // The parts of error texts that differ from job to job. The first alternatives of numbers match those that belong to a cause: exit codes, HTTP statuses and short numbers in paths.

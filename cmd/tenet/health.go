@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/tenetdev/tenet/observe/prom"
+	"github.com/tenetdev/tenet/adapter/prometheus"
 )
 
 // silence is how long the store may not answer before a worker is not ready.

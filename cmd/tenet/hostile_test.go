@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/sqlite"
 )
 
 // world is everything that commands read, with one text wherever a user's data may stand.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/internal/migrate"
-	"github.com/tenetdev/tenet/store/sqlite"
 )
 
 // TestI4AnOperatorResolvesAnUnknownOutcome: a run that was killed leaves a record that only an operator can resolve.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/memory"
 )
 
 func TestFingerprintKeepsWhatErrorsHaveInCommon(t *testing.T) {

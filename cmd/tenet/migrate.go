@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/internal/migrate"
-	"github.com/tenetdev/tenet/store/postgres"
 )
 
 // stepJSON is a migration that was or would be made.

@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/tenetdev/tenet/adapter/otel"
 	"github.com/tenetdev/tenet/observe"
-	"github.com/tenetdev/tenet/observe/otel"
 )
 
 // otlpFlag adds --otlp to a command.

@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tenetdev/tenet/internal/testnats"
+	"github.com/tenetdev/tenet/adapter/nats/natstest"
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/internal/testrabbit"
 	"github.com/tenetdev/tenet/pipeline"
@@ -160,7 +160,7 @@ func TestPipelinesOnPostgreSQL(t *testing.T) {
 
 // TestPipelinesOnJetStream: an input into a stream, and the stream through a command into a file.
 func TestPipelinesOnJetStream(t *testing.T) {
-	s := testnats.Start(t)
+	s := natstest.Start(t)
 	c, err := nats.Connect(s.ClientURL())
 	if err != nil {
 		t.Fatal(err)

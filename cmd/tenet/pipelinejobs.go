@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenetdev/tenet/connector/jobs"
+	"github.com/tenetdev/tenet/adapter/jobs"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/pipeline"

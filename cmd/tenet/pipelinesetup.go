@@ -9,17 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/adapter/http/httpsink"
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
-	httpsink "github.com/tenetdev/tenet/connector/http"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
-	"github.com/tenetdev/tenet/store/postgres"
-	"github.com/tenetdev/tenet/store/sqlite"
-	"github.com/tenetdev/tenet/tenethttp"
 )
 
 // pipelineSetup is what a consumer or producer runs with. close ends all that was opened.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/adapter/http/httpsink"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
-	"github.com/tenetdev/tenet/connector/file"
-	httpsink "github.com/tenetdev/tenet/connector/http"
 	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/pipeline"
 )

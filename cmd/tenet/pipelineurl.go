@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenetdev/tenet/connector/file"
-	httpsink "github.com/tenetdev/tenet/connector/http"
-	"github.com/tenetdev/tenet/connector/nats"
-	"github.com/tenetdev/tenet/connector/postgres"
-	"github.com/tenetdev/tenet/connector/rabbitmq"
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/adapter/http/httpsink"
+	"github.com/tenetdev/tenet/adapter/nats/natspipe"
+	"github.com/tenetdev/tenet/adapter/postgres/pgpipe"
+	"github.com/tenetdev/tenet/adapter/rabbitmq"
 	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
@@ -74,7 +74,7 @@ func parsePlace(flag, text string, parameters []string) (place, error) {
 		return p, sink.Close()
 	case "postgres", "postgresql":
 		p.kind = placePostgres
-		_, _, err := postgres.ParseURL(text)
+		_, _, err := pgpipe.ParseURL(text)
 		return p, p.misused(err)
 	case "amqp", "amqps":
 		p.kind = placeAMQP
@@ -82,7 +82,7 @@ func parsePlace(flag, text string, parameters []string) (place, error) {
 		return p, p.misused(err)
 	case "nats", "tls":
 		p.kind = placeNATS
-		_, _, err := nats.ParseURL(text)
+		_, _, err := natspipe.ParseURL(text)
 		return p, p.misused(err)
 	case "jobs":
 		p.kind, p.path = placeJobs, rest
@@ -207,14 +207,14 @@ func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCl
 		}
 		return file.Open(p.path, o)
 	case placePostgres:
-		server, o, err := postgres.ParseURL(p.url)
+		server, o, err := pgpipe.ParseURL(p.url)
 		if err != nil {
 			return nil, &failure{exitUsage, err}
 		}
 		if o.Consumer != "" {
-			return postgres.OpenOutbox(ctx, server, o)
+			return pgpipe.OpenOutbox(ctx, server, o)
 		}
-		return postgres.OpenQueue(ctx, server, o)
+		return pgpipe.OpenQueue(ctx, server, o)
 	case placeAMQP:
 		server, o, err := rabbitmq.ParseURL(p.url)
 		if err != nil {
@@ -222,11 +222,11 @@ func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCl
 		}
 		return rabbitmq.OpenSource(ctx, server, o)
 	case placeNATS:
-		server, o, err := nats.ParseURL(p.url)
+		server, o, err := natspipe.ParseURL(p.url)
 		if err != nil {
 			return nil, &failure{exitUsage, err}
 		}
-		return nats.OpenSource(ctx, server, o)
+		return natspipe.OpenSource(ctx, server, o)
 	case placeJobs:
 		return a.jobSource(ctx, p.path)
 	}
@@ -281,11 +281,11 @@ func (p place) fileSink(o sinkOptions) (*file.Sink, error) {
 func (a *app) sinkAt(ctx context.Context, p place, o sinkOptions) (sinkCloser, error) {
 	switch p.kind {
 	case placePostgres:
-		server, of, err := postgres.ParseURL(p.url)
+		server, of, err := pgpipe.ParseURL(p.url)
 		if err != nil {
 			return nil, &failure{exitUsage, err}
 		}
-		return postgres.OpenSink(ctx, server, of)
+		return pgpipe.OpenSink(ctx, server, of)
 	case placeAMQP:
 		server, of, err := rabbitmq.ParseURL(p.url)
 		if err != nil {
@@ -293,11 +293,11 @@ func (a *app) sinkAt(ctx context.Context, p place, o sinkOptions) (sinkCloser, e
 		}
 		return rabbitmq.OpenSink(ctx, server, of)
 	case placeNATS:
-		server, of, err := nats.ParseURL(p.url)
+		server, of, err := natspipe.ParseURL(p.url)
 		if err != nil {
 			return nil, &failure{exitUsage, err}
 		}
-		return nats.OpenSink(ctx, server, of)
+		return natspipe.OpenSink(ctx, server, of)
 	case placeJobs:
 		return a.jobSink(ctx, p.path, o.set)
 	}

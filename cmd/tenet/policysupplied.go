@@ -81,7 +81,7 @@ func warnings(list []*need, kind, function, option string) []policyfile.Fault {
 		switch n.of {
 		case "":
 		case stores:
-			f.Remedy = fmt.Sprintf("workers register those of their store; elsewhere, put Classes() of store/postgres or store/sqlite into retry.ExecutorOptions.%s", option)
+			f.Remedy = fmt.Sprintf("workers register those of their store; elsewhere, put Classes() of adapter/postgres or adapter/sqlite into retry.ExecutorOptions.%s", option)
 		default:
 			f.Remedy = fmt.Sprintf("the clients of package %s register it; elsewhere, put %s.%s() into retry.ExecutorOptions.%s", n.of, n.of, function, option)
 		}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/adapter/nats/natsstore"
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/store/nats"
-	"github.com/tenetdev/tenet/store/postgres"
-	"github.com/tenetdev/tenet/store/sqlite"
 )
 
 // auditFlag adds --audit to a command that records what it decides.
@@ -73,7 +73,7 @@ func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*
 		}
 		return &recordStore{Store: db.Idempotency(), Admin: db.Idempotency(), audit: db.Audit(), close: db.Close}, nil
 	case "nats", "tls":
-		db, err := nats.Open(ctx, url, nats.Options{})
+		db, err := natsstore.Open(ctx, url, natsstore.Options{})
 		if err != nil {
 			return nil, err
 		}

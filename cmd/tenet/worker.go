@@ -10,16 +10,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenetdev/tenet/adapter/exec"
+	"github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/controlplane"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/job/execjob"
-	"github.com/tenetdev/tenet/job/httpjob"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
-	"github.com/tenetdev/tenet/tenethttp"
 )
 
 type workerFlags struct {

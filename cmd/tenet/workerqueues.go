@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tenetdev/tenet/adapter/exec"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/job/execjob"
 	"github.com/tenetdev/tenet/policy"
 )
 

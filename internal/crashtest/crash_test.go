@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/postgres"
-	"github.com/tenetdev/tenet/store/sqlite"
 )
 
 const (

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/store/postgres"
-	"github.com/tenetdev/tenet/store/sqlite"
 )
 
 // The environment that makes this test binary a worker.

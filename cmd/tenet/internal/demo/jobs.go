@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/job/httpjob"
 	"github.com/tenetdev/tenet/policy"
 )
 

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
-	"github.com/tenetdev/tenet/tenethttp"
 )
 
 //go:embed policy.yaml

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/exec"
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/job/execjob"
-	"github.com/tenetdev/tenet/job/httpjob"
 	"github.com/tenetdev/tenet/policy"
 )
 

@@ -1,0 +1,152 @@
+package file_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/pipeline/pipelinetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// queue is a file that a sink appends to and a source reads.
+func queue(name string, o file.Options, s file.SinkOptions) func(t *testing.T) pipelinetest.Queue {
+	return func(t *testing.T) pipelinetest.Queue {
+		path := filepath.Join(t.TempDir(), name)
+		s.Append = true
+		put := func(t *testing.T, list ...*pipeline.Transaction) {
+			t.Helper()
+			sink, err := file.Create(path, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range list {
+				if err := sink.Dispatch(t.Context(), x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := sink.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t)
+		return pipelinetest.Queue{
+			Put: put,
+			Source: func(t *testing.T) pipeline.Source {
+				source, err := file.Open(path, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return source
+			},
+		}
+	}
+}
+
+// flat makes a transaction of a flat object of strings, as rows of CSV are.
+func flat(i int) *pipeline.Transaction {
+	plain := pipelinetest.Plain(i)
+	payload, _ := json.Marshal(map[string]string{"id": plain.ID(), "text": "a \"quoted\",\nsecond line"})
+	return plain.With(pipeline.WithPayload(payload))
+}
+
+func TestSource(t *testing.T) {
+	for name, o := range map[string]pipelinetest.SourceOptions{
+		"jsonl": {
+			Open: queue("in.jsonl", file.Options{}, file.SinkOptions{}), Make: pipelinetest.Plain, Finite: true,
+		},
+		"jsonl followed": {
+			Open: queue("in.jsonl", file.Options{Follow: true}, file.SinkOptions{}), Make: pipelinetest.Plain,
+		},
+		"envelopes followed": {
+			Open: queue("in.jsonl", file.Options{Follow: true, Envelope: true}, file.SinkOptions{Envelope: true}),
+		},
+		"csv": {
+			Open: queue("in.csv", file.Options{}, file.SinkOptions{Columns: []string{"id", "text"}}), Make: flat, Finite: true,
+		},
+		"csv followed": {
+			Open: queue("in.csv", file.Options{Follow: true}, file.SinkOptions{Columns: []string{"id", "text"}}), Make: flat,
+		},
+	} {
+		o.Ordered, o.Exclusive = true, true
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pipelinetest.Sources(t, o)
+		})
+	}
+}
+
+// target is a file that a sink writes, and a source reads back.
+func target(name string, s file.SinkOptions, o file.Options) func(t *testing.T) pipelinetest.Target {
+	return func(t *testing.T) pipelinetest.Target {
+		path := filepath.Join(t.TempDir(), name)
+		return pipelinetest.Target{
+			Sink: func(t *testing.T) pipeline.Sink {
+				sink, err := file.Create(path, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return sink
+			},
+			Taken: func(t *testing.T) []*pipeline.Transaction {
+				read := path + ".part"
+				if s.Append {
+					read = path
+				}
+				o.Forget = true
+				if o.Format = file.JSONL; filepath.Ext(path) == ".csv" {
+					o.Format = file.CSV
+				}
+				return all(t, read, o)
+			},
+		}
+	}
+}
+
+// all reads a whole file.
+func all(t *testing.T, path string, o file.Options) (list []*pipeline.Transaction) {
+	t.Helper()
+	source, err := file.Open(path, o)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for {
+		got, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1000})
+		for _, d := range got {
+			list = append(list, d.Transaction)
+		}
+		if len(got) == 0 {
+			if err != nil && !errors.Is(err, pipeline.ErrEnd) {
+				t.Fatal(err)
+			}
+			return list
+		}
+	}
+}
+
+func TestSink(t *testing.T) {
+	for name, o := range map[string]pipelinetest.SinkOptions{
+		"jsonl":       {Open: target("out.jsonl", file.SinkOptions{}, file.Options{}), Make: pipelinetest.Plain},
+		"appended":    {Open: target("out.jsonl", file.SinkOptions{Append: true}, file.Options{}), Make: pipelinetest.Plain},
+		"not flushed": {Open: target("out.jsonl", file.SinkOptions{NoSync: true}, file.Options{}), Make: pipelinetest.Plain},
+		"envelopes":   {Open: target("out.jsonl", file.SinkOptions{Envelope: true}, file.Options{Envelope: true})},
+		"csv":         {Open: target("out.csv", file.SinkOptions{}, file.Options{}), Make: flat},
+	} {
+		o.Ordered = true
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pipelinetest.Sinks(t, o)
+		})
+	}
+}

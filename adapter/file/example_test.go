@@ -1,0 +1,60 @@
+package file_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Rows of CSV become lines of JSON; the one that is none becomes a dead letter.
+func Example() {
+	dir, err := os.MkdirTemp("", "orders")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	in, out := filepath.Join(dir, "orders.csv"), filepath.Join(dir, "orders.jsonl")
+	_ = os.WriteFile(in, []byte("id,item\no-1,tea\no-2\no-3,cake\n"), 0o600)
+
+	var letters pipeline.MemorySink
+	source, err := file.Open(in, file.Options{Poison: &letters})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer source.Close()
+	sink, err := file.Create(out, file.SinkOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	shout := pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+		return []byte(strings.ToUpper(string(t.Payload()))), nil
+	})
+	p := policy.Consumer{}
+	p.Loop.Batch.Size = 100
+	summary, err := pipeline.NewConsumer(source, pipeline.Into(shout, sink), p).Run(context.Background())
+	if err != nil {
+		fmt.Println(err)
+	}
+	if err := sink.Close(); err != nil { // now the file is there
+		fmt.Println(err)
+	}
+	raw, _ := os.ReadFile(out)
+	fmt.Printf("%d\n%s", summary.Success, raw)
+	for _, t := range letters.Transactions() {
+		fmt.Println("bad: line", t.Metadata(file.MetaLine))
+	}
+	// Output:
+	// 2
+	// {"ID":"O-1","ITEM":"TEA"}
+	// {"ID":"O-3","ITEM":"CAKE"}
+	// bad: line 3
+}

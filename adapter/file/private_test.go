@@ -1,0 +1,114 @@
+//go:build unix
+
+package file_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// publish writes one transaction to a sink and closes it.
+func publish(t *testing.T, path string, o file.SinkOptions) {
+	t.Helper()
+	sink, err := file.Create(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Dispatch(t.Context(), pipeline.NewTransaction("a", []byte(`{"n":1}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkMode(t *testing.T, path string, want fs.FileMode) {
+	t.Helper()
+	if info, err := os.Stat(path); err != nil || info.Mode() != want {
+		t.Errorf("%s: mode %v, %v, want %v", path, info.Mode(), err, want)
+	}
+}
+
+func TestO2OutputsAndOffsetsArePrivate(t *testing.T) {
+	before := syscall.Umask(0)
+	defer syscall.Umask(before)
+	dir := t.TempDir()
+	path, added := filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "added.jsonl")
+	publish(t, path, file.SinkOptions{})
+	publish(t, added, file.SinkOptions{Append: true})
+	source, err := file.Open(path, file.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := source.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, added, path + ".offset"} {
+		checkMode(t, name, 0o600)
+	}
+}
+
+func TestO2AReplacedOutputKeepsItsMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	if err := os.WriteFile(path, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, path, file.SinkOptions{Replace: true})
+	checkMode(t, path, 0o644)
+	publish(t, path, file.SinkOptions{Append: true})
+	checkMode(t, path, 0o644)
+}
+
+// TestO2NothingIsWrittenThroughAPlantedLink: only the path that the caller named may be a link.
+func TestO2NothingIsWrittenThroughAPlantedLink(t *testing.T) {
+	dir := t.TempDir()
+	theirs, path := filepath.Join(dir, "theirs"), filepath.Join(dir, "out.jsonl")
+	if err := os.WriteFile(theirs, []byte("do not touch"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []string{path + ".part", path + ".offset", filepath.Join(dir, "link.jsonl")} {
+		if err := os.Symlink(theirs, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := file.Create(path, file.SinkOptions{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		t.Errorf("output: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Open(path, file.Options{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		t.Errorf("offsets: %v", err)
+	}
+	if content, err := os.ReadFile(theirs); err != nil || string(content) != "do not touch" {
+		t.Errorf("the file elsewhere holds %q: %v", content, err)
+	}
+	publish(t, filepath.Join(dir, "link.jsonl"), file.SinkOptions{Append: true}) // the caller's own link
+	if content, err := os.ReadFile(theirs); err != nil || !strings.HasSuffix(string(content), "touch\n{\"n\":1}\n") {
+		t.Errorf("appended to through a link: %q, %v", content, err)
+	}
+}
+
+func TestO2ASourceRefusesAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "in.jsonl")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Open(path, file.Options{}); err == nil || !strings.Contains(err.Error(), "is a pipe") || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("source: %v", err)
+	}
+	if _, err := file.Create(path, file.SinkOptions{Append: true}); err == nil || !strings.Contains(err.Error(), "is a pipe") {
+		t.Errorf("sink: %v", err)
+	}
+}

@@ -1,0 +1,485 @@
+package file_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func grow(t testing.TB, path, text string) {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Error(err)
+	}
+}
+
+func open(t testing.TB, path string, o file.Options) *file.Source {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = quiet
+	}
+	source, err := file.Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { source.Close() })
+	return source
+}
+
+func fetch(t testing.TB, s *file.Source, most int) []pipeline.Delivery {
+	t.Helper()
+	got, err := s.Fetch(context.Background(), pipeline.FetchRequest{Max: most})
+	if err != nil && !errors.Is(err, pipeline.ErrEnd) {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func ack(t testing.TB, s *file.Source, list ...pipeline.Delivery) {
+	t.Helper()
+	if errs := s.Ack(context.Background(), list); errs != nil {
+		t.Fatal(errs)
+	}
+}
+
+func ids(list []pipeline.Delivery) (ids []string) {
+	for _, d := range list {
+		ids = append(ids, d.Transaction.ID())
+	}
+	return ids
+}
+
+func TestL11IDsAreTheirOwnOrTheirPlace(t *testing.T) {
+	path := write(t, "in.jsonl", "{\"id\":\"a\"}\n\n{\"x\":1}\n[1]\n{\"id\":7}\n")
+	got := fetch(t, open(t, path, file.Options{}), 10)
+	if diff := cmp.Diff([]string{"a", path + ":12", path + ":20", "7"}, ids(got)); diff != "" {
+		t.Error(diff)
+	}
+	rows := write(t, "in.csv", "id;text\na;1\n;\"2;\n\"\"3\"\n")
+	got = fetch(t, open(t, rows, file.Options{Comma: ';'}), 10)
+	if diff := cmp.Diff([]string{"a", rows + ":12"}, ids(got)); diff != "" {
+		t.Error(diff)
+	}
+	if payload := string(got[1].Transaction.Payload()); payload != `{"id":"","text":"2;\n\"3"}` {
+		t.Error(payload)
+	}
+}
+
+// Bad lines in the middle hold nobody back, and say where they are.
+func TestL3BadLinesGoToTheTask(t *testing.T) {
+	path := write(t, "in.jsonl", "{\"id\":\"a\"}\nnonsense\n\""+strings.Repeat("x", 200)+"\"\n{\"id\":\"b\"}\n")
+	source := open(t, path, file.Options{MaxRecord: 100})
+	got := fetch(t, source, 10)
+	if diff := cmp.Diff([]string{"a", path + ":11", path + ":20", "b"}, ids(got)); diff != "" {
+		t.Fatal(diff)
+	}
+	for i, want := range []string{"", "line 2 (offset 11): not JSON at column 2", "line 3 (offset 20): longer than 100 bytes", ""} {
+		err := file.Problem(got[i].Transaction)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), path+": "+want) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if bad := got[1].Transaction; string(bad.Payload()) != "nonsense" || bad.Metadata(file.MetaLine) != "2" {
+		t.Errorf("%q in line %s", bad.Payload(), bad.Metadata(file.MetaLine))
+	}
+	if err := source.Nack(t.Context(), got[2], 0, nil); err != nil { // read again, it is still bad
+		t.Fatal(err)
+	}
+	if again := fetch(t, source, 10); len(again) != 1 || file.Problem(again[0].Transaction) == nil || again[0].Count != 2 {
+		t.Errorf("%+v", again)
+	}
+}
+
+func TestL3BadLinesGoToThePoisonSink(t *testing.T) {
+	path := write(t, "in.csv", "id,text\na,1\nb\nc,3,4\nd,4\n")
+	var letters pipeline.MemorySink
+	down := true
+	poison := pipeline.SinkFunc(func(ctx context.Context, x *pipeline.Transaction) error {
+		if down {
+			down = false
+			return errors.New("down")
+		}
+		return letters.Dispatch(ctx, x)
+	})
+	source := open(t, path, file.Options{Poison: poison})
+	got, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 10})
+	if len(got) != 1 || err == nil || !strings.Contains(err.Error(), "down") {
+		t.Fatalf("%d, %v", len(got), err)
+	}
+	got = append(got, fetch(t, source, 10)...)
+	if diff := cmp.Diff([]string{"a", "d"}, ids(got)); diff != "" {
+		t.Error(diff)
+	}
+	list := letters.Transactions()
+	if len(list) != 2 || list[0].Metadata(file.MetaLine) != "3" || !strings.Contains(list[0].Metadata(pipeline.MetaError), "1 columns") ||
+		string(list[1].Payload()) != "c,3,4" {
+		t.Errorf("%+v", list)
+	}
+	ack(t, source, got...)
+	if _, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1}); !errors.Is(err, pipeline.ErrEnd) {
+		t.Errorf("%v instead of the end", err)
+	}
+	source.Close()
+	if left := fetch(t, open(t, path, file.Options{Poison: poison}), 10); len(left) > 0 {
+		t.Errorf("%v came again", ids(left))
+	}
+}
+
+func TestHeadersAreChecked(t *testing.T) {
+	for text, want := range map[string]string{"a,a\n1,2\n": "there twice", "a,\n1,2\n": "column 2", "a\"b,c\n": "header"} {
+		source := open(t, write(t, "in.csv", text), file.Options{})
+		for range 2 {
+			_, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1})
+			if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+}
+
+// Whatever is acknowledged, in whatever order and over however many restarts: what comes again is the rest, in the order of
+// the file.
+func TestL11ARestartNeitherLosesNorRepeats(t *testing.T) {
+	dir := t.TempDir()
+	runs := 0
+	rapid.Check(t, func(r *rapid.T) {
+		runs++
+		name := rapid.SampledFrom([]string{"in.jsonl", "in.csv"}).Draw(r, "format")
+		path := filepath.Join(dir, fmt.Sprintf("%d-%s", runs, name))
+		n := rapid.IntRange(1, 30).Draw(r, "lines")
+		var text strings.Builder
+		if name == "in.csv" {
+			text.WriteString("id,text\n")
+		}
+		left := []string{}
+		for i := range n {
+			text.WriteString(strings.Repeat("\n", rapid.IntRange(0, 1).Draw(r, "blank")))
+			if name == "in.csv" {
+				fmt.Fprintf(&text, "t%02d,\"x\ny\"\n", i)
+			} else {
+				fmt.Fprintf(&text, "{\"id\":\"t%02d\"}\n", i)
+			}
+			left = append(left, fmt.Sprintf("t%02d", i))
+		}
+		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+			r.Fatal(err)
+		}
+		for len(left) > 0 {
+			source, err := file.Open(path, file.Options{})
+			if err != nil {
+				r.Fatal(err)
+			}
+			got := fetch(t, source, rapid.IntRange(1, 40).Draw(r, "max"))
+			if diff := cmp.Diff(left[:min(len(got), len(left))], ids(got)); diff != "" || len(got) == 0 {
+				r.Fatalf("%d came: %s", len(got), diff)
+			}
+			for _, d := range rapid.Permutation(got).Draw(r, "order") {
+				if rapid.IntRange(0, 2).Draw(r, "ack") == 0 {
+					continue
+				}
+				ack(t, source, d)
+				left = slices.DeleteFunc(left, func(id string) bool { return id == d.Transaction.ID() })
+			}
+			if rapid.Bool().Draw(r, "line numbers") {
+				more := fetch(t, source, 40)
+				ack(t, source, more...)
+				for _, id := range ids(more) {
+					left = slices.DeleteFunc(left, func(l string) bool { return l == id })
+				}
+			}
+			if err := source.Close(); err != nil {
+				r.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestL11LineNumbersSurviveARestart(t *testing.T) {
+	path := write(t, "in.jsonl", "1\n\n2\n3\nbad\n")
+	source := open(t, path, file.Options{})
+	got := fetch(t, source, 3)
+	ack(t, source, got[0], got[2])
+	source.Close()
+	for _, d := range fetch(t, open(t, path, file.Options{}), 10) {
+		if err := file.Problem(d.Transaction); err != nil && !strings.Contains(err.Error(), "line 5 (offset 7)") {
+			t.Error(err)
+		}
+	}
+}
+
+// The offsets are read as far as a crash in the middle of a write has left them.
+func TestL11HalfAnAcknowledgementIsNone(t *testing.T) {
+	path := write(t, "in.jsonl", "1\n2\n3\n4\n")
+	source := open(t, path, file.Options{})
+	got := fetch(t, source, 4)
+	ack(t, source, got[0])
+	ack(t, source, got[1], got[3])
+	source.Close()
+	raw, err := os.ReadFile(path + ".offset")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := strings.TrimRight(string(raw), "\n")
+	last := strings.LastIndexByte(log, '\n') + 1
+	for cut := last; cut < len(log); cut++ {
+		torn := log[:cut] + strings.Repeat("\n", len(raw)-cut)
+		if err := os.WriteFile(path+".offset", []byte(torn), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		source := open(t, path, file.Options{})
+		if left := fetch(t, source, 4); len(left) != 3 {
+			t.Fatalf("after %q: %v", log[last:cut], ids(left))
+		}
+		source.Close()
+	}
+	damaged := strings.Replace(log, "[[0", "x[0", 1)
+	if err := os.WriteFile(path+".offset", []byte(damaged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Open(path, file.Options{}); err == nil || !strings.Contains(err.Error(), "line 2 is damaged") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestL11OffsetsOfAnotherInputAreRefused(t *testing.T) {
+	path := write(t, "in.jsonl", "1\n2\n3\n")
+	source := open(t, path, file.Options{})
+	ack(t, source, fetch(t, source, 3)...)
+	source.Close()
+	for _, other := range []string{"4\n5\n6\n", "1\n2\n", ""} {
+		if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.Open(path, file.Options{}); err == nil || !strings.Contains(err.Error(), "move it away") {
+			t.Errorf("%q: %v", other, err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("1\n2\n3\n4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := fetch(t, open(t, path, file.Options{}), 10); len(got) != 1 {
+		t.Errorf("a file that has grown gives %v", ids(got))
+	}
+}
+
+func TestL7TwoSourcesDoNotShareOffsets(t *testing.T) {
+	path := write(t, "in.jsonl", "1\n")
+	source := open(t, path, file.Options{})
+	if _, err := file.Open(path, file.Options{}); !errors.Is(err, file.ErrLocked) {
+		t.Errorf("%v", err)
+	}
+	other := open(t, path, file.Options{Offsets: path + ".other"})
+	forgetful := open(t, path, file.Options{Forget: true})
+	for _, s := range []*file.Source{source, other, forgetful} {
+		if got := fetch(t, s, 1); len(got) != 1 {
+			t.Errorf("%d", len(got))
+		}
+	}
+	source.Close()
+	if got := fetch(t, open(t, path, file.Options{}), 1); len(got) != 1 {
+		t.Errorf("%d", len(got))
+	}
+}
+
+func TestL11StaleAndForeignDeliveriesAreRefused(t *testing.T) {
+	path := write(t, "in.jsonl", "1\n2\n")
+	source := open(t, path, file.Options{})
+	first := fetch(t, source, 1)[0]
+	if err := source.Nack(t.Context(), first, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	again := fetch(t, source, 1)[0]
+	if errs := source.Ack(t.Context(), []pipeline.Delivery{first, again}); errs == nil || errs[0] == nil || errs[1] != nil {
+		t.Errorf("%v", errs)
+	}
+	if err := source.Nack(t.Context(), again, 0, nil); err == nil {
+		t.Error("what was acknowledged was taken back")
+	}
+	foreign := fetch(t, open(t, path, file.Options{Forget: true}), 1)[0]
+	if errs := source.Ack(t.Context(), []pipeline.Delivery{foreign}); errs == nil {
+		t.Error("a delivery of another source was taken")
+	}
+}
+
+// A source that fills up with failures says so, instead of growing or coming to a silent end.
+func TestL7PendingTransactionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := open(t, write(t, "in.jsonl", strings.Repeat("1\n", 10)), file.Options{MaxPending: 4})
+		got := fetch(t, source, 10)
+		if len(got) != 4 {
+			t.Fatalf("%d", len(got))
+		}
+		if err := source.Nack(t.Context(), got[0], time.Hour, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1, Wait: time.Minute}); !errors.Is(err, file.ErrPending) {
+			t.Fatalf("%v", err)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			source.Ack(t.Context(), got[1:2])
+		}()
+		start := time.Now()
+		if more, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1, Wait: time.Minute}); len(more) != 1 || time.Since(start) != time.Second {
+			t.Errorf("%d after %v, %v", len(more), time.Since(start), err)
+		}
+	})
+}
+
+func TestL6AFileComesToItsEndWhenAllIsAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := open(t, write(t, "in.jsonl", "1\n2\n"), file.Options{})
+		got := fetch(t, source, 10)
+		if more, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1, Wait: time.Minute}); len(more) > 0 || err != nil {
+			t.Errorf("%d, %v", len(more), err)
+		}
+		if err := source.Nack(t.Context(), got[0], 10*time.Second, nil); err != nil {
+			t.Fatal(err)
+		}
+		ack(t, source, got[1])
+		start := time.Now()
+		again, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1, Wait: time.Minute})
+		if len(again) != 1 || time.Since(start) != 10*time.Second {
+			t.Fatalf("%d after %v, %v", len(again), time.Since(start), err)
+		}
+		ack(t, source, again...)
+		if _, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1, Wait: time.Minute}); !errors.Is(err, pipeline.ErrEnd) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestL6AFollowedFileMayGrowAndMustNotShrink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := write(t, "in.jsonl", "1\n2")
+		source := open(t, path, file.Options{Follow: true})
+		ack(t, source, fetch(t, source, 10)...)
+		if got := fetch(t, source, 10); len(got) > 0 {
+			t.Errorf("half a line came: %q", got[0].Transaction.Payload())
+		}
+		go func() {
+			time.Sleep(time.Second)
+			grow(t, path, "3\n")
+		}()
+		got, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 10, Wait: time.Minute})
+		if err != nil || len(got) != 1 || string(got[0].Transaction.Payload()) != "23" {
+			t.Fatalf("%v, %v", got, err)
+		}
+		if err := os.Truncate(path, 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 10}); err == nil || !strings.Contains(err.Error(), "shrunk") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Fetch, Ack and Nack come from different goroutines.
+func TestL11ManyOutcomesAtOnce(t *testing.T) {
+	path := write(t, "in.jsonl", "")
+	writeLines(t, path, 3000)
+	var mu sync.Mutex
+	seen, poison := map[string]int{}, 0
+	source := open(t, path, file.Options{})
+	var p policy.Consumer
+	p.Loop.Streaming, p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = true, 16, 50, time.Second
+	p.Steps.Process.Retry.InitialBackoff = time.Millisecond
+	task := pipeline.TaskFunc(func(_ context.Context, x *pipeline.Transaction) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[x.ID()]++; seen[x.ID()]%3 != 0 && strings.HasSuffix(x.ID(), "7") {
+			poison++
+			return nil, errors.New("down")
+		}
+		return nil, nil
+	})
+	summary, err := pipeline.NewConsumer(source, task, p, pipeline.WithLogger(quiet)).Run(t.Context())
+	if err != nil || summary.Success != 3000 || summary.Unsettled > 0 || len(seen) != 3000 || poison != 600 {
+		t.Errorf("%+v, %v; %d IDs, %d failures", summary, err, len(seen), poison)
+	}
+	source.Close()
+	if left := fetch(t, open(t, path, file.Options{}), 1); len(left) > 0 {
+		t.Errorf("%v came again", ids(left))
+	}
+}
+
+func TestOpenRefusesWhatItCannotRead(t *testing.T) {
+	path := write(t, "in.xlsx", "")
+	for want, o := range map[string]file.Options{"names no format": {}, `"xlsx" is not known`: {Format: "xlsx"}, "envelopes": {Format: file.CSV, Envelope: true}} {
+		if _, err := file.Open(path, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	if _, err := file.Open(path+".jsonl", file.Options{}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(path + "*.offset"); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// Dead letters are read back with all that belongs to them.
+func TestL11DeadLettersComeBackWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letters.jsonl")
+	sink, err := file.Create(path, file.SinkOptions{Envelope: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p policy.Consumer
+	p.Steps.Process.Retry = policy.Retry{MaxAttempts: 3, InitialBackoff: time.Millisecond}
+	put := pipeline.NewTransaction("a", []byte("{\"html\": \"<b>\"}"), pipeline.WithMetadata(map[string]string{"k": "v"}), pipeline.WithCorrelation("c"), pipeline.WithParent("p"))
+	failing := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, errors.New("down") })
+	if s, err := pipeline.NewConsumer(pipeline.NewMemorySource(put), failing, p, pipeline.WithDeadLetter(sink)).Run(t.Context()); err != nil || s.Exception != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := fetch(t, open(t, path, file.Options{Envelope: true}), 10)
+	if len(got) != 1 {
+		t.Fatalf("%d", len(got))
+	}
+	back := got[0].Transaction
+	have := []any{back.ID(), string(back.Payload()), back.Correlation(), back.Parent(), back.Attempts()}
+	if diff := cmp.Diff([]any{"a", `{"html":"<b>"}`, "c", "p", 3}, have); diff != "" {
+		t.Error(diff)
+	}
+	meta := slices.Sorted(maps.Keys(back.AllMetadata()))
+	if diff := cmp.Diff([]string{"k", pipeline.MetaCategory, pipeline.MetaError, pipeline.MetaConsumer, pipeline.MetaStep}, meta); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,27 @@
+package tenethttp_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/testargument"
+	"github.com/tenetdev/tenet/policy"
+)
+
+func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
+	var none context.Context
+	testargument.Refused(t, map[string]func() error{
+		`tenethttp: Do: the request is nil`:        func() error { _, err := tenethttp.Do(t.Context(), nil, nil, policy.ParseKey("k")); return err },
+		`tenethttp: Do: the context is nil`:        func() error { _, err := tenethttp.Do(none, nil, &http.Request{}, policy.ParseKey("k")); return err },
+		`tenethttp: RoundTrip: the request is nil`: func() error { _, err := new(tenethttp.Transport).RoundTrip(nil); return err },
+		`tenethttp: Idempotent: the guard is nil`:  func() error { tenethttp.Idempotent(nil, tenethttp.IdempotencyOptions{}); return nil },
+		`tenethttp: Idempotent: the handler is nil`: func() error {
+			tenethttp.Idempotent(new(idempotency.Guard), tenethttp.IdempotencyOptions{})(nil)
+			return nil
+		},
+		`tenethttp: NewStatusError: the response is nil`: func() error { _ = tenethttp.NewStatusError(nil); return nil },
+	})
+}

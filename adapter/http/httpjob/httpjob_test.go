@@ -1,0 +1,171 @@
+package httpjob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/job"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func run(t *testing.T, o Options, payload string) error {
+	t.Helper()
+	var p Payload
+	if err := json.Unmarshal([]byte(payload), &p); err != nil {
+		t.Fatal(err)
+	}
+	return Handler(o)(context.Background(), job.Job[Payload]{ID: "job-1", Payload: p})
+}
+
+func TestC6AnswersDecide(t *testing.T) {
+	for name, c := range map[string]struct {
+		status     int
+		retryAfter string
+		expect     string
+		ok         bool
+		mark       classify.Mark
+		pushback   time.Duration
+	}{
+		"200 is expected by default":        {status: 200, ok: true},
+		"204 is expected by default":        {status: 204, ok: true},
+		"another expected status":           {status: 404, expect: "404", ok: true},
+		"a list of expected statuses":       {status: 409, expect: "[200,409]", ok: true},
+		"200 is not what was expected":      {status: 200, expect: "201", mark: classify.MarkBusiness},
+		"503 is retried":                    {status: 503},
+		"503 with Retry-After":              {status: 503, retryAfter: "7", mark: classify.MarkAfter, pushback: 7 * time.Second},
+		"429 with Retry-After":              {status: 429, retryAfter: "3", mark: classify.MarkAfter, pushback: 3 * time.Second},
+		"500 ignores Retry-After":           {status: 500, retryAfter: "3"},
+		"408 is retried":                    {status: 408},
+		"404 is an answer and is dead":      {status: 404, mark: classify.MarkBusiness},
+		"301 without Location is an answer": {status: 301, mark: classify.MarkBusiness},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Idempotency-Key") != "job-1" {
+					t.Errorf("Idempotency-Key %q", r.Header.Get("Idempotency-Key"))
+				}
+				if c.retryAfter != "" {
+					w.Header().Set("Retry-After", c.retryAfter)
+				}
+				w.WriteHeader(c.status)
+			}))
+			defer server.Close()
+			expect := c.expect
+			if expect == "" {
+				expect = "null"
+			}
+			err := run(t, Options{Client: server.Client()}, `{"url":"`+server.URL+`","expect_status":`+expect+`}`)
+			if c.ok {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			mark, pushback := classify.MarkOf(err)
+			if status, ok := errors.AsType[*tenethttp.StatusError](err); !ok || status.StatusCode != c.status || mark != c.mark || pushback != c.pushback {
+				t.Errorf("%v: mark %v, pushback %v", err, mark, pushback)
+			}
+		})
+	}
+}
+
+func TestRequestIsWhatThePayloadSays(t *testing.T) {
+	var got *http.Request
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		raw := make([]byte, 100)
+		n, _ := r.Body.Read(raw)
+		got, body = r, string(raw[:n])
+	}))
+	defer server.Close()
+	o := Options{Client: server.Client()}
+	if err := run(t, o, `{"url":"`+server.URL+`/x","headers":{"X-A":"b","Content-Type":"application/cloudevents+json"},"body":{"n":1}}`); err != nil {
+		t.Fatal(err)
+	}
+	if got.Method != "POST" || got.URL.Path != "/x" || got.Header.Get("X-A") != "b" || body != `{"n":1}` || got.Header.Get("Content-Type") != "application/cloudevents+json" {
+		t.Errorf("%s %s %v %q", got.Method, got.URL, got.Header, body)
+	}
+	if err := run(t, o, `{"url":"`+server.URL+`","method":"put","body":"plain"}`); err != nil {
+		t.Fatal(err)
+	}
+	if got.Method != "PUT" || body != "plain" {
+		t.Errorf("%s %q", got.Method, body)
+	}
+}
+
+func TestRequestsThatCannotBeBuiltAreDeadAtOnce(t *testing.T) {
+	for _, payload := range []string{`{}`, `{"url":"ftp://x/"}`, `{"url":"/relative"}`, `{"url":"http://x/","method":"a b"}`,
+		`{"url":"http://127.0.0.1:1/","headers":{"a b":"c"}}`, `{"url":"http://127.0.0.1:1/","headers":{"":"c"}}`,
+		`{"url":"http://127.0.0.1:1/","headers":{"a":"b\nc: d"}}`, `{"url":"http://127.0.0.1:1/","headers":{"Host":"b\u0000"}}`,
+	} {
+		if mark, _ := classify.MarkOf(run(t, Options{AllowPrivateNetworks: true}, payload)); mark != classify.MarkPermanent {
+			t.Errorf("%s: mark %v", payload, mark)
+		}
+	}
+}
+
+func TestPrivateAddressesAreRefusedAlsoAfterARedirect(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	defer server.Close()
+	err := run(t, Options{}, `{"url":"`+server.URL+`/secret-path?token=s3cret"}`)
+	mark, _ := classify.MarkOf(err)
+	if _, ok := errors.AsType[*ForbiddenAddressError](err); !ok || mark != classify.MarkPermanent {
+		t.Errorf("loopback: %v", err)
+	}
+	if strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("the error shows the URL: %v", err)
+	}
+	local := run(t, Options{}, strings.Replace(`{"url":"`+server.URL+`"}`, "127.0.0.1", "localhost", 1))
+	if _, ok := errors.AsType[*ForbiddenAddressError](local); !ok {
+		t.Errorf("localhost by name: %v", local)
+	}
+	if err := run(t, Options{AllowPrivateNetworks: true}, `{"url":"`+server.URL+`"}`); err != nil {
+		t.Errorf("allowed: %v", err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestResponseIsKeptBounded(t *testing.T) {
+	raw, err := json.Marshal(Response{Status: 200, Body: "x", Truncated: true})
+	if err != nil || string(raw) != `{"status":200,"body":"x","truncated":true}` {
+		t.Errorf("%s %v", raw, err)
+	}
+}
+
+func TestABrokenConnectionIsNotTriedAgainOutsideThePolicy(t *testing.T) {
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if requests.Add(1) == 1 {
+			return // leaves a connection that is used again
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	}))
+	defer server.Close()
+	handle := Handler(Options{AllowPrivateNetworks: true})
+	j := job.Job[Payload]{ID: "job-1", Payload: Payload{URL: server.URL, Body: json.RawMessage(`"x"`)}}
+	if err := handle(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if err := handle(t.Context(), j); err == nil || requests.Load() != 2 {
+		t.Errorf("%d requests, %v", requests.Load(), err)
+	}
+}

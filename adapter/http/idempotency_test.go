@@ -1,0 +1,336 @@
+package tenethttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+// table is the smallest store: the pure functions behind a lock.
+type table struct {
+	mu      sync.Mutex
+	records map[idempotency.ID]*idempotency.Record
+	down    error
+}
+
+func (s *table) Begin(_ context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return idempotency.Begun{}, s.down
+	}
+	b, write := idempotency.Begin(s.records[req.ID], req, time.Now())
+	if write {
+		kept := b.Record
+		s.records[req.ID] = &kept
+	}
+	return b, nil
+}
+
+func (s *table) Renew(_ context.Context, c idempotency.Claim, lease time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, err := idempotency.Renew(s.records[c.ID], c, lease, time.Now())
+	if err == nil {
+		s.records[c.ID] = &next
+	}
+	return err
+}
+
+func (s *table) Settle(_ context.Context, c idempotency.Claim, x idempotency.Settlement) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, _, err := idempotency.Settle(s.records[c.ID], c, x, time.Now())
+	if err == nil {
+		s.records[c.ID] = &next
+	}
+	return err
+}
+
+func (s *table) Get(_ context.Context, id idempotency.ID) (idempotency.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.records[id]; r != nil {
+		return *r, nil
+	}
+	return idempotency.Record{}, idempotency.ErrNotFound
+}
+
+// shop is a server with one guarded endpoint; runs counts what the handler did.
+type shop struct {
+	*httptest.Server
+	store   *table
+	runs    atomic.Int64
+	handler atomic.Pointer[http.HandlerFunc]
+}
+
+func newShop(t *testing.T, o tenethttp.IdempotencyOptions) *shop {
+	t.Helper()
+	s := &shop{store: &table{records: map[idempotency.ID]*idempotency.Record{}}}
+	guard, err := idempotency.NewGuard(s.store, idempotency.GuardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.handle(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Location", "/orders/7")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "made of %s", body)
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/orders", tenethttp.Idempotent(guard, o)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.runs.Add(1)
+		(*s.handler.Load())(w, r)
+	})))
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *shop) handle(h http.HandlerFunc) { s.handler.Store(&h) }
+
+type reply struct {
+	Status           int
+	Body, Type       string
+	Replayed, After  string
+	Location, Cookie string
+}
+
+func (s *shop) send(t *testing.T, method, body string, keys ...string) reply {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/orders", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		r.Header.Add(tenethttp.HeaderIdempotencyKey, k)
+	}
+	response, err := s.Client().Do(r)
+	if err != nil {
+		return reply{Body: err.Error()}
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(response.Body)
+	h := response.Header
+	if h.Get("Content-Type") == "application/problem+json" {
+		var p struct{ Type string }
+		if err := json.Unmarshal(text, &p); err != nil {
+			t.Errorf("no problem document: %s", text)
+		}
+		text = nil
+		h.Set("Content-Type", p.Type)
+	}
+	return reply{response.StatusCode, string(text), h.Get("Content-Type"), h.Get(tenethttp.HeaderReplayed), h.Get("Retry-After"), h.Get("Location"), h.Get("Set-Cookie")}
+}
+
+func TestI7RepetitionsGetTheStoredAnswer(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	first := s.send(t, "POST", "a", "k1")
+	again := s.send(t, "POST", "a", `"k1"`) // the draft's form of the same key
+	if first.Status != http.StatusCreated || first.Body != "made of a" || first.Replayed != "" {
+		t.Errorf("%+v", first)
+	}
+	first.Replayed = "true"
+	if diff := cmp.Diff(first, again); diff != "" || s.runs.Load() != 1 {
+		t.Errorf("%d runs: %s", s.runs.Load(), diff)
+	}
+	if other := s.send(t, "POST", "b", "k1"); other.Status != http.StatusUnprocessableEntity || other.Type != "urn:tenet:idempotency:mismatch" {
+		t.Errorf("another request under the key: %+v", other)
+	}
+	if s.send(t, "POST", "b", "k2"); s.runs.Load() != 2 {
+		t.Error("another key did not run")
+	}
+}
+
+func TestI7BadKeysAreRefused(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	for name, keys := range map[string][]string{
+		"missing": nil, "empty": {""}, "empty string": {`""`}, "two": {"a", "b"}, "long": {strings.Repeat("k", 256)}, "open": {`"a`},
+		"inner quote": {`"a"b"`}, "escape": {`"a\b"`}, "only a quote": {`"`},
+	} {
+		if got := s.send(t, "POST", "a", keys...); got.Status != http.StatusBadRequest || !strings.HasPrefix(got.Type, "urn:tenet:idempotency:") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if s.runs.Load() != 0 || len(s.store.records) != 0 {
+		t.Errorf("%d runs, %d records", s.runs.Load(), len(s.store.records))
+	}
+	if got := s.send(t, "GET", ""); got.Status != http.StatusCreated {
+		t.Errorf("GET needs no key: %+v", got)
+	}
+	optional := newShop(t, tenethttp.IdempotencyOptions{Optional: true})
+	if got := optional.send(t, "POST", "a"); got.Status != http.StatusCreated {
+		t.Errorf("optional: %+v", got)
+	}
+}
+
+// TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint: one key, used for two endpoints, runs on the first alone.
+func TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint(t *testing.T) {
+	store := &table{records: map[idempotency.ID]*idempotency.Record{}}
+	guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{Operation: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	run := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ })
+	named := tenethttp.IdempotencyOptions{Operation: func(*http.Request) string { return "refund" }}
+	mux := http.NewServeMux()
+	for pattern, handler := range map[string]http.Handler{
+		"POST /charges": tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(run),
+		"POST /refunds": tenethttp.Idempotent(guard, named)(run),
+		"/items/{id}":   tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(run),
+		"/v1/":          http.StripPrefix("/v1", tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(run)),
+		"/v2/":          http.StripPrefix("/v2", tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(run)),
+	} {
+		mux.Handle(pattern, handler)
+	}
+	for _, c := range []struct{ first, second, method string }{
+		{"/charges", "/refunds", "POST"}, {"/refunds", "/charges", "POST"}, {"/items/1", "/items/2", "POST"}, {"/items/1", "/items/1", "PATCH"}, {"/v1/a", "/v2/a", "POST"},
+	} {
+		runs = 0
+		key := c.first + c.second + c.method
+		for i, r := range []*http.Request{httptest.NewRequest("POST", c.first, nil), httptest.NewRequest("POST", c.first, nil), httptest.NewRequest(c.method, c.second, nil)} {
+			r.Header.Set(tenethttp.HeaderIdempotencyKey, key)
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, r)
+			if want := []int{200, 200, 422}[i]; w.Code != want || runs != 1 {
+				t.Errorf("POST %s, then %s %s: request %d got %d after %d runs, want %d", c.first, c.method, c.second, i+1, w.Code, runs, want)
+			}
+		}
+		record, err := store.Get(t.Context(), idempotency.ID{Operation: "shop", Key: key})
+		if err != nil || record.State != idempotency.Completed {
+			t.Errorf("%s: the record is under the guard's operation: %+v, %v", key, record.State, err)
+		}
+	}
+}
+
+func TestI7AnyPathIsAnOperation(t *testing.T) {
+	guard, err := idempotency.NewGuard(&table{records: map[idempotency.ID]*idempotency.Record{}}, idempotency.GuardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	handler := tenethttp.Idempotent(guard, tenethttp.IdempotencyOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs++ }))
+	for i, path := range []string{"/" + strings.Repeat("a", 300), "/" + strings.Repeat("b", 300), "/a%0Ab"} {
+		for range 2 {
+			r := httptest.NewRequest(http.MethodPost, path, nil)
+			r.Header.Set(tenethttp.HeaderIdempotencyKey, fmt.Sprint("k", i))
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if w.Code != http.StatusOK || runs != i+1 {
+				t.Errorf("path %d: %d after %d runs", i, w.Code, runs)
+			}
+		}
+	}
+}
+
+func TestI7InFlightIsAConflictWithAWait(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	entered, leave := make(chan struct{}), make(chan struct{})
+	s.handle(func(http.ResponseWriter, *http.Request) { close(entered); <-leave })
+	done := make(chan reply)
+	go func() { done <- s.send(t, "POST", "a", "k") }()
+	<-entered
+	twin := s.send(t, "POST", "a", "k")
+	close(leave)
+	if twin.Status != http.StatusConflict || twin.After == "" || twin.Type != "urn:tenet:idempotency:in-flight" {
+		t.Errorf("%+v", twin)
+	}
+	if first := <-done; first.Status != http.StatusOK {
+		t.Errorf("%+v", first)
+	}
+}
+
+func TestI7HundredRequestsOneRun(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			if got := s.send(t, "POST", "a", "k"); got.Status != http.StatusCreated && got.Status != http.StatusConflict {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	group.Wait()
+	if s.runs.Load() != 1 {
+		t.Errorf("%d runs", s.runs.Load())
+	}
+}
+
+func TestI7FailuresOfTheServerRunAgain(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	for i, status := range []int{500, 503, 429, 408, 404} {
+		s.handle(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if got := s.send(t, "POST", "a", "k"); got.Status != status || got.Replayed != "" || s.runs.Load() != int64(i+1) {
+			t.Errorf("%d: %+v, %d runs", status, got, s.runs.Load())
+		}
+	}
+	if got := s.send(t, "POST", "a", "k"); got.Status != 404 || got.Replayed != "true" {
+		t.Errorf("an answer of the client's fault is kept: %+v", got)
+	}
+}
+
+func TestI7StoreDownMeansNothingRan(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	s.store.mu.Lock()
+	s.store.down = errors.New("down")
+	s.store.mu.Unlock()
+	if got := s.send(t, "POST", "a", "k"); got.Status != http.StatusServiceUnavailable || got.After == "" || s.runs.Load() != 0 {
+		t.Errorf("%+v, %d runs", got, s.runs.Load())
+	}
+}
+
+func TestI4APanicLeavesTheOutcomeUnknown(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{})
+	s.handle(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	s.send(t, "POST", "a", "k")
+	s.store.mu.Lock()
+	for _, r := range s.store.records {
+		r.Lease = time.Now().Add(-time.Second) // as if it had lapsed
+	}
+	s.store.mu.Unlock()
+	if got := s.send(t, "POST", "a", "k"); got.Status != http.StatusConflict || got.Type != "urn:tenet:idempotency:outcome-unknown" || s.runs.Load() != 1 {
+		t.Errorf("%+v, %d runs", got, s.runs.Load())
+	}
+}
+
+func TestI7LargeBodiesAreRefused(t *testing.T) {
+	s := newShop(t, tenethttp.IdempotencyOptions{MaxBody: 3})
+	if got := s.send(t, "POST", "abcd", "k"); got.Status != http.StatusRequestEntityTooLarge || s.runs.Load() != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestI2TenantsDoNotMeet(t *testing.T) {
+	tenant := atomic.Pointer[string]{}
+	s := newShop(t, tenethttp.IdempotencyOptions{Tenant: func(*http.Request) string { return *tenant.Load() }})
+	for _, name := range []string{"a", "b"} {
+		tenant.Store(&name)
+		if got := s.send(t, "POST", "x", "k"); got.Status != http.StatusCreated || got.Replayed != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestIdempotentRefusesNoGuard(t *testing.T) {
+	defer func() {
+		if v := recover(); v != "tenethttp: Idempotent: the guard is nil" {
+			t.Error(v)
+		}
+	}()
+	tenethttp.Idempotent(nil, tenethttp.IdempotencyOptions{})
+}

@@ -1,0 +1,96 @@
+package natspipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// conn is a connection, which reconnects by itself for as long as it takes.
+type conn struct {
+	o  Options
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+func connect(ctx context.Context, server string, o Options) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("nats: open: %w", err)
+	}
+	patience := o.Timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, max(time.Until(deadline), time.Millisecond))
+	}
+	options := append([]nats.Option{
+		nats.Name("tenet"), nats.MaxReconnects(-1), nats.ReconnectWait(firstWait), nats.ReconnectJitter(firstWait, 2*firstWait),
+		nats.CustomReconnectDelay(reconnectDelay), nats.Timeout(patience),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // operations report their own
+	}, o.Connect...)
+	nc, err := nats.Connect(server, options...)
+	if err != nil {
+		return nil, fmt.Errorf("nats: open: %w", err)
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(o.Timeout))
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("nats: jetstream: %w", err)
+	}
+	return &conn{o: o, nc: nc, js: js}, nil
+}
+
+// Waits between attempts to reconnect, and for a server that does not answer yet.
+const (
+	firstWait = 50 * time.Millisecond
+	mostWait  = 5 * time.Second
+)
+
+// reconnectDelay doubles with every round through the servers.
+func reconnectDelay(attempts int) time.Duration {
+	return min(firstWait<<min(max(attempts-1, 0), 10), mostWait)
+}
+
+// bounded gives a request its time.
+func (c *conn) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.o.Timeout)
+}
+
+// connected waits until there is a connection.
+func (c *conn) connected(ctx context.Context) error {
+	if c.nc.IsConnected() {
+		return nil
+	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	changes := c.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer c.nc.RemoveStatusListener(changes)
+	for !c.nc.IsConnected() {
+		if c.nc.IsClosed() {
+			return ErrClosed
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return fmt.Errorf("nats: no connection: %w", errors.Join(ctx.Err(), c.nc.LastError()))
+		}
+	}
+	return nil
+}
+
+// ErrClosed is what operations return after Close.
+var ErrClosed = errors.New("nats: closed")
+
+// close sends what is under way and closes the connection.
+func (c *conn) close() error {
+	defer c.nc.Close()
+	if !c.nc.IsConnected() {
+		return nil
+	}
+	if err := c.nc.FlushTimeout(c.o.Timeout); err != nil && c.nc.IsConnected() {
+		return fmt.Errorf("nats: close: %w", err)
+	}
+	return nil
+}

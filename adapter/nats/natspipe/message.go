@@ -1,0 +1,140 @@
+package natspipe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// MetaSubject is the metadata in which a transaction carries its message's subject, where the stream or the consumer has more
+// than one.
+const MetaSubject = "nats_subject"
+
+// Headers of messages beside the metadata.
+const (
+	headerID          = nats.MsgIdHdr
+	headerCorrelation = "Tenet-Correlation-Id"
+	headerParent      = "Tenet-Parent-Id"
+	headerAttempts    = "Tenet-Attempts"
+	headerMore        = "Tenet-Metadata" // a JSON object of what cannot be a header of its own
+	headerTrueID      = "Tenet-Id"       // the ID, where it cannot be a header as it is
+)
+
+// plain tells whether a header of this name and value comes out as it was put in, and means nothing to the server.
+func plain(name, value string) bool {
+	if name == "" || len(name) >= 5 && strings.EqualFold(name[:5], "nats-") {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
+			return false
+		}
+	}
+	return printable(value)
+}
+
+func printable(value string) bool {
+	for _, c := range []byte(value) {
+		if c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return strings.TrimSpace(value) == value
+}
+
+// message makes the message of a transaction.
+func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
+	m := &nats.Msg{Subject: subject, Data: t.Payload(), Header: nats.Header{}}
+	var more map[string]string
+	put := func(name, value string) {
+		if plain(name, value) {
+			m.Header[name] = []string{value}
+			return
+		}
+		if more == nil {
+			more = map[string]string{}
+		}
+		more[name] = value
+	}
+	if printable(t.ID()) {
+		m.Header[headerID] = []string{t.ID()}
+	} else {
+		sum := sha256.Sum256([]byte(t.ID()))
+		m.Header[headerID] = []string{hex.EncodeToString(sum[:])}
+		put(headerTrueID, t.ID())
+	}
+	if t.Correlation() != "" {
+		put(headerCorrelation, t.Correlation())
+	}
+	if t.Parent() != "" {
+		put(headerParent, t.Parent())
+	}
+	if t.Attempts() > 0 {
+		put(headerAttempts, strconv.Itoa(t.Attempts()))
+	}
+	for name, value := range t.AllMetadata() {
+		if name != MetaSubject { // of the message that it came with
+			put(name, value)
+		}
+	}
+	if more == nil {
+		return m, nil
+	}
+	text, err := json.Marshal(more)
+	if err != nil {
+		return nil, fmt.Errorf("nats: metadata: %w", err)
+	}
+	m.Header[headerMore] = []string{string(text)}
+	return m, nil
+}
+
+// transaction reads a message. One without an ID gets the stream's name and its number there, which stay the same.
+func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.Transaction {
+	id := first(m.Header[headerID])
+	if id == "" {
+		id = at.Stream + ":" + strconv.FormatUint(at.Sequence.Stream, 10)
+	}
+	if !withSubject && (len(m.Header) == 0 || len(m.Header) == 1 && m.Header[headerID] != nil) {
+		return pipeline.NewTransaction(id, m.Data)
+	}
+	metadata := make(map[string]string, len(m.Header))
+	for name, values := range m.Header {
+		if !strings.HasPrefix(name, "Nats-") && name != headerMore {
+			metadata[name] = strings.Join(values, ", ")
+		}
+	}
+	var more map[string]string
+	if text := first(m.Header[headerMore]); text != "" && json.Unmarshal([]byte(text), &more) == nil {
+		for name, value := range more {
+			metadata[name] = value
+		}
+	}
+	if withSubject {
+		metadata[MetaSubject] = m.Subject
+	}
+	take := func(name string) string {
+		value := metadata[name]
+		delete(metadata, name)
+		return value
+	}
+	if whole := take(headerTrueID); whole != "" {
+		id = whole
+	}
+	attempts, _ := strconv.Atoi(take(headerAttempts))
+	return pipeline.NewTransaction(id, m.Data, pipeline.WithCorrelation(take(headerCorrelation)), pipeline.WithParent(take(headerParent)),
+		pipeline.WithAttempts(attempts), pipeline.WithMetadata(metadata))
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}

@@ -1,0 +1,129 @@
+package natspipe
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tenetdev/tenet/internal/address"
+)
+
+// Defaults of [Options].
+const (
+	DefaultConsumer = "tenet"
+	DefaultAckWait  = 30 * time.Second
+	DefaultTimeout  = 5 * time.Second
+)
+
+const notInNames = " .*>/\\\t\r\n"
+
+const leastAckWait = 100 * time.Millisecond
+
+// Options say which stream is meant and how to treat it. Stream is required.
+type Options struct {
+	// Stream is the stream's name. It has to exist.
+	Stream string
+	// Consumer is the name of the durable pull consumer through which a source reads. Default [DefaultConsumer]. One that
+	// exists is used as it is, but it has to acknowledge explicitly. One that does not is made: from the stream's first
+	// message, with 65,536 unacknowledged messages at most, and no limit of deliveries.
+	Consumer string
+	// Subject is, for a source, the filter of a consumer that it makes (default: all of the stream), for a sink where it
+	// publishes (default: the stream's only subject, if that has no wildcard).
+	Subject string
+	// AckWait is after which time the server delivers again what is neither acknowledged nor extended, of a consumer that is
+	// made. Default [DefaultAckWait], at least 100 ms. A consumer that exists keeps its own.
+	AckWait time.Duration
+	// DoubleAck has a source wait until the server has confirmed each acknowledgement. Without it, one that is lost on the
+	// way brings a transaction again.
+	DoubleAck bool
+	// Timeout bounds each request to the server, and how long an operation waits for a connection that is lost. Default
+	// [DefaultTimeout].
+	Timeout time.Duration
+	// Connect is added to what connects to the server: credentials, TLS, handlers.
+	Connect []nats.Option
+}
+
+// ParseURL takes Options out of a URL such as nats://host:4222/STREAM?consumer=NAME. What it returns as server is the rest,
+// for Open functions; it may be a comma-separated list of one cluster's hosts. The parameters are the names of the fields:
+// consumer, subject, ack_wait, double_ack, timeout.
+func ParseURL(text string) (server string, o Options, err error) {
+	if err := address.Check(text); err != nil {
+		return "", o, fmt.Errorf("nats: %w", err)
+	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return "", o, errors.New("nats: the URL has no scheme; write nats://host/STREAM")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, stream, _ := strings.Cut(rest, "/")
+	if strings.HasPrefix(stream, "/") { // of a second scheme; what follows may hold a password
+		return "", o, errors.New("nats: the servers cannot be read; write nats://a:4222,b:4222/STREAM, with one scheme")
+	}
+	if o.Stream, err = url.PathUnescape(stream); err != nil {
+		return "", o, fmt.Errorf("nats: the stream's name: %w", err)
+	}
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return "", o, fmt.Errorf("nats: the URL's parameters cannot be read: %w", err)
+	}
+	o.Consumer, o.Subject = q.Get("consumer"), q.Get("subject")
+	for host := range strings.SplitSeq(hosts, ",") { // the client's error would show the password
+		if _, err := url.Parse(scheme + "://" + host); err != nil {
+			return "", o, errors.New("nats: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
+		}
+	}
+	for name, to := range map[string]*time.Duration{"ack_wait": &o.AckWait, "timeout": &o.Timeout} {
+		text := q.Get(name)
+		if text == "" {
+			continue
+		}
+		if *to, err = time.ParseDuration(text); err != nil || *to <= 0 {
+			return "", o, fmt.Errorf("nats: %s=%s: write a duration above 0, such as 30s", name, text)
+		}
+	}
+	if text := q.Get("double_ack"); text != "" {
+		if o.DoubleAck, err = strconv.ParseBool(text); err != nil {
+			return "", o, fmt.Errorf("nats: double_ack=%s: write true or false", text)
+		}
+	}
+	for _, name := range []string{"consumer", "subject", "ack_wait", "timeout", "double_ack"} {
+		q.Del(name)
+	}
+	for name := range q {
+		return "", o, fmt.Errorf("nats: the URL's parameter %q is not known; there are consumer, subject, ack_wait, double_ack and timeout", name)
+	}
+	_, err = o.withDefaults()
+	return scheme + "://" + hosts, o, err
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Consumer == "" {
+		o.Consumer = DefaultConsumer
+	}
+	if o.AckWait == 0 {
+		o.AckWait = DefaultAckWait
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	switch err := address.CheckNames("stream", o.Stream, "consumer", o.Consumer, "subject", o.Subject); {
+	case err != nil:
+		return o, fmt.Errorf("nats: %w", err)
+	case o.Stream == "":
+		return o, errors.New("nats: the stream's name is missing; write nats://host/STREAM, or set Options.Stream")
+	case strings.ContainsAny(o.Stream, notInNames):
+		return o, fmt.Errorf("nats: stream %q: names have no spaces, dots, wildcards or slashes", o.Stream)
+	case strings.ContainsAny(o.Consumer, notInNames):
+		return o, fmt.Errorf("nats: consumer %q: names have no spaces, dots, wildcards or slashes", o.Consumer)
+	case o.AckWait < leastAckWait:
+		return o, fmt.Errorf("nats: ack_wait: %v is too short; use %v or more", o.AckWait, leastAckWait)
+	case o.Timeout < 0:
+		return o, fmt.Errorf("nats: timeout: %v is negative; use a duration above 0", o.Timeout)
+	}
+	return o, nil
+}

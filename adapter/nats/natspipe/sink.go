@@ -1,0 +1,101 @@
+package natspipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// Sink is a pipeline.Sink that publishes each transaction to a stream. A dispatch returns when the stream has acknowledged the
+// message. Its ID is the transaction's: within the stream's duplicate window, 2 minutes by default, one that is dispatched
+// again is stored once. It is safe for concurrent use, and also a pipeline.Checker. What one goroutine dispatches arrives in
+// its order; concurrent dispatches share the connection and wait for their acknowledgements side by side.
+type Sink struct {
+	*conn
+	subject string
+}
+
+// OpenSink connects to a server, or a comma-separated list of servers of one cluster. Close it after the engine's Run.
+func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
+	if ctx == nil {
+		return nil, errors.New("nats: OpenSink: the context is nil")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect(ctx, server, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{conn: c, subject: o.Subject}
+	if err := s.bind(ctx); err != nil {
+		c.nc.Close()
+		return nil, fmt.Errorf("nats: stream %q: %w", o.Stream, err)
+	}
+	return s, nil
+}
+
+// bind finds the stream, and the subject where none is given.
+func (s *Sink) bind(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, s.o.Stream)
+	if err != nil || s.subject != "" {
+		return err
+	}
+	subjects := stream.CachedInfo().Config.Subjects
+	if len(subjects) != 1 || strings.ContainsAny(subjects[0], "*>") {
+		return fmt.Errorf("it has the subjects %q: say which one with subject=, or set Options.Subject", subjects)
+	}
+	s.subject = subjects[0]
+	return nil
+}
+
+// Dispatch implements pipeline.Sink. While the connection is lost it waits for it, up to Options.Timeout, before it fails. A
+// transaction that is larger than the server's max_payload is a permanent error.
+func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if t == nil {
+		return errors.New("nats: Dispatch: the transaction is nil")
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m, err := message(t, s.subject)
+	if err != nil {
+		return err
+	}
+	if err := s.connected(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	_, err = s.js.PublishMsg(ctx, m, jetstream.WithExpectStream(s.o.Stream))
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrMaxPayload):
+		return classify.Permanent(fmt.Errorf("nats: transaction %s: %w", t.ID(), err))
+	}
+	return fmt.Errorf("nats: publish to %q: %w", s.subject, err)
+}
+
+// Check implements pipeline.Checker: it fails while the stream cannot be asked.
+func (s *Sink) Check(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if _, err := s.js.Stream(ctx, s.o.Stream); err != nil {
+		return fmt.Errorf("nats: stream %q: %w", s.o.Stream, err)
+	}
+	return nil
+}
+
+// Close closes the connection.
+func (s *Sink) Close() error { return s.close() }

@@ -1,0 +1,225 @@
+package natspipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// Source is a pipeline.Source that reads a stream through a durable pull consumer, and also a pipeline.Acker, Nacker, Extender
+// and Checker. First deliveries come in the stream's order. Any number of sources may share a consumer.
+type Source struct {
+	*conn
+	lease    time.Duration // the consumer's shortest wait for acknowledgements
+	subjects bool          // messages come with different ones
+	pulls    pulls
+}
+
+// mostPending is how many messages a consumer that is made here may have out. Those that wait for their delays count.
+const mostPending = 1 << 16
+
+// OpenSource connects to a server, or a comma-separated list of servers of one cluster, and finds or makes the consumer. Close
+// it after the engine's Run.
+func OpenSource(ctx context.Context, server string, o Options) (*Source, error) {
+	if ctx == nil {
+		return nil, errors.New("nats: OpenSource: the context is nil")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect(ctx, server, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{conn: c}
+	if err := s.bind(ctx); err != nil {
+		c.nc.Close()
+		return nil, fmt.Errorf("nats: stream %q, consumer %q: %w", o.Stream, o.Consumer, err)
+	}
+	return s, nil
+}
+
+// bind finds or makes the consumer.
+func (s *Source) bind(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, s.o.Stream)
+	if err != nil {
+		return err
+	}
+	found, err := stream.Consumer(ctx, s.o.Consumer)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		found, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable: s.o.Consumer, FilterSubject: s.o.Subject, AckPolicy: jetstream.AckExplicitPolicy, AckWait: s.o.AckWait,
+			MaxDeliver: -1, MaxAckPending: mostPending,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	config := found.CachedInfo().Config
+	switch {
+	case config.DeliverSubject != "":
+		return errors.New("it is a push consumer; use a pull consumer")
+	case config.AckPolicy != jetstream.AckExplicitPolicy:
+		return fmt.Errorf("its ack_policy is %v; use explicit", config.AckPolicy)
+	case s.o.Subject != "" && config.FilterSubject != s.o.Subject:
+		return fmt.Errorf("its filter is %q; use that, or another consumer", config.FilterSubject)
+	}
+	s.lease = config.AckWait
+	for _, wait := range config.BackOff {
+		s.lease = min(s.lease, wait)
+	}
+	filters := config.FilterSubjects
+	if config.FilterSubject != "" {
+		filters = []string{config.FilterSubject}
+	} else if len(filters) == 0 {
+		filters = stream.CachedInfo().Config.Subjects
+	}
+	s.subjects = len(filters) != 1 || strings.ContainsAny(filters[0], "*>")
+	return s.pulls.open(s.nc, s.o)
+}
+
+// Fetch implements pipeline.Source. It asks once, for as many as are there or the first that come. While the connection is
+// lost or the server does not answer, it tries for up to Options.Timeout before it fails: no messages means that there are
+// none.
+func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
+	if r.Max < 1 {
+		return nil, nil
+	}
+	got, err := s.pulls.pull(ctx, s.conn, min(r.Max, mostPull), r.Wait)
+	if len(got) == 0 {
+		return nil, err
+	}
+	list := make([]pipeline.Delivery, 0, len(got))
+	deadline := time.Now().Add(s.lease)
+	for _, m := range got {
+		at, broken := m.Metadata()
+		if broken != nil { // no server sends that
+			return list, fmt.Errorf("nats: a message's reply subject: %w", broken)
+		}
+		list = append(list, pipeline.Delivery{
+			Transaction: transaction(m, at, s.subjects), Token: m, Count: int(at.NumDelivered), Deadline: deadline,
+		})
+	}
+	return list, err
+}
+
+// What a client answers to messages; see ADR-13 of the NATS architecture documents.
+var (
+	ack        = []byte("+ACK")
+	nak        = []byte("-NAK")
+	inProgress = []byte("+WPI")
+)
+
+// mostAsking is how many acknowledgements wait for their confirmation at a time.
+const mostAsking = 64
+
+var errForeign = errors.New("nats: the delivery is not of this source")
+
+// Ack implements pipeline.Acker.
+func (s *Source) Ack(ctx context.Context, done []pipeline.Delivery) []error {
+	if s.o.DoubleAck {
+		return s.confirm(ctx, done)
+	}
+	return s.tell(done, ack)
+}
+
+// Extend implements pipeline.Extender.
+func (s *Source) Extend(_ context.Context, held []pipeline.Delivery) []error {
+	return s.tell(held, inProgress)
+}
+
+// ExtendEvery implements pipeline.Extender: it is a third of the time that the consumer waits for acknowledgements.
+func (s *Source) ExtendEvery() time.Duration { return s.lease / 3 }
+
+// Nack implements pipeline.Nacker. The server keeps the message for the delay.
+func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
+	m, ok := d.Token.(*nats.Msg)
+	if !ok {
+		return errForeign
+	}
+	answer := nak
+	if delay > 0 {
+		answer = fmt.Appendf(nil, `-NAK {"delay":%d}`, delay.Nanoseconds())
+	}
+	return s.publish(m, answer)
+}
+
+// tell answers messages, without waiting.
+func (s *Source) tell(list []pipeline.Delivery, answer []byte) []error {
+	var errs []error
+	for i, d := range list {
+		err := errForeign
+		if m, ok := d.Token.(*nats.Msg); ok {
+			err = s.publish(m, answer)
+		}
+		if err != nil && errs == nil {
+			errs = make([]error, len(list))
+		}
+		if err != nil {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+func (s *Source) publish(m *nats.Msg, answer []byte) error {
+	if err := s.nc.Publish(m.Reply, answer); err != nil {
+		return fmt.Errorf("nats: answer a message: %w", err)
+	}
+	return nil
+}
+
+// confirm acknowledges and waits until the server has said that it knows.
+func (s *Source) confirm(ctx context.Context, done []pipeline.Delivery) []error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	errs := make([]error, len(done))
+	var group sync.WaitGroup
+	for from := range min(mostAsking, len(done)) {
+		group.Go(func() {
+			for i := from; i < len(done); i += mostAsking {
+				m, ok := done[i].Token.(*nats.Msg)
+				if !ok {
+					errs[i] = errForeign
+				} else if _, err := s.nc.RequestWithContext(ctx, m.Reply, ack); err != nil {
+					errs[i] = fmt.Errorf("nats: the acknowledgement is not confirmed: %w", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return errs
+}
+
+// Check implements pipeline.Checker: it fails while the consumer cannot be asked.
+func (s *Source) Check(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if _, err := s.js.Consumer(ctx, s.o.Stream, s.o.Consumer); err != nil {
+		return fmt.Errorf("nats: stream %q, consumer %q: %w", s.o.Stream, s.o.Consumer, err)
+	}
+	return nil
+}
+
+// Close sends the last acknowledgements and closes the connection. What was not settled is delivered again when its time is
+// over.
+func (s *Source) Close() error {
+	if s.nc.IsConnected() {
+		_ = s.nc.FlushTimeout(s.o.Timeout) // afterwards all that the server has sent is here
+	}
+	for _, m := range s.pulls.close() {
+		_ = s.publish(m, nak)
+	}
+	return s.close()
+}

@@ -1,0 +1,293 @@
+package natspipe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/adapter/nats/natspipe"
+	"github.com/tenetdev/tenet/adapter/nats/natstest"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// slow is how long a server may take that does not answer; one that does is never as slow.
+const slow = 5 * time.Second
+
+func plain(n int) (list []*pipeline.Transaction) {
+	for i := range n {
+		list = append(list, pipeline.NewTransaction(fmt.Sprintf("t%d", i), []byte("payload")))
+	}
+	return list
+}
+
+// fetch gets n deliveries.
+func fetch(t testing.TB, s *natspipe.Source, n int) (list []pipeline.Delivery) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for len(list) < n {
+		got, err := s.Fetch(ctx, pipeline.FetchRequest{Max: n - len(list), Wait: time.Second})
+		if err != nil {
+			t.Fatalf("%d of %d came: %v", len(list), n, err)
+		}
+		list = append(list, got...)
+	}
+	return list
+}
+
+func ackAll(t testing.TB, s *natspipe.Source, list []pipeline.Delivery) {
+	t.Helper()
+	for _, err := range s.Ack(context.Background(), list) {
+		must(t, err)
+	}
+}
+
+// An outage must not look like a stream that has been read to its end.
+func TestL6AnOutageIsNoEmptyStream(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	o := n.stream(t, "orders")
+	o.Timeout = slow
+	put(t, n, o, plain(3))
+	s := openSource(t, n, o)
+	defer s.Close()
+	ackAll(t, s, fetch(t, s, 1))
+	n.Stop()
+	for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
+		if got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5, Wait: wait}); len(got) > 0 || err == nil {
+			t.Errorf("a fetch from a server that is down gave %d and %v", len(got), err)
+		}
+	}
+	if s.Check(t.Context()) == nil {
+		t.Error("a source whose server is down is healthy")
+	}
+	n.Run()
+	for s.Check(t.Context()) != nil {
+		if t.Context().Err() != nil {
+			t.Fatal("it does not connect again")
+		}
+	}
+	ackAll(t, s, fetch(t, s, 2))
+}
+
+func TestL6AConsumerThatIsGoneIsNoEmptyStream(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	o := n.stream(t, "orders")
+	o.Timeout = slow
+	s := openSource(t, n, o)
+	defer s.Close()
+	must(t, n.js(t).DeleteConsumer(t.Context(), o.Stream, natspipe.DefaultConsumer))
+	if _, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5}); err == nil {
+		t.Error("a fetch through a consumer that was deleted succeeded")
+	}
+	if s.Check(t.Context()) == nil {
+		t.Error("a source whose consumer was deleted is healthy")
+	}
+}
+
+// TestL5WhatComesTooLateIsNotLost: a message for a fetch that was given up comes with the next one, or goes back.
+func TestL5WhatComesTooLateIsNotLost(t *testing.T) {
+	for name, closes := range map[string]bool{"the next fetch gets it": false, "Close gives it back": true} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t)
+			o := n.stream(t, "orders")
+			o.AckWait = time.Minute
+			s := openSource(t, n, o)
+			defer s.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if got, err := s.Fetch(ctx, pipeline.FetchRequest{Max: 5, Wait: 10 * time.Second}); len(got) > 0 || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(got, err)
+			}
+			put(t, n, o, plain(1))
+			count := 1
+			if closes {
+				waitFor(t, n, o, 1)
+				must(t, s.Close())
+				s = openSource(t, n, o)
+				defer s.Close()
+				count = 2
+			}
+			list := fetch(t, s, 1)
+			if list[0].Count != count {
+				t.Errorf("its count is %d, want %d", list[0].Count, count)
+			}
+			ackAll(t, s, list)
+		})
+	}
+}
+
+// waitFor waits until the server has handed out so many messages that are not acknowledged.
+func waitFor(t *testing.T, n node, o natspipe.Options, pending int) {
+	t.Helper()
+	js := n.js(t)
+	natstest.Eventually(t, "the messages are handed out", func() bool {
+		c, err := js.Consumer(t.Context(), o.Stream, natspipe.DefaultConsumer)
+		must(t, err)
+		return c.CachedInfo().NumAckPending == pending
+	})
+}
+
+func TestL11DoubleAcksFailWithTheServer(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	o := n.stream(t, "orders")
+	o.DoubleAck, o.Timeout, o.AckWait = true, slow, time.Minute
+	put(t, n, o, plain(200))
+	s := openSource(t, n, o)
+	defer s.Close()
+	list := fetch(t, s, 200)
+	ackAll(t, s, list[:150])
+	waitFor(t, n, o, 50) // at once, as each has been confirmed
+	n.Stop()
+	errs := s.Ack(t.Context(), list[150:])
+	if len(errs) != 50 {
+		t.Fatalf("%d errors of 50", len(errs))
+	}
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("acknowledgement %d was confirmed by a server that is down", i)
+		}
+	}
+	n.Run()
+}
+
+func TestL11ConsumersThatDoNotFit(t *testing.T) {
+	n := start(t)
+	o := n.stream(t, "orders")
+	for says, config := range map[string]jetstream.ConsumerConfig{
+		"ack_policy": {Durable: "none", AckPolicy: jetstream.AckNonePolicy},
+		"filter":     {Durable: "filtered", AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "orders.other"},
+	} {
+		_, err := n.js(t).CreateConsumer(t.Context(), o.Stream, config)
+		must(t, err)
+		wrong := o
+		wrong.Consumer, wrong.Subject = config.Durable, "orders.in"
+		if _, err := natspipe.OpenSource(t.Context(), n.ClientURL(), wrong); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	conn, err := natsgo.Connect(n.ClientURL())
+	must(t, err)
+	defer conn.Close()
+	js, err := conn.JetStream()
+	must(t, err)
+	_, err = js.AddConsumer(o.Stream, &natsgo.ConsumerConfig{Durable: "push", DeliverSubject: "x", AckPolicy: natsgo.AckExplicitPolicy})
+	must(t, err)
+	o.Consumer = "push"
+	if _, err := natspipe.OpenSource(t.Context(), n.ClientURL(), o); err == nil || !strings.Contains(err.Error(), "push") {
+		t.Errorf("a push consumer: %v", err)
+	}
+}
+
+// TestL7LeasesAreThoseOfTheConsumer: the shortest of its waits counts.
+func TestL7LeasesAreThoseOfTheConsumer(t *testing.T) {
+	n := start(t)
+	o := n.stream(t, "orders")
+	_, err := n.js(t).CreateConsumer(t.Context(), o.Stream, jetstream.ConsumerConfig{
+		Durable: "own", AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 5, BackOff: []time.Duration{6 * time.Second, 3 * time.Second},
+	})
+	must(t, err)
+	o.Consumer = "own"
+	s := openSource(t, n, o)
+	defer s.Close()
+	if every := s.ExtendEvery(); every != time.Second {
+		t.Errorf("leases of 3 s are extended every %v", every)
+	}
+}
+
+func TestL11EveryTransactionArrivesAsItIs(t *testing.T) {
+	n := start(t)
+	o := n.stream(t, "orders", func(c *jetstream.StreamConfig) { c.Subjects = []string{"orders.*"} })
+	o.Subject = "orders.new"
+	sink := openSink(t, n, o)
+	defer sink.Close()
+	metadata := map[string]string{
+		"traceparent": "00-1", "Nats-Rollup": "all", "nats-expected-stream": "x", "": "empty", "with space": "1", "colon:": "2", "ä": "3",
+		"lines": "a\r\nb", "edges": " x ", "Tenet-Own": "t", "text": "ä", "zero": "\x00",
+	}
+	list := []*pipeline.Transaction{
+		pipeline.NewTransaction("an ID\nof lines ", nil, pipeline.WithCorrelation("c\r\n"), pipeline.WithParent(" p"), pipeline.WithAttempts(3), pipeline.WithMetadata(metadata)),
+		pipeline.NewTransaction("plain", []byte("payload"), pipeline.WithCorrelation("c"), pipeline.WithParent("p")),
+	}
+	for _, x := range list {
+		must(t, sink.Dispatch(t.Context(), x))
+	}
+	s := openSource(t, n, o)
+	defer s.Close()
+	for i, d := range fetch(t, s, 2) {
+		got, want := d.Transaction, list[i]
+		if got.ID() != want.ID() || got.Correlation() != want.Correlation() || got.Parent() != want.Parent() || got.Attempts() != want.Attempts() ||
+			string(got.Payload()) != string(want.Payload()) || fmt.Sprint(got.AllMetadata()) != fmt.Sprint(want.With(pipeline.WithMetadata(nil)).AllMetadata()) {
+			t.Errorf("%+v arrived instead of %+v", got, want)
+		}
+	}
+}
+
+func TestL11SubjectsAreKnownWhereThereAreSeveral(t *testing.T) {
+	n := start(t)
+	o := n.stream(t, "orders", func(c *jetstream.StreamConfig) { c.Subjects = []string{"orders.*"} })
+	if _, err := natspipe.OpenSink(t.Context(), n.ClientURL(), o); err == nil || !strings.Contains(err.Error(), "subject") {
+		t.Errorf("a sink that cannot know the subject: %v", err)
+	}
+	publish(t, n, "orders.paid", nil, "x")
+	s := openSource(t, n, o)
+	defer s.Close()
+	list := fetch(t, s, 1)
+	if got := list[0].Transaction.Metadata(natspipe.MetaSubject); got != "orders.paid" {
+		t.Errorf("the subject is %q", got)
+	}
+	ackAll(t, s, list)
+}
+
+func TestL4WhatIsTooLargeIsNotRepeated(t *testing.T) {
+	n := start(t)
+	o := n.stream(t, "orders")
+	sink := openSink(t, n, o)
+	defer sink.Close()
+	err := sink.Dispatch(t.Context(), pipeline.NewTransaction("large", make([]byte, 2<<20)))
+	if mark, _ := classify.MarkOf(err); !errors.Is(err, natsgo.ErrMaxPayload) || mark != classify.MarkPermanent {
+		t.Errorf("2 MiB where 1 MiB is allowed: %v", err)
+	}
+	must(t, sink.Dispatch(t.Context(), plain(1)[0]))
+}
+
+// TestL4WhatGoesElsewhereIsAnError: a subject that another stream takes.
+func TestL4WhatGoesElsewhereIsAnError(t *testing.T) {
+	t.Parallel()
+	n := start(t)
+	o, other := n.stream(t, "orders"), n.stream(t, "others")
+	o.Subject, o.Timeout = "others.in", slow
+	sink := openSink(t, n, o)
+	defer sink.Close()
+	if err := sink.Dispatch(t.Context(), plain(1)[0]); err == nil {
+		t.Error("a message for another stream was dispatched")
+	}
+	s := openSource(t, n, other)
+	defer s.Close()
+	if got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 1}); len(got) > 0 || err != nil {
+		t.Errorf("the other stream has %d, %v", len(got), err)
+	}
+}
+
+func TestL9HandlesThatAreClosedSaySo(t *testing.T) {
+	n := start(t)
+	o := n.stream(t, "orders")
+	s, sink := openSource(t, n, o), openSink(t, n, o)
+	must(t, s.Close())
+	must(t, sink.Close())
+	_, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 1})
+	for name, err := range map[string]error{"Fetch": err, "Dispatch": sink.Dispatch(t.Context(), plain(1)[0])} {
+		if !errors.Is(err, natspipe.ErrClosed) {
+			t.Errorf("%s after Close: %v", name, err)
+		}
+	}
+}

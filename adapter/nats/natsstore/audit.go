@@ -1,0 +1,267 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/audit"
+)
+
+// Names of the audit log on a NATS system.
+const (
+	AuditStream  = "TENET_AUDIT_V1"
+	AuditSubject = "tenet.audit.v1." // followed by the event's type
+)
+
+var (
+	_ audit.Sink   = (*Audit)(nil)
+	_ audit.Source = (*Audit)(nil)
+)
+
+// Audit keeps audit events as messages of a stream, one each, whose data is the event's line. It is safe for concurrent
+// use, and any number of processes may append to one stream.
+type Audit struct {
+	db     *DB
+	closed atomic.Bool
+
+	mu    sync.Mutex // guards the answer that Heads gave last
+	heads []audit.Head
+	at    uint64
+}
+
+func auditConfig(o Options) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: AuditStream, Subjects: []string{AuditSubject + ">"}, Description: "audit log of Tenet",
+		MaxMsgs: -1, MaxBytes: -1, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, Replicas: o.Replicas,
+		Duplicates: o.Duplicates, DenyDelete: true, DenyPurge: true, AllowAtomicPublish: true,
+		// AllowDirect stays off: heads come from the leader.
+	}
+}
+
+const (
+	maxBatch      = 1000 // servers take no larger ones by default
+	headsAtHeader = "Tenet-Heads-At"
+
+	batchIDHeader     = "Nats-Batch-Id"
+	batchSeqHeader    = "Nats-Batch-Sequence"
+	batchCommitHeader = "Nats-Batch-Commit"
+)
+
+// Append implements [audit.Sink]. Entries go out in batches of which the server stores all or none (NATS 2.12 and newer),
+// so that no interruption can leave a hole that a repetition would fill out of order. Where the server cannot do that,
+// and for batches that it refuses (it has seen some of it before, or has too many at once), entries follow one another, each after the acknowledgement of the one before.
+func (a *Audit) Append(ctx context.Context, entries []audit.Entry) error {
+	if a.closed.Load() {
+		return errors.New("nats: audit: append: the sink is closed")
+	}
+	open, err := a.db.log.get(ctx)
+	if err != nil {
+		return fmt.Errorf("nats: audit: append: %w", err)
+	}
+	for batch := range slices.Chunk(entries, maxBatch) {
+		if err := a.append(ctx, batch, open.CachedInfo().Config.AllowAtomicPublish); err != nil {
+			return fmt.Errorf("nats: audit: append: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *Audit) append(ctx context.Context, entries []audit.Entry, atomic bool) error {
+	if atomic && len(entries) > 1 {
+		err := a.appendBatch(ctx, entries)
+		if e, ok := errors.AsType[*jetstream.APIError](err); !ok || !slices.Contains(batchRefusals, e.ErrorCode) {
+			return err
+		}
+	}
+	for _, e := range entries {
+		if err := a.appendOne(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batchRefusals are the codes of batches of which nothing was stored and that may go through one by one.
+var batchRefusals = []jetstream.ErrorCode{
+	10158, // one of the events is just being stored
+	10174, // the stream takes no batches
+	10176, // the beginning was lost or refused
+	10199, // larger than the server takes
+	10201, // one of the events is stored already
+	10210, // too many batches at once
+}
+
+func (a *Audit) appendOne(ctx context.Context, e audit.Entry) error {
+	ctx, cancel := a.db.bounded(ctx)
+	defer cancel()
+	_, err := a.db.js.PublishMsg(ctx, a.message(e), jetstream.WithRetryAttempts(0))
+	return err
+}
+
+// appendBatch sends entries as one atomic batch, without waiting in between. The server answers the last message.
+func (a *Audit) appendBatch(ctx context.Context, entries []audit.Entry) error {
+	id := uuid.NewString()
+	last := len(entries) - 1
+	for i, e := range entries {
+		m := a.message(e)
+		m.Header.Set(batchIDHeader, id)
+		m.Header.Set(batchSeqHeader, strconv.Itoa(i+1))
+		if i == last {
+			m.Header.Set(batchCommitHeader, "1")
+			return a.commit(ctx, m, len(entries))
+		}
+		if err := a.db.conn.PublishMsg(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commit sends the last message of a batch and returns once all of it is stored.
+func (a *Audit) commit(ctx context.Context, m *nats.Msg, size int) error {
+	ctx, cancel := a.db.bounded(ctx)
+	defer cancel()
+	reply, err := a.db.conn.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+		Count int                 `json:"count"`
+	}
+	if err := json.Unmarshal(reply.Data, &answer); err != nil {
+		return fmt.Errorf("%w: %w", jetstream.ErrInvalidJSAck, err)
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	if answer.Count != size {
+		return fmt.Errorf("the server has stored %d of %d entries: %w", answer.Count, size, jetstream.ErrInvalidJSAck)
+	}
+	return nil
+}
+
+func (a *Audit) message(e audit.Entry) *nats.Msg {
+	m := nats.NewMsg(AuditSubject + string(e.Event.Type))
+	m.Data = e.Line
+	m.Header.Set(jetstream.MsgIDHeader, e.Event.ID)
+	m.Header.Set(jetstream.ExpectedStreamHeader, AuditStream)
+	if e.Event.Type == audit.ChainOpened {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.at > 0 && slices.Equal(a.heads, e.Event.Heads) {
+			m.Header.Set(headsAtHeader, strconv.FormatUint(a.at, 10))
+		}
+	}
+	return m
+}
+
+// Read implements [audit.Source]. Cursors are sequences of the stream. An event that was appended again after the
+// server had forgotten its ID is read again.
+func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	var from uint64
+	if after != "" {
+		seq, err := strconv.ParseUint(after, 10, 64)
+		if err != nil {
+			return fmt.Errorf("nats: audit: cursor %q: pass one that Read gave, or none", after)
+		}
+		from = seq + 1
+	}
+	var own error
+	err := a.db.log.scan(ctx, from, false, func(seq uint64, m jetstream.Msg) error {
+		own = f(strconv.FormatUint(seq, 10), m.Data())
+		return own
+	})
+	if err == nil || own != nil || err == ctx.Err() {
+		return err
+	}
+	return fmt.Errorf("nats: audit: read: %w", err)
+}
+
+// Heads implements [audit.Sink]. It starts from the heads that the last chain_opened event holds, if this package knows
+// up to where they counted, and reads what came after; else it reads everything.
+func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
+	heads, at, err := a.lastHeads(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("nats: audit: heads: %w", err)
+	}
+	err = a.db.log.scan(ctx, at+1, false, func(seq uint64, m jetstream.Msg) error {
+		var h struct {
+			ChainID string `json:"chain_id"`
+			Seq     uint64 `json:"seq"`
+			Hash    string `json:"hash"`
+		}
+		if err := json.Unmarshal(m.Data(), &h); err != nil {
+			return fmt.Errorf("message %d is not an event; tenet audit verify tells more: %w", seq, err)
+		}
+		at = seq
+		if h.ChainID != "" && h.Seq > heads[h.ChainID].Seq { // a repetition is not the end
+			heads[h.ChainID] = audit.Head(h)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("nats: audit: heads: %w", err)
+	}
+	list := make([]audit.Head, 0, len(heads))
+	for _, h := range heads {
+		list = append(list, h)
+	}
+	slices.SortFunc(list, func(x, y audit.Head) int { return strings.Compare(x.ChainID, y.ChainID) })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heads, a.at = slices.Clone(list), at
+	return list, nil
+}
+
+// lastHeads returns heads that an event holds and the sequence up to which they count; none and 0 where there is none.
+func (a *Audit) lastHeads(ctx context.Context) (map[string]audit.Head, uint64, error) {
+	heads := map[string]audit.Head{}
+	open, err := a.db.log.get(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	var m *jetstream.RawStreamMsg
+	err = a.db.ask(ctx, func(ctx context.Context) (err error) {
+		m, err = open.GetLastMsgForSubject(ctx, AuditSubject+string(audit.ChainOpened))
+		return err
+	})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return heads, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	at, err := strconv.ParseUint(m.Header.Get(headsAtHeader), 10, 64)
+	if err != nil || at >= m.Sequence {
+		return heads, 0, nil //nolint:nilerr // not from here: everything is read
+	}
+	var event struct {
+		Heads []audit.Head `json:"heads"`
+	}
+	if err := json.Unmarshal(m.Data, &event); err != nil {
+		return heads, 0, nil //nolint:nilerr // the same
+	}
+	for _, h := range event.Heads {
+		heads[h.ChainID] = h
+	}
+	return heads, at, nil
+}
+
+// Close implements [audit.Sink]: nothing can be appended any more. Everything appended is stored by then, and the connection
+// stays with the [DB].
+func (a *Audit) Close() error {
+	a.closed.Store(true)
+	return nil
+}

@@ -1,0 +1,280 @@
+package natsstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+var (
+	_ idempotency.Store = (*Idempotency)(nil)
+	_ idempotency.Admin = (*Idempotency)(nil)
+)
+
+// Idempotency keeps records in a key-value bucket, one key each. It is safe for concurrent use by any number of processes
+// whose clocks agree; see the package documentation.
+type Idempotency struct{ bucket stream }
+
+func bucketConfig(o Options) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: "KV_" + o.Bucket, Subjects: []string{"$KV." + o.Bucket + ".>"}, Description: "idempotency records of Tenet",
+		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
+		Replicas: o.Replicas, Duplicates: o.Duplicates, AllowRollup: true, DenyDelete: true, AllowMsgTTL: true,
+		// AllowDirect stays off: only the leader knows what the last write was.
+	}
+}
+
+func checkBucket(c jetstream.StreamConfig) error {
+	switch {
+	case c.MaxAge > 0:
+		return errors.New("max_age: must be 0; records say themselves when they expire")
+	case c.DenyPurge:
+		return errors.New("deny_purge: must be off, or expired records cannot be removed")
+	case c.AllowDirect && c.Replicas > 1:
+		return errors.New("allow_direct: must be off on a replicated bucket, whose followers answer with old records")
+	}
+	return checkKept(c)
+}
+
+// Begin implements [idempotency.Store].
+func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (b idempotency.Begun, err error) {
+	err = s.change(ctx, req.ID, func(current *idempotency.Record, now time.Time) (*idempotency.Record, bool, error) {
+		var write bool
+		b, write = idempotency.Begin(current, req, now)
+		return &b.Record, write, nil
+	})
+	if err != nil {
+		return idempotency.Begun{}, failed("begin", err)
+	}
+	return b, nil
+}
+
+// Renew implements [idempotency.Store].
+func (s *Idempotency) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
+	err := s.change(ctx, c.ID, func(current *idempotency.Record, now time.Time) (*idempotency.Record, bool, error) {
+		next, err := idempotency.Renew(current, c, lease, now)
+		return &next, true, err
+	})
+	return failed("renew", err)
+}
+
+// Settle implements [idempotency.Store].
+func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if err := settlement.Validate(); err != nil {
+		return err
+	}
+	err := s.change(ctx, c.ID, func(current *idempotency.Record, now time.Time) (*idempotency.Record, bool, error) {
+		next, write, err := idempotency.Settle(current, c, settlement, now)
+		return &next, write, err
+	})
+	return failed("settle", err)
+}
+
+// Get implements [idempotency.Store].
+func (s *Idempotency) Get(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
+	bucket, err := s.bucket.get(ctx)
+	if err != nil {
+		return idempotency.Record{}, failed("get", err)
+	}
+	v, err := s.read(ctx, bucket, id)
+	switch {
+	case err != nil:
+		return idempotency.Record{}, failed("get", err)
+	case v.record == nil || v.record.Expired(s.now()):
+		return idempotency.Record{}, idempotency.ErrNotFound
+	}
+	return *v.record, nil
+}
+
+// Resolve implements [idempotency.Admin].
+func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
+	if err := settlement.Validate(); err != nil {
+		return err
+	}
+	err := s.change(ctx, c.ID, func(current *idempotency.Record, now time.Time) (*idempotency.Record, bool, error) {
+		next, err := idempotency.Resolve(current, c, settlement, now)
+		return &next, true, err
+	})
+	return failed("resolve", err)
+}
+
+// Clear implements [idempotency.Admin].
+func (s *Idempotency) Clear(ctx context.Context, c idempotency.Claim) error {
+	err := s.change(ctx, c.ID, func(current *idempotency.Record, now time.Time) (*idempotency.Record, bool, error) {
+		if current == nil || current.Claim() != c || current.Live(now) {
+			return nil, false, idempotency.ErrFenced
+		}
+		return nil, true, nil
+	})
+	return failed("clear", err)
+}
+
+// headRoom is what a record needs beside its result: the names in its ID, the failure's message, headers.
+const headRoom = 16 << 10
+
+// MaxResult returns the size of the largest result that the server takes, in bytes, for idempotency.GuardOptions.MaxResult:
+// its max_payload (1 MiB by default) or the bucket's limit, less 16 KiB for the rest of the record.
+func (s *Idempotency) MaxResult(ctx context.Context) (int, error) {
+	bucket, err := s.bucket.get(ctx)
+	if err != nil {
+		return 0, failed("max result", err)
+	}
+	limit := s.bucket.db.conn.MaxPayload()
+	if size := int64(bucket.CachedInfo().Config.MaxMsgSize); size > 0 {
+		limit = min(limit, size)
+	}
+	return int(max(limit-headRoom, 0)), nil
+}
+
+// now is the time that decides.
+func (s *Idempotency) now() time.Time { return s.bucket.db.options.Clock() }
+
+// version is what stands under a key.
+type version struct {
+	record   *idempotency.Record // nil where there is none
+	raw      []byte
+	revision uint64 // 0 where nothing was ever written, or all of it is gone
+}
+
+const unsureWrites = 3 // how often a write is tried whose fate is unknown
+
+// change is one atomic step: it reads a record, asks decide for the next one (nil removes it) and writes that only if
+// nobody has written since. Lost races start over. A write whose answer never came is looked for before it is repeated;
+// it holds the owner and the time, so that nobody else's looks like it, and it can take place only once.
+func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func(current *idempotency.Record, now time.Time) (*idempotency.Record, bool, error)) error {
+	bucket, err := s.bucket.get(ctx)
+	if err != nil {
+		return err
+	}
+	var value []byte // decided on, for a key that stands at base
+	var base uint64
+	var header nats.Header
+	for decided, unsure, try := false, 0, 0; ; try++ {
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		v, err := s.read(ctx, bucket, id)
+		if err != nil {
+			return err
+		}
+		if unsure > 0 && bytes.Equal(v.raw, value) {
+			return nil
+		}
+		if !decided || v.revision != base {
+			next, write, err := decide(v.record, s.now())
+			if err != nil || !write {
+				return err
+			}
+			if value, header, err = s.encode(next, bucket.CachedInfo().Config.AllowMsgTTL); err != nil {
+				return err
+			}
+			base, decided = v.revision, true
+		}
+		err = s.write(ctx, id, value, header, base)
+		if err == nil || refused(err) {
+			return err
+		}
+		if isConflict(err) {
+			continue
+		}
+		if unsure++; unsure >= unsureWrites || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// pause spreads those who lost a race several times over.
+func pause(ctx context.Context, try int) error {
+	if try < 3 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(min(time.Millisecond<<min(try-3, 6), 50*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (s *Idempotency) read(ctx context.Context, bucket jetstream.Stream, id idempotency.ID) (version, error) {
+	var m *jetstream.RawStreamMsg
+	err := s.bucket.db.ask(ctx, func(ctx context.Context) (err error) {
+		m, err = bucket.GetLastMsgForSubject(ctx, s.subject(id))
+		return err
+	})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return version{}, nil
+	}
+	if err != nil {
+		return version{}, err
+	}
+	v := version{raw: m.Data, revision: m.Sequence}
+	if isMarker(m.Header) {
+		return v, nil
+	}
+	v.record, err = decode(m.Data)
+	if err != nil {
+		return version{}, fmt.Errorf("record %s: %w", m.Subject, err)
+	}
+	v.record.ID = id
+	return v, nil
+}
+
+func (s *Idempotency) write(ctx context.Context, id idempotency.ID, value []byte, header nats.Header, base uint64) error {
+	ctx, cancel := s.bucket.db.bounded(ctx)
+	defer cancel()
+	m := &nats.Msg{Subject: s.subject(id), Data: value, Header: nats.Header{}}
+	for name, values := range header {
+		m.Header[name] = values
+	}
+	_, err := s.bucket.db.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(base), jetstream.WithRetryAttempts(0))
+	return err
+}
+
+// subject is the key of a record: any bytes may be in an ID, and no two IDs meet.
+func (s *Idempotency) subject(id idempotency.ID) string {
+	h := sha256.New()
+	for _, part := range []string{id.Tenant, id.Operation, id.Key} {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write([]byte(part))
+	}
+	return "$KV." + s.bucket.db.options.Bucket + "." + hex.EncodeToString(h.Sum(nil))
+}
+
+// isConflict: another write came first. Servers have a code for it on single streams and another on replicated ones.
+func isConflict(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// refused: the write did not take place, and would not if it were repeated.
+func refused(err error) bool {
+	if _, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return !isConflict(err)
+	}
+	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrConnectionClosed)
+}
+
+func failed(step string, err error) error {
+	switch {
+	case err == nil, errors.Is(err, idempotency.ErrFenced), errors.Is(err, idempotency.ErrNotFound):
+		return err
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("nats: idempotency: %s: the record is larger than the server's max_payload; keep a reference instead of the result: %w", step, err)
+	}
+	return fmt.Errorf("nats: idempotency: %s: %w", step, err)
+}

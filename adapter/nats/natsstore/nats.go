@@ -1,0 +1,226 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Defaults of [Options].
+const (
+	DefaultBucket     = "TENET_IDEMPOTENCY_V1"
+	DefaultTimeout    = 5 * time.Second
+	DefaultDuplicates = 2 * time.Minute
+)
+
+// Options configure a [DB]. The zero value works.
+type Options struct {
+	// Bucket is the key-value bucket of the idempotency records. Default [DefaultBucket].
+	Bucket string
+	// Replicas of the bucket and the stream when they are made, 1 to 5. Default 1. Those that exist keep theirs.
+	Replicas int
+	// Timeout bounds each request to the server, within the caller's context. Default [DefaultTimeout].
+	Timeout time.Duration
+	// Duplicates is for how long the server recognises an event that is appended again, when the audit stream is made.
+	// Default [DefaultDuplicates]. The server keeps every event's ID in memory for so long.
+	Duplicates time.Duration
+	// Clock decides leases and expiry. Default time.Now.
+	Clock func() time.Time
+	// Connect is added to what [Open] connects with: credentials, TLS, handlers.
+	Connect []nats.Option
+}
+
+// DB is Tenet's data on a NATS system with JetStream. It is safe for concurrent use.
+type DB struct {
+	options Options
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	owned   bool // Close closes the connection
+
+	idempotency Idempotency
+	log         stream // of audit events
+}
+
+// readable tells of a URL that the client could not read either: the client's error would show the password.
+func readable(servers string) error {
+	for server := range strings.SplitSeq(servers, ",") {
+		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		if _, err := url.Parse(server); err != nil {
+			return errors.New("nats: open: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
+		}
+	}
+	return nil
+}
+
+// Open connects to a server, or a comma-separated list of servers of one cluster. Afterwards the connection is kept up:
+// it reconnects for as long as it takes, and until then operations fail within [Options].Timeout.
+func Open(ctx context.Context, servers string, o Options) (*DB, error) {
+	if ctx == nil {
+		return nil, errors.New("nats: Open: the context is nil")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("nats: open: %w", err)
+	}
+	options := append([]nats.Option{nats.Name("tenet"), nats.MaxReconnects(-1)}, o.Connect...)
+	if deadline, ok := ctx.Deadline(); ok {
+		options = append(options, atMost(time.Until(deadline)))
+	}
+	if err := readable(servers); err != nil {
+		return nil, err
+	}
+	conn, err := nats.Connect(servers, options...)
+	if err != nil {
+		return nil, fmt.Errorf("nats: open: %w", err)
+	}
+	db, err := OpenConn(conn, o)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	db.owned = true
+	return db, nil
+}
+
+func atMost(limit time.Duration) nats.Option {
+	return func(o *nats.Options) error {
+		o.Timeout = min(o.Timeout, max(limit, time.Millisecond))
+		return nil
+	}
+}
+
+// OpenConn works over a connection of the caller's, who also closes it. It asks the server nothing.
+func OpenConn(conn *nats.Conn, o Options) (*DB, error) {
+	if o.Bucket == "" {
+		o.Bucket = DefaultBucket
+	}
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Duplicates <= 0 {
+		o.Duplicates = DefaultDuplicates
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if conn == nil {
+		return nil, errors.New("nats: OpenConn: the connection is nil")
+	}
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(o.Timeout))
+	if err != nil {
+		return nil, fmt.Errorf("nats: jetstream: %w", err)
+	}
+	db := &DB{options: o, conn: conn, js: js}
+	db.idempotency.bucket = stream{db: db, config: bucketConfig(o), check: checkBucket, shrinks: true, turn: make(chan struct{}, 1)}
+	db.log = stream{db: db, config: auditConfig(o), check: checkKept, turn: make(chan struct{}, 1)}
+	return db, nil
+}
+
+// Idempotency returns the store of idempotency records. Its bucket is made at the first use.
+func (db *DB) Idempotency() *Idempotency { return &db.idempotency }
+
+// Audit returns a sink and source of audit events. The stream is made at the first use.
+func (db *DB) Audit() *Audit { return &Audit{db: db} }
+
+// Close closes the connection if Open made it. What is under way fails.
+func (db *DB) Close() error {
+	if db.owned {
+		db.conn.Close()
+	}
+	return nil
+}
+
+// bounded gives a single request its time.
+func (db *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, db.options.Timeout)
+}
+
+// ask asks up to four times what may be asked again: a replicated stream without a leader answers nobody, so that a request
+// that comes while one is elected is lost.
+func (db *DB) ask(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, cancel := db.bounded(ctx)
+	defer cancel()
+	for {
+		once, cancel := context.WithTimeout(ctx, db.options.Timeout/4)
+		err := f(once)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// stream is a JetStream stream that is made when it is first needed.
+type stream struct {
+	db      *DB
+	config  jetstream.StreamConfig
+	check   func(jetstream.StreamConfig) error // of one that was there before
+	shrinks bool                               // messages may be removed from its end
+
+	turn chan struct{}    // holds one while somebody looks at or sets open
+	open jetstream.Stream // nil until found or made
+}
+
+// get returns the stream, made if it is not there. One that exists is taken as it is: an operator may have given it more
+// replicas, limits or another place.
+func (s *stream) get(ctx context.Context) (jetstream.Stream, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.open != nil {
+		return s.open, nil
+	}
+	var found jetstream.Stream
+	err := s.db.ask(ctx, func(ctx context.Context) (err error) {
+		found, err = s.findOrMake(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", s.config.Name, err)
+	}
+	if err := s.check(found.CachedInfo().Config); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", s.config.Name, err)
+	}
+	s.open = found
+	return found, nil
+}
+
+func (s *stream) findOrMake(ctx context.Context) (jetstream.Stream, error) {
+	found, err := s.db.js.Stream(ctx, s.config.Name)
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return found, err
+	}
+	found, err = s.db.js.CreateStream(ctx, s.config)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process was quicker
+		return s.db.js.Stream(ctx, s.config.Name)
+	}
+	return found, err
+}
+
+// checkKept refuses a stream that would lose what it was given.
+func checkKept(c jetstream.StreamConfig) error {
+	switch {
+	case c.Storage != jetstream.FileStorage:
+		return errors.New("storage: must be file")
+	case c.PersistMode == jetstream.AsyncPersistMode:
+		return errors.New("persist_mode: must be default, or acknowledged writes are lost when the server is killed")
+	case c.Retention != jetstream.LimitsPolicy:
+		return errors.New("retention: must be limits")
+	case c.Discard != jetstream.DiscardNew && (c.MaxMsgs > 0 || c.MaxBytes > 0):
+		return errors.New("discard: must be new where max_msgs or max_bytes is set, or the limit removes what counts")
+	}
+	return nil
+}

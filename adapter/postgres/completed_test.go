@@ -1,0 +1,137 @@
+package postgres_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/job"
+)
+
+// claimOne claims the only job.
+func claimOne(t *testing.T, store *postgres.Jobs) *job.Record {
+	t.Helper()
+	list, err := store.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 10}}, Lease: time.Minute})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("claimed %d, %v", len(list), err)
+	}
+	return list[0]
+}
+
+func settleOne(t *testing.T, store *postgres.Jobs, s job.Settlement) error {
+	t.Helper()
+	if errs := store.Settle(t.Context(), []job.Settlement{s}); errs != nil {
+		return errs[0]
+	}
+	return nil
+}
+
+// How a job was completed is told by its history and known to its token, whether the job's own row tells it, or after the
+// job was started again the history's.
+func TestJ7CompletionsAreKnownLater(t *testing.T) {
+	db, _ := open(t)
+	store := db.Jobs()
+	in := insert()
+	if _, err := store.Enqueue(t.Context(), []job.Insert{in}); err != nil {
+		t.Fatal(err)
+	}
+	var want []job.Attempt
+	check := func() {
+		t.Helper()
+		_, got, err := store.Get(t.Context(), in.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("history (-want +got):\n%s", diff)
+		}
+	}
+	complete := func(change func(*job.Settlement)) job.Settlement {
+		t.Helper()
+		r := claimOne(t, store)
+		s := job.Settlement{Ref: r.Ref(), Kind: job.KindComplete, Reason: "success", Started: time.Microsecond}
+		change(&s)
+		if err := settleOne(t, store, s); err != nil {
+			t.Fatal(err)
+		}
+		record, _, err := store.Get(t.Context(), in.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, job.Attempt{
+			Number: r.Failures + 1, Fence: r.Fence, Kind: job.KindComplete, Worker: "w", Started: r.ClaimedAt.Add(s.Started), Finished: record.FinishedAt,
+			Outcome: job.AttemptCompleted, Reason: s.Reason, Error: s.Error, Stack: s.Stack, Delay: s.Delay, Count: 1,
+		})
+		check()
+		return s
+	}
+	again := func() {
+		t.Helper()
+		if got, err := store.Change(t.Context(), job.ActionRetry, job.Filter{IDs: []string{in.ID}}, 1); err != nil || len(got) != 1 {
+			t.Fatalf("retried %v, %v", got, err)
+		}
+		check()
+	}
+	repeat := func(list ...job.Settlement) {
+		t.Helper()
+		for _, s := range list {
+			if err := settleOne(t, store, s); err != nil {
+				t.Errorf("repeated: %v", err)
+			}
+			s.Kind = job.KindDead
+			if err := settleOne(t, store, s); err == nil {
+				t.Error("a token that completed its job has also failed it")
+			}
+		}
+	}
+	first := complete(func(*job.Settlement) {})
+	repeat(first)
+	if err := settleOne(t, store, job.Settlement{Ref: job.Ref{ID: in.ID, Fence: 7}, Kind: job.KindComplete}); !errors.Is(err, job.ErrNotRunning) {
+		t.Errorf("another token: %v", err)
+	}
+	again()
+	repeat(first)
+	second := complete(func(s *job.Settlement) { s.Started, s.Output = 0, []byte("out") })
+	repeat(first, second)
+	again()
+	third := complete(func(s *job.Settlement) { s.Error, s.Stack, s.Delay = "late", "stack", time.Second })
+	repeat(first, second, third)
+	again()
+	repeat(first, second, third)
+}
+
+// A column of settlements may hold nothing, or nothing after some position.
+func TestSettlementsOfOneGroupKeepTheirTexts(t *testing.T) {
+	db, _ := open(t)
+	store := db.Jobs()
+	list := inserts(4)
+	if _, err := store.Enqueue(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := store.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 10}}, Lease: time.Minute})
+	if err != nil || len(claimed) != 4 {
+		t.Fatalf("claimed %d, %v", len(claimed), err)
+	}
+	settlements := []job.Settlement{
+		{Kind: job.KindComplete},
+		{Kind: job.KindDead, Error: "boom", Reason: "r"},
+		{Kind: job.KindComplete, Output: []byte("out")},
+		{Kind: job.KindComplete},
+	}
+	for i := range settlements {
+		settlements[i].Ref = claimed[i].Ref()
+	}
+	if errs := store.Settle(t.Context(), settlements); errs != nil {
+		t.Fatal(errs)
+	}
+	records := everyRecord(t, store)
+	for i, s := range settlements {
+		r := records[claimed[i].ID]
+		if r.LastError != s.Error || r.Reason != s.Reason || string(r.Output) != string(s.Output) || (r.State == job.Completed) != (s.Kind == job.KindComplete) {
+			t.Errorf("%d: %+v is stored as %+v", i, s, r)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/job"
+)
+
+// everyRecord lists a store's jobs by ID.
+func everyRecord(t *testing.T, store job.Admin) map[string]*job.Record {
+	t.Helper()
+	records := map[string]*job.Record{}
+	for after := ""; ; {
+		page, err := store.List(t.Context(), job.Filter{}, after, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			return records
+		}
+		for _, r := range page {
+			records[r.ID] = r
+			after = r.ID
+		}
+	}
+}
+
+// Many jobs in one call are stored as the same jobs one by one are.
+func TestJ9ManyJobsAreStoredAsSingleOnes(t *testing.T) {
+	many, _ := open(t)
+	single, _ := open(t)
+	list := inserts(1000)
+	for i := range list {
+		list[i].Payload = []byte(strings.Repeat("x", i*i%9000)) // rows end anywhere in what is sent at once
+		list[i].Priority, list[i].MaxAttempts, list[i].Timeout = i%10, i%3, 1<<40
+		if i%7 == 0 {
+			list[i].Payload, list[i].Meta = nil, map[string]string{"tenant_id": "ä\"\\\n", "i": "1"}
+		}
+	}
+	list[500].Payload = make([]byte, 1<<20)
+	receipts, err := many.Jobs().Enqueue(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range receipts {
+		if want := (job.Receipt{ID: list[i].ID, Durability: job.Fsynced}); r != want {
+			t.Fatalf("receipt %d: %+v, want %+v", i, r, want)
+		}
+	}
+	for _, in := range list[:200] {
+		if _, err := single.Jobs().Enqueue(t.Context(), []job.Insert{in}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := single.Jobs().Enqueue(t.Context(), list[500:501]); err != nil {
+		t.Fatal(err)
+	}
+	got, want := everyRecord(t, many.Jobs()), everyRecord(t, single.Jobs())
+	if len(got) != len(list) || len(want) != 201 {
+		t.Fatalf("%d and %d jobs", len(got), len(want))
+	}
+	for id, w := range want {
+		g := got[id]
+		if !g.RunAt.Equal(g.CreatedAt) || !w.RunAt.Equal(w.CreatedAt) {
+			t.Fatalf("run_at is not the time of the call: %+v, %+v", g, w)
+		}
+		w.CreatedAt, w.RunAt = g.CreatedAt, g.RunAt
+		if diff := cmp.Diff(w, g); diff != "" {
+			t.Fatalf("%s (-single +many):\n%s", id, diff)
+		}
+	}
+}
+
+// Of many jobs all are stored or none, wherever the server stops reading them, and its connection is good afterwards.
+func TestJ9ManyJobsAreStoredAllOrNone(t *testing.T) {
+	_, schema := open(t)
+	db, err := postgres.Open(t.Context(), url, postgres.Options{Schema: schema, MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	store := db.Jobs()
+	list := inserts(5000)
+	taken := insert()
+	if _, err := store.Enqueue(t.Context(), []job.Insert{taken}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		spoil func([]job.Insert)
+		want  error
+	}{
+		"an ID that is taken, at first": {func(l []job.Insert) { l[0] = taken }, job.ErrConflict},
+		"an ID that is taken, at last":  {func(l []job.Insert) { l[len(l)-1] = taken }, job.ErrConflict},
+		"an ID twice":                   {func(l []job.Insert) { l[10] = l[4000] }, job.ErrConflict},
+		"NUL in a type":                 {func(l []job.Insert) { l[2000].Type = "a\x00b" }, nil},
+		"no UUID":                       {func(l []job.Insert) { l[2000].ID = "x" }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spoilt := append([]job.Insert(nil), list...)
+			c.spoil(spoilt)
+			_, err := store.Enqueue(t.Context(), spoilt)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if n := len(everyRecord(t, store)); n != 1 {
+				t.Errorf("%d jobs are stored, want 1", n)
+			}
+		})
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := store.Enqueue(cancelled, list); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := store.Enqueue(t.Context(), list); err != nil {
+		t.Error(err)
+	}
+	if n := len(everyRecord(t, store)); n != len(list)+1 {
+		t.Errorf("%d jobs are stored, want %d", n, len(list)+1)
+	}
+}

@@ -1,0 +1,116 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/internal/testpg"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/storetest"
+)
+
+// server is that of this test binary, and url its address.
+var (
+	server *testpg.Server
+	url    string
+)
+
+func TestMain(m *testing.M) {
+	storetest.IdempotencyProcess(openProcess)
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	var err error
+	if server, err = testpg.StartWithClock(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
+	url = server.URL()
+	os.Setenv("DATABASE_URL", url) // for the example
+	if code = m.Run(); code != 0 {
+		return code
+	}
+	// The goroutine that copies the server's output is the test's own.
+	if err := goleak.Find(goleak.IgnoreTopFunction("os/exec.(*Cmd).Start.func2"), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// ahead is how far the server's clock is ahead of the machine's.
+var ahead time.Duration
+
+// advance moves the server's clock for the rest of the test.
+func advance(t *testing.T, d time.Duration) {
+	t.Helper()
+	if ahead == 0 {
+		t.Cleanup(func() {
+			ahead = 0
+			if err := server.SetClock(0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ahead += d
+	if err := server.SetClock(ahead); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var schemas atomic.Int64
+
+// open makes a store in a schema of its own.
+func open(t testing.TB) (*postgres.DB, string) {
+	t.Helper()
+	schema := fmt.Sprintf("test %d %d", os.Getpid(), schemas.Add(1))
+	db := openAt(t, url, schema)
+	if _, err := db.Migrate(context.Background(), postgres.Up, false); err != nil {
+		t.Fatal(err)
+	}
+	return db, schema
+}
+
+// openAt opens a schema, which need not exist, and closes it when the test ends.
+func openAt(t testing.TB, url, schema string) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(context.Background(), url, postgres.Options{Schema: schema, MaxConns: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+var ids atomic.Int64
+
+// insert is a job with an ID of its own; IDs ascend.
+func insert() job.Insert {
+	return job.Insert{ID: fmt.Sprintf("01990000-0000-7000-9000-%012x", ids.Add(1)), Type: "t", Queue: "q", Payload: []byte(`{}`)}
+}
+
+func inserts(n int) []job.Insert {
+	list := make([]job.Insert, n)
+	for i := range list {
+		list[i] = insert()
+	}
+	return list
+}

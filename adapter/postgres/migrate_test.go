@@ -1,0 +1,168 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/job"
+)
+
+// unmade opens a schema that does not exist.
+func unmade(t *testing.T) (*postgres.DB, string) {
+	t.Helper()
+	schema := fmt.Sprintf(`un"made' %d %d`, os.Getpid(), schemas.Add(1))
+	return openAt(t, url, schema), schema
+}
+
+func TestJ14EightMigratorsAtOnce(t *testing.T) {
+	_, schema := unmade(t)
+	steps := make([]int, 8)
+	var group sync.WaitGroup
+	for i := range steps {
+		db := openAt(t, url, schema)
+		group.Go(func() {
+			done, err := db.Migrate(context.Background(), postgres.Up, false)
+			if err != nil {
+				t.Error(err)
+			}
+			steps[i] = len(done)
+		})
+	}
+	group.Wait()
+	ran := 0
+	for _, n := range steps {
+		if n > 0 {
+			ran++
+		}
+	}
+	if ran != 1 {
+		t.Fatalf("steps by migrator: %v, want them all in one", steps)
+	}
+	if _, err := openAt(t, url, schema).Jobs().Enqueue(context.Background(), inserts(1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJ14UpDownAndStatus(t *testing.T) {
+	ctx := context.Background()
+	db, schema := unmade(t)
+	applied := func() (n int) {
+		t.Helper()
+		list, err := db.MigrationStatus(ctx)
+		if err != nil || len(list) == 0 {
+			t.Fatalf("%v, %v", list, err)
+		}
+		for _, s := range list {
+			if s.Applied != !s.AppliedAt.IsZero() {
+				t.Errorf("%+v", s)
+			}
+			if s.Applied {
+				n++
+			}
+		}
+		return n
+	}
+	if n := applied(); n != 0 {
+		t.Fatalf("%d versions before", n)
+	}
+	up, err := db.Migrate(ctx, postgres.Up, false)
+	if err != nil || len(up) == 0 || applied() != len(up) {
+		t.Fatalf("up: %v, %v, applied %d", up, err, applied())
+	}
+	for range up {
+		if down, err := db.Migrate(ctx, postgres.Down, false); err != nil || len(down) != 1 {
+			t.Fatalf("down: %v, %v", down, err)
+		}
+	}
+	if n := applied(); n != 0 {
+		t.Fatalf("%d versions after", n)
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	tables := 0
+	if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_tables WHERE schemaname = $1`, schema).Scan(&tables); err != nil || tables != 1 {
+		t.Fatalf("%d tables are left, want only the list of versions; %v", tables, err)
+	}
+	if again, err := db.Migrate(ctx, postgres.Up, false); err != nil || len(again) != len(up) {
+		t.Fatalf("up again: %v, %v", again, err)
+	}
+}
+
+func TestJ14ADryRunPrintsSQLThatWorksAndChangesNothing(t *testing.T) {
+	ctx := context.Background()
+	db, schema := unmade(t)
+	steps, err := db.Migrate(ctx, postgres.Up, true)
+	if err != nil || len(steps) == 0 {
+		t.Fatalf("%v, %v", steps, err)
+	}
+	if _, err := db.Jobs().Enqueue(ctx, inserts(1)); !errors.Is(err, postgres.ErrNotMigrated) {
+		t.Fatalf("after a dry run: %v", err)
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	for _, s := range steps {
+		if strings.Contains(s.SQL, "{{") {
+			t.Errorf("%s is not rendered", s)
+		}
+		if _, err := conn.Exec(ctx, s.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	if _, err := db.Jobs().Enqueue(ctx, inserts(1)); err != nil {
+		t.Fatalf("schema %s made by hand: %v", schema, err)
+	}
+	if steps, err := db.Migrate(ctx, postgres.Down, true); err != nil || len(steps) != 0 {
+		t.Fatalf("down without versions: %v, %v", steps, err)
+	}
+}
+
+func TestJ14AMissingSchemaIsToldWithItsRemedy(t *testing.T) {
+	ctx := context.Background()
+	db, _ := unmade(t)
+	store := db.Jobs()
+	_, enqueue := store.Enqueue(ctx, inserts(1))
+	_, claim := store.Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 1}}, Lease: 1e9})
+	_, maintain := store.Maintain(ctx, job.Maintenance{Limit: 1})
+	_, _, get := store.Get(ctx, insert().ID)
+	_, change := store.Change(ctx, job.ActionRetry, job.Filter{}, 1)
+	settle := store.Settle(ctx, []job.Settlement{{Ref: job.Ref{ID: insert().ID}, Kind: job.KindComplete}})
+	for name, err := range map[string]error{
+		"enqueue": enqueue, "claim": claim, "maintain": maintain, "get": get, "change": change, "settle": errors.Join(settle...),
+	} {
+		if !errors.Is(err, postgres.ErrNotMigrated) || !strings.Contains(err.Error(), "tenet migrate up") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOpenRefusesWhatCannotWork(t *testing.T) {
+	ctx := context.Background()
+	for name, open := range map[string]func() (*postgres.DB, error){
+		"no URL": func() (*postgres.DB, error) { return postgres.Open(ctx, "mysql://x", postgres.Options{}) },
+		"no server": func() (*postgres.DB, error) {
+			return postgres.Open(ctx, "postgres://127.0.0.1:1/x", postgres.Options{})
+		},
+		"a long schema": func() (*postgres.DB, error) {
+			return postgres.Open(ctx, url, postgres.Options{Schema: strings.Repeat("x", 51)})
+		},
+	} {
+		if db, err := open(); err == nil {
+			db.Close()
+			t.Errorf("%s: opened", name)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	neturl "net/url"
+	"testing"
+
+	"github.com/tenetdev/tenet/adapter/postgres"
+)
+
+// deafen passes connections on to the server and drops its notifications, as a transaction pooler does. It returns the
+// URL to connect to.
+func deafen(t *testing.T) string {
+	t.Helper()
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := u.Host
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			upstream, err := net.Dial("tcp", server)
+			if err != nil {
+				client.Close()
+				return
+			}
+			go func() {
+				defer upstream.Close()
+				_, _ = io.Copy(upstream, client)
+			}()
+			go func() {
+				defer client.Close()
+				dropNotifications(client, upstream)
+			}()
+		}
+	}()
+	u.Host = listener.Addr().String()
+	return u.String()
+}
+
+// dropNotifications copies messages: a byte for the type, and four for the length that includes them.
+func dropNotifications(to io.Writer, from io.Reader) {
+	var head [5]byte
+	for {
+		if _, err := io.ReadFull(from, head[:]); err != nil {
+			return
+		}
+		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
+		if _, err := io.ReadFull(from, body); err != nil {
+			return
+		}
+		if head[0] == 'A' {
+			continue
+		}
+		if _, err := to.Write(append(head[:], body...)); err != nil {
+			return
+		}
+	}
+}
+
+func TestJ11NotificationsThatDoNotArriveAreTold(t *testing.T) {
+	db := openAt(t, deafen(t), "deaf")
+	if _, err := db.Migrate(context.Background(), postgres.Up, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Jobs().Notify(context.Background()); !errors.Is(err, postgres.ErrNoNotify) {
+		t.Fatalf("%v, want %v", err, postgres.ErrNoNotify)
+	}
+	if _, err := db.Jobs().Enqueue(context.Background(), inserts(1)); err != nil {
+		t.Fatal(err)
+	}
+}

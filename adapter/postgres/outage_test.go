@@ -1,0 +1,168 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/internal/testpg"
+	"github.com/tenetdev/tenet/job"
+)
+
+// outage is load on a server that is stopped and started.
+type outage struct {
+	store     *postgres.Jobs
+	enqueued  atomic.Int64
+	completed atomic.Int64
+	faults    atomic.Int64
+	ended     chan struct{} // closed when nothing more is enqueued
+}
+
+// fault counts a failed operation and waits before it is repeated.
+func (o *outage) fault() {
+	o.faults.Add(1)
+	<-time.After(10 * time.Millisecond)
+}
+
+// produce stores n jobs one by one. A job whose confirmation was lost is stored again; a conflict says that it is there.
+func (o *outage) produce(n int) {
+	for range n {
+		in := insert()
+		for {
+			_, err := o.store.Enqueue(context.Background(), []job.Insert{in})
+			if err == nil || errors.Is(err, job.ErrConflict) {
+				o.enqueued.Add(1)
+				break
+			}
+			o.fault()
+		}
+	}
+}
+
+// work claims and completes until all jobs are done.
+func (o *outage) work(worker string) {
+	ctx := context.Background()
+	for {
+		select {
+		case <-o.ended:
+			if o.completed.Load() >= o.enqueued.Load() {
+				return
+			}
+		default:
+		}
+		if _, err := o.store.Maintain(ctx, job.Maintenance{Limit: 1000}); err != nil {
+			o.fault()
+		}
+		list, err := o.store.Claim(ctx, job.Claim{Worker: worker, Queues: []job.Slots{{Queue: "q", Free: 20}}, Lease: time.Second})
+		if err != nil {
+			o.fault()
+			continue
+		}
+		if len(list) == 0 {
+			<-time.After(5 * time.Millisecond)
+			continue
+		}
+		o.settle(list)
+	}
+}
+
+// settle completes jobs and repeats what failed. A lease that is over belongs to the next.
+func (o *outage) settle(list []*job.Record) {
+	pending := make([]job.Settlement, len(list))
+	for i, r := range list {
+		pending[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete}
+	}
+	for len(pending) > 0 {
+		errs := o.store.Settle(context.Background(), pending)
+		var again []job.Settlement
+		for i, s := range pending {
+			switch {
+			case errs == nil || errs[i] == nil:
+				o.completed.Add(1)
+			case errors.Is(errs[i], job.ErrLeaseExpired), errors.Is(errs[i], job.ErrNotRunning), errors.Is(errs[i], job.ErrFenced):
+			default:
+				again = append(again, s)
+			}
+		}
+		if pending = again; len(pending) > 0 {
+			o.fault()
+		}
+	}
+}
+
+// TestJ8AServerThatStopsUnderLoadLosesNothing: workers and producers only repeat what failed; connections, notifications
+// and leases come back by themselves.
+func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
+	server, err := testpg.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	db := openAt(t, server.URL(), "outage")
+	if _, err := db.Migrate(ctx, postgres.Up, false); err != nil {
+		t.Fatal(err)
+	}
+	o := &outage{store: db.Jobs(), ended: make(chan struct{})}
+	signals, err := o.store.Notify(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var producers, workers sync.WaitGroup
+	for range 4 {
+		producers.Go(func() { o.produce(400) })
+	}
+	for i := range 3 {
+		workers.Go(func() { o.work(fmt.Sprint("w", i)) })
+	}
+	for _, progress := range []int64{200, 600} {
+		for o.completed.Load() < progress {
+			<-time.After(time.Millisecond)
+		}
+		before := o.faults.Load()
+		if err := server.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		for o.faults.Load() == before {
+			<-time.After(time.Millisecond)
+		}
+		if err := server.Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	producers.Wait()
+	close(o.ended)
+	workers.Wait()
+
+	stats, err := o.store.Stats(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (job.QueueStats{Completed: 1600}); stats["q"] != want {
+		t.Errorf("after %d faults: %+v, want %+v", o.faults.Load(), stats["q"], want)
+	}
+	// The listener is back when it hears of something new; until then announcements may be lost.
+	for heard := false; !heard; {
+		for len(signals) > 0 {
+			<-signals
+		}
+		if _, err := o.store.Enqueue(ctx, inserts(1)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case _, heard = <-signals:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package pgpipe_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/adapter/postgres/pgpipe"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+func makePlain(ids ...string) (list []*pipeline.Transaction) {
+	for _, id := range ids {
+		list = append(list, pipeline.NewTransaction(id, []byte("payload of "+id)))
+	}
+	return list
+}
+
+func fetch(t *testing.T, from pipeline.Source, most int, wait time.Duration) []pipeline.Delivery {
+	t.Helper()
+	got, err := from.Fetch(t.Context(), pipeline.FetchRequest{Max: most, Wait: wait})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func idsOf(list []pipeline.Delivery) (ids []string) {
+	for _, d := range list {
+		ids = append(ids, d.Transaction.ID())
+	}
+	return ids
+}
+
+func count(t *testing.T, sql string) (n int) {
+	t.Helper()
+	onConnection(t, func(ctx context.Context, c *pgx.Conn) error { return c.QueryRow(ctx, sql).Scan(&n) })
+	return n
+}
+
+// TestL11AStaleHolderChangesNothing: whoever lost a row to a later claim can neither acknowledge, give back nor extend it.
+func TestL11AStaleHolderChangesNothing(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	put(t, name, makePlain("a"))
+	one, two := openQueue(t, o), openQueue(t, o)
+	defer one.Close()
+	defer two.Close()
+	stale := fetch(t, one, 1, 0)
+	advance(t, lease)
+	fresh := fetch(t, two, 1, 5*time.Second)
+	if len(stale) != 1 || len(fresh) != 1 || fresh[0].Count != 2 {
+		t.Fatalf("claimed %v, then %v", stale, fresh)
+	}
+	if errs := one.Ack(t.Context(), stale); len(errs) != 1 || !errors.Is(errs[0], pgpipe.ErrLost) {
+		t.Errorf("Ack: %v", errs)
+	}
+	if err := one.Nack(t.Context(), stale[0], time.Hour, nil); !errors.Is(err, pgpipe.ErrLost) {
+		t.Errorf("Nack: %v", err)
+	}
+	if errs := one.Extend(t.Context(), stale); len(errs) != 1 || !errors.Is(errs[0], pgpipe.ErrLost) {
+		t.Errorf("Extend: %v", errs)
+	}
+	if errs := two.Extend(t.Context(), fresh); errs != nil {
+		t.Errorf("the holder's Extend: %v", errs)
+	}
+	for range 2 { // again: the answer to the first may have been lost
+		if errs := two.Ack(t.Context(), fresh); errs != nil {
+			t.Errorf("the holder's Ack: %v", errs)
+		}
+	}
+	if n := count(t, "SELECT count(*) FROM "+name); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+func TestErrorsOfABatchStandWithTheirDeliveries(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	put(t, name, makePlain("a", "b", "c"))
+	q := openQueue(t, o)
+	defer q.Close()
+	got := fetch(t, q, 3, 0)
+	got[1].Token = int64(7)
+	errs := q.Ack(t.Context(), got)
+	if len(errs) != 3 || errs[0] != nil || !errors.Is(errs[1], pgpipe.ErrLost) || errs[2] != nil {
+		t.Errorf("got %v", errs)
+	}
+}
+
+func TestMarkedRowsStay(t *testing.T) {
+	o, name := newTable(t, queueColumns+", done_at timestamptz")
+	o.Done = "done_at"
+	put(t, name, makePlain("a", "b"))
+	q := openQueue(t, o)
+	defer q.Close()
+	got := fetch(t, q, 1, 0)
+	if errs := q.Ack(t.Context(), got); errs != nil {
+		t.Fatal(errs)
+	}
+	if err := q.Nack(t.Context(), got[0], 0, nil); !errors.Is(err, pgpipe.ErrLost) {
+		t.Errorf("giving back what is done: %v", err)
+	}
+	if n := count(t, "SELECT count(*) FROM "+name+" WHERE done_at IS NOT NULL"); n != 1 {
+		t.Errorf("%d rows are done", n)
+	}
+}
+
+// TestNoTransactionStaysOpenWhileATaskRuns: neither does a lock.
+func TestNoTransactionStaysOpenWhileATaskRuns(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	put(t, name, makePlain("a"))
+	q := openQueue(t, o)
+	defer q.Close()
+	fetch(t, q, 1, 0)
+	if n := count(t, "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND xact_start IS NOT NULL AND backend_type = 'client backend'"); n != 0 {
+		t.Errorf("%d transactions are open", n)
+	}
+	exec(t, "SET lock_timeout = '1s'; SELECT FROM "+name+" FOR UPDATE NOWAIT")
+}
+
+// TestL7AClaimWaitsForNobody: rows that others have locked are left out.
+func TestL7AClaimWaitsForNobody(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	put(t, name, makePlain("a", "b"))
+	q := openQueue(t, o)
+	defer q.Close()
+	w := newWriter(t, name)
+	w.do("BEGIN")
+	w.do("SELECT FROM " + name + " WHERE id = 'a' FOR UPDATE")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	got, err := q.Fetch(ctx, pipeline.FetchRequest{Max: 2})
+	if diff := cmp.Diff([]string{"b"}, idsOf(got)); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	w.do("ROLLBACK")
+}
+
+func TestL5TheLongestWaitingComeFirst(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	exec(t, "INSERT INTO "+name+" (id, payload, available_at) SELECT n::text, '', now() - n * interval '1 hour' FROM generate_series(-1, 5) AS n")
+	q := openQueue(t, o)
+	defer q.Close()
+	for _, want := range [][]string{{"5", "4", "3"}, {"2", "1", "0"}, nil} {
+		if diff := cmp.Diff(want, idsOf(fetch(t, q, 3, 0))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestL5AcknowledgementsOutliveARestart: they are repeated while the server is away.
+func TestL5AcknowledgementsOutliveARestart(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	o.Lease = time.Minute
+	out, boxName := newOutbox(t)
+	put(t, name, makePlain("a", "b"))
+	put(t, boxName, makePlain("a"))
+	q, box := openQueue(t, o), openOutbox(t, out)
+	defer q.Close()
+	defer box.Close()
+	got, boxed := fetch(t, q, 2, 0), fetch(t, box, 1, 0)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var acks sync.WaitGroup
+	acks.Go(func() {
+		if errs := q.Ack(t.Context(), got[:1]); errs != nil {
+			t.Errorf("Ack: %v", errs)
+		}
+	})
+	acks.Go(func() {
+		if err := q.Nack(t.Context(), got[1], 0, nil); err != nil {
+			t.Errorf("Nack: %v", err)
+		}
+	})
+	acks.Go(func() {
+		if errs := box.Ack(t.Context(), boxed); errs != nil {
+			t.Errorf("the outbox's Ack: %v", errs)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if errs := q.Extend(ctx, got); len(errs) != 2 || errs[0] == nil || errs[1] == nil {
+		t.Errorf("an Extend whose time is over: %v", errs)
+	}
+	if err := server.Run(); err != nil {
+		t.Fatal(err)
+	}
+	acks.Wait()
+	if n := count(t, "SELECT count(*) FROM "+name+" WHERE available_at <= now()"); n != 1 {
+		t.Errorf("%d rows are available", n)
+	}
+}
+
+func TestTypesOfIDsAndPayloads(t *testing.T) {
+	for _, test := range []struct{ idType, id, payloadType, payload, want string }{
+		{"bigint", "42", "text", "grüße", "grüße"},
+		{"uuid", "0198c2d4-0000-7000-8000-000000000001", "json", `{"b": 1,"a":2}`, `{"b": 1,"a":2}`},
+		{"varchar(40)", "x'); --", "jsonb", `{"b":1,"a":2}`, `{"a": 2, "b": 1}`},
+		{"numeric(10,2)", "1.50", "bytea", "\x00\xff", "\x00\xff"},
+	} {
+		t.Run(test.idType+" "+test.payloadType, func(t *testing.T) {
+			o, name := newTable(t, "number "+test.idType+" PRIMARY KEY, data "+test.payloadType+`, "When" timestamptz NOT NULL DEFAULT now(), n smallint NOT NULL DEFAULT 0`)
+			o = pgpipe.Options{Table: o.Table, ID: "number", Payload: "data", Available: "When", Deliveries: "n"}
+			s, q := openSink(t, o), openQueue(t, o)
+			defer s.Close()
+			defer q.Close()
+			if err := s.Dispatch(t.Context(), pipeline.NewTransaction(test.id, []byte(test.payload))); err != nil {
+				t.Fatal(err)
+			}
+			got := fetch(t, q, 5, 0)
+			if len(got) != 1 || got[0].Transaction.ID() != test.id || string(got[0].Transaction.Payload()) != test.want {
+				t.Fatalf("got %v: %q", idsOf(got), got[0].Transaction.Payload())
+			}
+			if errs := q.Extend(t.Context(), got); errs != nil {
+				t.Error(errs)
+			}
+			if errs := q.Ack(t.Context(), got); errs != nil || count(t, "SELECT count(*) FROM "+name) != 0 {
+				t.Error(errs)
+			}
+		})
+	}
+}
+
+func TestForeignMetadataIsInNobodysWay(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	o.Correlation, o.Parent = "", ""
+	exec(t, "INSERT INTO "+name+` (id, payload, meta) VALUES ('a', '', '{"n": 1, "o": {"x": null}, "s": "text"}'), ('b', '', '[1]'), ('c', '', NULL)`)
+	q := openQueue(t, o)
+	defer q.Close()
+	var got []map[string]string
+	for _, d := range fetch(t, q, 3, 0) {
+		got = append(got, d.Transaction.AllMetadata())
+	}
+	want := []map[string]string{{"n": "1", "o": `{"x": null}`, "s": "text"}, nil, nil}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// planOf is what the server would do.
+func planOf(t *testing.T, sql string, args []any) string {
+	t.Helper()
+	var plan string
+	onConnection(t, func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, "EXPLAIN (FORMAT JSON) "+sql, args...).Scan(&plan)
+	})
+	if !json.Valid([]byte(plan)) {
+		t.Fatalf("plan: %s", plan)
+	}
+	return plan
+}
+
+// TestCostDoesNotGrowWithTheBacklog: no statement of a batch reads the whole table or sorts it, whether the server knows the
+// table's statistics or not.
+func TestCostDoesNotGrowWithTheBacklog(t *testing.T) {
+	o, name := newTable(t, queueColumns)
+	exec(t, "CREATE INDEX ON "+name+" (available_at, id)")
+	exec(t, "ALTER TABLE "+name+" SET (autovacuum_enabled = off)")
+	exec(t, "INSERT INTO "+name+" (id, payload) SELECT n::text, '' FROM generate_series(1, 50000) AS n")
+	q := openQueue(t, o)
+	defer q.Close()
+	out, outName := newTable(t, outboxColumns)
+	out.Consumer = "c"
+	exec(t, "CREATE INDEX ON "+outName+" (tx)")
+	exec(t, "ALTER TABLE "+outName+" SET (autovacuum_enabled = off)")
+	exec(t, "INSERT INTO "+outName+" (id, payload) SELECT n::text, '' FROM generate_series(1, 50000) AS n")
+	box := openOutbox(t, out)
+	defer box.Close()
+	var snapshot string
+	onConnection(t, func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT pg_current_snapshot()::text").Scan(&snapshot)
+	})
+	for _, known := range []bool{false, true} {
+		if known {
+			exec(t, "ANALYZE "+name)
+			exec(t, "ANALYZE "+outName)
+		}
+		statements := q.Statements()
+		for sql, args := range box.Statements(snapshot, 50000) {
+			statements[sql] = args
+		}
+		for sql, args := range statements {
+			if plan := planOf(t, sql, args); strings.Contains(plan, `"Seq Scan"`) {
+				t.Errorf("with statistics %v, this reads everything: %s\n%s", known, sql, plan)
+			}
+		}
+	}
+}

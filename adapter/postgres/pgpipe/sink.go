@@ -1,0 +1,175 @@
+package pgpipe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// Sink is a pipeline.Sink that adds a row for each transaction, unless there is one with its ID. Values that the server does
+// not take (the wrong type, a violated constraint) are business errors. It is safe for concurrent use, and also a
+// pipeline.Checker.
+//
+// A queue whose rows are deleted forgets their IDs: a transaction that is dispatched again after that is a new row.
+type Sink struct {
+	*table
+	insert string
+
+	mu      sync.Mutex
+	waiting []*dispatch
+	busy    bool // a goroutine is writing
+	writers sync.WaitGroup
+}
+
+// dispatch is a transaction that waits for its row.
+type dispatch struct {
+	t    *pipeline.Transaction
+	done chan error // takes one without anybody listening
+}
+
+const (
+	mostRows     = 500     // of one statement
+	mostBytes    = 4 << 20 // of one statement's payloads, unless one alone has more
+	writeTimeout = 30 * time.Second
+)
+
+// OpenSink connects to the server of a URL without Options in it and checks the table. Close it after the engine's Run.
+func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
+	t, err := open(ctx, server, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.needsBody(true); err != nil {
+		t.pool.Close()
+		return nil, err
+	}
+	s := &Sink{table: t}
+	s.prepare()
+	return s, nil
+}
+
+// prepare writes the statement. The values come as five arrays, one for each column, also for those that the table does not
+// have.
+func (s *Sink) prepare() {
+	columns, values := []string{quote(s.o.ID)}, []string{"u.id::" + s.columns[s.o.ID].typ}
+	add := func(name, value string) {
+		if name == "" {
+			return
+		}
+		typ := s.columns[name].typ
+		if value == "u.payload" && typ != "bytea" {
+			value = "convert_from(u.payload, 'UTF8')"
+		}
+		columns, values = append(columns, quote(name)), append(values, value+"::"+typ)
+	}
+	add(s.o.Payload, "u.payload")
+	add(s.o.Metadata, "u.metadata")
+	add(s.o.Correlation, "u.correlation")
+	add(s.o.Parent, "u.parent")
+	s.insert = "INSERT INTO " + s.name + " (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(values, ", ") +
+		" FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY AS u(id, payload, metadata, correlation, parent, place)" +
+		" ORDER BY u.place ON CONFLICT (" + quote(s.o.ID) + ") DO NOTHING"
+}
+
+// Dispatch implements pipeline.Sink. It returns when the row is committed, or was there. What arrives while others are being
+// written goes with the next statement. Where ctx ends first, the row may be written all the same.
+func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
+	if t == nil {
+		return errors.New("postgres: Dispatch: the transaction is nil")
+	}
+	if err := ctx.Err(); err != nil {
+		return wrap("dispatch", err)
+	}
+	d := &dispatch{t, make(chan error, 1)}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, d)
+	if !s.busy {
+		s.busy = true
+		s.writers.Go(s.write)
+	}
+	s.mu.Unlock()
+	select {
+	case err := <-d.done:
+		return wrap("dispatch", refused(err))
+	case <-ctx.Done():
+		return wrap("dispatch", context.Cause(ctx))
+	}
+}
+
+// write writes until nothing waits.
+func (s *Sink) write() {
+	for {
+		batch := s.next()
+		if len(batch) == 0 {
+			return
+		}
+		err := s.store(batch)
+		if err != nil && !passing(err) && len(batch) > 1 { // one of them is the reason
+			for _, d := range batch {
+				d.done <- s.store([]*dispatch{d})
+			}
+			continue
+		}
+		for _, d := range batch {
+			d.done <- err
+		}
+	}
+}
+
+// next takes what goes into one statement.
+func (s *Sink) next() []*dispatch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(s.waiting) && n < mostRows {
+		if bytes += len(s.waiting[n].t.Payload()); n > 0 && bytes > mostBytes {
+			break
+		}
+		n++
+	}
+	batch := s.waiting[:n:n]
+	s.waiting = s.waiting[n:]
+	s.busy = n > 0
+	return batch
+}
+
+func (s *Sink) store(batch []*dispatch) error {
+	n := len(batch)
+	ids, payloads := make([]string, n), make([][]byte, n)
+	metadata, correlation, parent := make([]string, n), make([]string, n), make([]string, n)
+	for i, d := range batch {
+		ids[i], payloads[i] = d.t.ID(), d.t.Payload()
+		if payloads[i] == nil {
+			payloads[i] = []byte{} // nil would be NULL
+		}
+		metadata[i], correlation[i], parent[i] = metadataText(d.t), d.t.Correlation(), d.t.Parent()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	_, err := s.pool.Exec(ctx, s.insert, ids, payloads, metadata, correlation, parent)
+	return err
+}
+
+// metadataText writes metadata as JSON. NUL characters, which PostgreSQL cannot store and error messages may hold, are
+// replaced.
+func metadataText(t *pipeline.Transaction) string {
+	m := t.AllMetadata()
+	clean := make(map[string]string, len(m))
+	for name, value := range m {
+		clean[strings.ReplaceAll(name, "\x00", "�")] = strings.ReplaceAll(value, "\x00", "�")
+	}
+	text, _ := json.Marshal(clean) // strings cannot fail
+	return string(text)
+}
+
+// Close waits for rows that are being written and ends all connections.
+func (s *Sink) Close() error {
+	s.writers.Wait()
+	s.pool.Close()
+	return nil
+}

@@ -1,0 +1,271 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	driver "modernc.org/sqlite"
+
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/job"
+)
+
+// Synchronous says when a commit is on the disk.
+type Synchronous string
+
+// The choices.
+const (
+	Full   Synchronous = "full"   // when it is acknowledged: a power failure loses nothing acknowledged
+	Normal Synchronous = "normal" // at the next checkpoint: a crash of the process loses nothing, a power failure the last seconds
+)
+
+// OSBuffered is the durability in receipts under Normal: with the operating system, not yet on the disk.
+const OSBuffered job.Durability = "os_buffered"
+
+// DefaultBusyTimeout bounds the wait for other processes and transactions unless Options say otherwise.
+const DefaultBusyTimeout = 10 * time.Second
+
+// Options change a DB. The zero value opens an existing file.
+type Options struct {
+	// Create makes what is missing: the file, and Tenet's tables up to their newest version.
+	Create bool
+	// Synchronous is Full by default.
+	Synchronous Synchronous
+	// BusyTimeout bounds how long an operation waits while another process or a transaction of BeginTx is writing.
+	// Default 10 s.
+	BusyTimeout time.Duration
+}
+
+// DB is an SQLite file with Tenet's tables. It is safe for concurrent use.
+type DB struct {
+	path    string
+	origin  origin
+	pool    *sql.DB // readers, transactions of BeginTx and, for all of its life, the writer's connection
+	writer  *writer
+	readers readers
+	turn    chan struct{} // holds an element while the writer or BeginTx takes the file's lock: a busy writer lets others in
+	options Options
+	jobs    *Jobs
+	bell    bell
+}
+
+// ErrNotMigrated is returned by operations while a table is missing or not up to date.
+var ErrNotMigrated = errors.New("sqlite: the tables are missing or not up to date: run `tenet migrate up`")
+
+// ErrBusy is returned when others kept writing for longer than the busy timeout.
+var ErrBusy = errors.New("sqlite: the file is locked by another process or an open transaction: try again, and keep transactions short")
+
+// ErrNotDatabase is returned for a file that is not an SQLite database, or is damaged.
+var ErrNotDatabase = errors.New("sqlite: the file is not an SQLite database or is damaged: name another, or restore it from a backup")
+
+// Open opens a file. A missing one is an error that wraps os.ErrNotExist unless Create is set; one that is no database is
+// ErrNotDatabase; one whose tables a newer program has made is refused. Without Create tables may be missing: operations
+// then return ErrNotMigrated.
+//
+// The file is switched to a write-ahead log, which puts two files beside it while it is open. It must lie on a local disk:
+// network file systems do not lock reliably.
+func Open(ctx context.Context, path string, o Options) (*DB, error) {
+	if ctx == nil {
+		return nil, errors.New("sqlite: Open: the context is nil")
+	}
+	if o.Synchronous == "" {
+		o.Synchronous = Full
+	}
+	if o.BusyTimeout <= 0 {
+		o.BusyTimeout = DefaultBusyTimeout
+	}
+	if o.Synchronous != Full && o.Synchronous != Normal {
+		return nil, fmt.Errorf("sqlite: synchronous %q: use %q or %q", o.Synchronous, Full, Normal)
+	}
+	if path == "" || strings.HasPrefix(path, ":memory:") {
+		return nil, fmt.Errorf("sqlite: path %q: name a file; package adapter/memory keeps jobs in memory", path)
+	}
+	if err := prepare(path, o.Create); err != nil {
+		return nil, err
+	}
+	source, err := dataSource(path, o)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := driver.NewConnector(source)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
+	}
+	db := &DB{path: path, options: o, pool: sql.OpenDB(connector), turn: make(chan struct{}, 1)}
+	db.pool.SetMaxOpenConns(maxConns)
+	db.pool.SetMaxIdleConns(maxConns)
+	if err := db.start(ctx); err != nil {
+		return nil, errors.Join(err, db.pool.Close())
+	}
+	return db, nil
+}
+
+// maxConns is the writer, the one that listens for other processes, and readers and transactions.
+const maxConns = 10
+
+// dataSource is the driver's name of a file. Checkpoints come at SQLite's default, every 4 MiB of log: a commit into a log
+// that is used again is flushed in half the time of one that makes it longer.
+func dataSource(path string, o Options) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("sqlite: %s: %w", path, err)
+	}
+	absolute = filepath.ToSlash(absolute)
+	if !strings.HasPrefix(absolute, "/") {
+		absolute = "/" + absolute // file:///C:/…
+	}
+	q := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}}
+	q["_pragma"] = []string{
+		fmt.Sprintf("busy_timeout(%d)", max(o.BusyTimeout.Milliseconds(), 1)), "synchronous(" + string(o.Synchronous) + ")", "fullfsync(1)",
+		"checkpoint_fullfsync(1)", "cache_size(-8192)", "temp_store(memory)", "journal_size_limit(67108864)",
+	}
+	return (&url.URL{Scheme: "file", Path: absolute, RawQuery: q.Encode()}).String(), nil
+}
+
+// start prepares the file and starts the writer.
+func (db *DB) start(ctx context.Context) error {
+	conn, err := db.pool.Conn(ctx)
+	if err != nil {
+		return db.wrap("open", err)
+	}
+	mode := "" // reading it reads the header; setting it may be refused at once while others do the same
+	err = db.patiently(ctx, func() error { return conn.QueryRowContext(ctx, `PRAGMA journal_mode = wal`).Scan(&mode) })
+	if err == nil && mode != "wal" {
+		err = fmt.Errorf("the write-ahead log cannot be used, journal mode is %q: put the file on a local disk", mode)
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`) // the writer waits by itself
+	}
+	if err != nil {
+		return errors.Join(db.wrap("open", err), conn.Close())
+	}
+	if db.origin, err = originOf(db.path); err != nil {
+		return errors.Join(db.wrap("open", err), conn.Close())
+	}
+	db.bell.init()
+	db.jobs = &Jobs{db: db}
+	db.writer = newWriter(db, conn)
+	if err = db.ready(ctx); err != nil {
+		return errors.Join(err, db.writer.close())
+	}
+	return nil
+}
+
+// ready makes the tables with Create, and refuses those of a newer program.
+func (db *DB) ready(ctx context.Context) error {
+	if db.options.Create {
+		_, err := db.Migrate(ctx, migrate.Up, false)
+		return err
+	}
+	_, err := db.MigrationStatus(ctx)
+	return err
+}
+
+// Jobs is the file's job store. All calls return the same one.
+func (db *DB) Jobs() *Jobs { return db.jobs }
+
+// Path is the name that the file was opened under.
+func (db *DB) Path() string { return db.path }
+
+// BeginTx begins a transaction that may hold the caller's own statements beside Jobs.EnqueueTx and Jobs.CompleteTx. It
+// has the file's write lock from the start: until it ends, everything else that writes waits for it, so keep it short and
+// do not call the store's other methods that write before it ends.
+func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
+	if ctx == nil {
+		return nil, errors.New("sqlite: BeginTx: the context is nil")
+	}
+	if db.writer.closed() {
+		return nil, job.ErrClosed
+	}
+	select {
+	case db.turn <- struct{}{}:
+		defer func() { <-db.turn }()
+	case <-ctx.Done():
+		return nil, db.wrap("begin", ctx.Err())
+	}
+	tx, err := db.pool.BeginTx(ctx, nil)
+	return tx, db.wrap("begin", err)
+}
+
+// Close writes what was accepted, ends notifications and closes the file; the last process to do so folds the log into
+// it. Operations return job.ErrClosed afterwards. Closing again does nothing.
+func (db *DB) Close() error {
+	err := db.writer.close()
+	db.bell.close()
+	return errors.Join(err, db.readers.close(), db.pool.Close())
+}
+
+// patiently repeats f while the file is busy, for the busy timeout at most. Waits are short and random: whoever writes
+// without a break leaves gaps that have to be met.
+func (db *DB) patiently(ctx context.Context, f func() error) error {
+	give := time.Now().Add(db.options.BusyTimeout)
+	for {
+		err := f()
+		if !isBusy(err) || time.Now().After(give) {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// The primary result codes of SQLite that have a meaning here.
+const (
+	codeError    = 1
+	codeBusy     = 5
+	codeLocked   = 6
+	codeReadOnly = 8
+	codeIOErr    = 10
+	codeCorrupt  = 11
+	codeCantOpen = 14
+	codeNotDB    = 26
+)
+
+// codeUnique is the extended code of a row that breaks a UNIQUE column, of which there is one: tenet_job.id.
+const codeUnique = 2067
+
+// extended is the extended result code of an error that SQLite reported, or 0.
+func extended(err error) int {
+	if reported, ok := errors.AsType[*driver.Error](err); ok {
+		return reported.Code()
+	}
+	return 0
+}
+
+// code is the primary result code.
+func code(err error) int { return extended(err) & 0xff }
+
+func isBusy(err error) bool { return code(err) == codeBusy || code(err) == codeLocked }
+
+// wrap says what failed, and turns what the caller can act on into its own error.
+func (db *DB) wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if db.writer != nil && db.writer.closed() && extended(err) == 0 {
+		return fmt.Errorf("sqlite: %s: %w (%w)", what, job.ErrClosed, err)
+	}
+	if extended(err) == codeUnique {
+		return fmt.Errorf("sqlite: %s: %w: a job with this ID exists; give every job its own (%w)", what, job.ErrConflict, err)
+	}
+	switch code(err) {
+	case codeBusy, codeLocked:
+		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrBusy, err)
+	case codeReadOnly, codeCantOpen:
+		return fmt.Errorf("sqlite: %s: %s: %s (%w)", what, db.path, unwritable(db.path), err)
+	case codeNotDB, codeCorrupt:
+		return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrNotDatabase, err)
+	case codeError:
+		if text := err.Error(); strings.Contains(text, "no such table: tenet_") || strings.Contains(text, "no such column") {
+			return fmt.Errorf("sqlite: %s: %s: %w (%w)", what, db.path, ErrNotMigrated, err)
+		}
+	}
+	return fmt.Errorf("sqlite: %s: %w", what, err)
+}

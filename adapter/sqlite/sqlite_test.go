@@ -1,0 +1,58 @@
+package sqlite_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/storetest"
+)
+
+func TestMain(m *testing.M) {
+	storetest.IdempotencyProcess(openProcess)
+	if path := os.Getenv(victimFile); path != "" {
+		victim(path)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// open opens a file in a new directory.
+func open(t *testing.T) *sqlite.DB {
+	t.Helper()
+	return openFile(t, filepath.Join(t.TempDir(), "jobs.db"))
+}
+
+func openFile(t *testing.T, path string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(context.Background(), path, sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// TestJobs runs in virtual time, except for the cases of real concurrency. Every second handle is another connection to
+// the same file, as another process has it.
+func TestJobs(t *testing.T) {
+	paths := map[job.Store]string{}
+	storetest.Jobs(t, storetest.JobsOptions{
+		Open: func(t *testing.T) job.Store {
+			db := open(t)
+			paths[db.Jobs()] = db.Path()
+			return db.Jobs()
+		},
+		Second: func(t *testing.T, first job.Store) job.Store { return openFile(t, paths[first]).Jobs() },
+		Bubble: synctest.Test,
+	})
+}
