@@ -66,6 +66,7 @@ var allowed = map[string][]string{
 	"internal/testobserve":  {"pipeline", "observe", "policy"},
 	"internal/canonical":    {},
 	"internal/striped":      {},
+	"internal/uuidv7":       {},
 	"internal/procgroup":    {},
 	"internal/migrate":      {},
 	"internal/testpg":       {},
@@ -74,7 +75,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7"}
 
 // vendors names the only packages that may import an SDK, and why nobody else may.
 var vendors = map[string][]string{

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -16,8 +17,8 @@ import (
 func sample() Event {
 	left := Nanos(1_873_000_000)
 	return Event{
-		SchemaVersion: 1, ID: newID(start), Type: RetryAttempt, Time: start.Add(123456000), Surface: "call", Key: "user-service.GetUser",
-		WorkID: newID(start), WorkSeq: 2, Operation: "get user", Category: "RETRY_API_REQUEST", TenantID: "tenant-123",
+		SchemaVersion: 1, ID: uuidv7.New(start), Type: RetryAttempt, Time: start.Add(123456000), Surface: "call", Key: "user-service.GetUser",
+		WorkID: uuidv7.New(start), WorkSeq: 2, Operation: "get user", Category: "RETRY_API_REQUEST", TenantID: "tenant-123",
 		CorrelationID: "corr-456", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", PolicyID: "rev-17", PolicyRevision: strings.Repeat("ab", 32),
 		Attempt: 1, MaxAttempts: 4, OutcomeKind: "retryable", OutcomeCategory: "system", OutcomeReason: policy.ReasonError,
 		OutcomeClasses: []policy.Class{"connection_refused"}, MatchedRule: "default",
@@ -40,7 +41,7 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkSeal(b *testing.B) {
-	e, w, c := sample(), encoder{}, newChain(newID(start))
+	e, w, c := sample(), encoder{}, newChain(uuidv7.New(start))
 	b.ReportAllocs()
 	for b.Loop() {
 		w.b = w.b[:0]
@@ -49,7 +50,7 @@ func BenchmarkSeal(b *testing.B) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	e, w, c := sample(), encoder{}, newChain(newID(start))
+	e, w, c := sample(), encoder{}, newChain(uuidv7.New(start))
 	c.append(&w, &e)
 	b.ReportAllocs()
 	for b.Loop() {

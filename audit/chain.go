@@ -2,13 +2,10 @@ package audit
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"hash"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -59,21 +56,6 @@ func (c *chain) seal(b []byte, start int, l line, e *Event) {
 	hex.Encode(digits, c.sum)
 	e.Hash = string(digits)
 	c.hash = e.Hash
-}
-
-// newID makes a UUIDv7 (RFC 9562) of a time and 74 random bits.
-func newID(now time.Time) string {
-	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[:8], uint64(now.UnixMilli())<<16|rand.Uint64()&0x0fff|0x7000)
-	binary.BigEndian.PutUint64(raw[8:], rand.Uint64()>>2|1<<63)
-	var id [36]byte
-	hex.Encode(id[0:8], raw[0:4])
-	hex.Encode(id[9:13], raw[4:6])
-	hex.Encode(id[14:18], raw[6:8])
-	hex.Encode(id[19:23], raw[8:10])
-	hex.Encode(id[24:36], raw[10:16])
-	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
-	return string(id[:])
 }
 
 // sortedKeys appends the keys of m in the order of their UTF-16 code units, as RFC 8785 wants it.

@@ -6,13 +6,14 @@ import (
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
 // begin sets what every event has in common.
 func (e *Event) begin(t Type, now time.Time) {
-	e.SchemaVersion, e.ID, e.Type, e.Time = SchemaVersion, newID(now), t, microseconds(now)
+	e.SchemaVersion, e.ID, e.Type, e.Time = SchemaVersion, uuidv7.New(now), t, microseconds(now)
 }
 
 // from begins the event that an observed one becomes.

@@ -102,20 +102,6 @@ func TestA1BadLinesAreRefused(t *testing.T) {
 	}
 }
 
-func TestA1IDsAreUUIDv7(t *testing.T) {
-	seen := map[string]bool{}
-	for range 1000 {
-		id := newID(start)
-		if len(id) != 36 || id[14] != '7' || !strings.ContainsRune("89ab", rune(id[19])) || id[:13] != newID(start)[:13] || seen[id] {
-			t.Fatalf("%s", id)
-		}
-		seen[id] = true
-	}
-	if newID(start) > newID(start.Add(1e6)) {
-		t.Error("IDs do not sort by their time")
-	}
-}
-
 // slow is a sink that lets callers run ahead of the writer, so that batches are filled, sealed and stored at a time.
 type slow struct{ MemorySink }
 

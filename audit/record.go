@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/canonical"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -24,7 +25,7 @@ func (l *Log) Record(ctx context.Context, e Event) error {
 	}
 	e.Time = microseconds(e.Time)
 	if e.ID == "" {
-		e.ID = newID(e.Time)
+		e.ID = uuidv7.New(e.Time)
 	}
 	e.SchemaVersion, e.Hash = SchemaVersion, ""
 	if err := e.readable(); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/internal/canonical"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -76,7 +77,7 @@ type counted struct {
 func newWriter(l *Log, sink appender, heads []Head) *writer {
 	now := time.Now()
 	w := &writer{
-		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: newChain(newID(now)),
+		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: newChain(uuidv7.New(now)),
 		group: &group{}, sealing: make(chan *group, mostGroups), storing: make(chan *group, mostGroups), ended: make(chan *group, mostGroups),
 		heads: heads[max(len(heads)-mostHeads, 0):], counts: map[counted]uint64{}, countSince: now,
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 )
 
 // Request asks for a job.
@@ -119,12 +119,8 @@ func (r Request) insert(index, maxPayload int) (Insert, error) {
 	if len(payload) > maxPayload {
 		return Insert{}, &PayloadTooLargeError{Index: index, Size: len(payload), Limit: maxPayload}
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Insert{}, fmt.Errorf("job: new ID: %w", err)
-	}
 	return Insert{
-		ID: id.String(), Type: r.Type, Queue: r.Queue, Priority: r.Priority, Payload: payload, Meta: r.Meta, Timeout: r.Timeout,
+		ID: uuidv7.Next(), Type: r.Type, Queue: r.Queue, Priority: r.Priority, Payload: payload, Meta: r.Meta, Timeout: r.Timeout,
 		MaxAttempts: r.MaxAttempts, RunAt: Stamp(r.RunAt), UniqueKey: r.UniqueKey, UniqueFor: r.UniqueFor,
 	}, nil
 }

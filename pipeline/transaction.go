@@ -4,9 +4,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/tenetdev/tenet/internal/argument"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 )
 
 // Transaction is one unit of work. It is immutable: engines, tasks, sources and sinks share it without copying. The zero
@@ -56,7 +55,7 @@ func WithAttempts(n int) TransactionOption { return func(t *Transaction) { t.att
 // replaced by a UUIDv7; an ID that is stable over redeliveries makes delays, idempotency and records stable too.
 func NewTransaction(id string, payload []byte, options ...TransactionOption) *Transaction {
 	if id == "" {
-		id = uuid.Must(uuid.NewV7()).String()
+		id = uuidv7.New(time.Now())
 	}
 	t := &Transaction{id: id, payload: payload}
 	for _, o := range options {

@@ -2,13 +2,12 @@ package retry
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -316,38 +315,9 @@ func (c *attemptCtx) callID() string {
 	s := c.lock()
 	defer s.mu.Unlock()
 	if s.id == "" {
-		s.id = newID(time.Now())
+		s.id = uuidv7.New(time.Now())
 	}
 	return s.id
-}
-
-// newID makes a UUIDv7 (RFC 9562) of a time, to 250 ns as in its method 3, and 62 random bits. The library's own generator
-// takes a lock for all callers and reads the system's entropy; IDs of calls need neither.
-func newID(now time.Time) string {
-	ns := now.UnixNano()
-	high := uint64(ns/1e6)<<16 | uint64(ns%1e6*4096/1e6)&0x0fff | 0x7000
-	low := rand.Uint64()>>2 | 1<<63
-	var id [36]byte
-	a, b, c := digits(uint32(high>>32)), digits(uint32(high)), digits(uint32(low>>32))
-	binary.BigEndian.PutUint64(id[0:], a)
-	binary.BigEndian.PutUint32(id[9:], uint32(b>>32))
-	binary.BigEndian.PutUint32(id[14:], uint32(b))
-	binary.BigEndian.PutUint32(id[19:], uint32(c>>32))
-	binary.BigEndian.PutUint32(id[24:], uint32(c))
-	binary.BigEndian.PutUint64(id[28:], digits(uint32(low)))
-	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
-	return string(id[:])
-}
-
-// digits are the eight hexadecimal digits of n, one a byte, the first in the highest. Each nibble gets a byte of its own,
-// and those above 9 are moved from behind '9' to 'a'.
-func digits(n uint32) uint64 {
-	x := uint64(n)
-	x = (x | x<<16) & 0x0000ffff0000ffff
-	x = (x | x<<8) & 0x00ff00ff00ff00ff
-	x = (x | x<<4) & 0x0f0f0f0f0f0f0f0f
-	above := (x + 0x0606060606060606) >> 4 & 0x0101010101010101
-	return x + 0x3030303030303030 + above*('a'-'9'-1)
 }
 
 // work identifies the call for reports that come after it has ended.

@@ -10,6 +10,7 @@ import (
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -61,7 +62,7 @@ func (r *run) claim() (*idempotency.Ticket, error) {
 	case r.rec != nil:
 		o.id = r.rec.timeline.CallID
 	case o.id == "":
-		o.id = newID(time.Now())
+		o.id = uuidv7.New(time.Now())
 	}
 	return o.guard.Begin(r.ctx, idempotency.Request{
 		ID:          idempotency.ID{Tenant: o.tenantID, Operation: o.operation, Key: o.idempotencyKey},

@@ -10,6 +10,7 @@ import (
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -76,7 +77,7 @@ func (o *opening) open(ctx context.Context, e *Executor, t *observe.Timeline, op
 	t.Start = e.now()
 	o.Context, o.id = ctx, options.id
 	if o.id == "" {
-		o.id = newID(t.Start)
+		o.id = uuidv7.New(t.Start)
 	}
 	t.Key, t.PolicyID, t.CallID, t.Attributes, t.Attempts = p.key, p.policy.ID, o.id, p.attributes, o.attempt[:0]
 }

@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -174,7 +174,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 			options.Observer = observe.Slog(a.logger(a.stderr, true))
 		}
 	}
-	calls := []retry.CallOption{retry.WithCallID(uuid.Must(uuid.NewV7()).String()), retry.WithPolicy(f.edit)}
+	calls := []retry.CallOption{retry.WithCallID(uuidv7.New(time.Now())), retry.WithPolicy(f.edit)}
 	if f.audit != "" {
 		log, closeLog, failed := a.openLog(ctx, f.audit)
 		if failed != nil {

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/uuidv7"
 )
 
 // Names of the audit log on a NATS system.
@@ -111,7 +112,7 @@ func (a *Audit) appendOne(ctx context.Context, e audit.Entry) error {
 
 // appendBatch sends entries as one atomic batch, without waiting in between. The server answers the last message.
 func (a *Audit) appendBatch(ctx context.Context, entries []audit.Entry) error {
-	id := uuid.NewString()
+	id := uuidv7.New(time.Now())
 	last := len(entries) - 1
 	for i, e := range entries {
 		m := a.message(e)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/internal/uuidv7"
 )
 
 // position is how far a consumer has come: everything that the snapshot base saw is done, and of what target saw besides,
@@ -79,7 +81,7 @@ func (c *cursor) prepare(name string) {
 
 // take claims the cursor if it is free. owner is "" if it is not.
 func (c *cursor) take(ctx context.Context) (owner string, p position, ahead []int64, err error) {
-	owner = uuid.NewString()
+	owner = uuidv7.New(time.Now())
 	err = c.pool.QueryRow(ctx, c.claim, c.source, c.o.Consumer, owner, c.o.Lease.Microseconds()).Scan(&p.base, &p.target, &p.seq, &ahead)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", p, nil, nil
