@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/argument"
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -96,7 +97,7 @@ func (f *fetching) ask(ctx context.Context) (err error) {
 	f.attempts++
 	f.r.fetchBegins(f.patience)
 	defer f.r.fetchEnds()
-	f.request.Extra = deepCopy(f.extra)
+	f.request.Extra = fields.Copy(f.extra)
 	found, err := f.source.Fetch(ctx, f.request)
 	if f.got == nil {
 		f.got = found

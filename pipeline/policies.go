@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -239,7 +238,7 @@ func consumerLoop(c policy.Consumer) loop {
 	l := c.Loop
 	return loop{
 		category: c.Category, batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
-		transaction: l.TransactionTimeout, streaming: l.Streaming, extra: deepCopy(c.Steps.Fetch.Extra),
+		transaction: l.TransactionTimeout, streaming: l.Streaming, extra: c.Steps.Fetch.Extra,
 		empty: policy.Retry{
 			InitialBackoff: l.EmptyQueue.Backoff, BackoffMultiplier: l.EmptyQueue.BackoffMultiplier,
 			MaxBackoff: l.EmptyQueue.BackoffCap, Jitter: policy.JitterNone,
@@ -253,34 +252,4 @@ func producerLoop(p policy.Producer) loop {
 		category: p.Category, batch: l.Batch, concurrency: max(l.Concurrency.Value, 1), timeout: l.Timeout, limit: l.Limit,
 		transaction: l.TransactionTimeout,
 	}
-}
-
-// deepCopy copies the maps and slices of the values for a source, at any depth; it shares pointers and structs.
-func deepCopy(extra map[string]any) map[string]any {
-	if extra == nil {
-		return nil
-	}
-	return copied(reflect.ValueOf(extra)).Interface().(map[string]any)
-}
-
-func copied(v reflect.Value) reflect.Value {
-	switch kind := v.Kind(); {
-	case kind == reflect.Interface && !v.IsNil():
-		same := reflect.New(v.Type()).Elem()
-		same.Set(copied(v.Elem()))
-		return same
-	case kind == reflect.Map && !v.IsNil():
-		same := reflect.MakeMapWithSize(v.Type(), v.Len())
-		for key, value := range v.Seq2() {
-			same.SetMapIndex(key, copied(value))
-		}
-		return same
-	case kind == reflect.Slice && !v.IsNil():
-		same := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-		for i := range v.Len() {
-			same.Index(i).Set(copied(v.Index(i)))
-		}
-		return same
-	}
-	return v
 }

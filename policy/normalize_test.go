@@ -364,13 +364,12 @@ func TestP10EqualPoliciesHaveEqualRevisions(t *testing.T) {
 }
 
 func TestL1NormalizePipelines(t *testing.T) {
-	extra := map[string]any{"k": 1}
 	in := Consumer{
 		Loop: ConsumerLoop{
 			Batch: Batch{Size: 50, MaxSize: 20, Interval: -1}, Concurrency: Concurrency{Min: 4}, Timeout: -1, Limit: -1, TransactionTimeout: -1,
 			EmptyQueue: EmptyQueue{Backoff: ms, BackoffMultiplier: 99, Interval: 1},
 		},
-		Steps: ConsumerSteps{Fetch: FetchStep{Extra: extra}, Process: Step{Retry: Retry{MaxAttempts: 2000}}},
+		Steps: ConsumerSteps{Process: Step{Retry: Retry{MaxAttempts: 2000}}},
 	}
 	c, err := in.Normalize(StepLimits())
 	if err != nil {
@@ -386,10 +385,6 @@ func TestL1NormalizePipelines(t *testing.T) {
 	if c.Steps.Process.Retry.MaxAttempts != 1000 || c.Steps.Exception.Retry.MaxAttempts != 1 || c.Steps.Fetch.Retry.Jitter != JitterNone {
 		t.Errorf("%+v", c.Steps)
 	}
-	c.Steps.Fetch.Extra["k"] = 2
-	if extra["k"] != 1 {
-		t.Error("extra is shared with the input")
-	}
 	zero, err := Consumer{}.Normalize(StepLimits())
 	if q := zero.Loop.EmptyQueue; err != nil || q != (EmptyQueue{Backoff: time.Second, BackoffMultiplier: 2, BackoffCap: time.Minute}) || zero.Loop.Batch.Size != 1 {
 		t.Errorf("%+v %v", zero.Loop, err)
@@ -397,5 +392,29 @@ func TestL1NormalizePipelines(t *testing.T) {
 	p, err := Producer{}.Normalize(StepLimits())
 	if err != nil || p.Loop.Batch.Size != 1 || p.Loop.Concurrency.Value != 1 || p.Steps.Produce.Retry.MaxAttempts != 1 {
 		t.Errorf("%+v %v", p, err)
+	}
+}
+
+// TestL11NormalizeCopiesExtraAtAnyDepth: changing a nested value of the result must not change the policy that it was made from.
+func TestL11NormalizeCopiesExtraAtAnyDepth(t *testing.T) {
+	extra := func() map[string]any {
+		return map[string]any{"queue": "q", "none": nil, "where": map[string]any{"shards": []any{1, []string{"a"}, nil}, "empty": map[string]int(nil)}}
+	}
+	given := Consumer{Steps: ConsumerSteps{Fetch: FetchStep{Extra: extra()}}}
+	c, err := given.Normalize(StepLimits())
+	if diff := cmp.Diff(extra(), c.Steps.Fetch.Extra); err != nil || diff != "" {
+		t.Fatal(err, diff)
+	}
+	got := c.Steps.Fetch.Extra
+	got["queue"] = "changed"
+	where := got["where"].(map[string]any)
+	where["empty"] = "changed"
+	where["shards"].([]any)[1].([]string)[0] = "changed"
+	where["shards"].([]any)[0] = "changed"
+	if diff := cmp.Diff(extra(), given.Steps.Fetch.Extra); diff != "" {
+		t.Error(diff)
+	}
+	if c, err := (Consumer{}).Normalize(StepLimits()); err != nil || c.Steps.Fetch.Extra != nil {
+		t.Errorf("no extra became %v, %v", c.Steps.Fetch.Extra, err)
 	}
 }

@@ -2,9 +2,10 @@ package policy
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/fields"
 )
 
 // Consumer governs an engine that fetches transactions from a source and processes them.
@@ -99,7 +100,7 @@ type FetchStep struct {
 	Category Category `json:"category" check:"null"`
 	// Retry bounds the step's repetition.
 	Retry Retry `json:"retry"`
-	// Extra is handed to the source as a copy, and to nobody else.
+	// Extra holds values for the source, which gets a deep copy; nothing else reads them.
 	Extra map[string]any `json:"extra" check:"null"`
 }
 
@@ -191,7 +192,7 @@ func (n notes) steps(steps []stepFields, engine Category, l Limits, again bool) 
 
 // Normalize returns a copy with every absent value at its default and every value inside its limits.
 func (c Consumer) Normalize(l Limits) (Consumer, error) {
-	c.Steps.Fetch.Extra = maps.Clone(c.Steps.Fetch.Extra)
+	c.Steps.Fetch.Extra = fields.Copy(c.Steps.Fetch.Extra)
 	n := notes{meta: &Meta{}}
 	n.loop(&c.Loop.Batch, &c.Loop.Concurrency, &c.Loop.Timeout, &c.Loop.TransactionTimeout, &c.Loop.Limit)
 	q := &c.Loop.EmptyQueue
