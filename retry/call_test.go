@@ -150,6 +150,34 @@ func TestR1OverallTimeoutEndsTheRunningAttempt(t *testing.T) {
 	})
 }
 
+// TestR1TheTimeoutThatStrikesFirstIsTold: the attempt's own timeout, the overall timeout and the caller's deadline each have
+// their reason, and only the first counts as a timeout of the attempt.
+func TestR1TheTimeoutThatStrikesFirstIsTold(t *testing.T) {
+	for want, c := range map[policy.Reason]struct{ attempt, overall, caller time.Duration }{
+		policy.ReasonAttemptsExhausted: {time.Second, 2 * time.Second, 3 * time.Second},
+		policy.ReasonOverallTimeout:    {2 * time.Second, time.Second, 3 * time.Second},
+		policy.ReasonDeadlineExceeded:  {3 * time.Second, 2 * time.Second, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := exact(1)
+			p.Retry.TimeoutPerAttempt, p.Retry.OverallTimeout = c.attempt, c.overall
+			ctx, cancel := context.WithTimeout(bg, c.caller)
+			defer cancel()
+			l := &log{}
+			start := time.Now()
+			e := executor(t, p, func(o *retry.ExecutorOptions) { o.Observer = l })
+			failure(t, e.Do(ctx, key, func(ctx context.Context) error { <-ctx.Done(); return errDown }), want)
+			if took := time.Since(start); took != time.Second {
+				t.Errorf("%s: ended after %v", want, took)
+			}
+			facts := l.of(observe.AttemptEnded)[0].Attempt.Facts
+			if timedOut := want == policy.ReasonAttemptsExhausted; facts.TimedOut != timedOut || (facts.Ended == "") != timedOut {
+				t.Errorf("%s: %+v", want, facts)
+			}
+		})
+	}
+}
+
 func TestD4KnownDeadlineIsNotSleptPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := exact(5)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -185,6 +186,24 @@ func TestJ16RefusedAttemptUsesUpNone(t *testing.T) {
 		r := e.Once(bg, retry.Work{Key: key, ID: "j", Attempts: 1, MaxAttempts: 5}, op)
 		if *calls != 0 || !r.Denied || r.Wait != time.Minute || r.Verdict.Reason != policy.ReasonCircuitOpen {
 			t.Errorf("%d calls, %+v", *calls, r)
+		}
+	})
+}
+
+// TestJ16ARefusedAttemptWaitsUntilItsBudgetHasRefilled, rather than only for its backoff.
+func TestJ16ARefusedAttemptWaitsUntilItsBudgetHasRefilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := budget.New(policy.Budget{Kind: policy.BudgetTokenBucket, Capacity: 1, RefillPerSecond: 0.01})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := withBudget(t, exact(3), b)
+		op, calls := script(nil)
+		for i, want := range []time.Duration{0, 100 * time.Second} {
+			r := e.Once(bg, retry.Work{Key: key, ID: "j"}, op)
+			if *calls != 1 || r.Denied != (i == 1) || r.Wait.Round(time.Millisecond) != want {
+				t.Errorf("%d: %d calls, %+v; want a wait of %s", i, *calls, r, want)
+			}
 		}
 	})
 }

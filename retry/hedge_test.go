@@ -386,3 +386,46 @@ func TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds(t *testing.T) {
 		}
 	})
 }
+
+// TestR9ACallThatMustNotRunTwiceAtOnceIsNotHedged: the integrations say so of requests that the other side could not tell apart.
+func TestR9ACallThatMustNotRunTwiceAtOnceIsNotHedged(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []retry.CallOption
+		want    int64
+	}{
+		"by policy":                    {nil, 2},
+		"never":                        {[]retry.CallOption{retry.WithoutHedging()}, 1},
+		"never, whatever the key":      {[]retry.CallOption{retry.WithoutHedging(), retry.WithIdempotencyKey("k")}, 1},
+		"by key, without one":          {[]retry.CallOption{retry.WithHedgingByKey()}, 1},
+		"by key, with one":             {[]retry.CallOption{retry.WithHedgingByKey(), retry.WithIdempotencyKey("k")}, 2},
+		"by key and never":             {[]retry.CallOption{retry.WithHedgingByKey(), retry.WithoutHedging(), retry.WithIdempotencyKey("k")}, 1},
+		"by key, and the policy edits": {[]retry.CallOption{retry.WithHedgingByKey(), retry.WithPolicy(func(*policy.Policy) {})}, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			op, launched := racing(after(time.Second, nil))
+			e := executor(t, hedged(1, 1))
+			timeline, err := e.DoWithTimeline(bg, key, op, c.options...)
+			_ = e.Wait(bg)
+			if err != nil || launched.Load() != c.want || len(timeline.Attempts) != int(c.want) {
+				t.Errorf("%s: %v, %d launched, %d recorded, want %d", name, err, launched.Load(), len(timeline.Attempts), c.want)
+			}
+		})
+	}
+}
+
+// TestR3APanicThatIsAnErrorCanBeFound by those who recover it.
+func TestR3APanicThatIsAnErrorCanBeFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, value := range []any{errDown, "down"} {
+			func() {
+				defer func() {
+					p, _ := recover().(error)
+					if _, isError := value.(error); errors.Is(p, errDown) != isError {
+						t.Errorf("recovered %v from a panic with %T", p, value)
+					}
+				}()
+				_ = executor(t, hedged(1, 1)).Do(bg, key, func(context.Context) error { panic(value) })
+			}()
+		}
+	})
+}

@@ -42,3 +42,19 @@ func TestD3StepsAreSeededByTransactionAndName(t *testing.T) {
 		}
 	})
 }
+
+// TestR14EventsOfStoredWorkAreNumberedByTurn: whoever takes the work up again goes on after the events of earlier turns.
+func TestR14EventsOfStoredWorkAreNumberedByTurn(t *testing.T) {
+	for turn, first := range map[int]int{0: 1, 1: retry.SeqPerTurn, 3: 3 * retry.SeqPerTurn} {
+		l := &log{}
+		e := executor(t, exact(1), func(o *retry.ExecutorOptions) { o.Observer = l })
+		if err := e.DoStep(bg, retry.Step{Key: key, ID: "order-1", Name: "process", Turn: turn}, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for i, event := range l.events {
+			if event.Seq != first+i {
+				t.Errorf("turn %d: event %d has the number %d, want %d", turn, i, event.Seq, first+i)
+			}
+		}
+	}
+}
