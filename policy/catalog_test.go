@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestP11Catalog(t *testing.T) {
@@ -88,6 +90,13 @@ func TestC4Classes(t *testing.T) {
 	}
 }
 
+func TestP4TriggersThatNeedNoRegistration(t *testing.T) {
+	Triggers()[0] = "changed"
+	if diff := cmp.Diff([]string{"fixed", "p50", "p90", "p95", "p99"}, Triggers()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestD6ReasonsAreClosedAndDocumented(t *testing.T) {
 	seen := map[Reason]bool{}
 	for _, r := range Reasons() {
@@ -96,6 +105,9 @@ func TestD6ReasonsAreClosedAndDocumented(t *testing.T) {
 		}
 		if !slices.Contains([]string{"outcome", "decision", "idempotency", "admission", "report", "job"}, r.Where) {
 			t.Errorf("%s is found at %q", r.Reason, r.Where)
+		}
+		if succeeded := r.Reason == ReasonSuccess || r.Reason == ReasonIdempotencyHit; r.Reason.Succeeded() != succeeded {
+			t.Errorf("%s: succeeded is %v", r.Reason, !succeeded)
 		}
 		seen[r.Reason] = true
 	}

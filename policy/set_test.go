@@ -113,6 +113,28 @@ func TestIsZero(t *testing.T) {
 	}
 }
 
+// TestP2FindTakesTheNamesThatPeopleWrite: of calls, job types, queues, consumers, producers and their steps.
+func TestP2FindTakesTheNamesThatPeopleWrite(t *testing.T) {
+	policies := map[Key]*Policy{}
+	for _, k := range []Key{
+		{"svc", "Get"}, {Name: "both"}, JobKey("", "both"), JobKey("", "mail.send"), JobKey("eu", ""), ConsumerKey("orders.v2", "process"),
+		ConsumerKey("orders.v2", "fetch"), ProducerKey("export", "produce"), ProducerKey("export", "exception"),
+	} {
+		policies[k] = &Policy{Key: k}
+	}
+	s := NewSet(SetConfig{Policies: policies})
+	for name, want := range map[string]Key{
+		"svc.Get": {"svc", "Get"}, "both": {Name: "both"}, "job/eu.mail.send": JobKey("eu", "mail.send"), "mail.send": JobKey("", "mail.send"),
+		"eu": JobKey("eu", ""), "orders.v2": ConsumerKey("orders.v2", "process"), "orders.v2.fetch": ConsumerKey("orders.v2", "fetch"),
+		"export": ProducerKey("export", "produce"), " export.exception ": ProducerKey("export", "exception"),
+		"unknown": {Name: "unknown"}, "orders.v2.success": {"orders", "v2.success"}, "": {},
+	} {
+		if got := s.Find(name); got != want {
+			t.Errorf("%q is %+v, want %+v", name, got, want)
+		}
+	}
+}
+
 // TestP2NamesWithDotsFindTheirKeys: the set knows where a name is to be split.
 func TestP2NamesWithDotsFindTheirKeys(t *testing.T) {
 	policies := map[Key]*Policy{}
