@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -23,19 +22,10 @@ type Consumer struct {
 func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *Consumer {
 	argument.Need(source != nil, "pipeline: NewConsumer: the source")
 	argument.Need(task != nil, "pipeline: NewConsumer: the task")
-	p, err := checked(p)
-	e := newEngine(consumer, collect(opts), map[string]policy.Step{
-		stepFetch:   {Category: p.Steps.Fetch.Category, Retry: p.Steps.Fetch.Retry},
-		stepProcess: p.Steps.Process, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
-	}, consumerLoop(p))
-	if e.fault = errors.Join(err, e.fault); e.fault != nil {
-		e.fault = fmt.Errorf("pipeline: consumer %s: policy: %w", e.name, e.fault)
-	}
-	e.work = task.Process
-	e.success, e.exception = handlersOf(task)
-	e.acker, _ = source.(Acker)
-	e.nacker, _ = source.(Nacker)
-	e.extender, _ = source.(Extender)
+	e := newEngine(consumer, collect(opts), ofConsumer(p))
+	e.steps.do = task.Process
+	e.steps.success, e.steps.exception = handlersOf(task)
+	e.capabilities = capabilitiesOf(source)
 	e.checked = []any{source, task, e.deadLetter}
 	return &Consumer{engine: e, source: source}
 }
@@ -43,49 +33,49 @@ func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *C
 // Run consumes until the source has come to its end or, unless the policy says streaming, is empty; until the policy's limit
 // is reached, or Drain is called. It returns nil then. A policy's loop.timeout ends it with a [*ConsumerLoopTimeoutError], a
 // fetch that failed for good with a [*FetchError] or [*FetchTimeoutError], a source that returns too much with a
-// [*ContractError], and the end of ctx with that context's cause. What failed transactions came to is in the summary, which
-// is complete in all cases. A consumer runs once at a time.
+// [*ContractError], and the end of ctx with that context's cause. Failed transactions are counted in the summary, which is
+// complete in all cases. A consumer runs once at a time.
 func (c *Consumer) Run(ctx context.Context) (Summary, error) {
 	f := &fetching{source: c.source}
 	f.op = f.ask
 	return c.start(ctx, f.fetch, func() {})
 }
 
-// fetching is a run's fetch in progress. Its operation is made once for all of them: the feeder makes one at a time.
+// fetching is a run's fetch in progress. The feeder makes one fetch at a time, so all of them share one operation.
 type fetching struct {
-	source   Source
-	op       retry.Operation
-	r        *run
-	request  FetchRequest
-	extra    map[string]any
-	patience time.Duration
-	number   int
+	source  Source
+	op      retry.Operation
+	r       *run
+	request FetchRequest
+	extra   map[string]any
+	limit   time.Duration // of an attempt that is healthy
+	number  int
 
 	got      []Delivery
 	end      bool
 	attempts int
-	late     bool // the last attempt failed when its time was over
+	timedOut bool // the last attempt failed after its timeout
 }
 
 // fetch asks the source, under the fetch step's policy.
 func (f *fetching) fetch(ctx context.Context, r *run, room int) (got []Delivery, end bool, err error) {
 	l := r.policies.loop()
 	f.r, f.extra, f.request = r, l.extra, FetchRequest{Max: room, Wait: l.batch.Interval}
-	f.got, f.end, f.attempts, f.late = nil, false, 0, false
-	if f.patience = r.executor.Policy(ctx, r.keys.fetch).Retry.TimeoutPerAttempt; f.patience <= 0 {
-		f.patience = l.batch.Interval + healthyFetch
+	f.got, f.end, f.attempts, f.timedOut = nil, false, 0, false
+	if f.limit = r.executor.Policy(ctx, r.steps.keys.fetch).Retry.TimeoutPerAttempt; f.limit <= 0 {
+		f.limit = l.batch.Interval + healthyFetch
 	}
 	f.number++
 	err = r.executor.DoStep(ctx, retry.Step{
-		Key: r.keys.fetch, ID: r.name + "#" + strconv.Itoa(f.number), Name: stepFetch, Operation: r.operation[stepFetch],
+		Key: r.steps.keys.fetch, ID: r.name + "#" + strconv.Itoa(f.number), Name: stepFetch, Operation: r.steps.operation[stepFetch],
 		TraceID: r.span.work.TraceID,
 	}, f.op)
-	r.retried(f.attempts - 1)
+	r.countRetries(f.attempts - 1)
 	if err == nil {
 		return f.got, f.end, nil
 	}
 	failed := FetchError{Pipeline: r.name, Cause: err}
-	if f.late || errors.Is(err, context.DeadlineExceeded) {
+	if f.timedOut || errors.Is(err, context.DeadlineExceeded) {
 		return f.got, f.end, &FetchTimeoutError{failed}
 	}
 	return f.got, f.end, &failed
@@ -93,10 +83,10 @@ func (f *fetching) fetch(ctx context.Context, r *run, room int) (got []Delivery,
 
 // ask is one attempt.
 func (f *fetching) ask(ctx context.Context) (err error) {
-	defer caught(&err)
+	defer recoverPanic(&err)
 	f.attempts++
-	f.r.fetchBegins(f.patience)
-	defer f.r.fetchEnds()
+	f.r.fetch.begin(f.limit)
+	defer f.r.fetch.end()
 	f.request.Extra = fields.Copy(f.extra)
 	found, err := f.source.Fetch(ctx, f.request)
 	if f.got == nil {
@@ -108,9 +98,9 @@ func (f *fetching) ask(ctx context.Context) (err error) {
 		f.end = true
 		return nil
 	}
-	f.late = err != nil && ctx.Err() == context.DeadlineExceeded
+	f.timedOut = err != nil && ctx.Err() == context.DeadlineExceeded
 	if len(found) > 0 {
-		return nil // what came is worked on first; the error will come again
+		return nil // work on these first; the next fetch will report the error again
 	}
 	return err
 }

@@ -21,19 +21,10 @@ type engine struct {
 	policies *policies
 	executor *retry.Executor
 	observer observe.Observer
-	starter  observe.Starter
-
-	workStep  string // process or produce
-	work      func(ctx context.Context, t *Transaction) (any, error)
-	success   SuccessHandler
-	exception ExceptionHandler
-	acker     Acker
-	nacker    Nacker
-	extender  Extender
-	checked   []any // what Check asks
-	keys      keys
-	operation map[string]string // as records name the steps; made once
-	chunked   bool              // the next batch waits for the last one to have ended
+	starter  observe.Starter // the observer, if it begins spans
+	steps    steps
+	capabilities
+	checked []any // what Check asks
 
 	drained chan struct{}
 	drain   sync.Once
@@ -41,25 +32,54 @@ type engine struct {
 	current atomic.Pointer[run]
 }
 
-// keys of the engine's steps, made once.
+// steps are what an engine does with a transaction, and the names of it, made once.
+type steps struct {
+	work      string // the name of the first step, process or produce
+	do        func(ctx context.Context, t *Transaction) (any, error)
+	success   func(ctx context.Context, t *Transaction, result any) error // nil for none, as exception
+	exception func(ctx context.Context, t *Transaction, cause error) error
+	keys      keys
+	operation map[string]string // the names of the steps in records
+}
+
 type keys struct{ fetch, work, success, exception, transaction, run policy.Key }
 
-func newEngine(k kind, o options, steps map[string]policy.Step, l loop) *engine {
-	e := &engine{options: o, kind: k, drained: make(chan struct{})}
-	e.workStep = stepProcess
+// capabilities are the optional interfaces of a consumer's source, nil where it lacks one.
+type capabilities struct {
+	acker    Acker
+	nacker   Nacker
+	extender Extender
+}
+
+func capabilitiesOf(source Source) (c capabilities) {
+	c.acker, _ = source.(Acker)
+	c.nacker, _ = source.(Nacker)
+	c.extender, _ = source.(Extender)
+	return c
+}
+
+func stepsOf(k kind, name string) steps {
+	s := steps{work: stepProcess, operation: map[string]string{}}
 	if k == producer {
-		e.workStep = stepProduce
+		s.work = stepProduce
 	}
-	key := func(step string) policy.Key { return k.key(o.name, step) }
-	e.keys = keys{key(stepFetch), key(e.workStep), key(stepSuccess), key(stepException), key(stepTransaction), key(stepRun)}
-	e.operation = map[string]string{}
-	for _, step := range []string{stepFetch, e.workStep, stepSuccess, stepException, stepTransaction, stepRun} {
-		e.operation[step] = o.name + "." + step
+	for _, step := range []string{stepFetch, s.work, stepSuccess, stepException, stepTransaction, stepRun} {
+		s.operation[step] = name + "." + step
 	}
-	e.policies, e.fault = fixed(k, o.name, steps, l)
-	if e.fault != nil {
+	key := func(step string) policy.Key { return k.key(name, step) }
+	s.keys = keys{key(stepFetch), key(s.work), key(stepSuccess), key(stepException), key(stepTransaction), key(stepRun)}
+	return s
+}
+
+// newEngine makes an engine that lacks its task, source and sink.
+func newEngine(k kind, o options, p enginePolicy) *engine {
+	e := &engine{options: o, kind: k, steps: stepsOf(k, o.name), drained: make(chan struct{})}
+	policies, err := fixed(k, o.name, p)
+	if err := errors.Join(p.fault, err); err != nil {
+		e.fault = fmt.Errorf("pipeline: %s %s: policy: %w", k, o.name, err)
 		return e
 	}
+	e.policies = policies
 	e.policies.live, e.policies.log = o.provider, o.log
 	x := o.executor
 	x.RecoverPanics = true // a panic in user code must not take the engine's other transactions with it
@@ -70,38 +90,22 @@ func newEngine(k kind, o options, steps map[string]policy.Step, l loop) *engine 
 	return e
 }
 
-// feeder gets the next transactions, at most max of them. end says that there will never be more. What came with an error is
-// not lost.
-type feeder func(ctx context.Context, r *run, max int) (got []Delivery, end bool, err error)
-
-// obedience is how long work has to return that is cancelled because a drain took too long.
-const obedience = 2 * time.Second
+// cancelGrace is how long work has to return that is cancelled because a drain took too long.
+const cancelGrace = 2 * time.Second
 
 // start runs the engine until its work is done or has to end. after is called when the feeder has ended.
 func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary, error) {
-	if e.fault != nil {
+	if err := e.begins(ctx); err != nil {
 		after()
-		return Summary{}, e.fault
-	}
-	if ctx == nil {
-		after()
-		return Summary{}, fmt.Errorf("pipeline: %s %s: Run: the context is nil", e.kind, e.name)
-	}
-	if !e.busy.CompareAndSwap(false, true) {
-		after()
-		return Summary{}, fmt.Errorf("pipeline: %s %s runs already; make another engine to run twice", e.kind, e.name)
+		return Summary{}, err
 	}
 	defer e.busy.Store(false)
-	if ctx.Err() != nil {
-		after()
-		return Summary{}, e.endedBy(ctx)
-	}
 	e.policies.refresh(ctx)
 	r := newRun(e, ctx)
 	e.current.Store(r)
 	select {
 	case <-e.drained:
-		r.drainAll() // before the feeder can begin
+		r.endFetching() // before the feeder can begin
 	default:
 	}
 	var services sync.WaitGroup
@@ -112,72 +116,31 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 		r.feed(feed)
 	}()
 	err := r.supervise(ctx)
-	r.close()
-	if !wait(&services, max(e.grace, obedience)) {
+	r.closeSettler()
+	if !wait(&services, max(e.grace, cancelGrace)) {
 		e.log.Warn("pipeline: the source does not answer; acknowledgements are left behind", "pipeline", e.name)
 	}
 	r.cancel(nil)
-	summary := r.finish(err)
-	return summary, err
+	return r.finish(err), err
 }
 
-// supervise waits for the end of the work, or brings it about.
-func (r *run) supervise(ctx context.Context) error {
-	var patience, grace, timeout <-chan time.Time
-	if limit := r.policies.loop().timeout; limit > 0 {
-		t := time.NewTimer(limit)
-		defer t.Stop()
-		timeout = t.C
-	}
-	done, drained := ctx.Done(), r.drained
-	var ended error
-	stop := func(err error, wait time.Duration) {
-		done, drained, grace, timeout = nil, nil, nil, nil
-		ended, patience = err, time.After(wait)
-		r.stop(err)
-	}
-	for {
-		select {
-		case <-r.done:
-			return r.why(ended)
-		case <-drained:
-			drained, grace = nil, time.After(r.grace)
-			r.drainAll()
-		case <-grace:
-			stop(nil, obedience)
-		case <-timeout:
-			stop(r.timedOut(), r.grace)
-		case <-done:
-			stop(r.endedBy(ctx), r.grace)
-		case <-patience:
-			r.abandon()
-			return r.why(ended)
-		}
-	}
-}
-
-// why joins what ended the run with what broke it.
-func (r *run) why(ended error) error {
-	broken := r.fault()
+// begins marks the engine as busy, or returns why it cannot run.
+func (e *engine) begins(ctx context.Context) error {
 	switch {
-	case broken == nil:
-		return ended
-	case ended == nil:
-		return broken
+	case e.fault != nil:
+		return e.fault
+	case ctx == nil:
+		return fmt.Errorf("pipeline: %s %s: Run: the context is nil", e.kind, e.name)
+	case ctx.Err() != nil:
+		return e.endedBy(ctx)
+	case !e.busy.CompareAndSwap(false, true):
+		return fmt.Errorf("pipeline: %s %s runs already; make another engine to run twice", e.kind, e.name)
 	}
-	return errors.Join(ended, broken)
+	return nil
 }
 
 func (e *engine) endedBy(ctx context.Context) error {
 	return fmt.Errorf("pipeline: %s %s: %w", e.kind, e.name, context.Cause(ctx))
-}
-
-func (r *run) timedOut() error {
-	limit := r.policies.loop().timeout
-	if r.kind == producer {
-		return &ProducerLoopTimeoutError{Producer: r.name, Timeout: limit}
-	}
-	return &ConsumerLoopTimeoutError{Consumer: r.name, Timeout: limit}
 }
 
 // wait waits for a group, but not longer than d.

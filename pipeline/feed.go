@@ -4,13 +4,27 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/observe"
 )
 
-// feed gets transactions as long as they are needed and there are any.
+// intake says whether the feeder gets more transactions. run.mu guards it.
+type intake struct {
+	hungry  sync.Cond // the feeder waits here until more is wanted
+	feeding bool      // the feeder's goroutine has not ended
+	ended   bool      // nothing more will be fetched
+	empty   int       // empty fetches in a row
+}
+
+// feeder gets the next transactions, at most max of them. end says that there will never be more. What comes with an error is
+// not lost.
+type feeder func(ctx context.Context, r *run, max int) (got []Delivery, end bool, err error)
+
+// feed fills the buffer for as long as the workers need more and there is more.
 func (r *run) feed(more feeder) {
 	defer r.feedEnded()
 	for r.needed() {
@@ -43,12 +57,12 @@ func (r *run) feed(more feeder) {
 		case end:
 			return
 		case len(got) > 0:
-			r.empties(0)
+			r.countEmpty(0)
 		case !l.streaming:
 			return
 		default:
-			r.empties(r.empty + 1)
-			wait := decision.Delay(&l.empty, 0, r.empty-1)
+			r.countEmpty(r.intake.empty + 1)
+			wait := decision.Delay(&l.empty, 0, r.intake.empty-1)
 			r.flow(observe.Flow{EmptyWait: wait})
 			if !pause(r.fetches, wait) {
 				return
@@ -57,28 +71,30 @@ func (r *run) feed(more feeder) {
 	}
 }
 
-// needed waits until more is wanted. It is false when nothing more ever will be.
+// needed waits until more is wanted. It returns false when nothing more ever will be.
 func (r *run) needed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !r.ended && !r.wanted() {
-		r.hungry.Wait()
+	for !r.intake.ended && !r.wanted() {
+		r.intake.hungry.Wait()
 	}
-	return !r.ended
+	return !r.intake.ended
 }
 
+// wanted reports whether a fetch should run now: for a consumer, when a worker would otherwise have nothing to do; for a
+// producer, when the last chunk has ended. The caller holds mu.
 func (r *run) wanted() bool {
-	buffered := len(r.buffer) + len(r.freed)
-	if r.unsettled() > mostUnsettled {
+	buffered, held := r.buffer.waiting(), r.buffer.holding
+	if r.settler.pending() > mostUnsettled {
 		return false
 	}
-	if r.chunked {
-		return buffered+r.flying+r.holding == 0
+	if r.kind == producer {
+		return buffered+r.pool.flying+held == 0
 	}
-	return buffered < r.free() && r.holding <= r.policies.loop().batch.Size // each that is free takes one
+	return buffered < r.pool.free() && held <= r.policies.loop().batch.Size
 }
 
-// room is how many transactions the policy allows to fetch.
+// room returns how many transactions the policy allows to fetch.
 func (r *run) room(l *loop) int {
 	size := max(l.batch.Size, 1)
 	if l.limit == 0 {
@@ -89,8 +105,8 @@ func (r *run) room(l *loop) int {
 	return min(size, max(l.limit-r.summary.Fetched, 0))
 }
 
-// received takes what came, also where that is more than was asked for, or too late. What is too much is given back where
-// the source takes it, else it is worked on.
+// received buffers what a fetch has brought, also where that is too much or too late. A source that can takes the surplus
+// back; otherwise it is worked on.
 func (r *run) received(got []Delivery, room int) (surplus int) {
 	if len(got) == 0 {
 		return 0
@@ -98,48 +114,58 @@ func (r *run) received(got []Delivery, room int) (surplus int) {
 	surplus = max(len(got)-room, 0)
 	r.mu.Lock()
 	r.summary.Fetched += len(got)
-	back := got
+	var back []Delivery
 	switch {
 	case r.stopped:
-		got = nil
+		got, back = nil, got
 	case surplus > 0 && r.nacker != nil:
 		got, back = got[:room], got[room:]
-	default:
-		back = nil
 	}
-	if len(r.buffer) == 0 {
-		r.buffer = got
-	} else {
-		r.buffer = append(r.buffer, got...)
-	}
+	r.buffer.put(got)
 	r.wake()
 	r.mu.Unlock()
 	r.giveBack(back)
 	return surplus
 }
 
-func (r *run) empties(n int) {
+// countEmpty notes how many fetches in a row were empty. Only the feeder writes the count, and may read it without mu.
+func (r *run) countEmpty(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.empty = n
+	r.intake.empty = n
 }
 
-// retried counts attempts of fetching beyond the first.
-func (r *run) retried(n int) {
+// countRetries adds fetch attempts beyond the first.
+func (r *run) countRetries(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.summary.Retries += max(n, 0)
 }
 
+// endFetching ends the intake. What has been fetched is still worked on.
+func (r *run) endFetching() {
+	r.unfetch()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.endIntake()
+}
+
+// endIntake tells workers and feeder that nothing more will be fetched. The caller holds mu.
+func (r *run) endIntake() {
+	r.intake.ended = true
+	r.pool.idle.Broadcast()
+	r.intake.hungry.Broadcast()
+}
+
 func (r *run) feedEnded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.feeding = false
-	r.finishFeed()
-	r.over()
+	r.intake.feeding = false
+	r.endIntake()
+	r.checkDone()
 }
 
-// pause waits, and is false if ctx ended first.
+// pause waits, and returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -152,27 +178,32 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 const (
-	healthyFetch  = time.Minute      // of a fetch without a timeout
-	healthyMargin = 10 * time.Second // for the source to obey its context
+	healthyFetch  = time.Minute      // the expected time of a fetch without a timeout
+	healthyMargin = 10 * time.Second // for the source to notice that its context has ended
 )
 
-// fetchBegins notes that the source has been asked, and how long it may take.
-func (r *run) fetchBegins(patience time.Duration) {
-	r.patience.Store(int64(patience + healthyMargin))
-	r.fetching.Store(int64(time.Since(epoch)) | 1) // never 0
+// fetchWatch notices a fetch that hangs.
+type fetchWatch struct {
+	since atomic.Int64 // when the running attempt began, since epoch; 0 for none
+	limit atomic.Int64 // how long it may take
 }
 
-func (r *run) fetchEnds() { r.fetching.Store(0) }
+func (f *fetchWatch) begin(limit time.Duration) {
+	f.limit.Store(int64(limit + healthyMargin))
+	f.since.Store(int64(time.Since(epoch)) | 1) // never 0
+}
+
+func (f *fetchWatch) end() { f.since.Store(0) }
 
 func (r *run) healthy() error {
-	since := r.fetching.Load()
+	since := r.fetch.since.Load()
 	if since == 0 {
 		return nil
 	}
 	took := time.Since(epoch) - time.Duration(since)
-	if patience := time.Duration(r.patience.Load()); took > patience {
+	if limit := time.Duration(r.fetch.limit.Load()); took > limit {
 		return fmt.Errorf("pipeline: %s %s: a fetch has been running for %v, longer than %v",
-			r.kind, r.name, took.Round(time.Second), patience)
+			r.kind, r.name, took.Round(time.Second), limit)
 	}
 	return nil
 }

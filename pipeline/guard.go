@@ -72,7 +72,7 @@ func (w *worker) unclaimed(ctx context.Context, err error) end {
 		return end{outcome: Redelivered, err: err, delay: busy.RetryAfter}
 	}
 	if failed, ok := errors.AsType[*idempotency.FailureError](err); ok {
-		return end{outcome: Exception, err: w.failure(w.r.workStep, 0, failed)} // handled before; only the acknowledgement was lost
+		return end{outcome: Exception, err: w.failure(w.r.steps.work, 0, failed)} // handled before; only the acknowledgement was lost
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -80,5 +80,5 @@ func (w *worker) unclaimed(ctx context.Context, err error) end {
 	case errors.Is(err, idempotency.ErrUnavailable), errors.Is(err, idempotency.ErrJournal):
 		return end{outcome: Redelivered, err: err, delay: unavailableDelay}
 	}
-	return w.except(ctx, w.failure(w.r.workStep, 0, err))
+	return w.except(ctx, w.failure(w.r.steps.work, 0, err))
 }

@@ -30,11 +30,9 @@ func Into(task Task, sink Sink) Task {
 		if success == nil {
 			return nil
 		}
-		return success.HandleSuccess(ctx, t, result)
+		return success(ctx, t, result)
 	}}
-	if exception != nil {
-		f.Exception = exception.HandleException
-	}
+	f.Exception = exception
 	return f.Task()
 }
 

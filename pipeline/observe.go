@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 )
 
 // AttrOutcome is the attribute of a transaction's timeline that holds its outcome.
@@ -112,7 +114,7 @@ func (e *engine) about(ctx context.Context, t *Transaction, more ...any) []any {
 // workOf identifies a transaction.
 func (e *engine) workOf(t *Transaction) observe.Work {
 	return observe.Work{
-		ID: t.id, Key: e.keys.transaction, Surface: policy.SurfaceStep, Operation: e.operation[stepTransaction],
+		ID: t.id, Key: e.steps.keys.transaction, Surface: policy.SurfaceStep, Operation: e.steps.operation[stepTransaction],
 		Category: e.policies.loop().category, TenantID: t.metadata[MetaTenant], CorrelationID: t.correlation, TraceID: traceOf(t),
 	}
 }
@@ -130,4 +132,32 @@ func traceOf(t *Transaction) string {
 		return ""
 	}
 	return trace
+}
+
+// reasonOf returns the reason that records give for the end of a transaction or a run.
+func reasonOf(outcome Outcome, err error) policy.Reason {
+	failed, ok := errors.AsType[*retry.Error](err)
+	switch {
+	case err == nil:
+		return policy.ReasonSuccess
+	case outcome == Redelivered && errors.Is(err, ErrShutdown):
+		return policy.ReasonShutdown
+	case ok:
+		return failed.Reason
+	case loopTimeout(err) && outcome == Redelivered:
+		return policy.ReasonShutdown
+	case loopTimeout(err):
+		return policy.ReasonOverallTimeout
+	case errors.Is(err, context.DeadlineExceeded):
+		return policy.ReasonDeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return policy.ReasonCanceled
+	}
+	return policy.ReasonAborted
+}
+
+func loopTimeout(err error) bool {
+	_, consumers := errors.AsType[*ConsumerLoopTimeoutError](err)
+	_, producers := errors.AsType[*ProducerLoopTimeoutError](err)
+	return consumers || producers
 }

@@ -86,11 +86,33 @@ func (s step) same(other step) bool {
 // loop returns the loop in force.
 func (p *policies) loop() *loop { return &p.force.Load().loop }
 
-// fixed makes the policies of an engine from those that it was made with.
-func fixed(k kind, name string, steps map[string]policy.Step, l loop) (*policies, error) {
+// enginePolicy is a consumer's or producer's policy with its defaults.
+type enginePolicy struct {
+	steps map[string]policy.Step // by name
+	loop  loop
+	fault error // why it cannot be used
+}
+
+func ofConsumer(given policy.Consumer) enginePolicy {
+	p, err := checked(given)
+	return enginePolicy{steps: map[string]policy.Step{
+		stepFetch:   {Category: p.Steps.Fetch.Category, Retry: p.Steps.Fetch.Retry},
+		stepProcess: p.Steps.Process, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
+	}, loop: consumerLoop(p), fault: err}
+}
+
+func ofProducer(given policy.Producer) enginePolicy {
+	p, err := checked(given)
+	return enginePolicy{steps: map[string]policy.Step{
+		stepProduce: p.Steps.Produce, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
+	}, loop: producerLoop(p), fault: err}
+}
+
+// fixed makes the policies of an engine from the one that it was made with.
+func fixed(k kind, name string, from enginePolicy) (*policies, error) {
 	p := &policies{name: name, kind: k}
-	s := &snapshot{version: 1, steps: map[policy.Key]step{}, loop: l, set: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic})}
-	for name, given := range steps {
+	s := &snapshot{version: 1, steps: map[policy.Key]step{}, loop: from.loop, set: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic})}
+	for name, given := range from.steps {
 		key := k.key(p.name, name)
 		compiled, err := policy.Compile(policy.Policy{Key: key, Retry: given.Retry}, policy.StepLimits(), policy.SourceStatic)
 		if err != nil {

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -19,20 +18,13 @@ type Producer struct {
 // is. NewProducer panics without a sink. A policy that breaks a rule is reported by Run.
 func NewProducer(sink Sink, task Task, p policy.Producer, opts ...Option) *Producer {
 	argument.Need(sink != nil, "pipeline: NewProducer: the sink")
-	p, err := checked(p)
-	e := newEngine(producer, collect(opts), map[string]policy.Step{
-		stepProduce: p.Steps.Produce, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
-	}, producerLoop(p))
-	if e.fault = errors.Join(err, e.fault); e.fault != nil {
-		e.fault = fmt.Errorf("pipeline: producer %s: policy: %w", e.name, e.fault)
-	}
+	e := newEngine(producer, collect(opts), ofProducer(p))
 	if task == nil {
 		task = Funcs{}.Task()
 	}
-	e.work = produce(sink, task)
-	e.success, e.exception = handlersOf(task)
+	e.steps.do = produce(sink, task)
+	e.steps.success, e.steps.exception = handlersOf(task)
 	e.checked = []any{sink, task, e.deadLetter}
-	e.chunked = true
 	return &Producer{e}
 }
 
@@ -80,7 +72,7 @@ func (p *Producer) Run(ctx context.Context, transactions iter.Seq2[*Transaction,
 
 // finished ends a sequence that may panic while it cleans up.
 func finished(stop func()) (err error) {
-	defer caught(&err)
+	defer recoverPanic(&err)
 	stop()
 	return nil
 }
@@ -91,7 +83,7 @@ type input struct {
 }
 
 func (in *input) chunk(_ context.Context, r *run, room int) (got []Delivery, end bool, err error) {
-	defer caught(&err) // the sequence's; what came before it is kept
+	defer recoverPanic(&err) // the sequence's; what came before it is kept
 	for len(got) < room {
 		t, err, ok := in.next()
 		switch {

@@ -2,12 +2,27 @@ package pipeline
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
+
+// settler queues what the source is to be told. Its goroutine tells the source everything that came together since the last
+// time in one call. run.mu guards it.
+type settler struct {
+	wake    sync.Cond // the goroutine waits here
+	acks    []Delivery
+	nacks   []giveBack
+	telling int           // taken from the queue, and being told
+	closed  bool          // nothing more comes
+	done    chan struct{} // closed together with it, for the extender
+}
+
+// pending counts the settlements that the source has not taken yet.
+func (s *settler) pending() int { return len(s.acks) + len(s.nacks) + s.telling }
 
 // giveBack is a delivery that the source gets back.
 type giveBack struct {
@@ -17,128 +32,161 @@ type giveBack struct {
 }
 
 const (
-	// settleTimeout is how long a source may take for one extension, and, but for half of it, for one settlement.
+	// settleTimeout bounds one extension. A settlement gets between half of it and all of it.
 	settleTimeout = 30 * time.Second
-	// mostUnsettled is how many acknowledgements may wait before fetching does.
+	// mostUnsettled is the number of pending settlements above which nothing more is fetched.
 	mostUnsettled = 4096
 )
 
-// redelivery is the wait of failed transactions whose step has no backoff: without one they would come back at once.
+// redelivery is the delay of failed transactions whose step has no backoff: without one they would come back at once.
 var redelivery = policy.Retry{
 	InitialBackoff: time.Second, BackoffMultiplier: 2, MaxBackoff: time.Minute, Jitter: policy.JitterNone,
 }
 
-// redeliveryDelay is how long a failed transaction stays away: the delay of its step's policy by the number of deliveries.
+// redeliveryDelay returns how long a failed transaction stays away: the delay of its step's policy for the number of deliveries.
 func (r *run) redeliveryDelay(d Delivery) time.Duration {
-	p := r.executor.Policy(r.outside, r.keys.work)
-	retry, seed := &p.Retry, decision.StepSeed(d.Transaction.id, r.workStep)
+	p := r.executor.Policy(r.outside, r.steps.keys.work)
+	retry, seed := &p.Retry, decision.StepSeed(d.Transaction.id, r.steps.work)
 	if retry.InitialBackoff <= 0 {
 		retry = &redelivery
 	}
 	return decision.Delay(retry, seed, max(d.Count-1, 0))
 }
 
-// ack puts a delivery on the settler's list. The caller holds mu.
+// ack queues an acknowledgement. The caller holds mu.
 func (r *run) ack(d Delivery) {
 	if r.acker == nil {
 		return
 	}
-	if len(r.acks) == 0 {
-		r.unsettle.Signal()
+	if len(r.settler.acks) == 0 {
+		r.settler.wake.Signal()
 	}
-	r.acks = append(r.acks, d)
+	r.settler.acks = append(r.settler.acks, d)
 }
 
-// nack puts a delivery on the settler's list. The caller holds mu.
+// nack queues a negative acknowledgement. The caller holds mu.
 func (r *run) nack(b giveBack) {
 	if r.nacker == nil {
 		return
 	}
-	r.nacks = append(r.nacks, b)
-	r.unsettle.Signal()
+	r.settler.nacks = append(r.settler.nacks, b)
+	r.settler.wake.Signal()
 }
 
-func (r *run) unsettled() int { return len(r.acks) + len(r.nacks) + r.settling }
-
-// settle tells the source what has ended, everything that came together since it was told last at once. It runs until the
-// run is closed and everything is told.
+// settle tells the source what is queued, until the queue is closed and empty.
 func (r *run) settle() {
 	var acks []Delivery
 	var nacks []giveBack
-	p := patience{outside: r.outside}
-	defer p.end()
+	c := settleContext{outside: r.outside}
+	defer c.end()
 	for {
 		acks, nacks = r.swap(acks[:0], nacks[:0])
 		if len(acks)+len(nacks) == 0 {
 			return
 		}
 		if len(acks) > 0 {
-			r.acknowledge(p.context(), acks)
+			r.acknowledge(c.current(), acks)
 		}
 		for _, b := range nacks {
-			r.nackNow(p.context(), b)
+			r.nackNow(c.current(), b)
 		}
 		clear(acks)
 		clear(nacks)
 	}
 }
 
-// patience has a context for each call of a source that settles, the same one while more than half of its time is left:
-// another for each would cost more than all the rest of a settlement.
-type patience struct {
+// swap exchanges the queue for empty lists. It waits until there is something in it, and returns nothing when there never will
+// be.
+func (r *run) swap(acks []Delivery, nacks []giveBack) ([]Delivery, []giveBack) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &r.settler
+	s.telling = 0
+	r.intake.hungry.Signal()
+	for s.pending() == 0 && !s.closed {
+		s.wake.Wait()
+	}
+	s.acks, acks = acks, s.acks
+	s.nacks, nacks = nacks, s.nacks
+	s.telling = len(acks) + len(nacks)
+	return acks, nacks
+}
+
+// closeSettler tells settler and extender that nothing more comes.
+func (r *run) closeSettler() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settler.closed = true
+	close(r.settler.done)
+	r.settler.wake.Broadcast()
+}
+
+// giveBack ends deliveries that were never started, or never returned.
+func (r *run) giveBack(list []Delivery) {
+	for _, d := range list {
+		r.flow(observe.Flow{Outcome: string(Redelivered)})
+		r.tellEnded(Ended{Delivery: d, Outcome: Redelivered, Err: ErrShutdown})
+	}
+	r.mu.Lock()
+	late := r.settler.closed // an abandoned fetch has returned after all
+	for _, d := range list {
+		r.summary.count(Redelivered)
+		if !late {
+			r.nack(giveBack{delivery: d})
+		}
+	}
+	r.mu.Unlock()
+	if !late || r.nacker == nil {
+		return
+	}
+	c := settleContext{outside: r.outside}
+	defer c.end()
+	for _, d := range list {
+		r.nackNow(c.current(), giveBack{delivery: d})
+	}
+}
+
+// settleContext makes the contexts of settlements. It hands out the same one while more than half of its time is left: a new
+// one for each would cost more than the rest of a settlement.
+type settleContext struct {
 	outside context.Context
 	ctx     context.Context
 	cancel  context.CancelFunc
 	until   time.Duration // since epoch
 }
 
-func (p *patience) context() context.Context {
+func (c *settleContext) current() context.Context {
 	now := time.Since(epoch)
-	if p.ctx != nil && p.until-now >= settleTimeout/2 {
-		return p.ctx
+	if c.ctx != nil && c.until-now >= settleTimeout/2 {
+		return c.ctx
 	}
-	p.end()
-	p.ctx, p.cancel = context.WithTimeout(p.outside, settleTimeout)
-	p.until = now + settleTimeout
-	return p.ctx
+	c.end()
+	c.ctx, c.cancel = context.WithTimeout(c.outside, settleTimeout)
+	c.until = now + settleTimeout
+	return c.ctx
 }
 
-func (p *patience) end() {
-	if p.cancel != nil {
-		p.cancel()
+func (c *settleContext) end() {
+	if c.cancel != nil {
+		c.cancel()
 	}
-}
-
-// swap takes what is to be settled in exchange for empty lists, and waits until there is something or never will be.
-func (r *run) swap(acks []Delivery, nacks []giveBack) ([]Delivery, []giveBack) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.settling = 0
-	r.hungry.Signal()
-	for len(r.acks)+len(r.nacks) == 0 && !r.closed {
-		r.unsettle.Wait()
-	}
-	r.acks, acks = acks, r.acks
-	r.nacks, nacks = nacks, r.nacks
-	r.settling = len(acks) + len(nacks)
-	return acks, nacks
 }
 
 func (r *run) acknowledge(ctx context.Context, done []Delivery) {
 	for i, err := range r.acker.Ack(ctx, done) {
 		if err != nil && i < len(done) {
-			r.unsettledBy("acknowledgement", done[i], err)
+			r.notSettled("acknowledgement", done[i], err)
 		}
 	}
 }
 
 func (r *run) nackNow(ctx context.Context, b giveBack) {
 	if err := r.nacker.Nack(ctx, b.delivery, b.delay, b.cause); err != nil {
-		r.unsettledBy("negative acknowledgement", b.delivery, err)
+		r.notSettled("negative acknowledgement", b.delivery, err)
 	}
 }
 
-func (r *run) unsettledBy(what string, d Delivery, err error) {
+func (r *run) notSettled(what string, d Delivery, err error) {
 	r.log.Warn("pipeline: the source did not take an "+what+"; it may deliver the transaction again",
 		r.about(context.Background(), d.Transaction, observe.LogError, err)...)
 	r.mu.Lock()
@@ -146,7 +194,7 @@ func (r *run) unsettledBy(what string, d Delivery, err error) {
 	r.summary.Unsettled++
 }
 
-// extend keeps the deliveries that wait, run and are being settled, until the run is closed.
+// extend extends the deliveries that wait, run and are queued for settlement, until the settler is closed.
 func (r *run) extend() {
 	if r.extender == nil || r.extender.ExtendEvery() <= 0 {
 		return
@@ -155,11 +203,11 @@ func (r *run) extend() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-r.closing:
+		case <-r.settler.done:
 			return
 		case <-tick.C:
 		}
-		held := r.kept()
+		held := r.unsettled()
 		if len(held) == 0 {
 			continue
 		}
@@ -174,19 +222,15 @@ func (r *run) extend() {
 	}
 }
 
-// kept lists the deliveries that the engine answers for, except those whose settlement is on its way.
-func (r *run) kept() []Delivery {
+// unsettled lists the deliveries that the engine holds, without those whose settlement is on its way.
+func (r *run) unsettled() []Delivery {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := make([]Delivery, 0, len(r.workers)+len(r.buffer))
-	for w := range r.workers {
+	list := r.buffer.all()
+	for w := range r.pool.workers {
 		if w.busy {
 			list = append(list, w.delivery)
 		}
 	}
-	list = append(append(list, r.buffer...), r.freed...)
-	for _, held := range r.held {
-		list = append(list, held...)
-	}
-	return append(list, r.acks...)
+	return append(list, r.settler.acks...)
 }

@@ -49,31 +49,15 @@ func (t funcsTask) Process(ctx context.Context, x *Transaction) (any, error) {
 }
 
 // handlersOf returns a task's handlers, nil where it has none.
-func handlersOf(t Task) (SuccessHandler, ExceptionHandler) {
+func handlersOf(t Task) (success func(context.Context, *Transaction, any) error, exception func(context.Context, *Transaction, error) error) {
 	if f, ok := t.(funcsTask); ok {
-		var success SuccessHandler
-		var exception ExceptionHandler
-		if f.f.Success != nil {
-			success = successFunc(f.f.Success)
-		}
-		if f.f.Exception != nil {
-			exception = exceptionFunc(f.f.Exception)
-		}
-		return success, exception
+		return f.f.Success, f.f.Exception
 	}
-	success, _ := t.(SuccessHandler)
-	exception, _ := t.(ExceptionHandler)
+	if h, ok := t.(SuccessHandler); ok {
+		success = h.HandleSuccess
+	}
+	if h, ok := t.(ExceptionHandler); ok {
+		exception = h.HandleException
+	}
 	return success, exception
-}
-
-type successFunc func(ctx context.Context, t *Transaction, result any) error
-
-func (f successFunc) HandleSuccess(ctx context.Context, t *Transaction, result any) error {
-	return f(ctx, t, result)
-}
-
-type exceptionFunc func(ctx context.Context, t *Transaction, cause error) error
-
-func (f exceptionFunc) HandleException(ctx context.Context, t *Transaction, cause error) error {
-	return f(ctx, t, cause)
 }

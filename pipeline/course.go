@@ -1,0 +1,217 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// course is what a worker notes of its transaction on the way through the steps.
+//
+//	process ──value──► success ──nil──► success
+//	   │ spent            │ spent
+//	   └────► exception ◄─┘ ──nil──► exception
+//	              │ spent, or there is none
+//	              └──► failed            at any point: the engine stops ──► redelivered
+type course struct {
+	t         *Transaction
+	end       end
+	processed bool
+	retries   int
+	spent     int // attempts of process or produce
+	result    any
+	cause     *TransactionError
+	handled   bool // the exception handler has returned nil
+
+	// Of the present step.
+	attempts int
+	timedOut bool // the last attempt failed after its timeout
+}
+
+// end is how a transaction ended.
+type end struct {
+	outcome Outcome
+	err     error
+	delay   time.Duration // before the source may deliver it again
+}
+
+// cause returns the error that the source is told of: none where the transaction was merely not finished.
+func (e end) cause() error {
+	if e.outcome == Failed {
+		return e.err
+	}
+	return nil
+}
+
+// transact runs the steps. ctx ends when the engine stops, or the right to work on the transaction is lost.
+func (w *worker) transact(ctx context.Context) end {
+	if r := w.r; r.extender == nil && !w.delivery.Deadline.IsZero() && !time.Now().Before(w.delivery.Deadline) {
+		return end{outcome: Redelivered, err: errTooLate} // the source has it back already
+	}
+	err := w.forward(ctx)
+	switch {
+	case err == nil:
+		return end{outcome: Success}
+	case ctx.Err() != nil:
+		return unfinished(ctx)
+	case w.refused(err):
+		return end{outcome: Redelivered, err: err, delay: w.r.redeliveryDelay(w.delivery)}
+	}
+	return w.except(ctx, err)
+}
+
+var errTooLate = errors.New("pipeline: the delivery waited until its deadline")
+
+func unfinished(ctx context.Context) end {
+	return end{outcome: Redelivered, err: context.Cause(ctx)}
+}
+
+// refused reports whether a budget or a breaker kept the work from being tried at all. That says nothing about the
+// transaction, so a source that can takes it back.
+func (w *worker) refused(err *TransactionError) bool {
+	failed, ok := errors.AsType[*retry.Error](err)
+	if !ok || err.Step != w.r.steps.work || failed.Attempts > 0 || w.r.nacker == nil {
+		return false
+	}
+	return failed.Reason == policy.ReasonCircuitOpen || failed.Reason == policy.ReasonBudgetDenied
+}
+
+// forward is the normal course: the work and its success handler, under one transaction timeout.
+func (w *worker) forward(ctx context.Context) *TransactionError {
+	s := &w.r.steps
+	scope, cancel := w.r.timed(ctx)
+	defer cancel()
+	err := w.step(scope, s.work, s.keys.work, w.workOp)
+	w.spent = w.attempts
+	if err != nil {
+		return w.failed(s.work, err)
+	}
+	w.processed = true
+	if s.success == nil && scope.Err() != context.DeadlineExceeded {
+		return nil
+	}
+	if scope.Err() != nil { // nothing is begun any more
+		return w.failed(s.work, context.Cause(scope))
+	}
+	err = w.step(scope, stepSuccess, s.keys.success, w.successOp)
+	switch {
+	case err != nil:
+		return w.failed(stepSuccess, err)
+	case scope.Err() == context.DeadlineExceeded:
+		return w.failed(stepSuccess, context.Cause(scope))
+	}
+	return nil
+}
+
+// except follows a failure: the exception step, under a transaction timeout of its own.
+func (w *worker) except(ctx context.Context, cause *TransactionError) end {
+	r := w.r
+	if r.steps.exception == nil && r.deadLetter == nil {
+		return end{outcome: Failed, err: cause, delay: r.redeliveryDelay(w.delivery)}
+	}
+	w.cause = cause
+	scope, cancel := r.timed(ctx)
+	defer cancel()
+	err := w.step(scope, stepException, r.steps.keys.exception, w.exceptionOp)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return unfinished(ctx)
+	case err == nil && scope.Err() == context.DeadlineExceeded:
+		err = context.Cause(scope)
+	case err == nil:
+		return end{outcome: Exception, err: cause}
+	}
+	failure := w.failed(stepException, err)
+	failure.Earlier = cause
+	return end{outcome: Failed, err: failure, delay: r.redeliveryDelay(w.delivery)}
+}
+
+// timed gives a context its transaction timeout.
+func (r *run) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	d := r.policies.loop().transaction
+	if d <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d, ErrTransactionTimeout)
+}
+
+// stepOrder is the order of a delivery's steps.
+var stepOrder = map[string]int{stepProcess: 0, stepProduce: 0, stepSuccess: 1, stepException: 2}
+
+// step runs an operation under its step's policy, and counts its attempts.
+func (w *worker) step(ctx context.Context, name string, key policy.Key, op retry.Operation) error {
+	w.attempts, w.timedOut = 0, false
+	err := w.r.executor.DoStep(ctx, retry.Step{
+		Key: key, ID: w.t.id, Name: name, Turn: max(w.delivery.Count, 1)*len(stepOrder) + stepOrder[name],
+		Operation: w.r.steps.operation[name], TenantID: w.t.metadata[MetaTenant], CorrelationID: w.t.correlation, TraceID: w.trace,
+	}, op)
+	w.retries += max(w.attempts-1, 0)
+	return err
+}
+
+// failed says why a step failed.
+func (w *worker) failed(step string, err error) *TransactionError {
+	return w.failure(step, w.attempts, err)
+}
+
+func (w *worker) failure(step string, attempts int, err error) *TransactionError {
+	return &TransactionError{ID: w.t.id, Step: step, Category: w.category(err), Attempts: attempts, Cause: err}
+}
+
+func (w *worker) category(err error) classify.Category {
+	if mark, _ := classify.MarkOf(err); mark == classify.MarkBusiness {
+		return classify.CategoryBusiness
+	}
+	failed, ok := errors.AsType[*retry.Error](err)
+	if w.timedOut || errors.Is(err, ErrTransactionTimeout) || ok && failed.Reason == policy.ReasonDeadlineExceeded {
+		return classify.CategoryTimeout
+	}
+	return classify.CategorySystem
+}
+
+// doWork keeps the result for the success handler. Classifiers do not see it: they judge errors, which tasks and sinks of all
+// kinds have in common.
+func (w *worker) doWork(ctx context.Context) (err error) {
+	defer w.attempted(ctx, &err)
+	w.attempts++
+	w.result, err = w.r.steps.do(ctx, w.t)
+	return err
+}
+
+func (w *worker) doSuccess(ctx context.Context) (err error) {
+	defer w.attempted(ctx, &err)
+	w.attempts++
+	err = w.r.steps.success(ctx, w.t, w.result)
+	if mark, _ := classify.MarkOf(err); mark == classify.MarkBusiness && w.r.kind == producer {
+		return classify.After(err, 0) // a producer has had its effect; the outer mark makes this an error of the system
+	}
+	return err
+}
+
+func (w *worker) doException(ctx context.Context) (err error) {
+	defer w.attempted(ctx, &err)
+	w.attempts++
+	if w.r.steps.exception != nil && !w.handled {
+		if err := w.r.steps.exception(ctx, w.t, w.cause); err != nil {
+			return err
+		}
+		w.handled = true
+	}
+	if w.r.deadLetter == nil {
+		return nil
+	}
+	return w.r.deadLetter.Dispatch(ctx, handOn(ctx, w.t, w.letter()))
+}
+
+// attempted makes an error of a task's panic, and notes whether a failed attempt ran into its timeout. It is deferred.
+func (w *worker) attempted(ctx context.Context, err *error) {
+	if v := recover(); v != nil {
+		*err = &retry.PanicError{Part: "operation", Value: v, Stack: debug.Stack()}
+	}
+	w.timedOut = *err != nil && ctx.Err() == context.DeadlineExceeded
+}

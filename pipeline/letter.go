@@ -1,0 +1,28 @@
+package pipeline
+
+import (
+	"strings"
+	"unicode"
+)
+
+// letter returns the transaction as the dead-letter sink gets it.
+func (w *worker) letter() *Transaction {
+	return w.t.With(WithAttempts(w.t.attempts+w.spent), WithMetadata(map[string]string{
+		MetaError: oneLine(w.cause.Cause.Error()), MetaCategory: w.cause.Category.String(), MetaStep: w.cause.Step,
+		MetaConsumer: w.r.name,
+	}))
+}
+
+const longestError = 1000
+
+// oneLine makes a text fit for any connector's headers: the first line, without control characters, valid UTF-8 and not long.
+func oneLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	s = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, s[:min(len(s), longestError)])
+	return strings.ToValidUTF8(s, "")
+}

@@ -1,0 +1,151 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tenetdev/tenet/observe"
+)
+
+// pool is a run's workers. A worker's goroutine starts when there is work for it, and waits for more until the run has none
+// or the policy allows fewer workers. run.mu guards the pool.
+type pool struct {
+	idle    sync.Cond // workers without work wait here
+	waiting int       // how many wait
+	workers map[*worker]struct{}
+	size    int // the most workers; the policy's concurrency
+	flying  int // transactions in flight
+}
+
+// free counts the transactions that could start now: on workers that wait, and on workers that may be started.
+func (p *pool) free() int { return p.waiting + max(p.size-len(p.workers), 0) }
+
+// start adds a worker and its goroutine.
+func (r *run) startWorker() {
+	w := newWorker(r)
+	r.pool.workers[w] = struct{}{}
+	go w.loop()
+}
+
+// wake wakes or starts a worker for each delivery in the buffer. The caller holds mu.
+func (r *run) wake() {
+	p, n := &r.pool, r.buffer.waiting()
+	for range min(n-p.waiting, p.size-len(p.workers)) {
+		r.startWorker()
+	}
+	if n >= p.waiting {
+		p.idle.Broadcast()
+		return
+	}
+	for range n {
+		p.idle.Signal()
+	}
+}
+
+// resize follows the policy's concurrency. Surplus workers leave when their transaction has ended.
+func (r *run) resize() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &r.pool
+	p.size = r.policies.loop().concurrency
+	if len(p.workers) > p.size {
+		p.idle.Broadcast()
+	}
+}
+
+// next concludes w's transaction, if it has one, and waits for another. It returns false when w has nothing left to do.
+func (r *run) next(w *worker) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.busy {
+		r.conclude(w)
+	}
+	if w.abandoned {
+		return false
+	}
+	p := &r.pool
+	for !r.stopped && len(p.workers) <= p.size {
+		if d, ok := r.buffer.take(); ok {
+			w.take(d)
+			p.flying++
+			if len(r.buffer.ready) == 0 && p.free() > 0 {
+				r.intake.hungry.Signal() // other workers are still free
+			}
+			return true
+		}
+		if r.intake.ended && !r.intake.feeding { // a fetch that still runs may bring something
+			break
+		}
+		p.waiting++
+		r.intake.hungry.Signal()
+		p.idle.Wait()
+		p.waiting--
+	}
+	// What w leaves in the buffer needs no signal: while there are more workers than the policy allows, none of them waits,
+	// and each looks into the buffer before it does.
+	delete(p.workers, w)
+	r.checkDone()
+	return false
+}
+
+// conclude counts w's transaction and queues its settlement. The caller holds mu.
+func (r *run) conclude(w *worker) {
+	w.busy = false
+	r.pool.flying--
+	r.summary.count(w.end.outcome)
+	r.summary.Retries += w.retries
+	if w.processed {
+		r.summary.Processed++
+	}
+	if r.options.ended != nil || r.observer != nil {
+		r.mu.Unlock()
+		r.flow(observe.Flow{InFlight: -1, Outcome: string(w.end.outcome), Processed: w.processed})
+		r.tellEnded(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
+		r.mu.Lock()
+	}
+	if r.buffer.release(w.delivery.Transaction.id) {
+		r.pool.idle.Signal()
+		r.intake.hungry.Signal()
+	} else if r.kind == producer {
+		r.intake.hungry.Signal() // the chunk may have ended
+	}
+	switch w.end.outcome {
+	case Success, Exception:
+		r.ack(w.delivery)
+	default:
+		r.nack(giveBack{w.delivery, w.end.delay, w.end.cause()})
+	}
+}
+
+func (r *run) tellEnded(e Ended) {
+	if r.options.ended != nil {
+		r.options.ended(e)
+	}
+}
+
+// abandon leaves the workers behind that have not returned since they were cancelled, and gives their deliveries back.
+func (r *run) abandon() {
+	r.mu.Lock()
+	var left []Delivery
+	var spans []context.Context
+	for w := range r.pool.workers {
+		w.abandoned = true
+		if w.busy {
+			w.busy = false
+			left, spans = append(left, w.delivery), append(spans, w.context())
+		}
+	}
+	clear(r.pool.workers)
+	r.summary.Abandoned += len(left)
+	r.pool.flying = 0
+	hangs := r.intake.feeding
+	r.mu.Unlock()
+	for i, d := range left {
+		r.flow(observe.Flow{InFlight: -1})
+		r.report(spans[i], d.Transaction, "the transaction ignores its context, is left behind and given back")
+	}
+	if hangs {
+		r.log.Warn("pipeline: a fetch ignores its context and is left behind", "pipeline", r.name)
+	}
+	r.giveBack(left)
+}
