@@ -154,6 +154,7 @@ var (
 	importable = map[string]string{
 		"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "slog": "log/slog",
 		"os": "os", "signal": "os/signal", "syscall": "syscall", "bytes": "bytes", "strings": "strings", "time": "time", "tenet": module,
+		"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
 		"grpc": "google.golang.org/grpc", "credentials": "google.golang.org/grpc/credentials",
 	}
 )

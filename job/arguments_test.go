@@ -28,9 +28,12 @@ func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 			job.Handle(nil, "t", func(context.Context, job.Job[string]) error { return nil })
 			return nil
 		},
-		`job: type "raw": the handler is nil`:                func() error { job.NewWorker(store).HandleRaw("raw", nil); return nil },
-		`job: type "t": the handler is nil`:                  func() error { job.Handle[string](job.NewWorker(store), "t", nil); return nil },
-		`job: Idempotent: the guard is nil`:                  func() error { job.Idempotent(nil, nil); return nil },
-		`job: NewExponentialBackoffPolicy: an option is nil`: func() error { job.NewExponentialBackoffPolicy(1, 1, 1, 0, nil); return nil },
+		`job: type "raw": the handler is nil`: func() error { job.NewWorker(store).HandleRaw("raw", nil); return nil },
+		`job: type "t": the handler is nil`:   func() error { job.Handle[string](job.NewWorker(store), "t", nil); return nil },
+		`job: Idempotent: the guard is nil`:   func() error { job.Idempotent(nil, nil); return nil },
+		`job: Define: the name is empty`:      func() error { job.Define[string](""); return nil },
+		`job: Define: an option is nil`:       func() error { job.Define[string]("t", nil); return nil },
+		`job: t: an option is nil`:            func() error { job.Define[string]("t").Request("", nil); return nil },
+		`job: t: the client is nil`:           func() error { _, err := job.Define[string]("t").Enqueue(t.Context(), nil, ""); return err },
 	})
 }

@@ -17,7 +17,7 @@ type Client struct {
 // ClientOption changes a client.
 type ClientOption func(*Client)
 
-// WithMaxPayload sets the largest payload in bytes, default 1 MiB.
+// WithMaxPayload sets the largest payload in bytes of requests that do not set their own limit, default 1 MiB.
 func WithMaxPayload(bytes int) ClientOption { return func(c *Client) { c.maxPayload = bytes } }
 
 // NewClient makes a client of a store. A nil store panics.
@@ -46,26 +46,13 @@ func (c *Client) EnqueueMany(ctx context.Context, requests []Request) ([]Receipt
 	if ctx == nil {
 		return nil, errors.New("job: enqueue: the context is nil")
 	}
-	inserts, err := c.Inserts(requests)
-	if err != nil || len(inserts) == 0 {
+	list, err := inserts(requests, c.maxPayload)
+	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	receipts, err := c.store.Enqueue(ctx, inserts)
+	receipts, err := c.store.Enqueue(ctx, list)
 	if err != nil {
 		return nil, fmt.Errorf("job: enqueue: %w", err)
 	}
 	return receipts, nil
-}
-
-// Inserts checks requests and prepares them for a store's own methods, such as EnqueueTx inside the caller's transaction.
-func (c *Client) Inserts(requests []Request) ([]Insert, error) {
-	inserts := make([]Insert, len(requests))
-	for i, r := range requests {
-		in, err := r.insert(i, c.maxPayload)
-		if err != nil {
-			return nil, err
-		}
-		inserts[i] = in
-	}
-	return inserts, nil
 }

@@ -8,19 +8,23 @@ import (
 
 	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
-// A typed handler, a retry policy by value, and a job that succeeds at its second attempt.
+// Email is the payload of sendEmail.
+type Email struct{ To string }
+
+// sendEmail ties the name of a type of job, its payload and its defaults together.
+var sendEmail = job.Define[Email]("email:send", job.WithQueue("mail"), job.WithMaxAttempts(5))
+
+// A type of job that is defined once, a retry policy, and a job that succeeds at its second attempt.
 func Example() {
-	type email struct {
-		To string
-	}
 	db := memory.Open()
-	w := job.NewWorker(db.Jobs(), job.WithRetryPolicy(
-		job.NewExponentialBackoffPolicy(10*time.Millisecond, time.Second, 2, 0.2, job.WithMaxAttempts(5))))
+	w := job.NewWorker(db.Jobs(), job.WithQueues(map[string]int{"mail": 10}),
+		job.WithRetryPolicy(job.NewExponentialBackoff(policy.Retry{InitialBackoff: 10 * time.Millisecond, MaxBackoff: time.Second})))
 
 	ctx, stop := context.WithCancel(context.Background())
-	job.Handle(w, "email:send", func(_ context.Context, j job.Job[email]) error {
+	sendEmail.Handle(w, func(_ context.Context, j job.Job[Email]) error {
 		if j.Attempt == 1 {
 			return errors.New("mail server busy")
 		}
@@ -30,7 +34,7 @@ func Example() {
 	})
 
 	client := job.NewClient(db.Jobs())
-	if _, err := client.Enqueue(ctx, job.Request{Type: "email:send", Payload: email{To: "ada@example.org"}}); err != nil {
+	if _, err := sendEmail.Enqueue(ctx, client, Email{To: "ada@example.org"}); err != nil {
 		fmt.Println(err)
 	}
 	if err := w.Run(ctx); err != nil { // finishes the running job, then returns

@@ -25,8 +25,7 @@ type Job[T any] struct {
 }
 
 // SetOutput keeps bytes with the job when the worker completes this attempt; a completion in the handler's own transaction
-// keeps none. Outside a worker, as in tests of a handler, it does
-// nothing.
+// keeps none. Outside a worker, as in tests of a handler, it does nothing.
 func (j Job[T]) SetOutput(output []byte) {
 	if j.record != nil {
 		j.record.Output = output
@@ -56,8 +55,9 @@ type RawHandler func(ctx context.Context, j Job[[]byte]) error
 // Middleware wraps every handler of a worker.
 type Middleware func(next RawHandler) RawHandler
 
-// Handle registers a handler with a payload of type T, decoded from JSON. A payload that does not decode makes the job dead
-// at once, reason invalid_payload: repeating cannot help. Registering a type twice panics, and so does a nil handler.
+// Handle registers a handler with a payload of type T, decoded from JSON; a payload of type []byte is handed over unchanged.
+// A payload that does not decode makes the job dead at once, with the reason invalid_payload: repeating cannot help.
+// Registering a type twice panics, and so does a nil handler. [Definition.Handle] needs no name.
 func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, j Job[T]) error) {
 	argument.Need(w != nil, "job: Handle: the worker")
 	if handler == nil {
@@ -67,7 +67,9 @@ func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, 
 		j := Job[T]{
 			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record,
 		}
-		if err := json.Unmarshal(raw.Payload, &j.Payload); err != nil {
+		if p, ok := any(&j.Payload).(*[]byte); ok {
+			*p = raw.Payload
+		} else if err := json.Unmarshal(raw.Payload, &j.Payload); err != nil {
 			return Unrecoverable(&reasonError{policy.ReasonInvalidPayload, payloadProblem(err)})
 		}
 		return handler(ctx, j)

@@ -94,7 +94,7 @@ jobs:
 		"an entry in a document without default": {plain, "both", of(3, 4*time.Second)},
 	} {
 		for kind, p := range map[string]job.RetryPolicy{
-			"data":      job.NewExponentialBackoffPolicy(code, code, 1, 0, job.WithMaxAttempts(4)),
+			"data":      job.NewExponentialBackoff(policy.Retry{MaxAttempts: 4, InitialBackoff: code, MaxBackoff: code, BackoffMultiplier: 1, Jitter: policy.JitterNone}),
 			"interface": inCode{code, 4},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
@@ -174,7 +174,7 @@ func (overriding) MaxAttempts() int                   { return 3 }
 
 func TestJ3APolicyThatEmbedsTheDataPolicyIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := overriding{job.NewExponentialBackoffPolicy(time.Second, time.Second, 1, 0)}
+		p := overriding{job.NewExponentialBackoff(policy.Retry{InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone})}
 		got := waits(t, "t", 0, job.WithRetryPolicy(p))
 		if diff := cmp.Diff([]time.Duration{time.Minute, 2 * time.Minute, 0}, got); diff != "" {
 			t.Error(diff)
@@ -183,7 +183,7 @@ func TestJ3APolicyThatEmbedsTheDataPolicyIsAsked(t *testing.T) {
 }
 
 func TestJ3ADataPolicyWithoutAMaximumLeavesTheJobsOwn(t *testing.T) {
-	p := job.NewExponentialBackoffPolicy(time.Second, time.Second, 1, 0, job.WithMaxAttempts(-1))
+	p := job.NewExponentialBackoff(policy.Retry{MaxAttempts: -1, InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone})
 	if p.MaxAttempts() > 0 {
 		t.Errorf("MaxAttempts %d", p.MaxAttempts())
 	}
@@ -200,13 +200,13 @@ func TestJ3ADataPolicyWithoutAMaximumLeavesTheJobsOwn(t *testing.T) {
 			})
 		}
 	}
-	if n := job.NewExponentialBackoffPolicy(time.Second, time.Second, 1, 0, job.WithMaxAttempts(0)).MaxAttempts(); n != 25 {
+	if n := job.NewExponentialBackoff(policy.Retry{InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone}).MaxAttempts(); n != 25 {
 		t.Errorf("0 attempts are %d", n)
 	}
 }
 
 func TestJ3ABaseAboveTheCapWaitsTheCap(t *testing.T) {
-	p := job.NewExponentialBackoffPolicy(10*time.Second, 5*time.Second, 2, 0, job.WithMaxAttempts(3))
+	p := job.NewExponentialBackoff(policy.Retry{MaxAttempts: 3, InitialBackoff: 10 * time.Second, MaxBackoff: 5 * time.Second, Jitter: policy.JitterNone})
 	for failed := 1; failed < 3; failed++ {
 		if d := p.NextDelay(failed); d != 5*time.Second {
 			t.Errorf("after %d failed attempts the policy says %v, want 5s", failed, d)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -15,8 +16,10 @@ import (
 type Request struct {
 	// Type names the handler. Required, at most 255 bytes.
 	Type string
-	// Payload is encoded as JSON; []byte and json.RawMessage are taken as they are.
+	// Payload is encoded as JSON; []byte and json.RawMessage are stored unchanged.
 	Payload any
+	// MaxPayload is the largest payload in bytes. 0 is the client's limit, or DefaultMaxPayload without a client.
+	MaxPayload int
 	// Queue defaults to "default". At most 128 bytes.
 	Queue string
 	// RunAt is the earliest start, in the years 1 to 9999. Default now.
@@ -69,7 +72,23 @@ func (e *PayloadTooLargeError) Error() string {
 	return fmt.Sprintf("job: request %d: payload of %d bytes is above the limit of %d; store it elsewhere and enqueue a reference", e.Index, e.Size, e.Limit)
 }
 
-// insert checks a request and turns it into what a store keeps.
+// Inserts checks requests and prepares them for a store, with DefaultMaxPayload as the limit of payloads that do not set
+// their own. Stores call it in EnqueueTx.
+func Inserts(requests []Request) ([]Insert, error) { return inserts(requests, DefaultMaxPayload) }
+
+func inserts(requests []Request, maxPayload int) ([]Insert, error) {
+	list := make([]Insert, len(requests))
+	for i, r := range requests {
+		in, err := r.insert(i, maxPayload)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = in
+	}
+	return list, nil
+}
+
+// insert checks a request and turns it into a row for the store.
 func (r Request) insert(index, maxPayload int) (Insert, error) {
 	fail := func(field, problem string) (Insert, error) {
 		return Insert{}, &RequestError{Index: index, Field: field, Problem: problem}
@@ -116,8 +135,8 @@ func (r Request) insert(index, maxPayload int) (Insert, error) {
 	if err != nil {
 		return fail("payload", err.Error())
 	}
-	if len(payload) > maxPayload {
-		return Insert{}, &PayloadTooLargeError{Index: index, Size: len(payload), Limit: maxPayload}
+	if limit := cmp.Or(r.MaxPayload, maxPayload); len(payload) > limit {
+		return Insert{}, &PayloadTooLargeError{Index: index, Size: len(payload), Limit: limit}
 	}
 	return Insert{
 		ID: uuidv7.Next(), Type: r.Type, Queue: r.Queue, Priority: r.Priority, Payload: payload, Meta: r.Meta, Timeout: r.Timeout,

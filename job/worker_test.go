@@ -98,7 +98,7 @@ func failing(err error) (job.RawHandler, *atomic.Int64) {
 
 // steady is a policy of n attempts one second apart.
 func steady(n int) job.RetryPolicy {
-	return job.NewExponentialBackoffPolicy(time.Second, time.Second, 1, 0, job.WithMaxAttempts(n))
+	return job.NewExponentialBackoff(policy.Retry{MaxAttempts: n, InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone})
 }
 
 // inCode is a policy that is no data.
@@ -161,7 +161,7 @@ func TestJ4DelaysAreExact(t *testing.T) {
 		b := work(t, func(context.Context, job.Job[[]byte]) error {
 			at = append(at, time.Since(start))
 			return errDown
-		}, job.WithRetryPolicy(job.NewExponentialBackoffPolicy(200*time.Millisecond, 5*time.Second, 2, 0, job.WithMaxAttempts(4))))
+		}, job.WithRetryPolicy(job.NewExponentialBackoff(policy.Retry{MaxAttempts: 4, InitialBackoff: 200 * time.Millisecond, MaxBackoff: 5 * time.Second, Jitter: policy.JitterNone})))
 		b.enqueue(job.Request{})
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -543,7 +543,7 @@ func TestPoisonJobsReachTheDeadLettersInExactlyNAttempts(t *testing.T) {
 }
 
 func TestBackoffAtAttempt2000IsNeitherNegativeNorAHotLoop(t *testing.T) {
-	p := job.NewExponentialBackoffPolicy(200*time.Millisecond, 5*time.Second, 2, 0.2)
+	p := job.NewExponentialBackoff(policy.Retry{InitialBackoff: 200 * time.Millisecond, MaxBackoff: 5 * time.Second})
 	for _, failed := range []int{1, 37, 63, 64, 2000, 1 << 30} {
 		if d := p.NextDelay(failed); d < 160*time.Millisecond || d > 5*time.Second {
 			t.Errorf("NextDelay(%d) = %v", failed, d)

@@ -16,7 +16,7 @@ import (
 // An order that cannot be processed now goes on as a job, whose worker has more patience.
 func Example() {
 	store := memory.Open().Jobs()
-	patient := job.NewExponentialBackoffPolicy(time.Millisecond, time.Second, 2, 0.2, job.WithMaxAttempts(15))
+	patient := job.NewExponentialBackoff(policy.Retry{MaxAttempts: 15, InitialBackoff: time.Millisecond, MaxBackoff: time.Second})
 	escalate := jobs.NewSink(job.NewClient(store), jobs.SinkOptions{Type: "order", Retry: patient})
 
 	var p policy.Consumer

@@ -255,7 +255,7 @@ func TestL11SettlementsAreRepeated(t *testing.T) {
 func TestAttemptsAreCarriedOver(t *testing.T) {
 	s := memory.Open().Jobs()
 	sink := jobs.NewSink(job.NewClient(s), jobs.SinkOptions{
-		Type: "order", Retry: job.NewExponentialBackoffPolicy(time.Minute, time.Hour, 2, 0, job.WithMaxAttempts(10)),
+		Type: "order", Retry: job.NewExponentialBackoff(policy.Retry{MaxAttempts: 10, InitialBackoff: time.Minute, MaxBackoff: time.Hour, Jitter: policy.JitterNone}),
 	})
 	put := pipeline.NewTransaction("order-1", []byte("{}"), pipeline.WithCorrelation("c"), pipeline.WithMetadata(map[string]string{
 		pipeline.MetaTraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",

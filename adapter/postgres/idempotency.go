@@ -106,12 +106,18 @@ func (s *Idempotency) BeginTx(ctx context.Context, tx pgx.Tx, req idempotency.Be
 	return s.begin(ctx, pgxSession{tx}, pgxSession{tx}, req)
 }
 
-// BeginSQL is BeginTx for a transaction of database/sql, with any PostgreSQL driver.
-func (s *Idempotency) BeginSQL(ctx context.Context, tx *sql.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
+// SQLIdempotency joins records to transactions of database/sql, with any PostgreSQL driver. It is safe for concurrent use.
+type SQLIdempotency struct{ records *Idempotency }
+
+// SQL is the store for transactions of database/sql.
+func (s *Idempotency) SQL() SQLIdempotency { return SQLIdempotency{s} }
+
+// BeginTx is [Idempotency.BeginTx] for a transaction of database/sql.
+func (s SQLIdempotency) BeginTx(ctx context.Context, tx *sql.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
 	if tx == nil {
 		return idempotency.Begun{}, errNoTx
 	}
-	return s.begin(ctx, sqlSession{tx}, sqlSession{tx}, req)
+	return s.records.begin(ctx, sqlSession{tx}, sqlSession{tx}, req)
 }
 
 // begin inserts over the first session, which needs no plan to do so, and does all else over the second.
@@ -167,12 +173,12 @@ func (s *Idempotency) SettleTx(ctx context.Context, tx pgx.Tx, c idempotency.Cla
 	return s.settle(ctx, pgxSession{tx}, c, settlement)
 }
 
-// SettleSQL is SettleTx for a transaction of database/sql, with any PostgreSQL driver.
-func (s *Idempotency) SettleSQL(ctx context.Context, tx *sql.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
+// SettleTx is [Idempotency.SettleTx] for a transaction of database/sql.
+func (s SQLIdempotency) SettleTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
 	if tx == nil {
 		return errNoTx
 	}
-	return s.settle(ctx, sqlSession{tx}, c, settlement)
+	return s.records.settle(ctx, sqlSession{tx}, c, settlement)
 }
 
 func (s *Idempotency) settle(ctx context.Context, q session, c idempotency.Claim, settlement idempotency.Settlement) error {

@@ -76,8 +76,8 @@ func inEachGuarded(t *testing.T, f func(t *testing.T, store *postgres.Idempotenc
 				t.Fatal(err)
 			}
 			return guarded{
-				begin:    func(r idempotency.BeginRequest) (idempotency.Begun, error) { return store.BeginSQL(ctx, tx, r) },
-				settle:   func(c idempotency.Claim, s idempotency.Settlement) error { return store.SettleSQL(ctx, tx, c, s) },
+				begin:    func(r idempotency.BeginRequest) (idempotency.Begun, error) { return store.SQL().BeginTx(ctx, tx, r) },
+				settle:   func(c idempotency.Claim, s idempotency.Settlement) error { return store.SQL().SettleTx(ctx, tx, c, s) },
 				effect:   func() error { _, err := tx.Exec(effect); return err },
 				commit:   tx.Commit,
 				rollback: tx.Rollback,

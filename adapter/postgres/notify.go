@@ -132,7 +132,13 @@ func (j *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
 
 // listen connects and subscribes.
 func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, j.db.pool.Config().ConnConfig)
+	pool := j.db.pool.Config()
+	if pool.BeforeConnect != nil { // passwords that expire, for instance
+		if err := pool.BeforeConnect(ctx, pool.ConnConfig); err != nil {
+			return nil, fmt.Errorf("postgres: listen: %w", err)
+		}
+	}
+	conn, err := pgx.ConnectConfig(ctx, pool.ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: listen: %w", err)
 	}

@@ -36,6 +36,7 @@ type Options struct {
 // DB is a PostgreSQL database with Tenet's tables. It is safe for concurrent use.
 type DB struct {
 	pool   *pgxpool.Pool
+	owned  bool   // the pool is closed with the DB
 	schema string // quoted
 	name   string // of the schema
 	log    *slog.Logger
@@ -55,12 +56,6 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if ctx == nil {
 		return nil, errors.New("postgres: Open: the context is nil")
 	}
-	if o.Schema == "" {
-		o.Schema = DefaultSchema
-	}
-	if len(o.Schema) > maxSchema || strings.ContainsRune(o.Schema, 0) {
-		return nil, fmt.Errorf("postgres: schema %q: use a name of at most %d bytes", o.Schema, maxSchema)
-	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
@@ -68,18 +63,42 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.MaxConns > 0 {
 		config.MaxConns = int32(o.MaxConns)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	db, err := New(ctx, pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	db.owned = true
+	return db, nil
+}
+
+// New makes a DB that uses a pool of the caller's, and leaves that open when it is closed; Options.MaxConns is ignored.
+// It returns an error when the server cannot be reached; the schema may still be missing. Listening for notifications
+// opens a connection beside the pool, with the pool's configuration and its BeforeConnect.
+func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*DB, error) {
+	if ctx == nil {
+		return nil, errors.New("postgres: New: the context is nil")
+	}
+	if pool == nil {
+		return nil, errors.New("postgres: New: the pool is nil")
+	}
+	if o.Schema == "" {
+		o.Schema = DefaultSchema
+	}
+	if len(o.Schema) > maxSchema || strings.ContainsRune(o.Schema, 0) {
+		return nil, fmt.Errorf("postgres: schema %q: use a name of at most %d bytes", o.Schema, maxSchema)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
 	db := &DB{pool: pool, schema: pgx.Identifier{o.Schema}.Sanitize(), name: o.Schema, log: o.Logger}
 	durable := false
 	const settings = `SELECT current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'`
 	if err := pool.QueryRow(ctx, settings).Scan(&durable); err != nil {
-		pool.Close()
 		return nil, fmt.Errorf("postgres: connect: %w", err)
 	}
 	db.jobs = newJobs(db, durable)
@@ -89,13 +108,16 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 // Jobs is the database's job store. There is one for each DB.
 func (db *DB) Jobs() *Jobs { return db.jobs }
 
-// Close ends all operations and connections. It waits for enqueues that are being written. Closing again does nothing.
+// Close ends all operations, and the connections unless they belong to the pool that [New] was given. It waits for enqueues
+// that are being written. Closing again does nothing.
 func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return nil
 	}
 	db.jobs.stop()
-	db.pool.Close()
+	if db.owned {
+		db.pool.Close()
+	}
 	return nil
 }
 

@@ -16,13 +16,22 @@ import (
 
 var errNoTx = errors.New("postgres: the transaction is nil")
 
-// EnqueueTx stores jobs as part of the caller's transaction: they are there if it commits, and workers are woken then.
-// Jobs with unique keys make other transactions that enqueue the same keys wait until it ends.
-func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, jobs []job.Insert) ([]job.Receipt, error) {
+// EnqueueTx stores jobs as part of the caller's transaction: they exist if it commits, and workers are woken then. Jobs with
+// unique keys make other transactions that enqueue the same keys wait until it ends. Requests are checked as by
+// job.Client.EnqueueMany; receipts are in their order. For a transaction of database/sql use [Jobs.SQL].
+func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, requests ...job.Request) ([]job.Receipt, error) {
+	list, err := job.Inserts(requests)
+	if err != nil {
+		return nil, err
+	}
+	return j.insertTx(ctx, tx, list)
+}
+
+func (j *Jobs) insertTx(ctx context.Context, tx pgx.Tx, list []job.Insert) ([]job.Receipt, error) {
 	if tx == nil {
 		return nil, errNoTx
 	}
-	entries, err := prepare(jobs)
+	entries, err := prepare(list)
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
@@ -37,12 +46,46 @@ func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, jobs []job.Insert) ([]j
 	return inTransaction(receipts), nil
 }
 
-// EnqueueSQL is EnqueueTx for a transaction of database/sql, with any PostgreSQL driver.
-func (j *Jobs) EnqueueSQL(ctx context.Context, tx *sql.Tx, jobs []job.Insert) ([]job.Receipt, error) {
+// SQLJobs joins a job store to transactions of database/sql, with any PostgreSQL driver. It is safe for concurrent use.
+type SQLJobs struct{ jobs *Jobs }
+
+// SQL is the store for transactions of database/sql.
+func (j *Jobs) SQL() SQLJobs { return SQLJobs{j} }
+
+// EnqueueTx is [Jobs.EnqueueTx] for a transaction of database/sql.
+func (s SQLJobs) EnqueueTx(ctx context.Context, tx *sql.Tx, requests ...job.Request) ([]job.Receipt, error) {
+	list, err := job.Inserts(requests)
+	if err != nil {
+		return nil, err
+	}
+	return s.jobs.insertSQL(ctx, tx, list)
+}
+
+// CompleteTx is [Jobs.CompleteTx] for a transaction of database/sql.
+func (s SQLJobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) error {
+	if tx == nil {
+		return errNoTx
+	}
+	j, settled, ready := s.jobs, "", false
+	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete}}
+	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready); err != nil {
+		return j.db.wrap("complete", err)
+	}
+	if settled != "{}" {
+		return nil
+	}
+	var v [5]bool
+	if err := tx.QueryRowContext(ctx, j.text.judge, literals(judgedColumns(lease))...).Scan(&v[0], &v[1], &v[2], &v[3], &v[4]); err != nil {
+		return j.db.wrap("complete", err)
+	}
+	return verdict(v[0], v[1], v[2], v[3], v[4])
+}
+
+func (j *Jobs) insertSQL(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]job.Receipt, error) {
 	if tx == nil {
 		return nil, errNoTx
 	}
-	entries, err := prepare(jobs)
+	entries, err := prepare(list)
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
@@ -113,26 +156,6 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Lease) error
 	}
 	var v [5]bool
 	if err := tx.QueryRow(ctx, j.text.judge, judgedColumns(lease)...).Scan(&v[0], &v[1], &v[2], &v[3], &v[4]); err != nil {
-		return j.db.wrap("complete", err)
-	}
-	return verdict(v[0], v[1], v[2], v[3], v[4])
-}
-
-// CompleteSQL is CompleteTx for a transaction of database/sql, with any PostgreSQL driver.
-func (j *Jobs) CompleteSQL(ctx context.Context, tx *sql.Tx, lease job.Lease) error {
-	if tx == nil {
-		return errNoTx
-	}
-	settled, ready := "", false
-	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete}}
-	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready); err != nil {
-		return j.db.wrap("complete", err)
-	}
-	if settled != "{}" {
-		return nil
-	}
-	var v [5]bool
-	if err := tx.QueryRowContext(ctx, j.text.judge, literals(judgedColumns(lease))...).Scan(&v[0], &v[1], &v[2], &v[3], &v[4]); err != nil {
 		return j.db.wrap("complete", err)
 	}
 	return verdict(v[0], v[1], v[2], v[3], v[4])

@@ -19,11 +19,13 @@ import (
 
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // transaction is one of the two kinds that the store joins.
 type transaction struct {
 	enqueue  func([]job.Insert) ([]job.Receipt, error)
+	request  func(job.Request) ([]job.Receipt, error)
 	complete func(job.Lease) error
 	exec     func(statement string) error
 	commit   func() error
@@ -47,7 +49,8 @@ func inEachKind(t *testing.T, f func(t *testing.T, store *postgres.Jobs, begin f
 				t.Fatal(err)
 			}
 			return transaction{
-				enqueue:  func(list []job.Insert) ([]job.Receipt, error) { return store.EnqueueTx(ctx, tx, list) },
+				enqueue:  func(list []job.Insert) ([]job.Receipt, error) { return store.InsertTx(ctx, tx, list) },
+				request:  func(r job.Request) ([]job.Receipt, error) { return store.EnqueueTx(ctx, tx, r) },
 				complete: func(lease job.Lease) error { return store.CompleteTx(ctx, tx, lease) },
 				exec: func(statement string) error {
 					_, err := tx.Exec(ctx, statement)
@@ -72,8 +75,9 @@ func inEachKind(t *testing.T, f func(t *testing.T, store *postgres.Jobs, begin f
 				t.Fatal(err)
 			}
 			return transaction{
-				enqueue:  func(list []job.Insert) ([]job.Receipt, error) { return store.EnqueueSQL(ctx, tx, list) },
-				complete: func(lease job.Lease) error { return store.CompleteSQL(ctx, tx, lease) },
+				enqueue:  func(list []job.Insert) ([]job.Receipt, error) { return store.InsertSQL(ctx, tx, list) },
+				request:  func(r job.Request) ([]job.Receipt, error) { return store.SQL().EnqueueTx(ctx, tx, r) },
+				complete: func(lease job.Lease) error { return store.SQL().CompleteTx(ctx, tx, lease) },
 				exec: func(statement string) error {
 					_, err := tx.ExecContext(ctx, statement)
 					return err
@@ -129,6 +133,30 @@ func TestJ9JobsOfATransactionAreThereWhenItCommits(t *testing.T) {
 	})
 }
 
+func TestJ9OneCallEnqueuesADefinedJobInATransaction(t *testing.T) {
+	pay := job.Define[int]("invoice:pay", job.WithQueue("billing"), job.WithMaxAttempts(3))
+	inEachKind(t, func(t *testing.T, store *postgres.Jobs, begin func() transaction) {
+		tx := begin()
+		if _, err := tx.request(job.Request{}); err == nil {
+			t.Error("a request without a type was accepted")
+		}
+		receipts, err := tx.request(pay.Request(7, job.WithPriority(2)))
+		if err != nil || len(receipts) != 1 || receipts[0].Durability != job.InTransaction {
+			t.Fatalf("%+v, %v", receipts, err)
+		}
+		if err := tx.commit(); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := store.Get(t.Context(), receipts[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Type != "invoice:pay" || got.Queue != "billing" || got.MaxAttempts != 3 || got.Priority != 2 || string(got.Payload) != "7" {
+			t.Errorf("stored %+v", got)
+		}
+	})
+}
+
 func TestJ9JobsOfATransactionAreGoneWhenItRollsBack(t *testing.T) {
 	inEachKind(t, func(t *testing.T, store *postgres.Jobs, begin func() transaction) {
 		keyed := insert()
@@ -173,7 +201,7 @@ func handled(t *testing.T, store *postgres.Jobs, handler func(j job.Job[int], st
 	}
 	var log bytes.Buffer
 	w := job.NewWorker(store, job.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))),
-		job.WithRetryPolicy(job.NewExponentialBackoffPolicy(time.Millisecond, time.Millisecond, 1, 0, job.WithMaxAttempts(3))))
+		job.WithRetryPolicy(job.NewExponentialBackoff(policy.Retry{MaxAttempts: 3, InitialBackoff: time.Millisecond, MaxBackoff: time.Millisecond, BackoffMultiplier: 1, Jitter: policy.JitterNone})))
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	job.Handle(w, "t", func(_ context.Context, j job.Job[int]) error { return handler(j, stop) })

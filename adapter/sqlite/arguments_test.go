@@ -20,7 +20,7 @@ func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 	var records sqlite.Idempotency
 	ctx := t.Context()
 	for _, call := range []func() error{
-		func() error { _, err := jobs.EnqueueTx(ctx, nil, nil); return err },
+		func() error { _, err := jobs.EnqueueTx(ctx, nil); return err },
 		func() error { return jobs.CompleteTx(ctx, nil, job.Lease{}) },
 		func() error { _, err := records.BeginTx(ctx, nil, idempotency.BeginRequest{}); return err },
 		func() error { return records.SettleTx(ctx, nil, idempotency.Claim{}, idempotency.Settlement{}) },

@@ -24,9 +24,17 @@ func (s *Jobs) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, e
 var errNoTx = errors.New("sqlite: the transaction is nil")
 
 // EnqueueTx stores jobs inside a transaction of DB.BeginTx: they exist when it commits, and never if it is rolled back.
-// After an error the transaction must be rolled back. Job.Client.Inserts makes inserts of requests. Workers hear of the
-// jobs within a tenth of a second after the commit.
-func (s *Jobs) EnqueueTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]job.Receipt, error) {
+// Requests are checked as by job.Client.EnqueueMany; receipts are in their order. After any other error roll the transaction
+// back. Workers find the jobs within a tenth of a second after the commit.
+func (s *Jobs) EnqueueTx(ctx context.Context, tx *sql.Tx, requests ...job.Request) ([]job.Receipt, error) {
+	list, err := job.Inserts(requests)
+	if err != nil {
+		return nil, err
+	}
+	return s.insertTx(ctx, tx, list)
+}
+
+func (s *Jobs) insertTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]job.Receipt, error) {
 	if tx == nil {
 		return nil, errNoTx
 	}

@@ -58,17 +58,12 @@ func ExampleDB_BeginTx() {
 		return
 	}
 	defer func() { _ = tx.Rollback() }()
-	inserts, err := job.NewClient(db.Jobs()).Inserts([]job.Request{{Type: "email:send", Payload: 7}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	_, err = tx.ExecContext(ctx, `CREATE TABLE customer (name TEXT); INSERT INTO customer VALUES ('Ann')`)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	receipts, err := db.Jobs().EnqueueTx(ctx, tx, inserts)
+	receipts, err := db.Jobs().EnqueueTx(ctx, tx, job.Define[string]("email:send").Request("ann@example.com"))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -35,7 +35,7 @@ func TestI5EffectAndRecordCommitTogether(t *testing.T) {
 		if err != nil || begun.Verdict != idempotency.Run || begun.Record.Fence != 1 {
 			t.Fatalf("%+v, %v", begun, err)
 		}
-		_, err = db.Jobs().EnqueueTx(t.Context(), tx, []job.Insert{number(1)}) // the effect
+		_, err = db.Jobs().InsertTx(t.Context(), tx, []job.Insert{number(1)}) // the effect
 		if err := errors.Join(err, store.SettleTx(t.Context(), tx, begun.Record.Claim(), completion)); err != nil {
 			t.Fatal(err)
 		}

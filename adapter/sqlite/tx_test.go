@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 func count(t *testing.T, db *sqlite.DB) int {
@@ -32,7 +34,7 @@ func TestJ9EnqueueTxFollowsTheTransaction(t *testing.T) {
 		}
 		in := number(1)
 		in.UniqueKey = "k"
-		receipts, err := db.Jobs().EnqueueTx(t.Context(), tx, []job.Insert{in, number(2)})
+		receipts, err := db.Jobs().InsertTx(t.Context(), tx, []job.Insert{in, number(2)})
 		if err != nil || len(receipts) != 2 || receipts[0].Existed || receipts[1].Durability != job.InTransaction {
 			t.Fatalf("%+v, %v", receipts, err)
 		}
@@ -57,8 +59,37 @@ func TestJ9EnqueueTxFollowsTheTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := db.Jobs().EnqueueTx(t.Context(), tx, []job.Insert{number(1)}); !errors.Is(err, job.ErrConflict) {
+	if _, err := db.Jobs().InsertTx(t.Context(), tx, []job.Insert{number(1)}); !errors.Is(err, job.ErrConflict) {
 		t.Errorf("an ID that exists: %v, want %v", err, job.ErrConflict)
+	}
+}
+
+func TestJ9OneCallEnqueuesADefinedJobInATransaction(t *testing.T) {
+	db := open(t)
+	pay := job.Define[int]("invoice:pay", job.WithQueue("billing"))
+	tx, err := db.BeginTx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := db.Jobs().EnqueueTx(t.Context(), tx, job.Request{}); err == nil {
+		t.Error("a request without a type was accepted")
+	}
+	receipts, err := db.Jobs().EnqueueTx(t.Context(), tx, pay.Request(7), pay.Request(8, job.WithQueue("late")))
+	if err != nil || len(receipts) != 2 || receipts[0].Durability != job.InTransaction {
+		t.Fatalf("%+v, %v", receipts, err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"invoice:pay billing 7", "invoice:pay late 8"} {
+		r, _, err := db.Jobs().Get(t.Context(), receipts[i].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%s %s %s", r.Type, r.Queue, r.Payload); got != want {
+			t.Errorf("stored %q, want %q", got, want)
+		}
 	}
 }
 
@@ -72,7 +103,7 @@ func TestJ11WorkOfATransactionIsNotified(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Jobs().EnqueueTx(t.Context(), tx, []job.Insert{number(1)}); err != nil {
+	if _, err := db.Jobs().InsertTx(t.Context(), tx, []job.Insert{number(1)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -100,7 +131,7 @@ func handled(t *testing.T, store *sqlite.Jobs, handler func(j job.Job[int], stop
 	}
 	var log bytes.Buffer
 	w := job.NewWorker(store, job.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))),
-		job.WithRetryPolicy(job.NewExponentialBackoffPolicy(time.Millisecond, time.Millisecond, 1, 0, job.WithMaxAttempts(3))))
+		job.WithRetryPolicy(job.NewExponentialBackoff(policy.Retry{MaxAttempts: 3, InitialBackoff: time.Millisecond, MaxBackoff: time.Millisecond, BackoffMultiplier: 1, Jitter: policy.JitterNone})))
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	job.Handle(w, "t", func(_ context.Context, j job.Job[int]) error { return handler(j, stop) })

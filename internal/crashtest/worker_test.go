@@ -20,6 +20,7 @@ import (
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // The environment that makes this test binary a worker.
@@ -59,7 +60,7 @@ func work(url string) error {
 	}
 	book := booked{store, ledger{file}}
 	w := job.NewWorker(book, job.WithQueues(map[string]int{"default": 8}), job.WithLease(lease), job.WithLogger(slog.New(slog.DiscardHandler)),
-		job.WithRetryPolicy(job.NewExponentialBackoffPolicy(20*time.Millisecond, 100*time.Millisecond, 2, 0.2, job.WithMaxAttempts(25))))
+		job.WithRetryPolicy(job.NewExponentialBackoff(policy.Retry{MaxAttempts: 25, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 100 * time.Millisecond})))
 	ran := func(j job.Job[[]byte]) { book.ledger.write(entry{Event: "ran", Job: j.ID}) }
 	w.HandleRaw("work", func(_ context.Context, j job.Job[[]byte]) error {
 		ran(j)

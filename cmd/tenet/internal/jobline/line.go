@@ -86,14 +86,11 @@ func (l Line) Request() (job.Request, error) {
 	if err := l.checkPayload(); err != nil {
 		return job.Request{}, fmt.Errorf("payload: %w", err)
 	}
-	if _, err := job.NewClient(noStore{}).Inserts([]job.Request{r}); err != nil {
+	if _, err := job.Inserts([]job.Request{r}); err != nil {
 		return job.Request{}, requestProblem(err)
 	}
 	return r, nil
 }
-
-// noStore stands in for a store where requests are only checked.
-type noStore struct{ job.Store }
 
 // checkPayload checks the payloads of the types that the command line's worker runs.
 func (l Line) checkPayload() error {
