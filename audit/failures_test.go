@@ -320,35 +320,6 @@ func TestA4UnknownMembersOfFactsAreReadOver(t *testing.T) {
 	}
 }
 
-func TestA4WorkLargerThanMemoryNeedsATemporaryFile(t *testing.T) {
-	var sink MemorySink
-	for n := range 20_000 { // of one work, so that they are kept together
-		e := Event{
-			SchemaVersion: SchemaVersion, ID: fmt.Sprint("event-", n), Type: RetryAttempt, Time: start, Surface: "call", Key: "user.Get",
-			WorkID: "work", WorkSeq: n + 1, Decision: "retry", Reason: policy.ReasonRetry,
-		}
-		w := encoder{}
-		w.event(&e)
-		sink.lines = append(sink.lines, w.b)
-	}
-	if _, err := Statistics(bg, &sink, Spill{Memory: 1, Dir: filepath.Join(t.TempDir(), "missing")}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v", err)
-	}
-	r, err := Statistics(bg, &sink, Spill{Memory: 1, Dir: t.TempDir()})
-	if err != nil || r.Total.Calls != 1 || r.Total.Retries != 20_000 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	ctx, cancel := context.WithCancel(bg)
-	w, err := gather(ctx, &sink, Spill{}, ofDecisions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := w.each(ctx, func(int, []Event) { t.Error("visited") }); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestA2CountsAreRecordedBeforeTheyAreTooMany(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{Sample: -1})

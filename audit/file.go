@@ -85,10 +85,10 @@ func (s *FileSink) restore() error {
 		return err
 	}
 	end, err := endOfLines(s.file)
-	if err != nil { // the disk fails between two reads: no test can make it
+	if err != nil { // not reached in tests: the disk fails between two reads
 		return err
 	}
-	if err = s.file.Truncate(end); err != nil { // the disk fails, as above
+	if err = s.file.Truncate(end); err != nil { // not reached in tests: the disk fails
 		return err
 	}
 	s.size = end

@@ -82,7 +82,7 @@ func (n fileNames) saved() (s savedHeads, err error) {
 
 func (n fileNames) saveHeads(segment uint64, heads map[string]Head) error {
 	raw, err := json.Marshal(savedHeads{Segment: segment, Heads: sortedHeads(heads)})
-	if err != nil { // strings and numbers always have a JSON form: no test can reach this
+	if err != nil { // not reached in tests: strings and numbers always have a JSON form
 		return err
 	}
 	return files.Write(n.heads(), raw)
@@ -135,7 +135,7 @@ func (n fileNames) scan() (heads map[string]Head, tail position, err error) {
 	}
 	last := list[len(list)-1]
 	info, err := os.Stat(n.rotated(last))
-	if err != nil { // deleted since it was listed: no test can order the two
+	if err != nil { // not reached in tests: somebody deletes it between listing and reading
 		return heads, tail, err
 	}
 	return heads, position{last, info.Size()}, nil

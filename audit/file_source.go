@@ -81,7 +81,7 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 			return nil, 0, false, err
 		}
 		list, err := s.names.ended()
-		if err != nil { // current has listed the same folder just now: no test can come between
+		if err != nil { // not reached in tests: current has listed the same folder just before
 			return nil, 0, false, err
 		}
 		if from > 0 { // a listing may miss a name that is being changed
@@ -92,7 +92,7 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 		i := slices.IndexFunc(list, func(n uint64) bool { return n >= from })
 		if i >= 0 {
 			file, err = files.Open(s.names.rotated(list[i]))
-			if errors.Is(err, fs.ErrNotExist) { // deleted since it was listed: no test can order the two
+			if errors.Is(err, fs.ErrNotExist) { // not reached in tests: somebody deletes it between listing and opening
 				from = list[i] + 1
 				continue
 			}
@@ -115,7 +115,7 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 		if err == nil { // it may have been rotated away before it was opened
 			file.Close()
 		}
-		if failed != nil { // it worked a moment ago, above: no test can come between
+		if failed != nil { // not reached in tests: the same step has worked above
 			return nil, 0, false, failed
 		}
 	}

@@ -72,7 +72,7 @@ func VerifyHeads(data []byte, trusted ed25519.PublicKey) (SignedHeads, error) {
 		key = s.PublicKey
 	}
 	message, err := s.message()
-	if err != nil { // what was read from JSON can be written as JSON: no test can reach this
+	if err != nil { // not reached in tests: what was read from JSON can be written as JSON
 		return s, err
 	}
 	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, message, s.Signature) {

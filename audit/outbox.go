@@ -210,7 +210,7 @@ func (o *outbox) cursor() string {
 // advance notes what was forwarded, and deletes files of which nothing is needed any more.
 func (o *outbox) advance(cursor string, events []Event) error {
 	at, err := parsePosition(cursor)
-	if err != nil { // the file's reader has made the cursor: no test can reach this
+	if err != nil { // not reached in tests: the file's reader has made the cursor
 		return err
 	}
 	o.mu.Lock()
@@ -220,7 +220,7 @@ func (o *outbox) advance(cursor string, events []Event) error {
 	}
 	heads := sortedHeads(o.heads)
 	raw, err := json.Marshal(forwarded{Cursor: cursor, Heads: heads[max(len(heads)-mostHeads, 0):]})
-	if err != nil { // strings and numbers always have a JSON form: no test can reach this
+	if err != nil { // not reached in tests: strings and numbers always have a JSON form
 		return err
 	}
 	if err := files.Write(o.note, raw); err != nil {

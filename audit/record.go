@@ -101,7 +101,7 @@ func (l *Log) PolicyChanged(ctx context.Context, from, to *policy.Policy, actor,
 		return err
 	}
 	e, err := snapshot(PolicyChanged, to, revision)
-	if err != nil { // Revise has written the same JSON: no test can reach this
+	if err != nil { // not reached in tests: Revise has written the same JSON
 		return err
 	}
 	e.To, e.Actor, e.Detail = revision, clean(actor), clean(detail)

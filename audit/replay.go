@@ -94,7 +94,6 @@ func Replay(ctx context.Context, s Source, o ReplayOptions) (_ *ReplayReport, er
 	for i := range players {
 		players[i] = player{policies: policies, limit: o.Limit}
 	}
-	// It fails where ctx ends after reading or the temporary file can no longer be read: no test can time either.
 	if err := w.each(ctx, func(worker int, events []Event) { players[worker].play(events) }); err != nil {
 		return nil, fmt.Errorf("audit: replay: %w", err)
 	}

@@ -69,7 +69,6 @@ func Statistics(ctx context.Context, s Source, o Spill) (_ *StatsReport, err err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	counters := make([]counter, runtime.GOMAXPROCS(0))
-	// It fails where ctx ends after reading or the temporary file can no longer be read: no test can time either.
 	if err := w.each(ctx, func(worker int, events []Event) { counters[worker].work(events) }); err != nil {
 		return nil, fmt.Errorf("audit: stats: %w", err)
 	}

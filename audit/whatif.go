@@ -78,7 +78,6 @@ func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (_ 
 	for i := range workers {
 		workers[i] = speculator{set: set, recorded: recorded, resolved: map[target]*policy.Policy{}, categories: map[string]*WhatIfCategory{}}
 	}
-	// It fails where ctx ends after reading or the temporary file can no longer be read: no test can time either.
 	if err := w.each(ctx, func(worker int, events []Event) { workers[worker].work(events) }); err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)
 	}

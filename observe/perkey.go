@@ -56,7 +56,7 @@ func (p *PerKey[T]) Get(key policy.Key) T {
 func (p *PerKey[T]) add(key policy.Key) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Another goroutine may have added this key, or the last that fits, since Get looked: no test can order the two.
+	// Not reached in tests: another goroutine adds this key, or the last that fits, after Get has looked.
 	values := *p.values.Load()
 	if v, ok := values[key]; ok {
 		return v
