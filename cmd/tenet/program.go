@@ -70,8 +70,6 @@ func (p program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 	a := &app{program: p, stdin: stdin, stdout: stdout, stderr: stderr, color: colorAuto, logFormat: formText, logLevel: "info"}
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	failed, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
@@ -83,6 +81,9 @@ func (p program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 	}
 	a.fail(err)
 	if _, ok := errors.AsType[*usageError](err); ok && !a.structured() {
+		if failed.Name() == "help" {
+			failed = failed.Root()
+		}
 		fprintf(stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
 	}
 	if interrupt, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok {
@@ -110,9 +111,10 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
   tenet policy check policies.yaml
   tenet demo`
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	root.Version = versionOf().String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = false
 	root.PersistentFlags().Var(oneOf(&a.color, colorAuto, colorAlways, colorNever), "color", "color the output: auto, always or never; NO_COLOR turns auto off")
 	root.PersistentFlags().StringVar(&a.config, "config", "", "config file (default: $XDG_CONFIG_HOME/tenet/config.yaml; also TENET_CONFIG)")
 	root.PersistentFlags().Var(oneOf(&a.logFormat, formText, formJSON), "log-format", "form of logs on stderr: text or json (also TENET_LOG_FORMAT)")
@@ -125,20 +127,52 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
 	}()
 	root.AddCommand(a.runCommand(), a.policyCommand(), a.demoCommand(), a.versionCommand(), a.enqueueCommand(), a.jobsCommand(), a.workerCommand(),
 		a.dlqCommand(), a.queuesCommand(), a.periodicCommand(), a.migrateCommand(), a.idempotencyCommand(), a.auditCommand(), a.consumeCommand(), a.produceCommand(), a.pipelineCommand())
+	root.InitDefaultHelpCmd() // now rather than when the command line runs, so that both are in Tenet's own words
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.RunE = helpOf
+		case "completion":
+			holdOthers(cmd)
+		}
+	}
 	return root
 }
 
 // group is a command that only holds others.
 func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, SuggestionsMinimumDistance: 2}
+	cmd := &cobra.Command{Use: use, Short: short, Long: long}
+	holdOthers(cmd)
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// holdOthers makes a command show its help and refuse the names of commands that it does not hold.
+func holdOthers(cmd *cobra.Command) {
+	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return usage("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(cmd.SuggestionsFor(args[0]), ""))
+		return unknownCommand(cmd, args[0])
 	}
-	cmd.AddCommand(commands...)
-	return cmd
+}
+
+func unknownCommand(parent *cobra.Command, name string) error {
+	return usage("unknown command %q for %q%s", name, parent.CommandPath(), didYouMean(parent.SuggestionsFor(name), ""))
+}
+
+// helpOf shows the help of the command that args name.
+func helpOf(help *cobra.Command, args []string) error {
+	cmd, rest, err := help.Root().Find(args)
+	switch {
+	case err != nil:
+		return usage("%w", err)
+	case len(rest) > 0:
+		return unknownCommand(cmd, rest[0])
+	}
+	return cmd.Help()
 }
 
 // runE marks whatever a command returns as a failure of its work, unless it says otherwise.
