@@ -7,11 +7,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// leaves returns the commands that do something, by their paths.
+// leaves returns the commands that do something, by their paths. Those of the flag library, help and completion, are not among them.
 func leaves() map[string]*cobra.Command {
 	found := map[string]*cobra.Command{}
 	var each func(*cobra.Command)
 	each = func(cmd *cobra.Command) {
+		if cmd.Name() == "help" || cmd.Name() == "completion" {
+			return
+		}
 		if !cmd.HasSubCommands() {
 			found[cmd.CommandPath()] = cmd
 		}
