@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"retry":                   {"policy", "classify", "decision", "budget", "circuit", "hedge", "observe", "idempotency"},
 	"audit":                   {"policy", "classify", "decision", "observe"},
 	"":                        {"retry", "policy", "classify", "observe"},
-	"tenettest":               {"retry", "policy", "classify", "observe"},
+	"tenettest":               {"retry", "policy", "classify", "observe", "job", "adapter/memory"},
 	"adapter/http":            {"retry", "policy", "classify", "observe", "idempotency"},
 	"adapter/grpc":            {"retry", "policy", "classify", "observe"},
 	"adapter/nats":            {"retry", "policy", "classify", "observe", "idempotency"},

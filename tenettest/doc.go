@@ -1,3 +1,13 @@
-// Package tenettest helps to test code that retries. Its executor does everything that the real one does, except that it
-// records the waits between attempts instead of sleeping.
+// Package tenettest helps to test code that retries. [NewExecutor] makes an executor that does everything that the real one
+// does, except that it records the waits between attempts instead of sleeping. [NewJobs] makes a worker that runs jobs in
+// virtual time until none is left:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		jobs := tenettest.NewJobs(t)
+//		SendEmail.Handle(jobs.Worker, handler)
+//		SendEmail.Enqueue(t.Context(), jobs.Client, Email{To: "ada@example.org"})
+//		for _, r := range jobs.Run() {
+//			// r.State, r.Attempts(), r.LastError, r.Output, r.History
+//		}
+//	})
 package tenettest
