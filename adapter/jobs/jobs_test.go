@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/tenetdev/tenet/adapter/jobs"
 	"github.com/tenetdev/tenet/adapter/memory"
-	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/pipeline"
@@ -26,18 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type store interface {
 	job.Store
 	job.Admin
-}
-
-var stores = map[string]func(t *testing.T) store{
-	"memory": func(*testing.T) store { return memory.Open().Jobs() },
-	"sqlite": func(t *testing.T) store {
-		db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Create: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { db.Close() })
-		return db.Jobs()
-	},
 }
 
 func put(t *testing.T, to *jobs.Sink, list ...*pipeline.Transaction) {
@@ -60,30 +46,25 @@ func source(t *testing.T, s job.Store, o jobs.SourceOptions) *jobs.Source {
 
 func TestSource(t *testing.T) {
 	const lease = 5 * time.Second
-	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pipelinetest.Sources(t, pipelinetest.SourceOptions{
-				Open: func(t *testing.T) pipelinetest.Queue {
-					s := open(t)
-					client := job.NewClient(s) // its sink keeps duplicates out already
-					return pipelinetest.Queue{
-						Put: func(t *testing.T, list ...*pipeline.Transaction) {
-							t.Helper()
-							sink := jobs.NewSink(client, jobs.SinkOptions{Type: "order", Queue: "orders"})
-							for _, x := range list {
-								put(t, sink, x)
-							}
-						},
-						Source: func(t *testing.T) pipeline.Source {
-							return source(t, s, jobs.SourceOptions{Queue: "orders", Lease: lease, Poll: 20 * time.Millisecond})
-						},
+	pipelinetest.Sources(t, pipelinetest.SourceOptions{
+		Open: func(t *testing.T) pipelinetest.Queue {
+			s := memory.Open().Jobs()
+			client := job.NewClient(s) // its sink keeps duplicates out already
+			return pipelinetest.Queue{
+				Put: func(t *testing.T, list ...*pipeline.Transaction) {
+					t.Helper()
+					sink := jobs.NewSink(client, jobs.SinkOptions{Type: "order", Queue: "orders"})
+					for _, x := range list {
+						put(t, sink, x)
 					}
 				},
-				Ordered: true, Counts: true, Lease: lease,
-			})
-		})
-	}
+				Source: func(t *testing.T) pipeline.Source {
+					return source(t, s, jobs.SourceOptions{Queue: "orders", Lease: lease, Poll: 20 * time.Millisecond})
+				},
+			}
+		},
+		Ordered: true, Counts: true, Lease: lease,
+	})
 }
 
 // taken lists all transactions that are jobs.
@@ -101,19 +82,14 @@ func taken(s store) func(t *testing.T) []*pipeline.Transaction {
 }
 
 func TestSink(t *testing.T) {
-	for name, open := range stores {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pipelinetest.Sinks(t, pipelinetest.SinkOptions{
-				Open: func(t *testing.T) pipelinetest.Target {
-					s := open(t)
-					sink := jobs.NewSink(job.NewClient(s), jobs.SinkOptions{Type: "order"})
-					return pipelinetest.Target{Sink: func(*testing.T) pipeline.Sink { return sink }, Taken: taken(s)}
-				},
-				Ordered: true, Deduplicates: true,
-			})
-		})
-	}
+	pipelinetest.Sinks(t, pipelinetest.SinkOptions{
+		Open: func(t *testing.T) pipelinetest.Target {
+			s := memory.Open().Jobs()
+			sink := jobs.NewSink(job.NewClient(s), jobs.SinkOptions{Type: "order"})
+			return pipelinetest.Target{Sink: func(*testing.T) pipeline.Sink { return sink }, Taken: taken(s)}
+		},
+		Ordered: true, Deduplicates: true,
+	})
 }
 
 func record(t *testing.T, s store) *job.Record {
