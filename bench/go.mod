@@ -2,8 +2,6 @@ module github.com/tenetdev/tenet/bench
 
 go 1.26.0
 
-replace github.com/tenetdev/tenet => ../
-
 require (
 	github.com/ThreeDotsLabs/watermill v1.5.1
 	github.com/avast/retry-go/v4 v4.7.0
@@ -21,7 +19,11 @@ require (
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.0
 	github.com/sethvargo/go-retry v0.5.0
 	github.com/sony/gobreaker/v2 v2.4.0
-	github.com/tenetdev/tenet v0.0.0-00010101000000-000000000000
+	github.com/tenetdev/tenet v0.0.0
+	github.com/tenetdev/tenet/adapter/nats v0.0.0
+	github.com/tenetdev/tenet/adapter/postgres v0.0.0
+	github.com/tenetdev/tenet/adapter/rabbitmq v0.0.0
+	github.com/tenetdev/tenet/adapter/sqlite v0.0.0
 	golang.org/x/time v0.16.0
 	modernc.org/sqlite v1.60.1
 )
@@ -64,7 +66,7 @@ require (
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gowebpki/jcs v1.0.2 // indirect
-	github.com/tenetdev/tenet/bench/jobs/riversqlite v0.0.0-00010101000000-000000000000
+	github.com/tenetdev/tenet/bench/jobs/riversqlite v0.0.0
 	maragu.dev/goqite v0.3.0
 )
 
