@@ -106,7 +106,7 @@ func blocks(t *testing.T, language string) []block {
 func TestDocsGoCompiles(t *testing.T) {
 	dir := t.TempDir()
 	writeModule(t, dir)
-	public := slices.DeleteFunc(packages(t, "./..."), func(p goPackage) bool {
+	public := slices.DeleteFunc(packages(t), func(p goPackage) bool {
 		return strings.Contains(p.ImportPath, "/internal/") || strings.Contains(p.ImportPath, "/cmd/") || strings.Contains(p.ImportPath, "/examples/")
 	})
 	places := map[string]string{}
@@ -117,7 +117,6 @@ func TestDocsGoCompiles(t *testing.T) {
 	}
 	vet := exec.Command("go", "vet", "./...")
 	vet.Dir = dir
-	vet.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
 	if out, err := vet.CombinedOutput(); err != nil {
 		text := string(out)
 		for name, at := range places {
@@ -127,25 +126,24 @@ func TestDocsGoCompiles(t *testing.T) {
 	}
 }
 
-// writeModule makes a module that uses this one with the same versions of everything else.
+// writeModule makes a module in a workspace with all of this repository's.
 func writeModule(t *testing.T, dir string) {
 	t.Helper()
+	write(t, filepath.Join(dir, "go.mod"), "module docs\n\ngo 1.26.0\n")
+	raw, err := os.ReadFile("go.work")
+	if err != nil {
+		t.Fatal(err)
+	}
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	mod, err := os.ReadFile("go.mod")
-	if err != nil {
+	work := regexp.MustCompile(`(?m)(^\t| => )\.`).ReplaceAllString(string(raw), "${1}"+root+"/.")
+	write(t, filepath.Join(dir, "go.work"), work+"\nuse .\n")
+	if raw, err = os.ReadFile("go.work.sum"); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := os.ReadFile("go.sum")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := strings.Replace(string(mod), "module "+module, "module docs", 1)
-	own += fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %s => %s\n", module, module, root)
-	write(t, filepath.Join(dir, "go.mod"), own)
-	write(t, filepath.Join(dir, "go.sum"), string(sum))
+	write(t, filepath.Join(dir, "go.work.sum"), string(raw))
 }
 
 var (

@@ -3,10 +3,12 @@ package tenet_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,18 +79,31 @@ var allowed = map[string][]string{
 // internals may be imported by anyone above them.
 var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7"}
 
-// vendors names the only packages that may import an SDK, and why nobody else may.
+// vendors names the only folders whose packages may import an SDK, tests excepted: what belongs to a technology is in its
+// adapter, and documents are read in one place.
 var vendors = map[string][]string{
-	"go.yaml.in/yaml":            {"policyfile", "cmd/tenet"},         // documents are read in one place
-	"go.opentelemetry.io":        {"adapter/otel", "cmd/tenet"},       // exporters are optional
+	"github.com/jackc":           {"adapter/postgres"},
+	"github.com/nats-io":         {"adapter/nats"},
 	"github.com/prometheus":      {"adapter/prometheus", "cmd/tenet"}, // the worker serves /metrics
-	"google.golang.org/grpc":     {"adapter/grpc"},                    // integrations are optional
-	"google.golang.org/genproto": {"adapter/grpc"},
-	"google.golang.org/protobuf": {"adapter/grpc"},
-	"github.com/nats-io":         {"adapter/nats/natsstore", "adapter/nats", "adapter/nats/natspipe", "adapter/nats/natstest"},
 	"github.com/rabbitmq":        {"adapter/rabbitmq"},
-	"github.com/spf13":           {"cmd/tenet"}, // flags and wiring only
+	"github.com/rogpeppe":        {}, // scripts of tests
+	"github.com/spf13":           {"cmd/tenet"},
 	"github.com/jedib0t":         {"cmd/tenet"},
+	"github.com/mattn":           {"cmd/tenet"},
+	"go.opentelemetry.io":        {"adapter/otel", "cmd/tenet"}, // the command sends what it records
+	"go.yaml.in/yaml":            {"policyfile", "cmd/tenet"},
+	"google.golang.org":          {"adapter/grpc"},
+	"modernc.org":                {"adapter/sqlite"},
+	"github.com/google/uuid":     {"internal", "cmd/tenet"},
+	"github.com/gowebpki":        {"internal"},
+	"github.com/robfig":          {"job"},
+	"github.com/anishathalye":    {"storetest"},
+	"github.com/google/go-cmp":   {"storetest", "pipeline/pipelinetest", "internal"},
+	"pgregory.net/rapid":         {"storetest", "pipeline/pipelinetest", "internal"},
+	"go.uber.org/goleak":         {"storetest", "pipeline/pipelinetest", "internal"},
+	"golang.org/x/sys":           {"internal"},
+	"golang.org/x/net":           {},
+	"github.com/santhosh-tekuri": {},
 }
 
 type goPackage struct {
@@ -99,14 +114,31 @@ type goPackage struct {
 	GoFiles                    []string
 }
 
-func packages(t *testing.T, args ...string) []goPackage {
+func goList(t *testing.T, args ...string) string {
 	t.Helper()
-	raw, err := exec.Command("go", append([]string{"list", "-json"}, args...)...).Output()
+	raw, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+			err = fmt.Errorf("%w: %s", err, failed.Stderr)
+		}
+		t.Fatalf("go list %v: %v", args, err)
 	}
+	return string(raw)
+}
+
+// packages lists packages by their patterns, or where there are none those of all modules but bench.
+func packages(t *testing.T, patterns ...string) []goPackage {
+	t.Helper()
+	if len(patterns) == 0 {
+		for _, dir := range strings.Fields(goList(t, "-m", "-f", "{{.Dir}}")) {
+			if filepath.Base(dir) != "bench" {
+				patterns = append(patterns, dir+"/...")
+			}
+		}
+	}
+	raw := goList(t, append([]string{"-json"}, patterns...)...)
 	var list []goPackage
-	for decoder := json.NewDecoder(strings.NewReader(string(raw))); ; {
+	for decoder := json.NewDecoder(strings.NewReader(raw)); ; {
 		var p goPackage
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
 			return list
@@ -122,7 +154,7 @@ func short(importPath string) string {
 }
 
 func TestImportsPointDownOnly(t *testing.T) {
-	for _, p := range packages(t, "./...") {
+	for _, p := range packages(t) {
 		name := short(p.ImportPath)
 		if command(name) {
 			name = "cmd/tenet"
@@ -150,9 +182,34 @@ func command(name string) bool { return name == "cmd/tenet" || strings.HasPrefix
 
 func checkVendor(t *testing.T, name, imported string) {
 	t.Helper()
-	for prefix, owners := range vendors {
-		if strings.HasPrefix(imported, prefix) && !slices.Contains(owners, name) {
-			t.Errorf("%s imports %s; only %v may", name, imported, owners)
+	if domain, _, _ := strings.Cut(imported, "/"); !strings.Contains(domain, ".") || strings.HasPrefix(imported, module) {
+		return
+	}
+	for prefix, folders := range vendors {
+		if strings.HasPrefix(imported, prefix) {
+			if !slices.ContainsFunc(folders, func(folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }) {
+				t.Errorf("%s imports %s; only %v may", name, imported, folders)
+			}
+			return
+		}
+	}
+	t.Errorf("%s imports %s, which is not in the table of imports_test.go", name, imported)
+}
+
+// TestTheRootModuleNeedsNoSDK: who imports tenet, retry, job or pipeline gets the root module's requirements, tests included.
+func TestTheRootModuleNeedsNoSDK(t *testing.T) {
+	may := []string{
+		"github.com/anishathalye/porcupine", "github.com/google/go-cmp", "github.com/google/uuid", "github.com/gowebpki/jcs",
+		"github.com/robfig/cron/v3", "github.com/santhosh-tekuri/jsonschema/v6", "go.uber.org/goleak", "go.yaml.in/yaml/v4",
+		"golang.org/x/net", "golang.org/x/sys", "golang.org/x/text", "pgregory.net/rapid",
+	}
+	raw, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range regexp.MustCompile(`(?m)^(?:require )?\t?(\S+\.\S+/\S+) v`).FindAllStringSubmatch(string(raw), -1) {
+		if path := strings.TrimPrefix(found[1], "require "); !slices.Contains(may, path) {
+			t.Errorf("go.mod requires %s; move what needs it into an adapter", path)
 		}
 	}
 }
@@ -173,7 +230,7 @@ func TestDoLinksNoYAMLNoHTTPNoSDK(t *testing.T) {
 
 // TestNothingIsStartedByImporting: packages have no init functions.
 func TestNothingIsStartedByImporting(t *testing.T) {
-	for _, p := range packages(t, "./...") {
+	for _, p := range packages(t) {
 		for _, file := range p.GoFiles {
 			if raw, err := os.ReadFile(filepath.Join(p.Dir, file)); err != nil || strings.Contains(string(raw), "\nfunc init()") {
 				t.Errorf("%s/%s has an init function (%v)", short(p.ImportPath), file, err)
@@ -184,7 +241,7 @@ func TestNothingIsStartedByImporting(t *testing.T) {
 
 // TestEveryPackageIsDocumented: a doc.go, and for public packages an example to paste.
 func TestEveryPackageIsDocumented(t *testing.T) {
-	for _, p := range packages(t, "./...") {
+	for _, p := range packages(t) {
 		name := short(p.ImportPath)
 		if strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "examples") {
 			continue
