@@ -45,5 +45,6 @@ func generate(root string) (map[string][]byte, error) {
 		"policyfile/fields_gen.go": code,
 		"docs/policy-reference.md": reference(comments),
 		"docs/reason-codes.md":     reasons(),
+		"docs/adapters.md":         adapterTable(),
 	}, nil
 }

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	execjob "github.com/tenetdev/tenet/adapter/exec"
+	"github.com/tenetdev/tenet/adapter/file"
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
+	"github.com/tenetdev/tenet/adapter/http/httpsink"
+	"github.com/tenetdev/tenet/adapter/jobs"
+	"github.com/tenetdev/tenet/adapter/memory"
+	tenetnats "github.com/tenetdev/tenet/adapter/nats"
+	"github.com/tenetdev/tenet/adapter/nats/natspipe"
+	"github.com/tenetdev/tenet/adapter/nats/natsstore"
+	"github.com/tenetdev/tenet/adapter/otel"
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/adapter/postgres/pgpipe"
+	prom "github.com/tenetdev/tenet/adapter/prometheus"
+	"github.com/tenetdev/tenet/adapter/rabbitmq"
+	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/controlplane"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// contracts are the columns of the table of adapters: an adapter has one where one of its types implements the interface.
+var contracts = []struct {
+	title string
+	is    reflect.Type
+}{
+	{"jobs", reflect.TypeFor[job.Store]()},
+	{"idempotency", reflect.TypeFor[idempotency.Store]()},
+	{"audit", reflect.TypeFor[audit.Sink]()},
+	{"policies", reflect.TypeFor[controlplane.DocumentStore]()},
+	{"source", reflect.TypeFor[pipeline.Source]()},
+	{"sink", reflect.TypeFor[pipeline.Sink]()},
+	{"observer", reflect.TypeFor[observe.Observer]()},
+}
+
+// adapter is a row of the table. What is not a type with a contract is said in words, beside a value that would not compile
+// if the adapter lost it.
+type adapter struct {
+	folder string
+	types  []any
+	calls  string
+	other  string
+	uses   []any
+}
+
+var adapters = []adapter{
+	{folder: "memory", types: []any{(*memory.Jobs)(nil), (*memory.Idempotency)(nil)}},
+	{
+		folder: "file", types: []any{(*file.Source)(nil), (*file.Sink)(nil), (*audit.FileSink)(nil)},
+		other: "policies by `controlplane.File`", uses: []any{(*controlplane.File)(nil)},
+	},
+	{
+		folder: "http", types: []any{(*httpsink.Sink)(nil)}, calls: "client, classes",
+		other: "job type `http`, idempotent handlers, policies by `controlplane.Remote`",
+		uses:  []any{(*tenethttp.Client)(nil), httpjob.Register, tenethttp.Idempotent, (*controlplane.Remote)(nil)},
+	},
+	{folder: "exec", other: "job type `exec`", uses: []any{execjob.Register}},
+	{folder: "jobs", types: []any{(*jobs.Source)(nil), (*jobs.Sink)(nil)}},
+	{folder: "grpc", calls: "client, classes"}, // has functions only; this command does not need its SDK
+	{folder: "sqlite", types: []any{(*sqlite.Jobs)(nil), (*sqlite.Idempotency)(nil), (*sqlite.Audit)(nil)}, calls: "classes", uses: []any{sqlite.Classes}},
+	{
+		folder: "postgres", types: []any{(*postgres.Jobs)(nil), (*postgres.Idempotency)(nil), (*postgres.Audit)(nil), (*pgpipe.Queue)(nil), (*pgpipe.Outbox)(nil), (*pgpipe.Sink)(nil)},
+		calls: "classes", uses: []any{postgres.Classes},
+	},
+	{
+		folder: "nats", types: []any{(*natsstore.Idempotency)(nil), (*natsstore.Audit)(nil), (*natspipe.Source)(nil), (*natspipe.Sink)(nil)},
+		calls: "client, classes", uses: []any{(*tenetnats.Client)(nil), tenetnats.Classes},
+	},
+	{folder: "rabbitmq", types: []any{(*rabbitmq.Source)(nil), (*rabbitmq.Sink)(nil)}},
+	{folder: "otel", types: []any{(*otel.Observer)(nil)}},
+	{folder: "prometheus", types: []any{(*prom.Observer)(nil)}},
+}
+
+// adapterTable is the page of adapters.
+func adapterTable() []byte {
+	var b strings.Builder
+	b.WriteString("# Adapters\n\n" +
+		"Each technology has one folder below `adapter/`. Those that need a vendor's SDK are Go modules of their own, so that a program\n" +
+		"only downloads the SDKs that it uses. The table says which contracts an adapter implements; it is generated from the types\n" +
+		"(`go generate ./...`), and a test compares them.\n\n| adapter |")
+	for _, c := range contracts {
+		b.WriteString(" " + c.title + " |")
+	}
+	b.WriteString(" calls | besides |\n|---|" + strings.Repeat("---|", len(contracts)+2) + "\n")
+	for _, a := range adapters {
+		fmt.Fprintf(&b, "| `adapter/%s` |", a.folder)
+		var cells []string
+		for _, c := range contracts {
+			cell := ""
+			for _, value := range a.types {
+				if reflect.TypeOf(value).Implements(c.is) {
+					cell = "x"
+				}
+			}
+			cells = append(cells, cell)
+		}
+		for _, cell := range append(cells, a.calls, a.other) {
+			b.WriteString(strings.TrimRight(" "+cell, " ") + " |")
+		}
+		b.WriteString("\n")
+	}
+	return []byte(b.String())
+}
