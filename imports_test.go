@@ -73,6 +73,7 @@ var allowed = map[string][]string{
 	"internal/migrate":             {},
 	"internal/testpg":              {},
 	"cmd/tenet/internal/crashtest": {"*"},
+	"cmd/tenet/internal/release":   {},
 	"cmd/tenet":                    {"*"},
 }
 
