@@ -4,7 +4,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 BIN := $(CURDIR)/.bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build test soak check cover lint generate fuzz bench grid demo
+.PHONY: help build test soak check cover lint generate tidy fuzz bench grid demo
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -41,6 +41,14 @@ generate: ## write the generated files: field docs, schema, references
 	go test ./adapter/prometheus ./adapter/otel -update
 	go test ./audit -update-schema
 	go test ./cmd/tenet -run TestTheEnvironmentPage -update
+
+tidy: ## go mod tidy in every module; the modules of this repository stand in for each other
+	@set -e; modules="$$(go list -m -f '{{.Path}}={{.Dir}}')"; for m in $$modules; do \
+		echo "$${m%%=*}"; cd "$${m#*=}"; \
+		for other in $$modules; do [ "$$other" = "$$m" ] || go mod edit -replace="$$other"; done; \
+		GOWORK=off go mod tidy; \
+		for other in $$modules; do go mod edit -dropreplace="$${other%%=*}"; done; \
+	done
 
 fuzz: ## fuzz the document parser for a minute
 	go test -run '^$$' -fuzz FuzzParse -fuzztime 1m ./policyfile
