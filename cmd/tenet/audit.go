@@ -117,7 +117,7 @@ func (a *app) withAuditLog(ctx context.Context, url string, f func(*auditLog) er
 		a.warnCut(log.name)
 	}
 	if errors.Is(err, fs.ErrNotExist) && log.sink == nil {
-		err = &failure{exitNotFound, fmt.Errorf("log %s does not exist", url)}
+		err = fail(exitNotFound, fmt.Errorf("log %s does not exist", url))
 	}
 	return errors.Join(err, log.close())
 }

@@ -41,7 +41,7 @@ and the field of the policy that made it so. With --policy, the file and line wh
 		return a.withAuditLog(cmd.Context(), url, func(log *auditLog) error {
 			story, err := audit.Explain(cmd.Context(), log, id)
 			if errors.Is(err, audit.ErrNoWork) {
-				return &failure{exitNotFound, err}
+				return fail(exitNotFound, err)
 			}
 			if err != nil {
 				return err

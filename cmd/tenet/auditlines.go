@@ -42,7 +42,7 @@ func (a *app) tell(log *auditLog, u *unreadable) {
 
 // noEvents is the failure of a log without a single event.
 func noEvents(log *auditLog, lines int) error {
-	return &failure{exitFailed, fmt.Errorf("%s: none of its lines (%d) is an intact event; give the log that --audit has written", log.name, lines)}
+	return fail(exitFailed, fmt.Errorf("%s: none of its lines (%d) is an intact event; give the log that --audit has written", log.name, lines))
 }
 
 // warnCut warns of a file whose last line has no end: readers leave it out, as it may be in the middle of being written.

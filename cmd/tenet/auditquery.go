@@ -193,7 +193,7 @@ func tail(ctx context.Context, log *auditLog, f *eventFilter, p *eventPrinter, n
 	for {
 		select {
 		case <-ctx.Done():
-			return &failure{code: exitFailed} // the signal decides
+			return exit(exitFailed) // the signal decides
 		case <-time.After(pollEvery):
 		}
 		err := log.Read(ctx, at, func(cursor string, line []byte) error {

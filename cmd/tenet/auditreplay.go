@@ -56,12 +56,12 @@ Exit code 1: a recorded decision does not follow from what is recorded, or somet
 			}
 			switch {
 			case r.Diverged > 0:
-				return &failure{code: exitFailed}
+				return exit(exitFailed)
 			case r.Lines > 0 && r.Unreadable == r.Lines:
 				return noEvents(log, r.Lines)
 			case r.CannotReplay.Total()+r.Unreadable > 0 && !*partial:
-				return &failure{exitFailed, fmt.Errorf("%s: %d of %d calls and jobs cannot be replayed, and %s could not be read; --allow-partial accepts that",
-					log.name, r.CannotReplay.Total(), r.Works, count(r.Unreadable, "line"))}
+				return fail(exitFailed, fmt.Errorf("%s: %d of %d calls and jobs cannot be replayed, and %s could not be read; --allow-partial accepts that",
+					log.name, r.CannotReplay.Total(), r.Works, count(r.Unreadable, "line")))
 			}
 			return nil
 		})
@@ -165,7 +165,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 				a.say(slog.LevelError, a.paint(a.stderr, red, "alert:"), "%s: %s is %s", f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))
 			}
 			if len(r.Alerts) > 0 {
-				return &failure{code: exitThreshold}
+				return exit(exitThreshold)
 			}
 			return nil
 		})

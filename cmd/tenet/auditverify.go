@@ -58,7 +58,7 @@ Exit code 1: the log has faults.`,
 			case r.Lines > 0 && r.Events+r.Duplicates == 0:
 				return noEvents(log, r.Lines)
 			case !r.Intact():
-				return &failure{code: exitFailed}
+				return exit(exitFailed)
 			}
 			return nil
 		})

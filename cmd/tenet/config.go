@@ -86,7 +86,7 @@ func (a *app) readConfig(root *cobra.Command) (map[string]setting, error) {
 	case errors.Is(err, fs.ErrNotExist) && a.config == "":
 		return nil, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &failure{exitNotFound, fmt.Errorf("config file %s does not exist", path)}
+		return nil, fail(exitNotFound, fmt.Errorf("config file %s does not exist", path))
 	case err != nil:
 		return nil, usage("config file: %w", err)
 	}

@@ -71,7 +71,7 @@ func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []demo.Delivery, 
 		report, err := demo.RunJobs(ctx, o)
 		clear()
 		if errors.Is(err, demo.ErrNotEmpty) {
-			return &failure{exitConflict, err}
+			return fail(exitConflict, err)
 		}
 		if err != nil {
 			return err

@@ -88,7 +88,7 @@ waits until they have finished; if one is dead again the others stay where they 
 	store, filter, audit := storeFlag(cmd), addFilterFlags(cmd), operatorFlag(cmd)
 	cmd.Flags().StringVar(&f.rate, "rate", "", "jobs at most in a time, for example 10/s or 500/m")
 	cmd.Flags().IntVar(&f.canary, "canary", 0, "jobs to run first, and to wait for")
-	cmd.Flags().Var(&span{&f.canaryWait, false}, "canary-wait", "how long these may take")
+	cmd.Flags().Var(duration(&f.canaryWait), "canary-wait", "how long these may take")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the jobs and change nothing")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before all dead jobs are run again")
 	form := outputFlag(cmd)
@@ -133,7 +133,7 @@ func (a *app) requeue(ctx context.Context, s jobStore, f *requeueFlags, filter j
 	}
 	for _, id := range filter.IDs {
 		if !slices.Contains(ids, id) {
-			return &failure{exitNotFound, fmt.Errorf("job %s is not in the dead-letter queue; nothing was changed", id)}
+			return fail(exitNotFound, fmt.Errorf("job %s is not in the dead-letter queue; nothing was changed", id))
 		}
 	}
 	if f.dryRun {
@@ -170,7 +170,7 @@ func (a *app) requeueAll(ctx context.Context, s jobStore, f *requeueFlags, ids [
 			return err
 		}
 		if bad := len(first) - result.Canary[string(job.Completed)]; bad > 0 {
-			return &failure{exitThreshold, fmt.Errorf("canary: %d of %s did not complete; the other %d stay dead", bad, count(len(first), "job"), len(ids)-len(first))}
+			return fail(exitThreshold, fmt.Errorf("canary: %d of %s did not complete; the other %d stay dead", bad, count(len(first), "job"), len(ids)-len(first)))
 		}
 		ids = ids[len(first):]
 	}

@@ -36,7 +36,7 @@ func (a *app) readFile(ctx context.Context, path string) ([]byte, error) {
 
 // noFile is the failure of a command whose file is missing.
 func noFile(path string) error {
-	return &failure{exitNotFound, fmt.Errorf("file %s does not exist", path)}
+	return fail(exitNotFound, fmt.Errorf("file %s does not exist", path))
 }
 
 // notMade says in plain words why a file could not be created, where the cause is its path.
@@ -88,7 +88,7 @@ func (a *app) loadWithin(ctx context.Context, path string, calls policy.Limits) 
 	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: map[policy.Surface]policy.Limits{policy.SurfaceCall: calls}})
 	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
 		a.tellFaults(refused.Faults)
-		return nil, &failure{code: exitInvalid}
+		return nil, exit(exitInvalid)
 	}
 	if err != nil {
 		return nil, err

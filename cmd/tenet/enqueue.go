@@ -57,12 +57,12 @@ a warning.`,
 	store := storeFlag(cmd)
 	flags.StringVar(&f.line.Queue, "queue", "", `queue (default "default")`)
 	flags.StringVar(&f.runAt, "run-at", "", "earliest start, for example 2026-03-02T08:00:00Z (default now)")
-	flags.Var(&span{&f.delay, false}, "delay", "earliest start, from now")
+	flags.Var(duration(&f.delay), "delay", "earliest start, from now")
 	flags.IntVar(&f.line.MaxAttempts, "max-attempts", 0, "attempts at most (default: the policy's)")
 	flags.IntVar(&f.line.Priority, "priority", 0, "from 0, the highest, to 9")
-	flags.Var(&span{&f.timeout, false}, "timeout", "how long one attempt may take (default: the policy's)")
+	flags.Var(duration(&f.timeout), "timeout", "how long one attempt may take (default: the policy's)")
 	flags.StringVar(&f.line.UniqueKey, "unique-key", "", "store nothing if a job of the queue has this key")
-	flags.Var(&span{&f.uniqueFor, false}, "unique-for", "how long the key holds (default: while its job is not finished)")
+	flags.Var(duration(&f.uniqueFor), "unique-for", "how long the key holds (default: while its job is not finished)")
 	flags.StringVar(&f.json, "json", "", "the whole job as JSON; - is stdin")
 	flags.BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check the job and print it, and store nothing")
@@ -184,7 +184,7 @@ Bad lines are reported by number, and the others are imported. Exits with 1 if a
   zcat more.jsonl.gz | tenet jobs import - -o json`,
 	}
 	store := storeFlag(cmd)
-	cmd.Flags().Var(&span{&f.window, false}, "unique-for", "how long unique keys hold")
+	cmd.Flags().Var(duration(&f.window), "unique-for", "how long unique keys hold")
 	cmd.Flags().BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check all lines and store nothing")
 	form := outputFlag(cmd)
@@ -231,7 +231,7 @@ func (a *app) importFile(ctx context.Context, s jobStore, f *importFlags, path, 
 	case err != nil:
 		return err
 	case len(result.Rejected) > 0:
-		return &failure{code: exitFailed}
+		return exit(exitFailed)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.key, "idempotency-key", "", "run the command at most once under this key; needs --idempotency-store")
 	flags.StringVar(&f.store, "idempotency-store", "", "where keys are kept: sqlite:PATH, postgres://… or nats://…")
-	flags.Var(&span{&f.ttl, false}, "idempotency-ttl", "how long a key is kept after it ended")
+	flags.Var(duration(&f.ttl), "idempotency-ttl", "how long a key is kept after it ended")
 	flags.BoolVar(&f.replaySafe, "replay-safe", false, "the command may be run again where an earlier run under the key was killed")
 }
 
@@ -180,7 +180,7 @@ func (f *recordTarget) with(ctx context.Context, a *app, key string, do func(s *
 	r, err := s.Get(ctx, idempotency.ID{Tenant: f.tenant, Operation: f.operation, Key: key})
 	switch {
 	case errors.Is(err, idempotency.ErrNotFound):
-		err = &failure{exitNotFound, fmt.Errorf("there is no record of %q%s", key, f.scope())}
+		err = fail(exitNotFound, fmt.Errorf("there is no record of %q%s", key, f.scope()))
 	case err == nil:
 		err = do(s, r)
 	}
@@ -220,7 +220,7 @@ func (f *recordTarget) recorded(ctx context.Context, a *app, s *recordStore, r i
 		return err
 	}
 	o.Detail = "refused: the record has changed, or its claim is live"
-	err = &failure{exitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", r.Key)}
+	err = fail(exitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", r.Key))
 	return errors.Join(err, recordAction(ctx, log, o))
 }
 
@@ -307,7 +307,7 @@ The change is put on record in an audit log before it is made.`,
 	message := flags.String("message", "resolved by an operator", "error that callers get, with --as failed")
 	ttl := jobTTL // the longest of those that records are kept for otherwise
 	flags.Lookup("yes").Usage = "as for clear; this command does not ask, as --as says what is meant"
-	flags.Var(&span{&ttl, false}, "ttl", "how long the record is kept from now on: longer than callers, and jobs that are requeued, come back")
+	flags.Var(duration(&ttl), "ttl", "how long the record is kept from now on: longer than callers, and jobs that are requeued, come back")
 	form := outputFlag(cmd)
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -324,7 +324,7 @@ The change is put on record in an audit log before it is made.`,
 		}
 		return f.with(ctx, a, args[0], func(store *recordStore, r idempotency.Record) error {
 			if r.State != idempotency.Unknown && (r.State != idempotency.InFlight || r.Live(time.Now())) {
-				return &failure{exitConflict, fmt.Errorf("the record of %q is %s; only an unknown outcome, or a claim that has lapsed, can be resolved", r.Key, r.State)}
+				return fail(exitConflict, fmt.Errorf("the record of %q is %s; only an unknown outcome, or a claim that has lapsed, can be resolved", r.Key, r.State))
 			}
 			if f.dryRun {
 				return a.print(*form, shown(r, false), func(w io.Writer) { fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
@@ -356,7 +356,7 @@ claim is live cannot be removed. The change is put on record in an audit log bef
 		ctx := cmd.Context()
 		return f.with(ctx, a, args[0], func(store *recordStore, r idempotency.Record) error {
 			if r.Live(time.Now()) {
-				return &failure{exitConflict, fmt.Errorf("the record of %q is in flight until %s", r.Key, clock(r.Lease))}
+				return fail(exitConflict, fmt.Errorf("the record of %q is in flight until %s", r.Key, clock(r.Lease)))
 			}
 			if f.dryRun {
 				return a.print(*form, shown(r, false), func(w io.Writer) { fprintf(w, "%s (%s) would be removed\n", r.Key, r.State) })

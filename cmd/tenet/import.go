@@ -35,7 +35,7 @@ func (a *app) importOne(name, what string, convert func([]byte) (policyimport.Co
 		}
 		converted, err := convert(text)
 		if err != nil {
-			return &failure{exitInvalid, fmt.Errorf("%s: %w", args[0], err)}
+			return fail(exitInvalid, fmt.Errorf("%s: %w", args[0], err))
 		}
 		for _, note := range converted.Report {
 			a.note(a.paint(a.stderr, yellow, "note:"), "%s: %s", args[0], note)

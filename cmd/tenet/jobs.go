@@ -225,7 +225,7 @@ func (a *app) inspectCommand() *cobra.Command {
 
 func notFound(id string, err error) error {
 	if errors.Is(err, job.ErrNotFound) {
-		return &failure{exitNotFound, fmt.Errorf("job %s: not found", id)}
+		return fail(exitNotFound, fmt.Errorf("job %s: not found", id))
 	}
 	return err
 }
@@ -409,9 +409,9 @@ func (a *app) change(ctx context.Context, s jobStore, c change, ids []string, au
 	}
 	switch {
 	case len(result.Missing) > 0:
-		return &failure{exitNotFound, err}
+		return fail(exitNotFound, err)
 	case len(result.Conflict) > 0:
-		return &failure{exitConflict, err}
+		return fail(exitConflict, err)
 	}
 	return err
 }

@@ -152,7 +152,7 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 				table(w, "VERSION\tNAME\tAPPLIED", list, func(v versionJSON) []any { return []any{v.Version, v.Name, clock(v.AppliedAt)} })
 			})
 			if err == nil && behind {
-				return &failure{code: exitThreshold}
+				return exit(exitThreshold)
 			}
 			return err
 		})

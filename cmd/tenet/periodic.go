@@ -69,7 +69,7 @@ func (a *app) readPeriodic(ctx context.Context, path string) ([]periodicEntry, [
 	f := parsePeriodic(path, text)
 	if len(f.faults) > 0 {
 		a.tellFaults(f.faults)
-		return nil, nil, &failure{code: exitInvalid}
+		return nil, nil, exit(exitInvalid)
 	}
 	return f.entries, f.jobs, nil
 }
@@ -164,7 +164,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 		}
 		i := slices.IndexFunc(list, func(p job.Periodic) bool { return p.Name == args[0] })
 		if i < 0 {
-			return &failure{exitNotFound, fmt.Errorf("%s has no periodic job %q", *file, args[0])}
+			return fail(exitNotFound, fmt.Errorf("%s has no periodic job %q", *file, args[0]))
 		}
 		return a.withStore(cmd.Context(), *store, opening{}, func(s jobStore) error {
 			if *dryRun {

@@ -209,7 +209,7 @@ func (a *app) periodicCheckCommand() *cobra.Command {
 			}
 		})
 		if err == nil && invalid {
-			err = &failure{code: exitInvalid}
+			err = exit(exitInvalid)
 		}
 		return err
 	})

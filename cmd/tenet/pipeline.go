@@ -61,7 +61,7 @@ Exits with 3 if a document is invalid, and with 5 if one has no pipelines.`,
 		}
 		for _, r := range results {
 			if len(r.Consumers)+len(r.Producers) == 0 && failed == nil {
-				failed = &failure{exitNotFound, fmt.Errorf("%s has neither consumers nor producers", r.File)}
+				failed = fail(exitNotFound, fmt.Errorf("%s has neither consumers nor producers", r.File))
 			}
 		}
 		if len(files) == 1 && failed != nil {

@@ -65,7 +65,7 @@ stopped by SIGINT or SIGTERM.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.task, "task", "", "what is done with them: exec:COMMAND, http:URL or sink")
 	flags.StringVar(&f.retryExit, "retry-exit", "", "exit codes that an exec task is retried after, such as 75,100-110 (default: all)")
-	flags.Var(&span{&f.killGrace, false}, "kill-grace", "how long an exec task may take to end after SIGTERM")
+	flags.Var(duration(&f.killGrace), "kill-grace", "how long an exec task may take to end after SIGTERM")
 	cmd.RunE = runE(func(cmd *cobra.Command, args []string) error {
 		return a.runPipeline(cmd.Context(), &f.pipelineFlags, args[0], a.consumer(f, args[0]))
 	})

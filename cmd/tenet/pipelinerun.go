@@ -154,9 +154,9 @@ func (a *app) finish(ctx context.Context, f *pipelineFlags, summary pipeline.Sum
 	case summary.Failed > 0:
 		many := plural(summary.Failed, "delivery", "deliveries")
 		if why == nil {
-			return &failure{exitFailed, fmt.Errorf("%s failed, and come again", many)}
+			return fail(exitFailed, fmt.Errorf("%s failed, and come again", many))
 		}
-		return &failure{exitFailed, fmt.Errorf("%s failed, and come again; the last: %w", many, why)}
+		return fail(exitFailed, fmt.Errorf("%s failed, and come again; the last: %w", many, why))
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func unnamed(file, kind, name string, set *policy.Set) error {
 	if others := namedPipelines(set, kind); len(others) > 0 {
 		known = "it has " + strings.Join(others, ", ")
 	}
-	return &failure{exitNotFound, fmt.Errorf("%s names no %s %q; %s", file, kind, name, known)}
+	return fail(exitNotFound, fmt.Errorf("%s names no %s %q; %s", file, kind, name, known))
 }
 
 // setUp opens everything around an engine but its source and sink.
@@ -166,12 +166,17 @@ func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time
 	if p.one != nil {
 		s.from = &single{p.one}
 		s.options = append(s.options, pipeline.WithEnded(s.only.note))
-	} else if s.from, err = a.openSource(ctx, s, *p.from); err != nil {
-		return err
+	} else {
+		source, err := a.openSource(ctx, *p.from, s.log)
+		if err != nil {
+			return err
+		}
+		s.onClose(source.Close)
+		s.from = source
 	}
 	o := sinkOptions{timeout: timeout, set: s.set}
 	if p.sink != nil {
-		if s.sink, err = a.openPipeSink(ctx, s, *p.sink, o); err != nil {
+		if s.sink, err = a.sinkOf(ctx, s, *p.sink, o); err != nil {
 			return err
 		}
 	}
@@ -179,9 +184,26 @@ func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time
 		return nil
 	}
 	o.letters = true
-	s.letters, err = a.openPipeSink(ctx, s, *p.letters, o)
+	if s.letters, err = a.sinkOf(ctx, s, *p.letters, o); err != nil {
+		return err
+	}
 	s.options = append(s.options, pipeline.WithDeadLetter(s.letters))
-	return err
+	return nil
+}
+
+// sinkOf opens a sink that is closed with the setup. The file of a run that has not come to its end is left for the next run.
+func (a *app) sinkOf(ctx context.Context, s *pipelineSetup, p place, o sinkOptions) (pipeline.Sink, error) {
+	sink, err := a.openPipeSink(ctx, p, o)
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func() error {
+		if file, ok := sink.(interface{ Suspend() error }); ok && !s.ended {
+			return file.Suspend()
+		}
+		return sink.Close()
+	})
+	return sink, nil
 }
 
 // longest is how long an HTTP request may take: as long as the steps allow, and not less than by default.

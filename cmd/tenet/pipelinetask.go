@@ -53,7 +53,7 @@ func parseTask(f *consumeFlags) (t taskSpec, err error) {
 	case kind == taskExec && strings.TrimSpace(what) != "":
 		t.kind, t.what = taskExec, what
 		if path := programPath(what); path != "" && missing(path) {
-			return t, &failure{exitNotFound, fmt.Errorf("--task exec: %s does not exist", path)}
+			return t, fail(exitNotFound, fmt.Errorf("--task exec: %s does not exist", path))
 		}
 	case kind == "https", kind == taskHTTP && strings.HasPrefix(what, "//"):
 		t.kind, t.what = taskHTTP, f.task

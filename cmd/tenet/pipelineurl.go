@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -182,9 +183,9 @@ type sinkCloser interface {
 	io.Closer
 }
 
-// openSource opens where transactions come from. They are closed with the setup.
-func (a *app) openSource(ctx context.Context, s *pipelineSetup, p place) (pipeline.Source, error) {
-	source, err := a.sourceAt(ctx, s, p)
+// openSource opens where transactions come from.
+func (a *app) openSource(ctx context.Context, p place, log *slog.Logger) (sourceCloser, error) {
+	source, err := a.sourceAt(ctx, p, log)
 	if p.kind == placeFile && errors.Is(err, os.ErrNotExist) {
 		if !missing(p.path) { // the file of its offsets cannot be made
 			return nil, p.failed(notMade(cmp.Or(p.values.Get("offsets"), p.path), err))
@@ -194,14 +195,13 @@ func (a *app) openSource(ctx context.Context, s *pipelineSetup, p place) (pipeli
 	if err != nil {
 		return nil, p.failed(err)
 	}
-	s.onClose(source.Close)
 	return source, nil
 }
 
-func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCloser, error) {
+func (a *app) sourceAt(ctx context.Context, p place, log *slog.Logger) (sourceCloser, error) {
 	switch p.kind {
 	case placeFile:
-		o := file.Options{Format: file.Format(p.values.Get("format")), Offsets: p.values.Get("offsets"), Log: s.log}
+		o := file.Options{Format: file.Format(p.values.Get("format")), Offsets: p.values.Get("offsets"), Log: log}
 		if err := p.switches(map[string]*bool{"follow": &o.Follow, "forget": &o.Forget, "envelope": &o.Envelope}); err != nil {
 			return nil, err
 		}
@@ -209,7 +209,7 @@ func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCl
 	case placePostgres:
 		server, o, err := pgpipe.ParseURL(p.url)
 		if err != nil {
-			return nil, &failure{exitUsage, err}
+			return nil, fail(exitUsage, err)
 		}
 		if o.Consumer != "" {
 			return pgpipe.OpenOutbox(ctx, server, o)
@@ -218,13 +218,13 @@ func (a *app) sourceAt(ctx context.Context, s *pipelineSetup, p place) (sourceCl
 	case placeAMQP:
 		server, o, err := rabbitmq.ParseURL(p.url)
 		if err != nil {
-			return nil, &failure{exitUsage, err}
+			return nil, fail(exitUsage, err)
 		}
 		return rabbitmq.OpenSource(ctx, server, o)
 	case placeNATS:
 		server, o, err := natspipe.ParseURL(p.url)
 		if err != nil {
-			return nil, &failure{exitUsage, err}
+			return nil, fail(exitUsage, err)
 		}
 		return natspipe.OpenSource(ctx, server, o)
 	case placeJobs:
@@ -240,8 +240,8 @@ type sinkOptions struct {
 	set     *policy.Set   // has the policies of jobs
 }
 
-// openPipeSink opens where transactions go. They are closed with the setup.
-func (a *app) openPipeSink(ctx context.Context, s *pipelineSetup, p place, o sinkOptions) (pipeline.Sink, error) {
+// openPipeSink opens where transactions go.
+func (a *app) openPipeSink(ctx context.Context, p place, o sinkOptions) (sinkCloser, error) {
 	if p.kind == placeFile {
 		sink, err := p.fileSink(o)
 		switch {
@@ -250,19 +250,12 @@ func (a *app) openPipeSink(ctx context.Context, s *pipelineSetup, p place, o sin
 		case err != nil:
 			return nil, p.failed(notMade(p.path, err))
 		}
-		s.onClose(func() error {
-			if !s.ended { // the next run goes on with what has been written
-				return sink.Suspend()
-			}
-			return sink.Close()
-		})
 		return sink, nil
 	}
 	sink, err := a.sinkAt(ctx, p, o)
 	if err != nil {
 		return nil, p.failed(err)
 	}
-	s.onClose(sink.Close)
 	return sink, nil
 }
 
@@ -283,19 +276,19 @@ func (a *app) sinkAt(ctx context.Context, p place, o sinkOptions) (sinkCloser, e
 	case placePostgres:
 		server, of, err := pgpipe.ParseURL(p.url)
 		if err != nil {
-			return nil, &failure{exitUsage, err}
+			return nil, fail(exitUsage, err)
 		}
 		return pgpipe.OpenSink(ctx, server, of)
 	case placeAMQP:
 		server, of, err := rabbitmq.ParseURL(p.url)
 		if err != nil {
-			return nil, &failure{exitUsage, err}
+			return nil, fail(exitUsage, err)
 		}
 		return rabbitmq.OpenSink(ctx, server, of)
 	case placeNATS:
 		server, of, err := natspipe.ParseURL(p.url)
 		if err != nil {
-			return nil, &failure{exitUsage, err}
+			return nil, fail(exitUsage, err)
 		}
 		return natspipe.OpenSink(ctx, server, of)
 	case placeJobs:
@@ -319,5 +312,5 @@ func (p place) failed(err error) error {
 	if f, ok := errors.AsType[*failure](err); ok {
 		code = f.code
 	}
-	return &failure{code, fmt.Errorf("--%s: %w", p.flag, err)}
+	return fail(code, fmt.Errorf("--%s: %w", p.flag, err))
 }

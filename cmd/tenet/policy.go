@@ -68,7 +68,7 @@ registers them; the warning names the package that brings them. - is stdin. Exit
 		}
 		err := a.print(*form, results, func(w io.Writer) { a.writeChecks(w, results) })
 		if err == nil && invalid {
-			err = &failure{code: exitInvalid}
+			err = exit(exitInvalid)
 		}
 		return err
 	})

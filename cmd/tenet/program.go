@@ -50,8 +50,14 @@ type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
+// fail is the failure of a command with an exit code.
+func fail(code int, err error) error { return &failure{code, err} }
+
+// exit is a failure with an exit code and nothing left to say.
+func exit(code int) error { return &failure{code: code} }
+
 func usage(format string, args ...any) error {
-	return &failure{exitUsage, &usageError{fmt.Errorf(format, args...)}}
+	return fail(exitUsage, &usageError{fmt.Errorf(format, args...)})
 }
 
 // app is what the commands of one run share.
@@ -182,6 +188,6 @@ func runE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command
 		if _, ok := errors.AsType[*failure](err); ok || err == nil {
 			return err
 		}
-		return &failure{exitFailed, err}
+		return fail(exitFailed, err)
 	}
 }

@@ -95,7 +95,7 @@ with 5, lest a mistyped name stops nothing.`,
 	reason := cmd.Flags().String("reason", "", "why, for whoever finds it paused")
 	create := cmd.Flags().Bool("create", false, "pause the queue also if it has never held a job")
 	var length time.Duration
-	cmd.Flags().Var(&span{&length, false}, "for", "resume by itself after this long (default: never)")
+	cmd.Flags().Var(duration(&length), "for", "resume by itself after this long (default: never)")
 	return a.queueCommand(cmd, create, func(name string) (job.QueueState, error) {
 		if *reason == "" {
 			return job.QueueState{}, usage("--reason is missing; say why, for whoever finds the queue paused")
@@ -129,7 +129,7 @@ func knownQueue(ctx context.Context, s jobStore, name string) error {
 		}
 		names.AddCommand(&cobra.Command{Use: q.Queue, Run: func(*cobra.Command, []string) {}})
 	}
-	return &failure{exitNotFound, fmt.Errorf("queue %q: the store holds no such queue%s", name, didYouMean(names.SuggestionsFor(name), ""))}
+	return fail(exitNotFound, fmt.Errorf("queue %q: the store holds no such queue%s", name, didYouMean(names.SuggestionsFor(name), "")))
 }
 
 // queueCommand is a command that sets what state returns. Unless create is set, the queue must be known.

@@ -55,7 +55,7 @@ func (a *app) openRecords(ctx context.Context, flag, url string, create bool) (*
 		db, err := sqlite.Open(ctx, path, sqlite.Options{Create: create})
 		if err != nil {
 			if !create && missing(path) {
-				return nil, &failure{exitNotFound, fmt.Errorf("store %s does not exist", url)}
+				return nil, fail(exitNotFound, fmt.Errorf("store %s does not exist", url))
 			}
 			return nil, err
 		}

@@ -84,16 +84,16 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	flags.StringVar(&f.policy, "policy", "", "policy document to use; - is stdin")
 	flags.StringVar(&f.key, "key", "", "key of the policy (default: run.COMMAND)")
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "attempts at most, the first included")
-	flags.Var(&span{&f.timeout, true}, "timeout", "how long one attempt may take, or none")
-	flags.Var(&span{&f.overallTimeout, true}, "overall-timeout", "how long all attempts and the waits between them may take, or none")
-	flags.Var(&span{&f.backoff, false}, "backoff", "wait before the first retry (default 1s)")
-	flags.Var(&span{&f.backoffCap, false}, "backoff-cap", "longest wait (default 1m)")
+	flags.Var(durationOrNone(&f.timeout), "timeout", "how long one attempt may take, or none")
+	flags.Var(durationOrNone(&f.overallTimeout), "overall-timeout", "how long all attempts and the waits between them may take, or none")
+	flags.Var(duration(&f.backoff), "backoff", "wait before the first retry (default 1s)")
+	flags.Var(duration(&f.backoffCap), "backoff-cap", "longest wait (default 1m)")
 	flags.Float64Var(&f.multiplier, "multiplier", 0, "how much longer each wait is than the one before (default 2)")
 	flags.Var(oneOf(&f.jitter, policy.Jitter("").Values()...), "jitter", "how waits are spread: full, equal, proportional, decorrelated or none")
 	flags.StringVar(&f.retryExit, "retry-exit", "", "retry only these exit codes, for example 1,75,100-110 (default: all but 0)")
 	flags.Var(oneOf(&f.timeline, formText, formJSON), "timeline", "print what happened: text or json, to stderr or --timeline-file")
 	flags.StringVar(&f.timelineFile, "timeline-file", "", "write the timeline to this file, as JSON unless --timeline says text")
-	flags.Var(&span{&f.killGrace, false}, "kill-grace", "how long a stopped attempt may take to end before it is killed")
+	flags.Var(duration(&f.killGrace), "kill-grace", "how long a stopped attempt may take to end before it is killed")
 	audit := auditFlag(cmd)
 	f.record.add(cmd)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
@@ -158,7 +158,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 	}
 	timeline, err := a.openTimeline(f)
 	if err != nil {
-		return &failure{command.CodeNoAttempt, err}
+		return fail(command.CodeNoAttempt, err)
 	}
 	c := &command.Command{
 		Argv: argv, Input: command.NewInput(a.stdin, effective.Retry.MaxAttempts),
@@ -201,7 +201,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 	if err == nil {
 		return nil
 	}
-	return &failure{command.ExitCode(err), a.sentence(t, err)}
+	return fail(command.ExitCode(err), a.sentence(t, err))
 }
 
 // noAttempt is the failure of a run that could not begin.
@@ -209,7 +209,7 @@ func noAttempt(err error) error {
 	if _, ok := errors.AsType[*failure](err); ok {
 		return err
 	}
-	return &failure{command.CodeNoAttempt, err}
+	return fail(command.CodeNoAttempt, err)
 }
 
 // edit lays the flags over a policy.

@@ -123,7 +123,7 @@ func missing(path string) bool {
 func openSQLite(ctx context.Context, path string, create bool) (*sqlite.DB, error) {
 	db, err := sqlite.Open(ctx, path, sqlite.Options{Create: create})
 	if errors.Is(err, fs.ErrNotExist) && !create {
-		return nil, &failure{exitNotFound, fmt.Errorf("store sqlite:%s does not exist; enqueue, jobs import, worker, demo and migrate up make one", path)}
+		return nil, fail(exitNotFound, fmt.Errorf("store sqlite:%s does not exist; enqueue, jobs import, worker, demo and migrate up make one", path))
 	}
 	return db, err
 }
@@ -139,7 +139,7 @@ func migrated(ctx context.Context, db migrator, up bool) error {
 	list, err := db.MigrationStatus(ctx)
 	for _, s := range list {
 		if !s.Applied {
-			err = &failure{exitNotFound, fmt.Errorf("the store's tables are missing or not up to date (version %03d_%s): run `tenet migrate up --store URL`, or add --migrate to enqueue, jobs import or worker", s.Version, s.Name)}
+			err = fail(exitNotFound, fmt.Errorf("the store's tables are missing or not up to date (version %03d_%s): run `tenet migrate up --store URL`, or add --migrate to enqueue, jobs import or worker", s.Version, s.Name))
 			break
 		}
 	}
@@ -179,7 +179,7 @@ func (a *app) confirm(ctx context.Context, yes bool, format string, args ...any)
 		if word := strings.ToLower(strings.TrimSpace(line)); word == "y" || word == "yes" {
 			return nil
 		}
-		return &failure{exitNotAllowed, errors.New("not confirmed; nothing was changed")}
+		return fail(exitNotAllowed, errors.New("not confirmed; nothing was changed"))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -52,7 +52,7 @@ func TestO1ArgumentsAreEscapedAndOwnWordsAreNot(t *testing.T) {
 }
 
 func TestO1EachPartOfAJoinedErrorHasItsLine(t *testing.T) {
-	err := errors.Join(errors.New("one"), &failure{exitUsage, errors.Join(errors.New("two\nforged"), fmt.Errorf("three: %w", errors.Join(errors.New("a"), errors.New("b"))))})
+	err := errors.Join(errors.New("one"), fail(exitUsage, errors.Join(errors.New("two\nforged"), fmt.Errorf("three: %w", errors.Join(errors.New("a"), errors.New("b"))))))
 	want := []string{"one", "two\nforged", "three: a\nb"}
 	if got := sentences(err); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

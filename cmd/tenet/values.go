@@ -40,6 +40,12 @@ type span struct {
 	noneToo bool
 }
 
+// duration makes a flag of a duration above 0.
+func duration(value *time.Duration) *span { return &span{value, false} }
+
+// durationOrNone is duration, where "none" is 0.
+func durationOrNone(value *time.Duration) *span { return &span{value, true} }
+
 func (s *span) String() string {
 	if s.value == nil || *s.value == 0 {
 		return ""

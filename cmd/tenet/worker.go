@@ -72,8 +72,8 @@ SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTE
 	flags.StringVar(&f.policy, "policy", "", "policy document; - is stdin")
 	flags.StringSliceVar(&f.queues, "queue", nil, "queue to work on, as name or name=N; may be repeated")
 	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "jobs of a queue at once, unless something else is said for it")
-	flags.Var(&span{&f.lease, false}, "lease", "how long jobs of a worker that died are safe from others, at least 1s")
-	flags.Var(&span{&f.grace, false}, "grace", "how long running jobs may go on after a signal")
+	flags.Var(duration(&f.lease), "lease", "how long jobs of a worker that died are safe from others, at least 1s")
+	flags.Var(duration(&f.grace), "grace", "how long running jobs may go on after a signal")
 	audit := auditFlag(cmd)
 	f.once.add(cmd)
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
@@ -81,9 +81,9 @@ SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTE
 	flags.BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
 	flags.BoolVar(&f.exec, "allow-exec", false, "run jobs of type exec: whoever may enqueue may then run any command here")
 	flags.BoolVar(&f.private, "allow-private-networks", false, "let http jobs reach private, loopback and link-local addresses")
-	flags.Var(&span{&f.keepCompleted, false}, "keep-completed", "remove completed jobs after this long (default: never)")
-	flags.Var(&span{&f.keepDead, false}, "keep-dead", "remove dead jobs after this long (default: never)")
-	flags.Var(&span{&f.keepCancelled, false}, "keep-cancelled", "remove cancelled jobs after this long (default: never)")
+	flags.Var(duration(&f.keepCompleted), "keep-completed", "remove completed jobs after this long (default: never)")
+	flags.Var(duration(&f.keepDead), "keep-dead", "remove dead jobs after this long (default: never)")
+	flags.Var(duration(&f.keepCancelled), "keep-cancelled", "remove cancelled jobs after this long (default: never)")
 	flags.BoolVar(&f.untilIdle, "until-idle", false, "end when all jobs of the queues have finished")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
@@ -109,7 +109,7 @@ func stopped(ctx context.Context, exitZero bool) error {
 	if i, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok && exitZero && i.Signal == syscall.SIGTERM {
 		return nil
 	}
-	return &failure{code: exitFailed}
+	return exit(exitFailed)
 }
 
 // worker is "tenet worker" behind its flags.
