@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 	"github.com/tenetdev/tenet/internal/testpg"
 )
@@ -91,7 +92,7 @@ func TestTailFollowsUntilItIsStopped(t *testing.T) {
 	read, write := io.Pipe()
 	ended := make(chan int)
 	go func() {
-		p := program{lookupEnv: func(string) (string, bool) { return "", false }}
+		p := cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}
 		code := p.Run(ctx, []string{"audit", "tail", log, "-n", "1", "--type", "call_succeeded"}, strings.NewReader(""), write, io.Discard)
 		_ = write.Close()
 		ended <- code

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 )
 
 // leaves returns the commands that do something, by their paths. Those of the flag library, help and completion, are not among them.
@@ -22,8 +24,8 @@ func leaves() map[string]*cobra.Command {
 			each(sub)
 		}
 	}
-	a := &app{program: program{lookupEnv: func(string) (string, bool) { return "", false }}}
-	each(a.root())
+	a := &cli.App{Program: cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}}
+	each(a.Root())
 	return found
 }
 

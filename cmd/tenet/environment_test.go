@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 )
 
@@ -23,8 +24,8 @@ func listed() (shared, own map[string][]string) {
 	each = func(cmd *cobra.Command) {
 		_ = cmd.InheritedFlags() // joins them to the command's own
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			for _, name := range variables(cmd, f) {
-				if slices.Contains(sharedFlags(), f.Name) && name == "TENET_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) {
+			for _, name := range cli.Variables(cmd, f) {
+				if slices.Contains(cli.SharedFlags(), f.Name) && name == "TENET_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) {
 					shared[name] = append(shared[name], cmd.CommandPath())
 					continue
 				}
@@ -35,8 +36,8 @@ func listed() (shared, own map[string][]string) {
 			each(sub)
 		}
 	}
-	a := &app{program: program{lookupEnv: func(string) (string, bool) { return "", false }}}
-	each(a.root())
+	a := &cli.App{Program: cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}}
+	each(a.Root())
 	return shared, own
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
 )
@@ -186,6 +187,6 @@ func TestO1EveryCommandThatPrintsDataIsTried(t *testing.T) {
 			each(sub)
 		}
 	}
-	a := &app{program: program{lookupEnv: func(string) (string, bool) { return "", false }}}
-	each(a.root())
+	a := &cli.App{Program: cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}}
+	each(a.Root())
 }

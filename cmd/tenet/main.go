@@ -8,7 +8,23 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/auditlog"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/complete"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/demo"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/dlq"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/pipelines"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policies"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/queues"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/records"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/run"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/schema"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/workers"
 )
 
 func main() {
@@ -16,10 +32,10 @@ func main() {
 	kill := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	p := program{kill: kill, lookupEnv: os.LookupEnv, hangups: newHangups()}
+	p := cli.Program{Kill: kill, LookupEnv: os.LookupEnv, Hangups: cli.NewHangups(), AddCommands: addCommands}
 	next := func() syscall.Signal { // the next one that stops
 		for {
-			if s, _ := (<-signals).(syscall.Signal); s != syscall.SIGHUP || !p.hangups.take() {
+			if s, _ := (<-signals).(syscall.Signal); s != syscall.SIGHUP || !p.Hangups.Take() {
 				return s
 			}
 		}
@@ -31,4 +47,12 @@ func main() {
 		signal.Reset() // a third one ends this process, whatever hangs
 	}()
 	os.Exit(p.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// addCommands adds every command group to the root, and completions to all of them.
+func addCommands(a *cli.App, root *cobra.Command) {
+	root.AddCommand(run.Command(a), policies.Command(a), demo.Command(a), jobs.EnqueueCommand(a), jobs.Command(a), workers.Command(a),
+		dlq.Command(a), queues.Command(a), periodic.Command(a), schema.Command(a), records.Command(a), auditlog.Command(a))
+	root.AddCommand(pipelines.Commands(a)...)
+	complete.Add(a, root)
 }

@@ -2,15 +2,15 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 )
 
 func TestAWorkerSendsTracesAndMetricsToACollector(t *testing.T) {
@@ -40,24 +40,9 @@ func TestAWorkerSendsTracesAndMetricsToACollector(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsAwayIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
-	var out bytes.Buffer
-	c := &collector{log: slog.New(slog.NewTextHandler(&out, nil)), address: "http://c", failing: map[string]bool{}}
-	away := errors.New("connection refused")
-	for _, step := range []struct {
-		what string
-		err  error
-	}{{"traces", nil}, {"traces", away}, {"metrics", away}, {"traces", away}, {"traces", nil}, {"metrics", nil}, {"metrics", nil}, {"traces", away}} {
-		c.tell(step.what, step.err)
-	}
-	if text := out.String(); strings.Count(text, "level=WARN") != 2 || strings.Count(text, "level=INFO") != 1 || strings.Count(text, "\n") != 3 {
-		t.Errorf("the log holds:\n%s", text)
-	}
-}
-
 func TestAnOTLPAddressIsAnHTTPURL(t *testing.T) {
 	for _, address := range []string{"localhost:4318", "grpc://localhost:4317", "http://"} {
-		if code, _, errs := runIn(t.Context(), nil, "", "worker", "--store", "memory:", "--otlp", address); code != exitUsage || !strings.Contains(errs, "--otlp: write the URL") {
+		if code, _, errs := runIn(t.Context(), nil, "", "worker", "--store", "memory:", "--otlp", address); code != cli.ExitUsage || !strings.Contains(errs, "--otlp: write the URL") {
 			t.Errorf("%s: code %d: %s", address, code, errs)
 		}
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,16 +13,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/adapter/nats/natstest"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/pipelines"
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/internal/testrabbit"
-	"github.com/tenetdev/tenet/pipeline"
 )
 
 const pipelineDocument = `version: 1
@@ -67,7 +65,7 @@ func TestL3AnHTTPTaskPostsThePayload(t *testing.T) {
 		case key == "quiet":
 			w.WriteHeader(http.StatusNoContent)
 		case key == "long":
-			fmt.Fprint(w, strings.Repeat("x", maxResult+1))
+			fmt.Fprint(w, strings.Repeat("x", pipelines.MaxResult+1))
 		default:
 			fmt.Fprintf(w, "{\"answer\":%q}\n", key)
 		}
@@ -220,73 +218,6 @@ func TestPipelinesOnRabbitMQ(t *testing.T) {
 	}
 	if got := read(t, "out.jsonl"); got != "{\"ID\": \"A\"}\n{\"ID\": \"B\"}\n" {
 		t.Errorf("passed on %q", got)
-	}
-}
-
-// takes is a source whose deliveries have leases.
-type takes struct {
-	*pipeline.MemorySource
-	extended chan int
-}
-
-func (s *takes) ExtendEvery() time.Duration { return time.Millisecond }
-
-func (s *takes) Extend(_ context.Context, held []pipeline.Delivery) []error {
-	select {
-	case s.extended <- len(held):
-	default:
-	}
-	return nil
-}
-
-// TestL7AProducersInputIsKept: what is being written, and what is not acknowledged yet, is extended.
-func TestL7AProducersInputIsKept(t *testing.T) {
-	source := &takes{pipeline.NewMemorySource(pipeline.NewTransaction("a", nil), pipeline.NewTransaction("b", nil)), make(chan int)}
-	in := &intake{source: source, size: 2, held: map[*pipeline.Transaction]pipeline.Delivery{}}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go in.extend(ctx)
-	for x, err := range in.all(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := <-source.extended; n != 2 {
-			t.Errorf("%d are kept", n)
-		}
-		if x.ID() == "a" {
-			in.ended(pipeline.Ended{Delivery: pipeline.Delivery{Transaction: x}, Outcome: pipeline.Success})
-		}
-	}
-	if in.finish(ctx) != 0 || len(source.Acked()) != 1 {
-		t.Errorf("acknowledged %v", source.Acked())
-	}
-	if waiting, out := source.Len(); waiting != 1 || out != 0 {
-		t.Errorf("%d wait and %d are out", waiting, out)
-	}
-}
-
-func TestLiveText(t *testing.T) {
-	p := pipeline.Progress{InFlight: 3, Oldest: 1234 * time.Millisecond, Summary: pipeline.Summary{Success: 10, Failed: 2, Retries: 1}}
-	if got, want := liveText(p, 12.4), "3 in flight, 12/s, 12 done, 1 retry, oldest 1.23s"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestPaceIsThatOfTheLastSecond(t *testing.T) {
-	var p pace
-	var got float64
-	start, done := time.Now(), 0
-	for i := range 40 {
-		if i >= 20 {
-			done += 5 // 50 a second
-		}
-		got = p.at(start.Add(time.Duration(i)*100*time.Millisecond), done)
-		if i == 19 && got != 0 {
-			t.Errorf("idle: %v", got)
-		}
-	}
-	if got < 49 || got > 51 {
-		t.Errorf("got %v a second", got)
 	}
 }
 

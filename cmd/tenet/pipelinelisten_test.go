@@ -4,20 +4,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
-	"github.com/tenetdev/tenet/pipeline"
 )
 
 // until copies a stream until a line has the text, and goes on reading it then.
@@ -61,7 +57,7 @@ consumers: {stream: {loop: {streaming: true, empty_queue: {backoff: 0.01, backof
 	read, write := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
-		p := program{lookupEnv: func(string) (string, bool) { return "", false }}
+		p := cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}
 		done <- p.Run(ctx, []string{"consume", "--policy", "policy.yaml", "stream", "--source", "file:in.jsonl?follow=true",
 			"--task", "exec:touch started; while ! test -e stop; do sleep 0.02; done", "--listen", "127.0.0.1:0"}, strings.NewReader(""), io.Discard, write)
 		_ = write.Close()
@@ -96,88 +92,4 @@ consumers: {stream: {loop: {streaming: true, empty_queue: {backoff: 0.01, backof
 	if code := <-done; code != 143 {
 		t.Errorf("exit code %d", code)
 	}
-}
-
-// TestL9AProbeThatFailsSaysWhy, and which of the two it is.
-func TestL9AProbeThatFailsSaysWhy(t *testing.T) {
-	a := &app{}
-	h, err := a.listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.close()
-	hangs := func(context.Context) error { return errors.New("a fetch hangs") }
-	handler := h.handler(t.Context(), hangs, alive)
-	for path, want := range map[string]int{"/livez": http.StatusServiceUnavailable, "/readyz": http.StatusOK, "/metrics": http.StatusOK} {
-		out := httptest.NewRecorder()
-		handler.ServeHTTP(out, httptest.NewRequest(http.MethodGet, path, nil))
-		if out.Code != want || path == "/livez" && out.Body.String() != "a fetch hangs\n" {
-			t.Errorf("%s: %d %s", path, out.Code, out.Body)
-		}
-	}
-}
-
-// unusable is a place that is not.
-type unusable struct {
-	pipeline.Source
-	pipeline.Sink
-	why error
-}
-
-func (u unusable) Check(context.Context) error { return u.why }
-
-// TestL9APipelineIsReadyWhenAllItsPlacesAre, whichever way it goes between them.
-func TestL9APipelineIsReadyWhenAllItsPlacesAre(t *testing.T) {
-	from, to, dead := unusable{why: errors.New("from")}, unusable{why: errors.New("to")}, unusable{why: errors.New("dead")}
-	for _, c := range []struct {
-		setup *pipelineSetup
-		why   error
-	}{
-		{&pipelineSetup{from: from, sink: unusable{}, letters: unusable{}}, from.why},
-		{&pipelineSetup{from: unusable{}, sink: to, letters: unusable{}}, to.why},
-		{&pipelineSetup{from: unusable{}, sink: unusable{}, letters: dead}, dead.why},
-		{&pipelineSetup{from: &single{}}, nil},
-	} {
-		if err := c.setup.check(t.Context()); !errors.Is(err, c.why) {
-			t.Errorf("%v, not %v", err, c.why)
-		}
-	}
-}
-
-// silent is a source that does not answer.
-type silent chan struct{}
-
-func (s silent) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Delivery, error) {
-	<-s
-	return nil, pipeline.ErrEnd
-}
-
-func TestL9AProducersInputThatHangsIsNotHealthy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source := make(silent)
-		in := &intake{source: source, size: 1, wait: time.Second}
-		if err := in.healthy(); err != nil {
-			t.Error(err)
-		}
-		ended := make(chan struct{})
-		go func() {
-			for range in.all(t.Context()) {
-				t.Error("there is something")
-			}
-			close(ended)
-		}()
-		time.Sleep(healthyFetch)
-		if err := in.healthy(); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(2 * time.Second)
-		if err := in.healthy(); err == nil {
-			t.Error("a hanging input is healthy")
-		}
-		close(source)
-		<-ended
-		if err := in.healthy(); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -1,0 +1,168 @@
+package auditlog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policies"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "explain LOG ID", Short: "Tell the story of one call, job or transaction", Args: cobra.ExactArgs(2),
+		Long: `Tell the story of one call, job or transaction: each attempt, what it meant, what was decided and why, how long was waited,
+and the field of the policy that made it so. With --policy, the file and line where the document has that field.`,
+		Example: "  tenet audit explain audit.jsonl 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --policy policies.yaml",
+	}
+	file := cli.DocumentFlag(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		url, id := args[0], args[1]
+		if !looksLikeLog(url) && looksLikeLog(id) {
+			url, id = id, url
+		}
+		var document *policyfile.Document
+		if *file != "" {
+			var err error
+			if document, err = a.Load(cmd.Context(), *file); err != nil {
+				return err
+			}
+		}
+		return open.WithAuditLog(cmd.Context(), a.App, url, func(log *open.AuditLog) error {
+			story, err := audit.Explain(cmd.Context(), log, id)
+			if errors.Is(err, audit.ErrNoWork) {
+				return cli.Fail(cli.ExitNotFound, err)
+			}
+			if err != nil {
+				return err
+			}
+			if document != nil {
+				a.locate(story, *file, document)
+			}
+			if story.Unreadable > 0 {
+				a.Warn("%s: lines that are not events were left out: %d; tenet audit verify says whether they were changed", log.Name, story.Unreadable)
+			}
+			return a.Print(*form, story, func(w io.Writer) { a.writeStory(w, story) })
+		})
+	})
+	return cmd
+}
+
+// looksLikeLog tells a log from an ID, which people write in either order.
+func looksLikeLog(s string) bool {
+	if open.IsStored(s) || strings.HasPrefix(s, "file:") {
+		return true
+	}
+	_, err := os.Stat(s)
+	return err == nil
+}
+
+// locate notes where a document has the fields of a story, and warns of those that say something else by now.
+func (a *app) locate(s *audit.Story, file string, document *policyfile.Document) {
+	warned := map[string]bool{}
+	for i := range s.Steps {
+		key := document.Set.KeyNamed(cmp.Or(s.Steps[i].Key, s.Key))
+		now := map[string]string{}
+		if p, err := cli.PolicyOf(document.Set, key); err == nil {
+			policies.EachField("", reflect.ValueOf(*p), func(path string, v reflect.Value) { now[path] = policies.Show(v) })
+		}
+		for j := range s.Steps[i].Fields {
+			f := &s.Steps[i].Fields[j]
+			path, line := document.Origin(key, f.Path)
+			if path == "" {
+				continue
+			}
+			f.Source = fmt.Sprintf("%s:%d: %s", file, line, path)
+			if f.Value != "" && f.Value != now[f.Path] && !warned[path] {
+				warned[path] = true
+				a.Warn("%s:%d: %s is %s by now; %s is on record", file, line, f.Path, orDash(now[f.Path]), f.Value)
+			}
+		}
+	}
+}
+
+func (a *app) writeStory(w io.Writer, s *audit.Story) {
+	cli.Fprintf(w, "%s  %s %s\n", a.Paint(a.Stdout, cli.Bold, s.WorkID), s.Surface, s.Key)
+	for _, part := range []struct{ name, value string }{
+		{"category", s.Category}, {"operation", s.Operation}, {"tenant", s.TenantID}, {"correlation", s.CorrelationID},
+		{"trace", s.TraceID}, {"policy", s.PolicyID}, {"revision", s.Revision},
+	} {
+		if part.value != "" {
+			cli.Fprintf(w, "  %-12s%s\n", part.name, part.value)
+		}
+	}
+	for i := range s.Steps {
+		a.writeStep(w, &s.Steps[i], s.Key)
+	}
+	cli.Fprintf(w, "%s", a.Paint(a.Stdout, cli.Bold, s.Result))
+	if s.Reason != "" {
+		cli.Fprintf(w, " (%s)", s.Reason)
+	}
+	for _, last := range slices.Backward(s.Steps) {
+		if last.Decision != "" {
+			a.writeKey(w, last.Key, s.Key)
+			break
+		}
+	}
+	cli.Fprintf(w, " after %s and %s of waiting\n", cli.Count(s.Attempts, "attempt"), cli.Brief(time.Duration(s.Waiting)))
+}
+
+// writeKey names a step's key where it is not the one that the story begins with.
+func (a *app) writeKey(w io.Writer, key, first string) {
+	if key != "" && key != first {
+		cli.Fprintf(w, "  %s", key)
+	}
+}
+
+func (a *app) writeStep(w io.Writer, s *audit.Step, first string) {
+	cli.Fprintf(w, "%s  %s", a.Paint(a.Stdout, cli.Faint, momentOf(s.Time)), s.Type)
+	a.writeKey(w, s.Key, first)
+	if s.Attempt > 0 {
+		cli.Fprintf(w, "  attempt %d", s.Attempt)
+	}
+	if s.Hedge > 0 {
+		cli.Fprintf(w, ", hedge %d", s.Hedge)
+	}
+	if s.Outcome != "" {
+		cli.Fprintf(w, "  %s (%s)", s.Outcome, s.Why)
+	}
+	if s.Class != "" {
+		cli.Fprintf(w, ", %s", s.Class)
+	}
+	if s.Error != "" {
+		cli.Fprintf(w, "  %q", cli.OneLine(s.Error))
+	}
+	if s.Detail != "" {
+		cli.Fprintf(w, "  %s", s.Detail)
+	}
+	cli.Fprintln(w)
+	switch {
+	case s.Wait > 0:
+		cli.Fprintf(w, "    → %s after %s (%s)\n", s.Decision, time.Duration(s.Wait), s.Reason)
+	case s.Decision != "":
+		cli.Fprintf(w, "    → %s (%s)\n", s.Decision, s.Reason)
+	}
+	for _, f := range s.Fields {
+		cli.Fprintf(w, "      by %s", f.Path)
+		if f.Value != "" {
+			cli.Fprintf(w, " = %s", f.Value)
+		}
+		if f.Source != "" {
+			cli.Fprintf(w, "  %s", a.Paint(a.Stdout, cli.Cyan, f.Source))
+		}
+		cli.Fprintln(w)
+	}
+}

@@ -1,0 +1,46 @@
+package auditlog
+
+import (
+	"fmt"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+)
+
+// unreadable counts the lines of a log that are not events.
+type unreadable struct {
+	lines, count int
+	first        int // number of the first one, from 1
+	why          error
+}
+
+// add counts a line; err is why it is not an event.
+func (u *unreadable) add(err error) {
+	u.lines++
+	if err == nil {
+		return
+	}
+	if u.count++; u.count == 1 {
+		u.first, u.why = u.lines, err
+	}
+}
+
+// tell warns of what was counted, and begins again with the next line.
+func (a *app) tell(log *open.AuditLog, u *unreadable) {
+	where := fmt.Sprintf("line %d", u.first)
+	if file, line := log.Place(u.first - 1); file != "" && file != log.Name {
+		where = fmt.Sprintf("line %d of %s", line, file)
+	}
+	switch {
+	case u.count == 1:
+		a.Warn("%s: %s was left out: %v; tenet audit verify says whether it was changed", log.Name, where, u.why)
+	case u.count > 1:
+		a.Warn("%s: %d lines were left out, the first is %s: %v; tenet audit verify says whether they were changed", log.Name, u.count, where, u.why)
+	}
+	u.count = 0
+}
+
+// noEvents is the failure of a log without a single event.
+func noEvents(log *open.AuditLog, lines int) error {
+	return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: none of its lines (%d) is an intact event; give the log that --audit has written", log.Name, lines))
+}

@@ -1,0 +1,293 @@
+package auditlog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// eventFilter says which events are wanted.
+type eventFilter struct {
+	types                       []string
+	category, work, key, reason string
+	since, until                string
+	from, to                    time.Time
+	needles                     [][]byte // what a matching line must hold
+}
+
+func (f *eventFilter) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.types, "type", nil, "types of events, for example retry_exhausted,call_stopped")
+	flags.StringVar(&f.category, "category", "", "category by name or code, for example NATS_PUBLISH or RETRY_NATS_PUBLISH")
+	flags.StringVar(&f.work, "work", "", "ID of a call, job or transaction")
+	flags.StringVar(&f.key, "key", "", "key, for example user-service.GetUser")
+	flags.StringVar(&f.reason, "reason", "", "reason of the decision, for example budget_denied")
+	flags.StringVar(&f.since, "since", "", "from this time on: RFC 3339, or a duration before now such as 15m")
+	flags.StringVar(&f.until, "until", "", "before this time: RFC 3339, or a duration before now")
+}
+
+// prepare checks the flags.
+func (f *eventFilter) prepare() (err error) {
+	for _, t := range f.types {
+		if !slices.Contains(audit.Types(), audit.Type(t)) {
+			return cli.Usagef("--type: unknown type %q; known are %s", t, strings.Join(TypeNames(), ", "))
+		}
+	}
+	if category, known := policy.ParseCategory(f.category); known {
+		f.category = category.Code()
+	}
+	if f.from, err = cli.Moment("since", f.since); err != nil {
+		return err
+	}
+	if f.to, err = cli.Moment("until", f.until); err != nil {
+		return err
+	}
+	for member, value := range map[string]string{"retry_category": f.category, "work_id": f.work, "key": f.key, "reason": f.reason} {
+		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r >= utf8.RuneSelf || r == '"' || r == '\\' }) {
+			continue // written with escapes, perhaps: only the event tells
+		}
+		f.needles = append(f.needles, []byte(`"`+member+`":"`+value+`"`))
+	}
+	return nil
+}
+
+func TypeNames() []string {
+	var names []string
+	for _, t := range audit.Types() {
+		names = append(names, string(t))
+	}
+	return names
+}
+
+// match parses a line where it may be wanted. A line that is not an event matches nothing; the error says why it is not.
+func (f *eventFilter) match(line []byte) (e audit.Event, wanted bool, err error) {
+	for _, needle := range f.needles {
+		if !bytes.Contains(line, needle) {
+			return audit.Event{}, false, audit.CheckLine(line)
+		}
+	}
+	e, err = audit.ParseLine(line)
+	return e, err == nil &&
+		(len(f.types) == 0 || slices.Contains(f.types, string(e.Type))) &&
+		(f.category == "" || f.category == e.Category) && (f.work == "" || f.work == e.WorkID) &&
+		(f.key == "" || f.key == e.Key) && (f.reason == "" || f.reason == string(e.Reason)) &&
+		(f.from.IsZero() || !e.Time.Before(f.from)) && (f.to.IsZero() || e.Time.Before(f.to)), err
+}
+
+var errEnough = errors.New("enough")
+
+func (a *app) queryCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "query LOG", Short: "Print the events of a log that match", Args: cobra.ExactArgs(1),
+		Long:    "Print the events of a log that match all given conditions, in the order in which they are stored. -o jsonl prints them\nas they are stored, one on each line.",
+		Example: "  tenet audit query audit.jsonl --type retry_exhausted --since 1h\n  tenet audit query audit.jsonl --work 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 -o jsonl",
+	}
+	var f eventFilter
+	f.add(cmd)
+	limit := cmd.Flags().Int("limit", 0, "print no more than this many (default: all)")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		if err := f.prepare(); err != nil {
+			return err
+		}
+		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+			p := eventPrinter{app: a, form: *form}
+			var left unreadable
+			defer func() { a.tell(log, &left) }()
+			err := log.Read(cmd.Context(), "", func(_ string, line []byte) error {
+				e, wanted, err := f.match(line)
+				left.add(err)
+				if !wanted {
+					return nil
+				}
+				if err := p.print(&e, line); err != nil {
+					return err
+				}
+				if p.printed == *limit {
+					return errEnough
+				}
+				return nil
+			})
+			if err != nil && !errors.Is(err, errEnough) {
+				return err
+			}
+			return p.finish()
+		})
+	})
+	return cmd
+}
+
+func (a *app) tailCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "tail LOG", Short: "Print the last events of a log, and those that follow", Args: cobra.ExactArgs(1),
+		Long:    "Print the last events of a log that match all given conditions, and then those that are added, until it is stopped.",
+		Example: "  tenet audit tail audit.jsonl -n 20\n  tenet audit tail audit.jsonl --type retry_exhausted,call_stopped --follow=false",
+	}
+	var f eventFilter
+	f.add(cmd)
+	n := cmd.Flags().IntP("lines", "n", 10, "how many of the events that are there to print")
+	follow := cmd.Flags().BoolP("follow", "f", true, "wait for more")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		if *n < 0 {
+			return cli.Usagef("-n %d: write 0 or more", *n)
+		}
+		if err := f.prepare(); err != nil {
+			return err
+		}
+		p := eventPrinter{app: a, form: *form}
+		if *follow && (*form == cli.FormJSON || *form == cli.FormYAML) {
+			p.form = cli.FormJSONL // a list without an end is none
+		}
+		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+			return tail(cmd.Context(), log, &f, &p, *n, *follow)
+		})
+	})
+	return cmd
+}
+
+// pollEvery is how often a followed log is looked at.
+const pollEvery = 200 * time.Millisecond
+
+func tail(ctx context.Context, log *open.AuditLog, f *eventFilter, p *eventPrinter, n int, follow bool) error {
+	last := make([][]byte, 0, n)
+	at := ""
+	var left unreadable
+	err := log.Read(ctx, "", func(cursor string, line []byte) error {
+		at = cursor
+		_, wanted, err := f.match(line)
+		left.add(err)
+		if !wanted || n == 0 {
+			return nil
+		}
+		if len(last) == n {
+			last = append(last[:0], last[1:]...)
+		}
+		last = append(last, bytes.Clone(line))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p.app.tell(log, &left)
+	for _, line := range last {
+		e, _, _ := f.match(line)
+		if err := p.print(&e, line); err != nil {
+			return err
+		}
+	}
+	if !follow {
+		return p.finish()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return cli.Exit(cli.ExitFailed) // the signal decides
+		case <-time.After(pollEvery):
+		}
+		err := log.Read(ctx, at, func(cursor string, line []byte) error {
+			at = cursor
+			e, wanted, err := f.match(line)
+			left.add(err)
+			if wanted {
+				return p.print(&e, line)
+			}
+			return nil
+		})
+		p.app.tell(log, &left)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// eventPrinter prints events as they come, or where the form wants a list, in the end.
+type eventPrinter struct {
+	app     *app
+	form    string
+	printed int
+	list    []json.RawMessage
+}
+
+func (p *eventPrinter) print(e *audit.Event, line []byte) (err error) {
+	p.printed++
+	switch p.form {
+	case cli.FormText:
+		_, err = io.WriteString(p.app.Stdout, string(p.app.eventLine(e))+"\n")
+	case cli.FormJSONL:
+		_, err = p.app.Stdout.Write(append(bytes.Clone(line), '\n'))
+	case cli.FormJSON, cli.FormYAML:
+		p.list = append(p.list, bytes.Clone(line))
+	}
+	return err
+}
+
+func (p *eventPrinter) finish() error {
+	if p.form != cli.FormJSON && p.form != cli.FormYAML {
+		return nil
+	}
+	if p.list == nil {
+		p.list = []json.RawMessage{}
+	}
+	return p.app.Print(p.form, p.list, func(io.Writer) {})
+}
+
+// eventLine is an event for people.
+func (a *app) eventLine(e *audit.Event) cli.Safe {
+	parts := []cli.Safe{a.Paint(a.Stdout, cli.Faint, momentOf(e.Time)), a.Paint(a.Stdout, cli.Bold, e.Type)}
+	add := func(format string, args ...any) { parts = append(parts, cli.Textf(format, args...)) }
+	if e.Key != "" {
+		add("%s", e.Key)
+	}
+	if e.WorkID != "" {
+		add("%s", e.WorkID)
+	}
+	if e.Attempt > 0 {
+		add("attempt %d", e.Attempt)
+	}
+	if e.OutcomeKind != "" {
+		add("%s (%s)", e.OutcomeKind, e.OutcomeReason)
+	}
+	switch {
+	case e.DelayNS > 0:
+		add("→ %s after %s", e.Decision, cli.Brief(e.DelayNS.Duration()))
+	case e.Decision != "":
+		add("→ %s (%s)", e.Decision, e.Reason)
+	}
+	if e.Action != "" {
+		add("%s", e.Action)
+	}
+	if e.From != "" || e.To != "" {
+		add("%s → %s", orDash(e.From), orDash(e.To))
+	}
+	if e.Count > 0 || e.Lost > 0 {
+		add("%d counted, %d lost", e.Count, e.Lost)
+	}
+	if message := e.ExceptionMessage + e.FinalExceptionMessage; message != "" {
+		add("%q", cli.OneLine(message))
+	}
+	return cli.Joined(parts, "  ")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// momentOf writes a time with milliseconds.
+func momentOf(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }

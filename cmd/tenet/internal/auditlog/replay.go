@@ -1,0 +1,226 @@
+package auditlog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+)
+
+func (a *app) replayCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "replay LOG", Short: "Compute every decision of a log again", Args: cobra.ExactArgs(1),
+		Long: `Compute every judgement, decision and delay of a log again from the recorded policies, facts and seeds, and name the first
+divergence of each call, job or transaction. What budgets and breakers said, clocks and delays of user code are taken as
+recorded. Nothing is run. The output is the same for the same log in any order.
+
+With --what-if it says instead what another document would have changed: what would have succeeded or failed earlier or
+later, and how many attempts and how much waiting it would have taken, by category. Work whose end the recording cannot
+tell is counted as such.
+
+Exit code 1: a recorded decision does not follow from what is recorded, or something could not be computed again, which
+--allow-partial accepts. With --what-if both are part of the answer.`,
+		Example: "  tenet audit replay audit.jsonl\n  tenet audit replay audit.jsonl --what-if new.yaml -o json",
+	}
+	file := cmd.Flags().String("what-if", "", "policy document to compare with; - is stdin")
+	alias := cmd.Flags().String("policy", "", "the same as --what-if")
+	partial := cmd.Flags().Bool("allow-partial", false, "exit with 0 although something could not be computed again")
+	cli.ExplicitFlags(cmd, "policy")
+	limit := cmd.Flags().Int("limit", 20, "how many divergences to list")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		if *limit < 1 {
+			return cli.Usagef("--limit %d: write a number above 0", *limit)
+		}
+		if *file != "" && *alias != "" {
+			return cli.Usagef("--policy is another name of --what-if; give one of them")
+		}
+		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+			if document := cmp.Or(*file, *alias); document != "" {
+				return a.whatIf(cmd.Context(), log, document, *form)
+			}
+			r, err := audit.Replay(cmd.Context(), log, audit.ReplayOptions{Limit: *limit})
+			if err != nil {
+				return err
+			}
+			if err := a.Print(*form, r, func(w io.Writer) { a.writeReplayed(w, r) }); err != nil {
+				return err
+			}
+			switch {
+			case r.Diverged > 0:
+				return cli.Exit(cli.ExitFailed)
+			case r.Lines > 0 && r.Unreadable == r.Lines:
+				return noEvents(log, r.Lines)
+			case r.CannotReplay.Total()+r.Unreadable > 0 && !*partial:
+				return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: %d of %d calls and jobs cannot be replayed, and %s could not be read; --allow-partial accepts that",
+					log.Name, r.CannotReplay.Total(), r.Works, cli.Count(r.Unreadable, "line")))
+			}
+			return nil
+		})
+	})
+	return cmd
+}
+
+func (a *app) writeReplayed(w io.Writer, r *audit.ReplayReport) {
+	verdict := a.Paint(a.Stdout, cli.Green, "replayed as recorded")
+	if r.Diverged > 0 {
+		verdict = a.Paint(a.Stdout, cli.Red, "diverged")
+	}
+	n := r.Replayed
+	if r.Diverged > 0 {
+		n = r.Diverged
+	}
+	cli.Fprintf(w, "%s: %d of %d calls and jobs; %s, %s and %s computed again\n", verdict, n, r.Works,
+		cli.Count(r.Judgements, "judgement"), cli.Count(r.Decisions, "decision"), cli.Count(r.Delays, "delay"))
+	if c := r.CannotReplay; c.Total() > 0 {
+		cli.Fprintf(w, "%s %d (no policy snapshot %d, attempts missing %d, unknown values %d, another version %d)\n",
+			a.Paint(a.Stdout, cli.Yellow, "cannot replay:"), c.Total(), c.Policy, c.Attempt, c.Values, c.Core)
+	}
+	if r.Unreadable > 0 {
+		cli.Fprintf(w, "%s %d; see audit verify\n", a.Paint(a.Stdout, cli.Yellow, "unreadable lines:"), r.Unreadable)
+	}
+	if len(r.Divergences) > 0 {
+		cli.Table(w, "WORK\tEVENT\tATTEMPT\tABOUT\tRECORDED\tREPLAYED", r.Divergences, func(d audit.Divergence) []any {
+			return []any{d.WorkID, d.EventID, d.Attempt, d.What, d.Recorded, d.Replayed}
+		})
+	}
+}
+
+// whatIf prints what another document would have changed.
+func (a *app) whatIf(ctx context.Context, log *open.AuditLog, file, form string) error {
+	document, err := a.Load(ctx, file)
+	if err != nil {
+		return err
+	}
+	r, err := audit.WhatIf(ctx, log, document.Set, audit.ReplayOptions{})
+	if err != nil {
+		return err
+	}
+	return a.Print(form, r, func(w io.Writer) {
+		rows := slices.Concat(r.Categories, []audit.WhatIfCategory{r.Total})
+		left := len(rows)
+		cli.Table(w, "CATEGORY\tCALLS\tSAME\tSUCCEED EARLIER\tLATER\tFAIL EARLIER\tLATER\tLOST\tCANNOT KNOW\tATTEMPTS\tWAITING", rows, func(c audit.WhatIfCategory) []any {
+			left--
+			return []any{
+				categoryName(c.Category, left == 0), c.Works, c.Same, c.SucceededEarlier, c.SucceededLater, c.FailedEarlier, c.FailedLater,
+				c.LostSuccesses, c.CannotKnow, fmt.Sprintf("%d → %d", c.Before.Attempts, c.After.Attempts),
+				fmt.Sprintf("%s → %s", cli.Brief(time.Duration(c.Before.Waiting)), cli.Brief(time.Duration(c.After.Waiting))),
+			}
+		})
+	})
+}
+
+// statsResult is what "audit stats" says.
+type statsResult struct {
+	*audit.StatsReport
+	Alerts []audit.Firing `json:"alerts"` // that fired
+}
+
+func (a *app) auditStatsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "stats LOG", Short: "Sum a log up by category", Args: cobra.ExactArgs(1),
+		Long: `Sum a log up by category: calls (and jobs), attempts, success rate, attempts per call, amplification (operations run per
+call, hedges included), delays, and retries per minute, as the highest of any minute and the mean.
+
+--alert METRIC>NUMBER exits with 4 where the total or a category is above (>, >=) or below (<, <=) a number. Metrics: rate and
+mean_rate (retries per min, s or h), success_rate, average_attempts, amplification, calls, failed, unfinished, attempts,
+retries, hedges, mean_delay and max_delay (durations).`,
+		Example: "  tenet audit stats audit.jsonl\n  tenet audit stats audit.jsonl --alert 'rate>100/min' --alert 'success_rate<0.9'",
+	}
+	exprs := cmd.Flags().StringArray("alert", nil, "threshold such as 'rate>100/min'; may be repeated")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		var alerts []audit.Alert
+		for _, text := range *exprs {
+			alert, err := audit.ParseAlert(text)
+			if err != nil {
+				return cli.Usagef("--alert: %w", err)
+			}
+			alerts = append(alerts, alert)
+		}
+		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+			report, err := audit.Statistics(cmd.Context(), log, audit.Spill{})
+			if err != nil {
+				return err
+			}
+			r := statsResult{report, []audit.Firing{}}
+			for _, alert := range alerts {
+				r.Alerts = append(r.Alerts, report.Check(alert)...)
+			}
+			if err := a.Print(*form, r, func(w io.Writer) { writeStats(w, report) }); err != nil {
+				return err
+			}
+			if report.Lines > 0 && report.Unreadable == report.Lines {
+				return noEvents(log, report.Lines)
+			}
+			for _, f := range r.Alerts {
+				a.Say(slog.LevelError, a.Paint(a.Stderr, cli.Red, "alert:"), "%s: %s is %s", f.Alert, rowName(f.Category, f.Step, f.Category == "" && f.Step == ""), figure(&f.Value))
+			}
+			if len(r.Alerts) > 0 {
+				return cli.Exit(cli.ExitThreshold)
+			}
+			return nil
+		})
+	})
+	return cmd
+}
+
+func writeStats(w io.Writer, r *audit.StatsReport) {
+	rows := slices.Concat(r.Categories, []audit.CategoryStats{r.Total})
+	left := len(rows)
+	cli.Table(w, "CATEGORY\tCALLS\tSUCCEEDED\tFAILED\tUNFINISHED\tSUCCESS RATE\tATTEMPTS\tAVERAGE\tAMPLIFICATION\tMEAN DELAY\tMAX DELAY\tRETRIES/MIN MAX\tMEAN", rows,
+		func(c audit.CategoryStats) []any {
+			left--
+			return []any{
+				rowName(c.Category, c.Step, left == 0), c.Calls, c.Succeeded, c.Failed, c.Unfinished, figure(c.SuccessRate), c.Attempts,
+				figure(c.AverageAttempts), figure(c.Amplification), cli.Brief(time.Duration(c.MeanDelay)), cli.Brief(time.Duration(c.MaxDelay)),
+				c.MaxRate, figure(&c.MeanRate),
+			}
+		})
+	if r.Lost > 0 {
+		cli.Fprintf(w, "lost: %d events, as their writers report\n", r.Lost)
+	}
+	if r.Unreadable > 0 {
+		cli.Fprintf(w, "unreadable lines: %d; see audit verify\n", r.Unreadable)
+	}
+}
+
+// rowName is the category or, for a step of a pipeline, both.
+func rowName(code, step string, total bool) string {
+	switch {
+	case step == "":
+		return categoryName(code, total)
+	case code == "":
+		return step
+	}
+	return code + " " + step
+}
+
+// categoryName is what tables call a category.
+func categoryName(code string, total bool) string {
+	switch {
+	case total:
+		return "total"
+	case code == "":
+		return "(none)"
+	}
+	return code
+}
+
+// figure writes a number with few digits.
+func figure(f *float64) string {
+	if f == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*f, 'g', 4, 64)
+}

@@ -1,0 +1,288 @@
+package auditlog
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "verify LOG", Short: "Check every hash and link of a log", Args: cobra.ExactArgs(1),
+		Long: `Check every hash and link of a log, and name the first event of each kind of fault: changed, missing, order, inserted,
+truncated. Faults of files begin with FILE:LINE, which counts from 1 in each file of a rotated log; indexes count the lines of
+the whole log from 0. A truncated log ends before that place. Lines that were delivered again unchanged are not a fault.
+
+A log cannot tell by itself that its end was cut off. Note its heads down from time to time (tenet audit head), keep them
+elsewhere, and give them back with --head: the file, or nothing but the hash of one. A head in a file has the chain, the
+sequence number and the hash; with the hash alone, an end that was rewritten cannot be told from one that was cut off.
+
+Exit code 1: the log has faults.`,
+		Example: `  tenet audit verify audit.jsonl
+  tenet audit head audit.jsonl --sign key.pem > heads.json
+  tenet audit verify audit.jsonl --head heads.json --trust public.pem`,
+	}
+	heads := cmd.Flags().StringArray("head", nil, "a head that the log must hold: a hash, or a file that audit head wrote; may be repeated")
+	after := cmd.Flags().String("after", "", "file of heads that the log goes on after, where its earlier part is kept elsewhere: what audit head wrote, or the .heads.json beside a rotated log")
+	trust := cmd.Flags().String("trust", "", "public key (PEM, Ed25519) that files of heads must be signed with")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		o, err := a.verifyOptions(cmd.Context(), *heads, *after, *trust)
+		if err != nil {
+			return err
+		}
+		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+			r, err := audit.Verify(cmd.Context(), log, o)
+			if err != nil {
+				return err
+			}
+			v := verified{r, make([]foundFault, len(r.Faults))}
+			for i, f := range r.Faults {
+				v.Faults[i] = found(log, f, &o)
+			}
+			if err := a.Print(*form, v, func(w io.Writer) { a.writeVerified(w, &v) }); err != nil {
+				return err
+			}
+			switch {
+			case r.Lines > 0 && r.Events+r.Duplicates == 0:
+				return noEvents(log, r.Lines)
+			case !r.Intact():
+				return cli.Exit(cli.ExitFailed)
+			}
+			return nil
+		})
+	})
+	return cmd
+}
+
+var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func (a *app) verifyOptions(ctx context.Context, heads []string, after, trust string) (o audit.VerifyOptions, err error) {
+	var key ed25519.PublicKey
+	if trust != "" {
+		if key, err = a.publicKey(ctx, trust); err != nil {
+			return o, err
+		}
+	}
+	for _, h := range heads {
+		if hashForm.MatchString(h) {
+			o.Heads = append(o.Heads, audit.Head{Hash: h})
+			continue
+		}
+		list, err := a.readHeads(ctx, h, key)
+		if err != nil {
+			return o, err
+		}
+		o.Heads = append(o.Heads, list...)
+	}
+	if after != "" {
+		o.After, err = a.headsBefore(ctx, after, key)
+	}
+	return o, err
+}
+
+// headsBefore reads what audit head wrote, or the heads that a rotated log keeps beside its files.
+func (a *app) headsBefore(ctx context.Context, file string, key ed25519.PublicKey) ([]audit.Head, error) {
+	if key != nil {
+		return a.readHeads(ctx, file, key)
+	}
+	text, err := a.ReadFile(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	var saved struct {
+		Segment uint64       `json:"segment"`
+		Heads   []audit.Head `json:"heads"`
+	}
+	if json.Unmarshal(text, &saved) == nil && saved.Segment > 0 {
+		return saved.Heads, nil
+	}
+	s, err := audit.VerifyHeads(text, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return s.Heads, nil
+}
+
+func (a *app) readHeads(ctx context.Context, file string, key ed25519.PublicKey) ([]audit.Head, error) {
+	text, err := a.ReadFile(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	s, err := audit.VerifyHeads(text, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return s.Heads, nil
+}
+
+// verified is what "audit verify" says.
+type verified struct {
+	*audit.VerifyReport
+	Faults []foundFault `json:"faults"`
+}
+
+// foundFault is a fault with its place and remedy.
+type foundFault struct {
+	audit.Fault
+	File   string `json:"file,omitempty"` // of a log in files
+	Line   int    `json:"line,omitempty"` // in the file, from 1
+	Remedy string `json:"remedy"`
+}
+
+// String says in one line where the fault is and what is wrong.
+func (f foundFault) String() string {
+	if f.File == "" {
+		return f.Fault.String()
+	}
+	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Fault)
+}
+
+// found adds to a fault where it is and what to do about it.
+func found(log *open.AuditLog, f audit.Fault, o *audit.VerifyOptions) foundFault {
+	file, line := log.Place(f.Index)
+	return foundFault{f, file, line, remedy(f, o)}
+}
+
+func remedy(f audit.Fault, o *audit.VerifyOptions) string {
+	switch {
+	case f.Kind == audit.FaultChanged:
+		return "restore this line from a backup or another sink, and find out who can write to the log"
+	case f.Kind == audit.FaultMissing:
+		return "restore the lines before this one from a backup or the rotated file that holds them, or give --after the heads of the part that is kept elsewhere"
+	case f.Kind == audit.FaultOrder:
+		return "sort the lines of the chain by seq: no event is lost by their order"
+	case f.Kind == audit.FaultInserted:
+		return "remove this line after noting where it came from: the chain does not need it"
+	case slices.ContainsFunc(o.Heads, func(h audit.Head) bool { return h.ChainID == "" }):
+		return "restore the end of the log from a backup, and verify with a file of heads (chain, seq and hash, from tenet audit head): a hash alone cannot tell an end that was rewritten from one that was cut off"
+	}
+	return "restore the lines from here on from a backup or another sink"
+}
+
+func (a *app) writeVerified(w io.Writer, r *verified) {
+	verdict := a.Paint(a.Stdout, cli.Green, "intact")
+	if !r.Intact() {
+		verdict = a.Paint(a.Stdout, cli.Red, "not intact")
+	}
+	cli.Fprintf(w, "%s: %s in %s", verdict, cli.Count(r.Events, "event"), cli.Count(len(r.Chains), "chain"))
+	if r.Duplicates > 0 {
+		cli.Fprintf(w, ", %s delivered again", cli.Count(r.Duplicates, "line"))
+	}
+	cli.Fprintln(w)
+	for _, f := range r.Faults {
+		cli.Fprintln(w, a.Paint(a.Stdout, cli.Red, f.String()))
+		cli.Fprintf(w, "  %s\n", f.Remedy)
+	}
+	if r.TailVerified {
+		cli.Fprintln(w, "tail verified")
+		return
+	}
+	cli.Fprintln(w, a.Paint(a.Stdout, cli.Yellow, "tail not verified"))
+}
+
+func (a *app) headCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "head LOG", Short: "Print the heads of a log's chains, to be kept elsewhere", Args: cobra.ExactArgs(1),
+		Long: `Print the heads of a log's chains as JSON, to be kept elsewhere and given to audit verify --head later. A file is verified
+on the way; one with faults is refused. A store is only asked for its heads.
+
+Keys are PEM files, as made by: openssl genpkey -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out public.pem`,
+		Example: "  tenet audit head audit.jsonl > heads.json\n  tenet audit head audit.jsonl --sign key.pem > heads.json",
+	}
+	sign := cmd.Flags().String("sign", "", "private key (PEM, Ed25519) to sign the heads with")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		var key ed25519.PrivateKey
+		if *sign != "" {
+			var err error
+			if key, err = a.privateKey(cmd.Context(), *sign); err != nil {
+				return err
+			}
+		}
+		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+			heads, err := headsOf(cmd.Context(), log)
+			if err != nil {
+				return err
+			}
+			signed, err := audit.SignHeads(heads, time.Now(), key)
+			if err != nil {
+				return err
+			}
+			if *form == cli.FormText {
+				*form = cli.FormJSON
+			}
+			return a.Print(*form, signed, nil)
+		})
+	})
+	return cmd
+}
+
+func headsOf(ctx context.Context, log *open.AuditLog) ([]audit.Head, error) {
+	if log.Sink != nil {
+		return log.Sink.Heads(ctx)
+	}
+	r, err := audit.Verify(ctx, log, audit.VerifyOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if !r.Intact() {
+		return nil, fmt.Errorf("the log is not intact, so its heads prove nothing: %s", found(log, r.Faults[0], &audit.VerifyOptions{}))
+	}
+	heads := make([]audit.Head, len(r.Chains))
+	for i, c := range r.Chains {
+		heads[i] = c.Head
+	}
+	return heads, nil
+}
+
+func (a *app) privateKey(ctx context.Context, file string) (ed25519.PrivateKey, error) {
+	key, err := a.readKey(ctx, file, x509.ParsePKCS8PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	if private, ok := key.(ed25519.PrivateKey); ok {
+		return private, nil
+	}
+	return nil, fmt.Errorf("%s: not an Ed25519 key; make one with openssl genpkey -algorithm ed25519", file)
+}
+
+func (a *app) publicKey(ctx context.Context, file string) (ed25519.PublicKey, error) {
+	key, err := a.readKey(ctx, file, x509.ParsePKIXPublicKey)
+	if err != nil {
+		return nil, err
+	}
+	if public, ok := key.(ed25519.PublicKey); ok {
+		return public, nil
+	}
+	return nil, fmt.Errorf("%s: not an Ed25519 key; make one with openssl pkey -pubout", file)
+}
+
+func (a *app) readKey(ctx context.Context, file string, parse func([]byte) (any, error)) (any, error) {
+	text, err := a.ReadFile(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s: not a PEM file", file)
+	}
+	key, err := parse(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return key, nil
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/tenetdev/tenet/internal/files"
+)
+
+// setting is a value of the config file with its place.
+type setting struct{ value, place string }
+
+// Configure gives the flags that were not given their values from the environment or else from the config file.
+func (a *App) Configure(cmd *cobra.Command) error {
+	if f := cmd.Flags().Lookup("config"); !f.Changed { // it says where the file is
+		if s, ok := a.environment(cmd, f); ok {
+			a.Config = s.value
+		}
+	}
+	file, err := a.readConfig(cmd.Root())
+	if err != nil {
+		return err
+	}
+	var faults []error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" || f.Name == "config" {
+			return
+		}
+		if s, ok := a.environment(cmd, f); ok {
+			faults = append(faults, set(cmd, f, s))
+			return
+		}
+		if no, _ := a.LookupEnv("NO_COLOR"); f.Name == "color" && no != "" {
+			return // the environment outranks the file
+		}
+		if s, ok := lookup(file, cmd, f); ok {
+			faults = append(faults, set(cmd, f, s))
+		}
+	})
+	return errors.Join(faults...)
+}
+
+func set(cmd *cobra.Command, f *pflag.Flag, s setting) error {
+	if err := cmd.Flags().Set(f.Name, s.value); err != nil {
+		if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			err = wrongValue(wrong)
+		}
+		return Usagef("%s: %w", s.place, err)
+	}
+	return nil
+}
+
+// lookup finds a flag's setting for a command: its own section first, then those around it. The paths of settings are
+// those of their commands below the root, with the flag's name at the end.
+func lookup(file map[string]setting, cmd *cobra.Command, f *pflag.Flag) (setting, bool) {
+	path := strings.Fields(cmd.CommandPath())[1:]
+	least := 0
+	if isExplicit(f) {
+		least = len(path)
+	}
+	for n := len(path); n >= least; n-- {
+		if s, ok := file[strings.Join(append(slices.Clone(path[:n]), f.Name), " ")]; ok {
+			return s, true
+		}
+	}
+	return setting{}, false
+}
+
+// readConfig reads the config file, if there is one.
+func (a *App) readConfig(root *cobra.Command) (map[string]setting, error) {
+	path := cmp.Or(a.Config, a.usualConfig())
+	if path == "" {
+		return nil, nil
+	}
+	text, err := files.Read(path, MaxInput)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && a.Config == "":
+		return nil, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, Fail(ExitNotFound, fmt.Errorf("config file %s does not exist", path))
+	case err != nil:
+		return nil, Usagef("config file: %w", err)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, Usagef("%s: %w", path, err)
+	}
+	c := config{path: path, settings: map[string]setting{}}
+	if len(document.Content) > 0 {
+		c.section(root, nil, document.Content[0])
+	}
+	return c.settings, errors.Join(c.faults...)
+}
+
+// usualConfig is where the config file is unless something else is said; empty where there is no home.
+func (a *App) usualConfig() string {
+	directory, _ := a.LookupEnv("XDG_CONFIG_HOME")
+	if directory == "" {
+		home, _ := a.LookupEnv("HOME")
+		if home == "" {
+			return ""
+		}
+		directory = filepath.Join(home, ".config")
+	}
+	return filepath.Join(directory, "tenet", "config.yaml")
+}
+
+// config collects what a config file says.
+type config struct {
+	path     string
+	settings map[string]setting
+	faults   []error
+}
+
+// section reads the settings of a command and of those below it.
+func (c *config) section(cmd *cobra.Command, path []string, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		c.fault(n, "expected flags and their values, one on each line")
+		return
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		below := append(slices.Clone(path), key.Value)
+		if value.Kind == yaml.MappingNode {
+			if sub := child(cmd, key.Value); sub != nil {
+				c.section(sub, below, value)
+			} else {
+				c.fault(key, fmt.Sprintf("%q is not a command of %q%s", key.Value, cmd.CommandPath(), DidYouMean(cmd.SuggestionsFor(key.Value), "")))
+			}
+			continue
+		}
+		if !hasFlag(cmd, key.Value) {
+			c.fault(key, fmt.Sprintf("%q is not a flag of %q or of its commands", key.Value, cmd.CommandPath()))
+			continue
+		}
+		text, ok := scalar(value)
+		if !ok {
+			c.fault(value, key.Value+": expected a plain value or a list of them")
+			continue
+		}
+		c.settings[strings.Join(below, " ")] = setting{text, c.place(value)}
+	}
+}
+
+func (c *config) place(n *yaml.Node) string { return fmt.Sprintf("%s:%d:%d", c.path, n.Line, n.Column) }
+
+func (c *config) fault(n *yaml.Node, problem string) {
+	c.faults = append(c.faults, Usagef("%s: %s", c.place(n), problem))
+}
+
+// scalar is a value as it would be given on the command line.
+func scalar(n *yaml.Node) (string, bool) {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value, true
+	}
+	if n.Kind != yaml.SequenceNode {
+		return "", false
+	}
+	var parts []string
+	for _, item := range n.Content {
+		if item.Kind != yaml.ScalarNode {
+			return "", false
+		}
+		parts = append(parts, item.Value)
+	}
+	return strings.Join(parts, ","), true
+}
+
+func child(cmd *cobra.Command, name string) *cobra.Command {
+	i := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	return cmd.Commands()[i]
+}
+
+func hasFlag(cmd *cobra.Command, name string) bool {
+	if cmd.Flags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
+		return true
+	}
+	return slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return hasFlag(c, name) })
+}

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/controlplane"
+	"github.com/tenetdev/tenet/internal/files"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+// StandardInput is the file name that stands for stdin.
+const StandardInput = "-"
+
+// MaxInput bounds what is read into memory of a file or stdin.
+const MaxInput = 64 << 20 // bytes
+
+// ReadFile reads a regular file of at most 64 MiB, or stdin. A read of stdin that ctx ends before stdin does is left behind.
+func (a *App) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	if path == StandardInput {
+		return ReadAll(ctx, a.Stdin)
+	}
+	text, err := files.Read(path, MaxInput)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, NoFile(path)
+	}
+	return text, err
+}
+
+// NoFile is the failure of a command whose file is missing.
+func NoFile(path string) error {
+	return Fail(ExitNotFound, fmt.Errorf("file %s does not exist", path))
+}
+
+// NotMade says in plain words why a file could not be created, where the cause is its path.
+func NotMade(path string, err error) error {
+	folder := filepath.Dir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("folder %s does not exist: create it first, or name another file", folder)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s cannot be written to: permission denied; name another file, or make it and its folder writable", path)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%s is a directory: name a file in it", path)
+	}
+	return err
+}
+
+func ReadAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		text, err := io.ReadAll(io.LimitReader(r, MaxInput+1))
+		if err == nil && len(text) > MaxInput {
+			text, err = nil, fmt.Errorf("standard input is larger than %d bytes", MaxInput)
+		}
+		read <- result{text, err}
+	}()
+	select {
+	case r := <-read:
+		return r.text, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Load reads a document for use. Its warnings and faults go to stderr.
+func (a *App) Load(ctx context.Context, path string) (*policyfile.Document, error) {
+	return a.LoadWithin(ctx, path, policy.CallLimits())
+}
+
+// LoadWithin is load with limits of calls other than the built-in ones.
+func (a *App) LoadWithin(ctx context.Context, path string, calls policy.Limits) (*policyfile.Document, error) {
+	text, err := a.ReadFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: map[policy.Surface]policy.Limits{policy.SurfaceCall: calls}})
+	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
+		a.TellFaults(refused.Faults)
+		return nil, Exit(ExitInvalid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.TellFaults(document.Warnings)
+	return document, nil
+}
+
+// TellFaults writes faults with the lines that they stand in.
+func (a *App) TellFaults(faults []policyfile.Fault) {
+	for _, f := range faults {
+		if a.Structured() {
+			level := slog.LevelError
+			if f.Warning {
+				level = slog.LevelWarn
+			}
+			a.Logger(a.Stderr, false).Log(context.Background(), level, f.String())
+			continue
+		}
+		if f.Warning && a.Level() > slog.LevelWarn {
+			continue
+		}
+		if f.Warning {
+			Fprintf(a.Stderr, "%s%s\n", a.Paint(a.Stderr, Yellow, "warning: "), f)
+		} else {
+			Fprintln(a.Stderr, a.Paint(a.Stderr, Red, f))
+		}
+		caret := f.Caret()
+		if strings.HasPrefix(caret, "\n") { // it does not know its line
+			continue
+		}
+		for line := range strings.SplitSeq(caret, "\n") {
+			Fprintf(a.Stderr, "    %s\n", a.Paint(a.Stderr, Faint, line))
+		}
+	}
+}
+
+// PolicyOf finds the policy of a key in a document.
+func PolicyOf(set *policy.Set, key policy.Key) (*policy.Policy, error) {
+	p, err := set.Policy(context.Background(), key)
+	if err != nil {
+		return nil, fmt.Errorf("policy of %s: %w", key, err)
+	}
+	return p, nil
+}
+
+type FaultResult struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
+	Remedy  string `json:"remedy"`
+}
+
+// FaultResultOf returns a fault as commands print it.
+func FaultResultOf(f policyfile.Fault) FaultResult {
+	return FaultResult{f.Line, f.Column, f.Path, f.Problem, f.Remedy}
+}
+
+func DocumentFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("policy", "", "policy document to use; - is stdin")
+}
+
+// documentPoll lets a change of the document take effect within a second.
+const documentPoll = 500 * time.Millisecond
+
+// FollowDocument is the provider of a document, which follows its file, and the document as it is now. Without a document
+// both are nil. changed is told of every new document.
+func (a *App) FollowDocument(ctx context.Context, path string, log *slog.Logger, changed func(*policy.Set)) (policy.Provider, *policy.Set, error) {
+	if path == "" {
+		return nil, nil, nil
+	}
+	document, err := a.Load(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if path == StandardInput {
+		return document.Set, document.Set, nil
+	}
+	file, err := controlplane.NewFile(path, controlplane.FileOptions{Interval: documentPoll, OnChange: changed, Logger: log})
+	return file, document.Set, err
+}

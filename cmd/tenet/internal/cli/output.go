@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+)
+
+// The forms of output.
+const (
+	FormText  = "text"
+	FormJSON  = "json"
+	FormJSONL = "jsonl"
+	FormYAML  = "yaml"
+	formNone  = "none"
+)
+
+// OutputFlag adds -o to a command.
+func OutputFlag(cmd *cobra.Command) *string {
+	form := FormText
+	cmd.Flags().VarP(OneOf(&form, FormText, FormJSON, FormJSONL, FormYAML, formNone), "output", "o", "form of the output; jsonl is one line for each element of a list")
+	return &form
+}
+
+// Print writes a result to stdout: as text, or v in another form.
+func (a *App) Print(form string, v any, text func(w io.Writer)) error {
+	var out bytes.Buffer
+	switch form {
+	case FormText:
+		text(&out)
+	case formNone:
+		return nil
+	default:
+		if err := encode(&out, form, v); err != nil {
+			return fmt.Errorf("write the result as %s: %w", form, err)
+		}
+	}
+	_, err := a.Stdout.Write(out.Bytes())
+	return err
+}
+
+func encode(w io.Writer, form string, v any) error {
+	switch form {
+	case FormYAML:
+		return encodeYAML(w, v)
+	case FormJSONL:
+		return encodeLines(w, v)
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func encodeLines(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice {
+		return e.Encode(v)
+	}
+	for i := range list.Len() {
+		if err := e.Encode(list.Index(i).Interface()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encodeYAML goes through JSON, which is YAML too, so that names and order are the same in both.
+func encodeYAML(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var node yaml.Node
+	if err := yaml.Unmarshal(text, &node); err != nil {
+		return err
+	}
+	block(&node)
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	if err := e.Encode(&node); err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// block drops JSON's braces and quotes where YAML needs none.
+func block(n *yaml.Node) {
+	n.Style = 0
+	for _, child := range n.Content {
+		block(child)
+	}
+}
+
+// The values of --color.
+const (
+	ColorAuto   = "auto"
+	ColorAlways = "always"
+	ColorNever  = "never"
+)
+
+// The colors in use, as SGR codes.
+const (
+	Bold   = "1"
+	Faint  = "2"
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+	Cyan   = "36"
+)
+
+// Paint escapes text that goes to w, and colors it where colors are wanted.
+func (a *App) Paint(w io.Writer, color string, text any) Safe {
+	plain := Textf("%v", text)
+	if !a.colored(w) {
+		return plain
+	}
+	return "\x1b[" + Safe(color) + "m" + plain + "\x1b[0m"
+}
+
+func (a *App) colored(w io.Writer) bool {
+	switch a.Color {
+	case ColorAlways:
+		return true
+	case ColorNever:
+		return false
+	}
+	if no, _ := a.LookupEnv("NO_COLOR"); no != "" {
+		return false
+	}
+	term, _ := a.LookupEnv("TERM")
+	return term != "dumb" && IsTerminal(w)
+}
+
+// IsTerminal reports whether a stream is a terminal: /dev/null is a device too, and nobody answers there.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}

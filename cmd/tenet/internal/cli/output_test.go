@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"io"
+	"testing"
+	"time"
+)
+
+func TestColorPrecedence(t *testing.T) {
+	for name, test := range map[string]struct {
+		color string
+		env   map[string]string
+		want  bool
+	}{
+		"no terminal": {ColorAuto, nil, false},
+		"always":      {ColorAlways, map[string]string{"NO_COLOR": "1"}, true},
+		"never":       {ColorNever, nil, false},
+	} {
+		a := &App{Program: Program{LookupEnv: func(n string) (string, bool) { v, ok := test.env[n]; return v, ok }}, Color: test.color}
+		if got := a.colored(io.Discard); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1499 * time.Nanosecond: "1µs", 12_345 * time.Microsecond: "12.3ms", 1_234_567 * time.Microsecond: "1.23s", time.Hour: "1h0m0s",
+	} {
+		if got := Brief(d); got != want {
+			t.Errorf("%d: got %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+)
+
+// Program is the command line, with everything that it takes from its process.
+type Program struct {
+	// Kill is closed when the user asks a second time to stop.
+	Kill      <-chan struct{}
+	LookupEnv func(string) (string, bool)
+	Hangups   *Hangups // nil where no SIGHUP arrives
+	// AddCommands adds the commands, and what completes their arguments, to the root.
+	AddCommands func(a *App, root *cobra.Command)
+}
+
+// The exit codes that all commands share.
+const (
+	ExitFailed     = 1
+	ExitUsage      = 2
+	ExitInvalid    = 3
+	ExitThreshold  = 4
+	ExitNotFound   = 5
+	exitNotAllowed = 6
+	ExitConflict   = 7
+)
+
+// Failure is an error with its exit code. Without an error, everything has been said already.
+type Failure struct {
+	Code int
+	err  error
+}
+
+func (f *Failure) Error() string {
+	if f.err == nil {
+		return ""
+	}
+	return f.err.Error()
+}
+
+func (f *Failure) Unwrap() error { return f.err }
+
+// usageError is a mistake in how a command was called; its help is offered.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+// Fail is the failure of a command with an exit code.
+func Fail(code int, err error) error { return &Failure{code, err} }
+
+// Exit is a failure with an exit code and nothing left to say.
+func Exit(code int) error { return &Failure{Code: code} }
+
+func Usagef(format string, args ...any) error {
+	return Fail(ExitUsage, &usageError{fmt.Errorf(format, args...)})
+}
+
+// App is what the commands of one run share.
+type App struct {
+	Program
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Color, Config  string
+	LogFormat      string
+	LogLevel       string
+}
+
+// Run runs the command line and returns its exit code. ctx ends it; where the cause is a command.Interrupt, that is
+// handed on to running commands and decides the exit code.
+func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &App{Program: p, Stdin: stdin, Stdout: stdout, Stderr: stderr, Color: ColorAuto, LogFormat: FormText, LogLevel: "info"}
+	root := a.Root()
+	root.SetArgs(args)
+	failed, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	f, ok := errors.AsType[*Failure](err)
+	if !ok { // cobra's own errors are about usage
+		err = Usagef("%w", err)
+		f, _ = errors.AsType[*Failure](err)
+	}
+	a.fail(err)
+	if _, ok := errors.AsType[*usageError](err); ok && !a.Structured() {
+		if failed.Name() == "help" {
+			failed = failed.Root()
+		}
+		Fprintf(stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
+	}
+	if interrupt, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok {
+		return command.ExitCode(interrupt)
+	}
+	return f.Code
+}
+
+// Root builds the tree of commands.
+func (a *App) Root() *cobra.Command {
+	root := Group("tenet", "Run work that can fail under policies that are data", `Tenet runs work that can fail under policies that are data: a document says how often, how fast and for
+how long anything may be repeated.
+
+Settings come from flags, then from the environment, then from the config file. TENET_STORE, TENET_POLICY,
+TENET_AUDIT, TENET_CONFIG, TENET_LOG_FORMAT and TENET_LOG_LEVEL set the flag of that name for every command; run,
+worker, consume and produce take their own flags as TENET_<COMMAND>_<FLAG> (TENET_WORKER_CONCURRENCY). The config
+file is $XDG_CONFIG_HOME/tenet/config.yaml; its fields are the names of flags, either for every command or under
+the name of one:
+
+  color: never
+  run: {max-attempts: 5, timeout: 30s}
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 5 not found, 6 not allowed, 7 conflict, 130 and 143 stopped by a signal.`)
+	root.Example = `  tenet run --max-attempts 5 --timeout 10s -- curl -fsS https://example.com
+  tenet policy check policies.yaml
+  tenet demo`
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.Version = VersionOf().String()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.PersistentFlags().Var(OneOf(&a.Color, ColorAuto, ColorAlways, ColorNever), "color", "color the output: auto, always or never; NO_COLOR turns auto off")
+	root.PersistentFlags().StringVar(&a.Config, "config", "", "config file (default: $XDG_CONFIG_HOME/tenet/config.yaml; also TENET_CONFIG)")
+	root.PersistentFlags().Var(OneOf(&a.LogFormat, FormText, FormJSON), "log-format", "form of logs on stderr: text or json (also TENET_LOG_FORMAT)")
+	root.PersistentFlags().Var(OneOf(&a.LogLevel, logLevels()...), "log-level", "log this and what is worse: debug, info, warn or error (also TENET_LOG_LEVEL)")
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.Configure(cmd) }
+	root.AddCommand(a.versionCommand())
+	a.AddCommands(a, root)
+	root.InitDefaultHelpCmd() // now rather than when the command line runs, so that both are in Tenet's own words
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.RunE = helpOf
+		case "completion":
+			holdOthers(cmd)
+		}
+	}
+	ownWords(root)
+	return root
+}
+
+// Group is a command that only holds others.
+func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long}
+	holdOthers(cmd)
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// holdOthers makes a command show its help and refuse the names of commands that it does not hold.
+func holdOthers(cmd *cobra.Command) {
+	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+}
+
+func unknownCommand(parent *cobra.Command, name string) error {
+	return Usagef("unknown command %q for %q%s", name, parent.CommandPath(), DidYouMean(parent.SuggestionsFor(name), ""))
+}
+
+// helpOf shows the help of the command that args name.
+func helpOf(help *cobra.Command, args []string) error {
+	cmd, rest, err := help.Root().Find(args)
+	switch {
+	case err != nil:
+		return Usagef("%w", err)
+	case len(rest) > 0:
+		return unknownCommand(cmd, rest[0])
+	}
+	return cmd.Help()
+}
+
+// RunE marks whatever a command returns as a failure of its work, unless it says otherwise.
+func RunE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if _, ok := errors.AsType[*Failure](err); ok || err == nil {
+			return err
+		}
+		return Fail(ExitFailed, err)
+	}
+}

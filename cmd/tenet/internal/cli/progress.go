@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/files"
+)
+
+// Bar returns a function that draws how far something is, and one that takes the bar away.
+func (a *App) Bar() (draw func(done, total int64, text string), clear func()) {
+	const width, interval = 40, 50 * time.Millisecond
+	var drawn time.Time
+	draw = func(done, total int64, text string) {
+		if now := time.Now(); done >= total || now.Sub(drawn) >= interval {
+			drawn = now
+			full := int(min(width*done/max(total, 1), width))
+			Fprintf(a.Stderr, "\r%s%s %s\x1b[K", a.Paint(a.Stderr, Cyan, strings.Repeat("█", full)), strings.Repeat("░", width-full), text)
+		}
+	}
+	return draw, func() { Fprintf(a.Stderr, "\r\x1b[K") }
+}
+
+// OpenInput opens a file to be read as a stream, or stdin, whose size is unknown.
+func (a *App) OpenInput(ctx context.Context, path string) (io.ReadCloser, int64, error) {
+	if path == StandardInput {
+		read, write := io.Pipe()
+		go func() { // a read of stdin that ctx ends first is left behind
+			_, err := io.Copy(write, a.Stdin)
+			write.CloseWithError(err)
+		}()
+		context.AfterFunc(ctx, func() { read.CloseWithError(context.Cause(ctx)) })
+		return read, 0, nil
+	}
+	file, err := files.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, NoFile(path)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, info.Size(), nil
+}

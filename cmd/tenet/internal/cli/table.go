@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Moment reads a time, or a duration back from now. Empty is zero.
+func Moment(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return time.Now().Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, Usagef("--%s %q: write a time such as 2026-03-02T08:00:00Z, or a duration such as 24h", flag, text)
+	}
+	return t, nil
+}
+
+// Table writes rows in columns below a heading. The last column is cut to what a line can show.
+func Table[T any](w io.Writer, heading string, rows []T, cells func(T) []any) {
+	if len(rows) == 0 {
+		Fprintln(w, "none")
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	Fprintln(t, Safe(heading))
+	for _, r := range rows {
+		for i, cell := range cells(r) {
+			if i > 0 {
+				Fprintf(t, "\t")
+			}
+			Fprintf(t, "%v", cell)
+		}
+		Fprintln(t)
+	}
+	_ = t.Flush() // it writes to a buffer
+}
+
+func Clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// OneLine is the beginning of a text.
+func OneLine(s string) string {
+	const most = 80
+	s = WholeLine(s)
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+// WholeLine is a text with its lines joined.
+func WholeLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Choice is a flag that takes one of a few words.
+type Choice struct {
+	value   *string
+	Allowed []string
+}
+
+// OneOf makes a flag of value, whose present value is the default.
+func OneOf(value *string, allowed ...string) *Choice { return &Choice{value, allowed} }
+
+func (c *Choice) String() string {
+	if c.value == nil {
+		return ""
+	}
+	return *c.value
+}
+
+func (c *Choice) Set(s string) error {
+	if !slices.Contains(c.Allowed, s) {
+		return fmt.Errorf("write one of %s", strings.Join(c.Allowed, ", "))
+	}
+	*c.value = s
+	return nil
+}
+
+func (c *Choice) Type() string { return strings.Join(c.Allowed, "|") }
+
+// Span is a flag that takes a duration above 0 or, where that makes sense, "none", which is 0.
+type Span struct {
+	value   *time.Duration
+	noneToo bool
+}
+
+// Duration makes a flag of a duration above 0.
+func Duration(value *time.Duration) *Span { return &Span{value, false} }
+
+// DurationOrNone is duration, where "none" is 0.
+func DurationOrNone(value *time.Duration) *Span { return &Span{value, true} }
+
+func (s *Span) String() string {
+	if s.value == nil || *s.value == 0 {
+		return ""
+	}
+	return s.value.String()
+}
+
+func (s *Span) Set(text string) error {
+	if s.noneToo && text == "none" {
+		*s.value = 0
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("write a duration such as 250ms or 1m30s")
+	}
+	if d <= 0 {
+		remedy := "write a duration above 0"
+		if s.noneToo {
+			remedy += ", or none"
+		}
+		return errors.New(remedy)
+	}
+	*s.value = d
+	return nil
+}
+
+func (s *Span) Type() string { return "duration" }
+
+// Brief writes a duration for people, with three significant digits at most and no finer than microseconds.
+func Brief(d time.Duration) string {
+	unit := time.Microsecond
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// Seconds is how JSON output writes durations.
+func Seconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
+
+// Count writes a number with its noun, for example "1 attempt" or "3 attempts".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

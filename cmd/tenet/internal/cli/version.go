@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by releases at link time; other builds take it from what Go recorded.
+var version string
+
+type versionResult struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (a *App) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "version", Short: "Say which version this is", Args: cobra.NoArgs,
+		Example: "  tenet version\n  tenet version -o json",
+	}
+	form := OutputFlag(cmd)
+	cmd.RunE = RunE(func(*cobra.Command, []string) error {
+		v := VersionOf()
+		return a.Print(*form, v, func(w io.Writer) { Fprintln(w, v) })
+	})
+	return cmd
+}
+
+func (v versionResult) String() string {
+	text := "tenet " + v.Version
+	if v.Revision != "" {
+		text += " (" + v.Revision[:min(len(v.Revision), 12)]
+		if v.Modified {
+			text += ", modified"
+		}
+		text += ")"
+	}
+	return text + " " + v.Go + " " + v.Platform
+}
+
+func VersionOf() versionResult {
+	v := versionResult{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if ok && v.Version == "" {
+		v.Version = info.Main.Version
+	}
+	if v.Version == "" {
+		v.Version = "(devel)"
+	}
+	if !ok {
+		return v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}

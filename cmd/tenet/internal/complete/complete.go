@@ -1,0 +1,202 @@
+package complete
+
+import (
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/auditlog"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/pipelines"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+const (
+	// completionTime bounds how long a shell waits for a store.
+	completionTime = 2 * time.Second
+	// completionJobs bounds how many jobs are looked at for their types and IDs.
+	completionJobs = 1000
+)
+
+// candidates lists what may stand somewhere on the command line. Errors mean that nothing is offered.
+type candidates func(ctx context.Context, a *cli.App, cmd *cobra.Command) []string
+
+// Add gives flags and arguments below cmd their candidates. Commands that want none are left to the shell's file names.
+func Add(a *cli.App, cmd *cobra.Command) {
+	if list := argumentCandidates()[cmd.CommandPath()]; list != nil {
+		cmd.ValidArgsFunction = offer(a, list)
+	}
+	byName := flagCandidates()
+	offerFlag := func(f *pflag.Flag) {
+		list := byName[f.Name]
+		if of, ok := f.Value.(*cli.Choice); ok {
+			list = func(context.Context, *cli.App, *cobra.Command) []string { return of.Allowed }
+		}
+		if cmd.CommandPath() == "tenet audit query" || cmd.CommandPath() == "tenet audit tail" {
+			switch f.Name {
+			case "type":
+				list = func(context.Context, *cli.App, *cobra.Command) []string { return auditlog.TypeNames() }
+			case "key", "reason":
+				list = nil
+			}
+		}
+		if list != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, offer(a, list)) // the flag exists, and is asked for once
+		}
+	}
+	cmd.LocalFlags().VisitAll(offerFlag)
+	for _, sub := range cmd.Commands() {
+		Add(a, sub)
+	}
+}
+
+func flagCandidates() map[string]candidates {
+	return map[string]candidates{
+		"queue": queueNames, "type": jobTypes, "state": jobStates, "key": policyKeys, "category": categories,
+	}
+}
+
+func argumentCandidates() map[string]candidates {
+	list := map[string]candidates{
+		"tenet queues pause": queueNames, "tenet queues resume": queueNames, "tenet enqueue": jobTypes, "tenet jobs enqueue": jobTypes,
+		"tenet policy show": policyKeys, "tenet policy delays": policyKeys, "tenet consume": pipelinesNamed("consumer"), "tenet produce": pipelinesNamed("producer"),
+		"tenet periodic run": periodicNames, "tenet dlq requeue": jobIDs(job.Dead), "tenet jobs retry": jobIDs(job.Dead, job.Cancelled, job.Completed),
+	}
+	for _, name := range []string{"inspect", "cancel", "delete"} {
+		list["tenet jobs "+name] = jobIDs()
+	}
+	return list
+}
+
+// offer makes a completion function. Nothing is printed meanwhile, and nothing is made or changed.
+func offer(a *cli.App, list candidates) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if err := a.Configure(cmd); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		quiet := *a
+		quiet.Stderr = io.Discard
+		var fitting []string
+		for _, name := range list(ctx, &quiet, cmd) {
+			plain := string(cli.Textf("%s", name)) == name // a name that needs escapes cannot be typed
+			if plain && strings.HasPrefix(name, begun) && !slices.Contains(args, name) {
+				fitting = append(fitting, name)
+			}
+		}
+		return fitting, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// flagText is the value of a flag, empty where the command has none.
+func flagText(cmd *cobra.Command, name string) string {
+	if f := cmd.Flags().Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// ofStore asks the command's store.
+func ofStore(ctx context.Context, a *cli.App, cmd *cobra.Command, ask func(open.JobStore) ([]string, error)) (names []string) {
+	_ = open.WithJobs(ctx, a, flagText(cmd, "store"), open.Options{}, func(s open.JobStore) (err error) {
+		names, err = ask(s)
+		return err
+	})
+	return names
+}
+
+func queueNames(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
+	return ofStore(ctx, a, cmd, func(s open.JobStore) ([]string, error) {
+		stats, err := s.Stats(ctx)
+		return slices.Sorted(maps.Keys(stats)), err
+	})
+}
+
+func jobTypes(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
+	types := ofStore(ctx, a, cmd, func(s open.JobStore) (types []string, err error) {
+		list, err := s.List(ctx, job.Filter{}, "", completionJobs)
+		for _, r := range list {
+			types = append(types, r.Type)
+		}
+		return types, err
+	})
+	return slices.Compact(slices.Sorted(slices.Values(types)))
+}
+
+func jobIDs(states ...job.State) candidates {
+	return func(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
+		return ofStore(ctx, a, cmd, func(s open.JobStore) (ids []string, err error) {
+			list, err := s.List(ctx, job.Filter{States: states}, "", completionJobs)
+			for _, r := range list {
+				ids = append(ids, r.ID)
+			}
+			return ids, err
+		})
+	}
+}
+
+func jobStates(context.Context, *cli.App, *cobra.Command) (names []string) {
+	for _, s := range job.States() {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+func categories(context.Context, *cli.App, *cobra.Command) (names []string) {
+	for _, c := range policy.Categories() {
+		names = append(names, string(c))
+	}
+	return names
+}
+
+// ofDocument asks the document of --policy.
+func ofDocument(ctx context.Context, a *cli.App, cmd *cobra.Command) *policy.Set {
+	path := flagText(cmd, "policy")
+	if path == "" || path == cli.StandardInput {
+		return nil
+	}
+	document, err := a.Load(ctx, path)
+	if err != nil {
+		return nil
+	}
+	return document.Set
+}
+
+func policyKeys(ctx context.Context, a *cli.App, cmd *cobra.Command) (names []string) {
+	if set := ofDocument(ctx, a, cmd); set != nil {
+		for _, key := range set.Keys() {
+			names = append(names, key.String())
+		}
+	}
+	return names
+}
+
+func pipelinesNamed(kind string) candidates {
+	return func(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
+		if set := ofDocument(ctx, a, cmd); set != nil {
+			return pipelines.Named(set, kind)
+		}
+		return nil
+	}
+}
+
+func periodicNames(ctx context.Context, a *cli.App, cmd *cobra.Command) (names []string) {
+	list, err := periodic.Read(ctx, a, flagText(cmd, "file"))
+	if err != nil {
+		return nil
+	}
+	for _, p := range list {
+		names = append(names, p.Name)
+	}
+	return names
+}

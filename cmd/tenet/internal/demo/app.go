@@ -1,0 +1,13 @@
+package demo
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+)
+
+// app is the program, with the commands of this package as methods.
+type app struct{ *cli.App }
+
+// Command returns "tenet demo".
+func Command(a *cli.App) *cobra.Command { return (&app{a}).demoCommand() }

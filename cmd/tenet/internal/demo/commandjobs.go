@@ -1,0 +1,198 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+)
+
+// storyJSON is a job of the demo's report with its history.
+type storyJSON struct {
+	Why string    `json:"why"`
+	Job jobs.JSON `json:"job"`
+}
+
+// jobsReportJSON is the demo's report.
+type jobsReportJSON struct {
+	*JobsReport
+	Stories []storyJSON  `json:"stories"`
+	Audit   auditSummary `json:"audit"`
+}
+
+// auditSummary is what the workers' audit log says about itself.
+type auditSummary struct {
+	Verify *audit.VerifyReport `json:"verify"`
+	Replay *audit.ReplayReport `json:"replay"`
+}
+
+// good reports whether the log is whole and every decision in it follows from what is recorded.
+func (s *auditSummary) good() bool {
+	return s.Verify.Intact() && s.Replay.Diverged == 0 && s.Replay.CannotReplay.Total() == 0
+}
+
+// demoConcurrency is how many deliveries of a queue a worker of the demo makes at once, unless the document says.
+const demoConcurrency = 3
+
+func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []Delivery, form string) (err error) {
+	document, err := a.demoDocument(ctx, f.policy, JobsPolicy())
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "tenet-demo")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if f.store == "" {
+		f.store = "sqlite:" + filepath.Join(folder, "jobs.db")
+	}
+	if kind, _, err := open.ParseStore(f.store); err != nil || kind == open.StoreMemory {
+		return errors.Join(err, cli.Usagef("--store %s: the demo's workers are other processes; name a store that they can share", f.store))
+	}
+	worker, err := a.demoWorker(ctx, f, folder, list)
+	if err != nil {
+		return err
+	}
+	return open.WithJobs(ctx, a.App, f.store, open.Options{Create: true}, func(s open.JobStore) error {
+		o := JobsOptions{Seed: f.seed, Deliveries: list, Store: s, Worker: worker, Set: document.Set}
+		var clear func()
+		o.Progress, clear = a.countDone()
+		report, err := RunJobs(ctx, o)
+		clear()
+		if errors.Is(err, ErrNotEmpty) {
+			return cli.Fail(cli.ExitConflict, err)
+		}
+		if err != nil {
+			return err
+		}
+		log, err := a.checkAudit(ctx, f.store)
+		if err != nil {
+			return err
+		}
+		out := jobsReportJSON{Audit: log, JobsReport: &report, Stories: make([]storyJSON, len(report.Stories))}
+		for i, story := range report.Stories {
+			out.Stories[i] = storyJSON{story.Why, jobs.NewJSON(story.Job).WithHistory(story.History)}
+		}
+		if err := a.Print(form, out, func(w io.Writer) { a.writeJobsReport(w, &report, &log) }); err != nil {
+			return err
+		}
+		if !report.Good() || !log.good() {
+			return errors.New("the demo did not keep its promises: see lost deliveries, idempotency keys, the amplification bound and the audit log")
+		}
+		return nil
+	})
+}
+
+// checkAudit verifies and replays the log that the workers have written.
+func (a *app) checkAudit(ctx context.Context, url string) (s auditSummary, err error) {
+	err = open.WithAuditLog(ctx, a.App, url, func(log *open.AuditLog) error {
+		if s.Verify, err = audit.Verify(ctx, log, audit.VerifyOptions{}); err != nil {
+			return err
+		}
+		s.Replay, err = audit.Replay(ctx, log, audit.ReplayOptions{})
+		return err
+	})
+	return s, err
+}
+
+// demoWorker returns what makes the commands of workers: this program again, with nothing of this process's settings.
+func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list []Delivery) (func() *exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text := []byte(JobsPolicy())
+	if f.policy == cli.StandardInput {
+		return nil, cli.Usagef("--policy -: workers cannot read this process's stdin; write the document to a file")
+	}
+	if f.policy != "" {
+		if text, err = a.ReadFile(ctx, f.policy); err != nil {
+			return nil, err
+		}
+	}
+	document := filepath.Join(folder, "policy.yaml")
+	if err := os.WriteFile(document, text, 0o600); err != nil {
+		return nil, err
+	}
+	concurrency := f.concurrency
+	if concurrency == 0 {
+		concurrency = demoConcurrency
+	}
+	args := []string{
+		"worker", "--store", f.store, "--audit", f.store, "--policy", document, "--allow-private-networks", "--lease", "2s", "--grace", "5s", "--until-stdin-ends",
+		"--concurrency", strconv.Itoa(concurrency),
+	}
+	queues := map[string]bool{}
+	for _, d := range list {
+		queues[d.Queue] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		args = append(args, "--queue", name)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "TENET_") })
+	env = append(env, "XDG_CONFIG_HOME="+folder)
+	return func() *exec.Cmd {
+		cmd := exec.Command(self, args...)
+		cmd.Env = env
+		return cmd
+	}, nil
+}
+
+// writeJobsReport writes the report for people.
+func (a *app) writeJobsReport(w io.Writer, r *JobsReport, log *auditSummary) {
+	head := fmt.Sprintf("%d of %d deliveries arrived in %s, %d are in the dead-letter queue, %d lost", r.Arrived, r.Deliveries, inSeconds(r.Elapsed), r.Dead, len(r.Lost))
+	cli.Fprintf(w, "%s  %s\n\n", a.Paint(a.Stdout, cli.Bold, head), a.Paint(a.Stdout, cli.Faint, fmt.Sprintf("seed %d, 3 workers, one of them killed", r.Seed)))
+	line := func(name any, format string, args ...any) {
+		cli.Fprintf(w, "  %-14s%s\n", name, cli.Textf(format, args...))
+	}
+	line("dead", "%d  %s", r.Dead, tally(r.DeadByReason))
+	if r.DeadArrived > 0 {
+		line("", "%d of them the endpoint has taken all the same, but its answer came too late", r.DeadArrived)
+	}
+	line("attempts", "%d: %d failed, %d lost with the killed worker; %d refused by budget or breaker", r.Attempts, r.Failed, r.LostLeases, r.Refused)
+	line("endpoint", "%s; %s taken more than once, each under one idempotency key", cli.Count(r.Requests, "request"), countOf(r.Repeated, "delivery", "deliveries"))
+	if r.Strays > 0 {
+		line(a.Paint(a.Stdout, cli.Red, "keys"), "%s under another idempotency key", cli.Count(r.Strays, "request"))
+	}
+	line("faults", "%s", tally(r.Faults))
+	if b := r.Bound; b != nil {
+		verdict := a.Paint(a.Stdout, cli.Green, "kept")
+		if !b.Kept {
+			verdict = a.Paint(a.Stdout, cli.Red, "BROKEN")
+		}
+		line("amplification", "%.3f requests per delivery; bound %.3f = 1 + %g + %g/%d: %s", r.Amplification, b.Max, b.Ratio, b.Burst, r.Deliveries, verdict)
+	} else {
+		line("amplification", "%.3f requests per delivery; the policies promise no bound", r.Amplification)
+	}
+	line("throughput", "%.0f jobs/s", r.Throughput)
+	verdict := a.Paint(a.Stdout, cli.Green, "intact")
+	if !log.Verify.Intact() {
+		verdict = a.Paint(a.Stdout, cli.Red, "NOT INTACT")
+	}
+	line("audit", "%s in %s: %s", cli.Count(log.Verify.Events, "event"), cli.Count(len(log.Verify.Chains), "chain"), verdict)
+	line("replay", "%s and %s of %s derived again from policies, facts and seeds; %d diverged", cli.Count(log.Replay.Decisions, "decision"),
+		cli.Count(log.Replay.Delays, "delay"), cli.Count(log.Replay.Works, "job"), log.Replay.Diverged)
+	if n := log.Replay.CannotReplay.Total(); n > 0 {
+		line("", "%s could not be replayed", cli.Count(n, "job"))
+	}
+	for _, id := range r.Lost {
+		line(a.Paint(a.Stdout, cli.Red, "lost"), "%s", id)
+	}
+	for _, s := range r.Stories {
+		cli.Fprintf(w, "\n%s: %s\n", a.Paint(a.Stdout, cli.Bold, s.Why), s.Job.UniqueKey)
+		jobs.Write(a.App, w, s.Job, s.History)
+	}
+}

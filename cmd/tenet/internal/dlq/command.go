@@ -1,0 +1,292 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/job"
+)
+
+func (a *app) dlqCommand() *cobra.Command {
+	return cli.Group("dlq", "The dead-letter queue: jobs that have failed for good", "", a.dlqListCommand(), a.requeueCommand(), a.purgeCommand())
+}
+
+func (a *app) dlqListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List dead jobs, or what they died of", Args: cobra.NoArgs,
+		Long: `List dead jobs. With --group list what they died of: errors that differ only in numbers, hexadecimal strings,
+UUIDs and quoted texts count as one, with how often and when it was seen and a sample.`,
+		Example: "  tenet dlq list --group --store sqlite:jobs.db\n  tenet dlq list --error 'connection refused' -o jsonl",
+	}
+	store, filter := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd)
+	grouped := cmd.Flags().Bool("group", false, "group by kind of error")
+	hidden := jobs.SecretFlags(cmd)
+	after := cmd.Flags().String("after", "", "only jobs after this ID")
+	limit := cmd.Flags().Int("limit", 100, "jobs at most; 0 is all; groups always count all")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		f, err := filter.Filter(job.Dead)
+		if err != nil {
+			return err
+		}
+		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+			if !*grouped {
+				return jobs.Print(cmd.Context(), a.App, s, f, hidden, *after, *limit, *form)
+			}
+			groups := errorGroups{}
+			if err := jobs.EachJob(cmd.Context(), s, f, *after, func(r *job.Record) bool { groups.add(r); return true }); err != nil {
+				return err
+			}
+			list := groups.list()
+			return a.Print(*form, list, func(w io.Writer) {
+				cli.Table(w, "COUNT\tFIRST SEEN\tLAST SEEN\tSAMPLE\tERROR", list, func(g errorGroup) []any {
+					return []any{g.Count, cli.Clock(g.FirstSeen), cli.Clock(g.LastSeen), g.SampleID, cli.OneLine(g.Fingerprint)}
+				})
+			})
+		})
+	})
+	return cmd
+}
+
+type requeueFlags struct {
+	rate       string
+	audit      string
+	canary     int
+	canaryWait time.Duration
+	all        bool // no filter and no ID was given
+	dryRun     bool
+	yes        bool
+}
+
+// requeueResult is what "dlq requeue" prints.
+type requeueResult struct {
+	Requeued int            `json:"requeued"`
+	Canary   map[string]int `json:"canary,omitempty"` // jobs by state, when --canary was over
+}
+
+func (a *app) requeueCommand() *cobra.Command {
+	f := &requeueFlags{canaryWait: 10 * time.Minute}
+	cmd := &cobra.Command{
+		Use: "requeue [ID…]", Short: "Run dead jobs again", Args: cobra.ArbitraryArgs,
+		Long: `Run dead jobs again, with their attempts counted from 0: those with the given IDs or that the filters select.
+Without either it asks before it runs all of them, or needs --yes. Each job is taken once, also if it fails again
+meanwhile.
+
+--rate spreads them out, so that what has just recovered is not run over. --canary N runs N of them first and
+waits until they have finished; if one is dead again the others stay where they are, and the exit code is 4.`,
+		Example: `  tenet dlq requeue --error 'connection refused' --canary 10 --rate 50/s --store sqlite:jobs.db
+  tenet dlq requeue 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55`,
+	}
+	store, filter, audit := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd), recording.OperatorFlag(cmd)
+	cmd.Flags().StringVar(&f.rate, "rate", "", "jobs at most in a time, for example 10/s or 500/m")
+	cmd.Flags().IntVar(&f.canary, "canary", 0, "jobs to run first, and to wait for")
+	cmd.Flags().Var(cli.Duration(&f.canaryWait), "canary-wait", "how long these may take")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the jobs and change nothing")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before all dead jobs are run again")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
+		every, err := parseRate(f.rate)
+		if err != nil {
+			return err
+		}
+		if f.canary < 0 {
+			return cli.Usagef("--canary: %d is negative", f.canary)
+		}
+		selected, err := filter.Filter(job.Dead)
+		if err != nil {
+			return err
+		}
+		selected.IDs, f.audit, f.all = ids, *audit, len(ids) == 0 && !filter.Any()
+		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+			return a.requeue(cmd.Context(), s, f, selected, every, *form)
+		})
+	})
+	return cmd
+}
+
+// parseRate is the time between two jobs of a rate such as 10/s; 0 is no limit.
+func parseRate(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	number, unit, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseFloat(number, 64)
+	per := map[string]time.Duration{"s": time.Second, "sec": time.Second, "m": time.Minute, "min": time.Minute, "h": time.Hour}[unit]
+	if err != nil || per == 0 || !(n > 0) || n > 1e6 || n < 1e-3 {
+		return 0, cli.Usagef("--rate %q: write a number of jobs and a time, for example 10/s or 500/m", text)
+	}
+	return time.Duration(float64(per) / n), nil
+}
+
+func (a *app) requeue(ctx context.Context, s open.JobStore, f *requeueFlags, filter job.Filter, every time.Duration, form string) error {
+	var ids []string // found before anything changes: what dies again must not be taken again
+	if err := jobs.EachJob(ctx, s, filter, "", func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
+		return err
+	}
+	for _, id := range filter.IDs {
+		if !slices.Contains(ids, id) {
+			return cli.Fail(cli.ExitNotFound, fmt.Errorf("job %s is not in the dead-letter queue; nothing was changed", id))
+		}
+	}
+	if f.dryRun {
+		return a.Print(form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be requeued\n", cli.Count(len(ids), "job")) })
+	}
+	if f.all && len(ids) > 0 {
+		if err := a.Confirm(ctx, f.yes, "Run all jobs of the dead-letter queue again (%s)?", cli.Count(len(ids), "job")); err != nil {
+			return err
+		}
+	}
+	if len(ids) > 0 {
+		o, err := recording.OnJobs("dlq.requeue", filter, len(ids))
+		if err != nil {
+			return err
+		}
+		o.From, o.To, o.Attributes["canary"] = string(job.Dead), string(job.Ready), strconv.Itoa(f.canary)
+		if err := recording.Put(ctx, a.App, f.audit, o); err != nil {
+			return err
+		}
+	}
+	result := requeueResult{}
+	failed := a.requeueAll(ctx, s, f, ids, every, &result)
+	err := a.Print(form, result, func(w io.Writer) { cli.Fprintf(w, "%s requeued\n", cli.Count(result.Requeued, "job")) })
+	return errors.Join(failed, err)
+}
+
+func (a *app) requeueAll(ctx context.Context, s open.JobStore, f *requeueFlags, ids []string, every time.Duration, result *requeueResult) (err error) {
+	if f.canary > 0 && len(ids) > 0 {
+		first := ids[:min(f.canary, len(ids))]
+		if result.Requeued, err = requeueIDs(ctx, s, first, every); err != nil {
+			return err
+		}
+		if result.Canary, err = awaitCanary(ctx, s, first, f.canaryWait); err != nil {
+			return err
+		}
+		if bad := len(first) - result.Canary[string(job.Completed)]; bad > 0 {
+			return cli.Fail(cli.ExitThreshold, fmt.Errorf("canary: %d of %s did not complete; the other %d stay dead", bad, cli.Count(len(first), "job"), len(ids)-len(first)))
+		}
+		ids = ids[len(first):]
+	}
+	n, err := requeueIDs(ctx, s, ids, every)
+	result.Requeued += n
+	return err
+}
+
+// requeueIDs retries dead jobs, one each time, or all at once where every is 0.
+func requeueIDs(ctx context.Context, s open.JobStore, ids []string, every time.Duration) (done int, err error) {
+	// Faster than a hundred times a second, several go together.
+	const fastest = 10 * time.Millisecond
+	together := jobs.PageSize
+	if every > 0 {
+		together = max(1, int(fastest/every))
+	}
+	for chunk := range slices.Chunk(ids, together) {
+		if done > 0 && !cli.Sleep(ctx, every*time.Duration(together)) {
+			return done, context.Cause(ctx)
+		}
+		changed, err := s.Change(ctx, job.ActionRetry, job.Filter{IDs: chunk, States: []job.State{job.Dead}}, len(chunk))
+		done += len(changed)
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// awaitCanary waits until all jobs have finished, and counts them by state.
+func awaitCanary(ctx context.Context, s open.JobStore, ids []string, limit time.Duration) (map[string]int, error) {
+	const poll = 100 * time.Millisecond
+	for end := time.Now().Add(limit); ; {
+		states, finished := map[string]int{}, 0
+		for _, id := range ids {
+			r, _, err := s.Get(ctx, id)
+			switch {
+			case errors.Is(err, job.ErrNotFound):
+				states["deleted"]++
+				finished++
+				continue
+			case err != nil:
+				return states, err
+			}
+			states[string(r.State)]++
+			if r.State.Finished() {
+				finished++
+			}
+		}
+		if finished == len(ids) || states[string(job.Dead)] > 0 || !time.Now().Before(end) {
+			return states, nil
+		}
+		if !cli.Sleep(ctx, poll) {
+			return states, context.Cause(ctx)
+		}
+	}
+}
+
+func (a *app) purgeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "purge", Short: "Remove dead jobs with their history", Args: cobra.NoArgs,
+		Long:    "Remove dead jobs with their history: those that the filters select, or else all. This cannot be undone.",
+		Example: "  tenet dlq purge --created-before 720h --dry-run\n  tenet dlq purge --type http --error 'status 410' --yes",
+	}
+	store, filter, audit := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd), recording.OperatorFlag(cmd)
+	dryRun := cmd.Flags().Bool("dry-run", false, "count the jobs and remove nothing")
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		f, err := filter.Filter(job.Dead)
+		if err != nil {
+			return err
+		}
+		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+			return a.purge(cmd.Context(), s, f, *audit, *dryRun, *yes, *form)
+		})
+	})
+	return cmd
+}
+
+type purgeResult struct {
+	Purged int `json:"purged"`
+}
+
+func (a *app) purge(ctx context.Context, s open.JobStore, f job.Filter, audit string, dryRun, yes bool, form string) error {
+	var ids []string
+	if err := jobs.EachJob(ctx, s, f, "", func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
+		return err
+	}
+	if dryRun {
+		return a.Print(form, purgeResult{len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be removed\n", cli.Count(len(ids), "dead job")) })
+	}
+	if err := a.Confirm(ctx, yes, "Remove %s with all history?", cli.Count(len(ids), "dead job")); err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		o, err := recording.OnJobs("dlq.purge", f, len(ids))
+		if err != nil {
+			return err
+		}
+		o.From = string(job.Dead)
+		if err := recording.Put(ctx, a.App, audit, o); err != nil {
+			return err
+		}
+	}
+	result := purgeResult{}
+	for chunk := range slices.Chunk(ids, jobs.PageSize) {
+		gone, err := s.Change(ctx, job.ActionDelete, job.Filter{IDs: chunk, States: f.States}, len(chunk))
+		result.Purged += len(gone)
+		if err != nil {
+			return err
+		}
+	}
+	return a.Print(form, result, func(w io.Writer) { cli.Fprintf(w, "%s removed\n", cli.Count(result.Purged, "dead job")) })
+}

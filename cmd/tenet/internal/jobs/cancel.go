@@ -1,0 +1,55 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/job"
+)
+
+// Outcomes of a cancellation beside the states of jobs.
+const (
+	cancelPending = "pending" // requested of the worker that runs the job
+	cancelGone    = "gone"    // the job was deleted meanwhile
+)
+
+// cancelPoll is how often a job that is to end is looked at.
+const cancelPoll = 100 * time.Millisecond
+
+// cancelled says what became of a job whose cancellation was requested: the state that it ended in or, unless wait is set,
+// that its worker has not answered yet.
+func cancelled(ctx context.Context, s open.JobStore, id string, wait bool) (string, error) {
+	for {
+		r, _, err := s.Get(ctx, id)
+		switch {
+		case errors.Is(err, job.ErrNotFound):
+			return cancelGone, nil
+		case err != nil:
+			return "", err
+		case r.State != job.Running:
+			return string(r.State), nil
+		case !wait:
+			return cancelPending, nil
+		}
+		if !cli.Sleep(ctx, cancelPoll) {
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// cancelText is an outcome for people.
+func cancelText(id, outcome string) string {
+	switch outcome {
+	case string(job.Cancelled):
+		return id + " cancelled"
+	case cancelPending:
+		return id + " pending: its worker was asked to cancel it (--wait waits for the end)"
+	case cancelGone:
+		return id + " gone: it was deleted meanwhile"
+	}
+	return fmt.Sprintf("%s %s before it could be cancelled", id, outcome)
+}

@@ -1,0 +1,239 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/job"
+)
+
+// EnqueueResult is what "enqueue" prints.
+type EnqueueResult struct {
+	ID         string         `json:"id"`
+	Existed    bool           `json:"existed"`
+	Durability job.Durability `json:"durability"`
+}
+
+type enqueueFlags struct {
+	line      jobline.Line
+	runAt     string
+	delay     time.Duration
+	timeout   time.Duration
+	uniqueFor time.Duration
+	json      string
+	migrate   bool
+	dryRun    bool
+}
+
+func (a *app) enqueueCommand() *cobra.Command {
+	f := &enqueueFlags{}
+	cmd := &cobra.Command{
+		Use: "enqueue TYPE [PAYLOAD]", Short: "Store a job that a worker will run", Args: cobra.RangeArgs(0, 2),
+		Long: `Store a job that a worker will run. The payload is JSON; text that is not valid JSON is stored as a string.
+
+The types that this program's own worker runs:
+
+  http  {"method", "url", "headers", "body", "expect_status"}
+  exec  {"argv", "env", "dir", "stdin"}            (workers with --allow-exec)
+
+With --json the job is one line of JSON instead: {type, payload, queue, run_at, max_attempts, priority, timeout,
+unique_key}; --json - reads it from stdin. Prints the job's ID, which is that of the earlier job where the unique
+key exists already. A missing SQLite store is made. While workers run, a job that none of them takes is stored with
+a warning.`,
+		Example: `  tenet enqueue http '{"url":"https://example.com/ping"}' --store sqlite:jobs.db
+  tenet enqueue exec '{"argv":["backup","--full"]}' --delay 1h --unique-key backup
+  tenet enqueue --json '{"type":"http","payload":{"url":"https://example.com/"},"max_attempts":5}'`,
+	}
+	flags := cmd.Flags()
+	store := open.JobsFlag(cmd)
+	flags.StringVar(&f.line.Queue, "queue", "", `queue (default "default")`)
+	flags.StringVar(&f.runAt, "run-at", "", "earliest start, for example 2026-03-02T08:00:00Z (default now)")
+	flags.Var(cli.Duration(&f.delay), "delay", "earliest start, from now")
+	flags.IntVar(&f.line.MaxAttempts, "max-attempts", 0, "attempts at most (default: the policy's)")
+	flags.IntVar(&f.line.Priority, "priority", 0, "from 0, the highest, to 9")
+	flags.Var(cli.Duration(&f.timeout), "timeout", "how long one attempt may take (default: the policy's)")
+	flags.StringVar(&f.line.UniqueKey, "unique-key", "", "store nothing if a job of the queue has this key")
+	flags.Var(cli.Duration(&f.uniqueFor), "unique-for", "how long the key holds (default: while its job is not finished)")
+	flags.StringVar(&f.json, "json", "", "the whole job as JSON; - is stdin")
+	flags.BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check the job and print it, and store nothing")
+	hidden, form := SecretFlags(cmd), cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		r, err := a.request(cmd, f, args)
+		if err != nil {
+			return err
+		}
+		if f.dryRun {
+			f.line.Payload = hidden.Payload(f.line.Payload)
+			return a.Print(*form, f.line, func(w io.Writer) {
+				text, _ := json.Marshal(f.line) // it was parsed or checked
+				cli.Fprintf(w, "would enqueue %s\n", text)
+			})
+		}
+		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{Create: true, Migrate: f.migrate}, func(s open.JobStore) error {
+			receipt, err := job.NewClient(s).Enqueue(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			a.warnUntaken(cmd.Context(), s, map[jobKind]bool{kindOfJob(r): true})
+			result := EnqueueResult(receipt)
+			return a.Print(*form, result, func(w io.Writer) { cli.Fprintln(w, result.ID) })
+		})
+	})
+	return cmd
+}
+
+// looksLikeJSON reports whether a text begins like an object or a list.
+func looksLikeJSON(text string) bool {
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
+}
+
+// request is the job that arguments and flags describe.
+func (a *app) request(cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
+	if f.json != "" {
+		return a.requestOfJSON(cmd, f, args)
+	}
+	if len(args) == 0 {
+		return job.Request{}, cli.Usagef("no job given; write a type and a payload, or --json")
+	}
+	f.line.Type = args[0]
+	if len(args) == 2 {
+		f.line.Payload = asJSON([]byte(args[1]))
+		if looksLikeJSON(args[1]) && !json.Valid([]byte(args[1])) {
+			a.Warn("the payload begins like JSON but is not valid JSON; it is taken as text")
+		}
+	}
+	switch {
+	case f.runAt != "" && f.delay > 0:
+		return job.Request{}, cli.Usagef("--run-at and --delay say the same; give one of them")
+	case f.delay > 0:
+		f.line.RunAt = time.Now().Add(f.delay).UTC()
+	case f.runAt != "":
+		t, err := time.Parse(time.RFC3339, f.runAt)
+		if err != nil {
+			return job.Request{}, cli.Usagef("--run-at %q: write a time such as 2026-03-02T08:00:00Z", f.runAt)
+		}
+		f.line.RunAt = t
+	}
+	if f.timeout > 0 {
+		f.line.Timeout = jobline.Timeout(f.timeout.String())
+	}
+	if f.uniqueFor > 0 && f.line.UniqueKey == "" {
+		return job.Request{}, cli.Usagef("--unique-for: there is no --unique-key that it could be about")
+	}
+	r, err := f.line.Request()
+	if err != nil {
+		return job.Request{}, cli.Usagef("%w", err)
+	}
+	r.UniqueFor = f.uniqueFor
+	return r, nil
+}
+
+// requestOfJSON is the job of --json.
+func (a *app) requestOfJSON(cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
+	for _, name := range []string{"queue", "run-at", "delay", "max-attempts", "priority", "timeout", "unique-key", "unique-for"} {
+		if cmd.Flags().Changed(name) {
+			return job.Request{}, cli.Usagef("--%s beside --json: say it in the JSON", name)
+		}
+	}
+	if len(args) > 0 {
+		return job.Request{}, cli.Usagef("a type beside --json: say it in the JSON")
+	}
+	text := []byte(f.json)
+	if f.json == cli.StandardInput {
+		var err error
+		if text, err = cli.ReadAll(cmd.Context(), a.Stdin); err != nil {
+			return job.Request{}, err
+		}
+	}
+	r, err := jobline.Parse(bytes.TrimSpace(text))
+	if err != nil {
+		return job.Request{}, cli.Usagef("--json: %w", err)
+	}
+	return r, json.Unmarshal(text, &f.line)
+}
+
+type importFlags struct {
+	window          time.Duration
+	migrate, dryRun bool
+}
+
+func (a *app) jobsImportCommand() *cobra.Command {
+	f := &importFlags{window: jobline.DefaultWindow}
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "Store the jobs of a file of JSON lines", Args: cobra.ExactArgs(1),
+		Long: `Store the jobs of a file, one JSON object on each line: {type, payload, queue, run_at, max_attempts, priority,
+timeout, unique_key}. - is stdin. A missing SQLite store is made.
+
+Importing a file again stores nothing twice, also after a part of it was imported, and also when its jobs have
+finished: every line has a unique key that holds for --unique-for. It is the line's own or, for lines without
+one, made from the line's text and how many equal lines came before it in the file. So equal lines are separate
+jobs, while a line that was edited is a new one.
+
+Bad lines are reported by number, and the others are imported. Exits with 1 if a line was rejected.`,
+		Example: `  tenet jobs import deliveries.jsonl --store sqlite:jobs.db
+  zcat more.jsonl.gz | tenet jobs import - -o json`,
+	}
+	store := open.JobsFlag(cmd)
+	cmd.Flags().Var(cli.Duration(&f.window), "unique-for", "how long unique keys hold")
+	cmd.Flags().BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check all lines and store nothing")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{Create: true, Migrate: f.migrate, DryRun: f.dryRun}, func(s open.JobStore) error {
+			return a.importFile(cmd.Context(), s, f, args[0], *form)
+		})
+	})
+	return cmd
+}
+
+func (a *app) importFile(ctx context.Context, s open.JobStore, f *importFlags, path, form string) error {
+	file, size, err := a.OpenInput(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	kinds := map[jobKind]bool{}
+	o := jobline.Options{Window: f.window, DryRun: f.dryRun, Enqueued: func(r job.Request) { kinds[kindOfJob(r)] = true }}
+	clear := func() {}
+	if cli.IsTerminal(a.Stderr) && size > 0 {
+		var bar func(done, total int64, text string)
+		bar, clear = a.Bar()
+		o.Progress = func(bytes int64, lines int) { bar(bytes, size, cli.Count(lines, "line")) }
+	}
+	result, failed := jobline.Import(ctx, job.NewClient(s), file, o)
+	clear()
+	a.warnUntaken(ctx, s, kinds)
+	err = a.Print(form, result, func(w io.Writer) {
+		verb := "imported"
+		if f.dryRun {
+			verb = "would be imported"
+		}
+		cli.Fprintf(w, "%d %s, %d existed, %d rejected\n", result.Imported, verb, result.Existing, len(result.Rejected))
+	})
+	if form == cli.FormText {
+		for _, r := range result.Rejected {
+			a.Say(slog.LevelError, "", "%s:%d: %s", path, r.Line, r.Error)
+		}
+	}
+	switch {
+	case failed != nil:
+		return fmt.Errorf("the import broke off and can be repeated: %w", failed)
+	case err != nil:
+		return err
+	case len(result.Rejected) > 0:
+		return cli.Exit(cli.ExitFailed)
+	}
+	return nil
+}

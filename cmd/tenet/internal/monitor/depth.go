@@ -1,0 +1,50 @@
+package monitor
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// depth tells Prometheus how many jobs wait in each queue. It asks the store when it is scraped; every worker of a store
+// gives the same answer.
+type depth struct {
+	store  job.Admin
+	jobs   *prometheus.Desc
+	oldest *prometheus.Desc
+}
+
+// scrapeTime bounds how long a scrape waits for the store; without an answer the gauges are left out.
+const scrapeTime = 5 * time.Second
+
+func NewDepth(store job.Admin) *depth {
+	return &depth{
+		store: store,
+		jobs: prometheus.NewDesc("tenet_jobs", "Jobs in the store, by queue and state: scheduled, ready, running or dead.",
+			[]string{"queue", "state"}, nil),
+		oldest: prometheus.NewDesc("tenet_jobs_oldest_ready_seconds", "How long the oldest ready job of a queue has been due.",
+			[]string{"queue"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (d *depth) Describe(c chan<- *prometheus.Desc) { c <- d.jobs; c <- d.oldest }
+
+// Collect implements prometheus.Collector.
+func (d *depth) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
+	defer cancel()
+	queues, err := d.store.Stats(ctx)
+	if err != nil {
+		return
+	}
+	for queue, s := range queues {
+		for state, n := range map[job.State]int{job.Scheduled: s.Scheduled, job.Ready: s.Ready, job.Running: s.Running, job.Dead: s.Dead} {
+			c <- prometheus.MustNewConstMetric(d.jobs, prometheus.GaugeValue, float64(n), queue, string(state))
+		}
+		c <- prometheus.MustNewConstMetric(d.oldest, prometheus.GaugeValue, s.OldestReady.Seconds(), queue)
+	}
+}

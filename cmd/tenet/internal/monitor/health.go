@@ -1,0 +1,95 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tenetdev/tenet/adapter/prometheus"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+)
+
+// Silence is how long the store may not answer before a worker is not ready.
+const Silence = 15 * time.Second
+
+// probe says why a process is not well.
+type probe func(context.Context) error
+
+// Alive is the probe of what lives as long as its process.
+func Alive(context.Context) error { return nil }
+
+// Health serves what orchestrators and Prometheus ask a process for.
+type Health struct {
+	Observer *prom.Observer
+	registry *prometheus.Registry
+	listener net.Listener
+	server   *http.Server
+	served   chan error // nil until serve
+}
+
+// Listen takes the address. Metrics of the process's own join those of observer.
+func Listen(a *cli.App, address string, own ...prometheus.Collector) (*Health, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, cli.Usagef("--listen: %w; write host:port, for example 127.0.0.1:9090", err)
+	}
+	h := &Health{registry: prometheus.NewRegistry()}
+	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // the first ones
+	h.registry.MustRegister(own...)
+	var err error
+	if h.Observer, err = prom.New(prom.Options{Registerer: h.registry}); err != nil {
+		return nil, err
+	}
+	if h.listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", address); err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	return h, nil
+}
+
+func (h *Health) Address() string { return h.listener.Addr().String() }
+
+// Serve answers until close. The process is not ready any more when ctx is done.
+func (h *Health) Serve(ctx context.Context, live, ready probe) {
+	h.server = &http.Server{Handler: h.handler(ctx, live, ready), ReadHeaderTimeout: 5 * time.Second}
+	h.served = make(chan error, 1)
+	go func() { h.served <- h.server.Serve(h.listener) }()
+}
+
+func (h *Health) handler(ctx context.Context, live, ready probe) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", live)
+	mux.Handle("GET /readyz", probe(func(asked context.Context) error {
+		if ctx.Err() != nil {
+			return errors.New("stopping")
+		}
+		return ready(asked)
+	}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// ServeHTTP implements http.Handler: 200, or 503 with the reason.
+func (p probe) ServeHTTP(out http.ResponseWriter, asked *http.Request) {
+	if err := p(asked.Context()); err != nil {
+		http.Error(out, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(out, "ok")
+}
+
+func (h *Health) Close() error {
+	if h.served == nil {
+		return h.listener.Close()
+	}
+	err := h.server.Close()
+	if served := <-h.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

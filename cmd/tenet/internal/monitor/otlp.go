@@ -1,0 +1,111 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/tenetdev/tenet/adapter/otel"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/observe"
+)
+
+// OtlpFlag adds --otlp to a command.
+func OtlpFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("otlp", "", "send traces and metrics to this OpenTelemetry collector (OTLP over HTTP), for example http://localhost:4318")
+}
+
+// otlpCloseTime bounds how long a command waits at its end for the collector.
+const otlpCloseTime = 5 * time.Second
+
+// Export observes for a collector. command is part of the name under which the process appears there. close sends what is left;
+// what the collector does not take is logged and lost.
+func Export(ctx context.Context, a *cli.App, address, command string, log *slog.Logger) (observer observe.Observer, closeExport func(), err error) {
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, nil, cli.Usagef("--otlp: write the URL of a collector, for example http://localhost:4318")
+	}
+	to := strings.TrimSuffix(address, "/")
+	spans, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(to+"/v1/traces"))
+	if err != nil {
+		return nil, nil, err
+	}
+	metrics, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(to+"/v1/metrics"))
+	if err != nil {
+		return nil, nil, errors.Join(err, spans.Shutdown(ctx))
+	}
+	told := &collector{log: log, address: base.Redacted(), failing: map[string]bool{}}
+	of := resource.NewSchemaless(attribute.String("service.name", "tenet-"+command), attribute.String("service.version", cli.VersionOf().Version))
+	tracers := trace.NewTracerProvider(trace.WithBatcher(spanExport{spans, told}), trace.WithResource(of))
+	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(metricExport{metrics, told})), metric.WithResource(of))
+	closeExport = func() {
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), otlpCloseTime)
+		defer cancel()
+		if err := errors.Join(tracers.Shutdown(patience), meters.Shutdown(patience)); err != nil {
+			log.Warn("the last traces and metrics could not be sent", "collector", base.Redacted(), "error", err)
+		}
+	}
+	if observer, err = otel.New(otel.Options{TracerProvider: tracers, MeterProvider: meters}); err != nil {
+		closeExport()
+		return nil, nil, err
+	}
+	return observer, closeExport, nil
+}
+
+// collector logs once that a collector takes nothing, and once that it does again.
+type collector struct {
+	log     *slog.Logger
+	address string
+	mu      sync.Mutex
+	failing map[string]bool // traces, metrics
+}
+
+func (c *collector) tell(what string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := len(c.failing) > 0
+	if delete(c.failing, what); err != nil {
+		c.failing[what] = true
+	}
+	switch is := len(c.failing) > 0; {
+	case is && !was:
+		c.log.Warn("the collector takes no "+what+"; they are lost until it does", "collector", c.address, "error", err)
+	case was && !is:
+		c.log.Info("the collector works again", "collector", c.address)
+	}
+}
+
+type spanExport struct {
+	trace.SpanExporter
+	told *collector
+}
+
+// ExportSpans implements trace.SpanExporter.
+func (e spanExport) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+	e.told.tell("traces", e.SpanExporter.ExportSpans(ctx, spans))
+	return nil
+}
+
+type metricExport struct {
+	metric.Exporter
+	told *collector
+}
+
+// Export implements metric.Exporter.
+func (e metricExport) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+	e.told.tell("metrics", e.Exporter.Export(ctx, m))
+	return nil
+}

@@ -1,0 +1,130 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/internal/files"
+)
+
+// AuditLog is a log that is read.
+type AuditLog struct {
+	audit.Source
+	Name     string     // its path, or "the log": URLs hold passwords
+	Sink     audit.Sink // nil for files
+	close    func() error
+	files    *audit.FileSource // nil for stores
+	segments []segment         // of files, as far as the log was read
+	lines    int               // that were read
+}
+
+// segment is a file of a log.
+type segment struct {
+	number string
+	first  int // index of its first line
+}
+
+// Read reads the log and notes where each of its files begins.
+func (l *AuditLog) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	if after == "" {
+		l.segments, l.lines = nil, 0
+	}
+	return l.Source.Read(ctx, after, func(cursor string, line []byte) error {
+		if number, _, _ := strings.Cut(cursor, ":"); l.files != nil && (len(l.segments) == 0 || l.segments[len(l.segments)-1].number != number) {
+			l.segments = append(l.segments, segment{number, l.lines})
+		}
+		l.lines++
+		return f(cursor, line)
+	})
+}
+
+// Place returns the file of the line with an index, and the line's number in it, from 1. Stores have neither.
+func (l *AuditLog) Place(index int) (file string, line int) {
+	for _, s := range slices.Backward(l.segments) {
+		if s.first <= index {
+			number, _ := strconv.ParseUint(s.number, 10, 64)
+			return l.files.Path(number), index - s.first + 1
+		}
+	}
+	return "", 0
+}
+
+// openAuditLog opens a log for reading.
+func openAuditLog(ctx context.Context, a *cli.App, url string) (*AuditLog, error) {
+	kind, rest, _ := strings.Cut(url, ":")
+	switch {
+	case url == "":
+		return nil, cli.Usagef("the log's name is empty; write a file's path, sqlite:PATH, postgres://… or nats://…")
+	case kind == "file":
+		return fileLog(strings.TrimPrefix(rest, "//")), nil
+	case !IsStored(url):
+		if strings.Contains(url, "://") {
+			return nil, cli.Usagef("%s:…: unknown kind of log; write a file's path, sqlite:PATH, postgres://… or nats://…", kind)
+		}
+		return fileLog(url), nil
+	}
+	s, err := Records(ctx, a, "audit", url, false)
+	if err != nil {
+		return nil, err
+	}
+	source, ok := s.Audit.(audit.Source)
+	if !ok {
+		return nil, errors.Join(cli.Usagef("%s: this store keeps no audit log that can be read", url), s.Close())
+	}
+	return &AuditLog{Source: source, Name: "the log", Sink: s.Audit, close: s.Close}, nil
+}
+
+// IsStored reports whether a log is kept in a store.
+func IsStored(url string) bool {
+	for _, scheme := range []string{"memory:", "sqlite:", "postgres:", "postgresql:", "nats:", "tls:"} {
+		if strings.HasPrefix(url, scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+func fileLog(path string) *AuditLog {
+	source := audit.NewFileSource(path)
+	return &AuditLog{Source: source, files: source, Name: path, close: func() error { return nil }}
+}
+
+// WithAuditLog runs f on a log and closes it.
+func WithAuditLog(ctx context.Context, a *cli.App, url string, f func(*AuditLog) error) error {
+	log, err := openAuditLog(ctx, a, url)
+	if err != nil {
+		return err
+	}
+	err = f(log)
+	if err == nil && log.Sink == nil {
+		warnCut(a, log.Name)
+	}
+	if errors.Is(err, fs.ErrNotExist) && log.Sink == nil {
+		err = cli.Fail(cli.ExitNotFound, fmt.Errorf("log %s does not exist", url))
+	}
+	return errors.Join(err, log.close())
+}
+
+// warnCut warns of a file whose last line has no end: readers leave it out, as it may be in the middle of being written.
+func warnCut(a *cli.App, path string) {
+	file, err := files.Open(path)
+	if err != nil {
+		return // the last file was rotated away, or reading has failed already
+	}
+	defer file.Close()
+	last := make([]byte, 1)
+	if _, err := file.Seek(-1, io.SeekEnd); err != nil { // it is empty
+		return
+	}
+	if _, err := io.ReadFull(file, last); err == nil && last[0] != '\n' {
+		a.Warn("%s: the last line was left out: it has no end, so it was cut off or is being written", path)
+	}
+}

@@ -1,0 +1,121 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// pipelineFlags are the flags that consumers and producers share.
+type pipelineFlags struct {
+	policy, listen         string
+	from, sink, deadLetter string // from is --source or --input
+	payload, id            string
+	store                  string
+	ttl                    time.Duration
+	replaySafe             bool
+	grace                  time.Duration
+	verbose, dryRun        bool
+	exitZero               bool
+	otlp                   *string
+	audit, form            *string
+	changed                func(flag string) bool
+}
+
+// add adds them to a command. from is the name of the flag for where transactions come from, and what its usage.
+func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
+	f.audit, f.form = open.AuditFlag(cmd), cli.OutputFlag(cmd)
+	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, open.JobTTL, cmd.Flags().Changed
+	flags := cmd.Flags()
+	flags.StringVar(&f.policy, "policy", "", "policy document, whose changes take effect while it runs; - is stdin")
+	flags.StringVar(&f.from, from, "", what)
+	flags.StringVar(&f.sink, "sink", "", "where transactions go: file:PATH.jsonl, postgres://…?table=…, http://…")
+	flags.StringVar(&f.deadLetter, "dead-letter", "", "where transactions go that cannot be handled")
+	flags.StringVar(&f.payload, "payload", "", "run one transaction, with this payload (JSON); - is stdin")
+	flags.StringVar(&f.id, "id", "", "run one transaction, with this ID (default: a new one)")
+	flags.StringVar(&f.store, "idempotency-store", "", "run each transaction ID once, and keep it here: sqlite:PATH, postgres://… or nats://…")
+	flags.Var(cli.Duration(&f.ttl), "idempotency-ttl", "how long an ID is kept after its transaction ended")
+	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a transaction may run again where an earlier run was killed")
+	flags.Var(cli.Duration(&f.grace), "grace", "how long running transactions may go on after a signal")
+	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
+	f.otlp = monitor.OtlpFlag(cmd)
+	cli.ExitZeroFlag(cmd, &f.exitZero)
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
+}
+
+// single is the transaction of --payload and --id, or nil.
+func (f *pipelineFlags) single(ctx context.Context, a *app) (*pipeline.Transaction, error) {
+	if !f.changed("payload") && !f.changed("id") {
+		return nil, nil
+	}
+	payload := []byte(f.payload)
+	if f.payload == cli.StandardInput {
+		var err error
+		if payload, err = cli.ReadAll(ctx, a.Stdin); err != nil {
+			return nil, err
+		}
+	}
+	if f.changed("payload") && !json.Valid(payload) {
+		return nil, cli.Usagef("--payload: this is not valid JSON; write a value such as '{\"order\": 17}' or '\"text\"'")
+	}
+	if f.changed("id") && f.id == "" {
+		return nil, cli.Usagef("--id is empty; leave it out for a new one")
+	}
+	return pipeline.NewTransaction(f.id, payload), nil
+}
+
+// places are where transactions come from and go to, as the flags say it: nil where they do not.
+type places struct {
+	one                 *pipeline.Transaction // instead of from
+	from, sink, letters *open.Place
+}
+
+// places takes the flags apart. from is the name of the flag for where transactions come from.
+func (f *pipelineFlags) places(ctx context.Context, a *app, from string) (p places, err error) {
+	if p.one, err = f.single(ctx, a); err != nil {
+		return p, err
+	}
+	switch {
+	case p.one != nil && f.from != "":
+		return p, cli.Usagef("--%s does not go with --payload or --id, which run one transaction", from)
+	case p.one == nil && f.from == "":
+		return p, cli.Usagef("no %[1]s given; write --%[1]s file:orders.jsonl, or --payload JSON for one transaction", from)
+	}
+	if p.from, err = optionalPlace(from, f.from, open.FileSourceParameters); err != nil {
+		return p, err
+	}
+	if p.from != nil && p.from.Kind == open.PlaceHTTP {
+		return p, cli.Usagef("--%s: HTTP can only be written to", from)
+	}
+	if p.sink, err = optionalPlace("sink", f.sink, open.FileSinkParameters); err != nil {
+		return p, err
+	}
+	if p.letters, err = optionalPlace("dead-letter", f.deadLetter, open.FileSinkParameters); err != nil {
+		return p, err
+	}
+	for _, to := range []*open.Place{p.sink, p.letters} {
+		if p.from.SameFile(to) {
+			return p, cli.Usagef("--%s %s: that is the file of --%s; write to another", to.Flag, to.Url, from)
+		}
+	}
+	if p.sink.SameFile(p.letters) {
+		return p, cli.Usagef("--dead-letter %s: that is the file of --sink; write to another", f.deadLetter)
+	}
+	return p, nil
+}
+
+func optionalPlace(flag, text string, parameters []string) (*open.Place, error) {
+	if text == "" {
+		return nil, nil
+	}
+	p, err := open.ParsePlace(flag, text, parameters)
+	return &p, err
+}

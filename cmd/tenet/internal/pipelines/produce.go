@@ -1,0 +1,260 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+func (a *app) produceCommand() *cobra.Command {
+	f := &pipelineFlags{}
+	cmd := &cobra.Command{
+		Use: "produce --policy FILE NAME --input URL --sink URL", Short: "Write the transactions of an input to a sink", Args: cobra.ExactArgs(1),
+		Long: `Write what an input holds to a sink, under the producer NAME of a policy document: in chunks of its batch.size, one
+after another, the transactions of a chunk at the same time.
+
+Inputs and sinks are those of "tenet consume --help". What has been written is acknowledged after each chunk, so that
+a run that was stopped can be repeated; what fails is left in the input for the next run, or goes to --dead-letter.
+The run ends when the input is empty. --payload or --id write one transaction.
+
+SIGTERM and Ctrl-C finish the running chunk, for --grace at most; a second signal cancels at once.
+--listen serves /livez, /readyz and /metrics as "tenet consume" does.
+
+Exit codes: 0 done; 1 a transaction failed, or the run could not go on; 2 usage; 3 invalid document; 5 the document
+has no such producer, or a file or store that is read does not exist; 130 and 143 stopped by SIGINT or SIGTERM.`,
+		Example: `  tenet produce --policy policies.yaml invoices --input file:invoices.csv --sink https://example.com/invoices
+  tenet produce --policy policies.yaml invoices --payload '{"invoice": 4711}' --sink 'postgres://localhost/shop?table=queue'`,
+	}
+	f.add(cmd, "input", "where transactions come from: file:PATH.jsonl, file:PATH.csv, or any other source")
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		return a.runPipeline(cmd.Context(), f, args[0], producer(f, args[0]))
+	})
+	return cmd
+}
+
+// producer is the producer of a document with that name.
+func producer(f *pipelineFlags, name string) pipe {
+	return pipe{
+		kind: "producer", verb: "produce", from: "input",
+		find: func(set *policy.Set) ([]policy.Step, int, bool) {
+			of, ok := set.Producer(name)
+			return []policy.Step{of.Steps.Produce, of.Steps.Success, of.Steps.Exception}, of.Loop.Concurrency.Value, ok
+		},
+		check: func() error {
+			if f.sink == "" {
+				return cli.Usagef("no sink given; write --sink %s", open.PlaceForms)
+			}
+			return nil
+		},
+		engine: func(s *pipelineSetup, _ time.Duration) (engine, error) {
+			of, _ := s.set.Producer(name)
+			in := newIntake(s, of.Loop.Batch)
+			options := append([]pipeline.Option{pipeline.WithEnded(func(e pipeline.Ended) {
+				s.noteEnd(e)
+				in.ended(e)
+			})}, s.options...)
+			return &producing{pipeline.NewProducer(s.sink, decoded(passOn), of, options...), in}, nil
+		},
+	}
+}
+
+// producing is a producer with its input.
+type producing struct {
+	*pipeline.Producer
+	in *intake
+}
+
+// Run runs it to the end of the input.
+func (p *producing) Run(ctx context.Context) (pipeline.Summary, error) {
+	extending, stop := context.WithCancel(ctx)
+	var extender sync.WaitGroup
+	extender.Go(func() { p.in.extend(extending) })
+	defer extender.Wait()
+	defer stop()
+	summary, err := p.Producer.Run(ctx, p.in.all(ctx))
+	summary.Unsettled += p.in.finish(ctx)
+	return summary, err
+}
+
+// Healthy is an error while the input does not answer.
+func (p *producing) Healthy() error { return p.in.healthy() }
+
+// firstWait is how long a broker may take to hand over its first messages.
+const firstWait = time.Second
+
+func passOn(context.Context, *pipeline.Transaction) (any, error) { return nil, nil }
+
+// intake makes the finite input of a producer of a source, and settles with the source what became of it: what was written
+// before the next fetch, what was not at the end, so that it does not come again in the same run.
+type intake struct {
+	source pipeline.Source
+	size   int
+	wait   time.Duration
+	log    *pipelineSetup
+
+	mu     sync.Mutex
+	held   map[*pipeline.Transaction]pipeline.Delivery
+	done   []pipeline.Delivery
+	failed int       // acknowledgements that the source did not take
+	asked  time.Time // when the fetch that is running began; zero without one
+}
+
+func newIntake(s *pipelineSetup, b policy.Batch) *intake {
+	in := &intake{source: s.from, size: b.Size, wait: b.Interval, log: s, held: map[*pipeline.Transaction]pipeline.Delivery{}}
+	if _, ok := s.from.(*file.Source); in.wait == 0 && !ok {
+		in.wait = firstWait
+	}
+	return in
+}
+
+// all is the input, up to the first empty fetch.
+func (in *intake) all(ctx context.Context) func(yield func(*pipeline.Transaction, error) bool) {
+	return func(yield func(*pipeline.Transaction, error) bool) {
+		for {
+			in.settle(ctx)
+			in.asks(time.Now())
+			got, err := in.source.Fetch(ctx, pipeline.FetchRequest{Max: in.size, Wait: in.wait})
+			in.asks(time.Time{})
+			in.hold(got)
+			for _, d := range got {
+				if !yield(d.Transaction, nil) {
+					return
+				}
+			}
+			switch {
+			case errors.Is(err, pipeline.ErrEnd):
+				return
+			case err != nil:
+				yield(nil, err)
+				return
+			case len(got) == 0:
+				return
+			}
+		}
+	}
+}
+
+func (in *intake) asks(at time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.asked = at
+}
+
+// healthyFetch is how much longer than it was told to wait a source may take.
+const healthyFetch = time.Minute
+
+func (in *intake) healthy() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if took := time.Since(in.asked); !in.asked.IsZero() && took > in.wait+healthyFetch {
+		return fmt.Errorf("the input has not answered for %s", took.Round(time.Second))
+	}
+	return nil
+}
+
+func (in *intake) hold(got []pipeline.Delivery) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, d := range got {
+		in.held[d.Transaction] = d
+	}
+}
+
+// ended notes what became of a transaction.
+func (in *intake) ended(e pipeline.Ended) {
+	if e.Outcome != pipeline.Success && e.Outcome != pipeline.Exception {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if d, ok := in.held[e.Delivery.Transaction]; ok {
+		delete(in.held, e.Delivery.Transaction)
+		in.done = append(in.done, d)
+	}
+}
+
+// settle acknowledges what is done.
+func (in *intake) settle(ctx context.Context) {
+	in.mu.Lock()
+	done := in.done
+	in.done = nil
+	in.mu.Unlock()
+	acker, ok := in.source.(pipeline.Acker)
+	if !ok || len(done) == 0 {
+		return
+	}
+	for i, err := range acker.Ack(ctx, done) {
+		in.note(done[i], err)
+	}
+}
+
+func (in *intake) note(d pipeline.Delivery, err error) {
+	if err == nil {
+		return
+	}
+	in.log.log.Warn("the input did not take an acknowledgement; the transaction may come again", "transaction", d.Transaction.ID(), "error", err)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.failed++
+}
+
+// finish settles everything, and returns what the source did not take.
+func (in *intake) finish(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), open.CloseTime)
+	defer cancel()
+	in.settle(ctx)
+	if nacker, ok := in.source.(pipeline.Nacker); ok {
+		for _, d := range in.left() {
+			in.note(d, nacker.Nack(ctx, d, 0, nil))
+		}
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.failed
+}
+
+func (in *intake) left() []pipeline.Delivery {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Collect(maps.Values(in.held))
+}
+
+// kept is what is not settled.
+func (in *intake) kept() []pipeline.Delivery {
+	list := in.left()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return append(list, in.done...)
+}
+
+// extend keeps what is held until ctx ends.
+func (in *intake) extend(ctx context.Context) {
+	extender, ok := in.source.(pipeline.Extender)
+	if !ok || extender.ExtendEvery() <= 0 {
+		return
+	}
+	tick := time.NewTicker(extender.ExtendEvery())
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if held := in.kept(); len(held) > 0 {
+			extender.Extend(ctx, held) // what cannot be extended is found out by its acknowledgement
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package pipelines
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// engine is a consumer or producer.
+type engine interface {
+	Run(ctx context.Context) (pipeline.Summary, error)
+	Drain()
+	Progress() pipeline.Progress
+	Healthy() error
+}
+
+// pipe is what sets consumers and producers apart.
+type pipe struct {
+	kind, verb, from string // consumer, consume, source
+	// find tells of the document's pipeline its steps and how many transactions run at once.
+	find func(set *policy.Set) (steps []policy.Step, atOnce int, ok bool)
+	// check says what is wrong with flags.
+	check func() error
+	// engine makes the engine. An HTTP request may take as long as timeout.
+	engine func(s *pipelineSetup, timeout time.Duration) (engine, error)
+}
+
+// runPipeline is "tenet consume" and "tenet produce" behind their flags.
+func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p pipe) (err error) {
+	log, changes := a.Logger(a.overProgress(), f.verbose), &recording.Changes{}
+	provider, set, err := a.pipelineSet(ctx, f, log, changes)
+	if err != nil {
+		return err
+	}
+	if closer, ok := provider.(io.Closer); ok {
+		defer func() { err = errors.Join(err, closer.Close()) }()
+	}
+	defer a.Reloads(provider, log)()
+	steps, atOnce, ok := p.find(set)
+	if !ok {
+		return unnamed(f.policy, p.kind, name, set)
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	places, err := f.places(ctx, a, p.from)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		would := struct {
+			Name        string `json:"name"`
+			From        string `json:"from"`
+			Concurrency int    `json:"concurrency"`
+		}{name, f.from, atOnce}
+		return a.Print(*f.form, would, func(w io.Writer) {
+			cli.Fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.from, "one transaction"), name, atOnce)
+		})
+	}
+	s, err := a.setUp(ctx, log, f, name, provider, changes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	s.set = set
+	timeout := longest(steps)
+	if err := a.open(ctx, s, places, timeout); err != nil {
+		return err
+	}
+	e, err := p.engine(s, timeout)
+	if err != nil {
+		return err
+	}
+	if s.service != nil {
+		s.service.Serve(ctx, func(context.Context) error { return e.Healthy() }, s.check)
+		s.log.Info("serving health and metrics", "address", s.service.Address())
+	}
+	summary, err := a.runEngine(ctx, s, e, f.grace)
+	if err == nil && places.one != nil {
+		err = s.only.verdict()
+	}
+	if err == nil && summary.Fetched == 0 && ctx.Err() == nil {
+		a.noteNothingNew(places.from)
+	}
+	return a.finish(ctx, f, summary, s.only.why(), err)
+}
+
+// noteNothingNew says why a file that is not empty gave no transactions.
+func (a *app) noteNothingNew(p *open.Place) {
+	if p == nil || p.Kind != open.PlaceFile {
+		return
+	}
+	offsets := cmp.Or(p.Values.Get("offsets"), p.Path+".offset")
+	if info, err := os.Stat(p.Path); err == nil && info.Size() > 0 && !open.Missing(offsets) {
+		a.Note("tenet:", "nothing is new in %s; %s records what was done before: remove it, or add ?forget=true, to start again", p.Path, offsets)
+	}
+}
+
+// killTime is how long an engine may take to give its transactions back after the second signal.
+const killTime = 5 * time.Second
+
+// runEngine runs an engine until its end, draining it at the first signal and cancelling it at the second.
+func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace time.Duration) (pipeline.Summary, error) {
+	type end struct {
+		summary pipeline.Summary
+		err     error
+	}
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	done := make(chan end, 1)
+	go func() {
+		summary, err := e.Run(running)
+		done <- end{summary, err}
+	}()
+	defer a.live(e)()
+	interrupted, kill := ctx.Done(), a.Kill
+	var patience <-chan time.Time
+	for {
+		select {
+		case r := <-done:
+			s.ended = r.err == nil && ctx.Err() == nil && r.summary.Failed+r.summary.Redelivered == 0
+			return r.summary, r.err
+		case <-interrupted:
+			interrupted = nil
+			s.log.Info("stopping: nothing more is fetched, running transactions may finish", "grace", grace.String())
+			e.Drain()
+		case <-kill:
+			kill, patience = nil, time.After(killTime)
+			cancel(context.Cause(ctx))
+		case <-patience:
+			return e.Progress().Summary, errors.New("stopped at once; what was running comes again if the source is able to")
+		}
+	}
+}
+
+// finish prints a summary and says how the command ends. why is what the last failed delivery failed with, nil where unknown.
+func (a *app) finish(ctx context.Context, f *pipelineFlags, summary pipeline.Summary, why, err error) error {
+	told := a.Print(*f.form, summary, func(w io.Writer) { cli.Fprintln(w, sentenceOf(summary)) })
+	switch {
+	case err != nil && !errors.Is(err, context.Cause(ctx)): // that of a signal goes without saying
+		return errors.Join(err, told)
+	case told != nil:
+		return told
+	case ctx.Err() != nil:
+		return cli.Stopped(ctx, f.exitZero)
+	case summary.Failed > 0:
+		many := cli.Plural(summary.Failed, "delivery", "deliveries")
+		if why == nil {
+			return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed, and come again", many))
+		}
+		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed, and come again; the last: %w", many, why))
+	}
+	return nil
+}
+
+func sentenceOf(s pipeline.Summary) string {
+	text := fmt.Sprintf("%d fetched: %d success, %d exception, %d failed, %d redelivered; %s in %s",
+		s.Fetched, s.Success, s.Exception, s.Failed, s.Redelivered, cli.Plural(s.Retries, "retry", "retries"), cli.Brief(s.Elapsed))
+	if s.Unsettled > 0 {
+		text += fmt.Sprintf("; %d not acknowledged, which come again", s.Unsettled)
+	}
+	if s.Abandoned > 0 {
+		text += fmt.Sprintf("; %d left behind", s.Abandoned)
+	}
+	return text
+}
+
+// single is a source of one transaction, which it does not take back.
+type single struct{ t *pipeline.Transaction }
+
+// Fetch implements pipeline.Source.
+func (s *single) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Delivery, error) {
+	if s.t == nil {
+		return nil, pipeline.ErrEnd
+	}
+	d := pipeline.Delivery{Transaction: s.t, Count: 1}
+	s.t = nil
+	return []pipeline.Delivery{d}, pipeline.ErrEnd
+}
+
+// only notes how the one transaction of a run ended, or the last of many that failed.
+type only struct {
+	mu   sync.Mutex
+	last pipeline.Ended
+}
+
+func (o *only) note(e pipeline.Ended) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = e
+}
+
+func (o *only) noteFailed(e pipeline.Ended) {
+	if e.Outcome == pipeline.Failed {
+		o.note(e)
+	}
+}
+
+// why is the error of what was noted.
+func (o *only) why() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last.Err
+}
+
+// verdict is an error unless the transaction was processed, also where its exception was handled.
+func (o *only) verdict() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last.Outcome == pipeline.Success {
+		return nil
+	}
+	if o.last.Delivery.Transaction == nil {
+		return errors.New("the transaction was not run")
+	}
+	return fmt.Errorf("transaction %s was not processed, its outcome is %s: %w", o.last.Delivery.Transaction.ID(), o.last.Outcome, o.last.Err)
+}
+
+const (
+	liveInterval = 100 * time.Millisecond
+	liveClear    = "\r\x1b[K"
+)
+
+// live shows on a terminal where an engine stands, until the function returned is called.
+func (a *app) live(e engine) (stop func()) {
+	if !cli.IsTerminal(a.Stderr) {
+		return func() {}
+	}
+	ended, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer cli.Fprintf(a.Stderr, liveClear)
+		tick := time.NewTicker(liveInterval)
+		defer tick.Stop()
+		var pace pace
+		for {
+			select {
+			case <-ended:
+				return
+			case now := <-tick.C:
+				p := e.Progress()
+				cli.Fprintf(a.Stderr, liveClear+"%s", a.Paint(a.Stderr, cli.Cyan, liveText(p, pace.at(now, p.Summary.Ended()))))
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-gone
+	}
+}
+
+func liveText(p pipeline.Progress, rate float64) string {
+	return fmt.Sprintf("%d in flight, %.0f/s, %d done, %s, oldest %s",
+		p.InFlight, rate, p.Summary.Ended(), cli.Plural(p.Summary.Retries, "retry", "retries"), cli.Brief(p.Oldest.Truncate(time.Millisecond)))
+}
+
+// pace measures a rate over about the last second.
+type pace struct {
+	times [10]time.Time
+	done  [10]int
+	n     int
+}
+
+func (p *pace) at(now time.Time, done int) (perSecond float64) {
+	i := p.n % len(p.times)
+	oldest := 0
+	if p.n >= len(p.times) {
+		oldest = i
+	}
+	if p.n > 0 {
+		if took := now.Sub(p.times[oldest]); took > 0 {
+			perSecond = float64(done-p.done[oldest]) / took.Seconds()
+		}
+	}
+	p.times[i], p.done[i] = now, done
+	p.n++
+	return perSecond
+}
+
+// overProgress is stderr for logs: what is written replaces the line of a progress, where there is one.
+func (a *app) overProgress() io.Writer {
+	if !cli.IsTerminal(a.Stderr) {
+		return a.Stderr
+	}
+	return clearing{a.Stderr}
+}
+
+type clearing struct{ io.Writer }
+
+func (c clearing) Write(text []byte) (int, error) {
+	if _, err := c.Writer.Write(append([]byte(liveClear), text...)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}

@@ -1,0 +1,220 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/adapter/http/httpsink"
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// pipelineSetup is what a consumer or producer runs with. close ends all that was opened.
+type pipelineSetup struct {
+	options []pipeline.Option
+	log     *slog.Logger
+	closers []func() error
+	set     *policy.Set
+	from    pipeline.Source
+	sink    pipeline.Sink   // nil where there is none, as letters
+	letters pipeline.Sink   // dead ones
+	service *monitor.Health // nil without --listen
+	only    only            // how the one transaction of a run ended, or the last that failed
+	ended   bool            // everything is done, so that files may take their names
+}
+
+// check asks the places that can tell whether they are usable.
+func (s *pipelineSetup) check(ctx context.Context) error {
+	var faults []error
+	for _, place := range []any{s.from, s.sink, s.letters} {
+		if c, ok := place.(pipeline.Checker); ok {
+			faults = append(faults, c.Check(ctx))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// noteEnd logs a transaction that was not processed, and keeps the last that failed for the end.
+func (s *pipelineSetup) noteEnd(e pipeline.Ended) {
+	s.only.noteFailed(e)
+	said := map[pipeline.Outcome]string{
+		pipeline.Failed: "a transaction failed, and comes again", pipeline.Exception: "a transaction was given up, and its exception handled",
+	}[e.Outcome]
+	if said != "" {
+		s.log.Warn(said, "transaction", e.Delivery.Transaction.ID(), "error", excerpt(e.Err.Error()))
+	}
+}
+
+// excerpt is the beginning of an error text, for a line of the log.
+func excerpt(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+func (s *pipelineSetup) onClose(f func() error) { s.closers = append(s.closers, f) }
+
+func (s *pipelineSetup) close() error {
+	var faults []error
+	for _, f := range slices.Backward(s.closers) {
+		faults = append(faults, f())
+	}
+	return errors.Join(faults...)
+}
+
+// pipelineSet is the document of a pipeline, and the provider that follows its file.
+func (a *app) pipelineSet(ctx context.Context, f *pipelineFlags, log *slog.Logger, changes *recording.Changes) (policy.Provider, *policy.Set, error) {
+	if f.policy == "" {
+		return nil, nil, cli.Usagef("no document given; name it with --policy FILE")
+	}
+	if f.policy == cli.StandardInput && f.payload == cli.StandardInput {
+		return nil, nil, cli.Usagef("--policy and --payload cannot both be stdin")
+	}
+	return a.FollowDocument(ctx, f.policy, log, changes.Tell)
+}
+
+// unnamed is the failure of a pipeline that the document does not name.
+func unnamed(file, kind, name string, set *policy.Set) error {
+	known := "it has none; write " + kind + "s: {" + name + ": {}} for one with all defaults"
+	if others := Named(set, kind); len(others) > 0 {
+		known = "it has " + strings.Join(others, ", ")
+	}
+	return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s names no %s %q; %s", file, kind, name, known))
+}
+
+// setUp opens everything around an engine but its source and sink.
+func (a *app) setUp(ctx context.Context, log *slog.Logger, f *pipelineFlags, name string, provider policy.Provider, changes *recording.Changes) (s *pipelineSetup, err error) {
+	s = &pipelineSetup{log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	var observers []observe.Observer
+	if *f.otlp != "" {
+		exporter, closeExport, err := monitor.Export(ctx, a.App, *f.otlp, name, log)
+		if err != nil {
+			return s, err
+		}
+		s.onClose(func() error { closeExport(); return nil })
+		observers = append(observers, exporter) // first, so that lines of the log carry its IDs
+	}
+	if f.verbose {
+		observers = append(observers, monitor.EveryAttempt(s.log))
+	}
+	if f.listen != "" {
+		if s.service, err = monitor.Listen(a.App, f.listen); err != nil {
+			return s, err
+		}
+		s.onClose(s.service.Close)
+		observers = append(observers, s.service.Observer)
+	}
+	executor := retry.ExecutorOptions{
+		Classes: []classify.Family{tenethttp.Classes(), command.Classes(), postgres.Classes(), sqlite.Classes()},
+		Classifiers: map[string]classify.Classifier{
+			tenethttp.ClassifierName: tenethttp.Classifier(), command.Name: command.Classifier(command.Codes{}),
+		},
+	}
+	if *f.audit != "" {
+		record, closeLog, err := open.Log(ctx, a.App, *f.audit)
+		if err != nil {
+			return s, err
+		}
+		s.onClose(closeLog)
+		observers, executor.Journal = append(observers, record), record
+		changes.Follow(ctx, record, provider, s.log)
+	}
+	observer := observe.Multi(observers...)
+	s.options = []pipeline.Option{
+		pipeline.WithName(name), pipeline.WithProvider(provider), pipeline.WithGrace(f.grace), pipeline.WithLogger(s.log),
+		pipeline.WithObserver(observer), pipeline.WithExecutorOptions(executor),
+	}
+	if f.store != "" {
+		records, err := open.Records(ctx, a.App, "idempotency-store", f.store, true)
+		if err != nil {
+			return s, err
+		}
+		s.onClose(records.Close)
+		guard, err := idempotency.NewGuard(records, idempotency.GuardOptions{
+			TTL: f.ttl, ReplaySafe: f.replaySafe, Observer: observer, Journal: executor.Journal,
+		})
+		if err != nil {
+			return s, err
+		}
+		s.options = append(s.options, pipeline.WithGuard(guard))
+	}
+	return s, nil
+}
+
+// open opens the places: first where transactions come from, so that no output is begun for an input that is not there.
+func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time.Duration) (err error) {
+	if p.one != nil {
+		s.from = &single{p.one}
+		s.options = append(s.options, pipeline.WithEnded(s.only.note))
+	} else {
+		source, err := open.Source(ctx, a.App, *p.from, s.log)
+		if err != nil {
+			return err
+		}
+		s.onClose(source.Close)
+		s.from = source
+	}
+	o := open.SinkOptions{Timeout: timeout, Set: s.set}
+	if p.sink != nil {
+		if s.sink, err = a.sinkOf(ctx, s, *p.sink, o); err != nil {
+			return err
+		}
+	}
+	if p.letters == nil {
+		return nil
+	}
+	o.Letters = true
+	if s.letters, err = a.sinkOf(ctx, s, *p.letters, o); err != nil {
+		return err
+	}
+	s.options = append(s.options, pipeline.WithDeadLetter(s.letters))
+	return nil
+}
+
+// sinkOf opens a sink that is closed with the setup. The file of a run that has not come to its end is left for the next run.
+func (a *app) sinkOf(ctx context.Context, s *pipelineSetup, p open.Place, o open.SinkOptions) (pipeline.Sink, error) {
+	sink, err := open.Sink(ctx, a.App, p, o)
+	if err != nil {
+		return nil, err
+	}
+	s.onClose(func() error {
+		if file, ok := sink.(interface{ Suspend() error }); ok && !s.ended {
+			return file.Suspend()
+		}
+		return sink.Close()
+	})
+	return sink, nil
+}
+
+// longest is how long an HTTP request may take: as long as the steps allow, and not less than by default.
+func longest(steps []policy.Step) time.Duration {
+	d := httpsink.DefaultTimeout
+	for _, s := range steps {
+		d = max(d, s.Retry.TimeoutPerAttempt)
+	}
+	return d
+}

@@ -1,0 +1,206 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/adapter/file"
+	"github.com/tenetdev/tenet/adapter/http/httpsink"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/netguard"
+	"github.com/tenetdev/tenet/pipeline"
+)
+
+// envTransactionID is the ID of the transaction that an exec task runs for. Its other variables are those of tenet run.
+const envTransactionID = "TENET_TRANSACTION_ID"
+
+// MaxResult is how much a task may hand on to the sink.
+const MaxResult = 10 << 20
+
+// taskSpec is what --task says.
+type taskSpec struct {
+	kind  string        // exec, http or sink
+	what  string        // the command or the URL
+	codes command.Codes // that exec tasks are retried after
+}
+
+// The kinds of tasks.
+const (
+	taskExec = "exec"
+	taskHTTP = "http"
+	taskSink = "sink"
+)
+
+func parseTask(f *consumeFlags) (t taskSpec, err error) {
+	if t.codes, err = command.ParseCodes(f.retryExit); err != nil {
+		return t, cli.Usagef("--retry-exit: %w", err)
+	}
+	kind, what, _ := strings.Cut(f.task, ":")
+	switch {
+	case f.task == "":
+		return t, cli.Usagef("no task given; write --task exec:COMMAND, http:URL or sink")
+	case f.task == taskSink && f.sink == "":
+		return t, cli.Usagef("--task sink needs a --sink")
+	case f.task == taskSink:
+		t.kind = taskSink
+	case kind == taskExec && strings.TrimSpace(what) != "":
+		t.kind, t.what = taskExec, what
+		if path := programPath(what); path != "" && open.Missing(path) {
+			return t, cli.Fail(cli.ExitNotFound, fmt.Errorf("--task exec: %s does not exist", path))
+		}
+	case kind == "https", kind == taskHTTP && strings.HasPrefix(what, "//"):
+		t.kind, t.what = taskHTTP, f.task
+	case kind == taskHTTP && what != "":
+		t.kind, t.what = taskHTTP, what
+	default:
+		return t, cli.Usagef("--task %q: write exec:COMMAND, http:URL or sink", f.task)
+	}
+	return t, nil
+}
+
+// programPath is the path of the one program that a shell line runs; "" where it is a name that the shell looks up, or only the
+// shell can tell.
+func programPath(line string) string {
+	word := strings.Fields(line)[0]
+	if !strings.Contains(word, "/") || strings.ContainsAny(line, "`$&|;<>()\n") || strings.ContainsAny(word, "'\"\\*?[]{}~#=!") {
+		return ""
+	}
+	return word
+}
+
+// task makes the task of a consumer.
+func (a *app) task(s *pipelineSetup, spec taskSpec, killGrace, timeout time.Duration) (pipeline.Task, error) {
+	switch spec.kind {
+	case taskSink:
+		return decoded(func(ctx context.Context, t *pipeline.Transaction) (any, error) { return nil, s.sink.Dispatch(ctx, t) }), nil
+	case taskExec:
+		e := &execTask{a: a, line: spec.what, codes: spec.codes, grace: killGrace, keep: s.sink != nil}
+		return into(decoded(e.process), s.sink), nil
+	}
+	h, err := newHTTPTask(spec.what, timeout)
+	if err != nil {
+		return nil, cli.Usagef("--task http: %w", err)
+	}
+	s.onClose(h.sink.Close)
+	return into(decoded(h.process), s.sink), nil
+}
+
+func into(task pipeline.Task, sink pipeline.Sink) pipeline.Task {
+	if sink == nil {
+		return task
+	}
+	return pipeline.Into(task, sink)
+}
+
+// decoded refuses the lines of a file that are no records.
+func decoded(process func(ctx context.Context, t *pipeline.Transaction) (any, error)) pipeline.Task {
+	return pipeline.TaskFunc(func(ctx context.Context, t *pipeline.Transaction) (any, error) {
+		if err := file.Problem(t); err != nil {
+			return nil, classify.Business(err)
+		}
+		return process(ctx, t)
+	})
+}
+
+// execTask runs a command for each attempt.
+type execTask struct {
+	a     *app
+	line  string // for the shell
+	codes command.Codes
+	grace time.Duration
+	keep  bool // what it prints is the result
+}
+
+func (e *execTask) process(ctx context.Context, t *pipeline.Transaction) (any, error) {
+	out := &bounded{most: MaxResult}
+	c := &command.Command{
+		Argv:  []string{"env", envTransactionID + "=" + t.ID(), "sh", "-c", e.line},
+		Input: command.NewInput(bytes.NewReader(t.Payload()), 1), Stdout: e.a.Stderr, Stderr: e.a.Stderr, Grace: e.grace, Kill: e.a.Kill,
+	}
+	if e.keep {
+		c.Stdout = out
+	}
+	err := c.Run(ctx)
+	if exit, ok := errors.AsType[*command.ExitError](err); ok && !e.codes.Has(exit.Code) {
+		return nil, classify.Business(err) // a final answer
+	}
+	if err != nil || !e.keep {
+		return nil, err
+	}
+	return out.result("the command printed")
+}
+
+// bounded keeps what is written up to a bound, and notes whether there was more.
+type bounded struct {
+	kept bytes.Buffer // not embedded: its ReadFrom knows no bound
+	most int
+	over bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.kept.Len()+len(p) > b.most {
+		b.over = true
+		return len(p), nil
+	}
+	return b.kept.Write(p)
+}
+
+// result is what was written without the newline at its end; nothing, where there is nothing.
+func (b *bounded) result(what string) (any, error) {
+	if b.over {
+		return nil, classify.Business(fmt.Errorf("%s more than the %d MiB that go to a sink", what, b.most>>20))
+	}
+	text := bytes.TrimSuffix(bytes.TrimSuffix(b.kept.Bytes(), []byte("\n")), []byte("\r"))
+	if len(text) == 0 {
+		return nil, nil
+	}
+	return text, nil
+}
+
+// httpTask posts payloads. The body of an answer is the result.
+type httpTask struct{ sink *httpsink.Sink }
+
+func newHTTPTask(address string, timeout time.Duration) (*httpTask, error) {
+	client := &http.Client{
+		Transport:     keeping{netguard.Transport(true)}, // the address is the operator's own
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	sink, err := httpsink.New(address, httpsink.Options{Client: client, Timeout: timeout})
+	return &httpTask{sink}, err
+}
+
+func (h *httpTask) process(ctx context.Context, t *pipeline.Transaction) (any, error) {
+	body := &bounded{most: MaxResult}
+	if err := h.sink.Dispatch(context.WithValue(ctx, bodyKey{}, body), t); err != nil {
+		return nil, err
+	}
+	return body.result("the answer held")
+}
+
+type bodyKey struct{}
+
+// keeping puts the body of a good answer into the bounded buffer of the request's context.
+type keeping struct{ http.RoundTripper }
+
+func (k keeping) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := k.RoundTripper.RoundTrip(req)
+	into, ok := req.Context().Value(bodyKey{}).(*bounded)
+	if err != nil || !ok || resp.StatusCode/100 != 2 {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(into, io.LimitReader(resp.Body, int64(into.most)+1)); err != nil {
+		return nil, err
+	}
+	resp.Body = http.NoBody
+	return resp, nil
+}

@@ -1,0 +1,283 @@
+package policies
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	cmd := cli.Group("policy", "Check, show and import policy documents", "Check, show and import policy documents.",
+		a.checkCommand(), a.showCommand(), a.delaysCommand(), a.schemaCommand(), a.catalogCommand(), a.limitsCommand(), a.importCommand())
+	cmd.Example = `  tenet policy check policies.yaml
+  tenet policy show user-service.GetUser --policy policies.yaml`
+	return cmd
+}
+
+// checkResult is what "policy check" says of a file.
+type checkResult struct {
+	File     string            `json:"file"`
+	Valid    bool              `json:"valid"`
+	Keys     []string          `json:"keys"`
+	Revision string            `json:"revision"`
+	Faults   []cli.FaultResult `json:"faults"`
+	Warnings []cli.FaultResult `json:"warnings"`
+}
+
+func (a *app) checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "check FILE…", Short: "Report every fault of policy documents", Args: cobra.MinimumNArgs(1),
+		Long: `Read policy documents and report everything that is wrong with them, each with its place and the remedy.
+Values beyond a limit are warnings: they are clamped. So are classifiers and classes of errors that only work where a program
+registers them; the warning names the package that brings them. - is stdin. Exits with 3 if a document is invalid.`,
+		Example: "  tenet policy check policies.yaml\n  tenet policy check -o json *.yaml",
+	}
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, files []string) error {
+		results := make([]checkResult, 0, len(files))
+		invalid := false
+		for _, file := range files {
+			r, err := a.check(cmd.Context(), file)
+			if err != nil {
+				return err
+			}
+			invalid = invalid || !r.Valid
+			results = append(results, r)
+		}
+		err := a.Print(*form, results, func(w io.Writer) { a.writeChecks(w, results) })
+		if err == nil && invalid {
+			err = cli.Exit(cli.ExitInvalid)
+		}
+		return err
+	})
+	return cmd
+}
+
+func (a *app) check(ctx context.Context, file string) (checkResult, error) {
+	r := checkResult{File: file, Keys: []string{}, Faults: []cli.FaultResult{}, Warnings: []cli.FaultResult{}}
+	text, err := a.ReadFile(ctx, file)
+	if err != nil {
+		return r, err
+	}
+	document, err := policyfile.Parse(file, text, policyfile.Options{})
+	refused, ok := errors.AsType[*policyfile.Error](err)
+	switch {
+	case ok:
+		r.add(refused.Faults)
+		a.TellFaults(refused.Faults)
+		return r, nil
+	case err != nil:
+		return r, err
+	}
+	warnings := slices.Concat(document.Warnings, needsCode(file, document))
+	r.add(warnings)
+	a.TellFaults(warnings)
+	r.Valid, r.Revision = true, document.Set.Revision()
+	for _, key := range document.Set.Keys() {
+		r.Keys = append(r.Keys, key.String())
+	}
+	return r, nil
+}
+
+func (r *checkResult) add(faults []policyfile.Fault) {
+	for _, f := range faults {
+		list := &r.Faults
+		if f.Warning {
+			list = &r.Warnings
+		}
+		*list = append(*list, cli.FaultResultOf(f))
+	}
+}
+
+func (a *app) writeChecks(w io.Writer, results []checkResult) {
+	for _, r := range results {
+		if !r.Valid {
+			cli.Fprintf(w, "%s: %s, %s\n", r.File, a.Paint(a.Stdout, cli.Red, "invalid"), cli.Count(len(r.Faults), "fault"))
+			continue
+		}
+		cli.Fprintf(w, "%s: %s, %s", r.File, a.Paint(a.Stdout, cli.Green, "valid"), cli.Count(len(r.Keys), "key"))
+		if len(r.Warnings) > 0 {
+			cli.Fprintf(w, ", %s", cli.Count(len(r.Warnings), "warning"))
+		}
+		cli.Fprintf(w, ", revision %.12s\n", r.Revision)
+	}
+}
+
+// showResult is what "policy show" says of a key.
+type showResult struct {
+	Key      string         `json:"key"`
+	Policy   *policy.Policy `json:"policy"`
+	Source   policy.Source  `json:"source"`
+	Clamped  []string       `json:"clamped"`
+	Revision string         `json:"revision"`
+}
+
+func (a *app) showCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show KEY --policy FILE", Short: "Show the policy of a key, with every default filled in", Args: cobra.ExactArgs(1),
+		Long: `Show the policy that a document gives to a key: every field with its value in force and where that comes from.
+Keys of jobs are job/QUEUE.TYPE, those of pipeline steps consumer/NAME.STEP and producer/NAME.STEP. A job type, a queue, a
+consumer, a producer or NAME.STEP alone will do where no call has that key.
+
+Keys that begin with "run." have the limits and defaults of tenet run. To see the policy that a command gets under another key,
+use tenet run --dry-run.`,
+		Example: "  tenet policy show user-service.GetUser --policy policies.yaml\n  tenet policy show job/emails.email:send --policy policies.yaml -o json",
+	}
+	file := cli.DocumentFlag(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		document, p, err := a.find(cmd.Context(), *file, args[0])
+		if err != nil {
+			return err
+		}
+		r := showResult{Key: p.Key.String(), Policy: p, Source: p.Meta.Source, Clamped: p.Meta.Clamped, Revision: p.Meta.Revision}
+		if r.Clamped == nil {
+			r.Clamped = []string{}
+		}
+		return a.Print(*form, r, func(w io.Writer) { Describe(a.App, w, p, document) })
+	})
+	return cmd
+}
+
+// find loads a document and looks a key up in it.
+func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document, *policy.Policy, error) {
+	switch {
+	case file == "":
+		return nil, nil, cli.Usagef("no document given; name it with --policy FILE")
+	case policy.ParseKey(name).IsZero():
+		return nil, nil, cli.Usagef("the key is empty")
+	}
+	limits := policy.CallLimits()
+	if policy.ParseKey(name).Namespace == RunNamespace {
+		limits = CommandLimits()
+	}
+	document, err := a.LoadWithin(ctx, file, limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	key := document.Set.Find(name)
+	if !document.Set.Named(key) {
+		a.Warn("%s does not name %s; its defaults apply", file, key)
+	}
+	p, err := cli.PolicyOf(document.Set, key)
+	return document, p, err
+}
+
+func (a *app) schemaCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of policy documents", Args: cobra.NoArgs,
+		Long:    "Print the JSON Schema (draft 2020-12) of policy documents, for editors and other checkers.",
+		Example: "  tenet policy schema > tenet.schema.json",
+	}
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(*cobra.Command, []string) error {
+		schema := policyfile.Schema()
+		return a.Print(*form, json.RawMessage(schema), func(w io.Writer) { cli.Fprintln(w, cli.Safe(strings.TrimSpace(string(schema)))) })
+	})
+	return cmd
+}
+
+// catalogResult is a row of the catalog.
+type catalogResult struct {
+	Category policy.Category `json:"category"`
+	Code     string          `json:"code"`
+	Retry    policy.Retry    `json:"retry"`
+}
+
+func (a *app) catalogCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "catalog", Short: "List the operation categories and their defaults", Args: cobra.NoArgs,
+		Long:    "List the operation categories that policies can take their defaults from (category: NATS_PUBLISH).",
+		Example: "  tenet policy catalog\n  tenet policy catalog -o jsonl",
+	}
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(*cobra.Command, []string) error {
+		rows := make([]catalogResult, 0, len(policy.Categories()))
+		for _, c := range policy.Categories() {
+			r, _ := c.Policy()
+			rows = append(rows, catalogResult{c, c.Code(), r})
+		}
+		return a.Print(*form, rows, func(w io.Writer) {
+			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			cli.Fprintln(table, cli.Safe("category\tcode\tattempts\tbackoff\tcap\ttimeout\tjitter"))
+			for _, row := range rows {
+				r := row.Retry
+				cli.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s %g\n", row.Category, row.Code, r.MaxAttempts, r.InitialBackoff, r.MaxBackoff, r.TimeoutPerAttempt, r.Jitter, r.JitterFactor)
+			}
+			_ = table.Flush()
+		})
+	})
+	return cmd
+}
+
+func (a *app) limitsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "limits", Short: "List the limits and defaults of every surface", Args: cobra.NoArgs,
+		Long:    "List the built-in limits and defaults of calls, of the commands that tenet run starts, of jobs and of pipeline steps. A\ndocument may tighten them; what it says of calls holds for commands too.",
+		Example: "  tenet policy limits\n  tenet policy limits -o yaml",
+	}
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(*cobra.Command, []string) error {
+		run := CommandLimits()
+		run.Surface = "run"
+		rows := []policy.Limits{policy.CallLimits(), run, policy.JobLimits(), policy.StepLimits()}
+		return a.Print(*form, rows, func(w io.Writer) { writeLimits(w, rows) })
+	})
+	return cmd
+}
+
+func writeLimits(w io.Writer, rows []policy.Limits) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	cli.Fprintln(table, cli.Safe("surface\tfield\tdefault\tlowest\thighest"))
+	for _, l := range rows {
+		line := func(field string, values ...any) {
+			cli.Fprintf(table, "%s\t%s", l.Surface, field)
+			for _, v := range values {
+				cli.Fprintf(table, "\t%v", v)
+			}
+			cli.Fprintln(table)
+		}
+		line("max_attempts", l.Attempts.Default, l.Attempts.Min, l.Attempts.Max)
+		line("backoff", l.Backoff.Default, l.Backoff.Min, bound(l.Backoff.Max))
+		line("backoff_cap", capOf(l), l.Cap.Min, bound(l.Cap.Max))
+		line("backoff_multiplier", l.Multiplier.Default, l.Multiplier.Min, bound(l.Multiplier.Max))
+		line("jitter", l.Jitter, "", "")
+		line("jitter_factor", l.JitterFactor, 0, 1)
+		line("timeout", "none", l.MinTimeout, "")
+		line("max_pushback", l.Pushback, "", "")
+		line("max_hedges", l.Hedges.Default, l.Hedges.Min, l.Hedges.Max)
+		line("hedge delay", l.HedgeDelay.Default, l.HedgeDelay.Min, l.HedgeDelay.Max)
+		line("circuit cooldown", l.Circuit.Cooldown, l.MinCooldown, "")
+		line("circuit window", l.Circuit.Window, l.MinCooldown, l.MaxWindow)
+	}
+	_ = table.Flush()
+}
+
+// capOf is the default cap; steps have none.
+func capOf(l policy.Limits) string {
+	if l.Cap.Default == 0 {
+		return "none"
+	}
+	return l.Cap.Default.String()
+}
+
+// bound is an upper bound; the largest value of a type is none.
+func bound[T time.Duration | float64](highest T) string {
+	if float64(highest) >= math.MaxInt64 {
+		return "none"
+	}
+	return fmt.Sprint(highest)
+}

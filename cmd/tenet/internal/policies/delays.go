@@ -1,0 +1,181 @@
+package policies
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// delaysResult is what "policy delays" says of a key; durations are in seconds.
+type delaysResult struct {
+	Key       string    `json:"key"`
+	Seed      uint64    `json:"seed"`
+	Delays    []float64 `json:"delays"`
+	Total     float64   `json:"total"`
+	WorstCase float64   `json:"worst_case"`
+}
+
+const maxDelays = 1000
+
+func (a *app) delaysCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delays KEY --policy FILE", Short: "Show the waits that a policy's retries would have", Args: cobra.ExactArgs(1),
+		Long: `Show the waits before the retries of a key's policy, for work with the given seed: the same seed always waits
+the same. The bars show each wait (█) within the longest that any seed could draw (░). The worst case is the
+longest possible total, the expected total its mean over all seeds.`,
+		Example: "  tenet policy delays user-service.GetUser --policy policies.yaml --seed 42\n  tenet policy delays user-service.GetUser --policy policies.yaml -n 10 -o json",
+	}
+	file := cli.DocumentFlag(cmd)
+	seed := cmd.Flags().Uint64("seed", 0, "seed of the work")
+	n := cmd.Flags().IntP("count", "n", 0, "number of retries to show (default: all that the policy allows)")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("count") && (*n < 1 || *n > maxDelays) {
+			return cli.Usagef("-n: %d is not between 1 and %d", *n, maxDelays)
+		}
+		_, p, err := a.find(cmd.Context(), *file, args[0])
+		if err != nil {
+			return err
+		}
+		retries := *n
+		if retries == 0 {
+			retries = min(p.Retry.MaxAttempts-1, maxDelays)
+		}
+		s := newSchedule(&p.Retry, *seed, retries)
+		r := delaysResult{Key: p.Key.String(), Seed: *seed, Delays: make([]float64, retries), Total: cli.Seconds(sum(s.delays)), WorstCase: cli.Seconds(sum(s.longest))}
+		for i, d := range s.delays {
+			r.Delays[i] = cli.Seconds(d)
+		}
+		return a.Print(*form, r, func(w io.Writer) { a.draw(w, p, *seed, s) })
+	})
+	return cmd
+}
+
+// schedule is the waits of one piece of work, beside what any work could wait.
+type schedule struct {
+	delays, longest, mean []time.Duration
+}
+
+func newSchedule(r *policy.Retry, seed uint64, retries int) schedule {
+	var s schedule
+	for i := range retries {
+		low, high := spread(r, i)
+		mean := low + (high-low)/2
+		if r.Jitter == policy.JitterDecorrelated {
+			mean = sampledMean(r, min(i, settled))
+		}
+		s.delays = append(s.delays, decision.Delay(r, seed, i))
+		s.longest = append(s.longest, high)
+		s.mean = append(s.mean, mean)
+	}
+	return s
+}
+
+// settled is a retry from which on the mean of decorrelated waits no longer moves.
+const settled = 40
+
+// sampledMean is the mean wait before retry i over a thousand seeds, for waits whose range depends on the draw before.
+func sampledMean(r *policy.Retry, i int) time.Duration {
+	const seeds = 1000
+	total := 0.0
+	for k := range seeds {
+		total += float64(decision.Delay(r, decision.Seed(strconv.Itoa(k)), i))
+	}
+	return time.Duration(total / seeds)
+}
+
+// spread is the range that the wait before retry i is drawn from, over all seeds.
+func spread(r *policy.Retry, i int) (low, high time.Duration) {
+	plain := *r
+	plain.Jitter = policy.JitterNone
+	d := decision.Delay(&plain, 0, i)
+	switch r.Jitter {
+	case policy.JitterFull:
+		return 0, d
+	case policy.JitterEqual:
+		return d / 2, d
+	case policy.JitterProportional:
+		return d - multiplied(d, r.JitterFactor), min(saturated(d, multiplied(d, r.JitterFactor)), ceiling(r))
+	case policy.JitterDecorrelated:
+		return min(r.InitialBackoff, ceiling(r)), min(multiplied(r.InitialBackoff, math.Pow(3, float64(i+1))), ceiling(r))
+	}
+	return d, d
+}
+
+func ceiling(r *policy.Retry) time.Duration {
+	if r.MaxBackoff <= 0 {
+		return math.MaxInt64
+	}
+	return r.MaxBackoff
+}
+
+func multiplied(d time.Duration, factor float64) time.Duration {
+	if d == 0 { // also of an infinite factor
+		return 0
+	}
+	f := float64(d) * factor
+	if f >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(f)
+}
+
+func saturated(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func sum(list []time.Duration) (total time.Duration) {
+	for _, d := range list {
+		total = saturated(total, d)
+	}
+	return total
+}
+
+// barWidth is the width of the longest bar.
+const barWidth = 40
+
+// draw writes the waits as bars.
+func (a *app) draw(w io.Writer, p *policy.Policy, seed uint64, s schedule) {
+	r := &p.Retry
+	cli.Fprintf(w, "%s  %s\n", a.Paint(a.Stdout, cli.Bold, p.Key.String()), a.Paint(a.Stdout, cli.Faint,
+		fmt.Sprintf("%s ×%g, cap %s, jitter %s, seed %d", r.InitialBackoff, r.BackoffMultiplier, r.MaxBackoff, r.Jitter, seed)))
+	if len(s.delays) == 0 {
+		cli.Fprintln(w, "no retries: one attempt only")
+		return
+	}
+	var widest time.Duration
+	for _, d := range s.longest {
+		widest = max(widest, d)
+	}
+	for i, d := range s.delays {
+		full, whole := cells(d, widest), cells(s.longest[i], widest)
+		cli.Fprintf(w, "%5d  %9s  %s%s\n", i+1, cli.Brief(d), a.Paint(a.Stdout, cli.Cyan, strings.Repeat("█", full)), strings.Repeat("░", whole-full))
+	}
+	cli.Fprintf(w, "total %s, expected %s, worst case %s\n", cli.Brief(sum(s.delays)), cli.Brief(sum(s.mean)), cli.Brief(sum(s.longest)))
+	switch {
+	case r.OverallTimeout > 0:
+		cli.Fprintf(w, "attempts and waits together end after %s (overall_timeout)\n", r.OverallTimeout)
+	case r.TimeoutPerAttempt > 0:
+		attempts := time.Duration(len(s.delays) + 1)
+		cli.Fprintf(w, "with %d attempts of %s at most: %s\n", attempts, r.TimeoutPerAttempt, cli.Brief(saturated(sum(s.longest), multiplied(r.TimeoutPerAttempt, float64(attempts)))))
+	}
+}
+
+func cells(d, widest time.Duration) int {
+	if widest <= 0 {
+		return 0
+	}
+	return int(math.Round(float64(d) / float64(widest) * barWidth))
+}

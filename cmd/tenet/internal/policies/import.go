@@ -1,0 +1,77 @@
+package policies
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+func (a *app) importCommand() *cobra.Command {
+	cmd := cli.Group("import", "Turn other systems' configuration into a policy document", `Turn other systems' configuration into a policy document on stdout. What has no equivalent, or only a near one, is
+reported on stderr. - is stdin.`,
+		a.importOne("grpc", "a gRPC service config (retryPolicy, hedgingPolicy, retryThrottling; JSON)", policyimport.GRPC),
+		a.importOne("envoy", "an Envoy configuration (routes and clusters; YAML or JSON)", policyimport.Envoy))
+	cmd.Example = "  tenet policy import grpc service-config.json > policies.yaml"
+	return cmd
+}
+
+func (a *app) importOne(name, what string, convert func([]byte) (policyimport.Converted, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name + " FILE", Short: "Convert " + what, Args: cobra.ExactArgs(1),
+		Long:    "Convert " + what + ".\nThe document goes to stdout (as text it is YAML), the report of what has no equivalent to stderr.",
+		Example: fmt.Sprintf("  tenet policy import %s config.json > policies.yaml", name),
+	}
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		text, err := a.ReadFile(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		converted, err := convert(text)
+		if err != nil {
+			return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s: %w", args[0], err))
+		}
+		for _, note := range converted.Report {
+			a.Note(a.Paint(a.Stderr, cli.Yellow, "note:"), "%s: %s", args[0], note)
+		}
+		document, err := documentOf(converted)
+		if err != nil {
+			return err
+		}
+		if _, err := policyfile.Parse("the imported document", document, policyfile.Options{}); err != nil {
+			return fmt.Errorf("the conversion is not a valid document, which is a fault of tenet: %w", err)
+		}
+		return a.printDocument(*form, document)
+	})
+	return cmd
+}
+
+// documentOf writes what was converted as a document.
+func documentOf(c policyimport.Converted) ([]byte, error) {
+	defaults := policyfile.CallDefaults{Retry: c.Defaults.Retry, Hedge: c.Defaults.Hedge, Circuit: c.Defaults.Circuit}
+	return policyfile.File{Defaults: policyfile.Defaults{Calls: defaults}, Budgets: c.Budgets, Policies: c.Policies}.Marshal()
+}
+
+// printDocument prints a document in YAML; as text it is that too.
+func (a *app) printDocument(form string, document []byte) error {
+	if form == cli.FormText || form == cli.FormYAML {
+		_, err := a.Stdout.Write(document)
+		return err
+	}
+	var value any
+	if err := yaml.Unmarshal(document, &value); err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return a.Print(form, json.RawMessage(text), func(io.Writer) {})
+}

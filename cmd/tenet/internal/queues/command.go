@@ -1,0 +1,191 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/job"
+)
+
+// queueJSON is a queue with its switch.
+type queueJSON struct {
+	Queue   string    `json:"queue"`
+	Paused  bool      `json:"paused"`
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until,omitzero"`
+	Ready   int       `json:"ready"`
+	Running int       `json:"running"`
+}
+
+func (a *app) queuesCommand() *cobra.Command {
+	return cli.Group("queues", "List, pause and resume queues", "", a.queuesListCommand(), a.pauseCommand(), a.resumeCommand())
+}
+
+func (a *app) queuesListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List queues that hold jobs or are paused", Args: cobra.NoArgs,
+		Example: "  tenet queues list --store sqlite:jobs.db",
+	}
+	store := open.JobsFlag(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+			list, err := queues(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			return a.Print(*form, list, func(w io.Writer) {
+				cli.Table(w, "QUEUE\tREADY\tRUNNING\tPAUSED\tUNTIL\tREASON", list, func(q queueJSON) []any {
+					paused := "no"
+					if q.Paused {
+						paused = "yes"
+					}
+					return []any{q.Queue, q.Ready, q.Running, paused, cli.Clock(q.Until), cli.OneLine(q.Reason)}
+				})
+			})
+		})
+	})
+	return cmd
+}
+
+// queues joins what is stored about queues with what they hold.
+func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states, err := s.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]queueJSON{}
+	for name, q := range stats {
+		found[name] = queueJSON{Queue: name, Ready: q.Ready, Running: q.Running}
+	}
+	for _, state := range states {
+		q := found[state.Queue]
+		q.Queue = state.Queue
+		if state.Holds(time.Now()) {
+			q.Paused, q.Reason, q.Until = true, state.Reason, state.Until
+		}
+		found[state.Queue] = q
+	}
+	list := make([]queueJSON, 0, len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		list = append(list, found[name])
+	}
+	return list, nil
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "pause QUEUE --reason TEXT", Short: "Start no more jobs of a queue", Args: cobra.ExactArgs(1),
+		Long: `Start no more jobs of a queue, on all workers, until it is resumed or --for is over. Running jobs go on, and jobs
+can still be enqueued. A queue that has never held a job is paused only with --create; otherwise the command exits
+with 5, lest a mistyped name stops nothing.`,
+		Example: "  tenet queues pause mail --reason 'provider is down' --for 30m --store sqlite:jobs.db",
+	}
+	reason := cmd.Flags().String("reason", "", "why, for whoever finds it paused")
+	create := cmd.Flags().Bool("create", false, "pause the queue also if it has never held a job")
+	var length time.Duration
+	cmd.Flags().Var(cli.Duration(&length), "for", "resume by itself after this long (default: never)")
+	return a.queueCommand(cmd, create, func(name string) (job.QueueState, error) {
+		if *reason == "" {
+			return job.QueueState{}, cli.Usagef("--reason is missing; say why, for whoever finds the queue paused")
+		}
+		q := job.QueueState{Queue: name, Paused: true, Reason: *reason}
+		if length > 0 {
+			q.Until = time.Now().Add(length)
+		}
+		return q, nil
+	})
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "resume QUEUE", Short: "Start jobs of a paused queue again", Args: cobra.ExactArgs(1),
+		Example: "  tenet queues resume mail --store sqlite:jobs.db",
+	}
+	return a.queueCommand(cmd, new(bool), func(name string) (job.QueueState, error) { return job.QueueState{Queue: name}, nil })
+}
+
+// knownQueue fails for a queue of which the store has neither jobs nor a setting.
+func knownQueue(ctx context.Context, s open.JobStore, name string) error {
+	list, err := queues(ctx, s)
+	if err != nil {
+		return err
+	}
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // knows which names are near to another
+	for _, q := range list {
+		if q.Queue == name {
+			return nil
+		}
+		names.AddCommand(&cobra.Command{Use: q.Queue, Run: func(*cobra.Command, []string) {}})
+	}
+	return cli.Fail(cli.ExitNotFound, fmt.Errorf("queue %q: the store holds no such queue%s", name, cli.DidYouMean(names.SuggestionsFor(name), "")))
+}
+
+// queueCommand is a command that sets what state returns. Unless create is set, the queue must be known.
+func (a *app) queueCommand(cmd *cobra.Command, create *bool, state func(name string) (job.QueueState, error)) *cobra.Command {
+	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
+	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		if args[0] == "" {
+			return cli.Usagef("the queue's name is empty")
+		}
+		q, err := state(args[0])
+		if err != nil {
+			return err
+		}
+		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+			if !*create {
+				if err := knownQueue(cmd.Context(), s, q.Queue); err != nil {
+					return err
+				}
+			}
+			verb := "is"
+			if *dryRun {
+				verb = "would be"
+			} else if err := a.setQueue(cmd.Context(), s, q, *log); err != nil {
+				return err
+			}
+			return a.Print(*form, q, func(w io.Writer) {
+				switch {
+				case !q.Paused:
+					cli.Fprintf(w, "%s %s resumed\n", q.Queue, verb)
+				case q.Until.IsZero():
+					cli.Fprintf(w, "%s %s paused until it is resumed: %s\n", q.Queue, verb, q.Reason)
+				default:
+					cli.Fprintf(w, "%s %s paused until %s: %s\n", q.Queue, verb, cli.Clock(q.Until), q.Reason)
+				}
+			})
+		})
+	})
+	return cmd
+}
+
+// setQueue pauses or resumes a queue, once that is on record.
+func (a *app) setQueue(ctx context.Context, s open.JobStore, q job.QueueState, log string) error {
+	o := audit.Operation{Action: "queues.resume", Attributes: map[string]string{"queue": q.Queue}}
+	if q.Paused {
+		o.Action, o.Detail = "queues.pause", q.Reason
+	}
+	if !q.Until.IsZero() {
+		o.Attributes["until"] = recording.Instant(q.Until)
+	}
+	if err := recording.Put(ctx, a.App, log, o); err != nil {
+		return err
+	}
+	return s.SetQueue(ctx, q)
+}

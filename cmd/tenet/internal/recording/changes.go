@@ -1,0 +1,51 @@
+package recording
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Changes puts changes of a document on record.
+type Changes struct {
+	mu   sync.Mutex
+	ctx  context.Context // of the program
+	log  *audit.Log      // nil until follow
+	last *policy.Set
+	warn *slog.Logger
+}
+
+// Follow begins with the provider's document as it is now.
+func (c *Changes) Follow(ctx context.Context, log *audit.Log, provider policy.Provider, warn *slog.Logger) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := provider.(policy.SetProvider); ok {
+		c.ctx, c.log, c.last, c.warn = ctx, log, p.Set(), warn
+	}
+}
+
+// Tell records what differs between the last document and the next.
+func (c *Changes) Tell(next *policy.Set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log == nil {
+		return
+	}
+	for _, key := range next.Keys() {
+		to, err := next.Policy(c.ctx, key)
+		from, fromErr := c.last.Policy(c.ctx, key)
+		if err != nil || fromErr == nil && from.Meta.Revision == to.Meta.Revision {
+			continue
+		}
+		if fromErr != nil {
+			from = nil
+		}
+		if err := c.log.PolicyChanged(c.ctx, from, to, actor(), "the document was changed"); err != nil {
+			c.warn.Warn("a change of policy could not be put on record", "key", key.String(), "error", err)
+		}
+	}
+	c.last = next
+}

@@ -1,0 +1,2 @@
+// Package recording puts on record what operators do and how policies change.
+package recording

@@ -1,0 +1,112 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// OperatorFlag adds --audit to a command by which operators change jobs.
+func OperatorFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("audit", "", "record here who did this before it is done: file:PATH, sqlite:PATH, postgres://… or nats://… (also TENET_AUDIT)")
+}
+
+// Put records what the operator is about to do. Without a URL it does nothing. Where it fails, do not act.
+func Put(ctx context.Context, a *cli.App, url string, o audit.Operation) error {
+	if url == "" {
+		return nil
+	}
+	log, closeLog, err := open.Log(ctx, a, url)
+	if err != nil {
+		return err
+	}
+	return errors.Join(Record(ctx, log, o), closeLog())
+}
+
+func Record(ctx context.Context, log *audit.Log, o audit.Operation) error {
+	o.Actor = actor()
+	if err := log.OperatorAction(ctx, o); err != nil {
+		return fmt.Errorf("the action could not be put on record, so nothing was done: %w", err)
+	}
+	return nil
+}
+
+// Attributes of events have a length: the IDs of many jobs are spread over several.
+const (
+	idsTogether = 200
+	mostIDs     = 10_000
+)
+
+// OnJobs is an action on the jobs that a filter selects, which are n now.
+func OnJobs(action string, f job.Filter, n int) (audit.Operation, error) {
+	o := audit.Operation{Action: action, Attributes: map[string]string{"jobs": strconv.Itoa(n)}}
+	if len(f.IDs) > mostIDs {
+		return o, cli.Usagef("%d IDs are too many for a record of the action; name %d at most, or select jobs by filters", len(f.IDs), mostIDs)
+	}
+	for name, value := range map[string]string{
+		"queue": f.Queue, "type": f.Type, "error": f.ErrorContains, "created_before": Instant(f.CreatedBefore), "created_after": Instant(f.CreatedAfter),
+	} {
+		if value != "" {
+			o.Attributes[name] = value
+		}
+	}
+	if len(f.IDs) == 1 {
+		o.WorkID = f.IDs[0]
+		return o, nil
+	}
+	part := 0
+	for ids := range slices.Chunk(f.IDs, idsTogether) {
+		part++
+		o.Attributes["ids_"+strconv.Itoa(part)] = strings.Join(ids, " ")
+	}
+	return o, nil
+}
+
+// OnRecords is an action on jobs that were looked at one by one.
+func OnRecords(action string, records []*job.Record) (audit.Operation, error) {
+	ids := make([]string, len(records))
+	for i, r := range records {
+		ids[i] = r.ID
+	}
+	o, err := OnJobs(action, job.Filter{IDs: ids}, len(ids))
+	if len(records) == 1 {
+		r := records[0]
+		o.Key, o.From, o.Attributes["queue"] = policy.JobKey(r.Queue, r.Type), string(r.State), r.Queue
+	}
+	return o, err
+}
+
+// Instant writes a time as events do. Zero is empty.
+func Instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// actor names whoever runs this program.
+func actor() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
+}

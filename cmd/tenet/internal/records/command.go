@@ -1,0 +1,271 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+// recordJSON is a record without its result, which may be anything.
+type recordJSON struct {
+	idempotency.Record
+	Result []byte `json:"result,omitempty"`
+	Size   int    `json:"result_bytes"`
+}
+
+func shown(r idempotency.Record, withResult bool) recordJSON {
+	j := recordJSON{Record: r, Size: len(r.Result)}
+	if withResult {
+		j.Result = r.Result
+	}
+	return j
+}
+
+func (a *app) idempotencyCommand() *cobra.Command {
+	return cli.Group("idempotency", "Look at, resolve and clear idempotency records",
+		`Look at, resolve and clear the records of effects that happen once per key.
+
+A record is in_flight while its effect runs, then completed, failed (for good) or released (the next caller runs
+again). One whose owner was killed becomes unknown: nothing runs under its key until an operator has found out what
+happened and says so with resolve.`,
+		a.recordGetCommand(), a.recordListCommand(), a.recordResolveCommand(), a.recordClearCommand())
+}
+
+// recordTarget are the flags that name a record.
+type recordTarget struct {
+	store, tenant, operation, audit string
+	dryRun, yes                     bool
+}
+
+func (f *recordTarget) add(cmd *cobra.Command, changes bool) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.store, "store", "", "where records are kept: sqlite:PATH, postgres://… or nats://… (also TENET_STORE)")
+	flags.StringVar(&f.tenant, "tenant", "", "tenant of the record's scope")
+	flags.StringVar(&f.operation, "operation", "", "operation of the record's scope: a job's type, for example")
+	if !changes {
+		flags.StringVar(&f.audit, "audit", "", "record here who looked at the record: file:PATH, sqlite:PATH, postgres://… or nats://… (also TENET_AUDIT)")
+	} else {
+		flags.StringVar(&f.audit, "audit", "", "audit log that the change is recorded in (default: the store's own)")
+		flags.BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and do nothing")
+		flags.BoolVar(&f.yes, "yes", false, "do not ask")
+	}
+}
+
+// with runs f on the record of a key.
+func (f *recordTarget) with(ctx context.Context, a *app, key string, do func(s *open.RecordStore, r idempotency.Record) error) error {
+	if f.store == "" {
+		return cli.Usagef("no store given; write --store sqlite:records.db or set TENET_STORE")
+	}
+	if err := idempotency.CheckKey(key); err != nil {
+		return cli.Usagef("%w", err)
+	}
+	s, err := open.Records(ctx, a.App, "store", f.store, false)
+	if err != nil {
+		return err
+	}
+	r, err := s.Get(ctx, idempotency.ID{Tenant: f.tenant, Operation: f.operation, Key: key})
+	switch {
+	case errors.Is(err, idempotency.ErrNotFound):
+		err = cli.Fail(cli.ExitNotFound, fmt.Errorf("there is no record of %q%s", key, f.scope()))
+	case err == nil:
+		err = do(s, r)
+	}
+	return errors.Join(err, s.Close())
+}
+
+func (f *recordTarget) scope() string {
+	if f.tenant == "" && f.operation == "" {
+		return " in the scope without tenant and operation; add --tenant or --operation"
+	}
+	return fmt.Sprintf(" in the scope of tenant %q and operation %q", f.tenant, f.operation)
+}
+
+// recorded puts a change on record before it is made.
+func (f *recordTarget) recorded(ctx context.Context, a *app, s *open.RecordStore, r idempotency.Record, action string, to string, change func() error) (err error) {
+	var log *audit.Log
+	closeLog := func() error { return nil }
+	switch {
+	case f.audit != "":
+		log, closeLog, err = open.Log(ctx, a.App, f.audit)
+	case s.Audit != nil:
+		log, closeLog, err = open.LogOn(ctx, s.Audit, s.Audit.Close)
+	default:
+		return cli.Usagef("this store keeps no audit log; name one with --audit")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	o := onRecord(action, r)
+	o.To = to
+	if err := recording.Record(ctx, log, o); err != nil {
+		return err
+	}
+	err = change()
+	if !errors.Is(err, idempotency.ErrFenced) {
+		return err
+	}
+	o.Detail = "refused: the record has changed, or its claim is live"
+	err = cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", r.Key))
+	return errors.Join(err, recording.Record(ctx, log, o))
+}
+
+// onRecord is an action on an idempotency record.
+func onRecord(action string, r idempotency.Record) audit.Operation {
+	return audit.Operation{Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State)}
+}
+
+func (a *app) recordGetCommand() *cobra.Command {
+	f := &recordTarget{}
+	cmd := &cobra.Command{
+		Use: "get KEY", Short: "Show the record of a key", Args: cobra.ExactArgs(1),
+		Example: "  tenet idempotency get invoice-4711 --store sqlite:records.db",
+	}
+	f.add(cmd, false)
+	result := cmd.Flags().Bool("result", false, "show the stored result too; it may hold secrets")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		return f.with(cmd.Context(), a, args[0], func(_ *open.RecordStore, r idempotency.Record) error {
+			o := onRecord("idempotency.get", r)
+			if *result {
+				o.Detail = "with its result"
+			}
+			if err := recording.Put(cmd.Context(), a.App, f.audit, o); err != nil {
+				return err
+			}
+			return a.Print(*form, shown(r, *result), func(w io.Writer) { describeRecord(w, r, *result) })
+		})
+	})
+	return cmd
+}
+
+func describeRecord(w io.Writer, r idempotency.Record, withResult bool) {
+	line := func(name, format string, args ...any) {
+		cli.Fprintf(w, "%-12s %s\n", name, cli.Textf(format, args...))
+	}
+	line("key", "%s", r.Key)
+	if r.Tenant != "" || r.Operation != "" {
+		line("scope", "tenant %q, operation %q", r.Tenant, r.Operation)
+	}
+	line("state", "%s", r.State)
+	line("attempts", "%d", r.Attempts)
+	line("owner", "%s, fence %d", r.Owner, r.Fence)
+	line("created", "%s", cli.Clock(r.Created))
+	switch {
+	case r.State == idempotency.InFlight:
+		line("lease", "until %s", cli.Clock(r.Lease))
+	case !r.Completed.IsZero():
+		line("completed", "%s", cli.Clock(r.Completed))
+	}
+	if !r.Expires.IsZero() {
+		line("expires", "%s", cli.Clock(r.Expires))
+	}
+	if r.Failure != nil {
+		line("failure", "%s: %s", r.Failure.Type, cli.OneLine(r.Failure.Message))
+	}
+	switch {
+	case r.HasResult && withResult:
+		line("result", "%s", r.Result)
+	case r.HasResult:
+		line("result", "%d bytes; --result shows them", len(r.Result))
+	}
+}
+
+func (a *app) recordResolveCommand() *cobra.Command {
+	f := &recordTarget{}
+	as := ""
+	cmd := &cobra.Command{
+		Use: "resolve KEY --as completed|failed|released", Short: "Say what became of an effect whose outcome is unknown", Args: cobra.ExactArgs(1),
+		Long: `Say what became of an effect whose owner was killed: find out first, for example in the other system's log.
+
+  completed  it happened; callers get --result, or nothing
+  failed     it did not happen and must not; callers get an error with --message
+  released   it did not happen; the next caller runs it
+
+The change is put on record in an audit log before it is made.`,
+		Example: `  tenet idempotency resolve invoice-4711 --as completed --store sqlite:records.db
+  tenet idempotency resolve 0198c2… --operation email:send --as released --store postgres://localhost/app`,
+	}
+	f.add(cmd, true)
+	flags := cmd.Flags()
+	flags.Var(cli.OneOf(&as, string(idempotency.Completed), string(idempotency.Failed), string(idempotency.Released)), "as", "what became of it: completed, failed or released")
+	result := flags.String("result", "", "result that callers get, with --as completed; as the operation would have stored it, usually JSON")
+	message := flags.String("message", "resolved by an operator", "error that callers get, with --as failed")
+	ttl := open.JobTTL // the longest of those that records are kept for otherwise
+	flags.Lookup("yes").Usage = "as for clear; this command does not ask, as --as says what is meant"
+	flags.Var(cli.Duration(&ttl), "ttl", "how long the record is kept from now on: longer than callers, and jobs that are requeued, come back")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		s := idempotency.Settlement{State: idempotency.State(as), TTL: ttl}
+		switch {
+		case as == "":
+			return cli.Usagef("--as is missing: completed, failed or released")
+		case as == string(idempotency.Completed) && flags.Changed("result"):
+			s.HasResult, s.Result = true, []byte(*result)
+		case flags.Changed("result"):
+			return cli.Usagef("--result goes with --as completed")
+		case as == string(idempotency.Failed):
+			s.Failure = &idempotency.Failure{Type: "operator", Message: *message}
+		}
+		return f.with(ctx, a, args[0], func(store *open.RecordStore, r idempotency.Record) error {
+			if r.State != idempotency.Unknown && (r.State != idempotency.InFlight || r.Live(time.Now())) {
+				return cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q is %s; only an unknown outcome, or a claim that has lapsed, can be resolved", r.Key, r.State))
+			}
+			if f.dryRun {
+				return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
+			}
+			err := f.recorded(ctx, a, store, r, "idempotency.resolve", as, func() error { return store.Resolve(ctx, r.Claim(), s) })
+			if err != nil {
+				return err
+			}
+			if r, err = store.Get(ctx, r.ID); err != nil {
+				return err
+			}
+			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s is resolved as %s\n", r.Key, as) })
+		})
+	})
+	return cmd
+}
+
+func (a *app) recordClearCommand() *cobra.Command {
+	f := &recordTarget{}
+	cmd := &cobra.Command{
+		Use: "clear KEY", Short: "Remove the record of a key: the next caller runs again", Args: cobra.ExactArgs(1),
+		Long: `Remove the record of a key. The next caller runs the effect again, whether it has happened or not. A record whose
+claim is live cannot be removed. The change is put on record in an audit log before it is made.`,
+		Example: "  tenet idempotency clear invoice-4711 --store sqlite:records.db --yes",
+	}
+	f.add(cmd, true)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		return f.with(ctx, a, args[0], func(store *open.RecordStore, r idempotency.Record) error {
+			if r.Live(time.Now()) {
+				return cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q is in flight until %s", r.Key, cli.Clock(r.Lease)))
+			}
+			if f.dryRun {
+				return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s (%s) would be removed\n", r.Key, r.State) })
+			}
+			if err := a.Confirm(ctx, f.yes, "remove the record of %s (%s), so that the next caller runs again?", r.Key, r.State); err != nil {
+				return err
+			}
+			err := f.recorded(ctx, a, store, r, "idempotency.clear", "", func() error { return store.Clear(ctx, r.Claim()) })
+			if err != nil {
+				return err
+			}
+			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s is removed\n", r.Key) })
+		})
+	})
+	return cmd
+}

@@ -1,0 +1,49 @@
+package records
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+// TestI4ARefusedChangeIsOnRecordAsRefused: the log says of a change that came too late that it was not made.
+func TestI4ARefusedChangeIsOnRecordAsRefused(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.jsonl")
+	f := recordTarget{audit: "file:" + log}
+	r := idempotency.Record{ID: idempotency.ID{Key: "k"}, State: idempotency.Unknown}
+	for name, c := range map[string]struct {
+		change error
+		code   int
+	}{"made": {nil, 0}, "fenced": {idempotency.ErrFenced, cli.ExitConflict}} {
+		err := f.recorded(t.Context(), &app{}, &open.RecordStore{}, r, name, "completed", func() error { return c.change })
+		if failed, _ := errors.AsType[*cli.Failure](err); (err == nil) != (c.code == 0) || failed != nil && failed.Code != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := strings.Split(string(text), "\n")
+	of := func(parts ...string) (n int) {
+		for _, e := range events {
+			found := true
+			for _, p := range parts {
+				found = found && strings.Contains(e, p)
+			}
+			if found {
+				n++
+			}
+		}
+		return n
+	}
+	if made, fenced, refused := of(`"action":"made"`), of(`"action":"fenced"`), of(`"action":"fenced"`, `"detail":"refused: `); made != 1 || fenced != 2 || refused != 1 {
+		t.Errorf("%d made, %d fenced, %d of these refused:\n%s", made, fenced, refused, strings.Join(events, "\n"))
+	}
+}

@@ -1,0 +1,90 @@
+package records
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/idempotency"
+)
+
+// listedJSON is a record in a list, without its result.
+type listedJSON struct {
+	idempotency.Record
+	Lapsed bool `json:"lapsed"` // in flight under a lease that has ended: the outcome is unknown
+}
+
+func (a *app) recordListCommand() *cobra.Command {
+	f := &recordTarget{}
+	state := ""
+	cmd := &cobra.Command{
+		Use: "list", Short: "List records by scope and key", Args: cobra.NoArgs,
+		Long: `List records in the order of tenant, operation and key, 100 unless --limit says otherwise, without their results.
+
+--state unknown lists the records that wait for an operator: those whose outcome is unknown, and those in flight whose
+lease has ended. Look at one with get, find out what happened, and say so with resolve.`,
+		Example: `  tenet idempotency list --state unknown --store postgres://localhost/app
+  tenet idempotency list --operation charge --limit 0 --store sqlite:records.db -o jsonl`,
+	}
+	f.add(cmd, false)
+	flags := cmd.Flags()
+	flags.Var(cli.OneOf(&state, string(idempotency.Unknown), string(idempotency.InFlight), string(idempotency.Completed), string(idempotency.Failed),
+		string(idempotency.Released)), "state", "only records in this state: unknown, in_flight, completed, failed or released")
+	limit := flags.Int("limit", 100, "records at most; 0 is all")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) (err error) {
+		ctx := cmd.Context()
+		switch {
+		case f.store == "":
+			return cli.Usagef("no store given; write --store sqlite:records.db or set TENET_STORE")
+		case *limit < 0:
+			return cli.Usagef("--limit %d: write 0 for all, or more", *limit)
+		}
+		s, err := open.Records(ctx, a.App, "store", f.store, false)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		if err := recording.Put(ctx, a.App, f.audit, audit.Operation{Action: "idempotency.list", TenantID: f.tenant, Operation: f.operation, Detail: state}); err != nil {
+			return err
+		}
+		filter := idempotency.Filter{State: idempotency.State(state), Tenant: f.tenant, Operation: f.operation}
+		list, more := []listedJSON{}, false
+		for after := (idempotency.ID{}); ; {
+			page, err := s.List(ctx, filter, after, jobs.PageSize)
+			if err != nil {
+				return err
+			}
+			for _, r := range page {
+				if more = *limit > 0 && len(list) == *limit; more {
+					break
+				}
+				list = append(list, listedJSON{r, r.State == idempotency.InFlight && !r.Live(time.Now())})
+			}
+			if more || len(page) < jobs.PageSize {
+				break
+			}
+			after = page[len(page)-1].ID
+		}
+		if more {
+			cli.Fprintf(a.Stderr, "there are more than %d; --limit 0 lists all\n", *limit)
+		}
+		return a.Print(*form, list, func(w io.Writer) {
+			cli.Table(w, "KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r listedJSON) []any {
+				state := string(r.State)
+				if r.Lapsed {
+					state += " (lapsed)"
+				}
+				return []any{r.Key, r.Tenant, r.Operation, state, r.Attempts, cli.Clock(r.Created), cli.Clock(r.Lease), r.Owner}
+			})
+		})
+	})
+	return cmd
+}

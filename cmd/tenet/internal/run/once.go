@@ -1,0 +1,69 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// recordFlags are the flags of a run whose effect happens once.
+type recordFlags struct {
+	key, store string
+	ttl        time.Duration
+	replaySafe bool
+}
+
+const defaultTTL = 24 * time.Hour
+
+func (f *recordFlags) add(cmd *cobra.Command) {
+	f.ttl = defaultTTL
+	flags := cmd.Flags()
+	flags.StringVar(&f.key, "idempotency-key", "", "run the command at most once under this key; needs --idempotency-store")
+	flags.StringVar(&f.store, "idempotency-store", "", "where keys are kept: sqlite:PATH, postgres://… or nats://…")
+	flags.Var(cli.Duration(&f.ttl), "idempotency-ttl", "how long a key is kept after it ended")
+	flags.BoolVar(&f.replaySafe, "replay-safe", false, "the command may be run again where an earlier run under the key was killed")
+}
+
+func (f *recordFlags) check() error {
+	switch {
+	case (f.key == "") != (f.store == ""):
+		return cli.Usagef("--idempotency-key and --idempotency-store go together")
+	case f.key != "" && idempotency.CheckKey(f.key) != nil:
+		return cli.Usagef("--idempotency-key: %w", idempotency.CheckKey(f.key))
+	case f.ttl <= 0:
+		return cli.Usagef("--idempotency-ttl: %s is not above 0", f.ttl)
+	}
+	return nil
+}
+
+// guard opens the guard of a run.
+func (a *app) guard(ctx context.Context, f *runFlags, p *policy.Policy, o retry.ExecutorOptions) (*idempotency.Guard, func() error, error) {
+	store, err := open.Records(ctx, a.App, "idempotency-store", f.record.store, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{
+		TTL: f.record.ttl, ReplaySafe: f.record.replaySafe, Policies: []policy.Policy{*p}, Observer: o.Observer, Journal: o.Journal,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(cli.Usagef("--idempotency-ttl: %w", err), store.Close())
+	}
+	return guard, store.Close, nil
+}
+
+// FingerprintOf is what a command is recognised by.
+func FingerprintOf(argv []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(argv, "\x00")))
+	return hex.EncodeToString(sum[:])
+}

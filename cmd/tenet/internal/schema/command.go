@@ -1,0 +1,163 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/files"
+	"github.com/tenetdev/tenet/internal/migrate"
+)
+
+// stepJSON is a migration that was or would be made.
+type stepJSON struct {
+	Version   int               `json:"version"`
+	Name      string            `json:"name"`
+	Direction migrate.Direction `json:"direction"`
+	SQL       string            `json:"sql,omitempty"` // with --show-sql
+}
+
+// versionJSON is a version of a store's tables.
+type versionJSON struct {
+	Version   int       `json:"version"`
+	Name      string    `json:"name"`
+	Applied   bool      `json:"applied"`
+	AppliedAt time.Time `json:"applied_at,omitzero"`
+}
+
+func (a *app) migrateCommand() *cobra.Command {
+	up := &cobra.Command{
+		Use: "up", Short: "Make the store's tables, or update them", Args: cobra.NoArgs,
+		Long:    "Make the store's tables, or update them to the newest version. Several processes may do so at once. A missing SQLite\nfile is made.",
+		Example: "  tenet migrate up --store postgres://localhost/app\n  tenet migrate up --dry-run --show-sql",
+	}
+	down := &cobra.Command{
+		Use: "down", Short: "Take the store's tables back by one version", Args: cobra.NoArgs,
+		Long:    "Take the store's tables back by one version. The first version's way back removes all jobs. Stop all workers first.",
+		Example: "  tenet migrate down --store postgres://localhost/app --dry-run --show-sql",
+	}
+	return cli.Group("migrate", "Make, update and take back a store's tables", "", a.stepsCommand(up, migrate.Up), a.stepsCommand(down, migrate.Down), a.migrateStatusCommand())
+}
+
+func (a *app) stepsCommand(cmd *cobra.Command, d migrate.Direction) *cobra.Command {
+	store := open.JobsFlag(cmd)
+	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+	showSQL := cmd.Flags().Bool("show-sql", false, "print the statements")
+	yes := new(bool)
+	if d == migrate.Down {
+		yes = cmd.Flags().Bool("yes", false, "do not ask")
+	}
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		return a.withDatabase(cmd.Context(), *store, d == migrate.Up, *dryRun, func(db open.Database) error {
+			if d == migrate.Down && !*dryRun {
+				if err := a.Confirm(cmd.Context(), *yes, "Take the tables back by one version? Jobs may be removed."); err != nil {
+					return err
+				}
+			}
+			steps, err := db.Migrate(cmd.Context(), d, *dryRun)
+			if err != nil {
+				return err
+			}
+			list := make([]stepJSON, len(steps))
+			for i, s := range steps {
+				list[i] = stepJSON{Version: s.Version, Name: s.Name, Direction: s.Direction}
+				if *showSQL {
+					list[i].SQL = s.SQL
+				}
+			}
+			return a.Print(*form, list, func(w io.Writer) { writeSteps(w, list, *dryRun) })
+		})
+	})
+	return cmd
+}
+
+func writeSteps(w io.Writer, list []stepJSON, dryRun bool) {
+	if len(list) == 0 {
+		cli.Fprintln(w, "nothing to do")
+	}
+	for _, s := range list {
+		verb := "applied"
+		if dryRun {
+			verb = "would apply"
+		}
+		cli.Fprintf(w, "-- %s %03d_%s.%s\n", verb, s.Version, s.Name, s.Direction)
+		if s.SQL != "" {
+			cli.Fprintln(w, cli.Safe(s.SQL)) // from this program
+		}
+	}
+}
+
+// withDatabase opens a store without asking for its tables. A missing SQLite file is made by create; in a dry run an empty
+// one elsewhere stands for it.
+func (a *app) withDatabase(ctx context.Context, url string, create, dryRun bool, f func(open.Database) error) (err error) {
+	kind, path, err := open.ParseStore(url)
+	if err != nil {
+		return err
+	}
+	var db open.Database
+	switch kind {
+	case open.StoreMemory:
+		return cli.Usagef("memory: has no tables")
+	case open.StorePostgres:
+		db, err = postgres.Open(ctx, path, postgres.Options{Logger: a.Logger(a.Stderr, false)})
+	default:
+		if create && open.Missing(path) {
+			if dryRun {
+				folder, err := os.MkdirTemp("", "tenet")
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+				path = filepath.Join(folder, "empty.db")
+			}
+			if err := files.Create(path); err != nil { // an empty file is an empty database
+				return err
+			}
+		}
+		db, err = open.SQLite(ctx, path, false)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+func (a *app) migrateStatusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status", Short: "List the versions of the store's tables", Args: cobra.NoArgs,
+		Long:    "List the versions of the store's tables. Exits with 4 if one is not applied.",
+		Example: "  tenet migrate status --store postgres://localhost/app",
+	}
+	store := open.JobsFlag(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		return a.withDatabase(cmd.Context(), *store, false, false, func(db open.Database) error {
+			status, err := db.MigrationStatus(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list, behind := make([]versionJSON, len(status)), false
+			for i, s := range status {
+				list[i] = versionJSON(s)
+				behind = behind || !s.Applied
+			}
+			err = a.Print(*form, list, func(w io.Writer) {
+				cli.Table(w, "VERSION\tNAME\tAPPLIED", list, func(v versionJSON) []any { return []any{v.Version, v.Name, cli.Clock(v.AppliedAt)} })
+			})
+			if err == nil && behind {
+				return cli.Exit(cli.ExitThreshold)
+			}
+			return err
+		})
+	})
+	return cmd
+}

@@ -1,0 +1,278 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/adapter/exec"
+	"github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+type workerFlags struct {
+	store, policy, periodic, listen string
+	otlp                            *string
+	audit                           string
+	once                            onceFlags
+	queues                          []string
+	concurrency                     int
+	lease, grace                    time.Duration
+	keepCompleted, keepDead         time.Duration
+	keepCancelled                   time.Duration
+	migrate, exec, private, verbose bool
+	untilIdle, stdin, dryRun        bool
+	exitZero                        bool
+}
+
+func (a *app) workerCommand() *cobra.Command {
+	f := &workerFlags{lease: job.DefaultLease, grace: job.DefaultGrace}
+	cmd := &cobra.Command{
+		Use: "worker", Short: "Run stored jobs", Args: cobra.NoArgs,
+		Long: `Run stored jobs of the types http and, where it is allowed, exec; types of your own need a program that uses
+package job. Any number of workers may share a store. A missing SQLite store is made.
+
+Jobs follow the policies of --policy, whose changes take effect while the worker runs, within a second or at once on
+SIGHUP: its queues and their concurrency too, where --queue does not say otherwise. Without a document a job has 25
+attempts. The queues are those of --queue or else "default" and those that the document names; each runs
+N jobs at once: from --queue name=N, else the document's concurrency, else --concurrency.
+
+SIGTERM and Ctrl-C stop the worker: it claims nothing more, lets running jobs finish for --grace, cancels what is
+left and gives it back to other workers. A second signal ends it at once; other workers then take over when the
+leases have run out (--lease). Every dead job and every outage of the store is a line of the log; -v logs every attempt.
+
+--audit records every decision before it takes effect; while it cannot, nothing further is started. With
+--idempotency-store a job's effect happens once per --idempotency-key, also where its worker was killed after the
+effect: a job whose outcome nobody knows is then dead, with reason outcome_unknown, until the record is resolved
+(tenet idempotency resolve) and the job requeued.
+
+--listen serves /livez (the process runs), /readyz (the store answers and the worker is not stopping) and
+/metrics (Prometheus). --otlp sends traces and metrics to an OpenTelemetry collector.
+
+Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM, which systemd takes for success with
+SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTERM.`,
+		Example: `  tenet worker --store sqlite:jobs.db
+  tenet worker --policy policies.yaml --queue mail=20 --queue reports=2 --listen :9090
+  tenet worker --store postgres://localhost/app --migrate --keep-completed 24h --periodic nightly.yaml`,
+	}
+	flags := cmd.Flags()
+	store := open.JobsFlag(cmd)
+	flags.StringVar(&f.policy, "policy", "", "policy document; - is stdin")
+	flags.StringSliceVar(&f.queues, "queue", nil, "queue to work on, as name or name=N; may be repeated")
+	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "jobs of a queue at once, unless something else is said for it")
+	flags.Var(cli.Duration(&f.lease), "lease", "how long jobs of a worker that died are safe from others, at least 1s")
+	flags.Var(cli.Duration(&f.grace), "grace", "how long running jobs may go on after a signal")
+	audit := open.AuditFlag(cmd)
+	f.once.add(cmd)
+	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
+	flags.StringVar(&f.periodic, "periodic", "", "file of periodic jobs; see tenet periodic --help")
+	flags.BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
+	flags.BoolVar(&f.exec, "allow-exec", false, "run jobs of type exec: whoever may enqueue may then run any command here")
+	flags.BoolVar(&f.private, "allow-private-networks", false, "let http jobs reach private, loopback and link-local addresses")
+	flags.Var(cli.Duration(&f.keepCompleted), "keep-completed", "remove completed jobs after this long (default: never)")
+	flags.Var(cli.Duration(&f.keepDead), "keep-dead", "remove dead jobs after this long (default: never)")
+	flags.Var(cli.Duration(&f.keepCancelled), "keep-cancelled", "remove cancelled jobs after this long (default: never)")
+	flags.BoolVar(&f.untilIdle, "until-idle", false, "end when all jobs of the queues have finished")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
+	f.otlp = monitor.OtlpFlag(cmd)
+	cli.ExitZeroFlag(cmd, &f.exitZero)
+	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")
+	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		f.store, f.audit = *store, *audit
+		return a.worker(cmd.Context(), f)
+	})
+	return cmd
+}
+
+// worker is "tenet worker" behind its flags.
+func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
+	if f.concurrency < 1 || f.concurrency > cli.MaxConcurrency {
+		return cli.Usagef("--concurrency: %d is not between 1 and %d", f.concurrency, cli.MaxConcurrency)
+	}
+	if f.lease < time.Second || f.lease > job.MaxLease {
+		return cli.Usagef("--lease: %s is not between 1s and %s", f.lease, job.MaxLease)
+	}
+	log := a.Logger(a.Stderr, f.verbose)
+	changes, queues := &recording.Changes{}, &servedQueues{flags: f, log: log}
+	provider, set, err := a.FollowDocument(ctx, f.policy, log, func(next *policy.Set) {
+		changes.Tell(next)
+		queues.follow(next)
+	})
+	if err != nil {
+		return err
+	}
+	if closer, ok := provider.(io.Closer); ok {
+		defer func() { err = errors.Join(err, closer.Close()) }()
+	}
+	defer a.Reloads(provider, log)()
+	if err := queues.begin(set); err != nil {
+		return err
+	}
+	periodic, err := periodic.Read(ctx, a.App, f.periodic)
+	if err != nil {
+		return err
+	}
+	return open.WithJobs(ctx, a.App, f.store, open.Options{Create: true, Migrate: f.migrate, Memory: true, DryRun: f.dryRun}, func(s open.JobStore) error {
+		if f.dryRun {
+			return a.Print(cli.FormText, nil, func(w io.Writer) {
+				cli.Fprintf(w, "would work on %s with %s\n", listQueues(queues.now()), cli.Count(len(periodic), "periodic job"))
+			})
+		}
+		return a.runWorker(ctx, log, s, f, provider, changes, queues, periodic)
+	})
+}
+
+func (a *app) runWorker(ctx context.Context, log *slog.Logger, s open.JobStore, f *workerFlags, provider policy.Provider, changes *recording.Changes, queues *servedQueues, periodic []job.Periodic) (err error) {
+	var observers []observe.Observer
+	if *f.otlp != "" {
+		exporter, closeExport, failed := monitor.Export(ctx, a.App, *f.otlp, "worker", log)
+		if failed != nil {
+			return failed
+		}
+		defer closeExport()
+		observers = append(observers, exporter) // first, so that lines of the log carry its IDs
+	}
+	if f.verbose {
+		observers = append(observers, monitor.EveryAttempt(log))
+	}
+	var service *monitor.Health
+	if f.listen != "" {
+		if service, err = monitor.Listen(a.App, f.listen, monitor.NewDepth(s)); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, service.Close()) }()
+		observers = append(observers, service.Observer)
+	}
+	executor := retry.ExecutorOptions{
+		Classes: []classify.Family{tenethttp.Classes()}, Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
+	}
+	if f.audit != "" {
+		record, closeLog, failed := open.Log(ctx, a.App, f.audit)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, closeLog()) }()
+		observers, executor.Journal = append(observers, record), record
+		changes.Follow(ctx, record, provider, log)
+	}
+	options := []job.WorkerOption{
+		job.WithLease(f.lease), job.WithGrace(f.grace), job.WithLogger(log), job.WithObserver(observe.Multi(observers...)),
+		job.WithRetention(retention(f)), job.WithPeriodic(periodic...),
+		job.WithExecutorOptions(executor),
+	}
+	if f.once.store != "" {
+		middleware, closeRecords, failed := a.onceMiddleware(ctx, f, observe.Multi(observers...), executor.Journal)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, closeRecords()) }()
+		options = append(options, job.WithMiddleware(middleware))
+	}
+	if provider != nil {
+		options = append(options, job.WithProvider(provider))
+	}
+	w := job.NewWorker(s, options...)
+	httpjob.Register(w, httpjob.Options{AllowPrivateNetworks: f.private})
+	if f.exec {
+		execjob.Register(w, execjob.Options{})
+	}
+	if service != nil {
+		service.Serve(ctx, monitor.Alive, func(context.Context) error { return w.Healthy(monitor.Silence) })
+		log.Info("serving health and metrics", "address", service.Address())
+	}
+	queues.attach(w)
+	log.Info("working", "worker", w.Name(), "queues", listQueues(queues.now()))
+	warnUnserved(ctx, log, s, queues.now())
+	if !f.exec {
+		warnExec(ctx, log, s, queues.now())
+	}
+	return a.work(ctx, log, s, f, w, queues)
+}
+
+// work runs a worker until a signal, the end of stdin or idleness ends it.
+func (a *app) work(ctx context.Context, log *slog.Logger, s open.JobStore, f *workerFlags, w *job.Worker, queues *servedQueues) error {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	if f.stdin {
+		go func() { // left behind when something else ends the worker
+			_, _ = io.Copy(io.Discard, a.Stdin)
+			stop()
+		}()
+	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if f.untilIdle {
+			untilIdle(running, log, s, queues.now)
+		} else {
+			<-running.Done()
+		}
+		stop()
+		log.Info("stopping: nothing more is claimed, running jobs may finish", "grace", f.grace.String())
+	}()
+	done := make(chan error, 1)
+	go func() { done <- w.Run(running) }()
+	select {
+	case err := <-done:
+		stop()
+		<-watched
+		if err == nil && ctx.Err() != nil {
+			return cli.Stopped(ctx, f.exitZero)
+		}
+		return err
+	case <-a.Kill:
+		return errors.New("stopped at once; what was running is taken over when its leases have run out")
+	}
+}
+
+// untilIdle returns when no job of the queues is unfinished. A store that is away says nothing of its jobs: it is asked again.
+func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues func() map[string]int) {
+	const (
+		poll = 100 * time.Millisecond
+		away = time.Second
+	)
+	for wait := poll; cli.Sleep(ctx, wait); {
+		stats, err := s.Stats(ctx)
+		if err != nil {
+			if ctx.Err() == nil && wait == poll {
+				log.Warn("the store could not be asked whether jobs are left, and is asked again until it answers", "error", err)
+			}
+			wait = away
+			continue
+		}
+		wait = poll
+		open := 0
+		for name := range queues() {
+			open += stats[name].Scheduled + stats[name].Ready + stats[name].Running
+		}
+		if open == 0 {
+			return
+		}
+	}
+}
+
+func retention(f *workerFlags) map[job.State]time.Duration {
+	keep := map[job.State]time.Duration{}
+	for state, d := range map[job.State]time.Duration{job.Completed: f.keepCompleted, job.Dead: f.keepDead, job.Cancelled: f.keepCancelled} {
+		if d > 0 {
+			keep[state] = d
+		}
+	}
+	return keep
+}

@@ -1,0 +1,61 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/observe"
+)
+
+// onceFlags are the flags of a worker whose jobs' effects happen once.
+type onceFlags struct {
+	store, key string
+	replaySafe bool
+}
+
+const metaPrefix = "meta."
+
+func (f *onceFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.store, "idempotency-store", "", "let the effect of a job happen once, and keep its key here: sqlite:PATH, postgres://… or nats://…")
+	flags.StringVar(&f.key, "idempotency-key", "id", "what jobs are recognised by: id, or meta.NAME for a value of their metadata")
+	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: handlers may run again where a worker was killed while one ran")
+}
+
+// keyOf is what jobs are recognised by; nil for their IDs.
+func (f *onceFlags) keyOf() (func(j job.Job[[]byte]) string, error) {
+	if f.key == "id" {
+		return nil, nil
+	}
+	name, ok := strings.CutPrefix(f.key, metaPrefix)
+	if !ok || name == "" {
+		return nil, cli.Usagef("--idempotency-key %q: write id or meta.NAME", f.key)
+	}
+	return func(j job.Job[[]byte]) string { return j.Meta[name] }, nil
+}
+
+// onceMiddleware opens the guard of a worker.
+func (a *app) onceMiddleware(ctx context.Context, f *workerFlags, o observe.Observer, journal observe.Journal) (job.Middleware, func() error, error) {
+	key, err := f.once.keyOf()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := open.Records(ctx, a.App, "idempotency-store", f.once.store, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{
+		TTL: open.JobTTL, Lease: f.lease, ReplaySafe: f.once.replaySafe, Observer: o, Journal: journal,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return job.Idempotent(guard, key), store.Close, nil
+}

@@ -1,0 +1,141 @@
+package workers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tenetdev/tenet/adapter/exec"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// servedQueues are the queues of a worker, which follow its document.
+type servedQueues struct {
+	flags *workerFlags
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	queues map[string]int
+	worker *job.Worker // nil until attach
+}
+
+// begin takes the queues of the flags and the first document, unless a newer one has come already.
+func (s *servedQueues) begin(set *policy.Set) error {
+	queues, err := queuesOf(s.flags, set)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queues == nil {
+		s.queues = queues
+	}
+	return err
+}
+
+// attach gives a worker its queues, those of later documents too.
+func (s *servedQueues) attach(w *job.Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.worker = w
+	w.SetQueues(s.queues)
+}
+
+// now is the queues that are served, which must not be changed.
+func (s *servedQueues) now() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queues
+}
+
+// follow takes over the queues of a new document.
+func (s *servedQueues) follow(set *policy.Set) {
+	queues, err := queuesOf(s.flags, set)
+	if err != nil { // of flags, which were read before
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := !maps.Equal(s.queues, queues)
+	s.queues = queues
+	if changed && s.worker != nil {
+		s.log.Info("the document has changed the queues", "queues", listQueues(queues))
+		s.worker.SetQueues(queues)
+	}
+	if others := unnamedQueues(set, queues); len(others) > 0 {
+		s.log.Warn("queues of the document are not served, because --queue names others", "queues", strings.Join(others, ", "))
+	}
+}
+
+// unnamedQueues are the queues of a document that are not served.
+func unnamedQueues(set *policy.Set, queues map[string]int) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(set.Queues())), func(name string) bool { return queues[name] > 0 })
+}
+
+// queuesOf says how many jobs of which queue run at once.
+func queuesOf(f *workerFlags, set *policy.Set) (map[string]int, error) {
+	known := map[string]policy.Queue{}
+	if set != nil {
+		known = set.Queues()
+	}
+	names := f.queues
+	if len(names) == 0 {
+		names = append(slices.Sorted(maps.Keys(known)), job.DefaultQueue)
+	}
+	queues := map[string]int{}
+	for _, text := range names {
+		name, size := text, f.concurrency
+		if n := known[text].Concurrency; n > 0 {
+			size = n
+		}
+		if i := strings.LastIndexByte(text, '='); i >= 0 {
+			n, err := strconv.Atoi(text[i+1:])
+			if err != nil || n < 1 || n > cli.MaxConcurrency {
+				return nil, cli.Usagef("--queue %q: write name=N with N between 1 and %d", text, cli.MaxConcurrency)
+			}
+			name, size = text[:i], n
+		}
+		if name == "" {
+			return nil, cli.Usagef("--queue %q: the name is missing", text)
+		}
+		queues[name] = size
+	}
+	return queues, nil
+}
+
+func listQueues(queues map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, queues[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// warnUnserved tells of work that this worker will not do.
+func warnUnserved(ctx context.Context, log *slog.Logger, s open.JobStore, queues map[string]int) {
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		log.Warn("the store could not be asked for its queues", "error", err)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(stats)) {
+		if n := stats[name].Ready + stats[name].Scheduled; n > 0 && queues[name] == 0 {
+			log.Warn("this worker does not serve a queue that holds jobs; add --queue to work on it", "queue", name, "jobs", n)
+		}
+	}
+}
+
+// warnExec tells of exec jobs that wait in the worker's queues, and that it may not run.
+func warnExec(ctx context.Context, log *slog.Logger, s open.JobStore, queues map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		waiting, err := s.List(ctx, job.Filter{Queue: name, Type: execjob.Type, States: []job.State{job.Ready, job.Scheduled}}, "", 1)
+		if err == nil && len(waiting) > 0 {
+			log.Warn("jobs of type exec wait for a worker with --allow-exec", "queue", name)
+		}
+	}
+}
