@@ -3,189 +3,24 @@ package audit
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
-	"time"
 	"unicode/utf8"
 )
 
-// encoder writes canonical JSON (RFC 8785): members in the order of their names, numbers as ECMAScript writes them, and in
-// strings no escapes but the necessary ones. The same bytes as marshalling and transforming the event, at a tenth of the
-// cost.
+// encoder appends canonical JSON (RFC 8785): members in the order of their names, numbers as ECMAScript writes them, and no
+// escapes in strings but the necessary ones.
 type encoder struct {
 	b            []byte
 	keys         []string // of a map, in their order
 	hash, before int      // where the members hash and prev_hash of the last event are
+	codec        codec
 }
 
 // event appends e.
 func (w *encoder) event(e *Event) {
-	start := len(w.b)
-	w.text(`,"action":`, e.Action)
-	w.text(`,"actor":`, e.Actor)
-	w.integer(`,"attempt_number":`, int64(e.Attempt))
-	w.texts(`,"attributes":`, e.Attributes)
-	if e.BudgetAllowed != nil {
-		w.name(`,"budget_allowed":`)
-		w.b = strconv.AppendBool(w.b, *e.BudgetAllowed)
-	}
-	w.text(`,"budget_reason":`, string(e.BudgetReason))
-	w.text(`,"chain_id":`, e.ChainID)
-	w.text(`,"circuit_state":`, e.Circuit)
-	w.text(`,"core_version":`, e.CoreVersion)
-	w.text(`,"correlation_id":`, e.CorrelationID)
-	w.integer(`,"count":`, int64(e.Count))
-	w.integer(`,"deciding":`, int64(e.Deciding))
-	w.text(`,"decision":`, e.Decision)
-	w.truth(`,"delay_external":`, e.External)
-	w.nanos(`,"delay_ns":`, e.DelayNS)
-	if e.Delay != 0 {
-		w.name(`,"delay_seconds":`)
-		w.b = appendNumber(w.b, e.Delay)
-	}
-	w.truth(`,"denied":`, e.Denied)
-	w.text(`,"detail":`, e.Detail)
-	w.nanos(`,"elapsed_ns":`, e.ElapsedNS)
-	w.name(`,"event_id":`)
-	w.b = appendString(w.b, e.ID)
-	w.name(`,"event_type":`)
-	w.b = appendString(w.b, string(e.Type))
-	w.text(`,"exception_message":`, e.ExceptionMessage)
-	w.text(`,"exception_type":`, e.ExceptionType)
-	if e.Facts != nil {
-		w.name(`,"facts":`)
-		w.facts(e.Facts)
-	}
-	w.integer(`,"fence":`, e.Fence)
-	w.text(`,"final_exception_message":`, e.FinalExceptionMessage)
-	w.text(`,"final_exception_type":`, e.FinalExceptionType)
-	w.text(`,"from":`, e.From)
-	if len(e.Group) > 0 {
-		w.name(`,"group":`)
-		w.integers(e.Group)
-	}
-	w.hash = len(w.b)
-	w.text(`,"hash":`, e.Hash)
-	w.rest(e)
-	w.end(start)
-}
-
-// rest writes the members behind hash.
-func (w *encoder) rest(e *Event) {
-	if len(e.Heads) > 0 {
-		w.name(`,"heads":`)
-		w.heads(e.Heads)
-	}
-	w.integer(`,"hedge_index":`, int64(e.HedgeIndex))
-	w.text(`,"idempotency_key":`, e.IdempotencyKey)
-	w.text(`,"key":`, e.Key)
-	if e.LeftNS != nil {
-		w.name(`,"left_ns":`)
-		w.b = appendNanos(w.b, *e.LeftNS)
-	}
-	w.text(`,"left_reason":`, string(e.LeftReason))
-	w.integer(`,"lost":`, int64(e.Lost))
-	w.text(`,"matched_rule":`, string(e.MatchedRule))
-	w.integer(`,"max_attempts":`, int64(e.MaxAttempts))
-	w.text(`,"operation":`, e.Operation)
-	w.text(`,"outcome_category":`, e.OutcomeCategory)
-	w.text(`,"outcome_class":`, string(e.OutcomeClass))
-	if len(e.OutcomeClasses) > 0 {
-		w.name(`,"outcome_classes":`)
-		w.b = append(w.b, '[')
-		for i, c := range e.OutcomeClasses {
-			w.comma(i)
-			w.b = appendString(w.b, string(c))
-		}
-		w.b = append(w.b, ']')
-	}
-	w.text(`,"outcome_kind":`, e.OutcomeKind)
-	w.text(`,"outcome_reason":`, string(e.OutcomeReason))
-	if len(e.Policy) > 0 {
-		w.name(`,"policy":`)
-		w.b = append(w.b, e.Policy...)
-	}
-	w.text(`,"policy_id":`, e.PolicyID)
-	w.text(`,"policy_revision":`, e.PolicyRevision)
-	w.before = len(w.b)
-	w.text(`,"prev_hash":`, e.PrevHash)
-	w.nanos(`,"pushback_ns":`, e.PushbackNS)
-	w.text(`,"reason":`, string(e.Reason))
-	w.text(`,"retry_category":`, e.Category)
-	w.integer(`,"retry_index":`, int64(e.RetryIndex))
-	w.name(`,"schema_version":`)
-	w.b = strconv.AppendInt(w.b, int64(e.SchemaVersion), 10)
-	if e.Seed != 0 {
-		w.name(`,"seed":"`)
-		w.b = strconv.AppendUint(w.b, e.Seed, 10)
-		w.b = append(w.b, '"')
-	}
-	w.integer(`,"seq":`, int64(e.Seq))
-	w.integer(`,"state_attempt":`, int64(e.StateNumber))
-	w.integer(`,"state_max_attempts":`, int64(e.StateLimit))
-	w.text(`,"surface":`, e.Surface)
-	w.text(`,"tenant_id":`, e.TenantID)
-	w.name(`,"timestamp":"`)
-	w.b = e.Time.AppendFormat(w.b, time.RFC3339Nano)
-	w.b = append(w.b, '"')
-	w.text(`,"to":`, e.To)
-	w.nanos(`,"took_ns":`, e.TookNS)
-	w.integer(`,"total_attempts":`, int64(e.TotalAttempts))
-	w.text(`,"trace_id":`, e.TraceID)
-	w.text(`,"work_id":`, e.WorkID)
-	w.integer(`,"work_seq":`, int64(e.WorkSeq))
-}
-
-func (w *encoder) facts(f *Facts) {
-	start := len(w.b)
-	if len(f.Classes) > 0 {
-		w.name(`,"classes":`)
-		w.b = append(w.b, '[')
-		for i, m := range f.Classes {
-			w.comma(i)
-			w.b = append(w.b, `{"class":`...)
-			w.b = appendString(w.b, string(m.Class))
-			w.text(`,"parent":`, string(m.Parent))
-			w.b = append(w.b, '}')
-		}
-		w.b = append(w.b, ']')
-	}
-	if f.Classified != nil {
-		w.name(`,"classified":`)
-		w.outcome(f.Classified)
-	}
-	w.text(`,"ended":`, string(f.Ended))
-	w.truth(`,"failed":`, f.Failed)
-	w.text(`,"mark":`, f.Mark)
-	w.nanos(`,"pushback_ns":`, f.PushbackNS)
-	w.truth(`,"timed_out":`, f.TimedOut)
-	w.end(start)
-}
-
-func (w *encoder) outcome(o *Outcome) {
-	start := len(w.b)
-	w.texts(`,"attributes":`, o.Attributes)
-	w.text(`,"category":`, o.Category)
-	w.text(`,"class":`, string(o.Class))
-	w.name(`,"kind":`)
-	w.b = appendString(w.b, o.Kind)
-	w.nanos(`,"pushback_ns":`, o.PushbackNS)
-	w.text(`,"reason":`, string(o.Reason))
-	w.end(start)
-}
-
-func (w *encoder) heads(heads []Head) {
-	w.b = append(w.b, '[')
-	for i, h := range heads {
-		w.comma(i)
-		w.b = append(w.b, `{"chain_id":`...)
-		w.b = appendString(w.b, h.ChainID)
-		w.b = append(w.b, `,"hash":`...)
-		w.b = appendString(w.b, h.Hash)
-		w.b = append(w.b, `,"seq":`...)
-		w.b = strconv.AppendUint(w.b, h.Seq, 10)
-		w.b = append(w.b, '}')
-	}
-	w.b = append(w.b, ']')
+	w.codec.w = w
+	write(&w.codec, e, (*Event).members)
 }
 
 // name begins a member. Each brings a comma, and end makes a brace of the first.
@@ -200,46 +35,22 @@ func (w *encoder) end(start int) {
 	w.b = append(w.b, '}')
 }
 
+// text appends a member that is a string.
+func (w *encoder) text(name, s string) {
+	at := len(w.b)
+	end := at + len(name) + len(s) + len(`""`)
+	b := slices.Grow(w.b, end-at)[:end]
+	value := b[at+copy(b[at:], name):]
+	value[0], value[len(value)-1] = '"', '"'
+	if copy(value[1:], s); !asItIs(value[1 : len(value)-1]) {
+		b = appendString(b[:at+len(name)], s)
+	}
+	w.b = b
+}
+
 func (w *encoder) comma(i int) {
 	if i > 0 {
 		w.b = append(w.b, ',')
-	}
-}
-
-func (w *encoder) text(name, s string) {
-	if s != "" {
-		w.name(name)
-		w.b = appendString(w.b, s)
-	}
-}
-
-func (w *encoder) integer(name string, n int64) {
-	if n != 0 {
-		w.name(name)
-		w.b = strconv.AppendInt(w.b, n, 10)
-	}
-}
-
-func (w *encoder) integers(list []int) {
-	w.b = append(w.b, '[')
-	for i, n := range list {
-		w.comma(i)
-		w.b = strconv.AppendInt(w.b, int64(n), 10)
-	}
-	w.b = append(w.b, ']')
-}
-
-func (w *encoder) nanos(name string, n Nanos) {
-	if n != 0 {
-		w.name(name)
-		w.b = appendNanos(w.b, n)
-	}
-}
-
-func (w *encoder) truth(name string, b bool) {
-	if b {
-		w.name(name)
-		w.b = append(w.b, "true"...)
 	}
 }
 

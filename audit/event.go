@@ -43,113 +43,206 @@ func Types() []Type {
 	}
 }
 
-// Event is one decision on record. Which fields are set depends on the type; empty ones are left out. In canonical JSON
-// members are in the order of their names. docs/audit-schema.md says what each of them means.
+// Event is one decision on record. Which fields are set depends on the type; empty fields are left out of the JSON, whose
+// members are in the order of their names. docs/audit-schema.md lists the members under their JSON names.
 //
 // Integers are at most 2⁵³ in size; durations in nanoseconds and seeds, which can be larger, are kept exactly.
 type Event struct {
-	SchemaVersion int       `json:"schema_version"`
-	ID            string    `json:"event_id"` // UUIDv7; the same wherever the event is delivered again
-	Type          Type      `json:"event_type"`
-	Time          time.Time `json:"timestamp"` // UTC, microseconds
+	// Version of this form: 1.
+	SchemaVersion int
+	// UUIDv7. The same wherever the event is delivered again: readers drop repetitions by it.
+	ID string
+	// What the event tells.
+	Type Type
+	// When it happened: RFC 3339, UTC, microseconds, trailing zeros left out.
+	Time time.Time
 
 	// The work.
-	Surface        string `json:"surface,omitempty"`
-	Key            string `json:"key,omitempty"`
-	WorkID         string `json:"work_id,omitempty"` // call, job or transaction
-	WorkSeq        int    `json:"work_seq,omitempty"`
-	Operation      string `json:"operation,omitempty"`
-	Category       string `json:"retry_category,omitempty"` // code
-	TenantID       string `json:"tenant_id,omitempty"`
-	CorrelationID  string `json:"correlation_id,omitempty"`
-	TraceID        string `json:"trace_id,omitempty"`
-	IdempotencyKey string `json:"idempotency_key,omitempty"`
+
+	// What kind of work: call, job or step.
+	Surface string
+	// The policy key of the work.
+	Key string
+	// ID of the call, job or transaction. Its events share it.
+	WorkID string
+	// Place of the event among those of the same work; grows, with gaps. Sort the events of one work by work_seq, timestamp,
+	// event_id.
+	WorkSeq int
+	// What was being done; job type; pipeline and step (orders.process); operation of an idempotency record.
+	Operation string
+	// Code of the operation category, for example RETRY_KV_GET.
+	Category string
+	// Tenant of the work or record.
+	TenantID string
+	// Correlation ID of the work.
+	CorrelationID string
+	// Trace ID of the work.
+	TraceID string
+	// Key of the idempotency record, or the key that the call was made under.
+	IdempotencyKey string
 
 	// The policy.
-	PolicyID       string          `json:"policy_id,omitempty"`
-	PolicyRevision string          `json:"policy_revision,omitempty"`
-	Policy         json.RawMessage `json:"policy,omitempty"` // canonical; policy_snapshot and policy_changed
+
+	// The policy's own ID.
+	PolicyID string
+	// SHA-256 of the policy's canonical JSON. A policy_snapshot with it comes before its first use in each segment.
+	PolicyRevision string
+	// The whole policy, as a document writes it and with every default filled in.
+	Policy json.RawMessage
 
 	// The attempt that just ended, and what it meant.
-	Attempt         int            `json:"attempt_number,omitempty"`
-	MaxAttempts     int            `json:"max_attempts,omitempty"` // effective
-	TookNS          Nanos          `json:"took_ns,omitempty"`      // from its start to its end
-	RetryIndex      int            `json:"retry_index,omitempty"`
-	HedgeIndex      int            `json:"hedge_index,omitempty"`
-	OutcomeKind     string         `json:"outcome_kind,omitempty"`
-	OutcomeCategory string         `json:"outcome_category,omitempty"`
-	OutcomeClass    policy.Class   `json:"outcome_class,omitempty"`
-	OutcomeClasses  []policy.Class `json:"outcome_classes,omitempty"` // of the error
-	OutcomeReason   policy.Reason  `json:"outcome_reason,omitempty"`
-	PushbackNS      Nanos          `json:"pushback_ns,omitempty"`
-	MatchedRule     decision.Rule  `json:"matched_rule,omitempty"` // absent: nothing was judged
-	Facts           *Facts         `json:"facts,omitempty"`        // what the judgement was made from
+
+	// The attempt that just ended, by launch order from 1. Where `denied` is set and nothing ran: the attempt that was
+	// refused.
+	Attempt int
+	// The effective maximum of attempts.
+	MaxAttempts int
+	// How long the attempt ran; absent where nothing but its end was told.
+	TookNS Nanos
+	// 0 (absent) for the first attempt or group, 1 for the first retry.
+	RetryIndex int
+	// 0 (absent) for a primary, 1 for its first hedge.
+	HedgeIndex int
+	// What the result means: success, retryable, non_retryable or abort.
+	OutcomeKind string
+	// Whose side a failure is on: business, system or timeout.
+	OutcomeCategory string
+	// The error class that decided, if one did.
+	OutcomeClass policy.Class
+	// Classes of the error.
+	OutcomeClasses []policy.Class
+	// Why the outcome is what it is: a reason code.
+	OutcomeReason policy.Reason
+	// The wait that the other side asked for.
+	PushbackNS Nanos
+	// The rule by which the outcome follows from `facts` and the policy. Absent where nothing was judged: refused,
+	// cancelled, panicked.
+	MatchedRule decision.Rule
+	// What the judgement was made from. Absent for a success without a classifier.
+	Facts *Facts
 
 	// The decision, and the state that it was made from.
-	Decision    string        `json:"decision,omitempty"` // retry, stop or done
-	Reason      policy.Reason `json:"reason,omitempty"`
-	Delay       float64       `json:"delay_seconds,omitempty"` // the wait after the attempt
-	DelayNS     Nanos         `json:"delay_ns,omitempty"`      // the same, exact
-	External    bool          `json:"delay_external,omitempty"`
-	ElapsedNS   Nanos         `json:"elapsed_ns,omitempty"`
-	LeftNS      *Nanos        `json:"left_ns,omitempty"` // absent: unbounded, or not asked for
-	LeftReason  policy.Reason `json:"left_reason,omitempty"`
-	StateNumber int           `json:"state_attempt,omitempty"`      // ended attempts or groups
-	StateLimit  int           `json:"state_max_attempts,omitempty"` // the work's own maximum; absent: the policy's
-	Seed        uint64        `json:"seed,omitempty,string"`        // absent: 0, or not drawn from
-	Group       []int         `json:"group,omitempty"`              // attempts of a hedged group in the order in which they ended
-	Deciding    int           `json:"deciding,omitempty"`           // the attempt of the group that decided
-	CoreVersion string        `json:"core_version,omitempty"`
+
+	// What follows: retry, stop or done.
+	Decision string
+	// Why: a reason code.
+	Reason policy.Reason
+	// The wait after this attempt, in seconds.
+	Delay float64
+	// The same wait, exact.
+	DelayNS Nanos
+	// Code computed the delay; replay keeps it.
+	External bool
+	// Time since the work began. In call_count: the time that was counted over.
+	ElapsedNS Nanos
+	// Time that was left until the work's end when the decision was made; may be 0 or negative. Absent: nothing bounds the
+	// work, or it did not matter.
+	LeftNS *Nanos
+	// What ends the work then: overall_timeout or deadline_exceeded.
+	LeftReason policy.Reason
+	// Ended attempts (groups when hedging) when the decision was made.
+	StateNumber int
+	// The work's own maximum, where it has one (jobs); else the policy's counts.
+	StateLimit int
+	// Seed of the delays' jitter, decimal. Absent: 0, or no jitter was drawn.
+	Seed uint64
+	// Attempts of the hedged group in the order in which they ended.
+	Group []int
+	// The attempt of the group that decided.
+	Deciding int
+	// Version of the decision functions. The same version derives the same decisions.
+	CoreVersion string
 
 	// Admission.
-	BudgetAllowed *bool         `json:"budget_allowed,omitempty"`
-	BudgetReason  policy.Reason `json:"budget_reason,omitempty"`
-	Circuit       string        `json:"circuit_state,omitempty"`
-	Denied        bool          `json:"denied,omitempty"` // an attempt was refused; in a decision: the next one
+
+	// Whether the budget allowed the attempt; with `denied`, the refused one.
+	BudgetAllowed *bool
+	// The budget's answer: a reason code.
+	BudgetReason policy.Reason
+	// State of the breaker when it was asked.
+	Circuit string
+	// An attempt was refused: in hedge, this one; in a decision, the next.
+	Denied bool
 
 	// The error.
-	ExceptionType         string `json:"exception_type,omitempty"`
-	ExceptionMessage      string `json:"exception_message,omitempty"`
-	TotalAttempts         int    `json:"total_attempts,omitempty"`
-	FinalExceptionType    string `json:"final_exception_type,omitempty"`
-	FinalExceptionMessage string `json:"final_exception_message,omitempty"`
+
+	// Type of the error: the first in its tree that is more than a wrapper.
+	ExceptionType string
+	// Text of the error, at most 8 KiB.
+	ExceptionMessage string
+	// Attempts that ran. In idempotency and job_transition: those that are recorded as failed.
+	TotalAttempts int
+	// Type of the last error of work that ended without success.
+	FinalExceptionType string
+	// Text of that error.
+	FinalExceptionMessage string
 
 	// Other types of events.
-	Action     string            `json:"action,omitempty"` // idempotency: hit, record …; operator_action: what was done
-	Actor      string            `json:"actor,omitempty"`  // operator, worker or process
-	Fence      int64             `json:"fence,omitempty"`
-	From       string            `json:"from,omitempty"`
-	To         string            `json:"to,omitempty"`
-	Count      uint64            `json:"count,omitempty"`
-	Lost       uint64            `json:"lost,omitempty"`
-	Heads      []Head            `json:"heads,omitempty"`
-	Detail     string            `json:"detail,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"` // of the work, and of the outcome or action
+
+	// idempotency: hit, record, failed, conflict, mismatch, fenced, released, unknown, cleared. operator_action: what was
+	// done.
+	Action string
+	// Who: operator, worker or process.
+	Actor string
+	// Fencing token of the claim.
+	Fence int64
+	// State or revision before.
+	From string
+	// State or revision after.
+	To string
+	// Successes with the first attempt that were not recorded one by one.
+	Count uint64
+	// Observed events that were lost since the last time this was told.
+	Lost uint64
+	// Ends of the chains that were in the sink when this chain began; at most the latest 256.
+	Heads []Head
+	// Free text.
+	Detail string
+	// Attributes of the work, and details of the outcome or action, at most 64.
+	Attributes map[string]string
 
 	// The place in the chain.
-	ChainID  string `json:"chain_id,omitempty"`
-	Seq      uint64 `json:"seq,omitempty"`
-	PrevHash string `json:"prev_hash,omitempty"`
-	Hash     string `json:"hash,omitempty"` // SHA-256, hexadecimal, over the canonical JSON without this member
+
+	// The chain, one per writer.
+	ChainID string
+	// Place in the chain, from 1.
+	Seq uint64
+	// Hash of the event before; absent in the first.
+	PrevHash string
+	// SHA-256, hexadecimal, of the canonical JSON of the event without this member.
+	Hash string
 }
 
 // Facts are decision.Facts in stored form.
 type Facts struct {
-	Failed     bool             `json:"failed,omitempty"`
-	Ended      policy.Reason    `json:"ended,omitempty"`
-	TimedOut   bool             `json:"timed_out,omitempty"`
-	Mark       string           `json:"mark,omitempty"` // permanent, business or after
-	PushbackNS Nanos            `json:"pushback_ns,omitempty"`
-	Classes    []classify.Match `json:"classes,omitempty"`
-	Classified *Outcome         `json:"classified,omitempty"` // the classifier's answer
+	// The operation returned an error.
+	Failed bool
+	// Why the caller's context or the overall timeout was over.
+	Ended policy.Reason
+	// The attempt's own timeout had struck.
+	TimedOut bool
+	// Outermost mark of the error: permanent, business or after.
+	Mark string
+	// The wait that came with the error's mark.
+	PushbackNS Nanos
+	// Classes of the error, each with the parent that its family gives it.
+	Classes []classify.Match
+	// Answer of the policy's classifier.
+	Classified *Outcome
 }
 
 // Outcome is a classify.Outcome in stored form.
 type Outcome struct {
-	Kind       string            `json:"kind"`
-	Category   string            `json:"category,omitempty"`
-	Class      policy.Class      `json:"class,omitempty"`
-	Reason     policy.Reason     `json:"reason,omitempty"`
-	PushbackNS Nanos             `json:"pushback_ns,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"`
+	// As outcome_kind.
+	Kind string
+	// As outcome_category.
+	Category string
+	// Name of the class.
+	Class policy.Class
+	// Why: a reason code.
+	Reason policy.Reason
+	// The wait that the other side asked for.
+	PushbackNS Nanos
+	// Details of the outcome, at most 64.
+	Attributes map[string]string
 }

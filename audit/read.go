@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -139,7 +140,10 @@ func unescape(s []byte) ([]byte, bool) {
 			if err != nil {
 				return nil, false
 			}
-			out = utf8.AppendRune(out, rune(code)) // canonical JSON escapes control characters only: no surrogates
+			if utf16.IsSurrogate(rune(code)) { // canonical JSON escapes control characters only
+				return nil, false
+			}
+			out = utf8.AppendRune(out, rune(code))
 			i += 4
 		default:
 			return nil, false
@@ -216,14 +220,23 @@ func (r *lineReader) boolean() bool {
 	return false
 }
 
-// stamp reads a time in RFC 3339 as microseconds since 1970.
-func (r *lineReader) stamp() int64 {
+// time reads a time in RFC 3339.
+func (r *lineReader) time() time.Time {
 	t, err := time.Parse(time.RFC3339Nano, string(r.text()))
 	if err != nil {
 		r.fail()
-		return 0
 	}
-	return t.UnixMicro()
+	return t
+}
+
+func (r *lineReader) float() float64 {
+	start := r.at
+	r.number()
+	f, err := strconv.ParseFloat(string(r.line[start:r.at]), 64)
+	if err != nil {
+		r.fail()
+	}
+	return f
 }
 
 // value reads over any value and returns it as it stands in the line.
@@ -281,5 +294,8 @@ func (r *lineReader) members(f func(name []byte)) bool {
 			f(name)
 		}
 	}
-	return !r.bad && r.at == len(r.line)
+	return r.complete()
 }
+
+// complete reports whether the line was read to its end, and nothing in it was bad.
+func (r *lineReader) complete() bool { return !r.bad && r.at == len(r.line) }

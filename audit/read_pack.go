@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"sync"
 	"time"
-
-	"github.com/tenetdev/tenet/classify"
 )
 
 // symbols numbers the strings that occur again and again in a log: keys, reasons, classes, revisions. Numbers are handed
@@ -65,14 +63,15 @@ func (in *interner) add(name string) interned {
 	return s
 }
 
-// packer writes the part of an event that replay and statistics need, or reads it back: one description of the form serves
-// both ways. It lives in memory and temporary files only, never longer than the reading of one log.
+// packer writes the part of an event that replay and statistics need, or reads it back. The packed form lives in memory and
+// temporary files only, never longer than the reading of one log.
 type packer struct {
 	buf     []byte
 	at      int // of reading
 	reading bool
 	names   []string  // reading
 	intern  *interner // writing
+	codec   codec
 }
 
 func (p *packer) uint64(v *uint64) {
@@ -85,7 +84,7 @@ func (p *packer) uint64(v *uint64) {
 	p.at += n
 }
 
-func number[N ~int | ~int64](p *packer, v *N) {
+func packNumber[N ~int | ~int64](p *packer, v *N) {
 	if !p.reading {
 		p.buf = binary.AppendVarint(p.buf, int64(*v))
 		return
@@ -104,8 +103,8 @@ func (p *packer) bool(v *bool) {
 	*v = x == 1
 }
 
-// symbol is for strings of which there are few.
-func symbol[S ~string](p *packer, v *S) {
+// packSymbol is for strings of which there are few.
+func packSymbol[S ~string](p *packer, v *S) {
 	if !p.reading {
 		p.buf = binary.AppendUvarint(p.buf, p.intern.number(string(*v)))
 		return
@@ -137,76 +136,10 @@ func present[T any](p *packer, v **T) bool {
 	return there
 }
 
+// event packs or unpacks what replay and statistics need of e.
 func (p *packer) event(e *Event) {
-	symbol(p, &e.Type)
-	symbol(p, &e.Surface)
-	symbol(p, &e.Key)
-	symbol(p, &e.Category)
-	symbol(p, &e.PolicyRevision)
-	number(p, &e.Attempt)
-	number(p, &e.HedgeIndex)
-	symbol(p, &e.OutcomeKind)
-	symbol(p, &e.OutcomeCategory)
-	symbol(p, &e.OutcomeClass)
-	symbol(p, &e.OutcomeReason)
-	number(p, &e.PushbackNS)
-	symbol(p, &e.MatchedRule)
-	if present(p, &e.Facts) {
-		p.facts(e.Facts)
-	}
-	symbol(p, &e.Decision)
-	symbol(p, &e.Reason)
-	number(p, &e.DelayNS)
-	p.bool(&e.External)
-	number(p, &e.ElapsedNS)
-	number(p, &e.TookNS)
-	if present(p, &e.LeftNS) {
-		number(p, e.LeftNS)
-	}
-	symbol(p, &e.LeftReason)
-	number(p, &e.StateNumber)
-	number(p, &e.StateLimit)
-	p.uint64(&e.Seed)
-	n := len(e.Group)
-	number(p, &n)
-	if p.reading && n > 0 {
-		e.Group = make([]int, n)
-	}
-	for i := range e.Group {
-		number(p, &e.Group[i])
-	}
-	number(p, &e.Deciding)
-	p.bool(&e.Denied)
-	number(p, &e.TotalAttempts)
-	symbol(p, &e.CoreVersion)
-	symbol(p, &e.Action)
-	p.uint64(&e.Count)
-	p.uint64(&e.Lost)
-}
-
-func (p *packer) facts(f *Facts) {
-	p.bool(&f.Failed)
-	symbol(p, &f.Ended)
-	p.bool(&f.TimedOut)
-	symbol(p, &f.Mark)
-	number(p, &f.PushbackNS)
-	n := len(f.Classes)
-	number(p, &n)
-	if p.reading && n > 0 {
-		f.Classes = make([]classify.Match, n)
-	}
-	for i := range f.Classes {
-		symbol(p, &f.Classes[i].Class)
-		symbol(p, &f.Classes[i].Parent)
-	}
-	if present(p, &f.Classified) {
-		o := f.Classified
-		symbol(p, &o.Kind)
-		symbol(p, &o.Category)
-		symbol(p, &o.Class)
-		symbol(p, &o.Reason)
-		number(p, &o.PushbackNS)
-	}
+	p.codec.p, p.codec.brief = p, true
+	e.members(&p.codec)
 }
 
 // packed is an event in packed form with what its work's events are ordered by. Its slices are parts of a buffer.
@@ -221,15 +154,14 @@ type packed struct {
 func (p *packer) entry(x *packed) {
 	p.bytes(&x.work)
 	p.bytes(&x.id)
-	number(p, &x.seq)
-	number(p, &x.time)
+	packNumber(p, &x.seq)
+	packNumber(p, &x.time)
 	p.bytes(&x.body)
 }
 
-// unpack gives back an event.
-func (x *packed) unpack(names []string) Event {
-	p := packer{buf: x.body, reading: true, names: names}
-	e := Event{ID: string(x.id), WorkID: string(x.work), WorkSeq: x.seq, Time: time.UnixMicro(x.time).UTC()}
-	p.event(&e)
-	return e
+// unpack sets e, which is empty, to the event.
+func (x *packed) unpack(p *packer, e *Event) {
+	p.buf, p.at = x.body, 0
+	e.ID, e.WorkID, e.Time = string(x.id), string(x.work), time.UnixMicro(x.time).UTC()
+	p.event(e)
 }

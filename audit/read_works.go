@@ -114,10 +114,10 @@ func (g *gatherer) take(line []byte) {
 	g.events++
 	g.body.buf, g.body.intern = g.body.buf[:0], &x.intern
 	g.body.event(&x.e)
-	entry := packed{work: x.work, id: x.id, seq: x.e.WorkSeq, time: x.time, body: g.body.buf}
-	key := x.work
+	entry := packed{work: x.codec.work, id: x.codec.id, seq: x.e.WorkSeq, time: x.e.Time.UnixMicro(), body: g.body.buf}
+	key := entry.work
 	if len(key) == 0 {
-		key = x.id
+		key = entry.id
 	}
 	i := int(maphash.Bytes(g.works.hash, key) % partitions)
 	g.pack.buf = g.buckets[i]
@@ -169,7 +169,7 @@ func (w *works) each(ctx context.Context, visit func(worker int, events []Event)
 	failures := make([]error, runtime.GOMAXPROCS(0))
 	for worker := range failures {
 		all.Go(func() {
-			v := visitor{names: w.symbols.names}
+			v := visitor{body: packer{reading: true, names: w.symbols.names}}
 			for failures[worker] == nil {
 				i := int(next.Add(1)) - 1
 				if i >= partitions || ctx.Err() != nil {
@@ -194,7 +194,7 @@ func (w *works) each(ctx context.Context, visit func(worker int, events []Event)
 
 // visitor goes through one partition after another.
 type visitor struct {
-	names      []string
+	body       packer
 	data       []byte
 	entries    []packed
 	events     []Event
@@ -224,7 +224,8 @@ func (v *visitor) visit(f func(events []Event)) {
 				v.duplicates++
 				continue
 			}
-			v.events = append(v.events, v.entries[i].unpack(v.names))
+			v.events = append(v.events, Event{})
+			v.entries[i].unpack(&v.body, &v.events[len(v.events)-1])
 		}
 		if len(v.events) > 0 {
 			f(v.events)

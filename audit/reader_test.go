@@ -35,7 +35,7 @@ func TestA3ReaderRefusesWhatTheEncoderNeverWrites(t *testing.T) {
 		"18446744073709551616":         func(r *lineReader) { r.unsigned() },
 		"1.5":                          func(r *lineReader) { r.unsigned() },
 		"x":                            func(r *lineReader) { r.boolean() },
-		`"yesterday"`:                  func(r *lineReader) { r.stamp() },
+		`"yesterday"`:                  func(r *lineReader) { r.time() },
 		"@":                            func(r *lineReader) { r.value() },
 		strings.Repeat("[", 1+deepest): func(r *lineReader) { r.value() },
 	} {

@@ -39,7 +39,10 @@ type Source interface {
 
 // Head is the end of a chain.
 type Head struct {
+	// The chain, one per writer.
 	ChainID string `json:"chain_id"`
-	Seq     uint64 `json:"seq"`
-	Hash    string `json:"hash"`
+	// Place in the chain, from 1.
+	Seq uint64 `json:"seq"`
+	// SHA-256, hexadecimal, of the last event's canonical JSON without its own hash.
+	Hash string `json:"hash"`
 }

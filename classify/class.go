@@ -74,7 +74,9 @@ func (s Set) Of(err error) []Match {
 
 // Match is a class of an error, with the parent that its family gives it.
 type Match struct {
-	Class  policy.Class `json:"class"`
+	// Name of the class.
+	Class policy.Class `json:"class"`
+	// Wider class.
 	Parent policy.Class `json:"parent,omitempty"`
 }
 
