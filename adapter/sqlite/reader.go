@@ -59,17 +59,21 @@ func (s *Jobs) view(ctx context.Context, what string, f func(q querier) error) e
 	}
 	r := s.db.readers.take()
 	if r == nil {
-		conn, err := s.db.pool.Conn(ctx)
+		conn, err := s.db.connect(ctx)
 		if err != nil {
 			return s.db.wrap(what, err)
 		}
 		r = newSession(ctx, conn)
 	}
 	r.ctx = ctx
-	err := r.begin(`BEGIN`)
-	if err == nil {
-		err = f(r)
-	}
+	err := s.db.patiently(ctx, func() error { // others can refuse only the first statement, before f has read anything
+		r.rollback()
+		err := r.begin(`BEGIN`)
+		if err == nil {
+			err = f(r)
+		}
+		return err
+	})
 	if err == nil {
 		err = r.commit()
 	}

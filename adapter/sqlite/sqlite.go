@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -50,19 +51,21 @@ type DB struct {
 	writer  *writer
 	readers readers
 	turn    chan struct{} // holds an element while the writer or BeginTx takes the file's lock: a busy writer lets others in
+	locked  atomic.Bool   // whoever has the turn waits for another process or an open transaction
 	options Options
 	jobs    *Jobs
 	bell    bell
 }
 
 // ErrNotMigrated is returned by operations while a table is missing or not up to date.
-var ErrNotMigrated = errors.New("sqlite: the tables are missing or not up to date: run `tenet migrate up`")
+var ErrNotMigrated = errors.New("the tables are missing or not up to date: run `tenet migrate up`")
 
-// ErrBusy is returned when others kept writing for longer than the busy timeout.
-var ErrBusy = errors.New("sqlite: the file is locked by another process or an open transaction: try again, and keep transactions short")
+// ErrBusy is returned when another process or a transaction of BeginTx kept the file locked for longer than the busy timeout, or
+// until the caller's context ended, whose error it then wraps too.
+var ErrBusy = errors.New("the database is locked by another process or an open transaction: end it or wait for its end, then try again; keep transactions short")
 
 // ErrNotDatabase is returned for a file that is not an SQLite database, or is damaged.
-var ErrNotDatabase = errors.New("sqlite: the file is not an SQLite database or is damaged: name another, or restore it from a backup")
+var ErrNotDatabase = errors.New("the file is not an SQLite database or is damaged: name another, or restore it from a backup")
 
 // Open opens a file. A missing one is an error that wraps os.ErrNotExist unless Create is set; one that is no database is
 // ErrNotDatabase; one whose tables a newer program has made is refused. Without Create tables may be missing: operations
@@ -122,15 +125,15 @@ func dataSource(path string, o Options) (string, error) {
 	}
 	q := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}}
 	q["_pragma"] = []string{
-		fmt.Sprintf("busy_timeout(%d)", max(o.BusyTimeout.Milliseconds(), 1)), "synchronous(" + string(o.Synchronous) + ")", "fullfsync(1)",
-		"checkpoint_fullfsync(1)", "cache_size(-8192)", "temp_store(memory)", "journal_size_limit(67108864)",
+		"busy_timeout(0)", // patiently waits instead: unlike SQLite's own waiting, it ends with the caller's context
+		"synchronous(" + string(o.Synchronous) + ")", "fullfsync(1)", "checkpoint_fullfsync(1)", "cache_size(-8192)", "temp_store(memory)", "journal_size_limit(67108864)",
 	}
 	return (&url.URL{Scheme: "file", Path: absolute, RawQuery: q.Encode()}).String(), nil
 }
 
 // start prepares the file and starts the writer.
 func (db *DB) start(ctx context.Context) error {
-	conn, err := db.pool.Conn(ctx)
+	conn, err := db.connect(ctx)
 	if err != nil {
 		return db.wrap("open", err)
 	}
@@ -138,9 +141,6 @@ func (db *DB) start(ctx context.Context) error {
 	err = db.patiently(ctx, func() error { return conn.QueryRowContext(ctx, `PRAGMA journal_mode = wal`).Scan(&mode) })
 	if err == nil && mode != "wal" {
 		err = fmt.Errorf("the write-ahead log cannot be used, journal mode is %q: put the file on a local disk", mode)
-	}
-	if err == nil {
-		_, err = conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`) // the writer waits by itself
 	}
 	if err != nil {
 		return errors.Join(db.wrap("open", err), conn.Close())
@@ -183,14 +183,45 @@ func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 	if db.writer.closed() {
 		return nil, job.ErrClosed
 	}
+	var tx *sql.Tx
+	err := db.lock(ctx, func() (err error) {
+		tx, err = db.pool.BeginTx(ctx, nil)
+		return err
+	})
+	return tx, db.wrap("begin", err)
+}
+
+// lock runs begin, which takes the file's write lock, when it is the caller's turn, and repeats it while others have the lock.
+func (db *DB) lock(ctx context.Context, begin func() error) error {
 	select {
 	case db.turn <- struct{}{}:
 		defer func() { <-db.turn }()
 	case <-ctx.Done():
-		return nil, db.wrap("begin", ctx.Err())
+		return db.ended(ctx)
 	}
-	tx, err := db.pool.BeginTx(ctx, nil)
-	return tx, db.wrap("begin", err)
+	defer db.locked.Store(false)
+	return db.patiently(ctx, func() error {
+		err := begin()
+		db.locked.Store(isBusy(err))
+		return err
+	})
+}
+
+// ended is the error of a context that ended while its caller waited to write, with the reason where others have the lock.
+func (db *DB) ended(ctx context.Context) error {
+	if db.locked.Load() {
+		return fmt.Errorf("%w (%w)", ErrBusy, ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// connect takes a connection from the pool. Opening one reads the file, which others may have locked.
+func (db *DB) connect(ctx context.Context) (conn *sql.Conn, err error) {
+	err = db.patiently(ctx, func() error {
+		conn, err = db.pool.Conn(ctx)
+		return err
+	})
+	return conn, err
 }
 
 // Close writes what was accepted, ends notifications and closes the file; the last process to do so folds the log into
@@ -210,8 +241,8 @@ func (db *DB) patiently(ctx context.Context, f func() error) error {
 		if !isBusy(err) || time.Now().After(give) {
 			return err
 		}
-		if err := pause(ctx); err != nil {
-			return err
+		if ended := pause(ctx); ended != nil {
+			return fmt.Errorf("%w (%w)", err, ended)
 		}
 	}
 }
@@ -254,6 +285,9 @@ func (db *DB) wrap(what string, err error) error {
 	}
 	if extended(err) == codeUnique {
 		return fmt.Errorf("sqlite: %s: %w: a job with this ID exists; give every job its own (%w)", what, job.ErrConflict, err)
+	}
+	if errors.Is(err, ErrBusy) {
+		return fmt.Errorf("sqlite: %s: %s: %w", what, db.path, err)
 	}
 	switch code(err) {
 	case codeBusy, codeLocked:

@@ -75,7 +75,7 @@ func (w *writer) write(ctx context.Context, what string, o *operation) error {
 	case <-o.done:
 	case <-ctx.Done():
 		if o.state.CompareAndSwap(waiting, abandoned) {
-			return w.db.wrap(what, ctx.Err())
+			return w.db.wrap(what, w.db.ended(ctx))
 		}
 		<-o.done
 	}
@@ -147,9 +147,7 @@ func (w *writer) next() (group []*operation, ending bool) {
 func (w *writer) commit(group []*operation) {
 	err := w.db.present()
 	if err == nil {
-		w.db.turn <- struct{}{}
-		err = w.begin(group)
-		<-w.db.turn
+		err = w.db.lock(background, func() error { return w.begin(group) })
 	}
 	group = take(group)
 	if err == nil {
@@ -157,7 +155,7 @@ func (w *writer) commit(group []*operation) {
 	}
 	if err != nil && w.session.inTransaction {
 		w.session.rollback()
-		if err = w.begin(group); err == nil {
+		if err = w.db.lock(background, func() error { return w.begin(group) }); err == nil {
 			err = w.apart(group)
 		}
 	}
@@ -187,17 +185,15 @@ func take(group []*operation) []*operation {
 	return kept
 }
 
-// begin takes the file's write lock. It gives up early when nobody waits for the group any more.
+// begin tries to take the file's write lock. It gives up when nobody waits for the group any more.
 func (w *writer) begin(group []*operation) error {
 	w.session.ready = false
-	return w.db.patiently(background, func() error {
-		for _, o := range group {
-			if o.state.Load() != abandoned {
-				return w.session.begin(`BEGIN IMMEDIATE`)
-			}
+	for _, o := range group {
+		if o.state.Load() != abandoned {
+			return w.session.begin(`BEGIN IMMEDIATE`)
 		}
-		return context.Canceled
-	})
+	}
+	return context.Canceled
 }
 
 // together runs a group with all inserts as one batch.

@@ -1,0 +1,80 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/job"
+)
+
+// TestAContextThatEndsBeforeTheLockIsFreeSaysSo: a caller that waits less long than the busy timeout learns that the file is locked,
+// and not only that its time is over.
+func TestAContextThatEndsBeforeTheLockIsFreeSaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	db := openFile(t, path)
+	locked, err := openFile(t, path).BeginTx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locked.Rollback() }()
+	for name, use := range map[string]func(ctx context.Context) error{
+		"enqueue": func(ctx context.Context) error { _, err := db.Jobs().Enqueue(ctx, []job.Insert{number(1)}); return err },
+		"migrate": func(ctx context.Context) error { _, err := db.Migrate(ctx, migrate.Up, false); return err },
+		"begin":   func(ctx context.Context) error { _, err := db.BeginTx(ctx); return err },
+		"audit": func(ctx context.Context) error {
+			return db.Audit().Append(ctx, []audit.Entry{{Event: &audit.Event{ID: "e"}, Line: []byte("{}")}})
+		},
+		"key": func(ctx context.Context) error {
+			_, err := db.Idempotency().Begin(ctx, idempotency.BeginRequest{ID: idempotency.ID{Key: "k"}, Owner: "o", Lease: time.Second})
+			return err
+		},
+		"open": func(ctx context.Context) error {
+			_, err := sqlite.Open(ctx, path, sqlite.Options{Create: true})
+			return err
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		err := use(ctx)
+		if !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), "sqlite:") != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+	}
+}
+
+// TestAFileThatAnotherProcessHasForItselfIsLocked: not even its header can be read.
+func TestAFileThatAnotherProcessHasForItselfIsLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := sql.Open("sqlite", "file:"+path+"?_pragma=locking_mode(exclusive)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.ExecContext(t.Context(), `CREATE TABLE mine (n)`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, err := sqlite.Open(ctx, path, sqlite.Options{}); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("hurried: %v", err)
+	}
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{BusyTimeout: 30 * time.Millisecond}); !errors.Is(err, sqlite.ErrBusy) {
+		t.Errorf("patient: %v", err)
+	}
+}
