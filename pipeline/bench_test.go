@@ -53,7 +53,7 @@ func BenchmarkConsumer(b *testing.B) {
 			p.Loop.Concurrency.Value, p.Loop.Batch.Size = c.concurrency, c.batch
 			p.Steps.Process.Retry.MaxAttempts = 3
 			w := newWheel(b.N)
-			consumer := pipeline.NewConsumer(w, pipeline.TaskFunc(nothing), p)
+			consumer := pipeline.NewConsumer(w, pipeline.Map(nothing), p)
 			b.ReportAllocs()
 			b.ResetTimer()
 			start := time.Now()
@@ -75,7 +75,7 @@ func BenchmarkMemory(b *testing.B) {
 		list[i] = pipeline.NewTransaction(fmt.Sprintf("transaction-%d", i), nil)
 	}
 	source := pipeline.NewMemorySource(list...)
-	consumer := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), p)
+	consumer := pipeline.NewConsumer(source, pipeline.Map(nothing), p)
 	b.ReportAllocs()
 	b.ResetTimer()
 	start := time.Now()
@@ -89,7 +89,7 @@ func BenchmarkProducer(b *testing.B) {
 	var p policy.Producer
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size = 10, 100
 	w := newWheel(b.N)
-	producer := pipeline.NewProducer(pipeline.SinkFunc(func(context.Context, *pipeline.Transaction) error { return nil }), nil, p)
+	producer := pipeline.NewProducer(pipeline.SinkFunc(func(context.Context, *pipeline.Transaction) error { return nil }), pipeline.Raw{}, p)
 	b.ReportAllocs()
 	b.ResetTimer()
 	start := time.Now()

@@ -21,29 +21,32 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-func TestL4IntoRepeatsTheDispatchAlone(t *testing.T) {
+func TestL4ASinkThatFailsHasTheDispatchAloneRepeated(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var out pipeline.MemorySink
-		processed, dispatched, told := 0, 0, 0
+		processed, dispatched, succeeded := 0, 0, 0
 		sink := pipeline.SinkFunc(func(ctx context.Context, x *pipeline.Transaction) error {
 			if dispatched++; dispatched <= 2 {
 				return errDown
 			}
 			return out.Dispatch(ctx, x)
 		})
-		task := pipeline.Into(pipeline.Funcs{
-			Process: func(_ context.Context, x *pipeline.Transaction) (any, error) {
-				processed++
-				return append([]byte("made of "), x.Payload()...), nil
-			},
-			Success: func(context.Context, *pipeline.Transaction, any) error { told++; return nil },
-		}.Task(), sink)
+		task := pipeline.Into(func(_ context.Context, payload []byte) ([]byte, error) {
+			processed++
+			return append([]byte("made of "), payload...), nil
+		}, sink)
+		task.Success = func(_ context.Context, in, out []byte) error {
+			if succeeded++; string(in) != "x" || string(out) != "made of x" {
+				t.Errorf("success of %q with %q", in, out)
+			}
+			return nil
+		}
 		p := consumerPolicy(1, 1)
 		p.Steps.Success = retries(3)
 		x := pipeline.NewTransaction("a", []byte("x"), pipeline.WithMetadata(map[string]string{"k": "v"}), pipeline.WithCorrelation("c"), pipeline.WithAttempts(4))
 		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(x), task, p).Run(bg)
-		if err != nil || summary.Success != 1 || processed != 1 || dispatched != 3 || told != 1 {
-			t.Fatal(summary, err, processed, dispatched, told)
+		if err != nil || summary.Success != 1 || processed != 1 || dispatched != 3 || succeeded != 1 {
+			t.Fatal(summary, err, processed, dispatched, succeeded)
 		}
 		got := out.Transactions()[0]
 		if got.ID() != "a" || got.Parent() != "a" || got.Correlation() != "c" || got.Metadata("k") != "v" || string(got.Payload()) != "made of x" || got.Attempts() != 0 {
@@ -52,42 +55,48 @@ func TestL4IntoRepeatsTheDispatchAlone(t *testing.T) {
 	})
 }
 
-func TestIntoTakesTransactionsListsAndNothing(t *testing.T) {
+// TestATaskSendsOnWhatItReturns: transactions, several of them, payloads and values; nil sends nothing on.
+func TestATaskSendsOnWhatItReturns(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var out pipeline.MemorySink
-		var letters atomic.Int64
-		task := pipeline.Into(pipeline.Funcs{
-			Process: func(_ context.Context, x *pipeline.Transaction) (any, error) {
-				switch x.ID() {
-				case "one":
-					return pipeline.NewTransaction("1", nil), nil
-				case "two":
-					return transactions("2", "3"), nil
-				case "bytes":
-					return []byte(nil), nil
-				case "wrong":
-					return "text", nil
-				}
-				return nil, nil
-			},
-			Exception: func(_ context.Context, _ *pipeline.Transaction, cause error) error {
-				var broken *pipeline.ContractError
-				if errors.As(cause, &broken) {
-					letters.Add(1)
-				}
-				return nil
-			},
-		}.Task(), &out)
-		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("one", "two", "bytes", "none", "wrong")...), task, consumerPolicy(1, 5)).Run(bg)
-		if err != nil || summary.Success != 4 || summary.Exception != 1 || letters.Load() != 1 {
+		task := pipeline.Into(func(_ context.Context, x *pipeline.Transaction) (any, error) {
+			switch x.ID() {
+			case "one":
+				return pipeline.NewTransaction("1", nil), nil
+			case "two":
+				return append(transactions("2", "3"), nil), nil
+			case "bytes":
+				return []byte("payload"), nil
+			case "value":
+				return receipt{Paid: 1}, nil
+			case "no transaction":
+				return (*pipeline.Transaction)(nil), nil
+			case "no bytes":
+				return []byte(nil), nil
+			case "no value":
+				return (*receipt)(nil), nil
+			case "without JSON":
+				return func() {}, nil
+			}
+			return nil, nil
+		}, &out)
+		p := consumerPolicy(1, 9)
+		p.Steps.Success = retries(3)
+		names := []string{"one", "two", "bytes", "value", "no transaction", "no bytes", "no value", "nil", "without JSON"}
+		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions(names...)...), task, p).Run(bg)
+		if err != nil || summary.Success != 8 || summary.Failed != 1 || summary.Retries != 0 {
 			t.Error(summary, err)
 		}
-		if diff := cmp.Diff([]string{"1", "2", "3"}, ids(out.Transactions())); diff != "" {
+		var got []string
+		for _, x := range out.Transactions() {
+			got = append(got, x.ID()+" "+string(x.Payload()))
+		}
+		if diff := cmp.Diff([]string{"1 ", `2 "2"`, `3 "3"`, "bytes payload", `value {"Paid":1}`}, got); diff != "" {
 			t.Error(diff)
 		}
-		failing := pipeline.Into(pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
+		failing := pipeline.Into(func(context.Context, *pipeline.Transaction) ([]*pipeline.Transaction, error) {
 			return transactions("2", "3"), nil
-		}), pipeline.SinkFunc(func(context.Context, *pipeline.Transaction) error { return errDown }))
+		}, pipeline.SinkFunc(func(context.Context, *pipeline.Transaction) error { return errDown }))
 		summary, err = pipeline.NewConsumer(pipeline.NewMemorySource(transactions("x")...), failing, consumerPolicy(1, 1)).Run(bg)
 		if err != nil || summary.Failed != 1 {
 			t.Error(summary, err)
@@ -98,59 +107,6 @@ func TestIntoTakesTransactionsListsAndNothing(t *testing.T) {
 type order struct{ Amount int }
 
 type receipt struct{ Paid int }
-
-func TestTypedTasks(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		var out pipeline.MemorySink
-		var successes, failures []int
-		var causes []error
-		typed := pipeline.Typed[order, receipt]{
-			Process: func(_ context.Context, item pipeline.Item[order]) (receipt, error) {
-				if item.Value.Amount < 0 {
-					return receipt{}, classify.Business(errDown)
-				}
-				return receipt{Paid: item.Value.Amount * 2}, nil
-			},
-			Success: func(_ context.Context, item pipeline.Item[order], r receipt) error {
-				successes = append(successes, item.Value.Amount, r.Paid)
-				return nil
-			},
-			Exception: func(_ context.Context, item pipeline.Item[order], cause error) error {
-				failures, causes = append(failures, item.Value.Amount), append(causes, cause)
-				return nil
-			},
-		}
-		run := func(task pipeline.Task) {
-			source := pipeline.NewMemorySource(
-				pipeline.NewTransaction("a", []byte(`{"Amount":3}`)),
-				pipeline.NewTransaction("b", []byte(`{"Amount":-1}`)),
-				pipeline.NewTransaction("c", []byte(`{`)),
-			)
-			p := consumerPolicy(1, 3)
-			p.Steps.Process = retries(5)
-			if summary, err := pipeline.NewConsumer(source, task, p).Run(bg); err != nil || summary.Success != 1 || summary.Exception != 2 || summary.Retries != 0 {
-				t.Fatal(summary, err)
-			}
-		}
-		run(typed.Task())
-		typed.Result = pipeline.JSON[receipt]{}
-		run(pipeline.Into(typed.Task(), &out))
-		if diff := cmp.Diff([]int{3, 6, 3, 6}, successes); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff([]int{-1, 0, -1, 0}, failures); diff != "" {
-			t.Error(diff)
-		}
-		var payload *pipeline.PayloadError
-		var syntax *json.SyntaxError
-		if !errors.As(causes[1], &payload) || payload.ID != "c" || !errors.As(causes[1], &syntax) {
-			t.Error(causes[1])
-		}
-		if got := string(out.Transactions()[0].Payload()); got != `{"Paid":6}` {
-			t.Error(got)
-		}
-	})
-}
 
 func TestL4DeadLettersAreASecondPartOfTheExceptionStep(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
@@ -420,10 +376,10 @@ func (outage) Policy(context.Context, policy.Key) (*policy.Policy, error) { retu
 func TestR2AnOutageOfTheProviderChangesNoStepsPolicy(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		runs := 0
-		task := pipeline.Funcs{Process: func(context.Context, *pipeline.Transaction) (any, error) {
+		task := pipeline.Task[*pipeline.Transaction, any]{Process: func(context.Context, *pipeline.Transaction) (any, error) {
 			runs++
 			return nil, errors.New("down")
-		}}.Task()
+		}}
 		once := consumerPolicy(1, 1)
 		once.Loop.Limit = 3
 		once.Steps.Process.Retry = policy.Retry{MaxAttempts: 1}
@@ -443,7 +399,7 @@ func (wordless) Policy(context.Context, policy.Key) (*policy.Policy, error) { re
 func TestR2NoPolicyIsNoPolicyUnderDeny(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := pipeline.NewMemorySource(transactions("a")...)
-		task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, nil })
+		task := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return nil })
 		summary, err := pipeline.NewConsumer(source, task, consumerPolicy(1, 1), pipeline.WithProvider(wordless{}),
 			pipeline.WithExecutorOptions(retry.ExecutorOptions{MissingPolicyMode: retry.FailureDeny})).Run(bg)
 		if !errors.Is(err, policy.ErrPolicyNotFound) || summary.Fetched != 0 {
@@ -460,9 +416,9 @@ func (w *wild) Policy(context.Context, policy.Key) (*policy.Policy, error) { ret
 func TestP7APolicyWithoutMeaningChangesNoStepsPolicy(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		runs := 0
-		task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
+		task := pipeline.Handle(func(context.Context, *pipeline.Transaction) error {
 			runs++
-			return nil, errors.New("down")
+			return errors.New("down")
 		})
 		once := consumerPolicy(1, 1)
 		once.Loop.Limit = 3
@@ -487,7 +443,7 @@ func TestL1PoliciesThatBreakARuleAreRefused(t *testing.T) {
 	unknown.Steps.Process.Retry.Jitter = "a lot"
 	for name, run := range map[string]func() error{
 		"steps.produce.retry.max_attempts": func() error {
-			_, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, zero).Run(bg, pipeline.Transactions())
+			_, err := pipeline.NewProducer(&pipeline.MemorySink{}, pipeline.Raw{}, zero).Run(bg, pipeline.Values[*pipeline.Transaction]())
 			return err
 		},
 		"loop.concurrency.value":                 func() error { return runWith(none) },
@@ -519,7 +475,7 @@ func TestL1ValidExamplesOfTheModelRun(t *testing.T) {
 		p.Steps.Produce.Retry.MaxAttempts = 1
 		s := &script{}
 		s.task()
-		summary, err := pipeline.NewProducer(s.sinkOf(map[string][]act{"a": {{err: errDown}}}), nil, p).Run(bg, pipeline.Transactions(transactions("a", "b")...))
+		summary, err := pipeline.NewProducer(s.sinkOf(map[string][]act{"a": {{err: errDown}}}), pipeline.Raw{}, p).Run(bg, pipeline.Values(transactions("a", "b")...))
 		if err != nil || summary.Failed != 1 || summary.Success != 1 || s.count("produce a") != 1 {
 			t.Error(summary, err)
 		}
@@ -530,7 +486,7 @@ func TestL1ValidExamplesOfTheModelRun(t *testing.T) {
 		p.Loop.EmptyQueue = policy.EmptyQueue{Backoff: time.Second, BackoffCap: 60 * time.Second}
 		p.Loop.Timeout = 1000 * time.Second
 		source := newScripted(answer{})
-		_, _ = pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), p).Run(bg)
+		_, _ = pipeline.NewConsumer(source, pipeline.Map(nothing), p).Run(bg)
 		if n := len(source.times); source.times[n-1]-source.times[n-2] != 60*time.Second || source.times[1] != time.Second {
 			t.Error(source.times)
 		}
@@ -541,7 +497,7 @@ func TestMissingPartsAreRefused(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
 	source := pipeline.NewMemorySource(transactions("a")...)
-	if summary, err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), policy.Consumer{}).Run(ctx); !errors.Is(err, context.Canceled) || summary.Fetched != 0 {
+	if summary, err := pipeline.NewConsumer(source, pipeline.Map(nothing), policy.Consumer{}).Run(ctx); !errors.Is(err, context.Canceled) || summary.Fetched != 0 {
 		t.Error(summary, err)
 	}
 }
@@ -555,8 +511,8 @@ func TestAProducerTakesItsLoopFromAProvidersDocument(t *testing.T) {
 		p.Loop.Limit = 3
 		set := policy.NewSet(policy.SetConfig{Producers: map[string]policy.Producer{"invoices": p}})
 		var sink pipeline.MemorySink
-		summary, err := pipeline.NewProducer(&sink, nil, policy.Producer{}, pipeline.WithName("invoices"), pipeline.WithProvider(set)).
-			Run(bg, pipeline.Transactions(transactions(many(9)...)...))
+		summary, err := pipeline.NewProducer(&sink, pipeline.Raw{}, policy.Producer{}, pipeline.WithName("invoices"), pipeline.WithProvider(set)).
+			Run(bg, pipeline.Values(transactions(many(9)...)...))
 		if err != nil || summary.Success != 3 {
 			t.Error(summary, err)
 		}
@@ -564,7 +520,7 @@ func TestAProducerTakesItsLoopFromAProvidersDocument(t *testing.T) {
 }
 
 func runWith(p policy.Consumer) error {
-	_, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a")...), pipeline.TaskFunc(nothing), p).Run(bg)
+	_, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a")...), pipeline.Map(nothing), p).Run(bg)
 	return err
 }
 
@@ -631,7 +587,7 @@ func TestAnObserverThatPanicsLosesNothing(t *testing.T) {
 		source := pipeline.NewMemorySource(transactions("a")...)
 		p := consumerPolicy(1, 1)
 		p.Loop.Limit, p.Loop.Streaming = 1, true
-		summary, _ := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), p, pipeline.WithObserver(mute{}), quiet).Run(bg)
+		summary, _ := pipeline.NewConsumer(source, pipeline.Map(nothing), p, pipeline.WithObserver(mute{}), quiet).Run(bg)
 		if waiting, out := source.Len(); summary.Ended() != summary.Fetched || waiting+out+len(source.Acked()) != 1 {
 			t.Errorf("%+v, %d wait and %d are out", summary, waiting, out)
 		}
@@ -645,10 +601,10 @@ func (checked) Check(context.Context) error { return errDown }
 
 func TestCheckAsksThoseThatCanTell(t *testing.T) {
 	source := pipeline.NewMemorySource()
-	if err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), policy.Consumer{}).Check(bg); err != nil {
+	if err := pipeline.NewConsumer(source, pipeline.Map(nothing), policy.Consumer{}).Check(bg); err != nil {
 		t.Error(err)
 	}
-	if err := pipeline.NewConsumer(checked{source}, pipeline.TaskFunc(nothing), policy.Consumer{}).Check(bg); !errors.Is(err, errDown) {
+	if err := pipeline.NewConsumer(checked{source}, pipeline.Map(nothing), policy.Consumer{}).Check(bg); !errors.Is(err, errDown) {
 		t.Error(err)
 	}
 }
@@ -659,7 +615,7 @@ func TestSummariesAsJSON(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Error(string(got), err)
 	}
-	if got := pipeline.NewConsumer(pipeline.NewMemorySource(), pipeline.TaskFunc(nothing), policy.Consumer{}).Progress(); got != (pipeline.Progress{}) {
+	if got := pipeline.NewConsumer(pipeline.NewMemorySource(), pipeline.Map(nothing), policy.Consumer{}).Progress(); got != (pipeline.Progress{}) {
 		t.Error(got)
 	}
 }

@@ -30,10 +30,10 @@ func TestC5ClassifiersJudgeErrorsOfSteps(t *testing.T) {
 			}
 			return nil
 		})
-		producer := pipeline.NewProducer(sink, nil, p, pipeline.WithExecutorOptions(retry.ExecutorOptions{
+		producer := pipeline.NewProducer(sink, pipeline.Raw{}, p, pipeline.WithExecutorOptions(retry.ExecutorOptions{
 			Classifiers: map[string]classify.Classifier{"strict": strict},
 		}))
-		summary, err := producer.Run(t.Context(), pipeline.Transactions(pipeline.NewTransaction("a", nil)))
+		summary, err := producer.Run(t.Context(), pipeline.Values(pipeline.NewTransaction("a", nil)))
 		if err != nil || summary.Success != 1 || attempts != 2 {
 			t.Errorf("%+v after %d attempts: %v", summary, attempts, err)
 		}

@@ -19,14 +19,14 @@ type Consumer struct {
 }
 
 // NewConsumer makes a consumer. It panics without a source or a task. A policy that breaks a rule is reported by Run.
-func NewConsumer(source Source, task Task, p policy.Consumer, opts ...Option) *Consumer {
+func NewConsumer[In, Out any](source Source, task Task[In, Out], p policy.Consumer, opts ...Option) *Consumer {
 	argument.Need(source != nil, "pipeline: NewConsumer: the source")
-	argument.Need(task != nil, "pipeline: NewConsumer: the task")
+	argument.Need(task.Process != nil || task.Sink != nil || task.Success != nil, "pipeline: NewConsumer: the task's Process")
 	e := newEngine(consumer, collect(opts), ofConsumer(p))
-	e.steps.do = task.Process
-	e.steps.success, e.steps.exception = handlersOf(task)
+	b := bind(task)
+	e.steps.do, e.steps.success, e.steps.exception = b.process, b.success(), b.exception()
 	e.capabilities = capabilitiesOf(source)
-	e.checked = []any{source, task, e.deadLetter}
+	e.checked = []any{source, task.Sink, e.deadLetter}
 	return &Consumer{engine: e, source: source}
 }
 

@@ -1,6 +1,9 @@
-// Package pipeline runs engines that move transactions: a [Consumer] fetches them from a [Source] and processes them, a
-// [Producer] writes them to a [Sink]. Both follow a policy (policy.Consumer, policy.Producer), and run every step through
+// Package pipeline runs engines that move transactions: a [Consumer] fetches them from a [Source] and has a [Task] process them,
+// a [Producer] writes values to a [Sink]. Both follow a policy (policy.Consumer, policy.Producer), and run every step through
 // the executor that calls and jobs use. Tasks, sources and sinks never see a policy.
+//
+// A task is a function from value to value, func(ctx, order) (receipt, error): sources and sinks carry bytes, which the engine
+// reads and writes by the task's types, as JSON unless the task has other codecs.
 //
 // # The model
 //
@@ -11,22 +14,23 @@
 //	                     │ spent, Business │ spent                    │ spent     │ spent
 //	                     └──────► exception ◄┘                        └► exception ◄┘
 //
-// Each step has a retry envelope of its own. A step that is spent, or whose error is a business error, hands over to the
-// exception step: the task's exception handler, then the dead-letter sink. Every delivery ends in exactly one outcome:
+// Each step has its own retry envelope. The success step dispatches the result to the task's sink and calls its success handler.
+// A step that is spent, or whose error is a business error, hands over to the exception step: the task's exception handler,
+// then the dead-letter sink. Every delivery ends in exactly one outcome:
 //
-//	success     processed, and the success handler is content             acknowledged
+//	success     processed, and the success step succeeded                 acknowledged
 //	exception   the exception was handled, or became a dead letter        acknowledged
 //	failed      there was no handler, or it failed too                    given back after a delay
 //	redelivered not finished: the engine stopped, or may not start it     given back at once
 //
-// A value is never processed again because its success handler failed.
+// A transaction is never processed again because its success step failed.
 //
 // # Concurrency
 //
-// A consumer fetches when its buffer is empty and a worker is free: a slow transaction holds nothing back, and what waits
-// in the buffer is less than a batch. Never are more transactions in flight than the policy's concurrency, also where
-// operations ignore their contexts, and never two of the same ID. Acknowledgements are grouped; deliveries that a source
-// would take back are extended while they wait and run.
+// A consumer fetches when its buffer is empty and a worker is free, so a slow transaction holds nothing back and the buffer holds
+// less than a batch. Transactions in flight never exceed the policy's concurrency, also where operations ignore their
+// contexts, and two of the same ID never run at the same time. Acknowledgements are grouped; deliveries that a source would
+// take back are extended while they wait and run.
 //
 // # Ends
 //
@@ -37,5 +41,5 @@
 // # What it does not do
 //
 // Delivery is at least once: an acknowledgement that is lost brings a transaction again. [WithGuard] makes that harmless.
-// Timeouts are cooperative; what ignores its context keeps its worker, and is reported as abandoned at the end.
+// Timeouts are cooperative; a task that ignores its context keeps its worker, and is reported as abandoned at the end.
 package pipeline

@@ -1,10 +1,10 @@
 package pipeline_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/pipeline"
@@ -12,21 +12,21 @@ import (
 )
 
 func Example() {
+	type order struct{ Customer string }
 	source := pipeline.NewMemorySource(
-		pipeline.NewTransaction("order-1", []byte("12")),
-		pipeline.NewTransaction("order-2", []byte("much")),
+		pipeline.NewTransaction("order-1", []byte(`{"Customer":"ann"}`)),
+		pipeline.NewTransaction("order-2", []byte(`{"Customer":""}`)),
 	)
 	var letters pipeline.MemorySink
 	p := policy.Consumer{}
 	p.Loop.Concurrency.Value = 10
 	p.Steps.Process.Retry.MaxAttempts = 3
 
-	consumer := pipeline.NewConsumer(source, pipeline.TaskFunc(func(ctx context.Context, t *pipeline.Transaction) (any, error) {
-		var amount int
-		if _, err := fmt.Sscan(string(t.Payload()), &amount); err != nil {
-			return nil, classify.Business(errors.New("not an amount")) // repeating cannot help
+	consumer := pipeline.NewConsumer(source, pipeline.Handle(func(ctx context.Context, o order) error {
+		if o.Customer == "" {
+			return classify.Business(errors.New("an order needs a customer")) // repeating cannot help
 		}
-		return amount, nil
+		return nil
 	}), p, pipeline.WithName("orders"), pipeline.WithDeadLetter(&letters))
 
 	summary, err := consumer.Run(context.Background())
@@ -40,46 +40,53 @@ func Example() {
 }
 
 func ExampleInto() {
-	source := pipeline.NewMemorySource(pipeline.NewTransaction("a", []byte("hello")))
-	var sink pipeline.MemorySink
-	upper := pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
-		return bytes.ToUpper(t.Payload()), nil
-	})
-	summary, err := pipeline.NewConsumer(source, pipeline.Into(upper, &sink), policy.Consumer{}).Run(context.Background())
+	type order struct{ Amount int }
+	type receipt struct{ Paid int }
+	source := pipeline.NewMemorySource(pipeline.NewTransaction("a", []byte(`{"Amount":12}`)))
+	var receipts pipeline.MemorySink
+	charge := func(ctx context.Context, o order) (receipt, error) { return receipt{Paid: o.Amount}, nil }
+	summary, err := pipeline.NewConsumer(source, pipeline.Into(charge, &receipts), policy.Consumer{}).Run(context.Background())
 	fmt.Println(summary.Success, err)
-	for _, t := range sink.Transactions() {
+	for _, t := range receipts.Transactions() {
 		fmt.Printf("%s %s\n", t.ID(), t.Payload())
 	}
 	// Output:
 	// 1 <nil>
-	// a HELLO
+	// a {"Paid":12}
 }
 
-func ExampleTyped() {
-	type order struct{ Amount int }
-	source := pipeline.NewMemorySource(pipeline.NewTransaction("a", []byte(`{"Amount":12}`)))
-	task := pipeline.Typed[order, int]{
-		Process: func(_ context.Context, item pipeline.Item[order]) (int, error) { return item.Value.Amount * 2, nil },
-		Success: func(_ context.Context, item pipeline.Item[order], result int) error {
-			fmt.Println(item.ID(), result)
+func ExampleTask() {
+	source := pipeline.NewMemorySource(pipeline.NewTransaction("a", []byte(`"hello"`)))
+	var sink pipeline.MemorySink
+	task := pipeline.Task[string, []byte]{
+		Process: func(_ context.Context, text string) ([]byte, error) { return []byte(strings.ToUpper(text)), nil },
+		Sink:    &sink,
+		Success: func(ctx context.Context, text string, shouted []byte) error {
+			fmt.Printf("%s: %s, %s\n", pipeline.TransactionOf(ctx).ID(), text, shouted)
 			return nil
 		},
-	}.Task()
+	}
 	if _, err := pipeline.NewConsumer(source, task, policy.Consumer{}).Run(context.Background()); err != nil {
 		fmt.Println(err)
 	}
+	fmt.Printf("%s\n", sink.Transactions()[0].Payload())
 	// Output:
-	// a 24
+	// a: hello, HELLO
+	// HELLO
 }
 
 func ExampleProducer_Run() {
+	type invoice struct{ Number string }
 	var sink pipeline.MemorySink
 	var p policy.Producer
 	p.Loop.Batch.Size = 2
-	summary, err := pipeline.NewProducer(&sink, nil, p).Run(context.Background(), pipeline.Transactions(
-		pipeline.NewTransaction("a", nil), pipeline.NewTransaction("b", nil), pipeline.NewTransaction("c", nil),
-	))
-	fmt.Println(summary.Success, len(sink.Transactions()), err)
+	task := pipeline.Task[invoice, invoice]{ID: func(i invoice) string { return i.Number }}
+	summary, err := pipeline.NewProducer(&sink, task, p).Run(context.Background(), pipeline.Values(invoice{"a"}, invoice{"b"}, invoice{"c"}))
+	fmt.Println(summary.Success, err)
+	for _, t := range sink.Transactions()[2:] {
+		fmt.Printf("%s %s\n", t.ID(), t.Payload())
+	}
 	// Output:
-	// 3 3 <nil>
+	// 3 <nil>
+	// c {"Number":"c"}
 }

@@ -23,10 +23,10 @@ func TestL4ATaskThatEndsItsGoroutineLeavesItsOutcomeUnknown(t *testing.T) {
 		db := memory.Open()
 		defer db.Close()
 		calls := 0
-		task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
+		task := pipeline.Handle(func(context.Context, *pipeline.Transaction) error {
 			calls++
 			runtime.Goexit()
-			return nil, nil
+			return nil
 		})
 		p := consumerPolicy(1, 1)
 		p.Loop.Streaming, p.Loop.Limit = true, 3

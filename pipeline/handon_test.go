@@ -65,18 +65,18 @@ func TestL12WhatIsDispatchedIsInTheTraceAndCorrelationOfWhatCame(t *testing.T) {
 			}
 			return pipeline.NewTransaction(id, nil, pipeline.WithMetadata(of))
 		}
-		task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
-			return []*pipeline.Transaction{made("b", nil), nil, made("c", metadata)}, nil // a copy of what came is not its own
-		})
 		var sink, letters, produced pipeline.MemorySink
+		task := pipeline.Into(func(context.Context, *pipeline.Transaction) ([]*pipeline.Transaction, error) {
+			return []*pipeline.Transaction{made("b", nil), nil, made("c", metadata)}, nil // a copied trace is not its own
+		}, &sink)
 		observed := pipeline.WithObserver(c.observer)
-		chain := pipeline.NewConsumer(pipeline.NewMemorySource(x), pipeline.Into(task, &sink), consumerPolicy(1, 1), observed)
-		failing := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, errDown })
+		chain := pipeline.NewConsumer(pipeline.NewMemorySource(x), task, consumerPolicy(1, 1), observed)
+		failing := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return errDown })
 		dead := pipeline.NewConsumer(pipeline.NewMemorySource(x), failing, consumerPolicy(1, 1), observed, pipeline.WithDeadLetter(&letters))
-		one := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return made("b", nil), nil })
+		one := pipeline.Map(func(context.Context, *pipeline.Transaction) (any, error) { return made("b", nil), nil })
 		producer := pipeline.NewProducer(&produced, one, producerPolicy(1, 1), observed)
 		for _, run := range []func(context.Context) (pipeline.Summary, error){chain.Run, dead.Run, func(ctx context.Context) (pipeline.Summary, error) {
-			return producer.Run(ctx, pipeline.Transactions(x))
+			return producer.Run(ctx, pipeline.Values(x))
 		}} {
 			if summary, err := run(c.ctx); err != nil || summary.Success+summary.Exception != 1 {
 				t.Fatal(name, summary, err)

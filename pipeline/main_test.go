@@ -57,17 +57,17 @@ type script struct {
 	causes  []error
 }
 
-func (s *script) task() pipeline.Task {
+func (s *script) task() pipeline.Task[*pipeline.Transaction, string] {
 	s.start, s.calls, s.running = time.Now(), map[string]int{}, map[string]bool{}
-	f := pipeline.Funcs{Process: func(ctx context.Context, t *pipeline.Transaction) (any, error) {
+	f := pipeline.Task[*pipeline.Transaction, string]{Process: func(ctx context.Context, t *pipeline.Transaction) (string, error) {
 		return "result of " + t.ID(), s.act(ctx, "process", t.ID(), s.process)
 	}}
 	for _, h := range s.handlers {
 		switch h {
 		case 's':
-			f.Success = func(ctx context.Context, t *pipeline.Transaction, result any) error {
+			f.Success = func(ctx context.Context, t *pipeline.Transaction, result string) error {
 				if result != "result of "+t.ID() {
-					s.note("success of %s got %v", t.ID(), result)
+					s.note("success of %s got %s", t.ID(), result)
 				}
 				return s.act(ctx, "success", t.ID(), s.success)
 			}
@@ -80,7 +80,7 @@ func (s *script) task() pipeline.Task {
 			}
 		}
 	}
-	return f.Task()
+	return f
 }
 
 func (s *script) act(ctx context.Context, step, id string, acts map[string][]act) error {

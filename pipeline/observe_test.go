@@ -114,8 +114,8 @@ func TestL12FlowsOfAProducer(t *testing.T) {
 		var p policy.Producer
 		p.Loop.Concurrency.Value, p.Loop.Batch.Size = 2, 3
 		var sink pipeline.MemorySink
-		producer := pipeline.NewProducer(&sink, nil, p, pipeline.WithObserver(&c))
-		if _, err := producer.Run(bg, pipeline.Transactions(transactions("a", "b", "c", "d")...)); err != nil {
+		producer := pipeline.NewProducer(&sink, pipeline.Raw{}, p, pipeline.WithObserver(&c))
+		if _, err := producer.Run(bg, pipeline.Values(transactions("a", "b", "c", "d")...)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]int{3, 1}, c.fetches); diff != "" || c.inFlight != 0 || c.outcomes["success"] != 4 || c.processed != 4 {
@@ -284,7 +284,7 @@ func TestL12EverySpanEnds(t *testing.T) {
 	}
 	bubble(t, "goexit", func(t *testing.T) {
 		tr := newTracer()
-		task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { runtime.Goexit(); return nil, nil })
+		task := pipeline.Map(func(context.Context, *pipeline.Transaction) (any, error) { runtime.Goexit(); return nil, nil })
 		source := newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})
 		if _, err := pipeline.NewConsumer(source, task, consumerPolicy(1, 1), pipeline.WithObserver(tr), quiet).Run(bg); err != nil {
 			t.Fatal(err)
@@ -325,7 +325,7 @@ func TestL12ATransactionContinuesItsTrace(t *testing.T) {
 			}))
 			run := func(o observe.Observer) {
 				source := pipeline.NewMemorySource(x)
-				if _, err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), consumerPolicy(1, 1), pipeline.WithObserver(o)).Run(bg); err != nil {
+				if _, err := pipeline.NewConsumer(source, pipeline.Map(nothing), consumerPolicy(1, 1), pipeline.WithObserver(o)).Run(bg); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -349,7 +349,7 @@ func TestL12RecordsNameTheTraceThatBegan(t *testing.T) {
 			}
 		})
 		source := pipeline.NewMemorySource(transactions("a")...)
-		if _, err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), consumerPolicy(1, 1),
+		if _, err := pipeline.NewConsumer(source, pipeline.Map(nothing), consumerPolicy(1, 1),
 			pipeline.WithObserver(observe.Multi(newTracer(), observer))).Run(bg); err != nil {
 			t.Fatal(err)
 		}

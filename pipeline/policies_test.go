@@ -80,8 +80,8 @@ func TestP6AProducersLoopMadeByHandIsChecked(t *testing.T) {
 		set := policy.NewSet(policy.SetConfig{Producers: map[string]policy.Producer{"orders": bad}})
 		var log bytes.Buffer
 		var sink pipeline.MemorySink
-		summary, err := pipeline.NewProducer(&sink, nil, policy.Producer{}, pipeline.WithName("orders"), pipeline.WithProvider(set),
-			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg, pipeline.Transactions(transactions("a")...))
+		summary, err := pipeline.NewProducer(&sink, pipeline.Raw{}, policy.Producer{}, pipeline.WithName("orders"), pipeline.WithProvider(set),
+			pipeline.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))).Run(bg, pipeline.Values(transactions("a")...))
 		if err != nil || summary.Success != 1 || !strings.Contains(log.String(), "loop.concurrency.value") {
 			t.Error(summary, err, log.String())
 		}
@@ -111,8 +111,8 @@ func TestP6AProducerThatADocumentDoesNotNameKeepsItsPolicy(t *testing.T) {
 		p.Loop.Limit = 3
 		set := policy.NewSet(policy.SetConfig{Producers: map[string]policy.Producer{"invoices": {}}})
 		var sink pipeline.MemorySink
-		summary, err := pipeline.NewProducer(&sink, nil, p, pipeline.WithName("orders"), pipeline.WithProvider(set), quiet).
-			Run(bg, pipeline.Transactions(transactions(many(9)...)...))
+		summary, err := pipeline.NewProducer(&sink, pipeline.Raw{}, p, pipeline.WithName("orders"), pipeline.WithProvider(set), quiet).
+			Run(bg, pipeline.Values(transactions(many(9)...)...))
 		if err != nil || summary.Success != 3 {
 			t.Error(summary, err)
 		}

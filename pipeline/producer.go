@@ -9,61 +9,43 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Producer writes transactions to a sink. Its methods may be called from anywhere.
-type Producer struct {
+// Producer writes values to a sink. Its methods may be called from anywhere.
+type Producer[In any] struct {
 	*engine
+	transaction func(in In) (*Transaction, error)
 }
 
-// NewProducer makes a producer. The task prepares what is dispatched and has the handlers, see [Task]; nil dispatches as it
-// is. NewProducer panics without a sink. A policy that breaks a rule is reported by Run.
-func NewProducer(sink Sink, task Task, p policy.Producer, opts ...Option) *Producer {
+// NewProducer makes a producer of values of type In. The task prepares what is dispatched and has the handlers, see [Task].
+// NewProducer panics without a sink. A policy that breaks a rule is reported by Run.
+func NewProducer[In, Out any](sink Sink, task Task[In, Out], p policy.Producer, opts ...Option) *Producer[In] {
 	argument.Need(sink != nil, "pipeline: NewProducer: the sink")
 	e := newEngine(producer, collect(opts), ofProducer(p))
-	if task == nil {
-		task = Funcs{}.Task()
-	}
-	e.steps.do = produce(sink, task)
-	e.steps.success, e.steps.exception = handlersOf(task)
-	e.checked = []any{sink, task, e.deadLetter}
-	return &Producer{e}
+	b := bind(task)
+	e.steps.do, e.steps.success, e.steps.exception = b.produce(sink), b.success(), b.exception()
+	e.checked = []any{sink, task.Sink, e.deadLetter}
+	return &Producer[In]{engine: e, transaction: b.transaction}
 }
 
-// produce prepares and dispatches. The result is what was dispatched.
-func produce(sink Sink, task Task) func(ctx context.Context, t *Transaction) (any, error) {
-	return func(ctx context.Context, t *Transaction) (any, error) {
-		prepared, err := task.Process(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		out := t
-		switch p := prepared.(type) {
-		case nil:
-		case *Transaction:
-			if p != nil {
-				out = p
-			}
-		case []byte:
-			out = t.With(WithPayload(p))
-		default:
-			return nil, unusable(prepared)
-		}
-		return out, sink.Dispatch(ctx, handOn(ctx, t, out))
+// Run produces the values of a finite sequence, in chunks of the policy's batch.size: one chunk after another, the values of a
+// chunk concurrently. It returns nil at the end of the sequence, at the policy's limit, or after Drain. A policy's
+// loop.timeout ends it with a [*ProducerLoopTimeoutError], an error of the sequence with that error and its panic with a
+// [*retry.PanicError] after what came before has been produced, and the end of ctx with that context's cause. The sequence is
+// read on a goroutine of its own; it should end when ctx does. A producer runs once at a time. Values of a chunk that was not
+// finished count as redelivered: they are the caller's again.
+func (p *Producer[In]) Run(ctx context.Context, values iter.Seq2[In, error]) (Summary, error) {
+	if values == nil {
+		return Summary{}, fmt.Errorf("pipeline: producer %s: the sequence of values is nil", p.name)
 	}
-}
-
-// Run produces the transactions of a finite sequence, in chunks of the policy's batch.size: one chunk after another, the
-// transactions of a chunk concurrently. It returns nil when the sequence or the policy's limit has come to its end, or Drain
-// was called. A policy's loop.timeout ends it with a [*ProducerLoopTimeoutError], an error of the sequence with that error
-// and its panic with a [*retry.PanicError] after what came before has been produced, and the end of ctx with that context's
-// cause. The sequence is read on a goroutine of its own; it should end when ctx does. A producer runs once at a time.
-// Transactions of the chunk that was not finished then count as redelivered: they are the caller's again.
-func (p *Producer) Run(ctx context.Context, transactions iter.Seq2[*Transaction, error]) (Summary, error) {
-	if transactions == nil {
-		return Summary{}, fmt.Errorf("pipeline: producer %s: the sequence of transactions is nil", p.name)
-	}
-	next, stop := iter.Pull2(transactions)
-	input := &input{next: next}
-	return p.start(ctx, input.chunk, func() {
+	next, stop := iter.Pull2(values)
+	in := input(func() (*Transaction, error, bool) {
+		value, err, ok := next()
+		if err != nil || !ok {
+			return nil, err, ok
+		}
+		t, err := p.transaction(value)
+		return t, err, true
+	})
+	return p.start(ctx, in.chunk, func() {
 		if err := finished(stop); err != nil { // the run has its result already
 			p.log.Error("pipeline: the input failed at its end", "pipeline", p.name, "error", err)
 		}
@@ -77,15 +59,14 @@ func finished(stop func()) (err error) {
 	return nil
 }
 
-// input cuts a sequence into chunks.
-type input struct {
-	next func() (*Transaction, error, bool)
-}
+// input returns one transaction of a sequence after another.
+type input func() (*Transaction, error, bool)
 
-func (in *input) chunk(_ context.Context, r *run, room int) (got []Delivery, end bool, err error) {
+// chunk is a feeder.
+func (in input) chunk(_ context.Context, r *run, room int) (got []Delivery, end bool, err error) {
 	defer recoverPanic(&err) // the sequence's; what came before it is kept
 	for len(got) < room {
-		t, err, ok := in.next()
+		t, err, ok := in()
 		switch {
 		case !ok:
 			return got, true, nil
@@ -99,11 +80,11 @@ func (in *input) chunk(_ context.Context, r *run, room int) (got []Delivery, end
 	return got, false, nil
 }
 
-// Transactions is a sequence for [Producer.Run].
-func Transactions(list ...*Transaction) iter.Seq2[*Transaction, error] {
-	return func(yield func(*Transaction, error) bool) {
-		for _, t := range list {
-			if !yield(t, nil) {
+// Values makes a sequence for [Producer.Run].
+func Values[In any](list ...In) iter.Seq2[In, error] {
+	return func(yield func(In, error) bool) {
+		for _, v := range list {
+			if !yield(v, nil) {
 				return
 			}
 		}

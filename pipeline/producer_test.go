@@ -35,8 +35,8 @@ func TestL10ChunksFollowEachOtherAndAreConcurrentInside(t *testing.T) {
 		s := &script{}
 		s.task()
 		sink := s.sinkOf(map[string][]act{"a": ok(10 * time.Second), "*": ok(time.Second)})
-		summary, err := pipeline.NewProducer(sink, nil, producerPolicy(2, 3)).
-			Run(bg, pipeline.Transactions(transactions("a", "b", "c", "d", "e", "f", "g")...))
+		summary, err := pipeline.NewProducer(sink, pipeline.Raw{}, producerPolicy(2, 3)).
+			Run(bg, pipeline.Values(transactions("a", "b", "c", "d", "e", "f", "g")...))
 		if err != nil || summary.Success != 7 || summary.Processed != 7 {
 			t.Fatal(summary, err)
 		}
@@ -60,16 +60,16 @@ func TestL4InAProducerEveryErrorOfTheSuccessHandlerIsOfTheSystem(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var l ledger
 		calls := 0
-		task := pipeline.Funcs{
-			Success: func(context.Context, *pipeline.Transaction, any) error {
+		task := pipeline.Raw{
+			Success: func(context.Context, *pipeline.Transaction, *pipeline.Transaction) error {
 				calls++
 				return classify.Business(errDown)
 			},
 			Exception: func(context.Context, *pipeline.Transaction, error) error { return nil },
-		}.Task()
+		}
 		p := producerPolicy(1, 1)
 		p.Steps.Success = retries(3)
-		summary, err := pipeline.NewProducer(&pipeline.MemorySink{}, task, p, l.option()).Run(bg, pipeline.Transactions(transactions("a")...))
+		summary, err := pipeline.NewProducer(&pipeline.MemorySink{}, task, p, l.option()).Run(bg, pipeline.Values(transactions("a")...))
 		if err != nil || summary.Exception != 1 || calls != 3 {
 			t.Fatal(summary, err, calls)
 		}
@@ -89,8 +89,8 @@ func TestL3ProduceFailuresAreHandled(t *testing.T) {
 		sink := s.sinkOf(map[string][]act{"a": {{err: errDown}}, "b": {{err: classify.Business(errDown)}}})
 		p := producerPolicy(1, 3)
 		p.Steps.Produce = retries(2)
-		summary, err := pipeline.NewProducer(sink, nil, p, pipeline.WithDeadLetter(&letters), pipeline.WithName("invoices"), l.option()).
-			Run(bg, pipeline.Transactions(transactions("a", "b", "c")...))
+		summary, err := pipeline.NewProducer(sink, pipeline.Raw{}, p, pipeline.WithDeadLetter(&letters), pipeline.WithName("invoices"), l.option()).
+			Run(bg, pipeline.Values(transactions("a", "b", "c")...))
 		if err != nil || summary.Exception != 2 || summary.Success != 1 || summary.Retries != 1 {
 			t.Fatal(summary, err)
 		}
@@ -111,8 +111,7 @@ func TestL3ProduceFailuresAreHandled(t *testing.T) {
 func TestL10TheTaskOfAProducerPreparesWhatIsDispatched(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var sink pipeline.MemorySink
-		var l ledger
-		task := pipeline.TaskFunc(func(_ context.Context, x *pipeline.Transaction) (any, error) {
+		task := pipeline.Map(func(_ context.Context, x *pipeline.Transaction) (any, error) {
 			switch x.ID() {
 			case "a":
 				return []byte("payload"), nil
@@ -125,20 +124,18 @@ func TestL10TheTaskOfAProducerPreparesWhatIsDispatched(t *testing.T) {
 			}
 			return nil, nil
 		})
-		summary, err := pipeline.NewProducer(&sink, task, producerPolicy(1, 1), l.option()).
-			Run(bg, pipeline.Transactions(transactions("a", "b", "c", "d", "e")...))
-		if err != nil || summary.Success != 3 || summary.Failed != 2 {
+		given := transactions("a", "b", "c", "d", "e")
+		given[0] = given[0].With(pipeline.WithAttempts(3))
+		summary, err := pipeline.NewProducer(&sink, task, producerPolicy(1, 1)).Run(bg, pipeline.Values(given...))
+		if err != nil || summary.Success != 4 || summary.Failed != 1 {
 			t.Fatal(summary, err)
 		}
-		if diff := cmp.Diff([]string{"a", "other", "e"}, ids(sink.Transactions())); diff != "" {
-			t.Error(diff)
+		got := sink.Transactions()
+		if diff := cmp.Diff([]string{"a", "other", "c"}, ids(got)); diff != "" {
+			t.Fatal(diff)
 		}
-		if got := string(sink.Transactions()[0].Payload()); got != "payload" {
-			t.Error(got)
-		}
-		var broken *pipeline.ContractError
-		if !errors.As(l.err("c"), &broken) || broken.Part != "task" {
-			t.Error(l.err("c"))
+		if string(got[0].Payload()) != "payload" || got[0].Parent() != "" || got[0].Attempts() != 3 || string(got[2].Payload()) != "5" {
+			t.Errorf("%+v %+v", got[0], got[2])
 		}
 	})
 }
@@ -149,7 +146,7 @@ func TestL10LimitAndEndsOfInput(t *testing.T) {
 		p := producerPolicy(2, 4)
 		p.Loop.Limit = 6
 		read := 0
-		summary, err := pipeline.NewProducer(&sink, nil, p).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
+		summary, err := pipeline.NewProducer(&sink, pipeline.Raw{}, p).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
 			for _, x := range transactions(many(20)...) {
 				read++
 				if !yield(x, nil) {
@@ -163,7 +160,7 @@ func TestL10LimitAndEndsOfInput(t *testing.T) {
 	})
 	bubble(t, "error", func(t *testing.T) {
 		var sink pipeline.MemorySink
-		summary, err := pipeline.NewProducer(&sink, nil, producerPolicy(2, 4)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
+		summary, err := pipeline.NewProducer(&sink, pipeline.Raw{}, producerPolicy(2, 4)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
 			if yield(transactions("a")[0], nil) {
 				yield(nil, errDown)
 			}
@@ -174,7 +171,7 @@ func TestL10LimitAndEndsOfInput(t *testing.T) {
 	})
 	bubble(t, "panic", func(t *testing.T) {
 		var sink pipeline.MemorySink
-		summary, err := pipeline.NewProducer(&sink, nil, producerPolicy(2, 4)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
+		summary, err := pipeline.NewProducer(&sink, pipeline.Raw{}, producerPolicy(2, 4)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
 			if yield(transactions("a")[0], nil) {
 				panic(errDown)
 			}
@@ -188,7 +185,7 @@ func TestL10LimitAndEndsOfInput(t *testing.T) {
 		p := producerPolicy(1, 1)
 		p.Loop.Limit = 1
 		log := slog.New(slog.DiscardHandler)
-		summary, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, p, pipeline.WithLogger(log)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
+		summary, err := pipeline.NewProducer(&pipeline.MemorySink{}, pipeline.Raw{}, p, pipeline.WithLogger(log)).Run(bg, func(yield func(*pipeline.Transaction, error) bool) {
 			if !yield(transactions("a")[0], nil) {
 				panic(errDown)
 			}
@@ -199,13 +196,13 @@ func TestL10LimitAndEndsOfInput(t *testing.T) {
 		synctest.Wait()
 	})
 	bubble(t, "no sequence", func(t *testing.T) {
-		_, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, policy.Producer{}).Run(bg, nil)
-		if err == nil || !strings.Contains(err.Error(), "sequence of transactions is nil") {
+		_, err := pipeline.NewProducer(&pipeline.MemorySink{}, pipeline.Raw{}, policy.Producer{}).Run(bg, nil)
+		if err == nil || !strings.Contains(err.Error(), "sequence of values is nil") {
 			t.Error(err)
 		}
 	})
 	bubble(t, "nil", func(t *testing.T) {
-		_, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, policy.Producer{}).Run(bg, pipeline.Transactions(nil))
+		_, err := pipeline.NewProducer(&pipeline.MemorySink{}, pipeline.Raw{}, policy.Producer{}).Run(bg, pipeline.Values[*pipeline.Transaction](nil))
 		var broken *pipeline.ContractError
 		if !errors.As(err, &broken) || broken.Part != "input" {
 			t.Error(err)
@@ -220,8 +217,8 @@ func TestL9AProducerOutOfTime(t *testing.T) {
 		p := producerPolicy(2, 4)
 		p.Loop.Timeout = 10 * time.Second
 		var l ledger
-		summary, err := pipeline.NewProducer(s.sinkOf(map[string][]act{"b": ok(time.Hour)}), nil, p, pipeline.WithName("invoices"), l.option()).
-			Run(bg, pipeline.Transactions(transactions("a", "b", "c", "d", "e")...))
+		summary, err := pipeline.NewProducer(s.sinkOf(map[string][]act{"b": ok(time.Hour)}), pipeline.Raw{}, p, pipeline.WithName("invoices"), l.option()).
+			Run(bg, pipeline.Values(transactions("a", "b", "c", "d", "e")...))
 		var late *pipeline.ProducerLoopTimeoutError
 		if !errors.As(err, &late) || late.Producer != "invoices" || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)

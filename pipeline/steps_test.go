@@ -199,11 +199,11 @@ func TestL4AGoroutineThatATaskEndsIsReplaced(t *testing.T) {
 	source := pipeline.NewMemorySource(transactions("a", "b")...)
 	p := consumerPolicy(1, 2)
 	p.Loop.Limit = 2
-	summary, err := pipeline.NewConsumer(source, pipeline.TaskFunc(func(_ context.Context, x *pipeline.Transaction) (any, error) {
+	summary, err := pipeline.NewConsumer(source, pipeline.Handle(func(_ context.Context, x *pipeline.Transaction) error {
 		if x.ID() == "a" {
 			runtime.Goexit()
 		}
-		return nil, nil
+		return nil
 	}), p, quiet).Run(bg)
 	if err != nil || summary.Failed != 1 || summary.Success != 1 {
 		t.Fatal(summary, err)

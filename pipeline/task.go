@@ -1,63 +1,225 @@
 package pipeline
 
-import "context"
+import (
+	"context"
+	"encoding/json"
 
-// Task is what a consumer does with a transaction. Its error decides what follows: business errors (classify.Business) and
-// permanent ones are not repeated, everything else is, as far as the policy goes. A task that can does more:
-// [SuccessHandler], [ExceptionHandler]. All methods are called concurrently, and a panic in one is an error.
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/argument"
+)
+
+// Codec writes values as payloads and reads them back.
+type Codec[T any] = idempotency.Codec[T]
+
+// JSON is the codec of encoding/json.
+type JSON[T any] = idempotency.JSON[T]
+
+// Task is what an engine does with a transaction: it turns the payload, read as an In, into an Out, which is sent on. Its
+// functions are called concurrently, and a panic in one is an error. [Handle], [Into] and [Map] make one from a function.
 //
-// The task of a producer prepares what is dispatched: a result of type *Transaction is dispatched instead, []byte is
-// dispatched as the payload, and nil dispatches the transaction itself.
-type Task interface {
-	Process(ctx context.Context, t *Transaction) (result any, err error)
+// In and Out are any types with a JSON form, or one that Input and Output read and write. Three types need no codec: []byte is
+// the payload itself, *Transaction the whole transaction, and an Out of []*Transaction are several, in order. A nil result
+// sends nothing on.
+//
+// Functions whose input is not a *Transaction find it with [TransactionOf].
+type Task[In, Out any] struct {
+	// Process does the work. Its error decides what follows: business errors (classify.Business), permanent ones and payloads
+	// that cannot be read (*[PayloadError]) are not repeated, everything else is, as far as the policy goes. nil sends the
+	// transaction on as it is; In and Out must then be the same type.
+	Process func(ctx context.Context, in In) (Out, error)
+	// Sink gets what Process returned, as the first part of the success step: when the sink fails, dispatching alone is
+	// repeated, under that step's policy. nil is none. A producer dispatches to its own sink before, as part of its
+	// produce step.
+	//
+	// A value becomes the payload of a transaction with the ID, metadata and correlation of the one that came in, and
+	// that one as its parent. Transactions get the correlation, parent and trace that they lack from the one that came in;
+	// their IDs should be the same each time, so that a sink can drop duplicates.
+	Sink Sink
+	// Success is the second part of the success step; nil is none.
+	Success func(ctx context.Context, in In, out Out) error
+	// Exception handles a transaction that could not be processed, or whose success step failed; cause is a
+	// *[TransactionError]. When it returns nil the transaction counts as handled. in is the zero In where the payload
+	// cannot be read. nil is none.
+	Exception func(ctx context.Context, in In, cause error) error
+
+	Input  Codec[In]  // reads payloads, and writes a producer's values; default JSON
+	Output Codec[Out] // writes results; default JSON
+	// ID identifies a producer's values. An ID that is the same each time makes delays, duplicates and records stable. By
+	// default each value gets a new UUIDv7, and a *Transaction keeps its own ID.
+	ID func(in In) string
 }
 
-// SuccessHandler is told of a processed transaction.
-type SuccessHandler interface {
-	HandleSuccess(ctx context.Context, t *Transaction, result any) error
+// Raw is a task from transaction to transaction. The zero Raw sends each on as it is.
+type Raw = Task[*Transaction, *Transaction]
+
+// Handle makes a task of a function that sends nothing on.
+func Handle[In any](process func(ctx context.Context, in In) error) Task[In, struct{}] {
+	argument.Need(process != nil, "pipeline: Handle: the function")
+	return Task[In, struct{}]{Process: func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, process(ctx, in) }}
 }
 
-// ExceptionHandler is told of a transaction that could not be processed or whose success handler failed; cause is a
-// [*TransactionError]. When it returns nil the transaction counts as handled.
-type ExceptionHandler interface {
-	HandleException(ctx context.Context, t *Transaction, cause error) error
+// Into makes a task of a function whose results go to a sink.
+func Into[In, Out any](process func(ctx context.Context, in In) (Out, error), sink Sink) Task[In, Out] {
+	argument.Need(process != nil, "pipeline: Into: the function")
+	argument.Need(sink != nil, "pipeline: Into: the sink")
+	return Task[In, Out]{Process: process, Sink: sink}
 }
 
-// TaskFunc adapts a function to a Task without handlers.
-type TaskFunc func(ctx context.Context, t *Transaction) (any, error)
-
-// Process calls f.
-func (f TaskFunc) Process(ctx context.Context, t *Transaction) (any, error) { return f(ctx, t) }
-
-// Funcs is a task made of functions. Success and Exception are optional, and count as absent while nil.
-type Funcs struct {
-	Process   func(ctx context.Context, t *Transaction) (result any, err error)
-	Success   func(ctx context.Context, t *Transaction, result any) error
-	Exception func(ctx context.Context, t *Transaction, cause error) error
+// Map makes a task of a function, for a producer: its results go to the producer's sink.
+func Map[In, Out any](process func(ctx context.Context, in In) (Out, error)) Task[In, Out] {
+	argument.Need(process != nil, "pipeline: Map: the function")
+	return Task[In, Out]{Process: process}
 }
 
-// Task returns f as a Task. A nil Process does nothing and succeeds.
-func (f Funcs) Task() Task { return funcsTask{f} }
+type transactionKey struct{}
 
-type funcsTask struct{ f Funcs }
+// TransactionOf returns the transaction that a task's function was called for, by the function's context. It is nil elsewhere,
+// and where the function's input is the transaction.
+func TransactionOf(ctx context.Context) *Transaction {
+	t, _ := ctx.Value(transactionKey{}).(*Transaction)
+	return t
+}
 
-func (t funcsTask) Process(ctx context.Context, x *Transaction) (any, error) {
-	if t.f.Process == nil {
-		return nil, nil
+// binding is a task without its types, as engines call it.
+type binding[In, Out any] struct {
+	Task[In, Out]
+	whole bool // an input is the transaction itself
+	bytes bool // an input is the payload itself
+}
+
+func bind[In, Out any](t Task[In, Out]) *binding[In, Out] {
+	b := &binding[In, Out]{Task: t}
+	_, b.whole = any((*Transaction)(nil)).(In)
+	_, b.bytes = any([]byte(nil)).(In)
+	if t.Process == nil {
+		var in In
+		_, same := any(&in).(*Out)
+		argument.Need(same, "pipeline: the task's Process")
 	}
-	return t.f.Process(ctx, x)
+	return b
 }
 
-// handlersOf returns a task's handlers, nil where it has none.
-func handlersOf(t Task) (success func(context.Context, *Transaction, any) error, exception func(context.Context, *Transaction, error) error) {
-	if f, ok := t.(funcsTask); ok {
-		return f.f.Success, f.f.Exception
+// input reads what a function is called with, and the context that it is called in.
+func (b *binding[In, Out]) input(ctx context.Context, t *Transaction) (context.Context, In, error) {
+	if b.whole {
+		return ctx, any(t).(In), nil
 	}
-	if h, ok := t.(SuccessHandler); ok {
-		success = h.HandleSuccess
+	ctx = context.WithValue(ctx, transactionKey{}, t)
+	in, err := b.decode(t)
+	if err != nil {
+		err = classify.Business(&PayloadError{ID: t.id, Err: err})
 	}
-	if h, ok := t.(ExceptionHandler); ok {
-		exception = h.HandleException
+	return ctx, in, err
+}
+
+func (b *binding[In, Out]) decode(t *Transaction) (In, error) {
+	switch {
+	case b.Input != nil:
+		return b.Input.Decode(t.payload)
+	case b.bytes:
+		return any(t.payload).(In), nil
 	}
-	return success, exception
+	return JSON[In]{}.Decode(t.payload)
+}
+
+// process returns what is to be sent on: an Out, or the transaction itself where there is no Process.
+func (b *binding[In, Out]) process(ctx context.Context, t *Transaction) (any, error) {
+	if b.Process == nil {
+		return t, nil
+	}
+	ctx, in, err := b.input(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return b.Process(ctx, in)
+}
+
+// produce is process and the dispatch to a producer's sink.
+func (b *binding[In, Out]) produce(sink Sink) func(ctx context.Context, t *Transaction) (any, error) {
+	to := sender{sink: sink, encode: b.encode}
+	return func(ctx context.Context, t *Transaction) (any, error) {
+		result, err := b.process(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		return result, to.send(ctx, t, result)
+	}
+}
+
+func (b *binding[In, Out]) encode(made any) ([]byte, error) {
+	if b.Output != nil {
+		return b.Output.Encode(made.(Out))
+	}
+	if payload, ok := made.([]byte); ok {
+		return payload, nil
+	}
+	return json.Marshal(made)
+}
+
+// success is nil where there is nothing to do.
+func (b *binding[In, Out]) success() func(ctx context.Context, t *Transaction, result any) error {
+	if b.Sink == nil && b.Success == nil {
+		return nil
+	}
+	to := sender{sink: b.Sink, encode: b.encode, chain: true}
+	return func(ctx context.Context, t *Transaction, result any) error {
+		if b.Sink != nil {
+			if err := to.send(ctx, t, result); err != nil {
+				return err
+			}
+		}
+		if b.Success == nil {
+			return nil
+		}
+		ctx, in, err := b.input(ctx, t)
+		if err != nil {
+			return err
+		}
+		out, _ := result.(Out)
+		if b.Process == nil {
+			out, _ = any(in).(Out)
+		}
+		return b.Success(ctx, in, out)
+	}
+}
+
+// exception is nil where there is nothing to do.
+func (b *binding[In, Out]) exception() func(ctx context.Context, t *Transaction, cause error) error {
+	if b.Exception == nil {
+		return nil
+	}
+	return func(ctx context.Context, t *Transaction, cause error) error {
+		ctx, in, err := b.input(ctx, t)
+		if err != nil {
+			var zero In
+			in = zero
+		}
+		return b.Exception(ctx, in, cause)
+	}
+}
+
+// transaction makes a producer's transaction of a value; nil where the value is a nil *Transaction.
+func (b *binding[In, Out]) transaction(in In) (*Transaction, error) {
+	switch value := any(in).(type) {
+	case *Transaction:
+		return value, nil
+	case []byte:
+		if b.Input == nil {
+			return NewTransaction(b.id(in), value), nil
+		}
+	}
+	codec := b.Input
+	if codec == nil {
+		codec = JSON[In]{}
+	}
+	payload, err := codec.Encode(in)
+	return NewTransaction(b.id(in), payload), err
+}
+
+func (b *binding[In, Out]) id(in In) string {
+	if b.ID == nil {
+		return ""
+	}
+	return b.ID(in)
 }

@@ -2,7 +2,6 @@ package file_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -74,8 +73,7 @@ func copyLines(tb testing.TB, in, out string, concurrency int, o file.SinkOption
 	var p policy.Consumer
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size = concurrency, 1000
 	p.Loop.Batch.Interval = time.Second
-	same := pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) { return t, nil })
-	summary, err := pipeline.NewConsumer(source, pipeline.Into(same, sink), p).Run(tb.Context())
+	summary, err := pipeline.NewConsumer(source, pipeline.Raw{Sink: sink}, p).Run(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,11 +1,11 @@
 package file_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/tenetdev/tenet/adapter/file"
 	"github.com/tenetdev/tenet/pipeline"
@@ -35,9 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	shout := pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
-		return []byte(strings.ToUpper(string(t.Payload()))), nil
-	})
+	shout := func(_ context.Context, row []byte) ([]byte, error) { return bytes.ToUpper(row), nil }
 	p := policy.Consumer{}
 	p.Loop.Batch.Size = 100
 	summary, err := pipeline.NewConsumer(source, pipeline.Into(shout, sink), p).Run(context.Background())

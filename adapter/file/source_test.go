@@ -418,14 +418,14 @@ func TestL11ManyOutcomesAtOnce(t *testing.T) {
 	var p policy.Consumer
 	p.Loop.Streaming, p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = true, 16, 50, time.Second
 	p.Steps.Process.Retry.InitialBackoff = time.Millisecond
-	task := pipeline.TaskFunc(func(_ context.Context, x *pipeline.Transaction) (any, error) {
+	task := pipeline.Handle(func(_ context.Context, x *pipeline.Transaction) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if seen[x.ID()]++; seen[x.ID()]%3 != 0 && strings.HasSuffix(x.ID(), "7") {
 			poison++
-			return nil, errors.New("down")
+			return errors.New("down")
 		}
-		return nil, nil
+		return nil
 	})
 	summary, err := pipeline.NewConsumer(source, task, p, pipeline.WithLogger(quiet)).Run(t.Context())
 	if err != nil || summary.Success != 3000 || summary.Unsettled > 0 || len(seen) != 3000 || poison != 600 {
@@ -462,7 +462,7 @@ func TestL11DeadLettersComeBackWhole(t *testing.T) {
 	var p policy.Consumer
 	p.Steps.Process.Retry = policy.Retry{MaxAttempts: 3, InitialBackoff: time.Millisecond}
 	put := pipeline.NewTransaction("a", []byte("{\"html\": \"<b>\"}"), pipeline.WithMetadata(map[string]string{"k": "v"}), pipeline.WithCorrelation("c"), pipeline.WithParent("p"))
-	failing := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, errors.New("down") })
+	failing := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return errors.New("down") })
 	if s, err := pipeline.NewConsumer(pipeline.NewMemorySource(put), failing, p, pipeline.WithDeadLetter(sink)).Run(t.Context()); err != nil || s.Exception != 1 {
 		t.Fatalf("%+v, %v", s, err)
 	}

@@ -21,7 +21,7 @@ func Example() {
 
 	var p policy.Consumer
 	p.Steps.Process.Retry = policy.Retry{MaxAttempts: 2, InitialBackoff: time.Millisecond}
-	busy := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, errors.New("busy") })
+	busy := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return errors.New("busy") })
 	orders := pipeline.NewMemorySource(pipeline.NewTransaction("order-1", []byte(`{"amount":12}`)))
 	summary, err := pipeline.NewConsumer(orders, busy, p, pipeline.WithDeadLetter(escalate)).Run(context.Background())
 	fmt.Println(summary.Exception, err)

@@ -238,8 +238,8 @@ func TestAttemptsAreCarriedOver(t *testing.T) {
 	}))
 	var p policy.Consumer
 	p.Steps.Process.Retry = policy.Retry{MaxAttempts: 3, InitialBackoff: time.Millisecond}
-	failing := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
-		return nil, errors.New("down")
+	failing := pipeline.Handle(func(context.Context, *pipeline.Transaction) error {
+		return errors.New("down")
 	})
 	start := time.Now()
 	summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(put), failing, p, pipeline.WithDeadLetter(sink)).Run(t.Context())

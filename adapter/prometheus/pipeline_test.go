@@ -107,7 +107,7 @@ func BenchmarkObserveTransaction(b *testing.B) {
 	for i := range list {
 		list[i] = pipeline.NewTransaction("transaction", nil)
 	}
-	task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, nil })
+	task := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return nil })
 	b.ReportAllocs()
 	b.ResetTimer()
 	if _, err := pipeline.NewConsumer(pipeline.NewMemorySource(list...), task, p, pipeline.WithObserver(o)).Run(b.Context()); err != nil {

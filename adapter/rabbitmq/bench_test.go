@@ -87,7 +87,7 @@ func BenchmarkConsumer(b *testing.B) {
 	p := policyOf(batch, 10)
 	b.ResetTimer()
 	cpu := used()
-	summary, err := pipeline.NewConsumer(s, pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, nil }), p).Run(context.Background())
+	summary, err := pipeline.NewConsumer(s, pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return nil }), p).Run(context.Background())
 	if err != nil || summary.Success != b.N {
 		b.Fatalf("%+v, %v", summary, err)
 	}

@@ -35,9 +35,9 @@ func Example() {
 		return
 	}
 	defer source.Close()
-	task := pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+	task := pipeline.Handle(func(_ context.Context, t *pipeline.Transaction) error {
 		fmt.Println(t.ID(), string(t.Payload()))
-		return nil, nil
+		return nil
 	})
 	var p policy.Consumer
 	p.Loop.Batch.Size, p.Loop.Batch.Interval = 10, 100*time.Millisecond

@@ -46,7 +46,7 @@ func TestL6ABacklogIsNoEmptyQueue(t *testing.T) {
 				s := openSource(t, o)
 				p := policyOf(7, 3)
 				p.Loop.Batch.Interval = 0
-				summary, err := pipeline.NewConsumer(s, pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, nil }), p).Run(t.Context())
+				summary, err := pipeline.NewConsumer(s, pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return nil }), p).Run(t.Context())
 				if err != nil || summary.Success != 30 {
 					t.Fatalf("a run that must not wait ended with %+v, %v", summary, err)
 				}

@@ -76,9 +76,8 @@ func (in *input) through(ctx context.Context) (rate float64, err error) {
 	}
 	p := consumerPolicy()
 	p.Loop.Batch.Size, p.Loop.Batch.Interval = 1000, time.Second
-	same := pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) { return t, nil })
 	began := time.Now()
-	summary, err := pipeline.NewConsumer(source, pipeline.Into(same, sink), p).Run(ctx)
+	summary, err := pipeline.NewConsumer(source, pipeline.Raw{Sink: sink}, p).Run(ctx)
 	err = errors.Join(err, sink.Close(), source.Close())
 	took := time.Since(began)
 	if err == nil && summary.Success != lines {

@@ -49,7 +49,7 @@ func (w *wheel) Fetch(_ context.Context, r pipeline.FetchRequest) ([]pipeline.De
 // Ack implements pipeline.Acker.
 func (w *wheel) Ack(context.Context, []pipeline.Delivery) []error { return nil }
 
-func nothing(context.Context, *pipeline.Transaction) (any, error) { return nil, nil }
+func nothing(context.Context, *pipeline.Transaction) error { return nil }
 
 func consumerPolicy() policy.Consumer {
 	var p policy.Consumer
@@ -61,7 +61,7 @@ func consumerPolicy() policy.Consumer {
 // engine returns transactions per second, and with count allocations for each.
 func engine(count bool) func(ctx context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
-		consumer := pipeline.NewConsumer(newWheel(transactions), pipeline.TaskFunc(nothing), consumerPolicy())
+		consumer := pipeline.NewConsumer(newWheel(transactions), pipeline.Handle(nothing), consumerPolicy())
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began := time.Now()
@@ -89,7 +89,7 @@ func byHand(ctx context.Context) (float64, error) {
 		for _, d := range list {
 			slots <- struct{}{}
 			group.Go(func() {
-				_, _ = nothing(ctx, d.Transaction)
+				_ = nothing(ctx, d.Transaction)
 				_ = source.Ack(ctx, nil)
 				<-slots
 			})

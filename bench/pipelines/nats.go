@@ -88,7 +88,7 @@ func (b *broker) engine(ctx context.Context) (rate float64, err error) {
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
 	began := time.Now()
-	summary, err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), consumerPolicy()).Run(ctx)
+	summary, err := pipeline.NewConsumer(source, pipeline.Handle(nothing), consumerPolicy()).Run(ctx)
 	if err == nil && summary.Success != messages {
 		err = fmt.Errorf("%+v", summary)
 	}

@@ -82,7 +82,7 @@ func (r *rabbit) engine(ctx context.Context) (rate float64, err error) {
 	p := consumerPolicy()
 	p.Loop.Batch.Interval = time.Second
 	began := time.Now()
-	summary, err := pipeline.NewConsumer(source, pipeline.TaskFunc(nothing), p, pipeline.WithName("bench")).Run(ctx)
+	summary, err := pipeline.NewConsumer(source, pipeline.Handle(nothing), p, pipeline.WithName("bench")).Run(ctx)
 	took := time.Since(began) - p.Loop.Batch.Interval // it ends with a fetch that waits in vain
 	if err == nil && summary.Success != messages {
 		err = fmt.Errorf("%+v", summary)

@@ -42,15 +42,15 @@ func Pipelines(ctx context.Context, t *testing.T, o observe.Observer, process fu
 	if _, ok := errors.AsType[*pipeline.ConsumerLoopTimeoutError](err); !ok {
 		t.Fatal(err)
 	}
-	if _, err := pipeline.NewProducer(&pipeline.MemorySink{}, nil, policy.Producer{}, options...).Run(ctx, pipeline.Transactions(list...)); err != nil {
+	if _, err := pipeline.NewProducer(&pipeline.MemorySink{}, pipeline.Raw{}, policy.Producer{}, options...).Run(ctx, pipeline.Values(list...)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func script(process func()) pipeline.Task {
+func script(process func()) pipeline.Raw {
 	attempts := map[string]int{}
-	return pipeline.Funcs{
-		Process: func(ctx context.Context, x *pipeline.Transaction) (any, error) {
+	return pipeline.Raw{
+		Process: func(ctx context.Context, x *pipeline.Transaction) (*pipeline.Transaction, error) {
 			process()
 			attempts[x.ID()]++
 			switch {
@@ -62,12 +62,12 @@ func script(process func()) pipeline.Task {
 			}
 			return nil, nil
 		},
-		Success: func(ctx context.Context, x *pipeline.Transaction, _ any) error {
+		Success: func(ctx context.Context, x *pipeline.Transaction, _ *pipeline.Transaction) error {
 			if x.ID() == "d" {
 				<-ctx.Done()
 			}
 			return ctx.Err()
 		},
 		Exception: func(context.Context, *pipeline.Transaction, error) error { return nil },
-	}.Task()
+	}
 }

@@ -93,7 +93,7 @@ func (l *ledger) fill(t *testing.T, b Broker) {
 	var p policy.Producer
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 256, 10_000, b.Patience
 	to := b.Sink(t, Work)
-	summary, err := pipeline.NewProducer(to, nil, p).Run(t.Context(), pipeline.Transactions(list...))
+	summary, err := pipeline.NewProducer(to, pipeline.Raw{}, p).Run(t.Context(), pipeline.Values(list...))
 	if err != nil || summary.Success != len(list) {
 		t.Fatalf("the queue could not be filled: %+v, %v", summary, err)
 	}
@@ -202,9 +202,9 @@ var (
 )
 
 // task does what the script says.
-func (l *ledger) task() pipeline.Task {
-	return pipeline.Funcs{
-		Process: func(ctx context.Context, x *pipeline.Transaction) (any, error) {
+func (l *ledger) task() pipeline.Raw {
+	return pipeline.Raw{
+		Process: func(ctx context.Context, x *pipeline.Transaction) (*pipeline.Transaction, error) {
 			i := number(x)
 			e := l.attempt(i)
 			switch scripted(i) {
@@ -232,5 +232,5 @@ func (l *ledger) task() pipeline.Task {
 			}
 			return nil
 		},
-	}.Task()
+	}
 }

@@ -77,7 +77,7 @@ func flow(s *source) policy.Consumer {
 }
 
 // consume runs an engine until n transactions are done, or it is at its end.
-func (s *source) consume(from pipeline.Source, b *board, task pipeline.Task, n int, opts ...pipeline.Option) pipeline.Summary {
+func (s *source) consume(from pipeline.Source, b *board, task pipeline.Raw, n int, opts ...pipeline.Option) pipeline.Summary {
 	s.Helper()
 	opts = append(opts, pipeline.WithLogger(slog.New(slog.DiscardHandler)), pipeline.WithGrace(5*time.Second))
 	consumer := pipeline.NewConsumer(from, task, flow(s), opts...)
@@ -118,8 +118,8 @@ func (s *source) outcomes() {
 	_, nacks := from.(pipeline.Nacker)
 	b := newBoard()
 	var letters pipeline.MemorySink
-	task := pipeline.Funcs{
-		Process: func(_ context.Context, t *pipeline.Transaction) (any, error) {
+	task := pipeline.Raw{
+		Process: func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 			defer b.enter(t.ID())()
 			n := b.call(t.ID())
 			switch i := place[t.ID()]; {
@@ -141,7 +141,7 @@ func (s *source) outcomes() {
 			b.finish(t.ID())
 			return nil
 		},
-	}.Task()
+	}
 	summary := s.consume(from, b, task, len(put), pipeline.WithDeadLetter(&letters))
 	if b.finished() != len(put) {
 		s.Errorf("%d of %d are done: %+v", b.finished(), len(put), summary)
@@ -164,7 +164,7 @@ func (s *source) poison() {
 	poisonous := put[3].ID()
 	from, _ := s.open()
 	b := newBoard()
-	summary := s.consume(from, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+	summary := s.consume(from, b, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if t.ID() == poisonous {
 			return nil, errors.New("poison")
 		}
@@ -181,7 +181,7 @@ func (s *source) duplicates() {
 	s.queue.Put(s.T, list...)
 	from, _ := s.open()
 	b := newBoard()
-	s.consume(from, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+	s.consume(from, b, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		defer b.enter(t.ID())()
 		time.Sleep(20 * time.Millisecond)
 		b.finish(t.ID())
@@ -202,7 +202,7 @@ func (s *source) stopped() {
 	b := newBoard()
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	half := pipeline.TaskFunc(func(ctx context.Context, t *pipeline.Transaction) (any, error) {
+	half := pipeline.Map(func(ctx context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if b.finished() >= 10 {
 			cancel()
 			<-ctx.Done()
@@ -218,7 +218,7 @@ func (s *source) stopped() {
 	end()
 	s.pass(s.o.Lease)
 	reopened, _ := s.open()
-	s.consume(reopened, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+	s.consume(reopened, b, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		b.finish(t.ID())
 		return nil, nil
 	}), len(put))
@@ -237,7 +237,7 @@ func (s *source) restarted() {
 	from, _ := s.open()
 	b := newBoard()
 	var restarts sync.WaitGroup
-	summary := s.consume(from, b, pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+	summary := s.consume(from, b, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if b.call("all") == s.o.Load/2 {
 			restarts.Go(func() { s.queue.Restart(s.T) })
 		}

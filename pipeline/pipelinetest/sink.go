@@ -200,14 +200,14 @@ func (s *sink) cancelled() {
 	s.arrived([]*pipeline.Transaction{s.o.Make(1)})
 }
 
-func (s *sink) produce(list []*pipeline.Transaction, task pipeline.Task) pipeline.Summary {
+func (s *sink) produce(list []*pipeline.Transaction, task pipeline.Raw) pipeline.Summary {
 	s.Helper()
 	var p policy.Producer
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 8, 50, 4*s.o.Patience
 	p.Steps.Produce.Retry = policy.Retry{
 		MaxAttempts: 1000, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, TimeoutPerAttempt: 5 * time.Second,
 	}
-	summary, err := pipeline.NewProducer(s.open(), task, p).Run(s.ctx, pipeline.Transactions(list...))
+	summary, err := pipeline.NewProducer(s.open(), task, p).Run(s.ctx, pipeline.Values(list...))
 	if err != nil || summary.Success != len(list) {
 		s.Errorf("%+v, %v", summary, err)
 	}
@@ -216,7 +216,7 @@ func (s *sink) produce(list []*pipeline.Transaction, task pipeline.Task) pipelin
 
 func (s *sink) produced() {
 	list := s.make(s.o.Load)
-	s.produce(list, nil)
+	s.produce(list, pipeline.Raw{})
 	s.once(list)
 }
 
@@ -230,12 +230,12 @@ func (s *sink) restarted() {
 	list := s.make(s.o.Load)
 	b := newBoard()
 	var restarts sync.WaitGroup
-	summary := s.produce(list, pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) {
+	summary := s.produce(list, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if b.call("all") == s.o.Load/2 {
 			restarts.Go(func() { s.target.Restart(s.T) })
 		}
 		time.Sleep(2 * time.Millisecond)
-		return nil, nil
+		return t, nil
 	}))
 	restarts.Wait()
 	s.Logf("%+v", summary)

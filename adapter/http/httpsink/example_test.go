@@ -34,7 +34,7 @@ func Example() {
 	defer sink.Close()
 	var p policy.Producer
 	p.Steps.Produce.Retry = policy.Retry{MaxAttempts: 3}
-	summary, err := pipeline.NewProducer(sink, nil, p).Run(context.Background(), pipeline.Transactions(
+	summary, err := pipeline.NewProducer(sink, pipeline.Raw{}, p).Run(context.Background(), pipeline.Values(
 		pipeline.NewTransaction("order-1", []byte(`{"amount":12}`)),
 		pipeline.NewTransaction("order-2", []byte(`{"amount":7}`)),
 	))

@@ -155,8 +155,7 @@ func TestC4TheClassifierAgrees(t *testing.T) {
 		})
 		var p policy.Consumer
 		p.Steps.Success.Retry = policy.Retry{MaxAttempts: 3, InitialBackoff: time.Millisecond, ClassifierName: tenethttp.ClassifierName}
-		same := pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) { return t, nil })
-		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transaction), pipeline.Into(same, sink), p,
+		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transaction), pipeline.Raw{Sink: sink}, p,
 			pipeline.WithExecutorOptions(retry.ExecutorOptions{
 				Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
 			})).Run(t.Context())

@@ -96,7 +96,7 @@ func BenchmarkConsumer(b *testing.B) {
 	defer s.Close()
 	var p policy.Consumer
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval, p.Loop.Timeout = 10, batch, 100*time.Millisecond, 5*time.Minute
-	task := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, nil })
+	task := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return nil })
 	b.ResetTimer()
 	cpu := used()
 	summary, err := pipeline.NewConsumer(s, task, p).Run(context.Background())

@@ -46,9 +46,9 @@ func Example() {
 		return
 	}
 	defer source.Close()
-	task := pipeline.TaskFunc(func(_ context.Context, t *pipeline.Transaction) (any, error) {
+	task := pipeline.Handle(func(_ context.Context, t *pipeline.Transaction) error {
 		fmt.Println(t.ID(), string(t.Payload()))
-		return nil, nil
+		return nil
 	})
 	summary, err := pipeline.NewConsumer(source, task, policy.Consumer{}).Run(ctx)
 	fmt.Println(summary.Success, err)

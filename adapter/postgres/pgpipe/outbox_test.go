@@ -287,7 +287,7 @@ func TestL5AnEngineReadsEverything(t *testing.T) {
 	defer box.Close()
 	var p policy.Consumer
 	p.Loop.Batch.Size, p.Loop.Concurrency.Value = 12000, 8
-	nothing := pipeline.TaskFunc(func(context.Context, *pipeline.Transaction) (any, error) { return nil, nil })
+	nothing := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return nil })
 	summary, err := pipeline.NewConsumer(box, nothing, p).Run(t.Context())
 	if err != nil || summary.Success != 30000 || summary.Unsettled != 0 {
 		t.Errorf("%+v, %v", summary, err)

@@ -65,14 +65,14 @@ func producer(f *pipelineFlags, name string) pipe {
 				s.noteEnd(e)
 				in.ended(e)
 			})}, s.options...)
-			return &producing{pipeline.NewProducer(s.sink, decoded(passOn), of, options...), in}, nil
+			return &producing{pipeline.NewProducer(s.sink, decoded(pipeline.Map(passOn)), of, options...), in}, nil
 		},
 	}
 }
 
 // producing is a producer with its input.
 type producing struct {
-	*pipeline.Producer
+	*pipeline.Producer[*pipeline.Transaction]
 	in *intake
 }
 
@@ -94,7 +94,7 @@ func (p *producing) Healthy() error { return p.in.healthy() }
 // firstWait is how long a broker may take to hand over its first messages.
 const firstWait = time.Second
 
-func passOn(context.Context, *pipeline.Transaction) (any, error) { return nil, nil }
+func passOn(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) { return t, nil }
 
 // intake makes the finite input of a producer of a source, and settles with the source what became of it: what was written
 // before the next fetch, what was not at the end, so that it does not come again in the same run.

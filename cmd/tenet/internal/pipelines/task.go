@@ -77,38 +77,38 @@ func programPath(line string) string {
 	return word
 }
 
+// task is a consumer's task: what it returns goes to the sink.
+type task = pipeline.Task[*pipeline.Transaction, []byte]
+
 // task makes the task of a consumer.
-func (a *app) task(s *pipelineSetup, spec taskSpec, killGrace, timeout time.Duration) (pipeline.Task, error) {
+func (a *app) task(s *pipelineSetup, spec taskSpec, killGrace, timeout time.Duration) (task, error) {
 	switch spec.kind {
 	case taskSink:
-		return decoded(func(ctx context.Context, t *pipeline.Transaction) (any, error) { return nil, s.sink.Dispatch(ctx, t) }), nil
+		return decoded(task{Process: func(ctx context.Context, t *pipeline.Transaction) ([]byte, error) {
+			return nil, s.sink.Dispatch(ctx, t)
+		}}), nil
 	case taskExec:
 		e := &execTask{a: a, line: spec.what, codes: spec.codes, grace: killGrace, keep: s.sink != nil}
-		return into(decoded(e.process), s.sink), nil
+		return decoded(task{Process: e.process, Sink: s.sink}), nil
 	}
 	h, err := newHTTPTask(spec.what, timeout)
 	if err != nil {
-		return nil, cli.Usagef("--task http: %w", err)
+		return task{}, cli.Usagef("--task http: %w", err)
 	}
 	s.onClose(h.sink.Close)
-	return into(decoded(h.process), s.sink), nil
+	return decoded(task{Process: h.process, Sink: s.sink}), nil
 }
 
-func into(task pipeline.Task, sink pipeline.Sink) pipeline.Task {
-	if sink == nil {
-		return task
-	}
-	return pipeline.Into(task, sink)
-}
-
-// decoded refuses the lines of a file that are no records.
-func decoded(process func(ctx context.Context, t *pipeline.Transaction) (any, error)) pipeline.Task {
-	return pipeline.TaskFunc(func(ctx context.Context, t *pipeline.Transaction) (any, error) {
+// decoded makes a task refuse the lines of a file that are not records.
+func decoded[Out any](task pipeline.Task[*pipeline.Transaction, Out]) pipeline.Task[*pipeline.Transaction, Out] {
+	process := task.Process
+	task.Process = func(ctx context.Context, t *pipeline.Transaction) (out Out, err error) {
 		if err := file.Problem(t); err != nil {
-			return nil, classify.Business(err)
+			return out, classify.Business(err)
 		}
 		return process(ctx, t)
-	})
+	}
+	return task
 }
 
 // execTask runs a command for each attempt.
@@ -120,7 +120,7 @@ type execTask struct {
 	keep  bool // what it prints is the result
 }
 
-func (e *execTask) process(ctx context.Context, t *pipeline.Transaction) (any, error) {
+func (e *execTask) process(ctx context.Context, t *pipeline.Transaction) ([]byte, error) {
 	out := &bounded{most: MaxResult}
 	c := &command.Command{
 		Argv:  []string{"env", envTransactionID + "=" + t.ID(), "sh", "-c", e.line},
@@ -155,7 +155,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // result is what was written without the newline at its end; nothing, where there is nothing.
-func (b *bounded) result(what string) (any, error) {
+func (b *bounded) result(what string) ([]byte, error) {
 	if b.over {
 		return nil, classify.Business(fmt.Errorf("%s more than the %d MiB that go to a sink", what, b.most>>20))
 	}
@@ -178,7 +178,7 @@ func newHTTPTask(address string, timeout time.Duration) (*httpTask, error) {
 	return &httpTask{sink}, err
 }
 
-func (h *httpTask) process(ctx context.Context, t *pipeline.Transaction) (any, error) {
+func (h *httpTask) process(ctx context.Context, t *pipeline.Transaction) ([]byte, error) {
 	body := &bounded{most: MaxResult}
 	if err := h.sink.Dispatch(context.WithValue(ctx, bodyKey{}, body), t); err != nil {
 		return nil, err

@@ -1,0 +1,105 @@
+package pipeline
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/observe"
+)
+
+// sender dispatches what a task has made of a transaction.
+type sender struct {
+	sink   Sink
+	encode func(made any) ([]byte, error)
+	// chain says that a value is the payload of a transaction that descends from the one that came in. Otherwise it is the
+	// prepared payload of that one itself.
+	chain bool
+}
+
+func (s sender) send(ctx context.Context, from *Transaction, made any) error {
+	switch made := made.(type) {
+	case *Transaction:
+		if made == nil {
+			return nil
+		}
+		return s.sink.Dispatch(ctx, handOn(ctx, from, made))
+	case []*Transaction:
+		for _, one := range made {
+			if err := s.send(ctx, from, one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if isNil(made) {
+		return nil
+	}
+	payload, err := s.encode(made)
+	if err != nil {
+		return classify.Permanent(err) // repeating cannot help
+	}
+	t := from.With(WithPayload(payload))
+	if s.chain {
+		t.parent, t.attempts = from.id, 0
+	}
+	return s.sink.Dispatch(ctx, handOn(ctx, from, t))
+}
+
+func isNil(v any) bool {
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return r.IsNil()
+	}
+	return false
+}
+
+// handOn returns t as it is dispatched on behalf of from. Where t lacks a correlation, a parent or a trace of its own, it gets
+// from's correlation, from as its parent, and the trace of the present span, or else the trace that from came in.
+func handOn(ctx context.Context, from, t *Transaction) *Transaction {
+	var changes []TransactionOption
+	if t.correlation == "" && from.correlation != "" {
+		changes = append(changes, WithCorrelation(from.correlation))
+	}
+	if t.parent == "" && t.id != from.id {
+		changes = append(changes, WithParent(from.id))
+	}
+	own, came := t.metadata[MetaTraceParent], from.metadata[MetaTraceParent]
+	if parent, state := traceOn(ctx, from); parent != own && (own == "" || own == came) {
+		changes = append(changes, withTrace(parent, state))
+	}
+	if len(changes) == 0 {
+		return t
+	}
+	return t.With(changes...)
+}
+
+func withTrace(parent, state string) TransactionOption {
+	return func(t *Transaction) {
+		WithMetadata(map[string]string{MetaTraceParent: parent, MetaTraceState: state})(t)
+		if state == "" {
+			delete(t.metadata, MetaTraceState)
+		}
+	}
+}
+
+// traceOn returns the trace in which a transaction goes on, as metadata. A span in another trace than the transaction's does
+// not count: it belongs to the program around an engine whose observer begins no spans.
+func traceOn(ctx context.Context, t *Transaction) (parent, state string) {
+	parent, state = t.metadata[MetaTraceParent], t.metadata[MetaTraceState]
+	span, ok := observe.SpanOf(ctx)
+	trace := traceOf(t)
+	if !ok || trace != "" && trace != span.Trace() {
+		return parent, state
+	}
+	if trace == "" {
+		state = ""
+	}
+	flags := "00"
+	if span.Sampled {
+		flags = "01"
+	}
+	return "00-" + span.Trace() + "-" + span.ID() + "-" + flags, state
+}
