@@ -56,6 +56,7 @@ var allowed = map[string][]string{
 	"storetest":               {"job", "idempotency", "audit", "policy"},
 
 	"internal/address":             {},
+	"internal/wait":                {},
 	"internal/argument":            {},
 	"internal/testargument":        {},
 	"internal/fields":              {},
@@ -78,7 +79,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/wait"}
 
 // vendors names the only folders whose packages may import an SDK, tests excepted: what belongs to a technology is in its
 // adapter, and documents are read in one place.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 const (
@@ -112,10 +114,12 @@ func (w *writer) store() {
 	}
 }
 
+func newBackoff() *wait.Backoff { return &wait.Backoff{Min: firstBackoff, Max: lastBackoff} }
+
 // append hands entries to the sink until it has them. What was sealed is never sealed again: an append whose end is not
 // known is repeated as it is.
 func (w *writer) append(entries []Entry) error {
-	for backoff := firstBackoff; ; backoff = min(2*backoff, lastBackoff) {
+	for backoff := newBackoff(); ; {
 		err := appendOnce(w.ctx, w.sink, entries)
 		if err == nil {
 			w.failing.Store(nil)
@@ -124,7 +128,7 @@ func (w *writer) append(entries []Entry) error {
 		if w.failing.Swap(&err) == nil {
 			w.log.report("the sink fails: " + err.Error())
 		}
-		if !pause(w.ctx, backoff) {
+		if backoff.Wait(w.ctx) != nil {
 			return fmt.Errorf("%w; not stored: %w", ErrClosed, err)
 		}
 	}
@@ -140,16 +144,4 @@ func appendOnce(ctx context.Context, sink appender, entries []Entry) (err error)
 	ctx, cancel := context.WithTimeout(ctx, appendLimit)
 	defer cancel()
 	return sink.Append(ctx, entries)
-}
-
-// pause waits, and reports false where ctx ended meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -127,11 +127,11 @@ func (o *outbox) Segment(ctx context.Context) (uint64, error) { return o.file.Se
 func (o *outbox) run() {
 	defer close(o.done)
 	closing := o.closing
-	for backoff := firstBackoff; ; {
+	for backoff := newBackoff(); ; {
 		err := o.forward()
 		if err == nil {
 			o.failing.Store(nil)
-			backoff = firstBackoff
+			backoff.Reset()
 			if closing == nil {
 				return
 			}
@@ -147,7 +147,7 @@ func (o *outbox) run() {
 		if o.failing.Swap(&err) == nil {
 			o.report("the outbox is not forwarded: " + err.Error())
 		}
-		timer := time.NewTimer(backoff)
+		timer := time.NewTimer(backoff.Failed())
 		select {
 		case <-timer.C:
 		case <-o.closing:
@@ -157,7 +157,6 @@ func (o *outbox) run() {
 			timer.Stop()
 			return
 		}
-		backoff = min(2*backoff, lastBackoff)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -320,7 +321,7 @@ func (l *live) next(failures int) time.Duration {
 	if failures == 0 {
 		return early(l.o.interval)
 	}
-	return pause(l.o.lowPause, l.o.maxPause, failures)
+	return wait.Jittered(l.o.lowPause, l.o.maxPause, failures)
 }
 
 func (l *live) watch() <-chan struct{} {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -334,7 +335,7 @@ func (r *Remote) settle(e *entry, err error, now time.Duration) {
 		r.reports.works(e.path)
 	default:
 		e.failed++
-		next := &answer{err: err, due: now + pause(r.o.MinBackoff, r.o.MaxBackoff, e.failed)}
+		next := &answer{err: err, due: now + wait.Jittered(r.o.MinBackoff, r.o.MaxBackoff, e.failed)}
 		if e.good != nil {
 			next.policy = e.good.lastKnown
 		}

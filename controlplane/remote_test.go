@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -403,25 +402,4 @@ func BenchmarkRemotePolicy(b *testing.B) {
 			_, _ = r.Policy(ctx, getUser)
 		}
 	})
-}
-
-func TestPauseIsBoundedAndSpread(t *testing.T) {
-	const low, high = 500 * time.Millisecond, 30 * time.Second
-	for failures := range 100 {
-		var draws []time.Duration
-		for range 20 {
-			d := pause(low, high, failures+1)
-			if d < low || d > high {
-				t.Fatalf("pause after %d failures: %s", failures+1, d)
-			}
-			draws = append(draws, d)
-		}
-		slices.Sort(draws)
-		if len(slices.Compact(draws)) < 10 {
-			t.Fatalf("pauses after %d failures are not spread: %v", failures+1, draws)
-		}
-	}
-	if d := pause(time.Second, time.Second, 50); d != time.Second {
-		t.Error(d)
-	}
 }

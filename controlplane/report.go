@@ -61,20 +61,5 @@ func (r *reports) forget(about string) bool {
 	return failed
 }
 
-// pause is the wait after so many failures in a row: at random between low and low·2^failures, never above high.
-// https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/ calls it full jitter; the floor keeps a
-// draw near zero from becoming a hot loop.
-func pause(low, high time.Duration, failures int) time.Duration {
-	ceiling := low
-	for range failures {
-		if ceiling >= high/2 {
-			ceiling = high
-			break
-		}
-		ceiling *= 2
-	}
-	return low + rand.N(max(ceiling-low, 0)+1)
-}
-
 // early is d less up to a tenth, at random: instances that start together drift apart, and nothing is older than d.
 func early(d time.Duration) time.Duration { return d - rand.N(d/10+1) }

@@ -117,7 +117,7 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 	}()
 	err := r.supervise(ctx)
 	r.closeSettler()
-	if !wait(&services, max(e.grace, cancelGrace)) {
+	if !waitFor(&services, max(e.grace, cancelGrace)) {
 		e.log.Warn("pipeline: the source does not answer; acknowledgements are left behind", "pipeline", e.name)
 	}
 	r.cancel(nil)
@@ -143,8 +143,8 @@ func (e *engine) endedBy(ctx context.Context) error {
 	return fmt.Errorf("pipeline: %s %s: %w", e.kind, e.name, context.Cause(ctx))
 }
 
-// wait waits for a group, but not longer than d.
-func wait(group *sync.WaitGroup, d time.Duration) bool {
+// waitFor waits for a group, but not longer than d.
+func waitFor(group *sync.WaitGroup, d time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
 		group.Wait()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/observe"
 )
 
@@ -62,9 +63,9 @@ func (r *run) feed(more feeder) {
 			return
 		default:
 			r.countEmpty(r.intake.empty + 1)
-			wait := decision.Delay(&l.empty, 0, r.intake.empty-1)
-			r.flow(observe.Flow{EmptyWait: wait})
-			if !pause(r.fetches, wait) {
+			d := decision.Delay(&l.empty, 0, r.intake.empty-1)
+			r.flow(observe.Flow{EmptyWait: d})
+			if wait.For(r.fetches, d) != nil {
 				return
 			}
 		}
@@ -163,18 +164,6 @@ func (r *run) feedEnded() {
 	r.intake.feeding = false
 	r.endIntake()
 	r.checkDone()
-}
-
-// pause waits, and returns false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 const (

@@ -11,15 +11,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
 const (
-	ringEvery   = 5 * time.Millisecond // per process
-	ringTimeout = 10 * time.Second
-	probeTime   = 3 * time.Second
-	reconnect   = 100 * time.Millisecond // doubling to
-	reconnectAt = 5 * time.Second
+	ringEvery    = 5 * time.Millisecond // per process
+	ringTimeout  = 10 * time.Second
+	probeTime    = 3 * time.Second
+	reconnectMin = 20 * time.Millisecond
+	reconnectMax = 5 * time.Second
 )
 
 // bell announces new work: the first time at once, then at most once per ringEvery. The last call is always followed by
@@ -173,7 +174,7 @@ func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
 
 // forward turns notifications into signals until ctx ends.
 func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struct{}) {
-	for failures := 0; ; {
+	for backoff := (wait.Backoff{Min: reconnectMin, Max: reconnectMax}); ; {
 		var err error
 		var news *pgconn.Notification // nil for a connection that was just restored and may have missed something
 		if conn == nil {
@@ -190,11 +191,10 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struc
 				conn = nil
 				j.db.log.Warn("postgres: the connection for notifications is lost; workers poll until it is restored", "error", err)
 			}
-			failures++
-			pause(ctx, failures)
+			_ = backoff.Wait(ctx)
 			continue
 		}
-		failures = 0
+		backoff.Reset()
 		if news == nil || news.Payload == cancelPayload {
 			j.cancels.Ring()
 		}
@@ -210,15 +210,5 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struc
 		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = conn.Close(ended)
-	}
-}
-
-// pause waits before the n-th attempt to reconnect, with full jitter.
-func pause(ctx context.Context, n int) {
-	t := time.NewTimer(time.Millisecond + rand.N(min(reconnect<<min(n, 10), reconnectAt)))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }

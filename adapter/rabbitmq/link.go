@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"sync"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // line is a connection with its only channel. It does not come back once it is lost.
@@ -123,9 +124,9 @@ func (s *socket) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// Waits between attempts to connect, in each of which half is random.
+// Waits between attempts to connect.
 const (
-	firstWait = 50 * time.Millisecond
+	firstWait = 25 * time.Millisecond
 	mostWait  = time.Second
 )
 
@@ -143,7 +144,7 @@ type link[L lifeline] struct {
 	turn    chan struct{}     // holds one while somebody looks at what follows
 	current L
 	made    bool
-	wait    time.Duration
+	backoff wait.Backoff
 	next    time.Time // before which nobody connects
 
 	closing context.Context
@@ -152,7 +153,8 @@ type link[L lifeline] struct {
 }
 
 func newLink[L lifeline](timeout time.Duration, connect func(context.Context) (L, error)) *link[L] {
-	l := &link[L]{connect: connect, timeout: timeout, turn: make(chan struct{}, 1)}
+	l := &link[L]{connect: connect, timeout: timeout, turn: make(chan struct{}, 1),
+		backoff: wait.Backoff{Min: firstWait, Max: mostWait}}
 	l.closing, l.cancel = context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	return l
 }
@@ -168,7 +170,8 @@ func (l *link[L]) open(ctx context.Context) error {
 }
 
 func (l *link[L]) keep(made L) {
-	l.current, l.made, l.wait, l.next = made, true, 0, time.Now().Add(firstWait)
+	l.backoff.Reset()
+	l.current, l.made, l.next = made, true, time.Now().Add(firstWait)
 	l.ready.Store(&made)
 }
 
@@ -197,15 +200,14 @@ func (l *link[L]) get(ctx context.Context) (line L, err error) {
 		l.made = false
 	}
 	for {
-		if !sleep(ctx, time.Until(l.next)) {
+		if wait.For(ctx, time.Until(l.next)) != nil {
 			return line, l.failed(ctx, err)
 		}
 		if line, err = l.connect(ctx); err == nil {
 			l.keep(line)
 			return line, nil
 		}
-		l.wait = min(max(2*l.wait, firstWait), mostWait)
-		l.next = time.Now().Add(l.wait/2 + rand.N(l.wait/2))
+		l.next = time.Now().Add(l.backoff.Failed())
 	}
 }
 
@@ -232,24 +234,6 @@ func (l *link[L]) close() (err error) {
 		}
 	})
 	return err
-}
-
-// sleep is false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	if d <= 0 {
-		return true
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // prepare makes the queue, or finds out whether it is there.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -247,14 +248,8 @@ var background = context.Background()
 
 // pause waits for about a millisecond.
 func pause(ctx context.Context) error {
-	t := time.NewTimer(200*time.Microsecond + rand.N(1800*time.Microsecond))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	_ = wait.For(ctx, 200*time.Microsecond+rand.N(1800*time.Microsecond))
+	return ctx.Err()
 }
 
 // signal fills a channel of one element.

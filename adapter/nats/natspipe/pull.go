@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // pulls asks the server for messages. All answers come to one subscription, as opening one for each request costs more than
@@ -35,7 +37,7 @@ func (p *pulls) open(nc *nats.Conn, o Options) (err error) {
 
 // pull returns up to n messages: those that came late for an earlier pull, or that are there, or the first that come within
 // a time. Messages may come with an error.
-func (p *pulls) pull(ctx context.Context, c *conn, n int, wait time.Duration) ([]*nats.Msg, error) {
+func (p *pulls) pull(ctx context.Context, c *conn, n int, expires time.Duration) ([]*nats.Msg, error) {
 	if late := p.late(n); len(late) > 0 {
 		return late, nil
 	}
@@ -44,16 +46,12 @@ func (p *pulls) pull(ctx context.Context, c *conn, n int, wait time.Duration) ([
 		if err := c.connected(ctx); err != nil {
 			return nil, err
 		}
-		got, err := p.ask(ctx, c, n, wait)
+		got, err := p.ask(ctx, c, n, expires)
 		var refused *refusal
 		if len(got) > 0 || !errors.As(err, &refused) || !refused.passes() || time.Now().Add(pause).After(end) {
 			return got, err
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if wait.For(ctx, pause) != nil {
 			return nil, ctx.Err()
 		}
 	}
@@ -74,18 +72,18 @@ func (p *pulls) late(n int) (list []*nats.Msg) {
 }
 
 // ask sends one request and waits for its end: so many messages, or the server's word that there are no more.
-func (p *pulls) ask(ctx context.Context, c *conn, n int, wait time.Duration) (list []*nats.Msg, err error) {
+func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) (list []*nats.Msg, err error) {
 	p.number++
 	reply := p.inbox + strconv.FormatUint(p.number, 10)
 	// With both, the request waits for the first message, and ends with the last that is there.
 	request := fmt.Appendf(nil, `{"batch":%d,"no_wait":true`, n)
-	if wait > 0 {
-		request = fmt.Appendf(request, `,"expires":%d`, wait.Nanoseconds())
+	if expires > 0 {
+		request = fmt.Appendf(request, `,"expires":%d`, expires.Nanoseconds())
 	}
 	if err := c.nc.PublishRequest(p.next, reply, append(request, '}')); err != nil {
 		return nil, fmt.Errorf("nats: fetch: %w", err)
 	}
-	silence := time.NewTimer(max(wait, 0) + c.o.Timeout)
+	silence := time.NewTimer(max(expires, 0) + c.o.Timeout)
 	defer silence.Stop()
 	for len(list) < n {
 		select {

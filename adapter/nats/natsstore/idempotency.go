@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 var (
@@ -160,8 +161,11 @@ func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func
 	var base uint64
 	var header nats.Header
 	for decided, unsure, try := false, 0, 0; ; try++ {
-		if err := pause(ctx, try); err != nil {
-			return err
+		if try >= 3 { // spreads those who lost a race several times over
+			_ = wait.For(ctx, wait.Jittered(time.Millisecond, 50*time.Millisecond, try-3))
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		v, err := s.read(ctx, bucket, id)
 		if err != nil {
@@ -190,21 +194,6 @@ func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func
 		if unsure++; unsure >= unsureWrites || ctx.Err() != nil {
 			return err
 		}
-	}
-}
-
-// pause spreads those who lost a race several times over.
-func pause(ctx context.Context, try int) error {
-	if try < 3 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(min(time.Millisecond<<min(try-3, 6), 50*time.Millisecond))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // ErrLost is returned for a delivery that belongs to somebody else by now: its lease ran out. Nothing was changed.
@@ -61,12 +62,12 @@ const (
 
 // persist repeats an operation that is safe to repeat until it succeeds, can never, or ctx ends.
 func persist(ctx context.Context, op func() error) error {
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+	for backoff := (wait.Backoff{Min: firstPause, Max: longestPause}); ; {
 		err := op()
 		if err == nil || !passing(err) || ctx.Err() != nil {
 			return err
 		}
-		if pause(ctx, wait) != nil {
+		if backoff.Wait(ctx) != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -214,27 +215,16 @@ func metadataOf(text *string) map[string]string {
 func (t *table) Check(ctx context.Context) error { return wrap("check", t.pool.Ping(ctx)) }
 
 // poll asks again and again until there is something, for as long as r says.
-func (t *table) poll(ctx context.Context, wait time.Duration, ask func() ([]pipeline.Delivery, error)) ([]pipeline.Delivery, error) {
-	end := time.Now().Add(wait)
+func (t *table) poll(ctx context.Context, most time.Duration, ask func() ([]pipeline.Delivery, error)) ([]pipeline.Delivery, error) {
+	end := time.Now().Add(most)
 	for {
 		got, err := ask()
 		left := time.Until(end)
 		if len(got) > 0 || err != nil || left <= 0 {
 			return got, err
 		}
-		if err := pause(ctx, min(t.o.Poll, left)); err != nil {
+		if err := wait.For(ctx, min(t.o.Poll, left)); err != nil {
 			return nil, err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // How slow the slow faults are. A slow answer outlasts the usual hedge delay, a slow body the timeout of an attempt.
@@ -106,7 +108,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := e.schedule.Fault(d.Queue, d.ID, n)
 	e.note(fault)
 	_, _ = io.Copy(io.Discard, r.Body) // also lets the server notice when the client goes away
-	if !pause(r.Context(), e.schedule.Latency(d.ID, n)) {
+	if wait.For(r.Context(), e.schedule.Latency(d.ID, n)) != nil {
 		return
 	}
 	switch fault {
@@ -127,14 +129,14 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Hang:
 		<-r.Context().Done()
 	case Slow:
-		if pause(r.Context(), slowAnswer) {
+		if wait.For(r.Context(), slowAnswer) == nil {
 			e.accept(w, d, "")
 		}
 	case SlowBody:
 		e.accept(w, d, "in pieces ")
 		for range slowPieces {
 			_ = http.NewResponseController(w).Flush() // nobody to tell where it fails: the client has gone
-			if !pause(r.Context(), slowPiece) {
+			if wait.For(r.Context(), slowPiece) != nil {
 				return
 			}
 			_, _ = io.WriteString(w, "piece ")
@@ -178,18 +180,6 @@ func (e *Endpoint) note(f Fault) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.faults[f]++
-}
-
-// pause waits and reports whether the client still does.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // reset breaks the connection without an answer.

@@ -1,0 +1,63 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestForWaitsOrReturnsTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("why")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		start := time.Now()
+		if err := For(ctx, time.Hour); err != nil || time.Since(start) != time.Hour {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if err := For(ctx, -1); err != nil {
+			t.Error(err)
+		}
+		time.AfterFunc(time.Minute, func() { cancel(why) })
+		start = time.Now()
+		if err := For(ctx, time.Hour); !errors.Is(err, why) || time.Since(start) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if err := For(ctx, 0); !errors.Is(err, why) {
+			t.Errorf("a context that has ended: %v", err)
+		}
+	})
+}
+
+func TestWaitsGrowFromTheLowestToTheHighest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low := time.Duration(rapid.Int64Range(1, math.MaxInt64/2).Draw(t, "low"))
+		high := time.Duration(rapid.Int64Range(int64(low), math.MaxInt64-1).Draw(t, "high"))
+		if high > 100*low {
+			spread := map[time.Duration]bool{}
+			for range 20 {
+				spread[Jittered(low, high, 50)] = true
+			}
+			if len(spread) < 5 {
+				t.Fatalf("waits between %v and %v are not spread: %v", low, high, spread)
+			}
+		}
+		b := Backoff{Min: low, Max: high}
+		n := rapid.IntRange(1, 100).Draw(t, "failures")
+		var d time.Duration
+		for range n {
+			d = b.Failed()
+		}
+		ceiling := float64(low) * math.Pow(2, float64(n))
+		if d < low || d > high || float64(d) > ceiling*1.001 {
+			t.Fatalf("%v after %d failures between %v and %v", d, n, low, high)
+		}
+		if b.Reset(); b.Failures() != 0 || float64(b.Failed()) > float64(low)*2.001 {
+			t.Fatal("a success does not start again")
+		}
+	})
+}
