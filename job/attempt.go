@@ -4,16 +4,67 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
 
-// undecidedDelay is how long a job waits after an attempt that nothing could judge.
+// undecidedDelay is how long a job waits after an attempt without a verdict.
 const undecidedDelay = 10 * time.Second
+
+// runner runs attempts, each on the goroutine of its caller. Handlers are registered before the worker runs; from then on
+// the runner is only read.
+type runner struct {
+	policies   policies
+	executor   *retry.Executor
+	middleware []Middleware
+	handlers   map[string]RawHandler
+	types      []string            // that have handlers
+	keys       map[kind]policy.Key // of queues and types known at the start
+	log        *slog.Logger
+}
+
+// kind is the queue and type of jobs, which run under the same policy.
+type kind struct{ queue, jobType string }
+
+// register adds a handler.
+func (n *runner) register(jobType string, handler RawHandler) {
+	argument.Need(handler != nil, fmt.Sprintf("job: type %q: the handler", jobType))
+	if _, taken := n.handlers[jobType]; taken {
+		panic(fmt.Sprintf("job: type %q has a handler already", jobType))
+	}
+	for _, m := range slices.Backward(n.middleware) {
+		handler = m(handler)
+		argument.Need(handler != nil, "job: the handler that a middleware returned")
+	}
+	n.handlers[jobType] = handler
+}
+
+// start ends registration and prepares the policy keys of the queues.
+func (n *runner) start(queues []string) {
+	n.types = slices.Sorted(maps.Keys(n.handlers))
+	n.keys = map[kind]policy.Key{}
+	for _, queue := range queues {
+		for jobType := range n.handlers {
+			n.keys[kind{queue, jobType}] = policy.JobKey(queue, jobType)
+		}
+	}
+}
+
+// key is the policy key of a job.
+func (n *runner) key(queue, jobType string) policy.Key {
+	if key, ok := n.keys[kind{queue, jobType}]; ok {
+		return key
+	}
+	return policy.JobKey(queue, jobType)
+}
 
 // panicError is a panic of user code with its stack.
 type panicError struct {
@@ -35,15 +86,15 @@ func (e *panicError) Unwrap() error {
 	return err
 }
 
-// attempt runs one attempt of a job and completes s, which says how to settle it; false means that there is nothing to
-// settle because the lease is lost.
-func (w *Worker) attempt(ctx context.Context, r *Record, s Settlement) (Settlement, bool) {
-	key := w.key(r.Queue, r.Type)
-	p := w.executor.Policy(ctx, key)
-	attempts, delays := w.fromCode(ctx, p)
-	limit, unasked := w.effectiveMax(r, p, attempts)
+// attempt runs one attempt of a job and completes its settlement s; false means that there is nothing to settle because the
+// lease is lost.
+func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settlement, bool) {
+	key := n.key(r.Queue, r.Type)
+	p := n.executor.Policy(ctx, key)
+	attempts, delays := n.policies.fromCode(ctx, p)
+	limit, unasked := n.policies.limit(r, p, attempts)
 	if unasked != nil {
-		return w.unjudged(s, r, p, limit, unasked), true
+		return n.unjudged(s, r, p, limit, unasked), true
 	}
 	if r.Failures >= limit {
 		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
@@ -52,30 +103,30 @@ func (w *Worker) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 	work := retry.Work{
 		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Failures, MaxAttempts: limit, Age: age(r, s.Started), Refusals: r.Refusals,
 	}
-	if _, isData := w.code.(ExponentialBackoff); delays && !isData {
+	if _, isData := n.policies.code.(ExponentialBackoff); delays && !isData {
 		work.NextDelay = func(failed int) (d time.Duration) {
-			d, unasked = w.nextDelay(failed)
+			d, unasked = n.policies.nextDelay(failed)
 			return d
 		}
 	}
 	var handled error // what the handler returned
-	result := w.executor.Once(ctx, work, func(ctx context.Context) error {
+	result := n.executor.Once(ctx, work, func(ctx context.Context) error {
 		s.NotRun = false
-		handled = w.call(ctx, w.handlers[r.Type], r)
+		handled = n.call(ctx, n.handlers[r.Type], r)
 		if isControl(handled) {
 			return nil
 		}
 		return handled
 	}, callOptions(r)...)
-	s, settle := w.settlement(ctx, s, r, result, handled)
+	s, settle := n.settlement(ctx, s, r, result, handled)
 	if unasked != nil {
-		w.log.Error("job: the retry policy failed", "job", r.ID, "error", unasked)
+		n.log.Error("job: the retry policy failed", "job", r.ID, "error", unasked)
 		s.Error += "; " + unasked.Error()
 	}
 	return s, settle
 }
 
-// age is how long ago the job's first attempt that ran began; the claim is that long ago by this process's monotonic clock.
+// age is the time since the job's first attempt that ran; claim is the time since the claim by this process's monotonic clock.
 func age(r *Record, claim time.Duration) time.Duration {
 	if r.StartedAt.IsZero() {
 		return 0
@@ -83,19 +134,19 @@ func age(r *Record, claim time.Duration) time.Duration {
 	return max(r.ClaimedAt.Sub(r.StartedAt), 0) + claim
 }
 
-// unjudged is the failure of an attempt whose retry policy panicked before the handler could run: one like any other, so
-// that the job shows why it does not run, and is dead after limit attempts.
-func (w *Worker) unjudged(s Settlement, r *Record, p *policy.Policy, limit int, failure *panicError) Settlement {
-	w.log.Error("job: the retry policy failed", "job", r.ID, "error", failure)
+// unjudged settles an attempt whose retry policy panicked before the handler could run. It counts as a failure, so that the
+// job shows why it does not run and is dead after limit attempts.
+func (n *runner) unjudged(s Settlement, r *Record, p *policy.Policy, limit int, failure *panicError) Settlement {
+	n.log.Error("job: the retry policy failed", "job", r.ID, "error", failure)
 	s.Reason, s.Error, s.Stack = policy.ReasonPanicInRetryPolicy, failure.Error(), failure.stack
 	return failed(s, r, p, limit)
 }
 
-// exited is the failure of an attempt whose handler called runtime.Goexit, and so ended the executor's work on it too.
-func (w *Worker) exited(ctx context.Context, s Settlement, r *Record) Settlement {
-	p := w.executor.Policy(ctx, w.key(r.Queue, r.Type))
-	askCode, _ := w.fromCode(ctx, p)
-	limit, _ := w.effectiveMax(r, p, askCode)
+// exited settles an attempt whose handler called runtime.Goexit, which also ended the executor's work on the attempt.
+func (n *runner) exited(ctx context.Context, s Settlement, r *Record) Settlement {
+	p := n.executor.Policy(ctx, n.key(r.Queue, r.Type))
+	askCode, _ := n.policies.fromCode(ctx, p)
+	limit, _ := n.policies.limit(r, p, askCode)
 	s.NotRun, s.Reason, s.Error = false, policy.ReasonHandlerExited, "job: the handler ended its goroutine (runtime.Goexit)"
 	if s = failed(s, r, p, limit); s.Kind == KindDead {
 		s.Reason = policy.ReasonAttemptsExhausted
@@ -114,7 +165,7 @@ func failed(s Settlement, r *Record, p *policy.Policy, limit int) Settlement {
 }
 
 // call runs the handler and turns a panic into an error.
-func (w *Worker) call(ctx context.Context, handler RawHandler, r *Record) (err error) {
+func (n *runner) call(ctx context.Context, handler RawHandler, r *Record) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{value: v, stack: string(debug.Stack())}
@@ -144,32 +195,6 @@ func callOptions(r *Record) []retry.CallOption {
 	return append(options, retry.WithTenant(r.Meta["tenant_id"]), retry.WithCorrelation(r.Meta["correlation_id"]), retry.WithTrace(r.Meta["trace_id"]))
 }
 
-// effectiveMax is the number of attempts that a job has: the lower of its own and the policy's, the one that is given, or 1
-// where neither is. Where the retry policy in code panics, the failure comes with the number that holds without it.
-func (w *Worker) effectiveMax(r *Record, p *policy.Policy, askCode bool) (limit int, failure *panicError) {
-	if w.noRetries {
-		return 1, nil
-	}
-	limit = p.Retry.MaxAttempts
-	if askCode {
-		failure = guarded("MaxAttempts of the retry policy", func() { limit = w.code.MaxAttempts() })
-	}
-	switch {
-	case limit > 0 && r.MaxAttempts > 0:
-		return min(limit, r.MaxAttempts), failure
-	case limit > 0:
-		return limit, failure
-	}
-	return max(r.MaxAttempts, 1), failure
-}
-
-// nextDelay asks the retry policy in code. One that panics costs a fixed wait, not the worker.
-func (w *Worker) nextDelay(failed int) (d time.Duration, failure *panicError) {
-	d = undecidedDelay
-	failure = guarded("NextDelay of the retry policy", func() { d = w.code.NextDelay(failed) })
-	return d, failure
-}
-
 // guarded runs user code and returns its panic, if any.
 func guarded(where string, f func()) (failure *panicError) {
 	defer func() {
@@ -181,8 +206,8 @@ func guarded(where string, f func()) (failure *panicError) {
 	return nil
 }
 
-// settlement translates what the executor decided.
-func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result retry.Result, handled error) (Settlement, bool) {
+// settlement translates the executor's decision.
+func (n *runner) settlement(ctx context.Context, s Settlement, r *Record, result retry.Result, handled error) (Settlement, bool) {
 	cause := context.Cause(ctx)
 	s.Reason = result.Verdict.Reason
 	if v, ok := errors.AsType[*snooze](handled); ok {
@@ -227,7 +252,7 @@ func (w *Worker) settlement(ctx context.Context, s Settlement, r *Record, result
 	return s, true
 }
 
-// interrupted settles a job that the worker's shutdown cut off, before or after its handler was called.
+// interrupted settles a job that the worker's shutdown interrupted, before or after its handler was called.
 func interrupted(r *Record, ran bool) Settlement {
 	return Settlement{Ref: r.Ref(), Kind: KindRelease, Reason: policy.ReasonShutdown, NotRun: !ran}
 }

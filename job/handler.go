@@ -123,5 +123,3 @@ type RetryPolicy interface {
 	// MaxAttempts is the highest number of attempts; 0 or less is none: then only a job's own maximum counts.
 	MaxAttempts() int
 }
-
-var errLeaseLost = errors.New("job: the lease was lost while the handler ran")

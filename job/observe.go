@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -16,18 +17,27 @@ var after = map[Kind]State{
 	KindRefuse: Scheduled, KindCancel: Cancelled,
 }
 
-// moved tells the observer what a settlement did to its job that was written from at on. The job may be running again already.
-func (w *Worker) moved(r *Record, x Settlement, at time.Time) {
-	if w.observer == nil {
+// reporter tells the observer and the log what became of jobs.
+type reporter struct {
+	observer observe.Observer // nil if there is none
+	log      *slog.Logger
+	worker   string
+	runner   *runner // knows the jobs' policies
+}
+
+// moved tells the observer what a settlement did to its job; at is when the write began. The job may be running again
+// already.
+func (p *reporter) moved(r *Record, x *Settlement, at time.Time) {
+	if p.observer == nil {
 		return
 	}
-	w.tell(w.workOf(r), at, r.Fence, &observe.Transition{
-		From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: w.name,
+	p.tell(p.workOf(r), at, r.Fence, &observe.Transition{
+		From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: p.worker,
 	})
 }
 
-// logDead logs a job that its last attempt has left dead.
-func (w *Worker) logDead(r *Record, x Settlement) {
+// logDead logs a job that a settlement has left dead.
+func (p *reporter) logDead(r *Record, x *Settlement) {
 	if after[x.Kind] != Dead {
 		return
 	}
@@ -35,7 +45,7 @@ func (w *Worker) logDead(r *Record, x Settlement) {
 	if text == "" {
 		text = r.LastError
 	}
-	w.log.Warn("job: dead", "job", r.ID, "type", r.Type, "queue", r.Queue, "attempts", x.made(r), "reason", x.Reason, "error", excerpt(text))
+	p.log.Warn("job: dead", "job", r.ID, "type", r.Type, "queue", r.Queue, "attempts", x.made(r), "reason", x.Reason, "error", excerpt(text))
 }
 
 // excerpt is the beginning of an error text, for a line of a log.
@@ -47,40 +57,40 @@ func excerpt(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// lost tells the observer of leases that were taken back, and logs the jobs that died of it. Their workers cannot, and the
-// jobs may be of queues and types that this worker does not run.
-func (w *Worker) lost(list []Lost) {
+// lost tells the observer of leases that were taken back, and logs the jobs that are dead as a result. The workers that held
+// the leases cannot, and the jobs may be of queues and types that this worker does not run.
+func (p *reporter) lost(list []Lost) {
 	at := time.Now()
 	for _, l := range list {
 		if l.State == Dead {
-			w.log.Warn("job: dead", "job", l.ID, "type", l.Type, "queue", l.Queue, "attempts", l.Attempts, "reason", policy.ReasonLeaseExpired, "worker", l.Worker)
+			p.log.Warn("job: dead", "job", l.ID, "type", l.Type, "queue", l.Queue, "attempts", l.Attempts, "reason", policy.ReasonLeaseExpired, "worker", l.Worker)
 		}
-		if w.observer == nil {
+		if p.observer == nil {
 			continue
 		}
-		w.tell(w.workOf(&Record{ID: l.ID, Queue: l.Queue, Type: l.Type, Meta: l.Meta}), at, l.Fence, &observe.Transition{
+		p.tell(p.workOf(&Record{ID: l.ID, Queue: l.Queue, Type: l.Type, Meta: l.Meta}), at, l.Fence, &observe.Transition{
 			From: string(Running), To: string(l.State), Reason: policy.ReasonLeaseExpired, Attempts: l.Attempts, Worker: l.Worker,
 		})
 	}
 }
 
-// tell gives a transition the last number of the turn that it ended.
-func (w *Worker) tell(work observe.Work, at time.Time, fence int64, t *observe.Transition) {
+// tell gives a transition the last sequence number of the turn that it ended.
+func (p *reporter) tell(work observe.Work, at time.Time, fence int64, t *observe.Transition) {
 	defer func() {
-		if v := recover(); v != nil { // an observer must not end what keeps the worker going
-			w.log.Error("job: panic in the observer", "job", work.ID, "error", v)
+		if v := recover(); v != nil { // an observer must not end the worker
+			p.log.Error("job: panic in the observer", "job", work.ID, "error", v)
 		}
 	}()
-	w.observer.Observe(context.Background(), &observe.Event{
+	p.observer.Observe(context.Background(), &observe.Event{
 		Type: observe.JobMoved, Time: at, Seq: int(fence+1)*retry.SeqPerTurn - 1, Work: work, Transition: t,
 	})
 }
 
 // workOf identifies a job for observers, under the category of the policy in force.
-func (w *Worker) workOf(r *Record) observe.Work {
-	key := w.key(r.Queue, r.Type)
+func (p *reporter) workOf(r *Record) observe.Work {
+	key := p.runner.key(r.Queue, r.Type)
 	work := workOf(r.ID, key, r.Type, r.Meta)
-	work.Category = w.executor.Policy(context.Background(), key).Category
+	work.Category = p.runner.executor.Policy(context.Background(), key).Category
 	return work
 }
 

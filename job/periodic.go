@@ -50,7 +50,7 @@ func (p *Periodic) parse() (cron.Schedule, error) {
 	case cron.ConstantDelaySchedule:
 		return aligned(s.Delay), nil
 	case *cron.SpecSchedule:
-		return onWall(s), nil
+		return atTimesOfDay(s), nil
 	}
 	return s, nil
 }
@@ -65,10 +65,11 @@ func (p *Periodic) Next(t time.Time) (time.Time, error) {
 	return s.Next(e.in(t)), nil
 }
 
-func (w *Worker) checkPeriodic() error {
+// checkPeriodic returns an error for a schedule that cannot run.
+func checkPeriodic(list []Periodic) error {
 	names := map[string]bool{}
-	for i := range w.periodic {
-		p := &w.periodic[i]
+	for i := range list {
+		p := &list[i]
 		if p.Name == "" || names[p.Name] {
 			return fmt.Errorf("job: periodic %d: name %q is empty or used twice", i, p.Name)
 		}
@@ -107,7 +108,7 @@ func newSchedule(list []Periodic, now time.Time) *schedule {
 	return s
 }
 
-// first is the tick to begin with: the next one, or an earlier one that may have been missed.
+// first is the tick to start with: the next one, or an earlier one that may have been missed.
 func (e *entry) first(now time.Time) time.Time {
 	now = e.in(now)
 	if e.periodic.Missed == MissedSkip {
@@ -131,11 +132,9 @@ func (e *entry) in(t time.Time) time.Time {
 
 // run enqueues the ticks that are due and returns the time until the next one. The unique key of a tick makes it happen
 // once, however many workers believe that they lead.
-func (s *schedule) run(ctx context.Context, w *Worker) time.Duration {
+func (s *schedule) run(ctx context.Context, client *Client) (next time.Duration, failed error) {
 	s.skip(time.Now().Add(-lookBack)) // their unique keys may be gone
-	wait := leadEvery
-	client := NewClient(w.store)
-	var failed error
+	next = leadEvery
 	for i := range s.entries {
 		e := &s.entries[i]
 		for now := time.Now(); !e.next.After(now); {
@@ -149,13 +148,10 @@ func (s *schedule) run(ctx context.Context, w *Worker) time.Duration {
 			e.next = e.cron.Next(e.next)
 		}
 		if until := time.Until(e.next); until > 0 { // else it has failed and has to wait
-			wait = min(wait, until)
+			next = min(next, until)
 		}
 	}
-	if ctx.Err() == nil {
-		w.outage.tell("enqueue periodic jobs", failed)
-	}
-	return wait
+	return next, failed
 }
 
 // skip leaves out the ticks before a time.

@@ -2,13 +2,15 @@ package job
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tenetdev/tenet/policy"
 )
 
-// What governs a job's retries, from the strongest to the weakest:
+// A job's retries are governed by, from the strongest to the weakest:
 //
 //	WithRetryPolicy(nil): no retries
 //	the document's entry for the job's type, then the one for its queue
@@ -16,7 +18,40 @@ import (
 //	the document's defaults for jobs
 //	25 attempts, 200 ms doubling to 5 s
 //
-// Attempts and delays are looked up apart, as NextDelay and MaxAttempts are.
+// Attempts and delays are looked up separately, as NextDelay and MaxAttempts are.
+
+// policies are the sources of a worker's policies.
+type policies struct {
+	document  policy.Provider // nil if there is none
+	code      RetryPolicy     // nil if there is none
+	noRetries bool
+}
+
+// provider is the document with the policy in code, if that is data.
+func (p *policies) provider() policy.Provider {
+	data, isData := p.code.(ExponentialBackoff)
+	switch {
+	case p.document == nil:
+		jobs, err := policy.Compile(policy.Policy{Retry: data.Retry()}, policy.JobLimits(), policy.SourceStatic)
+		if err != nil { // an enum out of range; constructors normalise
+			panic(err)
+		}
+		return policy.NewSet(policy.SetConfig{Source: policy.SourceDefault, Jobs: jobs})
+	case isData:
+		return back(p.document, data)
+	}
+	return p.document
+}
+
+// warn logs that a policy in code is set beside a provider.
+func (p *policies) warn(log *slog.Logger) {
+	switch {
+	case p.document != nil && p.noRetries:
+		log.Info("job: WithRetryPolicy(nil) is set beside a provider: no job is retried, whatever its policies say")
+	case p.document != nil && p.code != nil:
+		log.Info("job: a retry policy in code is set beside a provider: it governs where the provider has no entry for a job's queue or type")
+	}
+}
 
 // retryFields are the fields of a policy that a retry policy in code stands for.
 var (
@@ -59,16 +94,43 @@ func defaultsOf(ctx context.Context, provider policy.Provider) *policy.Policy {
 	return nil
 }
 
-// fromCode says what of a job's retries the policy in code decides, where p is what the provider answered.
-func (w *Worker) fromCode(ctx context.Context, p *policy.Policy) (attempts, delays bool) {
+// fromCode reports whether the policy in code decides the number of a job's attempts and their delays; answer is the
+// provider's policy.
+func (p *policies) fromCode(ctx context.Context, answer *policy.Policy) (attempts, delays bool) {
 	switch {
-	case w.code == nil:
+	case p.code == nil:
 		return false, false
-	case w.document == nil:
+	case p.document == nil:
 		return true, true
 	}
-	defaults := defaultsOf(ctx, w.document)
-	return !says(p, defaults, attemptFields), !says(p, defaults, delayFields)
+	defaults := defaultsOf(ctx, p.document)
+	return !says(answer, defaults, attemptFields), !says(answer, defaults, delayFields)
+}
+
+// limit is the number of attempts that a job has: the lower of its own and the policy's, whichever of the two is set, or 1 if
+// neither is. If the retry policy in code panics, the failure comes with the number that holds without it.
+func (p *policies) limit(r *Record, answer *policy.Policy, askCode bool) (limit int, failure *panicError) {
+	if p.noRetries {
+		return 1, nil
+	}
+	limit = answer.Retry.MaxAttempts
+	if askCode {
+		failure = guarded("MaxAttempts of the retry policy", func() { limit = p.code.MaxAttempts() })
+	}
+	switch {
+	case limit > 0 && r.MaxAttempts > 0:
+		return min(limit, r.MaxAttempts), failure
+	case limit > 0:
+		return limit, failure
+	}
+	return max(r.MaxAttempts, 1), failure
+}
+
+// nextDelay asks the retry policy in code. If that panics, the delay is undecidedDelay.
+func (p *policies) nextDelay(failed int) (d time.Duration, failure *panicError) {
+	d = undecidedDelay
+	failure = guarded("NextDelay of the retry policy", func() { d = p.code.NextDelay(failed) })
+	return d, failure
 }
 
 // backed is a provider with a data policy in code below its entries. It remembers what it made of each answer, so that the

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 )
@@ -69,34 +68,4 @@ func (a *Announcer) Withdraw(ctx context.Context) error {
 	}
 	a.due = time.Time{}
 	return a.registry.Announce(ctx, a.last, 0)
-}
-
-// info is what the worker takes now.
-func (w *Worker) info() WorkerInfo {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	served := maps.Clone(w.queues)
-	maps.DeleteFunc(served, func(_ string, q *queue) bool { return q.size == 0 })
-	return WorkerInfo{Name: w.name, Queues: slices.Sorted(maps.Keys(served)), Types: w.types}
-}
-
-// announce keeps the worker listed; one without handlers takes nothing and is not listed.
-func (w *Worker) announce(ctx context.Context, a *Announcer) {
-	if len(w.types) == 0 {
-		return
-	}
-	patience, cancel := context.WithTimeout(ctx, w.lease)
-	defer cancel()
-	if err := a.Announce(patience, w.info()); ctx.Err() == nil {
-		w.outage.tell("announce the worker", err)
-	}
-}
-
-// withdraw removes the worker from the list when it stops. Where the store does not answer, the entry expires.
-func (w *Worker) withdraw(ctx context.Context, a *Announcer) {
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), obedience)
-	defer cancel()
-	if err := a.Withdraw(patience); err != nil {
-		w.log.Debug("job: the worker stays listed until its entry expires", "error", err)
-	}
 }

@@ -5,58 +5,98 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
-// settler writes settlements in groups: while one group is being written, the next one gathers. What a store cannot take
-// for a while is repeated until it is taken or the store says that the lease is over.
+// settler writes settlements in groups: while one group is being written, the next one gathers. It repeats settlements that
+// a store cannot take for a while, until the store takes them or says that the lease is over.
 type settler struct {
-	w       *Worker
-	room    chan struct{} // one token per settlement that is on its way
+	store    Store
+	timeout  time.Duration                             // of one group
+	answered func(x settling, err error, at time.Time) // called once for each settlement with its final answer
+	failing  func(err error)                           // called after each group, with nil or an error that may pass
+	room     chan struct{}                             // one token per settlement under way
+	wake     signal
+	drained  chan struct{} // closed when run has written everything after close
+
 	mu      sync.Mutex
 	pending []settling
 	closing bool
-	wake    chan struct{}
-	drained chan struct{} // closed when run has written everything after close
 }
 
-// settling is a settlement on its way, with the job as it was claimed.
+// settling is a settlement under way, with the job as it was claimed or its index in the caller's list.
 type settling struct {
 	Settlement
 	record *Record
+	index  int
 }
 
 const (
-	settleRoom  = 4096 // settlements on their way; more wait in their handler's slot
+	settleRoom  = 4096 // settlements under way; more wait in their handler's slot
 	settleBatch = 1000
+
+	firstPause   = 20 * time.Millisecond // before the store is asked again after a failure
+	longestPause = 5 * time.Second
 )
 
-func newSettler(w *Worker) *settler {
-	return &settler{w: w, room: make(chan struct{}, settleRoom), wake: make(chan struct{}, 1), drained: make(chan struct{})}
+func newSettler(store Store, timeout time.Duration) *settler {
+	return &settler{store: store, timeout: timeout, room: make(chan struct{}, settleRoom), wake: newSignal(), drained: make(chan struct{})}
 }
 
-// add hands a settlement over. It waits only where too many are on their way.
+// Settle writes settlements in groups, and repeats those that the store cannot take now, with growing waits, until it has a
+// final answer for each or ctx ends. The errors are in the order of the list; nil means that all were written.
+func Settle(ctx context.Context, store Store, list []Settlement) []error {
+	var errs []error
+	fail := func(i int, err error) {
+		if errs == nil {
+			errs = make([]error, len(list))
+		}
+		errs[i] = err
+	}
+	var last error
+	s := newSettler(store, DefaultLease)
+	s.failing = func(err error) { last = err }
+	s.answered = func(x settling, err error, _ time.Time) {
+		if err != nil {
+			fail(x.index, err)
+		}
+	}
+	s.room, s.closing = nil, true
+	for i, x := range list {
+		s.pending = append(s.pending, settling{Settlement: x, index: i})
+	}
+	s.run(ctx)
+	for _, x := range s.pending { // ctx has ended
+		fail(x.index, errors.Join(context.Cause(ctx), last))
+	}
+	return errs
+}
+
+// add hands a settlement over. It waits only while too many are under way.
 func (s *settler) add(r *Record, x Settlement) {
 	s.room <- struct{}{}
 	s.mu.Lock()
-	s.pending = append(s.pending, settling{x, r})
+	s.pending = append(s.pending, settling{Settlement: x, record: r})
 	s.mu.Unlock()
-	signal(s.wake)
+	s.wake.send()
 }
 
-// close waits until everything is written. A store that is down gets as long as a lease lasts: after that it would refuse.
-func (s *settler) close() {
+// close waits until everything is written, for at most d, and returns the number of settlements that are not.
+func (s *settler) close(d time.Duration) (left int) {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
-	signal(s.wake)
-	if !await(s.drained, s.w.lease) {
-		s.w.log.Error("job: settlements could not be written before the leases ended; the jobs will run again", "count", len(s.room))
+	s.wake.send()
+	if closedWithin(s.drained, d) {
+		return 0
 	}
+	return len(s.room)
 }
 
 // run writes groups until it is closed and everything is written, or until ctx ends.
 func (s *settler) run(ctx context.Context) {
-	failures := 0
+	backoff := wait.Backoff{Min: firstPause, Max: longestPause}
 	for {
 		group, closing := s.take()
 		if len(group) == 0 {
@@ -73,14 +113,13 @@ func (s *settler) run(ctx context.Context) {
 		}
 		again := s.write(ctx, group)
 		if len(again) == 0 {
-			failures = 0
+			backoff.Reset()
 			continue
 		}
-		failures++
 		s.mu.Lock()
 		s.pending = append(again, s.pending...)
 		s.mu.Unlock()
-		if pause(ctx, failures); ctx.Err() != nil {
+		if backoff.Wait(ctx) != nil {
 			return
 		}
 	}
@@ -97,15 +136,16 @@ func (s *settler) take() (group []settling, closing bool) {
 	return group, s.closing
 }
 
-// write settles a group and returns what has to be repeated.
+// write settles a group and returns the settlements to repeat.
 func (s *settler) write(ctx context.Context, group []settling) (again []settling) {
 	list := make([]Settlement, len(group))
 	for i, x := range group {
 		list[i] = x.Settlement
 	}
-	patience, cancel := context.WithTimeout(ctx, s.w.lease) // what a store that hangs has written all the same can be repeated
-	at := time.Now()                                        // before another worker can take a job up again
-	errs := s.w.store.Settle(patience, list)
+	// A settlement that a store has written although it did not answer in time can be repeated.
+	limited, cancel := context.WithTimeout(ctx, s.timeout)
+	at := time.Now() // before another worker can claim a job again
+	errs := s.store.Settle(limited, list)
 	cancel()
 	var failed error
 	for i, x := range group {
@@ -113,29 +153,24 @@ func (s *settler) write(ctx context.Context, group []settling) (again []settling
 		if errs != nil {
 			err = errs[i]
 		}
-		switch {
-		case err == nil:
-			s.w.scheduled(x.Settlement)
-			s.w.moved(x.record, x.Settlement, at)
-			s.w.logDead(x.record, x.Settlement)
-		case final(err):
-			s.w.log.Warn("job: a late result was refused", "job", x.ID, "kind", x.Kind, "error", err)
-		default:
+		if err != nil && !IsFinal(err) {
 			failed = err
 			again = append(again, x)
 			continue
 		}
-		s.w.forget(x.Ref)
-		<-s.room
+		s.answered(x, err, at)
+		if s.room != nil {
+			<-s.room
+		}
 	}
 	if ctx.Err() == nil {
-		s.w.outage.tell("settle", failed)
+		s.failing(failed)
 	}
 	return again
 }
 
-// final reports whether a store's answer will not change.
-func final(err error) bool {
+// IsFinal reports whether a store's answer to a settlement or an extension will not change when the request is repeated.
+func IsFinal(err error) bool {
 	for _, known := range []error{ErrNotFound, ErrNotRunning, ErrLeaseExpired, ErrFenced, ErrConflict, ErrClosed} {
 		if errors.Is(err, known) {
 			return true

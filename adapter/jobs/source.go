@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
@@ -84,29 +85,19 @@ func NewSource(store job.Store, o SourceOptions) (*Source, error) {
 
 // Fetch implements pipeline.Source.
 func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
-	patience := time.NewTimer(r.Wait)
-	defer patience.Stop()
-	for last := r.Wait <= 0; ; {
+	for end := time.Now().Add(r.Wait); ; {
 		got, err := s.claim(ctx, r.Max)
-		if len(got) > 0 || err != nil || last {
+		left := time.Until(end)
+		if len(got) > 0 || err != nil || left <= 0 {
 			return got, err
 		}
-		poll := time.NewTimer(s.o.Poll)
-		select {
-		case <-poll.C:
-		case <-patience.C:
-			last = true
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		poll.Stop()
-		if err != nil {
-			return nil, err
+		if wait.For(ctx, min(s.o.Poll, left)) != nil {
+			return nil, ctx.Err()
 		}
 	}
 }
 
-// claim leases what is due. Jobs whose attempts were all lost with their leases are dead, and others take their place.
+// claim leases due jobs. Jobs whose attempts were all lost with their leases become dead, and others take their place.
 func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, error) {
 	if err := s.maintain(ctx); err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
@@ -128,7 +119,7 @@ func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, erro
 			got = append(got, delivery(r))
 		}
 		if len(spent) > 0 {
-			err = errors.Join(s.settle(ctx, spent)...)
+			err = errors.Join(job.Settle(ctx, s.store, spent)...)
 		}
 		if len(got) > 0 || len(spent) == 0 || err != nil {
 			return got, err
@@ -136,7 +127,7 @@ func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, erro
 	}
 }
 
-// maintain does what workers do for a store, where no worker runs: jobs become due, and lost leases come back.
+// maintain makes due jobs ready and takes lost leases back, as workers do, for stores without a worker.
 func (s *Source) maintain(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +135,7 @@ func (s *Source) maintain(ctx context.Context) error {
 		return nil
 	}
 	s.maintained = time.Now()
-	// Without an entry, producers are warned of jobs that are taken all the same: not worth failing for.
+	// Without an entry, producers get a warning about jobs that are taken all the same: no reason to fail.
 	_ = s.announcer.Announce(ctx, job.WorkerInfo{Name: s.o.Worker, Queues: []string{s.o.Queue}})
 	_, err := s.store.Maintain(ctx, job.Maintenance{Limit: maintainLimit})
 	return err
@@ -163,9 +154,10 @@ func delivery(r *job.Record) pipeline.Delivery {
 	return pipeline.Delivery{Transaction: t, Token: r, Count: r.Failures + 1, Deadline: r.LeaseUntil}
 }
 
-var errForeign = errors.New("jobs: the delivery is not of a source of jobs")
+var errForeign = errors.New("jobs: the delivery does not come from a source of jobs")
 
-// Ack implements pipeline.Acker: the jobs are completed. What a store does not take for now is repeated until ctx ends.
+// Ack implements pipeline.Acker: the jobs are completed. Settlements that the store cannot take now are repeated until ctx
+// ends.
 func (s *Source) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	list := make([]job.Settlement, len(done))
 	for i, d := range done {
@@ -175,7 +167,7 @@ func (s *Source) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 		}
 		list[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}
 	}
-	return s.settle(ctx, list)
+	return job.Settle(ctx, s.store, list)
 }
 
 // Nack implements pipeline.Nacker. The package documentation says what becomes of the job.
@@ -184,7 +176,7 @@ func (s *Source) Nack(ctx context.Context, d pipeline.Delivery, delay time.Durat
 	if !ok {
 		return errForeign
 	}
-	return errors.Join(s.settle(ctx, []job.Settlement{s.settlement(r, delay, cause)})...)
+	return errors.Join(job.Settle(ctx, s.store, []job.Settlement{s.settlement(r, delay, cause)})...)
 }
 
 func (s *Source) settlement(r *job.Record, delay time.Duration, cause error) job.Settlement {
@@ -208,7 +200,7 @@ func (s *Source) settlement(r *job.Record, delay time.Duration, cause error) job
 	return x
 }
 
-// verdict is why a failed transaction cannot succeed later, or "". A handler that failed says nothing about that.
+// verdict is the reason why a failed transaction cannot succeed later, or "". The failure of a handler does not decide that.
 func verdict(cause error) policy.Reason {
 	if failed, ok := errors.AsType[*pipeline.TransactionError](cause); ok {
 		if failed.Earlier != nil {
@@ -225,56 +217,6 @@ func verdict(cause error) policy.Reason {
 	return ""
 }
 
-// settle writes settlements, and repeats those that the store could not take.
-func (s *Source) settle(ctx context.Context, list []job.Settlement) []error {
-	errs := s.store.Settle(ctx, list)
-	for wait := 50 * time.Millisecond; errs != nil; wait = min(2*wait, 2*time.Second) {
-		var again []int
-		for i, err := range errs {
-			if err != nil && !final(err) {
-				again = append(again, i)
-			}
-		}
-		if len(again) == 0 || !pause(ctx, wait) {
-			return errs
-		}
-		repeated := make([]job.Settlement, len(again))
-		for i, at := range again {
-			repeated[i] = list[at]
-		}
-		answers := s.store.Settle(ctx, repeated)
-		for i, at := range again {
-			errs[at] = nil
-			if answers != nil {
-				errs[at] = answers[i]
-			}
-		}
-	}
-	return nil
-}
-
-// final reports whether a store's answer will not change.
-func final(err error) bool {
-	for _, known := range []error{job.ErrNotFound, job.ErrNotRunning, job.ErrLeaseExpired, job.ErrFenced, job.ErrConflict, job.ErrClosed} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	_, ok := errors.AsType[*job.DurationError](err)
-	return ok
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // Extend implements pipeline.Extender.
 func (s *Source) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 	leases := make([]job.Ref, len(held))
@@ -288,7 +230,7 @@ func (s *Source) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 	errs := s.store.Extend(ctx, leases, s.o.Lease)
 	for i, err := range errs {
 		if errors.Is(err, job.ErrCancelRequested) {
-			errs[i] = nil // it is extended all the same
+			errs[i] = nil // the lease was extended nevertheless
 		}
 	}
 	return errs

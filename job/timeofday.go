@@ -17,27 +17,27 @@ func (a aligned) Next(t time.Time) time.Time {
 // everyHour is the bit with which package cron marks an hour of *.
 const everyHour = 1 << 63
 
-// onWall makes a schedule tick by the clock on the wall, each of whose times is one moment.
-func onWall(s *cron.SpecSchedule) cron.Schedule {
+// atTimesOfDay makes a schedule tick by the local time of day. Each local time is one moment, also where clocks change.
+func atTimesOfDay(s *cron.SpecSchedule) cron.Schedule {
 	if s.Hour&everyHour != 0 {
 		return s
 	}
-	w := wall{schedule: *s}
+	w := timeOfDay{schedule: *s}
 	if s.Location != time.Local { // named in the expression
 		w.location, w.schedule.Location = s.Location, time.Local
 	}
 	return &w
 }
 
-// wall is a schedule of times of day in a location; nil for that of the time that Next is given.
-type wall struct {
+// timeOfDay is a schedule of local times in a location; without one, in the location of Next's argument.
+type timeOfDay struct {
 	schedule cron.SpecSchedule
 	location *time.Location
 }
 
-// Next implements cron.Schedule. It lets the schedule see the wall's times as if they were in UTC, where none is missing
-// and none comes twice.
-func (w *wall) Next(t time.Time) time.Time {
+// Next implements cron.Schedule. It shows local times to the schedule as if they were in UTC, where no time is missing and
+// none comes twice.
+func (w *timeOfDay) Next(t time.Time) time.Time {
 	if w.location != nil {
 		t = t.In(w.location)
 	}
@@ -52,14 +52,14 @@ func (w *wall) Next(t time.Time) time.Time {
 	}
 }
 
-// asUTC is the reading of the wall's clock at t, as a time in UTC.
+// asUTC is the local time at t, as a time in UTC.
 func asUTC(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// moment is when the wall's clock shows a reading: the first time where it does so twice, the end of the gap where it
-// never does.
+// moment is when local clocks show a reading: the first time where they do so twice, the end of the gap where they never
+// do.
 func moment(reading time.Time, location *time.Location) time.Time {
 	t := time.Date(reading.Year(), reading.Month(), reading.Day(), reading.Hour(), reading.Minute(), reading.Second(), reading.Nanosecond(), location)
 	from, to := t.ZoneBounds()

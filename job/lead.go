@@ -1,0 +1,108 @@
+package job
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+const (
+	leadEvery = 3 * time.Second
+	leadFor   = 6 * time.Second // another worker leads at most leadFor + leadEvery, within 10 s, after the leader's end
+)
+
+// leader does what only one worker of a store should do: retention and schedules. Every worker announces itself on the way.
+type leader struct {
+	store    Store
+	name     string
+	timeout  time.Duration // of an announcement
+	keep     map[State]time.Duration
+	schedule *schedule
+	takes    func() WorkerInfo // what the worker claims now
+	health   *health
+	report   *reporter
+	log      *slog.Logger
+}
+
+// run leads while no other worker does, until ctx ends.
+func (l *leader) run(ctx context.Context) {
+	elector, shared := l.store.(Elector)
+	announcer := NewAnnouncer(l.store)
+	defer l.withdraw(ctx, announcer)
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		l.announce(ctx, announcer)
+		leads := true
+		var err error
+		if shared {
+			if leads, err = elector.Lead(ctx, l.name, leadFor); ctx.Err() == nil {
+				l.health.report("elect a leader", err)
+			}
+		}
+		next := leadEvery
+		switch {
+		case leads:
+			l.retain(ctx)
+			next = min(next, l.enqueue(ctx))
+		case err == nil: // another leads; the ticks that it leaves undone when it fails are younger than this
+			l.health.report("remove finished jobs", nil)
+			l.health.report("enqueue periodic jobs", nil)
+			l.schedule.skip(time.Now().Add(-2 * leadFor))
+		}
+		t.Reset(next)
+	}
+}
+
+// retain removes finished jobs whose retention is over.
+func (l *leader) retain(ctx context.Context) {
+	if len(l.keep) == 0 {
+		return
+	}
+	for ctx.Err() == nil {
+		done, err := l.store.Maintain(ctx, Maintenance{Limit: maintainLimit, Keep: l.keep})
+		l.report.lost(done.Lost)
+		if ctx.Err() == nil {
+			l.health.report("remove finished jobs", err)
+		}
+		if err != nil || done.Removed < maintainLimit {
+			return
+		}
+	}
+}
+
+// enqueue enqueues the ticks that are due and returns the time until the next one.
+func (l *leader) enqueue(ctx context.Context) time.Duration {
+	next, err := l.schedule.run(ctx, NewClient(l.store))
+	if ctx.Err() == nil {
+		l.health.report("enqueue periodic jobs", err)
+	}
+	return next
+}
+
+// announce keeps the worker listed; one without handlers takes nothing and is not listed.
+func (l *leader) announce(ctx context.Context, a *Announcer) {
+	info := l.takes()
+	if len(info.Types) == 0 {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	if err := a.Announce(limited, info); ctx.Err() == nil {
+		l.health.report("announce the worker", err)
+	}
+}
+
+// withdraw removes the worker from the list when it stops. If the store does not answer, the entry expires.
+func (l *leader) withdraw(ctx context.Context, a *Announcer) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
+	defer cancel()
+	if err := a.Withdraw(limited); err != nil {
+		l.log.Debug("job: the worker stays listed until its entry expires", "error", err)
+	}
+}

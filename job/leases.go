@@ -1,0 +1,126 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/wait"
+)
+
+// leases holds the leases of the jobs between their claim and their settlement, and extends them.
+type leases struct {
+	store     Store
+	length    time.Duration
+	cancelled signal // cancellations of running jobs may have been requested
+	health    *health
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	running map[string]running // by job ID
+}
+
+// running is a job between its claim and its settlement.
+type running struct {
+	record *Record
+	cancel context.CancelCauseFunc
+}
+
+// Causes of a job's cancelled context.
+var (
+	errShutdown  = errors.New("job: the worker is shutting down")
+	errCancelled = errors.New("job: cancelled by an operator")
+	errLeaseLost = errors.New("job: the lease was lost while the handler ran")
+)
+
+// gatherTime is how long the worker waits for more cancellations by the same operator, so that many of them cost few
+// extensions.
+const gatherTime = 100 * time.Millisecond
+
+// add holds the lease of a claimed job.
+func (l *leases) add(r *Record, cancel context.CancelCauseFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, ok := l.running[r.ID]; ok { // its lease was lost while the store did not answer
+		old.cancel(errLeaseLost)
+	}
+	l.running[r.ID] = running{r, cancel}
+}
+
+// drop stops extending a lease.
+func (l *leases) drop(lease Ref) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if run, ok := l.running[lease.ID]; ok && run.record.Fence == lease.Fence {
+		delete(l.running, lease.ID)
+	}
+}
+
+// held lists the jobs whose leases are held.
+func (l *leases) held() []running {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.running))
+}
+
+// find returns the job that runs under a lease, if the lease is still held.
+func (l *leases) find(lease Ref) (running, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	run, ok := l.running[lease.ID]
+	return run, ok && run.record.Fence == lease.Fence
+}
+
+// run extends the leases every third of their length until ctx ends, and at once when cancellations may have been
+// requested: the store's answers name the jobs to cancel and the leases that are lost.
+func (l *leases) run(ctx context.Context) {
+	tick := time.NewTicker(l.length / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-l.cancelled:
+			if wait.For(ctx, gatherTime) != nil {
+				return
+			}
+		}
+		l.health.report("extend", l.extend(ctx))
+	}
+}
+
+// extend extends all leases and returns an error that may pass, if there was one.
+func (l *leases) extend(ctx context.Context) (failed error) {
+	held := l.held()
+	if len(held) == 0 {
+		return nil
+	}
+	refs := make([]Ref, len(held))
+	for i, run := range held {
+		refs[i] = run.record.Ref()
+	}
+	// In order, as settlements are: stores that lock rows cannot deadlock then.
+	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.ID, b.ID) })
+	limited, cancel := context.WithTimeout(ctx, l.length/3) // a store that hangs is asked again
+	defer cancel()
+	for i, err := range l.store.Extend(limited, refs, l.length) {
+		run, held := l.find(refs[i])
+		switch {
+		case err == nil || !held: // or settled meanwhile
+		case errors.Is(err, ErrCancelRequested):
+			run.cancel(errCancelled)
+		case IsFinal(err):
+			l.log.Warn("job: a lease was lost", "job", run.record.ID, "error", err)
+			run.cancel(errLeaseLost)
+		default:
+			failed = err
+		}
+	}
+	return failed
+}

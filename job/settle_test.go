@@ -1,0 +1,59 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenetdev/tenet/adapter/memory"
+	"github.com/tenetdev/tenet/job"
+)
+
+func TestJ8SettleRepeatsWhatTheStoreCannotTakeNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs = 1500 // more than one group
+		store := &faulty{Store: memory.Open().Jobs()}
+		requests := make([]job.Request, jobs)
+		for i := range requests {
+			requests[i].Type = "t"
+		}
+		if _, err := job.NewClient(store).EnqueueMany(t.Context(), requests); err != nil {
+			t.Fatal(err)
+		}
+		claimed, err := store.Claim(t.Context(), job.Claim{Worker: "w", Queues: []job.Slots{{Queue: job.DefaultQueue, Free: jobs}}, Lease: time.Hour})
+		if err != nil || len(claimed) != jobs {
+			t.Fatalf("%d claimed, %v", len(claimed), err)
+		}
+		list := make([]job.Settlement, jobs)
+		for i, r := range claimed {
+			list[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete}
+		}
+		list[7].Fence++ // refused for good
+
+		store.down.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		errs := job.Settle(ctx, store, list[:3])
+		for i := range 3 {
+			if !errors.Is(errs[i], errUnreachable) || !errors.Is(errs[i], context.DeadlineExceeded) || job.IsFinal(errs[i]) {
+				t.Errorf("settlement %d when its time was over: %v", i, errs[i])
+			}
+		}
+		time.AfterFunc(10*time.Second, func() { store.down.Store(false) })
+		start, faults := time.Now(), store.faults.Load()
+		errs = job.Settle(t.Context(), store, list)
+		if passed := time.Since(start); passed < 10*time.Second || passed > 20*time.Second || store.faults.Load() < faults+3 {
+			t.Errorf("done after %v and %d faults", passed, store.faults.Load()-faults)
+		}
+		for i, err := range errs {
+			if want := i == 7; errors.Is(err, job.ErrFenced) != want || job.IsFinal(err) != want {
+				t.Errorf("settlement %d: %v", i, err)
+			}
+		}
+		if errs := job.Settle(t.Context(), store, append(list[:7:7], list[8:]...)); errs != nil {
+			t.Errorf("settlements that were written: %v", errors.Join(errs...))
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package job
+
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// slots counts the jobs that run in each queue, and the jobs that may.
+type slots struct {
+	mu     sync.Mutex
+	queues map[string]*queue
+}
+
+// queue is a queue's number of slots and of running jobs. Its size is 0 once the worker no longer serves it; it is dropped
+// when its last job ends.
+type queue struct{ size, busy int }
+
+// set changes the queues to serve. Running jobs go on where their queue is gone or has become smaller.
+func (s *slots) set(concurrency map[string]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queues == nil {
+		s.queues = map[string]*queue{}
+	}
+	for _, q := range s.queues {
+		q.size = 0
+	}
+	for name, size := range concurrency {
+		if size < 1 {
+			size = DefaultConcurrency
+		}
+		s.queue(name).size = size
+	}
+	maps.DeleteFunc(s.queues, func(_ string, q *queue) bool { return q.size == 0 && q.busy == 0 })
+}
+
+// queue finds or adds a queue. The caller holds mu.
+func (s *slots) queue(name string) *queue {
+	q := s.queues[name]
+	if q == nil {
+		q = &queue{}
+		s.queues[name] = q
+	}
+	return q
+}
+
+// take takes a slot for a claimed job, also where set has removed its queue during the claim.
+func (s *slots) take(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue(name).busy++
+}
+
+// give returns a slot.
+func (s *slots) give(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[name]
+	if q.busy--; q.busy == 0 && q.size == 0 {
+		delete(s.queues, name)
+	}
+}
+
+// free lists the queues with free slots, by name.
+func (s *slots) free() []Slots {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var free []Slots
+	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
+		if q := s.queues[name]; q.busy < q.size {
+			free = append(free, Slots{Queue: name, Free: q.size - q.busy})
+		}
+	}
+	return free
+}
+
+// served lists the queues that the worker serves, by name.
+func (s *slots) served() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	served := maps.Clone(s.queues)
+	maps.DeleteFunc(served, func(_ string, q *queue) bool { return q.size == 0 })
+	return slices.Sorted(maps.Keys(served))
+}

@@ -1,0 +1,103 @@
+package job
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// maintainEvery bounds how late a lost lease is taken back; jobs that this worker has scheduled are known to be due earlier.
+	maintainEvery = time.Second
+	maintainPause = 20 * time.Millisecond // between looks at a job that is due and was not made ready
+	maintainLimit = 1000
+)
+
+// upkeep makes due jobs ready and takes lost leases back, every second and when a job is known to be due.
+type upkeep struct {
+	store   Store
+	timeout time.Duration // of one call
+	wake    signal        // sent when jobs have become ready
+	nearer  signal        // received when next has come nearer
+	health  *health
+	report  *reporter
+
+	mu   sync.Mutex
+	next time.Time // the earliest due time of the jobs that this worker has scheduled since the last maintenance
+}
+
+// scheduled notes when a job that was just settled is due again.
+func (u *upkeep) scheduled(s *Settlement) {
+	if s.Delay <= 0 {
+		if s.Kind == KindRetry || s.Kind == KindSnooze || s.Kind == KindRelease || s.Kind == KindRefuse {
+			u.wake.send()
+		}
+		return
+	}
+	due := time.Now().Add(s.Delay)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.next.IsZero() || due.Before(u.next) {
+		u.next = due
+		u.nearer.send()
+	}
+}
+
+// run maintains the store until ctx ends.
+func (u *upkeep) run(ctx context.Context) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	var done Maintained
+	var due time.Time // of the store's next job, by this process's clock
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.nearer:
+			t.Reset(u.pause(done, due))
+			continue
+		case <-t.C:
+		}
+		u.mu.Lock()
+		u.next = time.Time{}
+		u.mu.Unlock()
+		var err error
+		limited, cancel := context.WithTimeout(ctx, u.timeout)
+		done, err = u.store.Maintain(limited, Maintenance{Limit: maintainLimit})
+		cancel()
+		if ctx.Err() == nil {
+			u.health.report("maintain", err)
+		}
+		if err == nil {
+			u.health.answered()
+		}
+		if due = (time.Time{}); !done.NextDue.IsZero() {
+			due = time.Now().Add(done.NextDue.Sub(done.Now))
+		}
+		u.report.lost(done.Lost)
+		if done.Promoted+done.Reclaimed > 0 {
+			u.wake.send()
+		}
+		t.Reset(u.pause(done, due))
+	}
+}
+
+// pause is the wait until a job is due, one of the store or one that this worker has scheduled, or until the next look.
+func (u *upkeep) pause(done Maintained, due time.Time) time.Duration {
+	if done.Promoted >= maintainLimit || done.Reclaimed >= maintainLimit {
+		return 0
+	}
+	u.mu.Lock()
+	if own := u.next; due.IsZero() || !own.IsZero() && own.Before(due) {
+		due = own
+	}
+	u.mu.Unlock()
+	if due.IsZero() {
+		return maintainEvery
+	}
+	until := time.Until(due)
+	if until <= 0 {
+		return maintainPause
+	}
+	return min(until, maintainEvery)
+}
