@@ -48,7 +48,7 @@ type DB struct {
 var ErrNoNotify = errors.New("postgres: notifications do not arrive on this connection; connect without a transaction pooler to be woken")
 
 // ErrNotMigrated is returned by all operations while the schema or a table is missing.
-var ErrNotMigrated = errors.New("postgres: the schema is missing or not up to date: run `tenet migrate up`")
+var ErrNotMigrated = errors.New("the schema is missing or not up to date: run `tenet migrate up`")
 
 // Open connects to a server. The URL is what pgx takes: postgres://user:password@host:port/database?sslmode=…, also with
 // pool_ parameters. It returns an error when the server cannot be reached; the schema may still be missing.

@@ -1,6 +1,7 @@
 package address_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -28,6 +29,24 @@ func TestO1ANameWithAControlCharacterIsNamed(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if err := address.CheckNames("table", "orders"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnErrorOfOpeningNamesTheHostsOnly(t *testing.T) {
+	for servers, want := range map[string]string{
+		"nats://u:secret@one:4222/S?consumer=c":     "one:4222",
+		"one:4222, tls://u:se/cret@two:4222":        "one:4222, two:4222",
+		"nats://u:s@cret@[::1]:4222#x,nats://three": "[::1]:4222, three",
+		"": "",
+	} {
+		if got := address.Hosts(servers); got != want {
+			t.Errorf("%q: %q", servers, got)
+		}
+	}
+	down := errors.New("nats: no servers available")
+	err := address.OpenError("nats", "nats://u:secret@one:4222", down)
+	if err.Error() != "nats: open one:4222: no servers available" || !errors.Is(err, down) {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/internal/address"
 )
 
 // conn is a connection, which reconnects by itself for as long as it takes.
@@ -32,7 +34,7 @@ func connect(ctx context.Context, server string, o Options) (*conn, error) {
 	}, o.Connect...)
 	nc, err := nats.Connect(server, options...)
 	if err != nil {
-		return nil, fmt.Errorf("nats: open: %w", err)
+		return nil, address.OpenError("nats", server, err)
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(o.Timeout))
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tenetdev/tenet/internal/address"
 )
 
 // Defaults of [Options].
@@ -78,7 +80,7 @@ func Open(ctx context.Context, servers string, o Options) (*DB, error) {
 	}
 	conn, err := nats.Connect(servers, options...)
 	if err != nil {
-		return nil, fmt.Errorf("nats: open: %w", err)
+		return nil, address.OpenError("nats", servers, err)
 	}
 	db, err := OpenConn(conn, o)
 	if err != nil {
