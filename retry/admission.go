@@ -44,9 +44,8 @@ func (g *grant) tell(o *classify.Outcome) {
 	o.Attributes = attributes
 }
 
-// admit asks the breaker and the budget for one attempt and makes its context. Without admission it returns the reason,
-// which is on record.
-func (r *run) admit(l *launch, kind budget.AttemptKind) (*attemptCtx, policy.Reason) {
+// admit admits an attempt and makes its context. Without admission it returns the reason, which is on record.
+func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
 	r.launches++
 	l.number = r.launches
 	if r.plan.timed {
@@ -55,43 +54,42 @@ func (r *run) admit(l *launch, kind budget.AttemptKind) (*attemptCtx, policy.Rea
 	if r.rec != nil {
 		l.started = r.rec.start(r.e, l.number)
 	}
-	if reason := r.admission(kind, l); reason != "" {
+	if !r.plan.gated {
+		l.grant.given, l.grant.reason = true, r.plan.budget.reason
+	} else if reason := r.ask(l, kind); reason != "" {
 		if r.rec != nil {
 			r.rec.denied(r, l, reason)
 		}
-		return nil, reason
+		return reason
 	}
-	c := r.context(l)
+	l.ctx = r.context(l)
 	r.ran++
-	return c, ""
+	return ""
 }
 
-func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
+// ask asks the breaker, then the budget.
+func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
 	p := r.plan
-	if p.breaker != nil {
-		if !r.passBreaker(kind, l) {
-			r.dropGrant()
-			if kind == budget.KindHedge && l.circuit == circuit.HalfOpen {
-				return policy.ReasonHalfOpen
-			}
-			return policy.ReasonCircuitOpen
+	if p.breaker != nil && !r.passBreaker(l, kind) {
+		r.dropGrant()
+		if kind == budget.KindHedge && l.circuit == circuit.HalfOpen {
+			return policy.ReasonHalfOpen
 		}
+		return policy.ReasonCircuitOpen
 	}
 	g := &p.budget
 	if kind == budget.KindHedge {
 		g = &p.hedgeGate
 	}
 	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && r.once == nil {
-		l.grant, r.grant = r.grant, grant{}
+		l.grant, r.grant = r.grant, grant{} // it was asked when the retry was decided
 		return ""
 	}
 	if g.budget == nil && !g.refused {
-		if r.rec != nil {
-			l.grant.given, l.grant.reason = true, g.reason
-		}
+		l.grant.given, l.grant.reason = true, g.reason
 		return ""
 	}
-	l.grant = r.ask(g, kind, r.launches-1)
+	l.grant = r.askBudget(g, kind, r.launches-1)
 	if l.grant.given {
 		return ""
 	}
@@ -100,7 +98,7 @@ func (r *run) admission(kind budget.AttemptKind, l *launch) policy.Reason {
 }
 
 // passBreaker takes a ticket from the plan's breaker. A closed one is passed without reading the clock.
-func (r *run) passBreaker(kind budget.AttemptKind, l *launch) bool {
+func (r *run) passBreaker(l *launch, kind budget.AttemptKind) bool {
 	b := r.plan.breaker
 	if l.ticket, l.ticked = b.AcquireClosed(); l.ticked {
 		return true
@@ -117,8 +115,8 @@ func (r *run) passBreaker(kind budget.AttemptKind, l *launch) bool {
 	return l.ticked
 }
 
-// ask asks a budget for an attempt; index is its place in the launch order, from 0.
-func (r *run) ask(g *gate, kind budget.AttemptKind, index int) (answer grant) {
+// askBudget asks a budget for an attempt; index is its place in the launch order, from 0.
+func (r *run) askBudget(g *gate, kind budget.AttemptKind, index int) (answer grant) {
 	if g.budget == nil {
 		return grant{given: !g.refused, reason: g.reason}
 	}
@@ -151,14 +149,13 @@ func (r *run) guard(part string, reason policy.Reason, then func()) {
 
 // context makes the context of an admitted attempt.
 func (r *run) context(l *launch) *attemptCtx {
-	parent := r.ctx
 	var c *attemptCtx
-	if r.root == nil && r.rec != nil {
+	if r.rec != nil && r.root == nil {
 		c = &r.rec.first
 	} else {
 		c = &attemptCtx{}
 	}
-	c.options, c.root, c.number, c.retry, c.hedge = r.options, r.root, int32(l.number), int32(r.retry), int16(l.hedge)
+	c.parent, c.options, c.root, c.number, c.retry, c.hedge = r.ctx, r.options, r.root, int32(l.number), int32(r.retry), int16(l.hedge)
 	if r.root == nil {
 		r.root = c
 	}
@@ -168,10 +165,9 @@ func (r *run) context(l *launch) *attemptCtx {
 	if r.deadline != 0 && (c.deadline == 0 || r.deadline < c.deadline) {
 		c.deadline, c.overall = r.deadline, true
 	}
-	if r.rec != nil {
-		parent = r.rec.begin(r, l, parent, c.deadline)
+	if r.rec != nil && r.e.options.Observer != nil {
+		c.parent = r.rec.begin(r, l, c.deadline)
 	}
-	c.parent = parent
 	return c
 }
 
@@ -216,6 +212,9 @@ func (r *run) release(g *grant) {
 // permit asks breaker and budget for a retry before the wait for it.
 func (r *run) permit(v decision.Verdict) decision.Verdict {
 	p := r.plan
+	if !p.gated {
+		return v
+	}
 	var state circuit.State
 	if p.breaker != nil {
 		var ok bool
@@ -227,7 +226,7 @@ func (r *run) permit(v decision.Verdict) decision.Verdict {
 	if p.budget.atLaunch {
 		return v
 	}
-	r.grant = r.ask(&p.budget, budget.KindRetry, r.launches)
+	r.grant = r.askBudget(&p.budget, budget.KindRetry, r.launches)
 	if r.grant.given {
 		return v
 	}

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"time"
 
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/circuit"
@@ -11,119 +12,53 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Do runs op under the policy of key until it succeeds or the policy says stop. Every failure is an [*Error].
+// This file is the path of a call, from top to bottom:
 //
-// A context that is done before the first attempt means that op is not called. An unhedged attempt runs on the calling
-// goroutine, and a panic of op reaches the caller as itself.
-func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options ...CallOption) error {
-	need(op != nil, "the operation")
-	p := e.planFor(ctx, key)
-	_, err := do[struct{}](ctx, e, p, p.collect(options), op, nil)
-	return err
-}
+//	begin ─► ready ─► admit ─► the operation ─► judge, conclude ─► settle ─► end
+//	                    ▲                                            │
+//	                    └──────────────── wait ◄─── retry ───────────┘
+//
+// The stages that are longer have files of their own: admission.go asks breaker and budget, judge.go finds what a result
+// means, record.go writes everything down, and group.go makes an attempt with hedges.
 
-// DoValue is [Executor.Do] for an operation with a result. On failure it returns what the last attempt returned.
-func DoValue[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, error) {
-	need(op != nil, "the operation")
-	p := e.planFor(ctx, key)
-	return do[T](ctx, e, p, p.collect(options), op, nil)
-}
-
-// DoWithTimeline is [Executor.Do] with the call's timeline.
-func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operation, options ...CallOption) (t observe.Timeline, err error) {
-	need(op != nil, "the operation")
-	p := e.planFor(ctx, key)
-	_, err = do[struct{}](ctx, e, p, p.collect(options), op, &t)
-	return t, err
-}
-
-// DoValueWithTimeline is [DoValue] with the call's timeline.
-func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (value T, t observe.Timeline, err error) {
-	need(op != nil, "the operation")
-	p := e.planFor(ctx, key)
-	value, err = do[T](ctx, e, p, p.collect(options), op, &t)
-	return value, t, err
-}
-
-// need panics where an argument is missing.
-func need(given bool, argument string) {
-	if !given {
-		panic("retry: " + argument + " is nil")
+// do runs a call and writes its timeline into t, unless t is nil.
+//
+// The first attempt of a plain call runs before the call's run is set up. Most calls succeed at that attempt, and the run
+// would add a third to their time; see docs/adr/0013-first-attempt-without-a-run.md. A failure is judged on the common path.
+func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, t *observe.Timeline) (value T, err error) {
+	p := options.plan
+	var first *attemptCtx
+	if p.plain && t == nil && options == &p.bare && ctx.Err() == nil && ctx.Value(observe.CaptureKey{}) == nil {
+		first = &attemptCtx{}
+		first.parent, first.options, first.number = ctx, options, 1
+		if value, err = plainAttempt(first, op); err == nil {
+			return value, nil
+		}
 	}
-}
-
-// do runs a call, and writes its timeline into t, if that is not nil.
-func do[T any, O operation[T]](ctx context.Context, e *Executor, p *plan, options *callOptions, op O, t *observe.Timeline) (T, error) {
-	if p.light && options == &p.bare && ctx.Err() == nil && ctx.Value(observe.CaptureKey{}) == nil {
-		return light(ctx, e, options, op, t)
-	}
-	r := run{e: e, ctx: ctx, plan: p, options: options}
+	var r run // not a literal, which would be built elsewhere and copied
+	r.e, r.ctx, r.plan, r.options = p.executor, ctx, p, options
 	r.begin(t != nil)
-	var value T
+	if first != nil {
+		r.root, r.launch.ctx, r.launch.number, r.launches, r.ran = first, first, 1, 1, 1
+	}
 	var action decision.Action
-	var err error
-	if r.options.guard == nil {
-		value, action = loop(&r, op)
+	if options.guard == nil {
+		value, action = loop(&r, op, value, err)
+		err = nil
 	} else {
 		value, action, err = guarded(&r, op)
 	}
-	return value, r.end(action, err, t)
-}
-
-// end makes the error of a call that did not succeed, and closes its record.
-func (r *run) end(action decision.Action, err error, t *observe.Timeline) error {
 	if action != decision.Done {
 		err = r.fail(r.verdict.Reason)
 	}
 	if r.rec != nil {
-		r.rec.finish(r, r.verdict.Reason, err)
+		r.rec.finish(&r, r.verdict.Reason, err, t)
 	}
-	if t != nil {
-		*t = r.rec.timeline
-	}
-	return err
+	return value, err
 }
 
-// light is a call whose attempts have nothing beside them. It sets out without a run, which only a failure needs.
-func light[T any, O operation[T]](ctx context.Context, e *Executor, options *callOptions, op O, t *observe.Timeline) (T, error) {
-	var c *attemptCtx
-	if t == nil {
-		c = &attemptCtx{}
-	} else {
-		o := &opening{}
-		o.open(ctx, e, t, options)
-		c, ctx = &o.first, o
-	}
-	c.parent, c.options, c.number = ctx, options, 1
-	value, err := alone(c, op)
-	if err == nil {
-		if t != nil {
-			e.alone(t, options.plan.budget.reason)
-		}
-		return value, nil
-	}
-	r := run{e: e, ctx: ctx, plan: options.plan, options: options, root: c, launches: 1, ran: 1, plain: t == nil}
-	l := launch{ctx: c, number: 1}
-	if t != nil {
-		r.rec = &recorder{timeline: *t}
-		l.started, l.grant.reason = t.Start, r.plan.budget.reason
-	}
-	value, action := repeat(&r, op, value, r.failed(&l, err))
-	return value, r.end(action, nil, t)
-}
-
-// failed is the end of an attempt that set out without a run, and failed.
-func (r *run) failed(l *launch, err error) decision.Action {
-	defer r.unwind(l)
-	var j judgement
-	r.conclude(l, err, nil, &j)
-	action := r.settle(&j, nil, l.number)
-	l.over = true
-	return action
-}
-
-// alone runs the operation once. A success is the end of the attempt; an error is not yet judged.
-func alone[T any, O operation[T]](c *attemptCtx, op O) (value T, err error) {
+// plainAttempt runs the first attempt of a plain call. It does not judge an error.
+func plainAttempt[T any, O operation[T]](c *attemptCtx, op O) (value T, err error) {
 	returned := false
 	defer func() {
 		if !returned { // it panicked or ended its goroutine
@@ -137,77 +72,160 @@ func alone[T any, O operation[T]](c *attemptCtx, op O) (value T, err error) {
 	return value, err
 }
 
-// loop is the whole of a call: attempts, and the waits between them. What was decided last is in r.verdict.
-func loop[T any, O operation[T]](r *run, op O) (value T, action decision.Action) {
-	if reason := r.ready(); reason != "" {
-		return value, r.refused(reason)
+// begin prepares a call: what its options change, its deadline and its recorder.
+func (r *run) begin(timeline bool) {
+	o := r.options
+	if o.edit != nil || o.category != "" && r.plan.policy.Category == "" {
+		r.plan = r.e.edited(r.plan, o)
+		o.plan = r.plan
 	}
-	value, action = turn(r, op, value)
-	return repeat(r, op, value, action)
-}
-
-// repeat goes on as long as retries are decided.
-func repeat[T any, O operation[T]](r *run, op O, value T, action decision.Action) (T, decision.Action) {
-	for action == decision.Retry {
-		if reason := r.wait(r.verdict.Delay); reason != "" {
-			return value, r.refused(reason)
+	r.seed, r.seeded = o.seed, o.seeded
+	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 && overall < never {
+		r.deadline = time.Since(epoch) + overall
+		if r.once != nil {
+			r.deadline -= r.once.age
 		}
+	}
+	r.record(timeline)
+}
+
+// loop makes attempts until one decides the call, and waits between them. An attempt runs on the caller's goroutine; a hedged
+// group uses goroutines of its own. The last decision is in r.verdict. If an attempt is refused, the value is that of the
+// attempt before it. If the first attempt has run already, value and err are what it returned.
+func loop[T any, O operation[T]](r *run, op O, value T, err error) (_ T, action decision.Action) {
+	defer r.unwind()
+	l := &r.launch
+	refusal := policy.Reason("")
+	if l.ctx == nil {
+		refusal = r.ready()
+	}
+	for refusal == "" {
+		if r.hedged() {
+			value, action = group(r, op, value)
+		} else {
+			if l.ctx == nil {
+				if refusal = r.admit(l, budget.KindRetry); refusal != "" {
+					break
+				}
+				value, err = op.do(l.ctx)
+			}
+			j := &succeeded // most are
+			if err != nil || r.plan.classifier != nil {
+				j = &judgement{}
+				r.judge(l, op.box(value), err, j)
+			}
+			r.conclude(l, j, err)
+			action = r.settle(j, nil, l.number)
+		}
+		if action != decision.Retry || r.once != nil {
+			r.returned = true
+			return value, action
+		}
+		refusal = r.wait(r.verdict.Delay)
 		r.retry++
-		value, action = turn(r, op, value)
+		*l = launch{}
 	}
+	action = r.refused(refusal)
+	r.returned = true
 	return value, action
 }
 
-// turn is an attempt, or a group of hedged ones.
-func turn[T any, O operation[T]](r *run, op O, last T) (T, decision.Action) {
-	if r.plan.trigger != nil && r.options.hedgeable() {
-		return group(r, op, last)
+// ready returns "" if the first attempt may be made, else the reason against it.
+func (r *run) ready() policy.Reason {
+	if r.plan.refusal != "" {
+		r.cause = r.plan.refusedBy
+		return r.plan.refusal
 	}
-	return attempt(r, op, last)
+	return r.over()
 }
 
-// attempt runs the operation once, on the caller's goroutine. Where that is refused, the value is still that of the last
-// attempt.
-func attempt[T any, O operation[T]](r *run, op O, last T) (value T, action decision.Action) {
-	var l launch
-	defer r.unwind(&l)
-	c, denied := r.admit(&l, budget.KindRetry)
-	if denied != "" {
-		action = r.refused(denied)
-		l.over = true
-		return last, action
-	}
-	l.ctx = c
-	value, err := op.do(c)
-	if err == nil && r.plain {
-		r.succeed(&l)
-		l.over = true
-		return value, decision.Done
-	}
-	var classified *classify.Outcome
-	if r.plan.classifier != nil {
-		o := r.classify(op.box(value), err)
-		classified = &o
-	}
-	var j judgement
-	r.conclude(&l, err, classified, &j)
-	action = r.settle(&j, nil, l.number)
-	l.over = true
-	return value, action
-}
-
-// succeed is what conclude and settle come to for a success that nobody classifies, records or counts further: nothing is
-// asked and nothing is told.
-func (r *run) succeed(l *launch) {
-	l.settled = true
-	if l.ticked || l.grant.release != nil {
-		r.free(l, circuit.Success)
-	}
-	l.ctx.finish()
+// settle decides what follows the outcome of an attempt or group. A retry that the breaker, the budget or the journal refuses
+// becomes a stop before the wait.
+func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
 	r.ended++
+	var s decision.State
+	told := r.told()
+	if j.outcome.Kind != classify.Success || told {
+		s = decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.options.limit, Left: decision.Unbounded}
+	}
+	if j.outcome.Kind == classify.Success {
+		r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
+	} else {
+		r.verdict = r.next(&s, j.outcome)
+	}
+	if r.once != nil {
+		r.once.outcome = j.outcome
+	}
+	if told {
+		r.verdict = r.rec.decided(r, j, s, r.verdict, ended, deciding)
+	}
+	return r.verdict.Action
 }
 
-// refused stops a call whose next attempt is not made.
+// next decides what follows an outcome other than success, and completes the state that the decision was made from.
+func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
+	if r.broken != "" {
+		return stop(r.broken)
+	}
+	retry := &r.plan.policy.Retry
+	if o.Kind == classify.Retryable {
+		s.Left, s.LeftReason = r.left()
+		if decision.Draws(retry.Jitter) {
+			s.Seed = r.seedOf()
+		}
+	}
+	asked := *s
+	external := r.once != nil && r.once.nextDelay != nil
+	if external {
+		asked.Left = decision.Unbounded // whether the policy's own delay would fit does not matter
+	}
+	v := decision.Next(retry, asked, o)
+	if v.Action == decision.Retry && external {
+		v = decision.External(r.once.nextDelay(r.ended), *s, o, retry.MaxPushback)
+		v.External = true // a stop too: it cannot be derived without the delay
+	}
+	if v.Action == decision.Retry && r.once == nil {
+		v = r.permit(v)
+	}
+	if v.Action == decision.Stop && r.cause == nil {
+		r.cause = causeOf(v.Reason)
+	}
+	return v
+}
+
+// shortest is the shortest wait that is worth a timer: setting one takes longer than any shorter wait.
+const shortest = time.Microsecond
+
+// wait waits before the next attempt. It returns "", or the reason why that attempt will not be made.
+func (r *run) wait(d time.Duration) policy.Reason {
+	r.backoff = d
+	switch {
+	case r.e.options.Wait != nil:
+		if r.e.options.Wait(r.ctx, d) != nil && r.ctx.Err() == nil {
+			r.dropGrant()
+			r.cause = context.Canceled
+			return policy.ReasonCanceled
+		}
+	case d >= shortest:
+		if r.timer == nil {
+			r.timer = time.NewTimer(d)
+		} else {
+			r.timer.Reset(d)
+		}
+		select {
+		case <-r.timer.C:
+		case <-r.ctx.Done():
+			r.timer.Stop()
+		}
+	}
+	reason := r.over()
+	if reason != "" {
+		r.dropGrant()
+	}
+	return reason
+}
+
+// refused stops a call whose next attempt is refused.
 func (r *run) refused(reason policy.Reason) decision.Action {
 	r.verdict = stop(reason)
 	if r.cause == nil {
@@ -217,7 +235,7 @@ func (r *run) refused(reason policy.Reason) decision.Action {
 	if r.once != nil {
 		r.once.outcome = j.outcome
 	}
-	if r.rec != nil {
+	if r.told() {
 		s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.options.limit, Left: decision.Unbounded}
 		r.verdict = r.rec.decided(r, &j, s, r.verdict, nil, r.launches)
 	}
@@ -225,19 +243,23 @@ func (r *run) refused(reason policy.Reason) decision.Action {
 }
 
 // unwind cleans up when an operation or user code panics, or ends its goroutine.
-func (r *run) unwind(l *launch) {
-	switch {
-	case l.over:
+func (r *run) unwind() {
+	if r.returned {
 		return
+	}
+	switch l := &r.launch; {
 	case l.ctx == nil:
 		r.free(l, circuit.Ignored)
 	case !l.settled:
 		r.abort(l)
 	}
-	r.finishPanicked()
+	r.dropGrant()
+	if r.rec != nil {
+		r.rec.finish(r, policy.ReasonPanicInOperation, r.fail(policy.ReasonPanicInOperation), nil)
+	}
 }
 
-// abort gives back what an attempt holds that did not return.
+// abort ends an attempt that did not return, and gives back what it held.
 func (r *run) abort(l *launch) {
 	l.settled = true
 	r.free(l, circuit.Failure)
@@ -245,13 +267,5 @@ func (r *run) abort(l *launch) {
 	if r.rec != nil {
 		j := notJudged(policy.ReasonPanicInOperation)
 		r.rec.ended(r, l, &j, nil)
-	}
-}
-
-// finishPanicked gives back what was granted to the next retry of a call that does not return, and closes its record.
-func (r *run) finishPanicked() {
-	r.dropGrant()
-	if r.rec != nil {
-		r.rec.finish(r, policy.ReasonPanicInOperation, r.fail(policy.ReasonPanicInOperation))
 	}
 }

@@ -309,8 +309,8 @@ func (c *attemptCtx) callID() string {
 	if c.root != nil {
 		return c.root.callID()
 	}
-	if o, ok := c.parent.Value(openingKey{}).(*opening); ok && c == &o.first { // else the call around has a record
-		return o.id
+	if rec, ok := c.parent.Value(recorderKey{}).(*recorder); ok && c == &rec.first { // else the call around has a record
+		return rec.id
 	}
 	s := c.lock()
 	defer s.mu.Unlock()

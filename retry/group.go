@@ -8,7 +8,6 @@ import (
 
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/circuit"
-	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
@@ -78,7 +77,6 @@ func group[T any, O operation[T]](r *run, op O, last T) (value T, action decisio
 func (g *pack[T, O]) unwind(r *run) {
 	if !g.over {
 		g.abandon(r)
-		r.finishPanicked()
 	}
 }
 
@@ -139,7 +137,7 @@ func (g *pack[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denied polic
 			r.free(&l.launch, circuit.Ignored)
 		}
 	}()
-	if l.ctx, denied = r.admit(&l.launch, kind); denied != "" {
+	if denied = r.admit(&l.launch, kind); denied != "" {
 		return denied
 	}
 	g.racers = append(g.racers, l)
@@ -190,13 +188,12 @@ func (g *pack[T, O]) take(r *run, op O, l *racer[T]) bool {
 		r.abort(&l.launch)
 		panic(l.panic)
 	}
-	var classified *classify.Outcome
-	if r.plan.classifier != nil {
-		o := r.classify(op.box(l.value), l.err)
-		classified = &o
+	j := succeeded
+	if l.err != nil || r.plan.classifier != nil {
+		j = judgement{}
+		r.judge(&l.launch, op.box(l.value), l.err, &j)
 	}
-	var j judgement
-	r.conclude(&l.launch, l.err, classified, &j)
+	r.conclude(&l.launch, &j, l.err)
 	g.ended = append(g.ended, l.number)
 	decided := g.group.End(l.number, j.outcome)
 	if _, deciding := g.group.Outcome(); deciding == l.number {

@@ -34,7 +34,7 @@ func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Acti
 	}()
 	caller := r.ctx
 	r.ctx = ticket.Context()
-	value, action = loop(r, op)
+	value, action = loop(r, op, value, nil)
 	settled = true
 	ctx := context.WithoutCancel(caller)
 	switch {
@@ -60,7 +60,7 @@ func (r *run) claim() (*idempotency.Ticket, error) {
 	o, p := r.options, r.plan
 	switch { // the guard's events and the call's have one ID
 	case r.rec != nil:
-		o.id = r.rec.timeline.CallID
+		o.id = r.rec.id
 	case o.id == "":
 		o.id = uuidv7.New(time.Now())
 	}

@@ -21,11 +21,18 @@ func notJudged(reason policy.Reason) judgement {
 	return judgement{outcome: classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}}
 }
 
+// succeeded is the judgement of an operation that returned no error, under a policy without a classifier. It is read-only.
+var succeeded = judgement{outcome: decision.Succeeded(), rule: decision.RuleSuccess}
+
 // judge classifies an attempt's result into j.
-func (r *run) judge(l *launch, err error, classified *classify.Outcome, j *judgement) {
+func (r *run) judge(l *launch, value any, err error, j *judgement) {
 	f := &j.facts
-	f.Failed, f.Classified = err != nil, classified
-	if err != nil || classified.Kind != classify.Success {
+	f.Failed = err != nil
+	if r.plan.classifier != nil {
+		o := r.classify(value, err)
+		f.Classified = &o
+	}
+	if err != nil || f.Classified.Kind != classify.Success {
 		f.Ended = r.over()
 		f.TimedOut = r.plan.policy.Retry.TimeoutPerAttempt > 0 && l.ctx.timedOut()
 	}
@@ -51,13 +58,8 @@ func (r *run) classify(value any, err error) (o classify.Outcome) {
 	return r.plan.classifier.Classify(value, err)
 }
 
-// conclude ends an attempt: judged into j, given back, on record.
-func (r *run) conclude(l *launch, err error, classified *classify.Outcome, j *judgement) {
-	if err != nil || classified != nil {
-		r.judge(l, err, classified, j)
-	} else {
-		j.outcome, j.rule = decision.Succeeded(), decision.RuleSuccess
-	}
+// conclude ends an attempt that was judged: what it held is given back, and it is put on record.
+func (r *run) conclude(l *launch, j *judgement, err error) {
 	if r.plan.digest != nil && j.outcome.Kind == classify.Success {
 		r.plan.digest.Add(time.Since(epoch) - l.began)
 	}

@@ -65,23 +65,17 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,
 	}
 	r.begin(false)
-	r.plain = false // the outcome is told
-	reason := r.ready()
-	if reason != "" {
-		r.refused(reason)
-	} else {
-		attempt(&r, op, struct{}{})
-	}
+	loop(&r, op, struct{}{}, nil)
 	result := Result{Outcome: single.outcome, Verdict: r.verdict}
 	if r.verdict.Action != decision.Done {
 		result.Err = r.fail(r.verdict.Reason)
 	}
-	if reason == "" && r.ran == 0 {
+	if r.ran == 0 && r.launches > w.Attempts {
 		delay := decision.Delay(&r.plan.policy.Retry, decision.Seed(w.ID), w.Refusals)
 		result.Denied, result.Wait = true, max(delay, r.refusedFor())
 	}
 	if r.rec != nil {
-		r.rec.finish(&r, r.verdict.Reason, result.Err)
+		r.rec.finish(&r, r.verdict.Reason, result.Err, nil)
 	}
 	return result
 }

@@ -1,6 +1,11 @@
 package retry
 
-import "context"
+import (
+	"context"
+
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
 
 // Operation is work without a result. It is called once per attempt and should obey its context.
 type Operation func(ctx context.Context) error
@@ -19,3 +24,44 @@ func (o Operation) box(struct{}) any                         { return nil }
 
 func (o OperationValue[T]) do(ctx context.Context) (T, error) { return o(ctx) }
 func (o OperationValue[T]) box(value T) any                   { return value }
+
+// Do runs op under the policy of key until it succeeds or the policy says stop. Every failure is an [*Error].
+//
+// A context that is done before the first attempt means that op is not called. An unhedged attempt runs on the calling
+// goroutine, and a panic of op reaches the caller as itself.
+func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options ...CallOption) error {
+	need(op != nil, "the operation")
+	p := e.planFor(ctx, key)
+	_, err := do[struct{}](ctx, p.collect(options), op, nil)
+	return err
+}
+
+// DoValue is [Executor.Do] for an operation with a result. On failure it returns what the last attempt returned.
+func DoValue[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, error) {
+	need(op != nil, "the operation")
+	p := e.planFor(ctx, key)
+	return do[T](ctx, p.collect(options), op, nil)
+}
+
+// DoWithTimeline is [Executor.Do] with the call's timeline.
+func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operation, options ...CallOption) (t observe.Timeline, err error) {
+	need(op != nil, "the operation")
+	p := e.planFor(ctx, key)
+	_, err = do[struct{}](ctx, p.collect(options), op, &t)
+	return t, err
+}
+
+// DoValueWithTimeline is [DoValue] with the call's timeline.
+func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (value T, t observe.Timeline, err error) {
+	need(op != nil, "the operation")
+	p := e.planFor(ctx, key)
+	value, err = do[T](ctx, p.collect(options), op, &t)
+	return value, t, err
+}
+
+// need panics where an argument is missing.
+func need(given bool, argument string) {
+	if !given {
+		panic("retry: " + argument + " is nil")
+	}
+}

@@ -37,6 +37,10 @@ func (p *plan) collect(options []CallOption) *callOptions {
 	if len(options) == 0 {
 		return &p.bare
 	}
+	return p.with(options)
+}
+
+func (p *plan) with(options []CallOption) *callOptions {
 	o := &callOptions{plan: p}
 	for _, option := range options {
 		need(option != nil, "a call option")

@@ -16,15 +16,16 @@ import (
 
 // plan is a policy made ready to run: every name resolved, every mechanism at hand. It is immutable.
 type plan struct {
-	key     policy.Key
-	surface policy.Surface
-	policy  *policy.Policy
-	found   *policy.Policy // what the provider answered
-	fault   error          // the error that came with it
-	err     error          // why that is no policy; nil where it is one
-	version uint64         // of the provider
-	budgets uint64         // version of the budgets
-	state   *keyState
+	executor *Executor
+	key      policy.Key
+	surface  policy.Surface
+	policy   *policy.Policy
+	found    *policy.Policy // what the provider answered
+	fault    error          // the error that came with it
+	err      error          // why that is no policy; nil where it is one
+	version  uint64         // of the provider
+	budgets  uint64         // version of the budgets
+	state    *keyState
 
 	refusal    policy.Reason // not "" if no attempt may be made
 	refusedBy  error
@@ -38,7 +39,8 @@ type plan struct {
 	digest     *hedge.Digest      // nil where the trigger needs none
 	load       *hedge.Load        // bounds hedges to a share of calls
 	timed      bool               // breaker or digest need to know how long attempts take
-	light      bool               // attempts are neither admitted, bounded, classified, hedged nor watched
+	gated      bool               // a breaker or budget admits attempts
+	plain      bool               // attempts are neither admitted, bounded, classified, hedged nor watched
 	attributes observe.Attributes
 	bare       callOptions // of calls without options of their own
 }
@@ -54,7 +56,7 @@ type gate struct {
 
 // prepare makes a plan of a provider's answer. The caller holds mu.
 func (e *Executor) prepare(key policy.Key, state *keyState, found *policy.Policy, err error) *plan {
-	p := &plan{key: key, surface: key.Surface(), found: found, fault: err, err: err, state: state}
+	p := &plan{executor: e, key: key, surface: key.Surface(), found: found, fault: err, err: err, state: state}
 	if found == nil && err == nil {
 		p.err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
 	}
@@ -204,9 +206,10 @@ func (e *Executor) equip(p *plan, shared bool) {
 		e.equipTrigger(p)
 	}
 	p.bare.plan = p
+	p.gated = p.breaker != nil || p.budget.ref.Name != "" || p.trigger != nil
+	p.plain = p.refusal == "" && p.classifier == nil && !p.gated && r.TimeoutPerAttempt <= 0 && r.OverallTimeout <= 0 &&
+		e.options.Observer == nil && e.options.Journal == nil
 	p.timed = p.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow
-	p.light = p.refusal == "" && p.classifier == nil && p.breaker == nil && p.trigger == nil && p.budget.budget == nil && !p.budget.refused &&
-		r.TimeoutPerAttempt <= 0 && r.OverallTimeout <= 0 && e.options.Observer == nil && e.options.Journal == nil
 }
 
 // checkClasses notes the classes that nothing here can match.
@@ -285,7 +288,7 @@ func (e *Executor) equipTrigger(p *plan) {
 
 // edited makes a plan for one call that changes its policy. It shares the key's breaker, digest and load.
 func (e *Executor) edited(base *plan, o *callOptions) *plan {
-	p := &plan{key: base.key, surface: base.surface, err: base.err, state: base.state}
+	p := &plan{executor: e, key: base.key, surface: base.surface, err: base.err, state: base.state}
 	if base.refusal == policy.ReasonNoPolicy || base.refusal == policy.ReasonPanicInProvider { // what else was missing may have changed
 		p.refusal, p.refusedBy = base.refusal, base.refusedBy
 	}

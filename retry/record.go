@@ -20,36 +20,34 @@ import (
 const overrun = time.Second
 
 // recorder writes a call down: the timeline, and the events for observer and journal. Only the goroutine of the call
-// touches it.
+// touches it. It is the parent of the attempts' contexts, through which they find the call's ID. With the timeline's first
+// attempt it is one allocation, kept to 384 bytes.
 type recorder struct {
-	capture  *observe.Capture
-	timeline observe.Timeline
-	seq      int
-	opening
-}
-
-// opening is what every record of a call begins with. It is the parent of the attempts' contexts, through which they find
-// the call's ID.
-type opening struct {
 	context.Context // the caller's
 	id              string
+	started         time.Time
+	attempts        []observe.AttemptRecord // of the timeline
+	seq             int
+	capture         *observe.Capture
 	first           attemptCtx
-	attempt         [1]observe.AttemptRecord
+	room            [1]observe.AttemptRecord // of attempts
 }
 
-// openingKey is under which the first attempt of a recorded call finds the call's ID.
-type openingKey struct{}
+// recorderKey is the key under which the first attempt of a recorded call finds the call's ID.
+type recorderKey struct{}
 
 // Value implements context.Context.
-func (o *opening) Value(key any) any {
-	if _, ok := key.(openingKey); ok {
-		return o
+func (rec *recorder) Value(key any) any {
+	if _, ok := key.(recorderKey); ok {
+		return rec
 	}
-	return o.Context.Value(key)
+	return rec.Context.Value(key)
 }
 
 // AfterFunc lets package context attach children without a goroutine each, where the caller's context does.
-func (o *opening) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(o.Context, f) }
+func (rec *recorder) AfterFunc(f func()) (stop func() bool) {
+	return context.AfterFunc(rec.Context, f)
+}
 
 // record makes the call's recorder if anybody watches.
 func (r *run) record(timeline bool) {
@@ -57,38 +55,18 @@ func (r *run) record(timeline bool) {
 	if !timeline && capture == nil && r.e.options.Observer == nil && r.e.options.Journal == nil {
 		return
 	}
-	rec := &recorder{capture: capture}
+	rec := &recorder{Context: r.ctx, capture: capture}
 	if turn := r.options.turn; turn > 0 {
 		rec.seq = turn*SeqPerTurn - 1
 	}
-	rec.open(r.ctx, r.e, &rec.timeline, r.options)
-	for name, value := range r.options.attributes.All() {
-		rec.timeline.Attributes = rec.timeline.Attributes.With(name, value)
+	rec.started, rec.id, rec.attempts = r.e.now(), r.options.id, rec.room[:0]
+	if rec.id == "" {
+		rec.id = uuidv7.New(rec.started)
 	}
-	r.rec, r.ctx = rec, &rec.opening
+	r.rec, r.ctx = rec, rec
 	if r.e.starter != nil {
-		r.ctx = rec.startOf(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: rec.timeline.Start})
+		r.ctx = rec.startOf(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: rec.started})
 	}
-}
-
-// open begins a timeline.
-func (o *opening) open(ctx context.Context, e *Executor, t *observe.Timeline, options *callOptions) {
-	p := options.plan
-	t.Start = e.now()
-	o.Context, o.id = ctx, options.id
-	if o.id == "" {
-		o.id = uuidv7.New(t.Start)
-	}
-	t.Key, t.PolicyID, t.CallID, t.Attributes, t.Attempts = p.key, p.policy.ID, o.id, p.attributes, o.attempt[:0]
-}
-
-// alone completes the timeline of a call that succeeded with its only attempt, and without admission.
-func (e *Executor) alone(t *observe.Timeline, reason policy.Reason) {
-	t.End, t.Reason = e.since(t.Start), policy.ReasonSuccess
-	t.Attempts = t.Attempts[:1]
-	a := &t.Attempts[0]
-	a.Attempt, a.Start, a.End, a.Outcome, a.Rule = 1, t.Start, t.End, decision.Succeeded(), decision.RuleSuccess
-	a.BudgetAllowed, a.BudgetReason = true, reason
 }
 
 // startOf tells the observer of a beginning and returns the context that it made of ctx.
@@ -106,7 +84,7 @@ func (rec *recorder) stamp(r *run, e *observe.Event) {
 	e.Seq, e.Work, e.Policy = rec.seq, rec.work(r), r.plan.policy
 }
 
-func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.timeline.CallID) }
+func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.id) }
 
 // tell sends an event to the observer.
 func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {
@@ -118,13 +96,13 @@ func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {
 // start is the time at which an attempt starts; the first starts with its call.
 func (rec *recorder) start(e *Executor, number int) time.Time {
 	if number == 1 {
-		return rec.timeline.Start
+		return rec.started
 	}
 	return rec.now(e)
 }
 
 // now is the time of a record.
-func (rec *recorder) now(e *Executor) time.Time { return e.since(rec.timeline.Start) }
+func (rec *recorder) now(e *Executor) time.Time { return e.since(rec.started) }
 
 // since is the time. Without a clock of its own it counts from start, which is cheaper than asking for the time of day.
 func (e *Executor) since(start time.Time) time.Time {
@@ -135,10 +113,8 @@ func (e *Executor) since(start time.Time) time.Time {
 }
 
 // begin tells of a launched attempt and watches it for an overrun. It returns the context for the operation.
-func (rec *recorder) begin(r *run, l *launch, ctx context.Context, deadline time.Duration) context.Context {
-	if r.e.options.Observer == nil {
-		return ctx
-	}
+func (rec *recorder) begin(r *run, l *launch, deadline time.Duration) context.Context {
+	ctx := r.ctx
 	if r.e.starter != nil {
 		ctx = rec.startOf(r, ctx, &observe.Event{Type: observe.AttemptStarted, Time: l.started, Attempt: &observe.AttemptRecord{
 			Attempt: l.number, RetryIndex: r.retry, HedgeIndex: l.hedge, Start: l.started, Backoff: r.backoff,
@@ -181,13 +157,12 @@ func (rec *recorder) denied(r *run, l *launch, reason policy.Reason) {
 
 // add makes an attempt's record, in its place in the timeline.
 func (rec *recorder) add(r *run, l *launch) *observe.AttemptRecord {
-	t := &rec.timeline
-	if n := len(t.Attempts); n < cap(t.Attempts) {
-		t.Attempts = t.Attempts[:n+1] // still zero: records are never taken away
+	if n := len(rec.attempts); n < cap(rec.attempts) {
+		rec.attempts = rec.attempts[:n+1] // still zero: records are never taken away
 	} else {
-		t.Attempts = append(t.Attempts, observe.AttemptRecord{})
+		rec.attempts = append(rec.attempts, observe.AttemptRecord{})
 	}
-	a := &t.Attempts[len(t.Attempts)-1]
+	a := &rec.attempts[len(rec.attempts)-1]
 	a.Attempt, a.RetryIndex, a.HedgeIndex, a.Start, a.Backoff = l.number, r.retry, l.hedge, l.started, r.backoff
 	if r.plan.breaker != nil {
 		a.Circuit = l.circuit.String()
@@ -213,12 +188,9 @@ func (rec *recorder) tellAttempt(r *run, l *launch, a *observe.AttemptRecord) {
 // decided tells what follows. A journal that refuses stops whatever would be started next.
 func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.Verdict, ended []int, deciding int) decision.Verdict {
 	journal := r.e.options.Journal
-	if r.e.options.Observer == nil && journal == nil {
-		return v
-	}
 	now := rec.now(r.e)
 	e := &observe.Event{Type: observe.Decided, Time: now, Decision: &observe.Decision{
-		Outcome: j.outcome, Rule: j.rule, Facts: j.facts, State: s, Verdict: v, Elapsed: now.Sub(rec.timeline.Start),
+		Outcome: j.outcome, Rule: j.rule, Facts: j.facts, State: s, Verdict: v, Elapsed: now.Sub(rec.started),
 		Attempt: deciding, Group: ended, Err: r.last,
 	}}
 	rec.stamp(r, e)
@@ -274,26 +246,40 @@ func (rec *recorder) circuit(r *run, change circuit.Transition) {
 	rec.tell(r, r.ctx, e)
 }
 
-// finish closes the timeline. A call does so once: where it returns, or where a panic leaves its last attempt.
-func (rec *recorder) finish(r *run, reason policy.Reason, err error) {
-	t := &rec.timeline
-	t.Reason, t.FinalError = reason, err
-	if n := len(t.Attempts); n > 0 && r.backoff == 0 {
-		t.End = t.Attempts[n-1].End // nothing has been waited for since
-	} else {
-		t.End = rec.now(r.e)
-	}
+// finish closes the timeline, and writes it into t if that is not nil. A call does so once: when it returns, or when a panic
+// leaves its last attempt.
+func (rec *recorder) finish(r *run, reason policy.Reason, err error, t *observe.Timeline) {
 	byLaunch := func(a, b observe.AttemptRecord) int { return a.Attempt - b.Attempt }
-	if !slices.IsSortedFunc(t.Attempts, byLaunch) { // hedges end in any order
-		slices.SortFunc(t.Attempts, byLaunch)
+	end := time.Time{}
+	if n := len(rec.attempts); n > 0 && r.backoff == 0 {
+		end = rec.attempts[n-1].End // nothing has been waited for since
+	} else {
+		end = rec.now(r.e)
+	}
+	if len(rec.attempts) > 1 && !slices.IsSortedFunc(rec.attempts, byLaunch) { // hedges end in any order
+		slices.SortFunc(rec.attempts, byLaunch)
+	}
+	p := r.plan
+	if t == nil {
+		t = &observe.Timeline{}
+	}
+	*t = observe.Timeline{
+		Key: p.key, PolicyID: p.policy.ID, CallID: rec.id, Start: rec.started, End: end, Attributes: p.attributes,
+		Attempts: rec.attempts, FinalError: err, Reason: reason,
+	}
+	for name, value := range r.options.attributes.All() {
+		t.Attributes = t.Attributes.With(name, value)
 	}
 	if rec.capture != nil {
 		rec.capture.Record(*t)
 	}
-	if r.e.options.Observer == nil {
-		return
+	if r.e.options.Observer != nil {
+		ended := &struct {
+			observe.Event
+			timeline observe.Timeline
+		}{Event: observe.Event{Type: observe.CallEnded, Time: end}, timeline: *t}
+		ended.Timeline = &ended.timeline
+		rec.stamp(r, &ended.Event)
+		rec.tell(r, r.ctx, &ended.Event)
 	}
-	e := &observe.Event{Type: observe.CallEnded, Time: t.End, Timeline: t}
-	rec.stamp(r, e)
-	rec.tell(r, r.ctx, e)
 }

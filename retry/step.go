@@ -25,7 +25,7 @@ type Step struct {
 func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
 	need(op != nil, "the operation")
 	p := e.planFor(ctx, s.Key)
-	_, err := do[struct{}](ctx, e, p, s.options(p), op, nil)
+	_, err := do[struct{}](ctx, s.options(p), op, nil)
 	return err
 }
 
@@ -33,7 +33,7 @@ func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
 func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationValue[T]) (T, error) {
 	need(op != nil, "the operation")
 	p := e.planFor(ctx, s.Key)
-	return do[T](ctx, e, p, s.options(p), op, nil)
+	return do[T](ctx, s.options(p), op, nil)
 }
 
 func (s Step) options(p *plan) *callOptions {
