@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/groupcommit"
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
@@ -20,7 +21,7 @@ type group struct {
 	events  []Event
 	lines   []line
 	entries []Entry
-	tickets []*ticket
+	tickets []*groupcommit.Ticket
 	queued  uint64 // items that came from callers
 	lost    uint64 // losses that it reports
 	err     error  // why it is not stored
@@ -67,7 +68,7 @@ func (w *writer) settle(b *group) {
 		w.log.lost.Add(b.queued)
 	}
 	for i, t := range b.tickets {
-		t.done <- b.err
+		t.Settle(b.err)
 		b.tickets[i] = nil
 	}
 	w.free = append(w.free, b)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/groupcommit"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -105,27 +106,10 @@ type Log struct {
 // item is what waits for the writer.
 type item struct {
 	observed *observe.Event
-	event    *Event  // recorded by a method of the Log
-	ticket   *ticket // of whoever waits; nil where nobody does
+	event    *Event              // recorded by a method of the Log
+	ticket   *groupcommit.Ticket // of whoever waits; nil where nobody does
 	flush    bool
 }
-
-// ticket is held by a caller that waits until its event is stored.
-//
-//	waiting ──the writer takes the event──► taken: the event will be stored; done tells
-//	waiting ──the caller gives up─────────► withdrawn: the writer drops the event
-type ticket struct {
-	state atomic.Int32
-	done  chan error
-}
-
-const (
-	waiting int32 = iota
-	taken
-	withdrawn
-)
-
-func newTicket() *ticket { return &ticket{done: make(chan error, 1)} }
 
 // Open starts a log over a sink. It asks the sink for the heads of the chains already there; a sink that cannot answer is
 // an error, except in Outbox mode, which is made for that. The caller closes the log before the sink.
@@ -164,7 +148,7 @@ func (l *Log) Observe(ctx context.Context, o *observe.Event) {
 	}
 	it := item{observed: o}
 	if o.Type == observe.Idempotent && l.options.Mode != Buffered && l.writer.failing.Load() == nil {
-		it.ticket = newTicket()
+		it.ticket = groupcommit.NewTicket()
 	}
 	if err := l.push(context.WithoutCancel(ctx), it); err != nil {
 		l.lost.Add(1)
@@ -176,7 +160,7 @@ func (l *Log) Observe(ctx context.Context, o *observe.Event) {
 	timer := time.NewTimer(l.options.Timeout)
 	defer timer.Stop()
 	select {
-	case <-it.ticket.done: //nolint:errcheck // what failed has been counted
+	case <-it.ticket.Done(): //nolint:errcheck // what failed has been counted
 	case <-timer.C: // it is queued, and will be stored
 	}
 }
@@ -197,9 +181,9 @@ func (l *Log) Append(ctx context.Context, o *observe.Event) error {
 		l.twins.add(o)
 		return nil
 	}
-	t := newTicket()
+	t := groupcommit.NewTicket()
 	err := l.wait(ctx, item{observed: o, ticket: t})
-	if err == nil || t.state.Load() == taken {
+	if err == nil || t.Taken() {
 		l.twins.add(o)
 	}
 	return err
@@ -266,14 +250,14 @@ func (l *Log) wait(ctx context.Context, it item) error {
 	}
 	var err error
 	select {
-	case err := <-it.ticket.done:
+	case err := <-it.ticket.Done():
 		return err
 	case <-ended:
 		err = context.Cause(ctx)
 	case <-timer.C:
 		err = l.late()
 	}
-	if !it.ticket.state.CompareAndSwap(waiting, withdrawn) {
+	if !it.ticket.Withdraw() {
 		err = fmt.Errorf("%w; the event may still be stored", err)
 	}
 	return err
@@ -290,7 +274,7 @@ func (l *Log) late() error {
 // Flush waits until the sink has everything that was handed in before, counts of successes included. In Outbox mode too: it
 // waits for the forwarding.
 func (l *Log) Flush(ctx context.Context) error {
-	it := item{flush: true, ticket: newTicket()}
+	it := item{flush: true, ticket: groupcommit.NewTicket()}
 	for {
 		err := l.push(ctx, it)
 		if err == nil {
@@ -301,7 +285,7 @@ func (l *Log) Flush(ctx context.Context) error {
 		}
 	}
 	select {
-	case err := <-it.ticket.done:
+	case err := <-it.ticket.Done():
 		if err != nil || l.outbox == nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/canonical"
+	"github.com/tenetdev/tenet/internal/groupcommit"
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -38,7 +39,7 @@ func (l *Log) Record(ctx context.Context, e Event) error {
 		}
 		return err
 	}
-	return l.wait(ctx, item{event: &e, ticket: newTicket()})
+	return l.wait(ctx, item{event: &e, ticket: groupcommit.NewTicket()})
 }
 
 // readable refuses what no reader of the log could get past, and puts the policy in its canonical form.

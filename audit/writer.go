@@ -164,7 +164,7 @@ func (w *writer) begin() {
 // take adds what one item says to the batch.
 func (w *writer) take(it item) {
 	if it.ticket != nil {
-		if !it.ticket.state.CompareAndSwap(waiting, taken) {
+		if !it.ticket.Take() {
 			return
 		}
 		w.tickets = append(w.tickets, it.ticket)

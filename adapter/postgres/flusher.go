@@ -3,37 +3,36 @@ package postgres
 import (
 	"context"
 	"errors"
-	"runtime"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tenetdev/tenet/internal/groupcommit"
 	"github.com/tenetdev/tenet/job"
 )
 
 // flushTime bounds one statement of a flush, whose callers may all have gone.
 const flushTime = time.Minute
 
-// flusher stores the entries of concurrent calls together. It has a goroutine while there is something to store.
+// flusher stores the entries of concurrent calls together.
 type flusher struct {
 	write func(context.Context, []entry) ([]job.Receipt, error)
-
-	mu      sync.Mutex
-	waiting []*flush
-	busy    bool
-	closed  bool
-	running sync.WaitGroup
+	queue groupcommit.Queue[*flush]
 }
 
 // flush is one call.
 type flush struct {
-	ctx      context.Context
+	*groupcommit.Ticket
 	entries  []entry
 	receipts []job.Receipt
 	shared   bool
-	err      error
-	done     chan struct{}
+}
+
+func newFlusher(write func(context.Context, []entry) ([]job.Receipt, error)) *flusher {
+	f := &flusher{write: write}
+	f.queue.Limit, f.queue.Size, f.queue.Commit = maxCombined, func(call *flush) int { return len(call.entries) }, f.flush
+	return f
 }
 
 // add stores entries with those of other calls and reports whether there were any.
@@ -41,93 +40,45 @@ func (f *flusher) add(ctx context.Context, entries []entry) ([]job.Receipt, bool
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	call := &flush{ctx: ctx, entries: entries, done: make(chan struct{})}
-	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
+	call := &flush{Ticket: groupcommit.NewTicket(), entries: entries}
+	if !f.queue.Add(call) {
 		return nil, false, job.ErrClosed
 	}
-	f.waiting = append(f.waiting, call)
-	if !f.busy {
-		f.busy = true
-		f.running.Go(f.run)
-	}
-	f.mu.Unlock()
 	select {
-	case <-call.done:
-		return call.receipts, call.shared, call.err
-	case <-ctx.Done():
+	case err := <-call.Done():
+		return call.receipts, call.shared, err
+	case <-ctx.Done(): // a flush that has begun goes on
+		call.Withdraw()
 		return nil, false, ctx.Err()
 	}
 }
 
-// stop waits until everything that was added is stored.
-func (f *flusher) stop() {
-	f.mu.Lock()
-	f.closed = true
-	f.mu.Unlock()
-	f.running.Wait()
-}
-
-func (f *flusher) run() {
-	for {
-		runtime.Gosched() // first those who are about to add: most of all the callers of the last group, which were just woken
-		group, entries := f.take()
-		if group == nil {
-			return
-		}
-		f.flush(group, entries)
-		for _, call := range group {
-			close(call.done)
-		}
-	}
-}
-
-// take returns the calls of the next statement. Nil means that nothing is waiting and the goroutine must end.
-func (f *flusher) take() (group []*flush, entries []entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := 0
-	for n < len(f.waiting) && (n == 0 || len(entries)+len(f.waiting[n].entries) <= maxCombined) {
-		if call := f.waiting[n]; call.ctx.Err() != nil {
-			call.err = call.ctx.Err()
-		} else {
-			entries = append(entries, call.entries...)
-		}
-		n++
-	}
-	group = f.waiting[:n:n]
-	if f.waiting = f.waiting[n:]; n == 0 {
-		f.waiting, f.busy = nil, false
-		return nil, nil
-	}
-	return group, entries
-}
-
-func (f *flusher) flush(group []*flush, entries []entry) {
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-	defer cancel()
-	if len(entries) == 0 {
+func (f *flusher) flush(group []*flush) {
+	group = slices.DeleteFunc(group, func(call *flush) bool { return !call.Take() })
+	if len(group) == 0 {
 		return
 	}
+	var entries []entry
+	for _, call := range group {
+		entries = append(entries, call.entries...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
 	receipts, err := f.write(ctx, entries)
 	if refused(err) && len(group) > 1 { // one call's jobs must not fail those of the others
 		for _, call := range group {
-			if call.err == nil {
-				call.receipts, call.err = f.write(ctx, call.entries)
-			}
+			call.receipts, err = f.write(ctx, call.entries)
+			call.Settle(err)
 		}
 		return
 	}
 	for _, call := range group {
-		if call.err != nil {
-			continue
-		}
-		call.err, call.shared = err, len(group) > 1
+		call.shared = len(group) > 1
 		if err == nil {
 			n := len(call.entries)
 			call.receipts, receipts = receipts[:n:n], receipts[n:]
 		}
+		call.Settle(err)
 	}
 }
 

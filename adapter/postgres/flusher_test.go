@@ -48,7 +48,7 @@ func named(names ...string) []entry {
 func TestJ9CallsThatArriveDuringAWriteShareTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
-		f := flusher{write: d.write}
+		f := newFlusher(d.write)
 		var group sync.WaitGroup
 		for i := range 5 {
 			group.Go(func() {
@@ -61,7 +61,7 @@ func TestJ9CallsThatArriveDuringAWriteShareTheNext(t *testing.T) {
 			})
 		}
 		group.Wait()
-		f.stop()
+		f.queue.Close()
 		if diff := cmp.Diff([][]string{{"0", "0'"}, {"1", "1'", "2", "2'", "3", "3'", "4", "4'"}}, d.groups); diff != "" {
 			t.Fatal(diff)
 		}
@@ -74,7 +74,7 @@ func TestJ9CallsThatArriveDuringAWriteShareTheNext(t *testing.T) {
 func TestJ9ACallThatIsRefusedFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
-		f := flusher{write: d.write}
+		f := newFlusher(d.write)
 		var group sync.WaitGroup
 		for i := range 4 {
 			group.Go(func() {
@@ -99,10 +99,10 @@ func TestJ9ACallThatIsRefusedFailsAlone(t *testing.T) {
 func TestJ9AnOutageFailsAllCallsOfAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("connection lost")
-		f := flusher{write: func(context.Context, []entry) ([]job.Receipt, error) {
+		f := newFlusher(func(context.Context, []entry) ([]job.Receipt, error) {
 			time.Sleep(time.Second)
 			return nil, down
-		}}
+		})
 		var group sync.WaitGroup
 		for range 3 {
 			group.Go(func() {
@@ -118,7 +118,7 @@ func TestJ9AnOutageFailsAllCallsOfAWrite(t *testing.T) {
 func TestJ9ACallThatIsCancelledBeforeItsWriteIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
-		f := flusher{write: d.write}
+		f := newFlusher(d.write)
 		go f.add(context.Background(), named("first"))
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -139,7 +139,7 @@ func TestJ9ACallThatIsCancelledBeforeItsWriteIsNotStored(t *testing.T) {
 func TestJ9AWriteIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
-		f := flusher{write: d.write}
+		f := newFlusher(d.write)
 		var group sync.WaitGroup
 		for range 30 {
 			group.Go(func() {

@@ -16,7 +16,7 @@ type Jobs struct {
 	db      *DB
 	durable bool // the server flushes what it confirms
 	text    statements
-	flusher flusher
+	flusher *flusher
 	bell    bell
 	cancels fanout.Bell // rings when the cancellation of a running job is requested
 	cursors cursors
@@ -53,7 +53,7 @@ func newJobs(db *DB, durable bool) *Jobs {
 		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
 	}}
-	j.flusher.write = j.store
+	j.flusher = newFlusher(j.store)
 	j.bell.ring = j.notify
 	return j
 }
@@ -63,7 +63,7 @@ func (j *Jobs) Close() error { return j.db.Close() }
 
 // stop waits for what runs in the background.
 func (j *Jobs) stop() {
-	j.flusher.stop()
+	j.flusher.queue.Close()
 	j.bell.stop()
 	j.cancels.Close()
 }

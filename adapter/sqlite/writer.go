@@ -1,31 +1,27 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"math/rand/v2"
-	"runtime"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/groupcommit"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
-// writer owns the connection that writes. Its goroutine gathers the operations that wait, runs them as one transaction
-// and commits: one flush for all of them. It does not wait for company; what arrives meanwhile is the next group.
+// writer owns the connection that writes. It runs the operations that wait as one transaction and commits: one flush for all
+// of them. It does not wait for company; what arrives meanwhile is the next group.
 type writer struct {
 	db      *DB
 	session *session
-	wake    chan struct{} // capacity 1
-	done    chan struct{} // closed when the goroutine has ended
+	queue   groupcommit.Queue[*operation]
 	once    sync.Once
 	err     error // of closing
-
-	mu     sync.Mutex // guards what follows
-	queue  []*operation
-	ending bool
 }
 
 // maxGroup bounds the operations in a transaction, and so how long the first of them waits for the last.
@@ -34,27 +30,16 @@ const maxGroup = 1024
 // operation is what a caller wants to have written. Inserts of one group are stored together; run does anything else. It
 // may be run twice, so it leaves its results in place only by overwriting them.
 type operation struct {
+	*groupcommit.Ticket
 	inserts  []job.Insert
 	receipts []job.Receipt
 	run      func(q querier) error
-
-	state atomic.Int32
-	done  chan struct{}
-	err   error // set before done is closed
+	err      error // of this operation alone
 }
 
-// The states of an operation: a caller may leave while it waits, not after the writer took it.
-const (
-	waiting = iota
-	taken
-	abandoned
-)
-
 func newWriter(db *DB, conn *sql.Conn) *writer {
-	w := &writer{
-		db: db, session: newSession(background, conn), wake: make(chan struct{}, 1), done: make(chan struct{}),
-	}
-	go w.loop()
+	w := &writer{db: db, session: newSession(background, conn)}
+	w.queue.Limit, w.queue.Commit = maxGroup, w.commit
 	return w
 }
 
@@ -63,85 +48,29 @@ func (w *writer) write(ctx context.Context, what string, o *operation) error {
 	if err := ctx.Err(); err != nil {
 		return w.db.wrap(what, err)
 	}
-	o.done = make(chan struct{})
-	w.mu.Lock()
-	if w.ending {
-		w.mu.Unlock()
+	o.Ticket = groupcommit.NewTicket()
+	if !w.queue.Add(o) {
 		return job.ErrClosed
 	}
-	w.queue = append(w.queue, o)
-	w.mu.Unlock()
-	signal(w.wake)
 	select {
-	case <-o.done:
+	case err := <-o.Done():
+		return w.db.wrap(what, err)
 	case <-ctx.Done():
-		if o.state.CompareAndSwap(waiting, abandoned) {
+		if o.Withdraw() {
 			return w.db.wrap(what, w.db.ended(ctx))
 		}
-		<-o.done
+		return w.db.wrap(what, <-o.Done())
 	}
-	return w.db.wrap(what, o.err)
 }
 
-// close lets the goroutine finish what was handed over, and closes the connection.
+// close commits what was handed over, and closes the connection.
 func (w *writer) close() error {
-	w.mu.Lock()
-	w.ending = true
-	w.mu.Unlock()
-	signal(w.wake)
-	<-w.done
-	w.once.Do(func() {
-		w.err = w.session.close()
-	})
+	w.queue.Close()
+	w.once.Do(func() { w.err = w.session.close() })
 	return w.err
 }
 
-func (w *writer) closed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ending
-}
-
-func (w *writer) loop() {
-	defer close(w.done)
-	for {
-		w.gather()
-		group, ending := w.next()
-		switch {
-		case len(group) > 0:
-			w.commit(group)
-		case ending:
-			return
-		default:
-			<-w.wake
-		}
-	}
-}
-
-// gather lets other goroutines run for as long as they hand over operations: the callers of the last group are about to.
-func (w *writer) gather() {
-	for before := -1; ; {
-		w.mu.Lock()
-		n := len(w.queue)
-		w.mu.Unlock()
-		if n <= before || n >= maxGroup {
-			return
-		}
-		before = n
-		runtime.Gosched()
-	}
-}
-
-func (w *writer) next() (group []*operation, ending bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := min(len(w.queue), maxGroup)
-	group = w.queue[:n:n]
-	if w.queue = w.queue[n:]; len(w.queue) == 0 {
-		w.queue = nil
-	}
-	return group, w.ending
-}
+func (w *writer) closed() bool { return w.queue.Closed() }
 
 // commit runs a group as one transaction. If an operation fails, everything is rolled back and run again with a savepoint
 // before each, so that only those that fail are left out.
@@ -150,7 +79,7 @@ func (w *writer) commit(group []*operation) {
 	if err == nil {
 		err = w.db.lock(background, func() error { return w.begin(group) })
 	}
-	group = take(group)
+	group = slices.DeleteFunc(group, func(o *operation) bool { return !o.Take() }) // from here on callers wait for the outcome
 	if err == nil {
 		err = w.together(group)
 	}
@@ -168,29 +97,15 @@ func (w *writer) commit(group []*operation) {
 		w.db.bell.ring()
 	}
 	for _, o := range group {
-		if o.err == nil {
-			o.err = err
-		}
-		close(o.done)
+		o.Settle(cmp.Or(o.err, err))
 	}
-}
-
-// take leaves out the operations whose callers have gone. From here on callers wait for the outcome.
-func take(group []*operation) []*operation {
-	kept := group[:0]
-	for _, o := range group {
-		if o.state.CompareAndSwap(waiting, taken) {
-			kept = append(kept, o)
-		}
-	}
-	return kept
 }
 
 // begin tries to take the file's write lock. It gives up when nobody waits for the group any more.
 func (w *writer) begin(group []*operation) error {
 	w.session.ready = false
 	for _, o := range group {
-		if o.state.Load() != abandoned {
+		if !o.Withdrawn() {
 			return w.session.begin(`BEGIN IMMEDIATE`)
 		}
 	}
