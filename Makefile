@@ -15,8 +15,11 @@ build: ## build the tenet binary into the current folder
 # Every package of every module but the benchmarks'.
 ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 
+# The race detector watches Tenet and the clients that it uses. What shares no memory with them runs six times as fast without.
+RACE = -race $(foreach pattern,modernc.org/sqlite/lib modernc.org/libc github.com/nats-io/nats-server/... go.yaml.in/... github.com/santhosh-tekuri/...,-gcflags='$(pattern)=-race=false')
+
 test: check ## vet, race tests, command-line scripts, import rules, stale documents
-	go test -race -short -timeout 20m $(ALL)
+	go test $(RACE) -short -p 4 -timeout 20m $(ALL)
 	go test ./bench/...
 
 soak: ## all tests at full size, without -short: about an hour
@@ -30,7 +33,7 @@ cover: ## statement coverage of the core packages
 	go test -cover ./policy ./decision ./classify ./budget ./circuit ./hedge ./retry ./policyfile ./controlplane
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## golangci-lint, pinned
-	$< run $(ALL)
+	$< run $(ALL) ./bench/...
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

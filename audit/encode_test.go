@@ -148,7 +148,10 @@ func (s *slow) Append(ctx context.Context, entries []Entry) error {
 
 func TestA3BatchesOnTheirWayMakeOneChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 20 * mostEvents
+		n := 20 * mostEvents
+		if testing.Short() {
+			n /= 4
+		}
 		var sink slow
 		l := open(t, &sink, Options{})
 		for i := range n {

@@ -221,6 +221,10 @@ func TestR13RefusedDecisionsAreRecordedAsWhatBecameOfThem(t *testing.T) {
 
 // TestA2SinkDownForAMinute: 16 callers go on working while the sink is down; some of its failures have stored the batch.
 func TestA2SinkDownForAMinute(t *testing.T) {
+	many := 16
+	if testing.Short() {
+		many = 6
+	}
 	for _, mode := range []Mode{FailClosed, Outbox, Buffered} {
 		t.Run(string(mode), func(t *testing.T) {
 			dir := ""
@@ -229,10 +233,10 @@ func TestA2SinkDownForAMinute(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				sink := &flaky{}
-				l := open(t, sink, Options{Mode: mode, Timeout: 2 * time.Minute, Buffer: 500, Outbox: dir})
+				l := open(t, sink, Options{Mode: mode, Timeout: 2 * time.Minute, Buffer: 30 * many, Outbox: dir})
 				var submitted, acknowledged atomic.Uint64
 				var callers sync.WaitGroup
-				for c := range 16 {
+				for c := range many {
 					callers.Go(func() {
 						for n := range 90 {
 							e := failed(fmt.Sprintf("call-%d-%d", c, n), 1)

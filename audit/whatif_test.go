@@ -35,7 +35,11 @@ func setOf(policies ...*policy.Policy) *policy.Set {
 }
 
 func TestA4SamePolicyChangesNothing(t *testing.T) {
-	log, r := recorded(t, 7, 3000)
+	works := 3000
+	if testing.Short() {
+		works = 500
+	}
+	log, r := recorded(t, 7, works)
 	got := whatIf(t, log, catalogue(t)...)
 	if got.Total.Works != r.work || got.Total.Same != r.work || got.Total.Before != got.Total.After || got.Total.Before.Waiting == 0 {
 		t.Errorf("%d works: %+v", r.work, got.Total)

@@ -242,10 +242,14 @@ func TestManyFailingObservedCallsTerminate(t *testing.T) {
 		o.Observer = l
 		o.Wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	})
+	calls := 25_000
+	if testing.Short() {
+		calls = 2_500
+	}
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			for range 25_000 {
+			for range calls {
 				if e.Do(bg, key, func(context.Context) error { return errDown }) == nil {
 					t.Error("a failing call succeeded")
 				}

@@ -108,7 +108,7 @@ func auditReadCases() []auditCase {
 // must come across every event once, those of a chain in their order, and all in the order in which they are found at the
 // end.
 func follow(s *sink, writers []audit.Sink) {
-	const batches = 40
+	batches := sized(40, 15)
 	var heads []audit.Head
 	want := map[string]string{} // lines by chain
 	var group sync.WaitGroup

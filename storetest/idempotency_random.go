@@ -15,6 +15,7 @@ import (
 func keyRandomCases() []keysCase {
 	return []keysCase{{name: "I3/random operations agree with the model", run: func(s *keys) {
 		// rapid must not see a *testing.T: it would ask for its deadline, which a bubble forbids.
+		fewerChecks()
 		rapid.Check(struct{ *testing.T }{s.T}, func(t *rapid.T) {
 			m := &keyModel{s: s, t: t, records: map[idempotency.ID]*idempotency.Record{}}
 			for range 3 {

@@ -33,7 +33,7 @@ func enqueueCases() []jobsCase {
 			}
 		}},
 		{name: "J9/ten thousand jobs in one call", run: func(s *jobs) {
-			const n = 10_000
+			n := sized(10_000, 2_000)
 			want := idsOf(s.enqueue(make([]job.Insert, n)...))
 			slices.Sort(want)
 			if diff := cmp.Diff(want, namesOf(s.list(job.Filter{}))); diff != "" {

@@ -20,6 +20,7 @@ import (
 func randomCases() []jobsCase {
 	return []jobsCase{{name: "J1/random operations agree with the model", run: func(s *jobs) {
 		// rapid must not see a *testing.T: it would ask for its deadline, which a bubble forbids.
+		fewerChecks()
 		rapid.Check(struct{ *testing.T }{s.T}, func(t *rapid.T) {
 			m := newModel(s, t)
 			t.Repeat(map[string]func(*rapid.T){
