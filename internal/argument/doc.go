@@ -1,2 +1,2 @@
-// Package argument refuses missing arguments where a function has no error to return.
+// Package argument panics on missing arguments in functions that do not return an error.
 package argument

@@ -1,2 +1,2 @@
-// Package fanout tells any number of listeners that something happened, without saying what and without waiting for them.
+// Package fanout signals any number of listeners that something happened. A signal carries no data and never blocks the sender.
 package fanout

@@ -12,8 +12,8 @@ type Bell struct {
 	closed    bool
 }
 
-// Listen returns a channel that receives after each Ring; signals that nobody has received yet are merged. The channel is
-// closed when ctx ends or the bell is closed.
+// Listen returns a channel that receives a signal after each Ring; unread signals are merged. The channel is closed when ctx
+// ends or the bell is closed.
 func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	b.mu.Lock()
@@ -37,7 +37,7 @@ func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// Ring tells every listener that has not been told yet.
+// Ring signals every listener.
 func (b *Bell) Ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -43,8 +43,8 @@ func ReadAll(file *os.File, limit int64) ([]byte, error) {
 	return content, err
 }
 
-// Create makes an empty file with mode 0600 where path names nothing. It refuses what is not a regular file and does not open
-// an existing one: closing it would end the locks that this process has on it by other means, as SQLite does.
+// Create makes an empty file with mode 0600 unless path exists. It leaves an existing regular file alone and refuses anything
+// else. It does not open the existing file: closing it would release this process's other locks on it, such as SQLite's.
 func Create(path string) error {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -55,7 +55,7 @@ func Create(path string) error {
 	}
 	file, err := create(path)
 	if err != nil {
-		if info, statErr := os.Stat(path); statErr == nil { // made by another meanwhile
+		if info, statErr := os.Stat(path); statErr == nil { // another process made it meanwhile
 			return regular(path, info)
 		}
 		return err
@@ -90,8 +90,8 @@ func OpenPrivate(path string) (*os.File, error) {
 	}
 }
 
-// OpenLocked opens a file as [OpenPrivate] does, refuses a symbolic link, and locks the file until it is closed or the process
-// ends. The error wraps [ErrLocked] while another opener has it.
+// OpenLocked opens a file as [OpenPrivate] does and locks it until it is closed or the process ends. It refuses a symbolic link.
+// If the file is already locked, the error wraps [ErrLocked].
 func OpenLocked(path string) (*os.File, error) {
 	for {
 		file, err := OpenPrivate(path)

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path by one with this content, or creates it.
+// Write replaces the content of the file at path in one step, or creates the file.
 func Write(path string, parts ...[]byte) error {
 	file, err := replacement(path, func(file *os.File) error {
 		for _, part := range parts {
@@ -27,7 +27,7 @@ func Write(path string, parts ...[]byte) error {
 	return rename(file.Name(), path)
 }
 
-// Swap replaces the file at path by one that fill has written, or creates it, and returns it open and locked.
+// Swap replaces the file at path with one that fill writes, or creates it. It returns the new file open and locked.
 func Swap(path string, fill func(*os.File) error) (*os.File, error) {
 	file, err := replacement(path, func(file *os.File) error {
 		if err := lock(file); err != nil {
@@ -44,7 +44,7 @@ func Swap(path string, fill func(*os.File) error) (*os.File, error) {
 	return file, nil
 }
 
-// Rename gives a file the name of another one, which it replaces, and that one's mode.
+// Rename moves a file to the name of another, which it replaces and whose mode it takes.
 func Rename(from, to string) error {
 	mode, err := modeFor(to)
 	if err != nil {
@@ -94,7 +94,8 @@ func rename(from, to string) error {
 	return SyncDir(to)
 }
 
-// modeFor is the mode of the file at path, or 0 where there is none or a symbolic link, which a rename replaces itself.
+// modeFor returns the mode of the file at path, or 0 for a missing file or a symbolic link: a rename replaces the link, not its
+// target.
 func modeFor(path string) (fs.FileMode, error) {
 	info, err := os.Lstat(path)
 	switch {

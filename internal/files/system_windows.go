@@ -9,7 +9,7 @@ import (
 
 const noWait = 0
 
-// lock takes a byte far behind the content: Windows keeps readers out of what is locked.
+// lock locks a byte far beyond the content, because Windows keeps readers out of a locked range.
 func lock(file *os.File) error {
 	err := windows.LockFileEx(windows.Handle(file.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
 		&windows.Overlapped{OffsetHigh: 1 << 30})

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Direction is which way a database is taken.
+// Direction says whether versions are applied or reverted.
 type Direction string
 
 // The directions.
@@ -93,8 +93,8 @@ func Load(files fs.FS) (*Set, error) {
 	return s, nil
 }
 
-// Plan lists the steps that take a database with the applied versions in a direction, their SQL rendered with schema in
-// the place of {{schema}}. It is empty where there is nothing to do.
+// Plan lists the steps from the applied versions in a direction, with {{schema}} replaced in their SQL. It is empty if nothing
+// is due.
 func (s *Set) Plan(d Direction, applied []Applied, schema string) ([]Step, error) {
 	have, err := s.check(applied)
 	if err != nil {
@@ -151,5 +151,5 @@ func (s *Set) step(number int, d Direction, schema string) Step {
 	return Step{Version: number, Name: v.name, Direction: d, SQL: Render(text, schema)}
 }
 
-// Render puts schema in the place of every {{schema}}. The caller quotes it.
+// Render replaces every {{schema}} with schema, which the caller has quoted.
 func Render(text, schema string) string { return strings.ReplaceAll(text, "{{schema}}", schema) }

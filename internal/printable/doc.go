@@ -1,2 +1,2 @@
-// Package printable makes text from data fit for terminals and logs.
+// Package printable escapes text from data so that it is safe to print to terminals and logs.
 package printable

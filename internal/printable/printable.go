@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text escapes every rune of s that has no printed form (control characters, newlines and tabs among them, invisible and
-// direction-changing characters, bytes that are not UTF-8) the way Go writes it in a string literal, such as \n or \x1b.
-// The result is one line. Text that has none of them is returned as it is; backslashes and quotes stay as they are.
+// Text escapes what cannot be printed in s as a Go string literal does, for example \n or \x1b: control characters including
+// newline and tab, invisible characters, characters that change the text's direction, and invalid UTF-8. The result is a single
+// line. Everything else is unchanged, including backslashes and quotes.
 func Text(s string) string {
 	i := strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 	if i < 0 {

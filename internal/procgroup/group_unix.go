@@ -15,5 +15,5 @@ func lead(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
 }
 
-// signalGroup sends a signal to every process of the group. A group that has gone is not an error: it is what was wanted.
+// signalGroup sends a signal to every process of the group. It is not an error if the group has already exited.
 func signalGroup(leader int, s syscall.Signal) { _ = syscall.Kill(-leader, s) }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// poll is how often a group that is stopping is looked at once its leader has gone: the kernel tells of children only.
+// poll is how often Wait checks a stopping group whose leader has exited: the kernel only reports the exit of children.
 const poll = 5 * time.Millisecond
 
-// Stop says how a group is brought down.
+// Stop says how to stop a group.
 type Stop struct {
 	// Signal goes to the whole group first. Default SIGTERM.
 	Signal syscall.Signal
@@ -39,15 +39,15 @@ func Start(cmd *exec.Cmd) (*Group, error) {
 	go func() {
 		defer close(g.exited)
 		g.err = cmd.Wait()
-		if errors.Is(g.err, exec.ErrWaitDelay) { // it ended well; something that it left behind holds on to its output
+		if errors.Is(g.err, exec.ErrWaitDelay) { // the command succeeded; a process that it left behind keeps its output open
 			g.err = nil
 		}
 	}()
 	return g, nil
 }
 
-// Wait waits for the command to end and returns what exec.Cmd.Wait returns. When ctx is done first, it stops the group as
-// how says, which is asked at that moment, and returns when the group has gone or was killed.
+// Wait waits for the command to end and returns what exec.Cmd.Wait returns. If ctx is done first, it calls how, stops the group
+// accordingly, and returns once the group has exited or was killed.
 func (g *Group) Wait(ctx context.Context, how func() Stop) error {
 	select {
 	case <-g.exited:

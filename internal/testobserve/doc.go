@@ -1,5 +1,5 @@
-// Package testobserve is what the tests of all exporters of metrics and spans do: they observe the same pipelines, and hold
-// what they then export against files.
+// Package testobserve holds what the tests of all exporters of metrics and spans share: they observe the same pipelines and
+// compare what they export with files.
 //
 // [Pipelines] runs in virtual time:
 //

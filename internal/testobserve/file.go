@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Hold compares a file, or its section between the markers where it is named, with what is wanted. With update it writes it.
+// Hold compares a file, or the section between its markers if one is named, with want. With update it writes want instead.
 func Hold(t *testing.T, update bool, file, section, want string) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
