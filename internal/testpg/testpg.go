@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -30,6 +31,7 @@ type Server struct {
 	folder string
 	port   int
 	clock  string              // the file that says how far the server's clock is off; empty for a server with the machine's clock
+	ahead  time.Duration       // how far Advance has moved the clock
 	faker  string              // the library that reads it
 	as     *syscall.Credential // of the server's user; nil for the caller's own
 	cmd    *exec.Cmd
@@ -112,6 +114,23 @@ func (s *Server) SetClock(offset time.Duration) error {
 	return os.Rename(next, s.clock)
 }
 
+// Advance moves the clock of a server of StartWithClock forward by d for the rest of a test.
+func (s *Server) Advance(t *testing.T, d time.Duration) {
+	t.Helper()
+	if s.ahead == 0 {
+		t.Cleanup(func() {
+			s.ahead = 0
+			if err := s.SetClock(0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s.ahead += d
+	if err := s.SetClock(s.ahead); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Run starts the server, at first or after Stop or Kill, and returns when it takes connections.
 func (s *Server) Run() error {
 	s.cmd = s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.folder,
@@ -153,8 +172,7 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// Kill ends the server as a crash does: nothing is written any more, and what was committed is found in the log of the
-// database when it runs again.
+// Kill ends the server as a crash does: it writes nothing more, and recovers what was committed from its log when it runs again.
 func (s *Server) Kill() error {
 	if s.cmd == nil {
 		return nil
@@ -166,7 +184,7 @@ func (s *Server) Kill() error {
 	}
 	// The other processes of the server end when they notice. They hold the output open until then, and Wait waits for that;
 	// before, the server would refuse to run again.
-	_ = cmd.Wait() // says that it was killed
+	_ = cmd.Wait() // reports that it was killed
 	return nil
 }
 

@@ -35,25 +35,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// ahead is how far the server's clock is ahead of the machine's.
-var ahead time.Duration
-
-// advance moves the server's clock for the rest of the test.
-func advance(t *testing.T, d time.Duration) {
-	t.Helper()
-	if ahead == 0 {
-		t.Cleanup(func() {
-			ahead = 0
-			if err := server.SetClock(0); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	ahead += d
-	if err := server.SetClock(ahead); err != nil {
-		t.Fatal(err)
-	}
-}
+// advance moves the server's clock forward for the rest of the test.
+func advance(t *testing.T, d time.Duration) { t.Helper(); server.Advance(t, d) }
 
 func restart(t *testing.T) {
 	t.Helper()
