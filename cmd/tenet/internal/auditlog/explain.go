@@ -8,7 +8,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,7 @@ and the field of the policy that made it so. With --policy, the file and line wh
 
 // looksLikeLog tells a log from an ID, which people write in either order.
 func looksLikeLog(s string) bool {
-	if open.IsStored(s) || strings.HasPrefix(s, "file:") {
+	if open.IsLogURL(s) {
 		return true
 	}
 	_, err := os.Stat(s)

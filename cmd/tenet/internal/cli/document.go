@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -174,4 +175,10 @@ func (a *App) FollowDocument(ctx context.Context, path string, log *slog.Logger,
 	}
 	file, err := controlplane.NewFile(path, controlplane.FileOptions{Interval: documentPoll, OnChange: changed, Logger: log})
 	return file, document.Set, err
+}
+
+// Missing reports whether there is no file at a path.
+func Missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }

@@ -55,6 +55,14 @@ func (e *usageError) Unwrap() error { return e.error }
 // Fail is the failure of a command with an exit code.
 func Fail(code int, err error) error { return &Failure{code, err} }
 
+// AsUsage is an error as a mistake in how a command was called, unless it has an exit code already.
+func AsUsage(err error) error {
+	if _, ok := errors.AsType[*Failure](err); ok || err == nil {
+		return err
+	}
+	return Usagef("%w", err)
+}
+
 // Exit is a failure with an exit code and nothing left to say.
 func Exit(code int) error { return &Failure{Code: code} }
 

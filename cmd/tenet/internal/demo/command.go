@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
@@ -54,7 +55,7 @@ hooks.QUEUE.`,
 	flags.IntVarP(&f.n, "count", "n", 1000, "number of deliveries")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "deliveries at a time with --calls (default 16), else for each worker and queue (default 3)")
 	flags.StringVar(&f.policy, "policy", "", "policy document to use instead of the built-in one; - is stdin")
-	flags.StringVar(&f.store, "store", "", "new store to use and keep: sqlite:PATH or postgres://…")
+	flags.StringVar(&f.store, "store", "", "new store to use and keep: "+open.UseJobs.Forms())
 	flags.BoolVar(&f.printPolicy, "print-policy", false, "print the built-in policy document and deliver nothing")
 	flags.BoolVar(&f.calls, "calls", false, "make the deliveries as calls of this process, without a store")
 	cli.ExplicitFlags(cmd, "store", "policy")

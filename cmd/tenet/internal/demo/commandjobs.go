@@ -59,8 +59,8 @@ func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []Delivery, form 
 	if f.store == "" {
 		f.store = "sqlite:" + filepath.Join(folder, "jobs.db")
 	}
-	if kind, _, err := open.ParseStore(f.store); err != nil || kind == open.StoreMemory {
-		return errors.Join(err, cli.Usagef("--store %s: the demo's workers are other processes; name a store that they can share", f.store))
+	if err := open.CheckShared(f.store); err != nil { // the workers are other processes
+		return err
 	}
 	worker, err := a.demoWorker(ctx, f, folder, list)
 	if err != nil {

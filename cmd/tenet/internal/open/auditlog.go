@@ -57,39 +57,38 @@ func (l *AuditLog) Place(index int) (file string, line int) {
 	return "", 0
 }
 
-// openAuditLog opens a log for reading.
-func openAuditLog(ctx context.Context, a *cli.App, url string) (*AuditLog, error) {
-	kind, rest, _ := strings.Cut(url, ":")
+// IsLogURL reports whether a text is the URL of an audit log, and not a path.
+func IsLogURL(text string) bool {
+	name, _, ok := strings.Cut(text, ":")
+	s, known := schemeOf(name)
+	return ok && known && (s.forms[UseLog] != "" || s.refused[UseLog] != "")
+}
+
+// openAuditLog opens a log for reading: a URL, or the path of a file.
+func openAuditLog(ctx context.Context, a *cli.App, text string) (*AuditLog, error) {
 	switch {
-	case url == "":
-		return nil, cli.Usagef("the log's name is empty; write a file's path, sqlite:PATH, postgres://… or nats://…")
-	case kind == "file":
-		return fileLog(strings.TrimPrefix(rest, "//")), nil
-	case !IsStored(url):
-		if strings.Contains(url, "://") {
-			return nil, cli.Usagef("%s:…: unknown kind of log; write a file's path, sqlite:PATH, postgres://… or nats://…", kind)
-		}
-		return fileLog(url), nil
+	case text == "":
+		return nil, cli.Usagef("the log's name is empty; write a path, %s", UseLog.Forms())
+	case !IsLogURL(text) && !strings.Contains(text, "://"):
+		return fileLog(text), nil
 	}
-	s, err := Records(ctx, a, "audit", url, false)
+	r := Ref{URL: text, Use: UseLog}
+	at, _, err := r.locate()
+	switch {
+	case err != nil:
+		return nil, err
+	case at.scheme == schemeFile:
+		return fileLog(at.path), nil
+	}
+	s, err := Records(ctx, a, r, false)
 	if err != nil {
 		return nil, err
 	}
 	source, ok := s.Audit.(audit.Source)
 	if !ok {
-		return nil, errors.Join(cli.Usagef("%s: this store keeps no audit log that can be read", url), s.Close())
+		return nil, errors.Join(cli.Usagef("%s:…: this store keeps no audit log that can be read", at.scheme), s.Close())
 	}
 	return &AuditLog{Source: source, Name: "the log", Sink: s.Audit, close: s.Close}, nil
-}
-
-// IsStored reports whether a log is kept in a store.
-func IsStored(url string) bool {
-	for _, scheme := range []string{"memory:", "sqlite:", "postgres:", "postgresql:", "nats:", "tls:"} {
-		if strings.HasPrefix(url, scheme) {
-			return true
-		}
-	}
-	return false
 }
 
 func fileLog(path string) *AuditLog {

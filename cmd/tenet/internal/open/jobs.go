@@ -1,9 +1,12 @@
 package open
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/url"
@@ -20,50 +23,47 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// jobPlace is a place jobs:STORE-URL?queue=….
-type jobPlace struct {
+// jobsEnd is a queue of a job store: jobs:STORE-URL?queue=….
+type jobsEnd struct {
 	store, queue, jobType string
 	lease                 time.Duration
 	maxAttempts           int
 }
 
-// parseJobs takes the URL of a job store with a queue apart. What it does not know is the store's own.
-func parseJobs(text string) (p jobPlace, err error) {
-	store, query, _ := strings.Cut(text, "?")
+// parseJobs parses the URL of a queue of a job store. Parameters other than those of a queue belong to the store.
+func parseJobs(at location) (end, error) {
+	store, query, _ := strings.Cut(at.path, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return p, cli.Usagef("the parameters cannot be read: %w", err)
+		return nil, fmt.Errorf("the parameters cannot be read: %w", err)
 	}
-	p = jobPlace{queue: values.Get("queue"), jobType: values.Get("type")}
+	e := &jobsEnd{store: store, queue: cmp.Or(values.Get("queue"), job.DefaultQueue), jobType: values.Get("type")}
 	if text := values.Get("lease"); text != "" {
-		if p.lease, err = time.ParseDuration(text); err != nil || p.lease < time.Second || p.lease > job.MaxLease {
-			return p, cli.Usagef("lease=%s: write a duration from 1s to %s", text, job.MaxLease)
+		if e.lease, err = time.ParseDuration(text); err != nil || e.lease < time.Second || e.lease > job.MaxLease {
+			return nil, fmt.Errorf("lease=%s: write a duration from 1s to %s", text, job.MaxLease)
 		}
 	}
 	if text := values.Get("max_attempts"); text != "" {
-		if p.maxAttempts, err = strconv.Atoi(text); err != nil || p.maxAttempts < 1 {
-			return p, cli.Usagef("max_attempts=%s: write 1 or more", text)
+		if e.maxAttempts, err = strconv.Atoi(text); err != nil || e.maxAttempts < 1 {
+			return nil, fmt.Errorf("max_attempts=%s: write 1 or more", text)
 		}
 	}
 	for _, own := range []string{"queue", "type", "lease", "max_attempts"} {
 		values.Del(own)
 	}
-	kind, _, err := ParseStore(store)
-	if err != nil {
-		return p, err
+	of, _, err := e.ref().locate()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(values) > 0 && of.scheme != schemePostgres:
+		return nil, fmt.Errorf("jobs have no parameter %q; they have queue, type, lease, max_attempts", slices.Sorted(maps.Keys(values))[0])
+	case len(values) > 0:
+		e.store += "?" + values.Encode()
 	}
-	p.store = store
-	if len(values) > 0 && kind != StorePostgres {
-		return p, cli.Usagef("jobs have no parameter %q; they have queue, type, lease, max_attempts", slices.Sorted(maps.Keys(values))[0])
-	}
-	if len(values) > 0 {
-		p.store += "?" + values.Encode()
-	}
-	if p.queue == "" {
-		p.queue = job.DefaultQueue
-	}
-	return p, nil
+	return e, nil
 }
+
+func (e *jobsEnd) ref() Ref { return Ref{Flag: "", URL: e.store, Use: UseJobs} }
 
 // jobSource and jobSink close their store.
 type jobSource struct {
@@ -76,37 +76,29 @@ type jobSink struct {
 	io.Closer
 }
 
-func openJobSource(ctx context.Context, a *cli.App, text string) (SourceCloser, error) {
-	p, err := parseJobs(text)
+func (e *jobsEnd) source(ctx context.Context, a *cli.App, _ *slog.Logger) (SourceCloser, error) {
+	store, err := openJobs(ctx, a, e.ref(), Options{})
 	if err != nil {
 		return nil, err
 	}
-	store, err := Jobs(ctx, a, p.store, Options{})
-	if err != nil {
-		return nil, err
-	}
-	source, err := jobs.NewSource(store, jobs.SourceOptions{Queue: p.queue, Lease: p.lease, MaxAttempts: p.maxAttempts})
+	source, err := jobs.NewSource(store, jobs.SourceOptions{Queue: e.queue, Lease: e.lease, MaxAttempts: e.maxAttempts})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return jobSource{source, store}, nil
 }
 
-func openJobSink(ctx context.Context, a *cli.App, text string, set *policy.Set) (SinkCloser, error) {
-	p, err := parseJobs(text)
+func (e *jobsEnd) sink(ctx context.Context, a *cli.App, options SinkOptions) (SinkCloser, error) {
+	if e.jobType == "" {
+		return nil, cli.Usagef("the type of the jobs is missing; write jobs:STORE-URL?queue=%s&type=TYPE", e.queue)
+	}
+	store, err := openJobs(ctx, a, e.ref(), Options{Create: true})
 	if err != nil {
 		return nil, err
 	}
-	if p.jobType == "" {
-		return nil, cli.Usagef("the type of the jobs is missing; write jobs:STORE-URL?queue=%s&type=TYPE", p.queue)
-	}
-	store, err := Jobs(ctx, a, p.store, Options{Create: true})
-	if err != nil {
-		return nil, err
-	}
-	o := jobs.SinkOptions{Type: p.jobType, Queue: p.queue}
-	if key := policy.JobKey(p.queue, p.jobType); set.Named(key) {
-		found, err := cli.PolicyOf(set, key)
+	o := jobs.SinkOptions{Type: e.jobType, Queue: e.queue}
+	if key := policy.JobKey(e.queue, e.jobType); options.Set.Named(key) {
+		found, err := cli.PolicyOf(options.Set, key)
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
@@ -115,8 +107,8 @@ func openJobSink(ctx context.Context, a *cli.App, text string, set *policy.Set) 
 	return jobSink{jobs.NewSink(job.NewClient(store), o), store}, nil
 }
 
-// carried is how a transaction goes on as a job whose attempts were spent in a pipeline: under the document's policy of the
-// job.
+// carried retries a transaction that spent its attempts in a pipeline and goes on as a job, under the document's policy of
+// that job.
 type carried struct{ retry *policy.Retry }
 
 // NextDelay implements job.RetryPolicy.

@@ -6,26 +6,41 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/adapter/memory"
+	"github.com/tenetdev/tenet/adapter/nats/natsstore"
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-	"github.com/tenetdev/tenet/internal/address"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
 )
 
-// JobStore is what all stores of this program can do.
+// JobTTL is how long the key of a job is kept after its effect: longer than operators take to requeue it.
+const JobTTL = 30 * 24 * time.Hour
+
+// JobStore is what all job stores can do.
 type JobStore interface {
 	job.Store
 	job.Admin
 }
 
-// Database is a database with versions.
+// RecordStore keeps idempotency records, and an audit log of what happened to them.
+type RecordStore struct {
+	idempotency.Store
+	idempotency.Admin
+	Audit audit.Sink
+	Close func() error
+}
+
+// Database is a store whose tables have versions.
 type Database interface {
 	Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]migrate.Step, error)
 	MigrationStatus(ctx context.Context) ([]migrate.Status, error)
@@ -36,99 +51,136 @@ type Database interface {
 type Options struct {
 	Create  bool // a missing SQLite file, and its tables
 	Migrate bool // missing or old tables on PostgreSQL
-	Memory  bool // a store that ends with this process is of use to the command
+	Memory  bool // the command can use a store that ends with its process
 	DryRun  bool // nothing may be made; a missing SQLite file is an empty store
 }
 
 // JobsFlag adds --store to a command.
 func JobsFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("store", "", "job store: sqlite:PATH or postgres://… (also TENET_STORE)")
+	return cmd.Flags().String("store", "", "job store: "+UseJobs.Forms()+" (also TENET_STORE)")
 }
 
-// The kinds of stores.
-const (
-	StoreMemory   = "memory"
-	storeSQLite   = "sqlite"
-	StorePostgres = "postgres"
-)
-
-// ParseStore takes a store's URL apart. PATH is what SQLite opens, the whole URL elsewhere.
-func ParseStore(url string) (kind, path string, err error) {
-	if err := address.Check(url); err != nil {
-		return "", "", cli.Usagef("--store: %w", err)
-	}
-	scheme, rest, ok := strings.Cut(url, ":")
-	switch {
-	case url == "":
-		return "", "", cli.Usagef("no store given; write --store sqlite:jobs.db or set TENET_STORE")
-	case !ok:
-		return "", "", cli.Usagef("--store is not a URL; write sqlite:PATH, postgres://… or memory:")
-	}
-	switch scheme {
-	case "memory":
-		return StoreMemory, url, nil
-	case "sqlite":
-		if path = strings.TrimPrefix(rest, "//"); path == "" {
-			return "", "", cli.Usagef("--store %s: the file is missing; write sqlite:jobs.db", url)
-		}
-		return storeSQLite, path, nil
-	case "postgres", "postgresql":
-		return StorePostgres, url, nil
-	case "redis", "rediss":
-		return "", "", cli.Usagef("--store %s:…: Redis is not supported by this build; use sqlite:PATH or postgres://…", scheme)
-	}
-	return "", "", cli.Usagef("--store %s:…: unknown kind of store; write sqlite:PATH, postgres://… or memory:", scheme)
-}
-
-// Jobs opens the store of a command.
+// Jobs opens the job store of --store.
 func Jobs(ctx context.Context, a *cli.App, url string, o Options) (JobStore, error) {
-	kind, path, err := ParseStore(url)
-	if err != nil {
+	r := Ref{Flag: "store", URL: url, Use: UseJobs}
+	if o.Memory {
+		r.Use = UseWorker
+	}
+	return openJobs(ctx, a, r, o)
+}
+
+func openJobs(ctx context.Context, a *cli.App, r Ref, o Options) (JobStore, error) {
+	at, _, err := r.locate()
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if kind == StoreMemory && !o.Memory {
-		return nil, cli.Usagef("--store %s: this store is empty and ends with this command; only a worker can use it. Write sqlite:PATH or postgres://…", url)
-	}
-	if kind == StoreMemory {
+	case at.scheme == schemeMemory, at.scheme == schemeSQLite && o.Create && o.DryRun && cli.Missing(at.path):
 		return memory.Open().Jobs(), nil
-	}
-	if kind == storeSQLite && o.DryRun && o.Create && Missing(path) {
-		return memory.Open().Jobs(), nil
-	}
-	if kind == storeSQLite {
-		db, err := SQLite(ctx, path, o.Create && !o.DryRun)
+	case at.scheme == schemeSQLite:
+		db, err := openSQLite(ctx, at, o.Create && !o.DryRun)
 		if err != nil {
 			return nil, err
 		}
-		if err := migrated(ctx, db, false); err != nil {
-			return nil, err
-		}
-		return db.Jobs(), nil
+		return db.Jobs(), migrated(ctx, db, false)
 	}
-	db, err := postgres.Open(ctx, path, postgres.Options{Logger: a.Logger(a.Stderr, false)})
+	db, err := openPostgres(ctx, a, at)
 	if err != nil {
 		return nil, err
 	}
-	if err := migrated(ctx, db, o.Migrate && !o.DryRun); err != nil {
+	return db.Jobs(), migrated(ctx, db, o.Migrate && !o.DryRun)
+}
+
+// WithJobs runs f on the job store of --store and closes it.
+func WithJobs(ctx context.Context, a *cli.App, url string, o Options, f func(JobStore) error) error {
+	store, err := Jobs(ctx, a, url, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(store), store.Close())
+}
+
+// CheckShared is an error unless other processes can open the job store of --store too.
+func CheckShared(url string) error {
+	_, _, err := Ref{Flag: "store", URL: url, Use: UseJobs}.locate()
+	return err
+}
+
+// Records opens the store of idempotency records that a flag names. create makes a missing SQLite file.
+func Records(ctx context.Context, a *cli.App, r Ref, create bool) (*RecordStore, error) {
+	at, _, err := r.locate()
+	if err != nil {
 		return nil, err
 	}
-	return db.Jobs(), nil
-}
-
-func Missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
-}
-
-func SQLite(ctx context.Context, path string, create bool) (*sqlite.DB, error) {
-	db, err := sqlite.Open(ctx, path, sqlite.Options{Create: create})
-	if errors.Is(err, fs.ErrNotExist) && !create {
-		return nil, cli.Fail(cli.ExitNotFound, fmt.Errorf("store sqlite:%s does not exist; enqueue, jobs import, worker, demo and migrate up make one", path))
+	switch at.scheme {
+	case schemeSQLite:
+		db, err := openSQLite(ctx, at, create)
+		if err != nil {
+			return nil, err
+		}
+		return &RecordStore{db.Idempotency(), db.Idempotency(), db.Audit(), db.Close}, migrated(ctx, db, create)
+	case schemeNATS:
+		db, err := natsstore.Open(ctx, at.URL, natsstore.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return &RecordStore{db.Idempotency(), db.Idempotency(), db.Audit(), db.Close}, nil
 	}
-	return db, err
+	db, err := openPostgres(ctx, a, at)
+	if err != nil {
+		return nil, err
+	}
+	return &RecordStore{db.Idempotency(), db.Idempotency(), db.Audit(), db.Close}, migrated(ctx, db, false)
 }
 
-// migrated makes sure that a database has all its tables. It closes a database that has not.
+// WithDatabase runs f on the database of --store, whose tables may be missing. o.Create makes a missing SQLite file; in a dry
+// run an empty temporary one stands for it.
+func WithDatabase(ctx context.Context, a *cli.App, url string, o Options, f func(Database) error) (err error) {
+	at, _, err := Ref{Flag: "store", URL: url, Use: UseJobs}.locate()
+	if err != nil {
+		return err
+	}
+	var db Database
+	if at.scheme == schemePostgres {
+		db, err = openPostgres(ctx, a, at)
+	} else {
+		if o.Create && cli.Missing(at.path) {
+			if o.DryRun {
+				folder, err := os.MkdirTemp("", "tenet")
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+				at.path = filepath.Join(folder, "empty.db")
+			}
+			if err := files.Create(at.path); err != nil { // an empty file is an empty database
+				return err
+			}
+		}
+		db, err = openSQLite(ctx, at, false)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+func openPostgres(ctx context.Context, a *cli.App, at location) (*postgres.DB, error) {
+	return postgres.Open(ctx, at.URL, postgres.Options{Logger: a.Logger(a.Stderr, false)})
+}
+
+func openSQLite(ctx context.Context, at location, create bool) (*sqlite.DB, error) {
+	db, err := sqlite.Open(ctx, at.path, sqlite.Options{Create: create})
+	if create || !errors.Is(err, fs.ErrNotExist) {
+		return db, err
+	}
+	hint := ""
+	if at.Use == UseJobs || at.Use == UseWorker {
+		hint = "; enqueue, jobs import, worker, demo and migrate up make one"
+	}
+	return nil, cli.Fail(cli.ExitNotFound, fmt.Errorf("store sqlite:%s does not exist%s", at.path, hint))
+}
+
+// migrated makes sure that a database has all its tables. It closes a database that does not.
 func migrated(ctx context.Context, db Database, up bool) error {
 	if up {
 		if _, err := db.Migrate(ctx, migrate.Up, false); err != nil {
@@ -147,13 +199,4 @@ func migrated(ctx context.Context, db Database, up bool) error {
 		return errors.Join(err, db.Close())
 	}
 	return nil
-}
-
-// WithJobs runs f on a store and closes it.
-func WithJobs(ctx context.Context, a *cli.App, url string, o Options, f func(JobStore) error) error {
-	store, err := Jobs(ctx, a, url, o)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(store), store.Close())
 }

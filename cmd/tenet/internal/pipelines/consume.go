@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -62,7 +63,7 @@ stopped by SIGINT or SIGTERM.`,
   tenet consume --policy policies.yaml orders --source 'postgres://localhost/shop?table=outbox&consumer=mail' --task sink --sink amqp://localhost/mail
   tenet consume --policy policies.yaml orders --payload '{"order": 17}' --id order-17 --task exec:./charge.sh`,
 	}
-	f.add(cmd, "source", "where transactions come from")
+	f.add(cmd, "source", "where transactions come from: "+open.UseSource.Forms())
 	flags := cmd.Flags()
 	flags.StringVar(&f.task, "task", "", "what is done with them: exec:COMMAND, http:URL or sink")
 	flags.StringVar(&f.retryExit, "retry-exit", "", "exit codes that an exec task is retried after, such as 75,100-110 (default: all)")

@@ -31,16 +31,16 @@ type pipelineFlags struct {
 
 // add adds them to a command. from is the name of the flag for where transactions come from, and what its usage.
 func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
-	f.audit, f.form = open.AuditFlag(cmd), cli.OutputFlag(cmd)
+	f.audit, f.form = open.DecisionLogFlag(cmd), cli.OutputFlag(cmd)
 	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, open.JobTTL, cmd.Flags().Changed
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "policy document, whose changes take effect while it runs; - is stdin")
 	flags.StringVar(&f.from, from, "", what)
-	flags.StringVar(&f.sink, "sink", "", "where transactions go: file:PATH.jsonl, postgres://…?table=…, http://…")
+	flags.StringVar(&f.sink, "sink", "", "where transactions go: "+open.UseSink.Forms())
 	flags.StringVar(&f.deadLetter, "dead-letter", "", "where transactions go that cannot be handled")
 	flags.StringVar(&f.payload, "payload", "", "run one transaction, with this payload (JSON); - is stdin")
 	flags.StringVar(&f.id, "id", "", "run one transaction, with this ID (default: a new one)")
-	flags.StringVar(&f.store, "idempotency-store", "", "run each transaction ID once, and keep it here: sqlite:PATH, postgres://… or nats://…")
+	flags.StringVar(&f.store, "idempotency-store", "", "run each transaction ID once, and keep it here: "+open.UseRecords.Forms())
 	flags.Var(cli.Duration(&f.ttl), "idempotency-ttl", "how long an ID is kept after its transaction ended")
 	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a transaction may run again where an earlier run was killed")
 	flags.Var(cli.Duration(&f.grace), "grace", "how long running transactions may go on after a signal")
@@ -89,21 +89,18 @@ func (f *pipelineFlags) places(ctx context.Context, a *app, from string) (p plac
 	case p.one == nil && f.from == "":
 		return p, cli.Usagef("no %[1]s given; write --%[1]s file:orders.jsonl, or --payload JSON for one transaction", from)
 	}
-	if p.from, err = optionalPlace(from, f.from, open.FileSourceParameters); err != nil {
+	if p.from, err = optionalPlace(from, f.from, open.UseSource); err != nil {
 		return p, err
 	}
-	if p.from != nil && p.from.Kind == open.PlaceHTTP {
-		return p, cli.Usagef("--%s: HTTP can only be written to", from)
-	}
-	if p.sink, err = optionalPlace("sink", f.sink, open.FileSinkParameters); err != nil {
+	if p.sink, err = optionalPlace("sink", f.sink, open.UseSink); err != nil {
 		return p, err
 	}
-	if p.letters, err = optionalPlace("dead-letter", f.deadLetter, open.FileSinkParameters); err != nil {
+	if p.letters, err = optionalPlace("dead-letter", f.deadLetter, open.UseSink); err != nil {
 		return p, err
 	}
 	for _, to := range []*open.Place{p.sink, p.letters} {
 		if p.from.SameFile(to) {
-			return p, cli.Usagef("--%s %s: that is the file of --%s; write to another", to.Flag, to.Url, from)
+			return p, cli.Usagef("--%s %s: that is the file of --%s; write to another", to.Flag, to.URL, from)
 		}
 	}
 	if p.sink.SameFile(p.letters) {
@@ -112,10 +109,10 @@ func (f *pipelineFlags) places(ctx context.Context, a *app, from string) (p plac
 	return p, nil
 }
 
-func optionalPlace(flag, text string, parameters []string) (*open.Place, error) {
-	if text == "" {
+// optionalPlace parses the URL of a flag; nil where it is not given.
+func optionalPlace(flag, url string, use open.Use) (*open.Place, error) {
+	if url == "" {
 		return nil, nil
 	}
-	p, err := open.ParsePlace(flag, text, parameters)
-	return &p, err
+	return open.ParsePlace(open.Ref{Flag: flag, URL: url, Use: use})
 }

@@ -37,7 +37,7 @@ has no such producer, or a file or store that is read does not exist; 130 and 14
 		Example: `  tenet produce --policy policies.yaml invoices --input file:invoices.csv --sink https://example.com/invoices
   tenet produce --policy policies.yaml invoices --payload '{"invoice": 4711}' --sink 'postgres://localhost/shop?table=queue'`,
 	}
-	f.add(cmd, "input", "where transactions come from: file:PATH.jsonl, file:PATH.csv, or any other source")
+	f.add(cmd, "input", "where transactions come from: "+open.UseSource.Forms())
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		return a.runPipeline(cmd.Context(), f, args[0], producer(f, args[0]))
 	})
@@ -54,7 +54,7 @@ func producer(f *pipelineFlags, name string) pipe {
 		},
 		check: func() error {
 			if f.sink == "" {
-				return cli.Usagef("no sink given; write --sink %s", open.PlaceForms)
+				return cli.Usagef("no sink given; write --sink %s", open.UseSink.Forms())
 			}
 			return nil
 		},

@@ -98,12 +98,12 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 
 // noteNothingNew says why a file that is not empty gave no transactions.
 func (a *app) noteNothingNew(p *open.Place) {
-	if p == nil || p.Kind != open.PlaceFile {
+	path, offsets, ok := p.FileOffsets()
+	if !ok {
 		return
 	}
-	offsets := cmp.Or(p.Values.Get("offsets"), p.Path+".offset")
-	if info, err := os.Stat(p.Path); err == nil && info.Size() > 0 && !open.Missing(offsets) {
-		a.Note("tenet:", "nothing is new in %s; %s records what was done before: remove it, or add ?forget=true, to start again", p.Path, offsets)
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 && !cli.Missing(offsets) {
+		a.Note("tenet:", "nothing is new in %s; %s records what was done before: remove it, or add ?forget=true, to start again", path, offsets)
 	}
 }
 

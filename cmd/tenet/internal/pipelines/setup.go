@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenetdev/tenet/adapter/http"
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/adapter/http/httpsink"
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/adapter/sqlite"
@@ -149,7 +149,7 @@ func (a *app) setUp(ctx context.Context, log *slog.Logger, f *pipelineFlags, nam
 		pipeline.WithObserver(observer), pipeline.WithExecutorOptions(executor),
 	}
 	if f.store != "" {
-		records, err := open.Records(ctx, a.App, "idempotency-store", f.store, true)
+		records, err := open.Records(ctx, a.App, open.Ref{Flag: "idempotency-store", URL: f.store, Use: open.UseRecords}, true)
 		if err != nil {
 			return s, err
 		}
@@ -171,7 +171,7 @@ func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time
 		s.from = &single{p.one}
 		s.options = append(s.options, pipeline.WithEnded(s.only.note))
 	} else {
-		source, err := open.Source(ctx, a.App, *p.from, s.log)
+		source, err := p.from.Source(ctx, a.App, s.log)
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time
 	}
 	o := open.SinkOptions{Timeout: timeout, Set: s.set}
 	if p.sink != nil {
-		if s.sink, err = a.sinkOf(ctx, s, *p.sink, o); err != nil {
+		if s.sink, err = a.sinkOf(ctx, s, p.sink, o); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time
 		return nil
 	}
 	o.Letters = true
-	if s.letters, err = a.sinkOf(ctx, s, *p.letters, o); err != nil {
+	if s.letters, err = a.sinkOf(ctx, s, p.letters, o); err != nil {
 		return err
 	}
 	s.options = append(s.options, pipeline.WithDeadLetter(s.letters))
@@ -196,8 +196,8 @@ func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time
 }
 
 // sinkOf opens a sink that is closed with the setup. The file of a run that has not come to its end is left for the next run.
-func (a *app) sinkOf(ctx context.Context, s *pipelineSetup, p open.Place, o open.SinkOptions) (pipeline.Sink, error) {
-	sink, err := open.Sink(ctx, a.App, p, o)
+func (a *app) sinkOf(ctx context.Context, s *pipelineSetup, p *open.Place, o open.SinkOptions) (pipeline.Sink, error) {
+	sink, err := p.Sink(ctx, a.App, o)
 	if err != nil {
 		return nil, err
 	}

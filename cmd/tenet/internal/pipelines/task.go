@@ -15,7 +15,6 @@ import (
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/internal/netguard"
 	"github.com/tenetdev/tenet/pipeline"
 )
@@ -54,7 +53,7 @@ func parseTask(f *consumeFlags) (t taskSpec, err error) {
 		t.kind = taskSink
 	case kind == taskExec && strings.TrimSpace(what) != "":
 		t.kind, t.what = taskExec, what
-		if path := programPath(what); path != "" && open.Missing(path) {
+		if path := programPath(what); path != "" && cli.Missing(path) {
 			return t, cli.Fail(cli.ExitNotFound, fmt.Errorf("--task exec: %s does not exist", path))
 		}
 	case kind == "https", kind == taskHTTP && strings.HasPrefix(what, "//"):

@@ -22,7 +22,7 @@ import (
 
 // OperatorFlag adds --audit to a command by which operators change jobs.
 func OperatorFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("audit", "", "record here who did this before it is done: file:PATH, sqlite:PATH, postgres://… or nats://… (also TENET_AUDIT)")
+	return open.LogFlag(cmd, "record here who did this before it is done")
 }
 
 // Put records what the operator is about to do. Without a URL it does nothing. Where it fails, do not act.

@@ -49,11 +49,11 @@ type recordTarget struct {
 
 func (f *recordTarget) add(cmd *cobra.Command, changes bool) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.store, "store", "", "where records are kept: sqlite:PATH, postgres://… or nats://… (also TENET_STORE)")
+	flags.StringVar(&f.store, "store", "", "where records are kept: "+open.UseRecords.Forms()+" (also TENET_STORE)")
 	flags.StringVar(&f.tenant, "tenant", "", "tenant of the record's scope")
 	flags.StringVar(&f.operation, "operation", "", "operation of the record's scope: a job's type, for example")
 	if !changes {
-		flags.StringVar(&f.audit, "audit", "", "record here who looked at the record: file:PATH, sqlite:PATH, postgres://… or nats://… (also TENET_AUDIT)")
+		flags.StringVar(&f.audit, "audit", "", "record here who looked at the record: "+open.UseLog.Forms()+" (also TENET_AUDIT)")
 	} else {
 		flags.StringVar(&f.audit, "audit", "", "audit log that the change is recorded in (default: the store's own)")
 		flags.BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and do nothing")
@@ -63,13 +63,10 @@ func (f *recordTarget) add(cmd *cobra.Command, changes bool) {
 
 // with runs f on the record of a key.
 func (f *recordTarget) with(ctx context.Context, a *app, key string, do func(s *open.RecordStore, r idempotency.Record) error) error {
-	if f.store == "" {
-		return cli.Usagef("no store given; write --store sqlite:records.db or set TENET_STORE")
-	}
 	if err := idempotency.CheckKey(key); err != nil {
 		return cli.Usagef("%w", err)
 	}
-	s, err := open.Records(ctx, a.App, "store", f.store, false)
+	s, err := open.Records(ctx, a.App, open.Ref{Flag: "store", URL: f.store, Use: open.UseRecords}, false)
 	if err != nil {
 		return err
 	}

@@ -41,13 +41,10 @@ lease has ended. Look at one with get, find out what happened, and say so with r
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) (err error) {
 		ctx := cmd.Context()
-		switch {
-		case f.store == "":
-			return cli.Usagef("no store given; write --store sqlite:records.db or set TENET_STORE")
-		case *limit < 0:
+		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 for all, or more", *limit)
 		}
-		s, err := open.Records(ctx, a.App, "store", f.store, false)
+		s, err := open.Records(ctx, a.App, open.Ref{Flag: "store", URL: f.store, Use: open.UseRecords}, false)
 		if err != nil {
 			return err
 		}

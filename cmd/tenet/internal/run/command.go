@@ -95,7 +95,7 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	flags.Var(cli.OneOf(&f.timeline, cli.FormText, cli.FormJSON), "timeline", "print what happened: text or json, to stderr or --timeline-file")
 	flags.StringVar(&f.timelineFile, "timeline-file", "", "write the timeline to this file, as JSON unless --timeline says text")
 	flags.Var(cli.Duration(&f.killGrace), "kill-grace", "how long a stopped attempt may take to end before it is killed")
-	audit := open.AuditFlag(cmd)
+	audit := open.DecisionLogFlag(cmd)
 	f.record.add(cmd)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the policy that would be used, and run nothing")

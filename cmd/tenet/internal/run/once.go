@@ -30,7 +30,7 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 	f.ttl = defaultTTL
 	flags := cmd.Flags()
 	flags.StringVar(&f.key, "idempotency-key", "", "run the command at most once under this key; needs --idempotency-store")
-	flags.StringVar(&f.store, "idempotency-store", "", "where keys are kept: sqlite:PATH, postgres://… or nats://…")
+	flags.StringVar(&f.store, "idempotency-store", "", "where keys are kept: "+open.UseRecords.Forms())
 	flags.Var(cli.Duration(&f.ttl), "idempotency-ttl", "how long a key is kept after it ended")
 	flags.BoolVar(&f.replaySafe, "replay-safe", false, "the command may be run again where an earlier run under the key was killed")
 }
@@ -49,7 +49,7 @@ func (f *recordFlags) check() error {
 
 // guard opens the guard of a run.
 func (a *app) guard(ctx context.Context, f *runFlags, p *policy.Policy, o retry.ExecutorOptions) (*idempotency.Guard, func() error, error) {
-	store, err := open.Records(ctx, a.App, "idempotency-store", f.record.store, true)
+	store, err := open.Records(ctx, a.App, open.Ref{Flag: "idempotency-store", URL: f.record.store, Use: open.UseRecords}, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,19 +1,13 @@
 package schema
 
 import (
-	"context"
-	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
-	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/internal/migrate"
 )
 
@@ -57,7 +51,7 @@ func (a *app) stepsCommand(cmd *cobra.Command, d migrate.Direction) *cobra.Comma
 	}
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return a.withDatabase(cmd.Context(), *store, d == migrate.Up, *dryRun, func(db open.Database) error {
+		return open.WithDatabase(cmd.Context(), a.App, *store, open.Options{Create: d == migrate.Up, DryRun: *dryRun}, func(db open.Database) error {
 			if d == migrate.Down && !*dryRun {
 				if err := a.Confirm(cmd.Context(), *yes, "Take the tables back by one version? Jobs may be removed."); err != nil {
 					return err
@@ -96,41 +90,6 @@ func writeSteps(w io.Writer, list []stepJSON, dryRun bool) {
 	}
 }
 
-// withDatabase opens a store without asking for its tables. A missing SQLite file is made by create; in a dry run an empty
-// one elsewhere stands for it.
-func (a *app) withDatabase(ctx context.Context, url string, create, dryRun bool, f func(open.Database) error) (err error) {
-	kind, path, err := open.ParseStore(url)
-	if err != nil {
-		return err
-	}
-	var db open.Database
-	switch kind {
-	case open.StoreMemory:
-		return cli.Usagef("memory: has no tables")
-	case open.StorePostgres:
-		db, err = postgres.Open(ctx, path, postgres.Options{Logger: a.Logger(a.Stderr, false)})
-	default:
-		if create && open.Missing(path) {
-			if dryRun {
-				folder, err := os.MkdirTemp("", "tenet")
-				if err != nil {
-					return err
-				}
-				defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-				path = filepath.Join(folder, "empty.db")
-			}
-			if err := files.Create(path); err != nil { // an empty file is an empty database
-				return err
-			}
-		}
-		db, err = open.SQLite(ctx, path, false)
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(db), db.Close())
-}
-
 func (a *app) migrateStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "List the versions of the store's tables", Args: cobra.NoArgs,
@@ -140,7 +99,7 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return a.withDatabase(cmd.Context(), *store, false, false, func(db open.Database) error {
+		return open.WithDatabase(cmd.Context(), a.App, *store, open.Options{}, func(db open.Database) error {
 			status, err := db.MigrationStatus(cmd.Context())
 			if err != nil {
 				return err

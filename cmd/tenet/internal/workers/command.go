@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenetdev/tenet/adapter/exec"
-	"github.com/tenetdev/tenet/adapter/http"
+	execjob "github.com/tenetdev/tenet/adapter/exec"
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
@@ -76,7 +76,7 @@ SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTE
 	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "jobs of a queue at once, unless something else is said for it")
 	flags.Var(cli.Duration(&f.lease), "lease", "how long jobs of a worker that died are safe from others, at least 1s")
 	flags.Var(cli.Duration(&f.grace), "grace", "how long running jobs may go on after a signal")
-	audit := open.AuditFlag(cmd)
+	audit := open.DecisionLogFlag(cmd)
 	f.once.add(cmd)
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
 	flags.StringVar(&f.periodic, "periodic", "", "file of periodic jobs; see tenet periodic --help")

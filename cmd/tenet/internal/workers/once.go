@@ -24,7 +24,7 @@ const metaPrefix = "meta."
 
 func (f *onceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.store, "idempotency-store", "", "let the effect of a job happen once, and keep its key here: sqlite:PATH, postgres://… or nats://…")
+	flags.StringVar(&f.store, "idempotency-store", "", "let the effect of a job happen once, and keep its key here: "+open.UseRecords.Forms())
 	flags.StringVar(&f.key, "idempotency-key", "id", "what jobs are recognised by: id, or meta.NAME for a value of their metadata")
 	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: handlers may run again where a worker was killed while one ran")
 }
@@ -47,7 +47,7 @@ func (a *app) onceMiddleware(ctx context.Context, f *workerFlags, o observe.Obse
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := open.Records(ctx, a.App, "idempotency-store", f.once.store, true)
+	store, err := open.Records(ctx, a.App, open.Ref{Flag: "idempotency-store", URL: f.once.store, Use: open.UseRecords}, true)
 	if err != nil {
 		return nil, nil, err
 	}

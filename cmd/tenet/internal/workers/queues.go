@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tenetdev/tenet/adapter/exec"
+	execjob "github.com/tenetdev/tenet/adapter/exec"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/job"

@@ -1,0 +1,61 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+)
+
+// LogFlag adds --audit to a command; what says what the command records.
+func LogFlag(cmd *cobra.Command, what string) *string {
+	return cmd.Flags().String("audit", "", what+": "+UseLog.Forms()+" (also TENET_AUDIT)")
+}
+
+// DecisionLogFlag adds --audit to a command that records what it decides.
+func DecisionLogFlag(cmd *cobra.Command) *string {
+	return LogFlag(cmd, "record every decision here before it takes effect")
+}
+
+// CloseTime bounds how long a command waits at its end for its audit log.
+const CloseTime = 30 * time.Second
+
+// Log opens the audit log of --audit, which fails closed. closeLog ends it and its sink; events that could not be stored are
+// an error. A missing file is made.
+func Log(ctx context.Context, a *cli.App, url string) (log *audit.Log, closeLog func() error, err error) {
+	r := Ref{Flag: "audit", URL: url, Use: UseLog}
+	at, _, err := r.locate()
+	if err != nil {
+		return nil, nil, err
+	}
+	if at.scheme == schemeFile {
+		sink, err := audit.OpenFile(at.path, audit.FileOptions{})
+		if err != nil {
+			return nil, nil, fmt.Errorf("--audit %s: %w", url, cli.NotMade(at.path, err))
+		}
+		return LogOn(ctx, sink, sink.Close)
+	}
+	s, err := Records(ctx, a, r, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return LogOn(ctx, s.Audit, func() error { return errors.Join(s.Audit.Close(), s.Close()) })
+}
+
+// LogOn opens an audit log on a sink that closeSink closes.
+func LogOn(ctx context.Context, sink audit.Sink, closeSink func() error) (*audit.Log, func() error, error) {
+	log, err := audit.Open(ctx, sink, audit.Options{})
+	if err != nil {
+		return nil, nil, errors.Join(err, closeSink())
+	}
+	return log, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTime)
+		defer cancel()
+		return errors.Join(log.Close(ctx), closeSink())
+	}, nil
+}
