@@ -66,6 +66,7 @@ var allowed = map[string][]string{
 	"internal/netguard":            {},
 	"internal/testrabbit":          {},
 	"adapter/nats/natstest":        {},
+	"internal/testguard":           {"idempotency", "classify", "observe", "policy"},
 	"internal/testobserve":         {"pipeline", "observe", "policy"},
 	"internal/canonical":           {},
 	"internal/striped":             {},

@@ -21,11 +21,7 @@ func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 	testargument.Refused(t, map[string]func() error{
 		`idempotency: NewGuard: the store is nil`: func() error { _, err := idempotency.NewGuard(nil, idempotency.GuardOptions{}); return err },
 		`idempotency: the operation is nil`:       func() error { _, err := guard.Do(ctx, "k", "", nil); return err },
-		`idempotency: the codec is nil`: func() error {
-			_, err := idempotency.RunValue[int](ctx, guard, idempotency.Request{}, nil, value)
-			return err
-		},
-		`idempotency: the guard is nil`: func() error { _, err := idempotency.DoValue(ctx, nil, "k", "", value); return err },
+		`idempotency: the guard is nil`:           func() error { _, err := idempotency.DoValue(ctx, nil, "k", "", value); return err },
 		`idempotency: the context is nil`: func() error {
 			_, err := guard.Begin(none, idempotency.Request{ID: idempotency.ID{Key: "k"}})
 			return err

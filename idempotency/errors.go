@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// What a guard says when it does not run the effect. Match with errors.Is.
+// What a guard found where it does not run the effect; see [RefusedError]. Match with errors.Is.
 var (
-	// ErrInFlight: somebody else's claim is live; see [InFlightError]. It is marked with the wait until the claim ends.
+	// ErrInFlight: the claim of another caller is live; see [InFlightError]. It is marked with the wait until the claim ends.
 	ErrInFlight = errors.New("idempotency: the key is in flight")
 	// ErrMismatch: the key was used for another request. Permanent.
 	ErrMismatch = errors.New("idempotency: the key was used for another request")
@@ -29,7 +29,6 @@ var (
 	errNoGuard     = errors.New("idempotency: the guard is nil")
 	errNoContext   = errors.New("idempotency: the context is nil")
 	errNoOperation = errors.New("idempotency: the operation is nil")
-	errNoCodec     = errors.New("idempotency: the codec is nil")
 )
 
 // The types of failure that a guard records of itself.
@@ -40,9 +39,11 @@ const (
 	FailureNoResult = "no_result"
 	// FailureResultNotEncoded: completed, but the codec could not write the result.
 	FailureResultNotEncoded = "result_not_encoded"
+	// FailureResultNotDecoded: completed, but the codec cannot read the result. It is not stored.
+	FailureResultNotDecoded = "result_not_decoded"
 )
 
-// String is the ID for people. It is no key: parts may hold the separator.
+// String is the ID for people. It is not unique: parts may hold the separator.
 func (id ID) String() string {
 	parts := make([]string, 0, 3)
 	for _, p := range []string{id.Tenant, id.Operation, id.Key} {
@@ -53,7 +54,7 @@ func (id ID) String() string {
 	return strings.Join(parts, "/")
 }
 
-// KeyError tells what is wrong with a key, or with the tenant, operation or fingerprint beside it. Nothing was stored. Permanent.
+// KeyError is a key, or a tenant, operation or fingerprint beside it, that cannot be used. Nothing was stored. Permanent.
 type KeyError struct {
 	Field   string // key, tenant, operation or fingerprint; for a value that cannot be part of a key its path, such as params.items[2].id
 	Problem string
@@ -87,20 +88,21 @@ func (e *FailureError) Error() string {
 	return fmt.Sprintf("idempotency: %s has failed for good: %s", e.ID, e.Failure.Message)
 }
 
-// Unwrap gives the failure.
+// Unwrap returns the failure.
 func (e *FailureError) Unwrap() error { return &e.Failure }
 
-// ResultError tells that the effect has happened and is recorded, but without its result: it was too large
-// ([ErrResultTooLarge]) or could not be encoded. The one who ran the effect gets the result beside this error; those who
-// come later get none, and nothing runs. Permanent.
+// ResultError is an effect that has happened and is recorded, but whose result is missing: it was too large
+// ([ErrResultTooLarge]), could not be encoded, or cannot be read. The caller that ran the effect gets the result beside this
+// error; later callers get only the error, and nothing runs. Permanent.
 type ResultError struct {
 	ID      ID
 	Failure Failure
+	Err     error // the codec's, where it could not read the result
 }
 
 // Error implements error.
 func (e *ResultError) Error() string {
-	return fmt.Sprintf("idempotency: %s is done, but its result was not kept: %s", e.ID, e.Failure.Message)
+	return fmt.Sprintf("idempotency: %s is done, but has no result to return: %s", e.ID, e.Failure.Message)
 }
 
 // Is matches ErrResultTooLarge where that is the reason.
@@ -108,9 +110,12 @@ func (e *ResultError) Is(target error) bool {
 	return target == ErrResultTooLarge && e.Failure.Type == FailureResultTooLarge
 }
 
-// RecordError tells that the effect has run, and that how it ended could not be recorded. A result beside it is good. The
-// record becomes unknown, or another caller's, when the claim lapses. After a completed effect it is permanent. Err is [ErrFenced] where the claim had been lost, else
-// the store's last error.
+// Unwrap returns the codec's error.
+func (e *ResultError) Unwrap() error { return e.Err }
+
+// RecordError is an effect that has run, and whose end could not be recorded. A result beside it is good. The record becomes
+// unknown, or another caller's, when the claim lapses. After a completed effect the error is permanent. Err is [ErrFenced]
+// where the claim had been lost, else the store's last error.
 type RecordError struct {
 	ID  ID
 	Err error
@@ -121,10 +126,10 @@ func (e *RecordError) Error() string {
 	return fmt.Sprintf("idempotency: %s has run, but could not be recorded: %v", e.ID, e.Err)
 }
 
-// Unwrap gives the store's error.
+// Unwrap returns the store's error.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// StoreError tells that the store could not be asked. The effect did not run.
+// StoreError is a store that could not be asked. The effect did not run.
 type StoreError struct {
 	ID  ID
 	Err error
@@ -136,5 +141,5 @@ func (e *StoreError) Error() string { return fmt.Sprintf("%v: %s: %v", ErrUnavai
 // Is matches ErrUnavailable.
 func (e *StoreError) Is(target error) bool { return target == ErrUnavailable }
 
-// Unwrap gives the store's error.
+// Unwrap returns the store's error.
 func (e *StoreError) Unwrap() error { return e.Err }

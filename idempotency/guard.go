@@ -19,29 +19,29 @@ import (
 
 // GuardOptions are the settings of a guard. The zero value of a field is its default.
 type GuardOptions struct {
-	// Tenant and Operation are those of requests that name none.
+	// Tenant and Operation are those of requests that leave them empty.
 	Tenant, Operation string
-	// TTL is how long a settled record is kept: what comes later runs again. Default 24 h.
+	// TTL is how long a settled record is kept. After that the key runs again. Default 24 h.
 	TTL time.Duration
 	// Lease is how long a claim is live without a renewal; renewals come at a third of it. Default 30 s, at least 10 ms.
 	Lease time.Duration
-	// Wait is how long a caller waits for a twin in flight before it gets ErrInFlight. Default 0: it does not wait.
+	// Wait is how long a caller waits for a claim in flight before it gets ErrInFlight. Default 0: it does not wait.
 	Wait time.Duration
 	// MaxResult is the largest result that is kept, in bytes. Default 1 MiB.
 	MaxResult int
-	// ReplaySafe declares that the effect may happen twice without harm: a lapsed claim is taken over, and its effect run
-	// again. Without it the outcome of a lapsed claim is unknown, and an operator decides.
+	// ReplaySafe declares that the effect may happen twice without harm: after a panic, and when a claim has lapsed, the next
+	// caller runs it again. Without it the outcome is unknown then, and an operator decides.
 	ReplaySafe bool
 	// Policies are those under which callers come back with the same key. NewGuard refuses a TTL that is shorter than the
 	// longest time that one of them can keep retrying.
 	Policies []policy.Policy
 	// Classify tells failures that are final (NonRetryable), and are kept, from those after which the next caller runs again.
-	// Marks on the error count first. Default: only what is marked Permanent or Business is final.
+	// Marks on the error count first. Default: only errors marked Permanent or Business are final.
 	Classify classify.Classifier
-	// Observer is told of every action. Default none.
+	// Observer receives every action. Default none.
 	Observer observe.Observer
-	// Journal takes every action before its answer is given. While it refuses, stored answers are not given out (ErrJournal);
-	// what has been run keeps its result. Default none.
+	// Journal receives every action before its answer is given. While it refuses, answers are not given (ErrJournal), but an
+	// effect that has run keeps its result. Default none.
 	Journal observe.Journal
 }
 
@@ -51,11 +51,11 @@ const (
 	leastLease       = 10 * time.Millisecond
 	defaultMaxResult = 1 << 20
 
-	// A caller that waits for a twin asks again after pauses that double between these, and when the twin's claim ends.
+	// A caller that waits for a claim in flight asks again after pauses that double between these, and when the claim ends.
 	firstLook   = 5 * time.Millisecond
 	slowestLook = 250 * time.Millisecond
-	// patience bounds what is done in passing: giving back a claim whose begin failed, and sweeping.
-	patience = time.Second
+	// asideTimeout bounds what is done in passing: giving back a claim whose begin failed, and sweeping.
+	asideTimeout = time.Second
 	// One in sweepEvery records that a guard writes is followed by a removal of up to sweepLimit expired ones, so that what
 	// guards write does not pile up.
 	sweepEvery = 256
@@ -72,15 +72,15 @@ type Guard struct {
 	watch   watch
 }
 
-// Request names what is to be done once.
+// Request names an effect: its key, and the request that it belongs to.
 type Request struct {
 	// ID: an empty tenant or operation is the guard's.
 	ID
-	// Fingerprint is of what the caller asks for ([Fingerprint]); the same key with another one is ErrMismatch. Valid UTF-8.
+	// Fingerprint is that of the caller's request ([Fingerprint]); the same key with another one is ErrMismatch. Valid UTF-8.
 	Fingerprint string
 	// PolicyHash is kept with the record: the revision of the policy that the effect runs under.
 	PolicyHash string
-	// Work is whom events speak of. The guard fills in what is empty and it knows: key, tenant, operation and surface.
+	// Work is the subject of the guard's events. The guard fills in empty keys, tenants, operations and surfaces.
 	Work observe.Work
 }
 
@@ -112,36 +112,20 @@ func NewGuard(store Store, o GuardOptions) (*Guard, error) {
 	return g, nil
 }
 
-// Do is [Guard.Run] for a key in the guard's own scope.
-func (g *Guard) Do(ctx context.Context, key, fingerprint string, op func(context.Context) ([]byte, error)) ([]byte, error) {
-	return g.Run(ctx, Request{ID: ID{Key: key}, Fingerprint: fingerprint}, op)
-}
-
-// Run runs op once for the request's key, on the caller's goroutine, and returns its result; if it has run before, Run
-// returns the stored result and does not run it. Nil and empty results are told apart.
-//
-// The context of op ends, with a cause, when its claim is lost. An error of op is kept where it is final
-// ([GuardOptions].Classify); after another one the next caller runs. If op panics, the panic goes on to the caller; nobody
-// knows how far the effect came, so the claim is left to lapse, or given back if the guard is ReplaySafe.
-//
-// Where op did not run the error says why: *[KeyError], [ErrInFlight], [ErrMismatch], [ErrUnknown], *[FailureError],
-// *[ResultError], *[StoreError], [ErrJournal], or the context's. Where it did, the error is op's own (joined with a
-// *[RecordError] if that could not be recorded), or beside a good result a *[ResultError] or *[RecordError].
-func (g *Guard) Run(ctx context.Context, r Request, op func(context.Context) ([]byte, error)) ([]byte, error) {
-	return run(ctx, g, r, bytesCodec{}, op)
-}
-
 // Begin claims the request's key. A ticket either holds the right and the duty to run the effect and settle it, or, if
-// Replayed, a stored result. All else is an error, as for [Guard.Run], and the effect must not run.
+// Replayed, a stored result. Where neither is the case the error is a *[RefusedError], and the effect must not run.
 func (g *Guard) Begin(ctx context.Context, r Request) (*Ticket, error) {
 	begun, end, err := g.begin(ctx, &r)
+	if err == nil && begun.Verdict == Replay && begun.Record.Failure != nil {
+		err = begun.Record.withoutResult()
+	}
 	if err != nil {
 		return nil, err
 	}
 	return g.ticket(ctx, &r, &begun, end), nil
 }
 
-// begin comes to Run, with the time until which the claim is live for certain, or Replay. It completes the request.
+// begin returns Run, with the time until which the claim is live for certain, or Replay. It completes the request.
 func (g *Guard) begin(ctx context.Context, r *Request) (Begun, time.Time, error) {
 	switch {
 	case g == nil:
@@ -152,10 +136,10 @@ func (g *Guard) begin(ctx context.Context, r *Request) (Begun, time.Time, error)
 	r.Tenant = cmp.Or(r.Tenant, g.options.Tenant)
 	r.Operation = cmp.Or(r.Operation, g.options.Operation)
 	if err := r.check(); err != nil {
-		return Begun{}, time.Time{}, classify.Permanent(err)
+		return Begun{}, time.Time{}, refuse(policy.ReasonIdempotencyBadKey, classify.Permanent(err))
 	}
 	if ctx.Err() != nil {
-		return Begun{}, time.Time{}, fmt.Errorf("idempotency: %s: %w", r.ID, context.Cause(ctx))
+		return Begun{}, time.Time{}, refuse(unanswered(ctx), fmt.Errorf("idempotency: %s: %w", r.ID, context.Cause(ctx)))
 	}
 	req := BeginRequest{
 		ID: r.ID, Fingerprint: r.Fingerprint, Owner: g.owner(), Lease: g.options.Lease, ReplaySafe: g.options.ReplaySafe, PolicyHash: r.PolicyHash,
@@ -167,13 +151,19 @@ func (g *Guard) begin(ctx context.Context, r *Request) (Begun, time.Time, error)
 	}
 	if err != nil {
 		g.giveBack(ctx, req)
-		return Begun{}, time.Time{}, &StoreError{r.ID, err}
+		return Begun{}, time.Time{}, refuse(unanswered(ctx), &StoreError{r.ID, err})
 	}
 	if b.Verdict == Run {
 		return b, asked.Add(g.options.Lease), nil
 	}
-	return b, time.Time{}, g.answer(ctx, r, &b)
+	if refusal := g.answer(ctx, r, &b); refusal != nil {
+		return b, time.Time{}, refusal
+	}
+	return b, time.Time{}, nil
 }
+
+// ReplaySafe reports whether the guard was made with [GuardOptions].ReplaySafe.
+func (g *Guard) ReplaySafe() bool { return g.options.ReplaySafe }
 
 func (r *Request) check() error {
 	if err := CheckKey(r.Key); err != nil {
@@ -194,7 +184,7 @@ func (g *Guard) owner() string {
 	return string(strconv.AppendUint(append(append(b[:0], g.name...), '-'), g.claims.Add(1), 36))
 }
 
-// await asks again and again until the twin in flight has ended or the time is over.
+// await asks again and again until the claim in flight has ended or the time is over.
 func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time.Time) (Begun, time.Time, error) {
 	until := asked.Add(g.options.Wait)
 	for pause := firstLook; b.Verdict == Busy; pause = min(2*pause, slowestLook) {
@@ -226,10 +216,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// giveBack releases the claim of a begin that failed, if it was granted all the same: otherwise the key would be blocked for
-// a lease, and its outcome unknown from then on, although nothing has run. It does what it can in a short time.
+// giveBack releases the claim of a begin that failed, if the store granted it all the same. Otherwise the key would be blocked
+// for a lease, and its outcome unknown from then on, although nothing has run. It gives up after a short time.
 func (g *Guard) giveBack(ctx context.Context, req BeginRequest) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(patience, g.options.Lease))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(asideTimeout, g.options.Lease))
 	defer cancel()
 	r, err := g.store.Get(ctx, req.ID)
 	if err != nil || r.Owner != req.Owner || r.State != InFlight {
@@ -238,26 +228,24 @@ func (g *Guard) giveBack(ctx context.Context, req BeginRequest) {
 	_ = g.store.Settle(ctx, r.Claim(), Settlement{State: Released, TTL: g.options.TTL})
 }
 
-// sweep removes expired records now and then, where the store does not do that by itself. It may fail; the next one goes on.
+// sweep removes expired records now and then, where the store does not do that by itself. If it fails, the next sweep goes on.
 func (g *Guard) sweep(ctx context.Context) {
 	admin, ok := g.store.(Admin)
 	if g.records.Add(1)%sweepEvery != 0 || !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asideTimeout)
 	defer cancel()
 	_, _ = admin.Expire(ctx, sweepLimit)
 }
 
-// answer is what a caller gets whose effect must not run: nil for a stored result.
-func (g *Guard) answer(ctx context.Context, r *Request, b *Begun) error {
-	var err error
+// answer is what a caller gets whose effect must not run: nil for a completed record.
+func (g *Guard) answer(ctx context.Context, r *Request, b *Begun) (refusal *RefusedError) {
 	action, detail := actionHit, ""
 	switch b.Verdict {
 	case Replay:
 		if f := b.Record.Failure; f != nil && !b.Record.HasResult {
 			detail = f.Type
-			err = classify.Permanent(&ResultError{r.ID, *f})
 		}
 	case Refuse:
 		f := Failure{}
@@ -265,22 +253,24 @@ func (g *Guard) answer(ctx context.Context, r *Request, b *Begun) error {
 			f = *b.Record.Failure
 		}
 		detail = "failed"
-		err = classify.Permanent(&FailureError{r.ID, f})
+		refusal = refuse(policy.ReasonIdempotencyFailed, classify.Permanent(&FailureError{r.ID, f}))
 	case Busy:
 		action = actionConflict
-		err = classify.After(&InFlightError{r.ID, b.RetryAfter}, b.RetryAfter)
-		if ctx.Err() != nil {
+		err := classify.After(&InFlightError{r.ID, b.RetryAfter}, b.RetryAfter)
+		if ctx.Err() != nil { // it ended during the wait
 			err = errors.Join(err, context.Cause(ctx))
 		}
+		refusal = refuse(policy.ReasonIdempotencyInFlight, err)
+		refusal.RetryAfter = b.RetryAfter
 	case Mismatch:
 		action = actionMismatch
-		err = classify.Permanent(fmt.Errorf("%w: %s", ErrMismatch, r.ID))
+		refusal = refuse(policy.ReasonIdempotencyMismatch, classify.Permanent(fmt.Errorf("%w: %s", ErrMismatch, r.ID)))
 	default:
 		action = actionUnknown
-		err = classify.Permanent(fmt.Errorf("%w: %s", ErrUnknown, r.ID))
+		refusal = refuse(policy.ReasonOutcomeUnknown, classify.Permanent(fmt.Errorf("%w: %s", ErrUnknown, r.ID)))
 	}
-	if refusal := g.tell(ctx, &r.Work, &b.Record, action, detail); refusal != nil {
-		return errors.Join(err, refusal)
+	if err := g.tell(ctx, &r.Work, &b.Record, action, detail); err != nil {
+		return refuse(unanswered(ctx), err)
 	}
-	return err
+	return refusal
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,24 +12,24 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// Ticket is the answer to [Guard.Begin]: a claim with all that keeps it live, or a stored result. Whoever gets a ticket that
+// Ticket is the answer to [Guard.Begin]: a claim with all that keeps it live, or a stored result. The owner of a ticket that
 // is not Replayed settles it exactly once, with Complete, Fail, Release or Abandon. A settlement may be tried again after a
 // *[RecordError]. Its methods are safe for concurrent use.
 type Ticket struct {
 	guard  *Guard
-	work   *observe.Work // nil where nobody is told
+	work   *observe.Work // nil without an observer or journal
 	record Record
 	ctx    context.Context         // of the effect; nil if replayed
 	cancel context.CancelCauseFunc // ends it
 
 	watched watched // guarded by the guard's watch
-	brief   bool    // so is this: it left the watch before its first renewal, so that no timer knows it
+	brief   bool    // guarded likewise: the ticket left the watch before its first renewal, so that no timer knows it
 
 	mu       sync.Mutex         // guards all below
-	timer    *time.Timer        // for what comes after the first renewal; nil before it
+	timer    *time.Timer        // of all renewals but the first; nil before the first
 	end      time.Time          // until when the claim is live for certain
-	settling bool               // no renewals any more
-	renewal  chan struct{}      // closed when the one that runs has ended; nil where none does
+	settling bool               // no more renewals
+	renewal  chan struct{}      // closed when the running renewal has ended; nil while none runs
 	abort    context.CancelFunc // ends it early
 }
 
@@ -40,7 +39,7 @@ const (
 	longPause  = time.Second
 )
 
-// ticket is what a begin that came to Run or Replay gives.
+// ticket is the ticket of a begin that returned Run or Replay.
 func (g *Guard) ticket(ctx context.Context, r *Request, b *Begun, end time.Time) *Ticket {
 	t := tickets.Get().(*Ticket)
 	t.guard, t.record = g, b.Record
@@ -57,10 +56,10 @@ func (g *Guard) ticket(ctx context.Context, r *Request, b *Begun, end time.Time)
 	return t
 }
 
-// tickets are those that nobody has seen but [Guard.Run], which is most of them, cleared for the next.
+// tickets are those that only [Once] has seen, which is most of them, cleared for the next use.
 var tickets = sync.Pool{New: func() any { return new(Ticket) }}
 
-// recycle is for a ticket that has been settled, and that only its caller knows.
+// recycle takes a settled ticket that only its caller knows.
 func (t *Ticket) recycle() {
 	if t.brief {
 		*t = Ticket{}
@@ -68,10 +67,10 @@ func (t *Ticket) recycle() {
 	}
 }
 
-// Replayed reports that the effect has happened before: Result is what is to be returned, and there is nothing to settle.
+// Replayed reports that the effect has happened before: Result returns its result, and there is nothing to settle.
 func (t *Ticket) Replayed() bool { return t.ctx == nil }
 
-// Result is a copy of the stored result of a replayed ticket, and whether there is one. A result that is there is not nil.
+// Result returns a copy of the stored result of a replayed ticket, and whether there is one. A result is not nil.
 func (t *Ticket) Result() (result []byte, present bool) {
 	if !t.Replayed() || !t.record.HasResult {
 		return nil, false
@@ -79,8 +78,8 @@ func (t *Ticket) Result() (result []byte, present bool) {
 	return append([]byte{}, t.record.Result...), true
 }
 
-// Record is a copy of the record as it stood after the begin. Its claim is what the SettleTx of an SQL store takes, which
-// lets effect and record commit together; the ticket is then completed all the same.
+// Record returns a copy of the record as it stood after the begin. The SettleTx of an SQL store takes its claim, so that effect
+// and record commit together; complete the ticket all the same.
 func (t *Ticket) Record() Record {
 	r := t.record
 	r.Result = bytes.Clone(r.Result)
@@ -91,12 +90,12 @@ func (t *Ticket) Record() Record {
 	return r
 }
 
-// Context is what the effect runs under; nil if replayed. It ends with the context of the begin, with the settlement, and
-// when the claim is lost; its cause is then ErrFenced, or what kept the claim from being renewed until it lapsed.
+// Context is the context of the effect; nil if replayed. It ends with the context of the begin, with the settlement, and
+// when the claim is lost; its cause is then ErrFenced, or the error that kept the claim from being renewed until it lapsed.
 func (t *Ticket) Context() context.Context { return t.ctx }
 
-// due renews the claim, and ends the effect's context when it is lost. Until that, it goes on also where the effect's own
-// context has ended: the effect may not have noticed. Where the settlement is under way, it ends the first attempt of that.
+// due renews the claim, and ends the effect's context when the claim is lost. It goes on after the end of that context: the
+// effect may not have noticed. While a settlement is under way, it ends the settlement's first attempt instead.
 func (t *Ticket) due() {
 	lease := t.guard.options.Lease
 	t.mu.Lock()
@@ -143,8 +142,8 @@ func (t *Ticket) again(d time.Duration) {
 
 var errSlow = errors.New("idempotency: the store takes too long to settle")
 
-// stop ends the renewals, and waits for one that runs. It returns the time until which the claim is live for certain. What
-// is left of the timer bounds the first attempt to settle.
+// stop ends the renewals, and waits for one that runs. It returns the time until which the claim is live for certain. The
+// rest of the timer bounds the first attempt to settle.
 func (t *Ticket) stop() time.Time {
 	t.mu.Lock()
 	t.settling = true
@@ -164,7 +163,7 @@ func (t *Ticket) stop() time.Time {
 	return t.end
 }
 
-// leave ends the effect's context, and all that belongs to the claim.
+// leave ends the effect's context, and everything that belongs to the claim.
 func (t *Ticket) leave() {
 	t.guard.watch.remove(t)
 	t.cancel(nil)
@@ -188,21 +187,21 @@ func (t *Ticket) Complete(ctx context.Context, result []byte, present bool) erro
 	})
 }
 
-// completeWithout records an effect whose result cannot be kept.
+// completeWithout records an effect without its result, which cannot be kept.
 func (t *Ticket) completeWithout(ctx context.Context, f Failure) error {
 	if err := t.settle(ctx, Settlement{State: Completed, Failure: &f}, actionRecord); err != nil {
 		return classify.Permanent(err)
 	}
-	return classify.Permanent(&ResultError{t.record.ID, f})
+	return classify.Permanent(&ResultError{ID: t.record.ID, Failure: f})
 }
 
-// Fail records that the effect ended for good, with its error: those who come later get it and do not run. Errors as for
+// Fail records that the effect ended for good, with its error: later callers get it and do not run. Errors as for
 // [Ticket.Complete].
 func (t *Ticket) Fail(ctx context.Context, cause error) error {
 	return t.settle(ctx, Settlement{State: Failed, Failure: failureOf(cause)}, actionFailed)
 }
 
-// Release records that the effect ended without anything worth keeping, so that the next one runs. The cause may be nil.
+// Release records that the effect ended with nothing worth keeping, so that the next caller runs. The cause may be nil.
 // Errors as for [Ticket.Complete].
 func (t *Ticket) Release(ctx context.Context, cause error) error {
 	return t.settle(ctx, Settlement{State: Released, Failure: failureOf(cause)}, actionReleased)
@@ -227,7 +226,7 @@ func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error 
 	s.TTL = t.guard.options.TTL
 	end := t.stop()
 	defer t.leave()
-	// The first attempt runs under the effect's own context, which costs nothing more. Whatever ends that ends the attempt.
+	// The first attempt runs under the effect's own context, which costs nothing more; if that ends, so does the attempt.
 	err := t.ctx.Err()
 	if err == nil {
 		err = t.guard.store.Settle(t.ctx, t.record.Claim(), s)
@@ -269,67 +268,4 @@ func (t *Ticket) settleOnce(ctx context.Context, s Settlement) error {
 	ctx, cancel := context.WithTimeout(ctx, t.guard.options.Lease/3)
 	defer cancel()
 	return t.guard.store.Settle(ctx, t.record.Claim(), s)
-}
-
-// ended settles by an error of the effect, and returns what the caller gets.
-func (t *Ticket) ended(ctx context.Context, cause error) error {
-	settle := t.Release
-	if t.guard.final(cause) {
-		settle = t.Fail
-	}
-	if err := settle(ctx, cause); err != nil {
-		return errors.Join(cause, err)
-	}
-	return cause
-}
-
-// broken settles an effect that panicked, or ended its goroutine. A replay-safe one may simply run again; of others nobody
-// knows how far they came.
-func (t *Ticket) broken(ctx context.Context) {
-	if t.guard.options.ReplaySafe {
-		_ = t.Release(ctx, errPanicked) // the panic goes on; there is nobody to tell
-		return
-	}
-	t.Abandon()
-}
-
-var errPanicked = errors.New("the effect panicked")
-
-// final tells failures that are kept.
-func (g *Guard) final(err error) bool {
-	switch mark, _ := classify.MarkOf(err); mark {
-	case classify.MarkPermanent, classify.MarkBusiness:
-		return true
-	case classify.MarkAfter:
-		return false
-	}
-	return g.options.Classify != nil && g.options.Classify.Classify(nil, err).Kind == classify.NonRetryable
-}
-
-// maxMessage bounds the text of a failure that is kept, in bytes.
-const maxMessage = 16 << 10
-
-// failureOf is an error as records keep it: its type beneath the marks, and its text, made storable everywhere.
-func failureOf(err error) *Failure {
-	if err == nil {
-		return nil
-	}
-	named := err
-	for mark, _ := classify.MarkOf(named); mark != classify.Unmarked; mark, _ = classify.MarkOf(named) {
-		inner := errors.Unwrap(named)
-		if inner == nil || inner.Error() != named.Error() { // no mark: those keep the text
-			break
-		}
-		named = inner
-	}
-	return &Failure{Type: clean(fmt.Sprintf("%T", named)), Message: clean(err.Error())}
-}
-
-// clean makes text storable everywhere: valid UTF-8, no NUL, of bounded length.
-func clean(s string) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if len(s) > maxMessage {
-		s = strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
-	}
-	return s
 }

@@ -3,8 +3,10 @@ package idempotency
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // Codec writes results of a type as bytes and reads them back. Implementations are safe for concurrent use.
@@ -25,94 +27,80 @@ func (JSON[T]) Decode(b []byte) (v T, err error) {
 	return v, err
 }
 
+// Bytes keeps bytes as they are. Nil bytes are an effect without a result; empty ones are a result.
+type Bytes struct{}
+
+// Encode implements Codec.
+func (Bytes) Encode(b []byte) ([]byte, error) { return b, nil }
+
+// Decode implements Codec. It hands out the record's own bytes, which are a copy of the store's.
+func (Bytes) Decode(b []byte) ([]byte, error) {
+	if b == nil {
+		b = []byte{}
+	}
+	return b, nil
+}
+
+// Do is [Guard.Run] for a key in the guard's own scope.
+func (g *Guard) Do(ctx context.Context, key, fingerprint string, op func(context.Context) ([]byte, error)) ([]byte, error) {
+	return g.Run(ctx, Request{ID: ID{Key: key}, Fingerprint: fingerprint}, op)
+}
+
+// Run is [Once] for an effect whose result is bytes. Nil and empty results are told apart.
+//
+// Where op did not run the error is a *[RefusedError]. Where it did, the error is op's own, joined with a *[RecordError] if
+// it could not be recorded, or beside a good result a *[ResultError] or *[RecordError].
+func (g *Guard) Run(ctx context.Context, r Request, op func(context.Context) ([]byte, error)) ([]byte, error) {
+	return Once(ctx, g, Effect[[]byte]{Request: r, Codec: Bytes{}}, op).Result()
+}
+
 // DoValue is [Guard.Do] for results of any type, kept as JSON.
 func DoValue[T any](ctx context.Context, g *Guard, key, fingerprint string, op func(context.Context) (T, error)) (T, error) {
-	return RunValue(ctx, g, Request{ID: ID{Key: key}, Fingerprint: fingerprint}, JSON[T]{}, op)
+	return Once(ctx, g, Effect[T]{Request: Request{ID: ID{Key: key}, Fingerprint: fingerprint}, Codec: JSON[T]{}}, op).Result()
 }
 
-// RunValue is [Guard.Run] for results of any type, kept as the codec writes them. A result that the codec cannot write, or
-// one that an operator did not give, is a *[ResultError]; one that it cannot read is the codec's error.
-func RunValue[T any](ctx context.Context, g *Guard, r Request, codec Codec[T], op func(context.Context) (T, error)) (T, error) {
+// encode writes a result, and reports whether there is one.
+func encode[T any](codec Codec[T], value T) (raw []byte, present bool, err error) {
 	if codec == nil {
-		var zero T
-		return zero, errNoCodec
+		return nil, false, nil
 	}
-	return run(ctx, g, r, presentCodec[T]{codec}, op)
+	raw, err = codec.Encode(value)
+	return raw, raw != nil || !optional(codec), err
 }
 
-// resultCodec is a codec that knows of results that are absent.
-type resultCodec[T any] interface {
-	encode(T) (raw []byte, present bool, err error)
-	decode(Record) (T, error) // by value: a pointer would put every answer of a store on the heap
-}
-
-type bytesCodec struct{}
-
-func (bytesCodec) encode(b []byte) ([]byte, bool, error) { return b, b != nil, nil }
-
-// decode hands out the record's own bytes, which are a copy of the store's.
-func (bytesCodec) decode(r Record) ([]byte, error) {
-	if !r.HasResult {
-		return nil, nil
-	}
-	if r.Result == nil {
-		return []byte{}, nil
-	}
-	return r.Result, nil
-}
-
-type presentCodec[T any] struct{ codec Codec[T] }
-
-func (c presentCodec[T]) encode(v T) ([]byte, bool, error) {
-	raw, err := c.codec.Encode(v)
-	return raw, true, err
-}
-
-func (c presentCodec[T]) decode(r Record) (T, error) {
-	if !r.HasResult {
-		var zero T
-		return zero, classify.Permanent(&ResultError{r.ID, Failure{FailureNoResult, "it was completed without a result"}})
-	}
-	return c.codec.Decode(r.Result)
-}
-
-// run is the guard: begin, run the effect, settle.
-func run[T any, C resultCodec[T]](ctx context.Context, g *Guard, r Request, codec C, op func(context.Context) (T, error)) (T, error) {
-	var zero T
-	if op == nil { // before a claim is left behind
-		return zero, errNoOperation
-	}
-	begun, end, err := g.begin(ctx, &r)
-	if err != nil {
-		return zero, err
-	}
-	if begun.Verdict == Replay {
-		return codec.decode(begun.Record)
-	}
-	t := g.ticket(ctx, &r, &begun, end)
-	value, raw, present, opErr, encodeErr := effect(t, codec, op)
+// decode reads the result of a completed record. Where one is needed and was not kept, the zero value would be made up.
+func decode[T any](codec Codec[T], r *Record) (value T, err error) {
 	switch {
-	case opErr != nil:
-		return value, t.ended(ctx, opErr)
-	case encodeErr != nil:
-		return value, t.completeWithout(ctx, Failure{FailureResultNotEncoded, clean(encodeErr.Error())})
+	case codec == nil:
+		return value, nil
+	case !r.HasResult && r.Failure == nil && optional(codec):
+		return value, nil
 	}
-	err = t.Complete(ctx, raw, present)
-	t.recycle()
-	return value, err
+	if refusal := r.withoutResult(); refusal != nil {
+		return value, refusal
+	}
+	if value, err = codec.Decode(r.Result); err != nil {
+		f := Failure{FailureResultNotDecoded, fmt.Sprintf("what was kept cannot be read as %T: %v", value, err)}
+		var zero T
+		return zero, refuse(policy.ReasonIdempotencyFailed, classify.Permanent(&ResultError{ID: r.ID, Failure: f, Err: err}))
+	}
+	return value, nil
 }
 
-// effect runs the effect and encodes its result. A panic of either leaves nobody knowing how far it came.
-func effect[T any, C resultCodec[T]](t *Ticket, codec C, op func(context.Context) (T, error)) (value T, raw []byte, present bool, err, encodeErr error) {
-	returned := false
-	defer func() {
-		if !returned {
-			t.broken(t.ctx)
-		}
-	}()
-	if value, err = op(t.ctx); err == nil {
-		raw, present, encodeErr = codec.encode(value)
+// optional reports whether results of a codec may be absent.
+func optional[T any](codec Codec[T]) bool {
+	_, ok := any(codec).(Bytes)
+	return ok
+}
+
+// withoutResult is the refusal where a completed record has no result; else nil.
+func (r *Record) withoutResult() error {
+	if r.HasResult {
+		return nil
 	}
-	returned = true
-	return value, raw, present, err, encodeErr
+	f := Failure{FailureNoResult, "it was completed without one"}
+	if r.Failure != nil {
+		f = *r.Failure
+	}
+	return refuse(policy.ReasonIdempotencyFailed, classify.Permanent(&ResultError{ID: r.ID, Failure: f}))
 }

@@ -60,11 +60,18 @@ type broken struct{ encode, decode error }
 func (c broken) Encode(s string) ([]byte, error)   { return []byte(s), c.encode }
 func (c broken) Decode(raw []byte) (string, error) { return string(raw), c.decode }
 
+// keyed is an effect under the key "k".
+func keyed[T any](codec idempotency.Codec[T]) idempotency.Effect[T] {
+	return idempotency.Effect[T]{Request: idempotency.Request{ID: idempotency.ID{Key: "k"}}, Codec: codec}
+}
+
 func TestI5AResultThatCannotBeEncodedIsAnEffectAllTheSame(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		for i, want := range []string{"result", ""} { // the one who ran it has the result
-			got, err := idempotency.RunValue(b.Context(), b.Guard, idempotency.Request{ID: idempotency.ID{Key: "k"}}, broken{encode: errDown},
-				func(context.Context) (string, error) { b.effects.Add(1); return "result", nil })
+			got, err := idempotency.Once(b.Context(), b.Guard, keyed[string](broken{encode: errDown}), func(context.Context) (string, error) {
+				b.effects.Add(1)
+				return "result", nil
+			}).Result()
 			var kept *idempotency.ResultError
 			if got != want || !errors.As(err, &kept) || kept.Failure.Type != idempotency.FailureResultNotEncoded || errors.Is(err, idempotency.ErrResultTooLarge) {
 				b.Errorf("%d: %q, %v", i, got, err)
@@ -80,14 +87,17 @@ func TestI5AResultThatCannotBeEncodedIsAnEffectAllTheSame(t *testing.T) {
 func TestI5AResultThatCannotBeDecodedRunsNothing(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		run := func() (string, error) {
-			return idempotency.RunValue(b.Context(), b.Guard, idempotency.Request{ID: idempotency.ID{Key: "k"}}, broken{decode: errDown},
-				func(context.Context) (string, error) { b.effects.Add(1); return "result", nil })
+			return idempotency.Once(b.Context(), b.Guard, keyed[string](broken{decode: errDown}), func(context.Context) (string, error) {
+				b.effects.Add(1)
+				return "result", nil
+			}).Result()
 		}
 		if got, err := run(); got != "result" || err != nil {
 			b.Fatalf("%q, %v", got, err)
 		}
-		if _, err := run(); !errors.Is(err, errDown) {
-			b.Errorf("%v", err)
+		var kept *idempotency.ResultError
+		if got, err := run(); got != "" || !errors.Is(err, errDown) || !errors.As(err, &kept) || kept.Failure.Type != idempotency.FailureResultNotDecoded {
+			b.Errorf("%q, %v", got, err)
 		}
 		b.ran(1)
 	})
@@ -127,7 +137,7 @@ func TestI5AResultOverTheLimitIsAnEffectAllTheSame(t *testing.T) {
 			_, err := b.Do(b.Context(), "k", "f", b.effect("no"))
 			var kept *idempotency.ResultError
 			b.refused(idempotency.ErrResultTooLarge)(nil, err)
-			if want := "idempotency: k is done, but its result was not kept: the result has 11 bytes, more than the limit of 10"; !errors.As(err, &kept) || kept.Error() != want {
+			if want := "idempotency: k is done, but has no result to return: the result has 11 bytes, more than the limit of 10"; !errors.As(err, &kept) || kept.Error() != want {
 				b.Errorf("%v", err)
 			}
 		}

@@ -194,21 +194,29 @@ func TestI3FailuresDecideAboutTheNextRun(t *testing.T) {
 	}
 }
 
-func TestJ5APanicReleasesTheRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		guard, _ := guarded(t)
-		var runs atomic.Int64
-		b := work(t, func(context.Context, job.Job[[]byte]) error {
-			if runs.Add(1) == 1 {
-				panic(errors.New("oops"))
+func TestI4AHandlerThatPanicsRunsAgainOnlyIfThatIsSafe(t *testing.T) {
+	for _, safe := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.Open().Idempotency()
+			guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{ReplaySafe: safe, Lease: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		}, job.WithRetryPolicy(steady(3)), job.WithMiddleware(job.Idempotent(guard, nil)))
-		id := b.enqueue(job.Request{})
-		time.Sleep(time.Minute)
-		if r, _ := b.get(id); r.State != job.Completed || runs.Load() != 2 {
-			t.Errorf("%s after %d runs", r.State, runs.Load())
-		}
-		b.stop()
-	})
+			var runs atomic.Int64
+			b := work(t, func(context.Context, job.Job[[]byte]) error {
+				if runs.Add(1) == 1 {
+					panic(errors.New("oops"))
+				}
+				return nil
+			}, job.WithRetryPolicy(steady(3)), job.WithMiddleware(job.Idempotent(guard, nil)))
+			id := b.enqueue(job.Request{})
+			time.Sleep(time.Minute)
+			r, history := b.get(id)
+			last := history[len(history)-1].Reason
+			if safe && (r.State != job.Completed || runs.Load() != 2) || !safe && (r.State != job.Dead || runs.Load() != 1 || last != policy.ReasonOutcomeUnknown) {
+				t.Errorf("replay-safe %t: %s after %d runs: %v", safe, r.State, runs.Load(), story(history))
+			}
+			b.stop()
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -27,6 +28,7 @@ type course struct {
 	result    any
 	cause     *TransactionError
 	handled   bool // the exception handler has returned nil
+	once      bool // a panic leaves the outcome unknown: there is a guard that is not replay-safe
 
 	// Of the present step.
 	attempts int
@@ -37,7 +39,8 @@ type course struct {
 type end struct {
 	outcome Outcome
 	err     error
-	delay   time.Duration // before the source may deliver it again
+	failure *TransactionError // of the step that the engine's stop cut off
+	delay   time.Duration     // before the source may deliver it again
 }
 
 // cause returns the error that the source is told of: none where the transaction was merely not finished.
@@ -58,7 +61,7 @@ func (w *worker) transact(ctx context.Context) end {
 	case err == nil:
 		return end{outcome: Success}
 	case ctx.Err() != nil:
-		return unfinished(ctx)
+		return unfinished(ctx, err)
 	case w.refused(err):
 		return end{outcome: Redelivered, err: err, delay: w.r.redeliveryDelay(w.delivery)}
 	}
@@ -67,8 +70,8 @@ func (w *worker) transact(ctx context.Context) end {
 
 var errTooLate = errors.New("pipeline: the delivery waited until its deadline")
 
-func unfinished(ctx context.Context) end {
-	return end{outcome: Redelivered, err: context.Cause(ctx)}
+func unfinished(ctx context.Context, failure *TransactionError) end {
+	return end{outcome: Redelivered, err: context.Cause(ctx), failure: failure}
 }
 
 // refused reports whether a budget or a breaker kept the work from being tried at all. That says nothing about the
@@ -111,16 +114,15 @@ func (w *worker) forward(ctx context.Context) *TransactionError {
 // except follows a failure: the exception step, under a transaction timeout of its own.
 func (w *worker) except(ctx context.Context, cause *TransactionError) end {
 	r := w.r
-	if r.steps.exception == nil && r.deadLetter == nil {
+	if !r.handlesExceptions() {
 		return end{outcome: Failed, err: cause, delay: r.redeliveryDelay(w.delivery)}
 	}
 	w.cause = cause
 	scope, cancel := r.timed(ctx)
 	defer cancel()
 	err := w.step(scope, stepException, r.steps.keys.exception, w.exceptionOp)
+	cutOff := err != nil && ctx.Err() != nil
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return unfinished(ctx)
 	case err == nil && scope.Err() == context.DeadlineExceeded:
 		err = context.Cause(scope)
 	case err == nil:
@@ -128,8 +130,14 @@ func (w *worker) except(ctx context.Context, cause *TransactionError) end {
 	}
 	failure := w.failed(stepException, err)
 	failure.Earlier = cause
+	if cutOff {
+		return unfinished(ctx, failure)
+	}
 	return end{outcome: Failed, err: failure, delay: r.redeliveryDelay(w.delivery)}
 }
+
+// handlesExceptions reports whether there is an exception step.
+func (r *run) handlesExceptions() bool { return r.steps.exception != nil || r.deadLetter != nil }
 
 // timed gives a context its transaction timeout.
 func (r *run) timed(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -212,6 +220,9 @@ func (w *worker) doException(ctx context.Context) (err error) {
 func (w *worker) attempted(ctx context.Context, err *error) {
 	if v := recover(); v != nil {
 		*err = &retry.PanicError{Part: "operation", Value: v, Stack: debug.Stack()}
+		if w.once {
+			*err = idempotency.OutcomeUnknown(*err)
+		}
 	}
 	w.timedOut = *err != nil && ctx.Err() == context.DeadlineExceeded
 }

@@ -5,37 +5,35 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"time"
 
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
 )
 
-// unavailableDelay is how long a transaction stays away whose record store cannot be asked.
-const unavailableDelay = 5 * time.Second
-
-// guarded runs the transaction under the engine's guard, if there is one.
-func (w *worker) guarded(ctx context.Context) end {
+// guarded runs the transaction under the engine's guard, if there is one. If its end cannot be recorded, the outcome stands:
+// the source's own acknowledgement says the same.
+func (w *worker) guarded(ctx context.Context) (e end) {
 	guard := w.r.guard
 	if guard == nil {
 		return w.transact(ctx)
 	}
-	ticket, err := guard.Begin(ctx, w.request())
-	if err != nil {
-		return w.unclaimed(ctx, err)
-	}
-	if ticket.Replayed() {
+	w.once = !guard.ReplaySafe()
+	o := idempotency.Once(ctx, guard, idempotency.Effect[struct{}]{Request: w.request()}, func(ctx context.Context) (struct{}, error) {
+		e = w.transact(ctx)
+		return struct{}{}, w.effectError(e)
+	})
+	w.once = false
+	switch {
+	case !o.Ran && o.Err != nil:
+		return w.unclaimed(ctx, o.Err)
+	case !o.Ran:
 		return end{outcome: Success}
+	case o.Unrecorded != nil:
+		w.r.log.Warn("pipeline: the guard could not record how a transaction ended",
+			w.r.about(ctx, w.t, observe.LogOutcome, string(e.outcome), observe.LogError, o.Unrecorded)...)
 	}
-	settled := false
-	defer func() {
-		if !settled { // the task ended its goroutine: nobody knows what it did
-			ticket.Abandon()
-		}
-	}()
-	e := w.transact(ticket.Context())
-	settled = true
-	w.record(ctx, ticket, e)
 	return e
 }
 
@@ -48,37 +46,32 @@ func (w *worker) request() idempotency.Request {
 	}
 }
 
-// record writes down how the transaction ended. What cannot be written does not change the outcome: the source's own
-// acknowledgement says the same.
-func (w *worker) record(ctx context.Context, ticket *idempotency.Ticket, e end) {
-	var err error
-	switch e.outcome {
-	case Success:
-		err = ticket.Complete(w.r.outside, nil, false)
-	case Exception:
-		err = ticket.Fail(w.r.outside, e.err)
-	default:
-		err = ticket.Release(w.r.outside, e.err)
+// effectError is the error by which the guard settles a transaction.
+func (w *worker) effectError(e end) error {
+	switch {
+	case e.outcome == Success:
+		return nil
+	case e.outcome == Exception: // the exception step has dealt with it, for good
+		return classify.Permanent(e.err)
+	case e.failure != nil: // cut off
+		return classify.After(e.failure, 0)
+	case e.outcome == Redelivered, w.cause != nil: // not finished, or the exception step still has to deal with it
+		return classify.After(e.err, 0)
 	}
-	if err != nil {
-		w.r.log.Warn("pipeline: the guard could not record how a transaction ended",
-			w.r.about(ctx, w.t, observe.LogOutcome, string(e.outcome), observe.LogError, err)...)
-	}
+	return e.err
 }
 
-// unclaimed says what becomes of a transaction that the guard did not let run.
+// unclaimed ends a transaction that the guard did not let run.
 func (w *worker) unclaimed(ctx context.Context, err error) end {
-	if busy, ok := errors.AsType[*idempotency.InFlightError](err); ok {
-		return end{outcome: Redelivered, err: err, delay: busy.RetryAfter}
-	}
-	if failed, ok := errors.AsType[*idempotency.FailureError](err); ok {
-		return end{outcome: Exception, err: w.failure(w.r.steps.work, 0, failed)} // handled before; only the acknowledgement was lost
-	}
+	failure := w.failure(w.r.steps.work, 0, err)
+	refusal, ok := errors.AsType[*idempotency.RefusedError](err)
 	switch {
-	case ctx.Err() != nil:
-		return unfinished(ctx)
-	case errors.Is(err, idempotency.ErrUnavailable), errors.Is(err, idempotency.ErrJournal):
-		return end{outcome: Redelivered, err: err, delay: unavailableDelay}
+	case !ok || refusal.Ended():
+		return unfinished(ctx, nil)
+	case refusal.RetryAfter > 0:
+		return end{outcome: Redelivered, err: err, delay: refusal.RetryAfter}
+	case refusal.Reason == policy.ReasonIdempotencyFailed && w.r.handlesExceptions(): // handled before; only the acknowledgement was lost
+		return end{outcome: Exception, err: failure}
 	}
-	return w.except(ctx, w.failure(w.r.steps.work, 0, err))
+	return w.except(ctx, failure)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenetdev/tenet/adapter/memory"
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/pipeline"
 )
@@ -42,6 +43,87 @@ func TestL4ATaskThatEndsItsGoroutineLeavesItsOutcomeUnknown(t *testing.T) {
 		}
 		if last := l.ends[2].Err; !errors.Is(last, idempotency.ErrUnknown) {
 			t.Error(last)
+		}
+	})
+}
+
+// TestL4TheExceptionStepDecidesWhatAGuardKeeps: what has not been dealt with comes back, and the work does not run again for it.
+func TestL4TheExceptionStepDecidesWhatAGuardKeeps(t *testing.T) {
+	business := []act{{err: classify.Business(errDown)}}
+	for name, c := range map[string]struct {
+		handlers           string
+		process, exception []act
+		state              idempotency.State
+		outcomes           []pipeline.Outcome // of two deliveries
+		runs               int                // of the work
+	}{
+		"dealt with":               {"e", fails(9, errDown), nil, idempotency.Failed, []pipeline.Outcome{pipeline.Exception, pipeline.Exception}, 1},
+		"not dealt with":           {"e", business, fails(9, errDown), idempotency.Released, []pipeline.Outcome{pipeline.Failed, pipeline.Failed}, 2},
+		"no step, a final failure": {"", business, nil, idempotency.Failed, []pipeline.Outcome{pipeline.Failed, pipeline.Failed}, 1},
+		"no step, another failure": {"", fails(1, errDown), nil, idempotency.Completed, []pipeline.Outcome{pipeline.Failed, pipeline.Success}, 2},
+		"dealt with after a panic": {"e", []act{{panic: "oops"}}, nil, idempotency.InFlight, []pipeline.Outcome{pipeline.Exception, pipeline.Redelivered}, 1},
+		"panic of the exception":   {"e", business, []act{{panic: "oops"}}, idempotency.InFlight, []pipeline.Outcome{pipeline.Failed, pipeline.Redelivered}, 1},
+		"no step, a panic":         {"", []act{{panic: "oops"}}, nil, idempotency.InFlight, []pipeline.Outcome{pipeline.Failed, pipeline.Redelivered}, 1},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			db := memory.Open()
+			defer db.Close()
+			s := &script{handlers: c.handlers, process: map[string][]act{"*": c.process}, exception: map[string][]act{"*": c.exception}}
+			p := consumerPolicy(1, 1)
+			p.Steps.Process.Retry.MaxAttempts, p.Steps.Exception.Retry.MaxAttempts = 1, 2
+			var l ledger
+			source := newScripted(answer{ids: []string{"a"}}, answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})
+			p.Loop.Streaming = true
+			if _, err := pipeline.NewConsumer(source, s.task(), p, l.option(), quiet, pipeline.WithGuard(guardOver(t, db.Idempotency()))).Run(bg); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(c.outcomes, l.of("a")); diff != "" || s.count("process a") != c.runs {
+				t.Errorf("%d runs; outcomes (-want +got):\n%s", s.count("process a"), diff)
+			}
+			list, err := db.Idempotency().List(bg, idempotency.Filter{}, idempotency.ID{}, 10)
+			if err != nil || len(list) != 1 || list[0].State != c.state {
+				t.Errorf("%+v, %v", list, err)
+			}
+		})
+	}
+}
+
+// TestI4APanicIsRepeatedOnlyWhereThatIsSafe: the attempts of a step share one claim.
+func TestI4APanicIsRepeatedOnlyWhereThatIsSafe(t *testing.T) {
+	for _, safe := range []bool{false, true} {
+		bubble(t, "", func(t *testing.T) {
+			db := memory.Open()
+			defer db.Close()
+			guard, err := idempotency.NewGuard(db.Idempotency(), idempotency.GuardOptions{ReplaySafe: safe})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &script{process: map[string][]act{"a": {{panic: "oops"}, {}}}}
+			p := consumerPolicy(1, 1)
+			p.Steps.Process.Retry.MaxAttempts = 3
+			summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a")...), s.task(), p, quiet, pipeline.WithGuard(guard)).Run(bg)
+			if runs := s.count("process a"); err != nil || safe != (runs == 2 && summary.Success == 1) || !safe && runs != 1 {
+				t.Errorf("replay-safe %t: %d runs, %+v, %v", safe, runs, summary, err)
+			}
+		})
+	}
+}
+
+func TestI4ATransactionThatIsCutOffAfterAPanicIsUnknown(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		db := memory.Open()
+		defer db.Close()
+		s := &script{handlers: "e", process: map[string][]act{"a": {{panic: "oops"}}}, exception: map[string][]act{"a": ok(time.Hour)}}
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		summary, err := pipeline.NewConsumer(newScripted(answer{ids: []string{"a"}}, answer{takes: time.Hour}), s.task(), consumerPolicy(1, 1), quiet,
+			pipeline.WithGuard(guardOver(t, db.Idempotency()))).Run(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || summary.Redelivered != 1 {
+			t.Error(summary, err)
+		}
+		list, err := db.Idempotency().List(bg, idempotency.Filter{}, idempotency.ID{}, 10)
+		if err != nil || len(list) != 1 || list[0].State != idempotency.InFlight {
+			t.Errorf("%+v, %v", list, err)
 		}
 	})
 }

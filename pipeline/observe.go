@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -137,6 +138,7 @@ func traceOf(t *Transaction) string {
 // reasonOf returns the reason that records give for the end of a transaction or a run.
 func reasonOf(outcome Outcome, err error) policy.Reason {
 	failed, ok := errors.AsType[*retry.Error](err)
+	refused, unclaimed := errors.AsType[*idempotency.RefusedError](err)
 	switch {
 	case err == nil:
 		return policy.ReasonSuccess
@@ -144,6 +146,8 @@ func reasonOf(outcome Outcome, err error) policy.Reason {
 		return policy.ReasonShutdown
 	case ok:
 		return failed.Reason
+	case unclaimed:
+		return refused.Reason
 	case loopTimeout(err) && outcome == Redelivered:
 		return policy.ReasonShutdown
 	case loopTimeout(err):

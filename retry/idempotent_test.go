@@ -53,7 +53,7 @@ func reasonOf(t *testing.T, err error) policy.Reason {
 	t.Helper()
 	failed, ok := errors.AsType[*retry.Error](err)
 	if !ok {
-		t.Fatalf("%v is no *retry.Error", err)
+		t.Fatalf("%v is not a *retry.Error", err)
 	}
 	return failed.Reason
 }
@@ -279,7 +279,31 @@ func TestI4APanicLeavesTheOutcomeUnknown(t *testing.T) {
 	})
 }
 
-// TestA1ActionsOnKeysCarryTheCall: what a guard tells and what the executor tells have the work's ID in common.
+func TestI4ACaughtPanicOfAClassifierLeavesTheOutcomeUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRecords()
+		guard := newGuard(t, s, idempotency.GuardOptions{Lease: time.Second})
+		p := exact(3)
+		p.Retry.ClassifierName = "broken"
+		e := executor(t, p, func(o *retry.ExecutorOptions) {
+			o.RecoverPanics = true
+			o.Classifiers = map[string]classify.Classifier{"broken": classify.Func(func(any, error) classify.Outcome { panic("oops") })}
+		})
+		runs := 0
+		op := func(context.Context) error { runs++; return nil }
+		for _, want := range []policy.Reason{policy.ReasonPanicInClassifier, policy.ReasonOutcomeUnknown} {
+			if err := e.Do(bg, key, op, retry.WithIdempotency(guard, "k")); reasonOf(t, err) != want {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if runs != 1 {
+			t.Errorf("%d runs", runs)
+		}
+	})
+}
+
+// TestA1ActionsOnKeysCarryTheCall: the events of a guard and of its executor have the ID of the work in common.
 func TestA1ActionsOnKeysCarryTheCall(t *testing.T) {
 	l := &log{}
 	guard := newGuard(t, newRecords(), idempotency.GuardOptions{Observer: l})
@@ -337,7 +361,7 @@ func TestI5AResultThatCannotBeReadRunsNothing(t *testing.T) {
 		t.Error("it ran")
 		return 1, nil
 	}, retry.WithIdempotency(guard, "k"))
-	if _, ok := errors.AsType[*idempotency.RecordError](err); !ok || got != 0 || !strings.Contains(err.Error(), "int") {
+	if _, ok := errors.AsType[*idempotency.ResultError](err); !ok || got != 0 || reasonOf(t, err) != policy.ReasonIdempotencyFailed {
 		t.Errorf("%d, %v", got, err)
 	}
 }

@@ -31,17 +31,17 @@ const (
 
 // IdempotencyOptions are the settings of [Idempotent]. The zero value is usable.
 type IdempotencyOptions struct {
-	// Methods that need a key. Default POST and PATCH; all others pass.
+	// Methods are those that need a key. Default POST and PATCH; all others pass.
 	Methods []string
 	// Optional lets requests without a key pass. Default: they get 400.
 	Optional bool
-	// Tenant tells whose key it is, so that tenants cannot meet each other's. Default: all are one.
+	// Tenant returns the owner of the key, so that tenants do not share keys. Default: all requests are one tenant's.
 	Tenant func(r *http.Request) string
 	// Operation names what a request does in events and logs. Default: the pattern that it matched, else method and path (of a
 	// path that is too long, or holds control characters, the SHA-256). It is part of the fingerprint, not of the key's scope.
 	Operation func(r *http.Request) string
-	// MaxBody is the largest request body in bytes; more gets 413. Default 1 MiB. The body is read before the handler runs,
-	// since it is part of what the key stands for.
+	// MaxBody is the largest request body in bytes; a larger one gets 413. Default 1 MiB. The body is read before the handler
+	// runs, since it is part of the fingerprint.
 	MaxBody int64
 }
 
@@ -50,16 +50,21 @@ const defaultMaxBody = 1 << 20
 // Idempotent runs a handler once per key and answers repetitions with the stored answer. A key belongs to its tenant, and to
 // the guard's operation: one guard for all endpoints means that a key used again for another endpoint is a mismatch. Services
 // that share a store need guards with operations of their own (idempotency.GuardOptions). The answer is recorded before it
-// is sent, so handlers cannot stream. An answer with a status of 500 and above, 408, 425 or 429 is sent but not kept: the
-// next request runs again.
+// is sent, so handlers cannot stream.
+//
+// An answer with a status of 500 and above, 408, 425 or 429 is sent but not kept: to the guard it is a *[StatusError], after
+// which the next request runs unless the guard's classifier calls it final. A handler that panics leaves its outcome unknown,
+// unless the guard is ReplaySafe.
 //
 //	no key, a bad key             400
 //	another request with the key  422; another method, path, query, Content-Type or body
 //	in flight                     409, Retry-After
 //	outcome unknown               409
+//	failed for good before        409
+//	done, but without its answer  409
 //	the store is down             503, Retry-After; the handler did not run
 //
-// These are problem documents (RFC 9457).
+// These are problem documents (RFC 9457); idempotency.RefusedError has the mapping.
 func Idempotent(guard *idempotency.Guard, o IdempotencyOptions) func(http.Handler) http.Handler {
 	argument.Need(guard != nil, "tenethttp: Idempotent: the guard")
 	if len(o.Methods) == 0 {
@@ -82,7 +87,7 @@ func Idempotent(guard *idempotency.Guard, o IdempotencyOptions) func(http.Handle
 	}
 }
 
-// serve answers a request that needs a key, or returns what is wrong.
+// serve answers a request that needs a key, or returns the problem with it.
 func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, w http.ResponseWriter, r *http.Request) *problem {
 	key, p := keyOf(r)
 	if p != nil {
@@ -95,26 +100,22 @@ func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, 
 		}
 		return &problem{status: http.StatusBadRequest, name: "unreadable-body", detail: "the body could not be read"}
 	}
-	ticket, err := guard.Begin(r.Context(), o.request(r, key, body))
-	if err != nil {
-		return problemOf(err)
+	effect := idempotency.Effect[*answer]{Request: o.request(r, key, body), Codec: answers{}}
+	outcome := idempotency.Once(r.Context(), guard, effect, func(ctx context.Context) (*answer, error) {
+		again := r.Clone(ctx)
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		a := &answer{header: http.Header{}}
+		next.ServeHTTP(a, again)
+		a.WriteHeader(http.StatusOK)
+		return a, a.failure(r)
+	})
+	switch {
+	case !outcome.Ran && outcome.Err != nil:
+		return problemOf(outcome.Err)
+	case !outcome.Ran:
+		outcome.Value.header.Set(HeaderReplayed, "true")
 	}
-	if ticket.Replayed() {
-		return replay(w, ticket)
-	}
-	returned := false
-	defer func() {
-		if !returned { // the handler panicked: nobody knows what it did
-			ticket.Abandon()
-		}
-	}()
-	again := r.Clone(ticket.Context())
-	again.Body = io.NopCloser(bytes.NewReader(body))
-	a := &answer{header: http.Header{}}
-	next.ServeHTTP(a, again)
-	returned = true
-	a.record(context.WithoutCancel(r.Context()), ticket)
-	a.send(w)
+	outcome.Value.send(w) // if it could not be recorded, the effect has happened all the same
 	return nil
 }
 
@@ -218,31 +219,12 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// storedAnswer is an answer as its record keeps it.
-type storedAnswer struct {
-	Status int         `json:"status"`
-	Header http.Header `json:"header"`
-	Body   []byte      `json:"body"`
-}
-
-// record settles the ticket. What cannot be recorded is sent all the same: the effect has happened, and the record becomes
-// unknown when its claim lapses.
-func (a *answer) record(ctx context.Context, ticket *idempotency.Ticket) {
-	a.WriteHeader(http.StatusOK)
+// failure is the error of an answer that is not kept: the server failed, or wants the request again.
+func (a *answer) failure(r *http.Request) error {
 	if a.status >= 500 || slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}, a.status) {
-		_ = ticket.Release(ctx, fmt.Errorf("answered %d", a.status))
-		return
+		return &StatusError{Method: r.Method, Host: r.Host, StatusCode: a.status, IdempotencyKey: true}
 	}
-	header := a.header.Clone()
-	for _, own := range []string{"Date", "Connection", "Set-Cookie", "Content-Length", "Transfer-Encoding"} { // of one connection or session
-		header.Del(own)
-	}
-	stored, err := json.Marshal(storedAnswer{Status: a.status, Header: header, Body: a.body.Bytes()})
-	if err != nil { // cannot be: strings and bytes
-		_ = ticket.Complete(ctx, nil, false)
-		return
-	}
-	_ = ticket.Complete(ctx, stored, true)
+	return nil
 }
 
 func (a *answer) send(w http.ResponseWriter) {
@@ -253,20 +235,40 @@ func (a *answer) send(w http.ResponseWriter) {
 	_, _ = w.Write(a.body.Bytes())
 }
 
-func replay(w http.ResponseWriter, ticket *idempotency.Ticket) *problem {
-	result, _ := ticket.Result()
+// storedAnswer is an answer as its record keeps it.
+type storedAnswer struct {
+	Status int         `json:"status"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"`
+}
+
+// answers is the codec of answers. It leaves out the headers that belong to one connection or session.
+type answers struct{}
+
+// Encode implements idempotency.Codec.
+func (answers) Encode(a *answer) ([]byte, error) {
+	header := a.header.Clone()
+	for _, own := range []string{"Date", "Connection", "Set-Cookie", "Content-Length", "Transfer-Encoding"} {
+		header.Del(own)
+	}
+	return json.Marshal(storedAnswer{Status: a.status, Header: header, Body: a.body.Bytes()})
+}
+
+// Decode implements idempotency.Codec.
+func (answers) Decode(raw []byte) (*answer, error) {
 	var stored storedAnswer
-	if err := json.Unmarshal(result, &stored); err != nil {
-		return &problem{status: http.StatusConflict, name: "done", detail: "the request has been processed; its answer was not kept"}
+	if err := json.Unmarshal(raw, &stored); err != nil {
+		return nil, err
+	}
+	if stored.Status < 200 || stored.Status > 999 {
+		return nil, fmt.Errorf("%d is not the status of an answer", stored.Status)
 	}
 	a := &answer{header: stored.Header, status: stored.Status}
 	if a.header == nil {
 		a.header = http.Header{}
 	}
-	a.header.Set(HeaderReplayed, "true")
 	a.body.Write(stored.Body)
-	a.send(w)
-	return nil
+	return a, nil
 }
 
 // problem is a problem document.
@@ -277,29 +279,30 @@ type problem struct {
 	wait   time.Duration // > 0 sets Retry-After
 }
 
-// storeWait is what callers are asked to wait while the store is down.
-const storeWait = 5 * time.Second
-
+// problemOf describes a guard's refusal.
 func problemOf(err error) *problem {
-	if busy, ok := errors.AsType[*idempotency.InFlightError](err); ok {
-		return &problem{status: http.StatusConflict, name: "in-flight", detail: "a request with this key is being processed", wait: max(busy.RetryAfter, time.Second)}
+	p := &problem{status: http.StatusServiceUnavailable, name: "unavailable", detail: "the request was not processed; try again"}
+	refusal, ok := errors.AsType[*idempotency.RefusedError](err)
+	if !ok {
+		return p
 	}
-	if _, ok := errors.AsType[*idempotency.KeyError](err); ok {
-		return &problem{status: http.StatusBadRequest, name: "bad-key", detail: err.Error()}
+	p.status, p.wait = refusal.Status(), refusal.RetryAfter
+	switch refusal.Reason {
+	case policy.ReasonIdempotencyInFlight:
+		p.name, p.detail = "in-flight", "a request with this key is being processed"
+	case policy.ReasonIdempotencyMismatch:
+		p.name, p.detail = "mismatch", "the key was used for another request"
+	case policy.ReasonIdempotencyBadKey:
+		p.name, p.detail = "bad-key", err.Error()
+	case policy.ReasonOutcomeUnknown:
+		p.name, p.detail = "outcome-unknown", "it is not known whether an earlier request with this key was processed; an operator has to find out"
+	case policy.ReasonIdempotencyFailed:
+		p.name, p.detail = "failed", "the request has failed for good before"
+		if _, done := errors.AsType[*idempotency.ResultError](err); done {
+			p.name, p.detail = "done", "the request has been processed; its answer was not kept"
+		}
 	}
-	if _, ok := errors.AsType[*idempotency.ResultError](err); ok {
-		return &problem{status: http.StatusConflict, name: "done", detail: "the request has been processed; its answer was not kept"}
-	}
-	if _, ok := errors.AsType[*idempotency.FailureError](err); ok {
-		return &problem{status: http.StatusConflict, name: "failed", detail: "the request has failed for good before"}
-	}
-	switch {
-	case errors.Is(err, idempotency.ErrMismatch):
-		return &problem{status: http.StatusUnprocessableEntity, name: "mismatch", detail: "the key was used for another request"}
-	case errors.Is(err, idempotency.ErrUnknown):
-		return &problem{status: http.StatusConflict, name: "outcome-unknown", detail: "it is not known whether an earlier request with this key was processed; an operator has to find out"}
-	}
-	return &problem{status: http.StatusServiceUnavailable, name: "unavailable", detail: "the request was not processed; try again", wait: storeWait}
+	return p
 }
 
 func (p *problem) write(w http.ResponseWriter) {

@@ -1,9 +1,7 @@
 package tenethttp_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,69 +16,20 @@ import (
 
 	"github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/testguard"
 )
-
-// table is the smallest store: the pure functions behind a lock.
-type table struct {
-	mu      sync.Mutex
-	records map[idempotency.ID]*idempotency.Record
-	down    error
-}
-
-func (s *table) Begin(_ context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil {
-		return idempotency.Begun{}, s.down
-	}
-	b, write := idempotency.Begin(s.records[req.ID], req, time.Now())
-	if write {
-		kept := b.Record
-		s.records[req.ID] = &kept
-	}
-	return b, nil
-}
-
-func (s *table) Renew(_ context.Context, c idempotency.Claim, lease time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, err := idempotency.Renew(s.records[c.ID], c, lease, time.Now())
-	if err == nil {
-		s.records[c.ID] = &next
-	}
-	return err
-}
-
-func (s *table) Settle(_ context.Context, c idempotency.Claim, x idempotency.Settlement) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, _, err := idempotency.Settle(s.records[c.ID], c, x, time.Now())
-	if err == nil {
-		s.records[c.ID] = &next
-	}
-	return err
-}
-
-func (s *table) Get(_ context.Context, id idempotency.ID) (idempotency.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.records[id]; r != nil {
-		return *r, nil
-	}
-	return idempotency.Record{}, idempotency.ErrNotFound
-}
 
 // shop is a server with one guarded endpoint; runs counts what the handler did.
 type shop struct {
 	*httptest.Server
-	store   *table
+	store   *testguard.Store
 	runs    atomic.Int64
 	handler atomic.Pointer[http.HandlerFunc]
 }
 
 func newShop(t *testing.T, o tenethttp.IdempotencyOptions) *shop {
 	t.Helper()
-	s := &shop{store: &table{records: map[idempotency.ID]*idempotency.Record{}}}
+	s := &shop{store: testguard.NewStore()}
 	guard, err := idempotency.NewGuard(s.store, idempotency.GuardOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +115,8 @@ func TestI7BadKeysAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if s.runs.Load() != 0 || len(s.store.records) != 0 {
-		t.Errorf("%d runs, %d records", s.runs.Load(), len(s.store.records))
+	if s.runs.Load() != 0 || len(s.store.Records()) != 0 {
+		t.Errorf("%d runs, %d records", s.runs.Load(), len(s.store.Records()))
 	}
 	if got := s.send(t, "GET", ""); got.Status != http.StatusCreated {
 		t.Errorf("GET needs no key: %+v", got)
@@ -180,7 +129,7 @@ func TestI7BadKeysAreRefused(t *testing.T) {
 
 // TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint: one key, used for two endpoints, runs on the first alone.
 func TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint(t *testing.T) {
-	store := &table{records: map[idempotency.ID]*idempotency.Record{}}
+	store := testguard.NewStore()
 	guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{Operation: "shop"})
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +168,7 @@ func TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint(t *testing.T) {
 }
 
 func TestI7AnyPathIsAnOperation(t *testing.T) {
-	guard, err := idempotency.NewGuard(&table{records: map[idempotency.ID]*idempotency.Record{}}, idempotency.GuardOptions{})
+	guard, err := idempotency.NewGuard(testguard.NewStore(), idempotency.GuardOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,9 +235,7 @@ func TestI7FailuresOfTheServerRunAgain(t *testing.T) {
 
 func TestI7StoreDownMeansNothingRan(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{})
-	s.store.mu.Lock()
-	s.store.down = errors.New("down")
-	s.store.mu.Unlock()
+	s.store.Fail(true, false)
 	if got := s.send(t, "POST", "a", "k"); got.Status != http.StatusServiceUnavailable || got.After == "" || s.runs.Load() != 0 {
 		t.Errorf("%+v, %d runs", got, s.runs.Load())
 	}
@@ -298,11 +245,7 @@ func TestI4APanicLeavesTheOutcomeUnknown(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{})
 	s.handle(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	s.send(t, "POST", "a", "k")
-	s.store.mu.Lock()
-	for _, r := range s.store.records {
-		r.Lease = time.Now().Add(-time.Second) // as if it had lapsed
-	}
-	s.store.mu.Unlock()
+	s.store.Change(func(r *idempotency.Record) { r.Lease = time.Now().Add(-time.Second) }) // as if it had lapsed
 	if got := s.send(t, "POST", "a", "k"); got.Status != http.StatusConflict || got.Type != "urn:tenet:idempotency:outcome-unknown" || s.runs.Load() != 1 {
 		t.Errorf("%+v, %d runs", got, s.runs.Load())
 	}

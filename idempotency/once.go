@@ -1,0 +1,171 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tenetdev/tenet/classify"
+)
+
+// Effect names what is to be done once, and says how its result is kept.
+type Effect[T any] struct {
+	Request
+	// Codec writes the result for those who ask later. Nil: the effect has no result.
+	Codec Codec[T]
+}
+
+// Outcome is how an effect ended under its guard.
+type Outcome[T any] struct {
+	// Value is the result of the effect: of this run, or the stored one.
+	Value T
+	// Ran reports whether the effect ran now. If not, and Err is nil, Value is the stored result.
+	Ran bool
+	// Err is the effect's own error if it ran, else a *[RefusedError].
+	Err error
+	// Unrecorded is set where the effect ran, and callers who come later do not get its outcome: a *[RecordError], or a
+	// *[ResultError] where only the result was not kept. Value and Err are good.
+	Unrecorded error
+}
+
+// Result is the outcome as a function returns it. Unrecorded is joined with the effect's own error.
+func (o Outcome[T]) Result() (T, error) {
+	switch {
+	case o.Unrecorded == nil:
+		return o.Value, o.Err
+	case o.Err == nil:
+		return o.Value, o.Unrecorded
+	}
+	return o.Value, errors.Join(o.Err, o.Unrecorded)
+}
+
+// Once is the lifecycle of an effect under a guard, on the caller's goroutine: it claims the key, runs op, and settles the
+// claim by how op ended.
+//
+//	op ends with                                        the record becomes
+//	nil                                                 completed, with the result
+//	an error that is final                              failed, with the error
+//	any other error                                     released: the next caller runs
+//	[OutcomeUnknown], a panic, or runtime.Goexit        unknown when the claim lapses; released if the guard is ReplaySafe
+//
+// An error is final if it is marked Permanent or Business, or if it is not marked and [GuardOptions].Classify calls it
+// NonRetryable. A panic goes on to the caller.
+//
+// The context of op ends, with a cause, when its claim is lost. If the effect has run before, Once returns the stored result
+// or a *[RefusedError] and does not run op.
+func Once[T any](ctx context.Context, g *Guard, e Effect[T], op func(context.Context) (T, error)) (o Outcome[T]) {
+	if op == nil { // before a claim is left behind
+		o.Err = errNoOperation
+		return o
+	}
+	begun, end, err := g.begin(ctx, &e.Request)
+	if err != nil {
+		o.Err = err
+		return o
+	}
+	if begun.Verdict == Replay {
+		o.Value, o.Err = decode(e.Codec, &begun.Record)
+		return o
+	}
+	t := g.ticket(ctx, &e.Request, &begun, end)
+	returned := false
+	defer func() {
+		if !returned { // op or the codec panicked, or ended the goroutine
+			t.interrupted(ctx, errPanicked)
+		}
+	}()
+	o.Ran = true
+	var raw []byte
+	var present bool
+	if o.Value, o.Err = op(t.ctx); o.Err == nil {
+		raw, present, err = encode(e.Codec, o.Value)
+	}
+	returned = true
+	switch {
+	case o.Err != nil:
+		o.Unrecorded = t.failed(ctx, o.Err)
+	case err != nil:
+		o.Unrecorded = t.completeWithout(ctx, Failure{FailureResultNotEncoded, clean(err.Error())})
+	default:
+		o.Unrecorded = t.Complete(ctx, raw, present)
+		t.recycle()
+	}
+	return o
+}
+
+// unknownOutcome is the mark of [OutcomeUnknown].
+type unknownOutcome struct{ error }
+
+func (e *unknownOutcome) Unwrap() error { return e.error }
+
+// OutcomeUnknown marks the error of an effect after which nobody knows whether the effect has happened, such as a panic that
+// was caught. The guard settles it like a panic. The error is marked Permanent too, so that no attempt follows under the same
+// claim. OutcomeUnknown(nil) is nil.
+func OutcomeUnknown(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unknownOutcome{classify.Permanent(err)}
+}
+
+// failed settles the claim of an effect that returned an error.
+func (t *Ticket) failed(ctx context.Context, cause error) error {
+	if _, unknown := errors.AsType[*unknownOutcome](cause); unknown {
+		return t.interrupted(ctx, cause)
+	}
+	if t.guard.final(cause) {
+		return t.Fail(ctx, cause)
+	}
+	return t.Release(ctx, cause)
+}
+
+// interrupted gives up the claim of an effect that may or may not have happened. A replay-safe one may simply run again.
+func (t *Ticket) interrupted(ctx context.Context, cause error) error {
+	if t.guard.options.ReplaySafe {
+		return t.Release(ctx, cause)
+	}
+	t.Abandon()
+	return nil
+}
+
+var errPanicked = errors.New("the effect panicked")
+
+// final tells failures that are kept.
+func (g *Guard) final(err error) bool {
+	switch mark, _ := classify.MarkOf(err); mark {
+	case classify.MarkPermanent, classify.MarkBusiness:
+		return true
+	case classify.MarkAfter:
+		return false
+	}
+	return g.options.Classify != nil && g.options.Classify.Classify(nil, err).Kind == classify.NonRetryable
+}
+
+// maxMessage bounds the text of a failure that is kept, in bytes.
+const maxMessage = 16 << 10
+
+// failureOf is an error as records keep it: its type beneath the marks, and its text, made storable everywhere.
+func failureOf(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	named := err
+	for mark, _ := classify.MarkOf(named); mark != classify.Unmarked; mark, _ = classify.MarkOf(named) {
+		inner := errors.Unwrap(named)
+		if inner == nil || inner.Error() != named.Error() { // not a mark: those keep the text
+			break
+		}
+		named = inner
+	}
+	return &Failure{Type: clean(fmt.Sprintf("%T", named)), Message: clean(err.Error())}
+}
+
+// clean makes text storable everywhere: valid UTF-8, no NUL, of bounded length.
+func clean(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage-len("…")], "") + "…"
+	}
+	return s
+}
