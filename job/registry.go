@@ -1,31 +1,32 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 )
 
-// Registry is implemented by stores that list the workers that use them, so that producers can be warned of jobs that no
-// worker takes. Jobs do not depend on it.
+// Registry is implemented by stores that list the workers that use them. Producers get a warning about jobs that no worker
+// takes; jobs do not depend on it.
 type Registry interface {
-	// Announce lists a worker for ttl, in place of what the store lists under its name; a ttl of 0 or less removes it. It
+	// Announce lists a worker for ttl and replaces the entry of the same name; a ttl of 0 or less removes it. It
 	// returns a *DurationError for a ttl above 24 h or between 0 and 1 ms.
 	Announce(ctx context.Context, w WorkerInfo, ttl time.Duration) error
 	// Workers returns the workers that are listed now, by name.
 	Workers(ctx context.Context) ([]WorkerInfo, error)
 }
 
-// WorkerInfo is what a worker takes from a store.
+// WorkerInfo describes the jobs that a worker takes from a store.
 type WorkerInfo struct {
 	Name   string   `json:"name"`
 	Queues []string `json:"queues"`
 	Types  []string `json:"types,omitempty"` // empty: every type, as in a Claim
 }
 
-// Takes reports whether the worker claims jobs of a type from a queue.
-func (w WorkerInfo) Takes(queue, jobType string) bool {
-	return slices.Contains(w.Queues, queue) && (len(w.Types) == 0 || slices.Contains(w.Types, jobType))
+// Takes reports whether the worker claims jobs with the request's queue and type.
+func (w WorkerInfo) Takes(r Request) bool {
+	return slices.Contains(w.Queues, cmp.Or(r.Queue, DefaultQueue)) && (len(w.Types) == 0 || slices.Contains(w.Types, r.Type))
 }
 
 // Announcer keeps a worker's entry in a store's registry. It does nothing for a store without one. It is not safe for

@@ -72,7 +72,9 @@ func TestJ8CrashedWorkersAreListedFor30s(t *testing.T) {
 func TestJ8WorkerTakesItsTypesFromItsQueues(t *testing.T) {
 	w := job.WorkerInfo{Queues: []string{"q"}, Types: []string{"t"}}
 	all := job.WorkerInfo{Queues: []string{"q"}}
-	if !w.Takes("q", "t") || w.Takes("q", "u") || w.Takes("r", "t") || !all.Takes("q", "u") || all.Takes("r", "u") {
+	request := func(queue, jobType string) job.Request { return job.Request{Queue: queue, Type: jobType} }
+	if !w.Takes(request("q", "t")) || w.Takes(request("q", "u")) || w.Takes(request("r", "t")) || w.Takes(request("", "t")) ||
+		!all.Takes(request("q", "u")) || all.Takes(request("r", "u")) {
 		t.Error("Takes")
 	}
 }

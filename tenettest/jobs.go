@@ -83,7 +83,7 @@ func (j *Jobs) waiting() bool {
 		if r.State.Finished() {
 			continue
 		}
-		if r.State == job.Running || len(workers) > 0 && workers[0].Takes(r.Queue, r.Type) {
+		if r.State == job.Running || len(workers) > 0 && workers[0].Takes(job.Request{Queue: r.Queue, Type: r.Type}) {
 			return true
 		}
 	}

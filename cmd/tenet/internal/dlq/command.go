@@ -16,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -192,7 +193,7 @@ func requeueIDs(ctx context.Context, s open.JobStore, ids []string, every time.D
 		together = max(1, int(fastest/every))
 	}
 	for chunk := range slices.Chunk(ids, together) {
-		if done > 0 && !cli.Sleep(ctx, every*time.Duration(together)) {
+		if done > 0 && wait.For(ctx, every*time.Duration(together)) != nil {
 			return done, context.Cause(ctx)
 		}
 		changed, err := s.Change(ctx, job.ActionRetry, job.Filter{IDs: chunk, States: []job.State{job.Dead}}, len(chunk))
@@ -227,7 +228,7 @@ func awaitCanary(ctx context.Context, s open.JobStore, ids []string, limit time.
 		if finished == len(ids) || states[string(job.Dead)] > 0 || !time.Now().Before(end) {
 			return states, nil
 		}
-		if !cli.Sleep(ctx, poll) {
+		if wait.For(ctx, poll) != nil {
 			return states, context.Cause(ctx)
 		}
 	}

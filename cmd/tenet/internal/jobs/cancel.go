@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -20,9 +20,9 @@ const (
 // cancelPoll is how often a job that is to end is looked at.
 const cancelPoll = 100 * time.Millisecond
 
-// cancelled says what became of a job whose cancellation was requested: the state that it ended in or, unless wait is set,
+// cancelled says what became of a job whose cancellation was requested: the state that it ended in or, unless waits is set,
 // that its worker has not answered yet.
-func cancelled(ctx context.Context, s open.JobStore, id string, wait bool) (string, error) {
+func cancelled(ctx context.Context, s open.JobStore, id string, waits bool) (string, error) {
 	for {
 		r, _, err := s.Get(ctx, id)
 		switch {
@@ -32,10 +32,10 @@ func cancelled(ctx context.Context, s open.JobStore, id string, wait bool) (stri
 			return "", err
 		case r.State != job.Running:
 			return string(r.State), nil
-		case !wait:
+		case !waits:
 			return cancelPending, nil
 		}
-		if !cli.Sleep(ctx, cancelPoll) {
+		if wait.For(ctx, cancelPoll) != nil {
 			return "", context.Cause(ctx)
 		}
 	}

@@ -35,7 +35,7 @@ func (a *app) warnUntaken(ctx context.Context, s open.JobStore, kinds map[jobKin
 		return
 	}
 	untaken := slices.DeleteFunc(slices.Collect(maps.Keys(kinds)), func(k jobKind) bool {
-		return slices.ContainsFunc(workers, func(w job.WorkerInfo) bool { return w.Takes(k.queue, k.jobType) })
+		return slices.ContainsFunc(workers, func(w job.WorkerInfo) bool { return w.Takes(job.Request{Queue: k.queue, Type: k.jobType}) })
 	})
 	warnings := make([]string, len(untaken))
 	for i, k := range untaken {

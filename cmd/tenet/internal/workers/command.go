@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
@@ -247,16 +248,16 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 		poll = 100 * time.Millisecond
 		away = time.Second
 	)
-	for wait := poll; cli.Sleep(ctx, wait); {
+	for pause := poll; wait.For(ctx, pause) == nil; {
 		stats, err := s.Stats(ctx)
 		if err != nil {
-			if ctx.Err() == nil && wait == poll {
+			if ctx.Err() == nil && pause == poll {
 				log.Warn("the store could not be asked whether jobs are left, and is asked again until it answers", "error", err)
 			}
-			wait = away
+			pause = away
 			continue
 		}
-		wait = poll
+		pause = poll
 		open := 0
 		for name := range queues() {
 			open += stats[name].Scheduled + stats[name].Ready + stats[name].Running
