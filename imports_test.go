@@ -72,6 +72,7 @@ var allowed = map[string][]string{
 	"internal/striped":             {},
 	"internal/uuidv7":              {},
 	"internal/groupcommit":         {},
+	"internal/paging":              {},
 	"internal/procgroup":           {},
 	"internal/migrate":             {},
 	"internal/testpg":              {},
@@ -81,7 +82,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/wait", "internal/groupcommit"}
+var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/wait", "internal/groupcommit", "internal/paging"}
 
 // vendors names the only folders whose packages may import an SDK, tests excepted: what belongs to a technology is in its
 // adapter, and documents are read in one place.

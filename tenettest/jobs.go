@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -91,18 +92,16 @@ func (j *Jobs) waiting() bool {
 }
 
 func (j *Jobs) list() (all []*job.Record) {
-	const page = 1000
-	for after := ""; ; {
-		list, err := j.Store.List(context.Background(), job.Filter{}, after, page)
+	page := func(after string, limit int) ([]*job.Record, error) {
+		return j.Store.List(context.Background(), job.Filter{}, after, limit)
+	}
+	for r, err := range paging.All("", 1000, page, func(r *job.Record) string { return r.ID }) {
 		if err != nil {
 			j.t.Fatal(err)
 		}
-		all = append(all, list...)
-		if len(list) < page {
-			return all
-		}
-		after = list[page-1].ID
+		all = append(all, r)
 	}
+	return all
 }
 
 func (j *Jobs) results() (results []JobResult) {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -128,41 +129,36 @@ func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, li
 			return fmt.Errorf("postgres: audit: cursor %q: use one that Read has given", after)
 		}
 	}
-	for {
-		page, err := a.page(ctx, position)
+	page := func(after int64, limit int) ([]auditLine, error) { return a.page(ctx, after, limit) }
+	for line, err := range paging.All(position, auditPage, page, func(l auditLine) int64 { return l.position }) {
 		if err != nil {
 			return err
 		}
-		for _, e := range page {
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("postgres: audit: read: %w", err)
-			}
-			position = e.position
-			if err := f(strconv.FormatInt(position, 10), e.line); err != nil {
-				return err
-			}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("postgres: audit: read: %w", err)
 		}
-		if len(page) < auditPage {
-			return nil
+		if err := f(strconv.FormatInt(line.position, 10), line.text); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 type auditLine struct {
 	position int64
-	line     []byte
+	text     []byte
 }
 
-func (a *Audit) page(ctx context.Context, after int64) (page []auditLine, err error) {
+func (a *Audit) page(ctx context.Context, after int64, limit int) (page []auditLine, err error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
 	b := steadyBatch()
-	b.Queue(a.db.sql(readEventsSQL), after, auditPage).Query(func(rows pgx.Rows) error {
+	b.Queue(a.db.sql(readEventsSQL), after, limit).Query(func(rows pgx.Rows) error {
 		var e auditLine
-		_, err := pgx.ForEachRow(rows, []any{&e.position, &e.line}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&e.position, &e.text}, func() error {
 			page = append(page, e)
-			e.line = nil
+			e.text = nil
 			return nil
 		})
 		return err

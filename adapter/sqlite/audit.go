@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -87,41 +88,36 @@ func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, li
 			return fmt.Errorf("sqlite: audit: cursor %q: use one that Read has given", after)
 		}
 	}
-	for {
-		page, err := a.page(ctx, position)
+	page := func(after int64, limit int) ([]auditLine, error) { return a.page(ctx, after, limit) }
+	for line, err := range paging.All(position, auditPage, page, func(l auditLine) int64 { return l.position }) {
 		if err != nil {
 			return err
 		}
-		for _, e := range page {
-			if err := ctx.Err(); err != nil {
-				return a.db.wrap("audit: read", err)
-			}
-			position = e.position
-			if err := f(strconv.FormatInt(position, 10), e.line); err != nil {
-				return err
-			}
+		if err := ctx.Err(); err != nil {
+			return a.db.wrap("audit: read", err)
 		}
-		if len(page) < auditPage {
-			return nil
+		if err := f(strconv.FormatInt(line.position, 10), line.text); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 type auditLine struct {
 	position int64
-	line     []byte
+	text     []byte
 }
 
-func (a *Audit) page(ctx context.Context, after int64) (page []auditLine, err error) {
+func (a *Audit) page(ctx context.Context, after int64, limit int) (page []auditLine, err error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
 	err = a.db.jobs.view(ctx, "audit: read", func(q querier) error {
 		var e auditLine
-		return each(q, []any{&e.position, &e.line}, func() error {
+		return each(q, []any{&e.position, &e.text}, func() error {
 			page = append(page, e)
 			return nil
-		}, readEventsSQL, after, auditPage)
+		}, readEventsSQL, after, limit)
 	})
 	return page, err
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -96,21 +97,15 @@ func newJobsReport(ctx context.Context, o JobsOptions, killed string, counts Cou
 
 // records is all jobs by their unique keys, which are the deliveries' IDs.
 func records(ctx context.Context, s JobStore) (map[string]*job.Record, error) {
-	const page = 1000
 	found := map[string]*job.Record{}
-	for after := ""; ; {
-		list, err := s.List(ctx, job.Filter{}, after, page)
+	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, job.Filter{}, after, limit) }
+	for record, err := range paging.All("", 1000, page, func(r *job.Record) string { return r.ID }) {
 		if err != nil {
 			return nil, err
 		}
-		for _, record := range list {
-			found[record.UniqueKey] = record
-			after = record.ID
-		}
-		if len(list) < page {
-			return found, nil
-		}
+		found[record.UniqueKey] = record
 	}
+	return found, nil
 }
 
 func (r *JobsReport) addJob(id string, record *job.Record, taken bool) {

@@ -15,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -70,21 +71,16 @@ const PageSize = 1000
 
 // EachJob goes through the jobs that match, by ID, until f returns false.
 func EachJob(ctx context.Context, s open.JobStore, filter job.Filter, after string, f func(*job.Record) bool) error {
-	for {
-		page, err := s.List(ctx, filter, after, PageSize)
+	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, filter, after, limit) }
+	for r, err := range paging.All(after, PageSize, page, func(r *job.Record) string { return r.ID }) {
 		if err != nil {
 			return err
 		}
-		for _, r := range page {
-			if !f(r) {
-				return nil
-			}
-		}
-		if len(page) < PageSize {
+		if !f(r) {
 			return nil
 		}
-		after = page[len(page)-1].ID
 	}
+	return nil
 }
 
 func (a *app) listCommand() *cobra.Command {

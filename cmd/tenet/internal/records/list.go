@@ -13,6 +13,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/paging"
 )
 
 // listedJSON is a record in a list, without its result.
@@ -54,21 +55,17 @@ lease has ended. Look at one with get, find out what happened, and say so with r
 		}
 		filter := idempotency.Filter{State: idempotency.State(state), Tenant: f.tenant, Operation: f.operation}
 		list, more := []listedJSON{}, false
-		for after := (idempotency.ID{}); ; {
-			page, err := s.List(ctx, filter, after, jobs.PageSize)
+		page := func(after idempotency.ID, most int) ([]idempotency.Record, error) {
+			return s.List(ctx, filter, after, most)
+		}
+		for r, err := range paging.All(idempotency.ID{}, jobs.PageSize, page, func(r idempotency.Record) idempotency.ID { return r.ID }) {
 			if err != nil {
 				return err
 			}
-			for _, r := range page {
-				if more = *limit > 0 && len(list) == *limit; more {
-					break
-				}
-				list = append(list, listedJSON{r, r.State == idempotency.InFlight && !r.Live(time.Now())})
-			}
-			if more || len(page) < jobs.PageSize {
+			if more = *limit > 0 && len(list) == *limit; more {
 				break
 			}
-			after = page[len(page)-1].ID
+			list = append(list, listedJSON{r, r.State == idempotency.InFlight && !r.Live(time.Now())})
 		}
 		if more {
 			cli.Fprintf(a.Stderr, "there are more than %d; --limit 0 lists all\n", *limit)
