@@ -184,7 +184,7 @@ func escapedUnit(raw []byte) (rune, bool) {
 // number reads a number of JSON text.
 func number(path, text string) (any, error) {
 	if !json.Valid([]byte(text)) || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
-		return nil, &KeyError{path, "holds " + strconv.Quote(text) + ", which is no number"}
+		return nil, &KeyError{path, "holds " + strconv.Quote(text) + ", which is not a number"}
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {

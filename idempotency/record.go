@@ -34,7 +34,7 @@ type Failure struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
-// Record is what a store keeps of one key. Times are UTC and truncated to microseconds.
+// Record is the entry of one key in a store. Times are UTC and truncated to microseconds.
 type Record struct {
 	ID
 	Fingerprint string    `json:"fingerprint"`
@@ -52,14 +52,14 @@ type Record struct {
 	Expires     time.Time `json:"expires,omitzero"`   // zero while in flight or unknown: these never expire by themselves
 }
 
-// Claim is the right to settle a record: what a store compares before it writes.
+// Claim is the right to settle a record. A store compares it before it writes.
 type Claim struct {
 	ID
 	Owner string
 	Fence int64
 }
 
-// Claim returns the claim that the record stands under.
+// Claim returns the claim of the record.
 func (r *Record) Claim() Claim { return Claim{ID: r.ID, Owner: r.Owner, Fence: r.Fence} }
 
 // BeginRequest asks for a claim.
@@ -72,7 +72,7 @@ type BeginRequest struct {
 	PolicyHash  string
 }
 
-// Verdict says what a begin came to.
+// Verdict is the answer of a begin.
 type Verdict string
 
 // The verdicts of a begin.
@@ -80,7 +80,7 @@ const (
 	Run         Verdict = "run"       // the claim is granted: run the effect, then settle
 	Replay      Verdict = "replay"    // completed: the record holds the result
 	Refuse      Verdict = "refuse"    // failed for good: the record holds the failure
-	Busy        Verdict = "in_flight" // somebody else's claim is live
+	Busy        Verdict = "in_flight" // another caller's claim is live
 	Mismatch    Verdict = "mismatch"  // the key was used for another request
 	Undecidable Verdict = "unknown"   // the outcome is unknown until an operator resolves it
 )
@@ -104,12 +104,12 @@ type Settlement struct {
 // Errors of stores and guards.
 var (
 	ErrNotFound = errors.New("idempotency: no such record")
-	// ErrFenced: the claim is not the record's any more; nothing was written.
+	// ErrFenced: the claim has been superseded or cleared; nothing was written.
 	ErrFenced = errors.New("idempotency: the claim has been superseded")
 )
 
-// Begin is what a begin does to a record: the answer, and whether the answer's record has to be written. current is nil
-// where there is none. It is pure; stores make it atomic.
+// Begin computes a begin: the answer, and whether the answer's record has to be written. current is nil if there is no record.
+// It is pure; stores make it atomic.
 func Begin(current *Record, req BeginRequest, now time.Time) (b Begun, write bool) {
 	now = stamp(now)
 	if current == nil || current.Expired(now) {
@@ -144,7 +144,7 @@ func Begin(current *Record, req BeginRequest, now time.Time) (b Begun, write boo
 	return b, false
 }
 
-// claimed is the record under a new claim. Attempts go on where the record is the same request's.
+// claimed returns the record under a new claim. Attempts go on unless the record has expired.
 func (r *Record) claimed(req BeginRequest, now time.Time) Record {
 	next := Record{
 		ID: req.ID, Fingerprint: req.Fingerprint, State: InFlight, Owner: req.Owner, Fence: 1, Attempts: 1,
@@ -165,7 +165,7 @@ func (r *Record) Expired(now time.Time) bool {
 	return !r.Expires.IsZero() && !now.Before(r.Expires)
 }
 
-// Renew is what a renewal does to a record. It sets the end of the lease to exactly now + lease.
+// Renew computes a renewal. It sets the end of the lease to exactly now + lease.
 func Renew(current *Record, c Claim, lease time.Duration, now time.Time) (Record, error) {
 	if current == nil || current.Claim() != c || current.State != InFlight {
 		return Record{}, ErrFenced
@@ -175,9 +175,9 @@ func Renew(current *Record, c Claim, lease time.Duration, now time.Time) (Record
 	return next, nil
 }
 
-// Settle is what a settlement does to a record. The owner of a lapsed claim that nobody took over may still settle, also
-// where the record has become unknown since: nobody else knows what happened. Repeating a settlement changes nothing and
-// is no error; write tells them apart. A settlement that is not valid is refused.
+// Settle computes a settlement. The owner of a lapsed claim that nobody took over may still settle, also if the record has
+// become unknown since: nobody else knows what happened. Repeating a settlement changes nothing and is not an error; write
+// tells the two apart. An invalid settlement is refused.
 func Settle(current *Record, c Claim, s Settlement, now time.Time) (next Record, write bool, err error) {
 	if err := s.Validate(); err != nil {
 		return Record{}, false, err
@@ -213,5 +213,5 @@ func (s Settlement) Validate() error {
 	return nil
 }
 
-// stamp is a time as stores keep it.
+// stamp returns a time as stores keep it.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

@@ -38,7 +38,7 @@ type Admin interface {
 	Expire(ctx context.Context, limit int) (int, error)
 }
 
-// Resolve is what an operator's resolution does to a record.
+// Resolve computes an operator's resolution.
 func Resolve(current *Record, c Claim, s Settlement, now time.Time) (next Record, err error) {
 	if current == nil || current.Claim() != c || current.Live(now) || current.State != InFlight && current.State != Unknown {
 		return Record{}, ErrFenced

@@ -11,23 +11,23 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// The actions that events tell of.
+// The actions of events.
 const (
 	actionHit      = "hit"      // a stored result or failure was given out
 	actionRecord   = "record"   // an effect was recorded as completed
 	actionFailed   = "failed"   // … as failed for good
 	actionReleased = "released" // … as ended without effect
-	actionConflict = "conflict" // a twin is in flight
+	actionConflict = "conflict" // another caller's claim is live
 	actionMismatch = "mismatch" // the key was used for another request
-	actionFenced   = "fenced"   // a claim had been lost when it was to be settled
+	actionFenced   = "fenced"   // a claim had been lost before it was settled
 	actionUnknown  = "unknown"  // nobody knows the outcome
 	actionCleared  = "cleared"  // an operator removed the record
 )
 
-// told reports whether anybody is told of anything.
+// told reports whether there is an observer or a journal.
 func (g *Guard) told() bool { return g.options.Observer != nil || g.options.Journal != nil }
 
-// tell tells the journal, then the observer. It returns an ErrJournal if the journal refuses.
+// tell sends an event to the journal, then to the observer. It returns an ErrJournal if the journal refuses.
 func (g *Guard) tell(ctx context.Context, about *observe.Work, record *Record, action, detail string) error {
 	if !g.told() {
 		return nil
@@ -57,7 +57,7 @@ func (g *Guard) tell(ctx context.Context, about *observe.Work, record *Record, a
 	return refusal
 }
 
-// tellAfter is tell about what has happened already: what a journal refuses is reported, and changes nothing.
+// tellAfter sends an event of an action that has happened. If the journal refuses, that is reported and changes nothing.
 func (g *Guard) tellAfter(ctx context.Context, about *observe.Work, record *Record, action, detail string) {
 	if !g.told() {
 		return

@@ -218,7 +218,7 @@ func (t *Ticket) Abandon() {
 	t.guard.tellAfter(t.ctx, t.work, &t.record, actionUnknown, "abandoned")
 }
 
-// settle records how the effect ended, and repeats that, never the effect, until the lease ends.
+// settle records how the effect ended. It repeats the recording, never the effect, until the lease ends.
 func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error {
 	if t.Replayed() {
 		return fmt.Errorf("idempotency: %s was replayed, there is nothing to settle: %w", t.record.ID, ErrFenced)

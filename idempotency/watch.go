@@ -6,8 +6,8 @@ import (
 )
 
 // watch waits for the first renewal of all claims of a guard with a single timer: most effects end before it is due, and a
-// timer for each would cost more than the rest of the guard. The leases of a guard are equally long, so that claims become
-// due in the order in which they came. The timer is not stopped when the last claim leaves, only not set again.
+// timer for each would cost more than the rest of the guard. The leases of a guard are equally long, so claims become due in
+// the order of their begins. When the last claim leaves, the timer is not stopped, but not set again.
 type watch struct {
 	mu          sync.Mutex // guards all below; never held together with a ticket's
 	after       time.Duration
@@ -63,7 +63,7 @@ func (w *watch) unlink(t *Ticket) {
 	t.watched = watched{}
 }
 
-// look lets tickets that are due go on with timers of their own, and sets the timer for the next.
+// look hands tickets that are due to timers of their own, and sets the timer for the next one.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

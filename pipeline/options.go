@@ -77,10 +77,14 @@ func WithDeadLetter(s Sink) Option {
 	return func(o *options) { o.deadLetter = s }
 }
 
-// WithGuard runs each transaction ID once: one that has ended in success or exception before is acknowledged and not run
-// again. The scope of its records is the tenant in the metadata, the engine's name, and the transaction's ID, with a
-// fingerprint of the payload. A transaction that runs elsewhere, or whose record store cannot be asked, is given back. One
-// whose outcome is unknown goes to the exception step. A nil guard panics.
+// WithGuard runs each transaction ID once: a transaction that has ended in success or exception before is acknowledged and not
+// run again. The scope of the records is the tenant in the metadata and the engine's name; the fingerprint is that of the
+// payload.
+//
+// A transaction that runs elsewhere, or whose record store is down, is given back. A panic leaves the outcome unknown unless
+// the guard is ReplaySafe: no attempt follows, and like every transaction whose outcome is unknown it takes the exception step.
+// Without an exception step a failure that is final (classify.Permanent, classify.Business, or the guard's classifier) is kept:
+// the transaction fails again when it is delivered again, and the task does not run. A nil guard panics.
 func WithGuard(g *idempotency.Guard) Option {
 	argument.Need(g != nil, "pipeline: WithGuard: the guard") // else the work would run unguarded
 	return func(o *options) { o.guard = g }

@@ -69,9 +69,9 @@ func WithIdempotencyKey(key string) CallOption {
 
 // WithIdempotency runs the whole call, attempts and waits, at most once per key: where the key's effect has happened, the
 // stored result is returned and no attempt is made. The record's scope is the call's tenant and operation. A success is
-// recorded with its value as JSON; a failure that must not be repeated is recorded as final; after every other failure
-// the next caller runs again. The effect should be safe to repeat within the call: its attempts share one claim.
-// A nil guard panics.
+// recorded with its value as JSON; a failure that must not be repeated, or that the guard's classifier calls final, is
+// recorded as final; after every other failure the next caller runs again. A panic leaves the outcome unknown, unless the
+// guard is ReplaySafe. The effect should be safe to repeat within the call: its attempts share one claim. A nil guard panics.
 func WithIdempotency(guard *idempotency.Guard, key string) CallOption {
 	need(guard != nil, "WithIdempotency: the guard") // else the effect would run unguarded
 	return func(o *callOptions) { o.guard, o.idempotencyKey = guard, key }
