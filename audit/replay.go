@@ -267,8 +267,8 @@ func (p *player) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Diver
 	}
 	p.report.Decisions++
 	state := e.State()
-	if recorded.External {
-		state.Left = decision.Unbounded // whether the policy's own delay would fit does not matter
+	if recorded.External && !state.External {
+		state.Left = decision.Unbounded // the delay that did not fit is not on record
 	}
 	got := decision.Next(r, state, o)
 	if got.Action == decision.Retry {
@@ -281,7 +281,6 @@ func (p *player) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Diver
 			return nil, nil
 		case recorded.External:
 			p.report.Facts++
-			got = decision.External(recorded.Delay, e.State(), o, r.MaxPushback)
 		default:
 			p.report.Delays++
 		}

@@ -59,7 +59,7 @@ func (o Outcome) Restore() (classify.Outcome, error) {
 	return out, nil
 }
 
-// State is the state that the recorded decision was made from.
+// State is the state that the recorded decision was made from. The external delay of work that was stopped is not on record.
 func (e *Event) State() decision.State {
 	s := decision.State{
 		Surface: policy.Surface(e.Surface), Attempt: e.StateNumber, MaxAttempts: e.StateLimit, Left: decision.Unbounded,
@@ -67,6 +67,9 @@ func (e *Event) State() decision.State {
 	}
 	if e.LeftNS != nil {
 		s.Left = e.LeftNS.Duration()
+	}
+	if e.External && e.Decision == decision.Retry.String() {
+		s.External, s.Delay = true, e.DelayNS.Duration()
 	}
 	return s
 }

@@ -238,18 +238,12 @@ func (s *speculator) verdict(x *step, p *policy.Policy, shift time.Duration) dec
 	}
 	o := s.outcome(x, p)
 	state := s.state(x, p, shift)
-	asked := state
-	if x.verdict.External {
-		asked.Left = decision.Unbounded
+	if x.verdict.External && !state.External {
+		state.Left = decision.Unbounded // the delay that did not fit is not on record
 	}
-	v := decision.Next(&p.Retry, asked, o)
-	switch {
-	case v.Action != decision.Retry:
-		return v
-	case x.verdict.Action == decision.Stop && refused(x.verdict.Reason): // the denial stands
-		return x.verdict
-	case x.verdict.External && x.verdict.Action == decision.Retry:
-		return decision.External(x.verdict.Delay, state, o, p.Retry.MaxPushback)
+	v := decision.Next(&p.Retry, state, o)
+	if v.Action == decision.Retry && x.verdict.Action == decision.Stop && refused(x.verdict.Reason) {
+		return x.verdict // the denial stands
 	}
 	return v
 }

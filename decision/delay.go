@@ -26,21 +26,34 @@ func Draws(j policy.Jitter) bool { return j != policy.JitterNone }
 // jitter. It is never negative and never above the cap, and saturates for any i. A cap of 0 is no cap. The policy is
 // expected to be normalised.
 func Delay(r *policy.Retry, seed uint64, i int) time.Duration {
-	ceiling := capOf(r)
 	if r.Jitter == policy.JitterDecorrelated {
-		return decorrelated(r, seed, i, ceiling)
+		return decorrelated(r, seed, i)
 	}
+	lowest, highest := Bounds(r, i)
+	return draw(seed, i, lowest, highest)
+}
+
+// Bounds is the shortest and the longest wait before retry i that [Delay] returns for any seed.
+func Bounds(r *policy.Retry, i int) (lowest, highest time.Duration) {
+	ceiling := capOf(r)
 	d := base(r, i, ceiling)
 	switch r.Jitter {
 	case policy.JitterFull:
-		return draw(seed, i, 0, d)
+		return 0, d
 	case policy.JitterEqual:
-		return draw(seed, i, d/2, d)
+		return d / 2, d
 	case policy.JitterProportional:
 		spread := truncate(float64(float64(d) * r.JitterFactor))
-		return draw(seed, i, max(d-spread, 0), min(saturatingAdd(d, spread), ceiling))
+		return max(d-spread, 0), min(saturatingAdd(d, spread), ceiling)
+	case policy.JitterDecorrelated:
+		lowest = min(max(r.InitialBackoff, 0), ceiling)
+		highest = lowest
+		for k := 0; k <= i && 0 < highest && highest < ceiling; k++ {
+			highest = min(tripled(highest), ceiling)
+		}
+		return lowest, highest
 	}
-	return d
+	return d, d
 }
 
 func capOf(r *policy.Retry) time.Duration {
@@ -65,7 +78,8 @@ func base(r *policy.Retry, i int, ceiling time.Duration) time.Duration {
 
 // decorrelated draws from [backoff, 3 × the previous delay], cut at the cap. The previous delays are drawn again from the
 // seed, so that no state is kept.
-func decorrelated(r *policy.Retry, seed uint64, i int, ceiling time.Duration) time.Duration {
+func decorrelated(r *policy.Retry, seed uint64, i int) time.Duration {
+	ceiling := capOf(r)
 	lowest := min(max(r.InitialBackoff, 0), ceiling)
 	d := lowest
 	for k := 0; k <= i; k++ {

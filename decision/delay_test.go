@@ -391,3 +391,34 @@ func TestD3DelayIsSafeForConcurrentUse(t *testing.T) {
 	}
 	group.Wait()
 }
+
+func TestD2EveryDelayIsWithinItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, i := policies(t), rapid.IntRange(0, 1000).Draw(t, "retry")
+		lowest, highest := decision.Bounds(r, i)
+		if d := decision.Delay(r, seeds(t), i); lowest < 0 || d < lowest || d > highest || highest > ceiling(r) {
+			t.Fatalf("retry %d of %+v waits %s, bounds %s and %s", i, *r, d, lowest, highest)
+		}
+	})
+}
+
+func TestD2BoundsAreReached(t *testing.T) {
+	const s = time.Second
+	for jitter, want := range map[policy.Jitter][2]time.Duration{
+		policy.JitterNone: {4 * s, 4 * s}, policy.JitterFull: {0, 4 * s}, policy.JitterEqual: {2 * s, 4 * s},
+		policy.JitterProportional: {3 * s, 5 * s}, policy.JitterDecorrelated: {s, 10 * s},
+	} {
+		r := policy.Retry{InitialBackoff: s, BackoffMultiplier: 2, MaxBackoff: 10 * s, Jitter: jitter, JitterFactor: 0.25}
+		if lowest, highest := decision.Bounds(&r, 2); lowest != want[0] || highest != want[1] {
+			t.Errorf("%s: from %s to %s, want %v", jitter, lowest, highest, want)
+		}
+		near := [2]time.Duration{math.MaxInt64, 0}
+		for seed := range uint64(20000) {
+			d := decision.Delay(&r, decision.Seed(fmt.Sprint(seed)), 2)
+			near[0], near[1] = min(near[0], d), max(near[1], d)
+		}
+		if near[0] > want[0]+100*time.Millisecond || near[1] < want[1]-100*time.Millisecond {
+			t.Errorf("%s: 20,000 seeds wait from %s to %s, bounds %v", jitter, near[0], near[1], want)
+		}
+	}
+}

@@ -22,8 +22,20 @@ type State struct {
 	// overall_timeout or deadline_exceeded.
 	Left       time.Duration
 	LeftReason policy.Reason
-	// Seed is the work's seed; it is only read where the policy's jitter draws.
+	// Seed is the work's seed; it is read only if the policy's jitter draws.
 	Seed uint64
+	// External is set if user code computed the delay of the next attempt. Delay then takes the place of the policy's delay.
+	External bool
+	Delay    time.Duration
+}
+
+// MayRetry reports whether the work has attempts left.
+func (s State) MayRetry(r *policy.Retry) bool {
+	limit := s.MaxAttempts
+	if limit <= 0 {
+		limit = r.MaxAttempts
+	}
+	return s.Attempt < limit
 }
 
 // Verdict is what happens next.
@@ -32,7 +44,7 @@ type Verdict struct {
 	// Delay is the wait before the next attempt; 0 unless Action is Retry.
 	Delay  time.Duration
 	Reason policy.Reason
-	// External is set where user code computed the delay: replay keeps it instead of deriving it.
+	// External is set if user code computed the delay: replay keeps it instead of deriving it.
 	External bool
 }
 
@@ -62,7 +74,7 @@ func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // Next says what follows an outcome, in this order: success; abort; non-retryable; attempts exhausted; pushback too long
 // (calls and steps only: a job waits max_pushback); the end of the work would come before the next attempt could start;
-// otherwise retry after the delay, which is never shorter than the pushback.
+// otherwise retry after the delay, the policy's or an external one, which is never shorter than the pushback.
 func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
 	switch o.Kind {
 	case classify.Success:
@@ -72,11 +84,7 @@ func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
 	case classify.NonRetryable:
 		return Verdict{Action: Stop, Reason: policy.ReasonNonRetryable}
 	}
-	limit := s.MaxAttempts
-	if limit <= 0 {
-		limit = r.MaxAttempts
-	}
-	if s.Attempt >= limit {
+	if !s.MayRetry(r) {
 		return Verdict{Action: Stop, Reason: policy.ReasonAttemptsExhausted}
 	}
 	pushback := o.Pushback
@@ -86,21 +94,15 @@ func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {
 		}
 		pushback = r.MaxPushback
 	}
-	delay := max(Delay(r, s.Seed, s.Attempt-1), pushback)
-	if s.endsBefore(delay) {
-		return Verdict{Action: Stop, Reason: s.LeftReason}
+	delay := s.Delay
+	if !s.External {
+		delay = Delay(r, s.Seed, s.Attempt-1)
 	}
-	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry}
-}
-
-// External is the verdict of a retry whose delay user code computed: never negative, never shorter than the pushback (which
-// is bounded by maxPushback), and a stop where the work would end before it is over.
-func External(delay time.Duration, s State, o classify.Outcome, maxPushback time.Duration) Verdict {
-	delay = max(delay, 0, min(o.Pushback, maxPushback))
+	delay = max(delay, pushback, 0)
 	if s.endsBefore(delay) {
-		return Verdict{Action: Stop, Reason: s.LeftReason}
+		return Verdict{Action: Stop, Reason: s.LeftReason, External: s.External}
 	}
-	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry, External: true}
+	return Verdict{Action: Retry, Delay: delay, Reason: policy.ReasonRetry, External: s.External}
 }
 
 // endsBefore reports whether the work ends before an attempt after the delay could start. A delay without a cap may itself

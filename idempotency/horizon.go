@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -27,33 +28,18 @@ func checkTTL(ttl time.Duration, policies []policy.Policy) error {
 }
 
 // horizon is the longest time between the first attempt and the end of the last that a policy allows: all attempts as long
-// as their timeout, and between them the longest delays, as jitter or a server's pushback may make them. The overall
-// timeout cuts it. An attempt without a timeout counts as 0, because nothing bounds it. It saturates.
+// as their timeout, and between them the longest delays that jitter or a server's pushback can cause. The overall timeout
+// cuts it. An attempt without a timeout counts as 0, because nothing bounds it. The result saturates.
 func horizon(r policy.Retry) time.Duration {
-	total := float64(r.TimeoutPerAttempt) * float64(r.MaxAttempts)
-	ceiling := float64(r.MaxBackoff)
-	if ceiling <= 0 {
-		ceiling = math.MaxInt64
-	}
-	delay, previous := float64(r.InitialBackoff), float64(r.InitialBackoff)
-	for range r.MaxAttempts - 1 {
-		longest := delay
-		switch r.Jitter {
-		case policy.JitterProportional:
-			longest = delay * (1 + r.JitterFactor)
-		case policy.JitterDecorrelated:
-			previous = min(3*previous, ceiling)
-			longest = previous
+	total := r.TimeoutPerAttempt
+	for i := range r.MaxAttempts - 1 {
+		_, delay := decision.Bounds(&r, i)
+		for _, d := range []time.Duration{max(delay, r.MaxPushback), r.TimeoutPerAttempt} {
+			total += min(d, math.MaxInt64-total)
 		}
-		total += max(min(longest, ceiling), float64(r.MaxPushback))
-		delay = min(delay*max(r.BackoffMultiplier, 1), ceiling)
-	}
-	horizon := time.Duration(math.MaxInt64)
-	if total < math.MaxInt64 {
-		horizon = time.Duration(total)
 	}
 	if r.OverallTimeout > 0 {
-		horizon = min(horizon, r.OverallTimeout)
+		total = min(total, r.OverallTimeout)
 	}
-	return horizon
+	return total
 }

@@ -173,17 +173,11 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 		if decision.Draws(retry.Jitter) {
 			s.Seed = r.seedOf()
 		}
+		if r.once != nil && r.once.nextDelay != nil && s.MayRetry(retry) {
+			s.External, s.Delay = true, r.once.nextDelay(r.ended)
+		}
 	}
-	asked := *s
-	external := r.once != nil && r.once.nextDelay != nil
-	if external {
-		asked.Left = decision.Unbounded // whether the policy's own delay would fit does not matter
-	}
-	v := decision.Next(retry, asked, o)
-	if v.Action == decision.Retry && external {
-		v = decision.External(r.once.nextDelay(r.ended), *s, o, retry.MaxPushback)
-		v.External = true // a stop too: it cannot be derived without the delay
-	}
+	v := decision.Next(retry, *s, o)
 	if v.Action == decision.Retry && r.once == nil {
 		v = r.permit(v)
 	}

@@ -68,7 +68,7 @@ type schedule struct {
 func newSchedule(r *policy.Retry, seed uint64, retries int) schedule {
 	var s schedule
 	for i := range retries {
-		low, high := spread(r, i)
+		low, high := decision.Bounds(r, i)
 		mean := low + (high-low)/2
 		if r.Jitter == policy.JitterDecorrelated {
 			mean = sampledMean(r, min(i, settled))
@@ -93,35 +93,7 @@ func sampledMean(r *policy.Retry, i int) time.Duration {
 	return time.Duration(total / seeds)
 }
 
-// spread is the range that the wait before retry i is drawn from, over all seeds.
-func spread(r *policy.Retry, i int) (low, high time.Duration) {
-	plain := *r
-	plain.Jitter = policy.JitterNone
-	d := decision.Delay(&plain, 0, i)
-	switch r.Jitter {
-	case policy.JitterFull:
-		return 0, d
-	case policy.JitterEqual:
-		return d / 2, d
-	case policy.JitterProportional:
-		return d - multiplied(d, r.JitterFactor), min(saturated(d, multiplied(d, r.JitterFactor)), ceiling(r))
-	case policy.JitterDecorrelated:
-		return min(r.InitialBackoff, ceiling(r)), min(multiplied(r.InitialBackoff, math.Pow(3, float64(i+1))), ceiling(r))
-	}
-	return d, d
-}
-
-func ceiling(r *policy.Retry) time.Duration {
-	if r.MaxBackoff <= 0 {
-		return math.MaxInt64
-	}
-	return r.MaxBackoff
-}
-
 func multiplied(d time.Duration, factor float64) time.Duration {
-	if d == 0 { // also of an infinite factor
-		return 0
-	}
 	f := float64(d) * factor
 	if f >= math.MaxInt64 {
 		return math.MaxInt64
@@ -129,6 +101,7 @@ func multiplied(d time.Duration, factor float64) time.Duration {
 	return time.Duration(f)
 }
 
+// saturated is a + b, or the longest duration if that is longer.
 func saturated(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

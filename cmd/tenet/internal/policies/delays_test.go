@@ -27,7 +27,7 @@ func TestNoSeedWaitsLongerThanTheWorstCase(t *testing.T) {
 		r := anyRetry(t)
 		s := newSchedule(&r, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 6).Draw(t, "retries"))
 		for i, d := range s.delays {
-			low, high := spread(&r, i)
+			low, high := decision.Bounds(&r, i)
 			if d < low || d > high || s.longest[i] != high || s.mean[i] < low || s.mean[i] > high {
 				t.Fatalf("retry %d: %v, mean %v, not in %v to %v", i, d, s.mean[i], low, high)
 			}
