@@ -54,6 +54,9 @@ func TestA4DecisionsSurviveStorage(t *testing.T) {
 			},
 			Elapsed: anyDuration().Draw(t, "elapsed"), Attempt: 3, Group: rapid.SampledFrom([][]int{nil, {3}, {4, 3}}).Draw(t, "group"), Err: errDown,
 		}
+		if d.Verdict.External && d.Verdict.Action == decision.Retry {
+			d.State.External, d.State.Delay = true, d.Verdict.Delay
+		}
 		if rapid.Bool().Draw(t, "bounded") {
 			d.State.Left, d.State.LeftReason = anyDuration().Draw(t, "left"), policy.ReasonOverallTimeout
 		}

@@ -30,7 +30,8 @@ func TestA4WhatIfKeepsWhatCameFromOutside(t *testing.T) {
 		}
 	}
 	x := stepUnder("r", decision.Retry, policy.ReasonRetry)
-	x.verdict.External, x.verdict.Delay = true, 7*time.Second
+	x.e.External, x.e.Decision, x.e.DelayNS = true, "retry", Nanos(7*time.Second)
+	x.verdict, _ = x.e.Verdict()
 	if v := s.verdict(x, p, 0); v.Action != decision.Retry || v.Delay != 7*time.Second || !v.External {
 		t.Errorf("a delay of user code: %+v", v)
 	}
