@@ -22,6 +22,7 @@ const (
 	AttrClassNotFound       = "class_not_found"
 	AttrBudgetReason        = "budget_reason" // a budget's own, where it is neither allowed nor budget_denied
 	AttrDetail              = "detail"
+	AttrFallback            = "fallback" // of a timeline: "used" or "failed"; of a decision that stops a call with a fallback: "called"
 )
 
 // Attributes is an immutable list of named strings. The zero value is empty.

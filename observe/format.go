@@ -50,6 +50,14 @@ func (t Timeline) String() string {
 	return b.String()
 }
 
+// String is the timeline of the call that ended last, for people, or says that no call has ended.
+func (c *Capture) String() string {
+	if t, ok := c.Timeline(); ok {
+		return t.String()
+	}
+	return "no call has ended\n"
+}
+
 func (t Timeline) writeHead(b *strings.Builder) {
 	b.WriteString(oneLine(t.Key.String()))
 	if t.PolicyID != "" {
@@ -64,6 +72,9 @@ func (t Timeline) writeHead(b *strings.Builder) {
 		attempts = "attempt"
 	}
 	fmt.Fprintf(b, " %s after %d %s in %s: %s\n", result, t.Ran(), attempts, rounded(t.End.Sub(t.Start)), t.Reason)
+	if fallback := t.Attributes.Get(AttrFallback); fallback != "" {
+		b.WriteString("  fallback: " + fallback + "\n")
+	}
 }
 
 func (t Timeline) row(a *AttemptRecord) []string {

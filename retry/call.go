@@ -27,6 +27,7 @@ import (
 // would add a third to their time; see docs/adr/0013-first-attempt-without-a-run.md. A failure is judged on the common path.
 func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, t *observe.Timeline) (value T, err error) {
 	p := options.plan
+	standIn := fallbackOf[T](options)
 	var first *attemptCtx
 	if p.plain && t == nil && options == &p.bare && ctx.Err() == nil && ctx.Value(observe.CaptureKey{}) == nil {
 		first = &attemptCtx{}
@@ -48,11 +49,18 @@ func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, 
 	} else {
 		value, action, err = guarded(&r, op)
 	}
+	if action != decision.Done && standIn != nil {
+		value, action = fallBack(&r, standIn, value)
+	}
 	if action != decision.Done {
 		err = r.fail(r.verdict.Reason)
 	}
 	if r.rec != nil {
-		r.rec.finish(&r, r.verdict.Reason, err, t)
+		failure := err
+		if r.fellBack != "" {
+			failure = r.fail(r.verdict.Reason)
+		}
+		r.rec.finish(&r, r.verdict.Reason, failure, t)
 	}
 	return value, err
 }
@@ -248,8 +256,13 @@ func (r *run) unwind() {
 		r.abort(l)
 	}
 	r.dropGrant()
+	r.close(policy.ReasonPanicInOperation)
+}
+
+// close closes the record of a call that panicked.
+func (r *run) close(reason policy.Reason) {
 	if r.rec != nil {
-		r.rec.finish(r, policy.ReasonPanicInOperation, r.fail(policy.ReasonPanicInOperation), nil)
+		r.rec.finish(r, reason, r.fail(reason), nil)
 	}
 }
 

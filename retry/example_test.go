@@ -53,3 +53,28 @@ func ExampleWithPolicy() {
 	fmt.Println(err)
 	// Output: tenet: mail.Send: attempts_exhausted after 1 attempt: unavailable
 }
+
+// A policy in code needs one import beside this package.
+func ExampleNew() {
+	executor := retry.New(policy.Retry{MaxAttempts: 4, InitialBackoff: time.Millisecond})
+
+	calls := 0
+	err := executor.Do(context.Background(), policy.ParseKey("user-service.GetUser"), func(context.Context) error {
+		if calls++; calls < 3 {
+			return errors.New("unavailable")
+		}
+		return nil
+	})
+	fmt.Println(calls, err)
+	// Output: 3 <nil>
+}
+
+func ExampleWithFallbackValue() {
+	executor := retry.New(policy.Retry{MaxAttempts: 2, InitialBackoff: time.Millisecond})
+
+	price, err := retry.DoValue(context.Background(), executor, policy.ParseKey("prices.Get"),
+		func(context.Context) (int, error) { return 0, errors.New("unavailable") },
+		retry.WithFallbackValue(100))
+	fmt.Println(price, err)
+	// Output: 100 <nil>
+}

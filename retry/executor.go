@@ -145,6 +145,17 @@ func NewExecutor(options ExecutorOptions) *Executor {
 	return e
 }
 
+// New makes an executor that runs every key under r and needs no other setup. What r leaves at zero takes the built-in
+// default, and values outside policy.CallLimits are clamped. New panics if r is invalid, which only an unknown jitter and the
+// like can be. For anything more than retries, use [NewExecutor].
+func New(r policy.Retry) *Executor {
+	p, err := policy.Compile(policy.Policy{Retry: r}, policy.CallLimits(), policy.SourceStatic)
+	if err != nil {
+		panic(fmt.Sprintf("retry: New: %v", err))
+	}
+	return NewExecutor(ExecutorOptions{Provider: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic, Calls: p})})
+}
+
 // planFor returns what is prepared for a key. While the provider's version stands, this is one lookup.
 func (e *Executor) planFor(ctx context.Context, key policy.Key) *plan {
 	need(e != nil, "the executor")

@@ -26,6 +26,7 @@ type callOptions struct {
 	traceID        string
 	attributes     observe.Attributes // of the caller's
 	edit           func(*policy.Policy)
+	fallback       any  // a fallback[T]; nil without one
 	unhedged       bool // never hedged
 	hedgedByKey    bool // hedged only with an idempotency key
 	seed           uint64

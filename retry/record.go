@@ -194,6 +194,7 @@ func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.
 		Attempt: deciding, Group: ended, Err: r.last,
 	}}
 	rec.stamp(r, e)
+	r.noteFallback(e.Decision)
 	if journal != nil {
 		ctx := r.ctx
 		if ctx.Err() != nil { // how a call ends is on record also where its caller has gone
@@ -269,6 +270,9 @@ func (rec *recorder) finish(r *run, reason policy.Reason, err error, t *observe.
 	}
 	for name, value := range r.options.attributes.All() {
 		t.Attributes = t.Attributes.With(name, value)
+	}
+	if r.fellBack != "" {
+		t.Attributes = t.Attributes.With(observe.AttrFallback, r.fellBack)
 	}
 	if rec.capture != nil {
 		rec.capture.Record(*t)

@@ -45,6 +45,7 @@ type run struct {
 
 	launch   launch // of the attempt on the caller's goroutine
 	returned bool   // the loop returned: nothing panicked
+	fellBack string // what became of the fallback of a failed call: used, failed, or "" without one
 }
 
 // told reports whether an observer or a journal takes the call's decisions.

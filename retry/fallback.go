@@ -1,0 +1,86 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// fallback is a function that stands in for a failed call. The type of its result is that of the call.
+type fallback[T any] func(ctx context.Context, failure error) (T, error)
+
+// WithFallback calls f if the call fails for any reason, also because its context has ended; f gets that context and the
+// call's [*Error]. If f returns nil, the call succeeds. If f fails, its error joins the Cause of the call's error. Timelines keep
+// the reason and the error of the failure; their attribute "fallback" is "used" or "failed", that of the decision to stop "called".
+// The result of f is not stored under an idempotency key. [Executor.Once] ignores fallbacks.
+func WithFallback(f func(ctx context.Context, failure error) error) CallOption {
+	need(f != nil, "WithFallback: the function")
+	return WithFallbackFunc(func(ctx context.Context, failure error) (struct{}, error) { return struct{}{}, f(ctx, failure) })
+}
+
+// WithFallbackValue returns value if the call fails; see [WithFallback]. T is the type of the call's result: a call with
+// another type panics.
+func WithFallbackValue[T any](value T) CallOption {
+	return WithFallbackFunc(func(context.Context, error) (T, error) { return value, nil })
+}
+
+// WithFallbackFunc is [WithFallback] for an operation with a result. T is the type of the call's result: a call with another
+// type panics.
+func WithFallbackFunc[T any](f func(ctx context.Context, failure error) (T, error)) CallOption {
+	need(f != nil, "WithFallbackFunc: the function")
+	return func(o *callOptions) { o.fallback = fallback[T](f) }
+}
+
+// fallbackOf is the fallback of a call, or nil. It panics if the fallback's result is of another type than the call's.
+func fallbackOf[T any](o *callOptions) fallback[T] {
+	if o.fallback == nil {
+		return nil
+	}
+	f, ok := o.fallback.(fallback[T])
+	if !ok {
+		panic(fmt.Sprintf("retry: the call returns %T, and its fallback is a %T", *new(T), o.fallback))
+	}
+	return f
+}
+
+// fallBack calls the fallback of a call that failed.
+func fallBack[T any](r *run, f fallback[T], last T) (value T, action decision.Action) {
+	r.returned = false
+	defer func() {
+		if !r.returned {
+			r.close(policy.ReasonPanicInOperation)
+		}
+	}()
+	value, err := f(r.caller(), r.fail(r.verdict.Reason))
+	r.returned = true
+	if err != nil {
+		r.fellBack, r.cause = "failed", errors.Join(r.cause, err)
+		return last, decision.Stop
+	}
+	r.fellBack = "used"
+	return value, decision.Done
+}
+
+// caller is the context of the call's caller.
+func (r *run) caller() context.Context {
+	if r.rec != nil {
+		return r.rec.Context
+	}
+	return r.ctx
+}
+
+// noteFallback adds to the decision that stops a call that a fallback stands in for it.
+func (r *run) noteFallback(d *observe.Decision) {
+	if r.options.fallback == nil || d.Verdict.Action != decision.Stop {
+		return
+	}
+	attributes := map[string]string{observe.AttrFallback: "called"}
+	for name, value := range d.Outcome.Attributes { // classifiers may share theirs
+		attributes[name] = value
+	}
+	d.Outcome.Attributes = attributes
+}
