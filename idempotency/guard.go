@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -192,7 +193,7 @@ func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time
 		if left <= 0 {
 			return b, asked, nil
 		}
-		if !sleep(ctx, min(pause, left, max(b.RetryAfter, time.Microsecond))) {
+		if wait.For(ctx, min(pause, left, max(b.RetryAfter, time.Microsecond))) != nil {
 			return b, asked, nil
 		}
 		asked = time.Now()
@@ -202,18 +203,6 @@ func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time
 		}
 	}
 	return b, asked, nil
-}
-
-// sleep reports whether it slept to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // giveBack releases the claim of a begin that failed, if the store granted it all the same. Otherwise the key would be blocked

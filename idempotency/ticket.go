@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/observe"
 )
 
@@ -259,7 +260,7 @@ func (t *Ticket) settleOn(ctx context.Context, s Settlement, end time.Time) erro
 		if err == nil || errors.Is(err, ErrFenced) || left <= 0 {
 			return err
 		}
-		sleep(ctx, min(pause, left))
+		_ = wait.For(ctx, min(pause, left))
 	}
 }
 

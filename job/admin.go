@@ -33,10 +33,10 @@ type Notifier interface {
 }
 
 // CancelNotifier is implemented by stores that tell workers at once when cancellations of running jobs are requested.
-// Workers of other stores hear of them when they extend the leases, every third of a lease.
+// Workers of other stores learn of them when they extend the leases, every third of a lease.
 type CancelNotifier interface {
 	// NotifyCancel returns a channel that receives when the cancellation of a running job may have been requested, in this
-	// process or another; Extend tells of which. Signals may be merged and may be false. The channel is closed when ctx ends.
+	// process or another; Extend says which jobs these are. Signals may be merged and may be false. The channel is closed when ctx ends.
 	NotifyCancel(ctx context.Context) (<-chan struct{}, error)
 }
 
@@ -64,7 +64,7 @@ func (f *Filter) Matches(r *Record) bool {
 		(f.CreatedBefore.IsZero() || r.CreatedAt.Before(f.CreatedBefore)) && (f.CreatedAfter.IsZero() || r.CreatedAt.After(f.CreatedAfter))
 }
 
-// Action is what an operator does to jobs.
+// Action is an operator's change of jobs.
 type Action string
 
 // The actions, and the states that they apply to.

@@ -109,7 +109,7 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 			return d
 		}
 	}
-	var handled error // what the handler returned
+	var handled error // the handler's result
 	result := n.executor.Once(ctx, work, func(ctx context.Context) error {
 		s.NotRun = false
 		handled = n.call(ctx, n.handlers[r.Type], r)

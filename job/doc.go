@@ -3,8 +3,9 @@
 //
 // # The model
 //
-// A [Client] enqueues. A [Worker] claims jobs under a lease with a fencing token, runs each attempt through
-// retry.Executor.Once and settles what came of it. A [Store] keeps jobs; its clock decides whether a lease is valid.
+// A [Definition] ties a type of job to its payload and its defaults. A [Client] enqueues. A [Worker] claims jobs under a lease
+// with a fencing token, runs each attempt through retry.Executor.Once and settles its result. A [Store] keeps jobs; its clock
+// decides whether a lease is valid.
 //
 //	             ┌──────────────── run_at in the future ◄───────────────┐
 //	Enqueue ─► scheduled ──due──► ready ──Claim──► running ──Complete──► completed

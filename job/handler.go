@@ -41,7 +41,7 @@ func (j Job[T]) Lease() Lease {
 	return Lease{ref: j.record.Ref()}
 }
 
-// output is what the running attempt has set.
+// output is the output that the running attempt has set.
 func (j Job[T]) output() []byte {
 	if j.record == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// health knows whether the store answers. It logs once that the store fails, whatever the worker asked for, and once that
-// everything works again.
+// health tracks whether the store answers. It logs once when the first operation fails, and once when every operation works
+// again.
 type health struct {
 	log     *slog.Logger
 	mu      sync.Mutex

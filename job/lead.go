@@ -11,14 +11,15 @@ const (
 	leadFor   = 6 * time.Second // another worker leads at most leadFor + leadEvery, within 10 s, after the leader's end
 )
 
-// leader does what only one worker of a store should do: retention and schedules. Every worker announces itself on the way.
+// leader runs the tasks that only one worker of a store should run: retention and schedules. Every worker announces itself
+// in the same loop.
 type leader struct {
 	store    Store
 	name     string
 	timeout  time.Duration // of an announcement
 	keep     map[State]time.Duration
 	schedule *schedule
-	takes    func() WorkerInfo // what the worker claims now
+	takes    func() WorkerInfo // the queues and types that the worker claims now
 	health   *health
 	report   *reporter
 	log      *slog.Logger

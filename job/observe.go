@@ -17,7 +17,7 @@ var after = map[Kind]State{
 	KindRefuse: Scheduled, KindCancel: Cancelled,
 }
 
-// reporter tells the observer and the log what became of jobs.
+// reporter tells the observer and the log how jobs move between states.
 type reporter struct {
 	observer observe.Observer // nil if there is none
 	log      *slog.Logger

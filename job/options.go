@@ -70,12 +70,12 @@ func WithProvider(p policy.Provider) WorkerOption {
 }
 
 // WithRetryPolicy sets the retry policy of jobs for which the provider has no entry. nil means no retries at all: the first
-// failure is final, whatever the job asks for and whatever the provider says.
+// failure is final, regardless of the job and the provider.
 //
 // With [WithProvider] too, the policy in code ranks below the document's entries for a job's type and queue, and above the
 // document's defaults for jobs: an entry's max_attempts replaces MaxAttempts, and its delays (backoff, backoff_cap,
 // backoff_multiplier, jitter) replace NextDelay. An entry that only repeats a value of the defaults counts as absent. A
-// provider without a document counts as having an entry for whatever it sets. The worker logs once, when it starts, that
+// provider without a document counts as having an entry for every field that it sets. The worker logs once, when it starts, that
 // both are set.
 //
 // The worker applies an [ExponentialBackoff] as data: its delays are drawn from the job's ID and can be replayed from the

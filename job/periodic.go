@@ -21,7 +21,7 @@ type Periodic struct {
 	Location *time.Location
 	// Request is the job of each tick. Its UniqueKey is set to the tick.
 	Request Request
-	// Missed says what becomes of ticks that passed while no worker ran.
+	// Missed says whether to run ticks that passed while no worker ran.
 	Missed Missed
 }
 

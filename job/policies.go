@@ -60,7 +60,7 @@ var (
 )
 
 // says reports whether a provider's policy for a key sets one of the fields, rather than taking it from the defaults for
-// jobs, which are nil where they are not known.
+// jobs, which are nil if they are not known.
 func says(p, defaults *policy.Policy, fields []string) bool {
 	return slices.ContainsFunc(fields, func(field string) bool {
 		if slices.Contains(p.Meta.Defaulted, field) {
@@ -133,8 +133,8 @@ func (p *policies) nextDelay(failed int) (d time.Duration, failure *panicError) 
 	return d, failure
 }
 
-// backed is a provider with a data policy in code below its entries. It remembers what it made of each answer, so that the
-// same answer stays the same policy.
+// backed is a provider with a data policy in code below its entries. It keeps the policy that it made of each answer, so that
+// the same answer stays the same policy.
 type backed struct {
 	policy.Provider
 	code ExponentialBackoff
@@ -144,7 +144,7 @@ type backed struct {
 
 type made struct{ of, policy *policy.Policy }
 
-// back lays a data policy below a provider. The result has versions and a document where the provider has them.
+// back lays a data policy below a provider. The result has versions and a document if the provider has them.
 func back(provider policy.Provider, code ExponentialBackoff) policy.Provider {
 	b := &backed{Provider: provider, code: code, made: map[policy.Key]made{}}
 	if v, ok := provider.(policy.Versioned); ok {
@@ -156,7 +156,7 @@ func back(provider policy.Provider, code ExponentialBackoff) policy.Provider {
 	return b
 }
 
-// Set implements policy.SetProvider; nil where the provider holds no document.
+// Set implements policy.SetProvider; nil if the provider has no document.
 func (b *backed) Set() *policy.Set {
 	if document, ok := b.Provider.(policy.SetProvider); ok {
 		return document.Set()
@@ -187,7 +187,7 @@ func (b *backed) Policy(ctx context.Context, key policy.Key) (*policy.Policy, er
 	return laid, err
 }
 
-// lay fills in from the code what p does not say itself.
+// lay fills in the fields that p does not set itself.
 func (b *backed) lay(p, defaults *policy.Policy) (*policy.Policy, error) {
 	laid := p.Clone()
 	r, code := &laid.Retry, b.code.Retry()

@@ -23,10 +23,10 @@ const (
 // States lists all states in the order of a job's life.
 func States() []State { return []State{Scheduled, Ready, Running, Completed, Dead, Cancelled} }
 
-// Finished reports whether a job in this state waits for nothing any more.
+// Finished reports whether the state is final unless an operator changes it.
 func (s State) Finished() bool { return s == Completed || s == Dead || s == Cancelled }
 
-// Record is a stored job. Times are UTC with microseconds; a zero time is one that has not come.
+// Record is a stored job. Times are UTC with microseconds; the zero time means "not yet" or "not at all".
 type Record struct {
 	ID          string // UUIDv7
 	Type        string
@@ -41,16 +41,16 @@ type Record struct {
 	CreatedAt   time.Time
 	RunAt       time.Time
 
-	Failures   int       // failed attempts, lost ones included: what counts against the maximum; Attempts() were made
+	Failures   int       // failed attempts, lost ones included: the number that counts against the maximum; see Attempts for those made
 	StartedAt  time.Time // of the first attempt that ran, known once it is settled or lost; overall_timeout counts from it
 	FinishedAt time.Time
 	FailedAt   time.Time
 	LastError  string
 	Reason     policy.Reason // why the job is dead, or why it last failed
-	Output     []byte        // what a completed attempt left behind
+	Output     []byte        // set by the completed attempt
 
 	Worker     string
-	Fence      int64 // of the claim that returned the record; it grows with every claim and is 0 in what Get and List return
+	Fence      int64 // of the claim that returned the record; it grows with every claim and is 0 in records from Get and List
 	LeaseUntil time.Time
 	ClaimedAt  time.Time
 	// CancelRequestedAt is when the cancellation of the job was requested while it ran. It stays on record whatever came of
@@ -68,7 +68,7 @@ type Ref struct {
 	Fence int64
 }
 
-// Ref is the lease that the record was claimed under. That of a record from Get or List is none: stores refuse it.
+// Ref is the lease that the record was claimed under. Stores refuse the one of a record from Get or List.
 func (r *Record) Ref() Ref { return Ref{ID: r.ID, Fence: r.Fence} }
 
 // Lease is a handler's right to complete its own job in a transaction, with CompleteTx of a SQL store. Only [Job.Lease]

@@ -29,7 +29,7 @@ type Request struct {
 	MaxAttempts int
 	// Priority from 0, the highest and the default, to 9.
 	Priority int
-	// UniqueKey keeps a second job with the same queue and key out, for UniqueFor or, where that is 0, while the first one
+	// UniqueKey prevents a second job with the same queue and key, for UniqueFor or, if that is 0, while the first one
 	// lives. At most 512 bytes.
 	UniqueKey string
 	UniqueFor time.Duration

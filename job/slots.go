@@ -16,7 +16,7 @@ type slots struct {
 // when its last job ends.
 type queue struct{ size, busy int }
 
-// set changes the queues to serve. Running jobs go on where their queue is gone or has become smaller.
+// set changes the queues to serve. Running jobs continue if their queue is gone or has become smaller.
 func (s *slots) set(concurrency map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Store keeps jobs. Implementations are safe for concurrent use by any number of processes where their engine is, and
+// Store keeps jobs. Implementations are safe for concurrent use by any number of processes if their engine is, and
 // pass the suite in package storetest. The store's clock, not the worker's, decides whether a lease is valid.
 type Store interface {
 	// Enqueue stores jobs, all or none, in one round trip. The receipts are in the order of the inserts.
@@ -21,7 +21,7 @@ type Store interface {
 	// Extend sets the expiry of live leases to exactly now + d. The errors are in the order of the refs; nil means that
 	// all were extended. A lease whose job is to be cancelled is extended, with ErrCancelRequested.
 	Extend(ctx context.Context, leases []Ref, d time.Duration) []error
-	// Settle writes what became of attempts, each atomically with its history. The errors are in the order of the
+	// Settle writes the results of attempts, each atomically with its history. The errors are in the order of the
 	// settlements; nil means that all were written.
 	Settle(ctx context.Context, list []Settlement) []error
 	// Maintain makes due jobs ready, takes back expired leases and removes finished jobs whose retention is over, at most
@@ -31,7 +31,7 @@ type Store interface {
 	Close() error
 }
 
-// Insert is a job to be stored. Clients fill in what a Request leaves open.
+// Insert is a job to be stored: a Request with its defaults filled in.
 type Insert struct {
 	ID          string
 	Type        string
@@ -43,17 +43,17 @@ type Insert struct {
 	MaxAttempts int
 	// RunAt is the earliest start; zero means now.
 	RunAt time.Time
-	// UniqueKey, if set, keeps a second job with the same queue and key out: for UniqueFor from now, or where that is 0
+	// UniqueKey, if set, prevents a second job with the same queue and key: for UniqueFor from now or, if that is 0,
 	// until the first job is completed, dead, cancelled or deleted.
 	UniqueKey string
 	UniqueFor time.Duration
 }
 
-// Receipt says what became of an insert.
+// Receipt is the result of an insert.
 type Receipt struct {
 	ID      string // of the stored job, or of the one that existed
 	Existed bool   // a job with the same unique key was there; nothing was changed
-	// Durability is what the store promises about a job that was just stored.
+	// Durability is the store's promise about a job that was just stored.
 	Durability Durability
 }
 
@@ -83,8 +83,8 @@ type Slots struct {
 	Free  int
 }
 
-// Settlement is what became of one attempt. It carries no time of day: the store adds Started to its own time of the claim,
-// so that a worker's clock and the store's never meet.
+// Settlement is the result of one attempt. It carries no time of day: the store adds Started to its own time of the claim, so
+// that a worker's clock and the store's are never compared.
 type Settlement struct {
 	Ref
 	Kind    Kind
@@ -135,33 +135,33 @@ const (
 	KindCancel   Kind = "cancel"
 )
 
-// Maintenance says what Maintain may do.
+// Maintenance bounds the work of Maintain.
 type Maintenance struct {
 	Limit int // rows of each kind; at least 1
 	// Keep is how long finished jobs stay, by state; a state that is not listed stays for ever. Empty: nothing is removed.
 	Keep map[State]time.Duration
 }
 
-// Maintained is what Maintain did.
+// Maintained is the result of Maintain.
 type Maintained struct {
 	Promoted  int // scheduled jobs that became ready
 	Reclaimed int // expired leases that were taken back
 	Removed   int // finished jobs
-	// NextDue is when the next scheduled job is due; zero where there is none. Now is the time of the maintenance. Both are
+	// NextDue is when the next scheduled job is due; zero if there is none. Now is the time of the maintenance. Both are
 	// by the store's clock, so that only their difference means something to a worker.
 	NextDue, Now time.Time
-	// Lost tells of each lease that was taken back, in no order: as many as Reclaimed.
+	// Lost lists the leases that were taken back, in no order: as many as Reclaimed.
 	Lost []Lost
 }
 
-// Lost is an expired lease that was taken back, and what became of its job.
+// Lost is an expired lease that was taken back, with the new state of its job.
 type Lost struct {
 	Ref      // the lease
 	Type     string
 	Queue    string
 	Meta     map[string]string
 	Worker   string // that held the lease
-	State    State  // of the job now: ready, dead or, where that was asked for, cancelled
+	State    State  // of the job now: ready, dead or, if that was requested, cancelled
 	Attempts int    // made, this one included
 }
 

@@ -62,7 +62,7 @@ func (r *Record) Holds(lease Ref, now time.Time) error {
 	return nil
 }
 
-// Repeats reports whether s says again what its own token has settled already, as the record and its history show.
+// Repeats reports whether s repeats a settlement under the same token, as the record and its history show.
 func (r *Record) Repeats(history []Attempt, s Settlement) bool {
 	if s.Kind == KindRefuse && r.State != Running && r.Fence == s.Fence && r.Refusals > 0 {
 		return true // refusals in a row are not in the history yet

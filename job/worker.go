@@ -20,17 +20,22 @@ import (
 
 // Worker claims jobs and runs their handlers. Register handlers before Run; a worker runs once.
 //
-// Its parts, each with at most one lock of its own; no part calls another one while it holds its lock:
+// Its parts and the calls of the store that each makes; the loops claim, settler, leases, upkeep, leader and listen have a
+// goroutine each:
 //
-//	             ┌────────────────────────── Store ───────────────────────────┐
-//	        Claim│          Settle▲   Extend▲        Maintain▲        Lead▲   │Notify
-//	             ▼                │         │                │            │   ▼
-//	slots ──► Worker.claim     settler   leases            upkeep      leader  listen
-//	             │ a goroutine    ▲         ▲ add, drop      │ due jobs   │     │
-//	             ▼ for each job   │         │                ▼            │     ▼
-//	         Worker.start ──► runner      (held while      wake ──► Worker.claim
-//	             │            attempt      a job runs)                    (health and reporter
-//	             └── slot given back, settlement added                    hear from all parts)
+//	Claim          Settle        Extend         Maintain       Lead, Enqueue   Notify
+//	  │              ▲              ▲               ▲                ▲            │
+//	  ▼              │              │               │                │            ▼
+//	claim         settler        leases          upkeep            leader       listen
+//	  │ free ▲       ▲ add          ▲ add, drop     │ wake                        │ wake
+//	  │      │       │              │               └───────► claim ◄─────────────┘
+//	  │    slots     │              │
+//	  │      ▲ take, give           │
+//	  ▼      │       │              │
+//	start: a goroutine for each job ─► runner.attempt ─► handler
+//
+// slots, settler, leases, upkeep and health, which all loops report to, have one lock each. No part calls another while it
+// holds its lock.
 type Worker struct {
 	settings settings
 	store    Store
@@ -101,7 +106,7 @@ func (w *Worker) Name() string { return w.settings.name }
 func (w *Worker) HandleRaw(jobType string, handler RawHandler) { w.runner.register(jobType, handler) }
 
 // SetQueues changes the queues that the worker serves and how many jobs of each run at once, as [WithQueues] does, also while
-// it runs: new queues are claimed from at once. Running jobs go on where their queue is gone or has become smaller. It is
+// it runs: new queues are claimed from at once. Running jobs continue if their queue is gone or has become smaller. It is
 // safe for concurrent use.
 func (w *Worker) SetQueues(concurrency map[string]int) {
 	w.slots.set(concurrency)
