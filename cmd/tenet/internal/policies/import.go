@@ -14,8 +14,8 @@ import (
 )
 
 func (a *app) importCommand() *cobra.Command {
-	cmd := cli.Group("import", "Turn other systems' configuration into a policy document", `Turn other systems' configuration into a policy document on stdout. What has no equivalent, or only a near one, is
-reported on stderr. - is stdin.`,
+	cmd := cli.Group("import", "Convert another system's configuration into a policy document", `Convert another system's retry configuration into a policy document on stdout. Notes on stderr name every field that was
+approximated or left out. The file - is stdin.`,
 		a.importOne("grpc", "a gRPC service config (retryPolicy, hedgingPolicy, retryThrottling; JSON)", policyimport.GRPC),
 		a.importOne("envoy", "an Envoy configuration (routes and clusters; YAML or JSON)", policyimport.Envoy))
 	cmd.Example = "  tenet policy import grpc service-config.json > policies.yaml"
@@ -25,7 +25,7 @@ reported on stderr. - is stdin.`,
 func (a *app) importOne(name, what string, convert func([]byte) (policyimport.Converted, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " FILE", Short: "Convert " + what, Args: cobra.ExactArgs(1),
-		Long:    "Convert " + what + ".\nThe document goes to stdout (as text it is YAML), the report of what has no equivalent to stderr.",
+		Long:    "Convert " + what + " into a policy document.\nThe document goes to stdout, as YAML unless --output says otherwise. Notes on stderr name every field that was\napproximated or left out. The file - is stdin.",
 		Example: fmt.Sprintf("  tenet policy import %s config.json > policies.yaml", name),
 	}
 	form := cli.OutputFlag(cmd)

@@ -83,7 +83,7 @@ func (r *reader) load(data []byte) (object, error) {
 	}
 	fields, ok := root.(map[string]any)
 	if !ok {
-		return object{}, fmt.Errorf("the input is %s; an object is needed", kind(root))
+		return object{}, fmt.Errorf("the input is %s; an object is required", kind(root))
 	}
 	return object{r, "", fields}, nil
 }
@@ -293,7 +293,7 @@ func kind(v any) string {
 	case map[string]any:
 		return "an object"
 	case map[any]any:
-		return "an object with names that are no strings"
+		return "an object whose names are not strings"
 	case []any:
 		return "a list"
 	case string:

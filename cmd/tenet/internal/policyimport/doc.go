@@ -3,10 +3,10 @@
 //
 // # The model
 //
-// The input is read field by field. What a policy can say is converted; whatever has no equivalent, or only a near one,
-// is named in the report with its path. Names may be spelt as in either form of protobuf's JSON, retry_policy or
-// retryPolicy. Values of a wrong type or outside the range that their own system allows are errors, all of them at once;
-// values that Tenet's limits do not allow are brought into range and reported.
+// The input is read field by field. Fields that a policy can express are converted. The report names every other field with
+// its path and says whether it was approximated or left out. Names may be spelt as in either form of protobuf's JSON,
+// retry_policy or retryPolicy. Values of a wrong type, or outside the range that their own system allows, are errors, and all
+// errors are reported at once. Values outside Tenet's limits are brought into range and reported.
 //
-// Everything here is a pure function.
+// All functions are pure.
 package policyimport

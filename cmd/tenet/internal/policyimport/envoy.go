@@ -114,7 +114,7 @@ func (e *envoy) route(o object, n names, retry, hedge object, retries, hedges bo
 	_, isHost := o.fields["routes"]
 	_, isConfig := o.fields["virtual_hosts"]
 	if isHost || isConfig {
-		e.note(o.path, "its policy holds for the routes that have none of their own; here it is that of the key %s only", name)
+		e.note(o.path, "Envoy applies this policy to routes without one of their own; here it applies to the key %s only", name)
 	} else if timeout, ok := o.duration("timeout"); ok {
 		p.Retry.OverallTimeout = timeout
 		fit(e.reader, o.at("timeout"), &p.Retry.OverallTimeout, positive)
@@ -141,7 +141,7 @@ func (e *envoy) add(name, cluster, path string, p policy.Policy) {
 		key = fmt.Sprintf("%s-%d", name, n)
 	}
 	if key != name {
-		e.note(path, "is another policy under the name %s; its key is %s", name, key)
+		e.note(path, "the name %s is taken by another policy; this one's key is %s", name, key)
 	}
 	e.result.Policies[key], e.targets[key] = p, cluster
 }
@@ -179,7 +179,7 @@ func (e *envoy) backoff(o object, r *policy.Retry) {
 	if b, ok := o.object("retry_back_off"); ok {
 		r.InitialBackoff, given = b.duration("base_interval")
 		if !given || r.InitialBackoff == 0 {
-			e.fault(b.at("base_interval"), "is needed, above 0")
+			e.fault(b.at("base_interval"), "is required, above 0")
 		}
 		r.MaxBackoff, given = b.duration("max_interval")
 		if given && r.MaxBackoff < r.InitialBackoff {

@@ -14,9 +14,9 @@ type condition struct {
 	note    string
 }
 
-const notRepeated = "has no effect: the http classifier takes it for an answer of the business"
+const notRepeated = "has no effect: the http classifier counts it as a business outcome"
 
-const suppliedBy = "uses the %s classifier and classes, without which nothing is retried: the clients of package %s register them, other code must"
+const suppliedBy = "needs the %s classifier and classes, without which nothing is retried: the clients of package %s register them, other code must"
 
 // conditions that Envoy knows. Without an answer it counts as a gateway error, so network and timeout are part of those.
 var conditions = map[string]condition{
@@ -25,7 +25,7 @@ var conditions = map[string]condition{
 	"reset":                      {[]policy.Class{policy.ClassConnectionReset, policy.ClassEOF, policy.ClassTimeout}, ""},
 	"reset-before-request":       {[]policy.Class{policy.ClassConnectionRefused, policy.ClassDNS, policy.ClassTLS}, "is approximated by failures to connect"},
 	"connect-failure":            {[]policy.Class{policy.ClassConnectionRefused, policy.ClassDNS, policy.ClassTLS}, ""},
-	"envoy-ratelimited":          {[]policy.Class{"http_429"}, "is approximated by every 429: its header is not looked at"},
+	"envoy-ratelimited":          {[]policy.Class{"http_429"}, "is approximated by every 429: the x-envoy-ratelimited header is not read"},
 	"retriable-4xx":              {[]policy.Class{"http_409"}, notRepeated},
 	"retriable-status-codes":     {nil, ""}, // read from their own field
 	"refused-stream":             {nil, "has no equivalent and is left out"},

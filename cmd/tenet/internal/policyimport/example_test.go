@@ -29,6 +29,6 @@ func ExampleGRPC() {
 	// Output:
 	// 4 100ms 1s [grpc_unavailable]
 	// methodConfig[0].waitForReady: has no equivalent and is left out
-	// methodConfig: uses the grpc classifier and classes, without which nothing is retried: the clients of package tenetgrpc register them, other code must
+	// methodConfig: needs the grpc classifier and classes, without which nothing is retried: the clients of package tenetgrpc register them, other code must
 	// methodConfig: gRPC does not retry methods without an entry; write defaults.calls.retry.max_attempts: 1 for the same
 }

@@ -39,7 +39,7 @@ func GRPC(serviceConfig []byte) (Converted, error) {
 	}
 	switch {
 	case anyDefault && len(c.Policies) > 0:
-		r.note("methodConfig", "gRPC takes one entry as a whole; here, what a policy leaves open is taken from the defaults")
+		r.note("methodConfig", "gRPC uses one entry as a whole; here, a policy takes the fields that it does not set from the defaults")
 	case !anyDefault:
 		r.note("methodConfig", "gRPC does not retry methods without an entry; write defaults.calls.retry.max_attempts: 1 for the same")
 	}
@@ -60,10 +60,10 @@ func grpcThrottling(root object, c *Converted) bool {
 	tokens, tokensPath, _ := o.number("maxTokens")
 	ratio, ratioPath, _ := o.number("tokenRatio")
 	if tokens <= 0 || tokens > 1000 {
-		o.r.fault(tokensPath, "is needed, above 0 and up to 1000")
+		o.r.fault(tokensPath, "is required, above 0 and up to 1000")
 	}
 	if ratio <= 0 {
-		o.r.fault(ratioPath, "is needed, above 0")
+		o.r.fault(ratioPath, "is required, above 0")
 	}
 	burst := tokens / 2
 	fit(o.r, ratioPath, &ratio, policy.Range[float64]{Max: 10})
@@ -78,7 +78,7 @@ func grpcThrottling(root object, c *Converted) bool {
 func grpcMethod(o object, c *Converted, throttled bool) (isDefault bool) {
 	names := o.objects("name")
 	if len(names) == 0 {
-		o.r.fault(o.at("name"), "is needed: without names the entry holds for nothing")
+		o.r.fault(o.at("name"), "is required: an entry without names applies to nothing")
 	}
 	p := grpcPolicy(o, throttled)
 	for _, name := range names {
@@ -87,22 +87,22 @@ func grpcMethod(o object, c *Converted, throttled bool) (isDefault bool) {
 		key := service
 		switch {
 		case service == "" && method != "":
-			o.r.fault(name.at("service"), "is needed where there is a method")
+			o.r.fault(name.at("service"), "is required where there is a method")
 			continue
 		case service == "":
 			if !c.Defaults.IsZero() {
-				o.r.fault(name.path, "is a second entry for all methods")
+				o.r.fault(name.path, "is a second default entry")
 			}
-			o.r.note(name.path, "becomes the defaults, which hold for every call of the process")
+			o.r.note(name.path, "becomes the defaults, which apply to every call of the process")
 			c.Defaults, isDefault = p, true
 			continue
 		case method == "":
-			o.r.note(name.path, "holds for the key %s; let tenetgrpc.Options.Key return it for the service's methods, or repeat the policy for each", key)
+			o.r.note(name.path, "applies to the key %s; let tenetgrpc.Options.Key return it for the service's methods, or repeat the policy for each", key)
 		default:
 			key += "." + method
 		}
 		if strings.ContainsFunc(key, unicode.IsSpace) {
-			o.r.fault(name.path, "%q holds white space, which no service or method has", key)
+			o.r.fault(name.path, "%q contains white space, which a service or method cannot", key)
 			continue
 		}
 		if _, twice := c.Policies[key]; twice {
@@ -146,24 +146,24 @@ func grpcRetry(o object, r *policy.Retry) {
 	backoff, _ := o.duration("initialBackoff")
 	ceiling, _ := o.duration("maxBackoff")
 	if backoff == 0 {
-		o.r.fault(o.at("initialBackoff"), "is needed, above 0")
+		o.r.fault(o.at("initialBackoff"), "is required, above 0")
 	}
 	if ceiling == 0 {
-		o.r.fault(o.at("maxBackoff"), "is needed, above 0")
+		o.r.fault(o.at("maxBackoff"), "is required, above 0")
 	}
 	r.InitialBackoff, r.MaxBackoff = min(backoff, ceiling), ceiling
 	fit(o.r, o.at("initialBackoff"), &r.InitialBackoff, limits.Backoff)
 	fit(o.r, o.at("maxBackoff"), &r.MaxBackoff, limits.Cap)
 	multiplier, path, _ := o.number("backoffMultiplier")
 	if multiplier <= 0 {
-		o.r.fault(path, "is needed, above 0")
+		o.r.fault(path, "is required, above 0")
 	}
 	r.BackoffMultiplier = multiplier
 	fit(o.r, path, &r.BackoffMultiplier, limits.Multiplier)
 	r.Jitter, r.JitterFactor = policy.JitterProportional, 0.2 // as gRFC A6 has it
 	r.RetryOn = grpcCodes(o, "retryableStatusCodes")
 	if len(r.RetryOn) == 0 {
-		o.r.fault(o.at("retryableStatusCodes"), "is needed and must name a code")
+		o.r.fault(o.at("retryableStatusCodes"), "is required and must name a code")
 	}
 	r.ClassifierName = "grpc"
 	if timeout, ok := o.duration("perAttemptRecvTimeout"); ok {
@@ -198,7 +198,7 @@ func grpcHedging(o object, p *policy.Policy) {
 func grpcAttempts(o object) int {
 	n, path, _ := o.count("maxAttempts")
 	if n < 2 {
-		o.r.fault(path, "is needed, 2 or more")
+		o.r.fault(path, "is required, 2 or more")
 	}
 	if n > 5 {
 		o.r.note(path, "%d counts as 5, as in gRPC", n)
