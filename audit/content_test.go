@@ -302,7 +302,7 @@ func TestA2WorkWithoutEndIsForgotten(t *testing.T) {
 	if n := len(p.works) + len(p.before); n > 2*mostWorks {
 		t.Errorf("%d pieces of work are kept", n)
 	}
-	var w twins
+	var w journaled
 	for n := range 100_000 {
 		w.add(failed(fmt.Sprint("call-", n), 1))
 	}

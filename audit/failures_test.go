@@ -211,7 +211,7 @@ func TestA2AppendWithoutAnEffect(t *testing.T) {
 	if err := l.Append(bg, &observe.Event{Type: observe.CallStarted}); err != nil {
 		t.Error(err)
 	}
-	l.twins.add(&observe.Event{Type: observe.CallEnded})
+	l.journaled.add(&observe.Event{Type: observe.CallEnded})
 	closeLog(t, l)
 	if err := l.Append(bg, failed("call", 1)); err != nil || l.Stats().Lost != 1 {
 		t.Errorf("a buffered log that is closed: %v, %d lost", err, l.Stats().Lost)

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Mode says what a [Log] promises to those who hand it events.
+// Mode says what a [Log] promises to its callers.
 type Mode string
 
 // The modes.
@@ -24,8 +24,8 @@ const (
 	// Outbox: a decision is stored in a local durable outbox before the work goes on, and forwarded to the sink in the
 	// background, also after a restart. The outbox grows while the sink is down.
 	Outbox Mode = "outbox"
-	// Buffered: nothing is waited for. Events wait in memory; those that find it full are lost, counted and reported, as are
-	// those that it holds when the process dies.
+	// Buffered: callers wait for nothing. Events are kept in memory until they are stored. Those that find the buffer full are
+	// lost, counted and reported; those in it when the process dies are lost.
 	Buffered Mode = "buffered"
 )
 
@@ -39,7 +39,7 @@ var (
 
 // Options of a [Log]. The zero value is a log that fails closed and keeps everything.
 type Options struct {
-	// Mode is what is promised. Default FailClosed.
+	// Mode says when a decision counts as recorded. Default FailClosed.
 	Mode Mode
 	// Buffer is how many events may wait for the writer. Default 65,536. In FailClosed and Outbox mode callers wait for room;
 	// in Buffered mode events without room are lost.
@@ -51,12 +51,12 @@ type Options struct {
 	Redact Redaction
 	// Outbox is the directory of the outbox; only for Outbox mode, where it is required. Only one process may use it.
 	Outbox string
-	// Timeout bounds how long a caller is held up. Default 5 s.
+	// Timeout bounds how long a caller waits for an event to be stored. Default 5 s.
 	Timeout time.Duration
 	// CountInterval is how often successes that were not recorded are counted. Default 1 minute.
 	CountInterval time.Duration
-	// Reports is told (observe.Reported, audit_unavailable) when the sink begins to fail and when events were lost. It must
-	// not be the log itself. May be nil.
+	// Reports gets an event (observe.Reported, audit_unavailable) when the sink begins to fail and when events were lost. It
+	// must not be the log itself. May be nil.
 	Reports observe.Observer
 }
 
@@ -82,17 +82,17 @@ func (o Options) withDefaults() (Options, error) {
 	return o, o.Redact.check()
 }
 
-// Log records what observers and journals are told, and what operators did, in a sink. It is an [observe.Observer] and an
+// Log records in a sink the events that reach observers and journals, and the actions of operators. It is an [observe.Observer] and an
 // [observe.Journal]; set it as both, so that a decision is on record before it takes effect. A decision that comes both
 // ways is recorded once. As an Observer alone it cannot hold work up before a decision takes effect, whatever the mode.
 //
 // A Log is the one writer of its own chain. It is safe for concurrent use.
 type Log struct {
-	options Options
-	queue   chan item
-	twins   twins
-	writer  *writer
-	outbox  *outbox // nil in other modes
+	options   Options
+	queue     chan item
+	journaled journaled
+	writer    *writer
+	outbox    *outbox // nil in other modes
 
 	// closing releases those who wait for room. closed is set, under the lock, when nothing can be queued any more.
 	closing   chan struct{}
@@ -143,7 +143,7 @@ func Open(ctx context.Context, sink Sink, o Options) (*Log, error) {
 // Observe implements [observe.Observer]. In Buffered mode it takes less than a microsecond. In the other modes it waits, for
 // Timeout at most, where the buffer is full, and for actions of idempotency guards until they are stored.
 func (l *Log) Observe(ctx context.Context, o *observe.Event) {
-	if !relevant(o) || paired(o) && l.twins.take(o) {
+	if !relevant(o) || paired(o) && l.journaled.take(o) {
 		return
 	}
 	it := item{observed: o}
@@ -178,13 +178,13 @@ func (l *Log) Append(ctx context.Context, o *observe.Event) error {
 		if err := l.push(ctx, item{observed: o}); err != nil {
 			l.lost.Add(1)
 		}
-		l.twins.add(o)
+		l.journaled.add(o)
 		return nil
 	}
 	t := groupcommit.NewTicket()
 	err := l.wait(ctx, item{observed: o, ticket: t})
 	if err == nil || t.Taken() {
-		l.twins.add(o)
+		l.journaled.add(o)
 	}
 	return err
 }

@@ -18,12 +18,12 @@ import (
 
 const (
 	mostEvents   = 1024     // in a batch
-	deepQueue    = 256      // what must wait for a batch to be filled while another is being stored
-	mostAhead    = 16 << 20 // bytes that may be stored so in a row, since a file cannot be rotated meanwhile
+	deepQueue    = 256      // events that must wait before a batch is filled while another is being stored
+	mostAhead    = 16 << 20 // bytes stored in a row in that way: the file cannot be rotated meanwhile
 	mostGroups   = 4        // batches at a time: one is filled
 	mostHeads    = 256      // in chain_opened: the latest chains; each holds the heads of those before it
 	mostCounts   = 1024     // keys and policies counted at a time
-	mostEdited   = 256      // policies without a revision of their own whose revision is remembered
+	mostEdited   = 256      // remembered revisions of policies that have none of their own
 	snapshotLife = time.Hour
 )
 
@@ -47,7 +47,7 @@ type writer struct {
 	sealing  chan *group
 	storing  chan *group
 	ended    chan *group // stored, or given up
-	ahead    int         // bytes that were handed over without a look at the segment
+	ahead    int         // bytes handed over since the segment was last checked
 
 	segment   uint64
 	held      map[string]bool // revisions with a snapshot in the segment
@@ -68,7 +68,7 @@ type appender interface {
 	Append(ctx context.Context, entries []Entry) error
 }
 
-// counted is what unrecorded successes have in common.
+// counted is the key under which successes that are not recorded are counted.
 type counted struct {
 	surface, key, category string
 	policy                 *policy.Policy

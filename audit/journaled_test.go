@@ -9,7 +9,7 @@ import (
 
 // TestA2ActionsOfGuardsAreRecordedOnce: a guard tells its journal and its observer, and both may be the log.
 func TestA2ActionsOfGuardsAreRecordedOnce(t *testing.T) {
-	var seen twins
+	var seen journaled
 	event := func(action string) *observe.Event {
 		return &observe.Event{
 			Type: observe.Idempotent, Time: time.Unix(1, 0), Work: observe.Work{ID: "w"},
@@ -18,9 +18,9 @@ func TestA2ActionsOfGuardsAreRecordedOnce(t *testing.T) {
 	}
 	seen.add(event("record"))
 	if seen.take(event("hit")) {
-		t.Error("another action of the same work is no twin")
+		t.Error("another action of the same work is taken for this one")
 	}
 	if !seen.take(event("record")) || seen.take(event("record")) {
-		t.Error("a twin is dropped once")
+		t.Error("an event is dropped twice")
 	}
 }
