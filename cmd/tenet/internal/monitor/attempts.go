@@ -7,8 +7,8 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// EveryAttempt is what --verbose adds: it logs attempts and decisions, which are below the level of the other lines.
-func EveryAttempt(log *slog.Logger) observe.Observer {
+// everyAttempt is what --verbose adds: it logs attempts and decisions, which are below the level of the other lines.
+func everyAttempt(log *slog.Logger) observe.Observer {
 	return observe.Slog(slog.New(everyLevel{log.Handler()}))
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/tenetdev/tenet/adapter/prometheus"
+	prom "github.com/tenetdev/tenet/adapter/prometheus"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 )
 
@@ -27,15 +27,15 @@ func Alive(context.Context) error { return nil }
 
 // Health serves what orchestrators and Prometheus ask a process for.
 type Health struct {
-	Observer *prom.Observer
+	observer *prom.Observer
 	registry *prometheus.Registry
 	listener net.Listener
 	server   *http.Server
 	served   chan error // nil until serve
 }
 
-// Listen takes the address. Metrics of the process's own join those of observer.
-func Listen(a *cli.App, address string, own ...prometheus.Collector) (*Health, error) {
+// listen listens on an address. The metrics of own join those of the process and of the observer.
+func listen(address string, own ...prometheus.Collector) (*Health, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, cli.Usagef("--listen: %w; write host:port, for example 127.0.0.1:9090", err)
 	}
@@ -43,7 +43,7 @@ func Listen(a *cli.App, address string, own ...prometheus.Collector) (*Health, e
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // the first ones
 	h.registry.MustRegister(own...)
 	var err error
-	if h.Observer, err = prom.New(prom.Options{Registerer: h.registry}); err != nil {
+	if h.observer, err = prom.New(prom.Options{Registerer: h.registry}); err != nil {
 		return nil, err
 	}
 	if h.listener, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", address); err != nil {
@@ -83,7 +83,7 @@ func (p probe) ServeHTTP(out http.ResponseWriter, asked *http.Request) {
 	fmt.Fprintln(out, "ok")
 }
 
-func (h *Health) Close() error {
+func (h *Health) close() error {
 	if h.served == nil {
 		return h.listener.Close()
 	}

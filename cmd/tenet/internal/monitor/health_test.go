@@ -8,18 +8,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 )
 
 // TestL9AProbeThatFailsSaysWhy, and which of the two it is.
 func TestL9AProbeThatFailsSaysWhy(t *testing.T) {
-	a := &cli.App{}
-	h, err := Listen(a, "127.0.0.1:0")
+	h, err := listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
+	defer h.close()
 	hangs := func(context.Context) error { return errors.New("a fetch hangs") }
 	handler := h.handler(t.Context(), hangs, Alive)
 	for path, want := range map[string]int{"/livez": http.StatusServiceUnavailable, "/readyz": http.StatusOK, "/metrics": http.StatusOK} {

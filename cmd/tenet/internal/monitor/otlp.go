@@ -31,9 +31,9 @@ func OtlpFlag(cmd *cobra.Command) *string {
 // otlpCloseTime bounds how long a command waits at its end for the collector.
 const otlpCloseTime = 5 * time.Second
 
-// Export observes for a collector. command is part of the name under which the process appears there. close sends what is left;
-// what the collector does not take is logged and lost.
-func Export(ctx context.Context, a *cli.App, address, command string, log *slog.Logger) (observer observe.Observer, closeExport func(), err error) {
+// export observes for a collector, to which the process is known by a name. closeExport sends the rest; whatever the collector
+// does not take is logged and lost.
+func export(ctx context.Context, address, name string, log *slog.Logger) (observer observe.Observer, closeExport func(), err error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, nil, cli.Usagef("--otlp: write the URL of a collector, for example http://localhost:4318")
@@ -48,7 +48,7 @@ func Export(ctx context.Context, a *cli.App, address, command string, log *slog.
 		return nil, nil, errors.Join(err, spans.Shutdown(ctx))
 	}
 	told := &collector{log: log, address: base.Redacted(), failing: map[string]bool{}}
-	of := resource.NewSchemaless(attribute.String("service.name", "tenet-"+command), attribute.String("service.version", cli.VersionOf().Version))
+	of := resource.NewSchemaless(attribute.String("service.name", "tenet-"+name), attribute.String("service.version", cli.VersionOf().Version))
 	tracers := trace.NewTracerProvider(trace.WithBatcher(spanExport{spans, told}), trace.WithResource(of))
 	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(metricExport{metrics, told})), metric.WithResource(of))
 	closeExport = func() {

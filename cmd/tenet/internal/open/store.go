@@ -132,6 +132,18 @@ func Records(ctx context.Context, a *cli.App, r Ref, create bool) (*RecordStore,
 	return &RecordStore{db.Idempotency(), db.Idempotency(), db.Audit(), db.Close}, migrated(ctx, db, false)
 }
 
+// Guard opens a guard over the store of --idempotency-store. closeStore closes its store.
+func Guard(ctx context.Context, a *cli.App, url string, o idempotency.GuardOptions) (guard *idempotency.Guard, closeStore func() error, err error) {
+	store, err := Records(ctx, a, Ref{Flag: "idempotency-store", URL: url, Use: UseRecords}, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	if guard, err = idempotency.NewGuard(store, o); err != nil {
+		return nil, nil, errors.Join(cli.AsUsage(err), store.Close())
+	}
+	return guard, store.Close, nil
+}
+
 // WithDatabase runs f on the database of --store, whose tables may be missing. o.Create makes a missing SQLite file; in a dry
 // run an empty temporary one stands for it.
 func WithDatabase(ctx context.Context, a *cli.App, url string, o Options, f func(Database) error) (err error) {

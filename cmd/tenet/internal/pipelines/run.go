@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/pipeline"
@@ -68,7 +69,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 			cli.Fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.from, "one transaction"), name, atOnce)
 		})
 	}
-	s, err := a.setUp(ctx, log, f, name, provider, changes)
+	s, err := a.setUp(ctx, f, monitor.Options{Name: name, Log: log, Provider: provider, Changes: changes})
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 	}
 }
 
-// finish prints a summary and says how the command ends. why is what the last failed delivery failed with, nil where unknown.
+// finish prints a summary and says how the command ends after err. s knows what the last failed delivery failed with.
 func (a *app) finish(ctx context.Context, f *pipelineFlags, summary pipeline.Summary, why, err error) error {
 	told := a.Print(*f.form, summary, func(w io.Writer) { cli.Fprintln(w, sentenceOf(summary)) })
 	switch {

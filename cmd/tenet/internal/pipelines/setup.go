@@ -20,7 +20,6 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/idempotency"
-	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -101,67 +100,37 @@ func unnamed(file, kind, name string, set *policy.Set) error {
 	return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s names no %s %q; %s", file, kind, name, known))
 }
 
-// setUp opens everything around an engine but its source and sink.
-func (a *app) setUp(ctx context.Context, log *slog.Logger, f *pipelineFlags, name string, provider policy.Provider, changes *recording.Changes) (s *pipelineSetup, err error) {
-	s = &pipelineSetup{log: log}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	var observers []observe.Observer
-	if *f.otlp != "" {
-		exporter, closeExport, err := monitor.Export(ctx, a.App, *f.otlp, name, log)
-		if err != nil {
-			return s, err
-		}
-		s.onClose(func() error { closeExport(); return nil })
-		observers = append(observers, exporter) // first, so that lines of the log carry its IDs
+// setUp opens everything around an engine but its source and sink. o says who observes it, under the name of the pipeline.
+func (a *app) setUp(ctx context.Context, f *pipelineFlags, o monitor.Options) (s *pipelineSetup, err error) {
+	s = &pipelineSetup{log: o.Log}
+	o.OTLP, o.Listen, o.Audit, o.Verbose = *f.otlp, f.listen, *f.audit, f.verbose
+	watch, err := monitor.Start(ctx, a.App, o)
+	if err != nil {
+		return nil, err
 	}
-	if f.verbose {
-		observers = append(observers, monitor.EveryAttempt(s.log))
-	}
-	if f.listen != "" {
-		if s.service, err = monitor.Listen(a.App, f.listen); err != nil {
-			return s, err
-		}
-		s.onClose(s.service.Close)
-		observers = append(observers, s.service.Observer)
-	}
-	executor := retry.ExecutorOptions{
-		Classes: []classify.Family{tenethttp.Classes(), command.Classes(), postgres.Classes(), sqlite.Classes()},
-		Classifiers: map[string]classify.Classifier{
-			tenethttp.ClassifierName: tenethttp.Classifier(), command.Name: command.Classifier(command.Codes{}),
-		},
-	}
-	if *f.audit != "" {
-		record, closeLog, err := open.Log(ctx, a.App, *f.audit)
-		if err != nil {
-			return s, err
-		}
-		s.onClose(closeLog)
-		observers, executor.Journal = append(observers, record), record
-		changes.Follow(ctx, record, provider, s.log)
-	}
-	observer := observe.Multi(observers...)
+	s.onClose(watch.Close)
+	s.service = watch.Health
 	s.options = []pipeline.Option{
-		pipeline.WithName(name), pipeline.WithProvider(provider), pipeline.WithGrace(f.grace), pipeline.WithLogger(s.log),
-		pipeline.WithObserver(observer), pipeline.WithExecutorOptions(executor),
+		pipeline.WithName(o.Name), pipeline.WithProvider(o.Provider), pipeline.WithGrace(f.grace), pipeline.WithLogger(s.log),
+		pipeline.WithObserver(watch.Observer), pipeline.WithExecutorOptions(retry.ExecutorOptions{
+			Classes: []classify.Family{tenethttp.Classes(), command.Classes(), postgres.Classes(), sqlite.Classes()},
+			Classifiers: map[string]classify.Classifier{
+				tenethttp.ClassifierName: tenethttp.Classifier(), command.Name: command.Classifier(command.Codes{}),
+			},
+			Journal: watch.Journal,
+		}),
 	}
-	if f.store != "" {
-		records, err := open.Records(ctx, a.App, open.Ref{Flag: "idempotency-store", URL: f.store, Use: open.UseRecords}, true)
-		if err != nil {
-			return s, err
-		}
-		s.onClose(records.Close)
-		guard, err := idempotency.NewGuard(records, idempotency.GuardOptions{
-			TTL: f.ttl, ReplaySafe: f.replaySafe, Observer: observer, Journal: executor.Journal,
-		})
-		if err != nil {
-			return s, err
-		}
-		s.options = append(s.options, pipeline.WithGuard(guard))
+	if f.store == "" {
+		return s, nil
 	}
+	guard, closeStore, err := open.Guard(ctx, a.App, f.store, idempotency.GuardOptions{
+		TTL: f.ttl, ReplaySafe: f.replaySafe, Observer: watch.Observer, Journal: watch.Journal,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	s.onClose(closeStore)
+	s.options = append(s.options, pipeline.WithGuard(guard))
 	return s, nil
 }
 

@@ -172,7 +172,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) (err error) {
 		options.Observer, options.Journal = observe.Multi(options.Observer, log), log
 	}
 	if f.record.key != "" {
-		guard, closeRecords, failed := a.guard(ctx, f, effective, options)
+		guard, closeRecords, failed := f.record.guard(ctx, a.App, effective, options)
 		if failed != nil {
 			return noAttempt(failed)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"strings"
 	"time"
 
@@ -48,18 +47,10 @@ func (f *recordFlags) check() error {
 }
 
 // guard opens the guard of a run.
-func (a *app) guard(ctx context.Context, f *runFlags, p *policy.Policy, o retry.ExecutorOptions) (*idempotency.Guard, func() error, error) {
-	store, err := open.Records(ctx, a.App, open.Ref{Flag: "idempotency-store", URL: f.record.store, Use: open.UseRecords}, true)
-	if err != nil {
-		return nil, nil, err
-	}
-	guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{
-		TTL: f.record.ttl, ReplaySafe: f.record.replaySafe, Policies: []policy.Policy{*p}, Observer: o.Observer, Journal: o.Journal,
+func (f *recordFlags) guard(ctx context.Context, a *cli.App, p *policy.Policy, o retry.ExecutorOptions) (*idempotency.Guard, func() error, error) {
+	return open.Guard(ctx, a, f.store, idempotency.GuardOptions{
+		TTL: f.ttl, ReplaySafe: f.replaySafe, Policies: []policy.Policy{*p}, Observer: o.Observer, Journal: o.Journal,
 	})
-	if err != nil {
-		return nil, nil, errors.Join(cli.Usagef("--idempotency-ttl: %w", err), store.Close())
-	}
-	return guard, store.Close, nil
 }
 
 // FingerprintOf is what a command is recognised by.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	execjob "github.com/tenetdev/tenet/adapter/exec"
@@ -20,7 +21,6 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -135,97 +135,97 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 				cli.Fprintf(w, "would work on %s with %s\n", listQueues(queues.now()), cli.Count(len(periodic), "periodic job"))
 			})
 		}
-		return a.runWorker(ctx, log, s, f, provider, changes, queues, periodic)
+		worker := &service{app: a, flags: f, log: log, store: s, provider: provider, changes: changes, queues: queues, periodic: periodic}
+		return worker.run(ctx)
 	})
 }
 
-func (a *app) runWorker(ctx context.Context, log *slog.Logger, s open.JobStore, f *workerFlags, provider policy.Provider, changes *recording.Changes, queues *servedQueues, periodic []job.Periodic) (err error) {
-	var observers []observe.Observer
-	if *f.otlp != "" {
-		exporter, closeExport, failed := monitor.Export(ctx, a.App, *f.otlp, "worker", log)
-		if failed != nil {
-			return failed
-		}
-		defer closeExport()
-		observers = append(observers, exporter) // first, so that lines of the log carry its IDs
+// service is a worker of "tenet worker" with everything around it.
+type service struct {
+	*app
+	flags    *workerFlags
+	log      *slog.Logger
+	store    open.JobStore
+	provider policy.Provider // nil without a document
+	changes  *recording.Changes
+	queues   *servedQueues
+	periodic []job.Periodic
+}
+
+// run runs the worker until something ends it.
+func (s *service) run(ctx context.Context) (err error) {
+	f := s.flags
+	watch, err := monitor.Start(ctx, s.App, monitor.Options{
+		Name: "worker", OTLP: *f.otlp, Listen: f.listen, Audit: f.audit, Verbose: f.verbose, Log: s.log,
+		Metrics: []prometheus.Collector{monitor.NewDepth(s.store)}, Provider: s.provider, Changes: s.changes,
+	})
+	if err != nil {
+		return err
 	}
-	if f.verbose {
-		observers = append(observers, monitor.EveryAttempt(log))
-	}
-	var service *monitor.Health
-	if f.listen != "" {
-		if service, err = monitor.Listen(a.App, f.listen, monitor.NewDepth(s)); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, service.Close()) }()
-		observers = append(observers, service.Observer)
-	}
-	executor := retry.ExecutorOptions{
-		Classes: []classify.Family{tenethttp.Classes()}, Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
-	}
-	if f.audit != "" {
-		record, closeLog, failed := open.Log(ctx, a.App, f.audit)
-		if failed != nil {
-			return failed
-		}
-		defer func() { err = errors.Join(err, closeLog()) }()
-		observers, executor.Journal = append(observers, record), record
-		changes.Follow(ctx, record, provider, log)
-	}
-	options := []job.WorkerOption{
-		job.WithLease(f.lease), job.WithGrace(f.grace), job.WithLogger(log), job.WithObserver(observe.Multi(observers...)),
-		job.WithRetention(retention(f)), job.WithPeriodic(periodic...),
-		job.WithExecutorOptions(executor),
-	}
+	defer func() { err = errors.Join(err, watch.Close()) }()
+	options := s.options(watch)
 	if f.once.store != "" {
-		middleware, closeRecords, failed := a.onceMiddleware(ctx, f, observe.Multi(observers...), executor.Journal)
+		middleware, closeStore, failed := f.middleware(ctx, s.App, watch)
 		if failed != nil {
 			return failed
 		}
-		defer func() { err = errors.Join(err, closeRecords()) }()
+		defer func() { err = errors.Join(err, closeStore()) }()
 		options = append(options, job.WithMiddleware(middleware))
 	}
-	if provider != nil {
-		options = append(options, job.WithProvider(provider))
-	}
-	w := job.NewWorker(s, options...)
+	w := job.NewWorker(s.store, options...)
 	httpjob.Register(w, httpjob.Options{AllowPrivateNetworks: f.private})
 	if f.exec {
 		execjob.Register(w, execjob.Options{})
 	}
-	if service != nil {
-		service.Serve(ctx, monitor.Alive, func(context.Context) error { return w.Healthy(monitor.Silence) })
-		log.Info("serving health and metrics", "address", service.Address())
+	if watch.Health != nil {
+		watch.Health.Serve(ctx, monitor.Alive, func(context.Context) error { return w.Healthy(monitor.Silence) })
+		s.log.Info("serving health and metrics", "address", watch.Health.Address())
 	}
-	queues.attach(w)
-	log.Info("working", "worker", w.Name(), "queues", listQueues(queues.now()))
-	warnUnserved(ctx, log, s, queues.now())
+	s.queues.attach(w)
+	s.log.Info("working", "worker", w.Name(), "queues", listQueues(s.queues.now()))
+	warnUnserved(ctx, s.log, s.store, s.queues.now())
 	if !f.exec {
-		warnExec(ctx, log, s, queues.now())
+		warnExec(ctx, s.log, s.store, s.queues.now())
 	}
-	return a.work(ctx, log, s, f, w, queues)
+	return s.work(ctx, w)
+}
+
+// options are those of the worker without its middleware.
+func (s *service) options(watch *monitor.Watch) []job.WorkerOption {
+	options := []job.WorkerOption{
+		job.WithLease(s.flags.lease), job.WithGrace(s.flags.grace), job.WithLogger(s.log), job.WithObserver(watch.Observer),
+		job.WithRetention(retention(s.flags)), job.WithPeriodic(s.periodic...),
+		job.WithExecutorOptions(retry.ExecutorOptions{
+			Classes: []classify.Family{tenethttp.Classes()}, Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
+			Journal: watch.Journal,
+		}),
+	}
+	if s.provider != nil {
+		options = append(options, job.WithProvider(s.provider))
+	}
+	return options
 }
 
 // work runs a worker until a signal, the end of stdin or idleness ends it.
-func (a *app) work(ctx context.Context, log *slog.Logger, s open.JobStore, f *workerFlags, w *job.Worker, queues *servedQueues) error {
+func (s *service) work(ctx context.Context, w *job.Worker) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	if f.stdin {
+	if s.flags.stdin {
 		go func() { // left behind when something else ends the worker
-			_, _ = io.Copy(io.Discard, a.Stdin)
+			_, _ = io.Copy(io.Discard, s.Stdin)
 			stop()
 		}()
 	}
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if f.untilIdle {
-			untilIdle(running, log, s, queues.now)
+		if s.flags.untilIdle {
+			untilIdle(running, s.log, s.store, s.queues.now)
 		} else {
 			<-running.Done()
 		}
 		stop()
-		log.Info("stopping: nothing more is claimed, running jobs may finish", "grace", f.grace.String())
+		s.log.Info("stopping: nothing more is claimed, running jobs may finish", "grace", s.flags.grace.String())
 	}()
 	done := make(chan error, 1)
 	go func() { done <- w.Run(running) }()
@@ -234,11 +234,11 @@ func (a *app) work(ctx context.Context, log *slog.Logger, s open.JobStore, f *wo
 		stop()
 		<-watched
 		if err == nil && ctx.Err() != nil {
-			return cli.Stopped(ctx, f.exitZero)
+			return cli.Stopped(ctx, s.flags.exitZero)
 		}
 		return err
-	case <-a.Kill:
-		return errors.New("stopped at once; what was running is taken over when its leases have run out")
+	case <-s.Kill:
+		return errors.New("stopped at once; other workers take over the running jobs when their leases have run out")
 	}
 }
 

@@ -2,16 +2,15 @@ package workers
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/observe"
 )
 
 // onceFlags are the flags of a worker whose jobs' effects happen once.
@@ -41,21 +40,17 @@ func (f *onceFlags) keyOf() (func(j job.Job[[]byte]) string, error) {
 	return func(j job.Job[[]byte]) string { return j.Meta[name] }, nil
 }
 
-// onceMiddleware opens the guard of a worker.
-func (a *app) onceMiddleware(ctx context.Context, f *workerFlags, o observe.Observer, journal observe.Journal) (job.Middleware, func() error, error) {
+// middleware lets the effect of each job happen once.
+func (f *workerFlags) middleware(ctx context.Context, a *cli.App, w *monitor.Watch) (job.Middleware, func() error, error) {
 	key, err := f.once.keyOf()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := open.Records(ctx, a.App, open.Ref{Flag: "idempotency-store", URL: f.once.store, Use: open.UseRecords}, true)
+	guard, closeStore, err := open.Guard(ctx, a, f.once.store, idempotency.GuardOptions{
+		TTL: open.JobTTL, Lease: f.lease, ReplaySafe: f.once.replaySafe, Observer: w.Observer, Journal: w.Journal,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{
-		TTL: open.JobTTL, Lease: f.lease, ReplaySafe: f.once.replaySafe, Observer: o, Journal: journal,
-	})
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
-	return job.Idempotent(guard, key), store.Close, nil
+	return job.Idempotent(guard, key), closeStore, nil
 }

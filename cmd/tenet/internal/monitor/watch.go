@@ -1,0 +1,90 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Options says who observes a command that runs until it is stopped.
+type Options struct {
+	Name     string // of the process at the collector
+	OTLP     string // --otlp; empty for none
+	Listen   string // --listen; empty for none
+	Audit    string // --audit; empty for none
+	Verbose  bool
+	Log      *slog.Logger
+	Metrics  []prometheus.Collector // beside those of the process, for --listen
+	Provider policy.Provider        // its document's changes are put on record; nil without a document
+	Changes  *recording.Changes
+}
+
+// Watch is everything that observes a command. It must be closed.
+type Watch struct {
+	Observer observe.Observer
+	Journal  observe.Journal // nil without --audit
+	Health   *Health         // nil without --listen
+	closers  []func() error
+}
+
+// Start starts what the options ask for. After an error nothing is left running.
+func Start(ctx context.Context, a *cli.App, o Options) (*Watch, error) {
+	w := &Watch{}
+	if err := w.start(ctx, a, o); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+func (w *Watch) start(ctx context.Context, a *cli.App, o Options) (err error) {
+	var observers []observe.Observer
+	if o.OTLP != "" {
+		exporter, closeExport, err := export(ctx, o.OTLP, o.Name, o.Log)
+		if err != nil {
+			return err
+		}
+		w.onClose(func() error { closeExport(); return nil })
+		observers = append(observers, exporter) // first, so that log lines carry its IDs
+	}
+	if o.Verbose {
+		observers = append(observers, everyAttempt(o.Log))
+	}
+	if o.Listen != "" {
+		if w.Health, err = listen(o.Listen, o.Metrics...); err != nil {
+			return err
+		}
+		w.onClose(w.Health.close)
+		observers = append(observers, w.Health.observer)
+	}
+	if o.Audit != "" {
+		log, closeLog, err := open.Log(ctx, a, o.Audit)
+		if err != nil {
+			return err
+		}
+		w.onClose(closeLog)
+		observers, w.Journal = append(observers, log), log
+		o.Changes.Follow(ctx, log, o.Provider, o.Log)
+	}
+	w.Observer = observe.Multi(observers...)
+	return nil
+}
+
+func (w *Watch) onClose(f func() error) { w.closers = append(w.closers, f) }
+
+// Close ends everything in the reverse order of its start.
+func (w *Watch) Close() error {
+	var faults []error
+	for _, f := range slices.Backward(w.closers) {
+		faults = append(faults, f())
+	}
+	return errors.Join(faults...)
+}
