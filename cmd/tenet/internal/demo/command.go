@@ -138,7 +138,7 @@ func (a *app) writeReport(w io.Writer, r *Report) {
 		cli.Fprintf(w, "  %-14s%s\n", name, cli.Textf(format, args...))
 	}
 	line("failed", "%d  %s", r.Failed, tally(r.FailedByReason))
-	line("attempts", "%d: %s, %s (%d won), %d refused by budget or breaker", r.Attempts, countOf(r.Retries, "retry", "retries"), cli.Count(r.Hedges, "hedge"), r.HedgeWins, r.Denied)
+	line("attempts", "%d: %s, %s (%d won), %d refused by budget or breaker", r.Attempts, cli.Plural(r.Retries, "retry", "retries"), cli.Count(r.Hedges, "hedge"), r.HedgeWins, r.Denied)
 	line("endpoint", "%s, %d of them repeats that it recognised", cli.Count(r.Requests, "request"), r.Duplicates)
 	line("faults", "%s", tally(r.Faults))
 	if b := r.Bound; b != nil {
@@ -163,12 +163,6 @@ func (a *app) writeReport(w io.Writer, r *Report) {
 
 func inSeconds(s float64) string { return cli.Brief(time.Duration(s * float64(time.Second))) }
 
-func countOf(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
 
 // tally lists counts, the highest first.
 func tally[K ~string](counts map[K]int) string {

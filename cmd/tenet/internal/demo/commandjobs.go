@@ -163,7 +163,7 @@ func (a *app) writeJobsReport(w io.Writer, r *JobsReport, log *auditSummary) {
 		line("", "%d of them the endpoint has taken all the same, but its answer came too late", r.DeadArrived)
 	}
 	line("attempts", "%d: %d failed, %d lost with the killed worker; %d refused by budget or breaker", r.Attempts, r.Failed, r.LostLeases, r.Refused)
-	line("endpoint", "%s; %s taken more than once, each under one idempotency key", cli.Count(r.Requests, "request"), countOf(r.Repeated, "delivery", "deliveries"))
+	line("endpoint", "%s; %s taken more than once, each under one idempotency key", cli.Count(r.Requests, "request"), cli.Plural(r.Repeated, "delivery", "deliveries"))
 	if r.Strays > 0 {
 		line(a.Paint(a.Stdout, cli.Red, "keys"), "%s under another idempotency key", cli.Count(r.Strays, "request"))
 	}

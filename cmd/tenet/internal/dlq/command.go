@@ -44,10 +44,10 @@ UUIDs and quoted texts count as one, with how often and when it was seen and a s
 		}
 		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
 			if !*grouped {
-				return jobs.Print(cmd.Context(), a.App, s, f, hidden, *after, *limit, *form)
+				return jobs.Print(cmd.Context(), a.App, s, jobs.Listing{Filter: f, Hidden: hidden, After: *after, Limit: *limit, Form: *form})
 			}
 			groups := errorGroups{}
-			if err := jobs.EachJob(cmd.Context(), s, f, *after, func(r *job.Record) bool { groups.add(r); return true }); err != nil {
+			if err := jobs.EachJob(cmd.Context(), s, jobs.Range{Filter: f, After: *after}, func(r *job.Record) bool { groups.add(r); return true }); err != nil {
 				return err
 			}
 			list := groups.list()
@@ -69,6 +69,9 @@ type requeueFlags struct {
 	all        bool // no filter and no ID was given
 	dryRun     bool
 	yes        bool
+	form       string
+	filter     job.Filter
+	every      time.Duration // between two jobs; 0 is at once
 }
 
 // requeueResult is what "dlq requeue" prints.
@@ -98,20 +101,19 @@ waits until they have finished; if one is dead again the others stay where they 
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before all dead jobs are run again")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
-		every, err := parseRate(f.rate)
-		if err != nil {
+		var err error
+		if f.every, err = parseRate(f.rate); err != nil {
 			return err
 		}
 		if f.canary < 0 {
 			return cli.Usagef("--canary: %d is negative", f.canary)
 		}
-		selected, err := filter.Filter(job.Dead)
-		if err != nil {
+		if f.filter, err = filter.Filter(job.Dead); err != nil {
 			return err
 		}
-		selected.IDs, f.audit, f.all = ids, *audit, len(ids) == 0 && !filter.Any()
+		f.filter.IDs, f.audit, f.form, f.all = ids, *audit, *form, len(ids) == 0 && !filter.Any()
 		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
-			return a.requeue(cmd.Context(), s, f, selected, every, *form)
+			return a.requeue(cmd.Context(), s, f)
 		})
 	})
 	return cmd
@@ -131,18 +133,18 @@ func parseRate(text string) (time.Duration, error) {
 	return time.Duration(float64(per) / n), nil
 }
 
-func (a *app) requeue(ctx context.Context, s open.JobStore, f *requeueFlags, filter job.Filter, every time.Duration, form string) error {
+func (a *app) requeue(ctx context.Context, s open.JobStore, f *requeueFlags) error {
 	var ids []string // found before anything changes: what dies again must not be taken again
-	if err := jobs.EachJob(ctx, s, filter, "", func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
+	if err := jobs.EachJob(ctx, s, jobs.Range{Filter: f.filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
 		return err
 	}
-	for _, id := range filter.IDs {
+	for _, id := range f.filter.IDs {
 		if !slices.Contains(ids, id) {
 			return cli.Fail(cli.ExitNotFound, fmt.Errorf("job %s is not in the dead-letter queue; nothing was changed", id))
 		}
 	}
 	if f.dryRun {
-		return a.Print(form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be requeued\n", cli.Count(len(ids), "job")) })
+		return a.Print(f.form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be requeued\n", cli.Count(len(ids), "job")) })
 	}
 	if f.all && len(ids) > 0 {
 		if err := a.Confirm(ctx, f.yes, "Run all jobs of the dead-letter queue again (%s)?", cli.Count(len(ids), "job")); err != nil {
@@ -150,7 +152,7 @@ func (a *app) requeue(ctx context.Context, s open.JobStore, f *requeueFlags, fil
 		}
 	}
 	if len(ids) > 0 {
-		o, err := recording.OnJobs("dlq.requeue", filter, len(ids))
+		o, err := recording.OnJobs("dlq.requeue", f.filter, len(ids))
 		if err != nil {
 			return err
 		}
@@ -159,29 +161,29 @@ func (a *app) requeue(ctx context.Context, s open.JobStore, f *requeueFlags, fil
 			return err
 		}
 	}
-	result := requeueResult{}
-	failed := a.requeueAll(ctx, s, f, ids, every, &result)
-	err := a.Print(form, result, func(w io.Writer) { cli.Fprintf(w, "%s requeued\n", cli.Count(result.Requeued, "job")) })
+	result, failed := requeueAll(ctx, s, f, ids)
+	err := a.Print(f.form, result, func(w io.Writer) { cli.Fprintf(w, "%s requeued\n", cli.Count(result.Requeued, "job")) })
 	return errors.Join(failed, err)
 }
 
-func (a *app) requeueAll(ctx context.Context, s open.JobStore, f *requeueFlags, ids []string, every time.Duration, result *requeueResult) (err error) {
+// requeueAll requeues the canaries first, and the others once these have completed.
+func requeueAll(ctx context.Context, s open.JobStore, f *requeueFlags, ids []string) (result requeueResult, err error) {
 	if f.canary > 0 && len(ids) > 0 {
 		first := ids[:min(f.canary, len(ids))]
-		if result.Requeued, err = requeueIDs(ctx, s, first, every); err != nil {
-			return err
+		if result.Requeued, err = requeueIDs(ctx, s, first, f.every); err != nil {
+			return result, err
 		}
 		if result.Canary, err = awaitCanary(ctx, s, first, f.canaryWait); err != nil {
-			return err
+			return result, err
 		}
 		if bad := len(first) - result.Canary[string(job.Completed)]; bad > 0 {
-			return cli.Fail(cli.ExitThreshold, fmt.Errorf("canary: %d of %s did not complete; the other %d stay dead", bad, cli.Count(len(first), "job"), len(ids)-len(first)))
+			return result, cli.Fail(cli.ExitThreshold, fmt.Errorf("canary: %d of %s did not complete; the other %d stay dead", bad, cli.Count(len(first), "job"), len(ids)-len(first)))
 		}
 		ids = ids[len(first):]
 	}
-	n, err := requeueIDs(ctx, s, ids, every)
+	n, err := requeueIDs(ctx, s, ids, f.every)
 	result.Requeued += n
-	return err
+	return result, err
 }
 
 // requeueIDs retries dead jobs, one each time, or all at once where every is 0.
@@ -245,12 +247,12 @@ func (a *app) purgeCommand() *cobra.Command {
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		f, err := filter.Filter(job.Dead)
+		selected, err := filter.Filter(job.Dead)
 		if err != nil {
 			return err
 		}
 		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
-			return a.purge(cmd.Context(), s, f, *audit, *dryRun, *yes, *form)
+			return a.purge(cmd.Context(), s, purgeFlags{selected, *audit, *form, *dryRun, *yes})
 		})
 	})
 	return cmd
@@ -260,34 +262,40 @@ type purgeResult struct {
 	Purged int `json:"purged"`
 }
 
-func (a *app) purge(ctx context.Context, s open.JobStore, f job.Filter, audit string, dryRun, yes bool, form string) error {
+type purgeFlags struct {
+	filter      job.Filter
+	audit, form string
+	dryRun, yes bool
+}
+
+func (a *app) purge(ctx context.Context, s open.JobStore, f purgeFlags) error {
 	var ids []string
-	if err := jobs.EachJob(ctx, s, f, "", func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
+	if err := jobs.EachJob(ctx, s, jobs.Range{Filter: f.filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
 		return err
 	}
-	if dryRun {
-		return a.Print(form, purgeResult{len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be removed\n", cli.Count(len(ids), "dead job")) })
+	if f.dryRun {
+		return a.Print(f.form, purgeResult{len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be removed\n", cli.Count(len(ids), "dead job")) })
 	}
-	if err := a.Confirm(ctx, yes, "Remove %s with all history?", cli.Count(len(ids), "dead job")); err != nil {
+	if err := a.Confirm(ctx, f.yes, "Remove %s with all history?", cli.Count(len(ids), "dead job")); err != nil {
 		return err
 	}
 	if len(ids) > 0 {
-		o, err := recording.OnJobs("dlq.purge", f, len(ids))
+		o, err := recording.OnJobs("dlq.purge", f.filter, len(ids))
 		if err != nil {
 			return err
 		}
 		o.From = string(job.Dead)
-		if err := recording.Put(ctx, a.App, audit, o); err != nil {
+		if err := recording.Put(ctx, a.App, f.audit, o); err != nil {
 			return err
 		}
 	}
 	result := purgeResult{}
 	for chunk := range slices.Chunk(ids, jobs.PageSize) {
-		gone, err := s.Change(ctx, job.ActionDelete, job.Filter{IDs: chunk, States: f.States}, len(chunk))
+		gone, err := s.Change(ctx, job.ActionDelete, job.Filter{IDs: chunk, States: f.filter.States}, len(chunk))
 		result.Purged += len(gone)
 		if err != nil {
 			return err
 		}
 	}
-	return a.Print(form, result, func(w io.Writer) { cli.Fprintf(w, "%s removed\n", cli.Count(result.Purged, "dead job")) })
+	return a.Print(f.form, result, func(w io.Writer) { cli.Fprintf(w, "%s removed\n", cli.Count(result.Purged, "dead job")) })
 }

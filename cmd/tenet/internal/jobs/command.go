@@ -21,9 +21,9 @@ import (
 
 func (a *app) jobsCommand() *cobra.Command {
 	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", a.enqueueCommand(), a.jobsImportCommand(), a.listCommand(), a.inspectCommand(),
-		a.changeCommand(change{job.ActionRetry, "retry", "Run jobs again at once, with their attempts counted from 0", "retried", false, false}),
-		a.changeCommand(change{job.ActionCancel, "cancel", "Cancel jobs; of running ones, ask their worker to", "cancelled", false, false}),
-		a.changeCommand(change{job.ActionDelete, "delete", "Remove jobs with their history", "deleted", true, false}), a.statsCommand())
+		a.changeCommand(change{action: job.ActionRetry, name: "retry", short: "Run jobs again at once, with their attempts counted from 0", done: "retried"}),
+		a.changeCommand(change{action: job.ActionCancel, name: "cancel", short: "Cancel jobs; of running ones, ask their worker to", done: "cancelled"}),
+		a.changeCommand(change{action: job.ActionDelete, name: "delete", short: "Remove jobs with their history", done: "deleted", destructive: true}), a.statsCommand())
 	cmd.Example = "  tenet jobs import deliveries.jsonl --store sqlite:jobs.db\n  tenet jobs list --state dead\n  tenet jobs stats -o json"
 	return cmd
 }
@@ -69,10 +69,16 @@ func (f *filterFlags) Any() bool {
 
 const PageSize = 1000
 
-// EachJob goes through the jobs that match, by ID, until f returns false.
-func EachJob(ctx context.Context, s open.JobStore, filter job.Filter, after string, f func(*job.Record) bool) error {
-	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, filter, after, limit) }
-	for r, err := range paging.All(after, PageSize, page, func(r *job.Record) string { return r.ID }) {
+// Range is the jobs that match a filter and come after an ID, or all of them where that is empty.
+type Range struct {
+	Filter job.Filter
+	After  string
+}
+
+// EachJob calls f with the jobs of a range, by ID, until f returns false.
+func EachJob(ctx context.Context, s open.JobStore, of Range, f func(*job.Record) bool) error {
+	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, of.Filter, after, limit) }
+	for r, err := range paging.All(of.After, PageSize, page, func(r *job.Record) string { return r.ID }) {
 		if err != nil {
 			return err
 		}
@@ -102,25 +108,35 @@ given to --after, continues the list.`,
 			return err
 		}
 		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
-			return Print(cmd.Context(), a.App, s, f, hidden, *after, *limit, *form)
+			return Print(cmd.Context(), a.App, s, Listing{f, hidden, *after, *limit, *form})
 		})
 	})
 	return cmd
 }
 
-func Print(ctx context.Context, a *cli.App, s open.JobStore, f job.Filter, hidden *Secrets, after string, limit int, form string) error {
+// Listing says which jobs a list has, and how they are printed.
+type Listing struct {
+	Filter job.Filter
+	Hidden *Secrets
+	After  string // only jobs after this ID
+	Limit  int    // 0 is all
+	Form   string
+}
+
+// Print prints jobs of a store.
+func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 	list := []JSON{}
-	if after != "" && uuid.Validate(after) != nil {
-		return cli.Usagef("--after %q: write the ID of a job", after)
+	if l.After != "" && uuid.Validate(l.After) != nil {
+		return cli.Usagef("--after %q: write the ID of a job", l.After)
 	}
-	err := EachJob(ctx, s, f, after, func(r *job.Record) bool {
-		list = append(list, NewJSON(hidden.hide(r)))
-		return len(list) != limit
+	err := EachJob(ctx, s, Range{l.Filter, l.After}, func(r *job.Record) bool {
+		list = append(list, NewJSON(l.Hidden.hide(r)))
+		return len(list) != l.Limit
 	})
 	if err != nil {
 		return err
 	}
-	return a.Print(form, list, func(w io.Writer) {
+	return a.Print(l.Form, list, func(w io.Writer) {
 		cli.Table(w, "ID\tTYPE\tQUEUE\tSTATE\tATTEMPTS\tRUN AT\tLAST ERROR", list, func(j JSON) []any {
 			return []any{j.ID, j.Type, j.Queue, stateOf(j), j.Attempts, cli.Clock(j.RunAt), cli.OneLine(j.LastError)}
 		})
@@ -226,7 +242,10 @@ type change struct {
 	action            job.Action
 	name, short, done string
 	destructive       bool
-	wait              bool // cancel only: until what runs has ended
+
+	audit, form string
+	dryRun      bool
+	wait        bool // cancel only: until the running jobs have ended
 }
 
 // changeResult is what such a command prints.
@@ -267,94 +286,118 @@ Exits with 5 if a job was not found, and with 7 if one had ended already.`
 	}
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
-		c.wait = *wait
+		c.wait, c.audit, c.dryRun, c.form = *wait, *audit, *dryRun, *form
 		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
 			if c.destructive && !*dryRun {
 				if err := a.Confirm(cmd.Context(), *yes, "Remove %s with all history?", cli.Count(len(ids), "job")); err != nil {
 					return err
 				}
 			}
-			return a.change(cmd.Context(), s, c, ids, *audit, *dryRun, *form)
+			return a.change(cmd.Context(), s, c, ids)
 		})
 	})
 	return cmd
 }
 
-func (a *app) change(ctx context.Context, s open.JobStore, c change, ids []string, audit string, dryRun bool, form string) error {
+// change applies a change to the jobs whose states allow it, and prints what became of all of them.
+func (a *app) change(ctx context.Context, s open.JobStore, c change, ids []string) error {
 	result := changeResult{Changed: []string{}, Missing: []string{}, Conflict: []string{}}
-	var apt []*job.Record
+	allowed, err := result.look(ctx, s, c.action, ids)
+	if err != nil {
+		return err
+	}
+	if c.dryRun {
+		for _, r := range allowed {
+			result.Changed = append(result.Changed, r.ID)
+		}
+		return errors.Join(a.Print(c.form, result, func(w io.Writer) { result.write(w, "would be "+c.done) }), result.failure())
+	}
+	if len(allowed) > 0 {
+		o, err := recording.OnRecords("jobs."+c.name, allowed)
+		if err != nil {
+			return err
+		}
+		if err := recording.Put(ctx, a.App, c.audit, o); err != nil {
+			return err
+		}
+	}
+	if err := result.apply(ctx, s, c, allowed); err != nil {
+		return err
+	}
+	return errors.Join(a.Print(c.form, result, func(w io.Writer) { result.write(w, c.done) }), result.failure())
+}
+
+// look finds the jobs whose states allow an action, and notes the others.
+func (c *changeResult) look(ctx context.Context, s open.JobStore, action job.Action, ids []string) (allowed []*job.Record, err error) {
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		r, _, err := s.Get(ctx, id)
 		switch {
 		case errors.Is(err, job.ErrNotFound):
-			result.Missing = append(result.Missing, id)
-			continue
+			c.Missing = append(c.Missing, id)
+		case err != nil:
+			return nil, err
+		case !action.Applies(r.State):
+			c.Conflict = append(c.Conflict, id)
+		default:
+			allowed = append(allowed, r)
+		}
+	}
+	return allowed, nil
+}
+
+// apply changes the jobs one by one and notes what became of each.
+func (c *changeResult) apply(ctx context.Context, s open.JobStore, what change, list []*job.Record) error {
+	for _, r := range list {
+		changed, err := s.Change(ctx, what.action, job.Filter{IDs: []string{r.ID}}, 1)
+		switch {
 		case err != nil:
 			return err
-		case !c.action.Applies(r.State):
-			result.Conflict = append(result.Conflict, id)
-			continue
+		case len(changed) == 0: // its state has changed meanwhile
+			c.Conflict = append(c.Conflict, r.ID)
+		default:
+			c.Changed = append(c.Changed, r.ID)
 		}
-		apt = append(apt, r)
 	}
-	if !dryRun && len(apt) > 0 {
-		o, err := recording.OnRecords("jobs."+c.name, apt)
+	if what.action != job.ActionCancel {
+		return nil
+	}
+	c.Outcomes = map[string]string{}
+	for _, id := range c.Changed {
+		outcome, err := cancelled(ctx, s, id, what.wait)
 		if err != nil {
 			return err
 		}
-		if err := recording.Put(ctx, a.App, audit, o); err != nil {
-			return err
+		c.Outcomes[id] = outcome
+	}
+	return nil
+}
+
+func (c *changeResult) write(w io.Writer, verb string) {
+	for _, id := range c.Changed {
+		if outcome := c.Outcomes[id]; outcome != "" {
+			cli.Fprintln(w, cancelText(id, outcome))
+		} else {
+			cli.Fprintln(w, id, verb)
 		}
 	}
-	for _, r := range apt {
-		if !dryRun {
-			changed, err := s.Change(ctx, c.action, job.Filter{IDs: []string{r.ID}}, 1)
-			if err != nil {
-				return err
-			}
-			if len(changed) == 0 { // its state has changed meanwhile
-				result.Conflict = append(result.Conflict, r.ID)
-				continue
-			}
-		}
-		result.Changed = append(result.Changed, r.ID)
+}
+
+// failure is nil where all jobs were changed.
+func (c *changeResult) failure() error {
+	var faults []error
+	for _, id := range c.Missing {
+		faults = append(faults, fmt.Errorf("job %s: not found", id))
 	}
-	if c.action == job.ActionCancel && !dryRun {
-		result.Outcomes = map[string]string{}
-		for _, id := range result.Changed {
-			outcome, err := cancelled(ctx, s, id, c.wait)
-			if err != nil {
-				return err
-			}
-			result.Outcomes[id] = outcome
-		}
-	}
-	err := a.Print(form, result, func(w io.Writer) {
-		verb := c.done
-		if dryRun {
-			verb = "would be " + verb
-		}
-		for _, id := range result.Changed {
-			if outcome := result.Outcomes[id]; outcome != "" {
-				cli.Fprintln(w, cancelText(id, outcome))
-			} else {
-				cli.Fprintln(w, id, verb)
-			}
-		}
-	})
-	for _, id := range result.Missing {
-		err = errors.Join(err, fmt.Errorf("job %s: not found", id))
-	}
-	for _, id := range result.Conflict {
-		err = errors.Join(err, fmt.Errorf("job %s: its state does not allow this; see: tenet jobs inspect %s", id, id))
+	for _, id := range c.Conflict {
+		faults = append(faults, fmt.Errorf("job %s: its state does not allow this; see: tenet jobs inspect %s", id, id))
 	}
 	switch {
-	case len(result.Missing) > 0:
-		return cli.Fail(cli.ExitNotFound, err)
-	case len(result.Conflict) > 0:
-		return cli.Fail(cli.ExitConflict, err)
+	case len(c.Missing) > 0:
+		return cli.Fail(cli.ExitNotFound, errors.Join(faults...))
+	case len(c.Conflict) > 0:
+		return cli.Fail(cli.ExitConflict, errors.Join(faults...))
 	}
-	return err
+	return nil
 }
 
 func (a *app) statsCommand() *cobra.Command {
