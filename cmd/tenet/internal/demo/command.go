@@ -163,7 +163,6 @@ func (a *app) writeReport(w io.Writer, r *Report) {
 
 func inSeconds(s float64) string { return cli.Brief(time.Duration(s * float64(time.Second))) }
 
-
 // tally lists counts, the highest first.
 func tally[K ~string](counts map[K]int) string {
 	names := slices.SortedFunc(maps.Keys(counts), func(x, y K) int {
