@@ -9,8 +9,8 @@ import (
 
 func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 	testargument.Refused(t, map[string]func() error{
-		`file: Open: the path is empty`:          func() error { _, err := file.Open("", file.Options{}); return err },
-		`file: Create: the path is empty`:        func() error { _, err := file.Create("", file.SinkOptions{}); return err },
+		`file: OpenSource: the path is empty`:    func() error { _, err := file.OpenSource("", file.SourceOptions{}); return err },
+		`file: OpenSink: the path is empty`:      func() error { _, err := file.OpenSink("", file.SinkOptions{}); return err },
 		`file: Dispatch: the transaction is nil`: func() error { return new(file.Sink).Dispatch(t.Context(), nil) },
 	})
 }

@@ -62,11 +62,11 @@ func writeLines(tb testing.TB, path string, n int) (size int64) {
 // copyLines moves a file through an engine with a task that does nothing.
 func copyLines(tb testing.TB, in, out string, concurrency int, o file.SinkOptions) pipeline.Summary {
 	tb.Helper()
-	source, err := file.Open(in, file.Options{})
+	source, err := file.OpenSource(in, file.SourceOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	sink, err := file.Create(out, o)
+	sink, err := file.OpenSink(out, o)
 	if err != nil {
 		tb.Fatal(err)
 	}

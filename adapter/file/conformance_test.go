@@ -17,13 +17,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // queue is a file that a sink appends to and a source reads.
-func queue(name string, o file.Options, s file.SinkOptions) func(t *testing.T) pipelinetest.Queue {
+func queue(name string, o file.SourceOptions, s file.SinkOptions) func(t *testing.T) pipelinetest.Queue {
 	return func(t *testing.T) pipelinetest.Queue {
 		path := filepath.Join(t.TempDir(), name)
 		s.Append = true
 		put := func(t *testing.T, list ...*pipeline.Transaction) {
 			t.Helper()
-			sink, err := file.Create(path, s)
+			sink, err := file.OpenSink(path, s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func queue(name string, o file.Options, s file.SinkOptions) func(t *testing.T) p
 		return pipelinetest.Queue{
 			Put: put,
 			Source: func(t *testing.T) pipeline.Source {
-				source, err := file.Open(path, o)
+				source, err := file.OpenSource(path, o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -60,19 +60,19 @@ func flat(i int) *pipeline.Transaction {
 func TestSource(t *testing.T) {
 	for name, o := range map[string]pipelinetest.SourceOptions{
 		"jsonl": {
-			Open: queue("in.jsonl", file.Options{}, file.SinkOptions{}), Make: pipelinetest.Plain, Finite: true,
+			Open: queue("in.jsonl", file.SourceOptions{}, file.SinkOptions{}), Make: pipelinetest.Plain, Finite: true,
 		},
 		"jsonl followed": {
-			Open: queue("in.jsonl", file.Options{Follow: true}, file.SinkOptions{}), Make: pipelinetest.Plain,
+			Open: queue("in.jsonl", file.SourceOptions{Follow: true}, file.SinkOptions{}), Make: pipelinetest.Plain,
 		},
 		"envelopes followed": {
-			Open: queue("in.jsonl", file.Options{Follow: true, Envelope: true}, file.SinkOptions{Envelope: true}),
+			Open: queue("in.jsonl", file.SourceOptions{Follow: true, Envelope: true}, file.SinkOptions{Envelope: true}),
 		},
 		"csv": {
-			Open: queue("in.csv", file.Options{}, file.SinkOptions{Columns: []string{"id", "text"}}), Make: flat, Finite: true,
+			Open: queue("in.csv", file.SourceOptions{}, file.SinkOptions{Columns: []string{"id", "text"}}), Make: flat, Finite: true,
 		},
 		"csv followed": {
-			Open: queue("in.csv", file.Options{Follow: true}, file.SinkOptions{Columns: []string{"id", "text"}}), Make: flat,
+			Open: queue("in.csv", file.SourceOptions{Follow: true}, file.SinkOptions{Columns: []string{"id", "text"}}), Make: flat,
 		},
 	} {
 		o.Ordered, o.Exclusive = true, true
@@ -84,12 +84,12 @@ func TestSource(t *testing.T) {
 }
 
 // target is a file that a sink writes, and a source reads back.
-func target(name string, s file.SinkOptions, o file.Options) func(t *testing.T) pipelinetest.Target {
+func target(name string, s file.SinkOptions, o file.SourceOptions) func(t *testing.T) pipelinetest.Target {
 	return func(t *testing.T) pipelinetest.Target {
 		path := filepath.Join(t.TempDir(), name)
 		return pipelinetest.Target{
 			Sink: func(t *testing.T) pipeline.Sink {
-				sink, err := file.Create(path, s)
+				sink, err := file.OpenSink(path, s)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -111,9 +111,9 @@ func target(name string, s file.SinkOptions, o file.Options) func(t *testing.T) 
 }
 
 // all reads a whole file.
-func all(t *testing.T, path string, o file.Options) (list []*pipeline.Transaction) {
+func all(t *testing.T, path string, o file.SourceOptions) (list []*pipeline.Transaction) {
 	t.Helper()
-	source, err := file.Open(path, o)
+	source, err := file.OpenSource(path, o)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -137,11 +137,11 @@ func all(t *testing.T, path string, o file.Options) (list []*pipeline.Transactio
 
 func TestSink(t *testing.T) {
 	for name, o := range map[string]pipelinetest.SinkOptions{
-		"jsonl":       {Open: target("out.jsonl", file.SinkOptions{}, file.Options{}), Make: pipelinetest.Plain},
-		"appended":    {Open: target("out.jsonl", file.SinkOptions{Append: true}, file.Options{}), Make: pipelinetest.Plain},
-		"not flushed": {Open: target("out.jsonl", file.SinkOptions{NoSync: true}, file.Options{}), Make: pipelinetest.Plain},
-		"envelopes":   {Open: target("out.jsonl", file.SinkOptions{Envelope: true}, file.Options{Envelope: true})},
-		"csv":         {Open: target("out.csv", file.SinkOptions{}, file.Options{}), Make: flat},
+		"jsonl":       {Open: target("out.jsonl", file.SinkOptions{}, file.SourceOptions{}), Make: pipelinetest.Plain},
+		"appended":    {Open: target("out.jsonl", file.SinkOptions{Append: true}, file.SourceOptions{}), Make: pipelinetest.Plain},
+		"not flushed": {Open: target("out.jsonl", file.SinkOptions{NoSync: true}, file.SourceOptions{}), Make: pipelinetest.Plain},
+		"envelopes":   {Open: target("out.jsonl", file.SinkOptions{Envelope: true}, file.SourceOptions{Envelope: true})},
+		"csv":         {Open: target("out.csv", file.SinkOptions{}, file.SourceOptions{}), Make: flat},
 	} {
 		o.Ordered = true
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@
 // returns. A source that is opened again goes on from there: it hands out all that was not acknowledged, and nothing else.
 //
 // A line that is no record (not JSON, the wrong number of columns, longer than the limit) is logged with its number, and goes
-// to the sink [Options].Poison, or, where that is nil, to the task, which finds out with [Problem].
+// to the sink [SourceOptions].Poison, or, where that is nil, to the task, which finds out with [Problem].
 //
 // A [Sink] writes beside its target and puts the file in its place as a whole when it is closed. Everything that was
 // dispatched survives a crash before that, and the next sink goes on with it.

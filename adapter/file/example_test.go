@@ -24,13 +24,13 @@ func Example() {
 	_ = os.WriteFile(in, []byte("id,item\no-1,tea\no-2\no-3,cake\n"), 0o600)
 
 	var letters pipeline.MemorySink
-	source, err := file.Open(in, file.Options{Poison: &letters})
+	source, err := file.OpenSource(in, file.SourceOptions{Poison: &letters})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer source.Close()
-	sink, err := file.Create(out, file.SinkOptions{})
+	sink, err := file.OpenSink(out, file.SinkOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -18,7 +18,7 @@ import (
 // publish writes one transaction to a sink and closes it.
 func publish(t *testing.T, path string, o file.SinkOptions) {
 	t.Helper()
-	sink, err := file.Create(path, o)
+	sink, err := file.OpenSink(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestO2OutputsAndOffsetsArePrivate(t *testing.T) {
 	path, added := filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "added.jsonl")
 	publish(t, path, file.SinkOptions{})
 	publish(t, added, file.SinkOptions{Append: true})
-	source, err := file.Open(path, file.Options{})
+	source, err := file.OpenSource(path, file.SourceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +82,13 @@ func TestO2NothingIsWrittenThroughAPlantedLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := file.Create(path, file.SinkOptions{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := file.OpenSink(path, file.SinkOptions{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("output: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.Open(path, file.Options{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("offsets: %v", err)
 	}
 	if content, err := os.ReadFile(theirs); err != nil || string(content) != "do not touch" {
@@ -105,10 +105,10 @@ func TestO2ASourceRefusesAPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.Open(path, file.Options{}); err == nil || !strings.Contains(err.Error(), "is a pipe") || errors.Is(err, fs.ErrNotExist) {
+	if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "is a pipe") || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("source: %v", err)
 	}
-	if _, err := file.Create(path, file.SinkOptions{Append: true}); err == nil || !strings.Contains(err.Error(), "is a pipe") {
+	if _, err := file.OpenSink(path, file.SinkOptions{Append: true}); err == nil || !strings.Contains(err.Error(), "is a pipe") {
 		t.Errorf("sink: %v", err)
 	}
 }

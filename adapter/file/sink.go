@@ -23,7 +23,7 @@ type SinkOptions struct {
 	Format Format
 	// Append adds to the file itself. Without it the sink writes path.part, which takes the name of path at Close.
 	Append bool
-	// Replace lets Close replace a file that is there. Without it [Create] refuses.
+	// Replace lets Close replace a file that is there. Without it [OpenSink] refuses.
 	Replace bool
 	// Envelope writes each transaction with its ID, metadata, correlation, parent and attempts: for dead letters. Payloads
 	// need not be JSON then. Only for JSONL.
@@ -69,10 +69,10 @@ type group struct {
 
 func newGroup() *group { return &group{done: make(chan struct{})} }
 
-// Create makes a sink. It goes on with the path.part that a sink before it has left behind.
-func Create(path string, o SinkOptions) (*Sink, error) {
+// OpenSink makes a sink. It goes on with the path.part that a sink before it has left behind.
+func OpenSink(path string, o SinkOptions) (*Sink, error) {
 	if path == "" {
-		return nil, errors.New("file: Create: the path is empty")
+		return nil, errors.New("file: OpenSink: the path is empty")
 	}
 	format, err := FormatOf(path, o.Format)
 	if err != nil {

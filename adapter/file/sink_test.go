@@ -20,7 +20,7 @@ import (
 
 func create(t *testing.T, path string, o file.SinkOptions) *file.Sink {
 	t.Helper()
-	sink, err := file.Create(path, o)
+	sink, err := file.OpenSink(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestL11OutputAppearsAsAWhole(t *testing.T) {
 
 func TestL11NothingIsReplacedUnasked(t *testing.T) {
 	path := write(t, "out.jsonl", "old\n")
-	if _, err := file.Create(path, file.SinkOptions{}); !errors.Is(err, fs.ErrExist) {
+	if _, err := file.OpenSink(path, file.SinkOptions{}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("%v", err)
 	}
 	sink := create(t, path, file.SinkOptions{Replace: true})
@@ -127,7 +127,7 @@ func TestL11AppendingLeavesWhatIsThere(t *testing.T) {
 		}
 		contains(t, path, "b,a\n2,1\n")
 	}
-	if _, err := file.Create(write(t, "out.csv", "b,a\n"), file.SinkOptions{Append: true, Columns: []string{"a", "b"}}); err == nil {
+	if _, err := file.OpenSink(write(t, "out.csv", "b,a\n"), file.SinkOptions{Append: true, Columns: []string{"a", "b"}}); err == nil {
 		t.Error("other columns were accepted")
 	}
 }
@@ -135,7 +135,7 @@ func TestL11AppendingLeavesWhatIsThere(t *testing.T) {
 func TestL7TwoSinksDoNotShareAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	sink := create(t, path, file.SinkOptions{})
-	if _, err := file.Create(path, file.SinkOptions{}); !errors.Is(err, file.ErrLocked) {
+	if _, err := file.OpenSink(path, file.SinkOptions{}); !errors.Is(err, file.ErrLocked) {
 		t.Errorf("%v", err)
 	}
 	if err := sink.Suspend(); err != nil {

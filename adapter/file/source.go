@@ -16,8 +16,8 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// Options change a source. The zero value is ready.
-type Options struct {
+// SourceOptions change a source. The zero value is ready.
+type SourceOptions struct {
 	// Format is by default that of the path's ending: .jsonl, .ndjson and .json, or .csv.
 	Format Format
 	// Follow waits for more at the end of the file, instead of coming to an end. A line counts when its end is there.
@@ -63,7 +63,7 @@ var ErrPending = errors.New("file: too many transactions are not acknowledged; h
 // Delivery.Count begins at 1 with every source: how often a transaction was delivered before a restart is not kept.
 type Source struct {
 	path    string
-	o       Options
+	o       SourceOptions
 	file    *os.File
 	offsets *offsets
 	ledger  ledger
@@ -78,11 +78,11 @@ type Source struct {
 	ended   bool     // the last look at the file found nothing
 }
 
-// Open opens a file as a source. Where its offsets belong to other content, or a source has them open, it returns an error
+// OpenSource opens a file as a source. Where its offsets belong to other content, or a source has them open, it returns an error
 // that says so; see [ErrLocked].
-func Open(path string, o Options) (*Source, error) {
+func OpenSource(path string, o SourceOptions) (*Source, error) {
 	if path == "" {
-		return nil, errors.New("file: Open: the path is empty")
+		return nil, errors.New("file: OpenSource: the path is empty")
 	}
 	format, err := FormatOf(path, o.Format)
 	if err != nil {

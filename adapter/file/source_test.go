@@ -47,12 +47,12 @@ func grow(t testing.TB, path, text string) {
 	}
 }
 
-func open(t testing.TB, path string, o file.Options) *file.Source {
+func open(t testing.TB, path string, o file.SourceOptions) *file.Source {
 	t.Helper()
 	if o.Log == nil {
 		o.Log = quiet
 	}
-	source, err := file.Open(path, o)
+	source, err := file.OpenSource(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +85,12 @@ func ids(list []pipeline.Delivery) (ids []string) {
 
 func TestL11IDsAreTheirOwnOrTheirPlace(t *testing.T) {
 	path := write(t, "in.jsonl", "{\"id\":\"a\"}\n\n{\"x\":1}\n[1]\n{\"id\":7}\n")
-	got := fetch(t, open(t, path, file.Options{}), 10)
+	got := fetch(t, open(t, path, file.SourceOptions{}), 10)
 	if diff := cmp.Diff([]string{"a", path + ":12", path + ":20", "7"}, ids(got)); diff != "" {
 		t.Error(diff)
 	}
 	rows := write(t, "in.csv", "id;text\na;1\n;\"2;\n\"\"3\"\n")
-	got = fetch(t, open(t, rows, file.Options{Comma: ';'}), 10)
+	got = fetch(t, open(t, rows, file.SourceOptions{Comma: ';'}), 10)
 	if diff := cmp.Diff([]string{"a", rows + ":12"}, ids(got)); diff != "" {
 		t.Error(diff)
 	}
@@ -102,7 +102,7 @@ func TestL11IDsAreTheirOwnOrTheirPlace(t *testing.T) {
 // Bad lines in the middle hold nobody back, and say where they are.
 func TestL3BadLinesGoToTheTask(t *testing.T) {
 	path := write(t, "in.jsonl", "{\"id\":\"a\"}\nnonsense\n\""+strings.Repeat("x", 200)+"\"\n{\"id\":\"b\"}\n")
-	source := open(t, path, file.Options{MaxRecord: 100})
+	source := open(t, path, file.SourceOptions{MaxRecord: 100})
 	got := fetch(t, source, 10)
 	if diff := cmp.Diff([]string{"a", path + ":11", path + ":20", "b"}, ids(got)); diff != "" {
 		t.Fatal(diff)
@@ -135,7 +135,7 @@ func TestL3BadLinesGoToThePoisonSink(t *testing.T) {
 		}
 		return letters.Dispatch(ctx, x)
 	})
-	source := open(t, path, file.Options{Poison: poison})
+	source := open(t, path, file.SourceOptions{Poison: poison})
 	got, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 10})
 	if len(got) != 1 || err == nil || !strings.Contains(err.Error(), "down") {
 		t.Fatalf("%d, %v", len(got), err)
@@ -154,14 +154,14 @@ func TestL3BadLinesGoToThePoisonSink(t *testing.T) {
 		t.Errorf("%v instead of the end", err)
 	}
 	source.Close()
-	if left := fetch(t, open(t, path, file.Options{Poison: poison}), 10); len(left) > 0 {
+	if left := fetch(t, open(t, path, file.SourceOptions{Poison: poison}), 10); len(left) > 0 {
 		t.Errorf("%v came again", ids(left))
 	}
 }
 
 func TestHeadersAreChecked(t *testing.T) {
 	for text, want := range map[string]string{"a,a\n1,2\n": "there twice", "a,\n1,2\n": "column 2", "a\"b,c\n": "header"} {
-		source := open(t, write(t, "in.csv", text), file.Options{})
+		source := open(t, write(t, "in.csv", text), file.SourceOptions{})
 		for range 2 {
 			_, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1})
 			if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent || !strings.Contains(err.Error(), want) {
@@ -199,7 +199,7 @@ func TestL11ARestartNeitherLosesNorRepeats(t *testing.T) {
 			r.Fatal(err)
 		}
 		for len(left) > 0 {
-			source, err := file.Open(path, file.Options{})
+			source, err := file.OpenSource(path, file.SourceOptions{})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -230,11 +230,11 @@ func TestL11ARestartNeitherLosesNorRepeats(t *testing.T) {
 
 func TestL11LineNumbersSurviveARestart(t *testing.T) {
 	path := write(t, "in.jsonl", "1\n\n2\n3\nbad\n")
-	source := open(t, path, file.Options{})
+	source := open(t, path, file.SourceOptions{})
 	got := fetch(t, source, 3)
 	ack(t, source, got[0], got[2])
 	source.Close()
-	for _, d := range fetch(t, open(t, path, file.Options{}), 10) {
+	for _, d := range fetch(t, open(t, path, file.SourceOptions{}), 10) {
 		if err := file.Problem(d.Transaction); err != nil && !strings.Contains(err.Error(), "line 5 (offset 7)") {
 			t.Error(err)
 		}
@@ -244,7 +244,7 @@ func TestL11LineNumbersSurviveARestart(t *testing.T) {
 // The offsets are read as far as a crash in the middle of a write has left them.
 func TestL11HalfAnAcknowledgementIsNone(t *testing.T) {
 	path := write(t, "in.jsonl", "1\n2\n3\n4\n")
-	source := open(t, path, file.Options{})
+	source := open(t, path, file.SourceOptions{})
 	got := fetch(t, source, 4)
 	ack(t, source, got[0])
 	ack(t, source, got[1], got[3])
@@ -260,7 +260,7 @@ func TestL11HalfAnAcknowledgementIsNone(t *testing.T) {
 		if err := os.WriteFile(path+".offset", []byte(torn), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		source := open(t, path, file.Options{})
+		source := open(t, path, file.SourceOptions{})
 		if left := fetch(t, source, 4); len(left) != 3 {
 			t.Fatalf("after %q: %v", log[last:cut], ids(left))
 		}
@@ -270,54 +270,54 @@ func TestL11HalfAnAcknowledgementIsNone(t *testing.T) {
 	if err := os.WriteFile(path+".offset", []byte(damaged), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.Open(path, file.Options{}); err == nil || !strings.Contains(err.Error(), "line 2 is damaged") {
+	if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "line 2 is damaged") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestL11OffsetsOfAnotherInputAreRefused(t *testing.T) {
 	path := write(t, "in.jsonl", "1\n2\n3\n")
-	source := open(t, path, file.Options{})
+	source := open(t, path, file.SourceOptions{})
 	ack(t, source, fetch(t, source, 3)...)
 	source.Close()
 	for _, other := range []string{"4\n5\n6\n", "1\n2\n", ""} {
 		if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := file.Open(path, file.Options{}); err == nil || !strings.Contains(err.Error(), "move it away") {
+		if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "move it away") {
 			t.Errorf("%q: %v", other, err)
 		}
 	}
 	if err := os.WriteFile(path, []byte("1\n2\n3\n4\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := fetch(t, open(t, path, file.Options{}), 10); len(got) != 1 {
+	if got := fetch(t, open(t, path, file.SourceOptions{}), 10); len(got) != 1 {
 		t.Errorf("a file that has grown gives %v", ids(got))
 	}
 }
 
 func TestL7TwoSourcesDoNotShareOffsets(t *testing.T) {
 	path := write(t, "in.jsonl", "1\n")
-	source := open(t, path, file.Options{})
-	if _, err := file.Open(path, file.Options{}); !errors.Is(err, file.ErrLocked) {
+	source := open(t, path, file.SourceOptions{})
+	if _, err := file.OpenSource(path, file.SourceOptions{}); !errors.Is(err, file.ErrLocked) {
 		t.Errorf("%v", err)
 	}
-	other := open(t, path, file.Options{Offsets: path + ".other"})
-	forgetful := open(t, path, file.Options{Forget: true})
+	other := open(t, path, file.SourceOptions{Offsets: path + ".other"})
+	forgetful := open(t, path, file.SourceOptions{Forget: true})
 	for _, s := range []*file.Source{source, other, forgetful} {
 		if got := fetch(t, s, 1); len(got) != 1 {
 			t.Errorf("%d", len(got))
 		}
 	}
 	source.Close()
-	if got := fetch(t, open(t, path, file.Options{}), 1); len(got) != 1 {
+	if got := fetch(t, open(t, path, file.SourceOptions{}), 1); len(got) != 1 {
 		t.Errorf("%d", len(got))
 	}
 }
 
 func TestL11StaleAndForeignDeliveriesAreRefused(t *testing.T) {
 	path := write(t, "in.jsonl", "1\n2\n")
-	source := open(t, path, file.Options{})
+	source := open(t, path, file.SourceOptions{})
 	first := fetch(t, source, 1)[0]
 	if err := source.Nack(t.Context(), first, 0, nil); err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestL11StaleAndForeignDeliveriesAreRefused(t *testing.T) {
 	if err := source.Nack(t.Context(), again, 0, nil); err == nil {
 		t.Error("what was acknowledged was taken back")
 	}
-	foreign := fetch(t, open(t, path, file.Options{Forget: true}), 1)[0]
+	foreign := fetch(t, open(t, path, file.SourceOptions{Forget: true}), 1)[0]
 	if errs := source.Ack(t.Context(), []pipeline.Delivery{foreign}); errs == nil {
 		t.Error("a delivery of another source was taken")
 	}
@@ -338,7 +338,7 @@ func TestL11StaleAndForeignDeliveriesAreRefused(t *testing.T) {
 // A source that fills up with failures says so, instead of growing or coming to a silent end.
 func TestL7PendingTransactionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := open(t, write(t, "in.jsonl", strings.Repeat("1\n", 10)), file.Options{MaxPending: 4})
+		source := open(t, write(t, "in.jsonl", strings.Repeat("1\n", 10)), file.SourceOptions{MaxPending: 4})
 		got := fetch(t, source, 10)
 		if len(got) != 4 {
 			t.Fatalf("%d", len(got))
@@ -362,7 +362,7 @@ func TestL7PendingTransactionsAreBounded(t *testing.T) {
 
 func TestL6AFileComesToItsEndWhenAllIsAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		source := open(t, write(t, "in.jsonl", "1\n2\n"), file.Options{})
+		source := open(t, write(t, "in.jsonl", "1\n2\n"), file.SourceOptions{})
 		got := fetch(t, source, 10)
 		if more, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1, Wait: time.Minute}); len(more) > 0 || err != nil {
 			t.Errorf("%d, %v", len(more), err)
@@ -386,7 +386,7 @@ func TestL6AFileComesToItsEndWhenAllIsAcknowledged(t *testing.T) {
 func TestL6AFollowedFileMayGrowAndMustNotShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := write(t, "in.jsonl", "1\n2")
-		source := open(t, path, file.Options{Follow: true})
+		source := open(t, path, file.SourceOptions{Follow: true})
 		ack(t, source, fetch(t, source, 10)...)
 		if got := fetch(t, source, 10); len(got) > 0 {
 			t.Errorf("half a line came: %q", got[0].Transaction.Payload())
@@ -414,7 +414,7 @@ func TestL11ManyOutcomesAtOnce(t *testing.T) {
 	writeLines(t, path, 3000)
 	var mu sync.Mutex
 	seen, poison := map[string]int{}, 0
-	source := open(t, path, file.Options{})
+	source := open(t, path, file.SourceOptions{})
 	var p policy.Consumer
 	p.Loop.Streaming, p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = true, 16, 50, time.Second
 	p.Steps.Process.Retry.InitialBackoff = time.Millisecond
@@ -432,19 +432,19 @@ func TestL11ManyOutcomesAtOnce(t *testing.T) {
 		t.Errorf("%+v, %v; %d IDs, %d failures", summary, err, len(seen), poison)
 	}
 	source.Close()
-	if left := fetch(t, open(t, path, file.Options{}), 1); len(left) > 0 {
+	if left := fetch(t, open(t, path, file.SourceOptions{}), 1); len(left) > 0 {
 		t.Errorf("%v came again", ids(left))
 	}
 }
 
 func TestOpenRefusesWhatItCannotRead(t *testing.T) {
 	path := write(t, "in.xlsx", "")
-	for want, o := range map[string]file.Options{"names no format": {}, `"xlsx" is not known`: {Format: "xlsx"}, "envelopes": {Format: file.CSV, Envelope: true}} {
-		if _, err := file.Open(path, o); err == nil || !strings.Contains(err.Error(), want) {
+	for want, o := range map[string]file.SourceOptions{"names no format": {}, `"xlsx" is not known`: {Format: "xlsx"}, "envelopes": {Format: file.CSV, Envelope: true}} {
+		if _, err := file.OpenSource(path, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
-	if _, err := file.Open(path+".jsonl", file.Options{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := file.OpenSource(path+".jsonl", file.SourceOptions{}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	if left, err := filepath.Glob(path + "*.offset"); err != nil || len(left) > 0 {
@@ -455,7 +455,7 @@ func TestOpenRefusesWhatItCannotRead(t *testing.T) {
 // Dead letters are read back with all that belongs to them.
 func TestL11DeadLettersComeBackWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
-	sink, err := file.Create(path, file.SinkOptions{Envelope: true})
+	sink, err := file.OpenSink(path, file.SinkOptions{Envelope: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func TestL11DeadLettersComeBackWhole(t *testing.T) {
 	if err := sink.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got := fetch(t, open(t, path, file.Options{Envelope: true}), 10)
+	got := fetch(t, open(t, path, file.SourceOptions{Envelope: true}), 10)
 	if len(got) != 1 {
 		t.Fatalf("%d", len(got))
 	}

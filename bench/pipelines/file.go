@@ -66,11 +66,11 @@ func (in *input) close() error { return os.RemoveAll(in.folder) }
 func (in *input) through(ctx context.Context) (rate float64, err error) {
 	out := filepath.Join(in.folder, "out.jsonl")
 	defer func() { err = errors.Join(err, os.Remove(in.path+".offset"), os.Remove(out)) }()
-	source, err := file.Open(in.path, file.Options{})
+	source, err := file.OpenSource(in.path, file.SourceOptions{})
 	if err != nil {
 		return 0, err
 	}
-	sink, err := file.Create(out, file.SinkOptions{NoSync: true})
+	sink, err := file.OpenSink(out, file.SinkOptions{NoSync: true})
 	if err != nil {
 		return 0, err
 	}

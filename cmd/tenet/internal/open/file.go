@@ -86,12 +86,12 @@ func (e *fileEnd) set(name string, to *bool) error {
 }
 
 func (e *fileEnd) source(_ context.Context, _ *cli.App, log *slog.Logger) (SourceCloser, error) {
-	o := file.Options{Format: e.format(), Offsets: e.values.Get("offsets"), Log: log}
+	o := file.SourceOptions{Format: e.format(), Offsets: e.values.Get("offsets"), Log: log}
 	err := errors.Join(e.set("follow", &o.Follow), e.set("forget", &o.Forget), e.set("envelope", &o.Envelope))
 	if err != nil {
 		return nil, err
 	}
-	source, err := file.Open(e.path, o)
+	source, err := file.OpenSource(e.path, o)
 	switch {
 	case err == nil:
 		return source, nil
@@ -112,7 +112,7 @@ func (e *fileEnd) sink(_ context.Context, _ *cli.App, o SinkOptions) (SinkCloser
 	if err != nil {
 		return nil, err
 	}
-	sink, err := file.Create(e.path, f)
+	sink, err := file.OpenSink(e.path, f)
 	switch {
 	case err == nil:
 		return sink, nil
