@@ -11,22 +11,22 @@ import (
 
 // Errors that sources and sinks return, and that engines report.
 var (
-	// ErrEnd is what a source returns when there will never be more.
+	// ErrEnd is returned by a source that will never have more.
 	ErrEnd = errors.New("pipeline: the source has come to its end")
-	// ErrTransactionTimeout is the cause of what transaction_timeout ended.
+	// ErrTransactionTimeout is the cause of a context that transaction_timeout ended.
 	ErrTransactionTimeout = fmt.Errorf("pipeline: transaction timeout: %w", context.DeadlineExceeded)
-	// ErrShutdown is the cause of a task's context when the engine is shut down or out of time.
+	// ErrShutdown is the cause of a task's context when the engine shuts down or runs out of time.
 	ErrShutdown = errors.New("pipeline: the engine is shutting down")
 )
 
-// TransactionError is why a transaction left its normal course. errors.Is and errors.As see the cause.
+// TransactionError says why a transaction was not processed. errors.Is and errors.As find its cause.
 type TransactionError struct {
 	ID       string            // of the transaction
 	Step     string            // process, produce, success or exception
 	Category classify.Category // business, system or timeout
 	Attempts int               // of the step
 	Cause    error             // a *retry.Error where the step ran
-	// Earlier is what the exception step was called for, where that failed.
+	// Earlier is the error that the exception step handled, where that step itself failed.
 	Earlier *TransactionError
 }
 
@@ -47,7 +47,7 @@ func (e *TransactionError) Unwrap() []error {
 	return []error{e.Cause, e.Earlier}
 }
 
-// FetchError is why nothing more could be fetched: the fetch step is spent. What had been fetched was finished first.
+// FetchError ends a run whose fetch step has no attempts left. What had been fetched was finished first.
 type FetchError struct {
 	Pipeline string // the consumer's name
 	Cause    error
@@ -72,7 +72,7 @@ func (e *FetchTimeoutError) Error() string {
 // Unwrap returns the FetchError.
 func (e *FetchTimeoutError) Unwrap() error { return &e.FetchError }
 
-// Is finds context.DeadlineExceeded, also where the source returned an error of its own when its time was over.
+// Is finds context.DeadlineExceeded, also where the source returned another error after its timeout.
 func (e *FetchTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // ConsumerLoopTimeoutError ends a consumer whose policy's loop.timeout has passed.
@@ -103,16 +103,16 @@ func (e *ProducerLoopTimeoutError) Error() string {
 // Is finds context.DeadlineExceeded.
 func (e *ProducerLoopTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// ContractError is a source or task that does not keep its contract. Nothing is lost by it.
+// ContractError reports a source or an input that breaks its contract. No transaction is lost by it.
 type ContractError struct {
-	Part    string // source, task or input
+	Part    string // source or input
 	Problem string
 }
 
 // Error implements error.
 func (e *ContractError) Error() string { return fmt.Sprintf("pipeline: %s: %s", e.Part, e.Problem) }
 
-// PayloadError is a payload that a codec could not read. It is a business error: repeating cannot help.
+// PayloadError reports a payload that a codec could not read. Engines treat it as a business error: repeating cannot help.
 type PayloadError struct {
 	ID  string // of the transaction
 	Err error

@@ -10,12 +10,12 @@ import (
 	"github.com/tenetdev/tenet/internal/argument"
 )
 
-// MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It hands transactions
-// out in the order in which they were added. Those given back come again after their delay. It is safe for concurrent use.
+// MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It hands out transactions in
+// the order in which they were added, and those that are given back again after their delay. It is safe for concurrent use.
 type MemorySource struct {
 	mu      sync.Mutex
 	ready   []Delivery
-	delayed []delayed // by the time when they are due
+	delayed []delayed // in the order in which they are due
 	acked   []*Transaction
 	out     int
 	closed  bool
@@ -27,8 +27,7 @@ type delayed struct {
 	d   Delivery
 }
 
-// NewMemorySource makes a source with transactions. It comes to its end when Close has been called and everything has been
-// acknowledged.
+// NewMemorySource makes a source with transactions. It ends when Close has been called and everything has been acknowledged.
 func NewMemorySource(list ...*Transaction) *MemorySource {
 	s := &MemorySource{changed: make(chan struct{})}
 	s.Add(list...)
@@ -44,7 +43,7 @@ func (s *MemorySource) Add(list ...*Transaction) {
 	for _, t := range list {
 		s.ready = append(s.ready, Delivery{Transaction: t, Count: 1})
 	}
-	s.tell()
+	s.signal()
 }
 
 // Close says that nothing more will be added.
@@ -52,23 +51,23 @@ func (s *MemorySource) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.tell()
+	s.signal()
 	return nil
 }
 
-// tell wakes those who wait for a change.
-func (s *MemorySource) tell() {
+// signal wakes the fetches that wait for a change.
+func (s *MemorySource) signal() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
 // Fetch implements Source.
 func (s *MemorySource) Fetch(ctx context.Context, r FetchRequest) ([]Delivery, error) {
-	var patience <-chan time.Time
+	var timeout <-chan time.Time
 	if r.Wait > 0 {
 		t := time.NewTimer(r.Wait)
 		defer t.Stop()
-		patience = t.C
+		timeout = t.C
 	}
 	for {
 		got, changed, err := s.take(r.Max)
@@ -79,7 +78,7 @@ func (s *MemorySource) Fetch(ctx context.Context, r FetchRequest) ([]Delivery, e
 		select {
 		case <-changed:
 		case <-due:
-		case <-patience:
+		case <-timeout:
 			r.Wait = 0
 		case <-ctx.Done():
 			stop()
@@ -89,7 +88,7 @@ func (s *MemorySource) Fetch(ctx context.Context, r FetchRequest) ([]Delivery, e
 	}
 }
 
-// take hands out what is there. It returns the channel that is closed at the next change.
+// take hands out what is ready, and returns the channel that is closed at the next change.
 func (s *MemorySource) take(most int) ([]Delivery, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +105,7 @@ func (s *MemorySource) take(most int) ([]Delivery, <-chan struct{}, error) {
 	return got, s.changed, nil
 }
 
-// due is a channel that tells when the next delayed transaction is ready; it is nil where there is none.
+// due returns a channel that fires when the next delayed transaction is ready; it is nil without one.
 func (s *MemorySource) due() (<-chan time.Time, func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +125,7 @@ func (s *MemorySource) Ack(_ context.Context, done []Delivery) []error {
 		s.acked = append(s.acked, d.Transaction)
 	}
 	if s.closed && s.out == 0 {
-		s.tell()
+		s.signal()
 	}
 	return nil
 }
@@ -145,18 +144,18 @@ func (s *MemorySource) Nack(_ context.Context, d Delivery, delay time.Duration, 
 		return -1
 	})
 	s.delayed = slices.Insert(s.delayed, at, back)
-	s.tell()
+	s.signal()
 	return nil
 }
 
-// Acked lists what has been acknowledged, in that order.
+// Acked lists the acknowledged transactions in the order of their acknowledgements.
 func (s *MemorySource) Acked() []*Transaction {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.acked)
 }
 
-// Len is how many transactions wait, those with a delay included, and how many are handed out.
+// Len returns how many transactions wait, those with a delay included, and how many are handed out.
 func (s *MemorySource) Len() (waiting, out int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +182,7 @@ func (s *MemorySink) Dispatch(ctx context.Context, t *Transaction) error {
 	return nil
 }
 
-// Transactions lists what was dispatched, in that order.
+// Transactions lists the dispatched transactions in their order.
 func (s *MemorySink) Transactions() []*Transaction {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 // AttrOutcome is the attribute of a transaction's timeline that holds its outcome.
 const AttrOutcome = "outcome"
 
-// span is a run or a transaction as observers see it: a piece of work without attempts of its own, whose steps are the work
-// below it. It is zero where nobody watches.
+// span is a run or a transaction as observers see it: a piece of work without attempts, whose steps are the work below it. It is
+// zero without an observer.
 type span struct {
 	ctx     context.Context
 	e       *engine
@@ -24,8 +24,8 @@ type span struct {
 	started time.Time
 }
 
-// begin tells the observer that a piece of work starts, with a trace of its own if there is one. Its steps belong under
-// the span's context.
+// begin tells the observer that a piece of work starts, with a trace of its own if there is one. The work's steps use the span's
+// context.
 func (e *engine) begin(ctx context.Context, w observe.Work, trace *observe.Trace) span {
 	if e.observer == nil {
 		return span{ctx: ctx}
@@ -54,7 +54,7 @@ func (e *engine) startOf(ctx context.Context, event *observe.Event) (started con
 	return e.starter.Start(ctx, event)
 }
 
-// end tells the observer how it ended.
+// end tells the observer how the work ended.
 func (s *span) end(outcome Outcome, err error) {
 	if s.e == nil {
 		return
@@ -80,12 +80,12 @@ func (e *engine) now() time.Time {
 	return time.Now()
 }
 
-// flow tells the observer what moved.
+// flow tells the observer how many transactions were fetched, started or ended.
 func (r *run) flow(f observe.Flow) {
 	if r.observer == nil {
 		return
 	}
-	kept := f // only an observed one goes to the heap
+	kept := f // moves to the heap, only with an observer
 	r.tell(r.span.ctx, &observe.Event{Type: observe.Flowed, Time: r.now(), Work: r.span.work, Flow: &kept})
 }
 
@@ -101,7 +101,7 @@ func (e *engine) report(ctx context.Context, t *Transaction, detail string) {
 	})
 }
 
-// about is what log lines say of a transaction, and more.
+// about returns the log attributes of a transaction, followed by more.
 func (e *engine) about(ctx context.Context, t *Transaction, more ...any) []any {
 	list := []any{"pipeline", e.name, observe.LogTransaction, t.id}
 	if span, ok := observe.SpanOf(ctx); ok && e.starter != nil {
@@ -120,7 +120,7 @@ func (e *engine) workOf(t *Transaction) observe.Work {
 	}
 }
 
-// traceOf is the trace ID in a transaction's traceparent (W3C Trace Context: version-trace-parent-flags), or "" where that is
+// traceOf returns the trace ID in a transaction's traceparent (W3C Trace Context: version-trace-parent-flags), or "" where that is
 // not valid.
 func traceOf(t *Transaction) string {
 	const begin, end, least = 3, 3 + 32, 55

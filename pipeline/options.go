@@ -46,12 +46,11 @@ func collect(list []Option) options {
 // policy.ProducerKey), and names its policy in a provider's document.
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
-// WithProvider takes policies from a provider, again before every batch. Steps are asked for under the keys of
-// policy.ConsumerKey and policy.ProducerKey. The loop comes from the provider's document (policy.SetProvider) by the engine's
-// name. While the document does not name the engine, the policy that the engine was made with stays in force; where the
-// provider has none for a step, or none that means anything, the step's last one does, unless the executor's
-// MissingPolicyMode says otherwise. loop.timeout is read once, when the run starts.
-// A nil provider panics.
+// WithProvider takes policies from a provider, which the engine asks again before every batch. It asks for the steps by the keys
+// of policy.ConsumerKey and policy.ProducerKey, and finds the loop in the provider's document (policy.SetProvider) by the
+// engine's name. While the document does not name the engine, the policy that the engine was made with stays in force. Where
+// the provider has no usable policy for a step, the step's last one stays in force, unless the executor's MissingPolicyMode
+// says otherwise. loop.timeout is read once, when the run starts. A nil provider panics.
 func WithProvider(p policy.Provider) Option {
 	argument.Need(p != nil, "pipeline: WithProvider: the provider")
 	return func(o *options) { o.provider = p }
@@ -61,17 +60,17 @@ func WithProvider(p policy.Provider) Option {
 // its provider and observer.
 func WithExecutorOptions(e retry.ExecutorOptions) Option { return func(o *options) { o.executor = e } }
 
-// WithObserver is told of everything that the engine's steps do, of each transaction and of the run as pieces of work of their
-// own, under the keys of the steps "transaction" and "run", and of what is fetched, in flight and ended (observe.Flowed). To
-// an observe.Starter the context of a transaction is that of its run, while its trace is its own (observe.Trace). nil is none.
+// WithObserver sets an observer. It gets the events of the engine's steps, the start and end of each transaction and of the run
+// under the keys of the steps "transaction" and "run", and what is fetched, in flight and ended (observe.Flowed). An
+// observe.Starter gets the run's context for a transaction, and the transaction's own trace (observe.Trace). nil is none.
 func WithObserver(observer observe.Observer) Option {
 	return func(o *options) { o.observer = observer }
 }
 
-// WithDeadLetter sends every transaction that takes the exception step there, after the task's exception handler has
-// returned nil, if it has one. It is part of that step: it is retried under its policy, while the handler, once it has
-// succeeded, is not called again; and where it fails for good the transaction ends failed. Letters carry why they are ones
-// in their metadata, and the attempts that were spent. A nil sink panics.
+// WithDeadLetter sends every transaction that takes the exception step to a sink, after the task's exception handler, if there is
+// one, has returned nil. Dispatching is part of that step and retried under its policy; a handler that has succeeded is not
+// called again. Where dispatching fails for good the transaction ends failed. A letter's metadata says what went wrong
+// ([MetaError] and others), and its Attempts count those that were spent. A nil sink panics.
 func WithDeadLetter(s Sink) Option {
 	argument.Need(s != nil, "pipeline: WithDeadLetter: the sink")
 	return func(o *options) { o.deadLetter = s }
@@ -86,7 +85,7 @@ func WithDeadLetter(s Sink) Option {
 // Without an exception step a failure that is final (classify.Permanent, classify.Business, or the guard's classifier) is kept:
 // the transaction fails again when it is delivered again, and the task does not run. A nil guard panics.
 func WithGuard(g *idempotency.Guard) Option {
-	argument.Need(g != nil, "pipeline: WithGuard: the guard") // else the work would run unguarded
+	argument.Need(g != nil, "pipeline: WithGuard: the guard")
 	return func(o *options) { o.guard = g }
 }
 

@@ -37,19 +37,18 @@ type loop struct {
 	extra       map[string]any
 }
 
-// policies hold what is in force. They are the provider of the engine's executor, and change only when the engine says so:
-// between batches.
+// policies hold the policies in force. They are the provider of the engine's executor, and change only between batches.
 type policies struct {
 	name  string
 	kind  kind
 	keys  []policy.Key
 	live  policy.Provider // nil where nothing changes
-	base  *snapshot       // of the policy that the engine was made with
+	base  *snapshot       // from the policy that the engine was made with
 	force atomic.Pointer[snapshot]
 	log   *slog.Logger
 }
 
-// snapshot is what was in force for a time.
+// snapshot is the set of policies that is in force for a time.
 type snapshot struct {
 	version  uint64
 	provided uint64 // the live provider's version
@@ -63,7 +62,7 @@ type step struct {
 	policy   *policy.Policy
 	err      error
 	provided *policy.Policy // as the live provider answered it
-	unusable error          // why that is no policy
+	unusable error          // why that cannot be used
 }
 
 // Policy implements policy.Provider.
@@ -118,7 +117,7 @@ func fixed(k kind, name string, from enginePolicy) (*policies, error) {
 		if err != nil {
 			return nil, err
 		}
-		if given.Category != "" { // it has filled what was absent already; what is zero now is meant
+		if given.Category != "" { // defaults are filled in already: a zero value here is meant
 			compiled.Category = given.Category
 			if compiled.Meta.Revision, err = compiled.Revise(); err != nil {
 				return nil, err // not reached in tests: a compiled policy can be written

@@ -10,8 +10,8 @@ type Outcome string
 
 // The outcomes. Every delivery has exactly one.
 const (
-	Success     Outcome = "success"     // processed, and its success handled
-	Exception   Outcome = "exception"   // not processed, and its exception handled or a dead letter
+	Success     Outcome = "success"     // processed, and its success step succeeded
+	Exception   Outcome = "exception"   // the exception handler or the dead-letter sink took it
 	Failed      Outcome = "failed"      // neither; given back after a delay
 	Redelivered Outcome = "redelivered" // not finished; given back
 )
@@ -20,8 +20,8 @@ const (
 type Ended struct {
 	Delivery Delivery
 	Outcome  Outcome
-	// Err is a *TransactionError for an exception and a failure, why it was not finished for what was given back, and nil
-	// after a success.
+	// Err is nil after a success, a *TransactionError after an exception or a failure, and otherwise why the transaction was
+	// not finished.
 	Err error
 }
 
@@ -34,7 +34,7 @@ type Summary struct {
 	Failed      int `json:"failed"`
 	Redelivered int `json:"redelivered"`
 	Retries     int `json:"retries"`   // attempts beyond the first of each step, fetching included
-	Abandoned   int `json:"abandoned"` // of those given back: what ignored its context and was left behind
+	Abandoned   int `json:"abandoned"` // of Redelivered: ignored their context and were left behind
 	// Unsettled counts acknowledgements that the source did not take: it hands those deliveries out again.
 	Unsettled int `json:"unsettled"`
 	// Elapsed is written in seconds.
@@ -70,9 +70,9 @@ func (s *Summary) count(o Outcome) {
 type Progress struct {
 	Summary     Summary       `json:"summary"`
 	Concurrency int           `json:"concurrency"` // the most that may be in flight
-	InFlight    int           `json:"in_flight"`   // what runs
-	Buffered    int           `json:"buffered"`    // what has been fetched and waits
-	Unsettled   int           `json:"unsettled"`   // what has ended and is being acknowledged
+	InFlight    int           `json:"in_flight"`   // running transactions
+	Buffered    int           `json:"buffered"`    // fetched and waiting
+	Unsettled   int           `json:"unsettled"`   // ended and being acknowledged
 	Empty       int           `json:"empty"`       // empty fetches in a row
 	Oldest      time.Duration `json:"oldest"`      // how long the longest-running transaction has been running
 }

@@ -22,7 +22,7 @@ type Transaction struct {
 // TransactionOption adds to a new transaction.
 type TransactionOption func(*Transaction)
 
-// WithMetadata adds metadata to what is there; the map is copied.
+// WithMetadata adds a copy of the map to the metadata.
 func WithMetadata(m map[string]string) TransactionOption {
 	return func(t *Transaction) {
 		merged := maps.Clone(t.metadata)
@@ -34,7 +34,7 @@ func WithMetadata(m map[string]string) TransactionOption {
 	}
 }
 
-// WithPayload replaces the payload, which is kept as it is and must not be changed any more.
+// WithPayload replaces the payload. The slice is not copied and must not be changed afterwards.
 func WithPayload(payload []byte) TransactionOption {
 	return func(t *Transaction) { t.payload = payload }
 }
@@ -51,8 +51,8 @@ func WithParent(id string) TransactionOption { return func(t *Transaction) { t.p
 // WithAttempts says how many attempts were spent on the transaction elsewhere, before it came here.
 func WithAttempts(n int) TransactionOption { return func(t *Transaction) { t.attempts = n } }
 
-// NewTransaction makes a transaction. The payload is kept as it is and must not be changed any more. An empty ID is
-// replaced by a UUIDv7; an ID that is stable over redeliveries makes delays, idempotency and records stable too.
+// NewTransaction makes a transaction. The payload is not copied and must not be changed afterwards. An empty ID is replaced by a
+// UUIDv7; an ID that is stable over redeliveries makes delays, idempotency and records stable too.
 func NewTransaction(id string, payload []byte, options ...TransactionOption) *Transaction {
 	if id == "" {
 		id = uuidv7.New(time.Now())
@@ -98,12 +98,12 @@ func (t *Transaction) Attempts() int { return t.attempts }
 
 // Names of metadata that engines read or write.
 const (
-	// MetaTraceParent and MetaTraceState are the trace that the transaction belongs to, in the W3C's form (Trace Context).
+	// MetaTraceParent and MetaTraceState are the transaction's trace (W3C Trace Context).
 	MetaTraceParent = "traceparent"
 	MetaTraceState  = "tracestate"
-	// MetaTenant is the tenant that records and the guard's keys belong to.
+	// MetaTenant is the tenant of records and of the guard's keys.
 	MetaTenant = "tenant_id"
-	// MetaError and MetaCategory tell in a dead letter why it is one; MetaStep which step failed; MetaConsumer where.
+	// A dead letter holds its error and category, the step that failed, and the name of the engine.
 	MetaError    = "tenet_error"
 	MetaCategory = "tenet_category"
 	MetaStep     = "tenet_step"
@@ -113,7 +113,7 @@ const (
 // Delivery is a transaction as a source hands it out.
 type Delivery struct {
 	Transaction *Transaction
-	// Token is the source's own; it comes back with acknowledgements.
+	// Token belongs to the source; the engine hands it back with acknowledgements.
 	Token any
 	// Count is how often the transaction has been delivered, this time included; 0 where the source does not know.
 	Count int
