@@ -14,7 +14,8 @@ import (
 func TestJ8SettleRepeatsWhatTheStoreCannotTakeNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 1500 // more than one group
-		store := &faulty{Store: memory.Open().Jobs()}
+		db := memory.Open()
+		store := &faulty{Store: db.Jobs()}
 		requests := make([]job.Request, jobs)
 		for i := range requests {
 			requests[i].Type = "t"
@@ -51,6 +52,9 @@ func TestJ8SettleRepeatsWhatTheStoreCannotTakeNow(t *testing.T) {
 			if want := i == 7; errors.Is(err, job.ErrFenced) != want || job.IsFinal(err) != want {
 				t.Errorf("settlement %d: %v", i, err)
 			}
+		}
+		if stats, err := db.Jobs().Stats(t.Context()); err != nil || stats[job.DefaultQueue].Completed != jobs-1 {
+			t.Errorf("%+v, %v", stats, err)
 		}
 		if errs := job.Settle(t.Context(), store, append(list[:7:7], list[8:]...)); errs != nil {
 			t.Errorf("settlements that were written: %v", errors.Join(errs...))
