@@ -21,6 +21,7 @@ type board struct {
 	done    map[string]bool
 	running map[string]bool
 	twice   []string
+	letters pipeline.Sink // nil for none
 }
 
 func newBoard() *board {
@@ -77,9 +78,12 @@ func flow(s *source) policy.Consumer {
 }
 
 // consume runs an engine until n transactions are done, or it is at its end.
-func (s *source) consume(from pipeline.Source, b *board, task pipeline.Raw, n int, opts ...pipeline.Option) pipeline.Summary {
+func (b *board) consume(s *source, from pipeline.Source, task pipeline.Raw, n int) pipeline.Summary {
 	s.Helper()
-	opts = append(opts, pipeline.WithLogger(slog.New(slog.DiscardHandler)), pipeline.WithGrace(5*time.Second))
+	opts := []pipeline.Option{pipeline.WithLogger(slog.New(slog.DiscardHandler)), pipeline.WithGrace(5 * time.Second)}
+	if b.letters != nil {
+		opts = append(opts, pipeline.WithDeadLetter(b.letters))
+	}
 	consumer := pipeline.NewConsumer(from, task, flow(s), opts...)
 	ended := make(chan struct{})
 	go func() {
@@ -118,6 +122,7 @@ func (s *source) outcomes() {
 	_, nacks := from.(pipeline.Nacker)
 	b := newBoard()
 	var letters pipeline.MemorySink
+	b.letters = &letters
 	task := pipeline.Raw{
 		Process: func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 			defer b.enter(t.ID())()
@@ -142,7 +147,7 @@ func (s *source) outcomes() {
 			return nil
 		},
 	}
-	summary := s.consume(from, b, task, len(put), pipeline.WithDeadLetter(&letters))
+	summary := b.consume(s, from, task, len(put))
 	if b.finished() != len(put) {
 		s.Errorf("%d of %d are done: %+v", b.finished(), len(put), summary)
 	}
@@ -164,7 +169,7 @@ func (s *source) poison() {
 	poisonous := put[3].ID()
 	from, _ := s.open()
 	b := newBoard()
-	summary := s.consume(from, b, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
+	summary := b.consume(s, from, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if t.ID() == poisonous {
 			return nil, errors.New("poison")
 		}
@@ -181,7 +186,7 @@ func (s *source) duplicates() {
 	s.queue.Put(s.T, list...)
 	from, _ := s.open()
 	b := newBoard()
-	s.consume(from, b, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
+	b.consume(s, from, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		defer b.enter(t.ID())()
 		time.Sleep(20 * time.Millisecond)
 		b.finish(t.ID())
@@ -218,7 +223,7 @@ func (s *source) stopped() {
 	end()
 	s.pass(s.o.Lease)
 	reopened, _ := s.open()
-	s.consume(reopened, b, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
+	b.consume(s, reopened, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		b.finish(t.ID())
 		return nil, nil
 	}), len(put))
@@ -237,7 +242,7 @@ func (s *source) restarted() {
 	from, _ := s.open()
 	b := newBoard()
 	var restarts sync.WaitGroup
-	summary := s.consume(from, b, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
+	summary := b.consume(s, from, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if b.call("all") == s.o.Load/2 {
 			restarts.Go(func() { s.queue.Restart(s.T) })
 		}
