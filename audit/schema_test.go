@@ -127,13 +127,17 @@ func set(v reflect.Value) {
 
 // comments returns the comments of a struct's fields.
 func comments(t reflect.Type) map[string]string {
-	packages, err := parser.ParseDir(token.NewFileSet(), filepath.Join("..", path.Base(t.PkgPath())), nil, parser.ParseComments)
+	files, err := filepath.Glob(filepath.Join("..", path.Base(t.PkgPath()), "*.go"))
 	if err != nil {
 		panic(err)
 	}
 	found := map[string]string{}
-	for _, p := range packages {
-		ast.Inspect(p, func(n ast.Node) bool {
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			panic(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
 			if !ok || spec.Name.Name != t.Name() {
 				return true

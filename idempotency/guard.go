@@ -194,7 +194,7 @@ func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time
 			return b, asked, nil
 		}
 		if wait.For(ctx, min(pause, left, max(b.RetryAfter, time.Microsecond))) != nil {
-			return b, asked, nil
+			return b, asked, nil //nolint:nilerr // the claim is still in flight, which is the caller's answer
 		}
 		asked = time.Now()
 		var err error

@@ -72,7 +72,7 @@ func Once[T any](ctx context.Context, g *Guard, e Effect[T], op func(context.Con
 	returned := false
 	defer func() {
 		if !returned { // op or the codec panicked, or ended the goroutine
-			t.interrupted(ctx, errPanicked)
+			_ = t.interrupted(ctx, errPanicked) // the panic goes on, and says more
 		}
 	}()
 	o.Ran = true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -32,6 +33,26 @@ func NewExponentialBackoff(r policy.Retry) ExponentialBackoff {
 		panic("job: NewExponentialBackoff: " + err.Error())
 	}
 	return ExponentialBackoff{p.Retry, own}
+}
+
+// BackoffOption changes a policy of [NewExponentialBackoffPolicy].
+type BackoffOption func(*policy.Retry)
+
+// WithMaxAttempts sets the highest number of attempts: 0 is the default of 25, and a negative number sets no maximum.
+func WithMaxAttempts(n int) BackoffOption { return func(r *policy.Retry) { r.MaxAttempts = n } }
+
+// NewExponentialBackoffPolicy is [NewExponentialBackoff] with proportional jitter: the delays are base, base·multiplier,
+// base·multiplier² … up to longest, each spread by ± jitter (0.2 is 20 %). A longest below base wins. A jitter of 0 is none.
+func NewExponentialBackoffPolicy(base, longest time.Duration, multiplier, jitter float64, options ...BackoffOption) ExponentialBackoff {
+	r := policy.Retry{InitialBackoff: base, MaxBackoff: longest, BackoffMultiplier: multiplier, Jitter: policy.JitterProportional, JitterFactor: jitter}
+	if jitter == 0 {
+		r.Jitter = policy.JitterNone
+	}
+	for _, o := range options {
+		argument.Need(o != nil, "job: NewExponentialBackoffPolicy: an option")
+		o(&r)
+	}
+	return NewExponentialBackoff(r)
 }
 
 // NextDelay implements RetryPolicy with a random seed.

@@ -17,7 +17,7 @@ type Definition[T any] struct {
 
 // Define defines a type of job, usually in a package variable that producers and workers share:
 //
-//	var SendEmail = job.Define[Email]("email:send", job.WithQueue("mail"), job.WithMaxAttempts(5))
+//	var SendEmail = job.Define[Email]("email:send", job.WithQueue("mail"), job.WithAttempts(5))
 //
 // An empty name panics, and so does a nil option.
 func Define[T any](name string, options ...EnqueueOption) Definition[T] {
@@ -72,8 +72,8 @@ func WithDelay(d time.Duration) EnqueueOption {
 	return func(r *Request) { r.RunAt = time.Now().Add(d) }
 }
 
-// WithMaxAttempts sets the highest number of attempts, the first one included; a lower number in the policy wins.
-func WithMaxAttempts(n int) EnqueueOption { return func(r *Request) { r.MaxAttempts = n } }
+// WithAttempts sets the highest number of attempts, the first one included; a lower number in the policy wins.
+func WithAttempts(n int) EnqueueOption { return func(r *Request) { r.MaxAttempts = n } }
 
 // WithPriority sets the priority, from 0, the highest and the default, to 9.
 func WithPriority(p int) EnqueueOption { return func(r *Request) { r.Priority = p } }

@@ -15,7 +15,7 @@ import (
 
 type invoice struct{ Number int }
 
-var payInvoice = job.Define[invoice]("invoice:pay", job.WithQueue("billing"), job.WithMaxAttempts(5),
+var payInvoice = job.Define[invoice]("invoice:pay", job.WithQueue("billing"), job.WithAttempts(5),
 	job.WithMeta(map[string]string{"team": "money", "tenant_id": "none"}))
 
 func TestJ9ADefinitionFillsRequestsAndTheCallsOptionsWin(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 type Email struct{ To string }
 
 // sendEmail ties the name of a type of job, its payload and its defaults together.
-var sendEmail = job.Define[Email]("email:send", job.WithQueue("mail"), job.WithMaxAttempts(5))
+var sendEmail = job.Define[Email]("email:send", job.WithQueue("mail"), job.WithAttempts(5))
 
 // A type of job that is defined once, a retry policy, and a job that succeeds at its second attempt.
 func Example() {

@@ -183,7 +183,7 @@ func TestJ3APolicyThatEmbedsTheDataPolicyIsAsked(t *testing.T) {
 }
 
 func TestJ3ADataPolicyWithoutAMaximumLeavesTheJobsOwn(t *testing.T) {
-	p := job.NewExponentialBackoff(policy.Retry{MaxAttempts: -1, InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone})
+	p := job.NewExponentialBackoffPolicy(time.Second, time.Second, 1, 0, job.WithMaxAttempts(-1))
 	if p.MaxAttempts() > 0 {
 		t.Errorf("MaxAttempts %d", p.MaxAttempts())
 	}
@@ -206,7 +206,7 @@ func TestJ3ADataPolicyWithoutAMaximumLeavesTheJobsOwn(t *testing.T) {
 }
 
 func TestJ3ABaseAboveTheCapWaitsTheCap(t *testing.T) {
-	p := job.NewExponentialBackoff(policy.Retry{MaxAttempts: 3, InitialBackoff: 10 * time.Second, MaxBackoff: 5 * time.Second, Jitter: policy.JitterNone})
+	p := job.NewExponentialBackoffPolicy(10*time.Second, 5*time.Second, 2, 0, job.WithMaxAttempts(3))
 	for failed := 1; failed < 3; failed++ {
 		if d := p.NextDelay(failed); d != 5*time.Second {
 			t.Errorf("after %d failed attempts the policy says %v, want 5s", failed, d)

@@ -97,7 +97,7 @@ func (r *run) conclude(w *worker) {
 	if w.processed {
 		r.summary.Processed++
 	}
-	if r.options.ended != nil || r.observer != nil {
+	if r.ended != nil || r.observer != nil {
 		r.mu.Unlock()
 		r.flow(observe.Flow{InFlight: -1, Outcome: string(w.end.outcome), Processed: w.processed})
 		r.tellEnded(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
@@ -118,8 +118,8 @@ func (r *run) conclude(w *worker) {
 }
 
 func (r *run) tellEnded(e Ended) {
-	if r.options.ended != nil {
-		r.options.ended(e)
+	if r.ended != nil {
+		r.ended(e)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/tenettest"
 )
 
-var sendEmail = job.Define[string]("email:send", job.WithMaxAttempts(3))
+var sendEmail = job.Define[string]("email:send", job.WithAttempts(3))
 
 func TestJ3JobsRunUntilNoneIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tenetdev/tenet/adapter/exec"
+	execjob "github.com/tenetdev/tenet/adapter/exec"
 	"github.com/tenetdev/tenet/job"
 )
 

@@ -3,7 +3,7 @@ package tenetgrpc_test
 import (
 	"testing"
 
-	"github.com/tenetdev/tenet/adapter/grpc"
+	tenetgrpc "github.com/tenetdev/tenet/adapter/grpc"
 	"github.com/tenetdev/tenet/internal/testargument"
 )
 

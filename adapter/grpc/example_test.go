@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/tenetdev/tenet/adapter/grpc"
+	tenetgrpc "github.com/tenetdev/tenet/adapter/grpc"
 )
 
 // health is busy when it is first asked.

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/tenetdev/tenet/adapter/grpc"
+	tenetgrpc "github.com/tenetdev/tenet/adapter/grpc"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/tenetdev/tenet/adapter/grpc"
+	tenetgrpc "github.com/tenetdev/tenet/adapter/grpc"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )

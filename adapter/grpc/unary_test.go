@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/tenetdev/tenet/adapter/grpc"
+	tenetgrpc "github.com/tenetdev/tenet/adapter/grpc"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"

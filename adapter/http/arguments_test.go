@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/tenetdev/tenet/adapter/http"
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/internal/testargument"
 	"github.com/tenetdev/tenet/policy"

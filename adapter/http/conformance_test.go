@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenetdev/tenet/adapter/http"
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/internal/testguard"
 )
 

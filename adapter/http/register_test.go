@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tenetdev/tenet/adapter/http"
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/controlplane"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"

@@ -3,7 +3,7 @@ package tenetnats_test
 import (
 	"testing"
 
-	"github.com/tenetdev/tenet/adapter/nats"
+	tenetnats "github.com/tenetdev/tenet/adapter/nats"
 	"github.com/tenetdev/tenet/internal/testargument"
 )
 

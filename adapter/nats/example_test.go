@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/tenetdev/tenet/adapter/nats"
+	tenetnats "github.com/tenetdev/tenet/adapter/nats"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/retry"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
-	"github.com/tenetdev/tenet/adapter/nats"
+	tenetnats "github.com/tenetdev/tenet/adapter/nats"
 	"github.com/tenetdev/tenet/retry"
 )
 

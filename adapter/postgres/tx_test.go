@@ -134,7 +134,7 @@ func TestJ9JobsOfATransactionAreThereWhenItCommits(t *testing.T) {
 }
 
 func TestJ9OneCallEnqueuesADefinedJobInATransaction(t *testing.T) {
-	pay := job.Define[int]("invoice:pay", job.WithQueue("billing"), job.WithMaxAttempts(3))
+	pay := job.Define[int]("invoice:pay", job.WithQueue("billing"), job.WithAttempts(3))
 	inEachKind(t, func(t *testing.T, store *postgres.Jobs, begin func() transaction) {
 		tx := begin()
 		if _, err := tx.request(job.Request{}); err == nil {

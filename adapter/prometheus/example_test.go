@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tenetdev/tenet/adapter/prometheus"
+	prom "github.com/tenetdev/tenet/adapter/prometheus"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tenetdev/tenet/adapter/prometheus"
+	prom "github.com/tenetdev/tenet/adapter/prometheus"
 	"github.com/tenetdev/tenet/internal/testobserve"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"

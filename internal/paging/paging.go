@@ -1,4 +1,3 @@
-// Package paging goes through rows that are read page by page.
 package paging
 
 import "iter"

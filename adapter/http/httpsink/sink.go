@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/tenetdev/tenet/adapter/http"
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/classify"
 	urls "github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/internal/netguard"

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/tenetdev/tenet/adapter/http"
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
 	"github.com/tenetdev/tenet/adapter/http/httpsink"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/pipeline"

@@ -1,4 +1,4 @@
-// Package nats reads transactions from a JetStream stream and writes them to one.
+// Package natspipe reads transactions from a JetStream stream and writes them to one.
 //
 // # The model
 //

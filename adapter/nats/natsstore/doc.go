@@ -1,4 +1,4 @@
-// Package nats keeps idempotency records and audit events on NATS with JetStream, for any number of processes on any
+// Package natsstore keeps idempotency records and audit events on NATS with JetStream, for any number of processes on any
 // number of machines. Import it as natsstore beside github.com/nats-io/nats.go.
 //
 // # The model

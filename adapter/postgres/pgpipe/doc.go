@@ -1,4 +1,4 @@
-// Package postgres connects pipelines to tables in PostgreSQL, version 14 or newer: a [Queue] takes rows out of a table that
+// Package pgpipe connects pipelines to tables in PostgreSQL, version 14 or newer: a [Queue] takes rows out of a table that
 // is a queue, an [Outbox] follows a table that rows are only added to, and a [Sink] adds rows to either.
 //
 // # The model

@@ -64,6 +64,7 @@ func (f *eventFilter) prepare() (err error) {
 	return nil
 }
 
+// TypeNames are the types of audit events.
 func TypeNames() []string {
 	var names []string
 	for _, t := range audit.Types() {

@@ -58,6 +58,7 @@ func NotMade(path string, err error) error {
 	return err
 }
 
+// ReadAll reads standard input to its end, at most MaxInput bytes. It returns when ctx ends, and leaves the reading behind.
 func ReadAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	type result struct {
 		text []byte
@@ -140,6 +141,7 @@ func PolicyOf(set *policy.Set, key policy.Key) (*policy.Policy, error) {
 	return p, nil
 }
 
+// FaultResult is a fault of a document in JSON output.
 type FaultResult struct {
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
@@ -153,6 +155,7 @@ func FaultResultOf(f policyfile.Fault) FaultResult {
 	return FaultResult{f.Line, f.Column, f.Path, f.Problem, f.Remedy}
 }
 
+// DocumentFlag adds --policy to a command.
 func DocumentFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("policy", "", "policy document to use; - is stdin")
 }

@@ -66,6 +66,7 @@ func AsUsage(err error) error {
 // Exit is a failure with an exit code and nothing left to say.
 func Exit(code int) error { return &Failure{Code: code} }
 
+// Usagef is a wrong use of the command line: exit code 2, and a pointer to --help.
 func Usagef(format string, args ...any) error {
 	return Fail(ExitUsage, &usageError{fmt.Errorf(format, args...)})
 }

@@ -15,6 +15,7 @@ type Hangups struct {
 	came   chan struct{} // holds one
 }
 
+// NewHangups makes a Hangups that no command takes yet.
 func NewHangups() *Hangups { return &Hangups{came: make(chan struct{}, 1)} }
 
 // Take reports whether a command takes the signal. It must then not stop the command.

@@ -11,8 +11,10 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 )
 
+// MaxConcurrency is the highest value of --concurrency.
 const MaxConcurrency = 1000
 
+// DefaultKillGrace is how long a program has to end after SIGTERM before it is killed.
 const DefaultKillGrace = 5 * time.Second
 
 // ExitZeroFlag adds --exit-zero-on-term to a command that runs until it is stopped.

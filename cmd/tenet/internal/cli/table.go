@@ -42,6 +42,7 @@ func Table[T any](w io.Writer, heading string, rows []T, cells func(T) []any) {
 	_ = t.Flush() // it writes to a buffer
 }
 
+// Clock writes a time in UTC to the second; "-" where there is none.
 func Clock(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -118,6 +118,7 @@ func nearFlags(cmd *cobra.Command, name string) string {
 	return DidYouMean(near, "--")
 }
 
+// DidYouMean suggests names; it is empty where there are none.
 func DidYouMean(names []string, prefix string) string {
 	if len(names) == 0 {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// Plural writes a number with its noun.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -31,6 +32,7 @@ func (c *Choice) String() string {
 	return *c.value
 }
 
+// Set implements pflag.Value.
 func (c *Choice) Set(s string) error {
 	if !slices.Contains(c.Allowed, s) {
 		return fmt.Errorf("write one of %s", strings.Join(c.Allowed, ", "))
@@ -39,6 +41,7 @@ func (c *Choice) Set(s string) error {
 	return nil
 }
 
+// Type implements pflag.Value; help shows it.
 func (c *Choice) Type() string { return strings.Join(c.Allowed, "|") }
 
 // Span is a flag that takes a duration above 0 or, where that makes sense, "none", which is 0.
@@ -60,6 +63,7 @@ func (s *Span) String() string {
 	return s.value.String()
 }
 
+// Set implements pflag.Value.
 func (s *Span) Set(text string) error {
 	if s.noneToo && text == "none" {
 		*s.value = 0
@@ -80,6 +84,7 @@ func (s *Span) Set(text string) error {
 	return nil
 }
 
+// Type implements pflag.Value; help shows it.
 func (s *Span) Type() string { return "duration" }
 
 // Brief writes a duration for people, with three significant digits at most and no finer than microseconds.

@@ -44,6 +44,7 @@ func (v versionResult) String() string {
 	return text + " " + v.Go + " " + v.Platform
 }
 
+// VersionOf describes the running binary.
 func VersionOf() versionResult {
 	v := versionResult{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

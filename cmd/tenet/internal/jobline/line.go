@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenetdev/tenet/adapter/exec"
+	execjob "github.com/tenetdev/tenet/adapter/exec"
 	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"

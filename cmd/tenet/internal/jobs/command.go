@@ -35,6 +35,7 @@ type filterFlags struct {
 	states              []string
 }
 
+// AddFilterFlags adds the flags that select jobs.
 func AddFilterFlags(cmd *cobra.Command) *filterFlags {
 	f := &filterFlags{}
 	flags := cmd.Flags()
@@ -67,6 +68,7 @@ func (f *filterFlags) Any() bool {
 	return f.queue != "" || f.jobType != "" || f.err != "" || f.before != "" || f.after != "" || len(f.states) > 0
 }
 
+// PageSize is how many jobs are read from the store at a time.
 const PageSize = 1000
 
 // Range is the jobs that match a filter and come after an ID, or all of them where that is empty.
@@ -187,6 +189,7 @@ func notFound(id string, err error) error {
 	return err
 }
 
+// Write prints a job and its attempts.
 func Write(a *cli.App, w io.Writer, r *job.Record, history []job.Attempt) {
 	cli.Fprintf(w, "%s  %s in %s: %s", a.Paint(a.Stdout, cli.Bold, r.ID), r.Type, r.Queue, paintState(a, r.State))
 	if r.Reason != "" {

@@ -49,6 +49,7 @@ type attemptJSON struct {
 	Stack    string             `json:"stack,omitempty"`
 }
 
+// NewJSON is a job in JSON output.
 func NewJSON(r *job.Record) JSON {
 	return JSON{
 		ID: r.ID, Type: r.Type, Queue: r.Queue, State: r.State, Attempts: r.Attempts(), Failures: r.Failures, MaxAttempts: r.MaxAttempts, Priority: r.Priority,

@@ -20,6 +20,7 @@ type depth struct {
 // scrapeTime bounds how long a scrape waits for the store; without an answer the gauges are left out.
 const scrapeTime = 5 * time.Second
 
+// NewDepth makes the gauges of jobs by queue and state, which ask the store at each scrape.
 func NewDepth(store job.Admin) *depth {
 	return &depth{
 		store: store,

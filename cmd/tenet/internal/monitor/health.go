@@ -52,6 +52,7 @@ func listen(address string, own ...prometheus.Collector) (*Health, error) {
 	return h, nil
 }
 
+// Address is where the listener answers, as host:port.
 func (h *Health) Address() string { return h.listener.Addr().String() }
 
 // Serve answers until close. The process is not ready any more when ctx is done.

@@ -52,6 +52,7 @@ func EachField(prefix string, v reflect.Value, f func(path string, v reflect.Val
 	}
 }
 
+// Show writes the value of a policy's field as documents do.
 func Show(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Duration:

@@ -37,6 +37,7 @@ func Put(ctx context.Context, a *cli.App, url string, o audit.Operation) error {
 	return errors.Join(Record(ctx, log, o), closeLog())
 }
 
+// Record puts an operator's action on record. The action must not happen where this fails.
 func Record(ctx context.Context, log *audit.Log, o audit.Operation) error {
 	o.Actor = actor()
 	if err := log.OperatorAction(ctx, o); err != nil {

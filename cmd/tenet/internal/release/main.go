@@ -112,7 +112,7 @@ func setVersion(dir, version string) ([]module, error) {
 			}
 			return line[:strings.LastIndex(line, " ")+1] + version
 		})
-		if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +120,7 @@ func setVersion(dir, version string) ([]module, error) {
 }
 
 func output(dir, name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
+	cmd := exec.Command(name, args...) //nolint:gosec // git and go, called by a maintainer
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
