@@ -1,9 +1,7 @@
 package tenet_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -14,13 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
-	"github.com/tenetdev/tenet/retry"
 )
 
 // page is one Markdown file.
@@ -33,6 +27,7 @@ type page struct {
 // block is a fenced block of code.
 type block struct {
 	at       string // file and line
+	intro    string // text since the block before
 	language string
 	code     string
 }
@@ -68,11 +63,13 @@ func pages(t *testing.T) []page {
 func cut(path, content string) page {
 	p := page{path: path}
 	var open *block
+	var intro string
 	for i, line := range strings.SplitAfter(content, "\n") {
 		fence, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
 		switch {
 		case isFence && open == nil:
-			open = &block{at: fmt.Sprintf("%s:%d", path, i+1), language: fence}
+			open = &block{at: fmt.Sprintf("%s:%d", path, i+1), intro: intro, language: fence}
+			intro = ""
 		case isFence:
 			p.blocks = append(p.blocks, *open)
 			open = nil
@@ -80,6 +77,7 @@ func cut(path, content string) page {
 			open.code += line
 		default:
 			p.text += line
+			intro += line
 		}
 	}
 	return p
@@ -296,48 +294,4 @@ func TestDocsCommandsExist(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestReadmeTimelineIsWhatIsPrinted makes the README's call under the README's document, in virtual time: an
-// error, a timeout, an answer.
-func TestReadmeTimelineIsWhatIsPrinted(t *testing.T) {
-	raw, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme := cut("README.md", string(raw))
-	i := slices.IndexFunc(readme.blocks, func(b block) bool { return b.language == "yaml" })
-	if i < 0 {
-		t.Fatal("README.md has no document")
-	}
-	document, err := policyfile.Parse("policies.yaml", []byte(readme.blocks[i].code), policyfile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var timeline observe.Timeline
-	synctest.Test(t, func(t *testing.T) {
-		executor := retry.NewExecutor(retry.ExecutorOptions{Provider: document.Set})
-		timeline, err = executor.DoWithTimeline(t.Context(), policy.ParseKey("user-service.GetUser"), getUser, retry.WithSeed(17))
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	if !strings.Contains(string(raw), "```text\n"+timeline.String()+"```") {
-		t.Errorf("README.md must show this timeline:\n%s", timeline)
-	}
-}
-
-// getUser is a user service on a bad day.
-func getUser(ctx context.Context) error {
-	attempt, _ := retry.AttemptFromContext(ctx)
-	switch attempt.Number {
-	case 1:
-		time.Sleep(96 * time.Millisecond)
-		return errors.New("503 Service Unavailable")
-	case 2:
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	time.Sleep(37 * time.Millisecond)
-	return nil
 }
