@@ -54,6 +54,25 @@ func TestB4AFallbackSeesTheFailureAndMayFail(t *testing.T) {
 	}
 }
 
+func TestB4AFallbackAfterARefusalOfTheJournalIsOnRecord(t *testing.T) {
+	called := ""
+	watch := observe.Func(func(_ context.Context, e *observe.Event) {
+		if e.Type == observe.Decided {
+			called = e.Decision.Outcome.Attributes[observe.AttrFallback]
+		}
+	})
+	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{Provider: provide(t, exact(2)), Observer: watch, Journal: full{}})
+	value, timeline, err := retry.DoValueWithTimeline(bg, e, key, fails, retry.WithFallbackValue("cached"))
+	if value != "cached" || err != nil || called != "called" || timeline.Reason != policy.ReasonAuditUnavailable {
+		t.Errorf("%q, %v, the decision says %q: %+v", value, err, called, timeline)
+	}
+}
+
+// full is a journal without space.
+type full struct{}
+
+func (full) Append(context.Context, *observe.Event) error { return errors.New("no space") }
+
 func TestB4AFallbackIsNotCalledAfterASuccess(t *testing.T) {
 	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{Provider: provide(t, exact(2))})
 	err := e.Do(bg, key, func(context.Context) error { return nil }, retry.WithFallback(func(context.Context, error) error {
