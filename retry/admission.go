@@ -51,13 +51,13 @@ func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
 	if r.plan.timed {
 		l.began = time.Since(epoch)
 	}
-	if r.rec != nil {
+	if r.recorded() {
 		l.started = r.rec.start(r.e, l.number)
 	}
 	if !r.plan.gated {
 		l.grant.given, l.grant.reason = true, r.plan.budget.reason
 	} else if reason := r.ask(l, kind); reason != "" {
-		if r.rec != nil {
+		if r.recorded() {
 			r.rec.denied(r, l, reason)
 		}
 		return reason
@@ -108,7 +108,7 @@ func (r *run) passBreaker(l *launch, kind budget.AttemptKind) bool {
 	}
 	var change circuit.Transition
 	l.ticket, change, l.ticked = b.Acquire(l.began, kind == budget.KindHedge)
-	if r.rec != nil {
+	if r.recorded() {
 		l.circuit = b.State(l.began)
 		r.rec.circuit(r, change)
 	}
@@ -150,8 +150,8 @@ func (r *run) guard(part string, reason policy.Reason, then func()) {
 // context makes the context of an admitted attempt.
 func (r *run) context(l *launch) *attemptCtx {
 	var c *attemptCtx
-	if r.rec != nil && r.root == nil {
-		c = &r.rec.first
+	if r.recorded() && r.root == nil {
+		c = &r.rec.root.first
 	} else {
 		c = &attemptCtx{}
 	}
@@ -165,7 +165,7 @@ func (r *run) context(l *launch) *attemptCtx {
 	if r.deadline != 0 && (c.deadline == 0 || r.deadline < c.deadline) {
 		c.deadline, c.overall = r.deadline, true
 	}
-	if r.rec != nil && r.e.options.Observer != nil {
+	if r.recorded() && r.e.options.Observer != nil {
 		c.parent = r.rec.begin(r, l, c.deadline)
 	}
 	return c
@@ -186,7 +186,7 @@ func (r *run) free(l *launch, result circuit.Result) {
 			}
 		}
 		change := r.plan.breaker.Done(l.ticket, result, took, now)
-		if r.rec != nil {
+		if r.recorded() {
 			defer r.rec.circuit(r, change) // after the release, as an observer may panic
 		}
 	}
@@ -237,7 +237,7 @@ func (r *run) permit(v decision.Verdict) decision.Verdict {
 // refuse puts a retry that was denied when it was decided on record.
 func (r *run) refuse(reason policy.Reason, state circuit.State, g grant) {
 	r.launches++
-	if r.rec == nil {
+	if !r.recorded() {
 		return
 	}
 	l := launch{number: r.launches, grant: g, circuit: state, started: r.rec.now(r.e)}

@@ -55,7 +55,7 @@ func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, 
 	if action != decision.Done {
 		err = r.fail(r.verdict.Reason)
 	}
-	if r.rec != nil {
+	if r.recorded() {
 		failure := err
 		if r.fellBack != "" {
 			failure = r.fail(r.verdict.Reason)
@@ -261,7 +261,7 @@ func (r *run) unwind() {
 
 // close closes the record of a call that panicked.
 func (r *run) close(reason policy.Reason) {
-	if r.rec != nil {
+	if r.recorded() {
 		r.rec.finish(r, reason, r.fail(reason), nil)
 	}
 }
@@ -271,7 +271,7 @@ func (r *run) abort(l *launch) {
 	l.settled = true
 	r.free(l, circuit.Failure)
 	l.ctx.close(canceled)
-	if r.rec != nil {
+	if r.recorded() {
 		j := notJudged(policy.ReasonPanicInOperation)
 		r.rec.ended(r, l, &j, nil)
 	}

@@ -309,8 +309,8 @@ func (c *attemptCtx) callID() string {
 	if c.root != nil {
 		return c.root.callID()
 	}
-	if rec, ok := c.parent.Value(recorderKey{}).(*recorder); ok && c == &rec.first { // else the call around has a record
-		return rec.id
+	if call, ok := c.parent.Value(recordedKey{}).(*recordedCtx); ok && c == &call.first { // else the call around has a record
+		return call.id
 	}
 	s := c.lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@
 // [Executor.Wait] waits for them.
 //
 // Every failure is an [*Error] that carries the last error of the operation and the reason for stopping. Observed or not,
-// a call takes the same path: the only difference is a recorder that is nil or not.
+// a call takes the same path: the only difference is whether it has a recorder.
 //
 // # What it does not do
 //

@@ -67,8 +67,8 @@ func fallBack[T any](r *run, f fallback[T], last T) (value T, action decision.Ac
 
 // caller is the context of the call's caller.
 func (r *run) caller() context.Context {
-	if r.rec != nil {
-		return r.rec.Context
+	if r.recorded() {
+		return r.rec.root.Context
 	}
 	return r.ctx
 }

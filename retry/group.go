@@ -226,7 +226,7 @@ func (g *pack[T, O]) hedge(r *run, op O) {
 	g.hedges++
 	if !r.plan.load.TryHedge(r.plan.policy.Hedge.MaxExtraLoad) {
 		r.launches++
-		if r.rec != nil {
+		if r.recorded() {
 			l := launch{number: r.launches, hedge: g.hedges, started: r.rec.now(r.e)}
 			if b := r.plan.breaker; b != nil {
 				l.circuit = b.State(time.Since(epoch))
@@ -274,7 +274,7 @@ func (g *pack[T, O]) abandon(r *run) {
 		} else {
 			l.giveUp(r.e) // its result is in the channel and is not needed
 		}
-		if r.rec != nil { // last, as an observer may panic
+		if r.recorded() { // last, as an observer may panic
 			j := notJudged(policy.ReasonCanceledInternal)
 			r.rec.ended(r, &l.launch, &j, nil)
 		}

@@ -29,24 +29,24 @@ func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Acti
 	switch {
 	case !o.Ran && o.Err != nil:
 		r.cause = o.Err
-		return value, r.refused(refusalOf(o.Err)), nil
+		action = r.refused(refusalOf(o.Err))
 	case !o.Ran:
 		r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonIdempotencyHit}
-		return o.Value, decision.Done, nil
+		value, action = o.Value, decision.Done
 	case action == decision.Done:
-		return value, action, o.Unrecorded
+		unrecorded = o.Unrecorded
 	case o.Unrecorded != nil:
 		r.cause = errors.Join(r.cause, o.Unrecorded)
 	}
-	return value, action, nil
+	return value, action, unrecorded
 }
 
 // request names the call to its guard.
 func (r *run) request() idempotency.Request {
 	o := r.options
 	switch { // the guard's events and the call's have one ID
-	case r.rec != nil:
-		o.id = r.rec.id
+	case r.recorded():
+		o.id = r.rec.root.id
 	case o.id == "":
 		o.id = uuidv7.New(time.Now())
 	}

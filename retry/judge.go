@@ -38,7 +38,7 @@ func (r *run) judge(l *launch, value any, err error, j *judgement) {
 	}
 	if err != nil {
 		f.Mark, f.Pushback = classify.MarkOf(err)
-		if r.plan.byClass || r.rec != nil {
+		if r.plan.byClass || r.recorded() {
 			f.Classes = r.e.vocabulary.Load().families.Of(err)
 		}
 	}
@@ -71,7 +71,7 @@ func (r *run) conclude(l *launch, j *judgement, err error) {
 	if j.outcome.Kind != classify.Success {
 		r.last = err
 	}
-	if r.rec != nil {
+	if r.recorded() {
 		r.rec.ended(r, l, j, err)
 	}
 }

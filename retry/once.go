@@ -74,7 +74,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 		delay := decision.Delay(&r.plan.policy.Retry, decision.Seed(w.ID), w.Refusals)
 		result.Denied, result.Wait = true, max(delay, r.refusedFor())
 	}
-	if r.rec != nil {
+	if r.recorded() {
 		r.rec.finish(&r, r.verdict.Reason, result.Err, nil)
 	}
 	return result

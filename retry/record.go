@@ -19,34 +19,38 @@ import (
 // reported.
 const overrun = time.Second
 
-// recorder writes a call down: the timeline, and the events for observer and journal. Only the goroutine of the call
-// touches it. It is the parent of the attempts' contexts, through which they find the call's ID. With the timeline's first
-// attempt it is one allocation, kept to 384 bytes.
+// recorder writes a call down: the timeline, and the events for observer and journal. It is a part of the call's run.
 type recorder struct {
-	context.Context // the caller's
-	id              string
-	started         time.Time
-	attempts        []observe.AttemptRecord // of the timeline
-	seq             int
-	capture         *observe.Capture
-	first           attemptCtx
-	room            [1]observe.AttemptRecord // of attempts
+	root     *recordedCtx // nil for a call that is not recorded
+	started  time.Time
+	attempts []observe.AttemptRecord // of the timeline
+	seq      int                     // of the last event
+	capture  *observe.Capture
 }
 
-// recorderKey is the key under which the first attempt of a recorded call finds the call's ID.
-type recorderKey struct{}
+// recordedCtx is what outlives a recorded call: the parent of its attempts' contexts, through which they find the call's ID,
+// the first attempt's context and its record. All are one allocation, kept to 320 bytes.
+type recordedCtx struct {
+	context.Context // the caller's
+	id              string
+	first           attemptCtx
+	room            [1]observe.AttemptRecord // of the recorder's attempts
+}
+
+// recordedKey is the key under which the first attempt of a recorded call finds the call's ID.
+type recordedKey struct{}
 
 // Value implements context.Context.
-func (rec *recorder) Value(key any) any {
-	if _, ok := key.(recorderKey); ok {
-		return rec
+func (c *recordedCtx) Value(key any) any {
+	if _, ok := key.(recordedKey); ok {
+		return c
 	}
-	return rec.Context.Value(key)
+	return c.Context.Value(key)
 }
 
 // AfterFunc lets package context attach children without a goroutine each, where the caller's context does.
-func (rec *recorder) AfterFunc(f func()) (stop func() bool) {
-	return context.AfterFunc(rec.Context, f)
+func (c *recordedCtx) AfterFunc(f func()) (stop func() bool) {
+	return context.AfterFunc(c.Context, f)
 }
 
 // record makes the call's recorder if anybody watches.
@@ -55,15 +59,17 @@ func (r *run) record(timeline bool) {
 	if !timeline && capture == nil && r.e.options.Observer == nil && r.e.options.Journal == nil {
 		return
 	}
-	rec := &recorder{Context: r.ctx, capture: capture}
+	rec := &r.rec
 	if turn := r.options.turn; turn > 0 {
 		rec.seq = turn*SeqPerTurn - 1
 	}
-	rec.started, rec.id, rec.attempts = r.e.now(), r.options.id, rec.room[:0]
-	if rec.id == "" {
-		rec.id = uuidv7.New(rec.started)
+	rec.started = r.e.now()
+	id := r.options.id
+	if id == "" {
+		id = uuidv7.New(rec.started)
 	}
-	r.rec, r.ctx = rec, rec
+	root := &recordedCtx{Context: r.ctx, id: id}
+	rec.root, rec.attempts, rec.capture, r.ctx = root, root.room[:0], capture, root
 	if r.e.starter != nil {
 		r.ctx = rec.startOf(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: rec.started})
 	}
@@ -84,7 +90,7 @@ func (rec *recorder) stamp(r *run, e *observe.Event) {
 	e.Seq, e.Work, e.Policy = rec.seq, rec.work(r), r.plan.policy
 }
 
-func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.id) }
+func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.root.id) }
 
 // tell sends an event to the observer.
 func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {
@@ -135,7 +141,8 @@ func (rec *recorder) begin(r *run, l *launch, deadline time.Duration) context.Co
 // ended puts an attempt on record.
 func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 	a := rec.add(r, l)
-	a.End, a.Outcome, a.Rule, a.Err = rec.now(r.e), j.outcome, j.rule, err
+	a.Outcome = j.outcome // by itself: in an assignment with others it would be copied twice
+	a.End, a.Rule, a.Err = rec.now(r.e), j.rule, err
 	if j.facts.Failed || j.facts.Classified != nil {
 		facts := j.facts // here, so that a plain success needs none
 		a.Facts = &facts
@@ -204,6 +211,7 @@ func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.
 			v = rec.refused(r, v, err, reason)
 			changed, d := *e, *e.Decision
 			d.Verdict = v
+			r.noteFallback(&d)
 			changed.Decision = &d
 			e = &changed
 		}
@@ -251,7 +259,7 @@ func (rec *recorder) circuit(r *run, change circuit.Transition) {
 // leaves its last attempt.
 func (rec *recorder) finish(r *run, reason policy.Reason, err error, t *observe.Timeline) {
 	byLaunch := func(a, b observe.AttemptRecord) int { return a.Attempt - b.Attempt }
-	end := time.Time{}
+	var end time.Time
 	if n := len(rec.attempts); n > 0 && r.backoff == 0 {
 		end = rec.attempts[n-1].End // nothing has been waited for since
 	} else {
@@ -264,10 +272,8 @@ func (rec *recorder) finish(r *run, reason policy.Reason, err error, t *observe.
 	if t == nil {
 		t = &observe.Timeline{}
 	}
-	*t = observe.Timeline{
-		Key: p.key, PolicyID: p.policy.ID, CallID: rec.id, Start: rec.started, End: end, Attributes: p.attributes,
-		Attempts: rec.attempts, FinalError: err, Reason: reason,
-	}
+	t.Key, t.PolicyID, t.CallID, t.Start, t.End = p.key, p.policy.ID, rec.root.id, rec.started, end
+	t.Attributes, t.Attempts, t.FinalError, t.Reason = p.attributes, rec.attempts, err, reason
 	for name, value := range r.options.attributes.All() {
 		t.Attributes = t.Attributes.With(name, value)
 	}

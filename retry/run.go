@@ -23,7 +23,7 @@ type run struct {
 	plan    *plan
 	ctx     context.Context
 	options *callOptions
-	rec     *recorder // nil for a call that is not recorded
+	rec     recorder
 	root    *attemptCtx
 
 	deadline time.Duration // of the call, since epoch; 0 without an overall timeout
@@ -48,9 +48,12 @@ type run struct {
 	fellBack string // what became of the fallback of a failed call: used, failed, or "" without one
 }
 
+// recorded reports whether the call is recorded.
+func (r *run) recorded() bool { return r.rec.root != nil }
+
 // told reports whether an observer or a journal takes the call's decisions.
 func (r *run) told() bool {
-	return r.rec != nil && (r.e.options.Observer != nil || r.e.options.Journal != nil)
+	return r.recorded() && (r.e.options.Observer != nil || r.e.options.Journal != nil)
 }
 
 // once is what a single attempt of stored work has and a call has not.
