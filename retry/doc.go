@@ -7,10 +7,10 @@
 //
 //	admit → run → classify → settle → decision.Next → wait → admit …
 //
-// Admission asks the breaker and the budget. Classification says what the result means (package classify), package
-// decision says what follows. An unhedged attempt runs on the caller's goroutine. With hedging on, a group of attempts
-// runs on goroutines of its own and a coordinator on the caller's decides; losers end with their contexts, and
-// [Executor.Wait] waits for them.
+// Admission asks the breaker and the budget. Package classify says what the result means, and package decision says what
+// follows. An unhedged attempt runs on the caller's goroutine. With hedging on, each attempt of a group runs on its own
+// goroutine, and a coordinator on the caller's goroutine decides. The contexts of losers are cancelled, and
+// [Executor.Wait] waits until they have returned.
 //
 // Every failure is an [*Error] that carries the last error of the operation and the reason for stopping. Observed or not,
 // a call takes the same path: the only difference is whether it has a recorder.

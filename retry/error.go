@@ -9,8 +9,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Error is why a call failed. errors.Is and errors.As see the operation's last error and the cause; match with them, never
-// with ==. errors.Is also finds context.Canceled and context.DeadlineExceeded where the reason says so.
+// Error is the error of a call that failed. Match the operation's last error and the cause with errors.Is and errors.As,
+// never with ==. errors.Is also finds context.Canceled and context.DeadlineExceeded if that is the reason.
 type Error struct {
 	Key       policy.Key
 	Category  string // the category's code, for example RETRY_NATS_PUBLISH, or ""
@@ -18,7 +18,7 @@ type Error struct {
 	PolicyID  string
 	Attempts  int // attempts that were started; for stored work, those of earlier turns included
 	Reason    policy.Reason
-	Last      error // the operation's last error; nil where it never ran
+	Last      error // the operation's last error; nil if it never ran
 	Cause     error // what ended the call from outside: a context, a budget, a journal; nil otherwise
 }
 
@@ -66,7 +66,7 @@ func (e *Error) Unwrap() []error {
 	return list
 }
 
-// Is makes the end of a context visible whatever its cause was.
+// Is matches context.Canceled and context.DeadlineExceeded by the reason, also if the context ended with another cause.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case context.Canceled:
@@ -77,8 +77,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// PanicError is a panic that was caught: of a hedged attempt (raised again on the caller's goroutine) or, with
-// RecoverPanics, of a provider, classifier, budget, trigger or journal.
+// PanicError is a recovered panic: of a hedged attempt (raised again on the caller's goroutine) or, with RecoverPanics, of
+// a provider, classifier, budget, trigger or journal.
 type PanicError struct {
 	Part  string // operation, provider, classifier, budget, trigger or journal
 	Value any

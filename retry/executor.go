@@ -23,7 +23,7 @@ import (
 // FailureMode says what happens where a policy asks for something that is not there.
 type FailureMode int
 
-// The failure modes. What they mean for each part is said at [ExecutorOptions].
+// The failure modes. [ExecutorOptions] says what each of them means for each part.
 const (
 	FailureFallback FailureMode = iota
 	FailureAllow
@@ -45,21 +45,21 @@ func (m FailureMode) String() string {
 type ExecutorOptions struct {
 	// Provider finds policies. Default: the built-in default policy for every key.
 	Provider policy.Provider
-	// Observer is told of everything. Default none. Combine several with observe.Multi.
+	// Observer receives every event. Default none. Combine several with observe.Multi.
 	Observer observe.Observer
-	// Journal takes decisions before they take effect and can refuse them. Default none.
+	// Journal receives decisions before they take effect and can refuse them. Default none.
 	Journal observe.Journal
 	// Budgets that policies may name. A budget here wins over a document's budget of the same name.
 	Budgets *budget.Registry
 	// Classifiers that policies may name.
 	Classifiers map[string]classify.Classifier
-	// Triggers that policies may name beside fixed, p50, p90, p95 and p99.
+	// Triggers that policies may name in addition to fixed, p50, p90, p95 and p99.
 	Triggers map[string]hedge.Trigger
-	// Classes are the families of error classes beside the built-in ones.
+	// Classes are families of error classes in addition to the built-in ones.
 	Classes []classify.Family
 
-	// MissingPolicyMode, when the provider fails: fallback (default) takes the policy that came with the error, else
-	// policy.DefaultPolicyFor; allow runs a single attempt; deny fails with ErrNoPolicy.
+	// MissingPolicyMode applies when the provider fails: fallback (default) uses the policy that came with the error, or
+	// else policy.DefaultPolicyFor; allow runs a single attempt; deny fails with ErrNoPolicy.
 	MissingPolicyMode FailureMode
 	// MissingClassifierMode: fallback (default) and allow use the default classifier; deny fails with ErrNoClassifier.
 	MissingClassifierMode FailureMode
@@ -69,49 +69,49 @@ type ExecutorOptions struct {
 	MissingTriggerMode FailureMode
 
 	// RecoverPanics turns panics of the provider, classifiers, budgets, triggers and the journal into an abort with a
-	// *PanicError; one of the observer is reported to it, and the call goes on. By default they reach the caller. Panics of
-	// operations always do.
+	// *PanicError. A panic of the observer is reported to the observer, and the call goes on. By default these panics reach
+	// the caller. Panics of operations always do.
 	RecoverPanics bool
-	// Limits are applied to policies that no provider compiled. Default: the provider's document's, else
+	// Limits are applied to policies that no provider compiled. Default: the limits of the provider's document, or else
 	// policy.CallLimits().
 	Limits *policy.Limits
-	// MaxKeys is how many keys are kept at a time, default 1024. Beyond it, the least recently used one loses its
+	// MaxKeys is the number of keys whose state is kept, default 1024. Beyond it, the least recently used key loses its
 	// state, which is reported once: keys are meant to be of low cardinality.
 	MaxKeys int
-	// Clock gives the times of records. Default the system's; records follow a step of it within a second. Timeouts and
-	// delays do not use it.
+	// Clock returns the times of records. Default: the system clock, whose steps show in records within a second. Timeouts
+	// and delays do not use it.
 	Clock func() time.Time
-	// Wait replaces the timer between attempts. It returns early with the context's error when that ends. Only meant for
-	// tests; see package tenettest.
+	// Wait replaces the timer between attempts. It returns early, with the context's error, when the context ends. It is
+	// meant for tests; see package tenettest.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // Executor runs operations under policies. It is safe for concurrent use; create one with [NewExecutor] and share it.
 type Executor struct {
 	options    ExecutorOptions
-	versioned  policy.Versioned // the provider, where it has versions
-	starter    observe.Starter  // the observer, where it wants beginnings
+	versioned  policy.Versioned // the provider, if it has versions
+	starter    observe.Starter  // the observer, if it receives start events
 	vocabulary atomic.Pointer[vocabulary]
 	supplied   atomic.Uint64 // counts changes of the vocabulary and of the document's budgets
 
 	keys keyTable
 
-	mu              sync.Mutex // guards what follows, and writes to keys
+	mu              sync.Mutex // guards the fields below, and writes to keys
 	documentBudgets *budget.Registry
 	document        *policy.Set
 	evicted         bool
-	missing         map[string]bool // names that were reported as missing
+	missing         map[string]bool // names already reported as missing
 
 	losers losers
-	asked  atomic.Pointer[time.Time] // when the time of day was asked for last
+	asked  atomic.Pointer[time.Time] // the last reading of the system clock
 }
 
 const (
 	defaultMaxKeys = 1024
-	noVersion      = math.MaxUint64 // of a plan that stands for one call only
+	noVersion      = math.MaxUint64 // of a plan that is used for one call only
 )
 
-// NewExecutor makes an executor. It panics where a map or list of the options holds a nil.
+// NewExecutor makes an executor. It panics if a map or list in the options contains nil.
 func NewExecutor(options ExecutorOptions) *Executor {
 	if options.Provider == nil {
 		options.Provider = policy.NewSet(policy.SetConfig{Source: policy.SourceDefault})
@@ -145,9 +145,9 @@ func NewExecutor(options ExecutorOptions) *Executor {
 	return e
 }
 
-// New makes an executor that runs every key under r and needs no other setup. What r leaves at zero takes the built-in
-// default, and values outside policy.CallLimits are clamped. New panics if r is invalid, which only an unknown jitter and the
-// like can be. For anything more than retries, use [NewExecutor].
+// New makes an executor that runs every key under r and needs no other setup. Zero fields of r take the built-in default,
+// and values outside policy.CallLimits are clamped. New panics if r has an unknown value, such as an unknown jitter. For
+// anything beyond retries, use [NewExecutor].
 func New(r policy.Retry) *Executor {
 	p, err := policy.Compile(policy.Policy{Retry: r}, policy.CallLimits(), policy.SourceStatic)
 	if err != nil {
@@ -156,7 +156,7 @@ func New(r policy.Retry) *Executor {
 	return NewExecutor(ExecutorOptions{Provider: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic, Calls: p})})
 }
 
-// planFor returns what is prepared for a key. While the provider's version stands, this is one lookup.
+// planFor returns the plan of a key. It is one lookup while the provider's version is unchanged.
 func (e *Executor) planFor(ctx context.Context, key policy.Key) *plan {
 	need(e != nil, "the executor")
 	need(ctx != nil, "the context")
@@ -171,15 +171,15 @@ func (e *Executor) planFor(ctx context.Context, key policy.Key) *plan {
 	return p
 }
 
-// resolve asks the provider and prepares a plan, unless the provider's answer is the one already prepared.
+// resolve asks the provider and prepares a plan, unless the current plan was prepared from the same answer.
 func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState) *plan {
 	var version uint64
 	if e.versioned != nil {
-		version = e.versioned.Version() // before asking: a change in between is then seen next time
+		version = e.versioned.Version() // read before asking, so that the next call sees a change in between
 	}
 	found, panicked, err := e.ask(ctx, key)
 	if panicked || err != nil && ctx.Err() != nil {
-		version = noVersion // the caller may have been the impatient one: the next call asks again
+		version = noVersion // the error may be due to this caller's context: the next call asks again
 	}
 	if state != nil {
 		p := state.plan.Load()
@@ -207,7 +207,6 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	return p
 }
 
-// ask asks the provider.
 func (e *Executor) ask(ctx context.Context, key policy.Key) (found *policy.Policy, panicked bool, err error) {
 	if e.options.RecoverPanics {
 		defer func() {
@@ -220,7 +219,7 @@ func (e *Executor) ask(ctx context.Context, key policy.Key) (found *policy.Polic
 	return found, false, err
 }
 
-// sameFault reports whether two errors of a provider say the same.
+// sameFault reports whether two errors of a provider have the same text.
 func sameFault(a, b error) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -228,8 +227,8 @@ func sameFault(a, b error) bool {
 	return a.Error() == b.Error()
 }
 
-// install prepares a plan and keeps it under its key. changed is what that did to the key's breaker; evicted is true the
-// first time that other keys had to go.
+// install prepares a plan and keeps it under its key. changed is the resulting change of the key's breaker; evicted is true
+// the first time that another key is evicted.
 func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy, err error, version uint64) (p *plan, changed circuit.Transition, evicted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -242,7 +241,7 @@ func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy
 	}
 	if e.versioned != nil && kept != nil {
 		if newer := kept.plan.Load(); newer.version != version && newer.version == e.versioned.Version() {
-			return newer, circuit.Transition{}, false // an answer that took long must not undo what has come since
+			return newer, circuit.Transition{}, false // a slow answer must not replace a newer one
 		}
 	}
 	p = e.prepare(key, state, found, err)
@@ -254,7 +253,7 @@ func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy
 	return p, p.changed, evicted
 }
 
-// report tells the observer something outside the story of a call.
+// report sends the observer a report that does not belong to a call's timeline.
 func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report) {
 	if e.options.Observer == nil {
 		return
@@ -264,7 +263,7 @@ func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report
 	})
 }
 
-// tell tells the observer, which cannot fail a call.
+// tell sends an event to the observer. With RecoverPanics, a panic of the observer does not fail the call.
 func (e *Executor) tell(ctx context.Context, event *observe.Event) {
 	if e.options.RecoverPanics {
 		defer e.survive(ctx, event.Work)
@@ -281,7 +280,7 @@ func (e *Executor) survive(ctx context.Context, w observe.Work) {
 	}
 }
 
-// safely runs user code where there is no call left that its panic could abort.
+// safely runs user code outside of any call that its panic could abort.
 func (e *Executor) safely(f func()) {
 	if e.options.RecoverPanics {
 		defer func() { _ = recover() }()
@@ -289,13 +288,13 @@ func (e *Executor) safely(f func()) {
 	f()
 }
 
-// Policy returns the policy in force for a key, as the next call would use it. It is shared and read-only.
+// Policy returns the policy in force for a key: the one that the next call would use. It is shared and read-only.
 func (e *Executor) Policy(ctx context.Context, key policy.Key) *policy.Policy {
 	return e.planFor(ctx, key).policy
 }
 
-// now is the time of records. It counts on from the time of day that was asked for within the last second, which is cheaper
-// than asking each time.
+// now returns the time for records. It adds the monotonic time to a clock reading that is at most a second old, which is
+// cheaper than a new reading each time.
 func (e *Executor) now() time.Time {
 	if e.options.Clock != nil {
 		return e.options.Clock()
@@ -310,18 +309,19 @@ func (e *Executor) now() time.Time {
 	return t
 }
 
-// Wait waits until no hedged attempt runs any more, lost or not, or until ctx is done. Call it when calls have ended.
+// Wait waits until every hedged attempt has returned, losers included, or until ctx is done. Call it after all calls have
+// ended.
 func (e *Executor) Wait(ctx context.Context) error {
 	need(e != nil, "the executor")
 	need(ctx != nil, "the context")
 	return e.losers.wait(ctx)
 }
 
-// losers counts the hedged attempts that are running, lost ones among them.
+// losers counts the running hedged attempts, losers included.
 type losers struct {
 	count atomic.Int64
 	mu    sync.Mutex
-	idle  chan struct{} // closed when count falls to 0; nil while nobody waits
+	idle  chan struct{} // closed when count falls to 0; nil while there is no waiter
 }
 
 func (l *losers) add() { l.count.Add(1) }
@@ -345,7 +345,7 @@ func (l *losers) wait(ctx context.Context) error {
 	}
 	idle := l.idle
 	l.mu.Unlock()
-	if l.count.Load() == 0 { // asked only now, so that a last one to end finds idle
+	if l.count.Load() == 0 { // read after idle was set, so that the last attempt to end finds it
 		return nil
 	}
 	select {
@@ -358,8 +358,8 @@ func (l *losers) wait(ctx context.Context) error {
 
 var global atomic.Pointer[Executor]
 
-// DefaultExecutor returns the process's executor, which is made with zero options at its first use unless [SetGlobal]
-// came before.
+// DefaultExecutor returns the executor of the process. Unless [SetGlobal] was called before, the first use makes one with
+// zero options.
 func DefaultExecutor() *Executor {
 	if e := global.Load(); e != nil {
 		return e

@@ -12,11 +12,11 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// keyState is what is kept per key while its policies come and go.
+// keyState is the state of a key that outlives changes of its policy.
 type keyState struct {
 	key     policy.Key
 	plan    atomic.Pointer[plan]
-	breaker *circuit.Breaker // like the next two made when first needed, guarded by Executor.mu; plans have copies
+	breaker *circuit.Breaker // like the next two fields, made when first needed and guarded by Executor.mu; plans have copies
 	digest  *hedge.Digest
 	load    *hedge.Load
 
@@ -24,9 +24,9 @@ type keyState struct {
 	order *list.Element            // in the table's order; guarded by the table's mu
 }
 
-// keyTable keeps the states of a bounded number of keys and finds them without a lock. Once it is full, the least recently
-// used one makes room for a new one, in constant time. Only then are uses put in order, which takes a lock: below the limit
-// the order is that in which keys were added.
+// keyTable keeps the states of a bounded number of keys and finds them without a lock. Once it is full, a new key evicts
+// the least recently used one, in constant time. Only a full table tracks uses, which takes a lock; before, keys are in the
+// order in which they were added.
 type keyTable struct {
 	quick   [64]atomic.Pointer[keyState] // those that can be found without hashing; none once the table is full
 	buckets []atomic.Pointer[keyState]
@@ -35,7 +35,7 @@ type keyTable struct {
 	full    atomic.Bool
 	latest  atomic.Pointer[keyState] // the first in order, once the table is full
 
-	mu    sync.Mutex // guards what follows, and writes to what precedes
+	mu    sync.Mutex // guards order, and writes to the fields above
 	order *list.List // of *keyState, the most recently used first
 }
 
@@ -70,7 +70,7 @@ func (t *keyTable) use(s *keyState) {
 	t.latest.Store(s)
 }
 
-// add adds a state whose key is not there, and reports whether another one had to go.
+// add adds the state of a new key, and reports whether it evicted another one.
 func (t *keyTable) add(s *keyState) (evicted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (t *keyTable) add(s *keyState) (evicted bool) {
 	return evicted
 }
 
-// drop takes a state out of its bucket. Whoever is looking at it still finds the rest of the bucket.
+// drop removes a state from its bucket. A concurrent reader of the state still finds the rest of the bucket.
 func (t *keyTable) drop(s *keyState) {
 	at := t.bucket(s.key)
 	for at.Load() != s {
@@ -109,7 +109,7 @@ func (t *keyTable) bucket(key policy.Key) *atomic.Pointer[keyState] {
 	return &t.buckets[h&uint64(len(t.buckets)-1)]
 }
 
-// slot is a key's place in quick. It only has to spread keys, at a fraction of the cost of a hash.
+// slot returns a key's index in quick. It only has to spread keys, at a fraction of the cost of a hash.
 func slot(key policy.Key) uint {
 	h := 5*uint(len(key.Namespace)) + uint(len(key.Name))
 	if n := len(key.Name); n > 0 {

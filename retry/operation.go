@@ -13,10 +13,10 @@ type Operation func(ctx context.Context) error
 // OperationValue is work with a result.
 type OperationValue[T any] func(ctx context.Context) (T, error)
 
-// operation lets both kinds run through the same code without a closure.
+// operation lets both kinds of operation run through the same code without a closure.
 type operation[T any] interface {
 	do(ctx context.Context) (T, error)
-	box(value T) any // what a classifier sees; nil where there is no value
+	box(value T) any // the value for a classifier; nil for an operation without one
 }
 
 func (o Operation) do(ctx context.Context) (struct{}, error) { return struct{}{}, o(ctx) }
@@ -27,8 +27,8 @@ func (o OperationValue[T]) box(value T) any                   { return value }
 
 // Do runs op under the policy of key until it succeeds or the policy says stop. Every failure is an [*Error].
 //
-// A context that is done before the first attempt means that op is not called. An unhedged attempt runs on the calling
-// goroutine, and a panic of op reaches the caller as itself.
+// If ctx is done before the first attempt, Do does not call op. An unhedged attempt runs on the calling goroutine, and a
+// panic of op reaches the caller unchanged.
 func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options ...CallOption) error {
 	need(op != nil, "the operation")
 	p := e.planFor(ctx, key)
@@ -59,7 +59,7 @@ func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key
 	return value, t, err
 }
 
-// need panics where an argument is missing.
+// need panics if an argument is missing.
 func need(given bool, argument string) {
 	if !given {
 		panic("retry: " + argument + " is nil")

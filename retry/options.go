@@ -9,7 +9,7 @@ import (
 // CallOption changes one call.
 type CallOption func(*callOptions)
 
-// callOptions are what a call is made with. They are read-only once it has begun.
+// callOptions are the settings of one call. They are read-only once the call has begun.
 type callOptions struct {
 	plan           *plan
 	limit          int // effective maximum of attempts; 0 for the policy's
@@ -56,39 +56,39 @@ func WithCallID(id string) CallOption { return func(o *callOptions) { o.id = id 
 // WithOperation names what is being done, for errors and records. Unlike the key it may be of high cardinality.
 func WithOperation(name string) CallOption { return func(o *callOptions) { o.operation = name } }
 
-// WithCategory runs the call under a category of the catalog, given by its name or its code: what the policy of the key leaves to built-in defaults is
-// taken from the catalog, and records carry the category's code. A category in the policy itself wins, as
+// WithCategory runs the call under a category of the catalog, given by its name or its code. The catalog replaces the
+// built-in defaults of the key's policy, and records carry the category's code. A category in the policy itself wins, as
 // does a timeout that a document sets to null. An unknown category runs with 3 attempts from 1 s to 30 s, has no code, and
 // leaves a warning in the attribute policy_warnings.
 func WithCategory(c policy.Category) CallOption { return func(o *callOptions) { o.category = c } }
 
-// WithIdempotencyKey says under which key the other side recognises a repetition. Integrations send it along and may
-// then retry what is not idempotent by itself; records carry it. It stores nothing here.
+// WithIdempotencyKey sets the key by which the server recognises a repetition. Integrations send it along and may then
+// retry operations that are not idempotent by themselves; records carry it. Nothing is stored locally.
 func WithIdempotencyKey(key string) CallOption {
 	return func(o *callOptions) { o.idempotencyKey = key }
 }
 
-// WithIdempotency runs the whole call, attempts and waits, at most once per key: where the key's effect has happened, the
-// stored result is returned and no attempt is made. The record's scope is the call's tenant and operation. A success is
-// recorded with its value as JSON; a failure that must not be repeated, or that the guard's classifier calls final, is
-// recorded as final; after every other failure the next caller runs again. A panic leaves the outcome unknown, unless the
+// WithIdempotency runs the whole call, attempts and waits, at most once per key. If the key's effect has happened before,
+// the call returns the stored result without an attempt. The record's scope is the call's tenant and operation. A success
+// is recorded with its value as JSON. A failure that must not be repeated, or that the guard's classifier calls final, is
+// recorded as final. After every other failure the next caller runs again. A panic leaves the outcome unknown, unless the
 // guard is ReplaySafe. The effect should be safe to repeat within the call: its attempts share one claim. A nil guard panics.
 func WithIdempotency(guard *idempotency.Guard, key string) CallOption {
-	need(guard != nil, "WithIdempotency: the guard") // else the effect would run unguarded
+	need(guard != nil, "WithIdempotency: the guard") // without it the effect would run unguarded
 	return func(o *callOptions) { o.guard, o.idempotencyKey = guard, key }
 }
 
-// WithFingerprint says what is asked for under the idempotency key, see idempotency.Fingerprint: the same key with another
-// fingerprint is refused.
+// WithFingerprint sets the fingerprint of the request under the idempotency key, see idempotency.Fingerprint. The same key
+// with another fingerprint is refused.
 func WithFingerprint(fingerprint string) CallOption {
 	return func(o *callOptions) { o.fingerprint = fingerprint }
 }
 
-// WithoutHedging runs the call without hedges whatever its policy says: its operation must not run twice at once.
+// WithoutHedging runs the call without hedges whatever its policy says, for operations that must not run twice at once.
 func WithoutHedging() CallOption { return func(o *callOptions) { o.unhedged = true } }
 
-// WithHedgingByKey lets the policy hedge the call only if the call has an idempotency key, by which the other side tells
-// that two attempts are the same one.
+// WithHedgingByKey lets the policy hedge the call only if the call has an idempotency key, by which the server recognises
+// two attempts as the same request.
 func WithHedgingByKey() CallOption { return func(o *callOptions) { o.hedgedByKey = true } }
 
 // hedgeable reports whether the call's policy may hedge it.
@@ -105,15 +105,15 @@ func WithCorrelation(id string) CallOption { return func(o *callOptions) { o.cor
 // WithTrace sets the trace ID of records.
 func WithTrace(id string) CallOption { return func(o *callOptions) { o.traceID = id } }
 
-// WithAttribute adds an attribute to the call's timeline, events and audit trail. It takes the place of an earlier one of
-// the same name. Never put secrets or payloads into it.
+// WithAttribute adds an attribute to the call's timeline, events and audit trail. It replaces an earlier attribute of the
+// same name. Never put secrets or payloads into it.
 func WithAttribute(name, value string) CallOption {
 	return func(o *callOptions) { o.attributes = o.attributes.With(name, value) }
 }
 
-// WithPolicy edits a copy of the policy for this call alone, field by field. The result is normalised again, under the
-// executor's limits. It costs a few microseconds per call: policies that do not change from call to call belong into a
-// document. A breaker is shared by all calls of a key; the edit can switch it off but not change it.
+// WithPolicy edits a copy of the policy for this call only, field by field. The result is normalised again, under the
+// executor's limits. It costs a few microseconds per call: policies that do not change from call to call belong in a
+// document. All calls of a key share a breaker; the edit can switch it off but not change it.
 func WithPolicy(edit func(p *policy.Policy)) CallOption {
 	need(edit != nil, "WithPolicy: the function")
 	return func(o *callOptions) { o.edit = edit }

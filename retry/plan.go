@@ -14,15 +14,15 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// plan is a policy made ready to run: every name resolved, every mechanism at hand. It is immutable.
+// plan is a policy prepared for execution: every name is resolved to its mechanism. It is immutable.
 type plan struct {
 	executor *Executor
 	key      policy.Key
 	surface  policy.Surface
 	policy   *policy.Policy
-	found    *policy.Policy // what the provider answered
-	fault    error          // the error that came with it
-	err      error          // why that is no policy; nil where it is one
+	found    *policy.Policy // the provider's answer
+	fault    error          // the provider's error
+	err      error          // why found cannot be used as it is; nil if it can
 	version  uint64         // of the provider
 	budgets  uint64         // version of the budgets
 	state    *keyState
@@ -34,15 +34,15 @@ type plan struct {
 	budget     gate
 	hedgeGate  gate
 	breaker    *circuit.Breaker
-	changed    circuit.Transition // what the policy did to the breaker
+	changed    circuit.Transition // the change of the breaker by the policy
 	trigger    hedge.Trigger      // nil while hedging is off
-	digest     *hedge.Digest      // nil where the trigger needs none
+	digest     *hedge.Digest      // nil if the trigger does not need one
 	load       *hedge.Load        // bounds hedges to a share of calls
 	timed      bool               // breaker or digest need to know how long attempts take
 	gated      bool               // a breaker or budget admits attempts
-	plain      bool               // attempts are neither admitted, bounded, classified, hedged nor watched
+	plain      bool               // attempts need no admission, timeout, classifier, hedge or observer
 	attributes observe.Attributes
-	bare       callOptions // of calls without options of their own
+	bare       callOptions // shared by calls without options
 }
 
 // gate is a budget as a policy refers to it.
@@ -50,24 +50,24 @@ type gate struct {
 	budget   budget.Budget // nil: every attempt passes, for the reason given
 	ref      policy.BudgetRef
 	reason   policy.Reason
-	refused  bool // the budget is missing and that is denied
+	refused  bool // the budget is missing, and MissingBudgetMode is deny
 	atLaunch bool
 }
 
-// prepare makes a plan of a provider's answer. The caller holds mu.
+// prepare makes a plan from a provider's answer. The caller holds mu.
 func (e *Executor) prepare(key policy.Key, state *keyState, found *policy.Policy, err error) *plan {
 	p := &plan{executor: e, key: key, surface: key.Surface(), found: found, fault: err, err: err, state: state}
 	if found == nil && err == nil {
 		p.err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
 	}
 	e.adoptDocument()
-	p.budgets = e.budgetsVersion() // before they are asked for: a change in between is then seen next time
+	p.budgets = e.budgetsVersion() // read before the budgets, so that the next call sees a change in between
 	e.choosePolicy(p)
 	e.equip(p, true)
 	return p
 }
 
-// adoptDocument builds the budgets of the provider's document when it has changed.
+// adoptDocument builds the budgets of the provider's document if the document has changed.
 func (e *Executor) adoptDocument() {
 	provider, ok := e.options.Provider.(policy.SetProvider)
 	if !ok {
@@ -84,7 +84,7 @@ func (e *Executor) adoptDocument() {
 	e.supplied.Add(1)
 }
 
-// budgetsVersion changes whenever a name may have come to mean another budget, classifier or class.
+// budgetsVersion changes whenever a name may refer to another budget, classifier or class than before.
 func (e *Executor) budgetsVersion() uint64 {
 	version := e.supplied.Load()
 	if e.options.Budgets != nil {
@@ -93,7 +93,7 @@ func (e *Executor) budgetsVersion() uint64 {
 	return version
 }
 
-// limits are the bounds of policies that nobody compiled.
+// limits returns the limits for policies that are not compiled.
 func (e *Executor) limits(s policy.Surface) policy.Limits {
 	switch {
 	case s != policy.SurfaceCall:
@@ -106,7 +106,7 @@ func (e *Executor) limits(s policy.Surface) policy.Limits {
 	return policy.CallLimits()
 }
 
-// choosePolicy settles which policy is in force, following MissingPolicyMode where the provider failed.
+// choosePolicy decides which policy is in force, by MissingPolicyMode if the provider failed.
 func (e *Executor) choosePolicy(p *plan) {
 	usable := p.found
 	if usable != nil && p.err != nil && usable.IsZero() {
@@ -117,7 +117,7 @@ func (e *Executor) choosePolicy(p *plan) {
 		if err != nil {
 			usable, p.err = nil, err
 		} else {
-			normal.Meta.Revision = "" // that of a compiled policy which somebody has copied and changed since
+			normal.Meta.Revision = "" // it may be that of the compiled policy that this one was copied from
 			usable = &normal
 		}
 	}
@@ -175,12 +175,12 @@ func (p *plan) describe() {
 	p.attributes = a
 }
 
-// describeError writes into the attributes that the provider failed, and what is done then.
+// describeError writes the provider's error and the mode that applies to it into the attributes.
 func (p *plan) describeError(mode FailureMode) {
 	p.attributes = p.attributes.With(observe.AttrMissingPolicyMode, mode.String()).With(observe.AttrPolicyError, p.err.Error())
 }
 
-// equip resolves the names in the plan's policy. shared says whether the policy comes from the provider and so may
+// equip resolves the names in the plan's policy. shared reports whether the policy comes from the provider, and so may
 // change the key's breaker. The caller holds mu.
 func (e *Executor) equip(p *plan, shared bool) {
 	r, h := &p.policy.Retry, &p.policy.Hedge
@@ -212,7 +212,7 @@ func (e *Executor) equip(p *plan, shared bool) {
 	p.timed = p.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow
 }
 
-// checkClasses notes the classes that nothing here can match.
+// checkClasses notes the listed classes that no registered family can match.
 func (e *Executor) checkClasses(p *plan, listed []policy.Class) {
 	var missing []string
 	for _, c := range listed {
@@ -244,8 +244,8 @@ func (e *Executor) gateFor(p *plan, ref policy.BudgetRef) gate {
 	return gate{budget: b, ref: ref, atLaunch: isAsker && asker.AskAtLaunch()}
 }
 
-// equipBreaker gives the plan the key's breaker and lets a changed policy reach it. One call's own policy can only switch
-// the breaker off.
+// equipBreaker gives the plan the key's breaker, and updates the breaker to a changed policy. A policy that one call has
+// edited can only switch the breaker off.
 func (e *Executor) equipBreaker(p *plan, shared bool) {
 	c := p.policy.Circuit
 	if c.Kind == "" {
@@ -286,10 +286,10 @@ func (e *Executor) equipTrigger(p *plan) {
 	p.digest = p.state.digest
 }
 
-// edited makes a plan for one call that changes its policy. It shares the key's breaker, digest and load.
+// edited makes a plan for one call that edits its policy. The plan shares the key's breaker, digest and load.
 func (e *Executor) edited(base *plan, o *callOptions) *plan {
 	p := &plan{executor: e, key: base.key, surface: base.surface, err: base.err, state: base.state}
-	if base.refusal == policy.ReasonNoPolicy || base.refusal == policy.ReasonPanicInProvider { // what else was missing may have changed
+	if base.refusal == policy.ReasonNoPolicy || base.refusal == policy.ReasonPanicInProvider { // other missing names are looked up again
 		p.refusal, p.refusedBy = base.refusal, base.refusedBy
 	}
 	changed := base.policy.Clone()
@@ -300,7 +300,7 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 		changed = changed.UnderCategory(o.category, limits)
 	}
 	if o.edit != nil {
-		o.edit(&changed) // without the lock: the caller's code
+		o.edit(&changed) // without the lock, because it is the caller's code
 	}
 	changed.Key = base.key
 	changed.Meta.Source, changed.Meta.Revision = policy.SourceOption, ""

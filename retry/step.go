@@ -10,18 +10,18 @@ import (
 type Step struct {
 	// Key of the step's policy, see policy.ConsumerKey and policy.ProducerKey.
 	Key policy.Key
-	// ID is the transaction's, the same for all its steps.
+	// ID is the transaction's ID, the same for all its steps.
 	ID string
 	// Name of the step. With the ID it seeds the delays.
 	Name string
-	// Turn is the step's place among those of its transaction, from 1; it puts their events in order.
+	// Turn is the step's position within its transaction, from 1; it orders the transaction's events.
 	Turn int
 	// Operation, TenantID, CorrelationID and TraceID go into records.
 	Operation, TenantID, CorrelationID, TraceID string
 }
 
-// DoStep is [Executor.Do] for a step. It differs in its records' work, which is the transaction, and costs less than the
-// options that would say the same.
+// DoStep is [Executor.Do] for a step. Its records identify the transaction as the work. It costs less than a call with the
+// corresponding options.
 func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
 	need(op != nil, "the operation")
 	p := e.planFor(ctx, s.Key)

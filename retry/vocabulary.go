@@ -13,16 +13,16 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// vocabulary is what policies may name and the executor can resolve. It is replaced as a whole.
+// vocabulary holds the names in policies that the executor can resolve. It is replaced as a whole.
 type vocabulary struct {
 	classifiers map[string]classify.Classifier
 	families    classify.Set
 	registered  map[string]bool // names given to Register
 }
 
-// Register supplies a classifier, under a name that policies may use, and the classes of its errors, to every call from now
-// on. What [ExecutorOptions] supply under the same names wins. Clients such as those of package tenethttp register what they
-// bring by themselves; doing it again costs a lookup. A nil classifier or function panics.
+// Register adds a classifier, under a name that policies may use, and the classes of its errors, for all later calls.
+// Classifiers and classes of the same names in [ExecutorOptions] win. Clients such as those of package tenethttp register
+// their classifiers themselves; registering again costs a lookup. A nil classifier or function panics.
 func (e *Executor) Register(name string, c classify.Classifier, classes classify.Family) {
 	need(e != nil, "the executor")
 	if e.vocabulary.Load().registered[name] {
@@ -34,7 +34,7 @@ func (e *Executor) Register(name string, c classify.Classifier, classes classify
 	defer e.mu.Unlock()
 	old := e.vocabulary.Load()
 	if old.registered[name] {
-		return // not reached in tests: two goroutines have to register the name at the same time
+		return // not reached in tests: needs two goroutines that register the name at the same time
 	}
 	next := &vocabulary{classifiers: maps.Clone(old.classifiers), families: old.families, registered: maps.Clone(old.registered)}
 	if next.classifiers[name] == nil {
@@ -49,7 +49,8 @@ func (e *Executor) Register(name string, c classify.Classifier, classes classify
 	e.supplied.Add(1)
 }
 
-// reportMissing tells once of names in a policy that nothing here supplies: such a policy stops retries that it means to allow.
+// reportMissing reports each name in a policy that is not registered, once: such a policy stops retries that it means to
+// allow.
 func (e *Executor) reportMissing(p *plan) {
 	for attribute, reason := range map[string]policy.Reason{
 		observe.AttrClassNotFound: policy.ReasonClassNotFound, observe.AttrClassifierNotFound: policy.ReasonClassifierNotFound,
@@ -60,13 +61,13 @@ func (e *Executor) reportMissing(p *plan) {
 		}
 		about := string(reason) + " " + names
 		e.mu.Lock()
-		told := e.missing[about] || len(e.missing) >= e.options.MaxKeys
+		reported := e.missing[about] || len(e.missing) >= e.options.MaxKeys
 		e.missing[about] = true
 		e.mu.Unlock()
-		if told {
+		if reported {
 			continue
 		}
-		detail := strings.ReplaceAll(names, ",", ", ") + ": named by a policy and not registered with the executor, so that errors are not matched; " +
+		detail := strings.ReplaceAll(names, ",", ", ") + ": named by a policy but not registered with the executor, so errors do not match; " +
 			"see ExecutorOptions.Classes and Classifiers"
 		e.report(context.Background(), observe.Work{Key: p.key, Surface: p.surface}, &observe.Report{Reason: reason, Detail: detail})
 		if e.options.Observer == nil {
