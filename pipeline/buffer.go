@@ -11,7 +11,7 @@ import "slices"
 //	  └─────► held ────────► freed ◄─────────────────────┘
 type buffer struct {
 	ready   []Delivery
-	freed   []Delivery            // were held; go before ready
+	freed   []Delivery            // formerly held; taken before ready
 	held    map[string][]Delivery // by ID
 	holding int                   // deliveries in held
 	running map[string]struct{}   // IDs
@@ -21,7 +21,7 @@ func newBuffer() buffer {
 	return buffer{held: map[string][]Delivery{}, running: map[string]struct{}{}}
 }
 
-// put takes over the slice.
+// put adds deliveries and takes ownership of the slice.
 func (b *buffer) put(list []Delivery) {
 	if len(b.ready) == 0 {
 		b.ready = list
@@ -52,7 +52,7 @@ func (b *buffer) take() (Delivery, bool) {
 	return Delivery{}, false
 }
 
-// release says that an ID has ended. It reports whether that frees a held delivery of the same ID.
+// release marks an ID as not running, and reports whether that frees a held delivery of the same ID.
 func (b *buffer) release(id string) (freed bool) {
 	delete(b.running, id)
 	if b.holding == 0 {
@@ -83,7 +83,7 @@ func (b *buffer) all() []Delivery {
 	return list
 }
 
-// clear empties the buffer. IDs that run stay known.
+// clear empties the buffer, but keeps the running IDs.
 func (b *buffer) clear() {
 	b.ready, b.freed, b.holding = nil, nil, 0
 	clear(b.held)

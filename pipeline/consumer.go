@@ -30,11 +30,14 @@ func NewConsumer[In, Out any](source Source, task Task[In, Out], p policy.Consum
 	return &Consumer{engine: e, source: source}
 }
 
-// Run consumes until the source has come to its end or, unless the policy says streaming, is empty; until the policy's limit
-// is reached, or Drain is called. It returns nil then. A policy's loop.timeout ends it with a [*ConsumerLoopTimeoutError], a
-// fetch that failed for good with a [*FetchError] or [*FetchTimeoutError], a source that returns too much with a
-// [*ContractError], and the end of ctx with that context's cause. Failed transactions are counted in the summary, which is
-// complete in all cases. A consumer runs once at a time.
+// Run consumes until the source ends or, unless the policy says streaming, is empty; until the policy's limit is reached; or
+// until Drain is called. In these cases it returns nil. Otherwise it returns:
+//   - a [*ConsumerLoopTimeoutError] after the policy's loop.timeout;
+//   - a [*FetchError] or [*FetchTimeoutError] after a fetch that failed for good;
+//   - a [*ContractError] for a source that returns too many deliveries;
+//   - the cause of ctx when ctx ends.
+//
+// Failed transactions are counted in the summary, which is complete in all cases. A consumer runs once at a time.
 func (c *Consumer) Run(ctx context.Context) (Summary, error) {
 	f := &fetching{source: c.source}
 	f.op = f.ask
@@ -48,7 +51,7 @@ type fetching struct {
 	r       *run
 	request FetchRequest
 	extra   map[string]any
-	limit   time.Duration // of an attempt that is healthy
+	limit   time.Duration // the longest time of a healthy attempt
 	number  int
 
 	got      []Delivery
@@ -100,7 +103,7 @@ func (f *fetching) ask(ctx context.Context) (err error) {
 	}
 	f.timedOut = err != nil && ctx.Err() == context.DeadlineExceeded
 	if len(found) > 0 {
-		return nil // work on these first; the next fetch will report the error again
+		return nil // process these deliveries first; the next fetch reports the error again
 	}
 	return err
 }

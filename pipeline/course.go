@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// course is what a worker notes of its transaction on the way through the steps.
+// course is the state of a worker's transaction on its way through the steps.
 //
 //	process ──value──► success ──nil──► success
 //	   │ spent            │ spent
@@ -30,7 +30,7 @@ type course struct {
 	handled   bool // the exception handler has returned nil
 	once      bool // a panic leaves the outcome unknown: there is a guard that is not replay-safe
 
-	// Of the present step.
+	// Of the current step.
 	attempts int
 	timedOut bool // the last attempt failed after its timeout
 }
@@ -39,11 +39,11 @@ type course struct {
 type end struct {
 	outcome Outcome
 	err     error
-	failure *TransactionError // of the step that the engine's stop cut off
+	failure *TransactionError // of the step that the engine's stop interrupted
 	delay   time.Duration     // before the source may deliver it again
 }
 
-// cause returns the error that the source is told of: none where the transaction was merely not finished.
+// cause returns the error to pass to the source, or nil if the transaction was merely not finished.
 func (e end) cause() error {
 	if e.outcome == Failed {
 		return e.err
@@ -51,10 +51,10 @@ func (e end) cause() error {
 	return nil
 }
 
-// transact runs the steps. ctx ends when the engine stops, or the right to work on the transaction is lost.
+// transact runs the steps. ctx ends when the engine stops, or when the claim on the transaction is lost.
 func (w *worker) transact(ctx context.Context) end {
 	if r := w.r; r.extender == nil && !w.delivery.Deadline.IsZero() && !time.Now().Before(w.delivery.Deadline) {
-		return end{outcome: Redelivered, err: errTooLate} // the source has it back already
+		return end{outcome: Redelivered, err: errTooLate} // the source has taken the delivery back already
 	}
 	err := w.forward(ctx)
 	switch {
@@ -74,8 +74,8 @@ func unfinished(ctx context.Context, failure *TransactionError) end {
 	return end{outcome: Redelivered, err: context.Cause(ctx), failure: failure}
 }
 
-// refused reports whether a budget or a breaker kept the work from being tried at all. That says nothing about the
-// transaction, so a source that can takes it back.
+// refused reports whether a budget or a breaker refused the first attempt. That says nothing about the transaction, so it
+// is given back if the source supports that.
 func (w *worker) refused(err *TransactionError) bool {
 	failed, ok := errors.AsType[*retry.Error](err)
 	if !ok || err.Step != w.r.steps.work || failed.Attempts > 0 || w.r.nacker == nil {
@@ -84,7 +84,7 @@ func (w *worker) refused(err *TransactionError) bool {
 	return failed.Reason == policy.ReasonCircuitOpen || failed.Reason == policy.ReasonBudgetDenied
 }
 
-// forward is the normal course: the work and its success handler, under one transaction timeout.
+// forward runs the normal steps: the work and its success handler, under one transaction timeout.
 func (w *worker) forward(ctx context.Context) *TransactionError {
 	s := &w.r.steps
 	scope, cancel := w.r.timed(ctx)
@@ -98,7 +98,7 @@ func (w *worker) forward(ctx context.Context) *TransactionError {
 	if s.success == nil && scope.Err() != context.DeadlineExceeded {
 		return nil
 	}
-	if scope.Err() != nil { // nothing is begun any more
+	if scope.Err() != nil { // no further step starts
 		return w.failed(s.work, context.Cause(scope))
 	}
 	err = w.step(scope, stepSuccess, s.keys.success, w.successOp)
@@ -111,7 +111,7 @@ func (w *worker) forward(ctx context.Context) *TransactionError {
 	return nil
 }
 
-// except follows a failure: the exception step, under a transaction timeout of its own.
+// except runs the exception step after a failure, under its own transaction timeout.
 func (w *worker) except(ctx context.Context, cause *TransactionError) end {
 	r := w.r
 	if !r.handlesExceptions() {
@@ -162,7 +162,7 @@ func (w *worker) step(ctx context.Context, name string, key policy.Key, op retry
 	return err
 }
 
-// failed says why a step failed.
+// failed describes why a step failed.
 func (w *worker) failed(step string, err error) *TransactionError {
 	return w.failure(step, w.attempts, err)
 }
@@ -182,8 +182,8 @@ func (w *worker) category(err error) classify.Category {
 	return classify.CategorySystem
 }
 
-// doWork keeps the result for the success handler. Classifiers do not see it: they judge errors, which tasks and sinks of all
-// kinds have in common.
+// doWork runs the work and keeps its result for the success handler. Classifiers do not see the result: they judge errors,
+// which tasks and sinks of all kinds have in common.
 func (w *worker) doWork(ctx context.Context) (err error) {
 	defer w.attempted(ctx, &err)
 	w.attempts++
@@ -216,7 +216,7 @@ func (w *worker) doException(ctx context.Context) (err error) {
 	return w.r.deadLetter.Dispatch(ctx, handOn(ctx, w.t, w.letter()))
 }
 
-// attempted makes an error of a task's panic, and notes whether a failed attempt ran into its timeout. It is deferred.
+// attempted turns a task's panic into an error, and notes whether a failed attempt ran into its timeout. It is deferred.
 func (w *worker) attempted(ctx context.Context, err *error) {
 	if v := recover(); v != nil {
 		*err = &retry.PanicError{Part: "operation", Value: v, Stack: debug.Stack()}

@@ -24,7 +24,7 @@ type engine struct {
 	starter  observe.Starter // the observer, if it begins spans
 	steps    steps
 	capabilities
-	checked []any // what Check asks
+	checked []any // source, sinks and task, for Check
 
 	drained chan struct{}
 	drain   sync.Once
@@ -32,7 +32,7 @@ type engine struct {
 	current atomic.Pointer[run]
 }
 
-// steps are what an engine does with a transaction, and the names of it, made once.
+// steps are the operations that an engine runs on a transaction, and their names. They are made once.
 type steps struct {
 	work      string // the name of the first step, process or produce
 	do        func(ctx context.Context, t *Transaction) (any, error)
@@ -44,7 +44,7 @@ type steps struct {
 
 type keys struct{ fetch, work, success, exception, transaction, run policy.Key }
 
-// capabilities are the optional interfaces of a consumer's source, nil where it lacks one.
+// capabilities are the optional interfaces of a consumer's source; nil for each that it does not implement.
 type capabilities struct {
 	acker    Acker
 	nacker   Nacker
@@ -82,7 +82,7 @@ func newEngine(k kind, o options, p enginePolicy) *engine {
 	e.policies = policies
 	e.policies.live, e.policies.log = o.provider, o.log
 	x := o.executor
-	x.RecoverPanics = true // a panic in user code must not take the engine's other transactions with it
+	x.RecoverPanics = true // a panic in user code must not stop the engine's other transactions
 	e.observer = observe.Multi(x.Observer, o.observer)
 	e.starter, _ = e.observer.(observe.Starter)
 	x.Provider, x.Observer = e.policies, e.observer
@@ -90,10 +90,10 @@ func newEngine(k kind, o options, p enginePolicy) *engine {
 	return e
 }
 
-// cancelGrace is how long work has to return that is cancelled because a drain took too long.
+// cancelGrace is how long work may take to return after it is cancelled because a drain took too long.
 const cancelGrace = 2 * time.Second
 
-// start runs the engine until its work is done or has to end. after is called when the feeder has ended.
+// start runs the engine until its work is done or must stop. It calls after when the feeder has ended.
 func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary, error) {
 	if err := e.begins(ctx); err != nil {
 		after()
@@ -105,7 +105,7 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 	e.current.Store(r)
 	select {
 	case <-e.drained:
-		r.endFetching() // before the feeder can begin
+		r.endFetching() // before the feeder can start
 	default:
 	}
 	var services sync.WaitGroup
@@ -124,7 +124,7 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 	return r.finish(err), err
 }
 
-// begins marks the engine as busy, or returns why it cannot run.
+// begins marks the engine as busy, or returns an error if it cannot run.
 func (e *engine) begins(ctx context.Context) error {
 	switch {
 	case e.fault != nil:
@@ -143,7 +143,7 @@ func (e *engine) endedBy(ctx context.Context) error {
 	return fmt.Errorf("pipeline: %s %s: %w", e.kind, e.name, context.Cause(ctx))
 }
 
-// waitFor waits for a group, but not longer than d.
+// waitFor waits for a group, for at most d, and reports whether the group is done.
 func waitFor(group *sync.WaitGroup, d time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
@@ -160,12 +160,12 @@ func waitFor(group *sync.WaitGroup, d time.Duration) bool {
 	}
 }
 
-// Drain ends the run in good order: nothing more is fetched, and what has been fetched is finished. What is not finished
-// after the grace period is cancelled and given back. It returns at once, may be called from anywhere and before Run, and
-// cannot be taken back: a drained engine fetches nothing in later runs either.
+// Drain ends the run in an orderly way: the engine fetches nothing more and finishes the fetched transactions. Those that
+// are not finished after the grace period are cancelled and given back. Drain returns at once, may be called from any
+// goroutine and before Run, and is final: a drained engine fetches nothing in later runs either.
 func (e *engine) Drain() { e.drain.Do(func() { close(e.drained) }) }
 
-// Progress is where the present run stands, or stood when it ended. It is zero before the first.
+// Progress returns the state of the current run, or the final state of the last one. It is zero before the first run.
 func (e *engine) Progress() Progress {
 	if r := e.current.Load(); r != nil {
 		return r.progress()
@@ -173,8 +173,9 @@ func (e *engine) Progress() Progress {
 	return Progress{}
 }
 
-// Healthy returns an error while the source hangs: a fetch has been running for longer than its timeout (a
-// minute where it has none) and a margin of 10 s. An empty source is healthy, and so is an engine that does not run. It says nothing about the input of a producer.
+// Healthy returns an error while the source hangs: a fetch has been running for longer than its timeout (a minute if it has
+// none) plus a margin of 10 s. An empty source is healthy, and so is an engine that is not running. Healthy does not check
+// the input of a producer.
 func (e *engine) Healthy() error {
 	if r := e.current.Load(); r != nil {
 		return r.healthy()
@@ -182,7 +183,7 @@ func (e *engine) Healthy() error {
 	return nil
 }
 
-// Check asks source, sinks and task whether they are usable, those that can tell ([Checker]).
+// Check checks the source, the sinks and the task, as far as they implement [Checker].
 func (e *engine) Check(ctx context.Context) error {
 	var faults []error
 	for _, part := range e.checked {

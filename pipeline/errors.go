@@ -11,9 +11,9 @@ import (
 
 // Errors that sources and sinks return, and that engines report.
 var (
-	// ErrEnd is returned by a source that will never have more.
+	// ErrEnd is returned by a source that has no further transactions and never will.
 	ErrEnd = errors.New("pipeline: the source has come to its end")
-	// ErrTransactionTimeout is the cause of a context that transaction_timeout ended.
+	// ErrTransactionTimeout is the cause of a context ended by transaction_timeout.
 	ErrTransactionTimeout = fmt.Errorf("pipeline: transaction timeout: %w", context.DeadlineExceeded)
 	// ErrShutdown is the cause of a task's context when the engine shuts down or runs out of time.
 	ErrShutdown = errors.New("pipeline: the engine is shutting down")
@@ -26,7 +26,7 @@ type TransactionError struct {
 	Category classify.Category // business, system or timeout
 	Attempts int               // of the step
 	Cause    error             // a *retry.Error where the step ran
-	// Earlier is the error that the exception step handled, where that step itself failed.
+	// Earlier is the error that the exception step was handling, if the exception step itself failed.
 	Earlier *TransactionError
 }
 
@@ -39,7 +39,7 @@ func (e *TransactionError) Error() string {
 	return text
 }
 
-// Unwrap returns the cause, and what came before it.
+// Unwrap returns the cause and the earlier error.
 func (e *TransactionError) Unwrap() []error {
 	if e.Earlier == nil {
 		return []error{e.Cause}
@@ -47,7 +47,7 @@ func (e *TransactionError) Unwrap() []error {
 	return []error{e.Cause, e.Earlier}
 }
 
-// FetchError ends a run whose fetch step has no attempts left. What had been fetched was finished first.
+// FetchError ends a run whose fetch step has no attempts left. The run finishes the fetched transactions first.
 type FetchError struct {
 	Pipeline string // the consumer's name
 	Cause    error
@@ -72,7 +72,7 @@ func (e *FetchTimeoutError) Error() string {
 // Unwrap returns the FetchError.
 func (e *FetchTimeoutError) Unwrap() error { return &e.FetchError }
 
-// Is finds context.DeadlineExceeded, also where the source returned another error after its timeout.
+// Is matches context.DeadlineExceeded, even if the source returned another error after its timeout.
 func (e *FetchTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // ConsumerLoopTimeoutError ends a consumer whose policy's loop.timeout has passed.
@@ -103,7 +103,7 @@ func (e *ProducerLoopTimeoutError) Error() string {
 // Is finds context.DeadlineExceeded.
 func (e *ProducerLoopTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// ContractError reports a source or an input that breaks its contract. No transaction is lost by it.
+// ContractError reports a source or an input that breaks its contract. No transaction is lost.
 type ContractError struct {
 	Part    string // source or input
 	Problem string
@@ -112,7 +112,7 @@ type ContractError struct {
 // Error implements error.
 func (e *ContractError) Error() string { return fmt.Sprintf("pipeline: %s: %s", e.Part, e.Problem) }
 
-// PayloadError reports a payload that a codec could not read. Engines treat it as a business error: repeating cannot help.
+// PayloadError reports a payload that a codec could not decode. Engines treat it as a business error: repeating cannot help.
 type PayloadError struct {
 	ID  string // of the transaction
 	Err error

@@ -13,19 +13,19 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// intake says whether the feeder gets more transactions. run.mu guards it.
+// intake is the state of the feeder. run.mu guards it.
 type intake struct {
 	hungry  sync.Cond // the feeder waits here until more is wanted
 	feeding bool      // the feeder's goroutine has not ended
-	ended   bool      // nothing more will be fetched
+	ended   bool      // there are no further fetches
 	empty   int       // empty fetches in a row
 }
 
-// feeder gets the next transactions, at most max of them. end says that there will never be more. What comes with an error is
-// not lost.
+// feeder gets the next transactions, at most max. end reports that there will never be more. Deliveries that come with an
+// error are not lost.
 type feeder func(ctx context.Context, r *run, max int) (got []Delivery, end bool, err error)
 
-// feed fills the buffer for as long as the workers need more and there is more.
+// feed fills the buffer as workers become free, until the input or the run ends.
 func (r *run) feed(more feeder) {
 	defer r.feedEnded()
 	for r.needed() {
@@ -72,7 +72,7 @@ func (r *run) feed(more feeder) {
 	}
 }
 
-// needed waits until more is wanted. It returns false when nothing more ever will be.
+// needed waits until a fetch is wanted. It returns false when there will be no further fetch.
 func (r *run) needed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,8 +106,8 @@ func (r *run) room(l *loop) int {
 	return min(size, max(l.limit-r.summary.Fetched, 0))
 }
 
-// received buffers what a fetch has brought, also where that is too much or too late. A source that can takes the surplus
-// back; otherwise it is worked on.
+// received buffers the deliveries of a fetch, also if they are too many or too late. It gives the surplus back if the source
+// supports that; otherwise the surplus is processed.
 func (r *run) received(got []Delivery, room int) (surplus int) {
 	if len(got) == 0 {
 		return 0
@@ -129,7 +129,7 @@ func (r *run) received(got []Delivery, room int) (surplus int) {
 	return surplus
 }
 
-// countEmpty notes how many fetches in a row were empty. Only the feeder writes the count, and may read it without mu.
+// countEmpty sets the number of consecutive empty fetches. Only the feeder writes the count, so it may read it without mu.
 func (r *run) countEmpty(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +143,7 @@ func (r *run) countRetries(n int) {
 	r.summary.Retries += max(n, 0)
 }
 
-// endFetching ends the intake. What has been fetched is still worked on.
+// endFetching ends the intake. Fetched deliveries are still processed.
 func (r *run) endFetching() {
 	r.unfetch()
 	r.mu.Lock()
@@ -151,7 +151,7 @@ func (r *run) endFetching() {
 	r.endIntake()
 }
 
-// endIntake tells workers and feeder that nothing more will be fetched. The caller holds mu.
+// endIntake signals workers and feeder that there are no further fetches. The caller holds mu.
 func (r *run) endIntake() {
 	r.intake.ended = true
 	r.pool.idle.Broadcast()
@@ -171,7 +171,7 @@ const (
 	healthyMargin = 10 * time.Second // for the source to notice that its context has ended
 )
 
-// fetchWatch notices a fetch that hangs.
+// fetchWatch detects a fetch that hangs.
 type fetchWatch struct {
 	since atomic.Int64 // when the running attempt began, since epoch; 0 for none
 	limit atomic.Int64 // how long it may take

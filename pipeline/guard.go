@@ -12,8 +12,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// guarded runs the transaction under the engine's guard, if there is one. If its end cannot be recorded, the outcome stands:
-// the source's own acknowledgement says the same.
+// guarded runs the transaction under the engine's guard, if there is one. If its end cannot be recorded, the outcome stands,
+// and the delivery is acknowledged all the same.
 func (w *worker) guarded(ctx context.Context) (e end) {
 	guard := w.r.guard
 	if guard == nil {
@@ -46,14 +46,14 @@ func (w *worker) request() idempotency.Request {
 	}
 }
 
-// effectError is the error by which the guard settles a transaction.
+// effectError returns the error by which the guard settles a transaction.
 func (w *worker) effectError(e end) error {
 	switch {
 	case e.outcome == Success:
 		return nil
 	case e.outcome == Exception: // the exception step has dealt with it, for good
 		return classify.Permanent(e.err)
-	case e.failure != nil: // cut off
+	case e.failure != nil: // interrupted
 		return classify.After(e.failure, 0)
 	case e.outcome == Redelivered, w.cause != nil: // not finished, or the exception step still has to deal with it
 		return classify.After(e.err, 0)

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// letter returns the transaction as the dead-letter sink gets it.
+// letter returns the transaction in the form that goes to the dead-letter sink.
 func (w *worker) letter() *Transaction {
 	return w.t.With(WithAttempts(w.t.attempts+w.spent), WithMetadata(map[string]string{
 		MetaError: oneLine(w.cause.Cause.Error()), MetaCategory: w.cause.Category.String(), MetaStep: w.cause.Step,
@@ -15,7 +15,8 @@ func (w *worker) letter() *Transaction {
 
 const longestError = 1000
 
-// oneLine makes a text fit for any connector's headers: the first line, without control characters, valid UTF-8 and not long.
+// oneLine makes a text safe for any connector's headers: its first line, without control characters, as valid UTF-8, and
+// shortened.
 func oneLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	s = strings.Map(func(c rune) rune {

@@ -10,12 +10,13 @@ import (
 	"github.com/tenetdev/tenet/internal/argument"
 )
 
-// MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It hands out transactions in
-// the order in which they were added, and those that are given back again after their delay. It is safe for concurrent use.
+// MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It delivers transactions
+// in the order in which they were added, and redelivers those that are given back after their delay. It is safe for
+// concurrent use.
 type MemorySource struct {
 	mu      sync.Mutex
 	ready   []Delivery
-	delayed []delayed // in the order in which they are due
+	delayed []delayed // by due time
 	acked   []*Transaction
 	out     int
 	closed  bool
@@ -46,7 +47,7 @@ func (s *MemorySource) Add(list ...*Transaction) {
 	s.signal()
 }
 
-// Close says that nothing more will be added.
+// Close marks the end of the queue: no transactions are added after it.
 func (s *MemorySource) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +89,7 @@ func (s *MemorySource) Fetch(ctx context.Context, r FetchRequest) ([]Delivery, e
 	}
 }
 
-// take hands out what is ready, and returns the channel that is closed at the next change.
+// take returns up to most ready deliveries, and a channel that is closed at the next change.
 func (s *MemorySource) take(most int) ([]Delivery, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +97,7 @@ func (s *MemorySource) take(most int) ([]Delivery, <-chan struct{}, error) {
 		s.ready = append(s.ready, s.delayed[0].d)
 	}
 	n := min(most, len(s.ready))
-	got := s.ready[:n:n] // the cells are not used again
+	got := s.ready[:n:n] // the source does not reuse these elements
 	s.ready = s.ready[n:]
 	s.out += n
 	if s.closed && n == 0 && s.out+len(s.delayed) == 0 {
@@ -155,7 +156,7 @@ func (s *MemorySource) Acked() []*Transaction {
 	return slices.Clone(s.acked)
 }
 
-// Len returns how many transactions wait, those with a delay included, and how many are handed out.
+// Len returns how many transactions are waiting, delayed ones included, and how many are delivered and not yet settled.
 func (s *MemorySource) Len() (waiting, out int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 // AttrOutcome is the attribute of a transaction's timeline that holds its outcome.
 const AttrOutcome = "outcome"
 
-// span is a run or a transaction as observers see it: a piece of work without attempts, whose steps are the work below it. It is
-// zero without an observer.
+// span is a run or a transaction as observers see it: a piece of work without attempts of its own, with steps as its
+// children. It is zero without an observer.
 type span struct {
 	ctx     context.Context
 	e       *engine
@@ -24,8 +24,8 @@ type span struct {
 	started time.Time
 }
 
-// begin tells the observer that a piece of work starts, with a trace of its own if there is one. The work's steps use the span's
-// context.
+// begin notifies the observer of the start of a piece of work, with the work's own trace if it has one. The work's steps use
+// the span's context.
 func (e *engine) begin(ctx context.Context, w observe.Work, trace *observe.Trace) span {
 	if e.observer == nil {
 		return span{ctx: ctx}
@@ -38,12 +38,12 @@ func (e *engine) begin(ctx context.Context, w observe.Work, trace *observe.Trace
 	s.ctx = e.startOf(ctx, &observe.Event{Type: observe.CallStarted, Time: s.started, Seq: 1, Work: w, Trace: trace})
 	before, _ := observe.SpanOf(ctx)
 	if begun, ok := observe.SpanOf(s.ctx); ok && begun != before {
-		s.work.TraceID = begun.Trace() // what the records say is then what the spans say
+		s.work.TraceID = begun.Trace() // records then carry the same trace ID as the spans
 	}
 	return s
 }
 
-// startOf returns the context that the observer made of ctx.
+// startOf returns the context that the observer derived from ctx.
 func (e *engine) startOf(ctx context.Context, event *observe.Event) (started context.Context) {
 	started = ctx
 	defer func() {
@@ -54,7 +54,7 @@ func (e *engine) startOf(ctx context.Context, event *observe.Event) (started con
 	return e.starter.Start(ctx, event)
 }
 
-// end tells the observer how the work ended.
+// end notifies the observer of the work's outcome.
 func (s *span) end(outcome Outcome, err error) {
 	if s.e == nil {
 		return
@@ -80,7 +80,7 @@ func (e *engine) now() time.Time {
 	return time.Now()
 }
 
-// flow tells the observer how many transactions were fetched, started or ended.
+// flow notifies the observer of transactions that were fetched, started or ended.
 func (r *run) flow(f observe.Flow) {
 	if r.observer == nil {
 		return
@@ -89,7 +89,7 @@ func (r *run) flow(f observe.Flow) {
 	r.tell(r.span.ctx, &observe.Event{Type: observe.Flowed, Time: r.now(), Work: r.span.work, Flow: &kept})
 }
 
-// report tells observers and the log of something that is wrong with a transaction. The context has its span.
+// report notifies the observer and the log of a problem with a transaction. The context has the transaction's span.
 func (e *engine) report(ctx context.Context, t *Transaction, detail string) {
 	e.log.Warn("pipeline: "+detail, e.about(ctx, t)...)
 	if e.observer == nil {
@@ -112,7 +112,7 @@ func (e *engine) about(ctx context.Context, t *Transaction, more ...any) []any {
 	return append(list, more...)
 }
 
-// workOf identifies a transaction.
+// workOf returns the work that identifies a transaction.
 func (e *engine) workOf(t *Transaction) observe.Work {
 	return observe.Work{
 		ID: t.id, Key: e.steps.keys.transaction, Surface: policy.SurfaceStep, Operation: e.steps.operation[stepTransaction],
@@ -120,8 +120,8 @@ func (e *engine) workOf(t *Transaction) observe.Work {
 	}
 }
 
-// traceOf returns the trace ID in a transaction's traceparent (W3C Trace Context: version-trace-parent-flags), or "" where that is
-// not valid.
+// traceOf returns the trace ID in a transaction's traceparent (W3C Trace Context: version-trace-parent-flags), or "" if the
+// traceparent is not valid.
 func traceOf(t *Transaction) string {
 	const begin, end, least = 3, 3 + 32, 55
 	parent := t.metadata[MetaTraceParent]

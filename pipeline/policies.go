@@ -24,7 +24,7 @@ const (
 	stepRun         = observe.StepRun         // a whole run, for observers
 )
 
-// loop is what the outer loops of consumers and producers have in common.
+// loop holds the common settings of the outer loops of consumers and producers.
 type loop struct {
 	category    policy.Category // of transactions and runs; steps have their own
 	batch       policy.Batch
@@ -42,27 +42,27 @@ type policies struct {
 	name  string
 	kind  kind
 	keys  []policy.Key
-	live  policy.Provider // nil where nothing changes
-	base  *snapshot       // from the policy that the engine was made with
+	live  policy.Provider // nil if the policies never change
+	base  *snapshot       // from the policy given to the constructor
 	force atomic.Pointer[snapshot]
 	log   *slog.Logger
 }
 
-// snapshot is the set of policies that is in force for a time.
+// snapshot is an immutable set of policies in force.
 type snapshot struct {
 	version  uint64
 	provided uint64 // the live provider's version
 	set      *policy.Set
 	steps    map[policy.Key]step
 	loop     loop
-	refused  string // why the live provider's policy of the engine is not in force
+	refused  string // why the live provider's policy for the engine is not in force
 }
 
 type step struct {
 	policy   *policy.Policy
 	err      error
-	provided *policy.Policy // as the live provider answered it
-	unusable error          // why that cannot be used
+	provided *policy.Policy // the live provider's answer
+	unusable error          // why the answer cannot be used
 }
 
 // Policy implements policy.Provider.
@@ -77,7 +77,7 @@ func (p *policies) Version() uint64 { return p.force.Load().version }
 // Set implements policy.SetProvider, for the budgets.
 func (p *policies) Set() *policy.Set { return p.force.Load().set }
 
-// same compares errors by their texts: an error of a provider's own need not be comparable.
+// same compares errors by their texts, because an error of a provider need not be comparable.
 func (s step) same(other step) bool {
 	return s.policy == other.policy && s.provided == other.provided && fmt.Sprint(s.err) == fmt.Sprint(other.err)
 }
@@ -89,7 +89,7 @@ func (p *policies) loop() *loop { return &p.force.Load().loop }
 type enginePolicy struct {
 	steps map[string]policy.Step // by name
 	loop  loop
-	fault error // why it cannot be used
+	fault error // why the policy cannot be used
 }
 
 func ofConsumer(given policy.Consumer) enginePolicy {
@@ -107,7 +107,7 @@ func ofProducer(given policy.Producer) enginePolicy {
 	}, loop: producerLoop(p), fault: err}
 }
 
-// fixed makes the policies of an engine from the one that it was made with.
+// fixed makes the policies of an engine from the policy given to its constructor.
 func fixed(k kind, name string, from enginePolicy) (*policies, error) {
 	p := &policies{name: name, kind: k}
 	s := &snapshot{version: 1, steps: map[policy.Key]step{}, loop: from.loop, set: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic})}
@@ -117,10 +117,10 @@ func fixed(k kind, name string, from enginePolicy) (*policies, error) {
 		if err != nil {
 			return nil, err
 		}
-		if given.Category != "" { // defaults are filled in already: a zero value here is meant
+		if given.Category != "" { // defaults are filled in already, so a zero value is intended
 			compiled.Category = given.Category
 			if compiled.Meta.Revision, err = compiled.Revise(); err != nil {
-				return nil, err // not reached in tests: a compiled policy can be written
+				return nil, err // not reached in tests: a compiled policy can be encoded
 			}
 		}
 		p.keys = append(p.keys, key)
@@ -131,7 +131,7 @@ func fixed(k kind, name string, from enginePolicy) (*policies, error) {
 	return p, nil
 }
 
-// refresh takes over what the live provider has now.
+// refresh takes over the live provider's current policies.
 func (p *policies) refresh(ctx context.Context) {
 	if p.live == nil {
 		return
@@ -163,7 +163,7 @@ func (p *policies) refresh(ctx context.Context) {
 	for _, key := range p.keys {
 		found, err := p.live.Policy(ctx, key)
 		usable, unusable := p.unhedged(key, found)
-		if usable == nil { // better than the defaults of calls, which may retry what must not be
+		if usable == nil { // the defaults of calls could retry a step that must not be retried
 			usable, err = current.steps[key].policy, cmp.Or(err, unusable)
 		}
 		next.steps[key] = step{policy: usable, err: err, provided: found, unusable: unusable}
@@ -171,7 +171,7 @@ func (p *policies) refresh(ctx context.Context) {
 	p.adopt(next)
 }
 
-// refuse leaves what is in force as it is, and logs each fault once.
+// refuse keeps the policies in force, and logs each fault once.
 func (p *policies) refuse(current snapshot, provided uint64, err error) {
 	if text := err.Error(); current.refused != text {
 		p.log.Error("pipeline: the policy is refused, the one before stays in force", "pipeline", p.name, "kind", p.kind, "error", err)
@@ -181,7 +181,7 @@ func (p *policies) refuse(current snapshot, provided uint64, err error) {
 	p.force.Store(&current)
 }
 
-// adopt puts a snapshot in force. Its version stays where the steps' policies are those that were in force before: executors
+// adopt puts a snapshot in force. The version stays the same if the steps' policies have not changed, because executors
 // prepare their plans again for each version.
 func (p *policies) adopt(next *snapshot) {
 	current := p.force.Load()
@@ -208,7 +208,7 @@ func (p *policies) unhedged(key policy.Key, found *policy.Policy) (usable *polic
 	return policy.Compile(changed, policy.StepLimits(), found.Meta.Source)
 }
 
-// kind is what sets consumers and producers apart.
+// kind is consumer or producer.
 type kind string
 
 const (
@@ -224,8 +224,8 @@ func (k kind) key(name, step string) policy.Key {
 	return policy.ConsumerKey(name, step)
 }
 
-// loopOf finds an engine's loop in a document. It returns the faults of a policy that breaks a rule: a program may have made
-// the document by hand.
+// loopOf finds an engine's loop in a document. It returns the faults of a policy that breaks a rule, since a program may have
+// built the document without a parser.
 func (k kind) loopOf(set *policy.Set, name string) (l loop, named bool, err error) {
 	if k == producer {
 		found, ok := set.Producer(name)
@@ -243,7 +243,7 @@ func (k kind) loopOf(set *policy.Set, name string) (l loop, named bool, err erro
 	return consumerLoop(found), true, err
 }
 
-// checked is a policy with its defaults, or why it cannot be used.
+// checked returns a policy with its defaults, or an error if it cannot be used.
 func checked[P interface {
 	Validate(policy.Limits) error
 	Normalize(policy.Limits) (P, error)

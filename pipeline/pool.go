@@ -14,13 +14,13 @@ type pool struct {
 	waiting int       // how many wait
 	workers map[*worker]struct{}
 	size    int // the most workers; the policy's concurrency
-	flying  int // transactions in flight
+	flying  int // the number of transactions in flight
 }
 
-// free counts the transactions that could start now: on workers that wait, and on workers that may be started.
+// free returns how many transactions could start now: on waiting workers, and on workers that may still be started.
 func (p *pool) free() int { return p.waiting + max(p.size-len(p.workers), 0) }
 
-// start adds a worker and its goroutine.
+// startWorker adds a worker and starts its goroutine.
 func (r *run) startWorker() {
 	w := newWorker(r)
 	r.pool.workers[w] = struct{}{}
@@ -73,7 +73,7 @@ func (r *run) next(w *worker) bool {
 			}
 			return true
 		}
-		if r.intake.ended && !r.intake.feeding { // a fetch that still runs may bring something
+		if r.intake.ended && !r.intake.feeding { // a running fetch may still return deliveries
 			break
 		}
 		p.waiting++
@@ -81,8 +81,8 @@ func (r *run) next(w *worker) bool {
 		p.idle.Wait()
 		p.waiting--
 	}
-	// What w leaves in the buffer needs no signal: while there are more workers than the policy allows, none of them waits,
-	// and each looks into the buffer before it does.
+	// Deliveries left in the buffer need no signal: while there are more workers than the policy allows, no worker waits, and
+	// each checks the buffer before it waits.
 	delete(p.workers, w)
 	r.checkDone()
 	return false
@@ -123,7 +123,7 @@ func (r *run) tellEnded(e Ended) {
 	}
 }
 
-// abandon leaves the workers behind that have not returned since they were cancelled, and gives their deliveries back.
+// abandon gives up on workers that have not returned after cancellation, and gives their deliveries back.
 func (r *run) abandon() {
 	r.mu.Lock()
 	var left []Delivery

@@ -26,12 +26,15 @@ func NewProducer[In, Out any](sink Sink, task Task[In, Out], p policy.Producer, 
 	return &Producer[In]{engine: e, transaction: b.transaction}
 }
 
-// Run produces the values of a finite sequence, in chunks of the policy's batch.size: one chunk after another, the values of a
-// chunk concurrently. It returns nil at the end of the sequence, at the policy's limit, or after Drain. A policy's
-// loop.timeout ends it with a [*ProducerLoopTimeoutError], an error of the sequence with that error and its panic with a
-// [*retry.PanicError] after what came before has been produced, and the end of ctx with that context's cause. The sequence is
-// read on a goroutine of its own; it should end when ctx does. A producer runs once at a time. Values of a chunk that was not
-// finished count as redelivered: they are the caller's again.
+// Run produces the values of a finite sequence, in chunks of the policy's batch.size: one chunk after another, the values of
+// a chunk concurrently. It returns nil at the end of the sequence, at the policy's limit, or after Drain. Otherwise it
+// returns:
+//   - a [*ProducerLoopTimeoutError] after the policy's loop.timeout;
+//   - the error of the sequence, or a [*retry.PanicError] if the sequence panics, after producing the values before it;
+//   - the cause of ctx when ctx ends.
+//
+// Run reads the sequence on a separate goroutine; the sequence should end when ctx does. A producer runs once at a time.
+// Values of an unfinished chunk count as redelivered: the caller has to produce them again.
 func (p *Producer[In]) Run(ctx context.Context, values iter.Seq2[In, error]) (Summary, error) {
 	if values == nil {
 		return Summary{}, fmt.Errorf("pipeline: producer %s: the sequence of values is nil", p.name)
@@ -46,7 +49,7 @@ func (p *Producer[In]) Run(ctx context.Context, values iter.Seq2[In, error]) (Su
 		return t, err, true
 	})
 	return p.start(ctx, in.chunk, func() {
-		if err := finished(stop); err != nil { // the run has its result already
+		if err := finished(stop); err != nil { // logged only: the run has its result already
 			p.log.Error("pipeline: the input failed at its end", "pipeline", p.name, "error", err)
 		}
 	})
@@ -64,7 +67,7 @@ type input func() (*Transaction, error, bool)
 
 // chunk is a feeder.
 func (in input) chunk(_ context.Context, r *run, room int) (got []Delivery, end bool, err error) {
-	defer recoverPanic(&err) // the sequence's; what came before it is kept
+	defer recoverPanic(&err) // of the sequence; the values before the panic are kept
 	for len(got) < room {
 		t, err, ok := in()
 		switch {

@@ -12,7 +12,8 @@ import (
 // epoch is the zero of monotonic readings; time.Since(epoch) costs less than time.Now.
 var epoch = time.Now()
 
-// run is one run of an engine. One lock, mu, guards its parts, for each transition moves a delivery from one part to the next:
+// run is one run of an engine. One lock, mu, guards all its parts, because each transition moves a delivery from one part to
+// the next:
 //
 //	  intake             buffer               pool                settler
 //	┌────────┐  put   ┌──────────┐  take  ┌──────────┐  ack   ┌───────────┐
@@ -37,17 +38,17 @@ type run struct {
 	buffer  buffer
 	pool    pool
 	settler settler
-	stopped bool // nothing more is started
+	stopped bool // no further transactions start
 	broken  error
 	summary Summary
 }
 
 // scopes are the contexts of a run.
 type scopes struct {
-	ctx     context.Context // of the work; it ends when the work is to be cancelled
+	ctx     context.Context // of the work; ends when the work is to be cancelled
 	cancel  context.CancelCauseFunc
-	outside context.Context // of settlements and the start of spans; it never ends
-	fetches context.Context // of fetches; a drain ends it earlier than ctx
+	outside context.Context // of settlements and the start of spans; never ends
+	fetches context.Context // of fetches; ended by a drain, earlier than ctx
 	unfetch context.CancelFunc
 }
 
@@ -60,7 +61,7 @@ func newRun(e *engine, ctx context.Context) *run {
 	r.pool.idle.L, r.intake.hungry.L, r.settler.wake.L = &r.mu, &r.mu, &r.mu
 	r.outside = context.WithoutCancel(ctx)
 	r.span = e.begin(r.outside, observe.Work{Key: e.steps.keys.run, ID: e.name, Operation: e.steps.operation[stepRun], Category: e.policies.loop().category}, nil)
-	r.ctx, r.cancel = context.WithCancelCause(r.span.ctx) // the caller's deadline is not the transactions'
+	r.ctx, r.cancel = context.WithCancelCause(r.span.ctx) // the caller's deadline does not apply to the transactions
 	r.fetches, r.unfetch = context.WithCancel(r.span.ctx)
 	r.resize()
 	return r
@@ -105,7 +106,7 @@ func (r *run) supervise(ctx context.Context) error {
 	}
 }
 
-// result joins what ended the run with what broke it.
+// result joins the error that ended the run with the fault noted by fail.
 func (r *run) result(ended error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +119,7 @@ func (r *run) result(ended error) error {
 	return errors.Join(ended, r.broken)
 }
 
-// fail notes why the run cannot go on; the first reason counts.
+// fail notes why the run cannot go on. Only the first reason is kept.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +148,7 @@ func (r *run) checkDone() {
 	}
 }
 
-// stop cancels running work and gives back what waits.
+// stop cancels running work and gives buffered deliveries back.
 func (r *run) stop(cause error) {
 	r.unfetch()
 	if cause == nil {

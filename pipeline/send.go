@@ -8,12 +8,12 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// sender dispatches what a task has made of a transaction.
+// sender dispatches the results of a task.
 type sender struct {
 	sink   Sink
 	encode func(made any) ([]byte, error)
-	// chain says that a value is the payload of a transaction that descends from the one that came in. Otherwise it is the
-	// prepared payload of that one itself.
+	// chain reports that a value is the payload of a child of the incoming transaction. Otherwise it replaces the payload of
+	// the incoming transaction.
 	chain bool
 }
 
@@ -56,8 +56,8 @@ func isNil(v any) bool {
 	return false
 }
 
-// handOn returns t as it is dispatched on behalf of from. Where t lacks a correlation, a parent or a trace of its own, it gets
-// from's correlation, from as its parent, and the trace of the present span, or else the trace that from came in.
+// handOn returns t as it is dispatched on behalf of from. A missing correlation is set to from's, a missing parent to from,
+// and a missing trace to that of the current span, or else to from's.
 func handOn(ctx context.Context, from, t *Transaction) *Transaction {
 	var changes []TransactionOption
 	if t.correlation == "" && from.correlation != "" {
@@ -85,8 +85,8 @@ func withTrace(parent, state string) TransactionOption {
 	}
 }
 
-// traceOn returns the trace in which a transaction goes on, as metadata. A span in another trace than the transaction's does
-// not count: it belongs to the program around an engine whose observer begins no spans.
+// traceOn returns the trace in which a transaction continues, as metadata. It ignores a span in another trace than the
+// transaction's: such a span belongs to the program around an engine whose observer does not start spans.
 func traceOn(ctx context.Context, t *Transaction) (parent, state string) {
 	parent, state = t.metadata[MetaTraceParent], t.metadata[MetaTraceState]
 	span, ok := observe.SpanOf(ctx)

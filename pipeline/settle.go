@@ -10,21 +10,21 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// settler queues what the source is to be told. Its goroutine tells the source everything that came together since the last
-// time in one call. run.mu guards it.
+// settler queues settlements for the source. Its goroutine sends all that have gathered since its last call together. run.mu
+// guards it.
 type settler struct {
 	wake    sync.Cond // the goroutine waits here
 	acks    []Delivery
 	nacks   []giveBack
-	telling int           // taken from the queue, and being told
-	closed  bool          // nothing more comes
-	done    chan struct{} // closed together with it, for the extender
+	telling int           // settlements taken from the queue that the source has not answered yet
+	closed  bool          // no further settlements are queued
+	done    chan struct{} // closed when closed is set, for the extender
 }
 
 // pending counts the settlements that the source has not taken yet.
 func (s *settler) pending() int { return len(s.acks) + len(s.nacks) + s.telling }
 
-// giveBack is a delivery that the source gets back.
+// giveBack is a delivery to give back to the source.
 type giveBack struct {
 	delivery Delivery
 	delay    time.Duration
@@ -38,12 +38,13 @@ const (
 	mostUnsettled = 4096
 )
 
-// redelivery is the delay of failed transactions whose step has no backoff: without one they would come back at once.
+// redelivery is the delay of failed transactions whose step has no backoff. Without a delay they would come back at once.
 var redelivery = policy.Retry{
 	InitialBackoff: time.Second, BackoffMultiplier: 2, MaxBackoff: time.Minute, Jitter: policy.JitterNone,
 }
 
-// redeliveryDelay returns how long a failed transaction stays away: the delay of its step's policy for the number of deliveries.
+// redeliveryDelay returns the delay before a failed transaction is delivered again, by its step's policy and the number of
+// deliveries.
 func (r *run) redeliveryDelay(d Delivery) time.Duration {
 	p := r.executor.Policy(r.outside, r.steps.keys.work)
 	retry, seed := &p.Retry, decision.StepSeed(d.Transaction.id, r.steps.work)
@@ -73,7 +74,7 @@ func (r *run) nack(b giveBack) {
 	r.settler.wake.Signal()
 }
 
-// settle tells the source what is queued, until the queue is closed and empty.
+// settle sends queued settlements to the source until the queue is closed and empty.
 func (r *run) settle() {
 	var acks []Delivery
 	var nacks []giveBack
@@ -95,8 +96,8 @@ func (r *run) settle() {
 	}
 }
 
-// swap exchanges the queue for empty lists. It waits until there is something in it, and returns nothing when there never will
-// be.
+// swap waits until the queue is not empty and exchanges it for empty lists. It returns empty lists when the queue is closed
+// and empty.
 func (r *run) swap(acks []Delivery, nacks []giveBack) ([]Delivery, []giveBack) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +113,7 @@ func (r *run) swap(acks []Delivery, nacks []giveBack) ([]Delivery, []giveBack) {
 	return acks, nacks
 }
 
-// closeSettler tells settler and extender that nothing more comes.
+// closeSettler signals settler and extender that there are no further settlements.
 func (r *run) closeSettler() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +122,7 @@ func (r *run) closeSettler() {
 	r.settler.wake.Broadcast()
 }
 
-// giveBack ends deliveries that were never started, or never returned.
+// giveBack ends deliveries that were never started, or whose worker never returned.
 func (r *run) giveBack(list []Delivery) {
 	for _, d := range list {
 		r.flow(observe.Flow{Outcome: string(Redelivered)})
@@ -146,8 +147,8 @@ func (r *run) giveBack(list []Delivery) {
 	}
 }
 
-// settleContext makes the contexts of settlements. It hands out the same one while more than half of its time is left: a new
-// one for each would cost more than the rest of a settlement.
+// settleContext makes the contexts of settlements. It reuses a context while more than half of its time is left, because a
+// new context for each would cost more than the rest of a settlement.
 type settleContext struct {
 	outside context.Context
 	ctx     context.Context
@@ -194,7 +195,7 @@ func (r *run) notSettled(what string, d Delivery, err error) {
 	r.summary.Unsettled++
 }
 
-// extend extends the deliveries that wait, run and are queued for settlement, until the settler is closed.
+// extend extends the deliveries that are waiting, running or queued for settlement, until the settler is closed.
 func (r *run) extend() {
 	if r.extender == nil || r.extender.ExtendEvery() <= 0 {
 		return
@@ -222,7 +223,7 @@ func (r *run) extend() {
 	}
 }
 
-// unsettled lists the deliveries that the engine holds, without those whose settlement is on its way.
+// unsettled lists the deliveries that the engine holds, except those whose settlement is being sent.
 func (r *run) unsettled() []Delivery {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,55 +7,55 @@ import (
 
 // FetchRequest asks a source for transactions.
 type FetchRequest struct {
-	// Max is the most that the source may return.
+	// Max is the highest number of deliveries that the source may return.
 	Max int
-	// Wait is how long the source may wait for the first transaction; 0 asks it not to wait. It is the policy's
-	// batch.interval.
+	// Wait is how long the source may wait for the first transaction; 0 means not to wait. It is the policy's batch.interval.
 	Wait time.Duration
 	// Extra is a copy of the policy's fetch.extra.
 	Extra map[string]any
 }
 
-// Source hands out transactions. The engine calls Fetch from one goroutine at a time, and the methods of the optional interfaces
-// from others at the same time: [Acker], [Nacker], [Extender], [Checker]. Engines neither open nor close sources and sinks:
-// whoever opened one closes it, after Run has returned.
+// Source delivers transactions. The engine calls Fetch from one goroutine at a time, and concurrently the methods of the
+// optional interfaces [Acker], [Nacker], [Extender] and [Checker]. Engines neither open nor close sources and sinks: the
+// program that opened one closes it after Run has returned.
 type Source interface {
-	// Fetch returns up to r.Max deliveries, or none where there are none for now. The engine owns the slice from then on.
-	// [ErrEnd], alone or together with the last deliveries, says that there will never be more. The engine takes deliveries
-	// that come with any other error too.
+	// Fetch returns up to r.Max deliveries, or none if none are available now. The engine owns the returned slice. [ErrEnd],
+	// alone or together with the last deliveries, means that there will never be more. The engine also takes deliveries that
+	// come with any other error.
 	Fetch(ctx context.Context, r FetchRequest) ([]Delivery, error)
 }
 
-// Acker is a source that wants to know which deliveries are done: they succeeded, or their exception was handled.
+// Acker is a source that is notified of deliveries that are done: they succeeded, or their exception was handled.
 type Acker interface {
 	// Ack acknowledges deliveries in the order in which they were done, and must not keep the slice. It returns an error for
-	// each, in their order, or nil when all were acknowledged. The engine does not repeat it: a source that can should.
+	// each, in their order, or nil if all were acknowledged. The engine does not repeat the call; the source should retry
+	// failures itself where it can.
 	Ack(ctx context.Context, done []Delivery) []error
 }
 
 // Nacker is a source that takes deliveries back.
 type Nacker interface {
-	// Nack gives a delivery back. The source hands it out again, no earlier than after the delay. cause is nil where the
-	// delivery was not started or not finished.
+	// Nack gives a delivery back. The source delivers it again, no earlier than after the delay. cause is nil if the delivery
+	// was not started or not finished.
 	Nack(ctx context.Context, d Delivery, delay time.Duration, cause error) error
 }
 
 // Extender is a source that takes deliveries back by itself after a time.
 type Extender interface {
-	// Extend keeps deliveries for longer, those that wait included. It returns an error for each, in their order, or nil
-	// when all were extended, and must not keep the slice.
+	// Extend extends the deadlines of deliveries, waiting ones included. It returns an error for each, in their order, or nil
+	// if all were extended, and must not keep the slice.
 	Extend(ctx context.Context, held []Delivery) []error
 	// ExtendEvery is how often the engine has to call Extend; 0 or less for never.
 	ExtendEvery() time.Duration
 }
 
-// Checker is a source or sink that can tell whether it is usable.
+// Checker is a source or sink that can check whether it is usable.
 type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// Sink takes transactions. Dispatch is called concurrently. It returns nil only when the receiver has stored the transaction, and
-// may be called again with the ID of a transaction that it has taken already.
+// Sink takes transactions. Dispatch is called concurrently. It returns nil only if the receiver has stored the transaction,
+// and may be called again with the ID of a transaction that was stored before.
 type Sink interface {
 	Dispatch(ctx context.Context, t *Transaction) error
 }

@@ -20,28 +20,28 @@ const (
 type Ended struct {
 	Delivery Delivery
 	Outcome  Outcome
-	// Err is nil after a success, a *TransactionError after an exception or a failure, and otherwise why the transaction was
-	// not finished.
+	// Err is nil after a success, a *TransactionError after an exception or a failure, and otherwise the reason why the
+	// transaction was not finished.
 	Err error
 }
 
 // Summary counts what a run did.
 type Summary struct {
 	Fetched     int `json:"fetched"`   // deliveries from the source, or transactions from the input
-	Processed   int `json:"processed"` // whose process or produce step succeeded
+	Processed   int `json:"processed"` // transactions whose process or produce step succeeded
 	Success     int `json:"success"`
 	Exception   int `json:"exception"`
 	Failed      int `json:"failed"`
 	Redelivered int `json:"redelivered"`
 	Retries     int `json:"retries"`   // attempts beyond the first of each step, fetching included
-	Abandoned   int `json:"abandoned"` // of Redelivered: ignored their context and were left behind
-	// Unsettled counts acknowledgements that the source did not take: it hands those deliveries out again.
+	Abandoned   int `json:"abandoned"` // the part of Redelivered that ignored its context and did not return
+	// Unsettled counts acknowledgements that the source did not take. It delivers those transactions again.
 	Unsettled int `json:"unsettled"`
 	// Elapsed is written in seconds.
 	Elapsed time.Duration `json:"elapsed"`
 }
 
-// Ended is how many deliveries have ended.
+// Ended returns how many deliveries have ended.
 func (s Summary) Ended() int { return s.Success + s.Exception + s.Failed + s.Redelivered }
 
 // MarshalJSON writes the elapsed time in seconds.
@@ -66,10 +66,10 @@ func (s *Summary) count(o Outcome) {
 	}
 }
 
-// Progress is where a run stands.
+// Progress is the current state of a run.
 type Progress struct {
 	Summary     Summary       `json:"summary"`
-	Concurrency int           `json:"concurrency"` // the most that may be in flight
+	Concurrency int           `json:"concurrency"` // the highest number of transactions in flight
 	InFlight    int           `json:"in_flight"`   // running transactions
 	Buffered    int           `json:"buffered"`    // fetched and waiting
 	Unsettled   int           `json:"unsettled"`   // ended and being acknowledged

@@ -15,38 +15,39 @@ type Codec[T any] = idempotency.Codec[T]
 // JSON is the codec of encoding/json.
 type JSON[T any] = idempotency.JSON[T]
 
-// Task is what an engine does with a transaction: it turns the payload, read as an In, into an Out, which is sent on. Its
-// functions are called concurrently, and a panic in one is an error. [Handle], [Into] and [Map] make one from a function.
+// Task is the work that an engine does for each transaction: it turns the payload, decoded as an In, into an Out, which is
+// sent on. Its functions are called concurrently, and a panic in one counts as an error. [Handle], [Into] and [Map] make a
+// task from a function.
 //
-// In and Out are any types with a JSON form, or one that Input and Output read and write. Three types need no codec: []byte is
-// the payload itself, *Transaction the whole transaction, and an Out of []*Transaction are several, in order. A nil result
-// sends nothing on.
+// In and Out are any types that encoding/json, or the codecs Input and Output, can read and write. Three types need no codec:
+// []byte is the payload itself, *Transaction is the whole transaction, and an Out of []*Transaction is several transactions,
+// in order. A nil result sends nothing on.
 //
-// Functions whose input is not a *Transaction find it with [TransactionOf].
+// A function whose input is not a *Transaction gets the transaction from [TransactionOf].
 type Task[In, Out any] struct {
-	// Process does the work. Its error decides what follows: business errors (classify.Business), permanent ones and payloads
-	// that cannot be read (*[PayloadError]) are not repeated, everything else is, as far as the policy goes. nil sends the
-	// transaction on as it is; In and Out must then be the same type.
+	// Process does the work. Business errors (classify.Business), permanent errors and payloads that cannot be decoded
+	// (*[PayloadError]) are not retried; all other errors are, as far as the policy allows. A nil Process sends the
+	// transaction on unchanged; In and Out must then be the same type.
 	Process func(ctx context.Context, in In) (Out, error)
-	// Sink gets what Process returned, as the first part of the success step: when the sink fails, dispatching alone is
-	// repeated, under that step's policy. nil is none. A producer dispatches to its own sink before, as part of its
+	// Sink receives the result of Process, as the first part of the success step: if the sink fails, only the dispatch is
+	// repeated, under that step's policy. nil means no sink. A producer dispatches to its own sink before, as part of its
 	// produce step.
 	//
-	// A value becomes the payload of a transaction with the ID, metadata and correlation of the one that came in, and
-	// that one as its parent. Transactions get the correlation, parent and trace that they lack from the one that came in;
-	// their IDs should be the same each time, so that a sink can drop duplicates.
+	// A value becomes the payload of a transaction with the ID, metadata and correlation of the incoming one, and with the
+	// incoming one as its parent. A result that is a transaction inherits a missing correlation, parent or trace from the
+	// incoming one; its ID should be the same each time, so that a sink can drop duplicates.
 	Sink Sink
-	// Success is the second part of the success step; nil is none.
+	// Success is the second part of the success step; nil means none.
 	Success func(ctx context.Context, in In, out Out) error
 	// Exception handles a transaction that could not be processed, or whose success step failed; cause is a
-	// *[TransactionError]. When it returns nil the transaction counts as handled. in is the zero In where the payload
-	// cannot be read. nil is none.
+	// *[TransactionError]. If it returns nil, the transaction counts as handled. in is the zero In if the payload cannot be
+	// decoded. nil means no handler.
 	Exception func(ctx context.Context, in In, cause error) error
 
 	Input  Codec[In]  // reads payloads, and writes a producer's values; default JSON
 	Output Codec[Out] // writes results; default JSON
-	// ID identifies a producer's values. An ID that is the same each time makes delays, duplicates and records stable. By
-	// default each value gets a new UUIDv7, and a *Transaction keeps its own ID.
+	// ID identifies a producer's values. With an ID that is the same each time, delays and records are stable and duplicates
+	// can be detected. By default each value gets a new UUIDv7, and a *Transaction keeps its own ID.
 	ID func(in In) string
 }
 
@@ -74,14 +75,14 @@ func Map[In, Out any](process func(ctx context.Context, in In) (Out, error)) Tas
 
 type transactionKey struct{}
 
-// TransactionOf returns the transaction that a task's function was called for, by the function's context. It is nil elsewhere,
-// and where the function's input is the transaction.
+// TransactionOf returns the transaction for which a task's function was called, from the function's context. It returns nil
+// for any other context, and if the function's input is the transaction itself.
 func TransactionOf(ctx context.Context) *Transaction {
 	t, _ := ctx.Value(transactionKey{}).(*Transaction)
 	return t
 }
 
-// binding is a task without its types, as engines call it.
+// binding adapts a task to engines, which do not know its types.
 type binding[In, Out any] struct {
 	Task[In, Out]
 	whole bool // an input is the transaction itself
@@ -100,7 +101,7 @@ func bind[In, Out any](t Task[In, Out]) *binding[In, Out] {
 	return b
 }
 
-// input reads what a function is called with, and the context that it is called in.
+// input returns the arguments of a task's function: its context and the decoded payload.
 func (b *binding[In, Out]) input(ctx context.Context, t *Transaction) (context.Context, In, error) {
 	if b.whole {
 		return ctx, any(t).(In), nil
@@ -123,7 +124,7 @@ func (b *binding[In, Out]) decode(t *Transaction) (In, error) {
 	return JSON[In]{}.Decode(t.payload)
 }
 
-// process returns what is to be sent on: an Out, or the transaction itself where there is no Process.
+// process returns the result to send on: an Out, or the transaction itself if there is no Process.
 func (b *binding[In, Out]) process(ctx context.Context, t *Transaction) (any, error) {
 	if b.Process == nil {
 		return t, nil
@@ -157,7 +158,7 @@ func (b *binding[In, Out]) encode(made any) ([]byte, error) {
 	return json.Marshal(made)
 }
 
-// success is nil where there is nothing to do.
+// success returns the operation of the success step, or nil if there is nothing to do.
 func (b *binding[In, Out]) success() func(ctx context.Context, t *Transaction, result any) error {
 	if b.Sink == nil && b.Success == nil {
 		return nil
@@ -184,7 +185,7 @@ func (b *binding[In, Out]) success() func(ctx context.Context, t *Transaction, r
 	}
 }
 
-// exception is nil where there is nothing to do.
+// exception returns the exception handler, or nil if there is none.
 func (b *binding[In, Out]) exception() func(ctx context.Context, t *Transaction, cause error) error {
 	if b.Exception == nil {
 		return nil
@@ -199,7 +200,7 @@ func (b *binding[In, Out]) exception() func(ctx context.Context, t *Transaction,
 	}
 }
 
-// transaction makes a producer's transaction of a value; nil where the value is a nil *Transaction.
+// transaction makes a producer's transaction from a value. It returns nil for a nil *Transaction.
 func (b *binding[In, Out]) transaction(in In) (*Transaction, error) {
 	switch value := any(in).(type) {
 	case *Transaction:

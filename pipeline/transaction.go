@@ -48,11 +48,11 @@ func WithCorrelation(id string) TransactionOption { return func(t *Transaction) 
 // WithParent sets the ID of the transaction that this one was made from.
 func WithParent(id string) TransactionOption { return func(t *Transaction) { t.parent = id } }
 
-// WithAttempts says how many attempts were spent on the transaction elsewhere, before it came here.
+// WithAttempts sets the number of attempts made on the transaction elsewhere, before it reached this source.
 func WithAttempts(n int) TransactionOption { return func(t *Transaction) { t.attempts = n } }
 
-// NewTransaction makes a transaction. The payload is not copied and must not be changed afterwards. An empty ID is replaced by a
-// UUIDv7; an ID that is stable over redeliveries makes delays, idempotency and records stable too.
+// NewTransaction makes a transaction. The payload is not copied and must not be changed afterwards. An empty ID is replaced
+// by a UUIDv7. With an ID that stays the same over redeliveries, delays, idempotency and records are stable too.
 func NewTransaction(id string, payload []byte, options ...TransactionOption) *Transaction {
 	if id == "" {
 		id = uuidv7.New(time.Now())
@@ -78,7 +78,7 @@ func (t *Transaction) With(options ...TransactionOption) *Transaction {
 // ID identifies the transaction, and seeds its delays.
 func (t *Transaction) ID() string { return t.id }
 
-// Payload is read-only.
+// Payload returns the payload, which is read-only.
 func (t *Transaction) Payload() []byte { return t.payload }
 
 // Metadata returns a value, or "".
@@ -93,7 +93,7 @@ func (t *Transaction) Correlation() string { return t.correlation }
 // Parent is the ID of the transaction that this one was made from, or "".
 func (t *Transaction) Parent() string { return t.parent }
 
-// Attempts is how many attempts were spent elsewhere before.
+// Attempts is the number of attempts made elsewhere, see [WithAttempts].
 func (t *Transaction) Attempts() int { return t.attempts }
 
 // Names of metadata that engines read or write.
@@ -110,13 +110,13 @@ const (
 	MetaConsumer = "tenet_pipeline"
 )
 
-// Delivery is a transaction as a source hands it out.
+// Delivery is a transaction as delivered by a source.
 type Delivery struct {
 	Transaction *Transaction
 	// Token belongs to the source; the engine hands it back with acknowledgements.
 	Token any
-	// Count is how often the transaction has been delivered, this time included; 0 where the source does not know.
+	// Count is how often the transaction has been delivered, this time included; 0 if the source does not know.
 	Count int
-	// Deadline is when the source takes the delivery back unless it is extended; zero for never.
+	// Deadline is when the source takes the delivery back unless it is extended; the zero time means never.
 	Deadline time.Time
 }

@@ -31,11 +31,11 @@ func newWorker(r *run) *worker {
 	return w
 }
 
-// loop works until there is nothing left to do.
+// loop processes transactions until there is nothing left to do.
 func (w *worker) loop() {
 	returned := false
 	defer func() {
-		if !returned { // a task has ended its goroutine, with its transaction unfinished
+		if !returned { // a task has ended this goroutine before its transaction was finished
 			w.replace()
 		}
 	}()
@@ -45,7 +45,7 @@ func (w *worker) loop() {
 	returned = true
 }
 
-// replace ends the transaction of a goroutine that a task has ended, and goes on in another goroutine.
+// replace ends the transaction of a goroutine that a task has ended, and continues on a new goroutine.
 func (w *worker) replace() {
 	w.end = end{outcome: Failed, err: w.failure(w.r.steps.work, 0, errGoexit), delay: w.r.redeliveryDelay(w.delivery)}
 	if w.span != nil {
@@ -56,7 +56,7 @@ func (w *worker) replace() {
 
 var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit)")
 
-// take begins a transaction. The caller holds run.mu.
+// take starts a transaction. The caller holds run.mu.
 func (w *worker) take(d Delivery) {
 	w.busy, w.since, w.delivery, w.span = true, time.Since(epoch), d, nil
 	w.course = course{t: d.Transaction}
@@ -88,7 +88,7 @@ func (w *worker) run() {
 	s.end(w.end.outcome, w.end.err)
 }
 
-// recoverPanic makes a panic an error. It is deferred.
+// recoverPanic turns a panic into an error. It is deferred.
 func recoverPanic(err *error) {
 	if v := recover(); v != nil {
 		*err = &retry.PanicError{Part: "operation", Value: v, Stack: debug.Stack()}
