@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// What a guard found where it does not run the effect; see [RefusedError]. Match with errors.Is.
+// The causes for which a guard does not run an effect; see [RefusedError]. Match them with errors.Is.
 var (
 	// ErrInFlight: the claim of another caller is live; see [InFlightError]. It is marked with the wait until the claim ends.
 	ErrInFlight = errors.New("idempotency: the key is in flight")
 	// ErrMismatch: the key was used for another request. Permanent.
 	ErrMismatch = errors.New("idempotency: the key was used for another request")
-	// ErrUnknown: an earlier claim ended without a record, so that nobody knows whether the effect happened. It is not run
-	// again until an operator has resolved the record. Permanent.
+	// ErrUnknown: an earlier claim ended without a record, so it is not known whether the effect happened. The effect does
+	// not run again until an operator resolves the record. Permanent.
 	ErrUnknown = errors.New("idempotency: the outcome of the key is unknown until an operator resolves it")
 	// ErrResultTooLarge: the effect has happened, but its result is larger than the guard keeps; see [ResultError].
 	ErrResultTooLarge = errors.New("idempotency: the result is larger than the guard keeps")
-	// ErrUnavailable: the store could not be asked, so the effect did not run; see [StoreError].
+	// ErrUnavailable: the store did not answer, so the effect did not run; see [StoreError].
 	ErrUnavailable = errors.New("idempotency: the store is unavailable")
 	// ErrJournal: the journal refused an answer, so it was not given. The effect did not run.
 	ErrJournal = errors.New("idempotency: the journal is unavailable")
@@ -31,11 +31,11 @@ var (
 	errNoOperation = errors.New("idempotency: the operation is nil")
 )
 
-// The types of failure that a guard records of itself.
+// The types of failure that a guard itself records.
 const (
-	// FailureResultTooLarge: completed, but the result is over the guard's limit and was not kept.
+	// FailureResultTooLarge: completed, but the result exceeds the guard's limit and was not kept.
 	FailureResultTooLarge = "result_too_large"
-	// FailureNoResult: completed without a result, for example by an operator, where one is needed. It is not stored.
+	// FailureNoResult: completed without a result, for example by an operator, although one is needed. It is not stored.
 	FailureNoResult = "no_result"
 	// FailureResultNotEncoded: completed, but the codec could not write the result.
 	FailureResultNotEncoded = "result_not_encoded"
@@ -43,7 +43,7 @@ const (
 	FailureResultNotDecoded = "result_not_decoded"
 )
 
-// String is the ID for people. It is not unique: parts may hold the separator.
+// String returns the ID in readable form. It is not unique: parts may contain the separator.
 func (id ID) String() string {
 	parts := make([]string, 0, 3)
 	for _, p := range []string{id.Tenant, id.Operation, id.Key} {
@@ -63,7 +63,7 @@ type KeyError struct {
 // Error implements error.
 func (e *KeyError) Error() string { return fmt.Sprintf("idempotency: %s: %s", e.Field, e.Problem) }
 
-// InFlightError is an [ErrInFlight] with its wait.
+// InFlightError is an [ErrInFlight] with the time until the claim ends.
 type InFlightError struct {
 	ID         ID
 	RetryAfter time.Duration // how long the live claim lasts at most
@@ -97,7 +97,7 @@ func (e *FailureError) Unwrap() error { return &e.Failure }
 type ResultError struct {
 	ID      ID
 	Failure Failure
-	Err     error // the codec's, where it could not read the result
+	Err     error // the codec's error, if it could not decode the result
 }
 
 // Error implements error.
@@ -105,7 +105,7 @@ func (e *ResultError) Error() string {
 	return fmt.Sprintf("idempotency: %s is done, but has no result to return: %s", e.ID, e.Failure.Message)
 }
 
-// Is matches ErrResultTooLarge where that is the reason.
+// Is matches ErrResultTooLarge if that is the reason.
 func (e *ResultError) Is(target error) bool {
 	return target == ErrResultTooLarge && e.Failure.Type == FailureResultTooLarge
 }
@@ -113,9 +113,9 @@ func (e *ResultError) Is(target error) bool {
 // Unwrap returns the codec's error.
 func (e *ResultError) Unwrap() error { return e.Err }
 
-// RecordError is an effect that has run, and whose end could not be recorded. A result beside it is good. The record becomes
-// unknown, or another caller's, when the claim lapses. After a completed effect the error is permanent. Err is [ErrFenced]
-// where the claim had been lost, else the store's last error.
+// RecordError is an effect that has run, but whose end could not be recorded. A result returned with it is valid. When the
+// claim lapses, the record becomes unknown or another caller claims it. After a completed effect the error is permanent. Err
+// is [ErrFenced] if the claim was lost, otherwise the store's last error.
 type RecordError struct {
 	ID  ID
 	Err error
@@ -129,7 +129,7 @@ func (e *RecordError) Error() string {
 // Unwrap returns the store's error.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// StoreError is a store that could not be asked. The effect did not run.
+// StoreError is a store that did not answer. The effect did not run.
 type StoreError struct {
 	ID  ID
 	Err error

@@ -20,11 +20,12 @@ import (
 
 // GuardOptions are the settings of a guard. The zero value of a field is its default.
 type GuardOptions struct {
-	// Tenant and Operation are those of requests that leave them empty.
+	// Tenant and Operation apply to requests that leave them empty.
 	Tenant, Operation string
 	// TTL is how long a settled record is kept. After that the key runs again. Default 24 h.
 	TTL time.Duration
-	// Lease is how long a claim is live without a renewal; renewals come at a third of it. Default 30 s, at least 10 ms.
+	// Lease is how long a claim is live without a renewal; the guard renews it every third of that time. Default 30 s, at
+	// least 10 ms.
 	Lease time.Duration
 	// Wait is how long a caller waits for a claim in flight before it gets ErrInFlight. Default 0: it does not wait.
 	Wait time.Duration
@@ -33,11 +34,11 @@ type GuardOptions struct {
 	// ReplaySafe declares that the effect may happen twice without harm: after a panic, and when a claim has lapsed, the next
 	// caller runs it again. Without it the outcome is unknown then, and an operator decides.
 	ReplaySafe bool
-	// Policies are those under which callers come back with the same key. NewGuard refuses a TTL that is shorter than the
-	// longest time that one of them can keep retrying.
+	// Policies are the policies under which callers retry with the same key. NewGuard refuses a TTL that is shorter than the
+	// longest time for which one of them can keep retrying.
 	Policies []policy.Policy
-	// Classify tells failures that are final (NonRetryable), and are kept, from those after which the next caller runs again.
-	// Marks on the error count first. Default: only errors marked Permanent or Business are final.
+	// Classify decides which failures are final (NonRetryable): these are recorded, and after all others the next caller runs
+	// again. Marks on the error take precedence. Default: only errors marked Permanent or Business are final.
 	Classify classify.Classifier
 	// Observer receives every action. Default none.
 	Observer observe.Observer
@@ -55,29 +56,30 @@ const (
 	// A caller that waits for a claim in flight asks again after pauses that double between these, and when the claim ends.
 	firstLook   = 5 * time.Millisecond
 	slowestLook = 250 * time.Millisecond
-	// asideTimeout bounds what is done in passing: giving back a claim whose begin failed, and sweeping.
+	// asideTimeout bounds incidental work: releasing a claim whose begin failed, and sweeping.
 	asideTimeout = time.Second
-	// One in sweepEvery records that a guard writes is followed by a removal of up to sweepLimit expired ones, so that what
-	// guards write does not pile up.
+	// After every sweepEvery records written, a guard removes up to sweepLimit expired ones, so that records do not pile up.
 	sweepEvery = 256
 	sweepLimit = 2 * sweepEvery
 )
 
-// Guard runs effects once per key. It is safe for concurrent use. In passing, it removes expired records from its store.
+// Guard runs effects once per key. It is safe for concurrent use. From time to time it removes expired records from its
+// store.
 type Guard struct {
 	store   Store
 	options GuardOptions
-	name    string // of this guard among all; with a number it names the owner of a claim
+	name    string // unique to this guard; with a number it names the owner of a claim
 	claims  atomic.Uint64
 	records atomic.Uint64
 	watch   watch
 }
 
-// Request names an effect: its key, and the request that it belongs to.
+// Request names an effect by its key, and describes the caller's request for it.
 type Request struct {
 	// ID: an empty tenant or operation is the guard's.
 	ID
-	// Fingerprint is that of the caller's request ([Fingerprint]); the same key with another one is ErrMismatch. Valid UTF-8.
+	// Fingerprint is the fingerprint of the caller's request ([Fingerprint]), valid UTF-8. The same key with another
+	// fingerprint is refused with ErrMismatch.
 	Fingerprint string
 	// PolicyHash is kept with the record: the revision of the policy that the effect runs under.
 	PolicyHash string
@@ -113,8 +115,8 @@ func NewGuard(store Store, o GuardOptions) (*Guard, error) {
 	return g, nil
 }
 
-// Begin claims the request's key. A ticket either holds the right and the duty to run the effect and settle it, or, if
-// Replayed, a stored result. Where neither is the case the error is a *[RefusedError], and the effect must not run.
+// Begin claims the request's key. It returns a ticket that either is Replayed and holds a stored result, or obliges the
+// caller to run the effect and settle the ticket. Otherwise the error is a *[RefusedError], and the effect must not run.
 func (g *Guard) Begin(ctx context.Context, r Request) (*Ticket, error) {
 	begun, end, err := g.begin(ctx, &r)
 	if err == nil && begun.Verdict == Replay && begun.Record.Failure != nil {
@@ -126,7 +128,7 @@ func (g *Guard) Begin(ctx context.Context, r Request) (*Ticket, error) {
 	return g.ticket(ctx, &r, &begun, end), nil
 }
 
-// begin returns Run, with the time until which the claim is live for certain, or Replay. It completes the request.
+// begin returns Run, with the time until which the claim is certain to be live, or Replay. It fills in the request's defaults.
 func (g *Guard) begin(ctx context.Context, r *Request) (Begun, time.Time, error) {
 	switch {
 	case g == nil:
@@ -179,13 +181,13 @@ func (r *Request) check() error {
 	return checkPart("operation", r.Operation)
 }
 
-// owner is a name that no other claim has.
+// owner returns a name that no other claim has.
 func (g *Guard) owner() string {
 	var b [32]byte
 	return string(strconv.AppendUint(append(append(b[:0], g.name...), '-'), g.claims.Add(1), 36))
 }
 
-// await asks again and again until the claim in flight has ended or the time is over.
+// await polls the store until the claim in flight has ended or the guard's wait is over.
 func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time.Time) (Begun, time.Time, error) {
 	until := asked.Add(g.options.Wait)
 	for pause := firstLook; b.Verdict == Busy; pause = min(2*pause, slowestLook) {
@@ -205,8 +207,8 @@ func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time
 	return b, asked, nil
 }
 
-// giveBack releases the claim of a begin that failed, if the store granted it all the same. Otherwise the key would be blocked
-// for a lease, and its outcome unknown from then on, although nothing has run. It gives up after a short time.
+// giveBack releases the claim of a failed begin, in case the store granted it all the same. Otherwise the key would be
+// blocked for a lease, and its outcome unknown from then on, although nothing has run. It gives up after asideTimeout.
 func (g *Guard) giveBack(ctx context.Context, req BeginRequest) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(asideTimeout, g.options.Lease))
 	defer cancel()
@@ -217,7 +219,8 @@ func (g *Guard) giveBack(ctx context.Context, req BeginRequest) {
 	_ = g.store.Settle(ctx, r.Claim(), Settlement{State: Released, TTL: g.options.TTL})
 }
 
-// sweep removes expired records now and then, where the store does not do that by itself. If it fails, the next sweep goes on.
+// sweep removes expired records from time to time, if the store does not do so by itself. If it fails, the next sweep
+// continues.
 func (g *Guard) sweep(ctx context.Context) {
 	admin, ok := g.store.(Admin)
 	if g.records.Add(1)%sweepEvery != 0 || !ok {
@@ -228,7 +231,7 @@ func (g *Guard) sweep(ctx context.Context) {
 	_, _ = admin.Expire(ctx, sweepLimit)
 }
 
-// answer is what a caller gets whose effect must not run: nil for a completed record.
+// answer returns the refusal for a caller whose effect must not run, or nil for a completed record.
 func (g *Guard) answer(ctx context.Context, r *Request, b *Begun) (refusal *RefusedError) {
 	action, detail := actionHit, ""
 	switch b.Verdict {

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// checkTTL refuses a TTL that ends before the callers of a policy have stopped coming back.
+// checkTTL refuses a TTL that is shorter than the time for which callers under a policy may retry.
 func checkTTL(ttl time.Duration, policies []policy.Policy) error {
 	for _, p := range policies {
 		if !p.Compiled() {
@@ -20,16 +20,16 @@ func checkTTL(ttl time.Duration, policies []policy.Policy) error {
 			p = normal
 		}
 		if longest := horizon(p.Retry); ttl < longest {
-			return fmt.Errorf("idempotency: ttl %s: policy %s can keep retrying for %s, and would run again what is done; raise the ttl, or "+
+			return fmt.Errorf("idempotency: ttl %s: policy %s can keep retrying for %s, and would repeat an effect that has completed; raise the ttl, or "+
 				"lower the policy's max_attempts, backoff_cap, max_pushback or timeouts", ttl, p.Key, longest)
 		}
 	}
 	return nil
 }
 
-// horizon is the longest time between the first attempt and the end of the last that a policy allows: all attempts as long
-// as their timeout, and between them the longest delays that jitter or a server's pushback can cause. The overall timeout
-// cuts it. An attempt without a timeout counts as 0, because nothing bounds it. The result saturates.
+// horizon returns the longest time that a policy allows between the start of the first attempt and the end of the last: all
+// attempts take their timeout, and the delays between them are the longest that jitter or a server's pushback can cause. The
+// overall timeout bounds it. An attempt without a timeout counts as 0, because nothing bounds it. The result saturates.
 func horizon(r policy.Retry) time.Duration {
 	total := r.TimeoutPerAttempt
 	for i := range r.MaxAttempts - 1 {

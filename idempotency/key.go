@@ -14,23 +14,23 @@ import (
 // maxKey bounds keys, tenants and operations, in bytes.
 const maxKey = 255
 
-// Parts is what a computed key is made of. Parts that differ give keys that differ, and equal parts give the same key in
-// every process and language.
+// Parts are the parts of a computed key. Different parts give different keys, and equal parts give the same key in every
+// process and language.
 type Parts struct {
 	Operation     string
-	TenantID      string // "" where there is none, which is not told apart
-	CorrelationID string // "" where there is none, which is not told apart
-	// Params are further parts: anything that encoding/json can write. The order of members is irrelevant at any depth; null,
-	// "" and an absent member differ. Numbers are those of JSON: 1, 1.0 and json.Number("1e0") are the same.
+	TenantID      string // "" means none
+	CorrelationID string // "" means none
+	// Params are further parts: any values that encoding/json can encode. The order of members is irrelevant at any depth;
+	// null, "" and an absent member differ. Numbers are those of JSON: 1, 1.0 and json.Number("1e0") are the same.
 	Params map[string]any
 }
 
-// Key is the SHA-256, in lower-case hexadecimal, of the canonical JSON (RFC 8785) of the object with the members operation,
-// tenant_id, correlation_id and additional_params.
+// Key returns the SHA-256, in lower-case hexadecimal, of the canonical JSON (RFC 8785) of the object with the members
+// operation, tenant_id, correlation_id and additional_params.
 //
-// It returns a *[KeyError], which names the path, for what has no safe reading: numbers beyond ±2⁵³, which other languages
-// cannot hold (write them as strings), NaN, infinity, text that is not valid UTF-8, values nested more than 100 deep, and
-// types that encoding/json refuses.
+// It returns a *[KeyError], which names the path, for values without an unambiguous encoding: numbers beyond ±2⁵³, which
+// other languages cannot represent (write them as strings), NaN, infinity, text that is not valid UTF-8, values nested more
+// than 100 deep, and types that encoding/json refuses.
 func (p Parts) Key() (string, error) {
 	for _, part := range []struct{ field, value string }{
 		{"operation", p.Operation}, {"tenant_id", p.TenantID}, {"correlation_id", p.CorrelationID},
@@ -52,7 +52,7 @@ func (p Parts) Key() (string, error) {
 	})
 }
 
-// Fingerprint is the SHA-256, in lower-case hexadecimal, of a request's canonical JSON, under the rules of [Parts.Key].
+// Fingerprint returns the SHA-256, in lower-case hexadecimal, of a request's canonical JSON, under the rules of [Parts.Key].
 func Fingerprint(request any) (string, error) {
 	plain, err := plainOf("request", request)
 	if err != nil {
@@ -61,8 +61,8 @@ func Fingerprint(request any) (string, error) {
 	return hash("request", plain)
 }
 
-// FingerprintBytes is the SHA-256, in lower-case hexadecimal, of byte strings such as method, path and body of a request,
-// each after its length, so that their borders count.
+// FingerprintBytes returns the SHA-256, in lower-case hexadecimal, of byte strings such as the method, path and body of a
+// request. Each is hashed after its length, so that the boundaries between them count.
 func FingerprintBytes(parts ...[]byte) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -77,7 +77,7 @@ func FingerprintBytes(parts ...[]byte) string {
 func hash(path string, plain any) (string, error) {
 	key, err := canonical.Hash(plain)
 	if err != nil {
-		return "", &KeyError{path, err.Error()} // not reached in tests: plain values can be written
+		return "", &KeyError{path, err.Error()} // not reached in tests: plain values can be encoded
 	}
 	return key, nil
 }

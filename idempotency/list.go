@@ -8,8 +8,8 @@ import (
 
 // Filter selects records. A zero field selects all.
 type Filter struct {
-	// State is that of the records. [Unknown] also selects claims that have lapsed, whose outcome nobody knows either, and
-	// [InFlight] only claims that are live.
+	// State is the state of the records. [Unknown] also selects lapsed claims, whose outcome is unknown too; [InFlight]
+	// selects only live claims.
 	State State
 	// Tenant and Operation are the scope.
 	Tenant, Operation string
@@ -39,7 +39,8 @@ func (f Filter) Match(r *Record, now time.Time) bool {
 	return r.State == f.State && !lapsed
 }
 
-// Compare orders IDs by tenant, operation and key, byte by byte: -1 where id comes first, 0 where both are the same, else 1.
+// Compare orders IDs by tenant, operation and key, byte by byte. It returns -1 if id comes first, 0 if both are equal, and 1
+// otherwise.
 func (id ID) Compare(other ID) int {
 	return cmp.Or(cmp.Compare(id.Tenant, other.Tenant), cmp.Compare(id.Operation, other.Operation), cmp.Compare(id.Key, other.Key))
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/tenetdev/tenet/classify"
 )
 
-// Effect names what is to be done once, and says how its result is kept.
+// Effect describes an effect that is to happen once, and how to keep its result.
 type Effect[T any] struct {
 	Request
-	// Codec writes the result for those who ask later. Nil: the effect has no result.
+	// Codec encodes the result for later callers. Nil means that the effect has no result.
 	Codec Codec[T]
 }
 
 // Outcome is how an effect ended under its guard.
 type Outcome[T any] struct {
-	// Value is the result of the effect: of this run, or the stored one.
+	// Value is the result of the effect, from this run or from the record.
 	Value T
 	// Ran reports whether the effect ran now. If not, and Err is nil, Value is the stored result.
 	Ran bool
 	// Err is the effect's own error if it ran, else a *[RefusedError].
 	Err error
-	// Unrecorded is set where the effect ran, and callers who come later do not get its outcome: a *[RecordError], or a
-	// *[ResultError] where only the result was not kept. Value and Err are good.
+	// Unrecorded is set if the effect ran but later callers do not get its outcome: a *[RecordError], or a *[ResultError] if
+	// only the result was not kept. Value and Err are valid.
 	Unrecorded error
 }
 
-// Result is the outcome as a function returns it. Unrecorded is joined with the effect's own error.
+// Result returns the outcome as a value and an error. Unrecorded is joined with the effect's own error.
 func (o Outcome[T]) Result() (T, error) {
 	switch {
 	case o.Unrecorded == nil:
@@ -40,8 +40,8 @@ func (o Outcome[T]) Result() (T, error) {
 	return o.Value, errors.Join(o.Err, o.Unrecorded)
 }
 
-// Once is the lifecycle of an effect under a guard, on the caller's goroutine: it claims the key, runs op, and settles the
-// claim by how op ended.
+// Once runs the lifecycle of an effect under a guard, on the caller's goroutine: it claims the key, runs op, and settles the
+// claim by the way in which op ended.
 //
 //	op ends with                                        the record becomes
 //	nil                                                 completed, with the result
@@ -50,12 +50,12 @@ func (o Outcome[T]) Result() (T, error) {
 //	[OutcomeUnknown], a panic, or runtime.Goexit        unknown when the claim lapses; released if the guard is ReplaySafe
 //
 // An error is final if it is marked Permanent or Business, or if it is not marked and [GuardOptions].Classify calls it
-// NonRetryable. A panic goes on to the caller.
+// NonRetryable. A panic reaches the caller.
 //
 // The context of op ends, with a cause, when its claim is lost. If the effect has run before, Once returns the stored result
 // or a *[RefusedError] and does not run op.
 func Once[T any](ctx context.Context, g *Guard, e Effect[T], op func(context.Context) (T, error)) (o Outcome[T]) {
-	if op == nil { // before a claim is left behind
+	if op == nil { // checked before a claim would be left behind
 		o.Err = errNoOperation
 		return o
 	}
@@ -72,7 +72,7 @@ func Once[T any](ctx context.Context, g *Guard, e Effect[T], op func(context.Con
 	returned := false
 	defer func() {
 		if !returned { // op or the codec panicked, or ended the goroutine
-			_ = t.interrupted(ctx, errPanicked) // the panic goes on, and says more
+			_ = t.interrupted(ctx, errPanicked) // the panic itself reaches the caller
 		}
 	}()
 	o.Ran = true
@@ -99,9 +99,9 @@ type unknownOutcome struct{ error }
 
 func (e *unknownOutcome) Unwrap() error { return e.error }
 
-// OutcomeUnknown marks the error of an effect after which nobody knows whether the effect has happened, such as a panic that
-// was caught. The guard settles it like a panic. The error is marked Permanent too, so that no attempt follows under the same
-// claim. OutcomeUnknown(nil) is nil.
+// OutcomeUnknown marks an error after which it is not known whether the effect has happened, such as a recovered panic. The
+// guard settles it like a panic. The error is marked Permanent too, so that no attempt follows under the same claim.
+// OutcomeUnknown(nil) is nil.
 func OutcomeUnknown(err error) error {
 	if err == nil {
 		return nil
@@ -120,7 +120,8 @@ func (t *Ticket) failed(ctx context.Context, cause error) error {
 	return t.Release(ctx, cause)
 }
 
-// interrupted gives up the claim of an effect that may or may not have happened. A replay-safe one may simply run again.
+// interrupted gives up the claim of an effect that may or may not have happened. If the guard is ReplaySafe, the effect may
+// run again at once.
 func (t *Ticket) interrupted(ctx context.Context, cause error) error {
 	if t.guard.options.ReplaySafe {
 		return t.Release(ctx, cause)
@@ -131,7 +132,7 @@ func (t *Ticket) interrupted(ctx context.Context, cause error) error {
 
 var errPanicked = errors.New("the effect panicked")
 
-// final tells failures that are kept.
+// final reports whether a failure is final, and so recorded.
 func (g *Guard) final(err error) bool {
 	switch mark, _ := classify.MarkOf(err); mark {
 	case classify.MarkPermanent, classify.MarkBusiness:
@@ -142,10 +143,11 @@ func (g *Guard) final(err error) bool {
 	return g.options.Classify != nil && g.options.Classify.Classify(nil, err).Kind == classify.NonRetryable
 }
 
-// maxMessage bounds the text of a failure that is kept, in bytes.
+// maxMessage bounds the text of a recorded failure, in bytes.
 const maxMessage = 16 << 10
 
-// failureOf is an error as records keep it: its type beneath the marks, and its text, made storable everywhere.
+// failureOf returns an error in the form that records keep: the type beneath its marks, and its text, made storable
+// everywhere.
 func failureOf(err error) *Failure {
 	if err == nil {
 		return nil

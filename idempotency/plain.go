@@ -18,8 +18,8 @@ const (
 	maxDepth   = 100
 )
 
-// plainOf turns a value into one of maps, slices, strings, booleans, numbers and nil that has exactly one canonical form.
-// encoding/json alone would replace invalid text, and round large numbers, without a word.
+// plainOf turns a value into one of maps, slices, strings, booleans, numbers and nil, which has exactly one canonical form.
+// encoding/json alone would silently replace invalid text and round large numbers.
 func plainOf(path string, v any) (any, error) { return plain(path, reflect.ValueOf(v), 0) }
 
 func member(path, name string, v any) (any, error) {
@@ -124,13 +124,12 @@ var (
 
 func encodesText(t reflect.Type) bool { return t.Implements(textMarshaler) }
 
-// encodesItself reports that encoding/json would ask the value for its JSON.
+// encodesItself reports whether the value has its own JSON or text encoding.
 func encodesItself(v reflect.Value) bool {
 	return v.Kind() != reflect.Interface && (v.Type().Implements(marshaler) || encodesText(v.Type()))
 }
 
-// encoded lets encoding/json write a value that only it knows how to (a struct, bytes, a type with a form of its own), and
-// goes on with what it wrote.
+// encoded lets encoding/json encode a struct, bytes or a value with its own encoding, and makes the result plain.
 func encoded(path string, v reflect.Value, depth int) (any, error) {
 	raw, err := json.Marshal(v.Interface())
 	if err != nil {
@@ -142,21 +141,21 @@ func encoded(path string, v reflect.Value, depth int) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var decoded any
-	if err := decoder.Decode(&decoded); err != nil { // not reached in tests: package json has checked what MarshalJSON returned
+	if err := decoder.Decode(&decoded); err != nil { // not reached in tests: package json has checked the output of MarshalJSON
 		return nil, &KeyError{path, err.Error()}
 	}
 	return plain(path, reflect.ValueOf(decoded), depth+1)
 }
 
-// escapesText looks for the escape \ufffd, which is how encoding/json writes bytes that are not UTF-8 (the character itself
-// it writes as it is), and for a surrogate without its other half, which it would read as that character.
+// escapesText looks for the escape \ufffd, by which encoding/json replaces bytes that are not UTF-8 (it does not escape the
+// character itself), and for an unpaired surrogate, which it would decode as that character.
 func escapesText(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
 			continue
 		}
 		r, escaped := escapedUnit(raw[i:])
-		i++ // past what the backslash escapes, which may be another one
+		i++ // skip the escaped character, which may be another backslash
 		if !escaped {
 			continue
 		}
@@ -190,7 +189,7 @@ func number(path, text string) (any, error) {
 	if err != nil {
 		return nil, tooLarge(path, text)
 	}
-	// Digits beyond the point may round a number that is too large to 2⁵³.
+	// A number that is too large may round to 2⁵³.
 	if f == maxInteger && text != strconv.FormatInt(maxInteger, 10) || f == -maxInteger && text != strconv.FormatInt(-maxInteger, 10) {
 		return nil, tooLarge(path, text)
 	}

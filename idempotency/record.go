@@ -13,7 +13,7 @@ type ID struct {
 	Key       string `json:"key"`
 }
 
-// State is where a record stands. See the package documentation for the machine.
+// State is the state of a record. The package documentation shows the transitions.
 type State string
 
 // The states of a record. An absent or expired record has none.
@@ -22,7 +22,7 @@ const (
 	Completed State = "completed" // done, with the result kept
 	Failed    State = "failed"    // ended for good, with the error kept
 	Released  State = "released"  // ended without an effect worth keeping; the next one runs
-	Unknown   State = "unknown"   // the claim lapsed and nobody knows whether the effect happened
+	Unknown   State = "unknown"   // the claim lapsed, and it is not known whether the effect happened
 )
 
 // Failure is an error as a record keeps it.
@@ -41,18 +41,18 @@ type Record struct {
 	State       State     `json:"state"`
 	Owner       string    `json:"owner"`
 	Fence       int64     `json:"fence"`          // grows with every claim
-	Lease       time.Time `json:"lease,omitzero"` // until when the claim is live; zero unless in flight
+	Lease       time.Time `json:"lease,omitzero"` // when the claim lapses; zero unless in flight
 	Attempts    int       `json:"attempts"`
 	PolicyHash  string    `json:"policy_hash,omitempty"`
-	HasResult   bool      `json:"has_result"` // tells an empty result from none
+	HasResult   bool      `json:"has_result"` // distinguishes an empty result from none
 	Result      []byte    `json:"result,omitempty"`
 	Failure     *Failure  `json:"failure,omitempty"`
 	Created     time.Time `json:"created"`
-	Completed   time.Time `json:"completed,omitzero"` // when it left flight for good
+	Completed   time.Time `json:"completed,omitzero"` // when the record became completed or failed
 	Expires     time.Time `json:"expires,omitzero"`   // zero while in flight or unknown: these never expire by themselves
 }
 
-// Claim is the right to settle a record. A store compares it before it writes.
+// Claim is the right to settle a record. A store checks it before it writes.
 type Claim struct {
 	ID
 	Owner string
@@ -88,7 +88,7 @@ const (
 // Begun is the answer to a begin.
 type Begun struct {
 	Verdict    Verdict
-	Record     Record        // as it stands after the begin; a copy
+	Record     Record        // a copy of the record after the begin
 	RetryAfter time.Duration // with Busy: how long the live claim lasts at most
 }
 
@@ -108,8 +108,8 @@ var (
 	ErrFenced = errors.New("idempotency: the claim has been superseded")
 )
 
-// Begin computes a begin: the answer, and whether the answer's record has to be written. current is nil if there is no record.
-// It is pure; stores make it atomic.
+// Begin computes a begin: the answer, and whether the store must write the answer's record. current is nil if there is no
+// record. Begin is pure; stores make it atomic.
 func Begin(current *Record, req BeginRequest, now time.Time) (b Begun, write bool) {
 	now = stamp(now)
 	if current == nil || current.Expired(now) {
@@ -160,7 +160,7 @@ func (r *Record) claimed(req BeginRequest, now time.Time) Record {
 	return next
 }
 
-// Expired reports whether the record counts as absent: from its expiry on, to the microsecond.
+// Expired reports whether the record counts as absent, which it does from its expiry on, to the microsecond.
 func (r *Record) Expired(now time.Time) bool {
 	return !r.Expires.IsZero() && !now.Before(r.Expires)
 }
@@ -175,9 +175,9 @@ func Renew(current *Record, c Claim, lease time.Duration, now time.Time) (Record
 	return next, nil
 }
 
-// Settle computes a settlement. The owner of a lapsed claim that nobody took over may still settle, also if the record has
-// become unknown since: nobody else knows what happened. Repeating a settlement changes nothing and is not an error; write
-// tells the two apart. An invalid settlement is refused.
+// Settle computes a settlement. The owner of a lapsed claim that nobody has taken over may still settle, even if the record
+// has become unknown since: nobody else knows what happened. Repeating a settlement changes nothing and is not an error;
+// write is then false. An invalid settlement is refused.
 func Settle(current *Record, c Claim, s Settlement, now time.Time) (next Record, write bool, err error) {
 	if err := s.Validate(); err != nil {
 		return Record{}, false, err
@@ -213,5 +213,5 @@ func (s Settlement) Validate() error {
 	return nil
 }
 
-// stamp returns a time as stores keep it.
+// stamp returns a time as stores keep it: in UTC, truncated to microseconds.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

@@ -7,8 +7,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// RefusedError is the error of a guard that did not let an effect run. It is the one mapping from what a guard found to what
-// follows; calls, jobs, pipelines and HTTP servers all act on it:
+// RefusedError is the error of a guard that did not let an effect run. It maps the guard's finding to a reason, a delay and
+// an HTTP status, on which calls, jobs, pipelines and HTTP servers act:
 //
 //	the guard found                    Reason                   RetryAfter        Status
 //	a live claim of another caller     idempotency_in_flight    the claim's rest  409
@@ -20,18 +20,18 @@ import (
 //	the caller's context has ended     canceled,
 //	                                   deadline_exceeded        0                 503
 //
-// errors.Is and errors.As find what the guard found: [ErrInFlight], [ErrMismatch], [ErrUnknown], *[FailureError],
-// *[ResultError], *[KeyError], *[StoreError], [ErrJournal], or the cause of the context's end.
+// It wraps the guard's finding: [ErrInFlight], [ErrMismatch], [ErrUnknown], *[FailureError], *[ResultError], *[KeyError],
+// *[StoreError], [ErrJournal], or the cause of the context's end.
 type RefusedError struct {
 	Reason     policy.Reason
-	RetryAfter time.Duration // when asking again may help; 0 if it cannot
+	RetryAfter time.Duration // when to ask again; 0 if that cannot help
 	Err        error
 }
 
-// unavailableDelay is how long callers stay away while the store or the journal is down.
+// unavailableDelay is how long callers wait before they ask again while the store or the journal is down.
 const unavailableDelay = 5 * time.Second
 
-// refuse makes the refusal for a reason. Only a claim in flight has a wait of its own.
+// refuse makes the refusal for a reason. Only a claim in flight has a specific delay.
 func refuse(reason policy.Reason, err error) *RefusedError {
 	e := &RefusedError{Reason: reason, Err: err}
 	if reason == policy.ReasonIdempotencyUnavailable {
@@ -40,7 +40,8 @@ func refuse(reason policy.Reason, err error) *RefusedError {
 	return e
 }
 
-// unanswered is the reason where store or journal gave no answer: the caller's own end, if that has come.
+// unanswered returns the reason when the store or the journal did not answer: the end of the caller's context if it has
+// ended, otherwise idempotency_unavailable.
 func unanswered(ctx context.Context) policy.Reason {
 	switch ctx.Err() {
 	case nil:
@@ -54,21 +55,21 @@ func unanswered(ctx context.Context) policy.Reason {
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the guard found.
+// Unwrap returns the guard's finding.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Is makes the end of the caller's context visible whatever its cause was.
+// Is matches context.Canceled and context.DeadlineExceeded by the reason, also if the context ended with another cause.
 func (e *RefusedError) Is(target error) bool {
 	return target == context.Canceled && e.Reason == policy.ReasonCanceled ||
 		target == context.DeadlineExceeded && e.Reason == policy.ReasonDeadlineExceeded
 }
 
-// Ended reports whether the effect did not run because the caller's context had ended: the guard found nothing wrong.
+// Ended reports whether the effect did not run because the caller's context had ended, and not by a finding of the guard.
 func (e *RefusedError) Ended() bool {
 	return e.Reason == policy.ReasonCanceled || e.Reason == policy.ReasonDeadlineExceeded
 }
 
-// Status is the status code with which an HTTP server refuses the request.
+// Status returns the status code with which an HTTP server refuses the request.
 func (e *RefusedError) Status() int {
 	switch e.Reason {
 	case policy.ReasonIdempotencyBadKey:

@@ -13,14 +13,14 @@ import (
 
 // The actions of events.
 const (
-	actionHit      = "hit"      // a stored result or failure was given out
+	actionHit      = "hit"      // a stored result or failure was returned
 	actionRecord   = "record"   // an effect was recorded as completed
 	actionFailed   = "failed"   // … as failed for good
 	actionReleased = "released" // … as ended without effect
 	actionConflict = "conflict" // another caller's claim is live
 	actionMismatch = "mismatch" // the key was used for another request
 	actionFenced   = "fenced"   // a claim had been lost before it was settled
-	actionUnknown  = "unknown"  // nobody knows the outcome
+	actionUnknown  = "unknown"  // the outcome is unknown
 	actionCleared  = "cleared"  // an operator removed the record
 )
 
@@ -73,10 +73,11 @@ func (g *Guard) tellAfter(ctx context.Context, about *observe.Work, record *Reco
 	})
 }
 
-var errNoAdmin = errors.New("idempotency: the store has no operations for operators")
+var errNoAdmin = errors.New("idempotency: the store does not support operations by operators")
 
-// Resolve settles a record whose outcome is unknown, or whose claim has lapsed, in an operator's name. The claim is that of
-// the record as the operator has seen it; if it has changed since, or is live, ErrFenced. A TTL of 0 is the guard's.
+// Resolve settles a record whose outcome is unknown, or whose claim has lapsed, on behalf of an operator. c is the claim of
+// the record that the operator has seen; if the claim has changed since, or is live, Resolve returns ErrFenced. A TTL of 0
+// means the guard's TTL.
 func (g *Guard) Resolve(ctx context.Context, c Claim, s Settlement) error {
 	admin, ok := g.store.(Admin)
 	if !ok {
@@ -94,8 +95,8 @@ func (g *Guard) Resolve(ctx context.Context, c Claim, s Settlement) error {
 	return nil
 }
 
-// Clear removes a record in an operator's name, so that the next caller runs. The claim is that of the record as the
-// operator has seen it; if it has changed since, or is live, ErrFenced.
+// Clear removes a record on behalf of an operator, so that the next caller runs. c is the claim of the record that the
+// operator has seen; if the claim has changed since, or is live, Clear returns ErrFenced.
 func (g *Guard) Clear(ctx context.Context, c Claim) error {
 	admin, ok := g.store.(Admin)
 	if !ok {

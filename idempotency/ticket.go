@@ -13,9 +13,9 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// Ticket is the answer to [Guard.Begin]: a claim with all that keeps it live, or a stored result. The owner of a ticket that
-// is not Replayed settles it exactly once, with Complete, Fail, Release or Abandon. A settlement may be tried again after a
-// *[RecordError]. Its methods are safe for concurrent use.
+// Ticket is the answer to [Guard.Begin]: a claim that is kept live by renewals, or a stored result. The owner of a ticket
+// that is not Replayed settles it exactly once, with Complete, Fail, Release or Abandon. A settlement may be repeated after
+// a *[RecordError]. Its methods are safe for concurrent use.
 type Ticket struct {
 	guard  *Guard
 	work   *observe.Work // nil without an observer or journal
@@ -24,12 +24,12 @@ type Ticket struct {
 	cancel context.CancelCauseFunc // ends it
 
 	watched watched // guarded by the guard's watch
-	brief   bool    // guarded likewise: the ticket left the watch before its first renewal, so that no timer knows it
+	brief   bool    // guarded likewise: the ticket left the watch before its first renewal, so that no timer refers to it
 
 	mu       sync.Mutex         // guards all below
 	timer    *time.Timer        // of all renewals but the first; nil before the first
-	end      time.Time          // until when the claim is live for certain
-	settling bool               // no more renewals
+	end      time.Time          // the time until which the claim is certain to be live
+	settling bool               // renewals have ended
 	renewal  chan struct{}      // closed when the running renewal has ended; nil while none runs
 	abort    context.CancelFunc // ends it early
 }
@@ -40,7 +40,7 @@ const (
 	longPause  = time.Second
 )
 
-// ticket is the ticket of a begin that returned Run or Replay.
+// ticket makes the ticket of a begin that returned Run or Replay.
 func (g *Guard) ticket(ctx context.Context, r *Request, b *Begun, end time.Time) *Ticket {
 	t := tickets.Get().(*Ticket)
 	t.guard, t.record = g, b.Record
@@ -57,10 +57,10 @@ func (g *Guard) ticket(ctx context.Context, r *Request, b *Begun, end time.Time)
 	return t
 }
 
-// tickets are those that only [Once] has seen, which is most of them, cleared for the next use.
+// tickets holds used tickets for reuse. Only tickets that never left [Once] are reused, which is most of them.
 var tickets = sync.Pool{New: func() any { return new(Ticket) }}
 
-// recycle takes a settled ticket that only its caller knows.
+// recycle puts a settled ticket into tickets. The caller holds the only reference to it.
 func (t *Ticket) recycle() {
 	if t.brief {
 		*t = Ticket{}
@@ -68,10 +68,10 @@ func (t *Ticket) recycle() {
 	}
 }
 
-// Replayed reports that the effect has happened before: Result returns its result, and there is nothing to settle.
+// Replayed reports whether the effect has happened before. If so, Result returns its result, and there is nothing to settle.
 func (t *Ticket) Replayed() bool { return t.ctx == nil }
 
-// Result returns a copy of the stored result of a replayed ticket, and whether there is one. A result is not nil.
+// Result returns a copy of the stored result of a replayed ticket, and whether there is one. A result is never nil.
 func (t *Ticket) Result() (result []byte, present bool) {
 	if !t.Replayed() || !t.record.HasResult {
 		return nil, false
@@ -79,8 +79,8 @@ func (t *Ticket) Result() (result []byte, present bool) {
 	return append([]byte{}, t.record.Result...), true
 }
 
-// Record returns a copy of the record as it stood after the begin. The SettleTx of an SQL store takes its claim, so that effect
-// and record commit together; complete the ticket all the same.
+// Record returns a copy of the record after the begin. To commit effect and record together, pass its claim to the SettleTx
+// of an SQL store; complete the ticket all the same.
 func (t *Ticket) Record() Record {
 	r := t.record
 	r.Result = bytes.Clone(r.Result)
@@ -91,12 +91,13 @@ func (t *Ticket) Record() Record {
 	return r
 }
 
-// Context is the context of the effect; nil if replayed. It ends with the context of the begin, with the settlement, and
-// when the claim is lost; its cause is then ErrFenced, or the error that kept the claim from being renewed until it lapsed.
+// Context returns the context of the effect; nil if replayed. It ends with the context of the begin, with the settlement, and
+// when the claim is lost. In the last case its cause is ErrFenced, or the error because of which the claim could not be
+// renewed before it lapsed.
 func (t *Ticket) Context() context.Context { return t.ctx }
 
-// due renews the claim, and ends the effect's context when the claim is lost. It goes on after the end of that context: the
-// effect may not have noticed. While a settlement is under way, it ends the settlement's first attempt instead.
+// due renews the claim, and ends the effect's context when the claim is lost. It continues after the end of that context,
+// since the effect may still be running. During a settlement, it ends the settlement's first attempt instead.
 func (t *Ticket) due() {
 	lease := t.guard.options.Lease
 	t.mu.Lock()
@@ -132,7 +133,7 @@ func (t *Ticket) due() {
 	}
 }
 
-// again lets due run after d.
+// again schedules due to run after d.
 func (t *Ticket) again(d time.Duration) {
 	if t.timer == nil {
 		t.timer = time.AfterFunc(d, t.due)
@@ -143,8 +144,8 @@ func (t *Ticket) again(d time.Duration) {
 
 var errSlow = errors.New("idempotency: the store takes too long to settle")
 
-// stop ends the renewals, and waits for one that runs. It returns the time until which the claim is live for certain. The
-// rest of the timer bounds the first attempt to settle.
+// stop ends the renewals, and waits for a running one. It returns the time until which the claim is certain to be live. The
+// remaining time of the timer bounds the first attempt to settle.
 func (t *Ticket) stop() time.Time {
 	t.mu.Lock()
 	t.settling = true
@@ -164,7 +165,7 @@ func (t *Ticket) stop() time.Time {
 	return t.end
 }
 
-// leave ends the effect's context, and everything that belongs to the claim.
+// leave ends the effect's context, its timer and its place in the watch.
 func (t *Ticket) leave() {
 	t.guard.watch.remove(t)
 	t.cancel(nil)
@@ -175,9 +176,9 @@ func (t *Ticket) leave() {
 	}
 }
 
-// Complete records that the effect has happened, with its result if present. Errors: a *[ResultError] if the result is
-// larger than the guard keeps, which is recorded without it; a *[RecordError] if nothing could be recorded before the lease
-// ended. The context's end does not keep it from recording.
+// Complete records that the effect has happened, with its result if present. It returns a *[ResultError] if the result is
+// larger than the guard keeps; the effect is then recorded without it. It returns a *[RecordError] if nothing could be
+// recorded before the lease ended. It records even if the context has ended.
 func (t *Ticket) Complete(ctx context.Context, result []byte, present bool) error {
 	limit := t.guard.options.MaxResult
 	if !present || len(result) <= limit {
@@ -196,20 +197,20 @@ func (t *Ticket) completeWithout(ctx context.Context, f Failure) error {
 	return classify.Permanent(&ResultError{ID: t.record.ID, Failure: f})
 }
 
-// Fail records that the effect ended for good, with its error: later callers get it and do not run. Errors as for
-// [Ticket.Complete].
+// Fail records that the effect has failed for good, with its error: later callers get the error and do not run. Errors are
+// as for [Ticket.Complete].
 func (t *Ticket) Fail(ctx context.Context, cause error) error {
 	return t.settle(ctx, Settlement{State: Failed, Failure: failureOf(cause)}, actionFailed)
 }
 
-// Release records that the effect ended with nothing worth keeping, so that the next caller runs. The cause may be nil.
-// Errors as for [Ticket.Complete].
+// Release records that the effect ended without an outcome to keep, so that the next caller runs. The cause may be nil.
+// Errors are as for [Ticket.Complete].
 func (t *Ticket) Release(ctx context.Context, cause error) error {
 	return t.settle(ctx, Settlement{State: Released, Failure: failureOf(cause)}, actionReleased)
 }
 
-// Abandon gives the claim up without a record, because nobody knows whether the effect happened. Until its lease ends others
-// find it in flight; then its outcome is unknown, or, for a guard that is ReplaySafe, the next one runs.
+// Abandon gives up the claim without a record, because it is not known whether the effect happened. Until the lease ends,
+// other callers find the key in flight. Then its outcome is unknown or, if the guard is ReplaySafe, the next caller runs.
 func (t *Ticket) Abandon() {
 	if t.Replayed() {
 		return
@@ -227,7 +228,7 @@ func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error 
 	s.TTL = t.guard.options.TTL
 	end := t.stop()
 	defer t.leave()
-	// The first attempt runs under the effect's own context, which costs nothing more; if that ends, so does the attempt.
+	// The first attempt runs under the effect's own context, which saves a new one. If that context ends, so does the attempt.
 	err := t.ctx.Err()
 	if err == nil {
 		err = t.guard.store.Settle(t.ctx, t.record.Claim(), s)
@@ -252,7 +253,7 @@ func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error 
 	return &RecordError{t.record.ID, err}
 }
 
-// settleOn tries until the lease ends, and at least once.
+// settleOn tries to settle until the lease ends, and at least once.
 func (t *Ticket) settleOn(ctx context.Context, s Settlement, end time.Time) error {
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := t.settleOnce(ctx, s)
@@ -264,7 +265,7 @@ func (t *Ticket) settleOn(ctx context.Context, s Settlement, end time.Time) erro
 	}
 }
 
-// settleOnce bounds the time of an attempt, so that one that hangs leaves time for others.
+// settleOnce makes one attempt to settle, with a timeout, so that an attempt that hangs leaves time for others.
 func (t *Ticket) settleOnce(ctx context.Context, s Settlement) error {
 	ctx, cancel := context.WithTimeout(ctx, t.guard.options.Lease/3)
 	defer cancel()

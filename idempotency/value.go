@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Codec writes results of a type as bytes and reads them back. Implementations are safe for concurrent use.
+// Codec encodes results of a type as bytes and decodes them. Implementations are safe for concurrent use.
 type Codec[T any] interface {
 	Encode(T) ([]byte, error)
 	Decode([]byte) (T, error)
@@ -27,13 +27,13 @@ func (JSON[T]) Decode(b []byte) (v T, err error) {
 	return v, err
 }
 
-// Bytes keeps bytes as they are. Nil bytes are an effect without a result; empty ones are a result.
+// Bytes is the codec that keeps bytes as they are. Nil means an effect without a result; empty bytes are a result.
 type Bytes struct{}
 
 // Encode implements Codec.
 func (Bytes) Encode(b []byte) ([]byte, error) { return b, nil }
 
-// Decode implements Codec. It hands out the record's own bytes, which are a copy of the store's.
+// Decode implements Codec. It returns the record's own bytes, which are a copy of the store's.
 func (Bytes) Decode(b []byte) ([]byte, error) {
 	if b == nil {
 		b = []byte{}
@@ -46,10 +46,11 @@ func (g *Guard) Do(ctx context.Context, key, fingerprint string, op func(context
 	return g.Run(ctx, Request{ID: ID{Key: key}, Fingerprint: fingerprint}, op)
 }
 
-// Run is [Once] for an effect whose result is bytes. Nil and empty results are told apart.
+// Run is [Once] for an effect whose result is bytes. Nil and empty results are different.
 //
-// Where op did not run the error is a *[RefusedError]. Where it did, the error is op's own, joined with a *[RecordError] if
-// it could not be recorded, or beside a good result a *[ResultError] or *[RecordError].
+// If op did not run, the error is a *[RefusedError]. If op ran and failed, it is op's error, joined with a *[RecordError] if
+// the failure could not be recorded. If op succeeded, it is nil or, together with the result, a *[ResultError] or
+// *[RecordError].
 func (g *Guard) Run(ctx context.Context, r Request, op func(context.Context) ([]byte, error)) ([]byte, error) {
 	return Once(ctx, g, Effect[[]byte]{Request: r, Codec: Bytes{}}, op).Result()
 }
@@ -59,7 +60,7 @@ func DoValue[T any](ctx context.Context, g *Guard, key, fingerprint string, op f
 	return Once(ctx, g, Effect[T]{Request: Request{ID: ID{Key: key}, Fingerprint: fingerprint}, Codec: JSON[T]{}}, op).Result()
 }
 
-// encode writes a result, and reports whether there is one.
+// encode encodes a result, and reports whether there is one.
 func encode[T any](codec Codec[T], value T) (raw []byte, present bool, err error) {
 	if codec == nil {
 		return nil, false, nil
@@ -68,7 +69,8 @@ func encode[T any](codec Codec[T], value T) (raw []byte, present bool, err error
 	return raw, raw != nil || !optional(codec), err
 }
 
-// decode reads the result of a completed record. Where one is needed and was not kept, the zero value would be made up.
+// decode decodes the result of a completed record. It fails if a result is needed and was not kept, because the zero value
+// would be wrong.
 func decode[T any](codec Codec[T], r *Record) (value T, err error) {
 	switch {
 	case codec == nil:
@@ -93,7 +95,7 @@ func optional[T any](codec Codec[T]) bool {
 	return ok
 }
 
-// withoutResult is the refusal where a completed record has no result; else nil.
+// withoutResult returns the error of a completed record without a result, or nil.
 func (r *Record) withoutResult() error {
 	if r.HasResult {
 		return nil

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// watch waits for the first renewal of all claims of a guard with a single timer: most effects end before it is due, and a
-// timer for each would cost more than the rest of the guard. The leases of a guard are equally long, so claims become due in
-// the order of their begins. When the last claim leaves, the timer is not stopped, but not set again.
+// watch waits for the first renewal of all claims of a guard with a single timer: most effects end before their first renewal
+// is due, and a timer for each would cost more than the rest of the guard. The leases of a guard are equally long, so claims
+// become due in the order of their begins. When the last claim leaves, the timer is not stopped, but it is not set again.
 type watch struct {
 	mu          sync.Mutex // guards all below; never held together with a ticket's
 	after       time.Duration
@@ -38,7 +38,7 @@ func (w *watch) add(t *Ticket, now time.Time) {
 	}
 }
 
-// remove takes a ticket out, if it is still in.
+// remove removes a ticket from the list, if it is still there.
 func (w *watch) remove(t *Ticket) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *watch) unlink(t *Ticket) {
 	t.watched = watched{}
 }
 
-// look hands tickets that are due to timers of their own, and sets the timer for the next one.
+// look gives each ticket that is due its own timer, and sets the shared timer for the next one.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

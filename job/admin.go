@@ -12,12 +12,12 @@ type Admin interface {
 	// Get returns a job with its history, oldest first, or ErrNotFound.
 	Get(ctx context.Context, id string) (*Record, []Attempt, error)
 	// List returns the jobs that match f with an ID above after, at most limit, in the order of their IDs. Paging with the
-	// last ID of a page shows every job that is there all the time exactly once.
+	// last ID of each page returns every job that exists throughout exactly once.
 	List(ctx context.Context, f Filter, after string, limit int) ([]*Record, error)
 	// Stats counts jobs by queue and state.
 	Stats(ctx context.Context) (map[string]QueueStats, error)
 	// Change applies an action to at most limit of the jobs that match f, oldest first, and returns their IDs. Jobs in a
-	// state that the action cannot be applied to do not match.
+	// state to which the action does not apply do not match.
 	Change(ctx context.Context, action Action, f Filter, limit int) ([]string, error)
 	// Queues returns the queues that are or were paused.
 	Queues(ctx context.Context) ([]QueueState, error)
@@ -25,18 +25,19 @@ type Admin interface {
 	SetQueue(ctx context.Context, q QueueState) error
 }
 
-// Notifier is implemented by stores that can tell of new work without being asked.
+// Notifier is implemented by stores that announce new work.
 type Notifier interface {
 	// Notify returns a channel that receives when work may have become ready or a queue resumed. Signals may be merged and
 	// may be false. The channel is closed when ctx ends.
 	Notify(ctx context.Context) (<-chan struct{}, error)
 }
 
-// CancelNotifier is implemented by stores that tell workers at once when cancellations of running jobs are requested.
-// Workers of other stores learn of them when they extend the leases, every third of a lease.
+// CancelNotifier is implemented by stores that notify workers at once of requests to cancel running jobs. Workers of other
+// stores learn of such requests when they extend the leases, every third of a lease.
 type CancelNotifier interface {
 	// NotifyCancel returns a channel that receives when the cancellation of a running job may have been requested, in this
-	// process or another; Extend says which jobs these are. Signals may be merged and may be false. The channel is closed when ctx ends.
+	// process or another; Extend reports which jobs these are. Signals may be merged and may be false. The channel is closed
+	// when ctx ends.
 	NotifyCancel(ctx context.Context) (<-chan struct{}, error)
 }
 
@@ -93,12 +94,12 @@ type QueueStats struct {
 	OldestReady time.Duration `json:"-"` // since its run_at
 }
 
-// QueueState is a queue's switch.
+// QueueState says whether a queue is paused, and until when.
 type QueueState struct {
 	Queue  string    `json:"queue"`
 	Paused bool      `json:"paused"`
 	Reason string    `json:"reason,omitempty"`
-	Until  time.Time `json:"until,omitzero"` // resumes by itself; zero for never
+	Until  time.Time `json:"until,omitzero"` // when it resumes by itself; zero for never
 }
 
 // Holds reports whether the queue is paused at now.
@@ -106,7 +107,8 @@ func (q QueueState) Holds(now time.Time) bool {
 	return q.Paused && (q.Until.IsZero() || now.Before(q.Until))
 }
 
-// Apply changes a record by an operator's action at now and returns the rows to add to the history; deletion is the store's.
+// Apply applies an operator's action to the record at now and returns the rows to add to the history. It does nothing for a
+// deletion, which the store does.
 func (r *Record) Apply(a Action, now time.Time) (rows []Attempt) {
 	now = Stamp(now)
 	switch {

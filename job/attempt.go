@@ -26,7 +26,7 @@ type runner struct {
 	executor   *retry.Executor
 	middleware []Middleware
 	handlers   map[string]RawHandler
-	types      []string            // that have handlers
+	types      []string            // the job types with handlers
 	keys       map[kind]policy.Key // of queues and types known at the start
 	log        *slog.Logger
 }
@@ -86,8 +86,8 @@ func (e *panicError) Unwrap() error {
 	return err
 }
 
-// attempt runs one attempt of a job and completes its settlement s; false means that there is nothing to settle because the
-// lease is lost.
+// attempt runs one attempt of a job and completes its settlement s. It returns false if there is nothing to settle because
+// the lease is lost.
 func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settlement, bool) {
 	key := n.key(r.Queue, r.Type)
 	p := n.executor.Policy(ctx, key)
@@ -134,8 +134,8 @@ func age(r *Record, claim time.Duration) time.Duration {
 	return max(r.ClaimedAt.Sub(r.StartedAt), 0) + claim
 }
 
-// unjudged settles an attempt whose retry policy panicked before the handler could run. It counts as a failure, so that the
-// job shows why it does not run and is dead after limit attempts.
+// unjudged settles an attempt whose retry policy panicked before the handler could run. The attempt counts as a failure, so
+// that the job shows why it does not run and is dead after limit attempts.
 func (n *runner) unjudged(s Settlement, r *Record, p *policy.Policy, limit int, failure *panicError) Settlement {
 	n.log.Error("job: the retry policy failed", "job", r.ID, "error", failure)
 	s.Reason, s.Error, s.Stack = policy.ReasonPanicInRetryPolicy, failure.Error(), failure.stack
@@ -233,7 +233,7 @@ func (n *runner) settlement(ctx context.Context, s Settlement, r *Record, result
 		s.Kind, s.Delay = KindRefuse, result.Wait
 	case handled == nil && s.Reason == policy.ReasonOverallTimeout: // it had passed before the handler could run
 		s.Kind = KindBury
-	case handled == nil: // no policy, no classifier: nothing is wrong with the job
+	case handled == nil: // the policy or the classifier is missing, which is not the job's fault
 		s.Kind, s.Delay = KindRefuse, undecidedDelay
 	case result.Verdict.Action == decision.Retry:
 		s.Kind, s.Delay, s.Reason = KindRetry, result.Verdict.Delay, result.Outcome.Reason

@@ -9,11 +9,11 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// ExponentialBackoff is a [RetryPolicy] that consists of data. Workers apply it as data, so that its delays are drawn from
+// ExponentialBackoff is a [RetryPolicy] that consists of data. Workers apply it as data, so that its delays are derived from
 // the job's ID and can be replayed.
 type ExponentialBackoff struct {
 	retry   policy.Retry
-	jobsOwn bool // no maximum: only the job's own counts
+	jobsOwn bool // there is no maximum except the job's own
 }
 
 // NewExponentialBackoff takes MaxAttempts, InitialBackoff, MaxBackoff, BackoffMultiplier, Jitter and JitterFactor from r and

@@ -81,14 +81,14 @@ func WithPriority(p int) EnqueueOption { return func(r *Request) { r.Priority = 
 // WithTimeout bounds one attempt. Default: the policy's.
 func WithTimeout(d time.Duration) EnqueueOption { return func(r *Request) { r.Timeout = d } }
 
-// WithUniqueKey prevents a second job with the same queue and key, for the time of [WithUniqueFor] or, without it, until the
-// first job is finished.
+// WithUniqueKey prevents a second job with the same queue and key for as long as [WithUniqueFor] says or, without it, until
+// the first job is finished.
 func WithUniqueKey(key string) EnqueueOption { return func(r *Request) { r.UniqueKey = key } }
 
 // WithUniqueFor sets how long a unique key holds from the time of enqueueing.
 func WithUniqueFor(d time.Duration) EnqueueOption { return func(r *Request) { r.UniqueFor = d } }
 
-// WithMeta adds entries to the job's meta: trace context, tenant, correlation.
+// WithMeta adds entries to the job's meta, for example trace context, tenant or correlation.
 func WithMeta(entries map[string]string) EnqueueOption {
 	return func(r *Request) {
 		meta := maps.Clone(r.Meta)

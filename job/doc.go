@@ -1,5 +1,5 @@
 // Package job runs durable work: jobs that live in a store, survive crashes and are retried under the same policies, by
-// the same decision core, as calls. Only the wait differs: it is a run_at in the store.
+// the same decision core, as calls. Only the wait differs: a job waits in the store until its run_at.
 //
 // # The model
 //
@@ -14,6 +14,6 @@
 //	                               └──lease expired────┘ └──Cancel──► cancelled
 //	scheduled, ready ──cancel──► cancelled      all but running ──retry──► ready, attempts from 0 again
 //
-// Delivery is at least once: an attempt whose lease ran out may still be running somewhere, so handlers must be safe to
-// repeat. A late result of such an attempt is refused by its fencing token.
+// Delivery is at least once: an attempt whose lease has expired may still be running somewhere, so handlers must be safe to
+// repeat. The store refuses the late result of such an attempt by its fencing token.
 package job

@@ -24,16 +24,16 @@ type Job[T any] struct {
 	record   *Record
 }
 
-// SetOutput keeps bytes with the job when the worker completes this attempt; a completion in the handler's own transaction
-// keeps none. Outside a worker, as in tests of a handler, it does nothing.
+// SetOutput sets the output that the worker stores with the job when it completes this attempt. A completion in the
+// handler's own transaction does not store it. Outside a worker, as in tests of a handler, SetOutput does nothing.
 func (j Job[T]) SetOutput(output []byte) {
 	if j.record != nil {
 		j.record.Output = output
 	}
 }
 
-// Lease lets the handler complete the job as part of its own transaction: a store's CompleteTx takes it. It holds until the
-// worker loses the job. Outside a worker, as in tests of a handler, it is the zero Lease.
+// Lease returns the lease with which the handler can complete the job in its own transaction, through a store's CompleteTx.
+// It is valid until the worker loses the job. Outside a worker, as in tests of a handler, it is the zero Lease.
 func (j Job[T]) Lease() Lease {
 	if j.record == nil {
 		return Lease{}
@@ -55,9 +55,9 @@ type RawHandler func(ctx context.Context, j Job[[]byte]) error
 // Middleware wraps every handler of a worker.
 type Middleware func(next RawHandler) RawHandler
 
-// Handle registers a handler with a payload of type T, decoded from JSON; a payload of type []byte is handed over unchanged.
-// A payload that does not decode makes the job dead at once, with the reason invalid_payload: repeating cannot help.
-// Registering a type twice panics, and so does a nil handler. [Definition.Handle] needs no name.
+// Handle registers a handler with a payload of type T, decoded from JSON; a payload of type []byte is passed unchanged. A
+// payload that cannot be decoded makes the job dead at once, with the reason invalid_payload: repeating cannot help.
+// Registering a type twice panics, and so does a nil handler. [Definition.Handle] does the same without the name.
 func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, j Job[T]) error) {
 	argument.Need(w != nil, "job: Handle: the worker")
 	if handler == nil {
@@ -76,7 +76,7 @@ func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, 
 	})
 }
 
-// payloadProblem names the field of a payload that does not decode.
+// payloadProblem describes why a payload cannot be decoded, with the field if it is known.
 func payloadProblem(err error) error {
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && t.Field != "" {
 		return fmt.Errorf("job: payload does not fit the handler: %s: a JSON %s is not %s", t.Field, t.Value, t.Type)
@@ -84,7 +84,7 @@ func payloadProblem(err error) error {
 	return fmt.Errorf("job: payload does not fit the handler: %w", err)
 }
 
-// reasonError is a failure with a reason of its own.
+// reasonError is a failure that carries its reason.
 type reasonError struct {
 	reason policy.Reason
 	err    error
@@ -93,15 +93,15 @@ type reasonError struct {
 func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
-// Unrecoverable marks err so that the job is dead at once, whatever attempts are left. Unrecoverable(nil) is nil.
+// Unrecoverable marks err so that the job is dead at once, even if attempts are left. Unrecoverable(nil) is nil.
 func Unrecoverable(err error) error { return classify.Unrecoverable(err) }
 
-// Snooze returned by a handler runs the job again after d without using up an attempt.
+// Snooze returns an error with which a handler asks to run the job again after d, without using up an attempt.
 func Snooze(d time.Duration) error {
 	return &snooze{delay: min(max(d, 0), MaxDelay), reason: policy.ReasonSnoozed}
 }
 
-// Cancel returned by a handler ends the job as cancelled.
+// Cancel returns an error with which a handler ends the job as cancelled.
 func Cancel(reason string) error { return &cancellation{reason} }
 
 type snooze struct {
@@ -120,6 +120,6 @@ func (c *cancellation) Error() string { return "job: cancelled: " + c.reason }
 type RetryPolicy interface {
 	// NextDelay is the wait after the given number of failed attempts, 1 after the first.
 	NextDelay(failed int) time.Duration
-	// MaxAttempts is the highest number of attempts; 0 or less is none: then only a job's own maximum counts.
+	// MaxAttempts is the highest number of attempts. With 0 or less only the job's own maximum counts.
 	MaxAttempts() int
 }

@@ -12,9 +12,9 @@ import (
 type health struct {
 	log     *slog.Logger
 	mu      sync.Mutex
-	answer  time.Time       // of the store, the last one
+	answer  time.Time       // when the store last answered
 	failing map[string]bool // by what the worker does: claim, settle …
-	since   time.Time       // the first of them fails
+	since   time.Time       // when the first of them failed
 }
 
 // answered notes that the store has answered now.
@@ -34,7 +34,7 @@ func (h *health) check(within time.Duration) error {
 	return nil
 }
 
-// report notes how an operation ended. One that failed will be repeated; one that is not done any more reports nil.
+// report notes how an operation ended. A failed operation is repeated; one that will not be repeated reports nil.
 func (h *health) report(doing string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,22 +13,22 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// Idempotent is a middleware that runs handlers once per key, default the job's ID, also where a lease was lost while the
-// effect happened. The record's scope is the job's tenant and type. A job whose effect has happened before completes with
-// the stored output.
+// Idempotent is a middleware that runs handlers once per key, default the job's ID, even if a lease is lost while the effect
+// happens. The record's scope is the job's tenant and type. A job whose effect has happened before completes with the
+// stored output.
 //
-// The error of a handler is final if it is marked (Unrecoverable, Business) or if the guard's classifier says so. A job whose
-// failure is final does not run again: if it is requeued it is dead with reason idempotency_failed until the record is
+// The error of a handler is final if it is marked (Unrecoverable, Business) or if the guard's classifier says so. A job with
+// a final failure does not run again: if it is requeued, it is dead with reason idempotency_failed until the record is
 // cleared.
 //
 // A handler that panics or calls runtime.Goexit leaves its outcome unknown, unless the guard is ReplaySafe: the attempt counts
 // as a failure, and the next one, if there is one, makes the job dead with reason outcome_unknown. Resolve the record, then
 // requeue the job.
 //
-// A job whose key is in flight elsewhere, or whose record store is down, is put back without using up an attempt. A nil guard
-// panics.
+// If the key is in flight elsewhere, or the record store is down, the job is rescheduled without using up an attempt. A nil
+// guard panics.
 func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middleware {
-	argument.Need(guard != nil, "job: Idempotent: the guard") // else every job that comes in would fail until it is dead
+	argument.Need(guard != nil, "job: Idempotent: the guard") // otherwise every job would fail until it is dead
 	return func(next RawHandler) RawHandler {
 		return func(ctx context.Context, j Job[[]byte]) error {
 			effect := idempotency.Effect[[]byte]{Request: idempotentRequest(ctx, j, key), Codec: idempotency.Bytes{}}
@@ -68,15 +68,15 @@ func idempotentRequest(ctx context.Context, j Job[[]byte], key func(j Job[[]byte
 	return r
 }
 
-// refused says how a job ends whose handler the guard did not run: nil where its effect has happened, and only its output is
-// missing.
+// refused returns the result of a job whose handler the guard did not run: nil if its effect has happened and only its
+// output is missing.
 func refused(err error) error {
 	refusal, ok := errors.AsType[*idempotency.RefusedError](err)
 	_, done := errors.AsType[*idempotency.ResultError](err)
 	switch {
 	case done:
 		return nil
-	case !ok, refusal.Ended(): // nothing is wrong with the job
+	case !ok, refusal.Ended(): // the job itself has not failed
 		return err
 	case refusal.RetryAfter > 0:
 		return &snooze{delay: min(refusal.RetryAfter, MaxDelay), reason: refusal.Reason}

@@ -8,7 +8,7 @@ import (
 
 const (
 	leadEvery = 3 * time.Second
-	leadFor   = 6 * time.Second // another worker leads at most leadFor + leadEvery, within 10 s, after the leader's end
+	leadFor   = 6 * time.Second // another worker leads at most leadFor + leadEvery, less than 10 s, after the leader's end
 )
 
 // leader runs the tasks that only one worker of a store should run: retention and schedules. Every worker announces itself
@@ -86,7 +86,7 @@ func (l *leader) enqueue(ctx context.Context) time.Duration {
 	return next
 }
 
-// announce keeps the worker listed; one without handlers takes nothing and is not listed.
+// announce keeps the worker listed. A worker without handlers takes no jobs and is not listed.
 func (l *leader) announce(ctx context.Context, a *Announcer) {
 	info := l.takes()
 	if len(info.Types) == 0 {

@@ -17,7 +17,7 @@ var after = map[Kind]State{
 	KindRefuse: Scheduled, KindCancel: Cancelled,
 }
 
-// reporter tells the observer and the log how jobs move between states.
+// reporter notifies the observer and the log of state changes of jobs.
 type reporter struct {
 	observer observe.Observer // nil if there is none
 	log      *slog.Logger
@@ -25,8 +25,8 @@ type reporter struct {
 	runner   *runner // knows the jobs' policies
 }
 
-// moved tells the observer what a settlement did to its job; at is when the write began. The job may be running again
-// already.
+// moved notifies the observer of the state change by a settlement; at is when the write began. The job may already be
+// running again.
 func (p *reporter) moved(r *Record, x *Settlement, at time.Time) {
 	if p.observer == nil {
 		return
@@ -36,7 +36,7 @@ func (p *reporter) moved(r *Record, x *Settlement, at time.Time) {
 	})
 }
 
-// logDead logs a job that a settlement has left dead.
+// logDead logs a job if its settlement made it dead.
 func (p *reporter) logDead(r *Record, x *Settlement) {
 	if after[x.Kind] != Dead {
 		return
@@ -57,8 +57,8 @@ func excerpt(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// lost tells the observer of leases that were taken back, and logs the jobs that are dead as a result. The workers that held
-// the leases cannot, and the jobs may be of queues and types that this worker does not run.
+// lost notifies the observer of reclaimed leases, and logs the jobs that are dead as a result. The workers that held the
+// leases cannot do it. The jobs may be of queues and types that this worker does not run.
 func (p *reporter) lost(list []Lost) {
 	at := time.Now()
 	for _, l := range list {
@@ -74,7 +74,7 @@ func (p *reporter) lost(list []Lost) {
 	}
 }
 
-// tell gives a transition the last sequence number of the turn that it ended.
+// tell sends a transition to the observer, with the last sequence number of the turn that it ended.
 func (p *reporter) tell(work observe.Work, at time.Time, fence int64, t *observe.Transition) {
 	defer func() {
 		if v := recover(); v != nil { // an observer must not end the worker

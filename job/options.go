@@ -14,7 +14,7 @@ import (
 
 // Defaults of workers.
 const (
-	DefaultConcurrency = 100 // a slot costs a goroutine while it is used; claims and settlements are made for all slots at once
+	DefaultConcurrency = 100 // a used slot costs one goroutine; claims and settlements serve all slots at once
 	DefaultLease       = 30 * time.Second
 	DefaultGrace       = 30 * time.Second
 	DefaultPoll        = time.Second
@@ -52,8 +52,8 @@ func WithQueues(concurrency map[string]int) WorkerOption {
 	}
 }
 
-// WithLease sets how long other workers leave a job alone after its worker's last sign of life, default 30 s, 1 ms to 24 h.
-// The worker extends the leases of running jobs every third of it.
+// WithLease sets the length of a lease, default 30 s, 1 ms to 24 h: how long other workers cannot claim a job after its
+// worker last extended the lease. The worker extends the leases of running jobs every third of their length.
 func WithLease(d time.Duration) WorkerOption { return func(s *settings) { s.lease = d } }
 
 // WithGrace sets how long running jobs may go on after the worker is told to stop, default 30 s.
@@ -69,8 +69,8 @@ func WithProvider(p policy.Provider) WorkerOption {
 	return func(s *settings) { s.policies.document = p }
 }
 
-// WithRetryPolicy sets the retry policy of jobs for which the provider has no entry. nil means no retries at all: the first
-// failure is final, regardless of the job and the provider.
+// WithRetryPolicy sets the retry policy of jobs for which the provider has no entry. nil means that jobs are never retried:
+// the first failure is final, regardless of the job and the provider.
 //
 // With [WithProvider] too, the policy in code ranks below the document's entries for a job's type and queue, and above the
 // document's defaults for jobs: an entry's max_attempts replaces MaxAttempts, and its delays (backoff, backoff_cap,
@@ -78,8 +78,8 @@ func WithProvider(p policy.Provider) WorkerOption {
 // provider without a document counts as having an entry for every field that it sets. The worker logs once, when it starts, that
 // both are set.
 //
-// The worker applies an [ExponentialBackoff] as data: its delays are drawn from the job's ID and can be replayed from the
-// audit log. It calls any other policy, also a struct that embeds one.
+// The worker applies an [ExponentialBackoff] as data: its delays are derived from the job's ID and can be replayed from the
+// audit log. It calls the methods of any other policy, including a struct that embeds an ExponentialBackoff.
 func WithRetryPolicy(p RetryPolicy) WorkerOption {
 	return func(s *settings) { s.policies.noRetries, s.policies.code = p == nil, p }
 }
@@ -90,10 +90,10 @@ func WithExecutorOptions(o retry.ExecutorOptions) WorkerOption {
 	return func(s *settings) { s.executor = o }
 }
 
-// WithObserver sets an observer of everything that the worker's attempts do. nil is none.
+// WithObserver sets an observer of the worker's attempts and of its jobs' state changes. nil means no observer.
 func WithObserver(o observe.Observer) WorkerOption { return func(s *settings) { s.observer = o } }
 
-// WithMiddleware wraps every handler; the first one is the outermost. A nil one panics.
+// WithMiddleware wraps every handler; the first middleware is the outermost. A nil middleware panics.
 func WithMiddleware(m ...Middleware) WorkerOption {
 	for _, one := range m {
 		argument.Need(one != nil, "job: WithMiddleware: a middleware")

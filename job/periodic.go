@@ -14,10 +14,9 @@ type Periodic struct {
 	Name string
 	// Cron is a standard expression of five fields, or @hourly, @daily, @every 10m and the like.
 	Cron string
-	// Location is the time zone of the expression, default UTC. Where clocks jump forward a tick inside the gap runs at
-	// the first moment after it; where they fall back a tick inside the repeated hour runs once. Expressions for every
-	// hour, whose hour is *, go by elapsed time instead: they neither bunch up nor pause. @every counts from the same
-	// moment in every process.
+	// Location is the time zone of the expression, default UTC. When clocks go forward, a tick inside the gap runs at the
+	// first moment after it; when they go back, a tick inside the repeated hour runs once. Expressions whose hour is * go by
+	// elapsed time instead: they neither bunch up nor pause. @every counts from the same moment in every process.
 	Location *time.Location
 	// Request is the job of each tick. Its UniqueKey is set to the tick.
 	Request Request
@@ -35,7 +34,7 @@ const (
 	MissedAll  Missed = "all"  // run each of them
 )
 
-// lookBack is how far back missed ticks are made up for; the unique keys of ticks are kept twice as long.
+// lookBack is the age up to which missed ticks are run; the unique keys of ticks are kept twice as long.
 const lookBack = 24 * time.Hour
 
 func (p *Periodic) parse() (cron.Schedule, error) {
@@ -44,7 +43,7 @@ func (p *Periodic) parse() (cron.Schedule, error) {
 		return nil, fmt.Errorf("job: periodic %q: cron %q: %w", p.Name, p.Cron, err)
 	}
 	if s.Next(time.Now()).IsZero() {
-		return nil, fmt.Errorf("job: periodic %q: cron %q: never comes; use days that their months have", p.Name, p.Cron)
+		return nil, fmt.Errorf("job: periodic %q: cron %q: never fires; use days that exist in the given months", p.Name, p.Cron)
 	}
 	switch s := s.(type) {
 	case cron.ConstantDelaySchedule:
@@ -84,7 +83,7 @@ func checkPeriodic(list []Periodic) error {
 	return nil
 }
 
-// schedule knows the next tick of each periodic job.
+// schedule holds the next tick of each periodic job.
 type schedule struct{ entries []entry }
 
 type entry struct {
@@ -108,7 +107,7 @@ func newSchedule(list []Periodic, now time.Time) *schedule {
 	return s
 }
 
-// first is the tick to start with: the next one, or an earlier one that may have been missed.
+// first returns the tick to start with: the next one, or an earlier one that may have been missed.
 func (e *entry) first(now time.Time) time.Time {
 	now = e.in(now)
 	if e.periodic.Missed == MissedSkip {
@@ -130,10 +129,10 @@ func (e *entry) in(t time.Time) time.Time {
 	return t.In(e.periodic.Location)
 }
 
-// run enqueues the ticks that are due and returns the time until the next one. The unique key of a tick makes it happen
-// once, however many workers believe that they lead.
+// run enqueues the ticks that are due and returns the time until the next one. The unique key of a tick ensures that it is
+// enqueued once, even if several workers believe that they lead.
 func (s *schedule) run(ctx context.Context, client *Client) (next time.Duration, failed error) {
-	s.skip(time.Now().Add(-lookBack)) // their unique keys may be gone
+	s.skip(time.Now().Add(-lookBack)) // the unique keys of older ticks may be gone
 	next = leadEvery
 	for i := range s.entries {
 		e := &s.entries[i]
@@ -147,14 +146,14 @@ func (s *schedule) run(ctx context.Context, client *Client) (next time.Duration,
 			}
 			e.next = e.cron.Next(e.next)
 		}
-		if until := time.Until(e.next); until > 0 { // else it has failed and has to wait
+		if until := time.Until(e.next); until > 0 { // otherwise it has failed and waits
 			next = min(next, until)
 		}
 	}
 	return next, failed
 }
 
-// skip leaves out the ticks before a time.
+// skip skips the ticks before a time.
 func (s *schedule) skip(before time.Time) {
 	for i := range s.entries {
 		if e := &s.entries[i]; e.next.Before(before) {

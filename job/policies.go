@@ -14,7 +14,7 @@ import (
 //
 //	WithRetryPolicy(nil): no retries
 //	the document's entry for the job's type, then the one for its queue
-//	the retry policy in code, be it data or an interface
+//	the retry policy in code, whether data or an interface
 //	the document's defaults for jobs
 //	25 attempts, 200 ms doubling to 5 s
 //
@@ -27,13 +27,13 @@ type policies struct {
 	noRetries bool
 }
 
-// provider is the document with the policy in code, if that is data.
+// provider returns the document's provider, with the policy in code below it if that policy is data.
 func (p *policies) provider() policy.Provider {
 	data, isData := p.code.(ExponentialBackoff)
 	switch {
 	case p.document == nil:
 		jobs, err := policy.Compile(policy.Policy{Retry: data.Retry()}, policy.JobLimits(), policy.SourceStatic)
-		if err != nil { // an enum out of range; constructors normalise
+		if err != nil { // an invalid enum, which the constructors rule out
 			panic(err)
 		}
 		return policy.NewSet(policy.SetConfig{Source: policy.SourceDefault, Jobs: jobs})
@@ -43,7 +43,7 @@ func (p *policies) provider() policy.Provider {
 	return p.document
 }
 
-// warn logs that a policy in code is set beside a provider.
+// warn logs that both a policy in code and a provider are set.
 func (p *policies) warn(log *slog.Logger) {
 	switch {
 	case p.document != nil && p.noRetries:
@@ -53,14 +53,14 @@ func (p *policies) warn(log *slog.Logger) {
 	}
 }
 
-// retryFields are the fields of a policy that a retry policy in code stands for.
+// The fields of a policy that a retry policy in code replaces.
 var (
 	attemptFields = []string{"retry.max_attempts"}
 	delayFields   = []string{"retry.backoff", "retry.backoff_cap", "retry.backoff_multiplier", "retry.jitter"}
 )
 
-// says reports whether a provider's policy for a key sets one of the fields, rather than taking it from the defaults for
-// jobs, which are nil if they are not known.
+// says reports whether a provider's policy for a key sets one of the fields itself, instead of taking it from the defaults
+// for jobs. defaults is nil if they are not known.
 func says(p, defaults *policy.Policy, fields []string) bool {
 	return slices.ContainsFunc(fields, func(field string) bool {
 		if slices.Contains(p.Meta.Defaulted, field) {
@@ -84,7 +84,7 @@ func differs(a, b *policy.Retry, field string) bool {
 	return a.Jitter != b.Jitter || a.JitterFactor != b.JitterFactor
 }
 
-// defaultsOf is the policy of jobs that a provider's document does not name, or nil.
+// defaultsOf returns the policy of jobs that a provider's document does not name, or nil.
 func defaultsOf(ctx context.Context, provider policy.Provider) *policy.Policy {
 	if document, ok := provider.(policy.SetProvider); ok && document.Set() != nil {
 		if p, err := document.Set().Policy(ctx, policy.JobKey("", "")); err == nil {
@@ -107,8 +107,8 @@ func (p *policies) fromCode(ctx context.Context, answer *policy.Policy) (attempt
 	return !says(answer, defaults, attemptFields), !says(answer, defaults, delayFields)
 }
 
-// limit is the number of attempts that a job has: the lower of its own and the policy's, whichever of the two is set, or 1 if
-// neither is. If the retry policy in code panics, the failure comes with the number that holds without it.
+// limit returns the number of attempts that a job has: the lower of the job's own maximum and the policy's, the one that is
+// set if only one is, or 1. If the retry policy in code panics, limit returns the failure and the number without that policy.
 func (p *policies) limit(r *Record, answer *policy.Policy, askCode bool) (limit int, failure *panicError) {
 	if p.noRetries {
 		return 1, nil
@@ -126,15 +126,15 @@ func (p *policies) limit(r *Record, answer *policy.Policy, askCode bool) (limit 
 	return max(r.MaxAttempts, 1), failure
 }
 
-// nextDelay asks the retry policy in code. If that panics, the delay is undecidedDelay.
+// nextDelay returns the delay of the retry policy in code, or undecidedDelay if that policy panics.
 func (p *policies) nextDelay(failed int) (d time.Duration, failure *panicError) {
 	d = undecidedDelay
 	failure = guarded("NextDelay of the retry policy", func() { d = p.code.NextDelay(failed) })
 	return d, failure
 }
 
-// backed is a provider with a data policy in code below its entries. It keeps the policy that it made of each answer, so that
-// the same answer stays the same policy.
+// backed is a provider with a data policy in code below its entries. It keeps the policy made from each answer, so that the
+// same answer gives the same policy.
 type backed struct {
 	policy.Provider
 	code ExponentialBackoff
@@ -144,7 +144,7 @@ type backed struct {
 
 type made struct{ of, policy *policy.Policy }
 
-// back lays a data policy below a provider. The result has versions and a document if the provider has them.
+// back puts a data policy below a provider. The result has versions and a document if the provider has them.
 func back(provider policy.Provider, code ExponentialBackoff) policy.Provider {
 	b := &backed{Provider: provider, code: code, made: map[policy.Key]made{}}
 	if v, ok := provider.(policy.Versioned); ok {
@@ -180,7 +180,7 @@ func (b *backed) Policy(ctx context.Context, key policy.Key) (*policy.Policy, er
 		p = &policy.Policy{Key: key, Meta: policy.Meta{Defaulted: slices.Concat(attemptFields, delayFields)}}
 	}
 	laid, broken := b.lay(p, defaultsOf(ctx, b.Provider))
-	if broken != nil { // an enum that nobody knows: the executor says so
+	if broken != nil { // an unknown enum value, which the executor reports
 		return answer, err
 	}
 	b.made[key] = made{answer, laid}

@@ -7,7 +7,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// State is where a job stands. The package documentation draws the transitions.
+// State is the state of a job. The package documentation shows the transitions.
 type State string
 
 // The states.
@@ -34,14 +34,14 @@ type Record struct {
 	State       State
 	Priority    int // 0 is the highest, 9 the lowest
 	Payload     []byte
-	Meta        map[string]string // trace context, tenant, correlation …
+	Meta        map[string]string // for example trace context, tenant, correlation
 	Timeout     time.Duration     // of one attempt; 0 for the policy's
 	MaxAttempts int               // 0 for the policy's
 	UniqueKey   string
 	CreatedAt   time.Time
 	RunAt       time.Time
 
-	Failures   int       // failed attempts, lost ones included: the number that counts against the maximum; see Attempts for those made
+	Failures   int       // failed and lost attempts, which count against the maximum; see Attempts for all attempts made
 	StartedAt  time.Time // of the first attempt that ran, known once it is settled or lost; overall_timeout counts from it
 	FinishedAt time.Time
 	FailedAt   time.Time
@@ -53,8 +53,8 @@ type Record struct {
 	Fence      int64 // of the claim that returned the record; it grows with every claim and is 0 in records from Get and List
 	LeaseUntil time.Time
 	ClaimedAt  time.Time
-	// CancelRequestedAt is when the cancellation of the job was requested while it ran. It stays on record whatever came of
-	// it, until the job is retried by an operator.
+	// CancelRequestedAt is when the cancellation of the job was requested while it ran. It is kept, whether or not the job
+	// was cancelled, until an operator retries the job.
 	CancelRequestedAt time.Time
 
 	Refusals      int // in a row, by budgets and breakers
@@ -68,19 +68,19 @@ type Ref struct {
 	Fence int64
 }
 
-// Ref is the lease that the record was claimed under. Stores refuse the one of a record from Get or List.
+// Ref returns the lease under which the record was claimed. Stores refuse the Ref of a record from Get or List.
 func (r *Record) Ref() Ref { return Ref{ID: r.ID, Fence: r.Fence} }
 
 // Lease is a handler's right to complete its own job in a transaction, with CompleteTx of a SQL store. Only [Job.Lease]
 // makes one that stores accept; they refuse the zero Lease with ErrNotFound.
 type Lease struct{ ref Ref }
 
-// Ref names the lease to the store that is to judge it.
+// Ref returns the job and the token, by which a store checks the lease.
 func (l Lease) Ref() Ref { return l.ref }
 
-// Attempts is the number of attempts that the job has made since it was enqueued or last retried by an operator: the failed
-// ones and the one that completed or cancelled it. The one that is running, and those that were snoozed, interrupted or
-// refused, are not counted.
+// Attempts returns the number of attempts made since the job was enqueued or last retried by an operator: the failed ones
+// and the one that completed or cancelled it. It does not count the running attempt, nor those that were snoozed,
+// interrupted or refused.
 func (r *Record) Attempts() int {
 	switch {
 	case r.State == Completed, r.State == Cancelled && !r.StartedAt.IsZero() && (r.Reason == policy.ReasonOperator || r.Reason == policy.ReasonCanceled):
@@ -135,7 +135,7 @@ func CleanText(s string) string {
 	return s
 }
 
-// Stamp is t as stores keep it: UTC, truncated to microseconds.
+// Stamp returns t as stores keep it: in UTC, truncated to microseconds.
 func Stamp(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

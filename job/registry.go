@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Registry is implemented by stores that list the workers that use them. Producers get a warning about jobs that no worker
-// takes; jobs do not depend on it.
+// Registry is implemented by stores that list their workers. It serves to warn producers of jobs that no worker takes; the
+// processing of jobs does not depend on it.
 type Registry interface {
 	// Announce lists a worker for ttl and replaces the entry of the same name; a ttl of 0 or less removes it. It
 	// returns a *DurationError for a ttl above 24 h or between 0 and 1 ms.
 	Announce(ctx context.Context, w WorkerInfo, ttl time.Duration) error
-	// Workers returns the workers that are listed now, by name.
+	// Workers returns the listed workers, sorted by name.
 	Workers(ctx context.Context) ([]WorkerInfo, error)
 }
 

@@ -24,18 +24,18 @@ type Request struct {
 	Queue string
 	// RunAt is the earliest start, in the years 1 to 9999. Default now.
 	RunAt time.Time
-	// MaxAttempts bounds the attempts together with the policy: the lower of the two counts. 0 leaves it to the policy.
-	// At most 2³¹−1.
+	// MaxAttempts bounds the attempts; if the policy's maximum is lower, that one applies. 0 leaves it to the policy. At most
+	// 2³¹−1.
 	MaxAttempts int
 	// Priority from 0, the highest and the default, to 9.
 	Priority int
-	// UniqueKey prevents a second job with the same queue and key, for UniqueFor or, if that is 0, while the first one
-	// lives. At most 512 bytes.
+	// UniqueKey prevents a second job with the same queue and key, for UniqueFor or, if that is 0, until the first one is
+	// finished. At most 512 bytes.
 	UniqueKey string
 	UniqueFor time.Duration
 	// Timeout bounds one attempt. 0 leaves it to the policy.
 	Timeout time.Duration
-	// Meta travels with the job into its handler and its records: trace context, tenant, correlation.
+	// Meta is passed to the handler and into records, for example trace context, tenant, correlation.
 	Meta map[string]string
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
-// settler writes settlements in groups: while one group is being written, the next one gathers. It repeats settlements that
-// a store cannot take for a while, until the store takes them or says that the lease is over.
+// settler writes settlements in groups: while one group is being written, the next one gathers. If a write fails
+// temporarily, it repeats the settlements until the store takes them or reports that the lease has ended.
 type settler struct {
 	store    Store
 	timeout  time.Duration                             // of one group
 	answered func(x settling, err error, at time.Time) // called once for each settlement with its final answer
-	failing  func(err error)                           // called after each group, with nil or an error that may pass
-	room     chan struct{}                             // one token per settlement under way
+	failing  func(err error)                           // called after each group, with nil or a temporary error
+	room     chan struct{}                             // one token per pending settlement
 	wake     signal
 	drained  chan struct{} // closed when run has written everything after close
 
@@ -25,7 +25,7 @@ type settler struct {
 	closing bool
 }
 
-// settling is a settlement under way, with the job as it was claimed or its index in the caller's list.
+// settling is a pending settlement, with the job as it was claimed or its index in the caller's list.
 type settling struct {
 	Settlement
 	record *Record
@@ -33,10 +33,10 @@ type settling struct {
 }
 
 const (
-	settleRoom  = 4096 // settlements under way; more wait in their handler's slot
+	settleRoom  = 4096 // pending settlements; more wait in their handler's slot
 	settleBatch = 1000
 
-	firstPause   = 20 * time.Millisecond // before the store is asked again after a failure
+	firstPause   = 20 * time.Millisecond // before the first repetition after a failure
 	longestPause = 5 * time.Second
 )
 
@@ -44,8 +44,8 @@ func newSettler(store Store, timeout time.Duration) *settler {
 	return &settler{store: store, timeout: timeout, room: make(chan struct{}, settleRoom), wake: newSignal(), drained: make(chan struct{})}
 }
 
-// Settle writes settlements in groups, and repeats those that the store cannot take now, with growing waits, until it has a
-// final answer for each or ctx ends. The errors are in the order of the list; nil means that all were written.
+// Settle writes settlements in groups. It repeats those that fail temporarily, with growing waits, until the store has given
+// a final answer for each or ctx ends. The errors are in the order of the list; nil means that all were written.
 func Settle(ctx context.Context, store Store, list []Settlement) []error {
 	var errs []error
 	fail := func(i int, err error) {
@@ -73,7 +73,7 @@ func Settle(ctx context.Context, store Store, list []Settlement) []error {
 	return errs
 }
 
-// add hands a settlement over. It waits only while too many are under way.
+// add adds a settlement. It waits only while too many are pending.
 func (s *settler) add(r *Record, x Settlement) {
 	s.room <- struct{}{}
 	s.mu.Lock()
@@ -82,7 +82,7 @@ func (s *settler) add(r *Record, x Settlement) {
 	s.wake.send()
 }
 
-// close waits until everything is written, for at most d, and returns the number of settlements that are not.
+// close waits until everything is written, for at most d, and returns the number of settlements that are still pending.
 func (s *settler) close(d time.Duration) (left int) {
 	s.mu.Lock()
 	s.closing = true
@@ -142,9 +142,9 @@ func (s *settler) write(ctx context.Context, group []settling) (again []settling
 	for i, x := range group {
 		list[i] = x.Settlement
 	}
-	// A settlement that a store has written although it did not answer in time can be repeated.
+	// A store may have written a settlement although it did not answer in time; repeating the settlement is safe.
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
-	at := time.Now() // before another worker can claim a job again
+	at := time.Now() // read before another worker can claim the job again
 	errs := s.store.Settle(limited, list)
 	cancel()
 	var failed error

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// slots counts the jobs that run in each queue, and the jobs that may.
+// slots counts the running jobs of each queue and holds their limits.
 type slots struct {
 	mu     sync.Mutex
 	queues map[string]*queue
@@ -45,7 +45,7 @@ func (s *slots) queue(name string) *queue {
 	return q
 }
 
-// take takes a slot for a claimed job, also where set has removed its queue during the claim.
+// take takes a slot for a claimed job, even if set has removed its queue during the claim.
 func (s *slots) take(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

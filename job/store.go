@@ -14,9 +14,9 @@ import (
 type Store interface {
 	// Enqueue stores jobs, all or none, in one round trip. The receipts are in the order of the inserts.
 	Enqueue(ctx context.Context, jobs []Insert) ([]Receipt, error)
-	// Claim leases due jobs of the types that it names: in each queue by priority, then run_at, then ID. Jobs whose run_at
-	// has come are due, whether or not Maintain has made them ready; stores may take no more than 1,000 of those at once. Its
-	// cost depends neither on the backlog nor on jobs of other types. It does not wait.
+	// Claim leases due jobs of the given types: in each queue by priority, then run_at, then ID. A job is due when its run_at
+	// has passed, whether or not Maintain has made it ready; a store may limit a claim to 1,000 jobs that Maintain has not made
+	// ready. The cost of a claim depends neither on the backlog nor on jobs of other types. Claim does not wait.
 	Claim(ctx context.Context, c Claim) ([]*Record, error)
 	// Extend sets the expiry of live leases to exactly now + d. The errors are in the order of the refs; nil means that
 	// all were extended. A lease whose job is to be cancelled is extended, with ErrCancelRequested.
@@ -52,8 +52,8 @@ type Insert struct {
 // Receipt is the result of an insert.
 type Receipt struct {
 	ID      string // of the stored job, or of the one that existed
-	Existed bool   // a job with the same unique key was there; nothing was changed
-	// Durability is the store's promise about a job that was just stored.
+	Existed bool   // a job with the same unique key existed; nothing was changed
+	// Durability is the store's guarantee for a job that was just stored.
 	Durability Durability
 }
 
@@ -62,7 +62,7 @@ type Durability string
 
 // The durabilities.
 const (
-	InMemory       Durability = "memory"          // gone with the process
+	InMemory       Durability = "memory"          // lost when the process ends
 	GroupCommitted Durability = "group_committed" // fsynced together with others
 	Fsynced        Durability = "fsynced"
 	InTransaction  Durability = "transaction" // as durable as the caller's commit
@@ -72,7 +72,8 @@ const (
 type Claim struct {
 	Worker string
 	Queues []Slots
-	// Types are those that the worker can run, each once. Empty means every type, which costs a look at which there are.
+	// Types are the types that the worker can run, without duplicates. Empty means every type, at the cost of a query for the
+	// existing types.
 	Types []string
 	Lease time.Duration
 }
@@ -94,7 +95,7 @@ type Settlement struct {
 	Stack   string
 	Output  []byte        // complete only
 	Started time.Duration // from the claim to the start of the attempt; below 0 counts as 0
-	NotRun  bool          // the handler was not called; a refusal and a burial imply it, a completion the opposite
+	NotRun  bool          // the handler was not called; implied by KindRefuse and KindBury, ruled out by KindComplete
 }
 
 // Ran reports whether the settlement is of an attempt whose handler was called. The first such attempt of a job starts its
@@ -103,7 +104,7 @@ func (s *Settlement) Ran() bool {
 	return s.Kind == KindComplete || !s.NotRun && s.Kind != KindRefuse && s.Kind != KindBury
 }
 
-// made is the number of attempts that a job has made after the settlement.
+// made returns the number of attempts that a job has made after the settlement.
 func (s *Settlement) made(r *Record) int {
 	if s.Kind == KindComplete || s.Kind == KindRetry || s.Kind == KindDead || s.Kind == KindCancel {
 		return r.Failures + 1
@@ -111,7 +112,7 @@ func (s *Settlement) made(r *Record) int {
 	return r.Failures
 }
 
-// Began is when the attempt began by the store's clock, between the claim and now.
+// Began returns when the attempt began by the store's clock, between the claim and now.
 func (s *Settlement) Began(claimed, now time.Time) time.Time {
 	began := Stamp(claimed.Add(max(s.Started, 0)))
 	if began.After(now) {
@@ -128,7 +129,7 @@ const (
 	KindComplete Kind = "complete"
 	KindRetry    Kind = "retry"   // failed; run again after Delay
 	KindDead     Kind = "dead"    // failed for good: to the dead-letter queue
-	KindBury     Kind = "bury"    // not run: its attempts were spent already (by lost leases); dead, without another attempt
+	KindBury     Kind = "bury"    // not run because no attempts are left (after lost leases): dead, without another attempt
 	KindRelease  Kind = "release" // interrupted by shutdown: ready at once, no attempt used up
 	KindSnooze   Kind = "snooze"  // rescheduled by the handler, no attempt used up
 	KindRefuse   Kind = "refuse"  // refused by a budget or breaker, no attempt used up
@@ -138,7 +139,7 @@ const (
 // Maintenance bounds the work of Maintain.
 type Maintenance struct {
 	Limit int // rows of each kind; at least 1
-	// Keep is how long finished jobs stay, by state; a state that is not listed stays for ever. Empty: nothing is removed.
+	// Keep is how long finished jobs are kept, by state. Jobs in a state that is not listed are kept forever.
 	Keep map[State]time.Duration
 }
 
@@ -147,8 +148,8 @@ type Maintained struct {
 	Promoted  int // scheduled jobs that became ready
 	Reclaimed int // expired leases that were taken back
 	Removed   int // finished jobs
-	// NextDue is when the next scheduled job is due; zero if there is none. Now is the time of the maintenance. Both are
-	// by the store's clock, so that only their difference means something to a worker.
+	// NextDue is when the next scheduled job is due; zero if there is none. Now is the time of the maintenance. Both are by
+	// the store's clock, so a worker may use only their difference.
 	NextDue, Now time.Time
 	// Lost lists the leases that were taken back, in no order: as many as Reclaimed.
 	Lost []Lost
@@ -160,8 +161,8 @@ type Lost struct {
 	Type     string
 	Queue    string
 	Meta     map[string]string
-	Worker   string // that held the lease
-	State    State  // of the job now: ready, dead or, if that was requested, cancelled
+	Worker   string // the holder of the lease
+	State    State  // of the job now: ready, dead or, if cancellation was requested, cancelled
 	Attempts int    // made, this one included
 }
 
@@ -176,7 +177,7 @@ var (
 	ErrClosed          = errors.New("job: store closed")
 )
 
-// DurationError reports a lease, delay or limit that cannot be.
+// DurationError reports a lease, delay or limit that is out of range.
 type DurationError struct {
 	Field string
 	Value time.Duration
@@ -194,7 +195,7 @@ const (
 	MaxPriority = 9
 )
 
-// CheckLease returns a *DurationError for a lease that is not between 1 ms and 24 h.
+// CheckLease returns a *DurationError unless the lease is between 1 ms and 24 h.
 func CheckLease(d time.Duration) error {
 	if d < time.Millisecond || d > MaxLease {
 		return &DurationError{Field: "lease", Value: d}
@@ -202,8 +203,8 @@ func CheckLease(d time.Duration) error {
 	return nil
 }
 
-// Check returns a *DurationError for a negative delay, and an error that wraps ErrConflict for a kind that there is not. A
-// delay above MaxDelay is cut to it.
+// Check returns a *DurationError for a negative delay, and an error that wraps ErrConflict for an unknown kind. It cuts a
+// delay above MaxDelay to MaxDelay.
 func (s *Settlement) Check() error {
 	if s.Delay < 0 {
 		return &DurationError{Field: "delay", Value: s.Delay}
@@ -212,5 +213,5 @@ func (s *Settlement) Check() error {
 	case KindComplete, KindRetry, KindDead, KindBury, KindRelease, KindSnooze, KindRefuse, KindCancel:
 		return nil
 	}
-	return fmt.Errorf("%w: there is no kind of settlement %q", ErrConflict, s.Kind)
+	return fmt.Errorf("%w: unknown kind of settlement %q", ErrConflict, s.Kind)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// aligned ticks at the multiples of a delay since the zero time, so that all processes mean the same ticks.
+// aligned ticks at the multiples of a delay since the zero time, so that the ticks are the same in all processes.
 type aligned time.Duration
 
 // Next implements cron.Schedule.
@@ -29,14 +29,14 @@ func atTimesOfDay(s *cron.SpecSchedule) cron.Schedule {
 	return &w
 }
 
-// timeOfDay is a schedule of local times in a location; without one, in the location of Next's argument.
+// timeOfDay is a schedule of local times in a location or, without one, in the location of Next's argument.
 type timeOfDay struct {
 	schedule cron.SpecSchedule
 	location *time.Location
 }
 
-// Next implements cron.Schedule. It shows local times to the schedule as if they were in UTC, where no time is missing and
-// none comes twice.
+// Next implements cron.Schedule. It passes local times to the schedule as if they were in UTC, where no time is skipped or
+// repeated.
 func (w *timeOfDay) Next(t time.Time) time.Time {
 	if w.location != nil {
 		t = t.In(w.location)
@@ -52,14 +52,14 @@ func (w *timeOfDay) Next(t time.Time) time.Time {
 	}
 }
 
-// asUTC is the local time at t, as a time in UTC.
+// asUTC returns the local time at t as a time in UTC.
 func asUTC(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// moment is when local clocks show a reading: the first time where they do so twice, the end of the gap where they never
-// do.
+// moment returns when local clocks show a reading: the first such moment if they show it twice, the end of the gap if they
+// never show it.
 func moment(reading time.Time, location *time.Location) time.Time {
 	t := time.Date(reading.Year(), reading.Month(), reading.Day(), reading.Hour(), reading.Minute(), reading.Second(), reading.Nanosecond(), location)
 	from, to := t.ZoneBounds()

@@ -6,8 +6,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// The functions of this file are the state machine. They are pure: stores that keep whole records apply them as they are,
-// stores that move rows in SQL do the same in SQL and are held to it by package storetest.
+// The functions of this file are the state machine. They are pure. Stores that keep whole records call them; stores that
+// update rows in SQL do the same in SQL, which package storetest checks.
 
 // Due reports whether the job may be claimed at now.
 func (r *Record) Due(now time.Time) bool {
@@ -48,8 +48,8 @@ func (r *Record) Claim(worker string, lease time.Duration, now time.Time) {
 	r.Fence++
 }
 
-// Holds says whether a lease may act on the job at now: nil, or in this order of precedence ErrNotRunning,
-// ErrLeaseExpired, ErrFenced.
+// Holds returns nil if a lease is valid for the job at now, or else, in this order of precedence, ErrNotRunning,
+// ErrLeaseExpired or ErrFenced.
 func (r *Record) Holds(lease Ref, now time.Time) error {
 	switch {
 	case r.State != Running:
@@ -78,7 +78,7 @@ func (r *Record) Repeats(history []Attempt, s Settlement) bool {
 	return false
 }
 
-// Outcome is the history's word for a settlement of this kind.
+// Outcome returns the outcome that the history shows for a settlement of this kind.
 func (k Kind) Outcome() AttemptOutcome {
 	switch k {
 	case KindComplete:
@@ -95,8 +95,8 @@ func (k Kind) Outcome() AttemptOutcome {
 	return AttemptFailed
 }
 
-// Settle applies a settlement by the holder of the lease at now and returns the rows to add to the history. Refusals in a
-// row stay on the record and become one counted row when something else follows.
+// Settle applies a settlement by the holder of the lease at now and returns the rows to add to the history. Consecutive
+// refusals stay on the record and become one row with a count when another settlement follows.
 func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 	now, s.Delay = Stamp(now), min(s.Delay, MaxDelay)
 	a := Attempt{
@@ -147,8 +147,8 @@ func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 	return rows
 }
 
-// Lose takes an expired lease back: the attempt counts as failed. A job that has spent its own maximum is dead; one whose
-// maximum is the policy's is judged by the worker that claims it next.
+// Lose reclaims an expired lease: the attempt counts as failed. A job that has reached its own maximum of attempts is dead;
+// for a maximum in the policy, the next worker that claims the job decides.
 func (r *Record) Lose(now time.Time) []Attempt {
 	now = Stamp(now)
 	a := Attempt{
@@ -171,7 +171,7 @@ func (r *Record) Lose(now time.Time) []Attempt {
 	return rows
 }
 
-// refusals is the history row of the refusals in a row so far, or none.
+// refusals returns the history row of the consecutive refusals so far, if any.
 func (r *Record) refusals(now time.Time) []Attempt {
 	if r.Refusals == 0 {
 		return nil
@@ -182,7 +182,7 @@ func (r *Record) refusals(now time.Time) []Attempt {
 	}}
 }
 
-// History is the stored history with the refusals that are still on the record.
+// History returns the stored history with the refusals that are still on the record.
 func (r *Record) History(stored []Attempt) []Attempt {
 	return append(stored, r.refusals(r.RefusedAt)...)
 }

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// maintainEvery bounds how late a lost lease is taken back; jobs that this worker has scheduled are known to be due earlier.
+	// maintainEvery bounds how late a lost lease is reclaimed. Jobs scheduled by this worker become ready without this delay.
 	maintainEvery = time.Second
-	maintainPause = 20 * time.Millisecond // between looks at a job that is due and was not made ready
+	maintainPause = 20 * time.Millisecond // before the next maintenance if a due job was not made ready
 	maintainLimit = 1000
 )
 
-// upkeep makes due jobs ready and takes lost leases back, every second and when a job is known to be due.
+// upkeep makes due jobs ready and reclaims lost leases, every second and when a job is known to be due.
 type upkeep struct {
 	store   Store
 	timeout time.Duration // of one call
 	wake    signal        // sent when jobs have become ready
-	nearer  signal        // received when next has come nearer
+	nearer  signal        // received when next has become earlier
 	health  *health
 	report  *reporter
 
@@ -82,7 +82,8 @@ func (u *upkeep) run(ctx context.Context) {
 	}
 }
 
-// pause is the wait until a job is due, one of the store or one that this worker has scheduled, or until the next look.
+// pause returns the wait until a job is due, whether reported by the store or scheduled by this worker, or until the next
+// maintenance.
 func (u *upkeep) pause(done Maintained, due time.Time) time.Duration {
 	if done.Promoted >= maintainLimit || done.Reclaimed >= maintainLimit {
 		return 0

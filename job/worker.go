@@ -34,7 +34,7 @@ import (
 //	  ▼      │       │              │
 //	start: a goroutine for each job ─► runner.attempt ─► handler
 //
-// slots, settler, leases, upkeep and health, which all loops report to, have one lock each. No part calls another while it
+// All loops report to health. slots, settler, leases, upkeep and health have one lock each. No part calls another while it
 // holds its lock.
 type Worker struct {
 	settings settings
@@ -43,9 +43,9 @@ type Worker struct {
 	slots    *slots    // counts running jobs by queue
 	leases   *leases   // extends the leases of running jobs
 	settler  *settler  // writes settlements
-	upkeep   *upkeep   // makes due jobs ready, takes lost leases back
-	reporter *reporter // tells the observer and the log
-	health   *health   // knows whether the store answers
+	upkeep   *upkeep   // makes due jobs ready, reclaims lost leases
+	reporter *reporter // notifies the observer and the log
+	health   *health   // tracks whether the store answers
 	wake     signal    // there may be new work
 	freed    signal    // a job has ended
 	running  sync.WaitGroup
@@ -56,7 +56,7 @@ type Worker struct {
 func NewWorker(store Store, options ...WorkerOption) *Worker {
 	argument.Need(store != nil, "job: NewWorker: the store")
 	s := newSettings(options)
-	s.executor.RecoverPanics = true // a panic in user code must not take the worker's other jobs with it
+	s.executor.RecoverPanics = true // a panic in user code must not stop the worker's other jobs
 	// Handlers often use the store's database.
 	if exports, ok := store.(interface{ Classes() classify.Family }); ok {
 		s.executor.Classes = append(slices.Clip(s.executor.Classes), exports.Classes())
@@ -116,9 +116,9 @@ func (w *Worker) SetQueues(concurrency map[string]int) {
 // Healthy returns an error if the store has not answered for the time given.
 func (w *Worker) Healthy(within time.Duration) error { return w.health.check(within) }
 
-// Run works until ctx ends. It then claims nothing more, gives running jobs the grace period to finish, cancels their
+// Run works until ctx ends. It then claims no further jobs, gives running jobs the grace period to finish, cancels their
 // contexts, and releases the jobs that are still running so that other workers take over at once. It returns nil after an
-// orderly shutdown, also when jobs had to be released. A second Run is an error.
+// orderly shutdown, even if jobs had to be released. A second Run is an error.
 func (w *Worker) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errors.New("job: Run: the context is nil")
@@ -150,7 +150,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	w.claim(ctx, background)
 	w.shutdown()
-	// A store that does not answer gets as long as a lease lasts: after that it would refuse.
+	// A store that does not answer gets the length of a lease: after that it would refuse the settlements.
 	if left := w.settler.close(w.settings.lease); left > 0 {
 		w.settings.log.Error("job: settlements could not be written before the leases ended; the jobs will run again", "count", left)
 	}
@@ -176,7 +176,7 @@ func (w *Worker) claim(ctx, background context.Context) {
 	defer poll.Stop()
 	backoff := wait.Backoff{Min: firstPause, Max: longestPause}
 	for ctx.Err() == nil {
-		more := true // all slots are taken: there may be more work when one is free
+		more := true // all slots are taken, so there may be more work when one is free
 		if free := w.slots.free(); len(free) > 0 && len(w.runner.types) > 0 {
 			records, err := w.take(ctx, background, free)
 			if err != nil {
@@ -213,8 +213,9 @@ func (w *Worker) claim(ctx, background context.Context) {
 	}
 }
 
-// take claims jobs. It does not use ctx, since a claim that is cut off may have been made and would hold its jobs until
-// their leases end; but it gives up a store that hangs when the leases would be over, and cancelGrace after a shutdown.
+// take claims jobs. It does not pass ctx on: a claim interrupted by it could still succeed in the store, and would hold its
+// jobs until their leases end. It gives up on a store that hangs after the length of a lease, and cancelGrace after a
+// shutdown.
 func (w *Worker) take(ctx, background context.Context, free []Slots) ([]*Record, error) {
 	limited, cancel := context.WithTimeout(background, w.settings.lease)
 	defer cancel()
@@ -235,7 +236,7 @@ func filled(free []Slots, records []*Record) bool {
 	return slices.ContainsFunc(free, func(s Slots) bool { return got[s.Queue] >= s.Free })
 }
 
-// start runs a claimed job on a goroutine of its own.
+// start runs a claimed job on its own goroutine.
 func (w *Worker) start(background context.Context, r *Record, received time.Time) {
 	ctx, cancel := context.WithCancelCause(background)
 	w.slots.take(r.Queue)
@@ -257,7 +258,7 @@ func (w *Worker) start(background context.Context, r *Record, received time.Time
 		}()
 		s, settle = w.runner.attempt(ctx, r, s)
 		if returned = true; settle {
-			w.settler.add(r, s) // may wait for room; the slot stays taken as long
+			w.settler.add(r, s) // may wait for room, with the slot taken
 		}
 	})
 }
@@ -311,14 +312,14 @@ func closedWithin(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// listening passes signals of a store on.
+// listening is a subscription to one kind of a store's signals.
 type listening struct {
 	of     string // for the log
 	notify func(context.Context) (<-chan struct{}, error)
 	to     signal
 }
 
-// listen passes the store's signals of one kind on, and subscribes again when the store loses them.
+// listen forwards the store's signals of one kind, and subscribes again when the subscription ends.
 func (w *Worker) listen(ctx context.Context, l listening) {
 	for backoff := (wait.Backoff{Min: firstPause, Max: longestPause}); ctx.Err() == nil; {
 		signals, err := l.notify(ctx)
@@ -333,7 +334,7 @@ func (w *Worker) listen(ctx context.Context, l listening) {
 			w.settings.log.Info("job: the store notifies again", "of", l.of)
 		}
 		backoff.Reset()
-		l.to.send() // for what happened before the store listened
+		l.to.send() // for events before the subscription
 		for range signals {
 			l.to.send()
 		}
