@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -15,29 +16,45 @@ func text[S ~string](c *codec, name string, s *S) {
 	if *s == "" && c.w != nil || c.brief {
 		return
 	}
-	mustText(c, name, s)
+	takeString(c, name, s)
 }
 
-func mustText[S ~string](c *codec, name string, s *S) {
-	switch {
-	case c.w != nil:
-		c.w.text(name, string(*s))
-	case c.find(name):
-		*s = S(c.r.text())
-	}
-}
+func mustText[S ~string](c *codec, name string, s *S) { takeString(c, name, s) }
 
 func symbol[S ~string](c *codec, name string, s *S) {
-	if *s == "" && c.w != nil {
-		return
+	if *s != "" || c.w == nil {
+		takeString(c, name, s)
 	}
-	mustSymbol(c, name, s)
 }
 
-func mustSymbol[S ~string](c *codec, name string, s *S) {
+func mustSymbol[S ~string](c *codec, name string, s *S) { takeString(c, name, s) }
+
+// takeString takes a text or symbol. It writes the member itself, with as few calls as it can, because strings are most of an
+// event.
+func takeString[S ~string](c *codec, name string, s *S) {
+	w := c.w
+	if w == nil {
+		readString(c, name, s)
+		return
+	}
+	at := len(w.b)
+	end := at + len(name) + len(*s) + len(`""`)
+	if end > cap(w.b) {
+		w.b = slices.Grow(w.b, end-at)
+	}
+	w.b = w.b[:end]
+	b := w.b[at:]
+	copy(b, name)
+	b = b[len(name):]
+	b[0], b[len(b)-1] = '"', '"'
+	if !copyPlain(b[1:], string(*s)) {
+		w.b = appendString(w.b[:at+len(name)], string(*s))
+	}
+}
+
+// readString reads a text or symbol, or packs or unpacks a symbol.
+func readString[S ~string](c *codec, name string, s *S) {
 	switch {
-	case c.w != nil:
-		c.w.text(name, string(*s))
 	case c.p != nil:
 		packSymbol(c.p, s)
 	case !c.find(name):
@@ -83,17 +100,15 @@ func (c *codec) prevHash(name string, s *string) {
 }
 
 func integer[N ~int | ~int64](c *codec, name string, n *N) {
-	if *n == 0 && c.w != nil {
-		return
+	if *n != 0 || c.w == nil {
+		mustInteger(c, name, n)
 	}
-	mustInteger(c, name, n)
 }
 
 func mustInteger[N ~int | ~int64](c *codec, name string, n *N) {
 	switch {
 	case c.w != nil:
-		c.w.name(name)
-		c.w.b = strconv.AppendInt(c.w.b, int64(*n), 10)
+		c.w.b = strconv.AppendInt(append(c.w.b, name...), int64(*n), 10)
 	case c.p != nil:
 		packNumber(c.p, n)
 	case c.find(name):
@@ -102,17 +117,15 @@ func mustInteger[N ~int | ~int64](c *codec, name string, n *N) {
 }
 
 func (c *codec) unsigned(name string, n *uint64) {
-	if *n == 0 && c.w != nil {
-		return
+	if *n != 0 || c.w == nil {
+		c.mustUnsigned(name, n)
 	}
-	c.mustUnsigned(name, n)
 }
 
 func (c *codec) mustUnsigned(name string, n *uint64) {
 	switch {
 	case c.w != nil:
-		c.w.name(name)
-		c.w.b = strconv.AppendUint(c.w.b, *n, 10)
+		c.w.b = strconv.AppendUint(append(c.w.b, name...), *n, 10)
 	case c.p != nil:
 		c.p.uint64(n)
 	case c.find(name):
@@ -127,8 +140,7 @@ func (c *codec) quoted(name string, n *uint64) {
 	switch {
 	case c.w != nil:
 		if *n != 0 {
-			c.w.name(name)
-			c.w.b = append(strconv.AppendUint(append(c.w.b, '"'), *n, 10), '"')
+			c.w.b = append(strconv.AppendUint(append(append(c.w.b, name...), '"'), *n, 10), '"')
 		}
 	case c.p != nil:
 		c.p.uint64(n)
@@ -138,17 +150,15 @@ func (c *codec) quoted(name string, n *uint64) {
 }
 
 func (c *codec) nanos(name string, n *Nanos) {
-	if *n == 0 && c.w != nil {
-		return
+	if *n != 0 || c.w == nil {
+		c.mustNanos(name, n)
 	}
-	c.mustNanos(name, n)
 }
 
 func (c *codec) mustNanos(name string, n *Nanos) {
 	switch {
 	case c.w != nil:
-		c.w.name(name)
-		c.w.b = appendNanos(c.w.b, *n)
+		c.w.b = appendNanos(append(c.w.b, name...), *n)
 	case c.p != nil:
 		packNumber(c.p, n)
 	case c.find(name):
@@ -178,12 +188,15 @@ func (c *codec) optionalNanos(name string, n **Nanos) {
 }
 
 func (c *codec) flag(name string, b *bool) {
+	if *b || c.w == nil {
+		c.takeFlag(name, b)
+	}
+}
+
+func (c *codec) takeFlag(name string, b *bool) {
 	switch {
 	case c.w != nil:
-		if *b {
-			c.w.name(name)
-			c.w.b = append(c.w.b, "true"...)
-		}
+		c.w.b = append(append(c.w.b, name...), "true"...)
 	case c.p != nil:
 		c.p.bool(b)
 	case c.find(name):
@@ -221,8 +234,7 @@ func (c *codec) float(name string, f *float64) {
 func (c *codec) mustTime(name string, t *time.Time) {
 	switch {
 	case c.w != nil:
-		c.w.name(name)
-		c.w.b = append(t.AppendFormat(append(c.w.b, '"'), time.RFC3339Nano), '"')
+		c.w.b = append(t.AppendFormat(append(append(c.w.b, name...), '"'), time.RFC3339Nano), '"')
 	case c.r != nil && c.find(name):
 		*t = c.r.time()
 	}

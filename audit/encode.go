@@ -35,19 +35,6 @@ func (w *encoder) end(start int) {
 	w.b = append(w.b, '}')
 }
 
-// text appends a member that is a string.
-func (w *encoder) text(name, s string) {
-	at := len(w.b)
-	end := at + len(name) + len(s) + len(`""`)
-	b := slices.Grow(w.b, end-at)[:end]
-	value := b[at+copy(b[at:], name):]
-	value[0], value[len(value)-1] = '"', '"'
-	if copy(value[1:], s); !asItIs(value[1 : len(value)-1]) {
-		b = appendString(b[:at+len(name)], s)
-	}
-	w.b = b
-}
-
 func (w *encoder) comma(i int) {
 	if i > 0 {
 		w.b = append(w.b, ',')
@@ -76,29 +63,48 @@ const hexDigits = "0123456789abcdef"
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := len(b)
-	if b = append(b, s...); !asItIs(b[start:]) {
+	if b = slices.Grow(b, len(s)+1)[:start+len(s)]; !copyPlain(b[start:], s) {
 		b = appendEscaped(b[:start], s)
 	}
 	return append(b, '"')
 }
 
-// asItIs reports whether text is ASCII that needs no escape. It looks at eight bytes at a time: the top bit of each is set
-// where the byte is no ASCII, or a subtraction went below zero, of 0x20 from the byte or of 1 from its difference to a
-// character that is escaped.
-func asItIs(text []byte) bool {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; len(text) >= 8; text = text[8:] {
-		x := binary.LittleEndian.Uint64(text)
-		if (x|(x-ones*' ')|((x^ones*'"')-ones)|((x^ones*'\\')-ones))&tops != 0 {
-			return false
-		}
+// copyPlain copies s to b and reports whether it is ASCII that needs no escape. It takes eight bytes at a time; the last
+// eight may overlap those before.
+func copyPlain(b []byte, s string) bool {
+	from, order := []byte(s), binary.LittleEndian
+	n := len(from)
+	b = b[:n]
+	if n < 8 {
+		return copyShort(b, from)
 	}
-	for _, c := range text {
-		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+	var marks uint64
+	for i := 0; i < n-8; i += 8 {
+		x := order.Uint64(from[i:])
+		order.PutUint64(b[i:], x)
+		marks |= special(x)
+	}
+	x := order.Uint64(from[n-8:])
+	order.PutUint64(b[n-8:], x)
+	return (marks|special(x))&tops == 0
+}
+
+func copyShort(b, from []byte) bool {
+	for i, c := range from {
+		if b[i] = c; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
 			return false
 		}
 	}
 	return true
+}
+
+const ones, tops = 0x0101010101010101, 0x8080808080808080
+
+// special sets the top bit of a byte that is not ASCII or is to be escaped: its own is set, or a subtraction goes below
+// zero, of 0x20 from the byte or of 1 from its difference to a character that is escaped. A byte behind such a byte may be
+// marked too.
+func special(x uint64) uint64 {
+	return x | (x - ones*' ') | ((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones)
 }
 
 func appendEscaped(b []byte, s string) []byte {
