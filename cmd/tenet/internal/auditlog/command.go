@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	cmd := cli.Group("audit", "Verify, replay, sum up and read audit logs", `Verify, replay, sum up and read audit logs, as written with --audit. LOG is the path of a file, or file:PATH, sqlite:PATH,
+	cmd := cli.Group("audit", "Verify, replay, summarize and read audit logs", `Verify, replay, summarize and read audit logs, as written with --audit. LOG is the path of a file, or file:PATH, sqlite:PATH,
 postgres://… or nats://…. None of these commands changes a log.`,
 		a.verifyCommand(), a.headCommand(), a.replayCommand(), a.auditStatsCommand(), a.queryCommand(), a.tailCommand(), a.explainCommand())
 	cmd.Example = `  tenet audit verify audit.jsonl

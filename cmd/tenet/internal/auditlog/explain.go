@@ -21,9 +21,9 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "explain LOG ID", Short: "Tell the story of one call, job or transaction", Args: cobra.ExactArgs(2),
-		Long: `Tell the story of one call, job or transaction: each attempt, what it meant, what was decided and why, how long was waited,
-and the field of the policy that made it so. With --policy, the file and line where the document has that field.`,
+		Use: "explain LOG ID", Short: "Explain the attempts and decisions of one call, job or transaction", Args: cobra.ExactArgs(2),
+		Long: `Explain one call, job or transaction: each attempt with its outcome, each decision with its reason and wait, and the field
+of the policy that decided it. With --policy, also the file and line of that field in the document.`,
 		Example: "  tenet audit explain audit.jsonl 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --policy policies.yaml",
 	}
 	file := cli.DocumentFlag(cmd)

@@ -93,7 +93,7 @@ var errEnough = errors.New("enough")
 func (a *app) queryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "query LOG", Short: "Print the events of a log that match", Args: cobra.ExactArgs(1),
-		Long:    "Print the events of a log that match all given conditions, in the order in which they are stored. -o jsonl prints them\nas they are stored, one on each line.",
+		Long:    "Print the events of a log that match all given conditions, in stored order. -o jsonl prints\nthe stored lines unchanged.",
 		Example: "  tenet audit query audit.jsonl --type retry_exhausted --since 1h\n  tenet audit query audit.jsonl --work 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 -o jsonl",
 	}
 	var f eventFilter
@@ -133,13 +133,13 @@ func (a *app) queryCommand() *cobra.Command {
 
 func (a *app) tailCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "tail LOG", Short: "Print the last events of a log, and those that follow", Args: cobra.ExactArgs(1),
-		Long:    "Print the last events of a log that match all given conditions, and then those that are added, until it is stopped.",
+		Use: "tail LOG", Short: "Print the last events of a log and follow it", Args: cobra.ExactArgs(1),
+		Long:    "Print the last events of a log that match all given conditions, then new events as they arrive, until interrupted.",
 		Example: "  tenet audit tail audit.jsonl -n 20\n  tenet audit tail audit.jsonl --type retry_exhausted,call_stopped --follow=false",
 	}
 	var f eventFilter
 	f.add(cmd)
-	n := cmd.Flags().IntP("lines", "n", 10, "how many of the events that are there to print")
+	n := cmd.Flags().IntP("lines", "n", 10, "how many existing events to print")
 	follow := cmd.Flags().BoolP("follow", "f", true, "wait for more")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {

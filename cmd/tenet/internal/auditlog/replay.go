@@ -19,22 +19,22 @@ import (
 
 func (a *app) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "replay LOG", Short: "Compute every decision of a log again", Args: cobra.ExactArgs(1),
-		Long: `Compute every judgement, decision and delay of a log again from the recorded policies, facts and seeds, and name the first
-divergence of each call, job or transaction. What budgets and breakers said, clocks and delays of user code are taken as
-recorded. Nothing is run. The output is the same for the same log in any order.
+		Use: "replay LOG", Short: "Recompute every decision of a log", Args: cobra.ExactArgs(1),
+		Long: `Recompute every judgement, decision and delay of a log from the recorded policies, facts and seeds, and list the first
+divergence of each call, job or transaction. The answers of budgets and breakers, times, and delays of user code are taken as
+recorded. No operation is run. The output does not depend on the order of the lines.
 
-With --what-if it says instead what another document would have changed: what would have succeeded or failed earlier or
-later, and how many attempts and how much waiting it would have taken, by category. Work whose end the recording cannot
-tell is counted as such.
+With --what-if the command reports instead what another document would have changed: which work would have succeeded or failed
+earlier or later, and the attempts and waiting time, by category. Work whose end does not follow from the record is
+counted separately.
 
-Exit code 1: a recorded decision does not follow from what is recorded, or something could not be computed again, which
---allow-partial accepts. With --what-if both are part of the answer.`,
+Exit code 1: a recorded decision does not follow from the record, or a decision could not be recomputed, which
+--allow-partial accepts. With --what-if both are part of the result.`,
 		Example: "  tenet audit replay audit.jsonl\n  tenet audit replay audit.jsonl --what-if new.yaml -o json",
 	}
 	file := cmd.Flags().String("what-if", "", "policy document to compare with; - is stdin")
 	alias := cmd.Flags().String("policy", "", "the same as --what-if")
-	partial := cmd.Flags().Bool("allow-partial", false, "exit with 0 although something could not be computed again")
+	partial := cmd.Flags().Bool("allow-partial", false, "exit with 0 even if some decisions could not be recomputed")
 	cli.ExplicitFlags(cmd, "policy")
 	limit := cmd.Flags().Int("limit", 20, "how many divergences to list")
 	form := cli.OutputFlag(cmd)
@@ -128,11 +128,11 @@ type statsResult struct {
 
 func (a *app) auditStatsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "stats LOG", Short: "Sum a log up by category", Args: cobra.ExactArgs(1),
-		Long: `Sum a log up by category: calls (and jobs), attempts, success rate, attempts per call, amplification (operations run per
+		Use: "stats LOG", Short: "Summarize a log by category", Args: cobra.ExactArgs(1),
+		Long: `Summarize a log by category: calls (and jobs), attempts, success rate, attempts per call, amplification (operations run per
 call, hedges included), delays, and retries per minute, as the highest of any minute and the mean.
 
---alert METRIC>NUMBER exits with 4 where the total or a category is above (>, >=) or below (<, <=) a number. Metrics: rate and
+--alert METRIC>NUMBER exits with 4 if the total or a category is above (>, >=) or below (<, <=) a number. Metrics: rate and
 mean_rate (retries per min, s or h), success_rate, average_attempts, amplification, calls, failed, unfinished, attempts,
 retries, hedges, mean_delay and max_delay (durations).`,
 		Example: "  tenet audit stats audit.jsonl\n  tenet audit stats audit.jsonl --alert 'rate>100/min' --alert 'success_rate<0.9'",

@@ -22,21 +22,21 @@ import (
 func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify LOG", Short: "Check every hash and link of a log", Args: cobra.ExactArgs(1),
-		Long: `Check every hash and link of a log, and name the first event of each kind of fault: changed, missing, order, inserted,
-truncated. Faults of files begin with FILE:LINE, which counts from 1 in each file of a rotated log; indexes count the lines of
-the whole log from 0. A truncated log ends before that place. Lines that were delivered again unchanged are not a fault.
+		Long: `Check every hash and link of a log, and report the first event of each kind of fault: changed, missing, order, inserted,
+truncated. Faults of files begin with FILE:LINE, counted from 1 in each file of a rotated log; indexes count the lines of
+the whole log from 0. A truncated log ends before the reported place. Unchanged duplicates of a line are not a fault.
 
-A log cannot tell by itself that its end was cut off. Note its heads down from time to time (tenet audit head), keep them
-elsewhere, and give them back with --head: the file, or nothing but the hash of one. A head in a file has the chain, the
-sequence number and the hash; with the hash alone, an end that was rewritten cannot be told from one that was cut off.
+The log alone does not show that its end was cut off. Save its heads from time to time (tenet audit head), keep them
+elsewhere, and pass them with --head: the file, or only a hash. A head in a file contains the chain, the
+sequence number and the hash; with the hash alone, a rewritten end cannot be distinguished from a truncated one.
 
 Exit code 1: the log has faults.`,
 		Example: `  tenet audit verify audit.jsonl
   tenet audit head audit.jsonl --sign key.pem > heads.json
   tenet audit verify audit.jsonl --head heads.json --trust public.pem`,
 	}
-	heads := cmd.Flags().StringArray("head", nil, "a head that the log must hold: a hash, or a file that audit head wrote; may be repeated")
-	after := cmd.Flags().String("after", "", "file of heads that the log goes on after, where its earlier part is kept elsewhere: what audit head wrote, or the .heads.json beside a rotated log")
+	heads := cmd.Flags().StringArray("head", nil, "a head that the log must contain: a hash, or a file written by audit head; may be repeated")
+	after := cmd.Flags().String("after", "", "file with the heads at which this part of the log begins, if its earlier part is kept elsewhere: written by audit head, or the .heads.json beside a rotated log")
 	trust := cmd.Flags().String("trust", "", "public key (PEM, Ed25519) that files of heads must be signed with")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
@@ -196,11 +196,11 @@ func (a *app) writeVerified(w io.Writer, r *verified) {
 
 func (a *app) headCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "head LOG", Short: "Print the heads of a log's chains, to be kept elsewhere", Args: cobra.ExactArgs(1),
-		Long: `Print the heads of a log's chains as JSON, to be kept elsewhere and given to audit verify --head later. A file is verified
-on the way; one with faults is refused. A store is only asked for its heads.
+		Use: "head LOG", Short: "Print the heads of a log's chains, for a later verify", Args: cobra.ExactArgs(1),
+		Long: `Print the heads of a log's chains as JSON. Keep them elsewhere and pass them to audit verify --head later. A file is verified
+first and refused if it has faults; a store is only asked for its heads.
 
-Keys are PEM files, as made by: openssl genpkey -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out public.pem`,
+Keys are PEM files, created for example by: openssl genpkey -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out public.pem`,
 		Example: "  tenet audit head audit.jsonl > heads.json\n  tenet audit head audit.jsonl --sign key.pem > heads.json",
 	}
 	sign := cmd.Flags().String("sign", "", "private key (PEM, Ed25519) to sign the heads with")

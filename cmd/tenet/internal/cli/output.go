@@ -25,7 +25,7 @@ const (
 // OutputFlag adds -o to a command.
 func OutputFlag(cmd *cobra.Command) *string {
 	form := FormText
-	cmd.Flags().VarP(OneOf(&form, FormText, FormJSON, FormJSONL, FormYAML, formNone), "output", "o", "form of the output; jsonl is one line for each element of a list")
+	cmd.Flags().VarP(OneOf(&form, FormText, FormJSON, FormJSONL, FormYAML, formNone), "output", "o", "output format; jsonl prints each element of a list on a line")
 	return &form
 }
 

@@ -112,13 +112,13 @@ func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 // Root builds the tree of commands.
 func (a *App) Root() *cobra.Command {
 	root := Group("tenet", "Run work that can fail under policies that are data", `Tenet runs work that can fail under policies that are data: a document says how often, how fast and for
-how long anything may be repeated.
+how long each operation may be repeated.
 
 Settings come from flags, then from the environment, then from the config file. TENET_STORE, TENET_POLICY,
 TENET_AUDIT, TENET_CONFIG, TENET_LOG_FORMAT and TENET_LOG_LEVEL set the flag of that name for every command; run,
-worker, consume and produce take their own flags as TENET_<COMMAND>_<FLAG> (TENET_WORKER_CONCURRENCY). The config
-file is $XDG_CONFIG_HOME/tenet/config.yaml; its fields are the names of flags, either for every command or under
-the name of one:
+worker, consume and produce read their own flags from TENET_<COMMAND>_<FLAG> (TENET_WORKER_CONCURRENCY). The config
+file is $XDG_CONFIG_HOME/tenet/config.yaml; its fields are the names of flags, for every command or below the name
+of one command:
 
   color: never
   run: {max-attempts: 5, timeout: 30s}
@@ -134,8 +134,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentFlags().Var(OneOf(&a.Color, ColorAuto, ColorAlways, ColorNever), "color", "color the output: auto, always or never; NO_COLOR turns auto off")
 	root.PersistentFlags().StringVar(&a.Config, "config", "", "config file (default: $XDG_CONFIG_HOME/tenet/config.yaml; also TENET_CONFIG)")
-	root.PersistentFlags().Var(OneOf(&a.LogFormat, FormText, FormJSON), "log-format", "form of logs on stderr: text or json (also TENET_LOG_FORMAT)")
-	root.PersistentFlags().Var(OneOf(&a.LogLevel, logLevels()...), "log-level", "log this and what is worse: debug, info, warn or error (also TENET_LOG_LEVEL)")
+	root.PersistentFlags().Var(OneOf(&a.LogFormat, FormText, FormJSON), "log-format", "format of logs on stderr: text or json (also TENET_LOG_FORMAT)")
+	root.PersistentFlags().Var(OneOf(&a.LogLevel, logLevels()...), "log-level", "lowest level to log: debug, info, warn or error (also TENET_LOG_LEVEL)")
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.Configure(cmd) }
 	root.AddCommand(a.versionCommand())

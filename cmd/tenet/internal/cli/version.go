@@ -21,7 +21,7 @@ type versionResult struct {
 
 func (a *App) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "version", Short: "Say which version this is", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Example: "  tenet version\n  tenet version -o json",
 	}
 	form := OutputFlag(cmd)

@@ -28,21 +28,21 @@ type demoFlags struct {
 func (a *app) demoCommand() *cobra.Command {
 	f := &demoFlags{}
 	cmd := &cobra.Command{
-		Use: "demo", Short: "Deliver a thousand webhooks to an endpoint that misbehaves, and kill a worker halfway", Args: cobra.NoArgs,
+		Use: "demo", Short: "Deliver a thousand webhooks to a faulty endpoint, and kill a worker halfway", Args: cobra.NoArgs,
 		Long: `Deliver a thousand webhooks to an endpoint on this machine that fails, throttles, hangs, is slow and resets
-connections on a seeded schedule, and report what happened and why. Nothing leaves the machine.
+connections on a seeded schedule, and report what happened and why. No traffic leaves the machine.
 
 The deliveries are imported as jobs into a new SQLite store, in a temporary folder unless --store names one. Two
-workers, in processes of their own, deliver them. Halfway one is killed (SIGKILL) and another one started. When
+workers, each in its own process, deliver them. Halfway one is killed (SIGKILL) and another one started. When
 all jobs have finished, the store is compared with the endpoint's own ledger, and the workers' audit log, which is
 kept in the same store, is verified and replayed. Exits with 1 if a delivery has neither arrived nor reached the
 dead-letter queue for a reason, if the endpoint counted more requests than the document's retry ratio allows, or if
-the log has a fault or a decision does not follow from what is recorded.
+the log has a fault or a decision does not follow from the record.
 
-With --calls there is no store: this process makes the deliveries as calls, with hedging. The same seed then means
+With --calls there is no store: this process makes the deliveries as calls, with hedging. The same seed then gives
 the same faults and the same waits.
 
---policy takes another document than the built-in one: for the job type http, or with --calls for the keys
+--policy replaces the built-in document. It must have policies for the job type http, or with --calls for the keys
 hooks.QUEUE.`,
 		Example: `  tenet demo
   tenet demo --seed 7 -n 200 -o json
@@ -53,10 +53,10 @@ hooks.QUEUE.`,
 	flags := cmd.Flags()
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the endpoint's faults")
 	flags.IntVarP(&f.n, "count", "n", 1000, "number of deliveries")
-	flags.IntVar(&f.concurrency, "concurrency", 0, "deliveries at a time with --calls (default 16), else for each worker and queue (default 3)")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "concurrent deliveries: in all with --calls (default 16), otherwise for each worker and queue (default 3)")
 	flags.StringVar(&f.policy, "policy", "", "policy document to use instead of the built-in one; - is stdin")
 	flags.StringVar(&f.store, "store", "", "new store to use and keep: "+open.UseJobs.Forms())
-	flags.BoolVar(&f.printPolicy, "print-policy", false, "print the built-in policy document and deliver nothing")
+	flags.BoolVar(&f.printPolicy, "print-policy", false, "print the built-in policy document and exit")
 	flags.BoolVar(&f.calls, "calls", false, "make the deliveries as calls of this process, without a store")
 	cli.ExplicitFlags(cmd, "store", "policy")
 	form := cli.OutputFlag(cmd)

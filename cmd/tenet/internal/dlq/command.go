@@ -21,21 +21,21 @@ import (
 )
 
 func (a *app) dlqCommand() *cobra.Command {
-	return cli.Group("dlq", "The dead-letter queue: jobs that have failed for good", "", a.dlqListCommand(), a.requeueCommand(), a.purgeCommand())
+	return cli.Group("dlq", "List, requeue and purge dead jobs (the dead-letter queue)", "", a.dlqListCommand(), a.requeueCommand(), a.purgeCommand())
 }
 
 func (a *app) dlqListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List dead jobs, or what they died of", Args: cobra.NoArgs,
-		Long: `List dead jobs. With --group list what they died of: errors that differ only in numbers, hexadecimal strings,
-UUIDs and quoted texts count as one, with how often and when it was seen and a sample.`,
+		Use: "list", Short: "List dead jobs, or group them by error", Args: cobra.NoArgs,
+		Long: `List dead jobs. With --group list their errors instead, with counts, times and a sample: errors that differ only in
+numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 		Example: "  tenet dlq list --group --store sqlite:jobs.db\n  tenet dlq list --error 'connection refused' -o jsonl",
 	}
 	store, filter := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd)
-	grouped := cmd.Flags().Bool("group", false, "group by kind of error")
+	grouped := cmd.Flags().Bool("group", false, "group by error")
 	hidden := jobs.SecretFlags(cmd)
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
-	limit := cmd.Flags().Int("limit", 100, "jobs at most; 0 is all; groups always count all")
+	limit := cmd.Flags().Int("limit", 100, "maximum number of jobs; 0 is all; groups always count all jobs")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
 		f, err := filter.Filter(job.Dead)
@@ -85,20 +85,20 @@ func (a *app) requeueCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "requeue [ID…]", Short: "Run dead jobs again", Args: cobra.ArbitraryArgs,
 		Long: `Run dead jobs again, with their attempts counted from 0: those with the given IDs or that the filters select.
-Without either it asks before it runs all of them, or needs --yes. Each job is taken once, also if it fails again
-meanwhile.
+Without either the command asks before it runs all of them, or needs --yes. Each job is requeued once, even if it fails
+again in the meantime.
 
---rate spreads them out, so that what has just recovered is not run over. --canary N runs N of them first and
-waits until they have finished; if one is dead again the others stay where they are, and the exit code is 4.`,
+--rate spreads the jobs out, so that a service that has just recovered is not overloaded. --canary N runs N jobs first and
+waits until they have finished; if one is dead again, the others stay dead and the exit code is 4.`,
 		Example: `  tenet dlq requeue --error 'connection refused' --canary 10 --rate 50/s --store sqlite:jobs.db
   tenet dlq requeue 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55`,
 	}
 	store, filter, audit := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd), recording.OperatorFlag(cmd)
-	cmd.Flags().StringVar(&f.rate, "rate", "", "jobs at most in a time, for example 10/s or 500/m")
-	cmd.Flags().IntVar(&f.canary, "canary", 0, "jobs to run first, and to wait for")
-	cmd.Flags().Var(cli.Duration(&f.canaryWait), "canary-wait", "how long these may take")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the jobs and change nothing")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before all dead jobs are run again")
+	cmd.Flags().StringVar(&f.rate, "rate", "", "maximum rate, for example 10/s or 500/m")
+	cmd.Flags().IntVar(&f.canary, "canary", 0, "number of jobs to run first and wait for")
+	cmd.Flags().Var(cli.Duration(&f.canaryWait), "canary-wait", "how long the canary jobs may take")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the jobs without changing them")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before running all dead jobs again")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
 		var err error
@@ -243,7 +243,7 @@ func (a *app) purgeCommand() *cobra.Command {
 		Example: "  tenet dlq purge --created-before 720h --dry-run\n  tenet dlq purge --type http --error 'status 410' --yes",
 	}
 	store, filter, audit := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd), recording.OperatorFlag(cmd)
-	dryRun := cmd.Flags().Bool("dry-run", false, "count the jobs and remove nothing")
+	dryRun := cmd.Flags().Bool("dry-run", false, "count the jobs without removing them")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {

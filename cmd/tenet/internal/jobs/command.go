@@ -22,7 +22,7 @@ import (
 func (a *app) jobsCommand() *cobra.Command {
 	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", a.enqueueCommand(), a.jobsImportCommand(), a.listCommand(), a.inspectCommand(),
 		a.changeCommand(change{action: job.ActionRetry, name: "retry", short: "Run jobs again at once, with their attempts counted from 0", done: "retried"}),
-		a.changeCommand(change{action: job.ActionCancel, name: "cancel", short: "Cancel jobs; of running ones, ask their worker to", done: "cancelled"}),
+		a.changeCommand(change{action: job.ActionCancel, name: "cancel", short: "Cancel jobs, waiting or running", done: "cancelled"}),
 		a.changeCommand(change{action: job.ActionDelete, name: "delete", short: "Remove jobs with their history", done: "deleted", destructive: true}), a.statsCommand())
 	cmd.Example = "  tenet jobs import deliveries.jsonl --store sqlite:jobs.db\n  tenet jobs list --state dead\n  tenet jobs stats -o json"
 	return cmd
@@ -42,8 +42,8 @@ func AddFilterFlags(cmd *cobra.Command) *filterFlags {
 	flags.StringVar(&f.queue, "queue", "", "only jobs of this queue")
 	flags.StringVar(&f.jobType, "type", "", "only jobs of this type")
 	flags.StringVar(&f.err, "error", "", "only jobs whose last error contains this")
-	flags.StringVar(&f.before, "created-before", "", "only jobs created before this time, or that long ago (24h)")
-	flags.StringVar(&f.after, "created-after", "", "only jobs created after this time, or within that long (24h)")
+	flags.StringVar(&f.before, "created-before", "", "only jobs created before this time, or longer ago than this duration (24h)")
+	flags.StringVar(&f.after, "created-after", "", "only jobs created after this time, or within this duration (24h)")
 	return f
 }
 
@@ -94,15 +94,15 @@ func EachJob(ctx context.Context, s open.JobStore, of Range, f func(*job.Record)
 func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs in the order in which they were created", Args: cobra.NoArgs,
-		Long: `List jobs in the order in which they were created, 100 unless --limit says otherwise. The ID of the last line,
-given to --after, continues the list.`,
+		Long: `List jobs in the order in which they were created, at most 100 unless --limit says otherwise. To continue the list, pass
+the ID of its last line to --after.`,
 		Example: "  tenet jobs list --queue mail --state ready --state running\n  tenet jobs list --limit 0 -o jsonl > jobs.jsonl",
 	}
 	store, filter := open.JobsFlag(cmd), AddFilterFlags(cmd)
 	cmd.Flags().StringSliceVar(&filter.states, "state", nil, "only jobs in this state; may be repeated")
 	hidden := SecretFlags(cmd)
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
-	limit := cmd.Flags().Int("limit", 100, "jobs at most; 0 is all")
+	limit := cmd.Flags().Int("limit", 100, "maximum number of jobs; 0 is all")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
 		f, err := filter.Filter()
@@ -264,27 +264,27 @@ type changeResult struct {
 func (a *app) changeCommand(c change) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: c.name + " ID…", Short: c.short, Args: cobra.MinimumNArgs(1),
-		Long:    c.short + ".\n\nExits with 5 if a job was not found, and with 7 if one is in a state in which it cannot be " + c.done + ".",
+		Long:    c.short + ".\n\nExits with 5 if a job was not found, and with 7 if a job's state does not allow it to be " + c.done + ".",
 		Example: "  tenet jobs " + c.name + " 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
 	}
 	store, audit := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
-	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	yes := new(bool)
 	if c.destructive {
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
 	wait := new(bool)
 	if c.action == job.ActionCancel {
-		wait = cmd.Flags().Bool("wait", false, "wait until running jobs have ended, and say how")
+		wait = cmd.Flags().Bool("wait", false, "wait until running jobs have ended, and print their outcomes")
 		cmd.Long = c.short + `.
 
-A job that waits is cancelled at once. A running one is asked to end through its worker, which cancels the handler's
-context: within a second, or where the store cannot notify within a third of the lease. If the handler finishes all
-the same, the job ends as it says, and the request stays on record (cancel_requested_at).
+A waiting job is cancelled at once. For a running job the command asks its worker to cancel the handler's context, which
+happens within a second, or within a third of the lease if the store cannot notify. If the handler finishes nevertheless,
+the job keeps the handler's outcome, and the request stays on record (cancel_requested_at).
 
-Each line says which of the two happened, or that the request is pending.
+Each line of the output says which of the two happened, or that the request is pending.
 
-Exits with 5 if a job was not found, and with 7 if one had ended already.`
+Exits with 5 if a job was not found, and with 7 if one had already ended.`
 		cmd.Example += "\n  tenet jobs cancel 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --wait"
 	}
 	form := cli.OutputFlag(cmd)

@@ -42,15 +42,15 @@ func (a *app) enqueueCommand() *cobra.Command {
 		Use: "enqueue TYPE [PAYLOAD]", Short: "Store a job that a worker will run", Args: cobra.RangeArgs(0, 2),
 		Long: `Store a job that a worker will run. The payload is JSON; text that is not valid JSON is stored as a string.
 
-The types that this program's own worker runs:
+The built-in worker runs these types:
 
   http  {"method", "url", "headers", "body", "expect_status"}
   exec  {"argv", "env", "dir", "stdin"}            (workers with --allow-exec)
 
 With --json the job is one line of JSON instead: {type, payload, queue, run_at, max_attempts, priority, timeout,
-unique_key}; --json - reads it from stdin. Prints the job's ID, which is that of the earlier job where the unique
-key exists already. A missing SQLite store is made. While workers run, a job that none of them takes is stored with
-a warning.`,
+unique_key}; --json - reads it from stdin. The command prints the job's ID, or the ID of the earlier job with the same
+unique key. A missing SQLite store is created. If workers are running but none of them takes the job, the command warns
+and stores it.`,
 		Example: `  tenet enqueue http '{"url":"https://example.com/ping"}' --store sqlite:jobs.db
   tenet enqueue exec '{"argv":["backup","--full"]}' --delay 1h --unique-key backup
   tenet enqueue --json '{"type":"http","payload":{"url":"https://example.com/"},"max_attempts":5}'`,
@@ -60,14 +60,14 @@ a warning.`,
 	flags.StringVar(&f.line.Queue, "queue", "", `queue (default "default")`)
 	flags.StringVar(&f.runAt, "run-at", "", "earliest start, for example 2026-03-02T08:00:00Z (default now)")
 	flags.Var(cli.Duration(&f.delay), "delay", "earliest start, from now")
-	flags.IntVar(&f.line.MaxAttempts, "max-attempts", 0, "attempts at most (default: the policy's)")
+	flags.IntVar(&f.line.MaxAttempts, "max-attempts", 0, "maximum number of attempts (default: the policy's)")
 	flags.IntVar(&f.line.Priority, "priority", 0, "from 0, the highest, to 9")
 	flags.Var(cli.Duration(&f.timeout), "timeout", "how long one attempt may take (default: the policy's)")
 	flags.StringVar(&f.line.UniqueKey, "unique-key", "", "store nothing if a job of the queue has this key")
-	flags.Var(cli.Duration(&f.uniqueFor), "unique-for", "how long the key holds (default: while its job is not finished)")
+	flags.Var(cli.Duration(&f.uniqueFor), "unique-for", "how long the key is held (default: until its job has finished)")
 	flags.StringVar(&f.json, "json", "", "the whole job as JSON; - is stdin")
-	flags.BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "check the job and print it, and store nothing")
+	flags.BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without storing it")
 	hidden, form := SecretFlags(cmd), cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		r, err := a.request(cmd, f, args)
@@ -172,23 +172,23 @@ type importFlags struct {
 func (a *app) jobsImportCommand() *cobra.Command {
 	f := &importFlags{window: jobline.DefaultWindow}
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "Store the jobs of a file of JSON lines", Args: cobra.ExactArgs(1),
+		Use: "import FILE", Short: "Store the jobs in a file of JSON lines", Args: cobra.ExactArgs(1),
 		Long: `Store the jobs of a file, one JSON object on each line: {type, payload, queue, run_at, max_attempts, priority,
-timeout, unique_key}. - is stdin. A missing SQLite store is made.
+timeout, unique_key}. The file - is stdin. A missing SQLite store is created.
 
-Importing a file again stores nothing twice, also after a part of it was imported, and also when its jobs have
-finished: every line has a unique key that holds for --unique-for. It is the line's own or, for lines without
-one, made from the line's text and how many equal lines came before it in the file. So equal lines are separate
-jobs, while a line that was edited is a new one.
+Importing a file again does not store a job twice, even after a partial import and after its jobs have
+finished: every line has a unique key that is held for --unique-for. It is the line's own or, for lines without
+one, made from the line's text and the number of equal lines before it in the file. Equal lines are therefore separate
+jobs, and an edited line is a new job.
 
-Bad lines are reported by number, and the others are imported. Exits with 1 if a line was rejected.`,
+Invalid lines are reported by number, and the others are imported. Exits with 1 if a line was rejected.`,
 		Example: `  tenet jobs import deliveries.jsonl --store sqlite:jobs.db
   zcat more.jsonl.gz | tenet jobs import - -o json`,
 	}
 	store := open.JobsFlag(cmd)
-	cmd.Flags().Var(cli.Duration(&f.window), "unique-for", "how long unique keys hold")
-	cmd.Flags().BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check all lines and store nothing")
+	cmd.Flags().Var(cli.Duration(&f.window), "unique-for", "how long unique keys are held")
+	cmd.Flags().BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check all lines without storing jobs")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{Create: true, Migrate: f.migrate, DryRun: f.dryRun}, func(s open.JobStore) error {

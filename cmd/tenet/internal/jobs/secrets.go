@@ -29,7 +29,7 @@ type Secrets struct {
 func SecretFlags(cmd *cobra.Command) *Secrets {
 	s := &Secrets{}
 	cmd.Flags().BoolVar(&s.show, "show-secrets", false, "print the values of "+strings.Join(secretNames, ", ")+" in payloads and metadata")
-	cmd.Flags().StringSliceVar(&s.more, "redact", nil, "further names in payloads and metadata whose values are not printed; may be repeated")
+	cmd.Flags().StringSliceVar(&s.more, "redact", nil, "additional names in payloads and metadata whose values are redacted; may be repeated")
 	return s
 }
 

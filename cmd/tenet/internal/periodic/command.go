@@ -39,8 +39,8 @@ type periodicJSON struct {
 }
 
 func (a *app) periodicCommand() *cobra.Command {
-	cmd := cli.Group("periodic", "Check and list periodic jobs, or enqueue one now", `Periodic jobs stand in a file that workers are given (tenet worker --periodic FILE). Each tick is enqueued once,
-however many workers have the same file. The file is a list:
+	cmd := cli.Group("periodic", "Check and list periodic jobs, or enqueue one now", `Workers read periodic jobs from a file (tenet worker --periodic FILE). Each tick is enqueued once,
+however many workers use the same file. The file is a list:
 
   - name: nightly-report
     cron: 0 3 * * *              # five fields, or @hourly, @daily, @every 10m
@@ -48,7 +48,7 @@ however many workers have the same file. The file is a list:
     missed: once                 # ticks that passed while no worker ran: skip (default), once, all
     job: {type: http, payload: {url: "https://example.com/report"}, queue: reports}
 
-The job has the fields of a job line except unique_key and run_at, which are the tick's.`, a.periodicCheckCommand(), a.periodicListCommand(), a.periodicRunCommand())
+The job has the fields of a job line except unique_key and run_at, which the tick sets.`, a.periodicCheckCommand(), a.periodicListCommand(), a.periodicRunCommand())
 	return cmd
 }
 
@@ -155,11 +155,11 @@ func (a *app) periodicListCommand() *cobra.Command {
 
 func (a *app) periodicRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "run NAME --file FILE", Short: "Enqueue a periodic job now, beside its schedule", Args: cobra.ExactArgs(1),
+		Use: "run NAME --file FILE", Short: "Enqueue a periodic job now, in addition to its schedule", Args: cobra.ExactArgs(1),
 		Example: "  tenet periodic run nightly-report --file nightly.yaml --store sqlite:jobs.db",
 	}
 	store, file, log := open.JobsFlag(cmd), fileFlag(cmd), recording.OperatorFlag(cmd)
-	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be enqueued, and store nothing")
+	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be enqueued, without storing it")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		entries, list, err := readPeriodic(cmd.Context(), a.App, *file)

@@ -178,7 +178,7 @@ type periodicCheck struct {
 func (a *app) periodicCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check FILE…", Short: "Report every fault of files of periodic jobs", Args: cobra.MinimumNArgs(1),
-		Long:    "Read files of periodic jobs and report everything that is wrong with them, each with its place. - is stdin. Exits with 3 if\na file is invalid.",
+		Long:    "Read files of periodic jobs and report every fault with its place. The file - is stdin. Exits with 3 if a file is\ninvalid.",
 		Example: "  tenet periodic check nightly.yaml",
 	}
 	form := cli.OutputFlag(cmd)

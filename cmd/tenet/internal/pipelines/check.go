@@ -33,8 +33,8 @@ type pipelineResult struct {
 func (a *app) pipelineCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check FILE…", Short: "Report every fault of documents, and show their pipelines", Args: cobra.ArbitraryArgs,
-		Long: `Read policy documents and report everything that is wrong with them, each with its place and the remedy, or else show
-their consumers and producers with every default filled in. - is stdin; --policy FILE is another way to name a document.
+		Long: `Read policy documents and report every fault with its place and the remedy. Show the consumers and producers of valid
+documents with every default filled in. The file - is stdin; --policy FILE is another way to name a document.
 Exits with 3 if a document is invalid, and with 5 if one has no pipelines.`,
 		Example: "  tenet pipeline check policies.yaml\n  tenet pipeline check policies.yaml -o json",
 	}

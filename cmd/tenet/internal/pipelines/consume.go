@@ -21,41 +21,41 @@ func (a *app) consumeCommand() *cobra.Command {
 	f := &consumeFlags{killGrace: cli.DefaultKillGrace}
 	cmd := &cobra.Command{
 		Use: "consume --policy FILE NAME --source URL --task TASK", Short: "Process the transactions of a source", Args: cobra.ExactArgs(1),
-		Long: `Fetch transactions from a source and have a task process them, under the consumer NAME of a policy document, whose
-changes take effect between batches.
+		Long: `Fetch transactions from a source and process each with a task, under the consumer NAME of a policy document. Changes of
+the document take effect between batches.
 
 Sources:
-  file:PATH.jsonl, file:PATH.csv   one transaction for each line; goes on where the last run ended
+  file:PATH.jsonl, file:PATH.csv   one transaction for each line; continues where the last run ended
                                    (?follow=true, forget=true, offsets=PATH, envelope=true, format=jsonl|csv)
   nats://HOST/STREAM?consumer=…    a JetStream consumer
   amqp://HOST/QUEUE                a RabbitMQ queue
-  postgres://HOST/DB?table=…       a table that is a queue; with &consumer=NAME an outbox that is followed
+  postgres://HOST/DB?table=…       a table used as a queue; with &consumer=NAME an outbox
   jobs:STORE-URL?queue=…           stored jobs of a queue, for example jobs:sqlite:jobs.db?queue=mail
 
 Tasks:
   exec:COMMAND   run by sh for every attempt, with the payload on stdin and TENET_TRANSACTION_ID and TENET_ATTEMPT
-                 in its environment. Exit code 0 is success; others are failures that are retried, or final where
-                 --retry-exit does not list them. With --sink, what it prints is passed on; else it goes to stderr
+                 in its environment. Exit code 0 is success; other codes are failures that are retried, or final if
+                 --retry-exit does not list them. With --sink, its output is passed on; otherwise it goes to stderr
   http:URL       POST the payload, with the ID as Idempotency-Key. 408, 429 and 5xx are retried, other 4xx are final.
                  With --sink, the answer's body is passed on
   sink           pass the payload on to --sink
 
-What fails for good goes to --dead-letter, or else comes again later. Sinks take the same URLs as sources, and
-http://…; a file sink gets its name when everything is done (?append=true, replace=true), one for dead letters is
-appended to; jobs need a type (jobs:STORE-URL?queue=…&type=…), and as dead letters go on after the attempts that were
-spent, where the document has a policy for them.
+A transaction that fails for good goes to --dead-letter, or is delivered again later. Sinks take the same URLs as sources,
+and http://…. A file sink gets its name when the run is done (?append=true, replace=true); a file of dead letters is
+appended to. Jobs need a type (jobs:STORE-URL?queue=…&type=…); jobs from dead letters continue the count of attempts
+if the document has a policy for them.
 
---payload or --id run one transaction without a source; the exit code is then 0 only if it was processed, whatever
-became of it otherwise.
+--payload or --id runs one transaction without a source; the exit code is then 0 only if it was processed, and not if it
+became a dead letter.
 
-SIGTERM and Ctrl-C stop fetching and let running transactions finish for --grace; what is left is cancelled and given
+SIGTERM and Ctrl-C stop fetching and give running transactions --grace to finish; the rest is cancelled and given
 back. A second signal cancels at once. --audit records every decision before it takes effect. With
---idempotency-store a transaction ID that has ended before is not run again.
+--idempotency-store a transaction ID that has already ended is not run again.
 
---listen serves /livez (503 while a fetch hangs; an empty source is well), /readyz (sources and sinks that can tell are
-usable, and the consumer is not stopping) and /metrics (Prometheus).
+--listen serves /livez (503 while a fetch hangs; an empty source is healthy), /readyz (sources and sinks are usable, as far
+as they can be checked, and the consumer is not stopping) and /metrics (Prometheus).
 
-Exit codes: 0 done; 1 a transaction failed, without a handler or dead letter, or the run could not go on; 2 usage;
+Exit codes: 0 done; 1 a transaction failed without a handler or dead letter, or the run could not continue; 2 usage;
 3 invalid document; 5 the document has no such consumer, or a file or store that is read does not exist; 130 and 143
 stopped by SIGINT or SIGTERM.`,
 		Example: `  tenet consume --policy policies.yaml orders --source file:orders.jsonl --task exec:./charge.sh --dead-letter file:dead.jsonl
@@ -65,7 +65,7 @@ stopped by SIGINT or SIGTERM.`,
 	}
 	f.add(cmd, "source", "where transactions come from: "+open.UseSource.Forms())
 	flags := cmd.Flags()
-	flags.StringVar(&f.task, "task", "", "what is done with them: exec:COMMAND, http:URL or sink")
+	flags.StringVar(&f.task, "task", "", "what to do with each transaction: exec:COMMAND, http:URL or sink")
 	flags.StringVar(&f.retryExit, "retry-exit", "", "exit codes that an exec task is retried after, such as 75,100-110 (default: all)")
 	flags.Var(cli.Duration(&f.killGrace), "kill-grace", "how long an exec task may take to end after SIGTERM")
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {

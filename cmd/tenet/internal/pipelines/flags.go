@@ -34,21 +34,21 @@ func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
 	f.audit, f.form = open.DecisionLogFlag(cmd), cli.OutputFlag(cmd)
 	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, open.JobTTL, cmd.Flags().Changed
 	flags := cmd.Flags()
-	flags.StringVar(&f.policy, "policy", "", "policy document, whose changes take effect while it runs; - is stdin")
+	flags.StringVar(&f.policy, "policy", "", "policy document; changes take effect during the run; - is stdin")
 	flags.StringVar(&f.from, from, "", what)
 	flags.StringVar(&f.sink, "sink", "", "where transactions go: "+open.UseSink.Forms())
-	flags.StringVar(&f.deadLetter, "dead-letter", "", "where transactions go that cannot be handled")
+	flags.StringVar(&f.deadLetter, "dead-letter", "", "sink for transactions that fail for good")
 	flags.StringVar(&f.payload, "payload", "", "run one transaction, with this payload (JSON); - is stdin")
 	flags.StringVar(&f.id, "id", "", "run one transaction, with this ID (default: a new one)")
-	flags.StringVar(&f.store, "idempotency-store", "", "run each transaction ID once, and keep it here: "+open.UseRecords.Forms())
+	flags.StringVar(&f.store, "idempotency-store", "", "run each transaction ID once, and keep the IDs here: "+open.UseRecords.Forms())
 	flags.Var(cli.Duration(&f.ttl), "idempotency-ttl", "how long an ID is kept after its transaction ended")
-	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a transaction may run again where an earlier run was killed")
-	flags.Var(cli.Duration(&f.grace), "grace", "how long running transactions may go on after a signal")
+	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a transaction may run again if an earlier run was killed")
+	flags.Var(cli.Duration(&f.grace), "grace", "how long running transactions may continue after a signal")
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every attempt to stderr")
 	f.otlp = monitor.OtlpFlag(cmd)
 	cli.ExitZeroFlag(cmd, &f.exitZero)
-	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and print what would run, without running it")
 }
 
 // single is the transaction of --payload and --id, or nil.

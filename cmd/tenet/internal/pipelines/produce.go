@@ -22,17 +22,17 @@ func (a *app) produceCommand() *cobra.Command {
 	f := &pipelineFlags{}
 	cmd := &cobra.Command{
 		Use: "produce --policy FILE NAME --input URL --sink URL", Short: "Write the transactions of an input to a sink", Args: cobra.ExactArgs(1),
-		Long: `Write what an input holds to a sink, under the producer NAME of a policy document: in chunks of its batch.size, one
-after another, the transactions of a chunk at the same time.
+		Long: `Write the transactions of an input to a sink, under the producer NAME of a policy document: in chunks of its batch.size, one
+chunk after another, and the transactions of a chunk concurrently.
 
-Inputs and sinks are those of "tenet consume --help". What has been written is acknowledged after each chunk, so that
-a run that was stopped can be repeated; what fails is left in the input for the next run, or goes to --dead-letter.
-The run ends when the input is empty. --payload or --id write one transaction.
+Inputs and sinks are those of "tenet consume --help". Written transactions are acknowledged after each chunk, so that
+a run that was stopped can be repeated. Failed transactions stay in the input for the next run, or go to --dead-letter.
+The run ends when the input is empty. --payload or --id writes one transaction.
 
 SIGTERM and Ctrl-C finish the running chunk, for --grace at most; a second signal cancels at once.
 --listen serves /livez, /readyz and /metrics as "tenet consume" does.
 
-Exit codes: 0 done; 1 a transaction failed, or the run could not go on; 2 usage; 3 invalid document; 5 the document
+Exit codes: 0 done; 1 a transaction failed, or the run could not continue; 2 usage; 3 invalid document; 5 the document
 has no such producer, or a file or store that is read does not exist; 130 and 143 stopped by SIGINT or SIGTERM.`,
 		Example: `  tenet produce --policy policies.yaml invoices --input file:invoices.csv --sink https://example.com/invoices
   tenet produce --policy policies.yaml invoices --payload '{"invoice": 4711}' --sink 'postgres://localhost/shop?table=queue'`,

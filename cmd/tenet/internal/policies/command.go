@@ -40,9 +40,9 @@ type checkResult struct {
 func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check FILE…", Short: "Report every fault of policy documents", Args: cobra.MinimumNArgs(1),
-		Long: `Read policy documents and report everything that is wrong with them, each with its place and the remedy.
-Values beyond a limit are warnings: they are clamped. So are classifiers and classes of errors that only work where a program
-registers them; the warning names the package that brings them. - is stdin. Exits with 3 if a document is invalid.`,
+		Long: `Read policy documents and report every fault with its place and the remedy.
+A value beyond a limit is a warning, because it is clamped. So is a classifier or class of errors that a program must
+register; the warning names the package that has it. The file - is stdin. Exits with 3 if a document is invalid.`,
 		Example: "  tenet policy check policies.yaml\n  tenet policy check -o json *.yaml",
 	}
 	form := cli.OutputFlag(cmd)
@@ -128,9 +128,9 @@ type showResult struct {
 func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show KEY --policy FILE", Short: "Show the policy of a key, with every default filled in", Args: cobra.ExactArgs(1),
-		Long: `Show the policy that a document gives to a key: every field with its value in force and where that comes from.
+		Long: `Show the policy that a document gives to a key: every field with its effective value and the source of that value.
 Keys of jobs are job/QUEUE.TYPE, those of pipeline steps consumer/NAME.STEP and producer/NAME.STEP. A job type, a queue, a
-consumer, a producer or NAME.STEP alone will do where no call has that key.
+consumer, a producer or NAME.STEP is enough if no call has that key.
 
 Keys that begin with "run." have the limits and defaults of tenet run. To see the policy that a command gets under another key,
 use tenet run --dry-run.`,
@@ -226,7 +226,7 @@ func (a *app) catalogCommand() *cobra.Command {
 func (a *app) limitsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "limits", Short: "List the limits and defaults of every surface", Args: cobra.NoArgs,
-		Long:    "List the built-in limits and defaults of calls, of the commands that tenet run starts, of jobs and of pipeline steps. A\ndocument may tighten them; what it says of calls holds for commands too.",
+		Long:    "List the built-in limits and defaults of calls, of the commands that tenet run starts, of jobs and of pipeline steps. A\ndocument may tighten them; its limits of calls apply to commands too.",
 		Example: "  tenet policy limits\n  tenet policy limits -o yaml",
 	}
 	form := cli.OutputFlag(cmd)

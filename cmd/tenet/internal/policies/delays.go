@@ -28,14 +28,14 @@ const maxDelays = 1000
 
 func (a *app) delaysCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "delays KEY --policy FILE", Short: "Show the waits that a policy's retries would have", Args: cobra.ExactArgs(1),
-		Long: `Show the waits before the retries of a key's policy, for work with the given seed: the same seed always waits
-the same. The bars show each wait (█) within the longest that any seed could draw (░). The worst case is the
-longest possible total, the expected total its mean over all seeds.`,
+		Use: "delays KEY --policy FILE", Short: "Show the waits before a policy's retries", Args: cobra.ExactArgs(1),
+		Long: `Show the waits before the retries of a key's policy for one seed; the same seed always gives the same waits.
+The bars show each wait (█) within the longest possible one (░). The worst case is the
+longest possible total, the expected total is the mean over all seeds.`,
 		Example: "  tenet policy delays user-service.GetUser --policy policies.yaml --seed 42\n  tenet policy delays user-service.GetUser --policy policies.yaml -n 10 -o json",
 	}
 	file := cli.DocumentFlag(cmd)
-	seed := cmd.Flags().Uint64("seed", 0, "seed of the work")
+	seed := cmd.Flags().Uint64("seed", 0, "seed of the jitter")
 	n := cmd.Flags().IntP("count", "n", 0, "number of retries to show (default: all that the policy allows)")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {

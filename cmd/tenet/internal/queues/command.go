@@ -89,16 +89,16 @@ func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
 
 func (a *app) pauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "pause QUEUE --reason TEXT", Short: "Start no more jobs of a queue", Args: cobra.ExactArgs(1),
-		Long: `Start no more jobs of a queue, on all workers, until it is resumed or --for is over. Running jobs go on, and jobs
+		Use: "pause QUEUE --reason TEXT", Short: "Stop starting jobs of a queue", Args: cobra.ExactArgs(1),
+		Long: `Stop starting jobs of a queue, on all workers, until it is resumed or --for has passed. Running jobs continue, and jobs
 can still be enqueued. A queue that has never held a job is paused only with --create; otherwise the command exits
-with 5, lest a mistyped name stops nothing.`,
+with 5, because the name may be mistyped.`,
 		Example: "  tenet queues pause mail --reason 'provider is down' --for 30m --store sqlite:jobs.db",
 	}
-	reason := cmd.Flags().String("reason", "", "why, for whoever finds it paused")
-	create := cmd.Flags().Bool("create", false, "pause the queue also if it has never held a job")
+	reason := cmd.Flags().String("reason", "", "why the queue is paused, for other operators")
+	create := cmd.Flags().Bool("create", false, "pause the queue even if it has never held a job")
 	var length time.Duration
-	cmd.Flags().Var(cli.Duration(&length), "for", "resume by itself after this long (default: never)")
+	cmd.Flags().Var(cli.Duration(&length), "for", "resume automatically after this long (default: never)")
 	return a.queueCommand(cmd, create, func(name string) (job.QueueState, error) {
 		if *reason == "" {
 			return job.QueueState{}, cli.Usagef("--reason is missing; say why, for whoever finds the queue paused")
@@ -138,7 +138,7 @@ func knownQueue(ctx context.Context, s open.JobStore, name string) error {
 // queueCommand is a command that sets what state returns. Unless create is set, the queue must be known.
 func (a *app) queueCommand(cmd *cobra.Command, create *bool, state func(name string) (job.QueueState, error)) *cobra.Command {
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
-	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		if args[0] == "" {

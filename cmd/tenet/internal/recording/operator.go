@@ -22,7 +22,7 @@ import (
 
 // OperatorFlag adds --audit to a command by which operators change jobs.
 func OperatorFlag(cmd *cobra.Command) *string {
-	return open.LogFlag(cmd, "record here who did this before it is done")
+	return open.LogFlag(cmd, "audit log that records who does this, before it is done")
 }
 
 // Put records what the operator is about to do. Without a URL it does nothing. Where it fails, do not act.

@@ -32,12 +32,12 @@ func shown(r idempotency.Record, withResult bool) recordJSON {
 }
 
 func (a *app) idempotencyCommand() *cobra.Command {
-	return cli.Group("idempotency", "Look at, resolve and clear idempotency records",
-		`Look at, resolve and clear the records of effects that happen once per key.
+	return cli.Group("idempotency", "Inspect, resolve and clear idempotency records",
+		`Inspect, resolve and clear the records of effects that happen once per key.
 
-A record is in_flight while its effect runs, then completed, failed (for good) or released (the next caller runs
-again). One whose owner was killed becomes unknown: nothing runs under its key until an operator has found out what
-happened and says so with resolve.`,
+A record is in_flight while its effect runs, then completed, failed (for good) or released (the next caller runs the
+effect again). If its owner was killed, the record becomes unknown: the effect does not run under its key until an
+operator has found out what happened and runs resolve.`,
 		a.recordGetCommand(), a.recordListCommand(), a.recordResolveCommand(), a.recordClearCommand())
 }
 
@@ -53,10 +53,10 @@ func (f *recordTarget) add(cmd *cobra.Command, changes bool) {
 	flags.StringVar(&f.tenant, "tenant", "", "tenant of the record's scope")
 	flags.StringVar(&f.operation, "operation", "", "operation of the record's scope: a job's type, for example")
 	if !changes {
-		flags.StringVar(&f.audit, "audit", "", "record here who looked at the record: "+open.UseLog.Forms()+" (also TENET_AUDIT)")
+		flags.StringVar(&f.audit, "audit", "", "audit log that records who looked at the record: "+open.UseLog.Forms()+" (also TENET_AUDIT)")
 	} else {
 		flags.StringVar(&f.audit, "audit", "", "audit log that the change is recorded in (default: the store's own)")
-		flags.BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and do nothing")
+		flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, without doing it")
 		flags.BoolVar(&f.yes, "yes", false, "do not ask")
 	}
 }
@@ -129,7 +129,7 @@ func (a *app) recordGetCommand() *cobra.Command {
 		Example: "  tenet idempotency get invoice-4711 --store sqlite:records.db",
 	}
 	f.add(cmd, false)
-	result := cmd.Flags().Bool("result", false, "show the stored result too; it may hold secrets")
+	result := cmd.Flags().Bool("result", false, "show the stored result too; it may contain secrets")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		return f.with(cmd.Context(), a, args[0], func(_ *open.RecordStore, r idempotency.Record) error {
@@ -182,25 +182,25 @@ func (a *app) recordResolveCommand() *cobra.Command {
 	f := &recordTarget{}
 	as := ""
 	cmd := &cobra.Command{
-		Use: "resolve KEY --as completed|failed|released", Short: "Say what became of an effect whose outcome is unknown", Args: cobra.ExactArgs(1),
-		Long: `Say what became of an effect whose owner was killed: find out first, for example in the other system's log.
+		Use: "resolve KEY --as completed|failed|released", Short: "Set the outcome of an effect whose outcome is unknown", Args: cobra.ExactArgs(1),
+		Long: `Set the outcome of an effect whose owner was killed. Find out what happened first, for example in the other system's log.
 
   completed  it happened; callers get --result, or nothing
   failed     it did not happen and must not; callers get an error with --message
   released   it did not happen; the next caller runs it
 
-The change is put on record in an audit log before it is made.`,
+An audit log records the change before it is made.`,
 		Example: `  tenet idempotency resolve invoice-4711 --as completed --store sqlite:records.db
   tenet idempotency resolve 0198c2… --operation email:send --as released --store postgres://localhost/app`,
 	}
 	f.add(cmd, true)
 	flags := cmd.Flags()
-	flags.Var(cli.OneOf(&as, string(idempotency.Completed), string(idempotency.Failed), string(idempotency.Released)), "as", "what became of it: completed, failed or released")
+	flags.Var(cli.OneOf(&as, string(idempotency.Completed), string(idempotency.Failed), string(idempotency.Released)), "as", "outcome of the effect: completed, failed or released")
 	result := flags.String("result", "", "result that callers get, with --as completed; as the operation would have stored it, usually JSON")
 	message := flags.String("message", "resolved by an operator", "error that callers get, with --as failed")
 	ttl := open.JobTTL // the longest of those that records are kept for otherwise
-	flags.Lookup("yes").Usage = "as for clear; this command does not ask, as --as says what is meant"
-	flags.Var(cli.Duration(&ttl), "ttl", "how long the record is kept from now on: longer than callers, and jobs that are requeued, come back")
+	flags.Lookup("yes").Usage = "accepted as in clear; this command never asks, because --as states the outcome"
+	flags.Var(cli.Duration(&ttl), "ttl", "how long to keep the record from now on: longer than callers and requeued jobs keep trying")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -238,9 +238,9 @@ The change is put on record in an audit log before it is made.`,
 func (a *app) recordClearCommand() *cobra.Command {
 	f := &recordTarget{}
 	cmd := &cobra.Command{
-		Use: "clear KEY", Short: "Remove the record of a key: the next caller runs again", Args: cobra.ExactArgs(1),
+		Use: "clear KEY", Short: "Remove the record of a key, so that its effect can run again", Args: cobra.ExactArgs(1),
 		Long: `Remove the record of a key. The next caller runs the effect again, whether it has happened or not. A record whose
-claim is live cannot be removed. The change is put on record in an audit log before it is made.`,
+claim is live cannot be removed. An audit log records the change before it is made.`,
 		Example: "  tenet idempotency clear invoice-4711 --store sqlite:records.db --yes",
 	}
 	f.add(cmd, true)

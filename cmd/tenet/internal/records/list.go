@@ -27,10 +27,10 @@ func (a *app) recordListCommand() *cobra.Command {
 	state := ""
 	cmd := &cobra.Command{
 		Use: "list", Short: "List records by scope and key", Args: cobra.NoArgs,
-		Long: `List records in the order of tenant, operation and key, 100 unless --limit says otherwise, without their results.
+		Long: `List records without their results, ordered by tenant, operation and key; at most 100 unless --limit says otherwise.
 
 --state unknown lists the records that wait for an operator: those whose outcome is unknown, and those in flight whose
-lease has ended. Look at one with get, find out what happened, and say so with resolve.`,
+lease has ended. Inspect one with get, find out what happened, and set its outcome with resolve.`,
 		Example: `  tenet idempotency list --state unknown --store postgres://localhost/app
   tenet idempotency list --operation charge --limit 0 --store sqlite:records.db -o jsonl`,
 	}
@@ -38,7 +38,7 @@ lease has ended. Look at one with get, find out what happened, and say so with r
 	flags := cmd.Flags()
 	flags.Var(cli.OneOf(&state, string(idempotency.Unknown), string(idempotency.InFlight), string(idempotency.Completed), string(idempotency.Failed),
 		string(idempotency.Released)), "state", "only records in this state: unknown, in_flight, completed, failed or released")
-	limit := flags.Int("limit", 100, "records at most; 0 is all")
+	limit := flags.Int("limit", 100, "maximum number of records; 0 is all")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) (err error) {
 		ctx := cmd.Context()

@@ -45,25 +45,25 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	f := &runFlags{killGrace: cli.DefaultKillGrace}
 	cmd := &cobra.Command{
-		Use: "run [flags] -- COMMAND [ARGUMENT…]", Short: "Run a command until it succeeds or its policy says stop",
-		Long: `Run a command until it exits with 0 or its policy says stop.
+		Use: "run [flags] -- COMMAND [ARGUMENT…]", Short: "Run a command until it succeeds or its policy stops it",
+		Long: `Run a command until it exits with 0 or its policy stops it.
 
 The policy is that of the key in the document (--policy); without a document it is 3 attempts, with waits of about
 1s and 2s between them. Flags change it field by field. Commands have wider limits than calls: up to 1,000 attempts and
 waits of up to a day. The key is "run." and the command's name unless --key says otherwise.
 
-Every attempt finds TENET_ATTEMPT (from 1), TENET_KEY and TENET_CALL_ID in its environment; they configure nothing, and
-TENET_RUN_… variables are not handed on. What the command prints passes through. What comes on stdin is the same for every attempt:
-files are read again, anything else is kept, up to 10 MiB (with --max-attempts 1 it passes through unbounded). A
+Every attempt gets TENET_ATTEMPT (from 1), TENET_KEY and TENET_CALL_ID in its environment. They do not configure a nested
+tenet, and TENET_RUN_… variables are not passed on. The command's output passes through. Every attempt reads the same stdin:
+files are read again, other input is buffered, up to 10 MiB (with --max-attempts 1 it passes through without a limit). A
 terminal is not passed on.
 
-An attempt that times out is stopped with everything that it started: SIGTERM first, SIGKILL after --kill-grace.
-Ctrl-C and SIGTERM are handed on in the same way and end the run; a second one kills at once. Hedging is off for
-commands, as the outputs of two attempts would mix. A command whose reader is gone (SIGPIPE, as in "| head") is not run again,
-unless --retry-exit lists 141.
+An attempt that times out is stopped with all processes that it started: SIGTERM first, SIGKILL after --kill-grace.
+Ctrl-C and SIGTERM are passed on in the same way and end the run; a second one kills at once. Hedging is off for
+commands, because the outputs of two attempts would mix. A command whose reader has gone (SIGPIPE, as in "| head") is not
+run again, unless --retry-exit lists 141.
 
 With --idempotency-key and --idempotency-store a command that has succeeded under the key is not run again: the
-run ends with 0 and says so. One that is running elsewhere under the key, or whose outcome is unknown because an
+run says so and exits with 0. A command that is running elsewhere under the key, or whose outcome is unknown because an
 earlier run was killed, is not run either (125).
 
 Exit codes: that of the last attempt where the run failed; 124 it timed out; 125 no attempt was made; 126 it is
@@ -84,7 +84,7 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	flags.SetInterspersed(false)
 	flags.StringVar(&f.policy, "policy", "", "policy document to use; - is stdin")
 	flags.StringVar(&f.key, "key", "", "key of the policy (default: run.COMMAND)")
-	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "attempts at most, the first included")
+	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "maximum number of attempts, the first included")
 	flags.Var(cli.DurationOrNone(&f.timeout), "timeout", "how long one attempt may take, or none")
 	flags.Var(cli.DurationOrNone(&f.overallTimeout), "overall-timeout", "how long all attempts and the waits between them may take, or none")
 	flags.Var(cli.Duration(&f.backoff), "backoff", "wait before the first retry (default 1s)")
@@ -97,8 +97,8 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	flags.Var(cli.Duration(&f.killGrace), "kill-grace", "how long a stopped attempt may take to end before it is killed")
 	audit := open.DecisionLogFlag(cmd)
 	f.record.add(cmd)
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print the policy that would be used, and run nothing")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every attempt to stderr")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the policy that would be used, without running the command")
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, argv []string) error {
 		f.changed, f.audit = flags.Changed, *audit
 		return a.run(cmd.Context(), f, argv)

@@ -30,8 +30,8 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.key, "idempotency-key", "", "run the command at most once under this key; needs --idempotency-store")
 	flags.StringVar(&f.store, "idempotency-store", "", "where keys are kept: "+open.UseRecords.Forms())
-	flags.Var(cli.Duration(&f.ttl), "idempotency-ttl", "how long a key is kept after it ended")
-	flags.BoolVar(&f.replaySafe, "replay-safe", false, "the command may be run again where an earlier run under the key was killed")
+	flags.Var(cli.Duration(&f.ttl), "idempotency-ttl", "how long a key is kept after its command has ended")
+	flags.BoolVar(&f.replaySafe, "replay-safe", false, "the command may be run again if an earlier run under the key was killed")
 }
 
 func (f *recordFlags) check() error {

@@ -29,21 +29,21 @@ type versionJSON struct {
 
 func (a *app) migrateCommand() *cobra.Command {
 	up := &cobra.Command{
-		Use: "up", Short: "Make the store's tables, or update them", Args: cobra.NoArgs,
-		Long:    "Make the store's tables, or update them to the newest version. Several processes may do so at once. A missing SQLite\nfile is made.",
+		Use: "up", Short: "Create or update the store's tables", Args: cobra.NoArgs,
+		Long:    "Create the store's tables, or update them to the newest version. Several processes may do so at once. A missing\nSQLite file is created.",
 		Example: "  tenet migrate up --store postgres://localhost/app\n  tenet migrate up --dry-run --show-sql",
 	}
 	down := &cobra.Command{
-		Use: "down", Short: "Take the store's tables back by one version", Args: cobra.NoArgs,
-		Long:    "Take the store's tables back by one version. The first version's way back removes all jobs. Stop all workers first.",
+		Use: "down", Short: "Revert the store's tables by one version", Args: cobra.NoArgs,
+		Long:    "Revert the store's tables by one version. Reverting the first version removes all jobs. Stop all workers first.",
 		Example: "  tenet migrate down --store postgres://localhost/app --dry-run --show-sql",
 	}
-	return cli.Group("migrate", "Make, update and take back a store's tables", "", a.stepsCommand(up, migrate.Up), a.stepsCommand(down, migrate.Down), a.migrateStatusCommand())
+	return cli.Group("migrate", "Create, update and revert a store's tables", "", a.stepsCommand(up, migrate.Up), a.stepsCommand(down, migrate.Down), a.migrateStatusCommand())
 }
 
 func (a *app) stepsCommand(cmd *cobra.Command, d migrate.Direction) *cobra.Command {
 	store := open.JobsFlag(cmd)
-	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	showSQL := cmd.Flags().Bool("show-sql", false, "print the statements")
 	yes := new(bool)
 	if d == migrate.Down {

@@ -44,28 +44,28 @@ func (a *app) workerCommand() *cobra.Command {
 	f := &workerFlags{lease: job.DefaultLease, grace: job.DefaultGrace}
 	cmd := &cobra.Command{
 		Use: "worker", Short: "Run stored jobs", Args: cobra.NoArgs,
-		Long: `Run stored jobs of the types http and, where it is allowed, exec; types of your own need a program that uses
-package job. Any number of workers may share a store. A missing SQLite store is made.
+		Long: `Run stored jobs of the types http and, with --allow-exec, exec. Your own types need a program that uses package job.
+Any number of workers may share a store. A missing SQLite store is created.
 
-Jobs follow the policies of --policy, whose changes take effect while the worker runs, within a second or at once on
-SIGHUP: its queues and their concurrency too, where --queue does not say otherwise. Without a document a job has 25
-attempts. The queues are those of --queue or else "default" and those that the document names; each runs
-N jobs at once: from --queue name=N, else the document's concurrency, else --concurrency.
+Jobs follow the policies of --policy. Changes of the document take effect while the worker runs, within a second or at once on
+SIGHUP, and include its queues and their concurrency unless --queue sets them. Without a document a job has 25
+attempts. The worker serves the queues of --queue, or else "default" and the queues of the document. A queue's concurrency
+comes from --queue name=N, else from the document, else from --concurrency.
 
-SIGTERM and Ctrl-C stop the worker: it claims nothing more, lets running jobs finish for --grace, cancels what is
-left and gives it back to other workers. A second signal ends it at once; other workers then take over when the
-leases have run out (--lease). Every dead job and every outage of the store is a line of the log; -v logs every attempt.
+SIGTERM and Ctrl-C stop the worker: it stops claiming, gives running jobs --grace to finish, then cancels the rest and
+gives it back to other workers. A second signal ends it at once; other workers then take over when the
+leases have expired (--lease). The log has a line for every dead job and every outage of the store; -v logs every attempt.
 
---audit records every decision before it takes effect; while it cannot, nothing further is started. With
---idempotency-store a job's effect happens once per --idempotency-key, also where its worker was killed after the
-effect: a job whose outcome nobody knows is then dead, with reason outcome_unknown, until the record is resolved
+--audit records every decision before it takes effect; while the log cannot be written, no further attempt starts. With
+--idempotency-store a job's effect happens once per --idempotency-key, even if its worker was killed after the
+effect: a job whose outcome is unknown is then dead, with reason outcome_unknown, until the record is resolved
 (tenet idempotency resolve) and the job requeued.
 
 --listen serves /livez (the process runs), /readyz (the store answers and the worker is not stopping) and
 /metrics (Prometheus). --otlp sends traces and metrics to an OpenTelemetry collector.
 
-Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM, which systemd takes for success with
-SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTERM.`,
+Exit codes: 0 idle (--until-idle); 130 and 143 stopped by SIGINT or SIGTERM (systemd treats 143 as success with
+SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGTERM.`,
 		Example: `  tenet worker --store sqlite:jobs.db
   tenet worker --policy policies.yaml --queue mail=20 --queue reports=2 --listen :9090
   tenet worker --store postgres://localhost/app --migrate --keep-completed 24h --periodic nightly.yaml`,
@@ -73,23 +73,23 @@ SuccessExitStatus=143; with --exit-zero-on-term 0 after a graceful stop by SIGTE
 	flags := cmd.Flags()
 	store := open.JobsFlag(cmd)
 	flags.StringVar(&f.policy, "policy", "", "policy document; - is stdin")
-	flags.StringSliceVar(&f.queues, "queue", nil, "queue to work on, as name or name=N; may be repeated")
-	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "jobs of a queue at once, unless something else is said for it")
-	flags.Var(cli.Duration(&f.lease), "lease", "how long jobs of a worker that died are safe from others, at least 1s")
-	flags.Var(cli.Duration(&f.grace), "grace", "how long running jobs may go on after a signal")
+	flags.StringSliceVar(&f.queues, "queue", nil, "queue to serve, as name or name=N; may be repeated")
+	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "concurrent jobs of a queue, unless --queue or the document sets it")
+	flags.Var(cli.Duration(&f.lease), "lease", "how long other workers wait before they take the jobs of a worker that died, at least 1s")
+	flags.Var(cli.Duration(&f.grace), "grace", "how long running jobs may continue after a signal")
 	audit := open.DecisionLogFlag(cmd)
 	f.once.add(cmd)
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
 	flags.StringVar(&f.periodic, "periodic", "", "file of periodic jobs; see tenet periodic --help")
-	flags.BoolVar(&f.migrate, "migrate", false, "make or update the tables on PostgreSQL first")
-	flags.BoolVar(&f.exec, "allow-exec", false, "run jobs of type exec: whoever may enqueue may then run any command here")
+	flags.BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
+	flags.BoolVar(&f.exec, "allow-exec", false, "run jobs of type exec: anyone who can enqueue jobs can then run any command here")
 	flags.BoolVar(&f.private, "allow-private-networks", false, "let http jobs reach private, loopback and link-local addresses")
 	flags.Var(cli.Duration(&f.keepCompleted), "keep-completed", "remove completed jobs after this long (default: never)")
 	flags.Var(cli.Duration(&f.keepDead), "keep-dead", "remove dead jobs after this long (default: never)")
 	flags.Var(cli.Duration(&f.keepCancelled), "keep-cancelled", "remove cancelled jobs after this long (default: never)")
 	flags.BoolVar(&f.untilIdle, "until-idle", false, "end when all jobs of the queues have finished")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell of every attempt on stderr")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what would run, and run nothing")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every attempt to stderr")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and print what would run, without running it")
 	f.otlp = monitor.OtlpFlag(cmd)
 	cli.ExitZeroFlag(cmd, &f.exitZero)
 	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")

@@ -23,9 +23,9 @@ const metaPrefix = "meta."
 
 func (f *onceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.store, "idempotency-store", "", "let the effect of a job happen once, and keep its key here: "+open.UseRecords.Forms())
-	flags.StringVar(&f.key, "idempotency-key", "id", "what jobs are recognised by: id, or meta.NAME for a value of their metadata")
-	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: handlers may run again where a worker was killed while one ran")
+	flags.StringVar(&f.store, "idempotency-store", "", "run the effect of each job once, and keep the keys here: "+open.UseRecords.Forms())
+	flags.StringVar(&f.key, "idempotency-key", "id", "what identifies a job: id, or meta.NAME for a value of its metadata")
+	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a handler may run again if its worker was killed while it ran")
 }
 
 // keyOf is what jobs are recognised by; nil for their IDs.
