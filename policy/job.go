@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Job governs the jobs of one type. What it leaves open is taken from the job's queue, then from the defaults of jobs.
+// Job governs the jobs of one type. Fields that it does not set are taken from the job's
+// queue, then from the defaults of jobs.
 type Job struct {
 	// Category takes defaults from the catalog of operation categories and marks what the jobs record. Default: the queue's.
 	Category Category `json:"category" check:"null"`
@@ -13,7 +14,7 @@ type Job struct {
 	Timeout time.Duration `json:"timeout" check:"positive,null"`
 	// Retry bounds repetition.
 	Retry Retry `json:"retry"`
-	// Circuit stops running what keeps failing.
+	// Circuit is a breaker that stops jobs after repeated failures.
 	Circuit Circuit `json:"circuit" check:"null"`
 	// Budget is asked before every attempt; the same as retry.budget. Default none.
 	Budget BudgetRef `json:"budget" check:"null"`
@@ -21,7 +22,7 @@ type Job struct {
 
 // Queue governs the jobs of one queue.
 type Queue struct {
-	// Category of the queue's jobs whose type names none.
+	// Category of the queue's jobs whose type does not set one.
 	Category Category `json:"category" check:"null"`
 	// Concurrency is how many of the queue's jobs one worker runs at a time. Default: the worker's own.
 	Concurrency int `json:"concurrency" check:"min=1"`
@@ -29,7 +30,7 @@ type Queue struct {
 	Timeout time.Duration `json:"timeout" check:"positive,null"`
 	// Retry bounds repetition.
 	Retry Retry `json:"retry"`
-	// Circuit stops running what keeps failing.
+	// Circuit is a breaker that stops jobs after repeated failures.
 	Circuit Circuit `json:"circuit" check:"null"`
 	// Budget is asked before every attempt; the same as retry.budget. Default none.
 	Budget BudgetRef `json:"budget" check:"null"`

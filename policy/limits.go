@@ -102,7 +102,7 @@ func LimitsFor(s Surface) Limits {
 	return CallLimits()
 }
 
-// Tightening is how a document narrows the limits of one surface. A zero field leaves its limit as it is.
+// Tightening tightens the limits of one surface. A zero field leaves its limit unchanged.
 type Tightening struct {
 	// MaxAttempts is the highest max_attempts.
 	MaxAttempts int `json:"max_attempts" check:"min=1"`

@@ -67,7 +67,7 @@ func once(list []string, s string) []string {
 	return append(list, s)
 }
 
-// category fills what the policy leaves open from the catalog.
+// category fills the fields that the policy does not set from the catalog.
 func (n notes) category(c *Category, r *Retry) {
 	name, known := ParseCategory(string(*c))
 	if !known {

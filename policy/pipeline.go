@@ -10,7 +10,7 @@ import (
 
 // Consumer governs an engine that fetches transactions from a source and processes them.
 type Consumer struct {
-	// Category of the steps that name none.
+	// Category of the steps that do not set one.
 	Category Category `json:"category" check:"null"`
 	// Loop is the engine's outer loop.
 	Loop ConsumerLoop `json:"loop"`
@@ -44,15 +44,15 @@ type ConsumerSteps struct {
 	Fetch FetchStep `json:"fetch"`
 	// Process runs the task.
 	Process Step `json:"process"`
-	// Success handles what was processed.
+	// Success handles processed transactions.
 	Success Step `json:"success"`
-	// Exception handles what failed.
+	// Exception handles failed transactions.
 	Exception Step `json:"exception"`
 }
 
 // Producer governs an engine that writes a finite set of transactions to a sink.
 type Producer struct {
-	// Category of the steps that name none.
+	// Category of the steps that do not set one.
 	Category Category `json:"category" check:"null"`
 	// Loop is the engine's outer loop.
 	Loop ProducerLoop `json:"loop"`
@@ -80,9 +80,9 @@ type ProducerLoop struct {
 type ProducerSteps struct {
 	// Produce writes to the sink.
 	Produce Step `json:"produce"`
-	// Success handles what was written.
+	// Success handles written transactions.
 	Success Step `json:"success"`
-	// Exception handles what failed.
+	// Exception handles failed transactions.
 	Exception Step `json:"exception"`
 }
 

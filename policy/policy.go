@@ -19,21 +19,21 @@ type Policy struct {
 	Category Category `json:"category" check:"null"`
 	// Retry bounds repetition.
 	Retry Retry `json:"retry"`
-	// Hedge starts further attempts beside a slow one.
+	// Hedge starts further attempts while a slow one is running.
 	Hedge Hedge `json:"hedge" check:"null"`
-	// Circuit stops calling what keeps failing.
+	// Circuit is a breaker that stops calls after repeated failures.
 	Circuit Circuit `json:"circuit" check:"null"`
 
 	Meta Meta `json:"-"`
 }
 
-// Hedge starts extra attempts beside a primary that is slow. Off unless enabled.
+// Hedge starts extra attempts while a slow primary is running. Off unless enabled.
 type Hedge struct {
 	// Enabled switches hedging on. Only idempotent operations should be hedged.
 	Enabled bool `json:"enabled"`
 	// MaxHedges is the number of extra attempts beside the primary in each group of attempts. Default 1.
 	MaxHedges int `json:"max_hedges" check:"min=1"`
-	// HedgeDelay is the wait before a hedge where the trigger has no better answer, in seconds. Default 0.2.
+	// HedgeDelay is the wait before a hedge if the trigger does not give one, in seconds. Default 0.2.
 	HedgeDelay time.Duration `json:"delay" check:"positive"`
 	// TriggerName decides when to hedge: fixed, p50, p90, p95, p99 or a registered name. Default fixed.
 	TriggerName string `json:"trigger"`

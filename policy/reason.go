@@ -22,7 +22,7 @@ const (
 	ReasonExitCode               Reason = "exit_code"
 )
 
-// Why work goes on or stops.
+// Why work continues or stops.
 const (
 	ReasonRetry             Reason = "retry"
 	ReasonNonRetryable      Reason = "non_retryable"
@@ -36,7 +36,7 @@ const (
 	ReasonAuditUnavailable  Reason = "audit_unavailable"
 )
 
-// What a guard of idempotency answered.
+// Answers of idempotency guards.
 const (
 	ReasonIdempotencyHit         Reason = "idempotency_hit"
 	ReasonIdempotencyFailed      Reason = "idempotency_failed"
@@ -47,7 +47,7 @@ const (
 	ReasonOutcomeUnknown         Reason = "outcome_unknown"
 )
 
-// What happens to jobs beside the decisions on their attempts.
+// Other changes of jobs.
 const (
 	ReasonLeaseExpired   Reason = "lease_expired"
 	ReasonShutdown       Reason = "shutdown"
@@ -58,7 +58,7 @@ const (
 	ReasonHandlerExited  Reason = "handler_exited"
 )
 
-// What budgets and breakers answered.
+// Answers of budgets and breakers.
 const (
 	ReasonAllowed        Reason = "allowed"
 	ReasonNoBudget       Reason = "no_budget"
@@ -105,14 +105,14 @@ func Reasons() []ReasonInfo {
 	const outcome, decision, idempotency, job, admission, report = "outcome", "decision", "idempotency", "job", "admission", "report"
 	return []ReasonInfo{
 		{ReasonSuccess, outcome, "The operation returned no error."},
-		{ReasonError, outcome, "The operation returned an error that nothing marks otherwise; it is retried."},
-		{ReasonAttemptTimeout, outcome, "The attempt ran into its own timeout while the caller was still waiting."},
+		{ReasonError, outcome, "The operation returned an unmarked error; it is retried."},
+		{ReasonAttemptTimeout, outcome, "The attempt exceeded its own timeout while the caller was still waiting."},
 		{ReasonPermanent, outcome, "The error is marked as permanent (or unrecoverable)."},
-		{ReasonBusiness, outcome, "The error is marked as a business error: repeating cannot help."},
+		{ReasonBusiness, outcome, "The error is marked as a business error: a retry cannot help."},
 		{ReasonRetryAfter, outcome, "The error carries a wait that the other side asked for."},
 		{ReasonAbortOn, outcome, "The error belongs to a class of the policy's abort_on."},
 		{ReasonNotInRetryOn, outcome, "The error is retryable, but none of its classes is in the policy's retry_on."},
-		{ReasonClassifierTypeMismatch, outcome, "The classifier met a value of a type that it does not know; never retried."},
+		{ReasonClassifierTypeMismatch, outcome, "The classifier got a value of an unknown type; never retried."},
 		{ReasonHTTPStatus, outcome, "Decided by the HTTP status code."},
 		{ReasonHTTPNotIdempotent, outcome, "The request may have been processed and its method must not be repeated."},
 		{ReasonTransport, outcome, "The connection failed before an answer was complete."},
@@ -132,18 +132,18 @@ func Reasons() []ReasonInfo {
 
 		{ReasonIdempotencyHit, idempotency, "The effect has happened before: the stored result was returned and nothing ran."},
 		{ReasonIdempotencyFailed, idempotency, "The effect has failed for good before: the stored failure was returned and nothing ran."},
-		{ReasonIdempotencyInFlight, idempotency, "Somebody else holds the key; nothing ran."},
+		{ReasonIdempotencyInFlight, idempotency, "Another caller holds the key; nothing ran."},
 		{ReasonIdempotencyMismatch, idempotency, "The key was used for another request; nothing ran."},
-		{ReasonIdempotencyBadKey, idempotency, "The key is empty, too long or holds control characters; nothing ran."},
-		{ReasonIdempotencyUnavailable, idempotency, "The store of records could not be asked, so nothing ran."},
-		{ReasonOutcomeUnknown, idempotency, "An earlier run ended without a record; an operator decides, nothing runs before."},
+		{ReasonIdempotencyBadKey, idempotency, "The key is empty, too long or contains control characters; nothing ran."},
+		{ReasonIdempotencyUnavailable, idempotency, "The store of records could not be reached; nothing ran."},
+		{ReasonOutcomeUnknown, idempotency, "An earlier run ended without a record; nothing runs until an operator resolves it."},
 
-		{ReasonLeaseExpired, job, "The job's lease ran out before its attempt was settled; the attempt is used up."},
+		{ReasonLeaseExpired, job, "The job's lease expired before its attempt was settled; the attempt is used up."},
 		{ReasonShutdown, job, "The worker shut down while the job ran; no attempt is used up."},
 		{ReasonSnoozed, job, "The handler asked to run later; no attempt is used up."},
 		{ReasonOperator, job, "An operator cancelled, retried or deleted the job."},
 		{ReasonUnknownType, job, "The worker had no handler for the job's type. Histories of earlier releases have it: workers no longer claim such jobs."},
-		{ReasonInvalidPayload, job, "The job's payload does not fit its handler; repeating cannot help."},
+		{ReasonInvalidPayload, job, "The job's payload does not fit its handler; a retry cannot help."},
 		{ReasonHandlerExited, job, "The job's handler ended its goroutine (runtime.Goexit); the attempt failed."},
 
 		{ReasonAllowed, admission, "The budget allowed the attempt."},
@@ -167,8 +167,8 @@ func Reasons() []ReasonInfo {
 		{ReasonPanicInJournal, decision, "The journal panicked and RecoverPanics is on; nothing further was started."},
 		{ReasonPanicInProvider, decision, "The policy provider panicked and RecoverPanics is on; nothing was started."},
 		{ReasonPanicInRetryPolicy, job, "MaxAttempts of a job's retry policy panicked; the attempt failed before its handler ran."},
-		{ReasonAttemptOverrun, report, "An operation ran on for more than a second after its timeout."},
-		{ReasonHedgeOverrun, report, "A hedged attempt that had lost ran on for more than a second."},
-		{ReasonKeyEvicted, report, "More keys are in use than are kept; state of old ones was dropped."},
+		{ReasonAttemptOverrun, report, "An operation continued for more than a second after its timeout."},
+		{ReasonHedgeOverrun, report, "A hedged attempt that had lost continued for more than a second."},
+		{ReasonKeyEvicted, report, "More keys are in use than MaxKeys; the state of old ones was dropped."},
 	}
 }

@@ -16,8 +16,8 @@ type Retry struct {
 	// BackoffMultiplier is the factor by which the delay grows from retry to retry. Default 2; in pipeline steps without a
 	// backoff 1.
 	BackoffMultiplier float64 `json:"backoff_multiplier" check:"min=1"`
-	// MaxBackoff is the longest delay, in seconds; no jitter passes it. In pipeline steps 0 is no cap. A cap below the backoff is
-	// raised to it for calls and wins elsewhere. Default 0.25, or backoff if that is longer.
+	// MaxBackoff is the longest delay, in seconds; jitter never exceeds it. In pipeline steps 0 means no cap. For calls a cap below
+	// the backoff is raised to it; elsewhere the cap wins. Default 0.25, or backoff if that is longer.
 	MaxBackoff time.Duration `json:"backoff_cap" check:"min=0"`
 	// Jitter spreads delays: none, full, equal, proportional or decorrelated. Default full.
 	Jitter Jitter `json:"jitter"`
@@ -33,8 +33,8 @@ type Retry struct {
 	RetryOn []Class `json:"retry_on" check:"null"`
 	// AbortOn lists classes of errors that are never retried.
 	AbortOn []Class `json:"abort_on" check:"null"`
-	// MaxPushback is the longest wait that a server may ask for (Retry-After), in seconds. Asked for more, a call or step
-	// stops and a job waits this long. Default: backoff_cap, at least 60; jobs 7 days.
+	// MaxPushback is the longest wait that a server may ask for (Retry-After), in seconds. If a server asks for more, a
+	// call or step stops and a job waits this long. Default: backoff_cap, at least 60; jobs 7 days.
 	MaxPushback time.Duration `json:"max_pushback" check:"positive,null"`
 	// Budget is asked before every attempt. Default none.
 	Budget BudgetRef `json:"budget" check:"null"`

@@ -20,11 +20,11 @@ import (
 type File struct {
 	// Version of the document's language; always 1.
 	Version int `json:"version"`
-	// Declared lists names that code supplies, so that they can be told from mistakes.
+	// Declared lists names that code registers, so that they are not taken for mistakes.
 	Declared Declared `json:"declared"`
-	// Limits narrow what the document's policies may ask for.
+	// Limits tighten the limits of the document's policies.
 	Limits Limits `json:"limits"`
-	// Defaults hold for whatever an entry leaves open.
+	// Defaults apply to fields that an entry does not set.
 	Defaults Defaults `json:"defaults"`
 	// Budgets by name; policies share them by naming them.
 	Budgets map[string]policy.Budget `json:"budgets"`
@@ -52,7 +52,7 @@ type Declared struct {
 	Budgets []string `json:"budgets"`
 }
 
-// Limits narrow the limits of each surface.
+// Limits tighten the limits of each surface.
 type Limits struct {
 	// Calls in this process.
 	Calls policy.Tightening `json:"calls"`
@@ -72,13 +72,13 @@ type Defaults struct {
 	Steps policy.Step `json:"steps"`
 }
 
-// CallDefaults hold for calls whose policy leaves a field open, and for calls that no policy names.
+// CallDefaults apply to fields that a call's policy does not set, and to calls without a policy.
 type CallDefaults struct {
 	// Retry bounds repetition.
 	Retry policy.Retry `json:"retry"`
-	// Hedge starts further attempts beside a slow one.
+	// Hedge starts further attempts while a slow one is running.
 	Hedge policy.Hedge `json:"hedge" check:"null"`
-	// Circuit stops calling what keeps failing.
+	// Circuit is a breaker that stops calls after repeated failures.
 	Circuit policy.Circuit `json:"circuit" check:"null"`
 }
 

@@ -196,10 +196,10 @@ func reasons() []byte {
 	b.WriteString("# Reason codes\n\nGenerated from the Go code by `go generate ./...`; do not edit.\n\n")
 	b.WriteString("Every decision carries one of these reasons. Metrics, timelines, audit events and the command line use the same strings; the set is closed.\n")
 	for _, section := range []struct{ where, title string }{
-		{"outcome", "What an attempt came to"}, {"decision", "Why work goes on or stops"},
-		{"idempotency", "What a guard of idempotency answered"},
-		{"job", "What happens to jobs beside the decisions on their attempts"},
-		{"admission", "What budgets and breakers answered"}, {"report", "What else is reported"},
+		{"outcome", "Outcomes of attempts"}, {"decision", "Why work continues or stops"},
+		{"idempotency", "Answers of idempotency guards"},
+		{"job", "Other changes of jobs"},
+		{"admission", "Answers of budgets and breakers"}, {"report", "Reports"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n| reason | meaning |\n|---|---|\n", section.title)
 		for _, r := range policy.Reasons() {
