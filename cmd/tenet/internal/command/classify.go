@@ -54,7 +54,7 @@ func parseRange(low, high string) (codeRange, error) {
 	}
 	switch {
 	case first < 1 || last > maxCode:
-		return codeRange{}, fmt.Errorf("exit codes of failures lie between 1 and %d", maxCode)
+		return codeRange{}, fmt.Errorf("exit codes of failures are between 1 and %d", maxCode)
 	case first > last:
 		return codeRange{}, fmt.Errorf("%d is above %d", first, last)
 	}

@@ -179,7 +179,7 @@ func (f *fleet) watch(ctx context.Context) error {
 		}
 		for _, p := range f.alive {
 			if p.gone() {
-				return fmt.Errorf("demo: a worker ended by itself: %w: %s", p.err, lastLines(p.output.Bytes()))
+				return fmt.Errorf("demo: a worker exited unexpectedly: %w: %s", p.err, lastLines(p.output.Bytes()))
 			}
 		}
 		select {

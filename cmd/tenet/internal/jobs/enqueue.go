@@ -229,7 +229,7 @@ func (a *app) importFile(ctx context.Context, s open.JobStore, f *importFlags, p
 	}
 	switch {
 	case failed != nil:
-		return fmt.Errorf("the import broke off and can be repeated: %w", failed)
+		return fmt.Errorf("the import was interrupted and can be repeated: %w", failed)
 	case err != nil:
 		return err
 	case len(result.Rejected) > 0:

@@ -158,9 +158,9 @@ func (a *app) finish(ctx context.Context, f *pipelineFlags, summary pipeline.Sum
 	case summary.Failed > 0:
 		many := cli.Plural(summary.Failed, "delivery", "deliveries")
 		if why == nil {
-			return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed, and come again", many))
+			return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed and will be delivered again", many))
 		}
-		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed, and come again; the last: %w", many, why))
+		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed and will be delivered again; the last: %w", many, why))
 	}
 	return nil
 }

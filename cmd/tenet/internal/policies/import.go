@@ -46,7 +46,7 @@ func (a *app) importOne(name, what string, convert func([]byte) (policyimport.Co
 			return err
 		}
 		if _, err := policyfile.Parse("the imported document", document, policyfile.Options{}); err != nil {
-			return fmt.Errorf("the conversion is not a valid document, which is a fault of tenet: %w", err)
+			return fmt.Errorf("the conversion is not a valid document, which is a bug in tenet: %w", err)
 		}
 		return a.printDocument(*form, document)
 	})

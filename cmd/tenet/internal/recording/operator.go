@@ -41,7 +41,7 @@ func Put(ctx context.Context, a *cli.App, url string, o audit.Operation) error {
 func Record(ctx context.Context, log *audit.Log, o audit.Operation) error {
 	o.Actor = actor()
 	if err := log.OperatorAction(ctx, o); err != nil {
-		return fmt.Errorf("the action could not be put on record, so nothing was done: %w", err)
+		return fmt.Errorf("the action could not be recorded, so nothing was done: %w", err)
 	}
 	return nil
 }
