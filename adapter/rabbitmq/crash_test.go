@@ -21,7 +21,11 @@ func TestL11EveryTransactionEndsAsScriptedThroughCrashes(t *testing.T) {
 	}
 	// RabbitMQ 3.10 can forget a quorum queue in a crash within minutes of its declaration, unless it was stopped in between.
 	restart(t)
-	for kind, transactions := range map[string]int{rabbitmq.Quorum: 100_000, rabbitmq.Classic: 20_000} {
+	sizes := map[string]int{rabbitmq.Quorum: 100_000, rabbitmq.Classic: 20_000}
+	if testing.Short() {
+		delete(sizes, rabbitmq.Classic)
+	}
+	for kind, transactions := range sizes {
 		t.Run(kind, func(t *testing.T) {
 			pipelinetest.Crashes(t, pipelinetest.Broker{
 				Source: func(t *testing.T, name string) pipeline.Source { return openSource(t, options[kind][name]) },
