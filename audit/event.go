@@ -50,16 +50,16 @@ func Types() []Type {
 type Event struct {
 	// Version of this form: 1.
 	SchemaVersion int
-	// UUIDv7. The same wherever the event is delivered again: readers drop repetitions by it.
+	// UUIDv7. The same in every delivery of the event: readers use it to drop duplicates.
 	ID string
-	// What the event tells.
+	// Type of the event.
 	Type Type
 	// When it happened: RFC 3339, UTC, microseconds, trailing zeros left out.
 	Time time.Time
 
 	// The work.
 
-	// What kind of work: call, job or step.
+	// Kind of work: call, job or step.
 	Surface string
 	// The policy key of the work.
 	Key string
@@ -68,7 +68,7 @@ type Event struct {
 	// Place of the event among those of the same work; grows, with gaps. Sort the events of one work by work_seq, timestamp,
 	// event_id.
 	WorkSeq int
-	// What was being done; job type; pipeline and step (orders.process); operation of an idempotency record.
+	// Name of the operation; job type; pipeline and step (orders.process); operation of an idempotency record.
 	Operation string
 	// Code of the operation category, for example RETRY_KV_GET.
 	Category string
@@ -97,7 +97,7 @@ type Event struct {
 	Attempt int
 	// The effective maximum of attempts.
 	MaxAttempts int
-	// How long the attempt ran; absent where nothing but its end was told.
+	// How long the attempt ran; absent if only its end was recorded.
 	TookNS Nanos
 	// 0 (absent) for the first attempt or group, 1 for the first retry.
 	RetryIndex int
@@ -105,20 +105,20 @@ type Event struct {
 	HedgeIndex int
 	// What the result means: success, retryable, non_retryable or abort.
 	OutcomeKind string
-	// Whose side a failure is on: business, system or timeout.
+	// Kind of failure: business, system or timeout.
 	OutcomeCategory string
-	// The error class that decided, if one did.
+	// The error class that decided the outcome, if any.
 	OutcomeClass policy.Class
 	// Classes of the error.
 	OutcomeClasses []policy.Class
-	// Why the outcome is what it is: a reason code.
+	// Reason for the outcome: a reason code.
 	OutcomeReason policy.Reason
 	// The wait that the other side asked for.
 	PushbackNS Nanos
 	// The rule by which the outcome follows from `facts` and the policy. Absent where nothing was judged: refused,
 	// cancelled, panicked.
 	MatchedRule decision.Rule
-	// What the judgement was made from. Absent for a success without a classifier.
+	// Facts that the judgement follows from. Absent for a success without a classifier.
 	Facts *Facts
 
 	// The decision, and the state that it was made from.
@@ -133,7 +133,7 @@ type Event struct {
 	DelayNS Nanos
 	// Code computed the delay; replay keeps it.
 	External bool
-	// Time since the work began. In call_count: the time that was counted over.
+	// Time since the work began. In call_count: the length of the period counted.
 	ElapsedNS Nanos
 	// Time that was left until the work's end when the decision was made; may be 0 or negative. Absent: nothing bounds the
 	// work, or it did not matter.
