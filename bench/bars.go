@@ -56,8 +56,10 @@ func Bars() []Bar {
 		success, stack    = "keyed Do, success, nobody watching", "with retry ratio and rate breaker"
 		recorded, timeout = "timeline recorded", "attempt timeout set"
 	)
-	unobserved := timeOver(recorded, 1, "timeline", "success", failsafe)
-	unobserved.Goal = "≤ 1 × failsafe-go, unobserved"
+	unobserved := timeOver(recorded, 5, "timeline", "success", tenet)
+	unobserved.Goal = "≤ 5 × the unobserved call"
+	peer := timeOver(recorded, 1, "timeline", "success", failsafe)
+	peer.Goal = "≤ 1 × failsafe-go, unobserved"
 	bare := timeOver(timeout, 1.35, "attempt timeout", "attempt timeout", byHand)
 	bare.Goal = "≤ 1.35 × bare context.WithTimeout"
 	awaited := timeOver(timeout+", awaited", 1.35, "attempt timeout, awaited", "attempt timeout, awaited", byHand)
@@ -73,6 +75,7 @@ func Bars() []Bar {
 		timeOver("hedging on, fast success", 0.5, "hedge", "hedge", failsafe),
 		allocations(recorded, 3, "timeline"),
 		unobserved,
+		peer,
 		bare,
 		awaited,
 	}
