@@ -194,7 +194,8 @@ func (n notes) steps(steps []stepFields, engine Category, l Limits, again bool) 
 func (c Consumer) Normalize(l Limits) (Consumer, error) {
 	c.Steps.Fetch.Extra = fields.Copy(c.Steps.Fetch.Extra)
 	n := notes{meta: &Meta{}}
-	n.loop(&c.Loop.Batch, &c.Loop.Concurrency, &c.Loop.Timeout, &c.Loop.TransactionTimeout, &c.Loop.Limit)
+	n.loop(&c.Loop.Batch, &c.Loop.Concurrency)
+	c.Loop.Timeout, c.Loop.TransactionTimeout, c.Loop.Limit = max(c.Loop.Timeout, 0), max(c.Loop.TransactionTimeout, 0), max(c.Loop.Limit, 0)
 	q := &c.Loop.EmptyQueue
 	backoff, multiplier, longest := emptyQueueLimits(l)
 	fill(n, "loop.empty_queue.backoff", &q.Backoff, backoff)
@@ -212,7 +213,8 @@ func (c Consumer) Normalize(l Limits) (Consumer, error) {
 // Normalize returns a copy with every absent value at its default and every value inside its limits.
 func (p Producer) Normalize(l Limits) (Producer, error) {
 	n := notes{meta: &Meta{}}
-	n.loop(&p.Loop.Batch, &p.Loop.Concurrency, &p.Loop.Timeout, &p.Loop.TransactionTimeout, &p.Loop.Limit)
+	n.loop(&p.Loop.Batch, &p.Loop.Concurrency)
+	p.Loop.Timeout, p.Loop.TransactionTimeout, p.Loop.Limit = max(p.Loop.Timeout, 0), max(p.Loop.TransactionTimeout, 0), max(p.Loop.Limit, 0)
 	if err := n.steps(p.steps(), p.Category, l, p.normal); err != nil {
 		return Producer{}, err
 	}
@@ -220,7 +222,7 @@ func (p Producer) Normalize(l Limits) (Producer, error) {
 	return p, nil
 }
 
-func (n notes) loop(b *Batch, c *Concurrency, timeout, transaction *time.Duration, limit *int) {
+func (n notes) loop(b *Batch, c *Concurrency) {
 	within := func(path string, value *int, lowest, highest int) {
 		r := Range[int]{Default: 1, Min: max(lowest, 1), Max: maxInt}
 		if highest > 0 {
@@ -232,7 +234,6 @@ func (n notes) loop(b *Batch, c *Concurrency, timeout, transaction *time.Duratio
 	within("loop.batch.size", &b.Size, b.MinSize, b.MaxSize)
 	within("loop.concurrency.value", &c.Value, c.Min, c.Max)
 	b.Interval = max(b.Interval, 0)
-	*timeout, *transaction, *limit = max(*timeout, 0), max(*transaction, 0), max(*limit, 0)
 }
 
 const maxInt = 1<<31 - 1
@@ -273,17 +274,25 @@ func (p Producer) Check(l Limits) []Violation {
 }
 
 func (v *violations) loop(b Batch, c Concurrency) {
-	v.within("loop.batch", "size", max(b.Size, 1), b.Size != 0, "min_size", b.MinSize, "max_size", b.MaxSize)
-	v.within("loop.concurrency", "value", max(c.Value, 1), c.Value != 0, "min", c.Min, "max", c.Max)
+	v.within("loop.batch.", count{"size", b.Size}, count{"min_size", b.MinSize}, count{"max_size", b.MaxSize})
+	v.within("loop.concurrency.", count{"value", c.Value}, count{"min", c.Min}, count{"max", c.Max})
 }
 
-func (v *violations) within(path, name string, value int, given bool, minName string, lowest int, maxName string, highest int) {
+// count is an integer field; 0 is absent.
+type count struct {
+	name  string
+	value int
+}
+
+// within checks a field of the object at path against the fields that bound it.
+func (v *violations) within(path string, field, lowest, highest count) {
+	given, value := field.value != 0, max(field.value, 1)
 	switch {
-	case lowest > 0 && highest > 0 && lowest > highest:
-		v.add(path+"."+minName, fmt.Sprintf("%d is above %s %d", lowest, maxName, highest), "exchange the two or widen them")
-	case given && lowest > 0 && value < lowest:
-		v.add(path+"."+name, fmt.Sprintf("%d is below %s %d", value, minName, lowest), fmt.Sprintf("write %d or more", lowest))
-	case given && highest > 0 && value > highest:
-		v.add(path+"."+name, fmt.Sprintf("%d is above %s %d", value, maxName, highest), fmt.Sprintf("write %d or less", highest))
+	case lowest.value > 0 && highest.value > 0 && lowest.value > highest.value:
+		v.add(path+lowest.name, fmt.Sprintf("%d is above %s %d", lowest.value, highest.name, highest.value), "exchange the two or widen them")
+	case given && lowest.value > 0 && value < lowest.value:
+		v.add(path+field.name, fmt.Sprintf("%d is below %s %d", value, lowest.name, lowest.value), fmt.Sprintf("write %d or more", lowest.value))
+	case given && highest.value > 0 && value > highest.value:
+		v.add(path+field.name, fmt.Sprintf("%d is above %s %d", value, highest.name, highest.value), fmt.Sprintf("write %d or less", highest.value))
 	}
 }
