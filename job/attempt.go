@@ -94,7 +94,10 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 	attempts, delays := n.policies.fromCode(ctx, p)
 	limit, unasked := n.policies.limit(r, p, attempts)
 	if unasked != nil {
-		return n.unjudged(s, r, p, limit, unasked), true
+		// The attempt counts as a failure, so that the job shows why it does not run and is dead after limit attempts.
+		n.log.Error("job: the retry policy failed", "job", r.ID, "error", unasked)
+		s.Reason, s.Error, s.Stack = policy.ReasonPanicInRetryPolicy, unasked.Error(), unasked.stack
+		return failed(s, r, p, limit), true
 	}
 	if r.Failures >= limit {
 		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
@@ -118,7 +121,10 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 		}
 		return handled
 	}, callOptions(r)...)
-	s, settle := n.settlement(ctx, s, r, result, handled)
+	s, settle := settlement(context.Cause(ctx), s, result, handled)
+	if s.Kind == KindComplete {
+		s.Output = r.Output
+	}
 	if unasked != nil {
 		n.log.Error("job: the retry policy failed", "job", r.ID, "error", unasked)
 		s.Error += "; " + unasked.Error()
@@ -132,14 +138,6 @@ func age(r *Record, claim time.Duration) time.Duration {
 		return 0
 	}
 	return max(r.ClaimedAt.Sub(r.StartedAt), 0) + claim
-}
-
-// unjudged settles an attempt whose retry policy panicked before the handler could run. The attempt counts as a failure, so
-// that the job shows why it does not run and is dead after limit attempts.
-func (n *runner) unjudged(s Settlement, r *Record, p *policy.Policy, limit int, failure *panicError) Settlement {
-	n.log.Error("job: the retry policy failed", "job", r.ID, "error", failure)
-	s.Reason, s.Error, s.Stack = policy.ReasonPanicInRetryPolicy, failure.Error(), failure.stack
-	return failed(s, r, p, limit)
 }
 
 // exited settles an attempt whose handler called runtime.Goexit, which also ended the executor's work on the attempt.
@@ -206,9 +204,8 @@ func guarded(where string, f func()) (failure *panicError) {
 	return nil
 }
 
-// settlement translates the executor's decision.
-func (n *runner) settlement(ctx context.Context, s Settlement, r *Record, result retry.Result, handled error) (Settlement, bool) {
-	cause := context.Cause(ctx)
+// settlement translates the executor's decision. handled is the handler's result, and cause why its context ended.
+func settlement(cause error, s Settlement, result retry.Result, handled error) (Settlement, bool) {
 	s.Reason = result.Verdict.Reason
 	if v, ok := errors.AsType[*snooze](handled); ok {
 		s.Kind, s.Delay, s.Reason = KindSnooze, v.delay, v.reason
@@ -220,7 +217,7 @@ func (n *runner) settlement(ctx context.Context, s Settlement, r *Record, result
 	}
 	switch {
 	case result.Verdict.Action == decision.Done:
-		s.Kind, s.Output = KindComplete, r.Output
+		s.Kind = KindComplete
 		return s, true
 	case errors.Is(cause, errLeaseLost):
 		return s, false
