@@ -121,7 +121,7 @@ func TestA3ErrorsOfReadingAreReturned(t *testing.T) {
 		if _, err := endOfLines(file); err == nil {
 			t.Errorf("%s: the end of lines is found", name)
 		}
-		if _, err := readLines(bg, file, position{1, 0}, false, nil); err == nil {
+		if _, err := (segmentFile{File: file}).readLines(bg, position{1, 0}, nil); err == nil {
 			t.Errorf("%s: lines are read", name)
 		}
 	}

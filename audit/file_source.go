@@ -44,22 +44,22 @@ func (s *FileSource) Read(ctx context.Context, after string, f func(cursor strin
 		}
 	}
 	for {
-		file, found, last, err := s.open(at.segment)
+		segment, err := s.open(at.segment)
 		if err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
-		if file == nil {
+		if segment.File == nil {
 			return nil // the segment after the last one, which nothing was written to yet
 		}
-		if found != at.segment {
-			at = position{segment: found}
+		if segment.number != at.segment {
+			at = position{segment: segment.number}
 		}
-		at.offset, err = readLines(ctx, file, at, last, f)
-		file.Close()
+		at.offset, err = segment.readLines(ctx, at, f)
+		segment.Close()
 		if err != nil {
 			return err
 		}
-		if !last {
+		if !segment.last {
 			at = position{segment: at.segment + 1}
 			continue
 		}
@@ -73,50 +73,57 @@ func (s *FileSource) Read(ctx context.Context, after string, f func(cursor strin
 	}
 }
 
-// open opens the first segment from number on, and reports its number and whether it is still being written.
-func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool, err error) {
+// segmentFile is an open segment.
+type segmentFile struct {
+	*os.File // nil if nothing has been written to the segment yet
+	number   uint64
+	last     bool // it is still being written
+}
+
+// open opens the first segment that is numbered from or higher.
+func (s *FileSource) open(from uint64) (segmentFile, error) {
 	for {
 		current, err := s.names.current() // before the list: what is rotated away after this is noticed below
 		if err != nil {
-			return nil, 0, false, err
+			return segmentFile{}, err
 		}
 		list, err := s.names.ended()
 		if err != nil { // not reached in tests: current has listed the same folder just before
-			return nil, 0, false, err
+			return segmentFile{}, err
 		}
 		if from > 0 { // a listing may miss a name that is being changed
-			if file, err = files.Open(s.names.rotated(from)); !errors.Is(err, fs.ErrNotExist) {
-				return file, from, false, err
+			if file, err := files.Open(s.names.rotated(from)); !errors.Is(err, fs.ErrNotExist) {
+				return segmentFile{File: file, number: from}, err
 			}
 		}
 		i := slices.IndexFunc(list, func(n uint64) bool { return n >= from })
 		if i >= 0 {
-			file, err = files.Open(s.names.rotated(list[i]))
+			file, err := files.Open(s.names.rotated(list[i]))
 			if errors.Is(err, fs.ErrNotExist) { // not reached in tests: somebody deletes it between listing and opening
 				from = list[i] + 1
 				continue
 			}
-			return file, list[i], false, err
+			return segmentFile{File: file, number: list[i]}, err
 		}
 		if from > current {
-			return nil, 0, false, fmt.Errorf("%s: no segment %d", s.names.path, from)
+			return segmentFile{}, fmt.Errorf("%s: no segment %d", s.names.path, from)
 		}
-		file, err = files.Open(s.names.path)
+		file, err := files.Open(s.names.path)
 		now, failed := s.names.current()
 		if failed == nil && now == current {
 			switch {
 			case err == nil:
-				return file, current, true, nil
+				return segmentFile{file, current, true}, nil
 			case errors.Is(err, fs.ErrNotExist) && (current > 1 || len(list) > 0):
-				return nil, current, true, nil // nothing was written to it yet
+				return segmentFile{number: current, last: true}, nil // nothing was written to it yet
 			}
-			return nil, 0, false, err
+			return segmentFile{}, err
 		}
 		if err == nil { // it may have been rotated away before it was opened
 			file.Close()
 		}
 		if failed != nil { // not reached in tests: the same step has worked above
-			return nil, 0, false, failed
+			return segmentFile{}, failed
 		}
 	}
 }
@@ -124,18 +131,18 @@ func (s *FileSource) open(from uint64) (file *os.File, number uint64, last bool,
 // maxLine bounds a line, in bytes.
 const maxLine = 64 << 20
 
-// readLines calls f for each line from at on, and returns the offset behind the last.
-func readLines(ctx context.Context, file *os.File, at position, last bool, f func(cursor string, line []byte) error) (int64, error) {
-	if _, err := file.Seek(at.offset, io.SeekStart); err != nil {
+// readLines calls f for each line from at on and returns the offset after the last one.
+func (s segmentFile) readLines(ctx context.Context, at position, f func(cursor string, line []byte) error) (int64, error) {
+	if _, err := s.Seek(at.offset, io.SeekStart); err != nil {
 		return at.offset, fmt.Errorf("audit: %w", err)
 	}
-	r := bufio.NewReaderSize(file, 256<<10)
+	r := bufio.NewReaderSize(s, 256<<10)
 	var long, cursor []byte
 	for {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			if long = append(long, line...); len(long) > maxLine {
-				return at.offset, fmt.Errorf("audit: %s: offset %d: a line is longer than %d bytes", file.Name(), at.offset, maxLine)
+				return at.offset, fmt.Errorf("audit: %s: offset %d: a line is longer than %d bytes", s.Name(), at.offset, maxLine)
 			}
 			continue
 		}
@@ -147,7 +154,7 @@ func readLines(ctx context.Context, file *os.File, at position, last bool, f fun
 		if err != nil && !unfinished {
 			return at.offset, fmt.Errorf("audit: %w", err)
 		}
-		if len(line) == 0 || unfinished && last {
+		if len(line) == 0 || unfinished && s.last {
 			return at.offset, nil
 		}
 		at.offset += int64(len(line))

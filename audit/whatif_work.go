@@ -188,7 +188,7 @@ func (s *speculator) walk(steps []step, p *policy.Policy) ended {
 			return ended{} // more attempts than are recorded
 		}
 		if next := &steps[i+1]; !next.judged {
-			return interrupted(r, x, next, v.Delay, shift)
+			return r.interrupted(x, next, v.Delay, shift)
 		}
 		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), v.Delay))
 		shift += v.Delay - x.verdict.Delay
@@ -196,8 +196,8 @@ func (s *speculator) walk(steps []step, p *policy.Policy) ended {
 	return ended{}
 }
 
-// interrupted ends a work in the wait that was cut off on record, or at a launch that was denied.
-func interrupted(r ended, x, next *step, delay, shift time.Duration) ended {
+// interrupted ends the work during a wait that was cut short on record, or at a launch that was denied.
+func (r ended) interrupted(x, next *step, delay, shift time.Duration) ended {
 	r.known = true
 	if refused(next.verdict.Reason) || fromOutside(next.verdict.Reason) {
 		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), delay))

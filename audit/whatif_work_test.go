@@ -39,7 +39,7 @@ func TestA4WhatIfKeepsWhatCameFromOutside(t *testing.T) {
 	next.at = time.Second
 	x = stepUnder("r", decision.Retry, policy.ReasonRetry)
 	x.verdict.Delay = time.Second
-	if r := interrupted(ended{}, x, next, 3*time.Second, 0); !r.known || r.at != 3*time.Second || time.Duration(r.effort.Waiting) != 3*time.Second {
+	if r := (ended{}).interrupted(x, next, 3*time.Second, 0); !r.known || r.at != 3*time.Second || time.Duration(r.effort.Waiting) != 3*time.Second {
 		t.Errorf("a launch that was denied: %+v", r)
 	}
 }
