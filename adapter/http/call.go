@@ -17,8 +17,10 @@ import (
 
 // call is a request with all its attempts, which run at the same time where the policy hedges.
 type call struct {
-	request *http.Request
-	send    func(*http.Request) (*http.Response, error)
+	executor *retry.Executor // nil is the default one
+	key      policy.Key
+	request  *http.Request
+	send     func(*http.Request) (*http.Response, error)
 
 	mu   sync.Mutex // guards what follows
 	sent bool       // a body that cannot be made anew has been used
@@ -26,8 +28,9 @@ type call struct {
 	held []held
 }
 
-// do runs a request under the policy of key.
-func do(ctx context.Context, e *retry.Executor, c *call, key policy.Key, options []retry.CallOption) (*http.Response, error) {
+// do runs the request under the policy of its key.
+func (c *call) do(ctx context.Context, options []retry.CallOption) (*http.Response, error) {
+	e := c.executor
 	if e == nil {
 		e = retry.DefaultExecutor()
 	}
@@ -43,7 +46,7 @@ func do(ctx context.Context, e *retry.Executor, c *call, key policy.Key, options
 	}
 	c.request = c.request.Clone(ctx) // a hedge that lost may look at it when the caller has its own back
 	defer c.finish()
-	resp, err := retry.DoValue(ctx, e, key, c.attempt, options...)
+	resp, err := retry.DoValue(ctx, e, c.key, c.attempt, options...)
 	if err == nil {
 		return c.take(resp), nil
 	}

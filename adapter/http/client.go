@@ -34,7 +34,8 @@ func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, opti
 	if client == nil {
 		client = http.DefaultClient
 	}
-	return do(ctx, c.Executor, &call{request: req, send: client.Do}, key, options)
+	run := &call{executor: c.Executor, key: key, request: req, send: client.Do}
+	return run.do(ctx, options)
 }
 
 // Do sends req through client (nil is http.DefaultClient) under the policy of key, with the default executor. See
@@ -72,7 +73,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.once.Do(func() { t.defaultKey = NewKeyFunc(MaxKeys) })
 		key = t.defaultKey
 	}
-	resp, err := do(req.Context(), t.Executor, &call{request: req, send: base.RoundTrip}, key(req), nil)
+	run := &call{executor: t.Executor, key: key(req), request: req, send: base.RoundTrip}
+	resp, err := run.do(req.Context(), nil)
 	if resp != nil {
 		resp.Request = req
 	}
