@@ -30,25 +30,25 @@ func spanOf(ctx context.Context) (begun, bool) {
 
 // Start implements observe.Starter: it begins the span of a call or attempt and puts it into the context.
 func (o *Observer) Start(ctx context.Context, e *observe.Event) context.Context {
+	var name string
+	var attributes []attribute.KeyValue
 	switch e.Type {
 	case observe.CallStarted:
-		return o.begin(ctx, e, workName(&e.Work), begun{}, workAttributes(e))
+		name, attributes = workName(&e.Work), workAttributes(e)
 	case observe.AttemptStarted:
-		return o.begin(ctx, e, spanAttempt+" "+e.Work.Key.String(), begun{attempt: true}, attemptAttributes(e))
+		name, attributes = spanAttempt+" "+e.Work.Key.String(), attemptAttributes(e)
+	default:
+		return ctx
 	}
-	return ctx
-}
-
-func (o *Observer) begin(ctx context.Context, e *observe.Event, name string, b begun, attributes []attribute.KeyValue) context.Context {
 	options := []trace.SpanStartOption{trace.WithTimestamp(e.Time), trace.WithAttributes(attributes...)}
 	if e.Trace != nil {
 		ctx, options = ownTrace(ctx, e.Trace, options)
 	}
-	ctx, b.span = o.tracer.Start(ctx, valid(name), options...)
-	if s := b.span.SpanContext(); s.IsValid() {
+	ctx, span := o.tracer.Start(ctx, valid(name), options...)
+	if s := span.SpanContext(); s.IsValid() {
 		ctx = observe.WithSpan(ctx, observe.Span{TraceID: s.TraceID(), SpanID: s.SpanID(), Sampled: s.IsSampled()})
 	}
-	return context.WithValue(ctx, begunKey{}, b)
+	return context.WithValue(ctx, begunKey{}, begun{span: span, attempt: e.Type == observe.AttemptStarted})
 }
 
 // ownTrace makes the span that begins a link to the one in the context, and continues the trace that the work came with or

@@ -102,13 +102,23 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	if j.db.closed.Load() {
 		return nil, job.ErrClosed
 	}
-	states := slices.DeleteFunc(job.States(), func(s job.State) bool { return !action.Applies(s) })
+	if len(f.States) == 0 {
+		f.States = job.States()
+	}
+	f.States = slices.DeleteFunc(slices.Clone(f.States), func(s job.State) bool { return !action.Applies(s) })
+	if len(f.States) == 0 {
+		return nil, nil
+	}
 	var changed []string
 	for after := ""; len(changed) < limit; {
+		q, err := selectJobs(`s.id, s.state`, f, after, min(limit-len(changed), changePage))
+		if err != nil || q.text == "" {
+			return changed, j.db.wrap(string(action), err)
+		}
 		var page []string
 		var last string
-		err := patient(ctx, func() (err error) {
-			page, last, err = j.changeSome(ctx, action, f, states, after, min(limit-len(changed), changePage))
+		err = patient(ctx, func() (err error) {
+			page, last, err = j.changeSome(ctx, action, q)
 			return err
 		})
 		if err != nil {
@@ -130,13 +140,9 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	return changed, nil
 }
 
-// changeSome changes the next jobs after a cursor. It returns the IDs that were changed, in order, and the last one that
-// was looked at, which is empty where there are no more.
-func (j *Jobs) changeSome(ctx context.Context, action job.Action, f job.Filter, states []job.State, after string, limit int) (changed []string, last string, err error) {
-	q, err := selectJobs(`s.id, s.state`, f, states, after, limit)
-	if err != nil || q.text == "" {
-		return nil, "", err
-	}
+// changeSome changes the selected jobs in one transaction. It returns the IDs of the changed jobs, in order, and the last
+// ID that was selected, which is empty when there are no more.
+func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (changed []string, last string, err error) {
 	err = pgx.BeginFunc(ctx, j.db.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, steady); err != nil {
 			return err

@@ -213,7 +213,7 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool)
 				if onward {
 					took = 0
 				}
-				j.cursors.advance(o.cursor, claimed, o.Free, took, start)
+				j.cursors.advance(o.cursor, claimResult{claimed, o.Free, took, start})
 				if left := o.Free - len(claimed); onward && left > 0 && j.cursors.mayHaveMore(o.cursor) {
 					o.Free = left
 					again = append(again, o)
@@ -322,11 +322,11 @@ func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []e
 	b := steadyBatch()
 	b.Queue(j.text.judge, ids, fences, kinds).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
-			var running, live, holds, exists, repeats bool
-			if err := rows.Scan(&running, &live, &holds, &exists, &repeats); err != nil {
+			var l leaseState
+			if err := rows.Scan(l.targets()...); err != nil {
 				return err
 			}
-			errs = append(errs, verdict(running, live, holds, exists, repeats))
+			errs = append(errs, l.err())
 		}
 		return rows.Err()
 	})
@@ -336,18 +336,25 @@ func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []e
 	return errs
 }
 
-// verdict is the precedence of refusals.
-func verdict(running, live, holds, exists, repeats bool) error {
+// leaseState is a row of judgeSQL.
+type leaseState struct{ running, live, holds, exists, repeats bool }
+
+func (l *leaseState) targets() []any {
+	return []any{&l.running, &l.live, &l.holds, &l.exists, &l.repeats}
+}
+
+// err returns the reason why the lease did not act, the first that applies.
+func (l *leaseState) err() error {
 	switch {
-	case repeats:
+	case l.repeats:
 		return nil
-	case !exists:
+	case !l.exists:
 		return job.ErrNotFound
-	case !running:
+	case !l.running:
 		return job.ErrNotRunning
-	case !live:
+	case !l.live:
 		return job.ErrLeaseExpired
-	case !holds:
+	case !l.holds:
 		return job.ErrFenced
 	}
 	return errLive

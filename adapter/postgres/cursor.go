@@ -59,9 +59,16 @@ func (c *cursors) start(name string, now time.Time) (from [job.MaxPriority + 1]p
 	return at.reached, true
 }
 
-// advance notes what a claim got, in order, of what it asked for. took is the time of a claim from the head, and 0 for
-// another.
-func (c *cursors) advance(name string, got []*job.Record, asked int, took time.Duration, now time.Time) {
+// claimResult is the result of a claim from one queue.
+type claimResult struct {
+	jobs  []*job.Record // in the order of the queue
+	asked int           // the most jobs that the claim could return
+	took  time.Duration // how long the claim took if it started at the head, otherwise 0
+	at    time.Time
+}
+
+// advance moves the cursor past the claimed jobs.
+func (c *cursors) advance(name string, b claimResult) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by == nil {
@@ -72,18 +79,18 @@ func (c *cursors) advance(name string, got []*job.Record, asked int, took time.D
 		at = &cursor{}
 		c.by[name] = at
 	}
-	at.claimed = min(at.claimed+len(got), busyAfter)
-	at.drained = len(got) < asked
-	for i, r := range got {
-		last := i == len(got)-1 || got[i+1].Priority != r.Priority
+	at.claimed = min(at.claimed+len(b.jobs), busyAfter)
+	at.drained = len(b.jobs) < b.asked
+	for i, r := range b.jobs {
+		last := i == len(b.jobs)-1 || b.jobs[i+1].Priority != r.Priority
 		if last && r.Priority >= 0 && r.Priority < len(at.reached) {
 			id, _ := parseID(r.ID)
 			at.reached[r.Priority] = position{r.RunAt, id}
 		}
 	}
-	if took > 0 {
-		took -= time.Duration(len(got)) * perJob
-		at.head = now.Add(max(headEvery, min(headShare*took, headAtLeast)))
+	if b.took > 0 {
+		took := b.took - time.Duration(len(b.jobs))*perJob
+		at.head = b.at.Add(max(headEvery, min(headShare*took, headAtLeast)))
 		at.quick = took < quickHead
 	}
 }

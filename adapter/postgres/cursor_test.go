@@ -27,18 +27,18 @@ func TestJ10APositionIsUsedInBusyQueuesOnly(t *testing.T) {
 		}
 	}
 	starts(-1)
-	c.advance("q", records(busyAfter-1, 1, 0), busyAfter-1, time.Millisecond, now)
+	c.advance("q", claimResult{records(busyAfter-1, 1, 0), busyAfter - 1, time.Millisecond, now})
 	starts(-1)
-	c.advance("q", records(1, 1, 7000), 1, time.Millisecond, now)
+	c.advance("q", claimResult{records(1, 1, 7000), 1, time.Millisecond, now})
 	starts(7000)
 	if _, onward := c.start("other", now); onward {
 		t.Fatal("the position of another queue was used")
 	}
-	c.advance("q", records(10, 1, 8000), 10, 0, now)
+	c.advance("q", claimResult{records(10, 1, 8000), 10, 0, now})
 	starts(8009)
 	now = now.Add(headEvery)
 	starts(-1)
-	c.advance("q", records(10, 1, 100), 10, time.Millisecond, now) // jobs behind the position, maybe not all of them
+	c.advance("q", claimResult{records(10, 1, 100), 10, time.Millisecond, now}) // jobs behind the position, maybe not all of them
 	starts(109)
 }
 
@@ -48,7 +48,7 @@ func TestJ10ASlowHeadIsReadRarely(t *testing.T) {
 	for _, s := range []struct{ took, pause time.Duration }{
 		{time.Millisecond, headEvery}, {40 * time.Millisecond, 800 * time.Millisecond}, {time.Minute, headAtLeast},
 	} {
-		c.advance("q", records(busyAfter, 1, 0), busyAfter, s.took+busyAfter*perJob, now)
+		c.advance("q", claimResult{records(busyAfter, 1, 0), busyAfter, s.took + busyAfter*perJob, now})
 		if _, onward := c.start("q", now.Add(s.pause-1)); !onward {
 			t.Errorf("after %v the head is read within %v", s.took, s.pause)
 		}
@@ -66,11 +66,11 @@ func TestJ10ADrainedQueueIsReadFromItsHeadWhereThatIsQuick(t *testing.T) {
 		if quick {
 			took--
 		}
-		c.advance("q", records(busyAfter, 1, 0), busyAfter, took, now)
+		c.advance("q", claimResult{records(busyAfter, 1, 0), busyAfter, took, now})
 		if c.mayHaveMore("q") != quick {
 			t.Errorf("quick %v: more is expected at the head: %v", quick, c.mayHaveMore("q"))
 		}
-		c.advance("q", nil, 10, 0, now)
+		c.advance("q", claimResult{nil, 10, 0, now})
 		if _, onward := c.start("q", now); onward == quick {
 			t.Errorf("quick %v: onward %v", quick, onward)
 		}

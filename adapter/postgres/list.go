@@ -46,9 +46,8 @@ type selection struct {
 	args []any
 }
 
-// selectJobs selects columns of at most limit jobs that match f and, unless states is nil, are in one of these states,
-// with IDs above after, in the order of their IDs.
-func selectJobs(columns string, f job.Filter, states []job.State, after string, limit int) (selection, error) {
+// selectJobs selects columns of at most limit jobs that match f and have IDs above after, in the order of their IDs.
+func selectJobs(columns string, f job.Filter, after string, limit int) (selection, error) {
 	q := selection{}
 	arg := func(v any) string {
 		q.args = append(q.args, v)
@@ -91,7 +90,7 @@ func selectJobs(columns string, f job.Filter, states []job.State, after string, 
 	var branches []string
 	for _, p := range places() {
 		wanted := slices.DeleteFunc(slices.Clone(p.states), func(s job.State) bool {
-			return len(f.States) > 0 && !slices.Contains(f.States, s) || states != nil && !slices.Contains(states, s)
+			return len(f.States) > 0 && !slices.Contains(f.States, s)
 		})
 		if len(wanted) == 0 {
 			continue
@@ -128,7 +127,7 @@ func inStates(states []job.State) string {
 
 // List implements job.Admin. All states are read in one snapshot.
 func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
-	q, err := selectJobs(allColumns, f, nil, after, max(limit, 0))
+	q, err := selectJobs(allColumns, f, after, max(limit, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +176,7 @@ func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 	if !ok {
 		return nil, nil, fmt.Errorf("postgres: get %q: %w", id, job.ErrNotFound)
 	}
-	q, err := selectJobs(allColumns, job.Filter{IDs: []string{id}}, nil, "", 1)
+	q, err := selectJobs(allColumns, job.Filter{IDs: []string{id}}, "", 1)
 	if err != nil {
 		return nil, nil, err
 	}

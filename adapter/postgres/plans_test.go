@@ -169,7 +169,7 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		if len(f.States) == 1 || f.IDs != nil {
 			after = ""
 		}
-		q, err := selectJobs(allColumns, f, nil, after, batch)
+		q, err := selectJobs(allColumns, f, after, batch)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,11 +74,11 @@ func (s SQLJobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) er
 	if settled != "{}" {
 		return nil
 	}
-	var v [5]bool
-	if err := tx.QueryRowContext(ctx, j.text.judge, literals(judgedColumns(lease))...).Scan(&v[0], &v[1], &v[2], &v[3], &v[4]); err != nil {
+	var state leaseState
+	if err := tx.QueryRowContext(ctx, j.text.judge, literals(judgedColumns(lease))...).Scan(state.targets()...); err != nil {
 		return j.db.wrap("complete", err)
 	}
-	return verdict(v[0], v[1], v[2], v[3], v[4])
+	return state.err()
 }
 
 func (j *Jobs) insertSQL(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]job.Receipt, error) {
@@ -90,12 +90,7 @@ func (j *Jobs) insertSQL(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]
 		return nil, err
 	}
 	receipts := make([]job.Receipt, len(entries))
-	firsts, repeated := divide(entries, receipts)
-	if firsts.keys == 0 {
-		if _, err := tx.ExecContext(ctx, j.text.enqueue, literals(firsts.arguments())...); err != nil {
-			return nil, j.db.wrap("enqueue", err)
-		}
-	} else if err := j.enqueueUniqueSQL(ctx, tx, firsts, repeated, receipts); err != nil {
+	if err := j.enqueueSQL(ctx, tx, entries, receipts); err != nil {
 		return nil, j.db.wrap("enqueue", err)
 	}
 	if j.announce(entries) {
@@ -106,7 +101,13 @@ func (j *Jobs) insertSQL(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]
 	return inTransaction(receipts), nil
 }
 
-func (j *Jobs) enqueueUniqueSQL(ctx context.Context, tx *sql.Tx, firsts columns, repeated []repetition, receipts []job.Receipt) error {
+// enqueueSQL inserts entries and fills in their receipts.
+func (j *Jobs) enqueueSQL(ctx context.Context, tx *sql.Tx, entries []entry, receipts []job.Receipt) error {
+	firsts, repeated := divide(entries, receipts)
+	if firsts.keys == 0 {
+		_, err := tx.ExecContext(ctx, j.text.enqueue, literals(firsts.arguments())...)
+		return err
+	}
 	rows, err := tx.QueryContext(ctx, j.text.enqueueUnique, literals(firsts.arguments())...)
 	if err != nil {
 		return err
@@ -154,11 +155,11 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Lease) error
 	if len(settled) == 1 {
 		return nil
 	}
-	var v [5]bool
-	if err := tx.QueryRow(ctx, j.text.judge, judgedColumns(lease)...).Scan(&v[0], &v[1], &v[2], &v[3], &v[4]); err != nil {
+	var state leaseState
+	if err := tx.QueryRow(ctx, j.text.judge, judgedColumns(lease)...).Scan(state.targets()...); err != nil {
 		return j.db.wrap("complete", err)
 	}
-	return verdict(v[0], v[1], v[2], v[3], v[4])
+	return state.err()
 }
 
 func judgedColumns(lease job.Lease) []any {

@@ -6,10 +6,10 @@ import (
 )
 
 func TestJ7SettlementThatWasNotWrittenIsNeverReportedAsWritten(t *testing.T) {
-	if err := verdict(true, true, true, true, false); !errors.Is(err, errLive) {
+	if err := (&leaseState{true, true, true, true, false}).err(); !errors.Is(err, errLive) {
 		t.Errorf("a live lease without a settlement: %v", err)
 	}
-	if err := verdict(true, true, true, true, true); err != nil {
+	if err := (&leaseState{true, true, true, true, true}).err(); err != nil {
 		t.Errorf("a repetition: %v", err)
 	}
 }

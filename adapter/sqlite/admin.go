@@ -146,7 +146,7 @@ WHERE u.queue = tenet_job.queue AND u.key = tenet_job.unique_key AND (u.until = 
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
 	var changed []string
 	err := s.write(ctx, "change", func(q querier) (err error) {
-		changed, err = change(q, action, f, limit, now())
+		changed, err = change(q, action, f, limit)
 		return err
 	})
 	if err != nil {
@@ -155,7 +155,8 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	return changed, nil
 }
 
-func change(q querier, action job.Action, f job.Filter, limit int, at time.Time) ([]string, error) {
+func change(q querier, action job.Action, f job.Filter, limit int) ([]string, error) {
+	at := now()
 	if len(f.States) == 0 {
 		f.States = job.States()
 	}
@@ -165,7 +166,11 @@ func change(q querier, action job.Action, f job.Filter, limit int, at time.Time)
 	}
 	var changed []string
 	for after := ""; len(changed) < limit; {
-		found, err := changeable(q, action, f, after, limit-len(changed), at)
+		from, args := matching(f, after)
+		if action == job.ActionRetry {
+			from, args = from+retriable, append(args, at.UnixMicro())
+		}
+		found, err := read(q, stateColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, limit-len(changed))...)
 		if err != nil || len(found) == 0 {
 			return changed, err
 		}
@@ -177,15 +182,6 @@ func change(q querier, action job.Action, f job.Filter, limit int, at time.Time)
 		changed = append(changed, page...)
 	}
 	return changed, nil
-}
-
-// changeable reads the next jobs after a cursor that an action may be applied to.
-func changeable(q querier, action job.Action, f job.Filter, after string, limit int, at time.Time) ([]*entry, error) {
-	from, args := matching(f, after)
-	if action == job.ActionRetry {
-		from, args = from+retriable, append(args, at.UnixMicro())
-	}
-	return read(q, stateColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, limit)...)
 }
 
 // changeEach applies an action to jobs and returns the IDs of those that it could be applied to.

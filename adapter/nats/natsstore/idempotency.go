@@ -157,9 +157,8 @@ func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func
 	if err != nil {
 		return err
 	}
-	var value []byte // decided on, for a key that stands at base
+	var m *nats.Msg // the decided write, for a key at revision base
 	var base uint64
-	var header nats.Header
 	for decided, unsure, try := false, 0, 0; ; try++ {
 		if try >= 3 { // spreads those who lost a race several times over
 			_ = wait.For(ctx, wait.Jittered(time.Millisecond, 50*time.Millisecond, try-3))
@@ -171,7 +170,7 @@ func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func
 		if err != nil {
 			return err
 		}
-		if unsure > 0 && bytes.Equal(v.raw, value) {
+		if unsure > 0 && bytes.Equal(v.raw, m.Data) {
 			return nil
 		}
 		if !decided || v.revision != base {
@@ -179,12 +178,13 @@ func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func
 			if err != nil || !write {
 				return err
 			}
-			if value, header, err = s.encode(next, bucket.CachedInfo().Config.AllowMsgTTL); err != nil {
+			m = &nats.Msg{Subject: s.subject(id)}
+			if m.Data, m.Header, err = s.encode(next, bucket.CachedInfo().Config.AllowMsgTTL); err != nil {
 				return err
 			}
 			base, decided = v.revision, true
 		}
-		err = s.write(ctx, id, value, header, base)
+		err = s.write(ctx, m, base)
 		if err == nil || refused(err) {
 			return err
 		}
@@ -221,13 +221,9 @@ func (s *Idempotency) read(ctx context.Context, bucket jetstream.Stream, id idem
 	return v, nil
 }
 
-func (s *Idempotency) write(ctx context.Context, id idempotency.ID, value []byte, header nats.Header, base uint64) error {
+func (s *Idempotency) write(ctx context.Context, m *nats.Msg, base uint64) error {
 	ctx, cancel := s.bucket.db.bounded(ctx)
 	defer cancel()
-	m := &nats.Msg{Subject: s.subject(id), Data: value, Header: nats.Header{}}
-	for name, values := range header {
-		m.Header[name] = values
-	}
 	_, err := s.bucket.db.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(base), jetstream.WithRetryAttempts(0))
 	return err
 }
