@@ -154,7 +154,14 @@ func (a *app) tailCommand() *cobra.Command {
 			p.form = cli.FormJSONL // a list without an end is none
 		}
 		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
-			return tail(cmd.Context(), log, &f, &p, *n, *follow)
+			t := &tailer{log: log, filter: &f, printer: &p}
+			if err := t.last(cmd.Context(), *n); err != nil {
+				return err
+			}
+			if *follow {
+				return t.follow(cmd.Context())
+			}
+			return p.finish()
 		})
 	})
 	return cmd
@@ -163,14 +170,22 @@ func (a *app) tailCommand() *cobra.Command {
 // pollEvery is how often a followed log is looked at.
 const pollEvery = 200 * time.Millisecond
 
-func tail(ctx context.Context, log *open.AuditLog, f *eventFilter, p *eventPrinter, n int, follow bool) error {
+// tailer prints the end of a log.
+type tailer struct {
+	log     *open.AuditLog
+	filter  *eventFilter
+	printer *eventPrinter
+	cursor  string     // of the last line that was read
+	left    unreadable // lines
+}
+
+// last prints the last n matching events.
+func (t *tailer) last(ctx context.Context, n int) error {
 	last := make([][]byte, 0, n)
-	at := ""
-	var left unreadable
-	err := log.Read(ctx, "", func(cursor string, line []byte) error {
-		at = cursor
-		_, wanted, err := f.match(line)
-		left.add(err)
+	err := t.log.Read(ctx, "", func(cursor string, line []byte) error {
+		t.cursor = cursor
+		_, wanted, err := t.filter.match(line)
+		t.left.add(err)
 		if !wanted || n == 0 {
 			return nil
 		}
@@ -183,32 +198,34 @@ func tail(ctx context.Context, log *open.AuditLog, f *eventFilter, p *eventPrint
 	if err != nil {
 		return err
 	}
-	p.app.tell(log, &left)
+	t.printer.app.tell(t.log, &t.left)
 	for _, line := range last {
-		e, _, _ := f.match(line)
-		if err := p.print(&e, line); err != nil {
+		e, _, _ := t.filter.match(line)
+		if err := t.printer.print(&e, line); err != nil {
 			return err
 		}
 	}
-	if !follow {
-		return p.finish()
-	}
+	return nil
+}
+
+// follow prints matching events as they are written, until the command is stopped.
+func (t *tailer) follow(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return cli.Exit(cli.ExitFailed) // the signal decides
 		case <-time.After(pollEvery):
 		}
-		err := log.Read(ctx, at, func(cursor string, line []byte) error {
-			at = cursor
-			e, wanted, err := f.match(line)
-			left.add(err)
+		err := t.log.Read(ctx, t.cursor, func(cursor string, line []byte) error {
+			t.cursor = cursor
+			e, wanted, err := t.filter.match(line)
+			t.left.add(err)
 			if wanted {
-				return p.print(&e, line)
+				return t.printer.print(&e, line)
 			}
 			return nil
 		})
-		p.app.tell(log, &left)
+		t.printer.app.tell(t.log, &t.left)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func flagText(cmd *cobra.Command, name string) string {
 
 // ofStore asks the command's store.
 func ofStore(ctx context.Context, a *cli.App, cmd *cobra.Command, ask func(open.JobStore) ([]string, error)) (names []string) {
-	_ = open.WithJobs(ctx, a, flagText(cmd, "store"), open.Options{}, func(s open.JobStore) (err error) {
+	_ = open.WithJobs(ctx, a, open.Options{URL: flagText(cmd, "store")}, func(s open.JobStore) (err error) {
 		names, err = ask(s)
 		return err
 	})

@@ -66,7 +66,7 @@ func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []Delivery, form 
 	if err != nil {
 		return err
 	}
-	return open.WithJobs(ctx, a.App, f.store, open.Options{Create: true}, func(s open.JobStore) error {
+	return open.WithJobs(ctx, a.App, open.Options{URL: f.store, Create: true}, func(s open.JobStore) error {
 		o := JobsOptions{Seed: f.seed, Deliveries: list, Store: s, Worker: worker, Set: document.Set}
 		var clear func()
 		o.Progress, clear = a.countDone()

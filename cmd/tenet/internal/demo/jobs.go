@@ -89,7 +89,7 @@ func RunJobs(ctx context.Context, o JobsOptions) (JobsReport, error) {
 	if err := f.stop(); err != nil {
 		return JobsReport{}, err
 	}
-	return newJobsReport(ctx, o, f.killed, endpoint.Counts(), elapsed)
+	return newJobsReport(ctx, o, jobsRun{f.killed, endpoint.Counts(), elapsed})
 }
 
 // importJobs stores the deliveries, with the endpoint's address in the place of the one that does not exist.

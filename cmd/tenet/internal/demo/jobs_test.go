@@ -55,7 +55,7 @@ func TestJobsAreAccountedForByTheEndpointsLedger(t *testing.T) {
 	// The first arrived twice; the second says so, but the endpoint does not know it; the third died although it had
 	// arrived; the last is not finished.
 	counts := Counts{Requests: 6, Accepted: map[string]int{ids[0]: 2, ids[2]: 1}}
-	r, err := newJobsReport(t.Context(), o, "/7/", counts, 2*time.Second)
+	r, err := newJobsReport(t.Context(), o, jobsRun{"/7/", counts, 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestOtherIdempotencyKeysAndTooManyRequestsBreakThePromise(t *testing.T) {
 		good             bool
 	}{"kept": {361, 0, true}, "too many requests": {362, 0, false}, "another key": {2, 1, false}} { // 1.2 + 3·120
 		counts := Counts{Requests: c.requests, Strays: c.strays, Accepted: map[string]int{list[0].ID: 1}}
-		if r, err := newJobsReport(t.Context(), o, "", counts, time.Second); err != nil || r.Good() != c.good {
+		if r, err := newJobsReport(t.Context(), o, jobsRun{"", counts, time.Second}); err != nil || r.Good() != c.good {
 			t.Errorf("%s: good is %v, %v", name, r.Good(), err)
 		}
 	}

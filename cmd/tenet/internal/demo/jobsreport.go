@@ -61,9 +61,17 @@ func (r *JobsReport) Good() bool {
 	return len(r.Lost) == 0 && r.Strays == 0 && r.Arrived+r.Dead == r.Deliveries && (r.Bound == nil || r.Bound.Kept)
 }
 
-func newJobsReport(ctx context.Context, o JobsOptions, killed string, counts Counts, elapsed time.Duration) (JobsReport, error) {
+// jobsRun is what a finished run leaves besides its store.
+type jobsRun struct {
+	killed  string // part of the killed worker's name
+	counts  Counts // of the endpoint
+	elapsed time.Duration
+}
+
+func newJobsReport(ctx context.Context, o JobsOptions, run jobsRun) (JobsReport, error) {
+	counts := run.counts
 	r := JobsReport{
-		Seed: o.Seed, Deliveries: len(o.Deliveries), Elapsed: elapsed.Seconds(), DeadByReason: map[policy.Reason]int{}, Lost: []string{},
+		Seed: o.Seed, Deliveries: len(o.Deliveries), Elapsed: run.elapsed.Seconds(), DeadByReason: map[policy.Reason]int{}, Lost: []string{},
 		Requests: counts.Requests, Strays: counts.Strays, Faults: counts.Faults, Amplification: float64(counts.Requests) / float64(max(len(o.Deliveries), 1)),
 	}
 	stored, err := records(ctx, o.Store)
@@ -87,7 +95,7 @@ func newJobsReport(ctx context.Context, o JobsOptions, killed string, counts Cou
 			return r, err
 		}
 		r.addHistory(history)
-		picks.look(Story{Job: record, History: history}, killed)
+		picks.look(Story{Job: record, History: history}, run.killed)
 	}
 	r.Throughput = float64(r.Arrived+r.Dead) / max(r.Elapsed, 1e-9)
 	r.Bound = sharedBound(o.Set, keys, counts.Requests, processes)

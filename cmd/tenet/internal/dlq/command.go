@@ -42,7 +42,7 @@ numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 		if err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			if !*grouped {
 				return jobs.Print(cmd.Context(), a.App, s, jobs.Listing{Filter: f, Hidden: hidden, After: *after, Limit: *limit, Form: *form})
 			}
@@ -112,7 +112,7 @@ waits until they have finished; if one is dead again, the others stay dead and t
 			return err
 		}
 		f.filter.IDs, f.audit, f.form, f.all = ids, *audit, *form, len(ids) == 0 && !filter.Any()
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			return a.requeue(cmd.Context(), s, f)
 		})
 	})
@@ -251,7 +251,7 @@ func (a *app) purgeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			return a.purge(cmd.Context(), s, purgeFlags{selected, *audit, *form, *dryRun, *yes})
 		})
 	})

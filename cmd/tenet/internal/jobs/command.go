@@ -109,7 +109,7 @@ the ID of its last line to --after.`,
 		if err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			return Print(cmd.Context(), a.App, s, Listing{f, hidden, *after, *limit, *form})
 		})
 	})
@@ -170,7 +170,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	store, hidden := open.JobsFlag(cmd), SecretFlags(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			r, history, err := s.Get(cmd.Context(), args[0])
 			if err != nil {
 				return notFound(args[0], err)
@@ -290,7 +290,7 @@ Exits with 5 if a job was not found, and with 7 if one had already ended.`
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
 		c.wait, c.audit, c.dryRun, c.form = *wait, *audit, *dryRun, *form
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			if c.destructive && !*dryRun {
 				if err := a.Confirm(cmd.Context(), *yes, "Remove %s with all history?", cli.Count(len(ids), "job")); err != nil {
 					return err
@@ -411,7 +411,7 @@ func (a *app) statsCommand() *cobra.Command {
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			stats, err := s.Stats(cmd.Context())
 			if err != nil {
 				return err

@@ -81,7 +81,7 @@ and stores it.`,
 				cli.Fprintf(w, "would enqueue %s\n", text)
 			})
 		}
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{Create: true, Migrate: f.migrate}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store, Create: true, Migrate: f.migrate}, func(s open.JobStore) error {
 			receipt, err := job.NewClient(s).Enqueue(cmd.Context(), r)
 			if err != nil {
 				return err
@@ -167,6 +167,7 @@ func (a *app) requestOfJSON(cmd *cobra.Command, f *enqueueFlags, args []string) 
 type importFlags struct {
 	window          time.Duration
 	migrate, dryRun bool
+	form            *string
 }
 
 func (a *app) jobsImportCommand() *cobra.Command {
@@ -189,16 +190,16 @@ Invalid lines are reported by number, and the others are imported. Exits with 1 
 	cmd.Flags().Var(cli.Duration(&f.window), "unique-for", "how long unique keys are held")
 	cmd.Flags().BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check all lines without storing jobs")
-	form := cli.OutputFlag(cmd)
+	f.form = cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{Create: true, Migrate: f.migrate, DryRun: f.dryRun}, func(s open.JobStore) error {
-			return a.importFile(cmd.Context(), s, f, args[0], *form)
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store, Create: true, Migrate: f.migrate, DryRun: f.dryRun}, func(s open.JobStore) error {
+			return a.importFile(cmd.Context(), s, f, args[0])
 		})
 	})
 	return cmd
 }
 
-func (a *app) importFile(ctx context.Context, s open.JobStore, f *importFlags, path, form string) error {
+func (a *app) importFile(ctx context.Context, s open.JobStore, f *importFlags, path string) error {
 	file, size, err := a.OpenInput(ctx, path)
 	if err != nil {
 		return err
@@ -215,14 +216,14 @@ func (a *app) importFile(ctx context.Context, s open.JobStore, f *importFlags, p
 	result, failed := jobline.Import(ctx, job.NewClient(s), file, o)
 	clear()
 	a.warnUntaken(ctx, s, kinds)
-	err = a.Print(form, result, func(w io.Writer) {
+	err = a.Print(*f.form, result, func(w io.Writer) {
 		verb := "imported"
 		if f.dryRun {
 			verb = "would be imported"
 		}
 		cli.Fprintf(w, "%d %s, %d existed, %d rejected\n", result.Imported, verb, result.Existing, len(result.Rejected))
 	})
-	if form == cli.FormText {
+	if *f.form == cli.FormText {
 		for _, r := range result.Rejected {
 			a.Say(slog.LevelError, "", "%s:%d: %s", path, r.Line, r.Error)
 		}

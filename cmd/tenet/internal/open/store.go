@@ -47,8 +47,9 @@ type Database interface {
 	Close() error
 }
 
-// Options says what may be done about a store that is missing.
+// Options names the store of --store and says what may be done if it is missing.
 type Options struct {
+	URL     string
 	Create  bool // a missing SQLite file, and its tables
 	Migrate bool // missing or old tables on PostgreSQL
 	Memory  bool // the command can use a store that ends with its process
@@ -61,8 +62,8 @@ func JobsFlag(cmd *cobra.Command) *string {
 }
 
 // Jobs opens the job store of --store.
-func Jobs(ctx context.Context, a *cli.App, url string, o Options) (JobStore, error) {
-	r := Ref{Flag: "store", URL: url, Use: UseJobs}
+func Jobs(ctx context.Context, a *cli.App, o Options) (JobStore, error) {
+	r := Ref{Flag: "store", URL: o.URL, Use: UseJobs}
 	if o.Memory {
 		r.Use = UseWorker
 	}
@@ -91,8 +92,8 @@ func openJobs(ctx context.Context, a *cli.App, r Ref, o Options) (JobStore, erro
 }
 
 // WithJobs runs f on the job store of --store and closes it.
-func WithJobs(ctx context.Context, a *cli.App, url string, o Options, f func(JobStore) error) error {
-	store, err := Jobs(ctx, a, url, o)
+func WithJobs(ctx context.Context, a *cli.App, o Options, f func(JobStore) error) error {
+	store, err := Jobs(ctx, a, o)
 	if err != nil {
 		return err
 	}
@@ -146,8 +147,8 @@ func Guard(ctx context.Context, a *cli.App, url string, o idempotency.GuardOptio
 
 // WithDatabase runs f on the database of --store, whose tables may be missing. o.Create makes a missing SQLite file; in a dry
 // run an empty temporary one stands for it.
-func WithDatabase(ctx context.Context, a *cli.App, url string, o Options, f func(Database) error) (err error) {
-	at, _, err := Ref{Flag: "store", URL: url, Use: UseJobs}.locate()
+func WithDatabase(ctx context.Context, a *cli.App, o Options, f func(Database) error) (err error) {
+	at, _, err := Ref{Flag: "store", URL: o.URL, Use: UseJobs}.locate()
 	if err != nil {
 		return err
 	}

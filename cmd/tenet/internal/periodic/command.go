@@ -170,7 +170,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 		if i < 0 {
 			return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no periodic job %q", *file, args[0]))
 		}
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			if *dryRun {
 				return a.Print(*form, entries[i].Job, func(w io.Writer) { cli.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
 			}

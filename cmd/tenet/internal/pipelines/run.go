@@ -94,7 +94,16 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 	if err == nil && summary.Fetched == 0 && ctx.Err() == nil {
 		a.noteNothingNew(places.from)
 	}
-	return a.finish(ctx, f, summary, s.only.why(), err)
+	if err != nil && !errors.Is(err, context.Cause(ctx)) { // a signal's own error is not reported
+		return errors.Join(err, a.printSummary(f, summary))
+	}
+	if err := a.printSummary(f, summary); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return cli.Stopped(ctx, f.exitZero)
+	}
+	return deliveriesFailed(summary.Failed, s.only.why())
 }
 
 // noteNothingNew says why a file that is not empty gave no transactions.
@@ -145,24 +154,20 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 	}
 }
 
-// finish prints a summary and says how the command ends after err. s knows what the last failed delivery failed with.
-func (a *app) finish(ctx context.Context, f *pipelineFlags, summary pipeline.Summary, why, err error) error {
-	told := a.Print(*f.form, summary, func(w io.Writer) { cli.Fprintln(w, sentenceOf(summary)) })
-	switch {
-	case err != nil && !errors.Is(err, context.Cause(ctx)): // that of a signal goes without saying
-		return errors.Join(err, told)
-	case told != nil:
-		return told
-	case ctx.Err() != nil:
-		return cli.Stopped(ctx, f.exitZero)
-	case summary.Failed > 0:
-		many := cli.Plural(summary.Failed, "delivery", "deliveries")
-		if why == nil {
-			return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed and will be delivered again", many))
-		}
-		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed and will be delivered again; the last: %w", many, why))
+func (a *app) printSummary(f *pipelineFlags, summary pipeline.Summary) error {
+	return a.Print(*f.form, summary, func(w io.Writer) { cli.Fprintln(w, sentenceOf(summary)) })
+}
+
+// deliveriesFailed is the failure of a run with n failed deliveries, the last of them with err, if known.
+func deliveriesFailed(n int, err error) error {
+	if n == 0 {
+		return nil
 	}
-	return nil
+	many := cli.Plural(n, "delivery", "deliveries")
+	if err == nil {
+		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed and will be delivered again", many))
+	}
+	return cli.Fail(cli.ExitFailed, fmt.Errorf("%s failed and will be delivered again; the last: %w", many, err))
 }
 
 func sentenceOf(s pipeline.Summary) string {

@@ -71,12 +71,20 @@ func (e *envoy) visit(o object, n names) {
 	retry, retries := o.object("retry_policy")
 	hedge, hedges := o.object("hedge_policy")
 	if retries || hedges {
-		e.route(o, n, retry, hedge, retries, hedges)
+		p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
+		if retries {
+			p = e.retryPolicy(retry)
+		}
+		if hedges {
+			e.hedgePolicy(hedge, &p)
+		}
+		e.route(o, n, p)
 	}
-	breakers, limited := o.object("circuit_breakers")
-	outliers, detected := o.object("outlier_detection")
-	if limited || detected {
-		e.cluster(cmp.Or(n.around, "envoy"), breakers, outliers, limited, detected)
+	if breakers, ok := o.object("circuit_breakers"); ok {
+		e.breakers(breakers, e.cluster(n, breakers.path))
+	}
+	if outliers, ok := o.object("outlier_detection"); ok {
+		e.outliers(outliers, e.cluster(n, outliers.path))
 	}
 	for _, field := range slices.Sorted(maps.Keys(o.fields)) {
 		switch x := o.fields[field].(type) {
@@ -100,15 +108,8 @@ func (e *envoy) visitAll(items []any, path, around string) {
 	}
 }
 
-// route converts the policies of a route's action, or of a virtual host or route configuration.
-func (e *envoy) route(o object, n names, retry, hedge object, retries, hedges bool) {
-	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
-	if retries {
-		p = e.retryPolicy(retry)
-	}
-	if hedges {
-		e.hedgePolicy(hedge, &p)
-	}
+// route adds the policy of a route's action, or of a virtual host or route configuration.
+func (e *envoy) route(o object, n names, p policy.Policy) {
 	cluster, _ := o.fields["cluster"].(string)
 	name := cmp.Or(n.own, n.parent, cluster, n.around)
 	_, isHost := o.fields["routes"]

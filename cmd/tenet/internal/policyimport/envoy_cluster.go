@@ -1,6 +1,7 @@
 package policyimport
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,20 +17,16 @@ type envoyCluster struct {
 	circuit policy.Circuit
 }
 
-func (e *envoy) cluster(name string, breakers, outliers object, limited, detected bool) {
+// cluster returns the cluster that the object at path belongs to.
+func (e *envoy) cluster(n names, path string) *envoyCluster {
+	name := cmp.Or(n.around, "envoy")
 	c := e.clusters[name]
 	if c == nil {
 		c = &envoyCluster{}
 		e.clusters[name] = c
 	}
-	if limited {
-		c.path = breakers.path
-		e.breakers(breakers, c)
-	}
-	if detected {
-		c.path = outliers.path
-		e.outliers(outliers, c)
-	}
+	c.path = path
+	return c
 }
 
 // breakers converts the retry budget of config.cluster.v3.CircuitBreakers. Its other thresholds bound concurrency.

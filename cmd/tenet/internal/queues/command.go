@@ -39,7 +39,7 @@ func (a *app) queuesListCommand() *cobra.Command {
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			list, err := queues(cmd.Context(), s)
 			if err != nil {
 				return err
@@ -148,7 +148,7 @@ func (a *app) queueCommand(cmd *cobra.Command, create *bool, state func(name str
 		if err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a.App, *store, open.Options{}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
 			if !*create {
 				if err := knownQueue(cmd.Context(), s, q.Queue); err != nil {
 					return err

@@ -87,8 +87,14 @@ func (f *recordTarget) scope() string {
 	return fmt.Sprintf(" in the scope of tenant %q and operation %q", f.tenant, f.operation)
 }
 
-// recorded puts a change on record before it is made.
-func (f *recordTarget) recorded(ctx context.Context, a *app, s *open.RecordStore, r idempotency.Record, action string, to string, change func() error) (err error) {
+// change is what an operator does to a record.
+type change struct {
+	audit.Operation // as the audit log records it
+	apply           func() error
+}
+
+// recorded records a change in the audit log of --audit or, by default, the store's own before it applies the change.
+func (f *recordTarget) recorded(ctx context.Context, a *app, s *open.RecordStore, c change) (err error) {
 	var log *audit.Log
 	closeLog := func() error { return nil }
 	switch {
@@ -103,18 +109,16 @@ func (f *recordTarget) recorded(ctx context.Context, a *app, s *open.RecordStore
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	o := onRecord(action, r)
-	o.To = to
-	if err := recording.Record(ctx, log, o); err != nil {
+	if err := recording.Record(ctx, log, c.Operation); err != nil {
 		return err
 	}
-	err = change()
+	err = c.apply()
 	if !errors.Is(err, idempotency.ErrFenced) {
 		return err
 	}
-	o.Detail = "refused: the record has changed, or its claim is live"
-	err = cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", r.Key))
-	return errors.Join(err, recording.Record(ctx, log, o))
+	c.Detail = "refused: the record has changed, or its claim is live"
+	err = cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", c.IdempotencyKey))
+	return errors.Join(err, recording.Record(ctx, log, c.Operation))
 }
 
 // onRecord is an action on an idempotency record.
@@ -222,7 +226,9 @@ An audit log records the change before it is made.`,
 			if f.dryRun {
 				return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
 			}
-			err := f.recorded(ctx, a, store, r, "idempotency.resolve", as, func() error { return store.Resolve(ctx, r.Claim(), s) })
+			o := onRecord("idempotency.resolve", r)
+			o.To = as
+			err := f.recorded(ctx, a, store, change{o, func() error { return store.Resolve(ctx, r.Claim(), s) }})
 			if err != nil {
 				return err
 			}
@@ -257,7 +263,7 @@ claim is live cannot be removed. An audit log records the change before it is ma
 			if err := a.Confirm(ctx, f.yes, "remove the record of %s (%s), so that the next caller runs again?", r.Key, r.State); err != nil {
 				return err
 			}
-			err := f.recorded(ctx, a, store, r, "idempotency.clear", "", func() error { return store.Clear(ctx, r.Claim()) })
+			err := f.recorded(ctx, a, store, change{onRecord("idempotency.clear", r), func() error { return store.Clear(ctx, r.Claim()) }})
 			if err != nil {
 				return err
 			}

@@ -51,7 +51,7 @@ func (a *app) stepsCommand(cmd *cobra.Command, d migrate.Direction) *cobra.Comma
 	}
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return open.WithDatabase(cmd.Context(), a.App, *store, open.Options{Create: d == migrate.Up, DryRun: *dryRun}, func(db open.Database) error {
+		return open.WithDatabase(cmd.Context(), a.App, open.Options{URL: *store, Create: d == migrate.Up, DryRun: *dryRun}, func(db open.Database) error {
 			if d == migrate.Down && !*dryRun {
 				if err := a.Confirm(cmd.Context(), *yes, "Take the tables back by one version? Jobs may be removed."); err != nil {
 					return err
@@ -99,7 +99,7 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return open.WithDatabase(cmd.Context(), a.App, *store, open.Options{}, func(db open.Database) error {
+		return open.WithDatabase(cmd.Context(), a.App, open.Options{URL: *store}, func(db open.Database) error {
 			status, err := db.MigrationStatus(cmd.Context())
 			if err != nil {
 				return err

@@ -129,7 +129,7 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	return open.WithJobs(ctx, a.App, f.store, open.Options{Create: true, Migrate: f.migrate, Memory: true, DryRun: f.dryRun}, func(s open.JobStore) error {
+	return open.WithJobs(ctx, a.App, open.Options{URL: f.store, Create: true, Migrate: f.migrate, Memory: true, DryRun: f.dryRun}, func(s open.JobStore) error {
 		if f.dryRun {
 			return a.Print(cli.FormText, nil, func(w io.Writer) {
 				cli.Fprintf(w, "would work on %s with %s\n", listQueues(queues.now()), cli.Count(len(periodic), "periodic job"))
