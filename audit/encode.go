@@ -69,14 +69,20 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// copyPlain copies s to b and reports whether it is ASCII that needs no escape. It takes eight bytes at a time; the last
-// eight may overlap those before.
+// copyPlain copies s to b and reports whether it is ASCII that needs no escape. It takes eight bytes at a time, or four; the
+// last ones may overlap those before.
 func copyPlain(b []byte, s string) bool {
 	from, order := []byte(s), binary.LittleEndian
 	n := len(from)
 	b = b[:n]
-	if n < 8 {
+	switch {
+	case n < 4:
 		return copyShort(b, from)
+	case n < 8:
+		x, y := order.Uint32(from), order.Uint32(from[n-4:])
+		order.PutUint32(b, x)
+		order.PutUint32(b[n-4:], y)
+		return special(uint64(x)|uint64(y)<<32)&tops == 0
 	}
 	var marks uint64
 	for i := 0; i < n-8; i += 8 {

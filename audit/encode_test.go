@@ -108,6 +108,28 @@ func TestA3NotUTF8BecomesReplacementCharacters(t *testing.T) {
 	}
 }
 
+func TestA3EscapesAreFoundInEveryPlace(t *testing.T) {
+	for length := range 26 {
+		plain := strings.Repeat("a", length)
+		if got := string(appendString(nil, plain)); got != `"`+plain+`"` {
+			t.Errorf("%q is written %s", plain, got)
+		}
+		for at := range length {
+			for _, c := range []string{"\"", "\\", "\n", "\x00", "\x1f", "\x7f", "\xff", "é"} {
+				s := plain[:at] + c + plain[at+1:]
+				raw, _ := json.Marshal(s)
+				want, _ := jcs.Transform([]byte(`{"action":` + string(raw) + `}`))
+				var w encoder
+				e := Event{Action: s}
+				w.event(&e)
+				if !strings.HasPrefix(string(w.b), strings.TrimSuffix(string(want), "}")) {
+					t.Fatalf("%q is written %s, want %s", s, w.b, want)
+				}
+			}
+		}
+	}
+}
+
 func TestA3ChainLinksEvents(t *testing.T) {
 	c := newChain("chain")
 	var w encoder
