@@ -77,7 +77,7 @@ func lookup(file map[string]setting, cmd *cobra.Command, f *pflag.Flag) (setting
 
 // readConfig reads the config file, if there is one.
 func (a *App) readConfig(root *cobra.Command) (map[string]setting, error) {
-	path := cmp.Or(a.Config, a.usualConfig())
+	path := cmp.Or(a.Config, a.defaultConfig())
 	if path == "" {
 		return nil, nil
 	}
@@ -101,8 +101,8 @@ func (a *App) readConfig(root *cobra.Command) (map[string]setting, error) {
 	return c.settings, errors.Join(c.faults...)
 }
 
-// usualConfig is where the config file is unless something else is said; empty where there is no home.
-func (a *App) usualConfig() string {
+// defaultConfig returns the default path of the config file, or "" if there is no home directory.
+func (a *App) defaultConfig() string {
 	directory, _ := a.LookupEnv("XDG_CONFIG_HOME")
 	if directory == "" {
 		home, _ := a.LookupEnv("HOME")

@@ -29,7 +29,7 @@ const (
 // they share input and output.
 type Command struct {
 	Argv []string
-	// Input is handed to every attempt from its beginning. Nil is no input.
+	// Input is passed to every attempt from its beginning. Nil means no input.
 	Input          *Input
 	Stdout, Stderr io.Writer
 	// Grace is how long the process group may take to end after SIGTERM before it is killed. 0 kills at once.

@@ -28,9 +28,9 @@ type Input struct {
 	more  chan struct{} // closed when kept or err change
 }
 
-// NewInput returns the input that comes from r for so many attempts at most; where that is one, nothing is kept and there
-// is no bound. A nil r, and a terminal or other device, is no input: programs run in a process group of their own, which
-// must not read from the terminal.
+// NewInput returns the input that is read from r, for at most the given number of attempts. For one attempt nothing is kept
+// and the size is not bounded. If r is nil, a terminal or another device, there is no input: programs run in their own
+// process group, which must not read from the terminal.
 func NewInput(r io.Reader, attempts int) *Input {
 	file, isFile := r.(*os.File)
 	if r == nil || isFile && file == nil {

@@ -52,8 +52,8 @@ var ErrNotEmpty = errors.New("demo: the store holds jobs already; name one that 
 
 const (
 	watchEvery = 5 * time.Millisecond
-	// patience is how long the jobs may take. The slowest fate takes about 20 s.
-	patience = 50 * time.Second
+	// runTimeout is how long the jobs may take. The slowest takes about 20 s.
+	runTimeout = 50 * time.Second
 )
 
 // RunJobs stores all deliveries as jobs, has two workers deliver them to an endpoint of its own, kills one of them halfway,
@@ -154,7 +154,7 @@ func (f *fleet) watch(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	total := len(f.options.Deliveries)
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(runTimeout); ; {
 		stats, err := f.options.Store.Stats(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -10,32 +10,31 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// JobsReport says what became of deliveries that were jobs. Durations are in seconds.
+// JobsReport is the result of deliveries that ran as jobs. Durations are in seconds.
 type JobsReport struct {
 	Seed       uint64  `json:"seed"`
 	Deliveries int     `json:"deliveries"`
 	Elapsed    float64 `json:"elapsed"`
 	Throughput float64 `json:"throughput"` // finished jobs per second
 
-	// Arrived have completed, and the endpoint's ledger has them. Dead are in the dead-letter queue, with a reason;
-	// DeadArrived of them the endpoint has taken all the same: its answer came too late. Lost are all others. It must be
-	// empty.
+	// Arrived deliveries completed and are in the endpoint's ledger. Dead ones are in the dead-letter queue, with a reason;
+	// the endpoint accepted DeadArrived of them, but its answer came too late. Lost are all others and must be empty.
 	Arrived      int                   `json:"arrived"`
 	Dead         int                   `json:"dead"`
 	DeadByReason map[policy.Reason]int `json:"dead_by_reason"`
 	DeadArrived  int                   `json:"dead_arrived"`
 	Lost         []string              `json:"lost"`
 
-	// What the store's history holds: attempts that ran, those of them that failed, and those that the killed worker took
-	// with it. Refused by budget or breaker are none of them.
+	// From the store's history: attempts that ran, those of them that failed, and those that the killed worker lost.
+	// Attempts refused by a budget or breaker are counted apart.
 	Attempts    int `json:"attempts"`
 	Failed      int `json:"failed"`
 	LostLeases  int `json:"lost_leases"`
 	Refused     int `json:"refused"`
 	Interrupted int `json:"interrupted"`
 
-	// What the endpoint counted. Repeated is deliveries that it has taken more than once, Strays requests whose idempotency
-	// key was not that of the delivery's first one; there must be none.
+	// From the endpoint: Repeated deliveries were accepted more than once; Strays are requests whose idempotency key
+	// differed from that of the delivery's first request and must be 0.
 	Requests      int           `json:"requests"`
 	Repeated      int           `json:"repeated"`
 	Strays        int           `json:"strays"`
@@ -46,7 +45,7 @@ type JobsReport struct {
 	Stories []Story `json:"-"`
 }
 
-// Story is a job with its history, and why it is worth a look.
+// Story is a job with its history and the reason why it is shown.
 type Story struct {
 	Why     string
 	Job     *job.Record
@@ -103,7 +102,7 @@ func newJobsReport(ctx context.Context, o JobsOptions, run jobsRun) (JobsReport,
 	return r, nil
 }
 
-// records is all jobs by their unique keys, which are the deliveries' IDs.
+// records returns all jobs by their unique keys, which are the deliveries' IDs.
 func records(ctx context.Context, s JobStore) (map[string]*job.Record, error) {
 	found := map[string]*job.Record{}
 	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, job.Filter{}, after, limit) }
@@ -150,7 +149,7 @@ func (r *JobsReport) addHistory(history []job.Attempt) {
 	}
 }
 
-// picker looks for the three jobs with the most to tell.
+// picker selects the jobs with the longest histories, one of each kind.
 type picker struct{ crashed, hardest, dead Story }
 
 func (p *picker) look(s Story, killed string) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// obedience is how long a worker may take to stop.
-const obedience = 10 * time.Second
+// stopTimeout is how long a worker may take to stop.
+const stopTimeout = 10 * time.Second
 
 // process is a worker in a process of its own, which stops when its stdin ends: also when this process is killed.
 type process struct {
@@ -47,7 +47,7 @@ func (p *process) kill() {
 // stop lets the process finish what it is doing.
 func (p *process) stop() error {
 	err := p.stdin.Close()
-	t := time.NewTimer(obedience)
+	t := time.NewTimer(stopTimeout)
 	defer t.Stop()
 	select {
 	case <-p.exited:

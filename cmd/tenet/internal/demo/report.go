@@ -152,7 +152,7 @@ func digestOf(t *observe.Timeline) string {
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:8]) }
 
-// boundOf finds the retry ratio that all policies in use share, and compares. Without such a one there is no bound.
+// boundOf compares the amplification with the retry ratio that all policies in use share. It returns nil if there is none.
 func boundOf(o Options, requests int) *Bound {
 	keys := make([]policy.Key, len(o.Deliveries))
 	for i, d := range o.Deliveries {

@@ -119,7 +119,7 @@ waits until they have finished; if one is dead again, the others stay dead and t
 	return cmd
 }
 
-// parseRate is the time between two jobs of a rate such as 10/s; 0 is no limit.
+// parseRate returns the time between two jobs for a rate such as 10/s, or 0 for no limit.
 func parseRate(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

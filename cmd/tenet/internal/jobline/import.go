@@ -44,7 +44,7 @@ type Result struct {
 	Rejected []Rejected `json:"rejected"`
 }
 
-// Rejected is a line that is no job.
+// Rejected is a line that is not a valid job.
 type Rejected struct {
 	Line  int    `json:"line"` // from 1
 	Error string `json:"error"`

@@ -52,9 +52,9 @@ func export(ctx context.Context, address, name string, log *slog.Logger) (observ
 	tracers := trace.NewTracerProvider(trace.WithBatcher(spanExport{spans, told}), trace.WithResource(of))
 	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(metricExport{metrics, told})), metric.WithResource(of))
 	closeExport = func() {
-		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), otlpCloseTime)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), otlpCloseTime)
 		defer cancel()
-		if err := errors.Join(tracers.Shutdown(patience), meters.Shutdown(patience)); err != nil {
+		if err := errors.Join(tracers.Shutdown(closing), meters.Shutdown(closing)); err != nil {
 			log.Warn("the last traces and metrics could not be sent", "collector", base.Redacted(), "error", err)
 		}
 	}

@@ -29,15 +29,15 @@ type engine interface {
 // pipe is what sets consumers and producers apart.
 type pipe struct {
 	kind, verb, from string // consumer, consume, source
-	// find tells of the document's pipeline its steps and how many transactions run at once.
+	// find returns the steps of the document's pipeline and how many transactions run at once.
 	find func(set *policy.Set) (steps []policy.Step, atOnce int, ok bool)
-	// check says what is wrong with flags.
+	// check checks the flags.
 	check func() error
-	// engine makes the engine. An HTTP request may take as long as timeout.
+	// engine makes the engine. timeout bounds an HTTP request.
 	engine func(s *pipelineSetup, timeout time.Duration) (engine, error)
 }
 
-// runPipeline is "tenet consume" and "tenet produce" behind their flags.
+// runPipeline runs "tenet consume" or "tenet produce" after its flags are parsed.
 func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p pipe) (err error) {
 	log, changes := a.Logger(a.overProgress(), f.verbose), &recording.Changes{}
 	provider, set, err := a.pipelineSet(ctx, f, log, changes)
@@ -106,7 +106,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 	return deliveriesFailed(summary.Failed, s.only.why())
 }
 
-// noteNothingNew says why a file that is not empty gave no transactions.
+// noteNothingNew explains why a file that is not empty delivered no transactions.
 func (a *app) noteNothingNew(p *open.Place) {
 	path, offsets, ok := p.FileOffsets()
 	if !ok {
@@ -135,7 +135,7 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 	}()
 	defer a.live(e)()
 	interrupted, kill := ctx.Done(), a.Kill
-	var patience <-chan time.Time
+	var killTimeout <-chan time.Time
 	for {
 		select {
 		case r := <-done:
@@ -146,9 +146,9 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 			s.log.Info("stopping: nothing more is fetched, running transactions may finish", "grace", grace.String())
 			e.Drain()
 		case <-kill:
-			kill, patience = nil, time.After(killTime)
+			kill, killTimeout = nil, time.After(killTime)
 			cancel(context.Cause(ctx))
-		case <-patience:
+		case <-killTimeout:
 			return e.Progress().Summary, errors.New("stopped at once; what was running comes again if the source is able to")
 		}
 	}
@@ -182,7 +182,7 @@ func sentenceOf(s pipeline.Summary) string {
 	return text
 }
 
-// single is a source of one transaction, which it does not take back.
+// single is a source of one transaction, which it does not redeliver.
 type single struct{ t *pipeline.Transaction }
 
 // Fetch implements pipeline.Source.
@@ -195,7 +195,7 @@ func (s *single) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Deliv
 	return []pipeline.Delivery{d}, pipeline.ErrEnd
 }
 
-// only notes how the one transaction of a run ended, or the last of many that failed.
+// only remembers how the one transaction of a run ended, or the last of many that failed.
 type only struct {
 	mu   sync.Mutex
 	last pipeline.Ended
