@@ -15,7 +15,7 @@ const (
 	lastBackoff  = time.Second
 )
 
-// group is a batch: what is stored at a time.
+// group is a batch of events that are stored together.
 type group struct {
 	encoder encoder
 	events  []Event
@@ -23,8 +23,8 @@ type group struct {
 	entries []Entry
 	tickets []*groupcommit.Ticket
 	queued  uint64 // items that came from callers
-	lost    uint64 // losses that it reports
-	err     error  // why it is not stored
+	lost    uint64 // losses that the batch reports
+	err     error  // why the batch is not stored
 }
 
 func (b *group) reset() {
@@ -32,8 +32,8 @@ func (b *group) reset() {
 	b.tickets, b.queued, b.lost = b.tickets[:0], 0, 0
 }
 
-// commit has the batch sealed and stored. Where many more wait already, the next ones are filled meanwhile; where few do,
-// those who are set free by this one can join the next.
+// commit hands the batch over to be sealed and stored. If many items wait, the next batches are filled meanwhile; if few do,
+// commit waits, so that the callers that this batch releases can join the next one.
 func (w *writer) commit() {
 	if lost := w.log.lost.Load(); lost > w.lostTold {
 		e := w.next(nil)
@@ -56,7 +56,7 @@ func (w *writer) commit() {
 	w.group, w.free = w.free[last], w.free[:last]
 }
 
-// settle tells those who wait what became of a batch.
+// settle reports the result of a batch to the callers that wait for it.
 func (w *writer) settle(b *group) {
 	if b.err == nil {
 		w.stored.Add(uint64(len(b.events)))
@@ -74,7 +74,7 @@ func (w *writer) settle(b *group) {
 	w.free = append(w.free, b)
 }
 
-// encode makes lines of the events that were added since it last did: at once, while they are in the processor's cache.
+// encode makes lines of the events that were added since the last call, while they are in the processor's cache.
 func (w *writer) encode() {
 	redact := !w.log.options.Redact.empty()
 	for i := len(w.lines); i < len(w.events); i++ {
@@ -103,7 +103,7 @@ func (w *writer) seal() {
 	}
 }
 
-// store stores one batch after another. Once one was given up no more are stored, as the chain would have a gap.
+// store stores one batch after another. After it gave up one it stores no more, because the chain would have a gap.
 func (w *writer) store() {
 	var gaveUp error
 	for b := range w.storing {
@@ -117,8 +117,8 @@ func (w *writer) store() {
 
 func newBackoff() *wait.Backoff { return &wait.Backoff{Min: firstBackoff, Max: lastBackoff} }
 
-// append hands entries to the sink until it has them. What was sealed is never sealed again: an append whose end is not
-// known is repeated as it is.
+// append passes entries to the sink until the sink has stored them. Entries are sealed once: an append with an unknown
+// result is repeated unchanged.
 func (w *writer) append(entries []Entry) error {
 	for backoff := newBackoff(); ; {
 		err := appendOnce(w.ctx, w.sink, entries)
@@ -135,7 +135,7 @@ func (w *writer) append(entries []Entry) error {
 	}
 }
 
-// appendOnce bounds a call of the sink, and takes a panic for an error.
+// appendOnce bounds a call of the sink and turns a panic into an error.
 func appendOnce(ctx context.Context, sink appender, entries []Entry) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -203,7 +203,7 @@ func (s *FileSink) end() position {
 	return s.tail
 }
 
-// Close makes everything durable and lets go of the file. Closing twice is no error.
+// Close makes everything durable and closes the file. Closing twice is not an error.
 func (s *FileSink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

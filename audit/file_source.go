@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/internal/files"
 )
 
-// FileSource reads the files of a [FileSink], in their order, whether or not they are being written. It takes no lock and
+// FileSource reads the files of a [FileSink], in order, even while they are being written. It takes no lock and
 // changes nothing. Cursors are SEGMENT:OFFSET.
 type FileSource struct{ names fileNames }
 
@@ -33,8 +33,8 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// Read implements [Source]. Where there is no file at all the error is fs.ErrNotExist. A line that is still being written is
-// left for later. Where the files after which to go on are gone, it goes on with the next that is there.
+// Read implements [Source]. If there is no file the error is fs.ErrNotExist. A line that is still being written is left
+// for later. If the file of the cursor is gone, Read continues with the next one.
 func (s *FileSource) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
 	var at position
 	if after != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// journaled remembers the events that came through the journal, because the observer gets the same events right afterwards.
-// Where there is no observer nothing takes them out again, so each shard keeps only the latest.
+// journaled remembers the events that came through the journal, because the observer receives the same events right after
+// it. Without an observer nothing removes them, so each shard keeps only the latest.
 type journaled struct {
 	used   atomic.Bool // false until the first Append, so that take has nothing to look for
 	shards [16]journaledShard

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// What is read at a time: enough to make handing over cheap, little enough to keep every core busy and memory small.
+// The size of a batch: large enough to make handing it over cheap, small enough to keep every core busy and memory small.
 const (
 	batchLines = 512
 	batchBytes = 512 << 10

@@ -12,11 +12,11 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Record puts an event of the caller's own making on record, for example of another system. Missing ID, time and schema
-// version are filled in; the place in the chain is always the log's. Like every decision it is stored before Record returns,
-// except in Buffered mode. Text is stored as it is given, but for
-// messages of errors, which end at 8 KiB; with NUL, not every sink takes it. An event that could not be read back, such as one
-// with a delay of NaN, or of more than 960 KiB as JSON, is refused. What e points to must not be changed any more.
+// Record records an event that the caller made, for example for another system. Record fills in a missing ID, time and schema
+// version; the log always sets the place in the chain. Like every decision, the event is stored before Record returns, except
+// in Buffered mode. Text is stored unchanged, but error messages are cut at 8 KiB; some sinks reject text with a NUL byte.
+// Record refuses an event that could not be read back, such as one with a delay of NaN or more than 960 KiB of JSON. The
+// caller must not change anything that e points to afterwards.
 func (l *Log) Record(ctx context.Context, e Event) error {
 	if e.Type == "" {
 		return errors.New("audit: event_type is missing")
@@ -42,7 +42,7 @@ func (l *Log) Record(ctx context.Context, e Event) error {
 	return l.wait(ctx, item{event: &e, ticket: groupcommit.NewTicket()})
 }
 
-// readable refuses what no reader of the log could get past, and puts the policy in its canonical form.
+// readable refuses an event that readers of the log could not parse, and makes the policy canonical.
 func (e *Event) readable() error {
 	if len(e.Policy) > 0 {
 		raw, err := canonical.Marshal(e.Policy)
@@ -64,7 +64,7 @@ func (e *Event) readable() error {
 type Operation struct {
 	Actor  string // who: a user, a process
 	Action string // what: idempotency_resolve, job_requeue, …
-	// What it was done to; each may be empty.
+	// The target; each may be empty.
 	Key            policy.Key
 	WorkID         string
 	TenantID       string
@@ -75,7 +75,7 @@ type Operation struct {
 	Attributes     map[string]string
 }
 
-// OperatorAction puts on record what an operator did. Call it before the action: where it fails, do not act.
+// OperatorAction records what an operator is about to do. Call it before the action, and do not act if it fails.
 func (l *Log) OperatorAction(ctx context.Context, o Operation) error {
 	if o.Actor == "" || o.Action == "" {
 		return errors.New("audit: operator action: Actor and Action are required")
@@ -91,8 +91,8 @@ func (l *Log) OperatorAction(ctx context.Context, o Operation) error {
 	return l.Record(ctx, e)
 }
 
-// PolicyChanged puts on record that a key's policy was replaced: the revisions of both and the new one in full. from may be
-// nil for a first policy; to must not be.
+// PolicyChanged records that a key's policy was replaced: the revisions of both and the whole new policy. from is nil for
+// a first policy; to must not be nil.
 func (l *Log) PolicyChanged(ctx context.Context, from, to *policy.Policy, actor, detail string) error {
 	if to == nil {
 		return errors.New("audit: policy changed: the new policy is missing")

@@ -33,7 +33,7 @@ type ReplayReport struct {
 	Replayed     int          `json:"replayed"`
 	Diverged     int          `json:"diverged"`
 	CannotReplay CannotReplay `json:"cannot_replay"`
-	// What was computed again.
+	// Values that were computed again.
 	Judgements int `json:"judgements"`
 	Groups     int `json:"groups"`
 	Decisions  int `json:"decisions"`
@@ -67,7 +67,7 @@ type Divergence struct {
 	Replayed string `json:"replayed"`
 }
 
-// What a divergence can be about.
+// The kinds of divergences.
 const (
 	inJudgement = "judgement"
 	inGroup     = "group"
@@ -136,7 +136,7 @@ func first(list []Divergence, n int) []Divergence {
 	return list[:min(n, len(list))]
 }
 
-// What keeps a work from being replayed.
+// The reasons why a work cannot be replayed.
 var (
 	errNoPolicy  = errors.New("policy")
 	errNoAttempt = errors.New("attempt")

@@ -10,10 +10,10 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// What follows gives back what an event was made of, so that decision.Judge, decision.Group and decision.Next can be asked
-// again.
+// The methods below restore the inputs of the recorded decisions, so that decision.Judge, decision.Group and decision.Next
+// can be called again.
 
-// JudgedFrom is the facts that the recorded judgement was made from; ok is false where nothing was judged.
+// JudgedFrom returns the facts of the recorded judgement; ok is false if nothing was judged.
 func (e *Event) JudgedFrom() (f decision.Facts, ok bool, err error) {
 	if e.MatchedRule == "" {
 		return f, false, nil

@@ -78,7 +78,7 @@ func (s *MemorySink) Read(ctx context.Context, after string, f func(cursor strin
 	}
 }
 
-// Events returns what is stored, in its order. It panics where a line is no event, which a [Log] never writes.
+// Events returns the stored events in order. It panics on a line that is not an event, which a [Log] never writes.
 func (s *MemorySink) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()

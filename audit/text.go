@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// What users hand in is bounded, so that no event is too large for any sink: not for a NATS server's default of 1 MiB either,
-// and not where every byte has to be escaped.
+// Text from users is bounded, so that every event fits into every sink, such as a NATS server with its default of 1 MiB,
+// even if every byte has to be escaped.
 const (
 	longestText    = 8 << 10
 	longestRaw     = 2 * longestText // of an error's text until it is redacted: the cut must not hide half a secret from a pattern

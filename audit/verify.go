@@ -95,8 +95,8 @@ func (r *VerifyReport) Intact() bool { return len(r.Faults) == 0 }
 // Verify checks every hash and every link of a log. Hashes are computed from the stored bytes, never from a decoded event,
 // on all cores; memory does not grow with the log. Lines that came in again unchanged are dropped and counted.
 //
-// What it cannot see without a head: events cut off at the end of a chain, and a chain rewritten as a whole. The error is
-// that of the source or of ctx; faults of the log are in the report.
+// Without a head it cannot detect events cut off at the end of a chain, or a chain that was rewritten as a whole. The error
+// is that of the source or of ctx; faults of the log are in the report.
 func Verify(ctx context.Context, s Source, o VerifyOptions) (*VerifyReport, error) {
 	v, err := newVerifier(o)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What is kept of a log while it is verified.
+// The limits of the state that is kept while a log is verified.
 const (
 	// recentEvents of each chain are kept, to tell lines that came in again from lines that were put in. Older ones are told
 	// by following them: what is linked to a kept event by its hashes is unchanged.

@@ -23,20 +23,20 @@ const (
 	mostGroups   = 4        // batches at a time: one is filled
 	mostHeads    = 256      // in chain_opened: the latest chains; each holds the heads of those before it
 	mostCounts   = 1024     // keys and policies counted at a time
-	mostEdited   = 256      // remembered revisions of policies that have none of their own
+	mostEdited   = 256      // cached revisions of policies that do not hold their own
 	snapshotLife = time.Hour
 )
 
-// writer is the goroutine that turns what is queued into batches. Two more seal and store them, so that one batch is filled
-// while those before it are on their way. Everything that is not atomic belongs to the first, but for the hashes of the
-// chain, which belong to the one that seals.
+// writer is the goroutine that turns queued items into batches. Two more goroutines seal and store the batches, so that one
+// batch is filled while earlier ones are being stored. The first goroutine owns every field that is not atomic, except for
+// the hashes of the chain, which belong to the sealing goroutine.
 type writer struct {
 	log  *Log
 	sink appender
-	stop chan struct{} // closed when nothing will be queued any more
-	done chan struct{} // closed when everything is stored, or given up
+	stop chan struct{} // closed when nothing more will be queued
+	done chan struct{} // closed when everything is stored or given up
 
-	ctx    context.Context // of the sink's calls; ended where Close gives up
+	ctx    context.Context // of the sink's calls; cancelled when Close gives up
 	cancel context.CancelFunc
 
 	heads    []Head
@@ -60,10 +60,10 @@ type writer struct {
 
 	stored, counted atomic.Uint64
 	failing         atomic.Pointer[error]
-	unstored        uint64 // what Close gave up
+	unstored        uint64 // events that Close gave up
 }
 
-// appender is what the writer needs of a [Sink].
+// appender is the part of a [Sink] that the writer uses.
 type appender interface {
 	Append(ctx context.Context, entries []Entry) error
 }
@@ -121,7 +121,7 @@ func (w *writer) run() {
 	}
 }
 
-// gather lets callers that the last batch set free join this one, instead of having them wait for it to be stored.
+// gather lets callers that the last batch released join this one, so that they need not wait for it to be stored.
 func (w *writer) gather() {
 	for before := -1; len(w.log.queue) > before && len(w.log.queue) < mostEvents; {
 		before = len(w.log.queue)
@@ -129,7 +129,7 @@ func (w *writer) gather() {
 	}
 }
 
-// drain takes what is queued by now, up to a batch.
+// drain takes the queued items, up to a batch.
 func (w *writer) drain() {
 	for len(w.events) < mostEvents {
 		select {
@@ -141,7 +141,7 @@ func (w *writer) drain() {
 	}
 }
 
-// begin starts a batch. One that is filled while others are on their way is in their segment.
+// begin starts a batch. A batch that is filled while others are being stored is in the same segment.
 func (w *writer) begin() {
 	w.reset()
 	if len(w.free) < mostGroups-1 {
@@ -161,7 +161,7 @@ func (w *writer) begin() {
 	}
 }
 
-// take adds what one item says to the batch.
+// take adds the events of an item to the batch.
 func (w *writer) take(it item) {
 	if it.ticket != nil {
 		if !it.ticket.Take() {
@@ -211,8 +211,8 @@ func (w *writer) convert(o *observe.Event) {
 	}
 }
 
-// skip reports whether a decision is a success that is counted rather than recorded: only what succeeded at once, so that
-// no story on record lacks its end.
+// skip reports whether a decision is a success that is counted rather than recorded. Only first attempts are skipped, so
+// that every recorded failure has its end on record.
 func (w *writer) skip(o *observe.Event, total int) bool {
 	sample := w.log.options.Sample
 	if sample == 0 || sample >= 1 || o.Decision.Verdict.Action != decision.Done || total != 1 {
@@ -221,7 +221,7 @@ func (w *writer) skip(o *observe.Event, total int) bool {
 	return sample < 0 || float64(decision.Seed(o.Work.ID)>>11)/(1<<53) >= sample
 }
 
-// next adds an empty event to the batch, behind what must come before an event under policy p.
+// next adds an empty event to the batch, after the events that must precede one under policy p.
 func (w *writer) next(p *policy.Policy) *Event {
 	if w.chain.seq == 0 && len(w.events) == 0 {
 		opened := w.extend()
@@ -243,7 +243,7 @@ func (w *writer) next(p *policy.Policy) *Event {
 	return e
 }
 
-// extend adds an empty event. It is where it is until the next one is added.
+// extend adds an empty event. The pointer is valid until the next event is added.
 func (w *writer) extend() *Event {
 	n := len(w.events)
 	w.events = slices.Grow(w.events, 1)[:n+1]
@@ -251,7 +251,7 @@ func (w *writer) extend() *Event {
 	return &w.events[n]
 }
 
-// revision is the policy's revision; one that a call edited has none of its own.
+// revision returns the policy's revision, which it computes for a policy that a call edited.
 func (w *writer) revision(p *policy.Policy) string {
 	if p.Meta.Revision != "" {
 		return p.Meta.Revision
@@ -260,7 +260,7 @@ func (w *writer) revision(p *policy.Policy) string {
 		return r
 	}
 	r, err := p.Revise()
-	if err != nil { // a NaN: providers and executors hand out no such policy
+	if err != nil { // a NaN, which policies of providers and executors do not have
 		return ""
 	}
 	if w.revisions == nil || len(w.revisions) >= mostEdited {
@@ -270,7 +270,7 @@ func (w *writer) revision(p *policy.Policy) string {
 	return r
 }
 
-// snapshot is an event that holds a policy.
+// snapshot returns an event that holds a policy.
 func snapshot(t Type, p *policy.Policy, revision string) (Event, error) {
 	raw, err := canonical.Marshal(*p)
 	if err != nil {
@@ -283,7 +283,7 @@ func snapshot(t Type, p *policy.Policy, revision string) (Event, error) {
 	return e, nil
 }
 
-// count adds what was counted since the last time.
+// count adds an event for each count since the last time.
 func (w *writer) count() {
 	now := time.Now()
 	for c, n := range w.counts {
@@ -298,7 +298,7 @@ func (w *writer) count() {
 	w.countSince = now
 }
 
-// close waits for the end of the writer; where ctx ends first, it gives up what is not stored.
+// close waits for the writer to end. If ctx ends first, close gives up the events that are not stored.
 func (w *writer) close(ctx context.Context) error {
 	select {
 	case <-w.done:
