@@ -11,10 +11,10 @@
 // its ID is the "id" member where the line is an object that has one (a string or a number), else "path:offset". A row of CSV
 // becomes a JSON object of strings with the header's names, and its ID follows the same rule. Blank lines are passed over.
 //
-// What has been acknowledged is written to a file beside the input, in order or not, and flushed to the disk before Ack
-// returns. A source that is opened again goes on from there: it hands out all that was not acknowledged, and nothing else.
+// The source stores acknowledgements, in any order, in a file beside the input and flushes it to disk before Ack returns.
+// A source that is opened again continues from there: it delivers exactly the records that were not acknowledged.
 //
-// A line that is no record (not JSON, the wrong number of columns, longer than the limit) is logged with its number, and goes
+// A line that is not a record (not JSON, the wrong number of columns, longer than the limit) is logged with its number, and goes
 // to the sink [SourceOptions].Poison, or, where that is nil, to the task, which finds out with [Problem].
 //
 // A [Sink] writes beside its target and puts the file in its place as a whole when it is closed. Everything that was

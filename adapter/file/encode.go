@@ -66,7 +66,7 @@ func (c *table) encode(t *pipeline.Transaction) ([]byte, error) {
 	for i, name := range names {
 		at := slices.Index(columns, name)
 		if at < 0 {
-			return nil, fmt.Errorf("there is no column for the member %q", name)
+			return nil, fmt.Errorf("no column for the member %q", name)
 		}
 		row[at] = values[i]
 	}

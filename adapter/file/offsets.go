@@ -131,7 +131,7 @@ func (o *offsets) load() error {
 	lines := bytes.Split(bytes.TrimRight(raw, "\n"), []byte{'\n'})
 	var h head
 	if err := json.Unmarshal(lines[0], &h); err != nil || h.Version != offsetsVersion {
-		return errors.New("this is no list of offsets of this version; move it away to start from the beginning")
+		return errors.New("not an offsets file of this version; move it away to start from the beginning")
 	}
 	list := []span(h.Done)
 	for i, line := range lines[1:] {

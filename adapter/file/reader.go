@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// LineError is a line that is no record.
+// LineError reports a line that is not a record.
 type LineError struct {
 	Path    string
 	Line    int   // from 1

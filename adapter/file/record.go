@@ -29,7 +29,7 @@ const (
 	MetaLine    = "file_line"    // its number, from 1
 )
 
-// Problem returns why a transaction's line is no record, or nil. Its payload is the line as it stands, and empty where that
+// Problem returns why a transaction's line is not a record, or nil. The payload is the unchanged line, or empty if the line
 // is too long.
 func Problem(t *pipeline.Transaction) error {
 	if text := t.Metadata(MetaProblem); text != "" {

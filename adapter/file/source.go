@@ -138,14 +138,14 @@ func FormatOf(path string, given Format) (Format, error) {
 	case ending == ".csv":
 		return CSV, nil
 	}
-	return "", fmt.Errorf("file: %s: the ending names no format that is known; set the format to %s or %s", path, JSONL, CSV)
+	return "", fmt.Errorf("file: %s: the file name extension does not name a known format; set the format to %s or %s", path, JSONL, CSV)
 }
 
-// Fetch implements pipeline.Source. Without Follow it returns pipeline.ErrEnd once everything has been acknowledged; while
-// something has not, it waits for that as for more.
+// Fetch implements pipeline.Source. Without Follow it returns pipeline.ErrEnd once every record has been acknowledged; until
+// then it waits, as it does for new records.
 func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
-	patience := time.NewTimer(r.Wait)
-	defer patience.Stop()
+	deadline := time.NewTimer(r.Wait)
+	defer deadline.Stop()
 	for waited := r.Wait <= 0; ; {
 		due, changed := s.ledger.watch()
 		got, err := s.take(ctx, r.Max)
@@ -168,7 +168,7 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 		select {
 		case <-changed:
 		case <-poll.C:
-		case <-patience.C:
+		case <-deadline.C:
 			waited = true
 		case <-ctx.Done():
 			err = ctx.Err()
@@ -204,7 +204,7 @@ func (s *Source) take(ctx context.Context, most int) ([]pipeline.Delivery, error
 			if e == nil {
 				e, count = s.enter(&rec), 1
 				if problem != nil {
-					s.o.Log.Warn("file: a line is no record", "path", s.path, "line", rec.line, "offset", rec.start, "problem", problem.Problem)
+					s.o.Log.Warn("file: a line is not a record", "path", s.path, "line", rec.line, "offset", rec.start, "problem", problem.Problem)
 				}
 			}
 			if problem == nil || s.o.Poison == nil {

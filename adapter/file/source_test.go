@@ -439,7 +439,7 @@ func TestL11ManyOutcomesAtOnce(t *testing.T) {
 
 func TestOpenRefusesWhatItCannotRead(t *testing.T) {
 	path := write(t, "in.xlsx", "")
-	for want, o := range map[string]file.SourceOptions{"names no format": {}, `"xlsx" is not known`: {Format: "xlsx"}, "envelopes": {Format: file.CSV, Envelope: true}} {
+	for want, o := range map[string]file.SourceOptions{"does not name a known format": {}, `"xlsx" is not known`: {Format: "xlsx"}, "envelopes": {Format: file.CSV, Envelope: true}} {
 		if _, err := file.OpenSource(path, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -115,7 +115,7 @@ var classes = map[codes.Code]policy.Class{
 	codes.DataLoss: "grpc_data_loss", codes.Unauthenticated: "grpc_unauthenticated",
 }
 
-// What the interceptors register with their executors, made once.
+// The classifier that the interceptors register with their executors, and its classes.
 var (
 	theClassifier = Classifier()
 	theClasses    = Classes()

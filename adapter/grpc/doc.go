@@ -29,7 +29,7 @@
 //
 // # Streams
 //
-// What has been exchanged on a stream is never repeated. A call that streams from the client, or both ways, is repeated
+// Messages that were exchanged on a stream are never repeated. A call that streams from the client, or both ways, is repeated
 // only while it is being opened. A call that streams from the server alone is repeated until its first message (or, if
 // Header is asked for first, its headers) has arrived: its request is kept until then, and it is sent when the caller
 // first waits for the answer, not before. The attempt's and the policy's timeouts end when the stream is established;

@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/internal/netguard"
 )
 
-// What is read of the body of an earlier attempt, which delays the next one.
+// The bounds on reading the body of an earlier attempt, which delays the next one.
 const (
 	maxDrain  = 64 << 10
 	drainTime = 100 * time.Millisecond

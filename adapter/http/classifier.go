@@ -17,7 +17,7 @@ const ClassifierName = "http"
 // nothing about HTTP is retryable. A value of any other type means that the policy names the wrong classifier.
 func Classifier() classify.Classifier { return classify.Func(judge) }
 
-// What the clients of this package register with their executors, made once.
+// The classifier that the clients of this package register with their executors, and its classes.
 var (
 	theClassifier = Classifier()
 	theClasses    = Classes()

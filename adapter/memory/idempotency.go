@@ -20,12 +20,12 @@ type Idempotency struct {
 	hash  func(idempotency.ID) uint64
 	spare sync.Pool // of *stored, cleared
 
-	mu      sync.Mutex // guards all below
-	closed  bool
-	records map[uint64]*stored         // by hash: much smaller than by ID, and faster for it
-	twins   map[idempotency.ID]*stored // those whose hash was taken
-	lines   [64]*stored                // see join
-	used    uint64                     // a bit for each line that is not nil
+	mu       sync.Mutex // guards the fields below
+	closed   bool
+	records  map[uint64]*stored         // by hash: much smaller than by ID, and faster for it
+	collided map[idempotency.ID]*stored // records whose hash another record has
+	lines    [64]*stored                // see join
+	used     uint64                     // a bit for each line that is not nil
 }
 
 // stored is a record and its place in a line: nil if it is in none.
@@ -47,7 +47,7 @@ func newIdempotency() *Idempotency {
 	return &Idempotency{
 		hash:    func(id idempotency.ID) uint64 { return maphash.Comparable(seed, id) },
 		spare:   sync.Pool{New: func() any { return new(stored) }},
-		records: map[uint64]*stored{}, twins: map[idempotency.ID]*stored{},
+		records: map[uint64]*stored{}, collided: map[idempotency.ID]*stored{},
 	}
 }
 
@@ -68,7 +68,7 @@ func (s *Idempotency) enter(ctx context.Context) (time.Time, error) {
 func (s *Idempotency) current(id idempotency.ID) (*stored, *idempotency.Record) {
 	e := s.records[s.hash(id)]
 	if e == nil || e.ID != id {
-		e = s.twins[id]
+		e = s.collided[id]
 	}
 	if e == nil {
 		return nil, nil
@@ -164,7 +164,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	for _, e := range s.records {
 		add(e)
 	}
-	for _, e := range s.twins {
+	for _, e := range s.collided {
 		add(e)
 	}
 	slices.SortFunc(found, func(a, b idempotency.Record) int { return a.Compare(b.ID) })
@@ -216,7 +216,7 @@ func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 func (s *Idempotency) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed, s.records, s.twins, s.lines, s.used = true, nil, nil, [64]*stored{}, 0
+	s.closed, s.records, s.collided, s.lines, s.used = true, nil, nil, [64]*stored{}, 0
 }
 
 // write stores a record over e, or as a new one where e is nil.
@@ -238,7 +238,7 @@ func (s *Idempotency) add(id idempotency.ID) *stored {
 	if s.records[e.hash] == nil {
 		s.records[e.hash] = e
 	} else {
-		s.twins[id] = e
+		s.collided[id] = e
 	}
 	return e
 }
@@ -247,7 +247,7 @@ func (s *Idempotency) remove(e *stored) {
 	if s.records[e.hash] == e {
 		delete(s.records, e.hash)
 	} else {
-		delete(s.twins, e.ID)
+		delete(s.collided, e.ID)
 	}
 	e.leave()
 	*e = stored{}

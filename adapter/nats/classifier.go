@@ -89,7 +89,7 @@ func verdictOf(err error) verdict {
 	return worthRepeating
 }
 
-// What clients register with their executors, made once.
+// The classifier that clients register with their executors, and its classes.
 var (
 	theClassifier = Classifier()
 	theClasses    = Classes()

@@ -60,8 +60,8 @@ func (b *Bucket) Put(ctx context.Context, key string, value []byte, call ...retr
 	}, call)
 }
 
-// Delete removes a key (nats.KVDelete, KV_DELETE). One that is not there is no error. As with [Bucket.Put], a repetition may
-// undo what another has written meanwhile.
+// Delete removes a key (nats.KVDelete, KV_DELETE). A missing key is not an error. As with [Bucket.Put], a repetition may
+// undo a concurrent write.
 func (b *Bucket) Delete(ctx context.Context, key string, call ...retry.CallOption) error {
 	_, err := do(ctx, b.client, b.operation(policy.KVDelete, "KVDelete", key), func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, b.KeyValue.Delete(ctx, key)

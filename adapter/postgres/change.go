@@ -117,7 +117,7 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 		}
 		var page []string
 		var last string
-		err = patient(ctx, func() (err error) {
+		err = retryDeadlock(ctx, func() (err error) {
 			page, last, err = j.changeSome(ctx, action, q)
 			return err
 		})

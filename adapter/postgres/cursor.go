@@ -9,10 +9,10 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// What was deleted stays in an index until a vacuum, and for as long as any transaction on the server is older. A claim
-// from the head of a queue reads past all of it: at 10,000 jobs per second and a vacuum each minute, 600,000 entries.
-// Busy stores therefore remember how far they have come and start there. What was committed behind that position since,
-// such as a retry that has come due, is found by a claim from the head, which is made again and again.
+// Deleted rows stay in an index until a vacuum, and for as long as any transaction on the server is older. A claim from the
+// head of a queue reads past all of them: at 10,000 jobs per second and a vacuum each minute, 600,000 entries. Busy stores
+// therefore remember the position that they have reached and start there. Jobs committed behind that position, such as
+// retries that became due, are found by regular claims from the head.
 const (
 	// busyAfter claimed jobs a queue's position pays. Until then every claim starts at the head.
 	busyAfter = 5000

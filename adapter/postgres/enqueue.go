@@ -43,8 +43,8 @@ WITH input AS (
 	enqueueSQL = inputSQL + `, fresh AS (SELECT * FROM input)` + storeSQL + `
 SELECT`
 
-	// A taken key is written as it was: only so does the statement wait for a concurrent one, and learn its job's ID. A key
-	// that this very insert took before, and whose confirmation was lost, is no new job either.
+	// A key that is already taken is written unchanged, because only then does the statement wait for a concurrent one and
+	// read its job's ID. If this insert took the key before and its confirmation was lost, there is no new job either.
 	enqueueUniqueSQL = inputSQL + `, taken AS (
     INSERT INTO {{schema}}.unique_key AS u (queue, key, job_id, expires_at)
     SELECT queue, unique_key, id, CASE WHEN unique_for > 0 THEN statement_timestamp() + unique_for * interval '1 microsecond' END
@@ -126,7 +126,7 @@ func prepare(jobs []job.Insert) ([]entry, error) {
 // store writes entries in one transaction and wakes workers.
 func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error) {
 	var receipts []job.Receipt
-	err := patient(ctx, func() error {
+	err := retryDeadlock(ctx, func() error {
 		b := &pgx.Batch{}
 		receipts = j.queue(b, entries, true)
 		return j.db.run(ctx, "enqueue", b)
@@ -261,8 +261,8 @@ func anyDue(entries []entry) bool {
 	return false
 }
 
-// patient repeats what the server gave up to break a deadlock, which writers of the same keys can meet.
-func patient(ctx context.Context, write func() error) error {
+// retryDeadlock repeats a write that the server aborted to break a deadlock between writers of the same keys.
+func retryDeadlock(ctx context.Context, write func() error) error {
 	for range 10 {
 		if err := write(); code(err) != deadlock || ctx.Err() != nil {
 			return err

@@ -75,7 +75,7 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	now := time.Now()
 	due, expired := j.due.from(now), j.expired.from(now)
 	var promotedAt, reclaimedAt time.Time
-	err := patient(ctx, func() error {
+	err := retryDeadlock(ctx, func() error {
 		b := steadyBatch()
 		b.Queue(j.text.promote, limit, due).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Promoted, &promotedAt) })
 		b.Queue(j.text.reclaim, limit, string(policy.ReasonLeaseExpired), lostText, expired).Query(func(rows pgx.Rows) (err error) {

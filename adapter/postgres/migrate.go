@@ -135,7 +135,7 @@ func (db *DB) lockKey() int64 {
 	return int64(h.Sum64())
 }
 
-// applied reads the applied versions; none where there is no list.
+// applied returns the applied versions, or none if the table of versions is missing.
 func (db *DB) applied(ctx context.Context, q interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }) ([]migrate.Applied, error) {

@@ -11,9 +11,9 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// What became of a row of running goes from "gone" to its history and to the one table that it belongs in. These parts
-// are shared by settling and by taking back lost leases; both give "gone" the columns of running with their new values,
-// and besides: state, finished, and for the history number, kind, started, delay, cause, error, stack, held_refusals,
+// moveSQL moves rows of running from "gone" to their history and to the table of their new state. Settling jobs and
+// reclaiming lost leases share it; both give "gone" the columns of running with their new values,
+// and also: state, finished, and for the history number, kind, started, delay, cause, error, stack, held_refusals,
 // refused_since, refused_for. Conditions are on columns that come first, where reading them is cheap.
 const moveSQL = `, history AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason, error, stack)
@@ -157,7 +157,7 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 	}
 	var settled []int
 	ready := false
-	err := patient(ctx, func() error {
+	err := retryDeadlock(ctx, func() error {
 		b := steadyBatch()
 		b.Queue(statement, columns(list)...).QueryRow(func(r pgx.Row) error { return r.Scan(&settled, &ready) })
 		return j.db.run(ctx, "settle", b)

@@ -60,14 +60,14 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	if s.prefetch == 0 {
 		s.prefetch = 2 * r.Max
 	}
-	patience := time.NewTimer(r.Wait)
-	defer patience.Stop()
+	deadline := time.NewTimer(r.Wait)
+	defer deadline.Stop()
 	for {
 		c, err := s.link.get(ctx)
 		if err != nil {
 			return nil, err
 		}
-		first, err := s.first(ctx, c, min(r.Wait, underWay), patience.C)
+		first, err := s.first(ctx, c, min(r.Wait, underWay), deadline.C)
 		switch {
 		case errors.Is(err, ErrLost) && ctx.Err() == nil:
 			continue
@@ -121,7 +121,7 @@ type consumer struct {
 	*line
 	queue string
 
-	// What follows is for Fetch only.
+	// Only Fetch uses the fields below.
 	deliveries <-chan amqp.Delivery
 	tag        string
 	number     int

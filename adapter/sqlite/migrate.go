@@ -100,7 +100,7 @@ func migrations() (*migrate.Set, error) {
 	return migrate.Load(files)
 }
 
-// applied reads the applied versions; none where there is no list.
+// applied returns the applied versions, or none if the table of versions is missing.
 func applied(q querier) ([]migrate.Applied, error) {
 	exists := 0
 	err := each(q, []any{&exists}, func() error { return nil }, `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'tenet_migration'`)

@@ -67,9 +67,9 @@ var ErrBusy = errors.New("the database is locked by another process or an open t
 // ErrNotDatabase is returned for a file that is not an SQLite database, or is damaged.
 var ErrNotDatabase = errors.New("the file is not an SQLite database or is damaged: name another, or restore it from a backup")
 
-// Open opens a file. A missing one is an error that wraps os.ErrNotExist unless Create is set; one that is no database is
-// ErrNotDatabase; one whose tables a newer program has made is refused. Without Create tables may be missing: operations
-// then return ErrNotMigrated.
+// Open opens a file. For a missing file it returns an error that wraps os.ErrNotExist unless Create is set, and for a file
+// that is not a database ErrNotDatabase; it refuses a file whose tables a newer program made. Without Create tables may be
+// missing: operations then return ErrNotMigrated.
 //
 // The file is switched to a write-ahead log, which puts two files beside it while it is open. It must lie on a local disk:
 // network file systems do not lock reliably.

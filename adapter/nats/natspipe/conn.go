@@ -23,13 +23,13 @@ func connect(ctx context.Context, server string, o Options) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("nats: open: %w", err)
 	}
-	patience := o.Timeout
+	timeout := o.Timeout
 	if deadline, ok := ctx.Deadline(); ok {
-		patience = min(patience, max(time.Until(deadline), time.Millisecond))
+		timeout = min(timeout, max(time.Until(deadline), time.Millisecond))
 	}
 	options := append([]nats.Option{
 		nats.Name("tenet"), nats.MaxReconnects(-1), nats.ReconnectWait(firstWait), nats.ReconnectJitter(firstWait, 2*firstWait),
-		nats.CustomReconnectDelay(reconnectDelay), nats.Timeout(patience),
+		nats.CustomReconnectDelay(reconnectDelay), nats.Timeout(timeout),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // operations report their own
 	}, o.Connect...)
 	nc, err := nats.Connect(server, options...)

@@ -114,7 +114,7 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	return list, err
 }
 
-// What a client answers to messages; see ADR-13 of the NATS architecture documents.
+// The answers of a client to messages; see ADR-13 of the NATS architecture documents.
 var (
 	ack        = []byte("+ACK")
 	nak        = []byte("-NAK")

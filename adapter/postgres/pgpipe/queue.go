@@ -65,7 +65,7 @@ func (q *Queue) prepare() {
 		SELECT token, ` + bodyNames + ` FROM claimed JOIN due USING (key) ORDER BY since, key`
 	given := `WITH given AS (SELECT u.key::` + q.columns[q.o.ID].typ + ` AS key, u.token, u.key AS name FROM unnest($1::text[], $2::bigint[]) AS u(key, token))`
 	mine := `q.` + id + ` = g.key AND q.` + count + ` = g.token`
-	// What is gone has been acknowledged before; what is there with another token is somebody else's.
+	// A missing row was acknowledged before; a row with another token belongs to another worker.
 	q.settle = given + `, taken AS (` + take + mine + ` RETURNING g.name)
 		SELECT g.name FROM given AS g JOIN ` + q.name + ` AS q ON q.` + id + ` = g.key
 		WHERE g.name NOT IN (SELECT name FROM taken)`

@@ -190,8 +190,8 @@ func (b *body) transaction() *pipeline.Transaction {
 	return pipeline.NewTransaction(b.id, b.payload, options...)
 }
 
-// metadataOf reads an object. Values that are no strings are taken as JSON; anything but an object is no metadata, as a row
-// must not be in the way of others.
+// metadataOf reads an object. Values other than strings are kept as JSON text. Anything but an object counts as no metadata,
+// so that one bad row does not block the others.
 func metadataOf(text *string) map[string]string {
 	if text == nil {
 		return nil
