@@ -15,17 +15,17 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// call is a request with all its attempts, which run at the same time where the policy hedges.
+// call is a request with all its attempts, which run concurrently if the policy hedges.
 type call struct {
 	executor *retry.Executor // nil is the default one
 	key      policy.Key
 	request  *http.Request
 	send     func(*http.Request) (*http.Response, error)
 
-	mu   sync.Mutex // guards what follows
-	sent bool       // a body that cannot be made anew has been used
-	over bool       // the call has returned
-	held []held
+	mu    sync.Mutex // guards the fields below
+	sent  bool       // a body that cannot be recreated has been used
+	ended bool       // the call has returned
+	held  []held
 }
 
 // do runs the request under the policy of its key.
@@ -38,13 +38,13 @@ func (c *call) do(ctx context.Context, options []retry.CallOption) (*http.Respon
 	if id := c.request.Header.Get(idempotencyKey); id != "" {
 		options = append([]retry.CallOption{retry.WithIdempotencyKey(id)}, options...)
 	}
-	switch { // the caller's options may give it a key
+	switch { // the caller's options may set a key
 	case !c.replayable():
 		options = append(slices.Clip(options), retry.WithoutHedging())
 	case !idempotent(c.request.Method):
 		options = append(slices.Clip(options), retry.WithHedgingByKey())
 	}
-	c.request = c.request.Clone(ctx) // a hedge that lost may look at it when the caller has its own back
+	c.request = c.request.Clone(ctx) // a losing hedge may read it after the caller has its own request back
 	defer c.finish()
 	resp, err := retry.DoValue(ctx, e, c.key, c.attempt, options...)
 	if err == nil {
@@ -79,7 +79,7 @@ func (c *call) attempt(ctx context.Context) (*http.Response, error) {
 	return c.answered(ctx, resp, a.IdempotencyKey != "")
 }
 
-// answered says what a response means, and keeps its body readable.
+// answered classifies a response and keeps its body readable.
 func (c *call) answered(ctx context.Context, resp *http.Response, withKey bool) (*http.Response, error) {
 	h := hold(resp, retry.Detach(ctx))
 	if !c.keep(h) {
@@ -89,7 +89,7 @@ func (c *call) answered(ctx context.Context, resp *http.Response, withKey bool) 
 	if resp.StatusCode < 400 {
 		return resp, nil
 	}
-	status := &StatusError{ // of the request itself, not of a redirect that followed it
+	status := &StatusError{ // of the request itself, not of a later redirect
 		Method: c.request.Method, Host: hostOf(c.request), StatusCode: resp.StatusCode,
 		RetryAfter: retryAfter(resp, time.Now()), IdempotencyKey: withKey, response: resp,
 	}
@@ -104,8 +104,8 @@ func (c *call) answered(ctx context.Context, resp *http.Response, withKey bool) 
 	return nil, status
 }
 
-// last is the response of the last attempt, where that is why the call failed. returned is one that the operation
-// returned as a success and the policy's own classifier did not take for one.
+// last returns the response of the last attempt if the call failed because of it. returned is a response that the operation
+// returned as a success but the policy's own classifier judged to be a failure.
 func (c *call) last(ctx context.Context, returned *http.Response, err error) *http.Response {
 	failure, ok := errors.AsType[*retry.Error](err)
 	if !ok || ctx.Err() != nil {
@@ -164,17 +164,17 @@ func (c *call) body() (io.ReadCloser, error) {
 	return r.Body, nil
 }
 
-// keep remembers a response until it is handed out, drained or closed. It reports false when the call is over.
+// keep remembers a response until it is returned, drained or closed. It reports false if the call has ended.
 func (c *call) keep(h held) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.over {
+	if !c.ended {
 		c.held = append(c.held, h)
 	}
-	return !c.over
+	return !c.ended
 }
 
-// take hands a response out, if it is still there.
+// take removes a response from those held and returns it, or nil if it is not held.
 func (c *call) take(resp *http.Response) *http.Response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *call) take(resp *http.Response) *http.Response {
 	return resp
 }
 
-// drain gets rid of the responses of earlier attempts.
+// drain discards the responses of earlier attempts.
 func (c *call) drain() {
 	c.mu.Lock()
 	old := c.held
@@ -197,10 +197,10 @@ func (c *call) drain() {
 	}
 }
 
-// finish closes whatever nobody wants any more.
+// finish closes the remaining responses and the unused request body.
 func (c *call) finish() {
 	c.mu.Lock()
-	c.over = true
+	c.ended = true
 	rest, sent := c.held, c.sent
 	c.held = nil
 	c.mu.Unlock()

@@ -14,22 +14,22 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// Namespace is the namespace of the keys of a [Client] that names none.
+// Namespace is the default namespace of the keys of a [Client].
 const Namespace = "nats"
 
-// DefaultTimeout is how long an attempt takes at most where neither the policy nor the caller says.
+// DefaultTimeout bounds an attempt if neither the policy nor the caller does.
 const DefaultTimeout = 5 * time.Second
 
 // Client runs NATS operations under policies. Make one with [New] and share it: it is safe for concurrent use once its
 // fields are set.
 type Client struct {
-	// Conn and JetStream are what operations go through.
+	// Conn and JetStream carry out the operations.
 	Conn      *nats.Conn
 	JetStream jetstream.JetStream
 	// Executor runs the attempts. Default retry.DefaultExecutor().
 	Executor *retry.Executor
-	// Namespace is that of the operations' keys. Default [Namespace]. Clients of several systems need one each, or they
-	// share breakers and budgets.
+	// Namespace is the namespace of the operations' keys. Default [Namespace]. Clients of different systems need different
+	// namespaces, or they share breakers and budgets.
 	Namespace string
 }
 
@@ -46,10 +46,10 @@ func New(conn *nats.Conn, e *retry.Executor) (*Client, error) {
 }
 
 // Connect connects to a server, or a comma-separated list of them, under nats.Connect and NATS_CONNECT. Each attempt tries
-// every server once; nats.Timeout bounds each try and is cut to what the attempt has left. It does not end earlier when
-// ctx is cancelled. nats.RetryOnFailedConnect is switched off: the policy decides. It is never hedged.
+// every server once; nats.Timeout bounds each try and is cut to the rest of the attempt's time. Connect does not return
+// earlier when ctx is cancelled. nats.RetryOnFailedConnect is switched off: the policy decides. It is never hedged.
 //
-// Once made, the connection is kept up by its own settings (nats.MaxReconnects and so on), under no policy.
+// Once made, the connection reconnects by its own settings (nats.MaxReconnects and so on), without a policy.
 func Connect(ctx context.Context, e *retry.Executor, url string, options []nats.Option, call ...retry.CallOption) (*nats.Conn, error) {
 	c := Client{Executor: e}
 	call = append(slices.Clip(call), retry.WithoutHedging())
@@ -65,7 +65,7 @@ func Connect(ctx context.Context, e *retry.Executor, url string, options []nats.
 	}, call)
 }
 
-// operation is what runs under a key.
+// operation names what runs under a key.
 type operation struct {
 	category policy.Category
 	name     string // of the key
@@ -95,7 +95,7 @@ func do[T any](ctx context.Context, c *Client, o operation, run func(context.Con
 	}, call...)
 }
 
-// opError is an error of an operation of this package, so that a plain end of its context counts as NATS's too.
+// opError marks an error of an operation of this package, so that the end of its context counts as an error of NATS too.
 type opError struct {
 	operation
 	err error
@@ -117,7 +117,7 @@ func (o operation) wrap(err error) error {
 	return &opError{o, err}
 }
 
-// bounded gives an attempt an end where the policy gives it none: package nats wants one.
+// bounded gives an attempt a deadline if the policy does not, because package nats requires one.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -125,10 +125,10 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, DefaultTimeout)
 }
 
-// online waits for the connection to be up, before anything is handed to it: it would keep what it is given while it is
-// down, and send it later, when nobody waits for it any more.
+// online waits until the connection is up. A connection that is down would buffer messages and send them later, when the
+// caller has stopped waiting.
 func (c *Client) online(ctx context.Context) error {
-	if c.Conn == nil || c.Conn.IsConnected() { // there is none yet in Connect
+	if c.Conn == nil || c.Conn.IsConnected() { // Connect has no connection yet
 		return nil
 	}
 	changes := c.Conn.StatusChanged(nats.CONNECTED, nats.CLOSED)

@@ -68,7 +68,7 @@ func (c *Client) PublishStream(ctx context.Context, m *nats.Msg, call ...retry.C
 	}, call)
 }
 
-// withID copies a message for one attempt, and gives it an ID if it has none.
+// withID copies a message for one attempt and sets an ID if it is missing.
 func withID(m *nats.Msg, id string) *nats.Msg {
 	header := nats.Header{}
 	for name, values := range maps.All(m.Header) {
@@ -100,7 +100,7 @@ func (c *Client) Subscribe(ctx context.Context, subject, queue string, handler n
 	}, call)
 }
 
-// flush waits until the server has seen everything.
+// flush waits until the server has received everything.
 func (c *Client) flush(ctx context.Context) error {
 	err := c.Conn.FlushWithContext(ctx)
 	if errors.Is(err, nats.ErrConnectionClosed) && !c.Conn.IsClosed() { // package nats says so, too, of one that was lost

@@ -120,7 +120,7 @@ func (s *Idempotency) Clear(ctx context.Context, c idempotency.Claim) error {
 	return failed("clear", err)
 }
 
-// headRoom is what a record needs beside its result: the names in its ID, the failure's message, headers.
+// headRoom is the space for a record without its result: the names in its ID, the failure's message, headers.
 const headRoom = 16 << 10
 
 // MaxResult returns the size of the largest result that the server takes, in bytes, for idempotency.GuardOptions.MaxResult:
@@ -140,18 +140,18 @@ func (s *Idempotency) MaxResult(ctx context.Context) (int, error) {
 // now is the time that decides.
 func (s *Idempotency) now() time.Time { return s.bucket.db.options.Clock() }
 
-// version is what stands under a key.
+// version is a stored revision of a record.
 type version struct {
 	record   *idempotency.Record // nil where there is none
 	raw      []byte
 	revision uint64 // 0 where nothing was ever written, or all of it is gone
 }
 
-const unsureWrites = 3 // how often a write is tried whose fate is unknown
+const unsureWrites = 3 // attempts at a write whose result is unknown
 
 // change is one atomic step: it reads a record, asks decide for the next one (nil removes it) and writes that only if
-// nobody has written since. Lost races start over. A write whose answer never came is looked for before it is repeated;
-// it holds the owner and the time, so that nobody else's looks like it, and it can take place only once.
+// no other write came first. Lost races start over. Before change repeats a write whose answer was lost, it looks for its
+// result; the write holds the owner and the time, so that no other write is equal to it, and it can take place only once.
 func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func(current *idempotency.Record, now time.Time) (*idempotency.Record, bool, error)) error {
 	bucket, err := s.bucket.get(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func
 	var m *nats.Msg // the decided write, for a key at revision base
 	var base uint64
 	for decided, unsure, try := false, 0, 0; ; try++ {
-		if try >= 3 { // spreads those who lost a race several times over
+		if try >= 3 { // spreads writers that have lost a race several times
 			_ = wait.For(ctx, wait.Jittered(time.Millisecond, 50*time.Millisecond, try-3))
 		}
 		if ctx.Err() != nil {
@@ -228,7 +228,7 @@ func (s *Idempotency) write(ctx context.Context, m *nats.Msg, base uint64) error
 	return err
 }
 
-// subject is the key of a record: any bytes may be in an ID, and no two IDs meet.
+// subject returns the key of a record. IDs may hold any bytes, and different IDs have different subjects.
 func (s *Idempotency) subject(id idempotency.ID) string {
 	h := sha256.New()
 	for _, part := range []string{id.Tenant, id.Operation, id.Key} {
@@ -240,13 +240,13 @@ func (s *Idempotency) subject(id idempotency.ID) string {
 	return "$KV." + s.bucket.db.options.Bucket + "." + hex.EncodeToString(h.Sum(nil))
 }
 
-// isConflict: another write came first. Servers have a code for it on single streams and another on replicated ones.
+// isConflict reports whether another write came first. Single and replicated streams have different codes for it.
 func isConflict(err error) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && (e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// refused: the write did not take place, and would not if it were repeated.
+// refused reports whether the write did not take place and would not if it were repeated.
 func refused(err error) bool {
 	if _, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return !isConflict(err)
