@@ -11,7 +11,8 @@ import (
 // version is set by releases at link time; other builds take it from what Go recorded.
 var version string
 
-type versionResult struct {
+// Version describes a build of the command.
+type Version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
 	Modified bool   `json:"modified"`
@@ -32,7 +33,7 @@ func (a *App) versionCommand() *cobra.Command {
 	return cmd
 }
 
-func (v versionResult) String() string {
+func (v Version) String() string {
 	text := "tenet " + v.Version
 	if v.Revision != "" {
 		text += " (" + v.Revision[:min(len(v.Revision), 12)]
@@ -45,8 +46,8 @@ func (v versionResult) String() string {
 }
 
 // VersionOf describes the running binary.
-func VersionOf() versionResult {
-	v := versionResult{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func VersionOf() Version {
+	v := Version{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if ok && v.Version == "" {
 		v.Version = info.Main.Version

@@ -28,16 +28,16 @@ func (a *app) jobsCommand() *cobra.Command {
 	return cmd
 }
 
-// filterFlags select jobs.
-type filterFlags struct {
+// FilterFlags are the flags that select jobs.
+type FilterFlags struct {
 	queue, jobType, err string
 	before, after       string
 	states              []string
 }
 
 // AddFilterFlags adds the flags that select jobs.
-func AddFilterFlags(cmd *cobra.Command) *filterFlags {
-	f := &filterFlags{}
+func AddFilterFlags(cmd *cobra.Command) *FilterFlags {
+	f := &FilterFlags{}
 	flags := cmd.Flags()
 	flags.StringVar(&f.queue, "queue", "", "only jobs of this queue")
 	flags.StringVar(&f.jobType, "type", "", "only jobs of this type")
@@ -47,7 +47,7 @@ func AddFilterFlags(cmd *cobra.Command) *filterFlags {
 	return f
 }
 
-func (f *filterFlags) Filter(states ...job.State) (job.Filter, error) {
+func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
 	out := job.Filter{Queue: f.queue, Type: f.jobType, ErrorContains: f.err, States: states}
 	for _, s := range f.states {
 		if !slices.Contains(job.States(), job.State(s)) {
@@ -64,7 +64,7 @@ func (f *filterFlags) Filter(states ...job.State) (job.Filter, error) {
 }
 
 // Any reports whether the flags narrow the selection at all.
-func (f *filterFlags) Any() bool {
+func (f *FilterFlags) Any() bool {
 	return f.queue != "" || f.jobType != "" || f.err != "" || f.before != "" || f.after != "" || len(f.states) > 0
 }
 

@@ -21,7 +21,7 @@ type depth struct {
 const scrapeTime = 5 * time.Second
 
 // NewDepth makes the gauges of jobs by queue and state, which ask the store at each scrape.
-func NewDepth(store job.Admin) *depth {
+func NewDepth(store job.Admin) prometheus.Collector {
 	return &depth{
 		store: store,
 		jobs: prometheus.NewDesc("tenet_jobs", "Jobs in the store, by queue and state: scheduled, ready, running or dead.",

@@ -112,6 +112,7 @@ func setVersion(dir, version string) ([]module, error) {
 			}
 			return line[:strings.LastIndex(line, " ")+1] + version
 		})
+		//nolint:gosec // a folder of the workspace
 		if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 			return nil, err
 		}
