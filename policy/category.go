@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Category is a kind of operation with defaults of its own and a stable code for audit events.
+// Category is a kind of operation with its own defaults and a stable code for audit events.
 type Category string
 
 // The catalog's categories.
@@ -32,8 +32,8 @@ const (
 
 const codePrefix = "RETRY_"
 
-// ParseCategory finds the category with a name (NATS_PUBLISH) or code (RETRY_NATS_PUBLISH). It returns false, and what it
-// was given, where the catalog has neither.
+// ParseCategory finds the category with a name (NATS_PUBLISH) or code (RETRY_NATS_PUBLISH). If the catalog has neither, it
+// returns its argument and false.
 func ParseCategory(s string) (Category, bool) {
 	name := Category(strings.TrimPrefix(s, codePrefix))
 	if _, known := name.entry(); known {
@@ -42,14 +42,14 @@ func ParseCategory(s string) (Category, bool) {
 	return Category(s), false
 }
 
-// UnmarshalText reads a name or a code. An unknown one is kept as it is, for a check to report.
+// UnmarshalText reads a name or a code. It keeps an unknown one as it is, so that a check can report it.
 func (c *Category) UnmarshalText(text []byte) error {
 	*c, _ = ParseCategory(string(text))
 	return nil
 }
 
-// Code is the category's name in audit events, for example RETRY_NATS_PUBLISH. Codes are unique; a category that the catalog
-// does not list has none.
+// Code returns the category's name in audit events, for example RETRY_NATS_PUBLISH. Codes are unique. The code of a category
+// that is not in the catalog is "".
 func (c Category) Code() string {
 	name, known := ParseCategory(string(c))
 	if !known {
@@ -76,7 +76,7 @@ func Categories() []Category {
 	return list
 }
 
-// Policy returns the category's row of the catalog. An unknown category gives 3 attempts from 1 s to 30 s and false.
+// Policy returns the category's row of the catalog. For an unknown category it returns 3 attempts from 1 s to 30 s, and false.
 func (c Category) Policy() (Retry, bool) {
 	name, _ := ParseCategory(string(c))
 	e, known := name.entry()
@@ -131,8 +131,8 @@ var catalog = []entry{
 	{APIValidation, 2, half, 10 * sec, 10 * sec},
 }
 
-// UnderCategory is the policy of work that is done under a category: what p left to built-in defaults is taken from the
-// catalog instead, within the limits. p is a normalised policy; its Meta keeps the notes of what was clamped.
+// UnderCategory returns the policy for work under a category: p with the catalog's values, within the limits, in place of
+// built-in defaults. p is a normalised policy; its Meta keeps the notes of clamped fields.
 func (p Policy) UnderCategory(c Category, l Limits) Policy {
 	changed := p.Clone()
 	changed.Category = c
@@ -156,7 +156,7 @@ func (p Policy) UnderCategory(c Category, l Limits) Policy {
 	}
 	normal, err := changed.Normalize(l)
 	if err != nil {
-		return changed // p was normal: left to whoever normalises it next
+		return changed // p was normalised; the next normalisation reports the fault
 	}
 	return normal
 }

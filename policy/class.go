@@ -52,7 +52,7 @@ var classParents = map[Class]Class{
 	"grpc_data_loss": ClassGRPC, "grpc_unauthenticated": ClassGRPC,
 }
 
-// HTTPClass is the class of a status code, for example http_503. Codes outside 400 to 599 have none.
+// HTTPClass returns the class of a status code, for example http_503, or "" for codes outside 400 to 599.
 func HTTPClass(status int) Class {
 	if status < 400 || status > 599 {
 		return ""
@@ -70,7 +70,7 @@ func (c Class) Known() bool {
 	return ok && err == nil && HTTPClass(code) == c
 }
 
-// Parent is the wider class that c belongs to (http_503 is an http_5xx), or "".
+// Parent returns the wider class that c belongs to (http_503 is an http_5xx), or "".
 func (c Class) Parent() Class {
 	if parent, ok := classParents[c]; ok {
 		return parent
@@ -84,7 +84,7 @@ func (c Class) Parent() Class {
 	return ClassHTTP5xx
 }
 
-// Within reports whether c is the class wide or lies inside it.
+// Within reports whether c is the class wide or part of it.
 func (c Class) Within(wide Class) bool {
 	for ; c != ""; c = c.Parent() {
 		if c == wide {
@@ -94,7 +94,7 @@ func (c Class) Within(wide Class) bool {
 	return false
 }
 
-// Classes lists the known classes in alphabetical order; of the single HTTP statuses only the common ones.
+// Classes lists the known classes in alphabetical order, with only the common ones of the single HTTP statuses.
 func Classes() []Class {
 	list := make([]Class, 0, len(classParents)+8)
 	for c := range classParents {

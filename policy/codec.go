@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/internal/fields"
 )
 
-// ParseDuration reads a duration as documents write it in strings ("250ms", "1h30m").
+// ParseDuration parses a duration in the form of strings in documents ("250ms", "1h30m").
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(strings.TrimSpace(s))
 	if err != nil {
@@ -28,7 +28,7 @@ func ParseDuration(s string) (time.Duration, error) {
 func Seconds(s float64) (time.Duration, error) {
 	ns := math.Round(s * float64(time.Second))
 	switch {
-	case ns == math.MaxInt64: // how the longest duration is written: a float64 rounds it up
+	case ns == math.MaxInt64: // the longest duration, which a float64 rounds up
 		return math.MaxInt64, nil
 	case math.IsNaN(ns), ns > math.MaxInt64, ns <= math.MinInt64:
 		return 0, fmt.Errorf("%g seconds is out of range", s)
@@ -39,9 +39,9 @@ func Seconds(s float64) (time.Duration, error) {
 // MarshalJSON writes durations as seconds and leaves absent fields out.
 func (p Policy) MarshalJSON() ([]byte, error) { return marshal(p) }
 
-// UnmarshalJSON reads what MarshalJSON writes, as strictly as a document is read: an unknown field, one that is given twice, a
-// value outside its range and null where it means nothing are errors. Names that code or a document supplies are not checked.
-// A deprecated field is noted in Meta.Warnings; one that was removed is ignored.
+// UnmarshalJSON reads the output of MarshalJSON, as strictly as a document is read: an unknown field, a field given twice, a
+// value outside its range and a null without a meaning are errors. It does not check names that code or a document supplies.
+// It notes a deprecated field in Meta.Warnings and ignores one that was removed.
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	warnings, err := unmarshal(b, p, fields.Deprecated())
 	p.Meta.Warnings = append(p.Meta.Warnings, warnings...)
@@ -142,7 +142,7 @@ func encode(v reflect.Value) any {
 	return object
 }
 
-// emptyObject reports whether a struct has nothing that would be written.
+// emptyObject reports whether a struct has no present fields.
 func emptyObject(v reflect.Value) bool {
 	if v.Kind() == reflect.Slice {
 		return v.Len() == 0
@@ -158,9 +158,9 @@ func emptyObject(v reflect.Value) bool {
 	return true
 }
 
-// unmarshal reads a whole object strictly. It returns what is deprecated in it.
+// unmarshal reads a whole object strictly. It returns a warning for each deprecated field.
 func unmarshal(data []byte, into any, deprecated map[string]string) (warnings []string, err error) {
-	if string(data) == "null" { // as encoding/json does for values
+	if string(data) == "null" { // a no-op, as in encoding/json
 		reflect.ValueOf(into).Elem().SetZero()
 		return nil, nil
 	}
@@ -175,7 +175,7 @@ func unmarshal(data []byte, into any, deprecated map[string]string) (warnings []
 // givenTwice looks for an object with two fields of one name.
 func givenTwice(data []byte) error {
 	if !json.Valid(data) {
-		return errors.New("policy: not JSON")
+		return errors.New("policy: invalid JSON")
 	}
 	tokens := json.NewDecoder(bytes.NewReader(data))
 	next := func() json.Token {
@@ -251,7 +251,7 @@ func (d *decoder) object(path string, data []byte, v reflect.Value) error {
 	return nil
 }
 
-// settle gives the zeros of a document their meaning, as package policyfile does.
+// settle replaces the zeros of a document by the values that they mean, as package policyfile does.
 func (q *EmptyQueue) settle(given map[string]json.RawMessage) {
 	if given["backoff"] != nil && q.Backoff == 0 {
 		q.Backoff = MinEmptyBackoff

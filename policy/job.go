@@ -36,7 +36,7 @@ type Queue struct {
 	Budget BudgetRef `json:"budget" check:"null"`
 }
 
-// Policy is the job as a policy under key k.
+// Policy returns the job's policy under key k.
 func (j Job) Policy(k Key) Policy {
 	p := Policy{Key: k, Category: j.Category, Retry: j.Retry, Circuit: j.Circuit}
 	if j.Timeout != 0 {

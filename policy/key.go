@@ -20,7 +20,7 @@ func ParseKey(s string) Key {
 	return Key{Namespace: namespace, Name: name}
 }
 
-// String returns "namespace.name", or the name alone where there is no namespace.
+// String returns "namespace.name", or only the name if there is no namespace.
 func (k Key) String() string {
 	if k.Namespace == "" {
 		return k.Name
@@ -31,27 +31,27 @@ func (k Key) String() string {
 // IsZero reports whether the key is empty.
 func (k Key) IsZero() bool { return k == Key{} }
 
-// Keys of jobs and pipeline steps live in namespaces of their own, so that they never meet a call's key.
+// Keys of jobs and pipeline steps have their own namespaces, so that they never equal a call's key.
 const (
 	jobNamespace      = "job/"
 	consumerNamespace = "consumer/"
 	producerNamespace = "producer/"
 )
 
-// JobKey is the key of a job type in a queue.
+// JobKey returns the key of a job type in a queue.
 func JobKey(queue, jobType string) Key { return Key{Namespace: jobNamespace + queue, Name: jobType} }
 
-// ConsumerKey is the key of a step of a named consumer.
+// ConsumerKey returns the key of a step of a named consumer.
 func ConsumerKey(consumer, step string) Key {
 	return Key{Namespace: consumerNamespace + consumer, Name: step}
 }
 
-// ProducerKey is the key of a step of a named producer.
+// ProducerKey returns the key of a step of a named producer.
 func ProducerKey(producer, step string) Key {
 	return Key{Namespace: producerNamespace + producer, Name: step}
 }
 
-// Surface tells from the namespace which kind of work the key names.
+// Surface returns the kind of work that the key names, by its namespace.
 func (k Key) Surface() Surface {
 	switch {
 	case strings.HasPrefix(k.Namespace, jobNamespace):

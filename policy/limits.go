@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Limits are the defaults and bounds of one surface. They are a value: a document may tighten them (see
-// [Limits.Tighten]), and an operator's own configuration may pass other ones to widen them.
+// Limits are the defaults and bounds of one surface. A document may tighten them (see [Limits.Tighten]); a program may pass
+// wider ones.
 type Limits struct {
 	Surface  Surface              `json:"surface"`
 	Attempts Range[int]           `json:"max_attempts"`
 	Backoff  Range[time.Duration] `json:"backoff"`
-	// Cap of 0 in Default means no cap.
+	// A Default of 0 means no cap.
 	Cap        Range[time.Duration] `json:"backoff_cap"`
 	Multiplier Range[float64]       `json:"backoff_multiplier"`
-	// Jitter and JitterFactor are what an absent jitter becomes; JitterFactor also what an absent factor becomes.
+	// Jitter and JitterFactor replace an absent jitter; JitterFactor also replaces an absent factor.
 	Jitter       Jitter        `json:"jitter"`
 	JitterFactor float64       `json:"jitter_factor"`
 	MinTimeout   time.Duration `json:"min_timeout"`
-	// Pushback is what an absent max_pushback becomes; where it is below the cap, the cap.
+	// Pushback replaces an absent max_pushback, or the cap does if it is higher.
 	Pushback    time.Duration        `json:"max_pushback"`
 	Hedges      Range[int]           `json:"max_hedges"`
 	HedgeDelay  Range[time.Duration] `json:"hedge_delay"`
-	Circuit     Circuit              `json:"circuit"` // what absent circuit fields become
+	Circuit     Circuit              `json:"circuit"` // the values for absent circuit fields
 	MinCooldown time.Duration        `json:"min_cooldown"`
 	MaxWindow   time.Duration        `json:"max_window"`
 }
@@ -74,12 +74,12 @@ func JobLimits() Limits {
 	return l
 }
 
-// Unbounded is 100 years. It stands in Go for a duration that a document leaves without bound: max_pushback: null, and
+// Unbounded is 100 years. In Go it represents a duration without a bound in a document: max_pushback: null, and the
 // backoff_cap: 0 of an empty queue.
 const Unbounded = 100 * 365 * day
 
-// StepLimits are the limits of pipeline steps: one attempt unless said otherwise, at most 1,000; no wait and no cap
-// unless given, and no bound of the multiplier.
+// StepLimits are the limits of pipeline steps: one attempt unless said otherwise, at most 1,000; neither a wait nor a cap
+// unless given; an unbounded multiplier.
 func StepLimits() Limits {
 	l := CallLimits()
 	l.Surface = SurfaceStep
@@ -118,8 +118,8 @@ type Tightening struct {
 	MinHedgeDelay time.Duration `json:"min_hedge_delay" check:"positive"`
 }
 
-// Tighten narrows l. Whatever in t would widen a limit is left out and reported as a violation. Defaults move with the
-// bounds.
+// Tighten narrows l by t. It ignores each field of t that would widen a limit, and reports it as a violation. Defaults move
+// with the bounds.
 func (l Limits) Tighten(t Tightening) (Limits, []Violation) {
 	var v violations
 	lower(&l.Attempts, t.MaxAttempts, "max_attempts", &v)

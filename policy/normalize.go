@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/internal/fields"
 )
 
-// NormalizeError reports a value that has no safe reading, such as an unknown kind of jitter.
+// NormalizeError reports a value that cannot be normalised, such as an unknown kind of jitter.
 type NormalizeError struct {
 	Field string // dotted path
 	Value string
@@ -23,9 +23,9 @@ func (e *NormalizeError) Error() string {
 	return fmt.Sprintf("policy: %s: unknown value %q (known: %s)", e.Field, e.Value, strings.Join(e.Known, ", "))
 }
 
-// Normalize returns a copy of p that is safe to run under limits l: what is absent or not a number takes its default,
-// what is out of range is clamped, and each change is noted once in Meta under its dotted path, as Defaulted or as Clamped.
-// An unknown enum value gives a *NormalizeError and a zero policy. Normalizing twice changes nothing more.
+// Normalize returns a copy of p that is safe to run under limits l. Absent and NaN values take their default, values out of
+// range are clamped, and Meta notes each change once under its dotted path, as Defaulted or as Clamped. For an unknown enum
+// value it returns a *NormalizeError and a zero policy. Normalizing a normalised policy changes nothing.
 func (p Policy) Normalize(l Limits) (Policy, error) {
 	p = p.Clone()
 	n := notes{meta: &p.Meta}
@@ -48,13 +48,13 @@ func (p Policy) Normalize(l Limits) (Policy, error) {
 	return p, nil
 }
 
-// notes applies defaults and clamps and writes down which fields they changed.
+// notes applies defaults and clamps values, and notes the changed fields in meta.
 type notes struct{ meta *Meta }
 
 func (n notes) defaulted(path string) { note(&n.meta.Defaulted, &n.meta.Clamped, path) }
 func (n notes) clamped(path string)   { note(&n.meta.Clamped, &n.meta.Defaulted, path) }
 
-// note puts a path on one list and takes it off the other, where an earlier change may have left it.
+// note adds a path to one list and removes it from the other, which may have it from an earlier change.
 func note(list, other *[]string, path string) {
 	*list = once(*list, path)
 	*other = slices.DeleteFunc(*other, func(p string) bool { return p == path })
@@ -98,7 +98,7 @@ func (n notes) category(c *Category, r *Retry) {
 func (n notes) retry(path string, r *Retry, l Limits) error {
 	fill(n, path+"max_attempts", &r.MaxAttempts, l.Attempts)
 	steps, capped, negative := l.Surface == SurfaceStep, r.MaxBackoff > 0, r.MaxBackoff < 0
-	if steps { // 0 is a value here: no wait, and no cap unless the limits have one
+	if steps { // 0 is a value here: no wait, or no cap unless the limits have one
 		n.floor(path+"backoff", &r.InitialBackoff, l.Backoff.Min)
 		n.floor(path+"backoff_cap", &r.MaxBackoff, 0)
 		if r.MaxBackoff == 0 && l.Cap.Max < maxDuration {
@@ -115,7 +115,7 @@ func (n notes) retry(path string, r *Retry, l Limits) error {
 	} else {
 		fill(n, path+"backoff", &r.InitialBackoff, l.Backoff)
 		caps := l.Cap
-		caps.Default = max(caps.Default, r.InitialBackoff) // a cap that nobody wrote shortens no wait
+		caps.Default = max(caps.Default, r.InitialBackoff) // a default cap must not shorten a given backoff
 		fill(n, path+"backoff_cap", &r.MaxBackoff, caps)
 	}
 	fill(n, path+"backoff_multiplier", &r.BackoffMultiplier, l.Multiplier)
@@ -159,7 +159,7 @@ func (n notes) jitter(path string, r *Retry, l Limits) error {
 	case f == 0 || math.IsNaN(f):
 		r.JitterFactor = l.JitterFactor
 		n.defaulted(path + "jitter_factor")
-	case f < 0: // a spread of 0, which as a factor would read as absent
+	case f < 0: // means a spread of 0, since a factor of 0 is absent
 		r.Jitter, r.JitterFactor = JitterNone, 0
 		n.clamped(path + "jitter_factor")
 	case f > 1:
@@ -169,7 +169,7 @@ func (n notes) jitter(path string, r *Retry, l Limits) error {
 	return nil
 }
 
-// hedge fills what is absent only while hedging is on; what is out of range is clamped either way.
+// hedge fills absent fields only if hedging is on; it clamps values out of range in any case.
 func (n notes) hedge(h *Hedge, l Limits) {
 	if h.Enabled || h.MaxHedges != 0 {
 		fill(n, "hedge.max_hedges", &h.MaxHedges, l.Hedges)
@@ -231,8 +231,8 @@ func (n notes) rate(path string, value *float64, byDefault float64) {
 	}
 }
 
-// unused drops what no reader accepts from fields that the policy makes no use of, so that it can be written and read back; the
-// others are in range.
+// unused clears invalid values in fields that the policy does not use, so that the policy can be encoded and decoded again.
+// Fields in use are in range already.
 func (n notes) unused(path string, v reflect.Value) {
 	for _, f := range fields.Of(v.Type()) {
 		number, ok := numberOf(v.Field(f.Index))
@@ -286,8 +286,8 @@ func ceiling(n notes, path string, d *time.Duration, highest time.Duration) {
 	}
 }
 
-// fill gives an absent value its default and pulls any other into its range. Durations of 0 or less are absent;
-// integers and factors below their range are clamped to its lower end.
+// fill gives an absent value its default and clamps any other to its range. Durations of 0 or less are absent; integers and
+// factors below their range are clamped to its lower end.
 func fill[T int | float64 | time.Duration](n notes, path string, value *T, r Range[T]) {
 	v := *value
 	_, isDuration := any(v).(time.Duration)

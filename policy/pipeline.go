@@ -17,7 +17,7 @@ type Consumer struct {
 	// Steps are the independent retry envelopes of one transaction.
 	Steps ConsumerSteps `json:"steps"`
 
-	normal bool // Normalize has run: what is zero now stays zero, whatever the category says
+	normal bool // Normalize has run, so a zero field stays zero, whatever the category says
 }
 
 // ConsumerLoop is the outer loop of a consumer.
@@ -116,7 +116,7 @@ type Batch struct {
 	Interval time.Duration `json:"interval" check:"min=0"`
 }
 
-// Concurrency is a number of workers with the bounds that it must stay in.
+// Concurrency is a number of workers with its bounds.
 type Concurrency struct {
 	// Value is the number of transactions in flight. Default 1.
 	Value int `json:"value" check:"min=1"`
@@ -132,10 +132,10 @@ type EmptyQueue struct {
 	Backoff time.Duration `json:"backoff" check:"min=0"`
 	// BackoffMultiplier is the growth from one empty fetch to the next. Default 2.
 	BackoffMultiplier float64 `json:"backoff_multiplier" check:"min=1"`
-	// BackoffCap is the longest wait, in seconds. In documents 0 is no cap, in Go Unbounded. Default 60, or backoff if that is
-	// longer.
+	// BackoffCap is the longest wait, in seconds. 0 in documents, or Unbounded in Go, means no cap. Default 60, or backoff if
+	// that is longer.
 	BackoffCap time.Duration `json:"backoff_cap" check:"min=0"`
-	// Interval is reserved and refused when set.
+	// Interval is reserved and must not be set.
 	Interval time.Duration `json:"interval" check:"reserved"`
 }
 
@@ -150,7 +150,7 @@ func emptyQueueLimits(l Limits) (backoff Range[time.Duration], multiplier Range[
 // MinEmptyBackoff is the shortest wait after an empty fetch.
 const MinEmptyBackoff = 10 * time.Millisecond
 
-// stepFields are what the steps of consumers and producers have in common.
+// stepFields are the common fields of the steps of consumers and producers.
 type stepFields struct {
 	path     string
 	category *Category

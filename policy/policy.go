@@ -12,7 +12,7 @@ import (
 // Policy is everything that governs work under one key. It is pure data: JSON in, JSON out, the same policy back.
 type Policy struct {
 	Key Key `json:"-"`
-	// ID is a revision name of the author's choice, shown in errors, timelines and audit events.
+	// ID is a revision name chosen by the author, shown in errors, timelines and audit events.
 	ID string `json:"id"`
 	// Category takes defaults from the catalog of operation categories, for example NATS_PUBLISH, and marks what the policy's
 	// work records. Names and codes (RETRY_NATS_PUBLISH) are accepted. Default none.
@@ -39,8 +39,8 @@ type Hedge struct {
 	TriggerName string `json:"trigger"`
 	// MaxExtraLoad bounds hedges to this fraction of calls. Default 0, unlimited.
 	MaxExtraLoad float64 `json:"max_extra_load" check:"min=0,max=1"`
-	// CancelOnFirstTerminal ends the group at its first non-retryable or aborted attempt. Default false: a success can
-	// still win.
+	// CancelOnFirstTerminal ends the group at its first non-retryable or aborted attempt. Default false: a later success of
+	// the group can still win.
 	CancelOnFirstTerminal bool `json:"cancel_on_first_terminal"`
 	// Budget is asked before every hedge. Default: the budget of retry.
 	Budget BudgetRef `json:"budget" check:"null"`
@@ -71,7 +71,7 @@ type Circuit struct {
 // CircuitKind is what a breaker counts.
 type CircuitKind string
 
-// The kinds of breaker. The zero value is no breaker.
+// The kinds of breaker. The zero value means no breaker.
 const (
 	CircuitConsecutive CircuitKind = "consecutive"
 	CircuitRate        CircuitKind = "rate"
@@ -126,16 +126,16 @@ func (BudgetKind) Values() []string {
 	return []string{string(BudgetUnlimited), string(BudgetTokenBucket), string(BudgetRetryRatio)}
 }
 
-// Meta says where a policy came from and what reading it changed. It is never serialised.
+// Meta says where a policy came from and how normalising changed it. It is never serialised.
 type Meta struct {
 	Source    Source
 	Defaulted []string // dotted paths of fields that took their default
 	Clamped   []string // dotted paths of fields that were out of range
-	None      []string // dotted paths of fields that a document sets to null: no category fills them
+	None      []string // dotted paths of fields that a document sets to null, which a category does not fill
 	Warnings  []string // for example an unknown category
 	Revision  string   // SHA-256 of the canonical form, in hexadecimal; set by Compile
-	normal    bool     // Normalize has run: what is zero now stays zero, whatever the category says
-	compiled  *Policy  // what Compile made; a policy that differs from it is no longer compiled
+	normal    bool     // Normalize has run, so a zero field stays zero, whatever the category says
+	compiled  *Policy  // the policy made by Compile; a policy that differs from it is no longer compiled
 }
 
 // Source is where a policy came from.
@@ -147,13 +147,14 @@ const (
 	SourceFile    Source = "file"    // a document on disk
 	SourceRemote  Source = "remote"  // a control plane
 	SourceLKG     Source = "lkg"     // last known good: the control plane did not answer
-	SourceDefault Source = "default" // nothing names the key
+	SourceDefault Source = "default" // no policy names the key
 	SourceCatalog Source = "catalog" // a category's defaults
 	SourceOption  Source = "option"  // changed by a call's own option
 )
 
-// DefaultPolicyFor returns the policy of a key that nothing configures: that of its surface. A call has 3 attempts, 10 ms
-// doubling to 250 ms, full jitter, no timeouts, no hedging, no breaker; a job has 25 attempts, a step one.
+// DefaultPolicyFor returns the policy of a key without configuration, which is the default of its surface. A call has 3
+// attempts, 10 ms doubling to 250 ms, full jitter, and neither timeouts nor hedging nor a breaker; a job has 25 attempts, a
+// step one.
 func DefaultPolicyFor(k Key) Policy {
 	p, _ := Policy{Key: k}.Normalize(LimitsFor(k.Surface()))
 	p.Meta.Source = SourceDefault
@@ -170,7 +171,7 @@ func Compile(p Policy, l Limits, source Source) (*Policy, error) {
 	}
 	p.Meta.Source = source
 	if p.Meta.Revision, err = p.Revise(); err != nil {
-		return nil, err // not reached in tests: a normalised policy can be written
+		return nil, err // not reached in tests: a normalised policy can be encoded
 	}
 	made := p.Clone()
 	p.Meta.compiled = &made
@@ -184,7 +185,7 @@ func (p *Policy) Compiled() bool {
 	return made != nil && p.Hedge == made.Hedge && p.Circuit == made.Circuit && reflect.DeepEqual(p.Retry, made.Retry)
 }
 
-// Revise computes the policy's revision: the SHA-256 of its canonical JSON (RFC 8785) in hexadecimal.
+// Revise returns the policy's revision: the SHA-256 of its canonical JSON (RFC 8785) in hexadecimal.
 func (p Policy) Revise() (string, error) {
 	revision, err := canonical.Hash(p)
 	if err != nil {
@@ -204,7 +205,7 @@ func (p Policy) Clone() Policy {
 	return p
 }
 
-// IsZero reports whether the policy says nothing.
+// IsZero reports whether no field of the policy but its key is set.
 func (p Policy) IsZero() bool {
 	return p.ID == "" && p.Category == "" && p.Retry.isZero() && p.Hedge == Hedge{} && p.Circuit == Circuit{}
 }

@@ -7,15 +7,14 @@ import (
 
 // Provider finds the policy of a key. It returns compiled policies (see [Compile]), which are shared and read-only.
 //
-// A policy together with an error means that the policy was obtained by a fallback, such as the last known good copy;
-// the executor decides by its options whether to use it. Implementations are safe for concurrent use and do not wait
-// for a network while any usable policy is known.
+// A policy together with an error is a fallback, such as the last known good copy; the executor's options decide whether to
+// use it. Implementations are safe for concurrent use and do not wait for a network while any usable policy is known.
 type Provider interface {
 	Policy(ctx context.Context, key Key) (*Policy, error)
 }
 
-// Versioned is implemented by providers that can tell cheaply that nothing has changed. While the version stays the
-// same, what the provider answered for a key stays true, and it is not asked again; but for an error that it gave to a
+// Versioned is implemented by providers that can report cheaply whether anything has changed. While the version stays the
+// same, the provider's answer for a key stays valid, and executors do not ask again. The exception is an error returned to a
 // caller whose context had ended.
 type Versioned interface {
 	Version() uint64

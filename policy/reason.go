@@ -1,10 +1,10 @@
 package policy
 
-// Reason says why something was decided. The set is closed: metrics, timelines, audit events and the command line use
-// these strings and no others. Free text goes into the attribute "detail".
+// Reason says why something was decided. The set is closed: metrics, timelines, audit events and the command line use only
+// these strings. Free text goes into the attribute "detail".
 type Reason string
 
-// Why an operation's outcome is what it is.
+// The reasons for an operation's outcome.
 const (
 	ReasonSuccess                Reason = "success"
 	ReasonError                  Reason = "error"
@@ -69,7 +69,7 @@ const (
 	ReasonHalfOpen       Reason = "circuit_half_open"
 )
 
-// What was missing, and what user code did wrong.
+// Missing names, and faults of user code.
 const (
 	ReasonNoPolicy           Reason = "no_policy"
 	ReasonPolicyFallback     Reason = "policy_fallback"

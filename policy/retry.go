@@ -13,8 +13,8 @@ type Retry struct {
 	MaxAttempts int `json:"max_attempts" check:"min=1"`
 	// InitialBackoff is the delay before the first retry, in seconds. Default 0.01.
 	InitialBackoff time.Duration `json:"backoff" check:"min=0"`
-	// BackoffMultiplier is the factor by which the delay grows from retry to retry. Default 2; in pipeline steps without a
-	// backoff 1.
+	// BackoffMultiplier is the factor by which the delay grows from retry to retry. Default 2, or 1 in pipeline steps without
+	// a backoff.
 	BackoffMultiplier float64 `json:"backoff_multiplier" check:"min=1"`
 	// MaxBackoff is the longest delay, in seconds; jitter never exceeds it. In pipeline steps 0 means no cap. For calls a cap below
 	// the backoff is raised to it; elsewhere the cap wins. Default 0.25, or backoff if that is longer.
@@ -27,9 +27,9 @@ type Retry struct {
 	TimeoutPerAttempt time.Duration `json:"timeout" check:"positive,null"`
 	// OverallTimeout bounds all attempts and the waits between them, in seconds. Default none. Refused in pipeline steps.
 	OverallTimeout time.Duration `json:"overall_timeout" check:"positive,null"`
-	// ClassifierName names a registered classifier. Default: retry every error that is not marked otherwise.
+	// ClassifierName names a registered classifier. Default: retry every error without a mark to the contrary.
 	ClassifierName string `json:"classifier" check:"null"`
-	// RetryOn narrows what is retried to errors of these classes. Default: all that the classifier calls retryable.
+	// RetryOn limits retries to errors of these classes. Default: all errors that the classifier calls retryable.
 	RetryOn []Class `json:"retry_on" check:"null"`
 	// AbortOn lists classes of errors that are never retried.
 	AbortOn []Class `json:"abort_on" check:"null"`
@@ -44,14 +44,14 @@ type Retry struct {
 type BudgetRef struct {
 	// Name of a budget in the document or registered in code.
 	Name string `json:"name"`
-	// Cost that one attempt is charged. Default 1.
+	// Cost of one attempt. Default 1.
 	Cost int `json:"cost" check:"min=1"`
 }
 
 // Jitter says how a computed delay is spread.
 type Jitter string
 
-// The kinds of jitter; d is the delay, f the jitter factor. No kind passes the cap.
+// The kinds of jitter; d is the delay, f the jitter factor. No kind exceeds the cap.
 const (
 	JitterNone         Jitter = "none"         // d
 	JitterFull         Jitter = "full"         // 0 … d

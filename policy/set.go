@@ -14,17 +14,17 @@ type Set struct {
 	config SetConfig
 }
 
-// SetConfig is what a Set is made of. NewSet takes the maps over; they must not be changed afterwards.
+// SetConfig holds the contents of a Set. NewSet takes ownership of the maps; they must not be changed afterwards.
 type SetConfig struct {
 	Source   Source
 	Revision string // SHA-256 of the document's canonical form
-	// Policies holds compiled policies by their full keys: calls by their own, jobs by [JobKey] (an empty queue or type
-	// stands for any), steps by [ConsumerKey] and [ProducerKey].
+	// Policies holds compiled policies by their full keys: calls by their own keys, jobs by [JobKey] (an empty queue or type
+	// means any), steps by [ConsumerKey] and [ProducerKey].
 	Policies map[Key]*Policy
-	// Calls, Jobs and Steps are the templates of keys that Policies does not name. Nil means the built-in default.
+	// Calls, Jobs and Steps are the templates for keys that Policies does not name. Nil means the built-in default.
 	Calls, Jobs, Steps *Policy
-	// CallLimits are the document's limits for calls; the executor applies them to policies that a call changes itself.
-	// A zero value means the built-in limits.
+	// CallLimits are the document's limits for calls; the executor applies them to policies that a call edits. The zero value
+	// means the built-in limits.
 	CallLimits Limits
 	Budgets    map[string]Budget
 	Queues     map[string]Queue
@@ -82,20 +82,20 @@ func (s *Set) template(surface Surface) *Policy {
 var defaults = sync.OnceValue(func() map[Surface]*Policy {
 	compiled := map[Surface]*Policy{}
 	for _, surface := range []Surface{SurfaceCall, SurfaceJob, SurfaceStep} {
-		compiled[surface], _ = Compile(Policy{}, LimitsFor(surface), SourceDefault) // nothing in it could be refused
+		compiled[surface], _ = Compile(Policy{}, LimitsFor(surface), SourceDefault) // an empty policy is always valid
 	}
 	return compiled
 })
 
-// Named reports whether the document names the key, rather than covering it by defaults.
+// Named reports whether the document names the key, as opposed to covering it by defaults.
 func (s *Set) Named(key Key) bool {
 	_, ok := s.lookup(key)
 	return ok
 }
 
-// KeyNamed is the key that a name, as [Key.String] writes it, means in the set. Names of queues, job types and pipelines may
-// hold dots, at the first of which [ParseKey] would split them: a step is what follows the last, a job is split where the
-// set knows a type or else a queue.
+// KeyNamed returns the key that a name in the form of [Key.String] means in the set. Names of queues, job types and pipelines
+// may contain dots, and [ParseKey] would split them at the first one. KeyNamed splits off a step at the last dot, and splits
+// a job where the set has the type or else the queue.
 func (s *Set) KeyNamed(name string) Key {
 	key := ParseKey(name)
 	name = key.String()
@@ -127,8 +127,8 @@ func (s *Set) KeyNamed(name string) Key {
 	return key
 }
 
-// Find is KeyNamed for a name that a person wrote: where it is not a call's key in the set, it may also be that of a job type, a
-// queue, a consumer or producer (whose main step is meant), or a step (NAME.STEP).
+// Find is KeyNamed for a name that a person wrote: if it is not a call's key in the set, it may also name a job type, a
+// queue, a consumer or producer (which means its main step), or a step (NAME.STEP).
 func (s *Set) Find(name string) Key {
 	key := s.KeyNamed(name)
 	if key.Surface() != SurfaceCall || s.config.Policies[key] != nil {
@@ -152,7 +152,7 @@ func (s *Set) Keys() []Key {
 	return slices.SortedFunc(maps.Keys(s.config.Policies), func(a, b Key) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// Version is constant: a set never changes.
+// Version returns a constant, since a set never changes.
 func (s *Set) Version() uint64 { return 1 }
 
 // Set returns s.

@@ -16,7 +16,7 @@ type Violation struct {
 	Path    string // dotted, for example retry.max_attempts
 	Problem string
 	Remedy  string
-	Warning bool // the policy runs all the same, with the value clamped
+	Warning bool // the policy is usable, with the value clamped
 }
 
 // String returns "path: problem; remedy".
@@ -60,8 +60,8 @@ func (v violations) err() error {
 }
 
 // Validate is the strict reading: it returns a *ValidationError with every violation, or nil. A zero field is absent and
-// takes its default. Values above a limit are no violation; they are clamped when the policy is normalised ([Policy.Check]
-// reports them as warnings).
+// takes its default. Values above a limit are not violations; they are clamped when the policy is normalised
+// ([Policy.Check] reports them as warnings).
 func (p Policy) Validate(l Limits) error { return violations(p.Check(l)).err() }
 
 // Check is Validate with warnings.
@@ -112,7 +112,7 @@ func (v *violations) retry(path string, r Retry, l Limits) {
 	}
 }
 
-// order warns of a cap below the backoff.
+// order adds a warning for a cap below the backoff.
 func (v *violations) order(path string, backoff, longest time.Duration, s Surface) {
 	if longest <= 0 || longest >= backoff {
 		return
@@ -125,7 +125,7 @@ func (v *violations) order(path string, backoff, longest time.Duration, s Surfac
 		"raise backoff_cap or lower backoff")
 }
 
-// limit warns of a present value outside its limits, unless it is at fault anyway.
+// limit adds a warning for a present value outside its limits, unless the value is a violation anyway.
 func limit[T int | float64 | time.Duration](v *violations, path string, value T, r Range[T]) {
 	switch {
 	case value <= 0 || slices.ContainsFunc(*v, func(x Violation) bool { return x.Path == path }):
@@ -177,7 +177,7 @@ func (v *violations) field(path string, f fields.Field, value reflect.Value) {
 	}
 }
 
-// numberOf is a present number, with durations in seconds.
+// numberOf returns a present number, with durations in seconds.
 func numberOf(v reflect.Value) (number float64, present bool) {
 	switch v.Kind() {
 	case reflect.Int:
