@@ -17,7 +17,7 @@ import (
 // cache is the last known good on disk: a line with the SHA-256 of the rest, then JSON.
 type cache struct {
 	path   string
-	origin string // whose policies they are: those of another control plane are not taken
+	origin string // the source of the policies; those of another source are refused
 }
 
 type cached struct {
@@ -30,8 +30,8 @@ const (
 	maxCache    = 64 << 20 // bytes
 )
 
-// load returns what was saved, or nothing where there is no file yet. A file that is not exactly what save wrote for the
-// same origin is refused as a whole.
+// load returns the saved bodies, or nil if there is no file yet. It refuses a file that differs from what save wrote, or that
+// was written for another origin.
 func (c *cache) load() (map[string]string, error) {
 	data, err := files.Read(c.path, maxCache)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +42,7 @@ func (c *cache) load() (map[string]string, error) {
 	}
 	header, payload, _ := bytes.Cut(data, []byte("\n"))
 	if string(header) != cacheHeader+digest(payload) {
-		return nil, fmt.Errorf("controlplane: cache %s: the content does not match its hash; it is ignored and will be written anew", c.path)
+		return nil, fmt.Errorf("controlplane: cache %s: the content does not match its hash; it is ignored and will be overwritten", c.path)
 	}
 	var content cached
 	if err := json.Unmarshal(payload, &content); err != nil {

@@ -13,12 +13,12 @@ import (
 
 // FileOptions configure [NewFile]. The zero value is usable.
 type FileOptions struct {
-	// Interval between looks at the file. Default 1 s; negative means that only Reload looks.
+	// Interval between checks of the file. Default 1 s; negative means that only Reload checks it.
 	Interval time.Duration
-	// Limits by surface, wider or narrower than the built-in ones, which hold for surfaces that are absent.
+	// Limits by surface, wider or narrower than the built-in ones, which apply to absent surfaces.
 	Limits map[policy.Surface]policy.Limits
-	// OnChange is told of every new document after it has come into force, except the first. OnError is told once of
-	// every distinct fault: a missing file, a file that cannot be read, a broken document. Both are called on the
+	// OnChange is called with every new document after it has come into force, except the first. OnError is called once for
+	// every distinct fault: a missing file, a file that cannot be read, an invalid document. Both are called on the
 	// provider's goroutine or on that of Reload, and must not call Reload or Close.
 	OnChange func(*policy.Set)
 	OnError  func(error)
@@ -26,17 +26,17 @@ type FileOptions struct {
 	Logger *slog.Logger
 }
 
-// File is a provider that reads a document from disk and reloads it when its content changes. A file that is missing or
-// broken changes nothing: the last good document stays in force without an error, and Status has the fault. Create it
-// with [NewFile].
+// File is a provider that reads a document from disk and reloads it when its content changes. If the file is missing or
+// invalid, the last good document stays in force without an error, and Status reports the fault. Create it with [NewFile].
 type File struct{ *live }
 
-// NewFile reads the YAML or JSON document at path and begins to follow it in one goroutine, which ends with Close. It
-// fails where the file is missing or its document is broken; errors.As finds the *policyfile.Error with all faults.
+// NewFile reads the YAML or JSON document at path and starts one goroutine, which follows the file and ends with Close. It
+// fails if the file is missing or its document is invalid; errors.As finds the *policyfile.Error with all faults.
 //
-// The content decides, not its time or name: files that are written over, renamed into place or reached through symbolic
-// links, as Kubernetes mounts them, are all noticed. New content counts once it has stayed the same for 20 ms, lest half a
-// write is taken for a document; a rename is safer still. A change of comments or layout alone makes no new version.
+// NewFile compares contents, not times or names, so it notices files that are overwritten, renamed into place or reached
+// through symbolic links, as Kubernetes mounts them. New content counts once it has stayed the same for 20 ms, so that a
+// partial write is not taken for a document; a rename is safer still. A change of only comments or layout does not make a
+// new version.
 func NewFile(path string, o FileOptions) (*File, error) {
 	if path == "" {
 		return nil, errors.New("controlplane: NewFile: the path is empty")
@@ -53,15 +53,15 @@ func NewFile(path string, o FileOptions) (*File, error) {
 		l.cancel()
 		return nil, err
 	}
-	l.announced = l.good.set // the caller knows
+	l.announced = l.good.set // OnChange is not called for the first document
 	if polled {
 		l.group.Go(l.follow)
 	}
 	return &File{l}, nil
 }
 
-// settle is how long new content must stay the same before it counts: a file may be read in the middle of a write, when
-// it is empty or, worse, a shorter document that is good.
+// settle is how long new content must stay the same before it counts. A file that is read in the middle of a write may be
+// empty or, worse, a shorter document that is valid.
 const settle = 20 * time.Millisecond
 
 // fileStore is a document on disk.
@@ -93,7 +93,7 @@ func (f *fileStore) read() (data []byte, revision string, err error) {
 		return nil, "", err
 	}
 	defer func() { _ = file.Close() }()
-	data, err = io.ReadAll(io.LimitReader(file, maxBody+1)) // one byte too many is refused by the parser
+	data, err = io.ReadAll(io.LimitReader(file, maxBody+1)) // the parser refuses more than maxBody bytes
 	if err != nil {
 		return nil, "", err
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// maxBody is the most that is read of a document or a policy.
+// maxBody is the largest document or policy, in bytes.
 const maxBody = 1 << 20
 
-// getter asks a control plane. Its errors name neither token nor headers.
+// getter sends requests to a control plane. Its errors contain neither the token nor headers.
 type getter struct {
 	client  *http.Client
 	base    string
@@ -32,7 +32,7 @@ type response struct {
 	unchanged bool
 }
 
-// fetchError is one request that brought nothing.
+// fetchError is the error of a failed request.
 type fetchError struct {
 	kind  error // one of the errors of package policy
 	url   string
@@ -48,7 +48,7 @@ func newGetter(o RemoteOptions) (*getter, error) {
 	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
 		return nil, errors.New("controlplane: URL: not an address; write https://host[:port][/path]")
 	case base.User != nil || base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
-		return nil, errors.New("controlplane: URL: credentials, query and fragment do not belong there; use Token or Headers")
+		return nil, errors.New("controlplane: URL: credentials, query and fragment are not allowed; use Token or Headers")
 	case strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("controlplane: Token: it holds a character that a header cannot carry; trim line breaks")
 	}
@@ -60,7 +60,7 @@ func newGetter(o RemoteOptions) (*getter, error) {
 		g.headers.Set("Authorization", "Bearer "+o.Token)
 		g.secrets = append(g.secrets, o.Token)
 	}
-	const shortest = 8 // anything shorter is no secret, and hiding it would only spoil messages
+	const shortest = 8 // shorter values are not secrets, and hiding them would garble messages
 	for values := range maps.Values(o.Headers) {
 		for _, v := range values {
 			if len(v) >= shortest {
@@ -71,7 +71,7 @@ func newGetter(o RemoteOptions) (*getter, error) {
 	if g.client == nil {
 		g.client = &http.Client{}
 	}
-	if g.client.CheckRedirect == nil { // net/http would pass headers of one's own on to other hosts
+	if g.client.CheckRedirect == nil { // net/http would send custom headers to other hosts
 		client := *g.client
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		g.client = &client
@@ -79,7 +79,7 @@ func newGetter(o RemoteOptions) (*getter, error) {
 	return g, nil
 }
 
-// get asks for a path, or only for news if there is an etag. Errors are *fetchError.
+// get fetches a path, with If-None-Match if etag is set. Errors are *fetchError.
 func (g *getter) get(ctx context.Context, path, etag string) (response, error) {
 	fail := func(kind, cause error) (response, error) {
 		return response{}, &fetchError{kind: kind, url: g.base + path, cause: g.redact(cause)}
@@ -98,7 +98,7 @@ func (g *getter) get(ctx context.Context, path, etag string) (response, error) {
 	if err != nil {
 		var inner *url.Error
 		if errors.As(err, &inner) {
-			err = inner.Err // the rest only repeats the address
+			err = inner.Err // the outer error only adds the address
 		}
 		return fail(policy.ErrProviderUnavailable, err)
 	}
@@ -131,7 +131,7 @@ func kindOf(status int) error {
 	return policy.ErrPolicyFetchFailed
 }
 
-// statusError says what to do about a status. Bodies stay out of it: they may repeat what was sent.
+// statusError returns an error with a remedy for a status. It leaves out the body, which may repeat secrets of the request.
 func statusError(status int) error {
 	remedy := ""
 	switch {
@@ -145,7 +145,7 @@ func statusError(status int) error {
 	return fmt.Errorf("status %d %s%s", status, http.StatusText(status), remedy)
 }
 
-// redact keeps secrets out of what a client's transport may say.
+// redact removes secrets from an error of the client's transport.
 func (g *getter) redact(err error) error {
 	text := err.Error()
 	clean := text

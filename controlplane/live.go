@@ -19,7 +19,7 @@ type Status struct {
 	Revision string
 	// LoadedAt is when that document was first read.
 	LoadedAt time.Time
-	// LastError is why the source's present content is not in force, or nil.
+	// LastError says why the source's current content is not in force; nil if it is.
 	LastError error
 }
 
@@ -28,23 +28,23 @@ type Status struct {
 //	nothing ──good──► current ──fault──► last known good ──good──► current
 //	   └────fault───► nothing, with the fault
 //
-// One goroutine looks at the store; Reload may look in between.
+// One goroutine checks the store; Reload may check in between.
 type live struct {
 	store   DocumentStore
 	o       liveOptions
 	reports *reports
 	cache   *cache // nil without a path
 
-	current atomic.Pointer[view] // nil until the store was looked at
-	first   context.Context      // done when the first look has ended or its time is up
+	current atomic.Pointer[view] // nil until the first check of the store
+	first   context.Context      // done when the first check has ended or timed out
 	begun   context.CancelFunc   // ends first
 	ctx     context.Context
 	cancel  context.CancelFunc
 	group   sync.WaitGroup
 
-	turn      chan struct{} // held by whoever looks at the store; guards what follows
+	turn      chan struct{} // held while the store is checked; guards the fields below
 	tried     string        // the revision that was read last
-	triedErr  error         // and what was wrong with it
+	triedErr  error         // the fault of that revision
 	good      *document
 	announced *policy.Set
 }
@@ -59,15 +59,15 @@ type liveOptions struct {
 	onChange           func(*policy.Set)
 }
 
-// document is one that was good.
+// document is a valid document.
 type document struct {
 	data     []byte
 	set      *policy.Set
-	fallback *policy.Set // the same as last known good; made when needed
+	fallback *policy.Set // the document as last known good; made when needed
 	loadedAt time.Time
 }
 
-// view is what callers see.
+// view is the state that callers see.
 type view struct {
 	set     *policy.Set // nil while nothing is known
 	err     error
@@ -82,8 +82,8 @@ func newLive(store DocumentStore, o liveOptions, r *reports, c *cache) *live {
 	return l
 }
 
-// Policy returns the policy of a key. Where nothing is known yet it waits for the first document, for at most the
-// provider's timeout. Errors and what they mean: see the package documentation.
+// Policy returns the policy of a key. Before the first document is known, it waits for it, for at most the provider's
+// timeout. The package documentation lists the errors.
 func (l *live) Policy(ctx context.Context, key policy.Key) (*policy.Policy, error) {
 	v := l.current.Load()
 	if v == nil {
@@ -124,7 +124,7 @@ func (l *live) Set() *policy.Set {
 	return nil
 }
 
-// Status tells which document is in force and what keeps a newer one out.
+// Status returns which document is in force, and why a newer one is not.
 func (l *live) Status() Status {
 	if v := l.current.Load(); v != nil {
 		return v.status
@@ -139,8 +139,8 @@ func (l *live) Close() error {
 	return nil
 }
 
-// Reload looks at the source now instead of waiting for the next poll, for example on SIGHUP. A nil error means that the
-// source's content is in force; otherwise the last good one still is. It must not be called from OnChange or OnError.
+// Reload checks the source now instead of waiting for the next poll, for example on SIGHUP. If it returns nil, the source's
+// content is in force; otherwise the last good document still is. It must not be called from OnChange or OnError.
 func (l *live) Reload(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -157,7 +157,7 @@ func (l *live) Reload(ctx context.Context) error {
 	return err
 }
 
-// apply settles what is in force after a look at the source. The caller holds turn.
+// apply puts the result of a check of the source in force. The caller holds turn.
 func (l *live) apply(data []byte, revision string, err error) error {
 	if err == nil {
 		err = l.read(data, revision)
@@ -178,7 +178,7 @@ func (l *live) load(ctx context.Context) (data []byte, revision string, err erro
 	return nil, "", fmt.Errorf("%w: %s: %w", policy.ErrProviderUnavailable, l.o.name, err)
 }
 
-// read makes data the good document, unless it is broken or says the same as the present one. The caller holds turn.
+// read makes data the good document, unless it is invalid or equivalent to the current one. The caller holds turn.
 func (l *live) read(data []byte, revision string) error {
 	if revision != "" && revision == l.tried {
 		return l.triedErr
@@ -217,7 +217,7 @@ func (l *live) parse(data []byte, source policy.Source) (*policyfile.Document, e
 	return parsed, nil
 }
 
-// publish shows callers the good document, as the last known one if err is not nil. The caller holds turn.
+// publish makes the good document visible to callers, as last known good if err is not nil. The caller holds turn.
 func (l *live) publish(err error) {
 	old := l.current.Load()
 	next := &view{status: Status{LastError: err}}
@@ -247,7 +247,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// lastKnown is the good document with its policies marked as last known good.
+// lastKnown returns the good document with its policies marked as last known good.
 func (l *live) lastKnown() *policy.Set {
 	if l.good == nil {
 		return nil
@@ -255,14 +255,14 @@ func (l *live) lastKnown() *policy.Set {
 	if l.good.fallback == nil {
 		parsed, err := l.parse(l.good.data, policy.SourceLKG)
 		if err != nil {
-			return l.good.set // cannot be: it was good before
+			return l.good.set // cannot happen: the policies were compiled before
 		}
 		l.good.fallback = parsed.Set
 	}
 	return l.good.fallback
 }
 
-// announce tells the outside what a look at the source has brought. The caller holds turn.
+// announce logs the result of a check of the source, and calls OnChange or OnError. The caller holds turn.
 func (l *live) announce(err error) {
 	if err != nil {
 		l.reports.fault(l.o.name, err.Error(), err)
@@ -278,7 +278,7 @@ func (l *live) announce(err error) {
 	}
 }
 
-// recall puts what is kept on disk in force until the source has answered.
+// recall puts the document kept on disk in force until the source has answered.
 func (l *live) recall() {
 	if l.cache == nil {
 		return
@@ -301,13 +301,13 @@ func (l *live) recall() {
 
 var errUnconfirmed = fmt.Errorf("%w: kept on disk and not confirmed yet", policy.ErrProviderUnavailable)
 
-// follow looks at the store whenever it has changed and from time to time, until Close.
+// follow checks the store after every change and at intervals, until Close.
 func (l *live) follow() {
 	var changes <-chan struct{}
 	failures := 0
 	for l.ctx.Err() == nil {
 		if changes == nil {
-			changes = l.watch() // before the look, so that no change falls in between
+			changes = l.watch() // before the check, so that no change is missed in between
 		}
 		failures++
 		if l.Reload(l.ctx) == nil {
@@ -329,7 +329,7 @@ func (l *live) watch() <-chan struct{} {
 	switch {
 	case l.ctx.Err() != nil:
 	case err != nil:
-		err = fmt.Errorf("controlplane: watch %s: %w; it is polled meanwhile", l.o.name, err)
+		err = fmt.Errorf("controlplane: watch %s: %w; polling meanwhile", l.o.name, err)
 		l.reports.fault(aboutWatch, err.Error(), err)
 	default:
 		l.reports.works(aboutWatch)
@@ -337,7 +337,8 @@ func (l *live) watch() <-chan struct{} {
 	return changes
 }
 
-// sleep waits for d, for a change or for Close. It returns the channel to go on with, nil once that has been closed.
+// sleep waits for d, for a change or for Close. It returns the channel to use from then on, which is nil once changes has
+// been closed.
 func (l *live) sleep(d time.Duration, changes <-chan struct{}) <-chan struct{} {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -351,7 +352,7 @@ func (l *live) sleep(d time.Duration, changes <-chan struct{}) <-chan struct{} {
 			if open {
 				return changes
 			}
-			changes = nil // a closed channel is no news: wait for the timer
+			changes = nil // a closed channel is not a change: wait for the timer
 		}
 	}
 }

@@ -21,19 +21,20 @@ import (
 type RemoteOptions struct {
 	// URL of the control plane, without /policies: https://host[:port][/path].
 	URL string
-	// Client for requests. Default a new http.Client on http.DefaultTransport. Redirects are not followed unless the
-	// client has a CheckRedirect of its own.
+	// Client for requests. Default a new http.Client on http.DefaultTransport. Redirects are not followed unless the client
+	// sets CheckRedirect.
 	Client *http.Client
-	// Token is sent as a bearer token. It appears in no error and no log.
+	// Token is sent as a bearer token. It never appears in errors or logs.
 	Token string
-	// Headers are sent with every request and, like Token, appear in no error and no log.
+	// Headers are sent with every request. Like Token, they never appear in errors or logs.
 	Headers http.Header
-	// TTL is how long an answer is current; after it the answer is still given while a new one is fetched in the
+	// TTL is how long an answer is current. After that, the answer is still used while a new one is fetched in the
 	// background. Default 30 s.
 	TTL time.Duration
 	// NegativeTTL is the same for keys that the control plane does not know (404). Default 30 s.
 	NegativeTTL time.Duration
-	// MaxKeys is how many keys are kept; beyond it the least recently used go, which is reported once. Default 1024.
+	// MaxKeys is the number of keys that are kept. Beyond it the least recently used are evicted, which is reported once.
+	// Default 1024.
 	MaxKeys int
 	// Timeout of one request, and the longest that a call waits for a key about which nothing is known. Default 2 s.
 	Timeout time.Duration
@@ -43,20 +44,20 @@ type RemoteOptions struct {
 	// CachePath is a file that keeps the last good answers for the next start, readable by its owner only and written
 	// within a second of a change. Default none.
 	CachePath string
-	// Limits by surface, wider or narrower than the built-in ones, which hold for surfaces that are absent.
+	// Limits by surface, wider or narrower than the built-in ones, which apply to absent surfaces.
 	Limits map[policy.Surface]policy.Limits
 	// Declared are names of classes, classifiers and hedge triggers that the program supplies (NewRemote only: a document
 	// declares them itself). A policy with any other name that Tenet does not know is refused.
 	Declared policyfile.Declared
-	// OnChange is told of every new document (NewRemoteDocument only), OnError of every distinct fault once. They are
-	// called where the event is noticed, should return soon and must not call Reload or Close.
+	// OnChange is called with every new document (NewRemoteDocument only), OnError once for every distinct fault. They are
+	// called on the goroutine that notices the event, should return soon and must not call Reload or Close.
 	OnChange func(*policy.Set)
 	OnError  func(error)
 	// Logger for the same. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// String names the address and nothing secret.
+// String returns the address, without secrets.
 func (o RemoteOptions) String() string {
 	host := "invalid"
 	if u, err := url.Parse(o.URL); err == nil {
@@ -76,7 +77,7 @@ type Remote struct {
 	cache   *cache // nil without a path
 	epoch   time.Time
 	entries atomic.Pointer[map[policy.Key]*entry] // copied on write
-	down    atomic.Bool                           // the last request found nobody
+	down    atomic.Bool                           // the last request was not answered
 	slots   chan struct{}                         // bounds refreshes
 
 	ctx    context.Context
@@ -84,20 +85,20 @@ type Remote struct {
 	group  sync.WaitGroup
 
 	writing sync.Mutex // held while the cache is written; taken before mu
-	mu      sync.Mutex // guards what follows, and writes to entries
+	mu      sync.Mutex // guards the fields below, and writes to entries
 	bodies  map[string]string
 	saving  bool
 	closed  bool
 }
 
-// entry is what is known about a key.
+// entry is the state of a key.
 type entry struct {
 	key    policy.Key
 	path   string
 	answer atomic.Pointer[answer] // nil until the first fetch has ended
-	first  context.Context        // done when the first fetch has ended or its time is up
-	used   atomic.Int64           // last use since the epoch, roughly
-	busy   atomic.Bool            // a fetch is under way, which owns what follows
+	first  context.Context        // done when the first fetch has ended or timed out
+	used   atomic.Int64           // last use since the epoch, within touchEvery
+	busy   atomic.Bool            // a fetch is running, which owns the fields below
 	good   *goodPolicy
 	failed int // fetches in a row
 }
@@ -110,15 +111,15 @@ type answer struct {
 
 type goodPolicy struct {
 	current   *policy.Policy
-	lastKnown *policy.Policy // the same, marked as last known good
+	lastKnown *policy.Policy // the same policy, marked as last known good
 	etag      string
 }
 
 const (
-	// maxRefreshes bounds the refreshes under way, so that many keys that fall due together, or a control plane that
-	// hangs, do not pile up requests.
+	// maxRefreshes bounds concurrent refreshes, so that requests do not pile up when many keys are due together or the control
+	// plane hangs.
 	maxRefreshes = 16
-	// touchEvery is how exactly last uses are kept: finer would have calls on many cores write to one place.
+	// touchEvery is the resolution of last uses. A finer one would have calls on many cores contend for one cache line.
 	touchEvery = 10 * time.Millisecond
 	// saveAfter gathers changes into one write of the cache.
 	saveAfter = time.Second
@@ -128,8 +129,8 @@ const (
 // or GET {URL}/policies/{name} for a key without namespace. Names are escaped as path segments, so that the slash in the
 // namespace of a job is %2F. An answer is a policy in JSON as policy.Policy is written, at most 1 MiB, read strictly.
 //
-// It does not wait for the control plane: an error means that an option is wrong. Requests belong to no caller: one that
-// gives up ends nobody's. They run on goroutines that Close ends and waits for.
+// It does not wait for the control plane: an error means that an option is wrong. Requests do not depend on the contexts of
+// callers. They run on goroutines that Close ends and waits for.
 func NewRemote(o RemoteOptions) (*Remote, error) {
 	getter, err := newGetter(o)
 	if err != nil {
@@ -159,8 +160,8 @@ func NewRemote(o RemoteOptions) (*Remote, error) {
 	return r, nil
 }
 
-// Policy returns the policy of a key. It waits only for a key about which nothing is known, at most the timeout. The
-// pointer stays the same for as long as the policy does. Errors and what they mean: see the package documentation.
+// Policy returns the policy of a key. It waits only for the first answer about a key, at most the timeout. The pointer stays
+// the same until the policy changes. The package documentation lists the errors.
 func (r *Remote) Policy(ctx context.Context, key policy.Key) (*policy.Policy, error) {
 	now := time.Since(r.epoch)
 	e := (*r.entries.Load())[key]
@@ -190,7 +191,7 @@ func (r *Remote) Policy(ctx context.Context, key policy.Key) (*policy.Policy, er
 	return a.policy, a.err
 }
 
-// Close ends what is under way, writes the cache and waits. What is known stays in force.
+// Close cancels running requests, waits for them and writes the cache. Known policies stay in force.
 func (r *Remote) Close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -205,7 +206,7 @@ var (
 	errDown   = fmt.Errorf("%w: it did not answer the last request", policy.ErrProviderUnavailable)
 )
 
-// open begins to keep a key.
+// open adds an entry for a key.
 func (r *Remote) open(key policy.Key, now time.Duration) (*entry, error) {
 	path, ok := keyPath(key)
 	if !ok {
@@ -214,14 +215,14 @@ func (r *Remote) open(key policy.Key, now time.Duration) (*entry, error) {
 	e := &entry{key: key, path: path, good: r.recall(key, path)}
 	e.used.Store(int64(now))
 	e, evicted, err := r.admit(e)
-	if evicted { // told without holding mu
+	if evicted { // reported without holding mu
 		err := fmt.Errorf("controlplane: more than %d keys; name operations, not requests, tenants or users, or raise MaxKeys", r.o.MaxKeys)
 		r.reports.fault(aboutKeys, err.Error(), err)
 	}
 	return e, err
 }
 
-// admit keeps an entry, or returns the one that another goroutine was faster to keep.
+// admit adds an entry, or returns the one that another goroutine has added meanwhile.
 func (r *Remote) admit(e *entry) (kept *entry, evicted bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,7 +249,8 @@ func (r *Remote) admit(e *entry) (kept *entry, evicted bool, err error) {
 	return e, r.publish(e), nil
 }
 
-// keyPath is the address of a key. A segment that is empty or dots would be another address.
+// keyPath returns the address of a key. It returns false for a segment that is empty, "." or "..", which would be another
+// address.
 func keyPath(key policy.Key) (path string, ok bool) {
 	fits := func(s string) bool { return s != "" && s != "." && s != ".." }
 	if key.Namespace == "" {
@@ -276,7 +278,7 @@ func (r *Remote) publish(e *entry) (evicted bool) {
 	return evicted
 }
 
-// refresh fetches an entry in the background, unless that is under way or too much else is.
+// refresh fetches an entry in the background, unless a fetch of it or too many others are running.
 func (r *Remote) refresh(e *entry) {
 	if e.busy.Load() || !e.busy.CompareAndSwap(false, true) {
 		return
@@ -290,7 +292,7 @@ func (r *Remote) refresh(e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return // entry and slot stay taken: nothing will be fetched any more
+		return // closed: entry and slot stay taken, since there are no further fetches
 	}
 	r.group.Go(func() {
 		defer func() { <-r.slots }()
@@ -300,7 +302,7 @@ func (r *Remote) refresh(e *entry) {
 	})
 }
 
-// fetch asks the control plane and settles what the entry answers from then on.
+// fetch asks the control plane and updates the entry's answer.
 func (r *Remote) fetch(ctx context.Context, e *entry) {
 	defer e.busy.Store(false)
 	etag := ""
@@ -309,7 +311,7 @@ func (r *Remote) fetch(ctx context.Context, e *entry) {
 	}
 	got, err := r.getter.get(ctx, e.path, etag)
 	if r.ctx.Err() != nil {
-		return // closed meanwhile: that says nothing about the control plane
+		return // closed meanwhile, which says nothing about the control plane
 	}
 	if err == nil && !got.unchanged {
 		err = r.take(e, got)
@@ -344,7 +346,7 @@ func (r *Remote) settle(e *entry, err error, now time.Duration) {
 	}
 }
 
-// report tells of an outage once, not once for each key.
+// report reports an outage once, not once for each key.
 func (r *Remote) report(e *entry, err error, unavailable bool) {
 	about, text := e.path, err.Error()
 	var failed *fetchError

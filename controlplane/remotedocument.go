@@ -5,9 +5,9 @@ import "context"
 // RemoteDocument is a provider of one document behind HTTP. Create it with [NewRemoteDocument].
 type RemoteDocument struct{ *live }
 
-// NewRemoteDocument makes a provider of the document, YAML or JSON, that GET {URL}/policies answers with. One goroutine
-// looks for news every TTL (up to a tenth early) and ends with Close. It does not wait for the control plane: an error
-// means that an option is wrong. RemoteOptions.NegativeTTL and MaxKeys have no meaning here.
+// NewRemoteDocument makes a provider of the document, YAML or JSON, at GET {URL}/policies. One goroutine polls it every TTL
+// (up to a tenth early) and ends with Close. NewRemoteDocument does not wait for the control plane: an error means that an
+// option is wrong. It ignores RemoteOptions.NegativeTTL and MaxKeys.
 //
 // A document that is gone (404) stays in force as last known good, with policy.ErrPolicyNotFound.
 func NewRemoteDocument(o RemoteOptions) (*RemoteDocument, error) {
@@ -23,7 +23,7 @@ func NewRemoteDocument(o RemoteOptions) (*RemoteDocument, error) {
 
 const documentPath = "/policies"
 
-// httpStore is the document of a control plane. It keeps the last answer for when that has not changed.
+// httpStore is the document of a control plane. It keeps the last answer, which it returns while that has not changed.
 type httpStore struct {
 	getter *getter
 	last   response

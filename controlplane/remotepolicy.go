@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-// take makes an answer the entry's good policy, or keeps the one it has if the answer says the same.
+// take makes an answer the entry's good policy, or keeps the current one if the answer is equivalent.
 func (r *Remote) take(e *entry, got response) error {
 	p, warnings, err := r.parse(e.key, e.path, got.body)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Remote) parse(key policy.Key, path string, body []byte) (*policy.Policy
 	})
 }
 
-// recall returns what the cache holds for a key, or nil.
+// recall returns the cached policy of a key, or nil.
 func (r *Remote) recall(key policy.Key, path string) *goodPolicy {
 	r.mu.Lock()
 	body, found := r.bodies[path]
@@ -69,7 +69,7 @@ func (r *Remote) recall(key policy.Key, path string) *goodPolicy {
 	return newGood(p, "")
 }
 
-// keep notes a body for the cache, or drops it where it is empty.
+// keep stores a body for the cache, or removes it if the body is empty.
 func (r *Remote) keep(path, body string) {
 	if r.cache == nil {
 		return
@@ -100,8 +100,7 @@ func (r *Remote) keep(path, body string) {
 	})
 }
 
-// trim makes room for one more body: those of keys that are not in use go. The caller
-// holds mu.
+// trim makes room for one more body by removing those of keys that are not in use. The caller holds mu.
 func (r *Remote) trim() {
 	if len(r.bodies) < r.o.MaxKeys {
 		return
@@ -114,7 +113,7 @@ func (r *Remote) trim() {
 }
 
 func (r *Remote) save() {
-	r.writing.Lock() // from the snapshot to the end of its writing, so that an older one never comes last
+	r.writing.Lock() // from the snapshot until it is written, so that an older snapshot cannot overwrite a newer one
 	defer r.writing.Unlock()
 	r.mu.Lock()
 	r.saving = false

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// reports tells of each distinct fault once: again only after what the fault is about has worked in between.
+// reports reports each distinct fault once, and again only after its subject has worked in between.
 type reports struct {
 	onError func(error)
 	logger  *slog.Logger
 
 	mu   sync.Mutex
-	told map[string]string // the last fault by what it is about
+	told map[string]string // the last fault by subject
 }
 
-// What faults are about, beside documents, addresses and keys.
+// The subjects of faults other than documents, addresses and keys.
 const (
 	aboutCache = "last known good on disk"
 	aboutWatch = "watch of the store"
@@ -30,7 +30,7 @@ func newReports(onError func(error), logger *slog.Logger) *reports {
 	return &reports{onError: onError, logger: logger, told: map[string]string{}}
 }
 
-// fault reports err unless the same text was the last one about the same thing.
+// fault reports err unless the last fault of the same subject had the same text.
 func (r *reports) fault(about, text string, err error) {
 	r.mu.Lock()
 	known := r.told[about] == text
@@ -45,14 +45,14 @@ func (r *reports) fault(about, text string, err error) {
 	}
 }
 
-// works notes that what faults were about is in order.
+// works notes that a subject works again.
 func (r *reports) works(about string) {
 	if r.forget(about) {
 		r.logger.Info("policy provider works again", "about", about)
 	}
 }
 
-// forget drops what was said about a thing, and reports whether there was anything.
+// forget removes the last fault of a subject, and reports whether there was one.
 func (r *reports) forget(about string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,5 +61,5 @@ func (r *reports) forget(about string) bool {
 	return failed
 }
 
-// early is d less up to a tenth, at random: instances that start together drift apart, and nothing is older than d.
+// early returns d less up to a tenth, at random, so that instances that start together drift apart.
 func early(d time.Duration) time.Duration { return d - rand.N(d/10+1) }

@@ -10,11 +10,11 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// NewStatic makes a provider of policies given in code. Keys that policies does not name get a copy of fallback under
-// their own key or, where that is nil or says nothing, the built-in default; a missing policy is never an error.
+// NewStatic makes a provider of policies given in code. Keys that policies does not contain get a copy of fallback under
+// their own key or, if fallback is nil or empty, the built-in default; a missing policy is never an error.
 //
-// Policies are normalised once, each under the built-in limits of its key's surface. An error names every policy that
-// has no safe reading. Later changes of the arguments have no effect.
+// Policies are normalised once, each under the built-in limits of its key's surface. The error names every policy that
+// cannot be normalised. Later changes of the arguments have no effect.
 func NewStatic(policies map[policy.Key]policy.Policy, fallback *policy.Policy) (*policy.Set, error) {
 	config := policy.SetConfig{Source: policy.SourceStatic, Policies: make(map[policy.Key]*policy.Policy, len(policies))}
 	var faults []error

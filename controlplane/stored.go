@@ -11,12 +11,12 @@ import (
 
 // DocumentStore is implemented by stores that hold a policy document. Both methods return promptly when ctx ends.
 type DocumentStore interface {
-	// Load returns the document and a revision that differs whenever the document does; an empty revision says nothing.
-	// Without a document it returns an error that wraps policy.ErrPolicyNotFound. Any other error means that the store
-	// cannot be reached, unless it wraps policy.ErrPolicyFetchFailed. It is never called twice at the same time.
+	// Load returns the document and a revision that differs whenever the document does; the revision may be empty. Without a
+	// document it returns an error that wraps policy.ErrPolicyNotFound. Any other error means that the store cannot be
+	// reached, unless it wraps policy.ErrPolicyFetchFailed. Load is never called concurrently.
 	Load(ctx context.Context) (data []byte, revision string, err error)
 	// Watch returns a channel that receives a value after changes and is closed when the watch ends; values may be merged
-	// and may come without a change. A nil channel and a nil error say that the store cannot watch: it is polled.
+	// and may come without a change. A store that cannot watch returns a nil channel and a nil error, and is polled.
 	Watch(ctx context.Context) (<-chan struct{}, error)
 }
 
@@ -24,19 +24,19 @@ type DocumentStore interface {
 type StoredOptions struct {
 	// Name of the document in faults and logs. Default "policies".
 	Name string
-	// Interval between looks at the store, beside those that Watch asks for. Default 30 s.
+	// Interval between checks of the store, in addition to those after a signal of Watch. Default 30 s.
 	Interval time.Duration
-	// Timeout of one look at the store. Default 2 s.
+	// Timeout of one check of the store. Default 2 s.
 	Timeout time.Duration
-	// MinBackoff and MaxBackoff bound the waits, which double and are drawn at random, between looks at a store that
+	// MinBackoff and MaxBackoff bound the waits, which double and are drawn at random, between checks of a store that
 	// fails. Defaults 500 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
 	// CachePath is a file that keeps the last good document for the next start. Default none.
 	CachePath string
-	// Limits by surface, wider or narrower than the built-in ones, which hold for surfaces that are absent.
+	// Limits by surface, wider or narrower than the built-in ones, which apply to absent surfaces.
 	Limits map[policy.Surface]policy.Limits
-	// OnChange is told of every new document after it has come into force, OnError of every distinct fault once. Both are
-	// called on the provider's goroutine or on that of Reload, and must not call Reload or Close.
+	// OnChange is called with every new document after it has come into force, OnError once for every distinct fault. Both
+	// are called on the provider's goroutine or on that of Reload, and must not call Reload or Close.
 	OnChange func(*policy.Set)
 	OnError  func(error)
 	// Logger for the same. Default slog.Default().
@@ -46,15 +46,15 @@ type StoredOptions struct {
 // Stored is a provider that reads a document through a [DocumentStore]. Create it with [NewStored].
 type Stored struct{ *live }
 
-// NewStored makes a provider and begins to follow the store in one goroutine, which ends with Close. It does not wait
-// for the store. A nil store panics.
+// NewStored makes a provider and starts one goroutine, which follows the store and ends with Close. It does not wait for the
+// store. A nil store panics.
 func NewStored(store DocumentStore, o StoredOptions) *Stored {
-	argument.Need(store != nil, "controlplane: NewStored: the store") // else the panic would come from the goroutine below
+	argument.Need(store != nil, "controlplane: NewStored: the store") // otherwise the goroutine below would panic
 	defaultTo(&o.Name, "policies")
 	return &Stored{newFollowed(store, o)}
 }
 
-// newFollowed starts a live document whose faults are passed to callers together with the last known good policies.
+// newFollowed starts a live document that returns faults to callers, together with the last known good policies.
 func newFollowed(store DocumentStore, o StoredOptions) *live {
 	defaultTo(&o.Interval, defaultTTL)
 	defaultTo(&o.Timeout, defaultTimeout)
@@ -84,7 +84,7 @@ const (
 	defaultMaxKeys    = 1024
 )
 
-// defaultTo sets what is absent: zero, empty or negative.
+// defaultTo sets an absent value, which is one that is zero, empty or negative.
 func defaultTo[T string | int | time.Duration](v *T, byDefault T) {
 	var zero T
 	if *v <= zero {

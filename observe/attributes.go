@@ -10,9 +10,9 @@ import (
 const (
 	AttrPolicySource        = "policy_source"
 	AttrPolicyError         = "policy_error"
-	AttrPolicyFallback      = "policy_fallback" // "true" where the provider failed and the default policy stands in
+	AttrPolicyFallback      = "policy_fallback" // "true" if the provider failed and the default policy is used instead
 	AttrMissingPolicyMode   = "missing_policy_mode"
-	AttrPolicyNormalized    = "policy_normalized" // "true" where fields of the policy were defaulted or clamped
+	AttrPolicyNormalized    = "policy_normalized" // "true" if fields of the policy were defaulted or clamped
 	AttrPolicyDefaulted     = "policy_defaulted_fields"
 	AttrPolicyClampedFields = "policy_clamped_fields"
 	AttrPolicyWarnings      = "policy_warnings"
@@ -20,7 +20,7 @@ const (
 	AttrBudgetNotFound      = "budget_not_found"
 	AttrTriggerNotFound     = "trigger_not_found"
 	AttrClassNotFound       = "class_not_found"
-	AttrBudgetReason        = "budget_reason" // a budget's own, where it is neither allowed nor budget_denied
+	AttrBudgetReason        = "budget_reason" // a budget's own reason, if it is neither allowed nor budget_denied
 	AttrDetail              = "detail"
 	AttrFallback            = "fallback" // of a timeline: "used" or "failed"; of a decision that stops a call with a fallback: "called"
 )
@@ -30,7 +30,7 @@ type Attributes struct{ pairs []attribute }
 
 type attribute struct{ name, value string }
 
-// With returns a copy in which name has the value.
+// With returns a copy with the value of name set.
 func (a Attributes) With(name, value string) Attributes {
 	pairs := slices.Clone(a.pairs)
 	if i := slices.IndexFunc(pairs, func(p attribute) bool { return p.name == name }); i >= 0 {
@@ -51,7 +51,7 @@ func (a Attributes) Get(name string) string {
 	return ""
 }
 
-// Len is the number of attributes.
+// Len returns the number of attributes.
 func (a Attributes) Len() int { return len(a.pairs) }
 
 // All iterates over the attributes in the order in which they were set.

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// EventType says what an event tells.
+// EventType is the kind of an event.
 type EventType string
 
 // The types of events.
@@ -19,7 +19,7 @@ const (
 	AttemptStarted EventType = "attempt_started"
 	// AttemptEnded: an attempt ended, was denied or was cancelled; Attempt is set.
 	AttemptEnded EventType = "attempt_ended"
-	// Decided: it was decided what follows an attempt or group; Decision is set.
+	// Decided: the continuation after an attempt or group was decided; Decision is set.
 	Decided EventType = "decided"
 	// CallEnded: the work is finished; Timeline is set.
 	CallEnded EventType = "call_ended"
@@ -29,22 +29,22 @@ const (
 	Idempotent EventType = "idempotency"
 	// JobMoved: a job went from one state to another; Transition is set.
 	JobMoved EventType = "job_transition"
-	// Reported: something that operators should know; Report is set.
+	// Reported: a condition that operators should know of; Report is set.
 	Reported EventType = "reported"
 	// Flowed: something moved through a pipeline's engine; Flow is set.
 	Flowed EventType = "flow"
 )
 
-// Event is one thing that happened. Which of the pointers are set depends on Type. It is immutable once an observer or
-// journal has been given it, and may be kept.
+// Event is one occurrence. Which of its pointers are set depends on Type. It is immutable once passed to an observer or
+// journal, and may be kept.
 type Event struct {
 	Type EventType
 	Time time.Time
-	// Seq numbers the events of one piece of work from 1; 0 where an event belongs to none. Each turn of stored work has a
-	// range of its own (retry.SeqPerTurn), since nobody counts from one to the next.
+	// Seq numbers the events of one piece of work from 1; 0 if an event belongs to none. Each turn of stored work has its own
+	// range (retry.SeqPerTurn), since the count does not continue from one turn to the next.
 	Seq  int
 	Work Work
-	// Policy is the policy in force; nil where none was found.
+	// Policy is the policy in force; nil if none was found.
 	Policy *policy.Policy
 
 	Attempt     *AttemptRecord
@@ -55,11 +55,11 @@ type Event struct {
 	Transition  *Transition
 	Report      *Report
 	Flow        *Flow
-	// Trace is set with CallStarted, of work that has a trace of its own.
+	// Trace is set with CallStarted if the work has its own trace.
 	Trace *Trace
 }
 
-// Work identifies what is being run. All but Key and Surface may be empty.
+// Work identifies a piece of work. All fields except Key and Surface may be empty.
 type Work struct {
 	ID             string // of the call (UUIDv7), job or transaction
 	Key            policy.Key
@@ -73,36 +73,36 @@ type Work struct {
 	Attributes     Attributes // that the caller gave it, see retry.WithAttribute
 }
 
-// AttemptRecord tells of one attempt. A denied attempt is a record too: its Outcome is an abort, Start equals End, and no
+// AttemptRecord describes one attempt. A denied attempt has a record too: its Outcome is an abort, Start equals End, and no
 // operation ran.
 type AttemptRecord struct {
 	Attempt    int // launch order, from 1
 	RetryIndex int // 0 for the first attempt or group
 	HedgeIndex int // 0 for a primary
 	Start, End time.Time
-	// Outcome holds in its attributes also what a budget said in its own words: budget_reason and detail.
+	// Outcome also has, in its attributes, a budget's own reason and text: budget_reason and detail.
 	Outcome classify.Outcome
-	// Rule is the rule by which decision.Judge derives Outcome from Facts and the policy; "" where nothing was judged: the
-	// attempt was denied, cancelled or interrupted by a panic.
+	// Rule is the rule by which decision.Judge derives Outcome from Facts and the policy; "" if the attempt was not judged
+	// because it was denied, cancelled or interrupted by a panic.
 	Rule decision.Rule
-	// Facts is nil for a success that nobody classified, which is judged from none.
+	// Facts is nil for a success without a classifier, which is judged without facts.
 	Facts *decision.Facts
 	Err   error
 	// Backoff is the wait that came before the attempt.
 	Backoff       time.Duration
 	BudgetReason  policy.Reason
 	BudgetAllowed bool
-	// Denied is set where the attempt was refused by a budget, a breaker or max_extra_load.
+	// Denied is set if the attempt was refused by a budget, a breaker or max_extra_load.
 	Denied bool
 	// Circuit is the breaker's state when the attempt was admitted (closed, open, half_open), or "" without a breaker.
 	Circuit string
 }
 
-// Decision tells what was decided after an attempt or a hedged group, and from what.
+// Decision describes a decision after an attempt or a hedged group, with its inputs.
 //
-// Where Rule is not "", decision.Judge derives Outcome from Facts and the event's policy; the outcome of a group may have
-// a longer pushback, which its other attempts were asked for. decision.Next derives Verdict from State and Outcome, unless
-// Verdict is external or its reason comes from elsewhere: a budget, a breaker, the journal, a panic.
+// If Rule is not "", decision.Judge derives Outcome from Facts and the event's policy; the outcome of a group may have a
+// longer pushback, from another of its attempts. decision.Next derives Verdict from State and Outcome, unless Verdict is
+// external or its reason comes from elsewhere: a budget, a breaker, the journal, a panic.
 type Decision struct {
 	Outcome classify.Outcome
 	Rule    decision.Rule
@@ -117,11 +117,11 @@ type Decision struct {
 	Err     error
 }
 
-// CircuitChange tells that a breaker changed its state.
+// CircuitChange describes a change of a breaker's state.
 type CircuitChange struct{ From, To string }
 
-// IdempotencyAction tells what became of a key: hit, record, failed, conflict, mismatch, fenced, released, unknown or
-// cleared.
+// IdempotencyAction describes what a guard did with a key: hit, record, failed, conflict, mismatch, fenced, released, unknown
+// or cleared.
 type IdempotencyAction struct {
 	Tenant, Operation, Key string // of the record
 	Action                 string
@@ -130,7 +130,7 @@ type IdempotencyAction struct {
 	Detail                 string
 }
 
-// Transition tells that a stored job went from one state to another. From is "" for a new one.
+// Transition describes a change of a stored job's state. From is "" for a new job.
 type Transition struct {
 	From, To string
 	Reason   policy.Reason
@@ -138,29 +138,29 @@ type Transition struct {
 	Worker   string
 }
 
-// Report tells operators something that no attempt or decision says.
+// Report informs operators of a condition that does not show in attempts or decisions.
 type Report struct {
 	Reason  policy.Reason // attempt_overrun, hedge_overrun, key_evicted, class_not_found …
 	Detail  string
-	Attempt int // 0 where it concerns none
+	Attempt int // 0 if the report does not concern an attempt
 	Panic   any // the value of a late loser's panic
 	Stack   []byte
 }
 
-// Observer is told of every event. It must not block for long: it runs on the goroutine of the work.
+// Observer receives every event. It must not block for long: it runs on the goroutine of the work.
 type Observer interface {
 	Observe(ctx context.Context, e *Event)
 }
 
-// Starter is an Observer that is also told of beginnings ([CallStarted], [AttemptStarted]) and may add to the context of
-// what begins, for example a span.
+// Starter is an Observer that also receives start events ([CallStarted], [AttemptStarted]) and may add values, for example a
+// span, to the context of the work that starts.
 type Starter interface {
 	Start(ctx context.Context, e *Event) context.Context
 }
 
-// Journal takes decisions before they take effect. While Append returns an error nothing further is started for the
-// work: its reason is then audit_unavailable. An effect that has completed is never undone by a refusal. The context is
-// the caller's, but where the caller has gone already it does not end: a journal should bound what it does by itself.
+// Journal receives decisions before they take effect. If Append returns an error, no further attempt starts for the work,
+// whose reason is then audit_unavailable. A refusal never undoes an effect that has completed. The context is the caller's;
+// if the caller has returned already, it does not end, so a journal should set its own timeouts.
 type Journal interface {
 	Append(ctx context.Context, e *Event) error
 }

@@ -6,46 +6,46 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Flow tells of one thing that happened in a run of a pipeline's engine; fields that it does not concern are zero. Its
-// event's work is the run. Sums over the flows of a run are its totals, whatever order they come in.
+// Flow describes one occurrence in a run of a pipeline's engine; unrelated fields are zero. Its event's work is the run. The
+// sums over the flows of a run are its totals, in whatever order they arrive.
 type Flow struct {
-	// InFlight is the change of the number of transactions in flight: 1 when one begins, -1 when one has ended, less when
-	// several are left behind.
+	// InFlight is the change of the number of transactions in flight: 1 when one starts, -1 when one has ended, less when
+	// several are abandoned.
 	InFlight int
-	// Outcome is how a delivery ended: success, exception, failed or redelivered. Those that were never started are told of
-	// too; they were never in flight.
+	// Outcome is how a delivery ended: success, exception, failed or redelivered. Deliveries that were never started, and so
+	// never in flight, are included.
 	Outcome string
 	// Processed: the delivery's process or produce step had succeeded.
 	Processed bool
-	// Fetch: a fetch has brought Fetched deliveries, 0 where the source was empty. A producer's fetch is the reading of a
-	// chunk of its input. Fetches that failed, or found only the end, are not told of.
+	// Fetch: a fetch has returned Fetched deliveries, 0 if the source was empty. A producer's fetch is the reading of a chunk
+	// of its input. Fetches that failed, or returned only the end, are not included.
 	Fetch   bool
 	Fetched int
 	// EmptyWait is the wait that begins after an empty fetch.
 	EmptyWait time.Duration
 }
 
-// Trace says that a piece of work has a trace of its own, as transactions of pipelines have. The span of the context in
-// which it starts is not its parent but worth a link: the run's.
+// Trace is the trace of a piece of work that has its own, such as a transaction of a pipeline. The span of the context in
+// which the work starts, that of the run, is not its parent; it should be linked.
 type Trace struct {
-	// Parent and State are the traceparent and tracestate (W3C Trace Context) that the work came with, as they are. Where
-	// they are empty or not valid, a new trace begins.
+	// Parent and State are the unchecked traceparent and tracestate (W3C Trace Context) of the work. If they are empty or not
+	// valid, a new trace starts.
 	Parent, State string
 }
 
-// Steps of pipelines, as the names of their keys say (policy.ConsumerKey, policy.ProducerKey).
+// Steps of pipelines, as in their keys (policy.ConsumerKey, policy.ProducerKey).
 const (
 	StepFetch     = "fetch"
 	StepProcess   = "process"
 	StepProduce   = "produce"
 	StepSuccess   = "success"
 	StepException = "exception"
-	// StepTransaction and StepRun are pieces of work that are made of steps. They have no policies.
+	// StepTransaction and StepRun are pieces of work that consist of steps. They do not have policies.
 	StepTransaction = "transaction"
 	StepRun         = "run"
 )
 
-// StepLabel is the step as metrics write it: one of the steps above, or "other".
+// StepLabel returns the step as a metric label: one of the steps above, or "other".
 func StepLabel(step string) string {
 	switch step {
 	case StepFetch, StepProcess, StepProduce, StepSuccess, StepException, StepTransaction, StepRun:
@@ -54,7 +54,7 @@ func StepLabel(step string) string {
 	return OtherLabel
 }
 
-// FlowLabel is a delivery's outcome as metrics write it: success, exception, failed, redelivered or "other".
+// FlowLabel returns a delivery's outcome as a metric label: success, exception, failed, redelivered or "other".
 func FlowLabel(outcome string) string {
 	switch outcome {
 	case "success", "exception", "failed", "redelivered":
@@ -63,9 +63,9 @@ func FlowLabel(outcome string) string {
 	return OtherLabel
 }
 
-// TimedOut reports whether an event of a pipeline says that a timeout passed: that of an attempt or of a step's overall
-// time, that of a transaction, which has no other deadline, or that of the loop. What a timeout of the loop cancels has not
-// timed out itself.
+// TimedOut reports whether an event of a pipeline reports a timeout: of an attempt, of a step's overall time, of a
+// transaction, which has no other deadline, or of the loop. Work that is cancelled by a timeout of the loop has not itself
+// timed out.
 func TimedOut(e *Event) bool {
 	switch {
 	case e.Type == AttemptEnded:

@@ -15,8 +15,8 @@ const maxErrorRunes = 100
 // Failed reports whether the work ended without success. A stored result that an idempotency guard returned is a success.
 func (t Timeline) Failed() bool { return t.FinalError != nil || !t.Reason.Succeeded() }
 
-// Ran is the number of attempts whose operation ran, hedges included. Denied attempts did not run. Attempts of a stored
-// job that ended before this timeline count, too.
+// Ran returns the number of attempts whose operation ran, hedges included. Denied attempts did not run. Earlier attempts of a
+// stored job, before this timeline, count too.
 func (t Timeline) Ran() int {
 	n := 0
 	if len(t.Attempts) > 0 {
@@ -30,9 +30,10 @@ func (t Timeline) Ran() int {
 	return n
 }
 
-// String is the timeline for people: a line with the key, the policy's ID, the result, the attempts that ran, the total
-// time and the reason; then a table with a row per attempt, whose start counts from the start of the work. Durations are
-// rounded to three digits, errors are cut to one line. The form may change between versions; programs read the JSON.
+// String returns the timeline in readable form: a line with the key, the policy's ID, the result, the attempts that ran, the
+// total time and the reason; then a table with a row per attempt, whose start is relative to the start of the work.
+// Durations are rounded to three digits, errors are cut to one line. The form may change between versions; programs should
+// use the JSON form.
 func (t Timeline) String() string {
 	var b strings.Builder
 	t.writeHead(&b)
@@ -50,7 +51,7 @@ func (t Timeline) String() string {
 	return b.String()
 }
 
-// String is the timeline of the call that ended last, for people, or says that no call has ended.
+// String returns the timeline of the call that ended last, in readable form, or a text that no call has ended.
 func (c *Capture) String() string {
 	if t, ok := c.Timeline(); ok {
 		return t.String()
@@ -112,7 +113,7 @@ func writeAligned(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// rounded writes a duration with three significant digits, and no finer than microseconds.
+// rounded formats a duration with three significant digits, and at most to the microsecond.
 func rounded(d time.Duration) string {
 	unit := time.Microsecond
 	for d/unit >= 1000 {
@@ -121,8 +122,8 @@ func rounded(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// oneLine makes text safe for a terminal: runs of white space and control characters become one space, and what is too
-// long is cut.
+// oneLine makes text safe for a terminal: each run of white space and control characters becomes one space, and text that is
+// too long is cut.
 func oneLine(s string) string {
 	words := strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 	runes := []rune(strings.Join(words, " "))

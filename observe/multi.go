@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Multi returns an Observer that tells each of the observers in their order; nils are dropped. It is a [Starter] if any
-// of them is one: beginnings are told to those, and each gets the context that the one before it returned. Without
-// observers Multi returns nil, with one that observer itself.
+// Multi returns an Observer that passes each event to the observers in their order; nil observers are dropped. It is a
+// [Starter] if any of them is one: start events go to the starters, each with the context that the one before it returned.
+// Without observers Multi returns nil, with one it returns that observer itself.
 //
-// An observer that panics keeps the event from those after it.
+// If an observer panics, those after it do not receive the event.
 func Multi(observers ...Observer) Observer {
 	list := slices.DeleteFunc(slices.Clone(observers), func(o Observer) bool { return o == nil })
 	switch len(list) {
@@ -32,14 +32,14 @@ func Multi(observers ...Observer) Observer {
 
 type multi []Observer
 
-// Observe tells every observer.
+// Observe passes the event to every observer.
 func (m multi) Observe(ctx context.Context, e *Event) {
 	for _, o := range m {
 		o.Observe(ctx, e)
 	}
 }
 
-// startingMulti is a type of its own so that executors spend nothing on beginnings that nobody wants to hear of.
+// startingMulti is a separate type, so that executors skip start events without a Starter.
 type startingMulti struct {
 	multi
 	starters []Starter

@@ -11,15 +11,15 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// OtherLabel stands in metrics for every value outside of a bounded set.
+// OtherLabel is the metric label for every value outside of a bounded set.
 const OtherLabel = "other"
 
-// DefaultMaxKeys is how many keys exporters tell apart by default.
+// DefaultMaxKeys is the number of keys that exporters label individually by default.
 const DefaultMaxKeys = 500
 
-// PerKey holds what a metrics exporter keeps for each key, for a bounded number of keys: beyond it all further keys share
-// one value, labelled "other", and the first of them is logged once as a warning. Values are never dropped. Make it with
-// [NewPerKey]; safe for concurrent use, and reads neither lock nor allocate.
+// PerKey holds a value of a metrics exporter for each of a bounded number of keys. All further keys share one value, labelled
+// "other", and the first of them is logged once as a warning. Values are never dropped. Make a PerKey with [NewPerKey]. It is
+// safe for concurrent use, and reads neither lock nor allocate.
 type PerKey[T any] struct {
 	limit  int
 	create func(label string) T
@@ -79,7 +79,7 @@ func (p *PerKey[T]) overflow(key policy.Key) T {
 	return p.other()
 }
 
-// ReasonLabel is the reason as metrics write it: one of [policy.Reasons], or "other".
+// ReasonLabel returns the reason as a metric label: one of [policy.Reasons], or "other".
 func ReasonLabel(r policy.Reason) string {
 	if knownReasons()[r] {
 		return string(r)
@@ -95,7 +95,7 @@ var knownReasons = sync.OnceValue(func() map[policy.Reason]bool {
 	return known
 })
 
-// OutcomeLabel is the kind of an outcome as metrics write it: one of the kinds of package classify, or "other".
+// OutcomeLabel returns the kind of an outcome as a metric label: one of the kinds of package classify, or "other".
 func OutcomeLabel(k classify.Kind) string {
 	if k > classify.Abort {
 		return OtherLabel
@@ -103,7 +103,7 @@ func OutcomeLabel(k classify.Kind) string {
 	return k.String()
 }
 
-// SurfaceLabel is the surface as metrics write it: call, job, step or "other".
+// SurfaceLabel returns the surface as a metric label: call, job, step or "other".
 func SurfaceLabel(s policy.Surface) string {
 	switch s {
 	case policy.SurfaceCall, policy.SurfaceJob, policy.SurfaceStep:
@@ -112,7 +112,7 @@ func SurfaceLabel(s policy.Surface) string {
 	return OtherLabel
 }
 
-// CircuitLevel is a breaker's state as gauges show it: 0 closed, 1 half open, 2 open. It is false for any other text.
+// CircuitLevel returns a breaker's state as a gauge value: 0 closed, 1 half open, 2 open. It returns false for any other text.
 func CircuitLevel(state string) (int, bool) {
 	switch state {
 	case "closed":

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Names of the attributes of log lines. A line holds those that apply to it; empty ones are left out.
+// Names of the attributes of log lines. A line has those that apply to it; empty ones are left out.
 const (
 	LogKey           = "key"
 	LogSurface       = "surface"
@@ -20,7 +20,7 @@ const (
 	LogTraceID       = "trace_id"
 	LogSpanID        = "span_id"
 	LogStep          = "step"        // of a pipeline
-	LogTransaction   = "transaction" // its ID; such lines have no work_id
+	LogTransaction   = "transaction" // the transaction's ID, in place of work_id
 	LogPolicyID      = "policy_id"
 	LogReason        = "reason"
 	LogDetail        = "detail"
@@ -53,7 +53,7 @@ const (
 // results and idempotency keys are never written; the texts of errors are, as the operation made them. An event whose
 // level is disabled costs no allocation.
 //
-// Where a [Starter] before it began a span ([SpanOf]), trace and span are those of that span.
+// If a [Starter] before it has started a span ([SpanOf]), the attributes trace and span are those of that span.
 func Slog(logger *slog.Logger) Observer { return logObserver{logger} }
 
 type logObserver struct{ logger *slog.Logger }
@@ -88,7 +88,7 @@ func (o logObserver) Observe(ctx context.Context, e *Event) {
 		addReport(&line, e.Report)
 	}
 	addWork(ctx, &line, e)
-	_ = handler.Handle(ctx, line) // there is nobody left to tell: an observer cannot fail the work
+	_ = handler.Handle(ctx, line) // ignored: an observer cannot fail the work
 }
 
 func logLevel(e *Event) (level slog.Level, told bool) {
@@ -193,7 +193,7 @@ func addWork(ctx context.Context, line *slog.Record, e *Event) {
 	}
 }
 
-// addID writes whose line it is. The IDs of fetches and runs are their own, those of other steps are their transaction's.
+// addID adds the ID of the line's work. Fetches and runs have their own IDs, other steps have their transaction's.
 func addID(line *slog.Record, w *Work) {
 	if w.Surface != policy.SurfaceStep {
 		addText(line, LogWorkID, w.ID)

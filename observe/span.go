@@ -9,19 +9,19 @@ import (
 type Span struct {
 	TraceID [16]byte
 	SpanID  [8]byte
-	Sampled bool // it is kept; what it calls should be kept too
+	Sampled bool // the span is kept; its children should be kept too
 }
 
-// Trace is the trace's ID in lower-case hexadecimal digits.
+// Trace returns the trace's ID in lower-case hexadecimal digits.
 func (s Span) Trace() string { return hex.EncodeToString(s.TraceID[:]) }
 
-// ID is the span's ID in lower-case hexadecimal digits.
+// ID returns the span's ID in lower-case hexadecimal digits.
 func (s Span) ID() string { return hex.EncodeToString(s.SpanID[:]) }
 
 type spanKey struct{}
 
-// WithSpan returns a context in which [SpanOf] finds the span. A [Starter] that begins spans calls it, so that log lines
-// name the span that they belong to.
+// WithSpan returns a context in which [SpanOf] finds the span. A [Starter] that starts spans calls it, so that log lines name
+// their span.
 func WithSpan(ctx context.Context, s Span) context.Context {
 	return context.WithValue(ctx, spanKey{}, s)
 }
