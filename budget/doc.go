@@ -9,8 +9,8 @@
 //   - when a retry is decided, before the wait, so that a refused caller does not wait for nothing;
 //   - before a hedge is launched, with [KindHedge]; a refused hedge never ends the call.
 //
-// What an attempt was charged is not given back, however the attempt ends. A budget of things that are in use for a
-// time, such as connections, sets [Decision.Release], which the executor calls exactly once for each allowed attempt.
+// The charge for an attempt is not given back, however the attempt ends. A budget of resources that an attempt holds, such
+// as connections, sets [Decision.Release], which the executor calls exactly once for each allowed attempt.
 //
 //	budget       | first attempts  | retries and hedges | bound
 //	Unlimited    | free            | free               | none

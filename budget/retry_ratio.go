@@ -16,7 +16,7 @@ import (
 // come from calls only, never from time or from attempts that end, so neither a long backoff nor a high latency loosens
 // the bound. It counts in integers of a billionth of a token; ratio and burst are rounded down to that.
 //
-// It is no [Waiter]: only further calls refill it.
+// It does not implement [Waiter]: only further calls refill it.
 type RetryRatio struct {
 	tokens atomic.Int64 // in units; what exceeds the burst, by the last credit or after a reload, is cut before it is spent
 	limits atomic.Pointer[ratioLimits]

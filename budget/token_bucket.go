@@ -12,7 +12,7 @@ import (
 const (
 	// maxTokens keeps a token exact in float64, which counts in whole numbers up to 2⁵³, about 9·10¹⁵.
 	maxTokens = 1e15
-	// maxWait is the longest wait that is told: limits may change meanwhile, and 0 tokens per second would mean forever.
+	// maxWait is the longest wait that Wait returns: limits may change meanwhile, and 0 tokens per second would mean forever.
 	maxWait = time.Hour
 )
 
@@ -70,7 +70,7 @@ func (b *TokenBucket) Wait(ref policy.BudgetRef) time.Duration {
 	defer b.mu.Unlock()
 	missing := min(float64(Cost(ref)), b.capacity) - b.tokensAt(now)
 	if b.capacity < 1 {
-		return maxWait // not even full would it pay for an attempt
+		return maxWait // even a full bucket does not cover the cost
 	}
 	if missing <= 0 {
 		return 0

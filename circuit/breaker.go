@@ -33,7 +33,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// Result is what an attempt ended in, as far as a breaker cares.
+// Result is the result of an attempt for a breaker.
 type Result int
 
 // The results of an attempt.
@@ -49,14 +49,14 @@ type Transition struct{ From, To State }
 // Changed reports whether there was a change.
 func (t Transition) Changed() bool { return t.From != t.To }
 
-// Ticket stands for one admitted attempt. The zero Ticket stands for none; Done ignores it.
+// Ticket represents one admitted attempt. The zero Ticket represents none; Done ignores it.
 type Ticket struct{ phase phase }
 
 // Probe reports whether the attempt is a half-open breaker's probe.
 func (t Ticket) Probe() bool { return t.phase.state() == HalfOpen }
 
-// phase is a state together with a number that grows at every transition, in one word: a ticket of an earlier phase is
-// told by comparing the two.
+// phase is a state together with a number that grows at every transition, in one word. A ticket of an earlier phase has
+// another value.
 type phase uint64
 
 func (p phase) state() State       { return State(p & 3) }

@@ -14,8 +14,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Family names the classes of one kind of error. Integrations and stores export theirs through a Classes function; own
-// classes are made with [Custom].
+// Family names the classes of one kind of error. Integrations and stores export theirs through a Classes function; [Custom]
+// makes a family for a program's own class.
 type Family struct {
 	// Names lists every class that Of can answer, and their parents. A policy that lists any other class is reported.
 	Names []policy.Class

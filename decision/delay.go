@@ -23,8 +23,8 @@ func StepSeed(transactionID, step string) uint64 { return Seed(transactionID + "
 func Draws(j policy.Jitter) bool { return j != policy.JitterNone }
 
 // Delay is the wait before retry i, where 0 is the first retry: min(backoff · multiplier^i, cap), spread by the policy's
-// jitter. It is never negative and never above the cap, and saturates for any i. A cap of 0 is no cap. The policy is
-// expected to be normalised.
+// jitter. It is never negative and never above the cap, and saturates for any i. A cap of 0 means no cap. The policy must be
+// normalised.
 func Delay(r *policy.Retry, seed uint64, i int) time.Duration {
 	if r.Jitter == policy.JitterDecorrelated {
 		return decorrelated(r, seed, i)

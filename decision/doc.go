@@ -1,6 +1,6 @@
-// Package decision is the heart of Tenet: pure functions that say what a result means and what happens next. Calls, jobs,
-// pipelines and the replay of audit logs ask the same functions. Nothing here reads a clock, draws a random number or
-// does I/O: given the same policy, state and seed, the answer is the same on every machine and at any later time.
+// Package decision is the core of Tenet: pure functions that say what a result means and what happens next. Calls, jobs,
+// pipelines and the replay of audit logs use the same functions. They do not read a clock, draw random numbers or do I/O:
+// given the same policy, state and seed, the answer is the same on every machine and at any later time.
 //
 // # The model
 //

@@ -31,7 +31,7 @@ type Group struct {
 func (g *Group) Launch() { g.running++ }
 
 // End folds in an ended attempt and reports whether the group is decided. launch is the attempt's number in the work's
-// launch order. What ends after the group was decided changes nothing.
+// launch order. Attempts that end after the group was decided change nothing.
 func (g *Group) End(launch int, o classify.Outcome) bool {
 	if g.decided {
 		return true

@@ -31,14 +31,14 @@ const (
 	pendingSize = 26
 )
 
-// Digest is a histogram of one key's latencies, in which old ones fade: it knows the latest 1,024 to 2,048. It tells
-// latencies from 10 µs to 5 min within 5 %; shorter and longer ones count as about 8 µs and 9 min. The zero value is
-// ready for use and takes its memory, about 4 KiB, with the first latency. Safe for concurrent use; must not be copied.
+// Digest is a histogram of one key's latest 1,024 to 2,048 latencies. Latencies from 10 µs to 5 min are exact within 5 %;
+// shorter and longer ones count as about 8 µs and 9 min. The zero value is ready for use and allocates its memory, about
+// 4 KiB, at the first latency. Digest is safe for concurrent use and must not be copied.
 type Digest struct {
 	data atomic.Pointer[digest]
 }
 
-// digest takes latencies in at its stripes, where goroutines rarely meet, and moves them to the histogram 26 at a time.
+// digest collects latencies in stripes, where goroutines rarely contend, and moves them to the histogram 26 at a time.
 type digest struct {
 	stripes [striped.Stripes]stripe
 	moves   atomic.Uint64 // from stripes to the histogram
@@ -60,7 +60,7 @@ type histogram struct {
 	total  int
 }
 
-// answer is what a quantile was when it was last computed.
+// answer is the last computed value of a quantile.
 type answer struct {
 	q       float64
 	latency time.Duration
@@ -68,7 +68,7 @@ type answer struct {
 	moves   uint64
 }
 
-// Add takes a latency in. Give it only those of attempts that succeeded.
+// Add adds a latency. Add only latencies of attempts that succeeded.
 func (d *Digest) Add(latency time.Duration) {
 	data := d.data.Load()
 	if data == nil {
@@ -77,7 +77,7 @@ func (d *Digest) Add(latency time.Duration) {
 	}
 	i := striped.Own()
 	for !data.stripes[i%striped.Stripes].mu.TryLock() {
-		i++ // another goroutine's stripe is better than waiting for it
+		i++ // use another stripe instead of waiting for this one
 	}
 	s := &data.stripes[i%striped.Stripes]
 	s.pending[s.n] = bucketOf(latency)

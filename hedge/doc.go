@@ -9,12 +9,12 @@
 // hedges and calls; it keeps hedges below the policy's max_extra_load.
 //
 // Tail latency is where this pays: with p95 about one call in twenty is hedged and takes the faster of two answers
-// (J. Dean, L. A. Barroso: The Tail at Scale, Communications of the ACM 56(2), 2013). Failures must not feed the digest:
-// an other side that refuses quickly would look fast.
+// (J. Dean, L. A. Barroso: The Tail at Scale, Communications of the ACM 56(2), 2013). Failures must not feed the digest: a
+// server that refuses quickly would look fast.
 //
 // # Writing a trigger
 //
 // Implement [Trigger] and give it to the executor under the name that policies use. Delay runs for every hedged call: it
-// must not block and must be safe for concurrent use. A trigger that has no use for the digest says so with a method
-// NeedsDigest that returns false; none is kept then, and Delay is called with nil.
+// must not block and must be safe for concurrent use. A trigger that does not use the digest has a method NeedsDigest that
+// returns false; then no digest is kept, and Delay is called with nil.
 package hedge

@@ -8,10 +8,10 @@ import (
 	"github.com/tenetdev/tenet/internal/striped"
 )
 
-// Load keeps a key's hedges below a share of its calls (max_extra_load). What the share allows and nobody takes is saved
-// up to the worth of 1,000 calls, at least one hedge: a key that was quick for a day must not spend a day's hedges when
-// its other side becomes slow. The zero value is ready for use and takes its memory, 2 KiB, with the first call. Safe
-// for concurrent use; must not be copied.
+// Load keeps a key's hedges below a share of its calls (max_extra_load). Unused hedges are saved up to the share of 1,000
+// calls, at least one hedge: a key that was fast for a day must not spend a day's hedges when its server becomes slow. The
+// zero value is ready for use and allocates its memory, 2 KiB, at the first call. Load is safe for concurrent use and must
+// not be copied.
 type Load struct {
 	calls atomic.Pointer[striped.Counter]
 
@@ -31,7 +31,7 @@ const (
 func (l *Load) Call() { l.counter().Add() }
 
 // TryHedge returns true, and counts a hedge, if with it there are at most fraction · calls hedges. A fraction of 0 or
-// less, or NaN, is no limit, and hedges under it are not counted. The bound is exact under concurrency: it is kept in
+// less, or NaN, means no limit, and hedges under it are not counted. The bound is exact under concurrency: it is kept in
 // billionths of a hedge, to which fraction is rounded down. Fractions above 10 count as 10.
 func (l *Load) TryHedge(fraction float64) bool {
 	if !(fraction > 0) {

@@ -71,8 +71,8 @@ func (p Percentile) Delay(h policy.Hedge, d *Digest) (time.Duration, bool) {
 	return latency, true
 }
 
-// After is the trigger that hedges an attempt after this latency, whatever the policy's delay. It has no built-in name:
-// register it under one of your own.
+// After is the trigger that hedges an attempt after this latency, whatever the policy's delay. It does not have a built-in
+// name: register it under a name of your choice.
 type After time.Duration
 
 // Delay returns the latency, at least 0.

@@ -19,7 +19,7 @@ var (
 )
 
 // reader checks nodes against Go types and turns them into plain values: objects are map[string]any, lists []any,
-// numbers float64, durations float64 seconds, an explicit none is nil. What is faulty is left out.
+// numbers float64, durations float64 seconds, an explicit none is nil. Faulty fields are left out.
 type reader struct {
 	faults     *faults
 	fields     map[string]field // by path

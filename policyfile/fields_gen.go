@@ -71,7 +71,7 @@ var descriptions = map[string]string{
 	"FetchStep.category":                "Category takes defaults from the catalog of operation categories and marks what the step records. Default: the consumer's.",
 	"FetchStep.extra":                   "Extra holds values for the source, which gets a deep copy; nothing else reads them.",
 	"FetchStep.retry":                   "Retry bounds the step's repetition.",
-	"File":                              "File is a document as a Go value, for programs that write one. A zero field is left out; what a document says with an explicit 0 or null has no form here. To read a document, use [Parse].",
+	"File":                              "File is a document as a Go value, for programs that write one. A zero field is left out; what a document says with an explicit 0 or null cannot be represented here. To read a document, use [Parse].",
 	"File.budgets":                      "Budgets by name; policies share them by naming them.",
 	"File.consumers":                    "Consumers by name.",
 	"File.declared":                     "Declared lists names that code registers, so that they are not taken for mistakes.",

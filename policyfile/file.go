@@ -16,7 +16,7 @@ import (
 )
 
 // File is a document as a Go value, for programs that write one. A zero field is left out; what a document says with an
-// explicit 0 or null has no form here. To read a document, use [Parse].
+// explicit 0 or null cannot be represented here. To read a document, use [Parse].
 type File struct {
 	// Version of the document's language; always 1.
 	Version int `json:"version"`

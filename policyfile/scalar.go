@@ -38,7 +38,7 @@ func isNone(n *yaml.Node) bool {
 	return isNull(n) || n.Kind == yaml.ScalarNode && isString(n) && (n.Value == "" || n.Value == "none")
 }
 
-// isString includes timestamps, which YAML 1.2 no longer tells from strings.
+// isString includes timestamps, which YAML 1.2 does not distinguish from strings.
 func isString(n *yaml.Node) bool {
 	tag := n.ShortTag()
 	return tag == "!!str" || tag == "!!timestamp"
@@ -115,7 +115,7 @@ func (r *reader) text(n *yaml.Node, f fields.Field, path string) (any, bool) {
 	return nil, false
 }
 
-// numberOf reads a YAML number. Strings are no numbers.
+// numberOf reads a YAML number. A string is not a number.
 func numberOf(n *yaml.Node) (float64, bool) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" && n.ShortTag() != "!!float" {
 		return 0, false

@@ -309,5 +309,5 @@ func (s *keys) together(n int, f func(store idempotency.Store, i int)) {
 	group.Wait()
 }
 
-// equateEmpty compares records: no bytes are no bytes, whether nil or empty.
+// equateEmpty compares records and treats nil and empty bytes as equal.
 func equateEmpty() cmp.Option { return cmpopts.EquateEmpty() }

@@ -212,7 +212,7 @@ func (c *keyCaller) do(call keyCall, f func() error, begun *idempotency.Begun) (
 	return answer, nil
 }
 
-// linearizable plays histories and checks them until all that matters was seen: who meets whom is chance.
+// linearizable runs and checks random histories until every interleaving of interest has occurred.
 func (s *keys) linearizable(lease time.Duration, play func(*keyHistory)) {
 	s.Helper()
 	for range 10 {

@@ -9,7 +9,7 @@ import (
 )
 
 // aliveGroup reports whether the group has processes that still run. Where nobody reaps orphans, as in containers whose
-// first process is no init, the dead stay in the group for ever and must not be waited for.
+// first process is not an init, dead processes stay in the group forever and must not be waited for.
 func aliveGroup(leader int) bool {
 	if errors.Is(syscall.Kill(-leader, 0), syscall.ESRCH) {
 		return false
