@@ -47,7 +47,7 @@ func AddFilterFlags(cmd *cobra.Command) *FilterFlags {
 	return f
 }
 
-// Filter is what the flags select, among jobs in these states where --state is not given.
+// Filter is what the flags select: jobs in the states given and in those of --state.
 func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
 	out := job.Filter{Queue: f.queue, Type: f.jobType, ErrorContains: f.err, States: states}
 	for _, s := range f.states {
