@@ -18,21 +18,21 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 # The race detector watches everything but the C code of SQLite, translated to Go, which takes six times as long under it.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
-test: check ## vet, race tests, command-line scripts, import rules, stale documents
+test: check ## vet, race tests, command-line scripts, import rules, stale documents: nine minutes on two cores
 	go test $(RACE) -short -p 4 -timeout 20m $(ALL)
 	go test ./bench/...
 
 soak: ## all tests at full size, without -short: about an hour
 	go test -timeout 2h -p 1 $(ALL)
 
-check: ## the quick checks: formatting, vet, no generated file stale
+check: ## formatting and vet: a minute
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
 	go vet $(ALL) ./bench/...
 
 cover: ## statement coverage of the core packages
 	go test -cover ./policy ./decision ./classify ./budget ./circuit ./hedge ./retry ./policyfile ./controlplane
 
-lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## golangci-lint, pinned
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## golangci-lint, pinned: three minutes, two more the first time
 	$< run $(ALL) ./bench/...
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -56,11 +56,11 @@ tidy: ## go mod tidy in every module; the modules of this repository stand in fo
 fuzz: ## fuzz the document parser for a minute
 	go test -run '^$$' -fuzz FuzzParse -fuzztime 1m ./policyfile
 
-bench: ## benchmarks of calls beside the peers; ./jobs, ./records and ./pipelines are commands of their own
+bench: ## benchmarks of calls beside the peers: three minutes; ./jobs, ./records and ./pipelines are commands of their own
 	cd bench && go run .
 
 grid: ## the outage grid of retry budgets
 	cd bench && go run . -grid
 
-demo: ## the main job, embedded
+demo: ## the main job, embedded: ten seconds
 	go run ./cmd/tenet demo
