@@ -131,7 +131,7 @@ func goList(t *testing.T, args ...string) string {
 	return string(raw)
 }
 
-// packages lists packages by their patterns, or where there are none those of all modules but bench.
+// packages lists the packages that match the patterns. Without a pattern it lists those of all modules except bench.
 func packages(t *testing.T, patterns ...string) []goPackage {
 	t.Helper()
 	if len(patterns) == 0 {

@@ -182,7 +182,7 @@ type Event struct {
 	// idempotency: hit, record, failed, conflict, mismatch, fenced, released, unknown, cleared. operator_action: what was
 	// done.
 	Action string
-	// Who: operator, worker or process.
+	// The operator, worker or process that acted.
 	Actor string
 	// Fencing token of the claim.
 	Fence int64

@@ -108,7 +108,6 @@ func (env *environment) build(ctx context.Context) (string, error) {
 	program := filepath.Join(env.folder, "riversqlite")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 	build.Dir = strings.TrimSpace(string(where))
-	build.Env = append(os.Environ(), "GOWORK=off") // it needs other versions than the workspace
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", module, err, out)
 	}

@@ -52,7 +52,7 @@ The job has the fields of a job line except unique_key and run_at, which the tic
 	return cmd
 }
 
-// Read reads a file of periodic jobs. No file is none of them.
+// Read reads a file of periodic jobs. An empty path means that there are none.
 func Read(ctx context.Context, a *cli.App, path string) ([]job.Periodic, error) {
 	if path == "" {
 		return nil, nil

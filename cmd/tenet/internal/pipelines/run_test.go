@@ -26,7 +26,7 @@ func (s *takes) Extend(_ context.Context, held []pipeline.Delivery) []error {
 	return nil
 }
 
-// TestL7AProducersInputIsKept: what is being written, and what is not acknowledged yet, is extended.
+// TestL7AProducersInputIsKept checks that a producer extends the deliveries that it writes and those not yet acknowledged.
 func TestL7AProducersInputIsKept(t *testing.T) {
 	source := &takes{pipeline.NewMemorySource(pipeline.NewTransaction("a", nil), pipeline.NewTransaction("b", nil)), make(chan int)}
 	in := &intake{source: source, size: 2, held: map[*pipeline.Transaction]pipeline.Delivery{}}
