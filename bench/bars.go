@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 )
 
 // Bar is a goal: a number that was measured and must not exceed a limit.
@@ -31,7 +32,7 @@ func allocations(path string, limit float64, scenario string) Bar {
 		Path: path, Goal: fmt.Sprintf("≤ %g allocations", limit), Limit: limit,
 		Measure: func(r Results) (float64, string, bool) {
 			mine, ok := r.of(scenario, tenet)
-			return float64(mine.Allocs), fmt.Sprint(mine.Allocs), ok
+			return float64(mine.Allocs), strconv.FormatInt(mine.Allocs, 10), ok
 		},
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/tenetdev/tenet/bench/outage"
 )
@@ -22,7 +23,7 @@ arithmetic.
 		if load != 0 && row.Cell.Load != load {
 			continue
 		}
-		cells := []string{row.Cell.Backoff.String(), fmt.Sprintf("%g %%", 100*row.Cell.Failure), fmt.Sprint(row.Cell.Load)}
+		cells := []string{row.Cell.Backoff.String(), fmt.Sprintf("%g %%", 100*row.Cell.Failure), strconv.Itoa(row.Cell.Load)}
 		for _, name := range g.Budgets {
 			o := row.Outcomes[name]
 			cells = append(cells, fmt.Sprintf("%.2f  %5.1f %%", o.PerCall(), 100*o.Success()))

@@ -61,7 +61,7 @@ func run(args []string, out, progress io.Writer) error {
 	var document bytes.Buffer
 	writeDocument(&document, o, busy, results, outage.Run())
 	writeBars(out, results)
-	return os.WriteFile(o.markdown, document.Bytes(), 0o644)
+	return os.WriteFile(o.markdown, document.Bytes(), 0o600)
 }
 
 func parse(args []string, help io.Writer) (settings, error) {

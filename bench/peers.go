@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	avastv4 "github.com/avast/retry-go/v4"
@@ -105,7 +106,7 @@ func failsafeObserved(work Work) Call {
 
 func cenkalti5With(options ...backoffv5.RetryOption) func(Work) Call {
 	return func(work Work) Call {
-		op := func() (struct{}, error) { return struct{}{}, work(steady) }
+		op := func() (bool, error) { err := work(steady); return err == nil, err }
 		return func(ctx context.Context) error {
 			_, err := backoffv5.Retry(ctx, op, options...)
 			return err
@@ -115,7 +116,7 @@ func cenkalti5With(options ...backoffv5.RetryOption) func(Work) Call {
 
 func cenkalti7With(options ...backoffv7.RetryOption) func(Work) Call {
 	return func(work Work) Call {
-		op := func() (struct{}, error) { return struct{}{}, work(steady) }
+		op := func() (bool, error) { err := work(steady); return err == nil, err }
 		return func(ctx context.Context) error {
 			_, err := backoffv7.Retry(ctx, op, options...)
 			return err
@@ -181,7 +182,7 @@ func avast5With(options ...avastv5.Option) func(Work) Call {
 func avast5WithPerContext(options ...avastv5.Option) func(Work) Call {
 	return func(work Work) Call {
 		return func(ctx context.Context) error {
-			all := append(options[:len(options):len(options)], avastv5.Context(ctx))
+			all := slices.Concat(options, []avastv5.Option{avastv5.Context(ctx)})
 			return avastv5.New(all...).Do(func() error { return work(ctx) })
 		}
 	}
@@ -223,11 +224,11 @@ func sethvargoEager(work Work) Call {
 // sony/gobreaker
 
 func gobreakerClosed(work Work) Call {
-	breaker := gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+	breaker := gobreaker.NewCircuitBreaker[bool](gobreaker.Settings{
 		Interval: 10 * time.Second, BucketPeriod: time.Second,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.Requests >= 20 && 2*c.TotalFailures >= c.Requests },
 	})
-	op := func() (struct{}, error) { return struct{}{}, work(steady) }
+	op := func() (bool, error) { err := work(steady); return err == nil, err }
 	return func(context.Context) error {
 		_, err := breaker.Execute(op)
 		return err
@@ -235,11 +236,11 @@ func gobreakerClosed(work Work) Call {
 }
 
 func gobreakerOpen(work Work) Call {
-	breaker := gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+	breaker := gobreaker.NewCircuitBreaker[bool](gobreaker.Settings{
 		Timeout: time.Hour, ReadyToTrip: func(gobreaker.Counts) bool { return true },
 	})
-	_, _ = breaker.Execute(func() (struct{}, error) { return struct{}{}, errWork }) // opens it
-	op := func() (struct{}, error) { return struct{}{}, work(steady) }
+	_, _ = breaker.Execute(func() (bool, error) { return false, errWork }) // opens it
+	op := func() (bool, error) { err := work(steady); return err == nil, err }
 	return func(context.Context) error {
 		_, err := breaker.Execute(op)
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -56,7 +57,7 @@ func writeScenarios(w io.Writer, r Results) {
 		for _, c := range s.Cases {
 			m := r[s.Name][c.Peer]
 			t.add(c.Peer, nanos(m.Serial), fmt.Sprintf("%.2f", m.Serial/mine.Serial), nanos(m.Parallel),
-				fmt.Sprintf("%.2f", m.Parallel/m.Serial), fmt.Sprint(m.Allocs), fmt.Sprint(m.Bytes))
+				fmt.Sprintf("%.2f", m.Parallel/m.Serial), strconv.FormatInt(m.Allocs, 10), strconv.FormatInt(m.Bytes, 10))
 		}
 		t.write(w)
 		fmt.Fprintln(w)

@@ -61,8 +61,9 @@ func Parse() *Flags {
 // Main runs f until it ends or the command is interrupted, and exits with 1 on an error.
 func Main(f func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := f(ctx); err != nil {
+	err := f(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -98,7 +99,7 @@ func Run(ctx context.Context, s Suite, f *Flags) error {
 		_, err := os.Stdout.Write(out.Bytes())
 		return err
 	}
-	return os.WriteFile(f.Markdown, out.Bytes(), 0o644)
+	return os.WriteFile(f.Markdown, out.Bytes(), 0o600)
 }
 
 func (s Suite) report(w io.Writer, began string, m Medians) {

@@ -80,7 +80,7 @@ func tidy(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	for _, sql := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err

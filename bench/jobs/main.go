@@ -28,8 +28,9 @@ func (o settings) command() string {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "jobs:", err)
 		os.Exit(1)
 	}
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	}
 	if o.markdown != "" {
 		writeBars(out, results)
-		return os.WriteFile(o.markdown, document.Bytes(), 0o644)
+		return os.WriteFile(o.markdown, document.Bytes(), 0o600)
 	}
 	_, err = document.WriteTo(out)
 	return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func latencyTable(s Scenario, results map[string]Result) table {
 	t := table{head: []string{"", "p50", "p99", "samples"}}
 	for _, c := range s.Cases {
 		r := results[c.Peer]
-		t.add(c.Peer, short(r.P50), short(r.P99), fmt.Sprint(r.Samples))
+		t.add(c.Peer, short(r.P50), short(r.P99), strconv.Itoa(r.Samples))
 	}
 	return t
 }

@@ -80,7 +80,7 @@ func besideTransaction(open opener) runner {
 		if err != nil {
 			return out, err
 		}
-		defer conn.Close(context.WithoutCancel(ctx))
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 		if err != nil {
 			return out, err
@@ -134,7 +134,7 @@ func bloat(ctx context.Context, address string) (dead, size int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	const end = `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND state = 'idle'`
 	if _, err := conn.Exec(ctx, end); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
@@ -32,7 +31,7 @@ type tenetJobs struct {
 	address string // of a PostgreSQL database
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // tenetPostgres opens Tenet on a database of its own; 0 slots and 0 connections are the defaults.
 func tenetPostgres(slots, conns int) opener {

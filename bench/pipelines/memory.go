@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -84,8 +85,10 @@ func byHand(ctx context.Context) (float64, error) {
 	slots := make(chan struct{}, workers)
 	var group sync.WaitGroup
 	began := time.Now()
-	for {
-		list, err := source.Fetch(ctx, pipeline.FetchRequest{Max: batch})
+	var err error
+	for err == nil {
+		var list []pipeline.Delivery
+		list, err = source.Fetch(ctx, pipeline.FetchRequest{Max: batch})
 		for _, d := range list {
 			slots <- struct{}{}
 			group.Go(func() {
@@ -94,11 +97,11 @@ func byHand(ctx context.Context) (float64, error) {
 				<-slots
 			})
 		}
-		if err != nil {
-			break
-		}
 	}
 	group.Wait()
+	if !errors.Is(err, pipeline.ErrEnd) {
+		return 0, err
+	}
 	return transactions / time.Since(began).Seconds(), nil
 }
 

@@ -105,7 +105,7 @@ func (r *rabbit) consume(group int) (rate float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer channel.Close()
+	defer func() { _ = channel.Close() }()
 	if err := channel.Qos(prefetch, 0, false); err != nil {
 		return 0, err
 	}

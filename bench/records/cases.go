@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,7 +107,7 @@ func guardMiss(ctx context.Context, _ *environment) (float64, error) {
 func perOp(f func(b *testing.B)) (float64, error) {
 	r := testing.Benchmark(f)
 	if r.N == 0 {
-		return 0, fmt.Errorf("the benchmark failed")
+		return 0, errors.New("the benchmark failed")
 	}
 	return float64(r.T.Nanoseconds()) / float64(r.N), nil
 }
@@ -184,13 +185,13 @@ func auditing(ctx context.Context, env *environment, record func(log *audit.Log,
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	name := filepath.Join(folder, "audit.jsonl")
 	file, err := audit.OpenFile(name, audit.FileOptions{MaxSize: -1})
 	if err != nil {
 		return 0, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	env.batches = nil
 	log, err := audit.Open(ctx, counting{file, env}, audit.Options{Timeout: time.Minute})
 	if err != nil {
@@ -234,7 +235,7 @@ func bareAppend(_ context.Context, env *environment) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }()
 	defer f.Close()
 	rest, err := os.ReadFile(env.written())
 	if err != nil {
@@ -277,12 +278,12 @@ func callerCost(ctx context.Context, env *environment) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	file, err := audit.OpenFile(filepath.Join(folder, "audit.jsonl"), audit.FileOptions{MaxSize: -1})
 	if err != nil {
 		return 0, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	const n = 1 << 16
 	log, err := audit.Open(ctx, file, audit.Options{Mode: audit.Buffered, Buffer: 2 * n})
 	if err != nil {

@@ -32,7 +32,7 @@ type environment struct {
 }
 
 // written is the file that the audit log wrote in the last round.
-func (e *environment) written() string { return filepath.Join(e.folder, "written.jsonl") }
+func (env *environment) written() string { return filepath.Join(env.folder, "written.jsonl") }
 
 func newEnvironment(ctx context.Context, events int) (env *environment, err error) {
 	env = &environment{events: events}
@@ -102,7 +102,7 @@ func (env *environment) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer sink.Close()
+	defer func() { _ = sink.Close() }()
 	log, err := audit.Open(ctx, sink, audit.Options{Timeout: time.Minute})
 	if err != nil {
 		return err
