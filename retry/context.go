@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -310,7 +311,7 @@ func (c *attemptCtx) callID() string {
 		return c.root.callID()
 	}
 	if call, ok := c.parent.Value(recordedKey{}).(*recordedCtx); ok && c == &call.first { // else the call around has a record
-		return call.id
+		return strings.Clone(call.id) // see makeID
 	}
 	s := c.lock()
 	defer s.mu.Unlock()

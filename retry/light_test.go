@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -143,3 +144,28 @@ func TestR5CallIDsAreUUIDsOnAnyClock(t *testing.T) {
 		}
 	}
 }
+
+func TestR5KeptCallIDsDoNotKeepTheCallersContext(t *testing.T) {
+	var ids []string // of attempts, events and errors, as a log or an index may keep them
+	watching := observe.Func(func(_ context.Context, e *observe.Event) { ids = append(ids, e.Work.ID) })
+	for name, options := range map[string]retry.ExecutorOptions{"timeline": {}, "observer": {Observer: watching}} {
+		e := retry.NewExecutor(options)
+		value := &struct{ big [1 << 10]byte }{}
+		freed := weak.Make(value)
+		_, err := e.DoWithTimeline(context.WithValue(bg, valueKey{}, value), key, func(ctx context.Context) error {
+			a, _ := retry.AttemptFromContext(ctx)
+			ids = append(ids, a.CallID())
+			return nil
+		})
+		value = nil
+		runtime.GC()
+		if err != nil || freed.Value() != nil {
+			t.Errorf("%s: %v; the context's value is kept", name, err)
+		}
+	}
+	if len(ids) != 5 {
+		t.Errorf("IDs %q", ids)
+	}
+}
+
+type valueKey struct{}

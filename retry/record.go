@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
@@ -29,12 +30,20 @@ type recorder struct {
 }
 
 // recordedCtx is what outlives a recorded call: the parent of its attempts' contexts, through which they find the call's ID,
-// the first attempt's context and its record. All are one allocation, kept to 320 bytes.
+// the first attempt's context and its record. All are one allocation, kept to 352 bytes.
 type recordedCtx struct {
 	context.Context // the caller's
 	id              string
 	first           attemptCtx
 	room            [1]observe.AttemptRecord // of the recorder's attempts
+	text            [36]byte                 // of id, unless it is a string of its own
+}
+
+// makeID makes an ID that is part of the allocation. Only the timeline may have it, which keeps the allocation anyway:
+// anything else that kept the ID would keep the caller's context.
+func (c *recordedCtx) makeID(now time.Time) string {
+	uuidv7.Write(&c.text, now)
+	return unsafe.String(&c.text[0], len(c.text)) // the text never changes again
 }
 
 // recordedKey is the key under which the first attempt of a recorded call finds the call's ID.
@@ -64,11 +73,15 @@ func (r *run) record(timeline bool) {
 		rec.seq = turn*SeqPerTurn - 1
 	}
 	rec.started = r.e.now()
-	id := r.options.id
-	if id == "" {
-		id = uuidv7.New(rec.started)
+	root := &recordedCtx{}
+	root.Context, root.id = r.ctx, r.options.id
+	switch {
+	case root.id != "":
+	case r.e.options.Observer == nil && r.e.options.Journal == nil && r.options.guard == nil:
+		root.id = root.makeID(rec.started)
+	default: // the ID goes into events and records
+		root.id = uuidv7.New(rec.started)
 	}
-	root := &recordedCtx{Context: r.ctx, id: id}
 	rec.root, rec.attempts, rec.capture, r.ctx = root, root.room[:0], capture, root
 	if r.e.starter != nil {
 		r.ctx = rec.startOf(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: rec.started})
