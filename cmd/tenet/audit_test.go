@@ -92,8 +92,11 @@ func TestTailFollowsUntilItIsStopped(t *testing.T) {
 	read, write := io.Pipe()
 	ended := make(chan int)
 	go func() {
-		p := cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}
-		code := p.Run(ctx, []string{"audit", "tail", log, "-n", "1", "--type", "call_succeeded"}, strings.NewReader(""), write, io.Discard)
+		p := cli.Program{
+			Args:  []string{"audit", "tail", log, "-n", "1", "--type", "call_succeeded"},
+			Stdin: strings.NewReader(""), Stdout: write, Stderr: io.Discard, AddCommands: addCommands,
+		}
+		code := p.Run(ctx)
 		_ = write.Close()
 		ended <- code
 	}()

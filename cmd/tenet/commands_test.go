@@ -24,7 +24,7 @@ func leaves() map[string]*cobra.Command {
 			each(sub)
 		}
 	}
-	a := &cli.App{Program: cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}}
+	a := &cli.App{Program: cli.Program{AddCommands: addCommands}}
 	each(a.Root())
 	return found
 }

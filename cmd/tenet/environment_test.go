@@ -36,7 +36,7 @@ func listed() (shared, own map[string][]string) {
 			each(sub)
 		}
 	}
-	a := &cli.App{Program: cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}}
+	a := &cli.App{Program: cli.Program{AddCommands: addCommands}}
 	each(a.Root())
 	return shared, own
 }

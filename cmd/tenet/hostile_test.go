@@ -187,6 +187,6 @@ func TestO1EveryCommandThatPrintsDataIsTried(t *testing.T) {
 			each(sub)
 		}
 	}
-	a := &cli.App{Program: cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}}
+	a := &cli.App{Program: cli.Program{AddCommands: addCommands}}
 	each(a.Root())
 }

@@ -47,8 +47,11 @@ func TestAWorkerServesHealthAndMetricsUntilItIsTold(t *testing.T) {
 	read, write := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
-		p := cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}
-		done <- p.Run(ctx, []string{"worker", "--store", store, "--listen", "127.0.0.1:0"}, strings.NewReader(""), io.Discard, write)
+		p := cli.Program{
+			Args:  []string{"worker", "--store", store, "--listen", "127.0.0.1:0"},
+			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: write, AddCommands: addCommands,
+		}
+		done <- p.Run(ctx)
 		_ = write.Close()
 	}()
 	var log strings.Builder
@@ -93,8 +96,11 @@ func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
 	}
 	kill, done := make(chan struct{}), make(chan int, 1)
 	go func() {
-		p := cli.Program{Kill: kill, LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}
-		done <- p.Run(ctx, []string{"worker", "--store", store, "--allow-exec", "--grace", "1h"}, strings.NewReader(""), io.Discard, io.Discard)
+		p := cli.Program{
+			Args:  []string{"worker", "--store", store, "--allow-exec", "--grace", "1h"},
+			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Kill: kill, AddCommands: addCommands,
+		}
+		done <- p.Run(ctx)
 	}()
 	for {
 		_, out, _ := runIn(t.Context(), nil, "", "jobs", "list", "--state", "running", "--store", store)

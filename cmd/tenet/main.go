@@ -32,7 +32,10 @@ func main() {
 	kill := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	p := cli.Program{Kill: kill, LookupEnv: os.LookupEnv, Hangups: cli.NewHangups(), AddCommands: addCommands}
+	p := cli.Program{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Kill: kill, Hangups: cli.NewHangups(), AddCommands: addCommands,
+	}
 	next := func() syscall.Signal { // the next one that stops
 		for {
 			if s, _ := (<-signals).(syscall.Signal); s != syscall.SIGHUP || !p.Hangups.Take() {
@@ -46,7 +49,7 @@ func main() {
 		close(kill)
 		signal.Reset() // a third one ends this process, whatever hangs
 	}()
-	os.Exit(p.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(p.Run(ctx))
 }
 
 // addCommands adds every command group to the root, and completions to all of them.

@@ -57,9 +57,14 @@ consumers: {stream: {loop: {streaming: true, empty_queue: {backoff: 0.01, backof
 	read, write := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
-		p := cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}
-		done <- p.Run(ctx, []string{"consume", "--policy", "policy.yaml", "stream", "--source", "file:in.jsonl?follow=true",
-			"--task", "exec:touch started; while ! test -e stop; do sleep 0.02; done", "--listen", "127.0.0.1:0"}, strings.NewReader(""), io.Discard, write)
+		p := cli.Program{
+			Args: []string{
+				"consume", "--policy", "policy.yaml", "stream", "--source", "file:in.jsonl?follow=true",
+				"--task", "exec:touch started; while ! test -e stop; do sleep 0.02; done", "--listen", "127.0.0.1:0",
+			},
+			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: write, AddCommands: addCommands,
+		}
+		done <- p.Run(ctx)
 		_ = write.Close()
 	}()
 	base := "http://" + regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(until(t, read, "serving health and metrics"))[1]

@@ -15,9 +15,11 @@ import (
 // runIn runs the command line in this process, with an environment of its own.
 func runIn(ctx context.Context, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
-	p := cli.Program{LookupEnv: func(name string) (string, bool) { value, ok := env[name]; return value, ok }, AddCommands: addCommands}
-	code = p.Run(ctx, args, strings.NewReader(stdin), &out, &errs)
-	return code, out.String(), errs.String()
+	p := cli.Program{
+		Args: args, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
+		Getenv: func(name string) string { return env[name] }, AddCommands: addCommands,
+	}
+	return p.Run(ctx), out.String(), errs.String()
 }
 
 func TestStdinIsADocument(t *testing.T) {
@@ -50,8 +52,8 @@ func TestAnInterruptEndsAReadOfStdin(t *testing.T) {
 		_, _ = io.WriteString(write, "version: 1\n") // taken: the command is reading
 		cancel(command.Interrupt{Signal: syscall.SIGINT})
 	}()
-	p := cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}
-	if code := p.Run(ctx, []string{"policy", "check", "-"}, read, io.Discard, io.Discard); code != 130 {
+	p := cli.Program{Args: []string{"policy", "check", "-"}, Stdin: read, Stdout: io.Discard, Stderr: io.Discard, AddCommands: addCommands}
+	if code := p.Run(ctx); code != 130 {
 		t.Errorf("code %d, want 130", code)
 	}
 }
@@ -62,8 +64,8 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	var errs strings.Builder
-	p := cli.Program{LookupEnv: func(string) (string, bool) { return "", false }, AddCommands: addCommands}
-	if code := p.Run(t.Context(), []string{"policy", "limits"}, nil, full{}, &errs); code != cli.ExitFailed || !strings.Contains(errs.String(), "disk full") {
+	p := cli.Program{Args: []string{"policy", "limits"}, Stdout: full{}, Stderr: &errs, AddCommands: addCommands}
+	if code := p.Run(t.Context()); code != cli.ExitFailed || !strings.Contains(errs.String(), "disk full") {
 		t.Errorf("code %d: %s", code, &errs)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-func (a *app) explainCommand() *cobra.Command {
+func explainCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain LOG ID", Short: "Explain the attempts and decisions of one call, job or transaction", Args: cobra.ExactArgs(2),
 		Long: `Explain one call, job or transaction: each attempt with its outcome, each decision with its reason and wait, and the field
@@ -40,7 +40,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 				return err
 			}
 		}
-		return open.WithAuditLog(cmd.Context(), a.App, url, func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, url, func(log *open.AuditLog) error {
 			story, err := audit.Explain(cmd.Context(), log, id)
 			if errors.Is(err, audit.ErrNoWork) {
 				return cli.Fail(cli.ExitNotFound, err)
@@ -49,12 +49,12 @@ of the policy that decided it. With --policy, also the file and line of that fie
 				return err
 			}
 			if document != nil {
-				a.locate(story, *file, document)
+				locate(a, story, *file, document)
 			}
 			if story.Unreadable > 0 {
 				a.Warn("%s: lines that are not events were left out: %d; tenet audit verify says whether they were changed", log.Name, story.Unreadable)
 			}
-			return a.Print(*form, story, func(w io.Writer) { a.writeStory(w, story) })
+			return a.Print(*form, story, func(w io.Writer) { writeStory(a, w, story) })
 		})
 	})
 	return cmd
@@ -70,7 +70,7 @@ func looksLikeLog(s string) bool {
 }
 
 // locate notes where a document has the fields of a story, and warns of those that say something else by now.
-func (a *app) locate(s *audit.Story, file string, document *policyfile.Document) {
+func locate(a *cli.App, s *audit.Story, file string, document *policyfile.Document) {
 	warned := map[string]bool{}
 	for i := range s.Steps {
 		key := document.Set.KeyNamed(cmp.Or(s.Steps[i].Key, s.Key))
@@ -93,7 +93,7 @@ func (a *app) locate(s *audit.Story, file string, document *policyfile.Document)
 	}
 }
 
-func (a *app) writeStory(w io.Writer, s *audit.Story) {
+func writeStory(a *cli.App, w io.Writer, s *audit.Story) {
 	cli.Fprintf(w, "%s  %s %s\n", a.Paint(a.Stdout, cli.Bold, s.WorkID), s.Surface, s.Key)
 	for _, part := range []struct{ name, value string }{
 		{"category", s.Category}, {"operation", s.Operation}, {"tenant", s.TenantID}, {"correlation", s.CorrelationID},
@@ -104,7 +104,7 @@ func (a *app) writeStory(w io.Writer, s *audit.Story) {
 		}
 	}
 	for i := range s.Steps {
-		a.writeStep(w, &s.Steps[i], s.Key)
+		writeStep(a, w, &s.Steps[i], s.Key)
 	}
 	cli.Fprintf(w, "%s", a.Paint(a.Stdout, cli.Bold, s.Result))
 	if s.Reason != "" {
@@ -112,7 +112,7 @@ func (a *app) writeStory(w io.Writer, s *audit.Story) {
 	}
 	for _, last := range slices.Backward(s.Steps) {
 		if last.Decision != "" {
-			a.writeKey(w, last.Key, s.Key)
+			writeKey(w, last.Key, s.Key)
 			break
 		}
 	}
@@ -120,15 +120,15 @@ func (a *app) writeStory(w io.Writer, s *audit.Story) {
 }
 
 // writeKey names a step's key where it is not the one that the story begins with.
-func (a *app) writeKey(w io.Writer, key, first string) {
+func writeKey(w io.Writer, key, first string) {
 	if key != "" && key != first {
 		cli.Fprintf(w, "  %s", key)
 	}
 }
 
-func (a *app) writeStep(w io.Writer, s *audit.Step, first string) {
+func writeStep(a *cli.App, w io.Writer, s *audit.Step, first string) {
 	cli.Fprintf(w, "%s  %s", a.Paint(a.Stdout, cli.Faint, momentOf(s.Time)), s.Type)
-	a.writeKey(w, s.Key, first)
+	writeKey(w, s.Key, first)
 	if s.Attempt > 0 {
 		cli.Fprintf(w, "  attempt %d", s.Attempt)
 	}

@@ -26,7 +26,7 @@ func (u *unreadable) add(err error) {
 }
 
 // tell warns of what was counted, and begins again with the next line.
-func (a *app) tell(log *open.AuditLog, u *unreadable) {
+func tell(a *cli.App, log *open.AuditLog, u *unreadable) {
 	where := fmt.Sprintf("line %d", u.first)
 	if file, line := log.Place(u.first - 1); file != "" && file != log.Name {
 		where = fmt.Sprintf("line %d of %s", line, file)

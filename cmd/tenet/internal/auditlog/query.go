@@ -90,7 +90,7 @@ func (f *eventFilter) match(line []byte) (e audit.Event, wanted bool, err error)
 
 var errEnough = errors.New("enough")
 
-func (a *app) queryCommand() *cobra.Command {
+func queryCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "query LOG", Short: "Print the events of a log that match", Args: cobra.ExactArgs(1),
 		Long:    "Print the events of a log that match all given conditions, in stored order. -o jsonl prints\nthe stored lines unchanged.",
@@ -104,10 +104,10 @@ func (a *app) queryCommand() *cobra.Command {
 		if err := f.prepare(); err != nil {
 			return err
 		}
-		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
 			p := eventPrinter{app: a, form: *form}
 			var left unreadable
-			defer func() { a.tell(log, &left) }()
+			defer func() { tell(a, log, &left) }()
 			err := log.Read(cmd.Context(), "", func(_ string, line []byte) error {
 				e, wanted, err := f.match(line)
 				left.add(err)
@@ -131,7 +131,7 @@ func (a *app) queryCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) tailCommand() *cobra.Command {
+func tailCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tail LOG", Short: "Print the last events of a log and follow it", Args: cobra.ExactArgs(1),
 		Long:    "Print the last events of a log that match all given conditions, then new events as they arrive, until interrupted.",
@@ -153,7 +153,7 @@ func (a *app) tailCommand() *cobra.Command {
 		if *follow && (*form == cli.FormJSON || *form == cli.FormYAML) {
 			p.form = cli.FormJSONL // a list without an end is none
 		}
-		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
 			t := &tailer{log: log, filter: &f, printer: &p}
 			if err := t.last(cmd.Context(), *n); err != nil {
 				return err
@@ -198,7 +198,7 @@ func (t *tailer) last(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	t.printer.app.tell(t.log, &t.left)
+	tell(t.printer.app, t.log, &t.left)
 	for _, line := range last {
 		e, _, _ := t.filter.match(line)
 		if err := t.printer.print(&e, line); err != nil {
@@ -225,7 +225,7 @@ func (t *tailer) follow(ctx context.Context) error {
 			}
 			return nil
 		})
-		t.printer.app.tell(t.log, &t.left)
+		tell(t.printer.app, t.log, &t.left)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (t *tailer) follow(ctx context.Context) error {
 
 // eventPrinter prints events as they come, or where the form wants a list, in the end.
 type eventPrinter struct {
-	app     *app
+	app     *cli.App
 	form    string
 	printed int
 	list    []json.RawMessage
@@ -244,7 +244,7 @@ func (p *eventPrinter) print(e *audit.Event, line []byte) (err error) {
 	p.printed++
 	switch p.form {
 	case cli.FormText:
-		_, err = io.WriteString(p.app.Stdout, string(p.app.eventLine(e))+"\n")
+		_, err = io.WriteString(p.app.Stdout, string(eventLine(p.app, e))+"\n")
 	case cli.FormJSONL:
 		_, err = p.app.Stdout.Write(append(bytes.Clone(line), '\n'))
 	case cli.FormJSON, cli.FormYAML:
@@ -264,7 +264,7 @@ func (p *eventPrinter) finish() error {
 }
 
 // eventLine is an event for people.
-func (a *app) eventLine(e *audit.Event) cli.Safe {
+func eventLine(a *cli.App, e *audit.Event) cli.Safe {
 	parts := []cli.Safe{a.Paint(a.Stdout, cli.Faint, momentOf(e.Time)), a.Paint(a.Stdout, cli.Bold, e.Type)}
 	add := func(format string, args ...any) { parts = append(parts, cli.Textf(format, args...)) }
 	if e.Key != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 )
 
-func (a *app) replayCommand() *cobra.Command {
+func replayCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replay LOG", Short: "Recompute every decision of a log", Args: cobra.ExactArgs(1),
 		Long: `Recompute every judgement, decision and delay of a log from the recorded policies, facts and seeds, and list the first
@@ -45,15 +45,19 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 		if *file != "" && *alias != "" {
 			return cli.Usagef("--policy is another name of --what-if; give one of them")
 		}
-		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
 			if document := cmp.Or(*file, *alias); document != "" {
-				return a.whatIf(cmd.Context(), log, document, *form)
+				r, err := whatIf(cmd.Context(), a, log, document)
+				if err != nil {
+					return err
+				}
+				return a.Print(*form, r, func(w io.Writer) { writeWhatIf(w, r) })
 			}
 			r, err := audit.Replay(cmd.Context(), log, audit.ReplayOptions{Limit: *limit})
 			if err != nil {
 				return err
 			}
-			if err := a.Print(*form, r, func(w io.Writer) { a.writeReplayed(w, r) }); err != nil {
+			if err := a.Print(*form, r, func(w io.Writer) { writeReplayed(a, w, r) }); err != nil {
 				return err
 			}
 			switch {
@@ -71,7 +75,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 	return cmd
 }
 
-func (a *app) writeReplayed(w io.Writer, r *audit.ReplayReport) {
+func writeReplayed(a *cli.App, w io.Writer, r *audit.ReplayReport) {
 	verdict := a.Paint(a.Stdout, cli.Green, "replayed as recorded")
 	if r.Diverged > 0 {
 		verdict = a.Paint(a.Stdout, cli.Red, "diverged")
@@ -96,27 +100,25 @@ func (a *app) writeReplayed(w io.Writer, r *audit.ReplayReport) {
 	}
 }
 
-// whatIf prints what another document would have changed.
-func (a *app) whatIf(ctx context.Context, log *open.AuditLog, file, form string) error {
+// whatIf computes what another document would have changed.
+func whatIf(ctx context.Context, a *cli.App, log *open.AuditLog, file string) (*audit.WhatIfReport, error) {
 	document, err := a.Load(ctx, file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r, err := audit.WhatIf(ctx, log, document.Set, audit.ReplayOptions{})
-	if err != nil {
-		return err
-	}
-	return a.Print(form, r, func(w io.Writer) {
-		rows := slices.Concat(r.Categories, []audit.WhatIfCategory{r.Total})
-		left := len(rows)
-		cli.Table(w, "CATEGORY\tCALLS\tSAME\tSUCCEED EARLIER\tLATER\tFAIL EARLIER\tLATER\tLOST\tCANNOT KNOW\tATTEMPTS\tWAITING", rows, func(c audit.WhatIfCategory) []any {
-			left--
-			return []any{
-				categoryName(c.Category, left == 0), c.Works, c.Same, c.SucceededEarlier, c.SucceededLater, c.FailedEarlier, c.FailedLater,
-				c.LostSuccesses, c.CannotKnow, fmt.Sprintf("%d → %d", c.Before.Attempts, c.After.Attempts),
-				fmt.Sprintf("%s → %s", cli.Brief(time.Duration(c.Before.Waiting)), cli.Brief(time.Duration(c.After.Waiting))),
-			}
-		})
+	return audit.WhatIf(ctx, log, document.Set, audit.ReplayOptions{})
+}
+
+func writeWhatIf(w io.Writer, r *audit.WhatIfReport) {
+	rows := slices.Concat(r.Categories, []audit.WhatIfCategory{r.Total})
+	left := len(rows)
+	cli.Table(w, "CATEGORY\tCALLS\tSAME\tSUCCEED EARLIER\tLATER\tFAIL EARLIER\tLATER\tLOST\tCANNOT KNOW\tATTEMPTS\tWAITING", rows, func(c audit.WhatIfCategory) []any {
+		left--
+		return []any{
+			categoryName(c.Category, left == 0), c.Works, c.Same, c.SucceededEarlier, c.SucceededLater, c.FailedEarlier, c.FailedLater,
+			c.LostSuccesses, c.CannotKnow, fmt.Sprintf("%d → %d", c.Before.Attempts, c.After.Attempts),
+			fmt.Sprintf("%s → %s", cli.Brief(time.Duration(c.Before.Waiting)), cli.Brief(time.Duration(c.After.Waiting))),
+		}
 	})
 }
 
@@ -126,7 +128,7 @@ type statsResult struct {
 	Alerts []audit.Firing `json:"alerts"` // that fired
 }
 
-func (a *app) auditStatsCommand() *cobra.Command {
+func auditStatsCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stats LOG", Short: "Summarize a log by category", Args: cobra.ExactArgs(1),
 		Long: `Summarize a log by category: calls (and jobs), attempts, success rate, attempts per call, amplification (operations run per
@@ -148,7 +150,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 			}
 			alerts = append(alerts, alert)
 		}
-		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
 			report, err := audit.Statistics(cmd.Context(), log, audit.Spill{})
 			if err != nil {
 				return err

@@ -19,7 +19,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 )
 
-func (a *app) verifyCommand() *cobra.Command {
+func verifyCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify LOG", Short: "Check every hash and link of a log", Args: cobra.ExactArgs(1),
 		Long: `Check every hash and link of a log, and report the first event of each kind of fault: changed, missing, order, inserted,
@@ -35,16 +35,17 @@ Exit code 1: the log has faults.`,
   tenet audit head audit.jsonl --sign key.pem > heads.json
   tenet audit verify audit.jsonl --head heads.json --trust public.pem`,
 	}
-	heads := cmd.Flags().StringArray("head", nil, "a head that the log must contain: a hash, or a file written by audit head; may be repeated")
-	after := cmd.Flags().String("after", "", "file with the heads at which this part of the log begins, if its earlier part is kept elsewhere: written by audit head, or the .heads.json beside a rotated log")
-	trust := cmd.Flags().String("trust", "", "public key (PEM, Ed25519) that files of heads must be signed with")
+	f := &verifyFlags{}
+	cmd.Flags().StringArrayVar(&f.heads, "head", nil, "a head that the log must contain: a hash, or a file written by audit head; may be repeated")
+	cmd.Flags().StringVar(&f.after, "after", "", "file with the heads at which this part of the log begins, if its earlier part is kept elsewhere: written by audit head, or the .heads.json beside a rotated log")
+	cmd.Flags().StringVar(&f.trust, "trust", "", "public key (PEM, Ed25519) that files of heads must be signed with")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		o, err := a.verifyOptions(cmd.Context(), *heads, *after, *trust)
+		o, err := f.options(cmd.Context(), a)
 		if err != nil {
 			return err
 		}
-		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
 			r, err := audit.Verify(cmd.Context(), log, o)
 			if err != nil {
 				return err
@@ -53,7 +54,7 @@ Exit code 1: the log has faults.`,
 			for i, f := range r.Faults {
 				v.Faults[i] = found(log, f, &o)
 			}
-			if err := a.Print(*form, v, func(w io.Writer) { a.writeVerified(w, &v) }); err != nil {
+			if err := a.Print(*form, v, func(w io.Writer) { writeVerified(a, w, &v) }); err != nil {
 				return err
 			}
 			switch {
@@ -70,34 +71,39 @@ Exit code 1: the log has faults.`,
 
 var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-func (a *app) verifyOptions(ctx context.Context, heads []string, after, trust string) (o audit.VerifyOptions, err error) {
+type verifyFlags struct {
+	heads        []string
+	after, trust string
+}
+
+func (f *verifyFlags) options(ctx context.Context, a *cli.App) (o audit.VerifyOptions, err error) {
 	var key ed25519.PublicKey
-	if trust != "" {
-		if key, err = a.publicKey(ctx, trust); err != nil {
+	if f.trust != "" {
+		if key, err = readKey[ed25519.PublicKey](ctx, a, f.trust, x509.ParsePKIXPublicKey); err != nil {
 			return o, err
 		}
 	}
-	for _, h := range heads {
+	for _, h := range f.heads {
 		if hashForm.MatchString(h) {
 			o.Heads = append(o.Heads, audit.Head{Hash: h})
 			continue
 		}
-		list, err := a.readHeads(ctx, h, key)
+		list, err := readHeads(ctx, a, h, key)
 		if err != nil {
 			return o, err
 		}
 		o.Heads = append(o.Heads, list...)
 	}
-	if after != "" {
-		o.After, err = a.headsBefore(ctx, after, key)
+	if f.after != "" {
+		o.After, err = headsBefore(ctx, a, f.after, key)
 	}
 	return o, err
 }
 
 // headsBefore reads what audit head wrote, or the heads that a rotated log keeps beside its files.
-func (a *app) headsBefore(ctx context.Context, file string, key ed25519.PublicKey) ([]audit.Head, error) {
+func headsBefore(ctx context.Context, a *cli.App, file string, key ed25519.PublicKey) ([]audit.Head, error) {
 	if key != nil {
-		return a.readHeads(ctx, file, key)
+		return readHeads(ctx, a, file, key)
 	}
 	text, err := a.ReadFile(ctx, file)
 	if err != nil {
@@ -117,7 +123,7 @@ func (a *app) headsBefore(ctx context.Context, file string, key ed25519.PublicKe
 	return s.Heads, nil
 }
 
-func (a *app) readHeads(ctx context.Context, file string, key ed25519.PublicKey) ([]audit.Head, error) {
+func readHeads(ctx context.Context, a *cli.App, file string, key ed25519.PublicKey) ([]audit.Head, error) {
 	text, err := a.ReadFile(ctx, file)
 	if err != nil {
 		return nil, err
@@ -173,7 +179,7 @@ func remedy(f audit.Fault, o *audit.VerifyOptions) string {
 	return "restore the lines from here on from a backup or another sink"
 }
 
-func (a *app) writeVerified(w io.Writer, r *verified) {
+func writeVerified(a *cli.App, w io.Writer, r *verified) {
 	verdict := a.Paint(a.Stdout, cli.Green, "intact")
 	if !r.Intact() {
 		verdict = a.Paint(a.Stdout, cli.Red, "not intact")
@@ -194,7 +200,7 @@ func (a *app) writeVerified(w io.Writer, r *verified) {
 	cli.Fprintln(w, a.Paint(a.Stdout, cli.Yellow, "tail not verified"))
 }
 
-func (a *app) headCommand() *cobra.Command {
+func headCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "head LOG", Short: "Print the heads of a log's chains, for a later verify", Args: cobra.ExactArgs(1),
 		Long: `Print the heads of a log's chains as JSON. Keep them elsewhere and pass them to audit verify --head later. A file is verified
@@ -209,11 +215,11 @@ Keys are PEM files, created for example by: openssl genpkey -algorithm ed25519 -
 		var key ed25519.PrivateKey
 		if *sign != "" {
 			var err error
-			if key, err = a.privateKey(cmd.Context(), *sign); err != nil {
+			if key, err = readKey[ed25519.PrivateKey](cmd.Context(), a, *sign, x509.ParsePKCS8PrivateKey); err != nil {
 				return err
 			}
 		}
-		return open.WithAuditLog(cmd.Context(), a.App, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
 			heads, err := headsOf(cmd.Context(), log)
 			if err != nil {
 				return err
@@ -249,40 +255,23 @@ func headsOf(ctx context.Context, log *open.AuditLog) ([]audit.Head, error) {
 	return heads, nil
 }
 
-func (a *app) privateKey(ctx context.Context, file string) (ed25519.PrivateKey, error) {
-	key, err := a.readKey(ctx, file, x509.ParsePKCS8PrivateKey)
-	if err != nil {
-		return nil, err
-	}
-	if private, ok := key.(ed25519.PrivateKey); ok {
-		return private, nil
-	}
-	return nil, fmt.Errorf("%s: not an Ed25519 key; make one with openssl genpkey -algorithm ed25519", file)
-}
-
-func (a *app) publicKey(ctx context.Context, file string) (ed25519.PublicKey, error) {
-	key, err := a.readKey(ctx, file, x509.ParsePKIXPublicKey)
-	if err != nil {
-		return nil, err
-	}
-	if public, ok := key.(ed25519.PublicKey); ok {
-		return public, nil
-	}
-	return nil, fmt.Errorf("%s: not an Ed25519 key; make one with openssl pkey -pubout", file)
-}
-
-func (a *app) readKey(ctx context.Context, file string, parse func([]byte) (any, error)) (any, error) {
+// readKey reads a PEM file that holds an Ed25519 key.
+func readKey[K any](ctx context.Context, a *cli.App, file string, parse func([]byte) (any, error)) (key K, err error) {
 	text, err := a.ReadFile(ctx, file)
 	if err != nil {
-		return nil, err
+		return key, err
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fmt.Errorf("%s: not a PEM file", file)
+		return key, fmt.Errorf("%s: not a PEM file", file)
 	}
-	key, err := parse(block.Bytes)
+	parsed, err := parse(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return key, fmt.Errorf("%s: %w", file, err)
+	}
+	key, ok := parsed.(K)
+	if !ok {
+		return key, fmt.Errorf("%s: not an Ed25519 key; tenet audit head --help shows how to make one", file)
 	}
 	return key, nil
 }

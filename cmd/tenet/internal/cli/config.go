@@ -39,7 +39,7 @@ func (a *App) Configure(cmd *cobra.Command) error {
 			faults = append(faults, set(cmd, f, s))
 			return
 		}
-		if no, _ := a.LookupEnv("NO_COLOR"); f.Name == "color" && no != "" {
+		if no := a.Env("NO_COLOR"); f.Name == "color" && no != "" {
 			return // the environment outranks the file
 		}
 		if s, ok := lookup(file, cmd, f); ok {
@@ -103,9 +103,9 @@ func (a *App) readConfig(root *cobra.Command) (map[string]setting, error) {
 
 // defaultConfig returns the default path of the config file, or "" if there is no home directory.
 func (a *App) defaultConfig() string {
-	directory, _ := a.LookupEnv("XDG_CONFIG_HOME")
+	directory := a.Env("XDG_CONFIG_HOME")
 	if directory == "" {
-		home, _ := a.LookupEnv("HOME")
+		home := a.Env("HOME")
 		if home == "" {
 			return ""
 		}

@@ -54,7 +54,7 @@ func Variables(cmd *cobra.Command, f *pflag.Flag) []string {
 // environment is the first of a flag's variables that is set. An empty one counts as not set.
 func (a *App) environment(cmd *cobra.Command, f *pflag.Flag) (setting, bool) {
 	for _, name := range Variables(cmd, f) {
-		if value, _ := a.LookupEnv(name); value != "" {
+		if value := a.Env(name); value != "" {
 			return setting{value, name}, true
 		}
 	}

@@ -134,10 +134,10 @@ func (a *App) colored(w io.Writer) bool {
 	case ColorNever:
 		return false
 	}
-	if no, _ := a.LookupEnv("NO_COLOR"); no != "" {
+	if no := a.Env("NO_COLOR"); no != "" {
 		return false
 	}
-	term, _ := a.LookupEnv("TERM")
+	term := a.Env("TERM")
 	return term != "dumb" && IsTerminal(w)
 }
 

@@ -16,7 +16,7 @@ func TestColorPrecedence(t *testing.T) {
 		"always":      {ColorAlways, map[string]string{"NO_COLOR": "1"}, true},
 		"never":       {ColorNever, nil, false},
 	} {
-		a := &App{Program: Program{LookupEnv: func(n string) (string, bool) { v, ok := test.env[n]; return v, ok }}, Color: test.color}
+		a := &App{Program: Program{Getenv: func(name string) string { return test.env[name] }}, Color: test.color}
 		if got := a.colored(io.Discard); got != test.want {
 			t.Errorf("%s: got %v", name, got)
 		}

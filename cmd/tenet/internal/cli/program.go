@@ -11,13 +11,16 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 )
 
-// Program is the command line, with everything that it takes from its process.
+// Program is one run of the command line, with everything that it takes from its process.
 type Program struct {
+	Args           []string // without the program's name
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(name string) string // nil is an empty environment
 	// Kill is closed when the user asks a second time to stop.
-	Kill      <-chan struct{}
-	LookupEnv func(string) (string, bool)
-	Hangups   *Hangups // nil where no SIGHUP arrives
-	// AddCommands adds the commands, and what completes their arguments, to the root.
+	Kill    <-chan struct{}
+	Hangups *Hangups // nil if the process receives no SIGHUP
+	// AddCommands adds the commands and their completions to the root.
 	AddCommands func(a *App, root *cobra.Command)
 }
 
@@ -71,22 +74,27 @@ func Usagef(format string, args ...any) error {
 	return Fail(ExitUsage, &usageError{fmt.Errorf(format, args...)})
 }
 
+// Env returns the value of an environment variable, or "" if it is not set.
+func (p Program) Env(name string) string {
+	if p.Getenv == nil {
+		return ""
+	}
+	return p.Getenv(name)
+}
+
 // App is what the commands of one run share.
 type App struct {
 	Program
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Color, Config  string
-	LogFormat      string
-	LogLevel       string
+	Color, Config       string
+	LogFormat, LogLevel string
 }
 
-// Run runs the command line and returns its exit code. ctx ends it; where the cause is a command.Interrupt, that is
-// handed on to running commands and decides the exit code.
-func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &App{Program: p, Stdin: stdin, Stdout: stdout, Stderr: stderr, Color: ColorAuto, LogFormat: FormText, LogLevel: "info"}
+// Run runs the command line until ctx ends, and returns its exit code. If the cause of ctx is a command.Interrupt, running
+// commands receive that signal, and it decides the exit code.
+func (p Program) Run(ctx context.Context) int {
+	a := &App{Program: p, Color: ColorAuto, LogFormat: FormText, LogLevel: "info"}
 	root := a.Root()
-	root.SetArgs(args)
+	root.SetArgs(p.Args)
 	failed, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
@@ -101,7 +109,7 @@ func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 		if failed.Name() == "help" {
 			failed = failed.Root()
 		}
-		Fprintf(stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
+		Fprintf(p.Stderr, "Run '%s --help' for usage.\n", failed.CommandPath())
 	}
 	if interrupt, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok {
 		return command.ExitCode(interrupt)

@@ -23,9 +23,12 @@ type demoFlags struct {
 	policy, store  string
 	printPolicy    bool
 	calls          bool
+	form           *string
+	deliveries     []Delivery
 }
 
-func (a *app) demoCommand() *cobra.Command {
+// Command returns "tenet demo".
+func Command(a *cli.App) *cobra.Command {
 	f := &demoFlags{}
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Deliver a thousand webhooks to a faulty endpoint, and kill a worker halfway", Args: cobra.NoArgs,
@@ -59,7 +62,7 @@ hooks.QUEUE.`,
 	flags.BoolVar(&f.printPolicy, "print-policy", false, "print the built-in policy document and exit")
 	flags.BoolVar(&f.calls, "calls", false, "make the deliveries as calls of this process, without a store")
 	cli.ExplicitFlags(cmd, "store", "policy")
-	form := cli.OutputFlag(cmd)
+	f.form = cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
 		if f.printPolicy {
 			text := JobsPolicy()
@@ -80,31 +83,32 @@ hooks.QUEUE.`,
 		case set && (f.concurrency < 1 || f.concurrency > cli.MaxConcurrency):
 			return cli.Usagef("--concurrency: %d is not between 1 and %d", f.concurrency, cli.MaxConcurrency)
 		}
+		f.deliveries = all[:f.n]
 		if f.calls {
-			return a.demoCalls(cmd.Context(), f, all[:f.n], *form)
+			return demoCalls(cmd.Context(), a, f)
 		}
-		return a.demoJobs(cmd.Context(), f, all[:f.n], *form)
+		return demoJobs(cmd.Context(), a, f)
 	})
 	return cmd
 }
 
-func (a *app) demoCalls(ctx context.Context, f *demoFlags, list []Delivery, form string) error {
-	document, err := a.demoDocument(ctx, f.policy, Policy())
+func demoCalls(ctx context.Context, a *cli.App, f *demoFlags) error {
+	document, err := demoDocument(ctx, a, f.policy, Policy())
 	if err != nil {
 		return err
 	}
 	if f.concurrency == 0 {
 		f.concurrency = 16
 	}
-	o := Options{Seed: f.seed, Deliveries: list, Concurrency: f.concurrency, Set: document.Set}
+	o := Options{Seed: f.seed, Deliveries: f.deliveries, Concurrency: f.concurrency, Set: document.Set}
 	var clear func()
-	o.Progress, clear = a.countDone()
+	o.Progress, clear = countDone(a)
 	report, err := Run(ctx, o)
 	clear()
 	if err != nil {
 		return err
 	}
-	if err := a.Print(form, report, func(w io.Writer) { a.writeReport(w, &report) }); err != nil {
+	if err := a.Print(*f.form, report, func(w io.Writer) { writeReport(a, w, &report) }); err != nil {
 		return err
 	}
 	if !report.Good() {
@@ -114,7 +118,7 @@ func (a *app) demoCalls(ctx context.Context, f *demoFlags, list []Delivery, form
 }
 
 // demoDocument is the document at path, or else the built-in one.
-func (a *app) demoDocument(ctx context.Context, path, builtin string) (*policyfile.Document, error) {
+func demoDocument(ctx context.Context, a *cli.App, path, builtin string) (*policyfile.Document, error) {
 	if path != "" {
 		return a.Load(ctx, path)
 	}
@@ -122,7 +126,7 @@ func (a *app) demoDocument(ctx context.Context, path, builtin string) (*policyfi
 }
 
 // countDone returns a function that draws a bar on a terminal, nil elsewhere, and one that takes the bar away.
-func (a *app) countDone() (draw func(done, total int), clear func()) {
+func countDone(a *cli.App) (draw func(done, total int), clear func()) {
 	if !cli.IsTerminal(a.Stderr) {
 		return nil, func() {}
 	}
@@ -131,7 +135,7 @@ func (a *app) countDone() (draw func(done, total int), clear func()) {
 }
 
 // writeReport writes the report for people.
-func (a *app) writeReport(w io.Writer, r *Report) {
+func writeReport(a *cli.App, w io.Writer, r *Report) {
 	head := fmt.Sprintf("%d of %d deliveries arrived in %s", r.Delivered, r.Deliveries, inSeconds(r.Elapsed))
 	cli.Fprintf(w, "%s  %s\n\n", a.Paint(a.Stdout, cli.Bold, head), a.Paint(a.Stdout, cli.Faint, fmt.Sprintf("seed %d, %d at a time", r.Seed, r.Concurrency)))
 	line := func(name any, format string, args ...any) {

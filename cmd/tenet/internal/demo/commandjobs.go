@@ -46,8 +46,8 @@ func (s *auditSummary) good() bool {
 // demoConcurrency is how many deliveries of a queue a worker of the demo makes at once, unless the document says.
 const demoConcurrency = 3
 
-func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []Delivery, form string) (err error) {
-	document, err := a.demoDocument(ctx, f.policy, JobsPolicy())
+func demoJobs(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
+	document, err := demoDocument(ctx, a, f.policy, JobsPolicy())
 	if err != nil {
 		return err
 	}
@@ -62,14 +62,14 @@ func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []Delivery, form 
 	if err := open.CheckShared(f.store); err != nil { // the workers are other processes
 		return err
 	}
-	worker, err := a.demoWorker(ctx, f, folder, list)
+	worker, err := demoWorker(ctx, a, f, folder)
 	if err != nil {
 		return err
 	}
-	return open.WithJobs(ctx, a.App, open.Options{URL: f.store, Create: true}, func(s open.JobStore) error {
-		o := JobsOptions{Seed: f.seed, Deliveries: list, Store: s, Worker: worker, Set: document.Set}
+	return open.WithJobs(ctx, a, open.Options{URL: f.store, Create: true}, func(s open.JobStore) error {
+		o := JobsOptions{Seed: f.seed, Deliveries: f.deliveries, Store: s, Worker: worker, Set: document.Set}
 		var clear func()
-		o.Progress, clear = a.countDone()
+		o.Progress, clear = countDone(a)
 		report, err := RunJobs(ctx, o)
 		clear()
 		if errors.Is(err, ErrNotEmpty) {
@@ -78,7 +78,7 @@ func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []Delivery, form 
 		if err != nil {
 			return err
 		}
-		log, err := a.checkAudit(ctx, f.store)
+		log, err := checkAudit(ctx, a, f.store)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []Delivery, form 
 		for i, story := range report.Stories {
 			out.Stories[i] = storyJSON{story.Why, jobs.NewJSON(story.Job).WithHistory(story.History)}
 		}
-		if err := a.Print(form, out, func(w io.Writer) { a.writeJobsReport(w, &report, &log) }); err != nil {
+		if err := a.Print(*f.form, out, func(w io.Writer) { writeJobsReport(a, w, &report, &log) }); err != nil {
 			return err
 		}
 		if !report.Good() || !log.good() {
@@ -97,8 +97,8 @@ func (a *app) demoJobs(ctx context.Context, f *demoFlags, list []Delivery, form 
 }
 
 // checkAudit verifies and replays the log that the workers have written.
-func (a *app) checkAudit(ctx context.Context, url string) (s auditSummary, err error) {
-	err = open.WithAuditLog(ctx, a.App, url, func(log *open.AuditLog) error {
+func checkAudit(ctx context.Context, a *cli.App, url string) (s auditSummary, err error) {
+	err = open.WithAuditLog(ctx, a, url, func(log *open.AuditLog) error {
 		if s.Verify, err = audit.Verify(ctx, log, audit.VerifyOptions{}); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (a *app) checkAudit(ctx context.Context, url string) (s auditSummary, err e
 }
 
 // demoWorker returns what makes the commands of workers: this program again, with nothing of this process's settings.
-func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list []Delivery) (func() *exec.Cmd, error) {
+func demoWorker(ctx context.Context, a *cli.App, f *demoFlags, folder string) (func() *exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list 
 		"--concurrency", strconv.Itoa(concurrency),
 	}
 	queues := map[string]bool{}
-	for _, d := range list {
+	for _, d := range f.deliveries {
 		queues[d.Queue] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
@@ -152,7 +152,7 @@ func (a *app) demoWorker(ctx context.Context, f *demoFlags, folder string, list 
 }
 
 // writeJobsReport writes the report for people.
-func (a *app) writeJobsReport(w io.Writer, r *JobsReport, log *auditSummary) {
+func writeJobsReport(a *cli.App, w io.Writer, r *JobsReport, log *auditSummary) {
 	head := fmt.Sprintf("%d of %d deliveries arrived in %s, %d are in the dead-letter queue, %d lost", r.Arrived, r.Deliveries, inSeconds(r.Elapsed), r.Dead, len(r.Lost))
 	cli.Fprintf(w, "%s  %s\n\n", a.Paint(a.Stdout, cli.Bold, head), a.Paint(a.Stdout, cli.Faint, fmt.Sprintf("seed %d, 3 workers, one of them killed", r.Seed)))
 	line := func(name any, format string, args ...any) {
@@ -193,6 +193,6 @@ func (a *app) writeJobsReport(w io.Writer, r *JobsReport, log *auditSummary) {
 	}
 	for _, s := range r.Stories {
 		cli.Fprintf(w, "\n%s: %s\n", a.Paint(a.Stdout, cli.Bold, s.Why), s.Job.UniqueKey)
-		jobs.Write(a.App, w, s.Job, s.History)
+		jobs.Write(a, w, s.Job, s.History)
 	}
 }

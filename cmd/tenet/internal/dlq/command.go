@@ -20,11 +20,12 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func (a *app) dlqCommand() *cobra.Command {
-	return cli.Group("dlq", "List, requeue and purge dead jobs (the dead-letter queue)", "", a.dlqListCommand(), a.requeueCommand(), a.purgeCommand())
+// Command returns "tenet dlq".
+func Command(a *cli.App) *cobra.Command {
+	return cli.Group("dlq", "List, requeue and purge dead jobs (the dead-letter queue)", "", dlqListCommand(a), requeueCommand(a), purgeCommand(a))
 }
 
-func (a *app) dlqListCommand() *cobra.Command {
+func dlqListCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List dead jobs, or group them by error", Args: cobra.NoArgs,
 		Long: `List dead jobs. With --group list their errors instead, with counts, times and a sample: errors that differ only in
@@ -42,9 +43,9 @@ numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 		if err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if !*grouped {
-				return jobs.Print(cmd.Context(), a.App, s, jobs.Listing{Filter: f, Hidden: hidden, After: *after, Limit: *limit, Form: *form})
+				return jobs.Print(cmd.Context(), a, s, jobs.Listing{Filter: f, Hidden: hidden, After: *after, Limit: *limit, Form: *form})
 			}
 			groups := errorGroups{}
 			if err := jobs.EachJob(cmd.Context(), s, jobs.Range{Filter: f, After: *after}, func(r *job.Record) bool { groups.add(r); return true }); err != nil {
@@ -80,7 +81,7 @@ type requeueResult struct {
 	Canary   map[string]int `json:"canary,omitempty"` // jobs by state, when --canary was over
 }
 
-func (a *app) requeueCommand() *cobra.Command {
+func requeueCommand(a *cli.App) *cobra.Command {
 	f := &requeueFlags{canaryWait: 10 * time.Minute}
 	cmd := &cobra.Command{
 		Use: "requeue [ID…]", Short: "Run dead jobs again", Args: cobra.ArbitraryArgs,
@@ -112,8 +113,8 @@ waits until they have finished; if one is dead again, the others stay dead and t
 			return err
 		}
 		f.filter.IDs, f.audit, f.form, f.all = ids, *audit, *form, len(ids) == 0 && !filter.Any()
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
-			return a.requeue(cmd.Context(), s, f)
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
+			return requeue(cmd.Context(), a, s, f)
 		})
 	})
 	return cmd
@@ -133,7 +134,7 @@ func parseRate(text string) (time.Duration, error) {
 	return time.Duration(float64(per) / n), nil
 }
 
-func (a *app) requeue(ctx context.Context, s open.JobStore, f *requeueFlags) error {
+func requeue(ctx context.Context, a *cli.App, s open.JobStore, f *requeueFlags) error {
 	var ids []string // found before anything changes: what dies again must not be taken again
 	if err := jobs.EachJob(ctx, s, jobs.Range{Filter: f.filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (a *app) requeue(ctx context.Context, s open.JobStore, f *requeueFlags) err
 			return err
 		}
 		o.From, o.To, o.Attributes["canary"] = string(job.Dead), string(job.Ready), strconv.Itoa(f.canary)
-		if err := recording.Put(ctx, a.App, f.audit, o); err != nil {
+		if err := recording.Put(ctx, a, f.audit, o); err != nil {
 			return err
 		}
 	}
@@ -236,7 +237,7 @@ func awaitCanary(ctx context.Context, s open.JobStore, ids []string, limit time.
 	}
 }
 
-func (a *app) purgeCommand() *cobra.Command {
+func purgeCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge", Short: "Remove dead jobs with their history", Args: cobra.NoArgs,
 		Long:    "Remove dead jobs with their history: those that the filters select, or else all. This cannot be undone.",
@@ -251,8 +252,8 @@ func (a *app) purgeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
-			return a.purge(cmd.Context(), s, purgeFlags{selected, *audit, *form, *dryRun, *yes})
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
+			return purge(cmd.Context(), a, s, purgeFlags{selected, *audit, *form, *dryRun, *yes})
 		})
 	})
 	return cmd
@@ -268,7 +269,7 @@ type purgeFlags struct {
 	dryRun, yes bool
 }
 
-func (a *app) purge(ctx context.Context, s open.JobStore, f purgeFlags) error {
+func purge(ctx context.Context, a *cli.App, s open.JobStore, f purgeFlags) error {
 	var ids []string
 	if err := jobs.EachJob(ctx, s, jobs.Range{Filter: f.filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
 		return err
@@ -285,7 +286,7 @@ func (a *app) purge(ctx context.Context, s open.JobStore, f purgeFlags) error {
 			return err
 		}
 		o.From = string(job.Dead)
-		if err := recording.Put(ctx, a.App, f.audit, o); err != nil {
+		if err := recording.Put(ctx, a, f.audit, o); err != nil {
 			return err
 		}
 	}

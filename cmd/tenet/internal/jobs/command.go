@@ -19,11 +19,12 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func (a *app) jobsCommand() *cobra.Command {
-	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", a.enqueueCommand(), a.jobsImportCommand(), a.listCommand(), a.inspectCommand(),
-		a.changeCommand(change{action: job.ActionRetry, name: "retry", short: "Run jobs again at once, with their attempts counted from 0", done: "retried"}),
-		a.changeCommand(change{action: job.ActionCancel, name: "cancel", short: "Cancel jobs, waiting or running", done: "cancelled"}),
-		a.changeCommand(change{action: job.ActionDelete, name: "delete", short: "Remove jobs with their history", done: "deleted", destructive: true}), a.statsCommand())
+// Command returns "tenet jobs".
+func Command(a *cli.App) *cobra.Command {
+	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", EnqueueCommand(a), jobsImportCommand(a), listCommand(a), inspectCommand(a),
+		changeCommand(a, change{action: job.ActionRetry, name: "retry", short: "Run jobs again at once, with their attempts counted from 0", done: "retried"}),
+		changeCommand(a, change{action: job.ActionCancel, name: "cancel", short: "Cancel jobs, waiting or running", done: "cancelled"}),
+		changeCommand(a, change{action: job.ActionDelete, name: "delete", short: "Remove jobs with their history", done: "deleted", destructive: true}), statsCommand(a))
 	cmd.Example = "  tenet jobs import deliveries.jsonl --store sqlite:jobs.db\n  tenet jobs list --state dead\n  tenet jobs stats -o json"
 	return cmd
 }
@@ -92,7 +93,7 @@ func EachJob(ctx context.Context, s open.JobStore, of Range, f func(*job.Record)
 	return nil
 }
 
-func (a *app) listCommand() *cobra.Command {
+func listCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs in the order in which they were created", Args: cobra.NoArgs,
 		Long: `List jobs in the order in which they were created, at most 100 unless --limit says otherwise. To continue the list, pass
@@ -110,8 +111,8 @@ the ID of its last line to --after.`,
 		if err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
-			return Print(cmd.Context(), a.App, s, Listing{f, hidden, *after, *limit, *form})
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
+			return Print(cmd.Context(), a, s, Listing{f, hidden, *after, *limit, *form})
 		})
 	})
 	return cmd
@@ -163,7 +164,7 @@ func attemptsOf(r *job.Record) string {
 	return text
 }
 
-func (a *app) inspectCommand() *cobra.Command {
+func inspectCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "inspect ID", Short: "Show a job with the history of its attempts", Args: cobra.ExactArgs(1),
 		Example: "  tenet jobs inspect 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
@@ -171,13 +172,13 @@ func (a *app) inspectCommand() *cobra.Command {
 	store, hidden := open.JobsFlag(cmd), SecretFlags(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			r, history, err := s.Get(cmd.Context(), args[0])
 			if err != nil {
 				return notFound(args[0], err)
 			}
 			r = hidden.hide(r)
-			return a.Print(*form, NewJSON(r).WithHistory(history), func(w io.Writer) { Write(a.App, w, r, history) })
+			return a.Print(*form, NewJSON(r).WithHistory(history), func(w io.Writer) { Write(a, w, r, history) })
 		})
 	})
 	return cmd
@@ -247,6 +248,7 @@ type change struct {
 	name, short, done string
 	destructive       bool
 
+	ids         []string
 	audit, form string
 	dryRun      bool
 	wait        bool // cancel only: until the running jobs have ended
@@ -262,7 +264,7 @@ type changeResult struct {
 	Outcomes map[string]string `json:"outcomes,omitempty"`
 }
 
-func (a *app) changeCommand(c change) *cobra.Command {
+func changeCommand(a *cli.App, c change) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: c.name + " ID…", Short: c.short, Args: cobra.MinimumNArgs(1),
 		Long:    c.short + ".\n\nExits with 5 if a job was not found, and with 7 if a job's state does not allow it to be " + c.done + ".",
@@ -290,23 +292,23 @@ Exits with 5 if a job was not found, and with 7 if one had already ended.`
 	}
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
-		c.wait, c.audit, c.dryRun, c.form = *wait, *audit, *dryRun, *form
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
+		c.ids, c.wait, c.audit, c.dryRun, c.form = ids, *wait, *audit, *dryRun, *form
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if c.destructive && !*dryRun {
 				if err := a.Confirm(cmd.Context(), *yes, "Remove %s with all history?", cli.Count(len(ids), "job")); err != nil {
 					return err
 				}
 			}
-			return a.change(cmd.Context(), s, c, ids)
+			return changeJobs(cmd.Context(), a, s, c)
 		})
 	})
 	return cmd
 }
 
-// change applies a change to the jobs whose states allow it, and prints what became of all of them.
-func (a *app) change(ctx context.Context, s open.JobStore, c change, ids []string) error {
+// changeJobs applies a change to the jobs whose states allow it, and prints the result for all of them.
+func changeJobs(ctx context.Context, a *cli.App, s open.JobStore, c change) error {
 	result := changeResult{Changed: []string{}, Missing: []string{}, Conflict: []string{}}
-	allowed, err := result.look(ctx, s, c.action, ids)
+	allowed, err := result.look(ctx, s, c.action, c.ids)
 	if err != nil {
 		return err
 	}
@@ -321,7 +323,7 @@ func (a *app) change(ctx context.Context, s open.JobStore, c change, ids []strin
 		if err != nil {
 			return err
 		}
-		if err := recording.Put(ctx, a.App, c.audit, o); err != nil {
+		if err := recording.Put(ctx, a, c.audit, o); err != nil {
 			return err
 		}
 	}
@@ -404,7 +406,7 @@ func (c *changeResult) failure() error {
 	return nil
 }
 
-func (a *app) statsCommand() *cobra.Command {
+func statsCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stats", Short: "Count jobs by queue and state", Args: cobra.NoArgs,
 		Example: "  tenet jobs stats --store sqlite:jobs.db\n  tenet jobs stats -o json",
@@ -412,7 +414,7 @@ func (a *app) statsCommand() *cobra.Command {
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			stats, err := s.Stats(cmd.Context())
 			if err != nil {
 				return err

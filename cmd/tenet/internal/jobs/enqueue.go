@@ -36,7 +36,8 @@ type enqueueFlags struct {
 	dryRun    bool
 }
 
-func (a *app) enqueueCommand() *cobra.Command {
+// EnqueueCommand returns "tenet enqueue", which is also "tenet jobs enqueue".
+func EnqueueCommand(a *cli.App) *cobra.Command {
 	f := &enqueueFlags{}
 	cmd := &cobra.Command{
 		Use: "enqueue TYPE [PAYLOAD]", Short: "Store a job that a worker will run", Args: cobra.RangeArgs(0, 2),
@@ -70,7 +71,7 @@ and stores it.`,
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without storing it")
 	hidden, form := SecretFlags(cmd), cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		r, err := a.request(cmd, f, args)
+		r, err := request(a, cmd, f, args)
 		if err != nil {
 			return err
 		}
@@ -81,12 +82,12 @@ and stores it.`,
 				cli.Fprintf(w, "would enqueue %s\n", text)
 			})
 		}
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store, Create: true, Migrate: f.migrate}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store, Create: true, Migrate: f.migrate}, func(s open.JobStore) error {
 			receipt, err := job.NewClient(s).Enqueue(cmd.Context(), r)
 			if err != nil {
 				return err
 			}
-			a.warnUntaken(cmd.Context(), s, map[jobKind]bool{kindOfJob(r): true})
+			warnUntaken(cmd.Context(), a, s, map[jobKind]bool{kindOfJob(r): true})
 			result := EnqueueResult(receipt)
 			return a.Print(*form, result, func(w io.Writer) { cli.Fprintln(w, result.ID) })
 		})
@@ -100,9 +101,9 @@ func looksLikeJSON(text string) bool {
 }
 
 // request is the job that arguments and flags describe.
-func (a *app) request(cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
+func request(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
 	if f.json != "" {
-		return a.requestOfJSON(cmd, f, args)
+		return requestOfJSON(a, cmd, f, args)
 	}
 	if len(args) == 0 {
 		return job.Request{}, cli.Usagef("no job given; write a type and a payload, or --json")
@@ -141,7 +142,7 @@ func (a *app) request(cmd *cobra.Command, f *enqueueFlags, args []string) (job.R
 }
 
 // requestOfJSON is the job of --json.
-func (a *app) requestOfJSON(cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
+func requestOfJSON(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
 	for _, name := range []string{"queue", "run-at", "delay", "max-attempts", "priority", "timeout", "unique-key", "unique-for"} {
 		if cmd.Flags().Changed(name) {
 			return job.Request{}, cli.Usagef("--%s beside --json: say it in the JSON", name)
@@ -165,12 +166,13 @@ func (a *app) requestOfJSON(cmd *cobra.Command, f *enqueueFlags, args []string) 
 }
 
 type importFlags struct {
+	path            string
 	window          time.Duration
 	migrate, dryRun bool
 	form            *string
 }
 
-func (a *app) jobsImportCommand() *cobra.Command {
+func jobsImportCommand(a *cli.App) *cobra.Command {
 	f := &importFlags{window: jobline.DefaultWindow}
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Store the jobs in a file of JSON lines", Args: cobra.ExactArgs(1),
@@ -192,15 +194,16 @@ Invalid lines are reported by number, and the others are imported. Exits with 1 
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check all lines without storing jobs")
 	f.form = cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store, Create: true, Migrate: f.migrate, DryRun: f.dryRun}, func(s open.JobStore) error {
-			return a.importFile(cmd.Context(), s, f, args[0])
+		f.path = args[0]
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store, Create: true, Migrate: f.migrate, DryRun: f.dryRun}, func(s open.JobStore) error {
+			return importFile(cmd.Context(), a, s, f)
 		})
 	})
 	return cmd
 }
 
-func (a *app) importFile(ctx context.Context, s open.JobStore, f *importFlags, path string) error {
-	file, size, err := a.OpenInput(ctx, path)
+func importFile(ctx context.Context, a *cli.App, s open.JobStore, f *importFlags) error {
+	file, size, err := a.OpenInput(ctx, f.path)
 	if err != nil {
 		return err
 	}
@@ -215,7 +218,7 @@ func (a *app) importFile(ctx context.Context, s open.JobStore, f *importFlags, p
 	}
 	result, failed := jobline.Import(ctx, job.NewClient(s), file, o)
 	clear()
-	a.warnUntaken(ctx, s, kinds)
+	warnUntaken(ctx, a, s, kinds)
 	err = a.Print(*f.form, result, func(w io.Writer) {
 		verb := "imported"
 		if f.dryRun {
@@ -225,7 +228,7 @@ func (a *app) importFile(ctx context.Context, s open.JobStore, f *importFlags, p
 	})
 	if *f.form == cli.FormText {
 		for _, r := range result.Rejected {
-			a.Say(slog.LevelError, "", "%s:%d: %s", path, r.Line, r.Error)
+			a.Say(slog.LevelError, "", "%s:%d: %s", f.path, r.Line, r.Error)
 		}
 	}
 	switch {

@@ -25,7 +25,7 @@ const maxUntaken = 5
 
 // warnUntaken warns of stored jobs that no live worker takes. Where no worker runs it says nothing: filling a store before
 // its workers start is normal. The jobs are stored, so a failure to read the workers is not worth reporting.
-func (a *app) warnUntaken(ctx context.Context, s open.JobStore, kinds map[jobKind]bool) {
+func warnUntaken(ctx context.Context, a *cli.App, s open.JobStore, kinds map[jobKind]bool) {
 	registry, ok := s.(job.Registry)
 	if !ok || len(kinds) == 0 {
 		return

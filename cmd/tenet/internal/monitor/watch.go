@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -33,7 +32,7 @@ type Watch struct {
 	Observer observe.Observer
 	Journal  observe.Journal // nil without --audit
 	Health   *Health         // nil without --listen
-	closers  []func() error
+	cli.Closers
 }
 
 // Start starts what the options ask for. After an error nothing is left running.
@@ -52,7 +51,7 @@ func (w *Watch) start(ctx context.Context, a *cli.App, o Options) (err error) {
 		if err != nil {
 			return err
 		}
-		w.onClose(func() error { closeExport(); return nil })
+		w.OnClose(func() error { closeExport(); return nil })
 		observers = append(observers, exporter) // first, so that log lines carry its IDs
 	}
 	if o.Verbose {
@@ -62,7 +61,7 @@ func (w *Watch) start(ctx context.Context, a *cli.App, o Options) (err error) {
 		if w.Health, err = listen(o.Listen, o.Metrics...); err != nil {
 			return err
 		}
-		w.onClose(w.Health.close)
+		w.OnClose(w.Health.close)
 		observers = append(observers, w.Health.observer)
 	}
 	if o.Audit != "" {
@@ -70,21 +69,10 @@ func (w *Watch) start(ctx context.Context, a *cli.App, o Options) (err error) {
 		if err != nil {
 			return err
 		}
-		w.onClose(closeLog)
+		w.OnClose(closeLog)
 		observers, w.Journal = append(observers, log), log
 		o.Changes.Follow(ctx, log, o.Provider, o.Log)
 	}
 	w.Observer = observe.Multi(observers...)
 	return nil
-}
-
-func (w *Watch) onClose(f func() error) { w.closers = append(w.closers, f) }
-
-// Close ends everything in the reverse order of its start.
-func (w *Watch) Close() error {
-	var faults []error
-	for _, f := range slices.Backward(w.closers) {
-		faults = append(faults, f())
-	}
-	return errors.Join(faults...)
 }

@@ -38,7 +38,8 @@ type periodicJSON struct {
 	Next time.Time `json:"next"`
 }
 
-func (a *app) periodicCommand() *cobra.Command {
+// Command returns "tenet periodic".
+func Command(a *cli.App) *cobra.Command {
 	cmd := cli.Group("periodic", "Check and list periodic jobs, or enqueue one now", `Workers read periodic jobs from a file (tenet worker --periodic FILE). Each tick is enqueued once,
 however many workers use the same file. The file is a list:
 
@@ -48,7 +49,7 @@ however many workers use the same file. The file is a list:
     missed: once                 # ticks that passed while no worker ran: skip (default), once, all
     job: {type: http, payload: {url: "https://example.com/report"}, queue: reports}
 
-The job has the fields of a job line except unique_key and run_at, which the tick sets.`, a.periodicCheckCommand(), a.periodicListCommand(), a.periodicRunCommand())
+The job has the fields of a job line except unique_key and run_at, which the tick sets.`, periodicCheckCommand(a), periodicListCommand(a), periodicRunCommand(a))
 	return cmd
 }
 
@@ -116,7 +117,7 @@ func fileFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("file", "", "file of periodic jobs; - is stdin")
 }
 
-func (a *app) periodicListCommand() *cobra.Command {
+func periodicListCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list --file FILE", Short: "Check a file of periodic jobs and show their next ticks", Args: cobra.NoArgs,
 		Example: "  tenet periodic list --file nightly.yaml",
@@ -124,7 +125,7 @@ func (a *app) periodicListCommand() *cobra.Command {
 	file, hidden := fileFlag(cmd), jobs.SecretFlags(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		entries, periodic, err := readPeriodic(cmd.Context(), a.App, *file)
+		entries, periodic, err := readPeriodic(cmd.Context(), a, *file)
 		if err != nil {
 			return err
 		}
@@ -153,7 +154,7 @@ func (a *app) periodicListCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) periodicRunCommand() *cobra.Command {
+func periodicRunCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run NAME --file FILE", Short: "Enqueue a periodic job now, in addition to its schedule", Args: cobra.ExactArgs(1),
 		Example: "  tenet periodic run nightly-report --file nightly.yaml --store sqlite:jobs.db",
@@ -162,7 +163,7 @@ func (a *app) periodicRunCommand() *cobra.Command {
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be enqueued, without storing it")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		entries, list, err := readPeriodic(cmd.Context(), a.App, *file)
+		entries, list, err := readPeriodic(cmd.Context(), a, *file)
 		if err != nil {
 			return err
 		}
@@ -170,13 +171,13 @@ func (a *app) periodicRunCommand() *cobra.Command {
 		if i < 0 {
 			return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no periodic job %q", *file, args[0]))
 		}
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if *dryRun {
 				return a.Print(*form, entries[i].Job, func(w io.Writer) { cli.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
 			}
 			request := list[i].Request
 			queue := cmp.Or(request.Queue, job.DefaultQueue)
-			err := recording.Put(cmd.Context(), a.App, *log, audit.Operation{
+			err := recording.Put(cmd.Context(), a, *log, audit.Operation{
 				Action: "periodic.run", Key: policy.JobKey(queue, request.Type), Attributes: map[string]string{"name": args[0], "queue": queue},
 			})
 			if err != nil {

@@ -1,14 +1,2 @@
 // Package periodic checks and lists periodic jobs, and reads their files.
 package periodic
-
-import (
-	"github.com/spf13/cobra"
-
-	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-)
-
-// app is the program, with the commands of this package as methods.
-type app struct{ *cli.App }
-
-// Command returns "tenet periodic".
-func Command(a *cli.App) *cobra.Command { return (&app{a}).periodicCommand() }

@@ -175,7 +175,7 @@ type periodicCheck struct {
 	Faults []cli.FaultResult `json:"faults"`
 }
 
-func (a *app) periodicCheckCommand() *cobra.Command {
+func periodicCheckCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check FILE…", Short: "Report every fault of files of periodic jobs", Args: cobra.MinimumNArgs(1),
 		Long:    "Read files of periodic jobs and report every fault with its place. The file - is stdin. Exits with 3 if a file is\ninvalid.",

@@ -16,8 +16,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-func (a *app) pipelineCommand() *cobra.Command {
-	cmd := cli.Group("pipeline", "Check the consumers and producers of policy documents", `Check the consumers and producers of policy documents. They run with "tenet consume" and "tenet produce".`, a.pipelineCheckCommand())
+func pipelineCommand(a *cli.App) *cobra.Command {
+	cmd := cli.Group("pipeline", "Check the consumers and producers of policy documents", `Check the consumers and producers of policy documents. They run with "tenet consume" and "tenet produce".`, pipelineCheckCommand(a))
 	cmd.Example = "  tenet pipeline check policies.yaml"
 	return cmd
 }
@@ -30,7 +30,7 @@ type pipelineResult struct {
 	Revision  string                     `json:"revision"`
 }
 
-func (a *app) pipelineCheckCommand() *cobra.Command {
+func pipelineCheckCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check FILE…", Short: "Report every fault of documents, and show their pipelines", Args: cobra.ArbitraryArgs,
 		Long: `Read policy documents and report every fault with its place and the remedy. Show the consumers and producers of valid

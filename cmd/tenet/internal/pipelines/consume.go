@@ -17,7 +17,12 @@ type consumeFlags struct {
 	killGrace       time.Duration
 }
 
-func (a *app) consumeCommand() *cobra.Command {
+// Commands returns "tenet consume", "tenet produce" and "tenet pipeline".
+func Commands(a *cli.App) []*cobra.Command {
+	return []*cobra.Command{consumeCommand(a), produceCommand(a), pipelineCommand(a)}
+}
+
+func consumeCommand(a *cli.App) *cobra.Command {
 	f := &consumeFlags{killGrace: cli.DefaultKillGrace}
 	cmd := &cobra.Command{
 		Use: "consume --policy FILE NAME --source URL --task TASK", Short: "Process the transactions of a source", Args: cobra.ExactArgs(1),
@@ -69,16 +74,16 @@ stopped by SIGINT or SIGTERM.`,
 	flags.StringVar(&f.retryExit, "retry-exit", "", "exit codes that an exec task is retried after, such as 75,100-110 (default: all)")
 	flags.Var(cli.Duration(&f.killGrace), "kill-grace", "how long an exec task may take to end after SIGTERM")
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return a.runPipeline(cmd.Context(), &f.pipelineFlags, args[0], a.consumer(f, args[0]))
+		return consumer(f, args[0]).run(cmd.Context(), a)
 	})
 	return cmd
 }
 
 // consumer is the consumer of a document with that name.
-func (a *app) consumer(f *consumeFlags, name string) pipe {
+func consumer(f *consumeFlags, name string) pipe {
 	var spec taskSpec
 	return pipe{
-		kind: "consumer", verb: "consume", from: "source",
+		pipelineFlags: &f.pipelineFlags, name: name, kind: "consumer", verb: "consume", from: "source",
 		find: func(set *policy.Set) ([]policy.Step, int, bool) {
 			of, ok := set.Consumer(name)
 			return []policy.Step{of.Steps.Process, of.Steps.Success, of.Steps.Exception}, of.Loop.Concurrency.Value, ok
@@ -88,7 +93,7 @@ func (a *app) consumer(f *consumeFlags, name string) pipe {
 			return err
 		},
 		engine: func(s *pipelineSetup, timeout time.Duration) (engine, error) {
-			task, err := a.task(s, spec, f.killGrace, timeout)
+			task, err := s.task(spec, f.killGrace, timeout)
 			if err != nil {
 				return nil, err
 			}

@@ -15,18 +15,18 @@ import (
 
 // pipelineFlags are the flags that consumers and producers share.
 type pipelineFlags struct {
-	policy, listen         string
-	from, sink, deadLetter string // from is --source or --input
-	payload, id            string
-	store                  string
-	ttl                    time.Duration
-	replaySafe             bool
-	grace                  time.Duration
-	verbose, dryRun        bool
-	exitZero               bool
-	otlp                   *string
-	audit, form            *string
-	changed                func(flag string) bool
+	policy, listen           string
+	source, sink, deadLetter string // source is --source or --input
+	payload, id              string
+	store                    string
+	ttl                      time.Duration
+	replaySafe               bool
+	grace                    time.Duration
+	verbose, dryRun          bool
+	exitZero                 bool
+	otlp                     *string
+	audit, form              *string
+	changed                  func(flag string) bool
 }
 
 // add adds them to a command. from is the name of the flag for where transactions come from, and what its usage.
@@ -35,7 +35,7 @@ func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
 	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, open.JobTTL, cmd.Flags().Changed
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "policy document; changes take effect during the run; - is stdin")
-	flags.StringVar(&f.from, from, "", what)
+	flags.StringVar(&f.source, from, "", what)
 	flags.StringVar(&f.sink, "sink", "", "where transactions go: "+open.UseSink.Forms())
 	flags.StringVar(&f.deadLetter, "dead-letter", "", "sink for transactions that fail for good")
 	flags.StringVar(&f.payload, "payload", "", "run one transaction, with this payload (JSON); - is stdin")
@@ -52,7 +52,7 @@ func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
 }
 
 // single is the transaction of --payload and --id, or nil.
-func (f *pipelineFlags) single(ctx context.Context, a *app) (*pipeline.Transaction, error) {
+func (f *pipelineFlags) single(ctx context.Context, a *cli.App) (*pipeline.Transaction, error) {
 	if !f.changed("payload") && !f.changed("id") {
 		return nil, nil
 	}
@@ -79,17 +79,17 @@ type places struct {
 }
 
 // places takes the flags apart. from is the name of the flag for where transactions come from.
-func (f *pipelineFlags) places(ctx context.Context, a *app, from string) (p places, err error) {
+func (f *pipelineFlags) places(ctx context.Context, a *cli.App, from string) (p places, err error) {
 	if p.one, err = f.single(ctx, a); err != nil {
 		return p, err
 	}
 	switch {
-	case p.one != nil && f.from != "":
+	case p.one != nil && f.source != "":
 		return p, cli.Usagef("--%s does not go with --payload or --id, which run one transaction", from)
-	case p.one == nil && f.from == "":
+	case p.one == nil && f.source == "":
 		return p, cli.Usagef("no %[1]s given; write --%[1]s file:orders.jsonl, or --payload JSON for one transaction", from)
 	}
-	if p.from, err = optionalPlace(from, f.from, open.UseSource); err != nil {
+	if p.from, err = optionalPlace(from, f.source, open.UseSource); err != nil {
 		return p, err
 	}
 	if p.sink, err = optionalPlace("sink", f.sink, open.UseSink); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-func (a *app) produceCommand() *cobra.Command {
+func produceCommand(a *cli.App) *cobra.Command {
 	f := &pipelineFlags{}
 	cmd := &cobra.Command{
 		Use: "produce --policy FILE NAME --input URL --sink URL", Short: "Write the transactions of an input to a sink", Args: cobra.ExactArgs(1),
@@ -39,7 +39,7 @@ has no such producer, or a file or store that is read does not exist; 130 and 14
 	}
 	f.add(cmd, "input", "where transactions come from: "+open.UseSource.Forms())
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		return a.runPipeline(cmd.Context(), f, args[0], producer(f, args[0]))
+		return producer(f, args[0]).run(cmd.Context(), a)
 	})
 	return cmd
 }
@@ -47,7 +47,7 @@ has no such producer, or a file or store that is read does not exist; 130 and 14
 // producer is the producer of a document with that name.
 func producer(f *pipelineFlags, name string) pipe {
 	return pipe{
-		kind: "producer", verb: "produce", from: "input",
+		pipelineFlags: f, name: name, kind: "producer", verb: "produce", from: "input",
 		find: func(set *policy.Set) ([]policy.Step, int, bool) {
 			of, ok := set.Producer(name)
 			return []policy.Step{of.Steps.Produce, of.Steps.Success, of.Steps.Exception}, of.Loop.Concurrency.Value, ok

@@ -26,8 +26,10 @@ type engine interface {
 	Healthy() error
 }
 
-// pipe is what sets consumers and producers apart.
+// pipe is a pipeline of a document, and how consumers and producers differ.
 type pipe struct {
+	*pipelineFlags
+	name             string
 	kind, verb, from string // consumer, consume, source
 	// find returns the steps of the document's pipeline and how many transactions run at once.
 	find func(set *policy.Set) (steps []policy.Step, atOnce int, ok bool)
@@ -37,10 +39,11 @@ type pipe struct {
 	engine func(s *pipelineSetup, timeout time.Duration) (engine, error)
 }
 
-// runPipeline runs "tenet consume" or "tenet produce" after its flags are parsed.
-func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p pipe) (err error) {
-	log, changes := a.Logger(a.overProgress(), f.verbose), &recording.Changes{}
-	provider, set, err := a.pipelineSet(ctx, f, log, changes)
+// run runs "tenet consume" or "tenet produce" after its flags are parsed.
+func (p pipe) run(ctx context.Context, a *cli.App) (err error) {
+	f := p.pipelineFlags
+	log, changes := a.Logger(overProgress(a), f.verbose), &recording.Changes{}
+	provider, set, err := f.document(ctx, a, log, changes)
 	if err != nil {
 		return err
 	}
@@ -50,7 +53,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 	defer a.Reloads(provider, log)()
 	steps, atOnce, ok := p.find(set)
 	if !ok {
-		return unnamed(f.policy, p.kind, name, set)
+		return p.unnamed(set)
 	}
 	if err := p.check(); err != nil {
 		return err
@@ -64,19 +67,19 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 			Name        string `json:"name"`
 			From        string `json:"from"`
 			Concurrency int    `json:"concurrency"`
-		}{name, f.from, atOnce}
+		}{p.name, f.source, atOnce}
 		return a.Print(*f.form, would, func(w io.Writer) {
-			cli.Fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.from, "one transaction"), name, atOnce)
+			cli.Fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.source, "one transaction"), p.name, atOnce)
 		})
 	}
-	s, err := a.setUp(ctx, f, monitor.Options{Name: name, Log: log, Provider: provider, Changes: changes})
+	s, err := setUp(ctx, a, f, monitor.Options{Name: p.name, Log: log, Provider: provider, Changes: changes})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	s.set = set
 	timeout := longest(steps)
-	if err := a.open(ctx, s, places, timeout); err != nil {
+	if err := s.open(ctx, places, timeout); err != nil {
 		return err
 	}
 	e, err := p.engine(s, timeout)
@@ -87,17 +90,17 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 		s.service.Serve(ctx, func(context.Context) error { return e.Healthy() }, s.check)
 		s.log.Info("serving health and metrics", "address", s.service.Address())
 	}
-	summary, err := a.runEngine(ctx, s, e, f.grace)
+	summary, err := s.run(ctx, e, f.grace)
 	if err == nil && places.one != nil {
 		err = s.only.verdict()
 	}
 	if err == nil && summary.Fetched == 0 && ctx.Err() == nil {
-		a.noteNothingNew(places.from)
+		noteNothingNew(a, places.from)
 	}
 	if err != nil && !errors.Is(err, context.Cause(ctx)) { // a signal's own error is not reported
-		return errors.Join(err, a.printSummary(f, summary))
+		return errors.Join(err, printSummary(a, f, summary))
 	}
-	if err := a.printSummary(f, summary); err != nil {
+	if err := printSummary(a, f, summary); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -107,7 +110,7 @@ func (a *app) runPipeline(ctx context.Context, f *pipelineFlags, name string, p 
 }
 
 // noteNothingNew explains why a file that is not empty delivered no transactions.
-func (a *app) noteNothingNew(p *open.Place) {
+func noteNothingNew(a *cli.App, p *open.Place) {
 	path, offsets, ok := p.FileOffsets()
 	if !ok {
 		return
@@ -120,8 +123,8 @@ func (a *app) noteNothingNew(p *open.Place) {
 // killTime is how long an engine may take to give its transactions back after the second signal.
 const killTime = 5 * time.Second
 
-// runEngine runs an engine until its end, draining it at the first signal and cancelling it at the second.
-func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace time.Duration) (pipeline.Summary, error) {
+// run runs an engine until its end, draining it at the first signal and cancelling it at the second.
+func (s *pipelineSetup) run(ctx context.Context, e engine, grace time.Duration) (pipeline.Summary, error) {
 	type end struct {
 		summary pipeline.Summary
 		err     error
@@ -133,8 +136,8 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 		summary, err := e.Run(running)
 		done <- end{summary, err}
 	}()
-	defer a.live(e)()
-	interrupted, kill := ctx.Done(), a.Kill
+	defer live(s.app, e)()
+	interrupted, kill := ctx.Done(), s.app.Kill
 	var killTimeout <-chan time.Time
 	for {
 		select {
@@ -154,7 +157,7 @@ func (a *app) runEngine(ctx context.Context, s *pipelineSetup, e engine, grace t
 	}
 }
 
-func (a *app) printSummary(f *pipelineFlags, summary pipeline.Summary) error {
+func printSummary(a *cli.App, f *pipelineFlags, summary pipeline.Summary) error {
 	return a.Print(*f.form, summary, func(w io.Writer) { cli.Fprintln(w, sentenceOf(summary)) })
 }
 
@@ -239,7 +242,7 @@ const (
 )
 
 // live shows on a terminal where an engine stands, until the function returned is called.
-func (a *app) live(e engine) (stop func()) {
+func live(a *cli.App, e engine) (stop func()) {
 	if !cli.IsTerminal(a.Stderr) {
 		return func() {}
 	}
@@ -295,7 +298,7 @@ func (p *pace) at(now time.Time, done int) (perSecond float64) {
 }
 
 // overProgress is stderr for logs: what is written replaces the line of a progress, where there is one.
-func (a *app) overProgress() io.Writer {
+func overProgress(a *cli.App) io.Writer {
 	if !cli.IsTerminal(a.Stderr) {
 		return a.Stderr
 	}

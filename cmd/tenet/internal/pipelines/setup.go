@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,9 +26,10 @@ import (
 
 // pipelineSetup is what a consumer or producer runs with. close ends all that was opened.
 type pipelineSetup struct {
+	app     *cli.App
 	options []pipeline.Option
 	log     *slog.Logger
-	closers []func() error
+	cli.Closers
 	set     *policy.Set
 	from    pipeline.Source
 	sink    pipeline.Sink   // nil where there is none, as letters
@@ -70,18 +70,8 @@ func excerpt(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-func (s *pipelineSetup) onClose(f func() error) { s.closers = append(s.closers, f) }
-
-func (s *pipelineSetup) close() error {
-	var faults []error
-	for _, f := range slices.Backward(s.closers) {
-		faults = append(faults, f())
-	}
-	return errors.Join(faults...)
-}
-
-// pipelineSet is the document of a pipeline, and the provider that follows its file.
-func (a *app) pipelineSet(ctx context.Context, f *pipelineFlags, log *slog.Logger, changes *recording.Changes) (policy.Provider, *policy.Set, error) {
+// document returns the document of --policy, and the provider that follows its file.
+func (f *pipelineFlags) document(ctx context.Context, a *cli.App, log *slog.Logger, changes *recording.Changes) (policy.Provider, *policy.Set, error) {
 	if f.policy == "" {
 		return nil, nil, cli.Usagef("no document given; name it with --policy FILE")
 	}
@@ -92,23 +82,23 @@ func (a *app) pipelineSet(ctx context.Context, f *pipelineFlags, log *slog.Logge
 }
 
 // unnamed is the failure of a pipeline that the document does not name.
-func unnamed(file, kind, name string, set *policy.Set) error {
-	known := "it has none; write " + kind + "s: {" + name + ": {}} for one with all defaults"
-	if others := Named(set, kind); len(others) > 0 {
+func (p pipe) unnamed(set *policy.Set) error {
+	known := "it has none; write " + p.kind + "s: {" + p.name + ": {}} for one with all defaults"
+	if others := Named(set, p.kind); len(others) > 0 {
 		known = "it has " + strings.Join(others, ", ")
 	}
-	return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s names no %s %q; %s", file, kind, name, known))
+	return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no %s %q; %s", p.policy, p.kind, p.name, known))
 }
 
 // setUp opens everything around an engine but its source and sink. o says who observes it, under the name of the pipeline.
-func (a *app) setUp(ctx context.Context, f *pipelineFlags, o monitor.Options) (s *pipelineSetup, err error) {
-	s = &pipelineSetup{log: o.Log}
+func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options) (s *pipelineSetup, err error) {
+	s = &pipelineSetup{app: a, log: o.Log}
 	o.OTLP, o.Listen, o.Audit, o.Verbose = *f.otlp, f.listen, *f.audit, f.verbose
-	watch, err := monitor.Start(ctx, a.App, o)
+	watch, err := monitor.Start(ctx, a, o)
 	if err != nil {
 		return nil, err
 	}
-	s.onClose(watch.Close)
+	s.OnClose(watch.Close)
 	s.service = watch.Health
 	s.options = []pipeline.Option{
 		pipeline.WithName(o.Name), pipeline.WithProvider(o.Provider), pipeline.WithGrace(f.grace), pipeline.WithLogger(s.log),
@@ -123,33 +113,33 @@ func (a *app) setUp(ctx context.Context, f *pipelineFlags, o monitor.Options) (s
 	if f.store == "" {
 		return s, nil
 	}
-	guard, closeStore, err := open.Guard(ctx, a.App, f.store, idempotency.GuardOptions{
+	guard, closeStore, err := open.Guard(ctx, a, f.store, idempotency.GuardOptions{
 		TTL: f.ttl, ReplaySafe: f.replaySafe, Observer: watch.Observer, Journal: watch.Journal,
 	})
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.Close())
 	}
-	s.onClose(closeStore)
+	s.OnClose(closeStore)
 	s.options = append(s.options, pipeline.WithGuard(guard))
 	return s, nil
 }
 
-// open opens the places: first where transactions come from, so that no output is begun for an input that is not there.
-func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time.Duration) (err error) {
+// open opens the places: the source first, so that a missing input leaves no output behind.
+func (s *pipelineSetup) open(ctx context.Context, p places, timeout time.Duration) (err error) {
 	if p.one != nil {
 		s.from = &single{p.one}
 		s.options = append(s.options, pipeline.WithEnded(s.only.note))
 	} else {
-		source, err := p.from.Source(ctx, a.App, s.log)
+		source, err := p.from.Source(ctx, s.app, s.log)
 		if err != nil {
 			return err
 		}
-		s.onClose(source.Close)
+		s.OnClose(source.Close)
 		s.from = source
 	}
 	o := open.SinkOptions{Timeout: timeout, Set: s.set}
 	if p.sink != nil {
-		if s.sink, err = a.sinkOf(ctx, s, p.sink, o); err != nil {
+		if s.sink, err = s.openSink(ctx, p.sink, o); err != nil {
 			return err
 		}
 	}
@@ -157,20 +147,20 @@ func (a *app) open(ctx context.Context, s *pipelineSetup, p places, timeout time
 		return nil
 	}
 	o.Letters = true
-	if s.letters, err = a.sinkOf(ctx, s, p.letters, o); err != nil {
+	if s.letters, err = s.openSink(ctx, p.letters, o); err != nil {
 		return err
 	}
 	s.options = append(s.options, pipeline.WithDeadLetter(s.letters))
 	return nil
 }
 
-// sinkOf opens a sink that is closed with the setup. The file of a run that has not come to its end is left for the next run.
-func (a *app) sinkOf(ctx context.Context, s *pipelineSetup, p *open.Place, o open.SinkOptions) (pipeline.Sink, error) {
-	sink, err := p.Sink(ctx, a.App, o)
+// openSink opens a sink that is closed with the setup. The file of a run that has not come to its end is left for the next run.
+func (s *pipelineSetup) openSink(ctx context.Context, p *open.Place, o open.SinkOptions) (pipeline.Sink, error) {
+	sink, err := p.Sink(ctx, s.app, o)
 	if err != nil {
 		return nil, err
 	}
-	s.onClose(func() error {
+	s.OnClose(func() error {
 		if file, ok := sink.(interface{ Suspend() error }); ok && !s.ended {
 			return file.Suspend()
 		}

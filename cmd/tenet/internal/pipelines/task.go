@@ -80,21 +80,21 @@ func programPath(line string) string {
 type task = pipeline.Task[*pipeline.Transaction, []byte]
 
 // task makes the task of a consumer.
-func (a *app) task(s *pipelineSetup, spec taskSpec, killGrace, timeout time.Duration) (task, error) {
+func (s *pipelineSetup) task(spec taskSpec, killGrace, timeout time.Duration) (task, error) {
 	switch spec.kind {
 	case taskSink:
 		return decoded(task{Process: func(ctx context.Context, t *pipeline.Transaction) ([]byte, error) {
 			return nil, s.sink.Dispatch(ctx, t)
 		}}), nil
 	case taskExec:
-		e := &execTask{a: a, line: spec.what, codes: spec.codes, grace: killGrace, keep: s.sink != nil}
+		e := &execTask{app: s.app, line: spec.what, codes: spec.codes, grace: killGrace, keep: s.sink != nil}
 		return decoded(task{Process: e.process, Sink: s.sink}), nil
 	}
 	h, err := newHTTPTask(spec.what, timeout)
 	if err != nil {
 		return task{}, cli.Usagef("--task http: %w", err)
 	}
-	s.onClose(h.sink.Close)
+	s.OnClose(h.sink.Close)
 	return decoded(task{Process: h.process, Sink: s.sink}), nil
 }
 
@@ -112,7 +112,7 @@ func decoded[Out any](task pipeline.Task[*pipeline.Transaction, Out]) pipeline.T
 
 // execTask runs a command for each attempt.
 type execTask struct {
-	a     *app
+	app   *cli.App
 	line  string // for the shell
 	codes command.Codes
 	grace time.Duration
@@ -123,7 +123,7 @@ func (e *execTask) process(ctx context.Context, t *pipeline.Transaction) ([]byte
 	out := &bounded{most: MaxResult}
 	c := &command.Command{
 		Argv:  []string{"env", envTransactionID + "=" + t.ID(), "sh", "-c", e.line},
-		Input: command.NewInput(bytes.NewReader(t.Payload()), 1), Stdout: e.a.Stderr, Stderr: e.a.Stderr, Grace: e.grace, Kill: e.a.Kill,
+		Input: command.NewInput(bytes.NewReader(t.Payload()), 1), Stdout: e.app.Stderr, Stderr: e.app.Stderr, Grace: e.grace, Kill: e.app.Kill,
 	}
 	if e.keep {
 		c.Stdout = out

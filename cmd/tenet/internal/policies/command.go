@@ -19,9 +19,10 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-func (a *app) policyCommand() *cobra.Command {
+// Command returns "tenet policy".
+func Command(a *cli.App) *cobra.Command {
 	cmd := cli.Group("policy", "Check, show and import policy documents", "Check, show and import policy documents.",
-		a.checkCommand(), a.showCommand(), a.delaysCommand(), a.schemaCommand(), a.catalogCommand(), a.limitsCommand(), a.importCommand())
+		checkCommand(a), showCommand(a), delaysCommand(a), schemaCommand(a), catalogCommand(a), limitsCommand(a), importCommand(a))
 	cmd.Example = `  tenet policy check policies.yaml
   tenet policy show user-service.GetUser --policy policies.yaml`
 	return cmd
@@ -37,7 +38,7 @@ type checkResult struct {
 	Warnings []cli.FaultResult `json:"warnings"`
 }
 
-func (a *app) checkCommand() *cobra.Command {
+func checkCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check FILE…", Short: "Report every fault of policy documents", Args: cobra.MinimumNArgs(1),
 		Long: `Read policy documents and report every fault with its place and the remedy.
@@ -50,14 +51,14 @@ register; the warning names the package that has it. The file - is stdin. Exits 
 		results := make([]checkResult, 0, len(files))
 		invalid := false
 		for _, file := range files {
-			r, err := a.check(cmd.Context(), file)
+			r, err := check(cmd.Context(), a, file)
 			if err != nil {
 				return err
 			}
 			invalid = invalid || !r.Valid
 			results = append(results, r)
 		}
-		err := a.Print(*form, results, func(w io.Writer) { a.writeChecks(w, results) })
+		err := a.Print(*form, results, func(w io.Writer) { writeChecks(a, w, results) })
 		if err == nil && invalid {
 			err = cli.Exit(cli.ExitInvalid)
 		}
@@ -66,7 +67,7 @@ register; the warning names the package that has it. The file - is stdin. Exits 
 	return cmd
 }
 
-func (a *app) check(ctx context.Context, file string) (checkResult, error) {
+func check(ctx context.Context, a *cli.App, file string) (checkResult, error) {
 	r := checkResult{File: file, Keys: []string{}, Faults: []cli.FaultResult{}, Warnings: []cli.FaultResult{}}
 	text, err := a.ReadFile(ctx, file)
 	if err != nil {
@@ -102,7 +103,7 @@ func (r *checkResult) add(faults []policyfile.Fault) {
 	}
 }
 
-func (a *app) writeChecks(w io.Writer, results []checkResult) {
+func writeChecks(a *cli.App, w io.Writer, results []checkResult) {
 	for _, r := range results {
 		if !r.Valid {
 			cli.Fprintf(w, "%s: %s, %s\n", r.File, a.Paint(a.Stdout, cli.Red, "invalid"), cli.Count(len(r.Faults), "fault"))
@@ -125,7 +126,7 @@ type showResult struct {
 	Revision string         `json:"revision"`
 }
 
-func (a *app) showCommand() *cobra.Command {
+func showCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show KEY --policy FILE", Short: "Show the policy of a key, with every default filled in", Args: cobra.ExactArgs(1),
 		Long: `Show the policy that a document gives to a key: every field with its effective value and the source of that value.
@@ -139,7 +140,7 @@ use tenet run --dry-run.`,
 	file := cli.DocumentFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		document, p, err := a.find(cmd.Context(), *file, args[0])
+		document, p, err := find(cmd.Context(), a, *file, args[0])
 		if err != nil {
 			return err
 		}
@@ -147,13 +148,13 @@ use tenet run --dry-run.`,
 		if r.Clamped == nil {
 			r.Clamped = []string{}
 		}
-		return a.Print(*form, r, func(w io.Writer) { Describe(a.App, w, p, document) })
+		return a.Print(*form, r, func(w io.Writer) { Describe(a, w, p, document) })
 	})
 	return cmd
 }
 
 // find loads a document and looks a key up in it.
-func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document, *policy.Policy, error) {
+func find(ctx context.Context, a *cli.App, file, name string) (*policyfile.Document, *policy.Policy, error) {
 	switch {
 	case file == "":
 		return nil, nil, cli.Usagef("no document given; name it with --policy FILE")
@@ -176,7 +177,7 @@ func (a *app) find(ctx context.Context, file, name string) (*policyfile.Document
 	return document, p, err
 }
 
-func (a *app) schemaCommand() *cobra.Command {
+func schemaCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of policy documents", Args: cobra.NoArgs,
 		Long:    "Print the JSON Schema (draft 2020-12) of policy documents, for editors and other checkers.",
@@ -197,7 +198,7 @@ type catalogResult struct {
 	Retry    policy.Retry    `json:"retry"`
 }
 
-func (a *app) catalogCommand() *cobra.Command {
+func catalogCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "catalog", Short: "List the operation categories and their defaults", Args: cobra.NoArgs,
 		Long:    "List the operation categories that policies can take their defaults from (category: NATS_PUBLISH).",
@@ -223,7 +224,7 @@ func (a *app) catalogCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) limitsCommand() *cobra.Command {
+func limitsCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "limits", Short: "List the limits and defaults of every surface", Args: cobra.NoArgs,
 		Long:    "List the built-in limits and defaults of calls, of the commands that tenet run starts, of jobs and of pipeline steps. A\ndocument may tighten them; its limits of calls apply to commands too.",

@@ -26,7 +26,7 @@ type delaysResult struct {
 
 const maxDelays = 1000
 
-func (a *app) delaysCommand() *cobra.Command {
+func delaysCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "delays KEY --policy FILE", Short: "Show the waits before a policy's retries", Args: cobra.ExactArgs(1),
 		Long: `Show the waits before the retries of a key's policy for one seed; the same seed always gives the same waits.
@@ -42,7 +42,7 @@ longest possible total, the expected total is the mean over all seeds.`,
 		if cmd.Flags().Changed("count") && (*n < 1 || *n > maxDelays) {
 			return cli.Usagef("-n: %d is not between 1 and %d", *n, maxDelays)
 		}
-		_, p, err := a.find(cmd.Context(), *file, args[0])
+		_, p, err := find(cmd.Context(), a, *file, args[0])
 		if err != nil {
 			return err
 		}
@@ -50,23 +50,25 @@ longest possible total, the expected total is the mean over all seeds.`,
 		if retries == 0 {
 			retries = min(p.Retry.MaxAttempts-1, maxDelays)
 		}
-		s := newSchedule(&p.Retry, *seed, retries)
+		s := newSchedule(p, *seed, retries)
 		r := delaysResult{Key: p.Key.String(), Seed: *seed, Delays: make([]float64, retries), Total: cli.Seconds(sum(s.delays)), WorstCase: cli.Seconds(sum(s.longest))}
 		for i, d := range s.delays {
 			r.Delays[i] = cli.Seconds(d)
 		}
-		return a.Print(*form, r, func(w io.Writer) { a.draw(w, p, *seed, s) })
+		return a.Print(*form, r, func(w io.Writer) { s.draw(a, w) })
 	})
 	return cmd
 }
 
-// schedule is the waits of one piece of work, beside what any work could wait.
+// schedule holds the waits of one call, with the longest and mean waits over all seeds.
 type schedule struct {
+	policy                *policy.Policy
+	seed                  uint64
 	delays, longest, mean []time.Duration
 }
 
-func newSchedule(r *policy.Retry, seed uint64, retries int) schedule {
-	var s schedule
+func newSchedule(p *policy.Policy, seed uint64, retries int) schedule {
+	s, r := schedule{policy: p, seed: seed}, &p.Retry
 	for i := range retries {
 		low, high := decision.Bounds(r, i)
 		mean := low + (high-low)/2
@@ -120,10 +122,10 @@ func sum(list []time.Duration) (total time.Duration) {
 const barWidth = 40
 
 // draw writes the waits as bars.
-func (a *app) draw(w io.Writer, p *policy.Policy, seed uint64, s schedule) {
-	r := &p.Retry
-	cli.Fprintf(w, "%s  %s\n", a.Paint(a.Stdout, cli.Bold, p.Key.String()), a.Paint(a.Stdout, cli.Faint,
-		fmt.Sprintf("%s ×%g, cap %s, jitter %s, seed %d", r.InitialBackoff, r.BackoffMultiplier, r.MaxBackoff, r.Jitter, seed)))
+func (s schedule) draw(a *cli.App, w io.Writer) {
+	r := &s.policy.Retry
+	cli.Fprintf(w, "%s  %s\n", a.Paint(a.Stdout, cli.Bold, s.policy.Key.String()), a.Paint(a.Stdout, cli.Faint,
+		fmt.Sprintf("%s ×%g, cap %s, jitter %s, seed %d", r.InitialBackoff, r.BackoffMultiplier, r.MaxBackoff, r.Jitter, s.seed)))
 	if len(s.delays) == 0 {
 		cli.Fprintln(w, "no retries: one attempt only")
 		return

@@ -25,7 +25,7 @@ func anyRetry(t *rapid.T) policy.Retry {
 func TestNoSeedWaitsLongerThanTheWorstCase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRetry(t)
-		s := newSchedule(&r, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 6).Draw(t, "retries"))
+		s := newSchedule(&policy.Policy{Retry: r}, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 6).Draw(t, "retries"))
 		for i, d := range s.delays {
 			low, high := decision.Bounds(&r, i)
 			if d < low || d > high || s.longest[i] != high || s.mean[i] < low || s.mean[i] > high {
@@ -45,7 +45,7 @@ func TestTheExpectedTotalIsTheMeanOverSeeds(t *testing.T) {
 				total += decision.Delay(&r, decision.Seed(fmt.Sprint(seed)), i)
 			}
 		}
-		got, want := float64(total)/seeds, float64(sum(newSchedule(&r, 1, retries).mean))
+		got, want := float64(total)/seeds, float64(sum(newSchedule(&policy.Policy{Retry: r}, 1, retries).mean))
 		if got < want*0.95 || got > want*1.05 {
 			t.Errorf("%s: seeds wait %v on average, expected %v", jitter, time.Duration(got), time.Duration(want))
 		}

@@ -13,16 +13,16 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-func (a *app) importCommand() *cobra.Command {
+func importCommand(a *cli.App) *cobra.Command {
 	cmd := cli.Group("import", "Convert another system's configuration into a policy document", `Convert another system's retry configuration into a policy document on stdout. Notes on stderr name every field that was
 approximated or left out. The file - is stdin.`,
-		a.importOne("grpc", "a gRPC service config (retryPolicy, hedgingPolicy, retryThrottling; JSON)", policyimport.GRPC),
-		a.importOne("envoy", "an Envoy configuration (routes and clusters; YAML or JSON)", policyimport.Envoy))
+		importOne(a, "grpc", "a gRPC service config (retryPolicy, hedgingPolicy, retryThrottling; JSON)", policyimport.GRPC),
+		importOne(a, "envoy", "an Envoy configuration (routes and clusters; YAML or JSON)", policyimport.Envoy))
 	cmd.Example = "  tenet policy import grpc service-config.json > policies.yaml"
 	return cmd
 }
 
-func (a *app) importOne(name, what string, convert func([]byte) (policyimport.Converted, error)) *cobra.Command {
+func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport.Converted, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " FILE", Short: "Convert " + what, Args: cobra.ExactArgs(1),
 		Long:    "Convert " + what + " into a policy document.\nThe document goes to stdout, as YAML unless --output says otherwise. Notes on stderr name every field that was\napproximated or left out. The file - is stdin.",
@@ -48,7 +48,7 @@ func (a *app) importOne(name, what string, convert func([]byte) (policyimport.Co
 		if _, err := policyfile.Parse("the imported document", document, policyfile.Options{}); err != nil {
 			return fmt.Errorf("the conversion is not a valid document, which is a bug in tenet: %w", err)
 		}
-		return a.printDocument(*form, document)
+		return printDocument(a, *form, document)
 	})
 	return cmd
 }
@@ -60,7 +60,7 @@ func documentOf(c policyimport.Converted) ([]byte, error) {
 }
 
 // printDocument prints a document in YAML; as text it is that too.
-func (a *app) printDocument(form string, document []byte) error {
+func printDocument(a *cli.App, form string, document []byte) error {
 	if form == cli.FormText || form == cli.FormYAML {
 		_, err := a.Stdout.Write(document)
 		return err

@@ -27,11 +27,12 @@ type queueJSON struct {
 	Running int       `json:"running"`
 }
 
-func (a *app) queuesCommand() *cobra.Command {
-	return cli.Group("queues", "List, pause and resume queues", "", a.queuesListCommand(), a.pauseCommand(), a.resumeCommand())
+// Command returns "tenet queues".
+func Command(a *cli.App) *cobra.Command {
+	return cli.Group("queues", "List, pause and resume queues", "", queuesListCommand(a), pauseCommand(a), resumeCommand(a))
 }
 
-func (a *app) queuesListCommand() *cobra.Command {
+func queuesListCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List queues that hold jobs or are paused", Args: cobra.NoArgs,
 		Example: "  tenet queues list --store sqlite:jobs.db",
@@ -39,7 +40,7 @@ func (a *app) queuesListCommand() *cobra.Command {
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			list, err := queues(cmd.Context(), s)
 			if err != nil {
 				return err
@@ -87,7 +88,7 @@ func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
 	return list, nil
 }
 
-func (a *app) pauseCommand() *cobra.Command {
+func pauseCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pause QUEUE --reason TEXT", Short: "Stop starting jobs of a queue", Args: cobra.ExactArgs(1),
 		Long: `Stop starting jobs of a queue, on all workers, until it is resumed or --for has passed. Running jobs continue, and jobs
@@ -99,7 +100,7 @@ with 5, because the name may be mistyped.`,
 	create := cmd.Flags().Bool("create", false, "pause the queue even if it has never held a job")
 	var length time.Duration
 	cmd.Flags().Var(cli.Duration(&length), "for", "resume automatically after this long (default: never)")
-	return a.queueCommand(cmd, create, func(name string) (job.QueueState, error) {
+	return queueCommand(a, cmd, create, func(name string) (job.QueueState, error) {
 		if *reason == "" {
 			return job.QueueState{}, cli.Usagef("--reason is missing; say why, for whoever finds the queue paused")
 		}
@@ -111,12 +112,12 @@ with 5, because the name may be mistyped.`,
 	})
 }
 
-func (a *app) resumeCommand() *cobra.Command {
+func resumeCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "resume QUEUE", Short: "Start jobs of a paused queue again", Args: cobra.ExactArgs(1),
 		Example: "  tenet queues resume mail --store sqlite:jobs.db",
 	}
-	return a.queueCommand(cmd, new(bool), func(name string) (job.QueueState, error) { return job.QueueState{Queue: name}, nil })
+	return queueCommand(a, cmd, new(bool), func(name string) (job.QueueState, error) { return job.QueueState{Queue: name}, nil })
 }
 
 // knownQueue fails for a queue of which the store has neither jobs nor a setting.
@@ -136,7 +137,7 @@ func knownQueue(ctx context.Context, s open.JobStore, name string) error {
 }
 
 // queueCommand is a command that sets what state returns. Unless create is set, the queue must be known.
-func (a *app) queueCommand(cmd *cobra.Command, create *bool, state func(name string) (job.QueueState, error)) *cobra.Command {
+func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name string) (job.QueueState, error)) *cobra.Command {
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	form := cli.OutputFlag(cmd)
@@ -148,17 +149,21 @@ func (a *app) queueCommand(cmd *cobra.Command, create *bool, state func(name str
 		if err != nil {
 			return err
 		}
-		return open.WithJobs(cmd.Context(), a.App, open.Options{URL: *store}, func(s open.JobStore) error {
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if !*create {
 				if err := knownQueue(cmd.Context(), s, q.Queue); err != nil {
 					return err
 				}
 			}
-			verb := "is"
-			if *dryRun {
-				verb = "would be"
-			} else if err := a.setQueue(cmd.Context(), s, q, *log); err != nil {
-				return err
+			verb := "would be"
+			if !*dryRun {
+				verb = "is"
+				if err := recording.Put(cmd.Context(), a, *log, operationOf(q)); err != nil {
+					return err
+				}
+				if err := s.SetQueue(cmd.Context(), q); err != nil {
+					return err
+				}
 			}
 			return a.Print(*form, q, func(w io.Writer) {
 				switch {
@@ -175,8 +180,8 @@ func (a *app) queueCommand(cmd *cobra.Command, create *bool, state func(name str
 	return cmd
 }
 
-// setQueue pauses or resumes a queue, once that is on record.
-func (a *app) setQueue(ctx context.Context, s open.JobStore, q job.QueueState, log string) error {
+// operationOf describes a change of a queue for the audit log.
+func operationOf(q job.QueueState) audit.Operation {
 	o := audit.Operation{Action: "queues.resume", Attributes: map[string]string{"queue": q.Queue}}
 	if q.Paused {
 		o.Action, o.Detail = "queues.pause", q.Reason
@@ -184,8 +189,5 @@ func (a *app) setQueue(ctx context.Context, s open.JobStore, q job.QueueState, l
 	if !q.Until.IsZero() {
 		o.Attributes["until"] = recording.Instant(q.Until)
 	}
-	if err := recording.Put(ctx, a.App, log, o); err != nil {
-		return err
-	}
-	return s.SetQueue(ctx, q)
+	return o
 }

@@ -31,14 +31,15 @@ func shown(r idempotency.Record, withResult bool) recordJSON {
 	return j
 }
 
-func (a *app) idempotencyCommand() *cobra.Command {
+// Command returns "tenet idempotency".
+func Command(a *cli.App) *cobra.Command {
 	return cli.Group("idempotency", "Inspect, resolve and clear idempotency records",
 		`Inspect, resolve and clear the records of effects that happen once per key.
 
 A record is in_flight while its effect runs, then completed, failed (for good) or released (the next caller runs the
 effect again). If its owner was killed, the record becomes unknown: the effect does not run under its key until an
 operator has found out what happened and runs resolve.`,
-		a.recordGetCommand(), a.recordListCommand(), a.recordResolveCommand(), a.recordClearCommand())
+		recordGetCommand(a), recordListCommand(a), recordResolveCommand(a), recordClearCommand(a))
 }
 
 // recordTarget are the flags that name a record.
@@ -62,11 +63,11 @@ func (f *recordTarget) add(cmd *cobra.Command, changes bool) {
 }
 
 // with runs f on the record of a key.
-func (f *recordTarget) with(ctx context.Context, a *app, key string, do func(s *open.RecordStore, r idempotency.Record) error) error {
+func (f *recordTarget) with(ctx context.Context, a *cli.App, key string, do func(s *open.RecordStore, r idempotency.Record) error) error {
 	if err := idempotency.CheckKey(key); err != nil {
 		return cli.Usagef("%w", err)
 	}
-	s, err := open.Records(ctx, a.App, open.Ref{Flag: "store", URL: f.store, Use: open.UseRecords}, false)
+	s, err := open.Records(ctx, a, open.Ref{Flag: "store", URL: f.store, Use: open.UseRecords}, false)
 	if err != nil {
 		return err
 	}
@@ -94,12 +95,12 @@ type change struct {
 }
 
 // recorded records a change in the audit log of --audit or, by default, the store's own before it applies the change.
-func (f *recordTarget) recorded(ctx context.Context, a *app, s *open.RecordStore, c change) (err error) {
+func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordStore, c change) (err error) {
 	var log *audit.Log
 	closeLog := func() error { return nil }
 	switch {
 	case f.audit != "":
-		log, closeLog, err = open.Log(ctx, a.App, f.audit)
+		log, closeLog, err = open.Log(ctx, a, f.audit)
 	case s.Audit != nil:
 		log, closeLog, err = open.LogOn(ctx, s.Audit, s.Audit.Close)
 	default:
@@ -126,7 +127,7 @@ func onRecord(action string, r idempotency.Record) audit.Operation {
 	return audit.Operation{Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State)}
 }
 
-func (a *app) recordGetCommand() *cobra.Command {
+func recordGetCommand(a *cli.App) *cobra.Command {
 	f := &recordTarget{}
 	cmd := &cobra.Command{
 		Use: "get KEY", Short: "Show the record of a key", Args: cobra.ExactArgs(1),
@@ -141,7 +142,7 @@ func (a *app) recordGetCommand() *cobra.Command {
 			if *result {
 				o.Detail = "with its result"
 			}
-			if err := recording.Put(cmd.Context(), a.App, f.audit, o); err != nil {
+			if err := recording.Put(cmd.Context(), a, f.audit, o); err != nil {
 				return err
 			}
 			return a.Print(*form, shown(r, *result), func(w io.Writer) { describeRecord(w, r, *result) })
@@ -182,7 +183,7 @@ func describeRecord(w io.Writer, r idempotency.Record, withResult bool) {
 	}
 }
 
-func (a *app) recordResolveCommand() *cobra.Command {
+func recordResolveCommand(a *cli.App) *cobra.Command {
 	f := &recordTarget{}
 	as := ""
 	cmd := &cobra.Command{
@@ -241,7 +242,7 @@ An audit log records the change before it is made.`,
 	return cmd
 }
 
-func (a *app) recordClearCommand() *cobra.Command {
+func recordClearCommand(a *cli.App) *cobra.Command {
 	f := &recordTarget{}
 	cmd := &cobra.Command{
 		Use: "clear KEY", Short: "Remove the record of a key, so that its effect can run again", Args: cobra.ExactArgs(1),

@@ -21,7 +21,7 @@ func TestI4ARefusedChangeIsOnRecordAsRefused(t *testing.T) {
 		change error
 		code   int
 	}{"made": {nil, 0}, "fenced": {idempotency.ErrFenced, cli.ExitConflict}} {
-		err := f.recorded(t.Context(), &app{}, &open.RecordStore{}, change{onRecord(name, r), func() error { return c.change }})
+		err := f.recorded(t.Context(), &cli.App{}, &open.RecordStore{}, change{onRecord(name, r), func() error { return c.change }})
 		if failed, _ := errors.AsType[*cli.Failure](err); (err == nil) != (c.code == 0) || failed != nil && failed.Code != c.code {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -22,7 +22,7 @@ type listedJSON struct {
 	Lapsed bool `json:"lapsed"` // in flight under a lease that has ended: the outcome is unknown
 }
 
-func (a *app) recordListCommand() *cobra.Command {
+func recordListCommand(a *cli.App) *cobra.Command {
 	f := &recordTarget{}
 	state := ""
 	cmd := &cobra.Command{
@@ -45,12 +45,12 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 		if *limit < 0 {
 			return cli.Usagef("--limit %d: write 0 for all, or more", *limit)
 		}
-		s, err := open.Records(ctx, a.App, open.Ref{Flag: "store", URL: f.store, Use: open.UseRecords}, false)
+		s, err := open.Records(ctx, a, open.Ref{Flag: "store", URL: f.store, Use: open.UseRecords}, false)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
-		if err := recording.Put(ctx, a.App, f.audit, audit.Operation{Action: "idempotency.list", TenantID: f.tenant, Operation: f.operation, Detail: state}); err != nil {
+		if err := recording.Put(ctx, a, f.audit, audit.Operation{Action: "idempotency.list", TenantID: f.tenant, Operation: f.operation, Detail: state}); err != nil {
 			return err
 		}
 		filter := idempotency.Filter{State: idempotency.State(state), Tenant: f.tenant, Operation: f.operation}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/idempotency"
-	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/retry"
 )
 
 // recordFlags are the flags of a run whose effect happens once.
@@ -46,14 +43,7 @@ func (f *recordFlags) check() error {
 	return nil
 }
 
-// guard opens the guard of a run.
-func (f *recordFlags) guard(ctx context.Context, a *cli.App, p *policy.Policy, o retry.ExecutorOptions) (*idempotency.Guard, func() error, error) {
-	return open.Guard(ctx, a, f.store, idempotency.GuardOptions{
-		TTL: f.ttl, ReplaySafe: f.replaySafe, Policies: []policy.Policy{*p}, Observer: o.Observer, Journal: o.Journal,
-	})
-}
-
-// FingerprintOf is what a command is recognised by.
+// FingerprintOf returns the hash of a command line: a key that comes again with another command is a conflict.
 func FingerprintOf(argv []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(argv, "\x00")))
 	return hex.EncodeToString(sum[:])

@@ -27,7 +27,8 @@ type versionJSON struct {
 	AppliedAt time.Time `json:"applied_at,omitzero"`
 }
 
-func (a *app) migrateCommand() *cobra.Command {
+// Command returns "tenet migrate".
+func Command(a *cli.App) *cobra.Command {
 	up := &cobra.Command{
 		Use: "up", Short: "Create or update the store's tables", Args: cobra.NoArgs,
 		Long:    "Create the store's tables, or update them to the newest version. Several processes may do so at once. A missing\nSQLite file is created.",
@@ -38,10 +39,10 @@ func (a *app) migrateCommand() *cobra.Command {
 		Long:    "Revert the store's tables by one version. Reverting the first version removes all jobs. Stop all workers first.",
 		Example: "  tenet migrate down --store postgres://localhost/app --dry-run --show-sql",
 	}
-	return cli.Group("migrate", "Create, update and revert a store's tables", "", a.stepsCommand(up, migrate.Up), a.stepsCommand(down, migrate.Down), a.migrateStatusCommand())
+	return cli.Group("migrate", "Create, update and revert a store's tables", "", stepsCommand(a, up, migrate.Up), stepsCommand(a, down, migrate.Down), migrateStatusCommand(a))
 }
 
-func (a *app) stepsCommand(cmd *cobra.Command, d migrate.Direction) *cobra.Command {
+func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Command {
 	store := open.JobsFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	showSQL := cmd.Flags().Bool("show-sql", false, "print the statements")
@@ -51,7 +52,7 @@ func (a *app) stepsCommand(cmd *cobra.Command, d migrate.Direction) *cobra.Comma
 	}
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return open.WithDatabase(cmd.Context(), a.App, open.Options{URL: *store, Create: d == migrate.Up, DryRun: *dryRun}, func(db open.Database) error {
+		return open.WithDatabase(cmd.Context(), a, open.Options{URL: *store, Create: d == migrate.Up, DryRun: *dryRun}, func(db open.Database) error {
 			if d == migrate.Down && !*dryRun {
 				if err := a.Confirm(cmd.Context(), *yes, "Take the tables back by one version? Jobs may be removed."); err != nil {
 					return err
@@ -90,7 +91,7 @@ func writeSteps(w io.Writer, list []stepJSON, dryRun bool) {
 	}
 }
 
-func (a *app) migrateStatusCommand() *cobra.Command {
+func migrateStatusCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "List the versions of the store's tables", Args: cobra.NoArgs,
 		Long:    "List the versions of the store's tables. Exits with 4 if one is not applied.",
@@ -99,7 +100,7 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 	store := open.JobsFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		return open.WithDatabase(cmd.Context(), a.App, open.Options{URL: *store}, func(db open.Database) error {
+		return open.WithDatabase(cmd.Context(), a, open.Options{URL: *store}, func(db open.Database) error {
 			status, err := db.MigrationStatus(cmd.Context())
 			if err != nil {
 				return err

@@ -40,7 +40,8 @@ type workerFlags struct {
 	exitZero                        bool
 }
 
-func (a *app) workerCommand() *cobra.Command {
+// Command returns "tenet worker".
+func Command(a *cli.App) *cobra.Command {
 	f := &workerFlags{lease: job.DefaultLease, grace: job.DefaultGrace}
 	cmd := &cobra.Command{
 		Use: "worker", Short: "Run stored jobs", Args: cobra.NoArgs,
@@ -96,13 +97,13 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
 		f.store, f.audit = *store, *audit
-		return a.worker(cmd.Context(), f)
+		return worker(cmd.Context(), a, f)
 	})
 	return cmd
 }
 
 // worker is "tenet worker" behind its flags.
-func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
+func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	if f.concurrency < 1 || f.concurrency > cli.MaxConcurrency {
 		return cli.Usagef("--concurrency: %d is not between 1 and %d", f.concurrency, cli.MaxConcurrency)
 	}
@@ -125,24 +126,24 @@ func (a *app) worker(ctx context.Context, f *workerFlags) (err error) {
 	if err := queues.begin(set); err != nil {
 		return err
 	}
-	periodic, err := periodic.Read(ctx, a.App, f.periodic)
+	periodic, err := periodic.Read(ctx, a, f.periodic)
 	if err != nil {
 		return err
 	}
-	return open.WithJobs(ctx, a.App, open.Options{URL: f.store, Create: true, Migrate: f.migrate, Memory: true, DryRun: f.dryRun}, func(s open.JobStore) error {
+	return open.WithJobs(ctx, a, open.Options{URL: f.store, Create: true, Migrate: f.migrate, Memory: true, DryRun: f.dryRun}, func(s open.JobStore) error {
 		if f.dryRun {
 			return a.Print(cli.FormText, nil, func(w io.Writer) {
 				cli.Fprintf(w, "would work on %s with %s\n", listQueues(queues.now()), cli.Count(len(periodic), "periodic job"))
 			})
 		}
-		worker := &service{app: a, flags: f, log: log, store: s, provider: provider, changes: changes, queues: queues, periodic: periodic}
+		worker := &service{App: a, flags: f, log: log, store: s, provider: provider, changes: changes, queues: queues, periodic: periodic}
 		return worker.run(ctx)
 	})
 }
 
 // service is a worker of "tenet worker" with everything around it.
 type service struct {
-	*app
+	*cli.App
 	flags    *workerFlags
 	log      *slog.Logger
 	store    open.JobStore

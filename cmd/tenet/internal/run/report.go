@@ -1,0 +1,81 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// openTimeline opens the output of the timeline before the first attempt, and returns the function that writes it.
+func openTimeline(a *cli.App, f *runFlags) (func(observe.Timeline) error, error) {
+	form, to := f.timeline, a.Stderr
+	if f.timelineFile == "" && form == "" {
+		return func(observe.Timeline) error { return nil }, nil
+	}
+	finish := func() error { return nil }
+	if f.timelineFile != "" {
+		file, err := os.OpenFile(f.timelineFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("--timeline-file: %w", cli.NotMade(f.timelineFile, err))
+		}
+		to, finish = file, file.Close
+	}
+	return func(t observe.Timeline) error {
+		text := t.String()
+		if form != cli.FormText {
+			line, err := json.Marshal(t)
+			if err != nil {
+				return err
+			}
+			text = string(line) + "\n"
+		}
+		_, err := io.WriteString(to, text)
+		return errors.Join(err, finish())
+	}, nil
+}
+
+// sentence returns a one-line error that says why a run failed.
+func sentence(t observe.Timeline, err error) error {
+	failed, ok := errors.AsType[*retry.Error](err)
+	if !ok {
+		return err
+	}
+	because := failed.Last
+	if because == nil {
+		because = failed.Cause
+	}
+	text := fmt.Sprintf("%s failed after %s in %s: %s", t.Key, cli.Count(failed.Attempts, "attempt"), cli.Brief(t.End.Sub(t.Start)), failed.Reason)
+	if because != nil {
+		return fmt.Errorf("%s: %w", text, because)
+	}
+	return errors.New(text)
+}
+
+// printAttempt prints a line about each attempt, wait and report.
+func printAttempt(a *cli.App, e *observe.Event) {
+	prefix := a.Paint(a.Stderr, cli.Cyan, "tenet:")
+	switch e.Type {
+	case observe.AttemptEnded:
+		r := e.Attempt
+		switch {
+		case r.Denied:
+			cli.Fprintf(a.Stderr, "%s attempt %d refused: %s\n", prefix, r.Attempt, r.Outcome.Reason)
+		case r.Err != nil:
+			cli.Fprintf(a.Stderr, "%s attempt %d failed after %s: %v\n", prefix, r.Attempt, cli.Brief(r.End.Sub(r.Start)), r.Err)
+		default:
+			cli.Fprintf(a.Stderr, "%s attempt %d succeeded after %s\n", prefix, r.Attempt, cli.Brief(r.End.Sub(r.Start)))
+		}
+	case observe.Decided:
+		if v := e.Decision.Verdict; v.Delay > 0 {
+			cli.Fprintf(a.Stderr, "%s next attempt in %s\n", prefix, cli.Brief(v.Delay))
+		}
+	case observe.Reported:
+		cli.Fprintf(a.Stderr, "%s %s: %s\n", prefix, e.Report.Reason, e.Report.Detail)
+	}
+}
