@@ -41,7 +41,7 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkSeal(b *testing.B) {
-	e, w, c := sample(), encoder{}, newChain(uuidv7.New(start))
+	e, w, c := sample(), encoder{}, newTestChain(uuidv7.New(start))
 	b.ReportAllocs()
 	for b.Loop() {
 		w.b = w.b[:0]
@@ -50,7 +50,7 @@ func BenchmarkSeal(b *testing.B) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	e, w, c := sample(), encoder{}, newChain(uuidv7.New(start))
+	e, w, c := sample(), encoder{}, newTestChain(uuidv7.New(start))
 	c.append(&w, &e)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -87,6 +87,7 @@ func BenchmarkObserveBuffered(b *testing.B) {
 // BenchmarkWriter is what the writer does for an event, sink aside.
 func BenchmarkWriter(b *testing.B) {
 	w := newWriter(&Log{}, discard{}, nil)
+	defer w.end()
 	e := failed("call", 1)
 	e.Decision.Facts.Classes = []classify.Match{{Class: "connection_refused"}}
 	b.ReportAllocs()

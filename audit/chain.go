@@ -10,21 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// noHash keeps the place of a hash.
+// noHash is written where a hash will be.
 var noHash = strings.Repeat("0", 2*sha256.Size)
 
-// chain is the one that a writer extends. Events get their places and lines first, and their hashes later: by then the next
-// lines may be made elsewhere.
+// chain gives events their places in the writer's own chain. Their hashes follow later, by a [sealer], when the next lines
+// may be in the making.
 type chain struct {
 	id  string
 	seq uint64 // of the last event
-
-	hash   string // of the last sealed event
-	digest hash.Hash
-	sum    []byte
 }
-
-func newChain(id string) chain { return chain{id: id, digest: sha256.New()} }
 
 // line is where in an encoder's buffer a line ends, and where its members hash and prev_hash begin.
 type line struct{ end, hash, before int }
@@ -40,25 +34,34 @@ func (c *chain) place(w *encoder, e *Event) line {
 	return line{end: len(w.b), hash: w.hash, before: w.before}
 }
 
-// seal links e, whose line begins at start of b, to the event before it. Its hash goes over the line without the member
-// hash, so that whoever checks it cuts that out and encodes nothing.
-func (c *chain) seal(b []byte, start int, l line, e *Event) {
-	const hash, before, end = len(`,"hash":"`), len(`,"prev_hash":"`), len(`"`)
-	e.PrevHash = c.hash
-	if c.hash != "" {
-		copy(b[l.before+before:], c.hash)
-	}
-	digits := b[l.hash+hash:][:len(noHash)]
-	c.digest.Reset()
-	c.digest.Write(b[start:l.hash])
-	c.digest.Write(b[l.hash+hash+len(noHash)+end : l.end])
-	c.sum = c.digest.Sum(c.sum[:0])
-	hex.Encode(digits, c.sum)
-	e.Hash = string(digits)
-	c.hash = e.Hash
+// sealer computes the hashes of a chain.
+type sealer struct {
+	hash   string // of the last sealed event
+	digest hash.Hash
+	sum    []byte
 }
 
-// sortedKeys appends the keys of m in the order of their UTF-16 code units, as RFC 8785 wants it.
+func newSealer() sealer { return sealer{digest: sha256.New()} }
+
+// seal links e, whose line begins at start of b, to the event before it. Its hash covers the line without the member hash, so
+// that a verifier can cut the member out and need not encode anything.
+func (s *sealer) seal(b []byte, start int, l line, e *Event) {
+	const hash, before, end = len(`,"hash":"`), len(`,"prev_hash":"`), len(`"`)
+	e.PrevHash = s.hash
+	if s.hash != "" {
+		copy(b[l.before+before:], s.hash)
+	}
+	digits := b[l.hash+hash:][:len(noHash)]
+	s.digest.Reset()
+	s.digest.Write(b[start:l.hash])
+	s.digest.Write(b[l.hash+hash+len(noHash)+end : l.end])
+	s.sum = s.digest.Sum(s.sum[:0])
+	hex.Encode(digits, s.sum)
+	e.Hash = string(digits)
+	s.hash = e.Hash
+}
+
+// sortedKeys appends the keys of m in the order of their UTF-16 code units, as RFC 8785 requires.
 func sortedKeys(keys []string, m map[string]string) []string {
 	for k := range m {
 		keys = append(keys, k)

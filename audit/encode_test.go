@@ -21,7 +21,7 @@ import (
 func TestA3LinesAreCanonicalJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent().Draw(t, "event")
-		c := newChain("chain")
+		c := newTestChain("chain")
 		if c.seq = e.Seq; c.seq > 0 {
 			c.hash = strings.Repeat("ab", 32)
 		}
@@ -131,7 +131,7 @@ func TestA3EscapesAreFoundInEveryPlace(t *testing.T) {
 }
 
 func TestA3ChainLinksEvents(t *testing.T) {
-	c := newChain("chain")
+	c := newTestChain("chain")
 	var w encoder
 	events := []Event{{SchemaVersion: 1, ID: "a", Type: CallCount}, {SchemaVersion: 1, ID: "b", Type: CallCount}}
 	for i := range events {
@@ -192,8 +192,16 @@ func TestA3BatchesOnTheirWayMakeOneChain(t *testing.T) {
 	})
 }
 
+// testChain is a chain with its sealer.
+type testChain struct {
+	chain
+	sealer
+}
+
+func newTestChain(id string) testChain { return testChain{chain{id: id}, newSealer()} }
+
 // append places and seals e.
-func (c *chain) append(w *encoder, e *Event) {
+func (c *testChain) append(w *encoder, e *Event) {
 	start := len(w.b)
 	c.seal(w.b, start, c.place(w, e), e)
 }

@@ -297,7 +297,7 @@ func TestA1PoliciesAndHeadsWithoutAForm(t *testing.T) {
 			t.Error("a policy with NaN is put on record")
 		}
 	}
-	if r := (&writer{}).revision(broken); r != "" {
+	if r := (&snapshots{}).revision(broken); r != "" {
 		t.Errorf("revision %s", r)
 	}
 	if _, err := snapshot(PolicySnapshot, broken, "r"); err == nil {

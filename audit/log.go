@@ -147,7 +147,7 @@ func (l *Log) Observe(ctx context.Context, o *observe.Event) {
 		return
 	}
 	it := item{observed: o}
-	if o.Type == observe.Idempotent && l.options.Mode != Buffered && l.writer.failing.Load() == nil {
+	if o.Type == observe.Idempotent && l.options.Mode != Buffered && l.writer.storer.failing.Load() == nil {
 		it.ticket = groupcommit.NewTicket()
 	}
 	if err := l.push(context.WithoutCancel(ctx), it); err != nil {
@@ -245,7 +245,7 @@ func (l *Log) wait(ctx context.Context, it item) error {
 		return err
 	}
 	ended := ctx.Done()
-	if l.writer.failing.Load() == nil { // it is a matter of milliseconds, and a refusal would hide why the caller went
+	if l.writer.storer.failing.Load() == nil { // it is a matter of milliseconds, and a refusal would hide why the caller went
 		ended = nil
 	}
 	var err error
@@ -265,7 +265,7 @@ func (l *Log) wait(ctx context.Context, it item) error {
 
 // late is the error of a caller that has waited for too long.
 func (l *Log) late() error {
-	if cause := l.writer.failing.Load(); cause != nil {
+	if cause := l.writer.storer.failing.Load(); cause != nil {
 		return fmt.Errorf("%w: %w", ErrTimeout, *cause)
 	}
 	return ErrTimeout
@@ -319,8 +319,8 @@ type LogStats struct {
 
 // Stats returns the counts so far.
 func (l *Log) Stats() LogStats {
-	s := LogStats{Stored: l.writer.stored.Load(), Counted: l.writer.counted.Load(), Lost: l.lost.Load(), Queued: len(l.queue)}
-	if err := l.writer.failing.Load(); err != nil {
+	s := LogStats{Stored: l.writer.storer.stored.Load(), Counted: l.writer.successes.total.Load(), Lost: l.lost.Load(), Queued: len(l.queue)}
+	if err := l.writer.storer.failing.Load(); err != nil {
 		s.Failing = *err
 	}
 	if l.outbox != nil {

@@ -10,62 +10,50 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/decision"
-	"github.com/tenetdev/tenet/internal/canonical"
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
 const (
-	mostEvents   = 1024     // in a batch
-	deepQueue    = 256      // events that must wait before a batch is filled while another is being stored
-	mostAhead    = 16 << 20 // bytes stored in a row in that way: the file cannot be rotated meanwhile
-	mostGroups   = 4        // batches at a time: one is filled
-	mostHeads    = 256      // in chain_opened: the latest chains; each holds the heads of those before it
-	mostCounts   = 1024     // keys and policies counted at a time
-	mostEdited   = 256      // cached revisions of policies that do not hold their own
-	snapshotLife = time.Hour
+	mostHeads  = 256  // in chain_opened: the latest chains; each holds the heads of those before it
+	mostCounts = 1024 // keys and policies counted at a time
 )
 
-// writer is the goroutine that turns queued items into batches. Two more goroutines seal and store the batches, so that one
-// batch is filled while earlier ones are being stored. The first goroutine owns every field that is not atomic, except for
-// the hashes of the chain, which belong to the sealing goroutine.
+// writer is the goroutine that turns queued items into batches of chained lines. Batches circulate, so that one is filled
+// while others are being sealed and stored:
+//
+//	             writer                           lane                        storer
+//	         ┌────────────┐ commit     ┌───────────────────────────┐        ┌────────┐
+//	Log ────►│ take       ├───────────►│ sealing ─► seal ─► storing├───────►│ append ├─► Sink
+//	  queue  │ encode     │◄───────────┤ free ◄──────────── ended  │◄───────┤        │
+//	         └────────────┘ settle     └───────────────────────────┘        └────────┘
+//
+// The writer, the lane's seal and the storer are goroutines. A batch belongs to the goroutine that has received it, and every
+// field to one goroutine, so there is no lock; other goroutines read only the atomic counts and failing.
 type writer struct {
 	log  *Log
-	sink appender
 	stop chan struct{} // closed when nothing more will be queued
 	done chan struct{} // closed when everything is stored or given up
 
-	ctx    context.Context // of the sink's calls; cancelled when Close gives up
-	cancel context.CancelFunc
+	*group    // being filled
+	chain     chain
+	heads     []Head // of the chains that were in the sink already
+	progress  progress
+	snapshots snapshots
+	successes successes
+	lane      lane
+	storer    storer
 
-	heads    []Head
-	chain    chain
-	progress progress
-	*group   // being filled
-	free     []*group
-	sealing  chan *group
-	storing  chan *group
-	ended    chan *group // stored, or given up
-	ahead    int         // bytes handed over since the segment was last checked
-
-	segment   uint64
-	held      map[string]bool // revisions with a snapshot in the segment
-	heldSince time.Time
-	revisions map[*policy.Policy]string
-
-	counts     map[counted]uint64
-	countSince time.Time
-	lostTold   uint64
-
-	stored, counted atomic.Uint64
-	failing         atomic.Pointer[error]
-	unstored        uint64 // events that Close gave up
+	lostTold uint64
+	unstored uint64 // events that Close gave up
 }
 
-// appender is the part of a [Sink] that the writer uses.
-type appender interface {
-	Append(ctx context.Context, entries []Entry) error
+// successes counts those that are not recorded one by one.
+type successes struct {
+	by    map[counted]uint64 // since the last call_count events
+	since time.Time
+	total atomic.Uint64 // since the log was opened
 }
 
 // counted is the key under which successes that are not recorded are counted.
@@ -74,26 +62,24 @@ type counted struct {
 	policy                 *policy.Policy
 }
 
+// newWriter starts the goroutines of the lane; run stops them.
 func newWriter(l *Log, sink appender, heads []Head) *writer {
 	now := time.Now()
 	w := &writer{
-		log: l, sink: sink, stop: make(chan struct{}), done: make(chan struct{}), chain: newChain(uuidv7.New(now)),
-		group: &group{}, sealing: make(chan *group, mostGroups), storing: make(chan *group, mostGroups), ended: make(chan *group, mostGroups),
-		heads: heads[max(len(heads)-mostHeads, 0):], counts: map[counted]uint64{}, countSince: now,
+		log: l, stop: make(chan struct{}), done: make(chan struct{}), chain: chain{id: uuidv7.New(now)},
+		heads:     heads[max(len(heads)-mostHeads, 0):],
+		successes: successes{by: map[counted]uint64{}, since: now},
+		storer:    storer{sink: sink, report: l.report},
 	}
-	for range mostGroups - 1 {
-		w.free = append(w.free, &group{})
-	}
-	w.ctx, w.cancel = context.WithCancel(context.Background())
-	go w.seal()
-	go w.store()
+	w.storer.ctx, w.storer.cancel = context.WithCancel(context.Background())
+	w.lane.start(&w.storer)
+	w.group = w.lane.take()
 	return w
 }
 
 func (w *writer) run() {
 	defer close(w.done)
-	defer w.cancel()
-	defer close(w.sealing)
+	defer w.end()
 	ticker := time.NewTicker(w.log.options.CountInterval)
 	defer ticker.Stop()
 	for {
@@ -121,6 +107,12 @@ func (w *writer) run() {
 	}
 }
 
+// end stops the goroutines of the lane.
+func (w *writer) end() {
+	w.lane.stop()
+	w.storer.cancel()
+}
+
 // gather lets callers that the last batch released join this one, so that they need not wait for it to be stored.
 func (w *writer) gather() {
 	for before := -1; len(w.log.queue) > before && len(w.log.queue) < mostEvents; {
@@ -144,21 +136,17 @@ func (w *writer) drain() {
 // begin starts a batch. A batch that is filled while others are being stored is in the same segment.
 func (w *writer) begin() {
 	w.reset()
-	if len(w.free) < mostGroups-1 {
+	if !w.lane.empty() {
 		return
 	}
-	if s, ok := w.sink.(Segmenter); ok {
-		// Where this fails Append will, too; snapshots that were not needed do no harm.
-		if n, err := s.Segment(w.ctx); err != nil || n != w.segment {
-			w.segment, w.held = n, nil
+	segment := w.snapshots.segment
+	if s, ok := w.storer.sink.(Segmenter); ok {
+		var err error
+		if segment, err = s.Segment(w.storer.ctx); err != nil {
+			w.snapshots.held = nil // Append will fail too; superfluous snapshots do no harm
 		}
 	}
-	if time.Since(w.heldSince) > snapshotLife { // readers of a tail, and of what retention left, find them too
-		w.held = nil
-	}
-	if w.held == nil {
-		w.held, w.heldSince = map[string]bool{}, time.Now()
-	}
+	w.snapshots.begin(segment)
 }
 
 // take adds the events of an item to the batch.
@@ -192,8 +180,8 @@ func (w *writer) convert(o *observe.Event) {
 			w.next(a.Policy).hedged(a)
 		}
 		if len(group) == 0 && w.skip(o, total) {
-			w.counts[counted{string(o.Work.Surface), o.Work.Key.String(), o.Work.Category.Code(), o.Policy}]++
-			if w.counted.Add(1); len(w.counts) >= mostCounts {
+			w.successes.by[counted{string(o.Work.Surface), o.Work.Key.String(), o.Work.Category.Code(), o.Policy}]++
+			if w.successes.total.Add(1); len(w.successes.by) >= mostCounts {
 				w.count()
 			}
 			return
@@ -231,9 +219,8 @@ func (w *writer) next(p *policy.Policy) *Event {
 	if p == nil {
 		return w.extend()
 	}
-	revision := w.revision(p)
-	if !w.held[revision] {
-		w.held[revision] = true
+	revision := w.snapshots.revision(p)
+	if w.snapshots.add(revision) {
 		if s, err := snapshot(PolicySnapshot, p, revision); err == nil {
 			*w.extend() = s
 		}
@@ -251,51 +238,74 @@ func (w *writer) extend() *Event {
 	return &w.events[n]
 }
 
-// revision returns the policy's revision, which it computes for a policy that a call edited.
-func (w *writer) revision(p *policy.Policy) string {
-	if p.Meta.Revision != "" {
-		return p.Meta.Revision
-	}
-	if r, ok := w.revisions[p]; ok {
-		return r
-	}
-	r, err := p.Revise()
-	if err != nil { // a NaN, which policies of providers and executors do not have
-		return ""
-	}
-	if w.revisions == nil || len(w.revisions) >= mostEdited {
-		w.revisions = make(map[*policy.Policy]string, mostEdited)
-	}
-	w.revisions[p] = r
-	return r
-}
-
-// snapshot returns an event that holds a policy.
-func snapshot(t Type, p *policy.Policy, revision string) (Event, error) {
-	raw, err := canonical.Marshal(*p)
-	if err != nil {
-		return Event{}, err
-	}
-	var e Event
-	e.begin(t, time.Now())
-	e.Key, e.Surface, e.Category = clean(p.Key.String()), string(p.Key.Surface()), clean(p.Category.Code())
-	e.PolicyID, e.PolicyRevision, e.Policy, e.CoreVersion = clean(p.ID), revision, raw, CoreVersion
-	return e, nil
-}
-
 // count adds an event for each count since the last time.
 func (w *writer) count() {
 	now := time.Now()
-	for c, n := range w.counts {
+	for c, n := range w.successes.by {
 		e := w.next(c.policy)
 		e.begin(CallCount, now)
-		e.Surface, e.Key, e.Category, e.Count, e.ElapsedNS = c.surface, clean(c.key), clean(c.category), n, Nanos(now.Sub(w.countSince))
+		e.Surface, e.Key, e.Category, e.Count, e.ElapsedNS = c.surface, clean(c.key), clean(c.category), n, Nanos(now.Sub(w.successes.since))
 		if c.policy != nil {
 			e.PolicyID = clean(c.policy.ID)
 		}
 	}
-	clear(w.counts)
-	w.countSince = now
+	clear(w.successes.by)
+	w.successes.since = now
+}
+
+// encode makes lines of the events that were added since the last call, while they are in the processor's cache.
+func (w *writer) encode() {
+	redact := !w.log.options.Redact.empty()
+	for i := len(w.lines); i < len(w.events); i++ {
+		e := &w.events[i]
+		if redact {
+			w.log.options.Redact.apply(e)
+		}
+		e.ExceptionMessage = shorten(e.ExceptionMessage, longestText)
+		e.FinalExceptionMessage = shorten(e.FinalExceptionMessage, longestText)
+		w.lines = append(w.lines, w.chain.place(&w.encoder, e))
+	}
+}
+
+// commit hands the batch to the lane and takes an empty one. If many items wait, the next batches are filled meanwhile; if
+// few do, commit waits, so that the callers that this batch releases can join the next one.
+func (w *writer) commit() {
+	if lost := w.log.lost.Load(); lost > w.lostTold {
+		e := w.next(nil)
+		e.begin(CallCount, time.Now())
+		e.Lost = lost - w.lostTold
+		w.lost, w.lostTold = e.Lost, lost
+	}
+	w.encode()
+	l := &w.lane
+	l.sealing <- w.group
+	if l.ahead += len(w.encoder.b); len(w.log.queue) < deepQueue || l.ahead > mostAhead {
+		l.ahead = 0
+		for len(l.free) < mostBatches {
+			w.settle(<-l.ended)
+		}
+	}
+	for len(l.free) == 0 || len(l.ended) > 0 {
+		w.settle(<-l.ended)
+	}
+	w.group = l.take()
+}
+
+// settle reports the result of a batch to the callers that wait for it, and frees the batch.
+func (w *writer) settle(b *group) {
+	if b.err == nil {
+		if b.lost > 0 {
+			w.log.report(fmt.Sprintf("%d events were lost", b.lost))
+		}
+	} else {
+		w.unstored += b.queued
+		w.log.lost.Add(b.queued)
+	}
+	for i, t := range b.tickets {
+		t.Settle(b.err)
+		b.tickets[i] = nil
+	}
+	w.lane.free = append(w.lane.free, b)
 }
 
 // close waits for the writer to end. If ctx ends first, close gives up the events that are not stored.
@@ -303,7 +313,7 @@ func (w *writer) close(ctx context.Context) error {
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		w.cancel()
+		w.storer.cancel()
 		<-w.done
 	}
 	if w.unstored > 0 {
