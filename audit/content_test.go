@@ -200,8 +200,8 @@ func TestA1OperatorsAndPolicyChanges(t *testing.T) {
 		next := compiled(policy.Policy{ID: "rev-2", Key: getUser.Key, Retry: policy.Retry{MaxAttempts: 5}})
 		for _, err := range []error{
 			l.OperatorAction(bg, Operation{Actor: "ann", Action: "job_requeue", WorkID: "job-1", Key: policy.JobKey("emails", "send"), From: "dead", To: "ready"}),
-			l.PolicyChanged(bg, getUser, next, "ann", "more patience"),
-			l.PolicyChanged(bg, nil, getUser, "ann", ""),
+			l.PolicyChanged(bg, PolicyChange{From: getUser, To: next, Actor: "ann", Detail: "more attempts"}),
+			l.PolicyChanged(bg, PolicyChange{To: getUser, Actor: "ann"}),
 			l.Record(bg, Event{Type: OperatorAction, Action: "imported"}),
 		} {
 			if err != nil {
@@ -209,7 +209,7 @@ func TestA1OperatorsAndPolicyChanges(t *testing.T) {
 			}
 		}
 		for _, err := range []error{
-			l.OperatorAction(bg, Operation{Actor: "ann"}), l.PolicyChanged(bg, getUser, nil, "ann", ""), l.Record(bg, Event{}),
+			l.OperatorAction(bg, Operation{Actor: "ann"}), l.PolicyChanged(bg, PolicyChange{From: getUser, Actor: "ann"}), l.Record(bg, Event{}),
 		} {
 			if err == nil {
 				t.Error("what is incomplete is taken")

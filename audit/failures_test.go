@@ -293,7 +293,7 @@ func TestA1PoliciesAndHeadsWithoutAForm(t *testing.T) {
 	broken := &policy.Policy{Key: policy.ParseKey("user.Get")}
 	broken.Retry.BackoffMultiplier = math.NaN()
 	for _, change := range [][2]*policy.Policy{{getUser, broken}, {broken, getUser}} {
-		if err := l.PolicyChanged(bg, change[0], change[1], "ann", ""); err == nil {
+		if err := l.PolicyChanged(bg, PolicyChange{From: change[0], To: change[1], Actor: "ann"}); err == nil {
 			t.Error("a policy with NaN is put on record")
 		}
 	}

@@ -91,23 +91,30 @@ func (l *Log) OperatorAction(ctx context.Context, o Operation) error {
 	return l.Record(ctx, e)
 }
 
-// PolicyChanged records that a key's policy was replaced: the revisions of both and the whole new policy. from is nil for
-// a first policy; to must not be nil.
-func (l *Log) PolicyChanged(ctx context.Context, from, to *policy.Policy, actor, detail string) error {
-	if to == nil {
+// PolicyChange is the replacement of a key's policy.
+type PolicyChange struct {
+	From   *policy.Policy // nil for a first policy
+	To     *policy.Policy // required
+	Actor  string         // who: a user, a process
+	Detail string
+}
+
+// PolicyChanged records that a policy was replaced: the revisions of both and the whole new policy.
+func (l *Log) PolicyChanged(ctx context.Context, c PolicyChange) error {
+	if c.To == nil {
 		return errors.New("audit: policy changed: the new policy is missing")
 	}
-	revision, err := to.Revise()
+	revision, err := c.To.Revise()
 	if err != nil {
 		return err
 	}
-	e, err := snapshot(PolicyChanged, to, revision)
+	e, err := snapshot(PolicyChanged, c.To, revision)
 	if err != nil { // not reached in tests: Revise has written the same JSON
 		return err
 	}
-	e.To, e.Actor, e.Detail = revision, clean(actor), clean(detail)
-	if from != nil {
-		if e.From, err = from.Revise(); err != nil {
+	e.To, e.Actor, e.Detail = revision, clean(c.Actor), clean(c.Detail)
+	if c.From != nil {
+		if e.From, err = c.From.Revise(); err != nil {
 			return err
 		}
 	}

@@ -352,7 +352,7 @@ func TestA1EveryTypeThatTheLogWritesFitsTheSchema(t *testing.T) {
 		if err := l.OperatorAction(bg, Operation{Actor: "ann", Action: "resolve", IdempotencyKey: "k", Attributes: map[string]string{"as": "done"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.PolicyChanged(bg, nil, getUser, "ann", "first"); err != nil {
+		if err := l.PolicyChanged(bg, PolicyChange{To: getUser, Actor: "ann", Detail: "first"}); err != nil {
 			t.Fatal(err)
 		}
 		closeLog(t, l)

@@ -43,7 +43,7 @@ func (c *Changes) Tell(next *policy.Set) {
 		if fromErr != nil {
 			from = nil
 		}
-		if err := c.log.PolicyChanged(c.ctx, from, to, actor(), "the document was changed"); err != nil {
+		if err := c.log.PolicyChanged(c.ctx, audit.PolicyChange{From: from, To: to, Actor: actor(), Detail: "the document was changed"}); err != nil {
 			c.warn.Warn("a change of policy could not be put on record", "key", key.String(), "error", err)
 		}
 	}
