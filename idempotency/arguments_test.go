@@ -20,10 +20,13 @@ func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 	value := func(context.Context) (int, error) { return 0, nil }
 	testargument.Refused(t, map[string]func() error{
 		`idempotency: NewGuard: the store is nil`: func() error { _, err := idempotency.NewGuard(nil, idempotency.GuardOptions{}); return err },
-		`idempotency: the operation is nil`:       func() error { _, err := guard.Do(ctx, "k", "", nil); return err },
-		`idempotency: the guard is nil`:           func() error { _, err := idempotency.DoValue(ctx, nil, "k", "", value); return err },
+		`idempotency: the operation is nil`:       func() error { _, err := guard.Do(ctx, idempotency.Request{Key: "k"}, nil); return err },
+		`idempotency: the guard is nil`: func() error {
+			_, err := idempotency.DoValue(ctx, nil, idempotency.Request{Key: "k"}, value)
+			return err
+		},
 		`idempotency: the context is nil`: func() error {
-			_, err := guard.Begin(none, idempotency.Request{ID: idempotency.ID{Key: "k"}})
+			_, err := guard.Begin(none, idempotency.Request{Key: "k"})
 			return err
 		},
 	})

@@ -24,7 +24,7 @@ func BenchmarkHit(b *testing.B) {
 	defer cancel()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := g.Do(ctx, "key", "fingerprint", effect); err != nil {
+		if _, err := g.Do(ctx, idempotency.Request{Key: "key", Fingerprint: "fingerprint"}, effect); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func BenchmarkMiss(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		if _, err := g.Do(ctx, strconv.Itoa(i), "fingerprint", effect); err != nil {
+		if _, err := g.Do(ctx, idempotency.Request{Key: strconv.Itoa(i), Fingerprint: "fingerprint"}, effect); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -43,7 +43,7 @@ func TestI4TheFiveCrashPoints(t *testing.T) {
 				b.ran(c.left)
 				call := func(want error) {
 					b.Helper()
-					got, err := b.Do(b.Context(), "k", "f", b.effect("r"))
+					got, err := b.Do(b.Context(), requestOf("k"), b.effect("r"))
 					if !errors.Is(err, want) || err == nil && string(got) != "r" {
 						b.Fatalf("%q, %v; want %v", got, err, want)
 					}
@@ -82,15 +82,15 @@ func (b *bench) record1() {
 	}
 }
 
-func (b *bench) reply() { b.gets("r")(b.Do(b.Context(), "k", "f", b.effect("r"))) }
+func (b *bench) reply() { b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("r"))) }
 
 func TestI5ALongEffectKeepsItsClaim(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		go func() {
 			time.Sleep(299 * time.Second)
-			b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), "k", "f", b.effect("no")))
+			b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		}()
-		b.gets("late")(b.Do(b.Context(), "k", "f", b.lasting(305*time.Second)))
+		b.gets("late")(b.Do(b.Context(), requestOf("k"), b.lasting(305*time.Second)))
 		if n := b.store.count("renew"); n != 30 {
 			b.Errorf("%d renewals in 305s of a lease of 30s, want 30", n)
 		}
@@ -105,7 +105,7 @@ func TestI5ALongEffectKeepsItsClaim(t *testing.T) {
 func TestI5AShortEffectIsNotRenewed(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		for i := range 5 {
-			b.gets("late")(b.Do(b.Context(), string(rune('a'+i)), "f", b.lasting(9*time.Second)))
+			b.gets("late")(b.Do(b.Context(), requestOf(string(rune('a'+i))), b.lasting(9*time.Second)))
 		}
 		time.Sleep(time.Hour)
 		if n := b.store.count("renew"); n != 0 {
@@ -118,7 +118,7 @@ func TestI5AShortEffectIsNotRenewed(t *testing.T) {
 func TestI5EachClaimIsRenewedAtItsOwnTime(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		for i, d := range []time.Duration{15, 5, 25, 9, 31, 11, 45, 2} {
-			go b.Do(b.Context(), string(rune('a'+i)), "f", b.lasting(d*time.Second))
+			go b.Do(b.Context(), requestOf(string(rune('a'+i))), b.lasting(d*time.Second))
 			time.Sleep(3 * time.Second)
 		}
 		time.Sleep(time.Hour)
@@ -144,7 +144,7 @@ func TestI5AClaimIsRenewedWhateverLeftBeforeIt(t *testing.T) {
 		}{
 			{"a", 0, 10900 * time.Millisecond}, {"b", time.Second, 9500 * time.Millisecond}, {"c", 10700 * time.Millisecond, 299 * time.Second},
 		} {
-			time.AfterFunc(c.start, func() { b.gets("late")(b.Do(b.Context(), c.key, "f", b.lasting(c.last))) })
+			time.AfterFunc(c.start, func() { b.gets("late")(b.Do(b.Context(), requestOf(c.key), b.lasting(c.last))) })
 		}
 		time.Sleep(time.Hour)
 		b.ran(3)
@@ -160,14 +160,14 @@ func TestI5RenewalsGoOnWhileAnEffectIgnoresItsContext(t *testing.T) {
 		defer cancel()
 		go func() {
 			time.Sleep(2 * time.Minute)
-			b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), "k", "f", b.effect("no")))
+			b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		}()
-		got, err := b.Do(ctx, "k", "f", func(context.Context) ([]byte, error) {
+		got, err := b.Do(ctx, requestOf("k"), func(context.Context) ([]byte, error) {
 			time.Sleep(5 * time.Minute)
 			return b.effect("stubborn")(b.Context())
 		})
 		b.gets("stubborn")(got, err)
-		b.gets("stubborn")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("stubborn")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		b.ran(1)
 	})
 }
@@ -181,7 +181,7 @@ func TestI5AFailedRenewalIsTriedAgain(t *testing.T) {
 			}
 			return nil
 		}
-		b.gets("late")(b.Do(b.Context(), "k", "f", b.lasting(time.Minute)))
+		b.gets("late")(b.Do(b.Context(), requestOf("k"), b.lasting(time.Minute)))
 		b.ran(1)
 	})
 }
@@ -190,7 +190,7 @@ func TestI5AnEffectWhoseClaimLapsesIsToldSo(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second, ReplaySafe: true}, func(b *bench) {
 		b.store.renew = func() error { return errDown }
 		begin := time.Now()
-		_, err := b.Do(b.Context(), "k", "f", b.lasting(time.Hour))
+		_, err := b.Do(b.Context(), requestOf("k"), b.lasting(time.Hour))
 		if took := time.Since(begin); !errors.Is(err, errDown) || took != 30*time.Second {
 			b.Fatalf("after %s: %v", took, err)
 		}
@@ -204,7 +204,7 @@ func TestI5AStaleCompleterIsFencedAndToldSo(t *testing.T) {
 		b.store.renew = func() error { return errDown }
 		go func() {
 			defer close(done)
-			got, err := b.Do(b.Context(), "k", "f", func(context.Context) ([]byte, error) {
+			got, err := b.Do(b.Context(), requestOf("k"), func(context.Context) ([]byte, error) {
 				b.effects.Add(1)
 				<-stuck
 				return []byte("stale"), nil
@@ -218,10 +218,10 @@ func TestI5AStaleCompleterIsFencedAndToldSo(t *testing.T) {
 			}
 		}()
 		time.Sleep(31 * time.Second)
-		b.gets("heir")(b.Do(b.Context(), "k", "f", b.effect("heir")))
+		b.gets("heir")(b.Do(b.Context(), requestOf("k"), b.effect("heir")))
 		close(stuck)
 		<-done
-		b.gets("heir")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("heir")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		b.ran(2)
 		if diff := cmp.Diff([]string{"record", "fenced", "hit"}, b.actions()); diff != "" {
 			b.Errorf("actions (-want +got):\n%s", diff)
@@ -233,7 +233,7 @@ func TestI5ARenewalThatIsFencedEndsTheEffect(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		b.store.renew = func() error { return idempotency.ErrFenced }
 		begin := time.Now()
-		_, err := b.Do(b.Context(), "k", "f", b.lasting(time.Hour))
+		_, err := b.Do(b.Context(), requestOf("k"), b.lasting(time.Hour))
 		if took := time.Since(begin); !errors.Is(err, idempotency.ErrFenced) || took != 10*time.Second {
 			b.Fatalf("after %s: %v", took, err)
 		}
@@ -248,7 +248,7 @@ func TestI5ARenewalThatRunsIsEndedByTheSettlement(t *testing.T) {
 			b.Fatal(err)
 		}
 		begin := time.Now()
-		got, err := guard.Do(b.Context(), "k", "f", b.lasting(12*time.Second))
+		got, err := guard.Do(b.Context(), requestOf("k"), b.lasting(12*time.Second))
 		b.gets("late")(got, err)
 		if took := time.Since(begin); took != 12*time.Second || hangs.calls != 1 {
 			b.Errorf("took %s with %d renewals", took, hangs.calls)
@@ -292,7 +292,7 @@ func TestI5AStoreDownAtTheRecordMeansOneEffect(t *testing.T) {
 		virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second, ReplaySafe: replaySafe}, func(b *bench) {
 			b.store.settle = func() error { return errDown }
 			begin := time.Now()
-			got, err := b.Do(b.Context(), "k", "f", b.effect("good"))
+			got, err := b.Do(b.Context(), requestOf("k"), b.effect("good"))
 			var lost *idempotency.RecordError
 			if string(got) != "good" || !errors.As(err, &lost) || !errors.Is(err, errDown) {
 				b.Fatalf("%q, %v", got, err)
@@ -306,11 +306,11 @@ func TestI5AStoreDownAtTheRecordMeansOneEffect(t *testing.T) {
 			b.ran(1)
 			b.store.settle = nil
 			if replaySafe {
-				b.gets("again")(b.Do(b.Context(), "k", "f", b.effect("again")))
+				b.gets("again")(b.Do(b.Context(), requestOf("k"), b.effect("again")))
 				b.ran(2)
 				return
 			}
-			b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), "k", "f", b.effect("no")))
+			b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 			b.ran(1)
 			if diff := cmp.Diff([]string{"unknown", "unknown"}, b.actions()); diff != "" {
 				b.Errorf("actions (-want +got):\n%s", diff)
@@ -328,9 +328,9 @@ func TestI5ARecordFailureRepeatsTheRecordingNotTheEffect(t *testing.T) {
 			}
 			return nil
 		}
-		b.gets("good")(b.Do(b.Context(), "k", "f", b.effect("good")))
+		b.gets("good")(b.Do(b.Context(), requestOf("k"), b.effect("good")))
 		b.store.settled = nil
-		b.gets("good")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("good")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		b.ran(1)
 	})
 }
@@ -344,8 +344,8 @@ func TestI5ARecordWhoseAnswerWasLostIsRepeated(t *testing.T) {
 			}
 			return nil
 		}
-		b.gets("good")(b.Do(b.Context(), "k", "f", b.effect("good")))
-		b.gets("good")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("good")(b.Do(b.Context(), requestOf("k"), b.effect("good")))
+		b.gets("good")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		b.ran(1)
 	})
 }
@@ -359,7 +359,7 @@ func TestI5AStoreThatHangsAtTheRecordIsGivenUpInTime(t *testing.T) {
 				b.Fatal(err)
 			}
 			begin := time.Now()
-			got, err := guard.Do(b.Context(), string(rune('a'+times)), "f", b.effect("good"))
+			got, err := guard.Do(b.Context(), requestOf(string(rune('a'+times))), b.effect("good"))
 			took := time.Since(begin)
 			if times > 0 {
 				b.gets("good")(got, err)
@@ -379,12 +379,12 @@ func TestI5AStoreThatHangsAtTheRecordIsGivenUpInTime(t *testing.T) {
 func TestI5AnEffectIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		ctx, cancel := context.WithCancel(b.Context())
-		got, err := b.Do(ctx, "k", "f", func(ctx context.Context) ([]byte, error) {
+		got, err := b.Do(ctx, requestOf("k"), func(ctx context.Context) ([]byte, error) {
 			cancel()
 			return b.effect("done")(ctx)
 		})
 		b.gets("done")(got, err)
-		b.gets("done")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("done")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		b.ran(1)
 	})
 }
@@ -393,7 +393,7 @@ func TestI5AFailureThatCannotBeRecordedIsJoined(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		own := errors.New("own")
 		b.store.settle = func() error { return errDown }
-		_, err := b.Do(b.Context(), "k", "f", b.fails(own))
+		_, err := b.Do(b.Context(), requestOf("k"), b.fails(own))
 		var lost *idempotency.RecordError
 		if !errors.Is(err, own) || !errors.As(err, &lost) {
 			b.Fatalf("%v", err)
@@ -413,19 +413,19 @@ func TestI4APanicLeavesTheOutcomeUnknownUnlessReplaysAreSafe(t *testing.T) {
 						b.Errorf("recovered %v", got)
 					}
 				}()
-				_, _ = b.Do(b.Context(), "k", "f", func(context.Context) ([]byte, error) {
+				_, _ = b.Do(b.Context(), requestOf("k"), func(context.Context) ([]byte, error) {
 					b.effects.Add(1)
 					panic("boom")
 				})
 			}()
 			if replaySafe {
-				b.gets("again")(b.Do(b.Context(), "k", "f", b.effect("again")))
+				b.gets("again")(b.Do(b.Context(), requestOf("k"), b.effect("again")))
 				b.ran(2)
 				return
 			}
-			b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), "k", "f", b.effect("no")))
+			b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 			time.Sleep(30 * time.Second)
-			b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), "k", "f", b.effect("no")))
+			b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 			b.ran(1)
 			if n := b.store.count("renew"); n != 0 {
 				b.Errorf("%d renewals of a claim that was given up", n)
@@ -436,12 +436,12 @@ func TestI4APanicLeavesTheOutcomeUnknownUnlessReplaysAreSafe(t *testing.T) {
 
 func TestI4AnEffectThatEndsItsGoroutineIsUnknown(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
-		go b.Do(b.Context(), "k", "f", func(context.Context) ([]byte, error) {
+		go b.Do(b.Context(), requestOf("k"), func(context.Context) ([]byte, error) {
 			runtime.Goexit()
 			return nil, nil
 		})
 		time.Sleep(31 * time.Second)
-		b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 	})
 }
 
@@ -449,7 +449,7 @@ func TestI5TicketsByHand(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		begin := func(key string) *idempotency.Ticket {
 			b.Helper()
-			ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: key}, Fingerprint: "f"})
+			ticket, err := b.Begin(b.Context(), requestOf(key))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -503,7 +503,7 @@ func TestI5TicketsByHand(t *testing.T) {
 			b.Error("the context outlives the claim")
 		}
 		time.Sleep(time.Minute)
-		_, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "abandoned"}, Fingerprint: "f"})
+		_, err := b.Begin(b.Context(), requestOf("abandoned"))
 		b.refused(idempotency.ErrUnknown)(nil, err)
 		synctest.Wait()
 	})
@@ -511,7 +511,7 @@ func TestI5TicketsByHand(t *testing.T) {
 
 func TestI5ASettlementMayBeTriedAgainAfterARecordError(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
-		ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		ticket, err := b.Begin(b.Context(), requestOf("k"))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -524,7 +524,7 @@ func TestI5ASettlementMayBeTriedAgainAfterARecordError(t *testing.T) {
 		if err := ticket.Complete(b.Context(), []byte("r"), true); err != nil {
 			b.Fatal(err)
 		}
-		b.gets("r")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 	})
 }
 

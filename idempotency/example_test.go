@@ -27,7 +27,7 @@ func Example() {
 		if err != nil {
 			return receipt{}, err
 		}
-		return idempotency.DoValue(ctx, guard, order, fingerprint, func(context.Context) (receipt, error) {
+		return idempotency.DoValue(ctx, guard, idempotency.Request{Key: order, Fingerprint: fingerprint}, func(context.Context) (receipt, error) {
 			fmt.Println("charging", cents)
 			return receipt{ID: "r-1"}, nil
 		})
@@ -53,7 +53,7 @@ func ExampleGuard_Do() {
 	}
 	answers := []error{errors.New("connection reset"), classify.Business(errors.New("card declined"))}
 	for range 3 {
-		_, err := guard.Do(ctx, "order-8", "", func(context.Context) ([]byte, error) {
+		_, err := guard.Do(ctx, idempotency.Request{Key: "order-8"}, func(context.Context) ([]byte, error) {
 			answer := answers[0]
 			answers = answers[1:]
 			return nil, answer
@@ -75,7 +75,7 @@ func ExampleGuard_Begin() {
 		return
 	}
 	for range 2 {
-		ticket, err := guard.Begin(ctx, idempotency.Request{ID: idempotency.ID{Key: "order-9"}})
+		ticket, err := guard.Begin(ctx, idempotency.Request{Key: "order-9"})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -74,10 +74,11 @@ type Guard struct {
 	watch   watch
 }
 
-// Request names an effect by its key, and describes the caller's request for it.
+// Request names an effect by its key, and describes the caller's request for it. Only the key is required.
 type Request struct {
-	// ID: an empty tenant or operation is the guard's.
-	ID
+	// Key names the effect ([CheckKey]) in its scope, which is the tenant and the operation. If one of these is empty, it is
+	// the guard's.
+	Key, Tenant, Operation string
 	// Fingerprint is the fingerprint of the caller's request ([Fingerprint]), valid UTF-8. The same key with another
 	// fingerprint is refused with ErrMismatch.
 	Fingerprint string
@@ -86,6 +87,8 @@ type Request struct {
 	// Work is the subject of the guard's events. The guard fills in empty keys, tenants, operations and surfaces.
 	Work observe.Work
 }
+
+func (r *Request) id() ID { return ID{Tenant: r.Tenant, Operation: r.Operation, Key: r.Key} }
 
 // NewGuard returns a guard over a store. It fails on options out of range, and on a TTL that does not cover a policy.
 func NewGuard(store Store, o GuardOptions) (*Guard, error) {
@@ -142,10 +145,10 @@ func (g *Guard) begin(ctx context.Context, r *Request) (Begun, time.Time, error)
 		return Begun{}, time.Time{}, refuse(policy.ReasonIdempotencyBadKey, classify.Permanent(err))
 	}
 	if ctx.Err() != nil {
-		return Begun{}, time.Time{}, refuse(unanswered(ctx), fmt.Errorf("idempotency: %s: %w", r.ID, context.Cause(ctx)))
+		return Begun{}, time.Time{}, refuse(unanswered(ctx), fmt.Errorf("idempotency: %s: %w", r.id(), context.Cause(ctx)))
 	}
 	req := BeginRequest{
-		ID: r.ID, Fingerprint: r.Fingerprint, Owner: g.owner(), Lease: g.options.Lease, ReplaySafe: g.options.ReplaySafe, PolicyHash: r.PolicyHash,
+		ID: r.id(), Fingerprint: r.Fingerprint, Owner: g.owner(), Lease: g.options.Lease, ReplaySafe: g.options.ReplaySafe, PolicyHash: r.PolicyHash,
 	}
 	asked := time.Now()
 	b, err := g.store.Begin(ctx, req)
@@ -154,7 +157,7 @@ func (g *Guard) begin(ctx context.Context, r *Request) (Begun, time.Time, error)
 	}
 	if err != nil {
 		g.giveBack(ctx, req)
-		return Begun{}, time.Time{}, refuse(unanswered(ctx), &StoreError{r.ID, err})
+		return Begun{}, time.Time{}, refuse(unanswered(ctx), &StoreError{req.ID, err})
 	}
 	if b.Verdict == Run {
 		return b, asked.Add(g.options.Lease), nil
@@ -233,35 +236,35 @@ func (g *Guard) sweep(ctx context.Context) {
 
 // answer returns the refusal for a caller whose effect must not run, or nil for a completed record.
 func (g *Guard) answer(ctx context.Context, r *Request, b *Begun) (refusal *RefusedError) {
-	action, detail := actionHit, ""
+	a := action{name: actionHit}
 	switch b.Verdict {
 	case Replay:
 		if f := b.Record.Failure; f != nil && !b.Record.HasResult {
-			detail = f.Type
+			a.detail = f.Type
 		}
 	case Refuse:
 		f := Failure{}
 		if b.Record.Failure != nil {
 			f = *b.Record.Failure
 		}
-		detail = "failed"
-		refusal = refuse(policy.ReasonIdempotencyFailed, classify.Permanent(&FailureError{r.ID, f}))
+		a.detail = "failed"
+		refusal = refuse(policy.ReasonIdempotencyFailed, classify.Permanent(&FailureError{r.id(), f}))
 	case Busy:
-		action = actionConflict
-		err := classify.After(&InFlightError{r.ID, b.RetryAfter}, b.RetryAfter)
+		a.name = actionConflict
+		err := classify.After(&InFlightError{r.id(), b.RetryAfter}, b.RetryAfter)
 		if ctx.Err() != nil { // it ended during the wait
 			err = errors.Join(err, context.Cause(ctx))
 		}
 		refusal = refuse(policy.ReasonIdempotencyInFlight, err)
 		refusal.RetryAfter = b.RetryAfter
 	case Mismatch:
-		action = actionMismatch
-		refusal = refuse(policy.ReasonIdempotencyMismatch, classify.Permanent(fmt.Errorf("%w: %s", ErrMismatch, r.ID)))
+		a.name = actionMismatch
+		refusal = refuse(policy.ReasonIdempotencyMismatch, classify.Permanent(fmt.Errorf("%w: %s", ErrMismatch, r.id())))
 	default:
-		action = actionUnknown
-		refusal = refuse(policy.ReasonOutcomeUnknown, classify.Permanent(fmt.Errorf("%w: %s", ErrUnknown, r.ID)))
+		a.name = actionUnknown
+		refusal = refuse(policy.ReasonOutcomeUnknown, classify.Permanent(fmt.Errorf("%w: %s", ErrUnknown, r.id())))
 	}
-	if err := g.tell(ctx, &r.Work, &b.Record, action, detail); err != nil {
+	if err := g.tell(ctx, &r.Work, &b.Record, a); err != nil {
 		return refuse(unanswered(ctx), err)
 	}
 	return refusal

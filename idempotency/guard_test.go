@@ -26,7 +26,7 @@ func TestI3AResultIsReplayedByteForByteAndNothingRuns(t *testing.T) {
 				return result, nil
 			}
 			for range 3 {
-				got, err := b.Do(b.Context(), "k", "f", op)
+				got, err := b.Do(b.Context(), requestOf("k"), op)
 				if err != nil || string(got) != string(result) || (got == nil) != (result == nil) {
 					b.Fatalf("got %#v, %v; want %#v", got, err, result)
 				}
@@ -42,10 +42,10 @@ func TestI3AResultIsReplayedByteForByteAndNothingRuns(t *testing.T) {
 func TestI6AResultHandedOutIsACopy(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		for range 3 {
-			got, err := b.Do(b.Context(), "k", "f", b.effect("receipt"))
+			got, err := b.Do(b.Context(), requestOf("k"), b.effect("receipt"))
 			b.gets("receipt")(got, err)
 			copy(got, "spoilt!")
-			ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+			ticket, err := b.Begin(b.Context(), requestOf("k"))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestI8OneEffectOf100CallersAtOnce(t *testing.T) {
 		for i := range 100 {
 			guard := []*idempotency.Guard{b.Guard, other}[i%2]
 			group.Go(func() {
-				got, err := guard.Do(b.Context(), "k", "f", func(ctx context.Context) ([]byte, error) { return b.lasting(time.Second)(ctx) })
+				got, err := guard.Do(b.Context(), requestOf("k"), func(ctx context.Context) ([]byte, error) { return b.lasting(time.Second)(ctx) })
 				if err != nil || string(got) != "late" {
 					b.Errorf("%q, %v", got, err)
 				}
@@ -81,9 +81,9 @@ func TestI8OneEffectOf100CallersAtOnce(t *testing.T) {
 
 func TestI3InFlightSaysHowLong(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
-		go b.Do(b.Context(), "k", "f", b.lasting(time.Minute))
+		go b.Do(b.Context(), requestOf("k"), b.lasting(time.Minute))
 		time.Sleep(4 * time.Second)
-		_, err := b.Do(b.Context(), "k", "f", b.effect("no"))
+		_, err := b.Do(b.Context(), requestOf("k"), b.effect("no"))
 		var busy *idempotency.InFlightError
 		if !errors.Is(err, idempotency.ErrInFlight) || !errors.As(err, &busy) || busy.RetryAfter != 26*time.Second || busy.ID.Key != "k" {
 			b.Fatalf("%v", err)
@@ -93,7 +93,7 @@ func TestI3InFlightSaysHowLong(t *testing.T) {
 		}
 		b.ran(1)
 		time.Sleep(time.Minute)
-		b.gets("late")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("late")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		if diff := cmp.Diff([]string{"conflict", "record", "hit"}, b.actions()); diff != "" {
 			b.Errorf("actions (-want +got):\n%s", diff)
 		}
@@ -102,17 +102,17 @@ func TestI3InFlightSaysHowLong(t *testing.T) {
 
 func TestI3WaitingIsBounded(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Wait: 5 * time.Second}, func(b *bench) {
-		go b.Do(b.Context(), "k", "f", b.lasting(time.Minute))
+		go b.Do(b.Context(), requestOf("k"), b.lasting(time.Minute))
 		synctest.Wait()
 		begin := time.Now()
-		b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		if waited := time.Since(begin); waited != 5*time.Second {
 			b.Errorf("waited %s", waited)
 		}
 		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
 		defer cancel()
 		begin = time.Now()
-		_, err := b.Do(ctx, "k", "f", b.effect("no"))
+		_, err := b.Do(ctx, requestOf("k"), b.effect("no"))
 		if !errors.Is(err, idempotency.ErrInFlight) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
 			b.Errorf("after %s: %v", time.Since(begin), err)
 		}
@@ -123,10 +123,10 @@ func TestI3WaitingIsBounded(t *testing.T) {
 
 func TestI3AWaitingTwinGetsTheResultSoonAfterItIsThere(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Wait: time.Minute}, func(b *bench) {
-		go b.Do(b.Context(), "k", "f", b.lasting(3*time.Second))
+		go b.Do(b.Context(), requestOf("k"), b.lasting(3*time.Second))
 		synctest.Wait()
 		begin := time.Now()
-		b.gets("late")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("late")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		if waited := time.Since(begin); waited > 3250*time.Millisecond {
 			b.Errorf("waited %s for what took 3s", waited)
 		}
@@ -136,7 +136,7 @@ func TestI3AWaitingTwinGetsTheResultSoonAfterItIsThere(t *testing.T) {
 
 func TestI6AStoreThatFailsWhileATwinIsAwaitedFailsClosed(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Wait: time.Minute}, func(b *bench) {
-		go b.Do(b.Context(), "k", "f", b.lasting(3*time.Second))
+		go b.Do(b.Context(), requestOf("k"), b.lasting(3*time.Second))
 		synctest.Wait()
 		b.store.begin = func() error {
 			if time.Now().Nanosecond() != 0 { // not the first look
@@ -144,7 +144,7 @@ func TestI6AStoreThatFailsWhileATwinIsAwaitedFailsClosed(t *testing.T) {
 			}
 			return nil
 		}
-		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		b.ran(1)
 		time.Sleep(time.Minute)
 	})
@@ -155,7 +155,7 @@ func TestI3AnotherFingerprintIsAMismatch(t *testing.T) {
 		mismatch := func(key string) {
 			b.Helper()
 			before := b.record(key)
-			_, err := b.Do(b.Context(), key, "g", b.effect("no"))
+			_, err := b.Do(b.Context(), idempotency.Request{Key: key, Fingerprint: "g"}, b.effect("no"))
 			b.refused(idempotency.ErrMismatch)(nil, err)
 			if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent {
 				b.Errorf("marked %v", mark)
@@ -164,10 +164,10 @@ func TestI3AnotherFingerprintIsAMismatch(t *testing.T) {
 				b.Errorf("the record changed:\n%s", diff)
 			}
 		}
-		b.gets("r")(b.Do(b.Context(), "completed", "f", b.effect("r")))
-		_, _ = b.Do(b.Context(), "failed", "f", b.fails(classify.Permanent(errDown)))
-		_, _ = b.Do(b.Context(), "released", "f", b.fails(errDown))
-		go b.Do(b.Context(), "in flight", "f", b.lasting(time.Second))
+		b.gets("r")(b.Do(b.Context(), requestOf("completed"), b.effect("r")))
+		_, _ = b.Do(b.Context(), requestOf("failed"), b.fails(classify.Permanent(errDown)))
+		_, _ = b.Do(b.Context(), requestOf("released"), b.fails(errDown))
+		go b.Do(b.Context(), requestOf("in flight"), b.lasting(time.Second))
 		synctest.Wait()
 		for _, key := range []string{"completed", "failed", "released", "in flight"} {
 			mismatch(key)
@@ -195,11 +195,11 @@ func TestI3AFinalFailureIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, idempotency.GuardOptions{Classify: c.class}, func(b *bench) {
-				if got, err := b.Do(b.Context(), "k", "f", b.fails(c.err)); got != nil || err != c.err {
+				if got, err := b.Do(b.Context(), requestOf("k"), b.fails(c.err)); got != nil || err != c.err {
 					b.Fatalf("%q, %v; want the effect's own error", got, err)
 				}
 				if !c.kept {
-					b.gets("r")(b.Do(b.Context(), "k", "f", b.effect("r")))
+					b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("r")))
 					if r := b.record("k"); r.Attempts != 2 || r.State != idempotency.Completed {
 						b.Fatalf("%+v", r)
 					}
@@ -207,7 +207,7 @@ func TestI3AFinalFailureIsKept(t *testing.T) {
 					return
 				}
 				for range 2 {
-					_, err := b.Do(b.Context(), "k", "f", b.effect("no"))
+					_, err := b.Do(b.Context(), requestOf("k"), b.effect("no"))
 					var failure *idempotency.FailureError
 					if !errors.As(err, &failure) || failure.Failure.Message != c.err.Error() || failure.ID.Key != "k" {
 						b.Fatalf("%v", err)
@@ -237,7 +237,7 @@ func final(err error) classify.Classifier {
 
 func TestI3FailuresAreStoredSanitised(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
-		_, _ = b.Do(b.Context(), "k", "f", b.fails(classify.Business(errors.New("a\x00b\xffc"+strings.Repeat("日", 10_000)))))
+		_, _ = b.Do(b.Context(), requestOf("k"), b.fails(classify.Business(errors.New("a\x00b\xffc"+strings.Repeat("日", 10_000)))))
 		f := b.record("k").Failure
 		if !strings.HasPrefix(f.Message, "a\uFFFDb\uFFFDc日日") || len(f.Message) > 16<<10 || !strings.HasSuffix(f.Message, "日…") {
 			b.Errorf("%d bytes, %q", len(f.Message), f.Message[:20])
@@ -250,11 +250,11 @@ func TestI3FailuresAreStoredSanitised(t *testing.T) {
 
 func TestI3ExpiryLetsTheKeyRunAgain(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{TTL: time.Hour}, func(b *bench) {
-		b.gets("1")(b.Do(b.Context(), "k", "f", b.effect("1")))
+		b.gets("1")(b.Do(b.Context(), requestOf("k"), b.effect("1")))
 		time.Sleep(time.Hour - time.Microsecond)
-		b.gets("1")(b.Do(b.Context(), "k", "f", b.effect("2")))
+		b.gets("1")(b.Do(b.Context(), requestOf("k"), b.effect("2")))
 		time.Sleep(time.Microsecond)
-		b.gets("2")(b.Do(b.Context(), "k", "another", b.effect("2")))
+		b.gets("2")(b.Do(b.Context(), idempotency.Request{Key: "k", Fingerprint: "another"}, b.effect("2")))
 		b.ran(2)
 	})
 }
@@ -263,7 +263,7 @@ func TestI6AStoreThatIsDownMeansNoEffect(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		down := func() error { return errDown }
 		b.store.begin, b.store.get = down, down
-		_, err := b.Do(b.Context(), "k", "f", b.effect("no"))
+		_, err := b.Do(b.Context(), requestOf("k"), b.effect("no"))
 		var failed *idempotency.StoreError
 		if !errors.Is(err, idempotency.ErrUnavailable) || !errors.Is(err, errDown) || !errors.As(err, &failed) || failed.ID.Key != "k" {
 			b.Fatalf("%v", err)
@@ -273,7 +273,7 @@ func TestI6AStoreThatIsDownMeansNoEffect(t *testing.T) {
 		}
 		b.ran(0)
 		b.store.begin, b.store.get = nil, nil
-		b.gets("yes")(b.Do(b.Context(), "k", "f", b.effect("yes")))
+		b.gets("yes")(b.Do(b.Context(), requestOf("k"), b.effect("yes")))
 	})
 }
 
@@ -282,7 +282,7 @@ func TestI6AContextThatHasEndedMeansNoEffectAndNoRecord(t *testing.T) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(b.Context())
 		cancel(gone)
-		b.refused(gone)(b.Do(ctx, "k", "f", b.effect("no")))
+		b.refused(gone)(b.Do(ctx, requestOf("k"), b.effect("no")))
 		if b.ran(0); b.store.count("begin") != 0 {
 			b.Error("the store was asked")
 		}
@@ -293,19 +293,19 @@ func TestI6AContextThatHasEndedMeansNoEffectAndNoRecord(t *testing.T) {
 func TestI6AClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		b.store.after = func() error { return errDown }
-		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), "lost", "f", b.effect("no")))
+		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("lost"), b.effect("no")))
 		b.store.after = nil
-		b.gets("yes")(b.Do(b.Context(), "lost", "f", b.effect("yes")))
+		b.gets("yes")(b.Do(b.Context(), requestOf("lost"), b.effect("yes")))
 		b.ran(1)
 
-		b.gets("r")(b.Do(b.Context(), "other", "f", b.effect("r")))
+		b.gets("r")(b.Do(b.Context(), requestOf("other"), b.effect("r")))
 		b.store.after = func() error { return errDown }
-		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), "other", "f", b.effect("no")))
+		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("other"), b.effect("no")))
 		if r := b.record("other"); r.State != idempotency.Completed {
 			b.Errorf("somebody else's record is %s", r.State)
 		}
 		claim := b.claim()
-		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		if r := b.record("k"); r.State != idempotency.InFlight || r.Claim() != claim {
 			b.Errorf("somebody else's claim was given back: %+v", r)
 		}
@@ -323,7 +323,7 @@ func TestI7ABadKeyStoresNothing(t *testing.T) {
 			{"key", idempotency.ID{Key: "a\xffb"}}, {"key", idempotency.ID{Key: "\x7f"}}, {"key", idempotency.ID{Key: "\x00"}},
 			{"tenant", idempotency.ID{Key: "k", Tenant: long}}, {"operation", idempotency.ID{Key: "k", Operation: "\t"}},
 		} {
-			_, err := b.Guard.Run(b.Context(), idempotency.Request{ID: c.id, Fingerprint: "f"}, b.effect("no"))
+			_, err := b.Guard.Do(b.Context(), idempotency.Request{Key: c.id.Key, Tenant: c.id.Tenant, Operation: c.id.Operation, Fingerprint: "f"}, b.effect("no"))
 			var bad *idempotency.KeyError
 			if !errors.As(err, &bad) || bad.Field != c.field || !strings.Contains(err.Error(), bad.Field+": ") {
 				b.Errorf("%q: %v", c.id, err)
@@ -333,35 +333,35 @@ func TestI7ABadKeyStoresNothing(t *testing.T) {
 			}
 		}
 		var bad *idempotency.KeyError
-		if _, err := b.Do(b.Context(), "k", "\xff", b.effect("no")); !errors.As(err, &bad) || bad.Field != "fingerprint" {
+		if _, err := b.Do(b.Context(), idempotency.Request{Key: "k", Fingerprint: "\xff"}, b.effect("no")); !errors.As(err, &bad) || bad.Field != "fingerprint" {
 			b.Errorf("a fingerprint of bytes: %v", err)
 		}
 		if b.ran(0); b.store.count("begin") != 0 {
 			b.Error("the store was asked")
 		}
-		b.gets("r")(b.Do(b.Context(), strings.Repeat("é", 127)+"x", "f", b.effect("r"))) // 255 bytes
+		b.gets("r")(b.Do(b.Context(), requestOf(strings.Repeat("é", 127)+"x"), b.effect("r"))) // 255 bytes
 	})
 }
 
 func TestI2ScopesAreApartAndTheGuardsAreTheDefault(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Tenant: "acme", Operation: "charge"}, func(b *bench) {
-		b.gets("1")(b.Do(b.Context(), "k", "f", b.effect("1")))
+		b.gets("1")(b.Do(b.Context(), requestOf("k"), b.effect("1")))
 		for _, id := range []idempotency.ID{{Key: "k"}, {Tenant: "acme", Operation: "charge", Key: "k"}} {
-			b.gets("1")(b.Guard.Run(b.Context(), idempotency.Request{ID: id, Fingerprint: "f"}, b.effect("2")))
+			b.gets("1")(b.Guard.Do(b.Context(), idempotency.Request{Key: id.Key, Tenant: id.Tenant, Operation: id.Operation, Fingerprint: "f"}, b.effect("2")))
 		}
-		b.gets("3")(b.Guard.Run(b.Context(), idempotency.Request{ID: idempotency.ID{Tenant: "other", Key: "k"}, Fingerprint: "f"}, b.effect("3")))
-		b.gets("4")(b.Guard.Run(b.Context(), idempotency.Request{ID: idempotency.ID{Operation: "refund", Key: "k"}, Fingerprint: "f"}, b.effect("4")))
+		b.gets("3")(b.Guard.Do(b.Context(), idempotency.Request{Tenant: "other", Key: "k", Fingerprint: "f"}, b.effect("3")))
+		b.gets("4")(b.Guard.Do(b.Context(), idempotency.Request{Operation: "refund", Key: "k", Fingerprint: "f"}, b.effect("4")))
 		b.ran(3)
 	})
 }
 
 func TestA1EventsSayWhoseTheyAre(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Tenant: "acme", Operation: "billing.charge"}, func(b *bench) {
-		b.gets("r")(b.Do(b.Context(), "k", "f", b.effect("r")))
+		b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("r")))
 		work := observe.Work{
 			ID: "job-7", Key: policy.ParseKey("job/mail.send"), Surface: policy.SurfaceJob, Operation: "send", TenantID: "t", CorrelationID: "c", IdempotencyKey: "i",
 		}
-		b.gets("r")(b.Guard.Run(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f", Work: work}, b.effect("no")))
+		b.gets("r")(b.Guard.Do(b.Context(), idempotency.Request{Key: "k", Fingerprint: "f", Work: work}, b.effect("no")))
 		want := []*observe.Event{
 			{
 				Type: observe.Idempotent, Time: time.Now(),
@@ -383,7 +383,7 @@ func TestA1EventsSayWhoseTheyAre(t *testing.T) {
 
 func TestI2ThePolicyIsRecorded(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
-		b.gets("r")(b.Guard.Run(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, PolicyHash: "revision"}, b.effect("r")))
+		b.gets("r")(b.Guard.Do(b.Context(), idempotency.Request{Key: "k", PolicyHash: "revision"}, b.effect("r")))
 		if got := b.record("k").PolicyHash; got != "revision" {
 			b.Errorf("policy %q", got)
 		}
@@ -408,8 +408,8 @@ func TestGuardOptionsOutOfRange(t *testing.T) {
 func TestI6GuardsSweepWhatTheyWrite(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		for i := range 1000 {
-			b.gets("r")(b.Do(b.Context(), fmt.Sprint(i), "f", b.effect("r")))
-			b.gets("r")(b.Do(b.Context(), fmt.Sprint(i), "f", b.effect("no")))
+			b.gets("r")(b.Do(b.Context(), requestOf(fmt.Sprint(i)), b.effect("r")))
+			b.gets("r")(b.Do(b.Context(), requestOf(fmt.Sprint(i)), b.effect("no")))
 		}
 		if n := b.store.count("expire"); n != 1000/256 {
 			b.Errorf("swept %d times", n)

@@ -143,6 +143,11 @@ func (b *bench) actions() []string {
 	return list
 }
 
+// requestOf is a request with the fingerprint of most tests.
+func requestOf(key string) idempotency.Request {
+	return idempotency.Request{Key: key, Fingerprint: "f"}
+}
+
 // effect happens, and returns a result.
 func (b *bench) effect(result string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) {

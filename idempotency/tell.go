@@ -11,7 +11,13 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// The actions of events.
+// action is what an event says about a record.
+type action struct {
+	name   string // one of the constants below
+	detail string
+}
+
+// The names of actions.
 const (
 	actionHit      = "hit"      // a stored result or failure was returned
 	actionRecord   = "record"   // an effect was recorded as completed
@@ -28,15 +34,15 @@ const (
 func (g *Guard) told() bool { return g.options.Observer != nil || g.options.Journal != nil }
 
 // tell sends an event to the journal, then to the observer. It returns an ErrJournal if the journal refuses.
-func (g *Guard) tell(ctx context.Context, about *observe.Work, record *Record, action, detail string) error {
+func (g *Guard) tell(ctx context.Context, about *observe.Work, record *Record, a action) error {
 	if !g.told() {
 		return nil
 	}
 	e := &observe.Event{
 		Type: observe.Idempotent, Time: time.Now(), Work: *about,
 		Idempotency: &observe.IdempotencyAction{
-			Tenant: record.Tenant, Operation: record.Operation, Key: record.Key, Action: action, Fence: record.Fence, Attempts: record.Attempts,
-			Detail: detail,
+			Tenant: record.Tenant, Operation: record.Operation, Key: record.Key, Action: a.name, Detail: a.detail,
+			Fence: record.Fence, Attempts: record.Attempts,
 		},
 	}
 	w := &e.Work
@@ -58,18 +64,18 @@ func (g *Guard) tell(ctx context.Context, about *observe.Work, record *Record, a
 }
 
 // tellAfter sends an event of an action that has happened. If the journal refuses, that is reported and changes nothing.
-func (g *Guard) tellAfter(ctx context.Context, about *observe.Work, record *Record, action, detail string) {
+func (g *Guard) tellAfter(ctx context.Context, about *observe.Work, record *Record, a action) {
 	if !g.told() {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	err := g.tell(ctx, about, record, action, detail)
+	err := g.tell(ctx, about, record, a)
 	if err == nil || g.options.Observer == nil {
 		return
 	}
 	g.options.Observer.Observe(ctx, &observe.Event{
 		Type: observe.Reported, Time: time.Now(), Work: *about,
-		Report: &observe.Report{Reason: policy.ReasonAuditUnavailable, Detail: action + ": " + err.Error()},
+		Report: &observe.Report{Reason: policy.ReasonAuditUnavailable, Detail: a.name + ": " + err.Error()},
 	})
 }
 
@@ -90,8 +96,8 @@ func (g *Guard) Resolve(ctx context.Context, c Claim, s Settlement) error {
 	if err := admin.Resolve(ctx, c, s); err != nil {
 		return fmt.Errorf("idempotency: resolve %s: %w", c.ID, err)
 	}
-	action := map[State]string{Completed: actionRecord, Failed: actionFailed, Released: actionReleased}[s.State]
-	g.tellAfter(ctx, &observe.Work{}, &Record{ID: c.ID, Fence: c.Fence}, action, "resolved by an operator")
+	name := map[State]string{Completed: actionRecord, Failed: actionFailed, Released: actionReleased}[s.State]
+	g.tellAfter(ctx, &observe.Work{}, &Record{ID: c.ID, Fence: c.Fence}, action{name, "resolved by an operator"})
 	return nil
 }
 
@@ -105,6 +111,6 @@ func (g *Guard) Clear(ctx context.Context, c Claim) error {
 	if err := admin.Clear(ctx, c); err != nil {
 		return fmt.Errorf("idempotency: clear %s: %w", c.ID, err)
 	}
-	g.tellAfter(ctx, &observe.Work{}, &Record{ID: c.ID, Fence: c.Fence}, actionCleared, "by an operator")
+	g.tellAfter(ctx, &observe.Work{}, &Record{ID: c.ID, Fence: c.Fence}, action{actionCleared, "by an operator"})
 	return nil
 }

@@ -37,16 +37,16 @@ func (j *journal) Append(ctx context.Context, e *observe.Event) error {
 func TestA2WhatTheJournalRefusesIsNotGivenOut(t *testing.T) {
 	j := &journal{refuse: map[string]bool{"hit": true}}
 	virtual(t, idempotency.GuardOptions{Journal: j}, func(b *bench) {
-		b.gets("r")(b.Do(b.Context(), "k", "f", b.effect("r")))
-		_, err := b.Do(b.Context(), "k", "f", b.effect("no"))
+		b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("r")))
+		_, err := b.Do(b.Context(), requestOf("k"), b.effect("no"))
 		b.refused(idempotency.ErrJournal)(nil, err)
 		b.refused(errFull)(nil, err)
-		_, _ = b.Do(b.Context(), "failed", "f", b.fails(classify.Business(errDown)))
-		_, err = b.Do(b.Context(), "failed", "f", b.effect("no"))
+		_, _ = b.Do(b.Context(), requestOf("failed"), b.fails(classify.Business(errDown)))
+		_, err = b.Do(b.Context(), requestOf("failed"), b.effect("no"))
 		b.refused(idempotency.ErrJournal)(nil, err)
 		b.ran(2)
 		j.refuse = nil
-		b.gets("r")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		if diff := cmp.Diff([]string{"record", "failed", "hit"}, j.taken); diff != "" {
 			b.Errorf("journal (-want +got):\n%s", diff)
 		}
@@ -57,7 +57,7 @@ func TestR13WhatHasHappenedIsNotMadeAFailureByTheJournal(t *testing.T) {
 	j := &journal{refuse: map[string]bool{"record": true}}
 	virtual(t, idempotency.GuardOptions{Journal: j}, func(b *bench) {
 		ctx, cancel := context.WithCancel(b.Context())
-		got, err := b.Do(ctx, "k", "f", func(ctx context.Context) ([]byte, error) {
+		got, err := b.Do(ctx, requestOf("k"), func(ctx context.Context) ([]byte, error) {
 			cancel()
 			return b.effect("r")(ctx)
 		})
@@ -75,9 +75,9 @@ func TestR13WhatHasHappenedIsNotMadeAFailureByTheJournal(t *testing.T) {
 func TestA2WithoutAnObserverARefusalIsSilent(t *testing.T) {
 	b := newBench(t, idempotency.GuardOptions{})
 	guard := b.guard(idempotency.GuardOptions{Journal: &journal{refuse: map[string]bool{"record": true}}})
-	b.gets("r")(guard.Do(b.Context(), "k", "f", b.effect("r")))
+	b.gets("r")(guard.Do(b.Context(), requestOf("k"), b.effect("r")))
 	plain := b.guard(idempotency.GuardOptions{})
-	b.gets("r")(plain.Do(b.Context(), "k", "f", b.effect("r")))
+	b.gets("r")(plain.Do(b.Context(), requestOf("k"), b.effect("r")))
 }
 
 func TestI4AnOperatorResolvesAndClears(t *testing.T) {
@@ -97,14 +97,14 @@ func TestI4AnOperatorResolvesAndClears(t *testing.T) {
 				b.Errorf("a live claim was resolved: %v", err)
 			}
 			time.Sleep(31 * time.Second)
-			b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), "k", "f", b.effect("no")))
+			b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 			if err := b.Resolve(b.Context(), claim, idempotency.Settlement{State: "done"}); err == nil {
 				b.Error("resolved as done")
 			}
 			if err := b.Resolve(b.Context(), claim, c.with); err != nil {
 				b.Fatal(err)
 			}
-			got, err := b.Do(b.Context(), "k", "f", b.effect("by hand"))
+			got, err := b.Do(b.Context(), requestOf("k"), b.effect("by hand"))
 			if c.then != nil {
 				var f *idempotency.Failure
 				if !errors.As(err, &f) || f.Message != "refunded" {
@@ -128,7 +128,7 @@ func TestI4AnOperatorResolvesAndClears(t *testing.T) {
 		if err := b.Clear(b.Context(), claim); err != nil {
 			b.Fatal(err)
 		}
-		b.gets("r")(b.Do(b.Context(), "k", "f", b.effect("r")))
+		b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("r")))
 		if diff := cmp.Diff([]string{"cleared", "record"}, b.actions()); diff != "" {
 			b.Errorf("actions (-want +got):\n%s", diff)
 		}

@@ -217,11 +217,11 @@ func (t *Ticket) Abandon() {
 	}
 	t.stop()
 	t.leave()
-	t.guard.tellAfter(t.ctx, t.work, &t.record, actionUnknown, "abandoned")
+	t.guard.tellAfter(t.ctx, t.work, &t.record, action{actionUnknown, "abandoned"})
 }
 
 // settle records how the effect ended. It repeats the recording, never the effect, until the lease ends.
-func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error {
+func (t *Ticket) settle(ctx context.Context, s Settlement, done string) error {
 	if t.Replayed() {
 		return fmt.Errorf("idempotency: %s was replayed, there is nothing to settle: %w", t.record.ID, ErrFenced)
 	}
@@ -242,13 +242,13 @@ func (t *Ticket) settle(ctx context.Context, s Settlement, action string) error 
 	}
 	switch {
 	case err == nil:
-		t.guard.tellAfter(ctx, t.work, &t.record, action, detail)
+		t.guard.tellAfter(ctx, t.work, &t.record, action{done, detail})
 		t.guard.sweep(ctx)
 		return nil
 	case errors.Is(err, ErrFenced):
-		t.guard.tellAfter(ctx, t.work, &t.record, actionFenced, action)
+		t.guard.tellAfter(ctx, t.work, &t.record, action{actionFenced, done})
 	default:
-		t.guard.tellAfter(ctx, t.work, &t.record, actionUnknown, action+" could not be recorded")
+		t.guard.tellAfter(ctx, t.work, &t.record, action{actionUnknown, done + " could not be recorded"})
 	}
 	return &RecordError{t.record.ID, err}
 }

@@ -14,7 +14,7 @@ func TestI5AContextThatAnEffectKeepsStaysEnded(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		var kept []context.Context
 		for i := range 100 {
-			got, err := b.Do(b.Context(), strconv.Itoa(i), "f", func(ctx context.Context) ([]byte, error) {
+			got, err := b.Do(b.Context(), requestOf(strconv.Itoa(i)), func(ctx context.Context) ([]byte, error) {
 				if ctx.Err() != nil {
 					b.Fatalf("effect %d begins with a context that has ended", i)
 				}
@@ -40,7 +40,7 @@ func TestI5ARenewalThatComesLateTouchesNoOtherClaim(t *testing.T) {
 			group.Go(func() {
 				for j, lasts := range []time.Duration{lease / 3, lease/3 - 1, 0, lease / 3} {
 					key := strconv.Itoa(i) + "-" + strconv.Itoa(j)
-					got, err := b.Do(b.Context(), key, "f", b.lasting(lasts))
+					got, err := b.Do(b.Context(), requestOf(key), b.lasting(lasts))
 					if err != nil || string(got) != "late" {
 						b.Errorf("%s: %q, %v", key, got, err)
 					}
@@ -57,7 +57,7 @@ func TestI5ARenewalThatComesLateTouchesNoOtherClaim(t *testing.T) {
 
 func TestI5ATicketHandsOutCopiesOfItsRecord(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
-		ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		ticket, err := b.Begin(b.Context(), requestOf("k"))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestI5ATicketHandsOutCopiesOfItsRecord(t *testing.T) {
 			b.Fatal(err)
 		}
 		ticket.Abandon()
-		ticket, err = b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		ticket, err = b.Begin(b.Context(), requestOf("k"))
 		if err != nil || !ticket.Replayed() {
 			b.Fatal(ticket, err)
 		}

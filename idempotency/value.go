@@ -41,23 +41,18 @@ func (Bytes) Decode(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Do is [Guard.Run] for a key in the guard's own scope.
-func (g *Guard) Do(ctx context.Context, key, fingerprint string, op func(context.Context) ([]byte, error)) ([]byte, error) {
-	return g.Run(ctx, Request{ID: ID{Key: key}, Fingerprint: fingerprint}, op)
-}
-
-// Run is [Once] for an effect whose result is bytes. Nil and empty results are different.
+// Do is [Once] for an effect whose result is bytes. Nil and empty results are different.
 //
 // If op did not run, the error is a *[RefusedError]. If op ran and failed, it is op's error, joined with a *[RecordError] if
 // the failure could not be recorded. If op succeeded, it is nil or, together with the result, a *[ResultError] or
 // *[RecordError].
-func (g *Guard) Run(ctx context.Context, r Request, op func(context.Context) ([]byte, error)) ([]byte, error) {
+func (g *Guard) Do(ctx context.Context, r Request, op func(context.Context) ([]byte, error)) ([]byte, error) {
 	return Once(ctx, g, Effect[[]byte]{Request: r, Codec: Bytes{}}, op).Result()
 }
 
 // DoValue is [Guard.Do] for results of any type, kept as JSON.
-func DoValue[T any](ctx context.Context, g *Guard, key, fingerprint string, op func(context.Context) (T, error)) (T, error) {
-	return Once(ctx, g, Effect[T]{Request: Request{ID: ID{Key: key}, Fingerprint: fingerprint}, Codec: JSON[T]{}}, op).Result()
+func DoValue[T any](ctx context.Context, g *Guard, r Request, op func(context.Context) (T, error)) (T, error) {
+	return Once(ctx, g, Effect[T]{Request: r, Codec: JSON[T]{}}, op).Result()
 }
 
 // encode encodes a result, and reports whether there is one.

@@ -23,7 +23,7 @@ func replays[T any](t *testing.T, value T) {
 	t.Helper()
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		for range 2 {
-			got, err := idempotency.DoValue(b.Context(), b.Guard, "k", "f", func(context.Context) (T, error) {
+			got, err := idempotency.DoValue(b.Context(), b.Guard, requestOf("k"), func(context.Context) (T, error) {
 				b.effects.Add(1)
 				return value, nil
 			})
@@ -62,7 +62,7 @@ func (c broken) Decode(raw []byte) (string, error) { return string(raw), c.decod
 
 // keyed is an effect under the key "k".
 func keyed[T any](codec idempotency.Codec[T]) idempotency.Effect[T] {
-	return idempotency.Effect[T]{Request: idempotency.Request{ID: idempotency.ID{Key: "k"}}, Codec: codec}
+	return idempotency.Effect[T]{Request: idempotency.Request{Key: "k"}, Codec: codec}
 }
 
 func TestI5AResultThatCannotBeEncodedIsAnEffectAllTheSame(t *testing.T) {
@@ -105,27 +105,27 @@ func TestI5AResultThatCannotBeDecodedRunsNothing(t *testing.T) {
 
 func TestI5ARecordWithoutAResultIsNoValue(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
-		ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		ticket, err := b.Begin(b.Context(), requestOf("k"))
 		if err != nil {
 			b.Fatal(err)
 		}
 		if err := ticket.Complete(b.Context(), nil, false); err != nil {
 			b.Fatal(err)
 		}
-		_, err = idempotency.DoValue(b.Context(), b.Guard, "k", "f", func(context.Context) (int, error) { b.effects.Add(1); return 1, nil })
+		_, err = idempotency.DoValue(b.Context(), b.Guard, requestOf("k"), func(context.Context) (int, error) { b.effects.Add(1); return 1, nil })
 		var none *idempotency.ResultError
 		if !errors.As(err, &none) || none.Failure.Type != idempotency.FailureNoResult {
 			b.Errorf("%v", err)
 		}
-		b.gets("")(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.gets("")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		b.ran(0)
 	})
 }
 
 func TestI5AResultOverTheLimitIsAnEffectAllTheSame(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{MaxResult: 10}, func(b *bench) {
-		b.gets("0123456789")(b.Do(b.Context(), "fits", "f", b.effect("0123456789")))
-		got, err := b.Do(b.Context(), "k", "f", b.effect("0123456789x"))
+		b.gets("0123456789")(b.Do(b.Context(), requestOf("fits"), b.effect("0123456789")))
+		got, err := b.Do(b.Context(), requestOf("k"), b.effect("0123456789x"))
 		if string(got) != "0123456789x" || !errors.Is(err, idempotency.ErrResultTooLarge) {
 			b.Fatalf("%q, %v", got, err)
 		}
@@ -134,7 +134,7 @@ func TestI5AResultOverTheLimitIsAnEffectAllTheSame(t *testing.T) {
 		}
 		b.ran(2)
 		for range 2 {
-			_, err := b.Do(b.Context(), "k", "f", b.effect("no"))
+			_, err := b.Do(b.Context(), requestOf("k"), b.effect("no"))
 			var kept *idempotency.ResultError
 			b.refused(idempotency.ErrResultTooLarge)(nil, err)
 			if want := "idempotency: k is done, but has no result to return: the result has 11 bytes, more than the limit of 10"; !errors.As(err, &kept) || kept.Error() != want {
@@ -144,7 +144,7 @@ func TestI5AResultOverTheLimitIsAnEffectAllTheSame(t *testing.T) {
 		b.ran(2)
 		b.store.settle = func() error { return errDown }
 		var lost *idempotency.RecordError
-		if got, err := b.Do(b.Context(), "l", "f", b.effect("0123456789x")); string(got) != "0123456789x" || !errors.As(err, &lost) {
+		if got, err := b.Do(b.Context(), requestOf("l"), b.effect("0123456789x")); string(got) != "0123456789x" || !errors.As(err, &lost) {
 			b.Errorf("%q, %v", got, err)
 		}
 	})
@@ -152,14 +152,14 @@ func TestI5AResultOverTheLimitIsAnEffectAllTheSame(t *testing.T) {
 
 func TestI5AnEmptyResultIsNotAMissingOne(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
-		ticket, err := b.Begin(b.Context(), idempotency.Request{ID: idempotency.ID{Key: "k"}, Fingerprint: "f"})
+		ticket, err := b.Begin(b.Context(), requestOf("k"))
 		if err != nil {
 			b.Fatal(err)
 		}
 		if err := ticket.Complete(b.Context(), nil, true); err != nil {
 			b.Fatal(err)
 		}
-		if got, err := b.Do(b.Context(), "k", "f", b.effect("no")); got == nil || len(got) != 0 || err != nil {
+		if got, err := b.Do(b.Context(), requestOf("k"), b.effect("no")); got == nil || len(got) != 0 || err != nil {
 			b.Errorf("%#v, %v", got, err)
 		}
 		b.ran(0)
@@ -170,10 +170,10 @@ func TestI4ACodecThatPanicsLeavesTheOutcomeUnknown(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: time.Second}, func(b *bench) {
 		func() {
 			defer func() { _ = recover() }()
-			_, _ = idempotency.DoValue(b.Context(), b.Guard, "k", "f", func(context.Context) (explosive, error) { return explosive{}, nil })
+			_, _ = idempotency.DoValue(b.Context(), b.Guard, requestOf("k"), func(context.Context) (explosive, error) { return explosive{}, nil })
 		}()
 		time.Sleep(time.Second)
-		b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), "k", "f", b.effect("no")))
+		b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 	})
 }
 

@@ -54,7 +54,7 @@ func Idempotent(guard *idempotency.Guard, key func(j Job[[]byte]) string) Middle
 
 func idempotentRequest(ctx context.Context, j Job[[]byte], key func(j Job[[]byte]) string) idempotency.Request {
 	r := idempotency.Request{
-		ID:   idempotency.ID{Tenant: j.Meta["tenant_id"], Operation: j.Type, Key: j.ID},
+		Key: j.ID, Tenant: j.Meta["tenant_id"], Operation: j.Type,
 		Work: workOf(j.ID, policy.JobKey(j.Queue, j.Type), j.Type, j.Meta),
 	}
 	if a, ok := retry.AttemptFromContext(ctx); ok {

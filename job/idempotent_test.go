@@ -63,7 +63,7 @@ func TestI9InFlightIsPutBackWithoutCounting(t *testing.T) {
 		id := b.enqueue(job.Request{RunAt: time.Now().Add(time.Second)})
 		r, _ := b.get(id)
 		twin, err := guard.Begin(t.Context(), idempotency.Request{
-			ID: idempotency.ID{Operation: "t", Key: "o1"}, Fingerprint: fmt.Sprintf("%x", sha256.Sum256(r.Payload)),
+			Key: "o1", Operation: "t", Fingerprint: fmt.Sprintf("%x", sha256.Sum256(r.Payload)),
 		})
 		if err != nil {
 			t.Fatal(err)

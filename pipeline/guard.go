@@ -41,7 +41,7 @@ func (w *worker) request() idempotency.Request {
 	sum := sha256.Sum256(w.t.payload)
 	work := w.r.workOf(w.t)
 	return idempotency.Request{
-		ID:          idempotency.ID{Tenant: work.TenantID, Operation: string(w.r.kind) + "/" + w.r.name, Key: w.t.id},
+		Key: w.t.id, Tenant: work.TenantID, Operation: string(w.r.kind) + "/" + w.r.name,
 		Fingerprint: hex.EncodeToString(sum[:]), Work: work,
 	}
 }

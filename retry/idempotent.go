@@ -51,7 +51,7 @@ func (r *run) request() idempotency.Request {
 		o.id = uuidv7.New(time.Now())
 	}
 	return idempotency.Request{
-		ID:          idempotency.ID{Tenant: o.tenantID, Operation: o.operation, Key: o.idempotencyKey},
+		Key: o.idempotencyKey, Tenant: o.tenantID, Operation: o.operation,
 		Fingerprint: o.fingerprint, PolicyHash: r.plan.policy.Meta.Revision, Work: o.work(o.id),
 	}
 }

@@ -120,7 +120,7 @@ func TestI5AResultThatWasNotKeptIsNotMadeUp(t *testing.T) {
 
 func TestI5WhoNeedsNoResultReadsNone(t *testing.T) {
 	guard := newGuard(t, newRecords(), idempotency.GuardOptions{})
-	if _, err := guard.Do(bg, "k", "", func(context.Context) ([]byte, error) { return []byte("no JSON"), nil }); err != nil {
+	if _, err := guard.Do(bg, idempotency.Request{Key: "k"}, func(context.Context) ([]byte, error) { return []byte("no JSON"), nil }); err != nil {
 		t.Fatal(err)
 	}
 	e := executor(t, exact(1))
@@ -207,7 +207,7 @@ func TestI3ARefusedValueIsAFailureWithItsReason(t *testing.T) {
 func TestI3WhatAGuardRefusesDoesNotRun(t *testing.T) {
 	s := newRecords()
 	guard := newGuard(t, s, idempotency.GuardOptions{})
-	if _, err := guard.Begin(bg, idempotency.Request{ID: idempotency.ID{Key: "busy"}}); err != nil {
+	if _, err := guard.Begin(bg, idempotency.Request{Key: "busy"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Begin(bg, idempotency.BeginRequest{ID: idempotency.ID{Key: "lapsed"}, Owner: "gone", Lease: time.Microsecond}); err != nil {
@@ -354,7 +354,7 @@ func TestI5AFailureThatCannotBeRecordedIsJoined(t *testing.T) {
 
 func TestI5AResultThatCannotBeReadRunsNothing(t *testing.T) {
 	guard := newGuard(t, newRecords(), idempotency.GuardOptions{})
-	if _, err := guard.Do(bg, "k", "", func(context.Context) ([]byte, error) { return []byte("no JSON"), nil }); err != nil {
+	if _, err := guard.Do(bg, idempotency.Request{Key: "k"}, func(context.Context) ([]byte, error) { return []byte("no JSON"), nil }); err != nil {
 		t.Fatal(err)
 	}
 	got, err := retry.DoValue(bg, executor(t, exact(3)), key, func(context.Context) (int, error) {

@@ -107,7 +107,7 @@ func (p processPart) callers(store idempotency.Store) error {
 	var group sync.WaitGroup
 	for i := range errs {
 		group.Go(func() {
-			got, err := guard.Run(context.Background(), idempotency.Request{ID: p.ID, Fingerprint: "f"}, func(context.Context) ([]byte, error) {
+			got, err := guard.Do(context.Background(), requestOf(p.ID), func(context.Context) ([]byte, error) {
 				time.Sleep(20 * time.Millisecond) // so that the others come meanwhile
 				return p.effect()
 			})
@@ -127,7 +127,7 @@ func (p processPart) crash(store idempotency.Store) error {
 	if err != nil {
 		return err
 	}
-	_, err = guard.Run(context.Background(), idempotency.Request{ID: p.ID, Fingerprint: "f"}, func(context.Context) ([]byte, error) {
+	_, err = guard.Do(context.Background(), requestOf(p.ID), func(context.Context) ([]byte, error) {
 		p.reach(afterClaim)
 		result, err := p.effect()
 		p.reach(afterEffect)
@@ -300,7 +300,7 @@ func killedProcesses(s *keys) {
 		s.must(err, nil)
 		call := func(want error) {
 			s.Helper()
-			got, err := guard.Run(s.ctx, idempotency.Request{ID: part.ID, Fingerprint: "f"}, func(context.Context) ([]byte, error) { return part.effect() })
+			got, err := guard.Do(s.ctx, requestOf(part.ID), func(context.Context) ([]byte, error) { return part.effect() })
 			if !errors.Is(err, want) || err == nil && string(got) != "the result" {
 				s.Fatalf("killed %s (replay-safe: %v): %q, %v; want %v", c.point, c.replaySafe, got, err, want)
 			}
@@ -374,4 +374,8 @@ func (s *keys) live(part processPart, history *keyHistory, first, lines int) {
 	for caller, call := range open {
 		history.add(first+caller, call, keyAnswer{Pending: true})
 	}
+}
+
+func requestOf(id idempotency.ID) idempotency.Request {
+	return idempotency.Request{Key: id.Key, Tenant: id.Tenant, Operation: id.Operation, Fingerprint: "f"}
 }

@@ -120,7 +120,7 @@ func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, 
 }
 
 func (o *IdempotencyOptions) request(r *http.Request, key string, body []byte) idempotency.Request {
-	request := idempotency.Request{ID: idempotency.ID{Key: key}}
+	request := idempotency.Request{Key: key}
 	if o.Tenant != nil {
 		request.Tenant = o.Tenant(r)
 	}

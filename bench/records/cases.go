@@ -80,7 +80,7 @@ func guardHit(ctx context.Context, _ *environment) (float64, error) {
 	}
 	return perOp(func(b *testing.B) {
 		for b.Loop() {
-			if _, err := guard.Do(ctx, "order-1", "f", effect); err != nil {
+			if _, err := guard.Do(ctx, idempotency.Request{Key: "order-1", Fingerprint: "f"}, effect); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -96,7 +96,7 @@ func guardMiss(ctx context.Context, _ *environment) (float64, error) {
 	return perOp(func(b *testing.B) {
 		for b.Loop() {
 			n++
-			if _, err := guard.Do(ctx, "order-"+strconv.Itoa(n), "f", effect); err != nil {
+			if _, err := guard.Do(ctx, idempotency.Request{Key: "order-" + strconv.Itoa(n), Fingerprint: "f"}, effect); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -121,7 +121,7 @@ func guardPostgres(ctx context.Context, env *environment) (float64, error) {
 	}
 	prefix := fmt.Sprint(time.Now().UnixNano(), "-")
 	return median(commits, func(i int) error {
-		_, err := guard.Do(ctx, prefix+strconv.Itoa(i), "f", effect)
+		_, err := guard.Do(ctx, idempotency.Request{Key: prefix + strconv.Itoa(i), Fingerprint: "f"}, effect)
 		return err
 	})
 }

@@ -51,7 +51,7 @@ func Example() {
 		return []byte("receipt 7"), nil
 	}
 	for range 2 {
-		receipt, err := guard.Do(ctx, "order-42", "19.99 EUR", charge)
+		receipt, err := guard.Do(ctx, idempotency.Request{Key: "order-42", Fingerprint: "19.99 EUR"}, charge)
 		fmt.Println(string(receipt), err)
 	}
 	// Output:
