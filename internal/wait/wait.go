@@ -48,7 +48,7 @@ func (b *Backoff) Failures() int { return b.failures }
 func Jittered(low, high time.Duration, failures int) time.Duration {
 	ceiling := low
 	for range failures {
-		if ceiling >= high/2 {
+		if ceiling > high/2 {
 			ceiling = high
 			break
 		}

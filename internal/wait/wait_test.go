@@ -37,7 +37,7 @@ func TestWaitsGrowFromTheLowestToTheHighest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := time.Duration(rapid.Int64Range(1, math.MaxInt64/2).Draw(t, "low"))
 		high := time.Duration(rapid.Int64Range(int64(low), math.MaxInt64-1).Draw(t, "high"))
-		if high > 100*low {
+		if high/100 > low {
 			spread := map[time.Duration]bool{}
 			for range 20 {
 				spread[Jittered(low, high, 50)] = true
@@ -60,4 +60,12 @@ func TestWaitsGrowFromTheLowestToTheHighest(t *testing.T) {
 			t.Fatal("a success does not start again")
 		}
 	})
+}
+
+func TestAWaitStaysBelowItsCeilingNextToTheHighestWait(t *testing.T) {
+	for range 100 {
+		if d := Jittered(2, 5, 1); d > 4 {
+			t.Fatalf("%v after 1 failure between 2ns and 5ns, want at most 4ns", d)
+		}
+	}
 }
