@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"classify":                {"policy"},
 	"decision":                {"policy", "classify"},
 	"budget":                  {"policy"},
+	"rollout":                 {"policy"},
 	"circuit":                 {"policy"},
 	"hedge":                   {"policy"},
 	"observe":                 {"policy", "classify", "decision"},
