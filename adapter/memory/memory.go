@@ -4,10 +4,11 @@ package memory
 type DB struct {
 	jobs        *Jobs
 	idempotency *Idempotency
+	policies    *Policies
 }
 
 // Open returns an empty store.
-func Open() *DB { return &DB{jobs: newJobs(), idempotency: newIdempotency()} }
+func Open() *DB { return &DB{jobs: newJobs(), idempotency: newIdempotency(), policies: newPolicies()} }
 
 // Jobs is the job store. All calls return the same one.
 func (db *DB) Jobs() *Jobs { return db.jobs }
@@ -15,8 +16,12 @@ func (db *DB) Jobs() *Jobs { return db.jobs }
 // Idempotency is the store of idempotency records. All calls return the same one.
 func (db *DB) Idempotency() *Idempotency { return db.idempotency }
 
+// Policies is the policy store. All calls return the same one.
+func (db *DB) Policies() *Policies { return db.policies }
+
 // Close closes everything in the store. Closing again does nothing.
 func (db *DB) Close() error {
 	db.idempotency.close()
+	db.policies.close()
 	return db.jobs.Close()
 }
