@@ -300,7 +300,7 @@ func fromOutside(r policy.Reason) bool {
 	switch r {
 	case policy.ReasonAuditUnavailable, policy.ReasonNoPolicy, policy.ReasonClassifierNotFound, policy.ReasonPanicInClassifier,
 		policy.ReasonPanicInBudget, policy.ReasonPanicInObserver, policy.ReasonPanicInTrigger, policy.ReasonPanicInJournal,
-		policy.ReasonPanicInProvider:
+		policy.ReasonPanicInProvider, policy.ReasonPanicInWait:
 		return true
 	}
 	return false

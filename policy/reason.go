@@ -83,6 +83,8 @@ const (
 	ReasonPanicInTrigger     Reason = "panic_in_trigger"
 	ReasonPanicInJournal     Reason = "panic_in_journal"
 	ReasonPanicInProvider    Reason = "panic_in_provider"
+	ReasonPanicInWait        Reason = "panic_in_wait"
+	ReasonPanicInClock       Reason = "panic_in_clock"
 	ReasonPanicInRetryPolicy Reason = "panic_in_retry_policy"
 	ReasonAttemptOverrun     Reason = "attempt_overrun"
 	ReasonHedgeOverrun       Reason = "hedge_overrun"
@@ -166,6 +168,8 @@ func Reasons() []ReasonInfo {
 		{ReasonPanicInTrigger, decision, "The hedge trigger panicked and RecoverPanics is on."},
 		{ReasonPanicInJournal, decision, "The journal panicked and RecoverPanics is on; nothing further was started."},
 		{ReasonPanicInProvider, decision, "The policy provider panicked and RecoverPanics is on; nothing was started."},
+		{ReasonPanicInWait, decision, "The executor's Wait panicked and RecoverPanics is on; nothing further was started."},
+		{ReasonPanicInClock, report, "The executor's Clock panicked and RecoverPanics is on; the record has the system's time."},
 		{ReasonPanicInRetryPolicy, job, "MaxAttempts of a job's retry policy panicked; the attempt failed before its handler ran."},
 		{ReasonAttemptOverrun, report, "An operation continued for more than a second after its timeout."},
 		{ReasonHedgeOverrun, report, "A hedged attempt that had lost continued for more than a second."},

@@ -79,10 +79,10 @@ func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
 	}
 	g := &p.budget
 	if kind == budget.KindHedge {
-		g = &p.hedgeGate
+		g = &p.hedge.budget
 	}
 	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && r.once == nil {
-		l.grant, r.grant = r.grant, grant{} // it was asked when the retry was decided
+		l.grant, r.coming = r.coming, grant{} // it was asked when the retry was decided
 		return ""
 	}
 	if g.budget == nil && !g.refused {
@@ -194,7 +194,7 @@ func (r *run) free(l *launch, result circuit.Result) {
 }
 
 // dropGrant gives back what was granted to a retry that is not launched.
-func (r *run) dropGrant() { r.release(&r.grant) }
+func (r *run) dropGrant() { r.release(&r.coming) }
 
 // release gives a grant back, once.
 func (r *run) release(g *grant) {
@@ -226,12 +226,12 @@ func (r *run) permit(v decision.Verdict) decision.Verdict {
 	if p.budget.atLaunch {
 		return v
 	}
-	r.grant = r.askBudget(&p.budget, budget.KindRetry, r.launches)
-	if r.grant.given {
+	r.coming = r.askBudget(&p.budget, budget.KindRetry, r.launches)
+	if r.coming.given {
 		return v
 	}
-	r.refuse(r.grant.reason, state, r.grant)
-	return stop(r.grant.reason)
+	r.refuse(r.coming.reason, state, r.coming)
+	return stop(r.coming.reason)
 }
 
 // refuse puts a retry that was denied when it was decided on record.

@@ -87,7 +87,7 @@ func (r *run) begin(timeline bool) {
 		r.plan = r.e.edited(r.plan, o)
 		o.plan = r.plan
 	}
-	r.seed, r.seeded = o.seed, o.seeded
+	r.seed = o.seed
 	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 && overall < never {
 		r.deadline = time.Since(epoch) + overall
 		if r.once != nil {
@@ -140,9 +140,9 @@ func loop[T any, O operation[T]](r *run, op O, value T, err error) (_ T, action 
 
 // ready returns "" if the first attempt may be made, else the reason against it.
 func (r *run) ready() policy.Reason {
-	if r.plan.refusal != "" {
-		r.cause = r.plan.refusedBy
-		return r.plan.refusal
+	if r.plan.refusal.reason != "" {
+		r.cause = r.plan.refusal.cause
+		return r.plan.refusal.reason
 	}
 	return r.over()
 }
@@ -151,23 +151,27 @@ func (r *run) ready() policy.Reason {
 // becomes a stop before the wait.
 func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
 	r.ended++
-	var s decision.State
-	told := r.told()
-	if j.outcome.Kind != classify.Success || told {
-		s = decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.options.limit, Left: decision.Unbounded}
-	}
-	if j.outcome.Kind == classify.Success {
-		r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
-	} else {
-		r.verdict = r.next(&s, j.outcome)
-	}
 	if r.once != nil {
 		r.once.outcome = j.outcome
 	}
+	r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
+	told := r.told()
+	if j.outcome.Kind == classify.Success && !told {
+		return decision.Done
+	}
+	b := basis{state: r.state(), group: ended, attempt: deciding}
+	if j.outcome.Kind != classify.Success {
+		r.verdict = r.next(&b.state, j.outcome)
+	}
 	if told {
-		r.verdict = r.rec.decided(r, j, s, r.verdict, ended, deciding)
+		r.rec.decided(r, j, &b)
 	}
 	return r.verdict.Action
+}
+
+// state is how far the call has come. Only a decision about a retry needs more.
+func (r *run) state() decision.State {
+	return decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.options.limit, Left: decision.Unbounded}
 }
 
 // next decides what follows an outcome other than success, and completes the state that the decision was made from.
@@ -203,7 +207,7 @@ func (r *run) wait(d time.Duration) policy.Reason {
 	r.backoff = d
 	switch {
 	case r.e.options.Wait != nil:
-		if r.e.options.Wait(r.ctx, d) != nil && r.ctx.Err() == nil {
+		if r.substitute(d) != nil && r.ctx.Err() == nil {
 			r.dropGrant()
 			r.cause = context.Canceled
 			return policy.ReasonCanceled
@@ -220,11 +224,22 @@ func (r *run) wait(d time.Duration) policy.Reason {
 			r.timer.Stop()
 		}
 	}
-	reason := r.over()
+	reason := r.broken
+	if reason == "" {
+		reason = r.over()
+	}
 	if reason != "" {
 		r.dropGrant()
 	}
 	return reason
+}
+
+// substitute calls the Wait that takes the timer's place.
+func (r *run) substitute(d time.Duration) error {
+	if r.e.options.RecoverPanics {
+		defer r.guard("wait", policy.ReasonPanicInWait, nil)
+	}
+	return r.e.options.Wait(r.ctx, d)
 }
 
 // refused stops a call whose next attempt is refused.
@@ -238,8 +253,7 @@ func (r *run) refused(reason policy.Reason) decision.Action {
 		r.once.outcome = j.outcome
 	}
 	if r.told() {
-		s := decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.options.limit, Left: decision.Unbounded}
-		r.verdict = r.rec.decided(r, &j, s, r.verdict, nil, r.launches)
+		r.rec.decided(r, &j, &basis{state: r.state(), attempt: r.launches})
 	}
 	return r.verdict.Action
 }

@@ -68,9 +68,9 @@ type ExecutorOptions struct {
 	// MissingTriggerMode: fallback (default) and allow hedge after the fixed delay; deny does not hedge.
 	MissingTriggerMode FailureMode
 
-	// RecoverPanics turns panics of the provider, classifiers, budgets, triggers and the journal into an abort with a
-	// *PanicError. A panic of the observer is reported to the observer, and the call goes on. By default these panics reach
-	// the caller. Panics of operations always do.
+	// RecoverPanics turns panics of the provider, classifiers, budgets, triggers, the journal and Wait into an abort with a
+	// *PanicError. Panics of the observer and of Clock are reported to the observer, and the call goes on. By default these
+	// panics reach the caller. Panics of operations always do.
 	RecoverPanics bool
 	// Limits are applied to policies that no provider compiled. Default: the limits of the provider's document, or else
 	// policy.CallLimits().
@@ -108,7 +108,8 @@ type Executor struct {
 
 const (
 	defaultMaxKeys = 1024
-	noVersion      = math.MaxUint64 // of a plan that is used for one call only
+	noVersion      = math.MaxUint64     // of a plan that is used for one call only
+	unknownVersion = math.MaxUint64 - 1 // of a provider whose Version panicked; no plan has it
 )
 
 // NewExecutor makes an executor. It panics if a map or list in the options contains nil.
@@ -141,6 +142,9 @@ func NewExecutor(options ExecutorOptions) *Executor {
 		classifiers: options.Classifiers, families: append(classify.Builtin(), options.Classes...), registered: map[string]bool{},
 	})
 	e.versioned, _ = options.Provider.(policy.Versioned)
+	if e.versioned != nil && options.RecoverPanics {
+		e.versioned = carefulVersions{e.versioned}
+	}
 	e.starter, _ = options.Observer.(observe.Starter)
 	return e
 }
@@ -165,7 +169,7 @@ func (e *Executor) planFor(ctx context.Context, key policy.Key) *plan {
 		return e.resolve(ctx, key, state)
 	}
 	p := state.plan.Load()
-	if p.version != e.versioned.Version() || p.budgets != e.budgetsVersion() {
+	if p.source.version != e.versioned.Version() || p.source.budgets != e.budgetsVersion() {
 		return e.resolve(ctx, key, state)
 	}
 	return p
@@ -173,21 +177,17 @@ func (e *Executor) planFor(ctx context.Context, key policy.Key) *plan {
 
 // resolve asks the provider and prepares a plan, unless the current plan was prepared from the same answer.
 func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState) *plan {
-	var version uint64
-	if e.versioned != nil {
-		version = e.versioned.Version() // read before asking, so that the next call sees a change in between
-	}
-	found, panicked, err := e.ask(ctx, key)
-	if panicked || err != nil && ctx.Err() != nil {
-		version = noVersion // the error may be due to this caller's context: the next call asks again
+	answer := e.ask(ctx, key)
+	if answer.fault != nil && ctx.Err() != nil {
+		answer.version = noVersion // the error may be due to this caller's context: the next call asks again
 	}
 	if state != nil {
 		p := state.plan.Load()
-		if e.versioned == nil && p.found == found && sameFault(p.fault, err) && p.budgets == e.budgetsVersion() {
+		if e.versioned == nil && p.source.found == answer.found && sameFault(p.source.fault, answer.fault) && p.source.budgets == e.budgetsVersion() {
 			return p
 		}
 	}
-	p, changed, evicted := e.install(key, state, found, err, version)
+	p, changed, evicted := e.install(key, state, answer)
 	e.reportMissing(p)
 	if changed.Changed() && e.options.Observer != nil {
 		e.tell(context.Background(), &observe.Event{
@@ -207,16 +207,29 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	return p
 }
 
-func (e *Executor) ask(ctx context.Context, key policy.Key) (found *policy.Policy, panicked bool, err error) {
+// ask asks the provider for a policy.
+func (e *Executor) ask(ctx context.Context, key policy.Key) (answer source) {
 	if e.options.RecoverPanics {
-		defer func() {
-			if v := recover(); v != nil {
-				found, panicked, err = nil, true, &PanicError{Part: "provider", Value: v, Stack: debug.Stack()}
-			}
-		}()
+		defer answer.catch()
 	}
-	found, err = e.options.Provider.Policy(ctx, key)
-	return found, false, err
+	if v, ok := e.options.Provider.(policy.Versioned); ok {
+		answer.version = v.Version() // read before asking, so that the next call sees a change in between
+	}
+	answer.found, answer.fault = e.options.Provider.Policy(ctx, key)
+	return answer
+}
+
+// carefulVersions are a provider's versions under RecoverPanics.
+type carefulVersions struct{ policy.Versioned }
+
+// Version returns a version that no plan has if the provider panics. The executor then asks the provider again.
+func (v carefulVersions) Version() (version uint64) {
+	defer func() {
+		if recover() != nil {
+			version = unknownVersion
+		}
+	}()
+	return v.Versioned.Version()
 }
 
 // sameFault reports whether two errors of a provider have the same text.
@@ -229,7 +242,7 @@ func sameFault(a, b error) bool {
 
 // install prepares a plan and keeps it under its key. changed is the resulting change of the key's breaker; evicted is true
 // the first time that another key is evicted.
-func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy, err error, version uint64) (p *plan, changed circuit.Transition, evicted bool) {
+func (e *Executor) install(key policy.Key, state *keyState, answer source) (p *plan, changed circuit.Transition, evicted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	kept := e.keys.get(key)
@@ -240,12 +253,11 @@ func (e *Executor) install(key policy.Key, state *keyState, found *policy.Policy
 		state = &keyState{key: key}
 	}
 	if e.versioned != nil && kept != nil {
-		if newer := kept.plan.Load(); newer.version != version && newer.version == e.versioned.Version() {
+		if newer := kept.plan.Load(); newer.source.version != answer.version && newer.source.version == e.versioned.Version() {
 			return newer, circuit.Transition{}, false // a slow answer must not replace a newer one
 		}
 	}
-	p = e.prepare(key, state, found, err)
-	p.version = version
+	p = e.prepare(key, state, answer)
 	state.plan.Store(p)
 	if kept == nil && e.keys.add(state) {
 		evicted, e.evicted = !e.evicted, true
@@ -258,9 +270,8 @@ func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report
 	if e.options.Observer == nil {
 		return
 	}
-	e.safely(func() {
-		e.options.Observer.Observe(ctx, &observe.Event{Type: observe.Reported, Time: e.now(), Work: w, Report: r})
-	})
+	event := &observe.Event{Type: observe.Reported, Time: e.now(), Work: w, Report: r}
+	e.safely(func() { e.options.Observer.Observe(ctx, event) })
 }
 
 // tell sends an event to the observer. With RecoverPanics, a panic of the observer does not fail the call.
@@ -297,7 +308,7 @@ func (e *Executor) Policy(ctx context.Context, key policy.Key) *policy.Policy {
 // cheaper than a new reading each time.
 func (e *Executor) now() time.Time {
 	if e.options.Clock != nil {
-		return e.options.Clock()
+		return e.clock()
 	}
 	if asked := e.asked.Load(); asked != nil {
 		if d := time.Since(*asked); d >= 0 && d < time.Second {
@@ -307,6 +318,27 @@ func (e *Executor) now() time.Time {
 	t := time.Now()
 	e.asked.Store(&t)
 	return t
+}
+
+// clock asks the options' clock. With RecoverPanics, the system's time stands in for a clock that panics.
+func (e *Executor) clock() (t time.Time) {
+	if e.options.RecoverPanics {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			t = time.Now()
+			if e.options.Observer == nil {
+				return
+			}
+			event := &observe.Event{Type: observe.Reported, Time: t, Report: &observe.Report{
+				Reason: policy.ReasonPanicInClock, Panic: v, Stack: debug.Stack(), Detail: "the clock panicked; the record has the system's time",
+			}}
+			e.safely(func() { e.options.Observer.Observe(context.Background(), event) })
+		}()
+	}
+	return e.options.Clock()
 }
 
 // Wait waits until every hedged attempt has returned, losers included, or until ctx is done. Call it after all calls have

@@ -53,7 +53,7 @@ func group[T any, O operation[T]](r *run, op O, last T) (value T, action decisio
 		group:   decision.Group{CancelOnFirstTerminal: h.CancelOnFirstTerminal},
 	}
 	if r.retry == 0 {
-		r.plan.load.Call()
+		r.plan.hedge.load.Call()
 	}
 	defer g.unwind(r)
 	if denied := g.launch(r, op, budget.KindRetry); denied != "" {
@@ -214,7 +214,7 @@ func (g *pack[T, O]) delay(r *run) (wait time.Duration, ok bool) {
 	if r.e.options.RecoverPanics {
 		defer r.guard("trigger", policy.ReasonPanicInTrigger, func() { wait, ok = 0, true })
 	}
-	wait, ok = r.plan.trigger.Delay(*h, r.plan.digest)
+	wait, ok = r.plan.hedge.trigger.Delay(*h, r.plan.hedge.digest)
 	return max(wait, 0), ok
 }
 
@@ -224,7 +224,7 @@ func (g *pack[T, O]) hedge(r *run, op O) {
 		return
 	}
 	g.hedges++
-	if !r.plan.load.TryHedge(r.plan.policy.Hedge.MaxExtraLoad) {
+	if !r.plan.hedge.load.TryHedge(r.plan.policy.Hedge.MaxExtraLoad) {
 		r.launches++
 		if r.recorded() {
 			l := launch{number: r.launches, hedge: g.hedges, started: r.rec.now(r.e)}

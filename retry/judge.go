@@ -60,8 +60,8 @@ func (r *run) classify(value any, err error) (o classify.Outcome) {
 
 // conclude ends an attempt that was judged: what it held is given back, and it is put on record.
 func (r *run) conclude(l *launch, j *judgement, err error) {
-	if r.plan.digest != nil && j.outcome.Kind == classify.Success {
-		r.plan.digest.Add(time.Since(epoch) - l.began)
+	if r.plan.hedge.digest != nil && j.outcome.Kind == classify.Success {
+		r.plan.hedge.digest.Add(time.Since(epoch) - l.began)
 	}
 	l.settled = true
 	if l.watch != nil || l.ticked || l.grant.release != nil {

@@ -157,7 +157,6 @@ func TestR5KeptCallIDsDoNotKeepTheCallersContext(t *testing.T) {
 			ids = append(ids, a.CallID())
 			return nil
 		})
-		value = nil
 		runtime.GC()
 		if err != nil || freed.Value() != nil {
 			t.Errorf("%s: %v; the context's value is kept", name, err)

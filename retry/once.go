@@ -62,7 +62,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	single := once{before: w.Attempts, age: max(w.Age, 0), nextDelay: w.NextDelay}
 	r := run{
 		e: e, ctx: ctx, plan: p, options: &o, once: &single,
-		launches: w.Attempts, retry: w.Attempts, ended: w.Attempts,
+		progress: progress{launches: w.Attempts, retry: w.Attempts, ended: w.Attempts},
 	}
 	r.begin(false)
 	loop(&r, op, struct{}{}, nil)

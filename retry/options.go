@@ -11,26 +11,45 @@ type CallOption func(*callOptions)
 
 // callOptions are the settings of one call. They are read-only once the call has begun.
 type callOptions struct {
-	plan           *plan
-	limit          int // effective maximum of attempts; 0 for the policy's
-	id             string
-	turn           int    // of stored work, or the place of a step among those of its transaction
-	step           string // of a pipeline's transaction; part of the seed
-	operation      string
-	category       policy.Category
-	idempotencyKey string
+	plan     *plan
+	category policy.Category
+	edit     func(*policy.Policy)
+	fallback any // a fallback[T]; nil without one
+	seed     seed
+	position
+	labels
+	effect
+	hedging
+}
+
+// position places a call, an attempt of stored work or a step of a transaction among those of the same work.
+type position struct {
+	id    string // of the work
+	turn  int    // of stored work, or the place of a step among those of its transaction
+	step  string // of a pipeline's transaction; part of the seed
+	limit int    // effective maximum of attempts; 0 for the policy's
+}
+
+// labels go into records.
+type labels struct {
+	operation     string
+	tenantID      string
+	correlationID string
+	traceID       string
+	attributes    observe.Attributes // of the caller's
+}
+
+// effect is what makes a call one effect, however often its operation runs.
+type effect struct {
 	guard          *idempotency.Guard
+	idempotencyKey string
 	fingerprint    string
-	tenantID       string
-	correlationID  string
-	traceID        string
-	attributes     observe.Attributes // of the caller's
-	edit           func(*policy.Policy)
-	fallback       any  // a fallback[T]; nil without one
-	unhedged       bool // never hedged
-	hedgedByKey    bool // hedged only with an idempotency key
-	seed           uint64
-	seeded         bool
+}
+
+// hedging restricts what the policy says about hedges.
+type hedging struct {
+	unhedged    bool // never hedged
+	hedgedByKey bool // hedged only with an idempotency key
 }
 
 // collect applies a call's options. Calls without any share the plan's.
@@ -120,6 +139,6 @@ func WithPolicy(edit func(p *policy.Policy)) CallOption {
 }
 
 // WithSeed sets the seed of the delays' jitter. Default: derived from the call's ID.
-func WithSeed(seed uint64) CallOption {
-	return func(o *callOptions) { o.seed, o.seeded = seed, true }
+func WithSeed(value uint64) CallOption {
+	return func(o *callOptions) { o.seed = seed{value, true} }
 }

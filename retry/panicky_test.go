@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -165,4 +166,116 @@ func TestR3RecoverPanicsCoversReleases(t *testing.T) {
 			})
 		}
 	}
+}
+
+// versionedProvider is a provider that user code wrote: each of its methods may panic.
+type versionedProvider struct {
+	policy.Provider
+	version func() uint64
+	set     func() *policy.Set
+}
+
+func (p versionedProvider) Version() uint64  { return p.version() }
+func (p versionedProvider) Set() *policy.Set { return p.set() }
+
+func TestR3RecoverPanicsCoversVersionAndSetOfAProvider(t *testing.T) {
+	for _, part := range []string{"Version", "Set"} {
+		for _, recovers := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/recovers=%v", part, recovers), func(t *testing.T) {
+				broken, version := false, uint64(1)
+				call := func(of string) {
+					if broken && of == part {
+						panic("boom")
+					}
+				}
+				e := retry.NewExecutor(retry.ExecutorOptions{RecoverPanics: recovers, Provider: versionedProvider{
+					Provider: provide(t, exact(3)),
+					version:  func() uint64 { call("Version"); return version },
+					set:      func() *policy.Set { call("Set"); return nil },
+				}})
+				do := func() (panicked any, err error) {
+					defer func() { panicked = recover() }()
+					return nil, e.Do(bg, key, func(context.Context) error { return nil })
+				}
+				if panicked, err := do(); err != nil || panicked != nil {
+					t.Fatal(err, panicked)
+				}
+				broken, version = true, 2
+				for range 2 {
+					switch panicked, err := do(); {
+					case !recovers:
+						if panicked != "boom" {
+							t.Fatalf("%v, panic %v", err, panicked)
+						}
+					case panicked != nil:
+						t.Fatalf("the panic reached the caller: %v", panicked)
+					default:
+						caught, ok := errors.AsType[*retry.PanicError](failure(t, err, policy.ReasonPanicInProvider))
+						if !ok || caught.Part != "provider" || caught.Value != "boom" {
+							t.Fatalf("%v", err)
+						}
+					}
+				}
+				broken = false
+				if panicked, err := do(); err != nil || panicked != nil {
+					t.Errorf("the provider works again: %v, panic %v", err, panicked)
+				}
+			})
+		}
+	}
+}
+
+func TestR3RecoverPanicsCoversWait(t *testing.T) {
+	for _, recovers := range []bool{true, false} {
+		b := &counting{allow: 9}
+		e := withBudget(t, exact(3), b, func(o *retry.ExecutorOptions) {
+			o.RecoverPanics, o.Wait = recovers, func(context.Context, time.Duration) error { panic("boom") }
+		})
+		op, calls := script(errDown)
+		var timeline observe.Timeline
+		err, panicked := error(nil), any(nil)
+		func() {
+			defer func() { panicked = recover() }()
+			timeline, err = e.DoWithTimeline(bg, key, op)
+		}()
+		b.check(t)
+		if *calls != 1 {
+			t.Errorf("%d calls after a panic", *calls)
+		}
+		if !recovers {
+			if panicked != "boom" {
+				t.Errorf("%v, panic %v", err, panicked)
+			}
+			continue
+		}
+		got := failure(t, err, policy.ReasonPanicInWait)
+		caught, ok := errors.AsType[*retry.PanicError](got)
+		if !ok || caught.Part != "wait" || !errors.Is(got, errDown) || timeline.Reason != policy.ReasonPanicInWait || panicked != nil {
+			t.Errorf("%v, timeline %+v, panic %v", err, timeline, panicked)
+		}
+	}
+}
+
+func TestR3AClockThatPanicsIsReportedAndCallsGoOn(t *testing.T) {
+	for _, l := range []*log{nil, {}} {
+		options := retry.ExecutorOptions{RecoverPanics: true, Clock: func() time.Time { panic("boom") }}
+		if l != nil {
+			options.Observer = l
+		}
+		before := time.Now()
+		timeline, err := retry.NewExecutor(options).DoWithTimeline(bg, key, func(context.Context) error { return nil })
+		if err != nil || timeline.Start.Before(before) || timeline.Attempts[0].End.Before(timeline.Start) {
+			t.Errorf("%v, timeline %+v", err, timeline)
+		}
+		if l != nil && l.reports(policy.ReasonPanicInClock) == 0 {
+			t.Error("not reported")
+		}
+	}
+	e := retry.NewExecutor(retry.ExecutorOptions{Clock: func() time.Time { panic("boom") }})
+	defer func() {
+		if recover() != "boom" {
+			t.Error("without RecoverPanics the panic must reach the caller")
+		}
+	}()
+	_, _ = e.DoWithTimeline(bg, key, func(context.Context) error { return nil })
 }

@@ -3,6 +3,7 @@ package retry
 import (
 	"cmp"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -16,33 +17,66 @@ import (
 
 // plan is a policy prepared for execution: every name is resolved to its mechanism. It is immutable.
 type plan struct {
-	executor *Executor
-	key      policy.Key
-	surface  policy.Surface
-	policy   *policy.Policy
-	found    *policy.Policy // the provider's answer
-	fault    error          // the provider's error
-	err      error          // why found cannot be used as it is; nil if it can
-	version  uint64         // of the provider
-	budgets  uint64         // version of the budgets
-	state    *keyState
-
-	refusal    policy.Reason // not "" if no attempt may be made
-	refusedBy  error
-	classifier classify.Classifier // nil for the default
-	byClass    bool                // retry_on or abort_on are in use
-	budget     gate
-	hedgeGate  gate
-	breaker    *circuit.Breaker
-	changed    circuit.Transition // the change of the breaker by the policy
-	trigger    hedge.Trigger      // nil while hedging is off
-	digest     *hedge.Digest      // nil if the trigger does not need one
-	load       *hedge.Load        // bounds hedges to a share of calls
-	timed      bool               // breaker or digest need to know how long attempts take
-	gated      bool               // a breaker or budget admits attempts
-	plain      bool               // attempts need no admission, timeout, classifier, hedge or observer
+	executor   *Executor
+	key        policy.Key
+	surface    policy.Surface
+	policy     *policy.Policy
+	source     source
+	state      *keyState
+	refusal    refusal
 	attributes observe.Attributes
 	bare       callOptions // shared by calls without options
+
+	classifier classify.Classifier // nil for the default
+	budget     gate
+	breaker    *circuit.Breaker
+	changed    circuit.Transition // the change of the breaker by the policy
+	hedge      hedger
+	traits
+}
+
+// source is what a plan was made from.
+type source struct {
+	found   *policy.Policy // the provider's answer
+	fault   error          // the provider's error
+	err     error          // why found cannot be used as it is; nil if it can
+	version uint64         // of the provider
+	budgets uint64         // version of the budgets
+}
+
+// catch is deferred around the provider under RecoverPanics: it turns a panic into the provider's error.
+func (s *source) catch() {
+	if v := recover(); v != nil {
+		*s = source{fault: &PanicError{Part: "provider", Value: v, Stack: debug.Stack()}, version: noVersion}
+	}
+}
+
+// panicked reports whether the provider panicked.
+func (s *source) panicked() bool {
+	_, panicked := s.fault.(*PanicError) //nolint:errorlint // as catch made it
+	return panicked
+}
+
+// refusal is why no attempt may be made; its reason is "" if attempts may be made.
+type refusal struct {
+	reason policy.Reason
+	cause  error
+}
+
+// hedger holds what hedging needs.
+type hedger struct {
+	trigger hedge.Trigger // nil while hedging is off
+	digest  *hedge.Digest // nil if the trigger does not need one
+	load    *hedge.Load   // bounds hedges to a share of calls
+	budget  gate
+}
+
+// traits say what the attempts of a plan need.
+type traits struct {
+	timed   bool // breaker or digest need to know how long attempts take
+	gated   bool // a breaker or budget admits attempts
+	plain   bool // attempts need no admission, timeout, classifier, hedge or observer
+	byClass bool // retry_on or abort_on are in use
 }
 
 // gate is a budget as a policy refers to it.
@@ -55,23 +89,26 @@ type gate struct {
 }
 
 // prepare makes a plan from a provider's answer. The caller holds mu.
-func (e *Executor) prepare(key policy.Key, state *keyState, found *policy.Policy, err error) *plan {
-	p := &plan{executor: e, key: key, surface: key.Surface(), found: found, fault: err, err: err, state: state}
-	if found == nil && err == nil {
-		p.err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
+func (e *Executor) prepare(key policy.Key, state *keyState, answer source) *plan {
+	p := &plan{executor: e, key: key, surface: key.Surface(), source: answer, state: state}
+	e.adoptDocument(&p.source)
+	if p.source.err = p.source.fault; p.source.found == nil && p.source.err == nil {
+		p.source.err = fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
 	}
-	e.adoptDocument()
-	p.budgets = e.budgetsVersion() // read before the budgets, so that the next call sees a change in between
+	p.source.budgets = e.budgetsVersion() // read before the budgets, so that the next call sees a change in between
 	e.choosePolicy(p)
 	e.equip(p, true)
 	return p
 }
 
 // adoptDocument builds the budgets of the provider's document if the document has changed.
-func (e *Executor) adoptDocument() {
+func (e *Executor) adoptDocument(answer *source) {
 	provider, ok := e.options.Provider.(policy.SetProvider)
 	if !ok {
 		return
+	}
+	if e.options.RecoverPanics {
+		defer answer.catch()
 	}
 	set := provider.Set()
 	if set == nil || set == e.document {
@@ -108,33 +145,32 @@ func (e *Executor) limits(s policy.Surface) policy.Limits {
 
 // choosePolicy decides which policy is in force, by MissingPolicyMode if the provider failed.
 func (e *Executor) choosePolicy(p *plan) {
-	usable := p.found
-	if usable != nil && p.err != nil && usable.IsZero() {
+	usable := p.source.found
+	if usable != nil && p.source.err != nil && usable.IsZero() {
 		usable = nil
 	}
 	if usable != nil && !usable.Compiled() {
 		normal, err := usable.Normalize(e.limits(p.surface))
 		if err != nil {
-			usable, p.err = nil, err
+			usable, p.source.err = nil, err
 		} else {
 			normal.Meta.Revision = "" // it may be that of the compiled policy that this one was copied from
 			usable = &normal
 		}
 	}
-	if p.err == nil {
+	if p.source.err == nil {
 		p.policy = usable
 		p.describe()
 		return
 	}
 	mode := e.options.MissingPolicyMode
-	_, panicked := p.fault.(*PanicError) //nolint:errorlint // as ask made it
 	stoodIn := false
 	switch {
-	case panicked:
-		p.refusal, p.refusedBy = policy.ReasonPanicInProvider, p.fault
+	case p.source.panicked():
+		p.refusal = refusal{policy.ReasonPanicInProvider, p.source.fault}
 		usable = nil
 	case mode == FailureDeny:
-		p.refusal, p.refusedBy = policy.ReasonNoPolicy, fmt.Errorf("%w: %w", ErrNoPolicy, p.err)
+		p.refusal = refusal{policy.ReasonNoPolicy, fmt.Errorf("%w: %w", ErrNoPolicy, p.source.err)}
 		usable = nil
 	case mode == FailureFallback:
 		stoodIn = usable == nil
@@ -177,7 +213,7 @@ func (p *plan) describe() {
 
 // describeError writes the provider's error and the mode that applies to it into the attributes.
 func (p *plan) describeError(mode FailureMode) {
-	p.attributes = p.attributes.With(observe.AttrMissingPolicyMode, mode.String()).With(observe.AttrPolicyError, p.err.Error())
+	p.attributes = p.attributes.With(observe.AttrMissingPolicyMode, mode.String()).With(observe.AttrPolicyError, p.source.err.Error())
 }
 
 // equip resolves the names in the plan's policy. shared reports whether the policy comes from the provider, and so may
@@ -189,27 +225,26 @@ func (e *Executor) equip(p *plan, shared bool) {
 		if p.classifier == nil {
 			p.attributes = p.attributes.With(observe.AttrClassifierNotFound, r.ClassifierName)
 			if e.options.MissingClassifierMode == FailureDeny {
-				p.refusal = policy.ReasonClassifierNotFound
-				p.refusedBy = fmt.Errorf("%w: %s", ErrNoClassifier, r.ClassifierName)
+				p.refusal = refusal{policy.ReasonClassifierNotFound, fmt.Errorf("%w: %s", ErrNoClassifier, r.ClassifierName)}
 			}
 		}
 	}
 	p.byClass = len(r.RetryOn)+len(r.AbortOn) > 0
 	e.checkClasses(p, slices.Concat(r.RetryOn, r.AbortOn))
 	p.budget = e.gateFor(p, r.Budget)
-	p.hedgeGate = p.budget // retries and hedges share a budget unless the hedge has its own
+	p.hedge.budget = p.budget // retries and hedges share a budget unless the hedge has its own
 	if h.Budget.Name != "" {
-		p.hedgeGate = e.gateFor(p, h.Budget)
+		p.hedge.budget = e.gateFor(p, h.Budget)
 	}
 	e.equipBreaker(p, shared)
 	if h.Enabled {
 		e.equipTrigger(p)
 	}
 	p.bare.plan = p
-	p.gated = p.breaker != nil || p.budget.ref.Name != "" || p.trigger != nil
-	p.plain = p.refusal == "" && p.classifier == nil && !p.gated && r.TimeoutPerAttempt <= 0 && r.OverallTimeout <= 0 &&
+	p.gated = p.breaker != nil || p.budget.ref.Name != "" || p.hedge.trigger != nil
+	p.plain = p.refusal.reason == "" && p.classifier == nil && !p.gated && r.TimeoutPerAttempt <= 0 && r.OverallTimeout <= 0 &&
 		e.options.Observer == nil && e.options.Journal == nil
-	p.timed = p.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow
+	p.timed = p.hedge.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow
 }
 
 // checkClasses notes the listed classes that no registered family can match.
@@ -276,21 +311,22 @@ func (e *Executor) equipTrigger(p *plan) {
 	if p.state.load == nil {
 		p.state.load = &hedge.Load{}
 	}
-	p.trigger, p.load = t, p.state.load
+	p.hedge.trigger, p.hedge.load = t, p.state.load
 	if !hedge.NeedsDigest(t) {
 		return
 	}
 	if p.state.digest == nil {
 		p.state.digest = &hedge.Digest{}
 	}
-	p.digest = p.state.digest
+	p.hedge.digest = p.state.digest
 }
 
 // edited makes a plan for one call that edits its policy. The plan shares the key's breaker, digest and load.
 func (e *Executor) edited(base *plan, o *callOptions) *plan {
-	p := &plan{executor: e, key: base.key, surface: base.surface, err: base.err, state: base.state}
-	if base.refusal == policy.ReasonNoPolicy || base.refusal == policy.ReasonPanicInProvider { // other missing names are looked up again
-		p.refusal, p.refusedBy = base.refusal, base.refusedBy
+	p := &plan{executor: e, key: base.key, surface: base.surface, state: base.state}
+	p.source.err = base.source.err
+	if base.refusal.reason == policy.ReasonNoPolicy || base.refusal.reason == policy.ReasonPanicInProvider { // other missing names are looked up again
+		p.refusal = base.refusal
 	}
 	changed := base.policy.Clone()
 	if o.category != "" && changed.Category == "" {
@@ -311,12 +347,12 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 	defer e.mu.Unlock()
 	normal, err := changed.Normalize(e.limits(p.surface))
 	if err != nil {
-		p.found, p.err = base.policy, err
+		p.source.found, p.source.err = base.policy, err
 		e.choosePolicy(p)
 	} else {
 		p.policy = &normal
 		p.describe()
-		if p.err != nil {
+		if p.source.err != nil {
 			p.describeError(e.options.MissingPolicyMode)
 		}
 		if fallback := base.attributes.Get(observe.AttrPolicyFallback); fallback != "" {

@@ -126,7 +126,7 @@ func (rec *recorder) now(e *Executor) time.Time { return e.since(rec.started) }
 // since is the time. Without a clock of its own it counts from start, which is cheaper than asking for the time of day.
 func (e *Executor) since(start time.Time) time.Time {
 	if e.options.Clock != nil {
-		return e.options.Clock()
+		return e.clock()
 	}
 	return start.Add(time.Since(start))
 }
@@ -205,32 +205,37 @@ func (rec *recorder) tellAttempt(r *run, l *launch, a *observe.AttemptRecord) {
 	rec.tell(r, ctx, e)
 }
 
-// decided tells what follows. A journal that refuses stops whatever would be started next.
-func (rec *recorder) decided(r *run, j *judgement, s decision.State, v decision.Verdict, ended []int, deciding int) decision.Verdict {
-	journal := r.e.options.Journal
+// basis is what a decision was made from, beside the judgement.
+type basis struct {
+	state   decision.State
+	attempt int   // that decided
+	group   []int // the attempts of its group, in the order in which they ended
+}
+
+// decided records the run's verdict. A journal that refuses it turns it into a stop.
+func (rec *recorder) decided(r *run, j *judgement, b *basis) {
 	now := rec.now(r.e)
 	e := &observe.Event{Type: observe.Decided, Time: now, Decision: &observe.Decision{
-		Outcome: j.outcome, Rule: j.rule, Facts: j.facts, State: s, Verdict: v, Elapsed: now.Sub(rec.started),
-		Attempt: deciding, Group: ended, Err: r.last,
+		Outcome: j.outcome, Rule: j.rule, Facts: j.facts, State: b.state, Verdict: r.verdict, Elapsed: now.Sub(rec.started),
+		Attempt: b.attempt, Group: b.group, Err: r.last,
 	}}
 	rec.stamp(r, e)
 	r.noteFallback(e.Decision)
-	if journal != nil {
+	if r.e.options.Journal != nil {
 		ctx := r.ctx
-		if ctx.Err() != nil { // how a call ends is on record also where its caller has gone
+		if ctx.Err() != nil { // the end of a call is recorded even if its caller is gone
 			ctx = context.WithoutCancel(ctx)
 		}
 		if reason, err := r.append(ctx, e); err != nil {
-			v = rec.refused(r, v, err, reason)
+			r.verdict = rec.refused(r, err, reason)
 			changed, d := *e, *e.Decision
-			d.Verdict = v
+			d.Verdict = r.verdict
 			r.noteFallback(&d)
 			changed.Decision = &d
 			e = &changed
 		}
 	}
 	rec.tell(r, r.ctx, e)
-	return v
 }
 
 // append gives the journal a decision. An error comes with the reason that it gives the work.
@@ -245,11 +250,11 @@ func (r *run) append(ctx context.Context, e *observe.Event) (reason policy.Reaso
 	return policy.ReasonAuditUnavailable, r.e.options.Journal.Append(ctx, e)
 }
 
-// refused is the verdict after the journal did not take v. What has succeeded stays a success.
-func (rec *recorder) refused(r *run, v decision.Verdict, err error, reason policy.Reason) decision.Verdict {
-	if v.Action == decision.Done {
+// refused is the verdict after the journal refused the run's. A success stays a success.
+func (rec *recorder) refused(r *run, err error, reason policy.Reason) decision.Verdict {
+	if r.verdict.Action == decision.Done {
 		r.e.report(r.ctx, rec.work(r), &observe.Report{Reason: reason, Detail: err.Error()})
-		return v
+		return r.verdict
 	}
 	r.dropGrant()
 	r.cause = errors.Join(r.cause, err)

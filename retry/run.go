@@ -23,29 +23,48 @@ type run struct {
 	plan    *plan
 	ctx     context.Context
 	options *callOptions
+	once    *once // one attempt only; nil for a call
 	rec     recorder
 	root    *attemptCtx
+	seed    seed
 
-	deadline time.Duration // of the call, since epoch; 0 without an overall timeout
-	launches int           // attempts admitted or denied so far
-	retry    int           // index of the running attempt or group
-	ended    int           // attempts or groups that ended
-	ran      int           // attempts whose operation was started
-	backoff  time.Duration
-	seed     uint64
-	seeded   bool
-	timer    *time.Timer
-	grant    grant // what the budget said when the coming retry was decided
-
-	last    error // of the operation
-	cause   error // from outside the operation
-	broken  policy.Reason
+	progress
+	pause
+	faults
+	coming  grant // what the budget said when the coming retry was decided
+	launch  launch
 	verdict decision.Verdict // the last
-	once    *once            // one attempt only; nil for a call
 
-	launch   launch // of the attempt on the caller's goroutine
-	returned bool   // the loop returned: nothing panicked
-	fellBack string // what became of the fallback of a failed call: used, failed, or "" without one
+	returned bool // the loop returned: nothing panicked
+}
+
+// progress counts how far a call has come.
+type progress struct {
+	launches int // attempts admitted or denied so far
+	ran      int // attempts whose operation was started
+	retry    int // index of the running attempt or group
+	ended    int // attempts or groups that ended
+}
+
+// pause is the wait before an attempt, and what bounds it.
+type pause struct {
+	backoff  time.Duration
+	timer    *time.Timer   // made for the first wait that is worth one
+	deadline time.Duration // of the call, since epoch; 0 without an overall timeout
+}
+
+// faults are what has gone wrong in a call.
+type faults struct {
+	last     error         // of the operation
+	cause    error         // from outside the operation
+	broken   policy.Reason // user code panicked
+	fellBack string        // what became of the fallback: used, failed, or "" without one
+}
+
+// seed is the seed of the delays' jitter.
+type seed struct {
+	value uint64
+	known bool // else it is derived from the call's ID when it is first needed
 }
 
 // recorded reports whether the call is recorded.
@@ -107,14 +126,14 @@ func causeOf(reason policy.Reason) error {
 }
 
 func (r *run) seedOf() uint64 {
-	if !r.seeded {
+	if !r.seed.known {
 		id := r.root.callID()
 		if r.options.step != "" {
 			id += "/" + r.options.step
 		}
-		r.seed, r.seeded = decision.Seed(id), true
+		r.seed = seed{decision.Seed(id), true}
 	}
-	return r.seed
+	return r.seed.value
 }
 
 // over returns why the work may not go on, or "" while the caller's context and the overall timeout allow it.
@@ -139,7 +158,9 @@ func stop(reason policy.Reason) decision.Verdict {
 }
 
 // hedged reports whether attempts are made as hedged groups.
-func (r *run) hedged() bool { return r.plan.trigger != nil && r.once == nil && r.options.hedgeable() }
+func (r *run) hedged() bool {
+	return r.plan.hedge.trigger != nil && r.once == nil && r.options.hedgeable()
+}
 
 // fail makes the error of a call that did not succeed.
 func (r *run) fail(reason policy.Reason) error {

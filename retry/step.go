@@ -38,7 +38,8 @@ func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationVa
 
 func (s Step) options(p *plan) *callOptions {
 	return &callOptions{
-		plan: p, id: s.ID, step: s.Name, turn: s.Turn, operation: s.Operation, tenantID: s.TenantID,
-		correlationID: s.CorrelationID, traceID: s.TraceID,
+		plan:     p,
+		position: position{id: s.ID, step: s.Name, turn: s.Turn},
+		labels:   labels{operation: s.Operation, tenantID: s.TenantID, correlationID: s.CorrelationID, traceID: s.TraceID},
 	}
 }
