@@ -2,9 +2,7 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"hash/fnv"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -115,50 +113,25 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	return heads, err
 }
 
-// auditPage is how many lines are read at a time. No connection is held while they are handed out.
-const auditPage = 500
-
 const readEventsSQL = `SELECT position, line FROM {{schema}}.audit WHERE position > $1 ORDER BY position LIMIT $2`
 
-// Read implements audit.Source. It is not disturbed by events that are appended meanwhile, and returns those as well.
+// Read implements audit.Source. It also returns events that are appended while it reads, and holds no connection while it
+// calls f.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
-	position := int64(0)
-	if after != "" {
-		var err error
-		if position, err = strconv.ParseInt(after, 10, 64); err != nil {
-			return fmt.Errorf("postgres: audit: cursor %q: use one that Read has given", after)
-		}
-	}
-	page := func(after int64, limit int) ([]auditLine, error) { return a.page(ctx, after, limit) }
-	for line, err := range paging.All(position, auditPage, page, func(l auditLine) int64 { return l.position }) {
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("postgres: audit: read: %w", err)
-		}
-		if err := f(strconv.FormatInt(line.position, 10), line.text); err != nil {
-			return err
-		}
-	}
-	return nil
+	page := func(after int64, limit int) ([]paging.Line, error) { return a.page(ctx, after, limit) }
+	return paging.Lines(ctx, after, page, f)
 }
 
-type auditLine struct {
-	position int64
-	text     []byte
-}
-
-func (a *Audit) page(ctx context.Context, after int64, limit int) (page []auditLine, err error) {
+func (a *Audit) page(ctx context.Context, after int64, limit int) (page []paging.Line, err error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
 	b := steadyBatch()
 	b.Queue(a.db.sql(readEventsSQL), after, limit).Query(func(rows pgx.Rows) error {
-		var e auditLine
-		_, err := pgx.ForEachRow(rows, []any{&e.position, &e.text}, func() error {
-			page = append(page, e)
-			e.text = nil
+		var line paging.Line
+		_, err := pgx.ForEachRow(rows, []any{&line.Position, &line.Text}, func() error {
+			page = append(page, line)
+			line.Text = nil
 			return nil
 		})
 		return err

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"fmt"
 	"hash/fnv"
-	"io/fs"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -44,7 +43,7 @@ CREATE TABLE IF NOT EXISTS {{schema}}.migration (
 // changes nothing and returns the steps that are due. All steps are one transaction under a lock, so that any number of
 // processes may migrate at once: one does it and the others find nothing left to do. Down drops tables with their jobs.
 func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]MigrationStep, error) {
-	set, err := migrations()
+	set, err := migrate.Load(embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +103,7 @@ func (db *DB) migrate(ctx context.Context, tx pgx.Tx, set *migrate.Set, d migrat
 
 // MigrationStatus lists the versions that this program knows and whether the schema has them.
 func (db *DB) MigrationStatus(ctx context.Context) ([]MigrationStatus, error) {
-	set, err := migrations()
+	set, err := migrate.Load(embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +112,6 @@ func (db *DB) MigrationStatus(ctx context.Context) ([]MigrationStatus, error) {
 		return nil, err
 	}
 	return set.Status(applied)
-}
-
-func migrations() (*migrate.Set, error) {
-	files, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	return migrate.Load(files)
 }
 
 func (db *DB) bookkeeping() string {

@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/tenetdev/tenet/audit"
@@ -74,48 +72,23 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	return heads, err
 }
 
-// auditPage is how many lines are read at a time. No connection is held while they are handed out.
-const auditPage = 500
-
 const readEventsSQL = `SELECT position, line FROM tenet_audit WHERE position > ? ORDER BY position LIMIT ? + 0`
 
-// Read implements audit.Source. It is not disturbed by events that are appended meanwhile, and returns those as well.
+// Read implements audit.Source. It also returns events that are appended while it reads, and holds no connection while it
+// calls f.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
-	position := int64(0)
-	if after != "" {
-		var err error
-		if position, err = strconv.ParseInt(after, 10, 64); err != nil {
-			return fmt.Errorf("sqlite: audit: cursor %q: use one that Read has given", after)
-		}
-	}
-	page := func(after int64, limit int) ([]auditLine, error) { return a.page(ctx, after, limit) }
-	for line, err := range paging.All(position, auditPage, page, func(l auditLine) int64 { return l.position }) {
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return a.db.wrap("audit: read", err)
-		}
-		if err := f(strconv.FormatInt(line.position, 10), line.text); err != nil {
-			return err
-		}
-	}
-	return nil
+	page := func(after int64, limit int) ([]paging.Line, error) { return a.page(ctx, after, limit) }
+	return paging.Lines(ctx, after, page, f)
 }
 
-type auditLine struct {
-	position int64
-	text     []byte
-}
-
-func (a *Audit) page(ctx context.Context, after int64, limit int) (page []auditLine, err error) {
+func (a *Audit) page(ctx context.Context, after int64, limit int) (page []paging.Line, err error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
 	err = a.db.jobs.view(ctx, "audit: read", func(q querier) error {
-		var e auditLine
-		return each(q, []any{&e.position, &e.text}, func() error {
-			page = append(page, e)
+		var line paging.Line
+		return each(q, []any{&line.Position, &line.Text}, func() error {
+			page = append(page, line)
 			return nil
 		}, readEventsSQL, after, limit)
 	})

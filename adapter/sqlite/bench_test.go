@@ -1,32 +1,19 @@
 package sqlite_test
 
 import (
-	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/job"
 )
-
-func benchStore(b *testing.B) *sqlite.Jobs {
-	b.Helper()
-	db, err := sqlite.Open(context.Background(), filepath.Join(b.TempDir(), "jobs.db"), sqlite.Options{Create: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = db.Close() })
-	return db.Jobs()
-}
 
 // BenchmarkInsert stores jobs one by one from a number of goroutines, each commit flushed to the disk.
 func BenchmarkInsert(b *testing.B) {
 	for _, goroutines := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(goroutines), func(b *testing.B) {
-			store := benchStore(b)
+			store := open(b).Jobs()
 			var next atomic.Int64
 			var group sync.WaitGroup
 			for range goroutines {
@@ -49,7 +36,7 @@ func BenchmarkInsert(b *testing.B) {
 func BenchmarkBurnDown(b *testing.B) {
 	for _, callers := range []int{1, 2, 4} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
-			store := benchStore(b)
+			store := open(b).Jobs()
 			fill(b, store, b.N)
 			b.ResetTimer()
 			var left atomic.Int64
@@ -105,7 +92,7 @@ func fill(t testing.TB, store job.Store, n int) {
 func BenchmarkClaimBesideForeignJobs(b *testing.B) {
 	for _, foreign := range []int{0, 1_000_000} {
 		b.Run(fmt.Sprint(foreign, " jobs"), func(b *testing.B) {
-			store := benchStore(b)
+			store := open(b).Jobs()
 			fill(b, store, foreign)
 			c := job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 100}}, Types: []string{"known", "other"}, Lease: job.DefaultLease}
 			for b.Loop() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/tenetdev/tenet/internal/migrate"
@@ -25,7 +24,7 @@ const bookkeeping = `CREATE TABLE IF NOT EXISTS tenet_migration (
 // changes nothing and returns the steps that are due. All steps are one transaction, so that any number of processes may
 // migrate at once: one does it and the others find nothing left to do. Down drops tables with their jobs.
 func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]migrate.Step, error) {
-	set, err := migrations()
+	set, err := migrate.Load(embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func apply(q querier, steps []migrate.Step) error {
 // MigrationStatus lists the versions that this program knows and whether the file has them. It returns an error for a file
 // with versions that it does not know.
 func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
-	set, err := migrations()
+	set, err := migrate.Load(embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +89,6 @@ func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
 		return err
 	})
 	return status, err
-}
-
-func migrations() (*migrate.Set, error) {
-	files, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	return migrate.Load(files)
 }
 
 // applied returns the applied versions, or none if the table of versions is missing.

@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,21 +11,11 @@ import (
 	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 )
 
-func jobsOf(t *testing.T) *sqlite.Jobs {
-	t.Helper()
-	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db.Jobs()
-}
-
 func TestJobsAreASource(t *testing.T) {
 	const lease = 5 * time.Second
 	pipelinetest.Sources(t, pipelinetest.SourceOptions{
 		Open: func(t *testing.T) pipelinetest.Queue {
-			s := jobsOf(t)
+			s := open(t).Jobs()
 			client := job.NewClient(s) // its sink keeps duplicates out already
 			return pipelinetest.Queue{
 				Put: func(t *testing.T, list ...*pipeline.Transaction) {
@@ -68,7 +57,7 @@ func taken(s *sqlite.Jobs) func(t *testing.T) []*pipeline.Transaction {
 func TestJobsAreASink(t *testing.T) {
 	pipelinetest.Sinks(t, pipelinetest.SinkOptions{
 		Open: func(t *testing.T) pipelinetest.Target {
-			s := jobsOf(t)
+			s := open(t).Jobs()
 			sink := jobs.NewSink(job.NewClient(s), jobs.SinkOptions{Type: "order"})
 			return pipelinetest.Target{Sink: func(*testing.T) pipeline.Sink { return sink }, Taken: taken(s)}
 		},

@@ -23,12 +23,12 @@ func TestMain(m *testing.M) {
 }
 
 // open opens a file in a new directory.
-func open(t *testing.T) *sqlite.DB {
+func open(t testing.TB) *sqlite.DB {
 	t.Helper()
 	return openFile(t, filepath.Join(t.TempDir(), "jobs.db"))
 }
 
-func openFile(t *testing.T, path string) *sqlite.DB {
+func openFile(t testing.TB, path string) *sqlite.DB {
 	t.Helper()
 	db, err := sqlite.Open(context.Background(), path, sqlite.Options{Create: true})
 	if err != nil {

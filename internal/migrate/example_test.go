@@ -9,8 +9,8 @@ import (
 
 func ExampleSet_Plan() {
 	set, err := migrate.Load(fstest.MapFS{
-		"001_jobs.up.sql":   {Data: []byte("CREATE TABLE {{schema}}.job (id uuid PRIMARY KEY);")},
-		"001_jobs.down.sql": {Data: []byte("DROP TABLE {{schema}}.job;")},
+		"migrations/001_jobs.up.sql":   {Data: []byte("CREATE TABLE {{schema}}.job (id uuid PRIMARY KEY);")},
+		"migrations/001_jobs.down.sql": {Data: []byte("DROP TABLE {{schema}}.job;")},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -56,17 +57,17 @@ type version struct {
 
 var fileName = regexp.MustCompile(`^(\d{3})_([a-z0-9_]+)\.(up|down)\.sql$`)
 
-// Load reads the .sql files at the root of files. It returns an error unless the versions go from 1 without gaps and each
+// Load reads the .sql files of the folder "migrations". It returns an error unless the versions go from 1 without gaps and each
 // has both directions.
 func Load(files fs.FS) (*Set, error) {
-	names, err := fs.Glob(files, "*.sql")
+	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	slices.Sort(names)
 	s := &Set{}
 	for _, file := range names { // "down" comes before "up"
-		part := fileName.FindStringSubmatch(file)
+		part := fileName.FindStringSubmatch(path.Base(file))
 		if part == nil {
 			return nil, fmt.Errorf("migrate: %s: the name is not NNN_name.up.sql or NNN_name.down.sql", file)
 		}

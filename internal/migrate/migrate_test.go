@@ -14,7 +14,7 @@ import (
 func files(names ...string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for _, n := range names {
-		m[n] = &fstest.MapFile{Data: []byte("-- " + n + "\nSELECT '{{schema}}.x', '{{schema}}.y';")}
+		m["migrations/"+n] = &fstest.MapFile{Data: []byte("-- " + n + "\nSELECT '{{schema}}.x', '{{schema}}.y';")}
 	}
 	return m
 }
