@@ -94,6 +94,23 @@ type QueueStats struct {
 	OldestReady time.Duration `json:"-"` // since its run_at
 }
 
+// Of returns the counter of a state.
+func (q *QueueStats) Of(s State) *int {
+	switch s {
+	case Scheduled:
+		return &q.Scheduled
+	case Ready:
+		return &q.Ready
+	case Running:
+		return &q.Running
+	case Completed:
+		return &q.Completed
+	case Dead:
+		return &q.Dead
+	}
+	return &q.Cancelled
+}
+
 // QueueState says whether a queue is paused, and until when.
 type QueueState struct {
 	Queue  string    `json:"queue"`

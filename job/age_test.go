@@ -7,39 +7,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tenetdev/tenet/adapter/memory"
-	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/retry"
 )
 
-// bounded is a provider of one policy for all jobs: 10 s between attempts, and an overall timeout.
-func bounded(t *testing.T, overall time.Duration, ref policy.BudgetRef) policy.Provider {
-	t.Helper()
-	compiled, err := policy.Compile(policy.Policy{Retry: policy.Retry{
+// tenSecondsApart is a policy of 100 attempts, 10 s apart, with an overall timeout.
+func tenSecondsApart(overall time.Duration, ref policy.BudgetRef) policy.Policy {
+	return policy.Policy{Retry: policy.Retry{
 		MaxAttempts: 100, InitialBackoff: 10 * time.Second, MaxBackoff: 10 * time.Second, Jitter: policy.JitterNone,
 		OverallTimeout: overall, Budget: ref,
-	}}, policy.JobLimits(), policy.SourceStatic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policy.NewSet(policy.SetConfig{Jobs: compiled})
+	}}
 }
 
 func TestJ17RefusedJobDoesNotAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budgets := budget.NewRegistry()
-		bucket, err := budget.New(policy.Budget{Kind: policy.BudgetTokenBucket, Capacity: 1, RefillPerSecond: 0.01})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := budgets.Register("b", bucket); err != nil {
-			t.Fatal(err)
-		}
 		handler, calls := failing(nil)
-		b := work(t, handler, job.WithProvider(bounded(t, 30*time.Second, policy.BudgetRef{Name: "b"})),
-			job.WithExecutorOptions(retry.ExecutorOptions{Budgets: budgets}))
+		b := work(t, handler, following(t, tenSecondsApart(30*time.Second, policy.BudgetRef{Name: "b"})), withOneToken(t))
 		b.enqueue(job.Request{}) // takes the budget's only token
 		synctest.Wait()
 		refused := b.enqueue(job.Request{})
@@ -72,10 +55,9 @@ func TestJ17AgesDoNotDependOnTheDistanceOfTheClocks(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, 0, time.Hour} {
 		t.Run(fmt.Sprint(by), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &bench{t: t, store: memory.Open().Jobs()}
-				b.client = job.NewClient(b.store)
+				b := newBench(t)
 				handler, calls := failing(errDown)
-				defer b.start(ahead{b.store, by}, handler, job.WithProvider(bounded(t, 35*time.Second, policy.BudgetRef{})))()
+				defer b.start(ahead{b.store, by}, handler, following(t, tenSecondsApart(35*time.Second, policy.BudgetRef{})))()
 				id := b.enqueue(job.Request{})
 				time.Sleep(time.Minute)
 				r, history := b.get(id)

@@ -106,10 +106,9 @@ func (forgetful) Extend(_ context.Context, leases []job.Ref, _ time.Duration) []
 
 func TestJ6HandlerOfALostLeaseIsCancelledWhenItsWorkerClaimsTheJobAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memory.Open().Jobs()
-		b := &bench{t: t, store: db, client: job.NewClient(db)}
+		b := newBench(t)
 		var calls, running, most atomic.Int64
-		stop := b.start(forgetful{db}, func(ctx context.Context, _ job.Job[[]byte]) error {
+		stop := b.start(forgetful{b.store}, func(ctx context.Context, _ job.Job[[]byte]) error {
 			calls.Add(1)
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)

@@ -83,8 +83,7 @@ func (l lingering) Settle(ctx context.Context, list []job.Settlement) []error {
 func TestA1ATransitionIsToldThoughTheJobRunsAgainAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moves{}
-		db := memory.Open()
-		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		b := newBench(t)
 		b.enqueue(job.Request{})
 		handler, calls := failing(errors.New("down"))
 		stop := b.start(lingering{b.store}, handler, job.WithObserver(m), job.WithRetryPolicy(steady(2)))
@@ -114,8 +113,7 @@ func (b *bench) abandon() {
 func TestA2LostLeasesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moves{}
-		db := memory.Open()
-		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		b := newBench(t)
 		b.enqueue(job.Request{})
 		b.abandon()
 		b.enqueue(job.Request{Type: "unknown here", MaxAttempts: 1})
@@ -137,8 +135,7 @@ func TestA2LostLeasesAreTold(t *testing.T) {
 
 func TestA2APanickingObserverOfLostLeasesEndsNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memory.Open()
-		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		b := newBench(t)
 		id := b.enqueue(job.Request{})
 		b.abandon()
 		handler, _ := failing(nil)
@@ -169,8 +166,7 @@ func TestA2LostLeasesAreOnRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		db := memory.Open()
-		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		b := newBench(t)
 		id := b.enqueue(job.Request{Meta: map[string]string{"tenant_id": "acme", "correlation_id": "c-1", "trace_id": "t-1"}})
 		b.abandon()
 		handler, _ := failing(nil)
@@ -218,17 +214,13 @@ func (c *categories) Observe(_ context.Context, e *observe.Event) {
 
 func TestA1EventsOfJobsCarryTheirCategory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		compiled, err := policy.Compile(policy.Policy{Category: policy.KVPut}, policy.JobLimits(), policy.SourceStatic)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var told categories
 		guard, err := idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{Observer: &told})
 		if err != nil {
 			t.Fatal(err)
 		}
 		handler := job.Idempotent(guard, nil)(func(context.Context, job.Job[[]byte]) error { return nil })
-		b := work(t, handler, job.WithProvider(policy.NewSet(policy.SetConfig{Jobs: compiled})), job.WithObserver(&told))
+		b := work(t, handler, following(t, policy.Policy{Category: policy.KVPut}), job.WithObserver(&told))
 		b.enqueue(job.Request{})
 		time.Sleep(time.Minute)
 		synctest.Wait()

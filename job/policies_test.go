@@ -32,8 +32,7 @@ func document(t *testing.T, text string) *policy.Set {
 // waits runs a job of a type until it is dead and returns the waits between its attempts.
 func waits(t *testing.T, jobType string, own int, options ...job.WorkerOption) (list []time.Duration) {
 	t.Helper()
-	db := memory.Open()
-	b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+	b := newBench(t)
 	handler, _ := failing(errDown)
 	w := job.NewWorker(b.store, append([]job.WorkerOption{quiet}, options...)...)
 	w.HandleRaw(jobType, handler)

@@ -7,14 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
 )
 
 func TestJ22ARunningWorkerFollowsChangedQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memory.Open()
-		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		b := newBench(t)
 		w := job.NewWorker(b.store, quiet, job.WithQueues(map[string]int{"a": 1, "gone": 1}))
 		finish := make(chan struct{})
 		w.HandleRaw("t", func(context.Context, job.Job[[]byte]) error { <-finish; return nil })

@@ -27,8 +27,7 @@ func TestJ8JobOfAnUnknownTypeIsLeftAsItIs(t *testing.T) {
 
 func TestJ8CapableWorkerStartsAtOnceBesideTenThatAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t: t, store: memory.Open().Jobs()}
-		b.client = job.NewClient(b.store)
+		b := newBench(t)
 		handler, _ := failing(nil)
 		for range 10 {
 			defer b.start(b.store, handler, job.WithPoll(time.Hour))()

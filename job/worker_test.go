@@ -38,11 +38,15 @@ type bench struct {
 	stop   func()
 }
 
+func newBench(t *testing.T) *bench {
+	store := memory.Open().Jobs()
+	return &bench{t: t, store: store, client: job.NewClient(store)}
+}
+
 // work starts a worker with one handler for the type "t" in a bubble of virtual time.
 func work(t *testing.T, handler job.RawHandler, options ...job.WorkerOption) *bench {
 	t.Helper()
-	db := memory.Open()
-	b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+	b := newBench(t)
 	b.stop = b.start(b.store, handler, options...)
 	t.Cleanup(b.stop)
 	return b
@@ -96,12 +100,32 @@ func failing(err error) (job.RawHandler, *atomic.Int64) {
 	return func(context.Context, job.Job[[]byte]) error { calls.Add(1); return err }, calls
 }
 
+// following applies a policy to all jobs.
+func following(t *testing.T, p policy.Policy) job.WorkerOption {
+	t.Helper()
+	compiled, err := policy.Compile(p, policy.JobLimits(), policy.SourceStatic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job.WithProvider(policy.NewSet(policy.SetConfig{Jobs: compiled}))
+}
+
+// withOneToken gives a worker the budget "b", a bucket of one token that takes 100 s to refill.
+func withOneToken(t *testing.T) job.WorkerOption {
+	t.Helper()
+	budgets := budget.NewRegistry()
+	if err := budgets.Register("b", budget.NewTokenBucket(1, 0.01)); err != nil {
+		t.Fatal(err)
+	}
+	return job.WithExecutorOptions(retry.ExecutorOptions{Budgets: budgets})
+}
+
 // steady is a policy of n attempts one second apart.
 func steady(n int) job.RetryPolicy {
 	return job.NewExponentialBackoff(policy.Retry{MaxAttempts: n, InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone})
 }
 
-// inCode is a policy that is no data.
+// inCode is a policy written in Go.
 type inCode struct {
 	delay time.Duration
 	max   int
@@ -300,8 +324,7 @@ func TestJ12ShutdownReleasesWhatDoesNotFinish(t *testing.T) {
 
 func TestJ6LostLeaseUsesUpAnAttemptAndAPoisonousJobEndsInTheDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memory.Open()
-		b := &bench{t: t, store: db.Jobs(), client: job.NewClient(db.Jobs())}
+		b := newBench(t)
 		id := b.enqueue(job.Request{})
 		ctx := context.Background()
 		// A worker that dies with the job, three times: it claims and is never heard of again.
@@ -361,10 +384,9 @@ func TestJ25ARequestToCancelReachesTheWorkerWithinASecond(t *testing.T) {
 
 func TestJ25WithoutNotificationsARequestToCancelIsHeardWhenTheLeaseIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memory.Open().Jobs()
-		b := &bench{t: t, store: db, client: job.NewClient(db)}
+		b := newBench(t)
 		id := b.enqueue(job.Request{})
-		stop := b.start(&faulty{Store: db}, func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return ctx.Err() }, job.WithLease(3*time.Second))
+		stop := b.start(&faulty{Store: b.store}, func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return ctx.Err() }, job.WithLease(3*time.Second))
 		time.Sleep(time.Second / 2)
 		if ids, err := b.store.Change(context.Background(), job.ActionCancel, job.Filter{IDs: []string{id}}, 1); err != nil || len(ids) != 1 {
 			t.Fatal(ids, err)
@@ -379,21 +401,8 @@ func TestJ25WithoutNotificationsARequestToCancelIsHeardWhenTheLeaseIsExtended(t 
 
 func TestJ16RefusedAttemptsUseUpNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budgets := budget.NewRegistry()
-		bucket, err := budget.New(policy.Budget{Kind: policy.BudgetTokenBucket, Capacity: 1, RefillPerSecond: 0.01})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := budgets.Register("b", bucket); err != nil {
-			t.Fatal(err)
-		}
-		compiled, err := policy.Compile(policy.Policy{Retry: policy.Retry{Budget: policy.BudgetRef{Name: "b"}}}, policy.JobLimits(), policy.SourceStatic)
-		if err != nil {
-			t.Fatal(err)
-		}
 		handler, calls := failing(nil)
-		b := work(t, handler, job.WithProvider(policy.NewSet(policy.SetConfig{Jobs: compiled})),
-			job.WithExecutorOptions(retry.ExecutorOptions{Budgets: budgets}))
+		b := work(t, handler, following(t, policy.Policy{Retry: policy.Retry{Budget: policy.BudgetRef{Name: "b"}}}), withOneToken(t))
 		first := b.enqueue(job.Request{})
 		synctest.Wait()
 		second := b.enqueue(job.Request{})
@@ -416,14 +425,8 @@ func TestJ16RefusedAttemptsUseUpNone(t *testing.T) {
 
 func TestJ17OverallTimeoutFromTheFirstAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		compiled, err := policy.Compile(policy.Policy{Retry: policy.Retry{
-			MaxAttempts: 100, InitialBackoff: 10 * time.Second, MaxBackoff: 10 * time.Second, Jitter: policy.JitterNone, OverallTimeout: 35 * time.Second,
-		}}, policy.JobLimits(), policy.SourceStatic)
-		if err != nil {
-			t.Fatal(err)
-		}
 		handler, calls := failing(errDown)
-		b := work(t, handler, job.WithProvider(policy.NewSet(policy.SetConfig{Jobs: compiled})))
+		b := work(t, handler, following(t, tenSecondsApart(35*time.Second, policy.BudgetRef{})))
 		id := b.enqueue(job.Request{RunAt: time.Now().Add(time.Hour)})
 		time.Sleep(2 * time.Hour)
 		r, history := b.get(id)

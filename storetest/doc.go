@@ -9,9 +9,12 @@
 // the history. Besides the cases there are random operations against a model made of the pure functions of package job,
 // and a linearizability check of leases under real concurrency.
 //
-// [Idempotency] checks an idempotency.Store in the same way. Where processes share the store it also starts some: callers
-// who compete for a key, processes that are killed at each point of an effect, and processes that are killed at random while
-// the answers that all of them got must fit one order. Those processes call [IdempotencyProcess].
+// [Idempotency] checks an idempotency.Store in the same way. Where processes share the store, it also starts processes: some
+// compete for a key, some are killed at each point of an effect, and some are killed at random, whereupon the answers that all
+// processes got must fit one order. Those processes call [IdempotencyProcess].
+//
+// [Transactions] checks the methods of a database's stores that join a user's transaction, for jobs and idempotency records:
+// what they wrote exists exactly when the transaction commits.
 //
 // Stores that take their time from package time run in virtual time (see [JobsOptions].Bubble), where the suite checks
 // times to the microsecond. Other stores run in real time, with short leases.

@@ -28,7 +28,7 @@ func (s *jobs) checkInvariants() {
 			seen[r.ID] = true
 			s.checkRecord(r)
 			stats := count[r.Queue]
-			*counter(&stats, r.State)++
+			*stats.Of(r.State)++
 			count[r.Queue] = stats
 			if len(seen) <= maxInspected {
 				s.checkHistory(r.ID)
@@ -115,21 +115,4 @@ func (s *jobs) checkStats(want map[string]job.QueueStats) {
 			s.Errorf("J13: queue %q is missing from the statistics", name)
 		}
 	}
-}
-
-// counter is the field of a state.
-func counter(q *job.QueueStats, state job.State) *int {
-	switch state {
-	case job.Scheduled:
-		return &q.Scheduled
-	case job.Ready:
-		return &q.Ready
-	case job.Running:
-		return &q.Running
-	case job.Completed:
-		return &q.Completed
-	case job.Dead:
-		return &q.Dead
-	}
-	return &q.Cancelled
 }

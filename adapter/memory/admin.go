@@ -109,20 +109,9 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 	stats := map[string]job.QueueStats{}
 	for _, e := range s.jobs {
 		q := stats[e.Queue]
-		switch e.State {
-		case job.Scheduled:
-			q.Scheduled++
-		case job.Ready:
-			q.Ready++
+		*q.Of(e.State)++
+		if e.State == job.Ready {
 			q.OldestReady = max(q.OldestReady, now.Sub(e.RunAt))
-		case job.Running:
-			q.Running++
-		case job.Completed:
-			q.Completed++
-		case job.Dead:
-			q.Dead++
-		case job.Cancelled:
-			q.Cancelled++
 		}
 		stats[e.Queue] = q
 	}

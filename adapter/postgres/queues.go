@@ -31,7 +31,8 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 				return err
 			}
 			q := stats[queue]
-			count(&q, job.State(state), n, time.Duration(oldest)*time.Microsecond)
+			*q.Of(job.State(state)) = n
+			q.OldestReady = max(q.OldestReady, time.Duration(oldest)*time.Microsecond)
 			stats[queue] = q
 		}
 		return rows.Err()
@@ -40,24 +41,6 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 		return nil, err
 	}
 	return stats, nil
-}
-
-// count puts a state's number into its field.
-func count(q *job.QueueStats, state job.State, n int, oldest time.Duration) {
-	switch state {
-	case job.Scheduled:
-		q.Scheduled = n
-	case job.Ready:
-		q.Ready, q.OldestReady = n, oldest
-	case job.Running:
-		q.Running = n
-	case job.Completed:
-		q.Completed = n
-	case job.Dead:
-		q.Dead = n
-	case job.Cancelled:
-		q.Cancelled = n
-	}
 }
 
 // Queues implements job.Admin.

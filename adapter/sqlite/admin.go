@@ -114,19 +114,9 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 		var oldest int64
 		return each(q, []any{&queue, &state, &n, &oldest}, func() error {
 			c := stats[queue]
-			switch job.State(state) {
-			case job.Scheduled:
-				c.Scheduled = n
-			case job.Ready:
-				c.Ready, c.OldestReady = n, max(now().Sub(time.UnixMicro(oldest)), 0)
-			case job.Running:
-				c.Running = n
-			case job.Completed:
-				c.Completed = n
-			case job.Dead:
-				c.Dead = n
-			case job.Cancelled:
-				c.Cancelled = n
+			*c.Of(job.State(state)) = n
+			if job.State(state) == job.Ready {
+				c.OldestReady = max(now().Sub(time.UnixMicro(oldest)), 0)
 			}
 			stats[queue] = c
 			return nil
