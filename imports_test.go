@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"adapter/prometheus":      {"observe", "policy", "classify", "decision"},
 	"policyfile":              {"policy"},
 	"controlplane":            {"policy", "policyfile"},
+	"controlplane/protocol":   {"rollout"},
 	"idempotency":             {"policy", "classify", "decision", "observe"},
 	"retry":                   {"policy", "classify", "decision", "budget", "circuit", "hedge", "observe", "idempotency"},
 	"audit":                   {"policy", "classify", "decision", "observe"},
