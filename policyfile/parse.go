@@ -109,15 +109,11 @@ func parse(name string, data []byte, o Options, deprecated map[string]string) (*
 // [Parse] and returns the same [*Error]; warnings come with the policy. Budgets that the policy names are not looked for: code
 // registers them.
 func ParsePolicy(name string, data []byte, key policy.Key, o Options) (*policy.Policy, []Fault, error) {
-	return parsePolicy(name, data, key, o, fields.Deprecated())
-}
-
-func parsePolicy(name string, data []byte, key policy.Key, o Options, deprecated map[string]string) (*policy.Policy, []Fault, error) {
 	node, faults := load(name, data, "write a policy's fields, or {} for none")
 	if node == nil {
 		return nil, nil, &Error{Faults: faults.sorted()}
 	}
-	r := newReader(faults, deprecated)
+	r := newReader(faults, fields.Deprecated())
 	r.outline(node, "")
 	values := r.object(node, reflect.TypeFor[policy.Policy](), "")
 	r.references = slices.DeleteFunc(r.references, func(ref reference) bool { return ref.kind == "budget" })

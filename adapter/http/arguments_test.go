@@ -14,8 +14,11 @@ import (
 func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 	var none context.Context
 	testargument.Refused(t, map[string]func() error{
-		`tenethttp: Do: the request is nil`:        func() error { _, err := tenethttp.Do(t.Context(), nil, nil, policy.ParseKey("k")); return err },
-		`tenethttp: Do: the context is nil`:        func() error { _, err := tenethttp.Do(none, nil, &http.Request{}, policy.ParseKey("k")); return err },
+		`tenethttp: Do: the request is nil`: func() error { _, err := new(tenethttp.Client).Do(t.Context(), nil, policy.ParseKey("k")); return err },
+		`tenethttp: Do: the context is nil`: func() error {
+			_, err := new(tenethttp.Client).Do(none, &http.Request{}, policy.ParseKey("k"))
+			return err
+		},
 		`tenethttp: RoundTrip: the request is nil`: func() error { _, err := new(tenethttp.Transport).RoundTrip(nil); return err },
 		`tenethttp: Idempotent: the guard is nil`:  func() error { tenethttp.Idempotent(nil, tenethttp.IdempotencyOptions{}); return nil },
 		`tenethttp: Idempotent: the handler is nil`: func() error {

@@ -38,13 +38,6 @@ func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, opti
 	return run.do(ctx, options)
 }
 
-// Do sends req through client (nil is http.DefaultClient) under the policy of key, with the default executor. See
-// [Client.Do].
-func Do(ctx context.Context, client *http.Client, req *http.Request, key policy.Key, options ...retry.CallOption) (*http.Response, error) {
-	c := Client{HTTP: client}
-	return c.Do(ctx, req, key, options...)
-}
-
 // Transport is an http.RoundTripper that runs every request of an http.Client under a policy; each redirect is a request
 // of its own. The client's Timeout bounds all attempts together with the reading of the body. The zero value works. Safe
 // for concurrent use once its fields are set; do not copy it after its first use.

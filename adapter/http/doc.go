@@ -2,7 +2,7 @@
 //
 // # The model
 //
-// [Do] and [Client] run a request through an executor; [Transport] does the same below an http.Client. Each attempt sends
+// [Client] runs a request through an executor; [Transport] does the same below an http.Client. Each attempt sends
 // a copy of the request, with its body made anew by GetBody. What follows from the answer:
 //
 //	answer                        may be repeated    otherwise

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-func ExampleDo() {
+func ExampleClient() {
 	attempts := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if attempts++; attempts < 3 {
@@ -29,7 +29,8 @@ func ExampleDo() {
 		fmt.Println(err)
 		return
 	}
-	resp, err := tenethttp.Do(context.Background(), server.Client(), req, policy.ParseKey("greeter.Hello"))
+	client := tenethttp.Client{HTTP: server.Client()}
+	resp, err := client.Do(context.Background(), req, policy.ParseKey("greeter.Hello"))
 	if err != nil {
 		fmt.Println(err)
 		return
