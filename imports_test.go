@@ -20,6 +20,7 @@ const module = "github.com/tenetdev/tenet"
 // fails the test. Everything may import what is listed under "internal".
 var allowed = map[string][]string{
 	"policy":                  {},
+	"filter":                  {},
 	"classify":                {"policy"},
 	"decision":                {"policy", "classify"},
 	"budget":                  {"policy"},
@@ -41,7 +42,7 @@ var allowed = map[string][]string{
 	"adapter/http":            {"retry", "policy", "classify", "observe", "idempotency"},
 	"adapter/grpc":            {"retry", "policy", "classify", "observe"},
 	"adapter/nats":            {"retry", "policy", "classify", "observe", "idempotency"},
-	"job":                     {"policy", "classify", "decision", "observe", "idempotency", "retry"},
+	"job":                     {"filter", "policy", "classify", "decision", "observe", "idempotency", "retry"},
 	"pipeline":                {"policy", "classify", "decision", "observe", "idempotency", "retry"},
 	"adapter/file":            {"pipeline", "classify"},
 	"adapter/http/httpsink":   {"pipeline", "classify", "policy", "adapter/http"},
@@ -59,6 +60,7 @@ var allowed = map[string][]string{
 	"storetest":               {"job", "idempotency", "audit", "policy"},
 
 	"internal/address":             {},
+	"internal/near":                {},
 	"internal/wait":                {},
 	"internal/argument":            {},
 	"internal/testargument":        {},
@@ -85,7 +87,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/wait", "internal/groupcommit", "internal/paging"}
+var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/wait", "internal/groupcommit", "internal/paging"}
 
 // vendors names the only folders whose packages may import an SDK, tests excepted: what belongs to a technology is in its
 // adapter, and documents are read in one place.

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -122,7 +123,7 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 		names = append(names, f.Name)
 	}
 	remedy := "known here: " + strings.Join(names, ", ")
-	if match := nearest(name, names); match != "" {
+	if match := near.Name(name, names); match != "" {
 		remedy = fmt.Sprintf("did you mean %q?", match)
 	}
 	where := path

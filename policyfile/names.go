@@ -5,9 +5,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
+	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -96,7 +96,7 @@ func (r *reader) resolve(names map[string][]string) {
 		if ref.kind == "budget" {
 			remedy = "define it under budgets, or " + remedy
 		}
-		if match := nearest(ref.name, names[ref.kind]); match != "" {
+		if match := near.Name(ref.name, names[ref.kind]); match != "" {
 			remedy = fmt.Sprintf("did you mean %q? Else %s", match, remedy)
 		}
 		r.faults.add(ref.at, ref.path, problem, remedy)
@@ -110,55 +110,4 @@ func short(s string) string {
 		return s
 	}
 	return string([]rune(s[:min(len(s), 4*most)])[:most]) + "…"
-}
-
-// mostCompared bounds the search for a nearest name in documents with thousands of them.
-const mostCompared = 500
-
-// nearest returns the known name that takes the fewest edits to reach or else is the beginning of the other; "" where
-// none is close.
-func nearest(name string, known []string) string {
-	known = known[:min(len(known), mostCompared)]
-	name = strings.ToLower(name)
-	best, fewest := "", max(2, len(name)/3)+1
-	for _, k := range known {
-		if len(k) > len(name)+fewest || len(name) > len(k)+fewest {
-			continue
-		}
-		if n := distance(name, strings.ToLower(k)); n < fewest {
-			best, fewest = k, n
-		}
-	}
-	if best == "" && len(name) >= 3 {
-		for _, k := range known {
-			if strings.HasPrefix(k, name) || strings.HasPrefix(name, k) && len(k) >= 3 {
-				return k
-			}
-		}
-	}
-	if fewest >= utf8.RuneCountInString(name) { // nothing of the name would remain
-		return ""
-	}
-	return best
-}
-
-// distance is the number of insertions, deletions and replacements between two strings (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

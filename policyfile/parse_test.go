@@ -111,18 +111,6 @@ func TestCaret(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"max_attempts", "backoff", "backoff_cap", "p95", "x"}
-	for name, want := range map[string]string{
-		"max_attemps": "max_attempts", "MAX_ATTEMPTS": "max_attempts", "bakcoff": "backoff", "backoffcap": "backoff_cap", "back": "backoff",
-		"p99": "p95", "something": "", "y": "", "": "", strings.Repeat("b", 300): "",
-	} {
-		if got := nearest(name, known); got != want {
-			t.Errorf("nearest to %q: %q, want %q", name, got, want)
-		}
-	}
-}
-
 func TestJSONSurrogatesAreOneCharacter(t *testing.T) {
 	d, err := Parse("j.json", []byte(`{"version":1,"policies":{"a \ud83d\ude00 b":{"id":"\\ud83d \uD834\uDD1E"}}}`), Options{})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -108,7 +109,7 @@ func (r *reader) text(n *yaml.Node, f fields.Field, path string) (any, bool) {
 		return n.Value, true
 	}
 	remedy := "write one of " + strings.Join(enum.Values(), ", ")
-	if match := nearest(n.Value, enum.Values()); match != "" {
+	if match := near.Name(n.Value, enum.Values()); match != "" {
 		remedy = fmt.Sprintf("did you mean %q? Else %s", match, remedy)
 	}
 	r.faults.add(placeOf(n), path, fmt.Sprintf("unknown value %q", short(n.Value)), remedy)
