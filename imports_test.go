@@ -54,10 +54,10 @@ var allowed = map[string][]string{
 	"adapter/http/httpjob":    {"job", "classify", "adapter/http"},
 	"adapter/exec":            {"job"},
 	"adapter/memory":          {"job", "idempotency", "policy", "policystore"},
-	"adapter/sqlite":          {"job", "idempotency", "audit", "policy", "classify", "policystore"},
-	"adapter/postgres":        {"job", "idempotency", "audit", "policy", "classify", "policystore"},
+	"adapter/sqlite":          {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore"},
+	"adapter/postgres":        {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore"},
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
-	"storetest":               {"job", "idempotency", "audit", "policy"},
+	"storetest":               {"filter", "job", "idempotency", "audit", "policy"},
 
 	"internal/address":             {},
 	"internal/near":                {},

@@ -2,8 +2,6 @@ package job
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -45,24 +43,6 @@ type CancelNotifier interface {
 type Elector interface {
 	// Lead makes worker the leader for ttl if there is none or it is worker itself, and reports whether it is.
 	Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error)
-}
-
-// Filter selects jobs. Empty fields select all.
-type Filter struct {
-	IDs           []string
-	Queue         string
-	Type          string
-	States        []State
-	ErrorContains string
-	CreatedBefore time.Time
-	CreatedAfter  time.Time
-}
-
-// Matches reports whether a job is selected.
-func (f *Filter) Matches(r *Record) bool {
-	return (len(f.IDs) == 0 || slices.Contains(f.IDs, r.ID)) && (f.Queue == "" || f.Queue == r.Queue) && (f.Type == "" || f.Type == r.Type) &&
-		(len(f.States) == 0 || slices.Contains(f.States, r.State)) && strings.Contains(r.LastError, f.ErrorContains) &&
-		(f.CreatedBefore.IsZero() || r.CreatedAt.Before(f.CreatedBefore)) && (f.CreatedAfter.IsZero() || r.CreatedAt.After(f.CreatedAfter))
 }
 
 // Action is an operator's change of jobs.

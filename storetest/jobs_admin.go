@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -96,6 +97,17 @@ func adminCases() []jobsCase {
 				}
 				if got := namesOf(s.list(f)); !slices.Equal(got, want) {
 					s.Errorf("%+v: %d jobs %v, want %d", f, len(got), got, len(want))
+				}
+			}
+		}},
+		{name: "S7/each term of a filter selects what it says", run: termsSelect},
+		{name: "S7/a filter that cannot be looked up is refused", run: func(s *jobs) {
+			bad := job.Filter{Terms: filter.Terms{{Field: job.FieldMeta, Path: `a"b`, Values: filter.Exactly("x")}}}
+			_, err := s.List(s.ctx, bad, "", 1)
+			_, changeErr := s.Change(s.ctx, job.ActionDelete, bad, 1)
+			for _, err := range []error{err, changeErr} {
+				if _, ok := errors.AsType[*filter.Error](err); !ok {
+					s.Errorf("%v", err)
 				}
 			}
 		}},

@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -81,6 +82,9 @@ func (s *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 
 // List implements job.Admin.
 func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
+	}
 	if _, err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -120,6 +124,9 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 
 // Change implements job.Admin. A job whose unique key belongs to another by now is not retried.
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("memory: %w", err)
+	}
 	now, err := s.enter(ctx)
 	if err != nil {
 		return nil, err

@@ -46,15 +46,20 @@ type selection struct {
 	args []any
 }
 
+// arg adds an argument and returns its placeholder.
+func (q *selection) arg(v any) string {
+	q.args = append(q.args, v)
+	return fmt.Sprintf("$%d", len(q.args))
+}
+
 // selectJobs selects columns of at most limit jobs that match f and have IDs above after, in the order of their IDs.
 func selectJobs(columns string, f job.Filter, after string, limit int) (selection, error) {
 	q := selection{}
-	arg := func(v any) string {
-		q.args = append(q.args, v)
-		return fmt.Sprintf("$%d", len(q.args))
+	if err := f.Check(); err != nil {
+		return q, fmt.Errorf("postgres: %w", err)
 	}
 	var conditions []string
-	where := func(format string, v any) { conditions = append(conditions, fmt.Sprintf(format, arg(v))) }
+	where := func(format string, v any) { conditions = append(conditions, fmt.Sprintf(format, q.arg(v))) }
 	if after != "" {
 		id, ok := parseID(after)
 		if !ok {
@@ -86,7 +91,10 @@ func selectJobs(columns string, f job.Filter, after string, limit int) (selectio
 	if !f.CreatedAfter.IsZero() {
 		where("b.created_at > %s", f.CreatedAfter)
 	}
-	n := arg(limit)
+	for _, t := range f.Terms {
+		conditions = append(conditions, q.term(t))
+	}
+	n := q.arg(limit)
 	var branches []string
 	for _, p := range places() {
 		wanted := slices.DeleteFunc(slices.Clone(p.states), func(s job.State) bool {

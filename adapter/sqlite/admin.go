@@ -54,7 +54,10 @@ func (s *Jobs) Get(ctx context.Context, id string) (r *job.Record, past []job.At
 func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
 	var page []*job.Record
 	err := s.view(ctx, "list", func(q querier) error {
-		from, args := matching(f, after)
+		from, args, err := matching(f, after)
+		if err != nil {
+			return err
+		}
 		found, err := read(q, allColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, max(limit, 0))...)
 		for _, e := range found {
 			e.Fence = 0 // the lease is its worker's
@@ -69,7 +72,10 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 }
 
 // matching is the condition that selects what f selects above an ID.
-func matching(f job.Filter, after string) (string, []any) {
+func matching(f job.Filter, after string) (from string, args []any, err error) {
+	if err := f.Check(); err != nil {
+		return "", nil, err
+	}
 	where, args := []string{`id > ?`}, []any{after}
 	add := func(condition string, values ...any) { where, args = append(where, condition), append(args, values...) }
 	if len(f.IDs) > 0 {
@@ -96,7 +102,11 @@ func matching(f job.Filter, after string) (string, []any) {
 	if !f.CreatedAfter.IsZero() {
 		add(`created_at > ?`, f.CreatedAfter.UnixMicro())
 	}
-	return `WHERE ` + strings.Join(where, ` AND `), args
+	for _, t := range f.Terms {
+		condition, values := termSQL(t)
+		add(condition, values...)
+	}
+	return `WHERE ` + strings.Join(where, ` AND `), args, nil
 }
 
 // statsSQL counts in the indexes of the states, without reading a row.
@@ -156,7 +166,10 @@ func change(q querier, action job.Action, f job.Filter, limit int) ([]string, er
 	}
 	var changed []string
 	for after := ""; len(changed) < limit; {
-		from, args := matching(f, after)
+		from, args, err := matching(f, after)
+		if err != nil {
+			return nil, err
+		}
 		if action == job.ActionRetry {
 			from, args = from+retriable, append(args, at.UnixMicro())
 		}

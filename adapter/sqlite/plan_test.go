@@ -150,7 +150,10 @@ func hotPlans(t *testing.T, db *DB) map[string][]string {
 	for _, f := range []job.Filter{
 		{}, {States: []job.State{job.Dead}}, {Queue: "q1", Type: "t", ErrorContains: "x"}, {IDs: []string{"x", "y"}}, {States: []job.State{job.Ready, job.Running}},
 	} {
-		from, args := matching(f, "0199")
+		from, args, err := matching(f, "0199")
+		if err != nil {
+			t.Fatal(err)
+		}
 		q.explain(`SELECT seq FROM tenet_job `+from+` ORDER BY id LIMIT ? + 0`, append(args, 10))
 	}
 	return q.plans

@@ -112,7 +112,11 @@ waits until they have finished; if one is dead again, the others stay dead and t
 		if f.filter, err = filter.Filter(job.Dead); err != nil {
 			return err
 		}
-		f.filter.IDs, f.audit, f.form, f.all = ids, *audit, *form, len(ids) == 0 && !filter.Any()
+		if len(ids) > 0 && len(f.filter.IDs) > 0 {
+			return cli.Usagef("name the jobs either as arguments or in --filter")
+		}
+		f.filter.IDs = append(f.filter.IDs, ids...)
+		f.audit, f.form, f.all = *audit, *form, len(ids) == 0 && !filter.Any()
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			return requeue(cmd.Context(), a, s, f)
 		})

@@ -29,47 +29,6 @@ func Command(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// FilterFlags are the flags that select jobs.
-type FilterFlags struct {
-	queue, jobType, err string
-	before, after       string
-	states              []string
-}
-
-// AddFilterFlags adds the flags that select jobs.
-func AddFilterFlags(cmd *cobra.Command) *FilterFlags {
-	f := &FilterFlags{}
-	flags := cmd.Flags()
-	flags.StringVar(&f.queue, "queue", "", "only jobs of this queue")
-	flags.StringVar(&f.jobType, "type", "", "only jobs of this type")
-	flags.StringVar(&f.err, "error", "", "only jobs whose last error contains this")
-	flags.StringVar(&f.before, "created-before", "", "only jobs created before this time, or longer ago than this duration (24h)")
-	flags.StringVar(&f.after, "created-after", "", "only jobs created after this time, or within this duration (24h)")
-	return f
-}
-
-// Filter is what the flags select: jobs in the states given and in those of --state.
-func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
-	out := job.Filter{Queue: f.queue, Type: f.jobType, ErrorContains: f.err, States: states}
-	for _, s := range f.states {
-		if !slices.Contains(job.States(), job.State(s)) {
-			return out, cli.Usagef("--state %q: write one of %v", s, job.States())
-		}
-		out.States = append(out.States, job.State(s))
-	}
-	var err error
-	if out.CreatedBefore, err = cli.Moment("created-before", f.before); err != nil {
-		return out, err
-	}
-	out.CreatedAfter, err = cli.Moment("created-after", f.after)
-	return out, err
-}
-
-// Any reports whether the flags narrow the selection at all.
-func (f *FilterFlags) Any() bool {
-	return f.queue != "" || f.jobType != "" || f.err != "" || f.before != "" || f.after != "" || len(f.states) > 0
-}
-
 // PageSize is how many jobs are read from the store at a time.
 const PageSize = 1000
 
@@ -95,10 +54,12 @@ func EachJob(ctx context.Context, s open.JobStore, of Range, f func(*job.Record)
 
 func listCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List jobs in the order in which they were created", Args: cobra.NoArgs,
+		Use: "list [FILTER]", Short: "List jobs in the order in which they were created", Args: cobra.ArbitraryArgs,
 		Long: `List jobs in the order in which they were created, at most 100 unless --limit says otherwise. To continue the list, pass
-the ID of its last line to --after.`,
-		Example: "  tenet jobs list --queue mail --state ready --state running\n  tenet jobs list --limit 0 -o jsonl > jobs.jsonl",
+the ID of its last line to --after.
+
+` + grammar,
+		Example: "  tenet jobs list state:ready,running queue:mail\n  tenet jobs list --limit 0 -o jsonl > jobs.jsonl",
 	}
 	store, filter := open.JobsFlag(cmd), AddFilterFlags(cmd)
 	cmd.Flags().StringSliceVar(&filter.states, "state", nil, "only jobs in this state; may be repeated")
@@ -106,7 +67,8 @@ the ID of its last line to --after.`,
 	after := cmd.Flags().String("after", "", "only jobs after this ID")
 	limit := cmd.Flags().Int("limit", 100, "maximum number of jobs; 0 is all")
 	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, terms []string) error {
+		filter.add(terms)
 		f, err := filter.Filter()
 		if err != nil {
 			return err

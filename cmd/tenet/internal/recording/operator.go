@@ -16,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -59,7 +60,7 @@ func OnJobs(action string, f job.Filter, n int) (audit.Operation, error) {
 		return o, cli.Usagef("%d IDs are too many for a record of the action; name %d at most, or select jobs by filters", len(f.IDs), mostIDs)
 	}
 	for name, value := range map[string]string{
-		"queue": f.Queue, "type": f.Type, "error": f.ErrorContains, "created_before": Instant(f.CreatedBefore), "created_after": Instant(f.CreatedAfter),
+		"queue": f.Queue, "type": f.Type, "error": f.ErrorContains, "created_before": Instant(f.CreatedBefore), "created_after": Instant(f.CreatedAfter), "filter": withoutPayloads(f.Terms).String(),
 	} {
 		if value != "" {
 			o.Attributes[name] = value
@@ -75,6 +76,17 @@ func OnJobs(action string, f job.Filter, n int) (audit.Operation, error) {
 		o.Attributes["ids_"+strconv.Itoa(part)] = strings.Join(ids, " ")
 	}
 	return o, nil
+}
+
+// withoutPayloads hides values of payloads, which records never show.
+func withoutPayloads(terms filter.Terms) filter.Terms {
+	terms = slices.Clone(terms)
+	for i := range terms {
+		if terms[i].Field == job.FieldPayload {
+			terms[i].Values = filter.Exactly("[redacted]")
+		}
+	}
+	return terms
 }
 
 // OnRecords is an action on jobs that were looked at one by one.

@@ -1,0 +1,3 @@
+-- With the indexes on them.
+DROP FUNCTION {{schema}}.payload_field CASCADE;
+DROP FUNCTION {{schema}}.meta_field CASCADE;

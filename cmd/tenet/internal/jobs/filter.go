@@ -1,0 +1,94 @@
+package jobs
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/job"
+)
+
+// grammar explains filters in the help of commands that take them.
+const grammar = `FILTER selects jobs by terms, all of which hold:
+
+  state:dead queue:mail type:mail:* error:timeout meta.tenant:acme payload.order.id:42 before:2h
+
+Commas separate alternatives (state:dead,cancelled), double quotes enclose values with spaces, and a * at the end of a queue,
+type or key matches any rest. The fields are id, state, queue, type, key (the unique key), error (a part of the last error),
+meta.NAME, payload.NAME.NAME, before and after (when the job was created).`
+
+// FilterFlags are the flags that select jobs.
+type FilterFlags struct {
+	queue, jobType, err string
+	before, after       string
+	states              []string
+	text                string // in the grammar of filters
+}
+
+// AddFilterFlags adds the flags that select jobs.
+func AddFilterFlags(cmd *cobra.Command) *FilterFlags {
+	f := &FilterFlags{}
+	flags := cmd.Flags()
+	flags.StringVar(&f.queue, "queue", "", "only jobs of this queue")
+	flags.StringVar(&f.jobType, "type", "", "only jobs of this type")
+	flags.StringVar(&f.err, "error", "", "only jobs whose last error contains this")
+	flags.StringVar(&f.before, "created-before", "", "only jobs created before this time, or longer ago than this duration (24h)")
+	flags.StringVar(&f.after, "created-after", "", "only jobs created after this time, or within this duration (24h)")
+	flags.StringVar(&f.text, "filter", "", "only jobs that this selects, such as 'meta.tenant:acme payload.order.id:42'")
+	return f
+}
+
+// add takes terms from the arguments of a command.
+func (f *FilterFlags) add(terms []string) {
+	f.text = strings.TrimSpace(strings.Join(terms, " ") + " " + f.text)
+}
+
+// Filter is what all flags select. Without a state in them it is jobs in the given states.
+func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
+	out, err := job.ParseFilter(f.text, time.Now())
+	if err != nil {
+		return out, cli.Usagef("%w", err)
+	}
+	out.Queue, out.Type, out.ErrorContains = f.queue, f.jobType, f.err
+	for _, s := range f.states {
+		if !slices.Contains(job.States(), job.State(s)) {
+			return out, cli.Usagef("--state %q: write one of %v", s, job.States())
+		}
+		states = append(states, job.State(s))
+	}
+	if out.States, err = inBoth(out.States, states); err != nil {
+		return out, err
+	}
+	before, err := cli.Moment("created-before", f.before)
+	if err != nil {
+		return out, err
+	}
+	after, err := cli.Moment("created-after", f.after)
+	if !before.IsZero() && (out.CreatedBefore.IsZero() || before.Before(out.CreatedBefore)) {
+		out.CreatedBefore = before
+	}
+	if after.After(out.CreatedAfter) {
+		out.CreatedAfter = after
+	}
+	return out, err
+}
+
+// inBoth returns the states that are in both lists, an empty one of which has all.
+func inBoth(a, b []job.State) ([]job.State, error) {
+	if len(a) == 0 || len(b) == 0 {
+		return append(a, b...), nil
+	}
+	both := slices.DeleteFunc(slices.Clone(a), func(s job.State) bool { return !slices.Contains(b, s) })
+	if len(both) == 0 {
+		return nil, cli.Usagef("no state is in both %v and %v", a, b)
+	}
+	return both, nil
+}
+
+// Any reports whether the flags narrow the selection at all.
+func (f *FilterFlags) Any() bool {
+	return f.queue != "" || f.jobType != "" || f.err != "" || f.before != "" || f.after != "" || len(f.states) > 0 || f.text != ""
+}
