@@ -90,5 +90,30 @@ func Judge(plan Plan, o Observation) Judgement {
 	if plan.Validate() != nil || o.Step < 0 || o.Step >= len(plan.Steps) || o.Base.Validate() != nil || o.Candidate.Validate() != nil {
 		return Judgement{Verdict: Wait, Reason: ReasonInvalid}
 	}
-	return Judgement{Verdict: Wait, Reason: ReasonSamples}
+	j := Judgement{Measures: measures(plan, o.Base, o.Candidate)}
+	j.Verdict, j.Reason = decide(plan, o, j.Measures)
+	return j
+}
+
+func decide(plan Plan, o Observation, measures []Measure) (Verdict, Reason) {
+	step := plan.Steps[o.Step]
+	known, harmless := true, true
+	for _, m := range measures {
+		if m.Finding == Worse {
+			return Revert, m.Name
+		}
+		known = known && m.Finding != Unknown
+		harmless = harmless && (m.Finding == Harmless || m.Name == ReasonLatency)
+	}
+	switch {
+	case !known, min(o.Base.Calls, o.Candidate.Calls) < step.MinSamples, min(o.Base.Spread.Clients, o.Candidate.Spread.Clients) < 2:
+		return Wait, ReasonSamples
+	case o.Elapsed < step.Hold:
+		return Wait, ReasonHold
+	case !harmless:
+		return Wait, ReasonUndecided
+	case o.Step == len(plan.Steps)-1:
+		return Promote, ReasonHarmless
+	}
+	return Advance, ReasonHarmless
 }

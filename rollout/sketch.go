@@ -20,6 +20,7 @@ const (
 	subBuckets    = 16
 	subBits       = 4
 	longestBits   = 36
+	sketchError   = 1.0 / (2 * subBuckets) // relative error of a quantile
 	sketchBuckets = (longestBits - subBits + 1) * subBuckets
 )
 
