@@ -45,6 +45,7 @@ type Document struct {
 	fields  map[string]field
 	levels  map[policy.Key][]string
 	surface map[policy.Surface][]string
+	root    map[string]any // the document as it was hashed
 }
 
 // Line is the line of a field by its full path, for example "policies.user-service.GetUser.retry.max_attempts", or 0
@@ -101,7 +102,7 @@ func parse(name string, data []byte, o Options, deprecated map[string]string) (*
 	}
 	return &Document{
 		Set: policy.NewSet(config), Warnings: faults.sorted(),
-		fields: r.fields, levels: c.levels, surface: c.surface,
+		fields: r.fields, levels: c.levels, surface: c.surface, root: root,
 	}, nil
 }
 

@@ -1,0 +1,75 @@
+package policyfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tenetdev/tenet/internal/canonical"
+)
+
+// Change is a difference between two documents in one field.
+type Change struct {
+	// Path of the field as in faults, for example policies.user-service.GetUser.retry.max_attempts. A list counts as one field.
+	Path string `json:"path"`
+	// From and To are the values in JSON, with durations in seconds; nil where the document does not hold the field.
+	From json.RawMessage `json:"from,omitempty"`
+	To   json.RawMessage `json:"to,omitempty"`
+}
+
+// Diff returns the fields in which b differs from a, by path. Layout, comments, the order of fields and the spelling of
+// values do not count: documents without a difference have the same revision.
+func Diff(a, b *Document) ([]Change, error) {
+	from, err := a.leaves()
+	if err != nil {
+		return nil, err
+	}
+	to, err := b.leaves()
+	if err != nil {
+		return nil, err
+	}
+	paths := maps.Clone(from)
+	maps.Copy(paths, to)
+	var changes []Change
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		if !bytes.Equal(from[path], to[path]) {
+			changes = append(changes, Change{Path: path, From: from[path], To: to[path]})
+		}
+	}
+	return changes, nil
+}
+
+// leaves returns the canonical JSON of every field that is not an object with fields, by path.
+func (d *Document) leaves() (map[string]json.RawMessage, error) {
+	encoded, err := canonical.Marshal(d.root)
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: diff: %w", err)
+	}
+	found := map[string]json.RawMessage{}
+	return found, addLeaves(found, "", encoded)
+}
+
+func addLeaves(found map[string]json.RawMessage, path string, value json.RawMessage) error {
+	var object map[string]json.RawMessage
+	if value[0] == '{' {
+		if err := json.Unmarshal(value, &object); err != nil {
+			return fmt.Errorf("policyfile: diff: %s: %w", path, err)
+		}
+	}
+	if len(object) == 0 {
+		found[path] = value
+		return nil
+	}
+	for name, inner := range object {
+		full := name
+		if path != "" {
+			full = path + "." + name
+		}
+		if err := addLeaves(found, full, inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
