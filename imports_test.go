@@ -59,6 +59,8 @@ var allowed = map[string][]string{
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
 	"storetest":               {"filter", "job", "idempotency", "audit", "policy"},
 
+	"server/internal/documents": {"policy", "policyfile", "policystore", "rollout", "controlplane/protocol"},
+
 	"internal/address":             {},
 	"internal/near":                {},
 	"internal/wait":                {},
@@ -107,6 +109,7 @@ var vendors = map[string][]string{
 	"github.com/google/uuid":     {"internal", "cmd/tenet"},
 	"github.com/gowebpki":        {"internal"},
 	"github.com/robfig":          {"job"},
+	"github.com/aymanbagabas":    {"server"},
 	"github.com/anishathalye":    {"storetest"},
 	"github.com/google/go-cmp":   {"storetest", "pipeline/pipelinetest", "internal"},
 	"pgregory.net/rapid":         {"storetest", "pipeline/pipelinetest", "internal"},

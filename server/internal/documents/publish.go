@@ -1,0 +1,176 @@
+package documents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+)
+
+// Service changes the documents of a store. It is safe for concurrent use.
+type Service struct {
+	store  policystore.Documents
+	limits map[policy.Surface]policy.Limits
+}
+
+// New makes a service. limits are an operator's own limits by surface; nil means the built-in ones.
+func New(store policystore.Documents, limits map[policy.Surface]policy.Limits) *Service {
+	return &Service{store: store, limits: limits}
+}
+
+// AnyBase is the base of a change that replaces whatever is in force.
+const AnyBase = -1
+
+const maxMessage = 4096 // bytes
+
+// Change is what publications and rollbacks have in common.
+type Change struct {
+	Name string
+	// Base is the revision that the change replaces: 0 if the document must not exist yet, or AnyBase.
+	Base            int64
+	Author, Message string
+	// Plan, if set, delivers the new revision in steps. A zero plan has the default steps.
+	Plan *rollout.Plan
+}
+
+// Published is the outcome of a publication or rollback.
+type Published struct {
+	Document policystore.Document
+	Revision policystore.Revision // without its body
+	Warnings []policyfile.Fault
+}
+
+// Publish makes body the next revision of a document. It returns *InvalidError with all faults, *WarningsError unless
+// acceptWarnings is set, *ConflictError, *FrozenError, ErrRunning or ErrFirst; then nothing has changed.
+func (s *Service) Publish(ctx context.Context, c Change, body []byte, acceptWarnings bool) (Published, error) {
+	parsed, err := s.parse(c.Name, body)
+	if err != nil {
+		return Published{}, err
+	}
+	if len(parsed.Warnings) > 0 && !acceptWarnings {
+		return Published{}, &WarningsError{parsed.Warnings}
+	}
+	published, err := s.change(ctx, c, policystore.Revision{Hash: parsed.Set.Revision(), Body: body})
+	published.Warnings = parsed.Warnings
+	return published, err
+}
+
+func (s *Service) parse(name string, body []byte) (*policyfile.Document, error) {
+	parsed, err := policyfile.Parse(name, body, policyfile.Options{Source: policy.SourceRemote, Limits: s.limits})
+	if err == nil {
+		return parsed, nil
+	}
+	invalid := &InvalidError{Cause: err}
+	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
+		invalid.Faults = refused.Faults
+	}
+	return nil, invalid
+}
+
+// Rollback publishes the content of an old revision anew. Its errors are those of Publish, and policystore.ErrNotFound.
+func (s *Service) Rollback(ctx context.Context, c Change, to int64) (Published, error) {
+	old, err := s.store.Revision(ctx, c.Name, to)
+	if err != nil {
+		return Published{}, err
+	}
+	return s.change(ctx, c, policystore.Revision{Hash: old.Hash, Body: old.Body, Restores: to})
+}
+
+// change adds a revision and makes it the current one, or the candidate of a rollout.
+func (s *Service) change(ctx context.Context, c Change, r policystore.Revision) (Published, error) {
+	if err := c.check(); err != nil {
+		return Published{}, &InvalidError{Cause: err}
+	}
+	r.Author, r.Message = c.Author, c.Message
+	var added policystore.Revision
+	d, err := s.update(ctx, c.Name, true, func(d *policystore.Document, now time.Time) ([]policystore.Revision, error) {
+		if err := c.allowed(d); err != nil {
+			return nil, err
+		}
+		added = numbered(d, r, now)
+		if c.Plan == nil {
+			d.Current = added.Number
+		} else {
+			d.Rollout = &policystore.Rollout{
+				ID: uuidv7.Next(), Plan: c.Plan.WithDefaults(), Candidate: added.Number, Base: d.Current, Seed: rand.Uint64(),
+				State: policystore.Running, Started: now, StepStarted: now, Actor: c.Author,
+			}
+		}
+		return []policystore.Revision{added}, nil
+	})
+	added.Body = nil
+	return Published{Document: d, Revision: added}, err
+}
+
+func (c *Change) check() error {
+	if err := protocol.CheckName(c.Name); err != nil {
+		return err
+	}
+	if len(c.Message) > maxMessage || !utf8.ValidString(c.Message) {
+		return fmt.Errorf("message: write at most %d bytes of text", maxMessage)
+	}
+	if c.Plan != nil {
+		return c.Plan.Validate()
+	}
+	return nil
+}
+
+func (c *Change) allowed(d *policystore.Document) error {
+	switch {
+	case d.Freeze != nil:
+		return &FrozenError{d.Name, *d.Freeze}
+	case c.Base != AnyBase && c.Base != d.Current:
+		return &ConflictError{d.Name, c.Base, d.Current}
+	case d.Rollout != nil && !d.Rollout.State.Ended():
+		return ErrRunning
+	case c.Plan != nil && d.Current == 0:
+		return ErrFirst
+	}
+	return nil
+}
+
+// numbered gives r the next number of the document.
+func numbered(d *policystore.Document, r policystore.Revision, now time.Time) policystore.Revision {
+	d.Newest++
+	r.Document, r.Number, r.Parent, r.Created = d.Name, d.Newest, d.Current, now
+	return r
+}
+
+const maxConflicts = 10 // in a row, before an operation gives up
+
+// update changes a document by compare-and-set. change may run several times, each time on a fresh copy. A document that
+// does not exist is created if create is set.
+func (s *Service) update(ctx context.Context, name string, create bool,
+	change func(d *policystore.Document, now time.Time) ([]policystore.Revision, error),
+) (policystore.Document, error) {
+	var err error
+	for range maxConflicts {
+		var d policystore.Document
+		d, err = s.store.Document(ctx, name)
+		if errors.Is(err, policystore.ErrNotFound) && create {
+			d, err = policystore.Document{Name: name}, nil
+		}
+		if err != nil {
+			return policystore.Document{}, err
+		}
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		var add []policystore.Revision
+		if add, err = change(&d, now); err != nil {
+			return policystore.Document{}, err
+		}
+		d.Updated = now
+		if d, err = s.store.Save(ctx, d, add...); !errors.Is(err, policystore.ErrConflict) {
+			return d, err
+		}
+	}
+	return policystore.Document{}, err
+}
