@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"budget":                  {"policy"},
 	"rollout":                 {"policy"},
 	"policystore":             {"rollout"},
+	"internal/policysql":      {"policystore", "rollout"},
 	"circuit":                 {"policy"},
 	"hedge":                   {"policy"},
 	"observe":                 {"policy", "classify", "decision"},
@@ -57,7 +58,7 @@ var allowed = map[string][]string{
 	"adapter/sqlite":          {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore"},
 	"adapter/postgres":        {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore"},
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
-	"storetest":               {"filter", "job", "idempotency", "audit", "policy"},
+	"storetest":               {"filter", "job", "idempotency", "audit", "policy", "policystore", "rollout"},
 
 	"server/internal/documents": {"policy", "policyfile", "policystore", "rollout", "controlplane/protocol"},
 
@@ -89,7 +90,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by anyone above them.
-var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/wait", "internal/groupcommit", "internal/paging"}
+var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/wait", "internal/groupcommit", "internal/paging", "internal/policysql"}
 
 // vendors names the only folders whose packages may import an SDK, tests excepted: what belongs to a technology is in its
 // adapter, and documents are read in one place.

@@ -95,3 +95,6 @@ type Evidence struct {
 	Revision int64            `json:"revision"`
 	Counters rollout.Counters `json:"counters"`
 }
+
+// Stamp returns a time as stores keep it: in UTC, truncated to microseconds.
+func Stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

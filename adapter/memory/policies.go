@@ -128,14 +128,14 @@ func (s *Policies) Save(ctx context.Context, d policystore.Document, add ...poli
 		if r.Document != d.Name || find(revisions, r.Number) != nil {
 			return d, fmt.Errorf("%w: revision %d of document %q", policystore.ErrConflict, r.Number, d.Name)
 		}
-		r.Body, r.Created = bytes.Clone(r.Body), stamp(r.Created)
+		r.Body, r.Created = bytes.Clone(r.Body), policystore.Stamp(r.Created)
 		revisions = append(revisions, r)
 	}
 	if stored.version != d.Version {
 		return d, fmt.Errorf("%w: document %q", policystore.ErrConflict, d.Name)
 	}
 	d.Version++
-	d.Updated = stamp(d.Updated)
+	d.Updated = policystore.Stamp(d.Updated)
 	encoded, err := json.Marshal(d)
 	if err != nil {
 		return d, fmt.Errorf("memory: document %q: %w", d.Name, err)
@@ -145,9 +145,6 @@ func (s *Policies) Save(ctx context.Context, d policystore.Document, add ...poli
 	s.bell.Ring()
 	return d, nil
 }
-
-// stamp is a time as stores keep it.
-func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 func find(list []policystore.Revision, number int64) *policystore.Revision {
 	i := slices.IndexFunc(list, func(r policystore.Revision) bool { return r.Number == number })
@@ -209,7 +206,7 @@ func (s *Policies) SaveClients(ctx context.Context, list []policystore.Client) e
 	}
 	defer s.mu.Unlock()
 	for _, c := range list {
-		c.Labels, c.LastSeen = maps.Clone(c.Labels), stamp(c.LastSeen)
+		c.Labels, c.LastSeen = maps.Clone(c.Labels), policystore.Stamp(c.LastSeen)
 		if old, ok := s.clients[c.Key()]; !ok || !c.LastSeen.Before(old.LastSeen) {
 			s.clients[c.Key()] = c
 		}
@@ -343,7 +340,7 @@ func (s *Policies) AddToken(ctx context.Context, t policystore.Token) error {
 			return fmt.Errorf("%w: token %q", policystore.ErrConflict, t.Name)
 		}
 	}
-	t.Created, t.Expires, t.Revoked = stamp(t.Created), stamp(t.Expires), stamp(t.Revoked)
+	t.Created, t.Expires, t.Revoked = policystore.Stamp(t.Created), policystore.Stamp(t.Expires), policystore.Stamp(t.Revoked)
 	s.tokens[t.ID] = copyToken(t)
 	return nil
 }
@@ -391,7 +388,7 @@ func (s *Policies) RevokeToken(ctx context.Context, id string, at time.Time) err
 		return fmt.Errorf("%w: token %q", policystore.ErrNotFound, id)
 	}
 	if t.Revoked.IsZero() {
-		t.Revoked = stamp(at)
+		t.Revoked = policystore.Stamp(at)
 		s.tokens[id] = t
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/internal/policysql"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -35,13 +36,14 @@ type Options struct {
 
 // DB is a PostgreSQL database with Tenet's tables. It is safe for concurrent use.
 type DB struct {
-	pool   *pgxpool.Pool
-	owned  bool   // the pool is closed with the DB
-	schema string // quoted
-	name   string // of the schema
-	log    *slog.Logger
-	jobs   *Jobs
-	closed atomic.Bool
+	pool     *pgxpool.Pool
+	owned    bool   // the pool is closed with the DB
+	schema   string // quoted
+	name     string // of the schema
+	log      *slog.Logger
+	jobs     *Jobs
+	policies *policysql.Store
+	closed   atomic.Bool
 }
 
 // ErrNoNotify is returned by Jobs.Notify where notifications do not arrive, as behind PgBouncer in transaction mode.
@@ -102,6 +104,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*DB, error) {
 		return nil, fmt.Errorf("postgres: connect: %w", err)
 	}
 	db.jobs = newJobs(db, durable)
+	db.policies = policysql.New(policyEngine{db})
 	return db, nil
 }
 
@@ -115,6 +118,7 @@ func (db *DB) Close() error {
 		return nil
 	}
 	db.jobs.stop()
+	db.policies.Close()
 	if db.owned {
 		db.pool.Close()
 	}

@@ -14,6 +14,7 @@ import (
 	driver "modernc.org/sqlite"
 
 	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/internal/policysql"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -45,16 +46,17 @@ type Options struct {
 
 // DB is an SQLite file with Tenet's tables. It is safe for concurrent use.
 type DB struct {
-	path    string
-	origin  origin
-	pool    *sql.DB // readers, transactions of BeginTx and, for all of its life, the writer's connection
-	writer  *writer
-	readers readers
-	turn    chan struct{} // holds an element while the writer or BeginTx takes the file's lock: a busy writer lets others in
-	locked  atomic.Bool   // whoever has the turn waits for another process or an open transaction
-	options Options
-	jobs    *Jobs
-	bell    bell
+	path     string
+	origin   origin
+	pool     *sql.DB // readers, transactions of BeginTx and, for all of its life, the writer's connection
+	writer   *writer
+	readers  readers
+	turn     chan struct{} // holds an element while the writer or BeginTx takes the file's lock: a busy writer lets others in
+	locked   atomic.Bool   // whoever has the turn waits for another process or an open transaction
+	options  Options
+	jobs     *Jobs
+	bell     bell
+	policies *policysql.Store
 }
 
 // ErrNotMigrated is returned by operations while a table is missing or not up to date.
@@ -101,6 +103,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
 	}
 	db := &DB{path: path, options: o, pool: sql.OpenDB(connector), turn: make(chan struct{}, 1)}
+	db.policies = policysql.New(policyEngine{db})
 	db.pool.SetMaxOpenConns(maxConns)
 	db.pool.SetMaxIdleConns(maxConns)
 	if err := db.start(ctx); err != nil {
@@ -229,6 +232,7 @@ func (db *DB) connect(ctx context.Context) (conn *sql.Conn, err error) {
 func (db *DB) Close() error {
 	err := db.writer.close()
 	db.bell.close()
+	db.policies.Close()
 	return errors.Join(err, db.readers.close(), db.pool.Close())
 }
 

@@ -24,9 +24,11 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/controlplane"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/policysql"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
+	"github.com/tenetdev/tenet/policystore"
 )
 
 // contracts are the columns of the table of adapters: an adapter has one where one of its types implements the interface.
@@ -38,6 +40,7 @@ var contracts = []struct {
 	{"idempotency", reflect.TypeFor[idempotency.Store]()},
 	{"audit", reflect.TypeFor[audit.Sink]()},
 	{"policies", reflect.TypeFor[controlplane.DocumentStore]()},
+	{"control plane", reflect.TypeFor[policystore.Store]()},
 	{"source", reflect.TypeFor[pipeline.Source]()},
 	{"sink", reflect.TypeFor[pipeline.Sink]()},
 	{"observer", reflect.TypeFor[observe.Observer]()},
@@ -54,7 +57,7 @@ type adapter struct {
 }
 
 var adapters = []adapter{
-	{folder: "memory", types: []any{(*memory.Jobs)(nil), (*memory.Idempotency)(nil)}},
+	{folder: "memory", types: []any{(*memory.Jobs)(nil), (*memory.Idempotency)(nil), (*memory.Policies)(nil)}},
 	{
 		folder: "file", types: []any{(*file.Source)(nil), (*file.Sink)(nil), (*audit.FileSink)(nil)},
 		other: "policies by `controlplane.File`", uses: []any{(*controlplane.File)(nil)},
@@ -67,9 +70,9 @@ var adapters = []adapter{
 	{folder: "exec", other: "job type `exec`", uses: []any{execjob.Register}},
 	{folder: "jobs", types: []any{(*jobs.Source)(nil), (*jobs.Sink)(nil)}},
 	{folder: "grpc", calls: "client, classes"}, // has functions only; this command does not need its SDK
-	{folder: "sqlite", types: []any{(*sqlite.Jobs)(nil), (*sqlite.Idempotency)(nil), (*sqlite.Audit)(nil)}, calls: "classes", uses: []any{sqlite.Classes}},
+	{folder: "sqlite", types: []any{(*sqlite.Jobs)(nil), (*sqlite.Idempotency)(nil), (*sqlite.Audit)(nil), (*policysql.Store)(nil)}, calls: "classes", uses: []any{sqlite.Classes}},
 	{
-		folder: "postgres", types: []any{(*postgres.Jobs)(nil), (*postgres.Idempotency)(nil), (*postgres.Audit)(nil), (*pgpipe.Queue)(nil), (*pgpipe.Outbox)(nil), (*pgpipe.Sink)(nil)},
+		folder: "postgres", types: []any{(*postgres.Jobs)(nil), (*postgres.Idempotency)(nil), (*postgres.Audit)(nil), (*policysql.Store)(nil), (*pgpipe.Queue)(nil), (*pgpipe.Outbox)(nil), (*pgpipe.Sink)(nil)},
 		calls: "classes", uses: []any{postgres.Classes},
 	},
 	{

@@ -1,0 +1,91 @@
+package policysql
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policystore"
+)
+
+// SaveClients implements policystore.Clients.
+func (s *Store) SaveClients(ctx context.Context, list []policystore.Client) error {
+	rows := make([][]any, 0, len(list))
+	for _, c := range sortedBy(list, func(a, b policystore.Client) int { // one order for all, so that two servers cannot deadlock
+		return cmp.Or(strings.Compare(a.Document, b.Document), strings.Compare(a.ID, b.ID))
+	}) {
+		labels, err := encode(c.Labels)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []any{c.Document, c.ID, labels, c.Desired, c.Delivered, c.Applied, c.Refused, c.Reason, int64(c.Staleness), micros(c.LastSeen)})
+	}
+	return s.engine.Write(ctx, "save clients", func(tx Tx) error {
+		return tx.ExecMany(`INSERT INTO {{client}} AS c (document, id, labels, desired, delivered, applied, refused, reason, staleness, last_seen)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+ON CONFLICT (document, id) DO UPDATE SET labels = excluded.labels, desired = excluded.desired, delivered = excluded.delivered,
+applied = excluded.applied, refused = excluded.refused, reason = excluded.reason, staleness = excluded.staleness, last_seen = excluded.last_seen
+WHERE excluded.last_seen >= c.last_seen`, rows)
+	})
+}
+
+func sortedBy[T any](list []T, compare func(a, b T) int) []T {
+	return slices.SortedStableFunc(slices.Values(list), compare)
+}
+
+// Clients implements policystore.Clients.
+func (s *Store) Clients(ctx context.Context, document string, after policystore.ClientKey, limit int) (list []policystore.Client, err error) {
+	const columns = `SELECT document, id, labels, desired, delivered, applied, refused, reason, staleness, last_seen FROM {{client}} `
+	text := columns + `WHERE (document, id) > (?1, ?2) ORDER BY document, id LIMIT ?3`
+	args := []any{after.Document, after.ID, max(limit, 0)}
+	if document != "" {
+		text = columns + `WHERE document = ?1 AND (document, id) > (?2, ?3) ORDER BY document, id LIMIT ?4`
+		args = append([]any{document}, args...)
+	}
+	err = s.engine.Read(ctx, "clients", func(tx Tx) error {
+		list = nil
+		var c policystore.Client
+		var labels string
+		var staleness, seen int64
+		return tx.Query(Query{text, args, []any{
+			&c.Document, &c.ID, &labels, &c.Desired, &c.Delivered, &c.Applied, &c.Refused, &c.Reason, &staleness, &seen,
+		}}, func() error {
+			found := c
+			found.Staleness, found.LastSeen = time.Duration(staleness), fromMicros(seen)
+			err := decode(labels, &found.Labels)
+			list = append(list, found)
+			return err
+		})
+	})
+	return list, err
+}
+
+// CountClients implements policystore.Clients.
+func (s *Store) CountClients(ctx context.Context, document string, since time.Time) (list []policystore.ClientCount, err error) {
+	err = s.engine.Read(ctx, "count clients", func(tx Tx) error {
+		list = nil
+		var c policystore.ClientCount
+		return tx.Query(Query{
+			Text: `SELECT desired, applied, refused, count(*) FROM {{client}} WHERE document = ?1 AND last_seen >= ?2
+GROUP BY desired, applied, refused ORDER BY desired, applied, refused`,
+			Args: []any{document, micros(since)}, Targets: []any{&c.Desired, &c.Applied, &c.Refused, &c.Clients},
+		}, func() error {
+			list = append(list, c)
+			return nil
+		})
+	})
+	return list, err
+}
+
+// RemoveClients implements policystore.Clients.
+func (s *Store) RemoveClients(ctx context.Context, before time.Time, limit int) (int, error) {
+	n := int64(0)
+	err := s.engine.Write(ctx, "remove clients", func(tx Tx) (err error) {
+		n, err = tx.Exec(`DELETE FROM {{client}} WHERE (document, id) IN
+(SELECT document, id FROM {{client}} WHERE last_seen < ?1 ORDER BY last_seen LIMIT ?2)`, micros(before), max(limit, 0))
+		return err
+	})
+	return int(n), err
+}

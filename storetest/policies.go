@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+)
+
+// PoliciesOptions says how the suite opens a store.
+type PoliciesOptions struct {
+	// Open returns an empty store and closes it in the test's cleanup. Required.
+	Open func(t *testing.T) policystore.Store
+	// Second opens another handle on the data of the store that Open returned last, as another server would, and closes it in
+	// the test's cleanup. Nil for stores that one process keeps for itself.
+	Second func(t *testing.T, first policystore.Store) policystore.Store
+}
+
+// Policies checks that a store keeps the contract of policystore.Store.
+func Policies(t *testing.T, o PoliciesOptions) {
+	for _, group := range [][]policiesCase{documentCases(), clientCases(), rolloutCases(), credentialCases()} {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) {
+				s := &policies{T: t, Store: o.Open(t), ctx: t.Context()}
+				s.second = s.Store
+				if o.Second != nil {
+					s.second = o.Second(t, s.Store)
+				}
+				c.run(s)
+			})
+		}
+	}
+}
+
+// policiesCase is one behaviour.
+type policiesCase struct {
+	name string
+	run  func(s *policies)
+}
+
+// policies is a policy store under test. second is another handle on the same data, or the same handle.
+type policies struct {
+	*testing.T
+	policystore.Store
+	second policystore.Store
+	ctx    context.Context
+}
+
+// same fails unless got is want. Absent and empty lists and maps are the same.
+func (s *policies) same(want, got any, what string) {
+	s.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(rollout.Sketch{})); diff != "" {
+		s.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func (s *policies) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}

@@ -1,0 +1,116 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+)
+
+// counters are those of one call.
+func counters(took time.Duration, failed bool) rollout.Counters {
+	var c rollout.Counters
+	c.Observe(took, 1, failed)
+	var sum rollout.Counters
+	sum.AddClient(c)
+	return sum
+}
+
+func rolloutCases() []policiesCase {
+	return []policiesCase{
+		{"S2 evidence adds up by rollout, step and revision", func(s *policies) {
+			var want rollout.Counters
+			for i := range 3 {
+				c := counters(time.Duration(i+1)*time.Millisecond, i == 1)
+				want.Add(c)
+				s.must(s.AddEvidence(s.ctx, []policystore.Evidence{
+					{Rollout: "r1", Step: 1, Revision: 8, Counters: c}, {Rollout: "r1", Step: 0, Revision: 8, Counters: c}, {Rollout: "r2", Revision: 8, Counters: c},
+				}))
+			}
+			s.must(s.second.AddEvidence(s.ctx, []policystore.Evidence{{Rollout: "r1", Step: 1, Revision: 7, Counters: counters(time.Second, false)}}))
+			got, err := s.second.Evidence(s.ctx, "r1")
+			s.must(err)
+			s.same([]policystore.Evidence{
+				{Rollout: "r1", Step: 0, Revision: 8, Counters: want},
+				{Rollout: "r1", Step: 1, Revision: 7, Counters: counters(time.Second, false)},
+				{Rollout: "r1", Step: 1, Revision: 8, Counters: want},
+			}, got, "evidence")
+			none, err := s.Evidence(s.ctx, "nope")
+			s.must(err)
+			if len(none) > 0 {
+				s.Errorf("evidence of an unknown rollout: %+v", none)
+			}
+		}},
+		{"S2 no evidence is lost between servers", func(s *policies) {
+			var group sync.WaitGroup
+			for i := range 8 {
+				group.Go(func() {
+					store := s.Store
+					if i%2 == 1 {
+						store = s.second
+					}
+					for range 10 {
+						list := []policystore.Evidence{{Rollout: "r1", Revision: 7, Counters: rollout.Counters{Calls: 1}}, {Rollout: "r1", Revision: 8, Counters: rollout.Counters{Calls: 1}}}
+						if i%3 == 0 {
+							list[0], list[1] = list[1], list[0]
+						}
+						if err := store.AddEvidence(s.ctx, list); err != nil {
+							s.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			got, err := s.Evidence(s.ctx, "r1")
+			s.must(err)
+			for _, e := range got {
+				if e.Counters.Calls != 80 {
+					s.Errorf("revision %d: %d calls, want 80", e.Revision, e.Counters.Calls)
+				}
+			}
+		}},
+		{"S9 one server at a time leads a task", func(s *policies) {
+			var leaders atomic.Int64
+			var group sync.WaitGroup
+			for i := range 10 {
+				group.Go(func() {
+					ok, err := s.second.Lead(s.ctx, "rollouts", fmt.Sprintf("server-%d", i), time.Hour)
+					if err != nil {
+						s.Error(err)
+					} else if ok {
+						leaders.Add(1)
+					}
+				})
+			}
+			group.Wait()
+			if n := leaders.Load(); n != 1 {
+				s.Errorf("%d leaders", n)
+			}
+		}},
+		{"S9 a leader stays until its time ends, and another follows", func(s *policies) {
+			lead := func(server, task string, ttl time.Duration) bool {
+				ok, err := s.Lead(s.ctx, task, server, ttl)
+				s.must(err)
+				return ok
+			}
+			for range 2 {
+				if !lead("a", "rollouts", time.Hour) || lead("b", "rollouts", time.Hour) {
+					s.Error("the leader does not stay alone")
+				}
+			}
+			if !lead("b", "redrives", time.Hour) {
+				s.Error("tasks are not led by themselves")
+			}
+			if !lead("a", "rollouts", time.Microsecond) {
+				s.Error("the leader cannot shorten its time")
+			}
+			time.Sleep(10 * time.Millisecond)
+			if !lead("b", "rollouts", time.Hour) {
+				s.Error("nobody follows a leader whose time has ended")
+			}
+		}},
+	}
+}
