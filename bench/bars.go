@@ -57,6 +57,7 @@ func Bars() []Bar {
 		success, stack    = "keyed Do, success, nobody watching", "with retry ratio and rate breaker"
 		recorded, timeout = "timeline recorded", "attempt timeout set"
 	)
+	// Measured: 4.4, of which 2.6 are two readings of the clock, the allocation of the record, and the call's ID.
 	unobserved := timeOver(recorded, 5, "timeline", "success", tenet)
 	unobserved.Goal = "≤ 5 × the unobserved call"
 	peer := timeOver(recorded, 1, "timeline", "success", failsafe)
