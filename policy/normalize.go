@@ -169,12 +169,14 @@ func (n notes) jitter(path string, r *Retry, l Limits) error {
 	return nil
 }
 
-// hedge fills absent fields only if hedging is on; it clamps values out of range in any case.
+// hedge fills absent numbers of calls whether or not hedging is on; jobs and steps do not hedge. It clamps values out of
+// range in any case.
 func (n notes) hedge(h *Hedge, l Limits) {
-	if h.Enabled || h.MaxHedges != 0 {
+	absent := l.Surface == SurfaceCall || h.Enabled // absent fields have a default
+	if absent || h.MaxHedges != 0 {
 		fill(n, "hedge.max_hedges", &h.MaxHedges, l.Hedges)
 	}
-	if h.Enabled || h.HedgeDelay != 0 {
+	if absent || h.HedgeDelay != 0 {
 		fill(n, "hedge.delay", &h.HedgeDelay, l.HedgeDelay)
 	}
 	if h.Enabled && h.TriggerName == "" {

@@ -27,7 +27,7 @@ func TestP9DefaultPolicy(t *testing.T) {
 	got := DefaultPolicyFor(key)
 	want := Policy{Key: key, Meta: got.Meta, Retry: Retry{
 		MaxAttempts: 3, InitialBackoff: 10 * ms, BackoffMultiplier: 2, MaxBackoff: 250 * ms, Jitter: JitterFull, MaxPushback: time.Minute,
-	}}
+	}, Hedge: Hedge{MaxHedges: 1, HedgeDelay: 200 * ms}} // not enabled
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Meta{})); diff != "" || got.Meta.Source != SourceDefault {
 		t.Errorf("%s source %s", diff, got.Meta.Source)
 	}
@@ -304,8 +304,24 @@ func TestP8HedgesAreClampedWhetherOrNotHedgingIsOn(t *testing.T) {
 	if p := normal(t, Policy{Hedge: Hedge{MaxHedges: -1}}, CallLimits()); p.Hedge.MaxHedges != 1 {
 		t.Errorf("%+v", p.Hedge)
 	}
-	if p := normal(t, Policy{}, CallLimits()); p.Hedge != (Hedge{}) {
-		t.Errorf("hedging that nothing mentions became %+v", p.Hedge)
+}
+
+func TestP8AbsentHedgeFieldsOfCallsHaveDefaultsWhetherOrNotHedgingIsOn(t *testing.T) {
+	for _, enabled := range []bool{false, true} {
+		p := normal(t, Policy{Hedge: Hedge{Enabled: enabled}}, CallLimits())
+		if p.Hedge.MaxHedges != 1 || p.Hedge.HedgeDelay != 200*ms || p.Hedge.Enabled != enabled {
+			t.Errorf("enabled %v: %+v", enabled, p.Hedge)
+		}
+		for _, field := range []string{"hedge.max_hedges", "hedge.delay"} {
+			if !slices.Contains(p.Meta.Defaulted, field) {
+				t.Errorf("enabled %v: %s is not among %v", enabled, field, p.Meta.Defaulted)
+			}
+		}
+	}
+	for _, limits := range []Limits{JobLimits(), StepLimits()} {
+		if p := normal(t, Policy{}, limits); p.Hedge != (Hedge{}) {
+			t.Errorf("%s: hedging that nothing mentions became %+v", limits.Surface, p.Hedge)
+		}
 	}
 }
 

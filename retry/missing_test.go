@@ -122,7 +122,7 @@ func TestP7DefaultedFieldsAreOnRecord(t *testing.T) {
 	op, _ := script(nil)
 	timeline, _ := retry.NewExecutor(retry.ExecutorOptions{Provider: source}).DoWithTimeline(bg, key, op)
 	a := timeline.Attributes
-	if a.Get(observe.AttrPolicyNormalized) != "true" || a.Get(observe.AttrPolicyDefaulted) != "retry.backoff" || a.Get(observe.AttrPolicyClampedFields) != "" {
+	if a.Get(observe.AttrPolicyNormalized) != "true" || a.Get(observe.AttrPolicyDefaulted) != "retry.backoff,hedge.max_hedges,hedge.delay" || a.Get(observe.AttrPolicyClampedFields) != "" {
 		t.Errorf("%+v", a)
 	}
 }
