@@ -191,9 +191,9 @@ func (s *Idempotency) settle(ctx context.Context, q session, c idempotency.Claim
 	if err != nil || n > 0 {
 		return s.wrap("settle", err)
 	}
-	return s.change(ctx, q, "settle", c.ID, func(current *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
+	return s.change(ctx, q, change{"settle", c.ID, func(current *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
 		return idempotency.Settle(current, c, settlement, now)
-	})
+	}})
 }
 
 // Get implements idempotency.Store.
@@ -235,10 +235,10 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 
 // Resolve implements idempotency.Admin.
 func (s *Idempotency) Resolve(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
-	return s.change(ctx, pinned{s.db}, "resolve", c.ID, func(current *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
+	return s.change(ctx, pinned{s.db}, change{"resolve", c.ID, func(current *idempotency.Record, now time.Time) (idempotency.Record, bool, error) {
 		next, err := idempotency.Resolve(current, c, settlement, now)
 		return next, err == nil, err
-	})
+	}})
 }
 
 // Clear implements idempotency.Admin.
@@ -256,22 +256,26 @@ func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 	return int(n), s.wrap("expire", err)
 }
 
-// change makes one step of a pure function: again if the row was changed between reading and writing it.
-func (s *Idempotency) change(
-	ctx context.Context, q session, what string, id idempotency.ID,
-	step func(current *idempotency.Record, now time.Time) (next idempotency.Record, write bool, err error),
-) error {
+// change is a step of a pure function on a record.
+type change struct {
+	name string
+	id   idempotency.ID
+	step func(current *idempotency.Record, now time.Time) (next idempotency.Record, write bool, err error)
+}
+
+// change applies a change, again if another one came between reading and writing the row.
+func (s *Idempotency) change(ctx context.Context, q session, c change) error {
 	for {
-		current, now, err := s.read(ctx, q, id)
+		current, now, err := s.read(ctx, q, c.id)
 		if err != nil {
-			return s.wrap(what, err)
+			return s.wrap(c.name, err)
 		}
-		next, write, err := step(current, now)
+		next, write, err := c.step(current, now)
 		if err != nil || !write {
 			return err
 		}
 		if written, err := s.replace(ctx, q, current, &next); err != nil || written {
-			return s.wrap(what, err)
+			return s.wrap(c.name, err)
 		}
 	}
 }

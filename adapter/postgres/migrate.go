@@ -64,7 +64,7 @@ func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("postgres: migrate %s: %w", d, err)
+		return nil, kind.Wrap("migrate "+string(d), err)
 	}
 	return steps, nil
 }
@@ -132,14 +132,14 @@ func (db *DB) applied(ctx context.Context, q interface {
 }) ([]migrate.Applied, error) {
 	rows, err := q.Query(ctx, `SELECT to_regclass($1) IS NOT NULL`, db.schema+".migration")
 	if err != nil {
-		return nil, fmt.Errorf("postgres: migrations: %w", err)
+		return nil, kind.Wrap("migrations", err)
 	}
 	exists, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 	if err != nil || !exists {
 		return nil, db.wrap("migrations", err)
 	}
 	if rows, err = q.Query(ctx, db.sql(`SELECT version, applied_at FROM {{schema}}.migration`)); err != nil {
-		return nil, fmt.Errorf("postgres: migrations: %w", err)
+		return nil, kind.Wrap("migrations", err)
 	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[migrate.Applied])
 	return list, db.wrap("migrations", err)

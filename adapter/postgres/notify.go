@@ -136,16 +136,16 @@ func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
 	pool := j.db.pool.Config()
 	if pool.BeforeConnect != nil { // passwords that expire, for instance
 		if err := pool.BeforeConnect(ctx, pool.ConnConfig); err != nil {
-			return nil, fmt.Errorf("postgres: listen: %w", err)
+			return nil, kind.Wrap("listen", err)
 		}
 	}
 	conn, err := pgx.ConnectConfig(ctx, pool.ConnConfig)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: listen: %w", err)
+		return nil, kind.Wrap("listen", err)
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{j.channel()}.Sanitize()); err != nil {
 		_ = conn.Close(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("postgres: listen: %w", err)
+		return nil, kind.Wrap("listen", err)
 	}
 	return conn, nil
 }
@@ -164,7 +164,7 @@ func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
 			return ErrNoNotify
 		}
 		if err != nil {
-			return fmt.Errorf("postgres: listen: %w", err)
+			return kind.Wrap("listen", err)
 		}
 		if n.Payload == mark {
 			return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/internal/policysql"
 	"github.com/tenetdev/tenet/job"
@@ -45,6 +46,9 @@ type DB struct {
 	policies *policysql.Store
 	closed   atomic.Bool
 }
+
+// kind begins the errors of this package.
+const kind address.Kind = "postgres"
 
 // ErrNoNotify is returned by Jobs.Notify where notifications do not arrive, as behind PgBouncer in transaction mode.
 var ErrNoNotify = errors.New("postgres: notifications do not arrive on this connection; connect without a transaction pooler to be woken")
@@ -101,7 +105,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*DB, error) {
 	durable := false
 	const settings = `SELECT current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'`
 	if err := pool.QueryRow(ctx, settings).Scan(&durable); err != nil {
-		return nil, fmt.Errorf("postgres: connect: %w", err)
+		return nil, kind.Wrap("connect", err)
 	}
 	db.jobs = newJobs(db, durable)
 	db.policies = policysql.New(policyEngine{db})
@@ -145,7 +149,7 @@ const (
 	deadlock        = "40P01"
 )
 
-// wrap says what failed, and turns what the caller can act on into its own error.
+// wrap says what failed. An error that a caller can act on becomes its own error.
 func (db *DB) wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -159,7 +163,7 @@ func (db *DB) wrap(what string, err error) error {
 	case uniqueViolation:
 		return fmt.Errorf("postgres: %s: %w: a job with this ID exists (%w)", what, job.ErrConflict, err)
 	}
-	return fmt.Errorf("postgres: %s: %w", what, err)
+	return kind.Wrap(what, err)
 }
 
 // code is the SQLSTATE of an error that the server reported, or empty.

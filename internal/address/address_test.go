@@ -45,8 +45,27 @@ func TestAnErrorOfOpeningNamesTheHostsOnly(t *testing.T) {
 		}
 	}
 	down := errors.New("nats: no servers available")
-	err := address.OpenError("nats", "nats://u:secret@one:4222", down)
+	err := address.Kind("nats").OpenError("nats://u:secret@one:4222", down)
 	if err.Error() != "nats: open one:4222: no servers available" || !errors.Is(err, down) {
+		t.Error(err)
+	}
+}
+
+func TestAnErrorSaysEverythingOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"timeout":       "nats: begin: timeout",
+		"nats: timeout": "nats: begin: timeout",
+		"context deadline exceeded\nnats: no servers":                 "nats: begin: context deadline exceeded; no servers",
+		"record: nats: timeout":                                       "nats: begin: record: timeout",
+		"failed:\n\thost:1 (host): refused\n\thost:1 (host): refused": "nats: begin: failed: host:1 (host): refused",
+		"failed:\n\tone: refused\n\ttwo: refused":                     "nats: begin: failed: one: refused; two: refused",
+		"resolving: no such host\nno such host":                       "nats: begin: resolving: no such host",
+	} {
+		if err := address.Kind("nats").Wrap("begin", errors.New(text)); err.Error() != want {
+			t.Errorf("%q: %q, want %q", text, err, want)
+		}
+	}
+	if err := address.Kind("nats").Wrap("begin", nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,2 +1,2 @@
-// Package address checks URLs of stores, sources, sinks and logs before they are taken apart.
+// Package address checks URLs of stores, sources, sinks and logs before they are parsed, and words the errors of adapters.
 package address

@@ -9,7 +9,7 @@ func Hosts(servers string) string {
 		if _, rest, ok := strings.Cut(server, "://"); ok {
 			server = rest
 		}
-		server = server[strings.LastIndexByte(server, '@')+1:] // passwords may hold what else ends a host
+		server = server[strings.LastIndexByte(server, '@')+1:] // a password may contain the characters that end a host
 		if end := strings.IndexAny(server, "/?#"); end >= 0 {
 			server = server[:end]
 		}
@@ -17,17 +17,3 @@ func Hosts(servers string) string {
 	}
 	return strings.Join(hosts, ", ")
 }
-
-// OpenError says that servers of a kind, such as nats, cannot be opened, and names their hosts. It says the kind once where the
-// driver's error begins with it too.
-func OpenError(kind, servers string, err error) error {
-	return &openError{kind + ": open " + Hosts(servers) + ": " + strings.TrimPrefix(err.Error(), kind+": "), err}
-}
-
-type openError struct {
-	text string
-	err  error
-}
-
-func (e *openError) Error() string { return e.text }
-func (e *openError) Unwrap() error { return e.err }

@@ -3,7 +3,6 @@ package natspipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,6 +10,9 @@ import (
 
 	"github.com/tenetdev/tenet/internal/address"
 )
+
+// kind begins the errors of this package.
+const kind address.Kind = "nats"
 
 // conn is a connection, which reconnects by itself for as long as it takes.
 type conn struct {
@@ -21,7 +23,7 @@ type conn struct {
 
 func connect(ctx context.Context, server string, o Options) (*conn, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("nats: open: %w", err)
+		return nil, kind.Wrap("open", err)
 	}
 	timeout := o.Timeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -34,12 +36,12 @@ func connect(ctx context.Context, server string, o Options) (*conn, error) {
 	}, o.Connect...)
 	nc, err := nats.Connect(server, options...)
 	if err != nil {
-		return nil, address.OpenError("nats", server, err)
+		return nil, kind.OpenError(server, err)
 	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(o.Timeout))
 	if err != nil {
 		nc.Close()
-		return nil, fmt.Errorf("nats: jetstream: %w", err)
+		return nil, kind.Wrap("jetstream", err)
 	}
 	return &conn{o: o, nc: nc, js: js}, nil
 }
@@ -76,7 +78,7 @@ func (c *conn) connected(ctx context.Context) error {
 		select {
 		case <-changes:
 		case <-ctx.Done():
-			return fmt.Errorf("nats: no connection: %w", errors.Join(ctx.Err(), c.nc.LastError()))
+			return kind.Wrap("no connection", errors.Join(ctx.Err(), c.nc.LastError()))
 		}
 	}
 	return nil
@@ -92,7 +94,7 @@ func (c *conn) close() error {
 		return nil
 	}
 	if err := c.nc.FlushTimeout(c.o.Timeout); err != nil && c.nc.IsConnected() {
-		return fmt.Errorf("nats: close: %w", err)
+		return kind.Wrap("close", err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -89,7 +88,7 @@ func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
 	}
 	text, err := json.Marshal(more)
 	if err != nil {
-		return nil, fmt.Errorf("nats: metadata: %w", err)
+		return nil, kind.Wrap("metadata", err)
 	}
 	m.Header[headerMore] = []string{string(text)}
 	return m, nil

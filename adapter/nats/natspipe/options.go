@@ -65,11 +65,11 @@ func ParseURL(text string) (server string, o Options, err error) {
 		return "", o, errors.New("nats: the servers cannot be read; write nats://a:4222,b:4222/STREAM, with one scheme")
 	}
 	if o.Stream, err = url.PathUnescape(stream); err != nil {
-		return "", o, fmt.Errorf("nats: the stream's name: %w", err)
+		return "", o, kind.Wrap("the stream's name", err)
 	}
 	q, err := url.ParseQuery(query)
 	if err != nil {
-		return "", o, fmt.Errorf("nats: the URL's parameters cannot be read: %w", err)
+		return "", o, kind.Wrap("the URL's parameters cannot be read", err)
 	}
 	o.Consumer, o.Subject = q.Get("consumer"), q.Get("subject")
 	for host := range strings.SplitSeq(hosts, ",") { // the client's error would show the password

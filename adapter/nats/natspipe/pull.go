@@ -81,7 +81,7 @@ func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) 
 		request = fmt.Appendf(request, `,"expires":%d`, expires.Nanoseconds())
 	}
 	if err := c.nc.PublishRequest(p.next, reply, append(request, '}')); err != nil {
-		return nil, fmt.Errorf("nats: fetch: %w", err)
+		return nil, kind.Wrap("fetch", err)
 	}
 	silence := time.NewTimer(max(expires, 0) + c.o.Timeout)
 	defer silence.Stop()

@@ -38,7 +38,7 @@ func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 	s := &Sink{conn: c, subject: o.Subject}
 	if err := s.bind(ctx); err != nil {
 		c.nc.Close()
-		return nil, fmt.Errorf("nats: stream %q: %w", o.Stream, err)
+		return nil, kind.Wrap(fmt.Sprintf("stream %q", o.Stream), err)
 	}
 	return s, nil
 }
@@ -82,9 +82,9 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, nats.ErrMaxPayload):
-		return classify.Permanent(fmt.Errorf("nats: transaction %s: %w", t.ID(), err))
+		return classify.Permanent(kind.Wrap("transaction "+t.ID(), err))
 	}
-	return fmt.Errorf("nats: publish to %q: %w", s.subject, err)
+	return kind.Wrap(fmt.Sprintf("publish to %q", s.subject), err)
 }
 
 // Check implements pipeline.Checker: it fails while the stream cannot be asked.
@@ -92,7 +92,7 @@ func (s *Sink) Check(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if _, err := s.js.Stream(ctx, s.o.Stream); err != nil {
-		return fmt.Errorf("nats: stream %q: %w", s.o.Stream, err)
+		return kind.Wrap(fmt.Sprintf("stream %q", s.o.Stream), err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func OpenSource(ctx context.Context, server string, o Options) (*Source, error) 
 	s := &Source{conn: c}
 	if err := s.bind(ctx); err != nil {
 		c.nc.Close()
-		return nil, fmt.Errorf("nats: stream %q, consumer %q: %w", o.Stream, o.Consumer, err)
+		return nil, kind.Wrap(fmt.Sprintf("stream %q, consumer %q", o.Stream, o.Consumer), err)
 	}
 	return s, nil
 }
@@ -175,7 +175,7 @@ func (s *Source) tell(list []pipeline.Delivery, answer []byte) []error {
 
 func (s *Source) publish(m *nats.Msg, answer []byte) error {
 	if err := s.nc.Publish(m.Reply, answer); err != nil {
-		return fmt.Errorf("nats: answer a message: %w", err)
+		return kind.Wrap("answer a message", err)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (s *Source) confirm(ctx context.Context, done []pipeline.Delivery) []error 
 				if !ok {
 					errs[i] = errForeign
 				} else if _, err := s.nc.RequestWithContext(ctx, m.Reply, ack); err != nil {
-					errs[i] = fmt.Errorf("nats: the acknowledgement is not confirmed: %w", err)
+					errs[i] = kind.Wrap("the acknowledgement is not confirmed", err)
 				}
 			}
 		})
@@ -207,7 +207,7 @@ func (s *Source) Check(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if _, err := s.js.Consumer(ctx, s.o.Stream, s.o.Consumer); err != nil {
-		return fmt.Errorf("nats: stream %q, consumer %q: %w", s.o.Stream, s.o.Consumer, err)
+		return kind.Wrap(fmt.Sprintf("stream %q, consumer %q", s.o.Stream, s.o.Consumer), err)
 	}
 	return nil
 }

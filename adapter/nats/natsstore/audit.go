@@ -68,11 +68,11 @@ func (a *Audit) Append(ctx context.Context, entries []audit.Entry) error {
 	}
 	open, err := a.db.log.get(ctx)
 	if err != nil {
-		return fmt.Errorf("nats: audit: append: %w", err)
+		return kind.Wrap("audit: append", err)
 	}
 	for batch := range slices.Chunk(entries, maxBatch) {
 		if err := a.append(ctx, batch, open.CachedInfo().Config.AllowAtomicPublish); err != nil {
-			return fmt.Errorf("nats: audit: append: %w", err)
+			return kind.Wrap("audit: append", err)
 		}
 	}
 	return nil
@@ -187,7 +187,7 @@ func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, li
 	if err == nil || own != nil || err == ctx.Err() {
 		return err
 	}
-	return fmt.Errorf("nats: audit: read: %w", err)
+	return kind.Wrap("audit: read", err)
 }
 
 // Heads implements [audit.Sink]. It starts from the heads that the last chain_opened event holds, if this package knows
@@ -195,7 +195,7 @@ func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, li
 func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	heads, at, err := a.lastHeads(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("nats: audit: heads: %w", err)
+		return nil, kind.Wrap("audit: heads", err)
 	}
 	err = a.db.log.scan(ctx, at+1, false, func(seq uint64, m jetstream.Msg) error {
 		var h struct {
@@ -213,7 +213,7 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("nats: audit: heads: %w", err)
+		return nil, kind.Wrap("audit: heads", err)
 	}
 	list := make([]audit.Head, 0, len(heads))
 	for _, h := range heads {

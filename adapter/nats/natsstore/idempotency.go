@@ -259,7 +259,7 @@ func failed(step string, err error) error {
 	case err == nil, errors.Is(err, idempotency.ErrFenced), errors.Is(err, idempotency.ErrNotFound):
 		return err
 	case errors.Is(err, nats.ErrMaxPayload):
-		return fmt.Errorf("nats: idempotency: %s: the record is larger than the server's max_payload; keep a reference instead of the result: %w", step, err)
+		return kind.Wrap("idempotency: "+step+": the record is larger than the server's max_payload; keep a reference instead of the result", err)
 	}
-	return fmt.Errorf("nats: idempotency: %s: %w", step, err)
+	return kind.Wrap("idempotency: "+step, err)
 }

@@ -38,6 +38,9 @@ type Options struct {
 	Connect []nats.Option
 }
 
+// kind begins the errors of this package.
+const kind address.Kind = "nats"
+
 // DB is Tenet's data on a NATS system with JetStream. It is safe for concurrent use.
 type DB struct {
 	options Options
@@ -69,7 +72,7 @@ func Open(ctx context.Context, servers string, o Options) (*DB, error) {
 		return nil, errors.New("nats: Open: the context is nil")
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("nats: open: %w", err)
+		return nil, kind.Wrap("open", err)
 	}
 	options := append([]nats.Option{nats.Name("tenet"), nats.MaxReconnects(-1)}, o.Connect...)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -80,7 +83,7 @@ func Open(ctx context.Context, servers string, o Options) (*DB, error) {
 	}
 	conn, err := nats.Connect(servers, options...)
 	if err != nil {
-		return nil, address.OpenError("nats", servers, err)
+		return nil, kind.OpenError(servers, err)
 	}
 	db, err := OpenConn(conn, o)
 	if err != nil {
@@ -120,7 +123,7 @@ func OpenConn(conn *nats.Conn, o Options) (*DB, error) {
 	}
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(o.Timeout))
 	if err != nil {
-		return nil, fmt.Errorf("nats: jetstream: %w", err)
+		return nil, kind.Wrap("jetstream", err)
 	}
 	db := &DB{options: o, conn: conn, js: js}
 	db.idempotency.bucket = stream{db: db, config: bucketConfig(o), check: checkBucket, shrinks: true, turn: make(chan struct{}, 1)}

@@ -124,12 +124,12 @@ func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return 0, fmt.Errorf("nats: idempotency: expire: %w", err)
+		return 0, kind.Wrap("idempotency: expire", err)
 	}
 	removed := 0
 	for _, o := range found {
 		if err := s.remove(ctx, o.subject, o.seq); err != nil {
-			return removed, fmt.Errorf("nats: idempotency: expire: %w", err)
+			return removed, kind.Wrap("idempotency: expire", err)
 		}
 		if o.counts {
 			removed++
@@ -160,7 +160,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("nats: idempotency: list: %w", err)
+		return nil, kind.Wrap("idempotency: list", err)
 	}
 	list := slices.SortedFunc(maps.Values(found), func(a, b idempotency.Record) int { return a.Compare(b.ID) })
 	return list[:min(len(list), max(limit, 0))], nil

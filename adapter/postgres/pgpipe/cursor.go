@@ -3,7 +3,6 @@ package pgpipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -40,16 +39,16 @@ func (o *Outbox) prepareCursor(ctx context.Context) error {
 	o.cursor.prepare(name)
 	var missing bool
 	if err := o.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NULL`, name).Scan(&missing); err != nil {
-		return wrap("cursors", err)
+		return kind.Wrap("cursors", err)
 	}
 	if missing {
 		if err := o.create(ctx, name); err != nil {
-			return fmt.Errorf("postgres: make the table of cursors %s: %w", name, err)
+			return kind.Wrap("make the table of cursors "+name, err)
 		}
 	}
 	_, err := o.pool.Exec(ctx, `INSERT INTO `+name+` (source, consumer, base, target) VALUES ($1, $2, '`+nothing+`', '`+nothing+`')
 		ON CONFLICT (source, consumer) DO NOTHING`, o.cursor.source, o.o.Consumer)
-	return wrap("cursors", err)
+	return kind.Wrap("cursors", err)
 }
 
 // create makes the table under a lock: CREATE TABLE IF NOT EXISTS fails where two processes run it at once.
@@ -86,7 +85,7 @@ func (c *cursor) take(ctx context.Context) (owner string, p position, ahead []in
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", p, nil, nil
 	}
-	return owner, p, ahead, wrap("claim the cursor", err)
+	return owner, p, ahead, kind.Wrap("claim the cursor", err)
 }
 
 // keep extends the lease. It returns [ErrLost] where another reader has taken over.

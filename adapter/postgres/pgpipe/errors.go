@@ -3,12 +3,12 @@ package pgpipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
@@ -21,12 +21,8 @@ const (
 	classConstraint = "23"
 )
 
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("postgres: %s: %w", what, err)
-}
+// kind begins the errors of this package.
+const kind address.Kind = "postgres"
 
 // class is the class of an error that the server reported, or empty.
 func class(err error) string {

@@ -139,7 +139,7 @@ func (o *Outbox) own(ctx context.Context) (bool, error) {
 	if owner != "" {
 		err := o.renew(ctx, owner)
 		if !errors.Is(err, ErrLost) {
-			return err == nil, wrap("renew the lease", err)
+			return err == nil, kind.Wrap("renew the lease", err)
 		}
 	}
 	began := time.Now()
@@ -225,7 +225,7 @@ func (o *Outbox) next(ctx context.Context) (*window, error) {
 	w := &window{base: base}
 	var least, most *int64
 	if err := o.pool.QueryRow(ctx, o.look, base).Scan(&w.target, &least, &most); err != nil {
-		return nil, wrap("look", err)
+		return nil, kind.Wrap("look", err)
 	}
 	if least == nil {
 		return nil, nil
@@ -240,19 +240,19 @@ func (o *Outbox) next(ctx context.Context) (*window, error) {
 func (o *Outbox) readPage(ctx context.Context, w *window, n int) (list []*row, err error) {
 	rows, err := o.pool.Query(ctx, o.page, w.base, w.target, w.after, w.upTo, n)
 	if err != nil {
-		return nil, wrap("read", err)
+		return nil, kind.Wrap("read", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var b body
 		r := &row{at: position{base: w.base, target: w.target}}
 		if err := rows.Scan(append([]any{&r.at.seq}, b.targets()...)...); err != nil {
-			return nil, wrap("read", err)
+			return nil, kind.Wrap("read", err)
 		}
 		r.transaction = b.transaction()
 		list = append(list, r)
 	}
-	return list, wrap("read", rows.Err())
+	return list, kind.Wrap("read", rows.Err())
 }
 
 // add notes what was read of a window and hands out what was not acknowledged before.
@@ -339,7 +339,7 @@ func (o *Outbox) lose(owner string) {
 func (o *Outbox) verdicts(what string, list []pipeline.Delivery, owner string, err error) []error {
 	var errs []error
 	for i, d := range list {
-		verdict := wrap(what, err)
+		verdict := kind.Wrap(what, err)
 		if r, ok := d.Token.(*row); err == nil && (!ok || r.owner != owner) {
 			verdict = ErrLost
 		}
@@ -402,7 +402,7 @@ func (o *Outbox) Close() error {
 	if owner != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 		defer cancel()
-		err = wrap("leave the cursor", o.cursor.free(ctx, owner))
+		err = kind.Wrap("leave the cursor", o.cursor.free(ctx, owner))
 	}
 	o.pool.Close()
 	return err

@@ -81,18 +81,18 @@ func (q *Queue) take(ctx context.Context, most int) (list []pipeline.Delivery, e
 	deadline := time.Now().Add(q.o.Lease) // before the server begins to count
 	rows, err := q.pool.Query(ctx, q.claim, most, q.o.Lease.Microseconds())
 	if err != nil {
-		return nil, wrap("claim", err)
+		return nil, kind.Wrap("claim", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var token int64
 		var b body
 		if err := rows.Scan(append([]any{&token}, b.targets()...)...); err != nil {
-			return list, wrap("claim", err)
+			return list, kind.Wrap("claim", err)
 		}
 		list = append(list, pipeline.Delivery{Transaction: b.transaction(), Token: token, Count: int(token), Deadline: deadline})
 	}
-	return list, wrap("claim", rows.Err())
+	return list, kind.Wrap("claim", rows.Err())
 }
 
 // Ack implements pipeline.Acker. It repeats what a broken connection or a restarting server was in the way of, until ctx
@@ -158,7 +158,7 @@ func keysOf(list []pipeline.Delivery) (ids []string, tokens []int64) {
 func verdicts(what string, list []pipeline.Delivery, err error, ok func(id string) bool) []error {
 	var errs []error
 	for i, d := range list {
-		verdict := wrap(what, err)
+		verdict := kind.Wrap(what, err)
 		if err == nil && !ok(d.Transaction.ID()) {
 			verdict = ErrLost
 		}

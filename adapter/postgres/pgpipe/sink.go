@@ -83,7 +83,7 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 		return errors.New("postgres: Dispatch: the transaction is nil")
 	}
 	if err := ctx.Err(); err != nil {
-		return wrap("dispatch", err)
+		return kind.Wrap("dispatch", err)
 	}
 	d := &dispatch{t, make(chan error, 1)}
 	s.mu.Lock()
@@ -95,9 +95,9 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	s.mu.Unlock()
 	select {
 	case err := <-d.done:
-		return wrap("dispatch", refused(err))
+		return kind.Wrap("dispatch", refused(err))
 	case <-ctx.Done():
-		return wrap("dispatch", context.Cause(ctx))
+		return kind.Wrap("dispatch", context.Cause(ctx))
 	}
 }
 

@@ -59,7 +59,7 @@ func open(ctx context.Context, server string, o Options) (*table, error) {
 	t := &table{pool: pool, o: o, columns: map[string]column{}}
 	if err := t.describe(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("postgres: table %s: %w", o.Table, err)
+		return nil, kind.Wrap("table "+o.Table, err)
 	}
 	return t, nil
 }
@@ -212,7 +212,7 @@ func metadataOf(text *string) map[string]string {
 }
 
 // Check asks the server for an answer.
-func (t *table) Check(ctx context.Context) error { return wrap("check", t.pool.Ping(ctx)) }
+func (t *table) Check(ctx context.Context) error { return kind.Wrap("check", t.pool.Ping(ctx)) }
 
 // poll asks again and again until there is something, for as long as r says.
 func (t *table) poll(ctx context.Context, most time.Duration, ask func() ([]pipeline.Delivery, error)) ([]pipeline.Delivery, error) {

@@ -1,0 +1,46 @@
+package address
+
+import "strings"
+
+// Kind is a kind of server, such as nats. It begins the errors of an adapter.
+type Kind string
+
+// OpenError says that servers could not be opened, and names their hosts.
+func (k Kind) OpenError(servers string, err error) error { return k.Wrap("open "+Hosts(servers), err) }
+
+// Wrap says in which step err occurred, as in "nats: open host:4222: no servers available". It returns nil for nil.
+func (k Kind) Wrap(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &wrapped{k, step, err}
+}
+
+type wrapped struct {
+	kind Kind
+	step string
+	err  error
+}
+
+func (e *wrapped) Error() string { return string(e.kind) + ": " + e.step + ": " + e.kind.Text(e.err) }
+func (e *wrapped) Unwrap() error { return e.err }
+
+// Text returns a driver's error text as one line, without the kind, with which drivers begin their errors too, and without
+// repeated lines: a driver lists what it has tried, and may have tried an address twice.
+func (k Kind) Text(err error) string {
+	var text string
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), string(k)+": ")
+		line = strings.ReplaceAll(line, ": "+string(k)+": ", ": ")
+		switch {
+		case strings.HasSuffix(text, line):
+		case text == "":
+			text = line
+		case strings.HasSuffix(text, ":"):
+			text += " " + line
+		default:
+			text += "; " + line
+		}
+	}
+	return text
+}
