@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -40,40 +41,49 @@ func New(conn *nats.Conn, e *retry.Executor) (*Client, error) {
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return nil, fmt.Errorf("nats: jetstream: %w", err)
+		return nil, kind.Wrap("jetstream", err)
 	}
 	return &Client{Conn: conn, JetStream: js, Executor: e}, nil
 }
 
-// Connect connects to a server, or a comma-separated list of them, under nats.Connect and NATS_CONNECT. Each attempt tries
-// every server once; nats.Timeout bounds each try and is cut to the rest of the attempt's time. Connect does not return
-// earlier when ctx is cancelled. nats.RetryOnFailedConnect is switched off: the policy decides. It is never hedged.
+// ConnectOptions say where [Connect] connects to.
+type ConnectOptions struct {
+	// URL is a server, or a comma-separated list of servers.
+	URL string
+	// Options are those of package nats. nats.RetryOnFailedConnect is switched off: the policy decides.
+	Options []nats.Option
+	// Executor runs the attempts. Default retry.DefaultExecutor().
+	Executor *retry.Executor
+}
+
+// Connect connects under nats.Connect and NATS_CONNECT. Each attempt tries every server once; nats.Timeout bounds each try
+// and is cut to the rest of the attempt's time. Connect does not return earlier when ctx is cancelled. It is never hedged.
 //
-// Once made, the connection reconnects by its own settings (nats.MaxReconnects and so on), without a policy.
-func Connect(ctx context.Context, e *retry.Executor, url string, options []nats.Option, call ...retry.CallOption) (*nats.Conn, error) {
-	c := Client{Executor: e}
-	call = append(slices.Clip(call), retry.WithoutHedging())
-	return do(ctx, &c, operation{policy.NATSConnect, "Connect", ""}, func(ctx context.Context) (*nats.Conn, error) {
-		within := func(o *nats.Options) error {
-			o.RetryOnFailedConnect = false
+// The connection then reconnects according to its own settings (nats.MaxReconnects and so on), without a policy.
+func Connect(ctx context.Context, o ConnectOptions, call ...retry.CallOption) (*nats.Conn, error) {
+	op := operation{category: policy.NATSConnect, name: "Connect", call: append(slices.Clip(call), retry.WithoutHedging())}
+	return do(ctx, &Client{Executor: o.Executor}, op, func(ctx context.Context) (*nats.Conn, error) {
+		within := func(options *nats.Options) error {
+			options.RetryOnFailedConnect = false
 			if deadline, ok := ctx.Deadline(); ok {
-				o.Timeout = min(o.Timeout, max(time.Until(deadline), time.Millisecond))
+				options.Timeout = min(options.Timeout, max(time.Until(deadline), time.Millisecond))
 			}
 			return nil
 		}
-		return nats.Connect(url, append(slices.Clip(options), within)...)
-	}, call)
+		return nats.Connect(o.URL, append(slices.Clip(o.Options), within)...)
+	})
 }
 
-// operation names what runs under a key.
+// operation is what runs under a key.
 type operation struct {
 	category policy.Category
 	name     string // of the key
-	subject  string // what it is about, for errors
+	subject  string // or stream, or key, for errors
+	call     []retry.CallOption
 }
 
-// do runs an operation under its category and judges its errors.
-func do[T any](ctx context.Context, c *Client, o operation, run func(context.Context) (T, error), call []retry.CallOption) (T, error) {
+// do runs an operation under its category and classifies its errors.
+func do[T any](ctx context.Context, c *Client, o operation, run func(context.Context) (T, error)) (T, error) {
 	executor, key := c.Executor, policy.Key{Namespace: c.Namespace, Name: o.name}
 	if executor == nil {
 		executor = retry.DefaultExecutor()
@@ -82,7 +92,6 @@ func do[T any](ctx context.Context, c *Client, o operation, run func(context.Con
 	if key.Namespace == "" {
 		key.Namespace = Namespace
 	}
-	call = append([]retry.CallOption{retry.WithCategory(o.category)}, call...)
 	return retry.DoValue(ctx, executor, key, func(ctx context.Context) (T, error) {
 		ctx, cancel := bounded(ctx)
 		defer cancel()
@@ -92,29 +101,29 @@ func do[T any](ctx context.Context, c *Client, o operation, run func(context.Con
 			v, err = run(ctx)
 		}
 		return v, marked(o.wrap(err))
-	}, call...)
+	}, append([]retry.CallOption{retry.WithCategory(o.category)}, o.call...)...)
 }
+
+// kind begins the errors of this package.
+const kind address.Kind = "nats"
 
 // opError marks an error of an operation of this package, so that the end of its context counts as an error of NATS too.
 type opError struct {
-	operation
-	err error
+	error
+	category policy.Category
 }
 
-func (e *opError) Error() string {
-	if e.subject == "" {
-		return fmt.Sprintf("nats: %s: %v", e.category, e.err)
-	}
-	return fmt.Sprintf("nats: %s %s: %v", e.category, e.subject, e.err)
-}
-
-func (e *opError) Unwrap() error { return e.err }
+func (e *opError) Unwrap() error { return e.error }
 
 func (o operation) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &opError{o, err}
+	step := string(o.category)
+	if o.subject != "" {
+		step += " " + o.subject
+	}
+	return &opError{kind.Wrap(step, err), o.category}
 }
 
 // bounded gives an attempt a deadline if the policy does not, because package nats requires one.

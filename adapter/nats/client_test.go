@@ -54,7 +54,7 @@ func steps() []step {
 		{"subscribe", "nats.Subscribe", policy.NATSSubscribe,
 			func(ctx context.Context, c *tenetnats.Client, _ *tenetnats.Bucket, call ...retry.CallOption) error {
 				received.Store(0)
-				_, err := c.Subscribe(ctx, "hello", "", func(*nats.Msg) { received.Add(1) }, call...)
+				_, err := c.Subscribe(ctx, tenetnats.Subscription{Subject: "hello", Handler: func(*nats.Msg) { received.Add(1) }}, call...)
 				return err
 			},
 			func(t *testing.T, c *tenetnats.Client, _ *tenetnats.Bucket) { // once, however often it was tried
@@ -293,7 +293,9 @@ func TestP11ConnectComesThroughWhenTheServerDoes(t *testing.T) {
 	n := natstest.Start(t)
 	n.Stop()
 	e, seen := repairing(n.Run)
-	conn, err := tenetnats.Connect(t.Context(), e, n.ClientURL(), []nats.Option{nats.Name("me"), nats.RetryOnFailedConnect(true)})
+	conn, err := tenetnats.Connect(t.Context(), tenetnats.ConnectOptions{
+		Executor: e, URL: n.ClientURL(), Options: []nats.Option{nats.Name("me"), nats.RetryOnFailedConnect(true)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,13 +307,15 @@ func TestP11ConnectComesThroughWhenTheServerDoes(t *testing.T) {
 }
 
 func TestP11ConnectKeepsTheAttemptsTimeout(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never says a word
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never sends anything
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	e, seen := repairing(func() {})
-	_, err = tenetnats.Connect(t.Context(), e, "nats://"+l.Addr().String(), []nats.Option{nats.Timeout(time.Hour)}, within(20*time.Millisecond))
+	_, err = tenetnats.Connect(t.Context(), tenetnats.ConnectOptions{
+		Executor: e, URL: "nats://" + l.Addr().String(), Options: []nats.Option{nats.Timeout(time.Hour)},
+	}, within(20*time.Millisecond))
 	if err == nil || len(seen.attempts) != 5 {
 		t.Fatalf("%d attempts, %v", len(seen.attempts), err)
 	}
@@ -323,7 +327,9 @@ func TestP11ConnectKeepsTheAttemptsTimeout(t *testing.T) {
 func TestP11ConnectIsNotRepeatedWithoutAuthorization(t *testing.T) {
 	n := natstest.Start(t, func(o *server.Options) { o.Username, o.Password = "u", "p" })
 	e, seen := repairing(func() {})
-	_, err := tenetnats.Connect(t.Context(), e, n.ClientURL(), []nats.Option{nats.UserInfo("u", "wrong")})
+	_, err := tenetnats.Connect(t.Context(), tenetnats.ConnectOptions{
+		Executor: e, URL: n.ClientURL(), Options: []nats.Option{nats.UserInfo("u", "wrong")},
+	})
 	if !errors.Is(err, nats.ErrAuthorization) || len(seen.attempts) != 1 {
 		t.Fatalf("%d attempts, %v; want 1 and ErrAuthorization", len(seen.attempts), err)
 	}
@@ -383,7 +389,7 @@ func TestC6HedgedSubscribeSubscribesOnce(t *testing.T) {
 		p.Hedge = policy.Hedge{Enabled: true, HedgeDelay: 10 * time.Millisecond, MaxHedges: 3}
 	})
 	ctx, capture := observe.RecordTimeline(t.Context())
-	if _, err := c.Subscribe(ctx, "hello", "q", func(*nats.Msg) {}, hedged); err != nil {
+	if _, err := c.Subscribe(ctx, tenetnats.Subscription{Subject: "hello", Queue: "q", Handler: func(*nats.Msg) {}}, hedged); err != nil {
 		t.Fatal(err)
 	}
 	if timeline, _ := capture.Timeline(); len(timeline.Attempts) != 1 {

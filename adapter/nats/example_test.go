@@ -29,7 +29,7 @@ func Example() {
 		Classifiers: map[string]classify.Classifier{tenetnats.ClassifierName: tenetnats.Classifier()},
 		Classes:     []classify.Family{tenetnats.Classes()},
 	})
-	conn, err := tenetnats.Connect(ctx, executor, url, []nats.Option{nats.Name("shop")})
+	conn, err := tenetnats.Connect(ctx, tenetnats.ConnectOptions{URL: url, Options: []nats.Option{nats.Name("shop")}, Executor: executor})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -13,9 +13,9 @@ import (
 // CreateStream makes a stream (nats.StreamCreate, NATS_STREAM_CREATE). A stream of the same name and configuration is no
 // error, so that a repetition does no harm; one that differs is jetstream.ErrStreamNameAlreadyInUse and is not retried.
 func (c *Client) CreateStream(ctx context.Context, config jetstream.StreamConfig, call ...retry.CallOption) (jetstream.Stream, error) {
-	return do(ctx, c, operation{policy.NATSStreamCreate, "StreamCreate", config.Name}, func(ctx context.Context) (jetstream.Stream, error) {
+	return do(ctx, c, operation{policy.NATSStreamCreate, "StreamCreate", config.Name, call}, func(ctx context.Context) (jetstream.Stream, error) {
 		return c.JetStream.CreateStream(ctx, config)
-	}, call)
+	})
 }
 
 // Bucket is a key-value bucket whose operations run under policies. It is safe for concurrent use.
@@ -28,9 +28,9 @@ type Bucket struct {
 // CreateBucket makes a key-value bucket (nats.KVCreate, KV_CREATE). As with streams, one of the same configuration is no
 // error, and one that differs is jetstream.ErrBucketExists.
 func (c *Client) CreateBucket(ctx context.Context, config jetstream.KeyValueConfig, call ...retry.CallOption) (*Bucket, error) {
-	kv, err := do(ctx, c, operation{policy.KVCreate, "KVCreate", config.Bucket}, func(ctx context.Context) (jetstream.KeyValue, error) {
+	kv, err := do(ctx, c, operation{policy.KVCreate, "KVCreate", config.Bucket, call}, func(ctx context.Context) (jetstream.KeyValue, error) {
 		return c.JetStream.CreateKeyValue(ctx, config)
-	}, call)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -46,29 +46,31 @@ func (c *Client) Bucket(kv jetstream.KeyValue) *Bucket {
 // Get returns the latest value of a key (nats.KVGet, KV_GET). jetstream.ErrKeyNotFound is a business outcome: it is not
 // retried, and no breaker counts it.
 func (b *Bucket) Get(ctx context.Context, key string, call ...retry.CallOption) (jetstream.KeyValueEntry, error) {
-	return do(ctx, b.client, b.operation(policy.KVGet, "KVGet", key), func(ctx context.Context) (jetstream.KeyValueEntry, error) {
+	return do(ctx, b.client, b.on(key, operation{category: policy.KVGet, name: "KVGet", call: call}), func(ctx context.Context) (jetstream.KeyValueEntry, error) {
 		return b.KeyValue.Get(ctx, key)
-	}, call)
+	})
 }
 
 // Put sets the value of a key, whatever it was, and returns its revision (nats.KVPut, KV_PUT). The last put counts: one
 // that is repeated after its acknowledgement was lost may come after another's, and undo that. Where this matters use
 // KeyValue.Update in an operation of your own, which compares revisions.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte, call ...retry.CallOption) (uint64, error) {
-	return do(ctx, b.client, b.operation(policy.KVPut, "KVPut", key), func(ctx context.Context) (uint64, error) {
+	return do(ctx, b.client, b.on(key, operation{category: policy.KVPut, name: "KVPut", call: call}), func(ctx context.Context) (uint64, error) {
 		return b.KeyValue.Put(ctx, key, value)
-	}, call)
+	})
 }
 
 // Delete removes a key (nats.KVDelete, KV_DELETE). A missing key is not an error. As with [Bucket.Put], a repetition may
 // undo a concurrent write.
 func (b *Bucket) Delete(ctx context.Context, key string, call ...retry.CallOption) error {
-	_, err := do(ctx, b.client, b.operation(policy.KVDelete, "KVDelete", key), func(ctx context.Context) (struct{}, error) {
+	_, err := do(ctx, b.client, b.on(key, operation{category: policy.KVDelete, name: "KVDelete", call: call}), func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, b.KeyValue.Delete(ctx, key)
-	}, call)
+	})
 	return err
 }
 
-func (b *Bucket) operation(category policy.Category, name, key string) operation {
-	return operation{category, name, b.KeyValue.Bucket() + "/" + key}
+// on returns an operation on a key of the bucket.
+func (b *Bucket) on(key string, o operation) operation {
+	o.subject = b.KeyValue.Bucket() + "/" + key
+	return o
 }

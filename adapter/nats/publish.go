@@ -29,7 +29,7 @@ func (c *Client) Publish(ctx context.Context, m *nats.Msg, call ...retry.CallOpt
 	if m.Header.Get(nats.MsgIdHdr) == "" {
 		call = append(slices.Clip(call), retry.WithHedgingByKey())
 	}
-	_, err := do(ctx, c, operation{policy.NATSPublish, "Publish", m.Subject}, func(ctx context.Context) (struct{}, error) {
+	_, err := do(ctx, c, operation{policy.NATSPublish, "Publish", m.Subject, call}, func(ctx context.Context) (struct{}, error) {
 		a, _ := retry.AttemptFromContext(ctx)
 		one := withID(m, a.IdempotencyKey)
 		sent, err := c.send(ctx, one)
@@ -37,7 +37,7 @@ func (c *Client) Publish(ctx context.Context, m *nats.Msg, call ...retry.CallOpt
 			err = classify.Permanent(err)
 		}
 		return struct{}{}, err
-	}, call)
+	})
 	return err
 }
 
@@ -58,14 +58,14 @@ func (c *Client) PublishStream(ctx context.Context, m *nats.Msg, call ...retry.C
 	if m == nil {
 		return nil, errNoMessage
 	}
-	return do(ctx, c, operation{policy.NATSPublish, "Publish", m.Subject}, func(ctx context.Context) (*jetstream.PubAck, error) {
+	return do(ctx, c, operation{policy.NATSPublish, "Publish", m.Subject, call}, func(ctx context.Context) (*jetstream.PubAck, error) {
 		a, _ := retry.AttemptFromContext(ctx)
 		id := a.IdempotencyKey
 		if id == "" && m.Header.Get(nats.MsgIdHdr) == "" {
 			id = a.CallID()
 		}
 		return c.JetStream.PublishMsg(ctx, withID(m, id), jetstream.WithRetryAttempts(0))
-	}, call)
+	})
 }
 
 // withID copies a message for one attempt and sets an ID if it is missing.
@@ -80,24 +80,32 @@ func withID(m *nats.Msg, id string) *nats.Msg {
 	return &nats.Msg{Subject: m.Subject, Reply: m.Reply, Header: header, Data: m.Data}
 }
 
-// Subscribe subscribes a handler to a subject and waits until the server knows (nats.Subscribe, NATS_SUBSCRIBE). Members
-// of the same queue share its messages; "" is none. A subscription whose attempt failed is taken back. It is never
-// hedged. Handlers run as those of package nats do, under no policy.
-func (c *Client) Subscribe(ctx context.Context, subject, queue string, handler nats.MsgHandler, call ...retry.CallOption) (*nats.Subscription, error) {
-	if handler == nil {
+// Subscription is what [Client.Subscribe] subscribes to.
+type Subscription struct {
+	Subject string
+	// Queue is a queue group, whose members share the messages. Default none.
+	Queue string
+	// Handler is called as handlers of package nats are, without a policy. Required.
+	Handler nats.MsgHandler
+}
+
+// Subscribe subscribes a handler and waits until the server has confirmed it (nats.Subscribe, NATS_SUBSCRIBE). The
+// subscription of a failed attempt is withdrawn. Subscribe is never hedged.
+func (c *Client) Subscribe(ctx context.Context, s Subscription, call ...retry.CallOption) (*nats.Subscription, error) {
+	if s.Handler == nil {
 		return nil, errors.New("tenetnats: Subscribe: the handler is nil")
 	}
-	call = append(slices.Clip(call), retry.WithoutHedging())
-	return do(ctx, c, operation{policy.NATSSubscribe, "Subscribe", subject}, func(ctx context.Context) (*nats.Subscription, error) {
-		s, err := c.Conn.QueueSubscribe(subject, queue, handler)
+	op := operation{policy.NATSSubscribe, "Subscribe", s.Subject, append(slices.Clip(call), retry.WithoutHedging())}
+	return do(ctx, c, op, func(ctx context.Context) (*nats.Subscription, error) {
+		subscription, err := c.Conn.QueueSubscribe(s.Subject, s.Queue, s.Handler)
 		if err != nil {
 			return nil, err
 		}
 		if err := c.flush(ctx); err != nil {
-			return nil, errors.Join(err, s.Unsubscribe())
+			return nil, errors.Join(err, subscription.Unsubscribe())
 		}
-		return s, nil
-	}, call)
+		return subscription, nil
+	})
 }
 
 // flush waits until the server has received everything.
