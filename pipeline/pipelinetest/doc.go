@@ -1,5 +1,5 @@
 // Package pipelinetest holds public conformance suites for connectors: [Sources] checks a pipeline.Source, [Sinks] a
-// pipeline.Sink, and [Crashes] both of them, with a server that is killed. A connector's own tests call them against its real
+// pipeline.Sink, and [Crashes] both of them, with a server that is killed; [BenchSource] measures a source. A connector's own tests call them against its real
 // server; users who write a connector do the same.
 //
 // # The model

@@ -1,8 +1,9 @@
+//go:build unix
+
 package natspipe_test
 
 import (
 	"context"
-	"syscall"
 	"testing"
 	"time"
 
@@ -11,12 +12,10 @@ import (
 
 	"github.com/tenetdev/tenet/adapter/nats/natspipe"
 	"github.com/tenetdev/tenet/pipeline"
-	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 )
 
-const batch = 100
-
-// filled makes a stream with n messages.
+// filled makes a stream that holds messages.
 func filled(b *testing.B, count int) (node, natspipe.Options) {
 	b.Helper()
 	n := start(b)
@@ -38,17 +37,16 @@ func BenchmarkBareFetch(b *testing.B) {
 		Durable: "bare", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1 << 16,
 	})
 	must(b, err)
-	b.ResetTimer()
-	cpu := used()
+	done := pipelinetest.Measure(b)
 	for got := 0; got < b.N; {
-		messages, err := c.Fetch(min(batch, b.N-got))
+		messages, err := c.Fetch(min(pipelinetest.BenchBatch, b.N-got))
 		must(b, err)
 		for m := range messages.Messages() {
 			must(b, m.Ack())
 			got++
 		}
 	}
-	rate(b, cpu)
+	done()
 }
 
 // BenchmarkBareLegacyFetch reuses one subscription, as the older interface does.
@@ -61,59 +59,23 @@ func BenchmarkBareLegacyFetch(b *testing.B) {
 	must(b, err)
 	s, err := js.PullSubscribe("orders.in", "bare", natsgo.BindStream(o.Stream), natsgo.MaxAckPending(1<<16))
 	must(b, err)
-	b.ResetTimer()
-	cpu := used()
+	done := pipelinetest.Measure(b)
 	for got := 0; got < b.N; {
-		messages, err := s.Fetch(min(batch, b.N-got))
+		messages, err := s.Fetch(min(pipelinetest.BenchBatch, b.N-got))
 		must(b, err)
 		for _, m := range messages {
 			must(b, m.Ack())
 		}
 		got += len(messages)
 	}
-	rate(b, cpu)
+	done()
 }
 
-func BenchmarkFetchAck(b *testing.B) {
-	n, o := filled(b, b.N)
-	s := openSource(b, n, o)
-	defer s.Close()
-	b.ResetTimer()
-	cpu := used()
-	for got := 0; got < b.N; {
-		list, err := s.Fetch(context.Background(), pipeline.FetchRequest{Max: batch, Wait: time.Second})
-		must(b, err)
-		s.Ack(context.Background(), list)
-		got += len(list)
-	}
-	rate(b, cpu)
-}
-
-// BenchmarkConsumer runs the engine with ten workers.
-func BenchmarkConsumer(b *testing.B) {
-	n, o := filled(b, b.N)
-	s := openSource(b, n, o)
-	defer s.Close()
-	var p policy.Consumer
-	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval, p.Loop.Timeout = 10, batch, 100*time.Millisecond, 5*time.Minute
-	task := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return nil })
-	b.ResetTimer()
-	cpu := used()
-	summary, err := pipeline.NewConsumer(s, task, p).Run(context.Background())
-	if err != nil || summary.Success != b.N {
-		b.Fatalf("%+v, %v", summary, err)
-	}
-	rate(b, cpu)
-}
-
-// used is the processor time of this process, the server's included.
-func used() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func rate(b *testing.B, before time.Duration) {
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
-	b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/msg")
+func BenchmarkSource(b *testing.B) {
+	pipelinetest.BenchSource(b, func(b *testing.B, count int) pipeline.Source {
+		n, o := filled(b, count)
+		s := openSource(b, n, o)
+		b.Cleanup(func() { _ = s.Close() })
+		return s
+	})
 }
