@@ -112,6 +112,25 @@ type segmented struct {
 
 func (s *segmented) Segment(context.Context) (uint64, error) { return s.segment.Load(), nil }
 
+// unsure is a sink that cannot tell its segment.
+type unsure struct{ MemorySink }
+
+func (s *unsure) Segment(context.Context) (uint64, error) { return 0, errSink }
+
+func TestA1WithoutAKnownSegmentEveryBatchHasItsSnapshots(t *testing.T) {
+	sink := &unsure{}
+	l := open(t, sink, Options{})
+	for n := range 2 {
+		if err := l.Append(bg, failed("call", n+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeLog(t, l)
+	if n := len(only(sink.Events(), PolicySnapshot)); n != 2 {
+		t.Errorf("%d snapshots, want one for each batch", n)
+	}
+}
+
 func TestA3FirstEventHoldsTheHeadsInTheSink(t *testing.T) {
 	var sink MemorySink
 	for range 2 {

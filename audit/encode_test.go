@@ -160,6 +160,30 @@ func TestA1BadLinesAreRefused(t *testing.T) {
 	}
 }
 
+// Another writer may escape characters that canonical JSON does not.
+func TestA1EscapedSurrogatesAreRead(t *testing.T) {
+	line := `{"action":"\ud83d\ude00","event_id":"a","event_type":"hedge","schema_version":1,"timestamp":"2026-01-01T00:00:00Z"}`
+	if e, err := ParseLine([]byte(line)); err != nil || e.Action != "😀" {
+		t.Errorf("%q, %v", e.Action, err)
+	}
+}
+
+func TestA1NanosecondsKeepTheirValueInJSON(t *testing.T) {
+	for n, want := range map[Nanos]string{0: `0`, -5: `-5`, exact: `9007199254740992`, exact + 1: `"9007199254740993"`, -exact - 1: `"-9007199254740993"`} {
+		raw, err := json.Marshal(n)
+		if err != nil || string(raw) != want {
+			t.Errorf("%d is written %s, %v; want %s", n, raw, err, want)
+		}
+		var got Nanos
+		if err := json.Unmarshal(raw, &got); err != nil || got != n {
+			t.Errorf("%s is read as %d, %v", raw, got, err)
+		}
+	}
+	if err := json.Unmarshal([]byte(`"soon"`), new(Nanos)); err == nil || !strings.Contains(err.Error(), `"soon" is not a number of nanoseconds`) {
+		t.Error(err)
+	}
+}
+
 // slow is a sink that lets callers run ahead of the writer, so that batches are filled, sealed and stored at a time.
 type slow struct{ MemorySink }
 

@@ -83,3 +83,33 @@ func TestA4WhatIfDoesNotGuess(t *testing.T) {
 		t.Errorf("292 years and more: %s", got)
 	}
 }
+
+func TestA4WhatIfWorkWithFactsOfANewerVersionIsUnknown(t *testing.T) {
+	s := &speculator{
+		set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}, categories: map[string]*WhatIfCategory{},
+	}
+	broken := Event{Type: CallStopped, Surface: "call", Decision: "stop", MatchedRule: "default", Facts: &Facts{Mark: "unheard of"}}
+	if _, after, _ := s.envelope([]Event{broken}); after.known {
+		t.Errorf("an end is derived from facts that cannot be read: %+v", after)
+	}
+}
+
+func TestA4WhatIfRepeatsACallThatEndedAtADelayOfUserCode(t *testing.T) {
+	s := &speculator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}}
+	x := stepUnder("r", decision.Stop, policy.ReasonDeadlineExceeded)
+	x.verdict.External = true // the delay did not fit, and is not on record
+	left := Nanos(time.Millisecond)
+	x.e.LeftNS, x.e.LeftReason = &left, policy.ReasonDeadlineExceeded
+	if v := s.verdict(x, retrying(), 0); v.Action != decision.Retry || v.Delay != time.Second {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestA4WhatIfOfAGroupWithoutFactsKeepsThePushback(t *testing.T) {
+	s := &speculator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), facts: map[int]decision.Facts{}}
+	x := stepUnder("r", decision.Retry, policy.ReasonRetry)
+	x.e.Group, x.e.PushbackNS = []int{1, 2}, Nanos(3*time.Second)
+	if o := s.outcome(x, retrying()); o.Pushback != 3*time.Second {
+		t.Errorf("%+v", o)
+	}
+}

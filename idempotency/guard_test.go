@@ -282,7 +282,10 @@ func TestI6AContextThatHasEndedMeansNoEffectAndNoRecord(t *testing.T) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(b.Context())
 		cancel(gone)
-		b.refused(gone)(b.Do(ctx, requestOf("k"), b.effect("no")))
+		_, err := b.Do(ctx, requestOf("k"), b.effect("no"))
+		if refusal, ok := errors.AsType[*idempotency.RefusedError](err); !ok || !refusal.Ended() || !errors.Is(err, gone) {
+			b.Errorf("%v", err)
+		}
 		if b.ran(0); b.store.count("begin") != 0 {
 			b.Error("the store was asked")
 		}

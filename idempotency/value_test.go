@@ -84,6 +84,46 @@ func TestI5AResultThatCannotBeEncodedIsAnEffectAllTheSame(t *testing.T) {
 	})
 }
 
+func TestI3AnEffectWithoutAResultIsReplayed(t *testing.T) {
+	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
+		for range 2 {
+			_, err := idempotency.Once(b.Context(), b.Guard, keyed[struct{}](nil), func(context.Context) (struct{}, error) {
+				b.effects.Add(1)
+				return struct{}{}, nil
+			}).Result()
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ran(1)
+	})
+}
+
+func TestI4AnErrorThatSaysSoLeavesTheOutcomeUnknown(t *testing.T) {
+	if err := idempotency.OutcomeUnknown(nil); err != nil {
+		t.Errorf("nil becomes %v", err)
+	}
+	for _, safe := range []bool{false, true} {
+		virtual(t, idempotency.GuardOptions{ReplaySafe: safe}, func(b *bench) {
+			if got := b.ReplaySafe(); got != safe {
+				b.Errorf("ReplaySafe %t", got)
+			}
+			_, err := b.Do(b.Context(), requestOf("k"), b.fails(idempotency.OutcomeUnknown(errDown)))
+			if !errors.Is(err, errDown) {
+				b.Error(err)
+			}
+			if safe {
+				b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("r")))
+				return
+			}
+			b.refused(idempotency.ErrInFlight)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
+			time.Sleep(time.Minute)
+			b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
+			b.ran(1)
+		})
+	}
+}
+
 func TestI5AResultThatCannotBeDecodedRunsNothing(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		run := func() (string, error) {
