@@ -326,7 +326,7 @@ func TestI7ABadKeyStoresNothing(t *testing.T) {
 			{"key", idempotency.ID{Key: "a\xffb"}}, {"key", idempotency.ID{Key: "\x7f"}}, {"key", idempotency.ID{Key: "\x00"}},
 			{"tenant", idempotency.ID{Key: "k", Tenant: long}}, {"operation", idempotency.ID{Key: "k", Operation: "\t"}},
 		} {
-			_, err := b.Guard.Do(b.Context(), idempotency.Request{Key: c.id.Key, Tenant: c.id.Tenant, Operation: c.id.Operation, Fingerprint: "f"}, b.effect("no"))
+			_, err := b.Do(b.Context(), idempotency.Request{Key: c.id.Key, Tenant: c.id.Tenant, Operation: c.id.Operation, Fingerprint: "f"}, b.effect("no"))
 			var bad *idempotency.KeyError
 			if !errors.As(err, &bad) || bad.Field != c.field || !strings.Contains(err.Error(), bad.Field+": ") {
 				b.Errorf("%q: %v", c.id, err)
@@ -350,10 +350,10 @@ func TestI2ScopesAreApartAndTheGuardsAreTheDefault(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Tenant: "acme", Operation: "charge"}, func(b *bench) {
 		b.gets("1")(b.Do(b.Context(), requestOf("k"), b.effect("1")))
 		for _, id := range []idempotency.ID{{Key: "k"}, {Tenant: "acme", Operation: "charge", Key: "k"}} {
-			b.gets("1")(b.Guard.Do(b.Context(), idempotency.Request{Key: id.Key, Tenant: id.Tenant, Operation: id.Operation, Fingerprint: "f"}, b.effect("2")))
+			b.gets("1")(b.Do(b.Context(), idempotency.Request{Key: id.Key, Tenant: id.Tenant, Operation: id.Operation, Fingerprint: "f"}, b.effect("2")))
 		}
-		b.gets("3")(b.Guard.Do(b.Context(), idempotency.Request{Tenant: "other", Key: "k", Fingerprint: "f"}, b.effect("3")))
-		b.gets("4")(b.Guard.Do(b.Context(), idempotency.Request{Operation: "refund", Key: "k", Fingerprint: "f"}, b.effect("4")))
+		b.gets("3")(b.Do(b.Context(), idempotency.Request{Tenant: "other", Key: "k", Fingerprint: "f"}, b.effect("3")))
+		b.gets("4")(b.Do(b.Context(), idempotency.Request{Operation: "refund", Key: "k", Fingerprint: "f"}, b.effect("4")))
 		b.ran(3)
 	})
 }
@@ -364,7 +364,7 @@ func TestA1EventsSayWhoseTheyAre(t *testing.T) {
 		work := observe.Work{
 			ID: "job-7", Key: policy.ParseKey("job/mail.send"), Surface: policy.SurfaceJob, Operation: "send", TenantID: "t", CorrelationID: "c", IdempotencyKey: "i",
 		}
-		b.gets("r")(b.Guard.Do(b.Context(), idempotency.Request{Key: "k", Fingerprint: "f", Work: work}, b.effect("no")))
+		b.gets("r")(b.Do(b.Context(), idempotency.Request{Key: "k", Fingerprint: "f", Work: work}, b.effect("no")))
 		want := []*observe.Event{
 			{
 				Type: observe.Idempotent, Time: time.Now(),
@@ -386,7 +386,7 @@ func TestA1EventsSayWhoseTheyAre(t *testing.T) {
 
 func TestI2ThePolicyIsRecorded(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
-		b.gets("r")(b.Guard.Do(b.Context(), idempotency.Request{Key: "k", PolicyHash: "revision"}, b.effect("r")))
+		b.gets("r")(b.Do(b.Context(), idempotency.Request{Key: "k", PolicyHash: "revision"}, b.effect("r")))
 		if got := b.record("k").PolicyHash; got != "revision" {
 			b.Errorf("policy %q", got)
 		}
