@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -44,14 +45,7 @@ func (s *jobs) searchable() {
 func termsSelect(s *jobs) {
 	s.searchable()
 	all := s.list(job.Filter{})
-	for _, text := range []string{
-		"queue:mail", "queue:Mail*", "queue:mail,Mail*,none", "type:mail*", `type:"mail\*"`, "type:mail:*,t", "key:4*,none", "key:null", `key:"{*"`, "error:timeout", "error:imeout,100%",
-		`error:"a, \"b\" \\ c"`, "error:_", "meta.tenant:acme", `meta.tenant:"acme 2"`, `meta.tenant:acme,"acme 2"`, "meta.trace.id:it's", "meta.größe:ä", "meta.Tenant:acme", "meta.it's:x",
-		"payload.order.id:42", "payload.order.id:42.0", "payload.order.id:4.2e1", "payload.order.id:true", "payload.order.id:null", "payload.order.id:9007199254740993",
-		"payload.order:it's", "payload.größe:ä", "payload.order.id.42:42", `payload.order.id:"a, \"b\" \\ c"`, "payload.order.id:42,true", "payload.it's.$[0]:x",
-		"state:dead,running", "state:dead error:timeout", "queue:mail payload.order.id:42", "meta.tenant:acme payload.order.id:42,42.0", "state:ready queue:q type:t before:0s",
-		"after:1000h", "before:1000h", "state:dead queue:mail type:mail* error:x key:a* meta.tenant:acme payload.a:b before:1h after:2h",
-	} {
+	for _, text := range filters() {
 		f, err := job.ParseFilter(text, s.clock())
 		s.must(err, nil)
 		var want []string
@@ -78,5 +72,124 @@ func termsSelect(s *jobs) {
 	f := job.Filter{Queue: "mail", Terms: filter.Terms{{Field: job.FieldType, Values: filter.Exactly("mail:send")}}}
 	if changed := s.change(job.ActionCancel, f, 3); len(changed) != 3 {
 		s.Errorf("cancelled %v", changed)
+	}
+}
+
+// filters try every field of the grammar on searchable jobs.
+func filters() []string {
+	return []string{
+		"queue:mail", "queue:Mail*", "queue:mail,Mail*,none", "type:mail*", `type:"mail\*"`, "type:mail:*,t", "key:4*,none", "key:null", `key:"{*"`, "error:timeout", "error:imeout,100%",
+		`error:"a, \"b\" \\ c"`, "error:_", "meta.tenant:acme", `meta.tenant:"acme 2"`, `meta.tenant:acme,"acme 2"`, "meta.trace.id:it's", "meta.größe:ä", "meta.Tenant:acme", "meta.it's:x",
+		"payload.order.id:42", "payload.order.id:42.0", "payload.order.id:4.2e1", "payload.order.id:true", "payload.order.id:null", "payload.order.id:9007199254740993",
+		"payload.order:it's", "payload.größe:ä", "payload.order.id.42:42", `payload.order.id:"a, \"b\" \\ c"`, "payload.order.id:42,true", "payload.it's.$[0]:x",
+		"state:dead,running", "state:dead error:timeout", "queue:mail payload.order.id:42", "meta.tenant:acme payload.order.id:42,42.0", "state:ready queue:q type:t before:0s",
+		"after:1000h", "before:1000h", "state:dead queue:mail type:mail* error:x key:a* meta.tenant:acme payload.a:b before:1h after:2h",
+	}
+}
+
+// searchCases checks searches.
+func searchCases() []jobsCase {
+	return []jobsCase{
+		{name: "S8/a search finds what a list does, newest first", run: searchesFind},
+		{name: "S8/a search in which fields are indexed finds the same", run: func(s *jobs) {
+			indexer, ok := s.Store.(job.Indexer)
+			if !ok {
+				s.Skip("the store has no job.Indexer")
+			}
+			fields := []string{"meta.größe", "meta.it's", "meta.tenant", "payload.order", "payload.order.id"}
+			for _, field := range append(fields, fields...) {
+				s.must(indexer.SetIndex(s.ctx, field, true), nil)
+			}
+			if got, err := s.searcher().Indexes(s.ctx); err != nil || !slices.Equal(got, fields) {
+				s.Errorf("%v, %v", got, err)
+			}
+			searchesFind(s)
+			found := s.search(job.Search{Filter: s.parse("payload.order.id:42 meta.tenant:acme payload.x:y")})
+			if want := []string{"payload.x"}; !slices.Equal(found.Unindexed, want) {
+				s.Errorf("%v is not indexed, want %v", found.Unindexed, want)
+			}
+			for _, field := range append(fields, fields...) {
+				s.must(indexer.SetIndex(s.ctx, field, false), nil)
+			}
+			if got, err := s.searcher().Indexes(s.ctx); err != nil || len(got) != 0 {
+				s.Errorf("%v, %v", got, err)
+			}
+			for _, field := range []string{"", "meta", "queue", "payload.a:b", "payload.a payload.b", `meta.a"b`} {
+				if _, ok := errors.AsType[*filter.Error](indexer.SetIndex(s.ctx, field, true)); !ok {
+					s.Errorf("%q was indexed", field)
+				}
+			}
+		}},
+		{name: "S8/a search is bounded in time, and goes on where it stopped", real: true, run: func(s *jobs) {
+			s.enqueue(make([]job.Insert, 1000)...)
+			first := s.add(job.Insert{Payload: []byte(`{"n":1}`)})
+			s.enqueue(make([]job.Insert, 1000)...)
+			q := job.Search{Filter: s.parse("payload.n:1"), Within: 1}
+			found := s.search(q)
+			if len(found.Jobs) != 0 || found.Next <= first || !slices.Equal(found.Unindexed, []string{"payload.n"}) {
+				s.Fatalf("a search of 1 ns: %v", found)
+			}
+			steps := 1
+			var all []string
+			for ; found.Next != ""; steps++ {
+				q.Below = found.Next
+				found = s.search(q)
+				all = append(all, namesOf(found.Jobs)...)
+			}
+			if !slices.Equal(all, []string{first}) || steps < 4 {
+				s.Errorf("%d steps found %v, want %s", steps, all, first)
+			}
+		}},
+	}
+}
+
+func (s *jobs) searcher() job.Searcher {
+	s.Helper()
+	searcher, ok := s.Store.(job.Searcher)
+	if !ok {
+		s.Skip("the store has no job.Searcher")
+	}
+	return searcher
+}
+
+func (s *jobs) search(q job.Search) job.Found {
+	s.Helper()
+	found, err := s.searcher().Search(s.ctx, q)
+	s.must(err, nil)
+	return found
+}
+
+func (s *jobs) parse(text string) job.Filter {
+	s.Helper()
+	f, err := job.ParseFilter(text, s.clock())
+	s.must(err, nil)
+	return f
+}
+
+// searchesFind compares searches, whole and in pages, with lists.
+func searchesFind(s *jobs) {
+	s.searchable()
+	ids := namesOf(s.list(job.Filter{}))
+	for _, text := range append(filters(), "", "state:completed", "state:cancelled,ready", "state:dead", "id:"+ids[3]+","+ids[7]+" state:ready") {
+		f := s.parse(text)
+		want := namesOf(s.list(f))
+		slices.Reverse(want)
+		if got := s.search(job.Search{Filter: f, Limit: 1000}); !slices.Equal(namesOf(got.Jobs), want) || got.Next != "" {
+			s.Errorf("%s: found %v and %q, want %v", text, namesOf(got.Jobs), got.Next, want)
+		}
+		var pages []string
+		for q := (job.Search{Filter: f, Limit: 2}); ; {
+			found := s.search(q)
+			pages = append(pages, namesOf(found.Jobs)...)
+			if len(found.Jobs) > 2 {
+				s.Fatalf("%s: a page of %d", text, len(found.Jobs))
+			}
+			if q.Below = found.Next; q.Below == "" {
+				break
+			}
+		}
+		if !slices.Equal(pages, want) {
+			s.Errorf("%s: pages of %v, want %v", text, pages, want)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Jobs is a job.Store, job.Admin, job.Notifier, job.Elector and job.Registry. It is safe for concurrent use.
+// Jobs is a job.Store, job.Admin, job.Notifier, job.Elector, job.Registry and job.Searcher. It is safe for concurrent use.
 type Jobs struct {
 	mu        sync.Mutex // guards all below
 	closed    bool
@@ -48,6 +48,7 @@ var (
 	_ job.Notifier = (*Jobs)(nil)
 	_ job.Elector  = (*Jobs)(nil)
 	_ job.Registry = (*Jobs)(nil)
+	_ job.Searcher = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )

@@ -31,6 +31,8 @@ var (
 	_ job.Notifier = (*Jobs)(nil)
 	_ job.Elector  = (*Jobs)(nil)
 	_ job.Registry = (*Jobs)(nil)
+	_ job.Searcher = (*Jobs)(nil)
+	_ job.Indexer  = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )

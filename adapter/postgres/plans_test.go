@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -48,6 +49,11 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	leases := stock(t, db.jobs)
+	for _, field := range []string{"payload.n", "meta.tenant"} {
+		if err := db.jobs.SetIndex(ctx, field, true); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
 			for _, p := range []string{"job", "ready", "scheduled", "running", "done", "attempt", "unique_key"} {
@@ -66,7 +72,40 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 				})
 			}
 		}
+		for name, q := range searches(t, db) {
+			t.Run(fmt.Sprintf("%s/analyzed %v", name, analyzed), func(t *testing.T) {
+				plan, text := explain(t, db, q, "force_custom_plan")
+				if !plan.bounded(t) || strings.Contains(name, "indexed") && !strings.Contains(text, `"search_`) {
+					t.Errorf("S8: %s", text)
+				}
+			})
+		}
 	}
+}
+
+// searches are the statements by which searches find candidates.
+func searches(t *testing.T, db *DB) map[string]selection {
+	t.Helper()
+	list := map[string]selection{}
+	for name, text := range map[string]string{
+		"search of all": "", "search of the dead": "state:dead,cancelled", "search of some states": "state:ready,scheduled,completed",
+		"search of an indexed field": "payload.n:7", "search of an indexed field in metadata": "meta.tenant:acme", "search of indexed alternatives": "payload.n:7,8,none",
+	} {
+		f, err := job.ParseFilter(text, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var indexed *filter.Term
+		if strings.Contains(name, "indexed") {
+			indexed = &f.Terms[0]
+		}
+		q, err := newestSQL(f, indexed, "", batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[name] = selection{db.sql(q.text), q.args}
+	}
+	return list
 }
 
 // stock fills every table: ready and scheduled with 100,000 jobs each, done with 20,000, running with 10,000. It returns
@@ -79,7 +118,7 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 		list := make([]job.Insert, count)
 		for i := range list {
 			n++
-			list[i] = job.Insert{ID: fmt.Sprintf("01990000-0000-7000-b000-%012x", n), Type: "t", Queue: fmt.Sprint("q", i%queues), Priority: i % 3, Payload: []byte("{}")}
+			list[i] = job.Insert{ID: fmt.Sprintf("01990000-0000-7000-b000-%012x", n), Type: "t", Queue: fmt.Sprint("q", i%queues), Priority: i % 3, Payload: fmt.Appendf(nil, `{"n":%d}`, n%1000), Meta: map[string]string{"tenant": "acme"}}
 			change(i, &list[i])
 		}
 		for len(list) > 0 {

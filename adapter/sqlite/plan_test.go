@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -64,6 +65,11 @@ FROM n`, n)
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, field := range []string{"payload.n", "meta.tenant"} {
+		if err := db.jobs.SetIndex(t.Context(), field, true); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return db
 }
@@ -155,6 +161,18 @@ func hotPlans(t *testing.T, db *DB) map[string][]string {
 			t.Fatal(err)
 		}
 		q.explain(`SELECT seq FROM tenet_job `+from+` ORDER BY id LIMIT ? + 0`, append(args, 10))
+	}
+	for _, text := range []string{"", "state:dead", "payload.n:1", "payload.n:1,2,3", "meta.tenant:acme state:ready"} {
+		f, err := job.ParseFilter(text, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var indexed *filter.Term
+		if len(f.Terms) > 0 {
+			indexed = &f.Terms[0]
+		}
+		newest, args := newestSQL(f, indexed, aboveAll)
+		q.explain(newest, append(args, 10))
 	}
 	return q.plans
 }

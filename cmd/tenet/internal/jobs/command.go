@@ -21,7 +21,7 @@ import (
 
 // Command returns "tenet jobs".
 func Command(a *cli.App) *cobra.Command {
-	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", EnqueueCommand(a), jobsImportCommand(a), listCommand(a), inspectCommand(a),
+	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", EnqueueCommand(a), jobsImportCommand(a), listCommand(a), searchCommand(a), inspectCommand(a),
 		changeCommand(a, change{action: job.ActionRetry, name: "retry", short: "Run jobs again at once, with their attempts counted from 0", done: "retried"}),
 		changeCommand(a, change{action: job.ActionCancel, name: "cancel", short: "Cancel jobs, waiting or running", done: "cancelled"}),
 		changeCommand(a, change{action: job.ActionDelete, name: "delete", short: "Remove jobs with their history", done: "deleted", destructive: true}), statsCommand(a))
@@ -102,10 +102,13 @@ func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 	if err != nil {
 		return err
 	}
-	return a.Print(l.Form, list, func(w io.Writer) {
-		cli.Table(w, "ID\tTYPE\tQUEUE\tSTATE\tATTEMPTS\tRUN AT\tLAST ERROR", list, func(j JSON) []any {
-			return []any{j.ID, j.Type, j.Queue, stateOf(j), j.Attempts, cli.Clock(j.RunAt), cli.OneLine(j.LastError)}
-		})
+	return a.Print(l.Form, list, func(w io.Writer) { writeTable(w, list) })
+}
+
+// writeTable prints a line for each job.
+func writeTable(w io.Writer, list []JSON) {
+	cli.Table(w, "ID\tTYPE\tQUEUE\tSTATE\tATTEMPTS\tRUN AT\tLAST ERROR", list, func(j JSON) []any {
+		return []any{j.ID, j.Type, j.Queue, stateOf(j), j.Attempts, cli.Clock(j.RunAt), cli.OneLine(j.LastError)}
 	})
 }
 

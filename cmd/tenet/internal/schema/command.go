@@ -39,7 +39,7 @@ func Command(a *cli.App) *cobra.Command {
 		Long:    "Revert the store's tables by one version. Reverting the first version removes all jobs. Stop all workers first.",
 		Example: "  tenet migrate down --store postgres://localhost/app --dry-run --show-sql",
 	}
-	return cli.Group("migrate", "Create, update and revert a store's tables", "", stepsCommand(a, up, migrate.Up), stepsCommand(a, down, migrate.Down), migrateStatusCommand(a))
+	return cli.Group("migrate", "Create, update and revert a store's tables", "", stepsCommand(a, up, migrate.Up), stepsCommand(a, down, migrate.Down), migrateStatusCommand(a), indexCommand(a))
 }
 
 func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Command {

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/job"
+)
+
+// Search implements job.Searcher.
+func (j *Jobs) Search(ctx context.Context, q job.Search) (job.Found, error) {
+	indexes, err := j.Indexes(ctx)
+	if err != nil {
+		return job.Found{}, err
+	}
+	newest := func(ctx context.Context, indexed *filter.Term, below string, n int) (ids []string, err error) {
+		text, err := newestSQL(q.Filter, indexed, below, n)
+		if err != nil {
+			return nil, err
+		}
+		b := customBatch()
+		b.Queue(j.db.sql(text.text), text.args...).Query(func(rows pgx.Rows) (err error) {
+			ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+		return ids, j.db.run(ctx, "search", b)
+	}
+	return q.Over(ctx, job.Candidates{Indexes: indexes, Newest: newest, List: j.List})
+}
+
+// customBatch is a steady batch whose statements are planned for their arguments: only then does a path that is an argument
+// match the path of an index.
+func customBatch() *pgx.Batch {
+	b := steadyBatch()
+	b.Queue(`SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`)
+	return b
+}
+
+// newestSQL selects the highest n IDs below one.
+func newestSQL(f job.Filter, indexed *filter.Term, below string, n int) (q selection, err error) {
+	id := pgtype.UUID{Bytes: [16]byte{0: 0xff, 15: 0xff}, Valid: true}
+	if below != "" {
+		var ok bool
+		if id, ok = parseID(below); !ok {
+			return q, fmt.Errorf("postgres: search: cursor %q is not an ID", below)
+		}
+	}
+	cursor, limit := q.arg(id), q.arg(n)
+	var branches []string
+	branch := func(from string) {
+		branches = append(branches, `(SELECT s.id FROM `+from+` AND s.id < `+cursor+` ORDER BY s.id DESC LIMIT `+limit+`)`)
+	}
+	switch {
+	case indexed != nil:
+		stored := strings.ReplaceAll(q.stored(*indexed), "b.", "s.")
+		for _, v := range indexed.Values {
+			branch(`{{schema}}.job s WHERE ` + stored + ` = ` + q.arg(v.Text))
+		}
+	case len(f.States) == 0:
+		branch(`{{schema}}.job s WHERE true`)
+	default:
+		for _, p := range places() {
+			wanted := func(s job.State) bool { return slices.Contains(f.States, s) }
+			switch {
+			case !slices.ContainsFunc(p.states, wanted):
+			case p.table == "done" && !wanted(job.Completed):
+				branch(`{{schema}}.done s WHERE s.state <> 'completed'`)
+			default:
+				branch(`{{schema}}.` + p.table + ` s WHERE true`)
+			}
+		}
+	}
+	q.text = `SELECT id::text FROM (` + strings.Join(branches, ` UNION ALL `) + `) j ORDER BY j.id DESC LIMIT ` + limit
+	return q, nil
+}
+
+// Indexes implements job.Searcher. An index tells its field in its comment.
+func (j *Jobs) Indexes(ctx context.Context) (fields []string, err error) {
+	b := &pgx.Batch{}
+	b.Queue(`
+SELECT obj_description(i.indexrelid, 'pg_class') AS field FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND starts_with(c.relname, 'search_') AND obj_description(i.indexrelid, 'pg_class') IS NOT NULL
+ORDER BY field`, j.db.schema+".job").Query(func(rows pgx.Rows) (err error) {
+		fields, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return fields, j.db.run(ctx, "indexes", b)
+}
+
+// SetIndex implements job.Indexer. What an interrupted call has left is removed first.
+func (j *Jobs) SetIndex(ctx context.Context, field string, kept bool) error {
+	t, err := job.IndexedField(field)
+	if err != nil {
+		return fmt.Errorf("postgres: index: %w", err)
+	}
+	fields, err := j.Indexes(ctx)
+	if err != nil || kept && slices.Contains(fields, field) {
+		return err
+	}
+	name := fmt.Sprintf("search_%x", sha256.Sum256([]byte(field)))[:40]
+	statements := []string{`DROP INDEX CONCURRENTLY IF EXISTS {{schema}}.` + name}
+	if kept {
+		expression := `meta_field(meta, ` + quoted(t.Path) + `)`
+		if t.Field == job.FieldPayload {
+			expression = `payload_field(payload, ARRAY[` + quoted(strings.Split(t.Path, ".")...) + `])`
+		}
+		statements = append(statements, `CREATE INDEX CONCURRENTLY `+name+` ON {{schema}}.job ({{schema}}.`+expression+`, id)`,
+			`COMMENT ON INDEX {{schema}}.`+name+` IS `+quoted(field))
+	}
+	for _, text := range statements { // outside a transaction, so that workers go on meanwhile
+		if _, err := j.db.pool.Exec(ctx, j.db.sql(text), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return j.db.wrap("index", err)
+		}
+	}
+	return nil
+}
+
+// quoted lists texts as literals of SQL. They have no backslashes.
+func quoted(texts ...string) string {
+	literals := make([]string, len(texts))
+	for i, text := range texts {
+		literals[i] = `'` + strings.ReplaceAll(text, `'`, `''`) + `'`
+	}
+	return strings.Join(literals, `, `)
+}

@@ -1,0 +1,94 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/job"
+)
+
+// foundJSON is what "jobs search" prints.
+type foundJSON struct {
+	Jobs      []JSON   `json:"jobs"`                // newest first
+	Next      string   `json:"next,omitempty"`      // continues the search, as --below
+	Unindexed []string `json:"unindexed,omitempty"` // fields that were compared job by job
+}
+
+func searchCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "search FILTER", Short: "Find jobs, newest first", Args: cobra.MinimumNArgs(1),
+		Long: `Find jobs, newest first, at most 100 unless --limit says otherwise.
+
+` + grammar + `
+
+Fields of payloads and metadata that are indexed (see "tenet migrate index") are found at once. For others the command looks
+at one job after the other, from the newest to older ones, for at most the time of --within, and then says how far it got:
+pass that ID to --below to go on.`,
+		Example: "  tenet jobs search payload.order.id:42\n  tenet jobs search 'state:dead error:\"connection refused\" before:2h' -o json",
+	}
+	store, filter := open.JobsFlag(cmd), AddFilterFlags(cmd)
+	cmd.Flags().StringSliceVar(&filter.states, "state", nil, "only jobs in this state; may be repeated")
+	hidden := SecretFlags(cmd)
+	q := job.Search{Within: 2 * time.Second}
+	cmd.Flags().StringVar(&q.Below, "below", "", "only jobs before this ID")
+	cmd.Flags().IntVar(&q.Limit, "limit", 100, "maximum number of jobs")
+	cmd.Flags().Var(cli.Duration(&q.Within), "within", "how long to search")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, terms []string) (err error) {
+		filter.add(terms)
+		if q.Filter, err = filter.Filter(); err != nil {
+			return err
+		}
+		if q.Below != "" && uuid.Validate(q.Below) != nil {
+			return cli.Usagef("--below %q: write the ID of a job", q.Below)
+		}
+		if q.Limit < 1 || q.Within <= 0 {
+			return cli.Usagef("--limit and --within must be above 0")
+		}
+		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
+			found, err := search(cmd.Context(), s, q)
+			if err != nil {
+				return err
+			}
+			out := foundJSON{Jobs: []JSON{}, Next: found.Next, Unindexed: found.Unindexed}
+			for _, r := range found.Jobs {
+				out.Jobs = append(out.Jobs, NewJSON(hidden.hide(r)))
+			}
+			tellHowFar(a, found, q.Limit)
+			return a.Print(*form, out, func(w io.Writer) { writeTable(w, out.Jobs) })
+		})
+	})
+	return cmd
+}
+
+func search(ctx context.Context, s open.JobStore, q job.Search) (job.Found, error) {
+	searcher, ok := s.(job.Searcher)
+	if !ok {
+		return job.Found{}, errors.New("this store cannot be searched; use: tenet jobs list FILTER")
+	}
+	return searcher.Search(ctx, q)
+}
+
+// tellHowFar says on stderr what the search has not looked at, and why.
+func tellHowFar(a *cli.App, found job.Found, limit int) {
+	switch {
+	case found.Next == "":
+		return
+	case len(found.Jobs) == limit:
+		cli.Fprintf(a.Stderr, "there may be more: add --below %s\n", found.Next)
+		return
+	}
+	cli.Fprintf(a.Stderr, "the time was over: jobs before %s were not looked at; to go on, add --below %[1]s\n", found.Next)
+	if len(found.Unindexed) > 0 {
+		fields := strings.Join(found.Unindexed, " ")
+		cli.Fprintf(a.Stderr, "not indexed: %s; to find it at once: tenet migrate index %[1]s\n", fields)
+	}
+}
