@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -51,6 +54,26 @@ func TestB4AFallbackSeesTheFailureAndMayFail(t *testing.T) {
 	}))
 	if value != "partial" || !errors.Is(err, worse) || !errors.Is(err, errDown) || seen.Attempts != 2 || timeline.Attributes.Get(observe.AttrFallback) != "failed" {
 		t.Errorf("%q, %v, %+v", value, err, timeline.Attributes)
+	}
+}
+
+func TestB4AFallbackKeepsTheAttributesOfTheOutcome(t *testing.T) {
+	given := map[string]string{"shard": "7"}
+	refuse := classify.Func(func(any, error) classify.Outcome {
+		return classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Reason: "refused", Attributes: given}
+	})
+	p := exact(2)
+	p.Retry.ClassifierName = "refuse"
+	l := &log{}
+	e := executor(t, p, func(o *retry.ExecutorOptions) {
+		o.Observer, o.Classifiers = l, map[string]classify.Classifier{"refuse": refuse}
+	})
+	if _, err := retry.DoValue(bg, e, key, fails, retry.WithFallbackValue("cached")); err != nil {
+		t.Error(err)
+	}
+	want := map[string]string{"shard": "7", observe.AttrFallback: "called"}
+	if diff := cmp.Diff(want, l.of(observe.Decided)[0].Decision.Outcome.Attributes); diff != "" || len(given) != 1 {
+		t.Errorf("%s; the classifier's own are %v", diff, given)
 	}
 }
 

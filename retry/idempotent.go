@@ -74,10 +74,10 @@ func (r *run) failure(action decision.Action) error {
 	return r.last
 }
 
-// refusalOf is the reason of a guard that let nothing run.
+// refusalOf is the reason of a guard that did not run the effect.
 func refusalOf(err error) policy.Reason {
 	if refused, ok := errors.AsType[*idempotency.RefusedError](err); ok {
 		return refused.Reason
 	}
-	return policy.ReasonIdempotencyUnavailable
+	return policy.ReasonIdempotencyUnavailable // not reached in tests: idempotency.Once returns a RefusedError
 }

@@ -226,6 +226,20 @@ func TestI3WhatAGuardRefusesDoesNotRun(t *testing.T) {
 	}
 }
 
+func TestI3ACallThatWasRefusedFreesItsKey(t *testing.T) {
+	guard := newGuard(t, newRecords(), idempotency.GuardOptions{})
+	b := &counting{} // refuses
+	e := withBudget(t, exact(3), b)
+	op, runs := script(nil)
+	if err := e.Do(bg, key, op, retry.WithIdempotency(guard, "k")); reasonOf(t, err) != policy.ReasonBudgetDenied {
+		t.Error(err)
+	}
+	b.allow = 9
+	if err := e.Do(bg, key, op, retry.WithIdempotency(guard, "k")); err != nil || *runs != 1 {
+		t.Errorf("%v after %d runs", err, *runs)
+	}
+}
+
 func TestI6StoreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRecords()

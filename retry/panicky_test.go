@@ -271,6 +271,11 @@ func TestR3AClockThatPanicsIsReportedAndCallsGoOn(t *testing.T) {
 			t.Error("not reported")
 		}
 	}
+	noon := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
+	sound := retry.NewExecutor(retry.ExecutorOptions{RecoverPanics: true, Clock: func() time.Time { return noon }})
+	if timeline, err := sound.DoWithTimeline(bg, key, func(context.Context) error { return nil }); err != nil || timeline.Start != noon {
+		t.Errorf("a clock that works: %v, %+v", err, timeline)
+	}
 	e := retry.NewExecutor(retry.ExecutorOptions{Clock: func() time.Time { panic("boom") }})
 	defer func() {
 		if recover() != "boom" {
