@@ -25,7 +25,7 @@ type Counters struct {
 
 // Spread holds sums over clients, from which follows how much the clients differ.
 type Spread struct {
-	// Clients with at least one call.
+	// Clients with at least one call, or reports if those were added.
 	Clients int64 `json:"clients"`
 	// CallsSquared is the sum of the squares of each client's calls.
 	CallsSquared  float64 `json:"calls_squared"`
@@ -66,6 +66,9 @@ func (c *Counters) Add(d Counters) {
 // AddClient adds everything that one client counted since the step began, as one member of the group. Call it once for each
 // client, on empty counters, before each judgement: without it [Judge] cannot tell how much clients differ, and never advances.
 // The Spread of client is ignored.
+//
+// A fleet of fewer than about 20 clients is too small for a variance over clients. Add each single report instead: the variance
+// is then over reports, and the judgement assumes that the clients would fare alike under one revision.
 func (c *Counters) AddClient(client Counters) {
 	client.Spread = client.asSpread()
 	c.Add(client)

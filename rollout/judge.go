@@ -81,7 +81,7 @@ const (
 // rate holds for all calls of a step together.
 //
 //   - Any measure worse: revert, at once.
-//   - Fewer than MinSamples calls or fewer than two clients in a group, or no latency: wait.
+//   - Fewer than MinSamples calls or fewer than two members in a group, or no latency: wait.
 //   - Hold not over: wait.
 //   - Failures, extra attempts and openings harmless, latency not worse: advance, or promote after the last step.
 //   - Otherwise wait.

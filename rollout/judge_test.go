@@ -49,6 +49,7 @@ func TestS2Verdicts(t *testing.T) {
 		"lacks clients":    {plan, rollout.Observation{Elapsed: time.Hour, Candidate: group(1, timed(rollout.Counters{Calls: 20000}, 20*time.Millisecond))}, rollout.Wait, rollout.ReasonSamples},
 		"lacks latency":    {plan, rollout.Observation{Elapsed: time.Hour, Candidate: group(20, rollout.Counters{Calls: 1000, Failures: 10})}, rollout.Wait, rollout.ReasonSamples},
 		"lacks calls":      {plan, rollout.Observation{Elapsed: time.Hour, Candidate: group(4, timed(rollout.Counters{Calls: 200}, 20*time.Millisecond))}, rollout.Wait, rollout.ReasonSamples},
+		"has few clients":  {plan, rollout.Observation{Elapsed: time.Hour, Base: group(2, timed(rollout.Counters{Calls: 1e6}, time.Second)), Candidate: group(2, timed(rollout.Counters{Calls: 1e6}, time.Second))}, rollout.Wait, rollout.ReasonUndecided},
 		"is undecided":     {plan, rollout.Observation{Elapsed: time.Hour, Candidate: with(func(c *rollout.Counters) { c.Failures = 20 })}, rollout.Wait, rollout.ReasonUndecided},
 		"fails":            {plan, rollout.Observation{Candidate: with(func(c *rollout.Counters) { c.Failures = 40 })}, rollout.Revert, rollout.ReasonFailures},
 		"retries":          {plan, rollout.Observation{Candidate: with(func(c *rollout.Counters) { c.ExtraAttempts = 200 })}, rollout.Revert, rollout.ReasonExtraAttempts},
@@ -61,7 +62,9 @@ func TestS2Verdicts(t *testing.T) {
 		"bad counters":     {plan, rollout.Observation{Candidate: rollout.Counters{Calls: 1, Failures: 2}}, rollout.Wait, rollout.ReasonInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.see.Base = group(200, calm)
+			if c.see.Base.Calls == 0 {
+				c.see.Base = group(200, calm)
+			}
 			j := rollout.Judge(c.plan, c.see)
 			if j.Verdict != c.verdict || j.Reason != c.reason {
 				t.Errorf("%s because of %s, want %s because of %s\n%+v", j.Verdict, j.Reason, c.verdict, c.reason, j.Measures)

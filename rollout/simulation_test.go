@@ -21,6 +21,7 @@ type fleet struct {
 	// spread is the standard deviation between clients of the share that fails, and slowness that of the logarithm of latency.
 	spread, slowness float64
 	slower           float64 // factor on latency by the new revision
+	reports          bool    // members of the groups are reports instead of clients
 }
 
 type client struct {
@@ -55,11 +56,17 @@ func (f fleet) run(plan rollout.Plan, seed uint64, steps int, patience time.Dura
 		for i := range clients {
 			clients[i].counters, clients[i].looks = rollout.Counters{}, 0
 		}
+		var old, candidate rollout.Counters
 		for elapsed := f.look; ; elapsed += f.look {
-			var old, candidate rollout.Counters
+			if !f.reports {
+				old, candidate = rollout.Counters{}, rollout.Counters{}
+			}
 			for i := range clients {
 				c := &clients[i]
 				isNew := plan.Selects(step, c.place, nil)
+				if f.reports {
+					c.counters, c.looks = rollout.Counters{}, 0
+				}
 				end.samples += f.calling(c, isNew, r)
 				group := &old
 				if isNew {
@@ -195,6 +202,20 @@ func TestS2ClientsThatDiffer(t *testing.T) {
 	}
 }
 
+// TestS2SmallFleet has one client of three on the new revision first, and adds reports.
+func TestS2SmallFleet(t *testing.T) {
+	t.Parallel()
+	plan := rollout.Plan{Steps: []rollout.Step{{Share: 0.3}, {Share: 1}}}
+	f := fleet{clients: 3, calls: 100, look: 5 * time.Second, failing: 0.01, reports: true}
+	if count := f.tally(t, plan, 100, 2, 2*time.Hour); count[rollout.Promote] < 95 {
+		t.Errorf("%d of 100 good revisions were promoted", count[rollout.Promote])
+	}
+	f.harm = 0.02
+	if count := f.tally(t, plan, 100, 1, 2*time.Hour); count[rollout.Revert] < 100 {
+		t.Errorf("%d of 100 bad revisions were reverted", count[rollout.Revert])
+	}
+}
+
 // TestS2StatedErrorRate puts the harm exactly at a threshold, where every verdict but wait is an error, and looks 400
 // times. The plan's confidence of 90 % leaves each of the four measures 2.5 %; at most two of
 // them are at their thresholds.
@@ -211,6 +232,8 @@ func TestS2StatedErrorRate(t *testing.T) {
 		"differ":           {fleet{clients: 40, failing: 0.1, harm: 0.01, spread: 0.02}, half},
 		"two of forty":     {fleet{clients: 40, failing: 0.1, harm: 0.01, spread: 0.02}, few},
 		"slower":           {fleet{clients: 40, failing: 0.05, harm: 0.01, slower: 1.25, slowness: 0.3}, half},
+		"two of 5 slower":  {fleet{clients: 5, failing: 0.05, harm: 0.01, slower: 1.25, slowness: 0.3}, []rollout.Step{{Share: 0.4, Hold: 1, MinSamples: 1}}},
+		"reports of three": {fleet{clients: 3, failing: 0.05, harm: 0.01, slower: 1.25, reports: true}, []rollout.Step{{Share: 0.3, Hold: 1, MinSamples: 1}}},
 		"two of 40 slower": {fleet{clients: 40, failing: 0.05, harm: 0.01, slower: 1.25, slowness: 0.3}, few},
 	} {
 		t.Run(name, func(t *testing.T) {
