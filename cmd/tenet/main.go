@@ -1,5 +1,5 @@
-// Command tenet runs work that can fail under policies that are data: commands, and the tools to write and check policy
-// documents. "tenet --help" lists what it can do.
+// Command tenet runs commands, stored jobs and pipelines under policies that are data, and checks policy documents and audit
+// logs. "tenet --help" lists its commands.
 package main
 
 import (
@@ -36,23 +36,23 @@ func main() {
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		Kill: kill, Hangups: cli.NewHangups(), AddCommands: addCommands,
 	}
-	next := func() syscall.Signal { // the next one that stops
+	next := func() syscall.Signal { // skips SIGHUPs that a command takes
 		for {
 			if s, _ := (<-signals).(syscall.Signal); s != syscall.SIGHUP || !p.Hangups.Take() {
 				return s
 			}
 		}
 	}
-	go func() { // for the life of the process
+	go func() { // runs until the process ends
 		cancel(command.Interrupt{Signal: next()})
 		next()
 		close(kill)
-		signal.Reset() // a third one ends this process, whatever hangs
+		signal.Reset() // a third signal ends this process even if something hangs
 	}()
 	os.Exit(p.Run(ctx))
 }
 
-// addCommands adds every command group to the root, and completions to all of them.
+// addCommands adds every command group and its completions to the root.
 func addCommands(a *cli.App, root *cobra.Command) {
 	root.AddCommand(run.Command(a), policies.Command(a), demo.Command(a), jobs.EnqueueCommand(a), jobs.Command(a), workers.Command(a),
 		dlq.Command(a), queues.Command(a), periodic.Command(a), schema.Command(a), records.Command(a), auditlog.Command(a))

@@ -52,7 +52,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 				locate(a, story, *file, document)
 			}
 			if story.Unreadable > 0 {
-				a.Warn("%s: lines that are not events were left out: %d; tenet audit verify says whether they were changed", log.Name, story.Unreadable)
+				a.Warn("%s: lines that are not events were left out: %d; run tenet audit verify to see whether they were changed", log.Name, story.Unreadable)
 			}
 			return a.Print(*form, story, func(w io.Writer) { writeStory(a, w, story) })
 		})
@@ -60,7 +60,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 	return cmd
 }
 
-// looksLikeLog tells a log from an ID, which people write in either order.
+// looksLikeLog distinguishes a log from an ID, so that the arguments can be in either order.
 func looksLikeLog(s string) bool {
 	if open.IsLogURL(s) {
 		return true
@@ -69,7 +69,7 @@ func looksLikeLog(s string) bool {
 	return err == nil
 }
 
-// locate notes where a document has the fields of a story, and warns of those that say something else by now.
+// locate adds the places of fields in the document to a story, and warns of fields whose values have changed since.
 func locate(a *cli.App, s *audit.Story, file string, document *policyfile.Document) {
 	warned := map[string]bool{}
 	for i := range s.Steps {
@@ -87,7 +87,7 @@ func locate(a *cli.App, s *audit.Story, file string, document *policyfile.Docume
 			f.Source = fmt.Sprintf("%s:%d: %s", file, line, path)
 			if f.Value != "" && f.Value != now[f.Path] && !warned[path] {
 				warned[path] = true
-				a.Warn("%s:%d: %s is %s by now; %s is on record", file, line, f.Path, orDash(now[f.Path]), f.Value)
+				a.Warn("%s:%d: %s is now %s; the log records %s", file, line, f.Path, orDash(now[f.Path]), f.Value)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func writeStory(a *cli.App, w io.Writer, s *audit.Story) {
 	cli.Fprintf(w, " after %s and %s of waiting\n", cli.Count(s.Attempts, "attempt"), cli.Brief(time.Duration(s.Waiting)))
 }
 
-// writeKey names a step's key where it is not the one that the story begins with.
+// writeKey writes a step's key if it differs from the first key of the story.
 func writeKey(w io.Writer, key, first string) {
 	if key != "" && key != first {
 		cli.Fprintf(w, "  %s", key)

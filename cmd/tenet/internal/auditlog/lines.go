@@ -25,22 +25,22 @@ func (u *unreadable) add(err error) {
 	}
 }
 
-// tell warns of what was counted, and begins again with the next line.
-func tell(a *cli.App, log *open.AuditLog, u *unreadable) {
+// warnUnreadable warns of the lines counted since the last warning.
+func warnUnreadable(a *cli.App, log *open.AuditLog, u *unreadable) {
 	where := fmt.Sprintf("line %d", u.first)
 	if file, line := log.Place(u.first - 1); file != "" && file != log.Name {
 		where = fmt.Sprintf("line %d of %s", line, file)
 	}
 	switch {
 	case u.count == 1:
-		a.Warn("%s: %s was left out: %v; tenet audit verify says whether it was changed", log.Name, where, u.why)
+		a.Warn("%s: %s was left out: %v; run tenet audit verify to see whether it was changed", log.Name, where, u.why)
 	case u.count > 1:
-		a.Warn("%s: %d lines were left out, the first is %s: %v; tenet audit verify says whether they were changed", log.Name, u.count, where, u.why)
+		a.Warn("%s: %d lines were left out, the first is %s: %v; run tenet audit verify to see whether they were changed", log.Name, u.count, where, u.why)
 	}
 	u.count = 0
 }
 
-// noEvents is the failure of a log without a single event.
+// noEvents returns the failure for a log without any event.
 func noEvents(log *open.AuditLog, lines int) error {
-	return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: none of its lines (%d) is an intact event; give the log that --audit has written", log.Name, lines))
+	return cli.Fail(cli.ExitFailed, fmt.Errorf("%s: none of its %d lines is an intact event; name a log that --audit has written", log.Name, lines))
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// eventFilter says which events are wanted.
+// eventFilter selects events.
 type eventFilter struct {
 	types                       []string
 	category, work, key, reason string
 	since, until                string
 	from, to                    time.Time
-	needles                     [][]byte // what a matching line must hold
+	needles                     [][]byte // texts that every matching line contains
 }
 
 func (f *eventFilter) add(cmd *cobra.Command) {
@@ -57,14 +57,14 @@ func (f *eventFilter) prepare() (err error) {
 	}
 	for member, value := range map[string]string{"retry_category": f.category, "work_id": f.work, "key": f.key, "reason": f.reason} {
 		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r >= utf8.RuneSelf || r == '"' || r == '\\' }) {
-			continue // written with escapes, perhaps: only the event tells
+			continue // the line may have escapes here, so only the parsed event is compared
 		}
 		f.needles = append(f.needles, []byte(`"`+member+`":"`+value+`"`))
 	}
 	return nil
 }
 
-// TypeNames are the types of audit events.
+// TypeNames lists the types of audit events.
 func TypeNames() []string {
 	var names []string
 	for _, t := range audit.Types() {
@@ -73,7 +73,7 @@ func TypeNames() []string {
 	return names
 }
 
-// match parses a line where it may be wanted. A line that is not an event matches nothing; the error says why it is not.
+// match parses a line and reports whether it matches. A line that is not an event does not match; err says why.
 func (f *eventFilter) match(line []byte) (e audit.Event, wanted bool, err error) {
 	for _, needle := range f.needles {
 		if !bytes.Contains(line, needle) {
@@ -107,7 +107,7 @@ func queryCommand(a *cli.App) *cobra.Command {
 		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
 			p := eventPrinter{app: a, form: *form}
 			var left unreadable
-			defer func() { tell(a, log, &left) }()
+			defer func() { warnUnreadable(a, log, &left) }()
 			err := log.Read(cmd.Context(), "", func(_ string, line []byte) error {
 				e, wanted, err := f.match(line)
 				left.add(err)
@@ -151,7 +151,7 @@ func tailCommand(a *cli.App) *cobra.Command {
 		}
 		p := eventPrinter{app: a, form: *form}
 		if *follow && (*form == cli.FormJSON || *form == cli.FormYAML) {
-			p.form = cli.FormJSONL // a list without an end is none
+			p.form = cli.FormJSONL // an endless list never closes
 		}
 		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
 			t := &tailer{log: log, filter: &f, printer: &p}
@@ -167,7 +167,7 @@ func tailCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// pollEvery is how often a followed log is looked at.
+// pollEvery is the interval at which a followed log is read.
 const pollEvery = 200 * time.Millisecond
 
 // tailer prints the end of a log.
@@ -175,8 +175,8 @@ type tailer struct {
 	log     *open.AuditLog
 	filter  *eventFilter
 	printer *eventPrinter
-	cursor  string     // of the last line that was read
-	left    unreadable // lines
+	cursor  string // of the last line that was read
+	left    unreadable
 }
 
 // last prints the last n matching events.
@@ -198,7 +198,7 @@ func (t *tailer) last(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	tell(t.printer.app, t.log, &t.left)
+	warnUnreadable(t.printer.app, t.log, &t.left)
 	for _, line := range last {
 		e, _, _ := t.filter.match(line)
 		if err := t.printer.print(&e, line); err != nil {
@@ -213,7 +213,7 @@ func (t *tailer) follow(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return cli.Exit(cli.ExitFailed) // the signal decides
+			return cli.Exit(cli.ExitFailed) // the signal decides the exit code
 		case <-time.After(pollEvery):
 		}
 		err := t.log.Read(ctx, t.cursor, func(cursor string, line []byte) error {
@@ -225,14 +225,14 @@ func (t *tailer) follow(ctx context.Context) error {
 			}
 			return nil
 		})
-		tell(t.printer.app, t.log, &t.left)
+		warnUnreadable(t.printer.app, t.log, &t.left)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 }
 
-// eventPrinter prints events as they come, or where the form wants a list, in the end.
+// eventPrinter prints each event at once, or all of them as a list at the end.
 type eventPrinter struct {
 	app     *cli.App
 	form    string
@@ -263,7 +263,7 @@ func (p *eventPrinter) finish() error {
 	return p.app.Print(p.form, p.list, func(io.Writer) {})
 }
 
-// eventLine is an event for people.
+// eventLine formats an event as a line of text.
 func eventLine(a *cli.App, e *audit.Event) cli.Safe {
 	parts := []cli.Safe{a.Paint(a.Stdout, cli.Faint, momentOf(e.Time)), a.Paint(a.Stdout, cli.Bold, e.Type)}
 	add := func(format string, args ...any) { parts = append(parts, cli.Textf(format, args...)) }
@@ -307,5 +307,5 @@ func orDash(s string) string {
 	return s
 }
 
-// momentOf writes a time with milliseconds.
+// momentOf formats a time with milliseconds.
 func momentOf(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }

@@ -100,7 +100,7 @@ func writeReplayed(a *cli.App, w io.Writer, r *audit.ReplayReport) {
 	}
 }
 
-// whatIf computes what another document would have changed.
+// whatIf replays a log under another document.
 func whatIf(ctx context.Context, a *cli.App, log *open.AuditLog, file string) (*audit.WhatIfReport, error) {
 	document, err := a.Load(ctx, file)
 	if err != nil {
@@ -122,7 +122,7 @@ func writeWhatIf(w io.Writer, r *audit.WhatIfReport) {
 	})
 }
 
-// statsResult is what "audit stats" says.
+// statsResult is the output of "audit stats".
 type statsResult struct {
 	*audit.StatsReport
 	Alerts []audit.Firing `json:"alerts"` // that fired
@@ -197,7 +197,7 @@ func writeStats(w io.Writer, r *audit.StatsReport) {
 	}
 }
 
-// rowName is the category or, for a step of a pipeline, both.
+// rowName returns the category of a row, with the step if it belongs to a pipeline.
 func rowName(code, step string, total bool) string {
 	switch {
 	case step == "":
@@ -208,7 +208,7 @@ func rowName(code, step string, total bool) string {
 	return code + " " + step
 }
 
-// categoryName is what tables call a category.
+// categoryName returns the name of a category in tables.
 func categoryName(code string, total bool) string {
 	switch {
 	case total:
@@ -219,7 +219,7 @@ func categoryName(code string, total bool) string {
 	return code
 }
 
-// figure writes a number with few digits.
+// figure formats a number with four digits.
 func figure(f *float64) string {
 	if f == nil {
 		return "-"

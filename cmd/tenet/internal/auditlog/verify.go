@@ -100,7 +100,7 @@ func (f *verifyFlags) options(ctx context.Context, a *cli.App) (o audit.VerifyOp
 	return o, err
 }
 
-// headsBefore reads what audit head wrote, or the heads that a rotated log keeps beside its files.
+// headsBefore reads heads from the output of audit head, or from the file of heads beside a rotated log.
 func headsBefore(ctx context.Context, a *cli.App, file string, key ed25519.PublicKey) ([]audit.Head, error) {
 	if key != nil {
 		return readHeads(ctx, a, file, key)
@@ -135,7 +135,7 @@ func readHeads(ctx context.Context, a *cli.App, file string, key ed25519.PublicK
 	return s.Heads, nil
 }
 
-// verified is what "audit verify" says.
+// verified is the output of "audit verify".
 type verified struct {
 	*audit.VerifyReport
 	Faults []foundFault `json:"faults"`
@@ -149,7 +149,7 @@ type foundFault struct {
 	Remedy string `json:"remedy"`
 }
 
-// String says in one line where the fault is and what is wrong.
+// String returns the place of the fault and its description in one line.
 func (f foundFault) String() string {
 	if f.File == "" {
 		return f.Fault.String()
@@ -157,7 +157,7 @@ func (f foundFault) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Fault)
 }
 
-// found adds to a fault where it is and what to do about it.
+// found adds the place and the remedy to a fault.
 func found(log *open.AuditLog, f audit.Fault, o *audit.VerifyOptions) foundFault {
 	file, line := log.Place(f.Index)
 	return foundFault{f, file, line, remedy(f, o)}

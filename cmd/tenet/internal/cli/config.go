@@ -16,12 +16,12 @@ import (
 	"github.com/tenetdev/tenet/internal/files"
 )
 
-// setting is a value of the config file with its place.
+// setting is a value with its source: a variable, or a place in the config file.
 type setting struct{ value, place string }
 
-// Configure gives the flags that were not given their values from the environment or else from the config file.
+// Configure sets the flags that the command line does not set, from the environment or else from the config file.
 func (a *App) Configure(cmd *cobra.Command) error {
-	if f := cmd.Flags().Lookup("config"); !f.Changed { // it says where the file is
+	if f := cmd.Flags().Lookup("config"); !f.Changed { // needed to find the file
 		if s, ok := a.environment(cmd, f); ok {
 			a.Config = s.value
 		}
@@ -40,7 +40,7 @@ func (a *App) Configure(cmd *cobra.Command) error {
 			return
 		}
 		if no := a.Env("NO_COLOR"); f.Name == "color" && no != "" {
-			return // the environment outranks the file
+			return // the environment takes precedence over the file
 		}
 		if s, ok := lookup(file, cmd, f); ok {
 			faults = append(faults, set(cmd, f, s))
@@ -59,8 +59,8 @@ func set(cmd *cobra.Command, f *pflag.Flag, s setting) error {
 	return nil
 }
 
-// lookup finds a flag's setting for a command: its own section first, then those around it. The paths of settings are
-// those of their commands below the root, with the flag's name at the end.
+// lookup finds the setting of a command's flag: in the command's section first, then in the enclosing ones. The key of a
+// setting is the command's path below the root, followed by the flag's name.
 func lookup(file map[string]setting, cmd *cobra.Command, f *pflag.Flag) (setting, bool) {
 	path := strings.Fields(cmd.CommandPath())[1:]
 	least := 0
@@ -114,7 +114,7 @@ func (a *App) defaultConfig() string {
 	return filepath.Join(directory, "tenet", "config.yaml")
 }
 
-// config collects what a config file says.
+// config collects the settings and faults of a config file.
 type config struct {
 	path     string
 	settings map[string]setting
@@ -157,7 +157,7 @@ func (c *config) fault(n *yaml.Node, problem string) {
 	c.faults = append(c.faults, Usagef("%s: %s", c.place(n), problem))
 }
 
-// scalar is a value as it would be given on the command line.
+// scalar returns a value in the form of the command line.
 func scalar(n *yaml.Node) (string, bool) {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value, true

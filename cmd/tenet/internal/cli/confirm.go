@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Confirm asks before something that cannot be undone or that is easily meant for less. Without a terminal --yes must have
-// said it.
+// Confirm asks the user to confirm a change that cannot be undone, or that is wider than the user may expect. Without a
+// terminal it requires --yes.
 func (a *App) Confirm(ctx context.Context, yes bool, format string, args ...any) error {
 	if yes {
 		return nil
@@ -19,7 +19,7 @@ func (a *App) Confirm(ctx context.Context, yes bool, format string, args ...any)
 	}
 	Fprintf(a.Stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
-	go func() { // left behind when ctx ends first
+	go func() { // goes on in the background if ctx ends first
 		line, _ := bufio.NewReader(a.Stdin).ReadString('\n')
 		answer <- line
 	}()

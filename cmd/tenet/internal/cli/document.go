@@ -24,10 +24,10 @@ import (
 // StandardInput is the file name that stands for stdin.
 const StandardInput = "-"
 
-// MaxInput bounds what is read into memory of a file or stdin.
-const MaxInput = 64 << 20 // bytes
+// MaxInput is the maximum number of bytes that commands read into memory from a file or stdin.
+const MaxInput = 64 << 20
 
-// ReadFile reads a regular file of at most 64 MiB, or stdin. A read of stdin that ctx ends before stdin does is left behind.
+// ReadFile reads a regular file of at most 64 MiB, or stdin. If ctx ends first, the read of stdin goes on in the background.
 func (a *App) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	if path == StandardInput {
 		return ReadAll(ctx, a.Stdin)
@@ -39,12 +39,12 @@ func (a *App) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// NoFile is the failure of a command whose file is missing.
+// NoFile returns the failure for a missing file.
 func NoFile(path string) error {
 	return Fail(ExitNotFound, fmt.Errorf("file %s does not exist", path))
 }
 
-// NotMade says in plain words why a file could not be created, where the cause is its path.
+// NotMade explains why a file could not be created, if the cause is its path; otherwise it returns err.
 func NotMade(path string, err error) error {
 	folder := filepath.Dir(path)
 	switch {
@@ -58,7 +58,7 @@ func NotMade(path string, err error) error {
 	return err
 }
 
-// ReadAll reads standard input to its end, at most MaxInput bytes. It returns when ctx ends, and leaves the reading behind.
+// ReadAll reads r, which is stdin, to its end: at most MaxInput bytes. If ctx ends first, the read goes on in the background.
 func ReadAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	type result struct {
 		text []byte
@@ -80,12 +80,12 @@ func ReadAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	}
 }
 
-// Load reads a document for use. Its warnings and faults go to stderr.
+// Load reads a document, and prints its warnings and faults to stderr.
 func (a *App) Load(ctx context.Context, path string) (*policyfile.Document, error) {
 	return a.LoadWithin(ctx, path, policy.CallLimits())
 }
 
-// LoadWithin is load with limits of calls other than the built-in ones.
+// LoadWithin is Load with other limits for calls than the built-in ones.
 func (a *App) LoadWithin(ctx context.Context, path string, calls policy.Limits) (*policyfile.Document, error) {
 	text, err := a.ReadFile(ctx, path)
 	if err != nil {
@@ -93,18 +93,18 @@ func (a *App) LoadWithin(ctx context.Context, path string, calls policy.Limits) 
 	}
 	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: map[policy.Surface]policy.Limits{policy.SurfaceCall: calls}})
 	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
-		a.TellFaults(refused.Faults)
+		a.PrintFaults(refused.Faults)
 		return nil, Exit(ExitInvalid)
 	}
 	if err != nil {
 		return nil, err
 	}
-	a.TellFaults(document.Warnings)
+	a.PrintFaults(document.Warnings)
 	return document, nil
 }
 
-// TellFaults writes faults with the lines that they stand in.
-func (a *App) TellFaults(faults []policyfile.Fault) {
+// PrintFaults prints faults to stderr, with the lines of the document that they are in.
+func (a *App) PrintFaults(faults []policyfile.Fault) {
 	for _, f := range faults {
 		if a.Structured() {
 			level := slog.LevelError
@@ -123,7 +123,7 @@ func (a *App) TellFaults(faults []policyfile.Fault) {
 			Fprintln(a.Stderr, a.Paint(a.Stderr, Red, f))
 		}
 		caret := f.Caret()
-		if strings.HasPrefix(caret, "\n") { // it does not know its line
+		if strings.HasPrefix(caret, "\n") { // the fault has no line
 			continue
 		}
 		for line := range strings.SplitSeq(caret, "\n") {
@@ -132,7 +132,7 @@ func (a *App) TellFaults(faults []policyfile.Fault) {
 	}
 }
 
-// PolicyOf finds the policy of a key in a document.
+// PolicyOf returns the policy of a key.
 func PolicyOf(set *policy.Set, key policy.Key) (*policy.Policy, error) {
 	p, err := set.Policy(context.Background(), key)
 	if err != nil {
@@ -160,11 +160,11 @@ func DocumentFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("policy", "", "policy document to use; - is stdin")
 }
 
-// documentPoll lets a change of the document take effect within a second.
+// documentPoll is short enough for a change of the document to take effect within a second.
 const documentPoll = 500 * time.Millisecond
 
-// FollowDocument is the provider of a document, which follows its file, and the document as it is now. Without a document
-// both are nil. changed is told of every new document.
+// FollowDocument returns a provider that follows the file at path, and the present document. Without a path both are nil. The
+// provider calls changed with every new document.
 func (a *App) FollowDocument(ctx context.Context, path string, log *slog.Logger, changed func(*policy.Set)) (policy.Provider, *policy.Set, error) {
 	if path == "" {
 		return nil, nil, nil
@@ -180,7 +180,7 @@ func (a *App) FollowDocument(ctx context.Context, path string, log *slog.Logger,
 	return file, document.Set, err
 }
 
-// Missing reports whether there is no file at a path.
+// Missing reports whether no file exists at a path.
 func Missing(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist)

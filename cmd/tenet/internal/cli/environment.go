@@ -13,14 +13,14 @@ func SharedFlags() []string {
 	return []string{"store", "policy", "audit", "server", "token", "config", "log-format", "log-level"}
 }
 
-// ownVariables lists the commands whose flags have variables of their own, TENET_<COMMAND>_<FLAG>: those that service managers
-// and containers start.
+// ownVariables lists the commands whose flags have variables TENET_<COMMAND>_<FLAG>: those that service managers and containers
+// start.
 func ownVariables() []string {
 	return []string{"tenet run", "tenet worker", "tenet consume", "tenet produce"}
 }
 
-// explicit marks a flag that only the command line and the command's own section of the config file set, because a setting
-// meant for other commands would change what this one does.
+// explicit marks a flag that only the command line and the command's section of the config file can set, because a setting
+// for other commands would change what this command does.
 const explicit = "tenet_explicit"
 
 // ExplicitFlags marks flags of a command as explicit.
@@ -34,7 +34,7 @@ func ExplicitFlags(cmd *cobra.Command, names ...string) {
 
 func isExplicit(f *pflag.Flag) bool { return f.Annotations[explicit] != nil }
 
-// Variables lists the environment variables of a command's flag, the one that wins first. Most flags have none.
+// Variables lists the environment variables of a command's flag, in order of precedence. Most flags have none.
 func Variables(cmd *cobra.Command, f *pflag.Flag) []string {
 	if isExplicit(f) || f.Hidden {
 		return nil
@@ -51,7 +51,7 @@ func Variables(cmd *cobra.Command, f *pflag.Flag) []string {
 	return names
 }
 
-// environment is the first of a flag's variables that is set. An empty one counts as not set.
+// environment returns the first of a flag's variables that is set and not empty.
 func (a *App) environment(cmd *cobra.Command, f *pflag.Flag) (setting, bool) {
 	for _, name := range Variables(cmd, f) {
 		if value := a.Env(name); value != "" {

@@ -9,15 +9,15 @@ import (
 
 func logLevels() []string { return []string{"debug", "info", "warn", "error"} }
 
-// Level is what --log-level says.
+// Level returns the level of --log-level.
 func (a *App) Level() slog.Level {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(a.LogLevel)) // the flag takes no other words
+	_ = level.UnmarshalText([]byte(a.LogLevel)) // the flag accepts only level names
 	return level
 }
 
-// Logger writes logs to w in the form and from the level that --log-format and --log-level say. verbose lowers the level to
-// debug. Both handlers escape what they are given.
+// Logger returns a logger that writes to w in the format of --log-format, from the level of --log-level on. verbose lowers the
+// level to debug. Both handlers escape their input.
 func (a *App) Logger(w io.Writer, verbose bool) *slog.Logger {
 	options := &slog.HandlerOptions{Level: a.Level()}
 	if verbose {
@@ -29,10 +29,10 @@ func (a *App) Logger(w io.Writer, verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// Structured reports whether everything on stderr is one stream of JSON, what commands say of themselves included.
+// Structured reports whether stderr is a stream of JSON log lines, the messages of commands included.
 func (a *App) Structured() bool { return a.LogFormat == FormJSON }
 
-// Warn tells on stderr of something that need not end the command.
+// Warn prints a warning to stderr.
 func (a *App) Warn(format string, args ...any) {
 	text := Textf(format, args...)
 	switch {
@@ -44,12 +44,12 @@ func (a *App) Warn(format string, args ...any) {
 	}
 }
 
-// Note tells on stderr of something worth knowing; label begins the line where people read it.
+// Note prints a line at level info to stderr, after the label unless logs are JSON.
 func (a *App) Note(label Safe, format string, args ...any) {
 	a.Say(slog.LevelInfo, label, format, args...)
 }
 
-// Say writes a line on stderr; label begins it where people read it.
+// Say prints a line at a level to stderr, after the label unless logs are JSON.
 func (a *App) Say(level slog.Level, label Safe, format string, args ...any) {
 	text := Textf(format, args...)
 	switch {
@@ -63,10 +63,10 @@ func (a *App) Say(level slog.Level, label Safe, format string, args ...any) {
 	}
 }
 
-// fail tells on stderr why a command failed, part by part.
+// fail prints an error to stderr, each part of a joined error on its own line.
 func (a *App) fail(err error) {
 	for _, text := range sentences(err) {
-		text = strings.ReplaceAll(text, "\n\t", " ") // some drivers list what they tried below each other
+		text = strings.ReplaceAll(text, "\n\t", " ") // some drivers list their attempts on separate lines
 		switch {
 		case text == "":
 		case a.Structured():

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The forms of output.
+// The output formats.
 const (
 	FormText  = "text"
 	FormJSON  = "json"
@@ -29,7 +29,7 @@ func OutputFlag(cmd *cobra.Command) *string {
 	return &form
 }
 
-// Print writes a result to stdout: as text, or v in another form.
+// Print prints a result to stdout in a format: text writes it as text, and v is encoded in the others.
 func (a *App) Print(form string, v any, text func(w io.Writer)) error {
 	var out bytes.Buffer
 	switch form {
@@ -74,7 +74,7 @@ func encodeLines(w io.Writer, v any) error {
 	return nil
 }
 
-// encodeYAML goes through JSON, which is YAML too, so that names and order are the same in both.
+// encodeYAML converts JSON to YAML, so that names and order are the same in both.
 func encodeYAML(w io.Writer, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -93,7 +93,7 @@ func encodeYAML(w io.Writer, v any) error {
 	return e.Close()
 }
 
-// block drops JSON's braces and quotes where YAML needs none.
+// block drops JSON's braces, and the quotes that YAML does not need.
 func block(n *yaml.Node) {
 	n.Style = 0
 	for _, child := range n.Content {
@@ -118,7 +118,7 @@ const (
 	Cyan   = "36"
 )
 
-// Paint escapes text that goes to w, and colors it where colors are wanted.
+// Paint escapes text for w, and colors it if w takes colors.
 func (a *App) Paint(w io.Writer, color string, text any) Safe {
 	plain := Textf("%v", text)
 	if !a.colored(w) {
@@ -141,7 +141,7 @@ func (a *App) colored(w io.Writer) bool {
 	return term != "dumb" && IsTerminal(w)
 }
 
-// IsTerminal reports whether a stream is a terminal: /dev/null is a device too, and nobody answers there.
+// IsTerminal reports whether a stream is a terminal. /dev/null, a device too, is not.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())

@@ -35,7 +35,7 @@ const (
 	ExitConflict   = 7
 )
 
-// Failure is an error with its exit code. Without an error, everything has been said already.
+// Failure is an error with an exit code. Its error is nil if the command has already printed the cause.
 type Failure struct {
 	Code int
 	err  error
@@ -50,15 +50,15 @@ func (f *Failure) Error() string {
 
 func (f *Failure) Unwrap() error { return f.err }
 
-// usageError is a mistake in how a command was called; its help is offered.
+// usageError is a mistake in the command line. The program points to --help after printing it.
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-// Fail is the failure of a command with an exit code.
+// Fail returns err with an exit code.
 func Fail(code int, err error) error { return &Failure{code, err} }
 
-// AsUsage is an error as a mistake in how a command was called, unless it has an exit code already.
+// AsUsage returns err as a usage error, unless it already has an exit code.
 func AsUsage(err error) error {
 	if _, ok := errors.AsType[*Failure](err); ok || err == nil {
 		return err
@@ -66,10 +66,10 @@ func AsUsage(err error) error {
 	return Usagef("%w", err)
 }
 
-// Exit is a failure with an exit code and nothing left to say.
+// Exit returns a failure with an exit code, for a command that has already printed the cause.
 func Exit(code int) error { return &Failure{Code: code} }
 
-// Usagef is a wrong use of the command line: exit code 2, and a pointer to --help.
+// Usagef returns a usage error: exit code 2 and a pointer to --help.
 func Usagef(format string, args ...any) error {
 	return Fail(ExitUsage, &usageError{fmt.Errorf(format, args...)})
 }
@@ -148,30 +148,30 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 invalid document, 4 a threshold fired, 
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.Configure(cmd) }
 	root.AddCommand(a.versionCommand())
 	a.AddCommands(a, root)
-	root.InitDefaultHelpCmd() // now rather than when the command line runs, so that both are in Tenet's own words
+	root.InitDefaultHelpCmd() // cobra adds both commands only when it runs; they are changed below
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "help":
 			cmd.RunE = helpOf
 		case "completion":
-			holdOthers(cmd)
+			asGroup(cmd)
 		}
 	}
-	ownWords(root)
+	explainArguments(root)
 	return root
 }
 
-// Group is a command that only holds others.
+// Group returns a command that only holds other commands.
 func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long}
-	holdOthers(cmd)
+	asGroup(cmd)
 	cmd.AddCommand(commands...)
 	return cmd
 }
 
-// holdOthers makes a command show its help and refuse the names of commands that it does not hold.
-func holdOthers(cmd *cobra.Command) {
+// asGroup makes a command show its help, and refuse unknown subcommands.
+func asGroup(cmd *cobra.Command) {
 	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -197,7 +197,7 @@ func helpOf(help *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// RunE marks whatever a command returns as a failure of its work, unless it says otherwise.
+// RunE gives errors of run that have no exit code the code 1.
 func RunE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)

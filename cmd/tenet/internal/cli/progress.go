@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/internal/files"
 )
 
-// Bar returns a function that draws how far something is, and one that takes the bar away.
+// Bar returns a function that draws a progress bar on stderr, and one that removes it.
 func (a *App) Bar() (draw func(done, total int64, text string), clear func()) {
 	const width, interval = 40, 50 * time.Millisecond
 	var drawn time.Time
@@ -25,11 +25,11 @@ func (a *App) Bar() (draw func(done, total int64, text string), clear func()) {
 	return draw, func() { Fprintf(a.Stderr, "\r\x1b[K") }
 }
 
-// OpenInput opens a file to be read as a stream, or stdin, whose size is unknown.
+// OpenInput opens a file or stdin to be read as a stream, and returns its size. The size of stdin is 0.
 func (a *App) OpenInput(ctx context.Context, path string) (io.ReadCloser, int64, error) {
 	if path == StandardInput {
 		read, write := io.Pipe()
-		go func() { // a read of stdin that ctx ends first is left behind
+		go func() { // goes on in the background if ctx ends first
 			_, err := io.Copy(write, a.Stdin)
 			write.CloseWithError(err)
 		}()

@@ -9,28 +9,28 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Hangups hands SIGHUP to a command that reloads its document. Other commands are stopped by it.
+// Hangups passes SIGHUP to a command that reloads its document. SIGHUP stops all other commands.
 type Hangups struct {
 	wanted atomic.Bool
-	came   chan struct{} // holds one
+	signal chan struct{} // holds one
 }
 
-// NewHangups makes a Hangups that no command takes yet.
-func NewHangups() *Hangups { return &Hangups{came: make(chan struct{}, 1)} }
+// NewHangups returns a Hangups without a receiver.
+func NewHangups() *Hangups { return &Hangups{signal: make(chan struct{}, 1)} }
 
-// Take reports whether a command takes the signal. It must then not stop the command.
+// Take reports whether a command handles the signal, which then must not stop it.
 func (h *Hangups) Take() bool {
 	if !h.wanted.Load() {
 		return false
 	}
 	select {
-	case h.came <- struct{}{}:
-	default: // the reload that is about to begin is meant too
+	case h.signal <- struct{}{}:
+	default: // a reload is pending already
 	}
 	return true
 }
 
-// Reloads makes SIGHUP reload a provider that reads a file, until the function returned is called.
+// Reloads makes SIGHUP reload a provider that reads a file, until stop is called.
 func (a *App) Reloads(provider policy.Provider, log *slog.Logger) (stop func()) {
 	file, ok := provider.(interface{ Reload(context.Context) error })
 	if !ok || a.Hangups == nil {
@@ -44,7 +44,7 @@ func (a *App) Reloads(provider policy.Provider, log *slog.Logger) (stop func()) 
 			select {
 			case <-ctx.Done():
 				return
-			case <-a.Hangups.came:
+			case <-a.Hangups.signal:
 			}
 			if err := file.Reload(ctx); err != nil {
 				log.Error("SIGHUP: the document could not be reloaded; the last good one stays in force", "error", err)

@@ -14,7 +14,7 @@ import (
 // MaxConcurrency is the highest value of --concurrency.
 const MaxConcurrency = 1000
 
-// DefaultKillGrace is how long a program has to end after SIGTERM before it is killed.
+// DefaultKillGrace is how long a program may run on after SIGTERM before it is killed.
 const DefaultKillGrace = 5 * time.Second
 
 // ExitZeroFlag adds --exit-zero-on-term to a command that runs until it is stopped.
@@ -22,8 +22,8 @@ func ExitZeroFlag(cmd *cobra.Command, value *bool) {
 	cmd.Flags().BoolVar(value, "exit-zero-on-term", false, "exit with 0 instead of 143 after a graceful stop by SIGTERM")
 }
 
-// Stopped is how a command ends that a signal has stopped gracefully: the signal decides the exit code, unless it is SIGTERM
-// and that shall be 0.
+// Stopped returns the error of a command that a signal has stopped gracefully. The signal decides the exit code; with exitZero
+// the code after SIGTERM is 0.
 func Stopped(ctx context.Context, exitZero bool) error {
 	if i, ok := errors.AsType[command.Interrupt](context.Cause(ctx)); ok && exitZero && i.Signal == syscall.SIGTERM {
 		return nil

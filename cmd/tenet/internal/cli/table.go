@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Moment reads a time, or a duration back from now. Empty is zero.
+// Moment parses a time, or a duration before now. Empty text is the zero time.
 func Moment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -22,7 +22,7 @@ func Moment(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-// Table writes rows in columns below a heading. The last column is cut to what a line can show.
+// Table writes rows in columns below a heading, or "none".
 func Table[T any](w io.Writer, heading string, rows []T, cells func(T) []any) {
 	if len(rows) == 0 {
 		Fprintln(w, "none")
@@ -39,7 +39,7 @@ func Table[T any](w io.Writer, heading string, rows []T, cells func(T) []any) {
 		}
 		Fprintln(t)
 	}
-	_ = t.Flush() // it writes to a buffer
+	_ = t.Flush() // w is a buffer
 }
 
 // Clock writes a time in UTC to the second; "-" where there is none.
@@ -50,7 +50,7 @@ func Clock(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// OneLine is the beginning of a text.
+// OneLine returns the first 80 characters of a text on one line.
 func OneLine(s string) string {
 	const most = 80
 	s = WholeLine(s)
@@ -60,5 +60,5 @@ func OneLine(s string) string {
 	return s
 }
 
-// WholeLine is a text with its lines joined.
+// WholeLine returns a text on one line.
 func WholeLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -8,14 +8,14 @@ import (
 	"github.com/tenetdev/tenet/internal/printable"
 )
 
-// Safe is text that may go to a terminal as it is: this program's own words, or data that has been escaped. Convert only
-// constants and the results of textf to it.
+// Safe is text that can be printed to a terminal unchanged: the program's own text, or escaped data. Convert only constants
+// and results of Textf to it.
 type Safe string
 
-// Fprintf is [fmt.Fprintf] for people: every argument is escaped, so that data can neither forge a line nor speak to the
-// terminal. All text output of this program goes through it, fprintln, textf or a log handler.
+// Fprintf is [fmt.Fprintf] with every argument escaped, so that data can neither forge a line nor control the terminal. All text
+// output of this program goes through Fprintf, Fprintln, Textf or a log handler.
 func Fprintf(w io.Writer, format string, args ...any) {
-	fmt.Fprintf(w, format, escaped(args)...) // a buffer, or a stream whose failure shows elsewhere
+	fmt.Fprintf(w, format, escaped(args)...) // w is a buffer, or stderr
 }
 
 // Fprintln is [fmt.Fprintln] with every argument escaped.
@@ -27,7 +27,7 @@ func Textf(format string, args ...any) Safe { return Safe(fmt.Sprintf(format, es
 func escaped(args []any) []any {
 	list := make([]any, len(args))
 	for i, arg := range args {
-		list[i] = datum{arg}
+		list[i] = argument{arg}
 		if text, ok := arg.(Safe); ok {
 			list[i] = string(text)
 		}
@@ -35,15 +35,15 @@ func escaped(args []any) []any {
 	return list
 }
 
-// datum is an argument that is escaped once it has been formatted.
-type datum struct{ value any }
+// argument is escaped after it has been formatted.
+type argument struct{ value any }
 
 // Format implements fmt.Formatter.
-func (d datum) Format(s fmt.State, verb rune) {
-	_, _ = io.WriteString(s, printable.Text(fmt.Sprintf(fmt.FormatString(s, verb), d.value)))
+func (a argument) Format(s fmt.State, verb rune) {
+	_, _ = io.WriteString(s, printable.Text(fmt.Sprintf(fmt.FormatString(s, verb), a.value)))
 }
 
-// Joined puts texts together.
+// Joined is [strings.Join] for Safe.
 func Joined(parts []Safe, between string) Safe {
 	list := make([]string, len(parts))
 	for i, p := range parts {
@@ -52,9 +52,9 @@ func Joined(parts []Safe, between string) Safe {
 	return Safe(strings.Join(list, between))
 }
 
-// sentences takes an error apart that errors.Join made, so that each part has its own line.
+// sentences splits an error made by errors.Join, so that each part is printed on a line of its own.
 func sentences(err error) []string {
-	if f, ok := err.(*Failure); ok && f.err != nil { //nolint:errorlint // taken apart layer by layer
+	if f, ok := err.(*Failure); ok && f.err != nil { //nolint:errorlint // unwrapped layer by layer
 		return sentences(f.err)
 	}
 	many, ok := err.(interface{ Unwrap() []error })
@@ -66,7 +66,7 @@ func sentences(err error) []string {
 		parts = append(parts, part.Error())
 		list = append(list, sentences(part)...)
 	}
-	if strings.Join(parts, "\n") != err.Error() { // it has words of its own
+	if strings.Join(parts, "\n") != err.Error() { // it adds text to its parts
 		return []string{err.Error()}
 	}
 	return list

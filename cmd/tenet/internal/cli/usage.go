@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ownWords makes commands speak of arguments in this program's words in place of the flag library's.
-func ownWords(cmd *cobra.Command) {
+// explainArguments replaces cobra's errors about arguments: they do not name the argument.
+func explainArguments(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
@@ -21,11 +21,11 @@ func ownWords(cmd *cobra.Command) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		ownWords(sub)
+		explainArguments(sub)
 	}
 }
 
-// argumentError says which argument is missing or too many, by the names in the command's use line.
+// argumentError names the argument that is missing or unexpected, as the command's use line does.
 func argumentError(cmd *cobra.Command, args []string) error {
 	names := operands(cmd.Use)
 	if len(args) < len(names) {
@@ -47,7 +47,7 @@ func operands(use string) (names []string) {
 	return names
 }
 
-// flagError says what is wrong with a flag, and what to write.
+// flagError returns an error that says what is wrong with a flag and what to write instead.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := unknown.GetSpecifiedName()
@@ -70,7 +70,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Usagef("%w", err)
 }
 
-// wrongValue is the complaint about a flag's value, with the remedy.
+// wrongValue returns an error about the value of a flag, with the remedy.
 func wrongValue(e *pflag.InvalidValueError) error {
 	remedy := e.Unwrap().Error()
 	switch e.GetFlag().Value.Type() {
@@ -92,7 +92,7 @@ type valueError struct{ value, remedy string }
 
 func (e *valueError) Error() string { return `"` + e.value + `": ` + e.remedy }
 
-// valueOf names what a flag takes.
+// valueOf returns the placeholder for the value of a flag.
 func valueOf(f *pflag.Flag) string {
 	name, _ := pflag.UnquoteUsage(f)
 	if name == "" {
@@ -101,12 +101,12 @@ func valueOf(f *pflag.Flag) string {
 	return strings.ToUpper(name)
 }
 
-// nearFlags names the flags that an unknown one may have meant.
+// nearFlags suggests flags with a name close to an unknown one.
 func nearFlags(cmd *cobra.Command, name string) string {
 	if len(name) < 2 {
 		return ""
 	}
-	// cobra knows which commands are near to a name; flags are looked up as if they were commands.
+	// cobra can only suggest commands, so each flag becomes a command here.
 	names := &cobra.Command{SuggestionsMinimumDistance: 2}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -118,7 +118,7 @@ func nearFlags(cmd *cobra.Command, name string) string {
 	return DidYouMean(near, "--")
 }
 
-// DidYouMean suggests names; it is empty where there are none.
+// DidYouMean formats suggestions for an error. Without names it returns "".
 func DidYouMean(names []string, prefix string) string {
 	if len(names) == 0 {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Plural writes a number with its noun.
+// Plural formats a number with its noun.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -22,7 +22,7 @@ type Choice struct {
 	Allowed []string
 }
 
-// OneOf makes a flag of value, whose present value is the default.
+// OneOf returns a flag for value. The present value is the default.
 func OneOf(value *string, allowed ...string) *Choice { return &Choice{value, allowed} }
 
 func (c *Choice) String() string {
@@ -44,16 +44,16 @@ func (c *Choice) Set(s string) error {
 // Type implements pflag.Value; help shows it.
 func (c *Choice) Type() string { return strings.Join(c.Allowed, "|") }
 
-// Span is a flag that takes a duration above 0 or, where that makes sense, "none", which is 0.
+// Span is a flag that takes a duration above 0 or, if noneToo is set, "none" for 0.
 type Span struct {
 	value   *time.Duration
 	noneToo bool
 }
 
-// Duration makes a flag of a duration above 0.
+// Duration returns a flag for a duration above 0.
 func Duration(value *time.Duration) *Span { return &Span{value, false} }
 
-// DurationOrNone is duration, where "none" is 0.
+// DurationOrNone is Duration with "none" for 0.
 func DurationOrNone(value *time.Duration) *Span { return &Span{value, true} }
 
 func (s *Span) String() string {
@@ -87,7 +87,7 @@ func (s *Span) Set(text string) error {
 // Type implements pflag.Value; help shows it.
 func (s *Span) Type() string { return "duration" }
 
-// Brief writes a duration for people, with three significant digits at most and no finer than microseconds.
+// Brief formats a duration with at most three significant digits, and no finer than microseconds.
 func Brief(d time.Duration) string {
 	unit := time.Microsecond
 	for d/unit >= 1000 {
@@ -96,10 +96,10 @@ func Brief(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// Seconds is how JSON output writes durations.
+// Seconds converts a duration for JSON output.
 func Seconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
 
-// Count writes a number with its noun, for example "1 attempt" or "3 attempts".
+// Count formats a number with its noun, for example "1 attempt" or "3 attempts".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by releases at link time; other builds take it from what Go recorded.
+// version is set at link time by releases. Other builds use the version that Go recorded.
 var version string
 
 // Version describes a build of the command.

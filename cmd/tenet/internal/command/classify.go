@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Name is the name under which documents know the [Classifier].
+// Name is the name of the [Classifier] in documents.
 const Name = "exit"
 
 // Codes is a set of exit codes. The zero value holds every code but 0.
@@ -69,12 +69,13 @@ func (c Codes) Has(code int) bool {
 	return slices.ContainsFunc(c.ranges, func(r codeRange) bool { return r.low <= code && code <= r.high })
 }
 
-// codeBrokenPipe is the code of a program that wrote to a pipe whose reader is gone, also as shells pass it on: another attempt
-// would have no reader either.
+// codeBrokenPipe is the exit code after a write to a pipe without a reader, also as shells report it. Another attempt would have
+// no reader either.
 const codeBrokenPipe = codeSignal + int(syscall.SIGPIPE)
 
-// Classifier retries attempts that timed out or ended with one of the codes; another code is the program's final answer,
-// which no breaker counts as a failure. The end by SIGPIPE is retried only where it is listed. A program that a signal ended has the code 128 plus the signal's number.
+// Classifier retries attempts that timed out or ended with one of the codes. Another code is the program's final answer, and
+// breakers do not count it as a failure. SIGPIPE is retried only if its code is listed. The code of a program that a signal
+// ended is 128 plus the signal's number.
 func Classifier(retried Codes) classify.Classifier {
 	return classify.Func(func(_ any, err error) classify.Outcome {
 		if err == nil {
@@ -101,7 +102,7 @@ func Classifier(retried Codes) classify.Classifier {
 	})
 }
 
-// Classes is the family of the class exit: every attempt that ended with a code other than 0.
+// Classes returns the family of the class exit: attempts that ended with a code other than 0.
 func Classes() classify.Family {
 	return classify.Custom(policy.ClassExit, "", classify.As[*ExitError]())
 }

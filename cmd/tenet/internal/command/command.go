@@ -38,13 +38,13 @@ type Command struct {
 	Kill <-chan struct{}
 }
 
-// outputGrace is how long output is still copied after the program has ended, where something that it left behind keeps
-// it open. It does not matter where the output is a file or terminal, which the program writes to by itself.
+// outputGrace is how long output is copied after the program has ended, if a process that it left behind keeps the output
+// open. Files and terminals need no copying.
 const outputGrace = 250 * time.Millisecond
 
 // Run runs the program once, for the attempt that ctx belongs to.
 func (c *Command) Run(ctx context.Context) error {
-	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) // not CommandContext: the group is stopped, not the process alone
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) // not CommandContext, which would only stop the process and not its group
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.Stdout, c.Stderr, outputGrace
 	cmd.Env = inherited(os.Environ())
 	if a, ok := retry.AttemptFromContext(ctx); ok {
@@ -74,8 +74,7 @@ func (c *Command) Run(ctx context.Context) error {
 	return exitError(err)
 }
 
-// ended is the error of an attempt that was stopped. What the program answered to that does not matter: its work was cut
-// short.
+// ended returns the error of an attempt that was stopped. The program's exit code does not count: its work was cut short.
 func ended(ctx context.Context, after time.Duration) error {
 	if interrupt, ok := errors.AsType[Interrupt](context.Cause(ctx)); ok {
 		return interrupt
@@ -96,11 +95,11 @@ func signalOf(ctx context.Context) syscall.Signal {
 	return syscall.SIGTERM
 }
 
-// ownSettings begins the names of variables that configure the run itself.
+// ownSettings is the prefix of variables that configure the run itself.
 const ownSettings = "TENET_RUN_"
 
-// inherited is what a program gets of an environment: everything but the settings of the run, which are not meant for a
-// run inside it.
+// inherited returns the part of an environment that programs inherit: without the settings of this run, which must not
+// configure a nested one.
 func inherited(environment []string) []string {
 	return slices.DeleteFunc(environment, func(s string) bool { return strings.HasPrefix(s, ownSettings) })
 }

@@ -3,7 +3,7 @@
 // # The model
 //
 // A [Command] describes the process; its method Run is a retry.Operation. Each attempt starts the program anew in a
-// process group of its own, with the same input, and with the attempt's number, the key and the call's ID in its
+// separate process group, with the same input, and with the attempt's number, the key and the call's ID in its
 // environment. What the program prints passes through as it comes.
 //
 // An attempt ends well with exit code 0. Otherwise its error is one of

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// Exit codes of a call that did not end with the program's own.
+// Exit codes of calls that do not end with the program's own code.
 const (
 	CodeFailed        = 1
 	CodeTimedOut      = 124 // the last attempt timed out
@@ -25,8 +25,8 @@ const (
 
 // ExitError is an attempt that ended with a code other than 0, or by a signal.
 type ExitError struct {
-	Code   int            // 128 plus the signal's number where a signal ended it
-	Signal syscall.Signal // 0 where it ended by itself
+	Code   int            // 128 plus the signal's number if a signal ended it
+	Signal syscall.Signal // 0 if the program exited
 }
 
 // Error implements error.
@@ -37,7 +37,7 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
-// TimeoutError is an attempt whose time was up. errors.Is finds context.DeadlineExceeded in it.
+// TimeoutError is an attempt that timed out. It matches context.DeadlineExceeded.
 type TimeoutError struct{ After time.Duration }
 
 // Error implements error.
@@ -78,8 +78,8 @@ func (e *StartError) notFound() bool {
 	return errors.Is(e.err, exec.ErrNotFound) || errors.Is(e.err, fs.ErrNotExist)
 }
 
-// Interrupt is the signal that told the caller to stop. Given as the cause of the call's context, it is handed on to the
-// running attempt's process group.
+// Interrupt is the signal that stopped the caller. As the cause of the call's context it is passed on to the process group of
+// the running attempt.
 type Interrupt struct{ Signal syscall.Signal }
 
 // Error implements error.
@@ -87,7 +87,7 @@ func (i Interrupt) Error() string {
 	return fmt.Sprintf("stopped by signal %d (%v)", int(i.Signal), i.Signal)
 }
 
-// ErrInputTooLong is input that was longer than what is kept for repetitions.
+// ErrInputTooLong is returned for input that is too long to be kept for another attempt.
 var ErrInputTooLong = fmt.Errorf("the input is longer than the %d MiB that are kept for another attempt; "+
 	"give it as a file (< FILE) or allow one attempt only (--max-attempts 1)", maxInput>>20)
 
@@ -103,9 +103,9 @@ func exitError(err error) error {
 	return &ExitError{Code: exit.ExitCode()}
 }
 
-// ExitCode is what a call's error means to the shell: 128 plus the signal that interrupted the call; 127 or 126 for a
-// program that could not be started; 125 where no attempt was made; 124 where the last attempt timed out; else the
-// program's own last code, or 1. A nil error is 0.
+// ExitCode returns the exit code for the error of a call: 128 plus the signal that interrupted the call; 127 or 126 for a
+// program that could not be started; 125 if no attempt was made; 124 if the last attempt timed out; otherwise the program's
+// last code, or 1. A nil error is 0.
 func ExitCode(err error) int {
 	if err == nil {
 		return 0

@@ -9,28 +9,28 @@ import (
 	"sync"
 )
 
-// maxInput is how much input is kept for further attempts.
+// maxInput is the maximum number of bytes kept for further attempts.
 const maxInput = 10 << 20
 
-// Input is what a program reads, the same for every attempt. A regular file is read again from where it stood. Anything
-// else is kept while it is handed on, up to 10 MiB, so that the first attempt need not wait for its end.
+// Input is the input of a program, the same for every attempt. Each attempt reads a regular file again from its first offset.
+// Other input is passed on at once and kept for further attempts, up to 10 MiB.
 //
-// Reading is never cut short: a source that blocks keeps one goroutine until it ends or the process does.
+// A read cannot be interrupted: a source that blocks keeps one goroutine until the source or the process ends.
 type Input struct {
 	source io.Reader
-	file   *os.File // the source, where programs can read it by themselves
-	offset int64    // where a file that is read again stood; -1 for what is read once
+	file   *os.File // the source, if programs can read it directly
+	offset int64    // where attempts begin to read the file; -1 if it is read once
 
 	begin sync.Once
 	mu    sync.Mutex
 	kept  []byte
-	err   error         // why nothing follows kept: io.EOF, ErrInputTooLong or the source's error
+	err   error         // why nothing follows kept: io.EOF, ErrInputTooLong or the error of the source
 	more  chan struct{} // closed when kept or err change
 }
 
-// NewInput returns the input that is read from r, for at most the given number of attempts. For one attempt nothing is kept
-// and the size is not bounded. If r is nil, a terminal or another device, there is no input: programs run in their own
-// process group, which must not read from the terminal.
+// NewInput returns the input from r for at most the given number of attempts. For one attempt nothing is kept and the size is
+// unlimited. If r is nil, a terminal or another device, there is no input: programs run in their own process group, which must
+// not read from the terminal.
 func NewInput(r io.Reader, attempts int) *Input {
 	file, isFile := r.(*os.File)
 	if r == nil || isFile && file == nil {
@@ -53,7 +53,7 @@ func NewInput(r io.Reader, attempts int) *Input {
 	return in
 }
 
-// feeder hands the input to one attempt. Its zero value feeds nothing.
+// feeder passes the input to one attempt. Its zero value passes nothing.
 type feeder struct {
 	in          *Input
 	read, write *os.File
@@ -61,7 +61,7 @@ type feeder struct {
 	ended       sync.WaitGroup
 }
 
-// attach makes the input that of cmd, which is about to be started.
+// attach connects the input to cmd before it starts.
 func (in *Input) attach(cmd *exec.Cmd) (*feeder, error) {
 	f := &feeder{}
 	switch {
@@ -83,14 +83,14 @@ func (in *Input) attach(cmd *exec.Cmd) (*feeder, error) {
 	return &feeder{in: in, read: read, write: write, done: make(chan struct{})}, nil
 }
 
-// inputError is input that cannot be had in full.
+// inputError says why the input could not be read in full.
 type inputError struct{ err error }
 
 func (e *inputError) Error() string { return "input: " + e.err.Error() }
 func (e *inputError) Unwrap() error { return e.err }
 
-// start begins to feed the command once it has been started. cancel ends the attempt where the input fails: a part of it
-// must not pass for the whole.
+// start begins to feed a started command. If the input fails, cancel ends the attempt: the program must not take a part of the
+// input for the whole.
 func (f *feeder) start(cancel context.CancelCauseFunc) {
 	if f.in == nil {
 		return
@@ -101,12 +101,12 @@ func (f *feeder) start(cancel context.CancelCauseFunc) {
 		defer f.write.Close()
 		if err := f.run(); err != nil && !errors.Is(err, io.EOF) {
 			cancel(&inputError{err})
-			<-f.done // its end would tell the program that all has been read
+			<-f.done // closing the pipe earlier would signal the end of the input
 		}
 	})
 }
 
-// run copies what there is and what comes, until the input ends, the command reads no more, or the attempt is over.
+// run copies the input until it ends, the command stops reading, or the attempt is over.
 func (f *feeder) run() error {
 	for offset := 0; ; {
 		chunk, more, err := f.in.from(offset)
@@ -122,14 +122,14 @@ func (f *feeder) run() error {
 			}
 		}
 		n, unread := f.write.Write(chunk)
-		if unread != nil { // a program need not read its input
+		if unread != nil { // a program may leave its input unread
 			return io.EOF
 		}
 		offset += n
 	}
 }
 
-// stop ends the feeding and waits for it.
+// stop stops feeding and waits for its goroutine.
 func (f *feeder) stop() {
 	if f.in == nil {
 		return
@@ -140,7 +140,7 @@ func (f *feeder) stop() {
 	f.ended.Wait()
 }
 
-// from returns what is kept from the offset on and why nothing follows it, or a channel that tells of more.
+// from returns the kept input from an offset on, and either why nothing follows it or a channel that closes when more arrives.
 func (in *Input) from(offset int) ([]byte, <-chan struct{}, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -158,7 +158,7 @@ func (in *Input) pump() {
 	}
 }
 
-// keep adds to what is kept and reports whether that is the end.
+// keep appends a chunk and reports whether the input has ended.
 func (in *Input) keep(chunk []byte, err error) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// completionTime bounds how long a shell waits for a store.
+	// completionTime is how long a shell waits for a store.
 	completionTime = 2 * time.Second
-	// completionJobs bounds how many jobs are looked at for their types and IDs.
+	// completionJobs is how many jobs are read for their types and IDs.
 	completionJobs = 1000
 )
 
-// candidates lists what may stand somewhere on the command line. Errors mean that nothing is offered.
+// candidates lists the completions of an argument or flag. After an error there are none.
 type candidates func(ctx context.Context, a *cli.App, cmd *cobra.Command) []string
 
-// Add gives flags and arguments below cmd their candidates. Commands that want none are left to the shell's file names.
+// Add adds completions to the flags and arguments of cmd and its subcommands. Elsewhere shells complete file names.
 func Add(a *cli.App, cmd *cobra.Command) {
 	if list := argumentCandidates()[cmd.CommandPath()]; list != nil {
 		cmd.ValidArgsFunction = offer(a, list)
@@ -50,7 +50,7 @@ func Add(a *cli.App, cmd *cobra.Command) {
 			}
 		}
 		if list != nil {
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, offer(a, list)) // the flag exists, and is asked for once
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, offer(a, list)) // the flag exists and has no completion yet
 		}
 	}
 	cmd.LocalFlags().VisitAll(offerFlag)
@@ -77,7 +77,7 @@ func argumentCandidates() map[string]candidates {
 	return list
 }
 
-// offer makes a completion function. Nothing is printed meanwhile, and nothing is made or changed.
+// offer returns a completion function. It prints no errors, and creates and changes nothing.
 func offer(a *cli.App, list candidates) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if err := a.Configure(cmd); err != nil {
@@ -98,7 +98,7 @@ func offer(a *cli.App, list candidates) cobra.CompletionFunc {
 	}
 }
 
-// flagText is the value of a flag, empty where the command has none.
+// flagText returns the value of a flag, or "" if the command does not have it.
 func flagText(cmd *cobra.Command, name string) string {
 	if f := cmd.Flags().Lookup(name); f != nil {
 		return f.Value.String()
@@ -106,7 +106,7 @@ func flagText(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// ofStore asks the command's store.
+// ofStore returns names from the command's store.
 func ofStore(ctx context.Context, a *cli.App, cmd *cobra.Command, ask func(open.JobStore) ([]string, error)) (names []string) {
 	_ = open.WithJobs(ctx, a, open.Options{URL: flagText(cmd, "store")}, func(s open.JobStore) (err error) {
 		names, err = ask(s)
@@ -159,7 +159,7 @@ func categories(context.Context, *cli.App, *cobra.Command) (names []string) {
 	return names
 }
 
-// ofDocument asks the document of --policy.
+// ofDocument returns the policies of --policy, or nil.
 func ofDocument(ctx context.Context, a *cli.App, cmd *cobra.Command) *policy.Set {
 	path := flagText(cmd, "policy")
 	if path == "" || path == cli.StandardInput {

@@ -112,12 +112,12 @@ func demoCalls(ctx context.Context, a *cli.App, f *demoFlags) error {
 		return err
 	}
 	if !report.Good() {
-		return errors.New("the demo did not keep its promises: see unexplained deliveries and the amplification bound")
+		return errors.New("the demo failed: see unexplained deliveries and the amplification bound")
 	}
 	return nil
 }
 
-// demoDocument is the document at path, or else the built-in one.
+// demoDocument returns the document at path, or else the built-in one.
 func demoDocument(ctx context.Context, a *cli.App, path, builtin string) (*policyfile.Document, error) {
 	if path != "" {
 		return a.Load(ctx, path)
@@ -125,7 +125,7 @@ func demoDocument(ctx context.Context, a *cli.App, path, builtin string) (*polic
 	return policyfile.Parse("demo.yaml", []byte(builtin), policyfile.Options{})
 }
 
-// countDone returns a function that draws a bar on a terminal, nil elsewhere, and one that takes the bar away.
+// countDone returns a function that draws a progress bar on a terminal, nil elsewhere, and one that removes it.
 func countDone(a *cli.App) (draw func(done, total int), clear func()) {
 	if !cli.IsTerminal(a.Stderr) {
 		return nil, func() {}
@@ -143,7 +143,7 @@ func writeReport(a *cli.App, w io.Writer, r *Report) {
 	}
 	line("failed", "%d  %s", r.Failed, tally(r.FailedByReason))
 	line("attempts", "%d: %s, %s (%d won), %d refused by budget or breaker", r.Attempts, cli.Plural(r.Retries, "retry", "retries"), cli.Count(r.Hedges, "hedge"), r.HedgeWins, r.Denied)
-	line("endpoint", "%s, %d of them repeats that it recognised", cli.Count(r.Requests, "request"), r.Duplicates)
+	line("endpoint", "%s, %d of them recognised as repeats", cli.Count(r.Requests, "request"), r.Duplicates)
 	line("faults", "%s", tally(r.Faults))
 	if b := r.Bound; b != nil {
 		verdict := a.Paint(a.Stdout, cli.Green, "kept")
@@ -152,7 +152,7 @@ func writeReport(a *cli.App, w io.Writer, r *Report) {
 		}
 		line("amplification", "%.3f requests per delivery; bound %.3f = 1 + %g + %g/%d: %s", r.Amplification, b.Max, b.Ratio, b.Burst, r.Deliveries, verdict)
 	} else {
-		line("amplification", "%.3f requests per delivery; the policies promise no bound", r.Amplification)
+		line("amplification", "%.3f requests per delivery; the policies set no bound", r.Amplification)
 	}
 	l := r.Latency
 	line("latency", "p50 %s, p95 %s, p99 %s, max %s", inSeconds(l.P50), inSeconds(l.P95), inSeconds(l.P99), inSeconds(l.Max))

@@ -32,18 +32,18 @@ type jobsReportJSON struct {
 	Audit   auditSummary `json:"audit"`
 }
 
-// auditSummary is what the workers' audit log says about itself.
+// auditSummary is the result of verifying and replaying the workers' audit log.
 type auditSummary struct {
 	Verify *audit.VerifyReport `json:"verify"`
 	Replay *audit.ReplayReport `json:"replay"`
 }
 
-// good reports whether the log is whole and every decision in it follows from what is recorded.
+// good reports whether the log is intact and every decision follows from the record.
 func (s *auditSummary) good() bool {
 	return s.Verify.Intact() && s.Replay.Diverged == 0 && s.Replay.CannotReplay.Total() == 0
 }
 
-// demoConcurrency is how many deliveries of a queue a worker of the demo makes at once, unless the document says.
+// demoConcurrency is the default concurrency of each queue in a worker of the demo.
 const demoConcurrency = 3
 
 func demoJobs(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
@@ -90,7 +90,7 @@ func demoJobs(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
 			return err
 		}
 		if !report.Good() || !log.good() {
-			return errors.New("the demo did not keep its promises: see lost deliveries, idempotency keys, the amplification bound and the audit log")
+			return errors.New("the demo failed: see lost deliveries, idempotency keys, the amplification bound and the audit log")
 		}
 		return nil
 	})
@@ -108,7 +108,7 @@ func checkAudit(ctx context.Context, a *cli.App, url string) (s auditSummary, er
 	return s, err
 }
 
-// demoWorker returns what makes the commands of workers: this program again, with nothing of this process's settings.
+// demoWorker returns a function that makes the commands of workers: this program, without the settings of this process.
 func demoWorker(ctx context.Context, a *cli.App, f *demoFlags, folder string) (func() *exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -160,10 +160,10 @@ func writeJobsReport(a *cli.App, w io.Writer, r *JobsReport, log *auditSummary) 
 	}
 	line("dead", "%d  %s", r.Dead, tally(r.DeadByReason))
 	if r.DeadArrived > 0 {
-		line("", "%d of them the endpoint has taken all the same, but its answer came too late", r.DeadArrived)
+		line("", "%d of them were accepted by the endpoint, but its answer came too late", r.DeadArrived)
 	}
 	line("attempts", "%d: %d failed, %d lost with the killed worker; %d refused by budget or breaker", r.Attempts, r.Failed, r.LostLeases, r.Refused)
-	line("endpoint", "%s; %s taken more than once, each under one idempotency key", cli.Count(r.Requests, "request"), cli.Plural(r.Repeated, "delivery", "deliveries"))
+	line("endpoint", "%s; %s accepted more than once, each under one idempotency key", cli.Count(r.Requests, "request"), cli.Plural(r.Repeated, "delivery", "deliveries"))
 	if r.Strays > 0 {
 		line(a.Paint(a.Stdout, cli.Red, "keys"), "%s under another idempotency key", cli.Count(r.Strays, "request"))
 	}
@@ -175,7 +175,7 @@ func writeJobsReport(a *cli.App, w io.Writer, r *JobsReport, log *auditSummary) 
 		}
 		line("amplification", "%.3f requests per delivery; bound %.3f = 1 + %g + %g/%d: %s", r.Amplification, b.Max, b.Ratio, b.Burst, r.Deliveries, verdict)
 	} else {
-		line("amplification", "%.3f requests per delivery; the policies promise no bound", r.Amplification)
+		line("amplification", "%.3f requests per delivery; the policies set no bound", r.Amplification)
 	}
 	line("throughput", "%.0f jobs/s", r.Throughput)
 	verdict := a.Paint(a.Stdout, cli.Green, "intact")
@@ -183,7 +183,7 @@ func writeJobsReport(a *cli.App, w io.Writer, r *JobsReport, log *auditSummary) 
 		verdict = a.Paint(a.Stdout, cli.Red, "NOT INTACT")
 	}
 	line("audit", "%s in %s: %s", cli.Count(log.Verify.Events, "event"), cli.Count(len(log.Verify.Chains), "chain"), verdict)
-	line("replay", "%s and %s of %s derived again from policies, facts and seeds; %d diverged", cli.Count(log.Replay.Decisions, "decision"),
+	line("replay", "%s and %s of %s recomputed from policies, facts and seeds; %d diverged", cli.Count(log.Replay.Decisions, "decision"),
 		cli.Count(log.Replay.Delays, "delay"), cli.Count(log.Replay.Works, "job"), log.Replay.Diverged)
 	if n := log.Replay.CannotReplay.Total(); n > 0 {
 		line("", "%s could not be replayed", cli.Count(n, "job"))

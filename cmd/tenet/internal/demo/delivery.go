@@ -44,7 +44,7 @@ var deliveries string
 // Deliveries returns the demo's deliveries.
 func Deliveries() ([]Delivery, error) { return parseDeliveries(deliveries) }
 
-// parseDeliveries reads job lines of type http. Unique keys must be unique.
+// parseDeliveries reads job lines of type http. Their unique keys must differ.
 func parseDeliveries(lines string) ([]Delivery, error) {
 	var list []Delivery
 	seen := map[string]bool{}

@@ -1,26 +1,26 @@
-// Package demo is what "tenet demo" runs: real HTTP deliveries to an endpoint that misbehaves on schedule, as stored jobs
-// ([RunJobs]) or as calls ([Run]).
+// Package demo runs "tenet demo": real HTTP deliveries to an endpoint with scheduled faults, as stored jobs ([RunJobs]) or as
+// calls ([Run]).
 //
 // # The model
 //
-// The endpoint listens on a loopback port. What it does with a request is a pure function of the seed, the delivery's ID
-// and how many times it has been asked for that delivery ([Schedule]): it answers, fails, throttles, hangs, is slow, or
-// resets the connection. The deliveries are sent through a retry.Executor under a policy document with a retry ratio,
-// hedging and a breaker for each destination. Afterwards [Report] says what was delivered, what was not and why, and
-// whether the endpoint's own count of requests keeps the bound that the document promises.
+// The endpoint listens on a loopback port. Its behaviour is a pure function of the seed, the delivery's ID and the number of
+// the request for that delivery ([Schedule]): it answers, fails, throttles, hangs, is slow, or resets the connection. The
+// deliveries are sent through a retry.Executor under a policy document with a retry ratio, hedging and a breaker for each
+// destination. [Report] lists what was delivered, what was not and why, and whether the number of requests that the endpoint
+// counted is within the document's bound.
 //
 //	deliveries ──► N at a time ──► tenethttp ──► endpoint (schedule)
 //	                                  └──► timelines ──► Report ◄── the endpoint's counts
 //
-// As jobs, the deliveries are imported into a store, and workers in processes of their own deliver them. One is killed
-// halfway and another one started. [JobsReport] compares what the store says with the endpoint's ledger: every delivery has
-// arrived or is in the dead-letter queue for a reason.
+// As jobs, the deliveries are imported into a store, and worker processes deliver them. One worker is killed halfway and
+// another one started. [JobsReport] compares the store with the endpoint's ledger: every delivery has arrived or is in the
+// dead-letter queue for a reason.
 //
 //	deliveries ──import──► store ◄──► worker, worker ✗, worker ──► endpoint
 //	                         └───────► JobsReport ◄───── ledger ─────┘
 //
-// Each call's ID is its delivery's, so that the same seed gives the same faults and the same waits. What calls share
-// (budget, breakers, latencies) depends on their order and may differ from run to run.
+// Calls have the IDs of their deliveries, so that the same seed gives the same faults and the same waits. Shared state
+// (budget, breakers, latencies) depends on the order of calls and may differ between runs.
 //
-// Nothing leaves the machine: whatever the URL of a delivery, connections are made to the endpoint.
+// No traffic leaves the machine: all connections go to the endpoint, whatever the URL of a delivery.
 package demo

@@ -22,7 +22,7 @@ const (
 	slowPiece  = 50 * time.Millisecond
 )
 
-// Endpoint is a web server on a loopback port that treats requests as its schedule says.
+// Endpoint is a web server on a loopback port that answers requests according to its schedule.
 type Endpoint struct {
 	schedule   Schedule
 	deliveries map[string]Delivery // by ID
@@ -30,12 +30,12 @@ type Endpoint struct {
 	server     *http.Server
 	served     chan error
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	requests map[string]int
 	accepted map[string]int
 	faults   map[Fault]int
 	keys     map[string]string // the first idempotency key, by delivery
-	strays   int               // requests with another key than the delivery's first one
+	strays   int               // requests with another key than the first of their delivery
 }
 
 // DeliveryHeader names the delivery that a request belongs to, where the idempotency key is not the delivery's ID.
@@ -71,13 +71,13 @@ func (e *Endpoint) Close() error {
 	return err
 }
 
-// Counts are what the endpoint itself has seen.
+// Counts are the counts of the endpoint.
 type Counts struct {
 	Requests int
 	Accepted map[string]int // proper answers by delivery
 	Faults   map[Fault]int
-	// Strays is requests with another idempotency key than the first one of their delivery: a receiver that goes by keys
-	// would have taken them for new ones.
+	// Strays counts requests with another idempotency key than the first one of their delivery. A receiver that deduplicates
+	// by key would have processed them again.
 	Strays int
 }
 
@@ -135,7 +135,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case SlowBody:
 		e.accept(w, d, "in pieces ")
 		for range slowPieces {
-			_ = http.NewResponseController(w).Flush() // nobody to tell where it fails: the client has gone
+			_ = http.NewResponseController(w).Flush() // fails only if the client is gone
 			if wait.For(r.Context(), slowPiece) != nil {
 				return
 			}
@@ -146,7 +146,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accept gives the answer that the delivery asks for. A status without a body gets none.
+// accept sends the response that the delivery expects. A status without a body gets none.
 func (e *Endpoint) accept(w http.ResponseWriter, d Delivery, body string) {
 	e.mu.Lock()
 	e.accepted[d.ID]++

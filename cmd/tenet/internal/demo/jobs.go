@@ -26,7 +26,7 @@ var jobsPolicy string
 // JobsPolicy is the built-in policy document of the workers, in YAML.
 func JobsPolicy() string { return jobsPolicy }
 
-// JobStore is what [RunJobs] needs of a store.
+// JobStore is the store that [RunJobs] needs.
 type JobStore interface {
 	job.Store
 	job.Admin
@@ -36,19 +36,19 @@ type JobStore interface {
 type JobsOptions struct {
 	Seed       uint64
 	Deliveries []Delivery
-	// Store is empty. Workers open it by themselves.
+	// Store is empty. Workers open it themselves.
 	Store JobStore
 	// Worker makes the command of a worker that serves the queues of the deliveries, with short leases, and that stops when
 	// its stdin ends.
 	Worker func() *exec.Cmd
 	// Set is the workers' policies.
 	Set *policy.Set
-	// Progress is told of finished jobs, on the goroutine of RunJobs. May be nil.
+	// Progress is called with the number of finished jobs, on the goroutine of RunJobs. May be nil.
 	Progress func(done, total int)
 }
 
 // ErrNotEmpty is returned for a store that holds jobs: the demo's workers would run them too.
-var ErrNotEmpty = errors.New("demo: the store holds jobs already; name one that is new")
+var ErrNotEmpty = errors.New("demo: the store already holds jobs; name a new one")
 
 const (
 	watchEvery = 5 * time.Millisecond
@@ -56,8 +56,8 @@ const (
 	runTimeout = 50 * time.Second
 )
 
-// RunJobs stores all deliveries as jobs, has two workers deliver them to an endpoint of its own, kills one of them halfway,
-// starts another, and reports when all jobs have finished. When ctx ends first, it returns the context's cause.
+// RunJobs starts an endpoint, stores all deliveries as jobs, and starts two workers. It kills one halfway and starts another,
+// and returns a report when all jobs have finished. If ctx ends first, it returns the context's cause.
 func RunJobs(ctx context.Context, o JobsOptions) (JobsReport, error) {
 	stats, err := o.Store.Stats(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func RunJobs(ctx context.Context, o JobsOptions) (JobsReport, error) {
 	return newJobsReport(ctx, o, jobsRun{f.killed, endpoint.Counts(), elapsed})
 }
 
-// importJobs stores the deliveries, with the endpoint's address in the place of the one that does not exist.
+// importJobs stores the deliveries, with the endpoint's address as their host.
 func importJobs(ctx context.Context, o JobsOptions, address string) error {
 	var lines bytes.Buffer
 	e := json.NewEncoder(&lines)
@@ -133,12 +133,12 @@ func lineOf(d Delivery, address string) (jobline.Line, error) {
 	return jobline.Line{Type: httpjob.Type, Queue: d.Queue, UniqueKey: d.ID, Payload: payload}, err
 }
 
-// fleet is the workers.
+// fleet is the set of workers.
 type fleet struct {
 	options  JobsOptions
 	endpoint *Endpoint
 	alive    []*process
-	killed   string // how the killed worker's name begins or what it contains: its process ID between slashes
+	killed   string // part of the killed worker's name: its process ID between slashes
 }
 
 func (f *fleet) start() error {
@@ -149,7 +149,7 @@ func (f *fleet) start() error {
 	return err
 }
 
-// watch waits until all jobs have finished, and sees to the crash.
+// watch waits until all jobs have finished, and crashes a worker halfway.
 func (f *fleet) watch(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -169,7 +169,7 @@ func (f *fleet) watch(ctx context.Context) error {
 		if f.options.Progress != nil {
 			f.options.Progress(done, total)
 		}
-		if done >= total || time.Now().After(end) { // what is not finished then is reported as lost
+		if done >= total || time.Now().After(end) { // unfinished jobs are then reported as lost
 			return nil
 		}
 		if f.killed == "" && 2*done >= total {
@@ -221,7 +221,7 @@ func (f *fleet) stop() (err error) {
 	return err
 }
 
-// end kills what is left.
+// end kills the workers that still run.
 func (f *fleet) end() {
 	for _, p := range f.alive {
 		p.kill()

@@ -60,7 +60,7 @@ func (r *JobsReport) Good() bool {
 	return len(r.Lost) == 0 && r.Strays == 0 && r.Arrived+r.Dead == r.Deliveries && (r.Bound == nil || r.Bound.Kept)
 }
 
-// jobsRun is what a finished run leaves besides its store.
+// jobsRun is the result of a finished run, besides its store.
 type jobsRun struct {
 	killed  string // part of the killed worker's name
 	counts  Counts // of the endpoint

@@ -12,7 +12,7 @@ import (
 // stopTimeout is how long a worker may take to stop.
 const stopTimeout = 10 * time.Second
 
-// process is a worker in a process of its own, which stops when its stdin ends: also when this process is killed.
+// process is a worker process. It stops when its stdin ends, and so also when this process is killed.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
@@ -40,11 +40,11 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 
 // kill ends the process at once, as a crash would.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended by itself
+	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.exited
 }
 
-// stop lets the process finish what it is doing.
+// stop lets the process finish its running jobs.
 func (p *process) stop() error {
 	err := p.stdin.Close()
 	t := time.NewTimer(stopTimeout)

@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Report says what happened. Durations are in seconds.
+// Report is the result of deliveries that ran as calls. Durations are in seconds.
 type Report struct {
 	Seed           uint64                `json:"seed"`
 	Deliveries     int                   `json:"deliveries"`
@@ -24,8 +24,8 @@ type Report struct {
 	Delivered      int                   `json:"delivered"`
 	Failed         int                   `json:"failed"`
 	FailedByReason map[policy.Reason]int `json:"failed_by_reason"`
-	// Unexplained lists deliveries that are neither delivered nor failed for a reason, or that the endpoint does not know
-	// of. It must be empty.
+	// Unexplained lists deliveries that neither arrived nor failed for a reason, or that arrived although the endpoint did not
+	// accept them. It must be empty.
 	Unexplained []string `json:"unexplained"`
 
 	Attempts  int `json:"attempts"`
@@ -38,7 +38,7 @@ type Report struct {
 	Requests   int           `json:"requests"`
 	Duplicates int           `json:"duplicates"`
 	Faults     map[Fault]int `json:"faults"`
-	// Amplification is requests per delivery; Bound is nil where the policies promise none.
+	// Amplification is requests per delivery; Bound is nil if the policies set none.
 	Amplification float64 `json:"amplification"`
 	Bound         *Bound  `json:"amplification_bound"`
 
@@ -47,7 +47,7 @@ type Report struct {
 	// all.
 	Decisions map[string]string `json:"decisions"`
 	Digest    string            `json:"decisions_digest"`
-	Timelines []Told            `json:"timelines"`
+	Timelines []TimelineStory   `json:"timelines"`
 }
 
 // Bound is how many requests the shared retry ratio allows per delivery: 1 + ratio + burst/deliveries.
@@ -66,8 +66,8 @@ type Latency struct {
 	Max float64 `json:"max"`
 }
 
-// Told is a timeline and why it is worth a look.
-type Told struct {
+// TimelineStory is a timeline and why it is shown.
+type TimelineStory struct {
 	Why      string           `json:"why"`
 	Timeline observe.Timeline `json:"timeline"`
 }
@@ -138,8 +138,8 @@ func (r *Report) addAttempts(t *observe.Timeline) {
 	}
 }
 
-// digestOf is a fingerprint of everything that was decided for a call: no times, only what follows from the policy, the
-// outcomes and the seed.
+// digestOf returns a hash of all decisions of a call: without times, only what follows from the policy, the outcomes and the
+// seed.
 func digestOf(t *observe.Timeline) string {
 	attempts := slices.SortedFunc(slices.Values(t.Attempts), func(a, b observe.AttemptRecord) int { return cmp.Compare(a.Attempt, b.Attempt) })
 	h := sha256.New()
@@ -152,7 +152,7 @@ func digestOf(t *observe.Timeline) string {
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:8]) }
 
-// boundOf compares the amplification with the retry ratio that all policies in use share. It returns nil if there is none.
+// boundOf compares the amplification with the retry ratio that all policies in use share. It returns nil without one.
 func boundOf(o Options, requests int) *Bound {
 	keys := make([]policy.Key, len(o.Deliveries))
 	for i, d := range o.Deliveries {
@@ -161,8 +161,8 @@ func boundOf(o Options, requests int) *Bound {
 	return sharedBound(o.Set, keys, requests, 1)
 }
 
-// sharedBound is the bound of work under the given keys, one for each piece of it, in a number of processes: each has a
-// budget of its own.
+// sharedBound returns the bound of work under the given keys, one for each call or job. Each of the processes has its own
+// budget.
 func sharedBound(set *policy.Set, keys []policy.Key, requests, processes int) *Bound {
 	name := ""
 	for i, key := range keys {
@@ -196,7 +196,7 @@ func latencyOf(list []time.Duration) Latency {
 
 // interesting picks up to three timelines: the delivery that took the most attempts, one that a hedge saved, and one that
 // failed.
-func interesting(results []result) []Told {
+func interesting(results []result) []TimelineStory {
 	most := best(results, func(r *result) int {
 		if r.reason != policy.ReasonSuccess {
 			return 0
@@ -218,19 +218,19 @@ func interesting(results []result) []Told {
 		}
 		return len(r.timeline.Attempts)
 	})
-	var told []Told
+	var list []TimelineStory
 	for _, pick := range []struct {
 		why string
 		r   *result
 	}{{"delivered after the most attempts", most}, {"a hedge answered first", hedged}, {"not delivered", failed}} {
 		if pick.r != nil {
-			told = append(told, Told{pick.why + ": " + pick.r.delivery.ID, pick.r.timeline})
+			list = append(list, TimelineStory{pick.why + ": " + pick.r.delivery.ID, pick.r.timeline})
 		}
 	}
-	return told
+	return list
 }
 
-// best is the first result with the highest score, or nil where all score 0.
+// best returns the first result with the highest score, or nil if all score 0.
 func best(results []result, score func(*result) int) *result {
 	var found *result
 	highest := 0

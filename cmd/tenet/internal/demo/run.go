@@ -32,22 +32,22 @@ type Options struct {
 	Concurrency int // deliveries at a time, at least 1
 	// Set is the policies. Keys are "hooks." and the queue.
 	Set *policy.Set
-	// Progress is told of every finished delivery, on the goroutine of Run. May be nil.
+	// Progress is called for every finished delivery, on the goroutine of Run. May be nil.
 	Progress func(done, total int)
 }
 
-// result is what became of one delivery.
+// result is the result of one delivery.
 type result struct {
 	delivery Delivery
 	reason   policy.Reason // success, or why not
 	timeline observe.Timeline
-	took     time.Duration // until the whole answer had been read
+	took     time.Duration // until the end of the response
 }
 
-// keyOf is the key of a destination.
+// keyOf returns the key of a destination.
 func keyOf(queue string) policy.Key { return policy.Key{Namespace: "hooks", Name: queue} }
 
-// Run delivers everything to an endpoint of its own and reports. When ctx ends first, it returns the context's cause.
+// Run starts an endpoint, sends it all deliveries and returns a report. If ctx ends first, it returns the context's cause.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	endpoint, err := StartEndpoint(Schedule{o.Seed}, o.Deliveries)
 	if err != nil {
@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	return newReport(o, results, endpoint.Counts(), elapsed), nil
 }
 
-// deliver sends all deliveries, some at a time, and returns what became of each, in their order.
+// deliver sends all deliveries concurrently, and returns their results in order.
 func deliver(ctx context.Context, o Options, s *sender) []result {
 	type finished struct {
 		index int
@@ -114,7 +114,7 @@ func newSender(set *policy.Set, address string) *sender {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, address)
 		},
-		// On a connection that was used before, net/http would repeat a broken request by itself, outside of any budget.
+		// On a reused connection net/http would repeat a broken request itself, outside of any budget.
 		DisableKeepAlives: true,
 	}
 	return &sender{tenethttp.Client{
@@ -136,7 +136,7 @@ func (s *sender) send(ctx context.Context, d Delivery) result {
 	case !r.timeline.Reason.Succeeded() && r.timeline.Reason != "":
 		r.reason = r.timeline.Reason
 	case err != nil:
-		r.reason = policy.ReasonTransport // an answer that broke off
+		r.reason = policy.ReasonTransport // the response broke off
 	case d.ExpectStatus != 0 && answered != d.ExpectStatus:
 		r.reason = policy.ReasonHTTPStatus
 	default:
@@ -145,7 +145,7 @@ func (s *sender) send(ctx context.Context, d Delivery) result {
 	return r
 }
 
-// answer sends the request under its policy and reads the whole answer.
+// answer sends the request under its policy and reads the whole response.
 func (s *sender) answer(ctx context.Context, d Delivery, timeline *observe.Timeline) (status int, err error) {
 	req, err := http.NewRequest(d.Method, d.URL, strings.NewReader(d.Body)) // the client sets the context
 	if err != nil {

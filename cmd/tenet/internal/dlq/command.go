@@ -72,13 +72,13 @@ type requeueFlags struct {
 	yes        bool
 	form       string
 	filter     job.Filter
-	every      time.Duration // between two jobs; 0 is at once
+	every      time.Duration // between two jobs; 0 is no limit
 }
 
-// requeueResult is what "dlq requeue" prints.
+// requeueResult is the output of "dlq requeue".
 type requeueResult struct {
 	Requeued int            `json:"requeued"`
-	Canary   map[string]int `json:"canary,omitempty"` // jobs by state, when --canary was over
+	Canary   map[string]int `json:"canary,omitempty"` // jobs by state after the canary run
 }
 
 func requeueCommand(a *cli.App) *cobra.Command {
@@ -139,7 +139,7 @@ func parseRate(text string) (time.Duration, error) {
 }
 
 func requeue(ctx context.Context, a *cli.App, s open.JobStore, f *requeueFlags) error {
-	var ids []string // found before anything changes: what dies again must not be taken again
+	var ids []string // listed before any change: a job that dies again must not be requeued again
 	if err := jobs.EachJob(ctx, s, jobs.Range{Filter: f.filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func requeue(ctx context.Context, a *cli.App, s open.JobStore, f *requeueFlags) 
 	return errors.Join(failed, err)
 }
 
-// requeueAll requeues the canaries first, and the others once these have completed.
+// requeueAll requeues the canary jobs first, and the others after those have completed.
 func requeueAll(ctx context.Context, s open.JobStore, f *requeueFlags, ids []string) (result requeueResult, err error) {
 	if f.canary > 0 && len(ids) > 0 {
 		first := ids[:min(f.canary, len(ids))]
@@ -191,16 +191,16 @@ func requeueAll(ctx context.Context, s open.JobStore, f *requeueFlags, ids []str
 	return result, err
 }
 
-// requeueIDs retries dead jobs, one each time, or all at once where every is 0.
+// requeueIDs retries dead jobs, one in each interval, or all at once if it is 0.
 func requeueIDs(ctx context.Context, s open.JobStore, ids []string, every time.Duration) (done int, err error) {
-	// Faster than a hundred times a second, several go together.
-	const fastest = 10 * time.Millisecond
-	together := jobs.PageSize
+	// Above a hundred jobs per second, each round retries several.
+	const shortest = 10 * time.Millisecond
+	chunkSize := jobs.PageSize
 	if every > 0 {
-		together = max(1, int(fastest/every))
+		chunkSize = max(1, int(shortest/every))
 	}
-	for chunk := range slices.Chunk(ids, together) {
-		if done > 0 && wait.For(ctx, every*time.Duration(together)) != nil {
+	for chunk := range slices.Chunk(ids, chunkSize) {
+		if done > 0 && wait.For(ctx, every*time.Duration(chunkSize)) != nil {
 			return done, context.Cause(ctx)
 		}
 		changed, err := s.Change(ctx, job.ActionRetry, job.Filter{IDs: chunk, States: []job.State{job.Dead}}, len(chunk))

@@ -14,7 +14,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// The parts of error texts that differ from job to job. The first alternatives of numbers match those that belong to a cause: exit codes, HTTP statuses and short numbers in paths.
+// The parts of error texts that differ between jobs. The first alternatives of numbers match numbers that belong to the cause:
+// exit codes, HTTP statuses and short numbers in paths.
 var (
 	uuids       = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	quoted      = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|(?:^|\\B)'[^']*'(?:\\B|$)")
@@ -33,8 +34,8 @@ func statusTexts() string {
 	return strings.Join(texts, "|")
 }
 
-// fingerprint is what an error text has in common with others of its kind: numbers, hexadecimal strings, UUIDs and quoted
-// texts are replaced, white space is joined. Exit codes, HTTP statuses, paths and names of programs stay.
+// fingerprint replaces the numbers, hexadecimal strings, UUIDs and quoted texts of an error text by placeholders, and joins
+// white space. It keeps exit codes, HTTP statuses, paths and names of programs.
 func fingerprint(text string) string {
 	text = uuids.ReplaceAllString(text, "<uuid>")
 	var b strings.Builder
@@ -58,8 +59,8 @@ func fingerprint(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// causeOf is what a dead job has in common with others that died of the same cause. Errors of http jobs leave out the path,
-// which may hold secrets; the payload has it.
+// causeOf returns a text that is the same for all jobs that died of the same cause. It adds the path of http jobs from the
+// payload, because their errors leave it out.
 func causeOf(r *job.Record, text string) string {
 	cause := fingerprint(text)
 	var payload struct {
@@ -74,7 +75,7 @@ func causeOf(r *job.Record, text string) string {
 	return cause
 }
 
-// errorGroup is jobs that died of the same kind of error.
+// errorGroup counts the dead jobs with the same cause.
 type errorGroup struct {
 	Fingerprint string    `json:"fingerprint"`
 	Count       int       `json:"count"`

@@ -31,7 +31,7 @@ import (
 	"github.com/tenetdev/tenet/policystore"
 )
 
-// contracts are the columns of the table of adapters: an adapter has one where one of its types implements the interface.
+// contracts are the columns of the table. An adapter has a contract if one of its types implements the interface.
 var contracts = []struct {
 	title string
 	is    reflect.Type
@@ -46,8 +46,8 @@ var contracts = []struct {
 	{"observer", reflect.TypeFor[observe.Observer]()},
 }
 
-// adapter is a row of the table. What is not a type with a contract is said in words, beside a value that would not compile
-// if the adapter lost it.
+// adapter is a row of the table. Features that are not types with a contract are described in words, next to a value that would
+// not compile without the feature.
 type adapter struct {
 	folder string
 	types  []any
@@ -69,7 +69,7 @@ var adapters = []adapter{
 	},
 	{folder: "exec", other: "job type `exec`", uses: []any{execjob.Register}},
 	{folder: "jobs", types: []any{(*jobs.Source)(nil), (*jobs.Sink)(nil)}},
-	{folder: "grpc", calls: "client, classes"}, // has functions only; this command does not need its SDK
+	{folder: "grpc", calls: "client, classes"}, // has only functions; this command does not import its SDK
 	{folder: "sqlite", types: []any{(*sqlite.Jobs)(nil), (*sqlite.Idempotency)(nil), (*sqlite.Audit)(nil), (*policysql.Store)(nil)}, calls: "classes", uses: []any{sqlite.Classes}},
 	{
 		folder: "postgres", types: []any{(*postgres.Jobs)(nil), (*postgres.Idempotency)(nil), (*postgres.Audit)(nil), (*policysql.Store)(nil), (*pgpipe.Queue)(nil), (*pgpipe.Outbox)(nil), (*pgpipe.Sink)(nil)},

@@ -71,7 +71,7 @@ func documentName(f *ast.Field) string {
 	return strings.TrimPrefix(name, "-")
 }
 
-// renamed lets a comment speak of the field by its name in documents.
+// renamed replaces the field's Go name at the start of a comment by its name in documents.
 func renamed(comment string, f *ast.Field, name string) string {
 	for _, id := range f.Names {
 		if rest, ok := strings.CutPrefix(comment, id.Name+" "); ok && !strings.EqualFold(id.Name, name) {

@@ -1,3 +1,3 @@
-// Command gen writes what is generated from the policy types: the descriptions in the document schema, the reference of
-// document fields and the reference of reasons. Run it with "go generate ./...".
+// Command gen generates code and pages from Go types: the descriptions in the document schema, the references of document
+// fields and of reasons, and the table of adapters. Run it with "go generate ./...".
 package main

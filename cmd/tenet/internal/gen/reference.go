@@ -17,7 +17,7 @@ import (
 // object is one kind of object in documents.
 type object struct {
 	Type reflect.Type
-	path string // where it first stands
+	path string // of its first occurrence
 }
 
 func (o object) name() string { return o.Type.Name() }
@@ -104,7 +104,7 @@ func typeName(f fields.Field) string {
 	return "string"
 }
 
-// accepted says which values a field takes.
+// accepted describes the values that a field accepts.
 func accepted(f fields.Field) string {
 	var parts []string
 	if f.Type == reflect.TypeFor[policy.Category]() {
@@ -167,7 +167,7 @@ func span[T int | float64 | time.Duration](r policy.Range[T]) string {
 	return fmt.Sprintf("%s (%s … %s)", show(r.Default), show(r.Min), show(r.Max))
 }
 
-// show writes durations without their zero parts: 1h, not 1h0m0s.
+// show formats durations without their zero parts: 1h, not 1h0m0s.
 func show(v any) string {
 	if v == time.Duration(0) {
 		return "0"

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// batchSize is the number of jobs in one round trip.
+	// batchSize is the number of jobs in a batch.
 	batchSize = 1000
-	// batchBytes bounds what a batch holds in memory.
+	// batchBytes is the maximum size of a batch in memory.
 	batchBytes = 16 << 20
-	// maxLine bounds a line: a payload at its limit, escaped, and the other fields.
+	// maxLine is the maximum size of a line: the largest payload, escaped, and the other fields.
 	maxLine = 8 << 20
 	// DefaultWindow is how long an imported job keeps its unique key.
 	DefaultWindow = 30 * 24 * time.Hour
@@ -31,13 +31,13 @@ type Options struct {
 	Window time.Duration
 	// DryRun parses everything and enqueues nothing; Imported then counts good lines.
 	DryRun bool
-	// Progress is told, after each batch, how many bytes and lines are done. May be nil.
+	// Progress is called after each batch with the bytes and lines done. May be nil.
 	Progress func(bytes int64, lines int)
-	// Enqueued is told of each job that was enqueued or existed. May be nil.
+	// Enqueued is called for each job that was enqueued or existed. May be nil.
 	Enqueued func(job.Request)
 }
 
-// Result says what became of the lines; blank ones do not count.
+// Result counts the lines, without blank ones.
 type Result struct {
 	Imported int        `json:"imported"`
 	Existing int        `json:"existing"`
@@ -50,8 +50,8 @@ type Rejected struct {
 	Error string `json:"error"`
 }
 
-// Import enqueues every good line of r. When the store or ctx fails it returns what was done so far and the error; the
-// same import may then simply be repeated.
+// Import enqueues every valid line of r. If the store or ctx fails, it returns the result so far and the error. The import is
+// safe to repeat.
 func Import(ctx context.Context, client *job.Client, r io.Reader, o Options) (Result, error) {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
@@ -80,11 +80,11 @@ func Import(ctx context.Context, client *job.Client, r io.Reader, o Options) (Re
 	}
 }
 
-// importer is an import on its way.
+// importer is a running import.
 type importer struct {
 	client  *job.Client
 	options Options
-	seen    map[[16]byte]int // how often a content came without a unique key
+	seen    map[[16]byte]int // lines without a unique key, by hash of their content
 	batch   []job.Request
 	held    int // bytes in the batch
 	number  int // of the last line
@@ -117,7 +117,7 @@ func (i *importer) reject(err error) {
 	i.result.Rejected = append(i.result.Rejected, Rejected{Line: i.number, Error: err.Error()})
 }
 
-// key is the unique key of a line that has none.
+// key makes the unique key of a line that has none.
 func (i *importer) key(text []byte) string {
 	sum := sha256.Sum256(text)
 	content := [16]byte(sum[:16])
@@ -155,7 +155,7 @@ func (i *importer) flush(ctx context.Context) error {
 	return nil
 }
 
-// readLine returns the next line and its size. A line above the limit is read to its end and nil.
+// readLine returns the next line and its size. It skips the text of a line above the limit and returns nil for it.
 func readLine(r *bufio.Reader) (text []byte, size int, err error) {
 	text = []byte{}
 	for {

@@ -86,11 +86,11 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 	}, "\n")
 	r := importInto(t, store, file, Options{})
 	want := []Rejected{
-		{3, "not a whole JSON object"},
+		{3, "incomplete JSON object"},
 		{4, `unknown field "color"`},
 		{5, "type: missing; name the handler"},
 		{6, "priority: 10 is not within 0 (highest) to 9"},
-		{7, "priority: a JSON string does not fit"},
+		{7, "priority: must not be a JSON string"},
 		{8, `timeout: "soon" is not a duration above 0 such as "30s", nor a number of seconds`},
 		{9, `run_at: "tomorrow" is not a time such as "2026-03-02T08:00:00Z"`},
 		{10, "more than one JSON object on the line"},

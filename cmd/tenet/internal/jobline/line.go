@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Line is a job as it is written.
+// Line is a job in JSON.
 type Line struct {
 	Type        string          `json:"type"`
 	Payload     json.RawMessage `json:"payload,omitempty"`
@@ -28,7 +28,7 @@ type Line struct {
 	UniqueKey   string          `json:"unique_key,omitempty"`
 }
 
-// Timeout is a duration in Go syntax; in JSON a number of seconds is one too.
+// Timeout is a duration in Go syntax. In JSON it can also be a number of seconds.
 type Timeout string
 
 // UnmarshalJSON reads a string or a number.
@@ -68,7 +68,7 @@ func Parse(text []byte) (job.Request, error) {
 	return l.Request()
 }
 
-// Request turns a line into what a client takes, and checks it.
+// Request converts a line into a request for a client, and checks it.
 func (l Line) Request() (job.Request, error) {
 	r := job.Request{
 		Type: l.Type, Payload: l.Payload, Queue: l.Queue, RunAt: l.RunAt, MaxAttempts: l.MaxAttempts, Priority: l.Priority, UniqueKey: l.UniqueKey,
@@ -116,7 +116,7 @@ func checkAs(raw json.RawMessage, payload interface{ Check() error }, has string
 	return payload.Check()
 }
 
-// requestProblem says what is wrong without the request's number, which means nothing here.
+// requestProblem returns an error without the index of the request, which is always 0.
 func requestProblem(err error) error {
 	if r, ok := errors.AsType[*job.RequestError](err); ok {
 		return fmt.Errorf("%s: %s", r.Field, r.Problem)
@@ -127,19 +127,19 @@ func requestProblem(err error) error {
 	return err
 }
 
-// plain words what package json says.
+// plain rewrites errors of package json for readers who do not know Go.
 func plain(err error) error {
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if t.Field == "" {
 			return fmt.Errorf("expected an object, not a JSON %s", t.Value)
 		}
-		return fmt.Errorf("%s: a JSON %s does not fit", t.Field, t.Value)
+		return fmt.Errorf("%s: must not be a JSON %s", t.Field, t.Value)
 	}
 	if t, ok := errors.AsType[*time.ParseError](err); ok {
 		return fmt.Errorf("run_at: %q is not a time such as \"2026-03-02T08:00:00Z\"", strings.Trim(t.Value, `"`))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return errors.New("not a whole JSON object")
+		return errors.New("incomplete JSON object")
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Outcomes of a cancellation beside the states of jobs.
+// Outcomes of a cancellation, in addition to the states of jobs.
 const (
 	cancelPending = "pending" // requested of the worker that runs the job
 	cancelGone    = "gone"    // the job was deleted meanwhile
 )
 
-// cancelPoll is how often a job that is to end is looked at.
+// cancelPoll is the interval at which a job to be cancelled is read.
 const cancelPoll = 100 * time.Millisecond
 
-// cancelled says what became of a job whose cancellation was requested: the state that it ended in or, unless waits is set,
-// that its worker has not answered yet.
+// cancelled returns the outcome of a requested cancellation: the state that the job ended in or, unless waits is set, that its
+// worker has not answered yet.
 func cancelled(ctx context.Context, s open.JobStore, id string, waits bool) (string, error) {
 	for {
 		r, _, err := s.Get(ctx, id)
@@ -41,7 +41,7 @@ func cancelled(ctx context.Context, s open.JobStore, id string, waits bool) (str
 	}
 }
 
-// cancelText is an outcome for people.
+// cancelText describes an outcome.
 func cancelText(id, outcome string) string {
 	switch outcome {
 	case string(job.Cancelled):

@@ -29,10 +29,10 @@ func Command(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// PageSize is how many jobs are read from the store at a time.
+// PageSize is the number of jobs read from the store at a time.
 const PageSize = 1000
 
-// Range is the jobs that match a filter and come after an ID, or all of them where that is empty.
+// Range selects the jobs that match a filter and come after an ID, if that is not empty.
 type Range struct {
 	Filter job.Filter
 	After  string
@@ -80,7 +80,7 @@ the ID of its last line to --after.
 	return cmd
 }
 
-// Listing says which jobs a list has, and how they are printed.
+// Listing selects jobs and how they are printed.
 type Listing struct {
 	Filter job.Filter
 	Hidden *Secrets
@@ -112,7 +112,7 @@ func writeTable(w io.Writer, list []JSON) {
 	})
 }
 
-// stateOf is a job's state in a list.
+// stateOf formats a job's state for a list.
 func stateOf(j JSON) string {
 	if j.State == job.Running && !j.CancelRequestedAt.IsZero() {
 		return "running (asked to cancel)"
@@ -120,7 +120,7 @@ func stateOf(j JSON) string {
 	return string(j.State)
 }
 
-// attemptsOf tells the attempts made and, where they differ, those that count against the maximum.
+// attemptsOf formats the attempts made and, if they differ, those that count against the maximum.
 func attemptsOf(r *job.Record) string {
 	text := strconv.Itoa(r.Attempts())
 	if r.Failures != r.Attempts() {
@@ -207,7 +207,7 @@ func paintState(a *cli.App, s job.State) cli.Safe {
 	return a.Paint(a.Stdout, color, s)
 }
 
-// change is a command that does something to jobs by their IDs.
+// change is a command that changes jobs by their IDs.
 type change struct {
 	action            job.Action
 	name, short, done string
@@ -219,13 +219,13 @@ type change struct {
 	wait        bool // cancel only: until the running jobs have ended
 }
 
-// changeResult is what such a command prints.
+// changeResult is the output of such a command.
 type changeResult struct {
 	Changed  []string `json:"changed"`
 	Missing  []string `json:"missing"`
 	Conflict []string `json:"conflict"` // in a state that the action cannot be applied to
-	// Outcomes says what became of each job that was to be cancelled: cancelled, pending (its worker was asked), or what it
-	// ended in first: completed, dead.
+	// Outcomes holds the outcome of each cancellation: cancelled, pending (the worker was asked), or the state that the job
+	// ended in first (completed, dead).
 	Outcomes map[string]string `json:"outcomes,omitempty"`
 }
 
@@ -298,7 +298,7 @@ func changeJobs(ctx context.Context, a *cli.App, s open.JobStore, c change) erro
 	return errors.Join(a.Print(c.form, result, func(w io.Writer) { result.write(w, c.done) }), result.failure())
 }
 
-// look finds the jobs whose states allow an action, and notes the others.
+// look returns the jobs whose states allow an action, and records the others in the result.
 func (c *changeResult) look(ctx context.Context, s open.JobStore, action job.Action, ids []string) (allowed []*job.Record, err error) {
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		r, _, err := s.Get(ctx, id)
@@ -316,7 +316,7 @@ func (c *changeResult) look(ctx context.Context, s open.JobStore, action job.Act
 	return allowed, nil
 }
 
-// apply changes the jobs one by one and notes what became of each.
+// apply changes the jobs one by one and records the result of each.
 func (c *changeResult) apply(ctx context.Context, s open.JobStore, what change, list []*job.Record) error {
 	for _, r := range list {
 		changed, err := s.Change(ctx, what.action, job.Filter{IDs: []string{r.ID}}, 1)
@@ -353,7 +353,7 @@ func (c *changeResult) write(w io.Writer, verb string) {
 	}
 }
 
-// failure is nil where all jobs were changed.
+// failure returns nil if all jobs were changed.
 func (c *changeResult) failure() error {
 	var faults []error
 	for _, id := range c.Missing {

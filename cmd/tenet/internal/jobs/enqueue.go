@@ -18,7 +18,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// EnqueueResult is what "enqueue" prints.
+// EnqueueResult is the output of "enqueue".
 type EnqueueResult struct {
 	ID         string         `json:"id"`
 	Existed    bool           `json:"existed"`
@@ -95,29 +95,29 @@ and stores it.`,
 	return cmd
 }
 
-// looksLikeJSON reports whether a text begins like an object or a list.
+// looksLikeJSON reports whether a text begins like a JSON object or list.
 func looksLikeJSON(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// request is the job that arguments and flags describe.
+// request returns the job that arguments and flags describe.
 func request(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
 	if f.json != "" {
 		return requestOfJSON(a, cmd, f, args)
 	}
 	if len(args) == 0 {
-		return job.Request{}, cli.Usagef("no job given; write a type and a payload, or --json")
+		return job.Request{}, cli.Usagef("no job given; write a type and a payload, or --json JSON")
 	}
 	f.line.Type = args[0]
 	if len(args) == 2 {
 		f.line.Payload = asJSON([]byte(args[1]))
 		if looksLikeJSON(args[1]) && !json.Valid([]byte(args[1])) {
-			a.Warn("the payload begins like JSON but is not valid JSON; it is taken as text")
+			a.Warn("the payload looks like JSON but is not valid; it is stored as a string")
 		}
 	}
 	switch {
 	case f.runAt != "" && f.delay > 0:
-		return job.Request{}, cli.Usagef("--run-at and --delay say the same; give one of them")
+		return job.Request{}, cli.Usagef("--run-at and --delay both set the start; give one of them")
 	case f.delay > 0:
 		f.line.RunAt = time.Now().Add(f.delay).UTC()
 	case f.runAt != "":
@@ -131,7 +131,7 @@ func request(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []string) (jo
 		f.line.Timeout = jobline.Timeout(f.timeout.String())
 	}
 	if f.uniqueFor > 0 && f.line.UniqueKey == "" {
-		return job.Request{}, cli.Usagef("--unique-for: there is no --unique-key that it could be about")
+		return job.Request{}, cli.Usagef("--unique-for needs --unique-key")
 	}
 	r, err := f.line.Request()
 	if err != nil {
@@ -141,15 +141,15 @@ func request(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []string) (jo
 	return r, nil
 }
 
-// requestOfJSON is the job of --json.
+// requestOfJSON returns the job of --json.
 func requestOfJSON(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []string) (job.Request, error) {
 	for _, name := range []string{"queue", "run-at", "delay", "max-attempts", "priority", "timeout", "unique-key", "unique-for"} {
 		if cmd.Flags().Changed(name) {
-			return job.Request{}, cli.Usagef("--%s beside --json: say it in the JSON", name)
+			return job.Request{}, cli.Usagef("--%s cannot be combined with --json; set it in the JSON", name)
 		}
 	}
 	if len(args) > 0 {
-		return job.Request{}, cli.Usagef("a type beside --json: say it in the JSON")
+		return job.Request{}, cli.Usagef("a TYPE argument cannot be combined with --json; set it in the JSON")
 	}
 	text := []byte(f.json)
 	if f.json == cli.StandardInput {
@@ -233,7 +233,7 @@ func importFile(ctx context.Context, a *cli.App, s open.JobStore, f *importFlags
 	}
 	switch {
 	case failed != nil:
-		return fmt.Errorf("the import was interrupted and can be repeated: %w", failed)
+		return fmt.Errorf("the import was interrupted; it is safe to repeat: %w", failed)
 	case err != nil:
 		return err
 	case len(result.Rejected) > 0:

@@ -37,16 +37,16 @@ func AddFilterFlags(cmd *cobra.Command) *FilterFlags {
 	flags.StringVar(&f.err, "error", "", "only jobs whose last error contains this")
 	flags.StringVar(&f.before, "created-before", "", "only jobs created before this time, or longer ago than this duration (24h)")
 	flags.StringVar(&f.after, "created-after", "", "only jobs created after this time, or within this duration (24h)")
-	flags.StringVar(&f.text, "filter", "", "only jobs that this selects, such as 'meta.tenant:acme payload.order.id:42'")
+	flags.StringVar(&f.text, "filter", "", "only jobs that this filter selects, such as 'meta.tenant:acme payload.order.id:42'")
 	return f
 }
 
-// add takes terms from the arguments of a command.
+// add adds terms from the arguments of a command.
 func (f *FilterFlags) add(terms []string) {
 	f.text = strings.TrimSpace(strings.Join(terms, " ") + " " + f.text)
 }
 
-// Filter is what all flags select. Without a state in them it is jobs in the given states.
+// Filter returns the filter of all flags, for jobs in the given states that the flags select too.
 func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
 	out, err := job.ParseFilter(f.text, time.Now())
 	if err != nil {
@@ -76,7 +76,7 @@ func (f *FilterFlags) Filter(states ...job.State) (job.Filter, error) {
 	return out, err
 }
 
-// inBoth returns the states that are in both lists, an empty one of which has all.
+// inBoth returns the states that are in both lists. An empty list stands for all states.
 func inBoth(a, b []job.State) ([]job.State, error) {
 	if len(a) == 0 || len(b) == 0 {
 		return append(a, b...), nil

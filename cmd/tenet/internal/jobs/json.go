@@ -49,7 +49,7 @@ type attemptJSON struct {
 	Stack    string             `json:"stack,omitempty"`
 }
 
-// NewJSON is a job in JSON output.
+// NewJSON returns a job for JSON output.
 func NewJSON(r *job.Record) JSON {
 	return JSON{
 		ID: r.ID, Type: r.Type, Queue: r.Queue, State: r.State, Attempts: r.Attempts(), Failures: r.Failures, MaxAttempts: r.MaxAttempts, Priority: r.Priority,
@@ -73,7 +73,7 @@ func (j JSON) WithHistory(list []job.Attempt) JSON {
 	return j
 }
 
-// asJSON is a payload as it is where it is JSON, else as a string of it.
+// asJSON returns a payload that is valid JSON unchanged, and any other as a JSON string.
 func asJSON(raw []byte) json.RawMessage {
 	if len(raw) == 0 || json.Valid(raw) {
 		return raw
@@ -85,7 +85,7 @@ func asJSON(raw []byte) json.RawMessage {
 	return text
 }
 
-// statsJSON is what "jobs stats" prints.
+// statsJSON is the output of "jobs stats".
 type statsJSON struct {
 	Queues map[string]queueStatsJSON `json:"queues"`
 }

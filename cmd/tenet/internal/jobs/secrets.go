@@ -12,14 +12,14 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// secretNames are the headers whose values are not printed.
+// secretNames are the names whose values are redacted.
 var secretNames = []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key"}
 
-// hiddenValue is printed in place of a secret.
+// hiddenValue replaces a secret.
 const hiddenValue = "[redacted]"
 
-// Secrets hides what must not be printed of jobs: members of payloads, at any depth, and entries of metadata that have the
-// name of a secret, whatever its case, and passwords in a payload's URLs. The zero value hides those of secretNames.
+// Secrets redacts the secrets of jobs: passwords in a payload's URLs, and the values of secret names, in any case, in payloads
+// at any depth and in metadata. The zero value redacts those of secretNames.
 type Secrets struct {
 	show bool
 	more []string // further names
@@ -44,7 +44,7 @@ func (s *Secrets) secret(name string) bool {
 	return false
 }
 
-// hide returns a copy of a job that may be printed.
+// hide returns a copy of a job without its secrets.
 func (s *Secrets) hide(r *job.Record) *job.Record {
 	if s.show {
 		return r
@@ -59,8 +59,7 @@ func (s *Secrets) hide(r *job.Record) *job.Record {
 	return &hidden
 }
 
-// Payload returns a payload that may be printed: the same bytes where there is nothing to hide. What is not JSON is returned
-// as it is.
+// Payload returns a payload without its secrets: the same bytes if it has none or is not JSON.
 func (s *Secrets) Payload(raw []byte) []byte {
 	if s.show || !json.Valid(raw) {
 		return raw
@@ -82,7 +81,7 @@ type redaction struct {
 	found bool
 }
 
-// value copies a value that is the member name of an object; elsewhere name is empty.
+// value copies a value. name is its name in an object, or empty.
 func (w *redaction) value(name string) {
 	token := w.token()
 	delimiter, ok := token.(json.Delim)

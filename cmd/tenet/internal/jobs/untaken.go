@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// jobKind is what decides which workers take a job.
+// jobKind decides which workers take a job.
 type jobKind struct{ queue, jobType string }
 
 func kindOfJob(r job.Request) jobKind {
@@ -23,8 +23,8 @@ func kindOfJob(r job.Request) jobKind {
 // maxUntaken bounds the warnings of one command.
 const maxUntaken = 5
 
-// warnUntaken warns of stored jobs that no live worker takes. Where no worker runs it says nothing: filling a store before
-// its workers start is normal. The jobs are stored, so a failure to read the workers is not worth reporting.
+// warnUntaken warns of stored jobs that no live worker takes. It prints nothing if no worker runs, because filling a store
+// before its workers start is normal, and ignores errors, because the jobs are stored.
 func warnUntaken(ctx context.Context, a *cli.App, s open.JobStore, kinds map[jobKind]bool) {
 	registry, ok := s.(job.Registry)
 	if !ok || len(kinds) == 0 {

@@ -9,15 +9,15 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// depth tells Prometheus how many jobs wait in each queue. It asks the store when it is scraped; every worker of a store
-// gives the same answer.
+// depth collects the number of jobs in each queue. It asks the store at each scrape; every worker of a store returns the same
+// numbers.
 type depth struct {
 	store  job.Admin
 	jobs   *prometheus.Desc
 	oldest *prometheus.Desc
 }
 
-// scrapeTime bounds how long a scrape waits for the store; without an answer the gauges are left out.
+// scrapeTime is how long a scrape waits for the store. Without an answer the gauges are left out.
 const scrapeTime = 5 * time.Second
 
 // NewDepth makes the gauges of jobs by queue and state, which ask the store at each scrape.

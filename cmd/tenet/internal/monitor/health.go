@@ -16,31 +16,31 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 )
 
-// Silence is how long the store may not answer before a worker is not ready.
+// Silence is how long the store may fail to answer before a worker is not ready.
 const Silence = 15 * time.Second
 
-// probe says why a process is not well.
+// probe returns nil if a process is healthy.
 type probe func(context.Context) error
 
-// Alive is the probe of what lives as long as its process.
+// Alive is a probe that always succeeds: the process runs.
 func Alive(context.Context) error { return nil }
 
-// Health serves what orchestrators and Prometheus ask a process for.
+// Health serves the health and metrics of a process over HTTP.
 type Health struct {
 	observer *prom.Observer
 	registry *prometheus.Registry
 	listener net.Listener
 	server   *http.Server
-	served   chan error // nil until serve
+	served   chan error // nil until Serve
 }
 
-// listen listens on an address. The metrics of own join those of the process and of the observer.
+// listen listens on an address. It adds the metrics of own to those of the process and of the observer.
 func listen(address string, own ...prometheus.Collector) (*Health, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, cli.Usagef("--listen: %w; write host:port, for example 127.0.0.1:9090", err)
 	}
 	h := &Health{registry: prometheus.NewRegistry()}
-	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // the first ones
+	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // never a duplicate in a new registry
 	h.registry.MustRegister(own...)
 	var err error
 	if h.observer, err = prom.New(prom.Options{Registerer: h.registry}); err != nil {
@@ -52,10 +52,10 @@ func listen(address string, own ...prometheus.Collector) (*Health, error) {
 	return h, nil
 }
 
-// Address is where the listener answers, as host:port.
+// Address returns the address of the listener, as host:port.
 func (h *Health) Address() string { return h.listener.Addr().String() }
 
-// Serve answers until close. The process is not ready any more when ctx is done.
+// Serve serves until close is called. When ctx is done the process is no longer ready.
 func (h *Health) Serve(ctx context.Context, live, ready probe) {
 	h.server = &http.Server{Handler: h.handler(ctx, live, ready), ReadHeaderTimeout: 5 * time.Second}
 	h.served = make(chan error, 1)

@@ -28,11 +28,11 @@ func OtlpFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("otlp", "", "send traces and metrics to this OpenTelemetry collector (OTLP over HTTP), for example http://localhost:4318")
 }
 
-// otlpCloseTime bounds how long a command waits at its end for the collector.
+// otlpCloseTime is how long a command waits for the collector at its end.
 const otlpCloseTime = 5 * time.Second
 
-// export observes for a collector, to which the process is known by a name. closeExport sends the rest; whatever the collector
-// does not take is logged and lost.
+// export returns an observer that sends traces and metrics to a collector, under a service name. closeExport sends the rest.
+// Data that the collector does not accept is lost, and the loss is logged.
 func export(ctx context.Context, address, name string, log *slog.Logger) (observer observe.Observer, closeExport func(), err error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
@@ -47,10 +47,10 @@ func export(ctx context.Context, address, name string, log *slog.Logger) (observ
 	if err != nil {
 		return nil, nil, errors.Join(err, spans.Shutdown(ctx))
 	}
-	told := &collector{log: log, address: base.Redacted(), failing: map[string]bool{}}
+	state := &collector{log: log, address: base.Redacted(), failing: map[string]bool{}}
 	of := resource.NewSchemaless(attribute.String("service.name", "tenet-"+name), attribute.String("service.version", cli.VersionOf().Version))
-	tracers := trace.NewTracerProvider(trace.WithBatcher(spanExport{spans, told}), trace.WithResource(of))
-	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(metricExport{metrics, told})), metric.WithResource(of))
+	tracers := trace.NewTracerProvider(trace.WithBatcher(spanExport{spans, state}), trace.WithResource(of))
+	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(metricExport{metrics, state})), metric.WithResource(of))
 	closeExport = func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), otlpCloseTime)
 		defer cancel()
@@ -65,7 +65,7 @@ func export(ctx context.Context, address, name string, log *slog.Logger) (observ
 	return observer, closeExport, nil
 }
 
-// collector logs once that a collector takes nothing, and once that it does again.
+// collector logs once when a collector stops accepting data, and once when it accepts data again.
 type collector struct {
 	log     *slog.Logger
 	address string
@@ -73,7 +73,7 @@ type collector struct {
 	failing map[string]bool // traces, metrics
 }
 
-func (c *collector) tell(what string, err error) {
+func (c *collector) record(what string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := len(c.failing) > 0
@@ -82,30 +82,30 @@ func (c *collector) tell(what string, err error) {
 	}
 	switch is := len(c.failing) > 0; {
 	case is && !was:
-		c.log.Warn("the collector takes no "+what+"; they are lost until it does", "collector", c.address, "error", err)
+		c.log.Warn("the collector does not accept "+what+"; they are lost until it does", "collector", c.address, "error", err)
 	case was && !is:
-		c.log.Info("the collector works again", "collector", c.address)
+		c.log.Info("the collector accepts data again", "collector", c.address)
 	}
 }
 
 type spanExport struct {
 	trace.SpanExporter
-	told *collector
+	state *collector
 }
 
 // ExportSpans implements trace.SpanExporter.
 func (e spanExport) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
-	e.told.tell("traces", e.SpanExporter.ExportSpans(ctx, spans))
+	e.state.record("traces", e.SpanExporter.ExportSpans(ctx, spans))
 	return nil
 }
 
 type metricExport struct {
 	metric.Exporter
-	told *collector
+	state *collector
 }
 
 // Export implements metric.Exporter.
 func (e metricExport) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
-	e.told.tell("metrics", e.Exporter.Export(ctx, m))
+	e.state.record("metrics", e.Exporter.Export(ctx, m))
 	return nil
 }

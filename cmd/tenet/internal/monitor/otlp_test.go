@@ -16,7 +16,7 @@ func TestACollectorThatIsAwayIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
 		what string
 		err  error
 	}{{"traces", nil}, {"traces", away}, {"metrics", away}, {"traces", away}, {"traces", nil}, {"metrics", nil}, {"metrics", nil}, {"traces", away}} {
-		c.tell(step.what, step.err)
+		c.record(step.what, step.err)
 	}
 	if text := out.String(); strings.Count(text, "level=WARN") != 2 || strings.Count(text, "level=INFO") != 1 || strings.Count(text, "\n") != 3 {
 		t.Errorf("the log holds:\n%s", text)

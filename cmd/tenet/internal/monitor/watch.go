@@ -14,20 +14,20 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Options says who observes a command that runs until it is stopped.
+// Options selects the observers of a long-running command.
 type Options struct {
-	Name     string // of the process at the collector
-	OTLP     string // --otlp; empty for none
-	Listen   string // --listen; empty for none
-	Audit    string // --audit; empty for none
-	Verbose  bool
-	Log      *slog.Logger
-	Metrics  []prometheus.Collector // beside those of the process, for --listen
-	Provider policy.Provider        // its document's changes are put on record; nil without a document
+	Name     string                 // of the process at the collector
+	OTLP     string                 // --otlp; empty for none
+	Listen   string                 // --listen; empty for none
+	Audit    string                 // --audit; empty for none
+	Verbose  bool                   // log every attempt
+	Log      *slog.Logger           // at level debug if Verbose is set
+	Metrics  []prometheus.Collector // for --listen, in addition to those of the process
+	Provider policy.Provider        // Changes records those of its document; nil without a document
 	Changes  *recording.Changes
 }
 
-// Watch is everything that observes a command. It must be closed.
+// Watch holds the observers of a command. It must be closed.
 type Watch struct {
 	Observer observe.Observer
 	Journal  observe.Journal // nil without --audit
@@ -35,7 +35,7 @@ type Watch struct {
 	cli.Closers
 }
 
-// Start starts what the options ask for. After an error nothing is left running.
+// Start starts the observers of the options. After an error none is running.
 func Start(ctx context.Context, a *cli.App, o Options) (*Watch, error) {
 	w := &Watch{}
 	if err := w.start(ctx, a, o); err != nil {
@@ -55,7 +55,7 @@ func (w *Watch) start(ctx context.Context, a *cli.App, o Options) (err error) {
 		observers = append(observers, exporter) // first, so that log lines carry its IDs
 	}
 	if o.Verbose {
-		observers = append(observers, everyAttempt(o.Log))
+		observers = append(observers, observe.Slog(o.Log))
 	}
 	if o.Listen != "" {
 		if w.Health, err = listen(o.Listen, o.Metrics...); err != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/tenetdev/tenet/internal/files"
 )
 
-// AuditLog is a log that is read.
+// AuditLog is a log opened for reading.
 type AuditLog struct {
 	audit.Source
 	Name     string     // its path, or "the log": URLs hold passwords
 	Sink     audit.Sink // nil for files
 	close    func() error
 	files    *audit.FileSource // nil for stores
-	segments []segment         // of files, as far as the log was read
-	lines    int               // that were read
+	segments []segment         // files read so far
+	lines    int               // lines read so far
 }
 
 // segment is a file of a log.
@@ -32,7 +32,7 @@ type segment struct {
 	first  int // index of its first line
 }
 
-// Read reads the log and notes where each of its files begins.
+// Read reads the log and records the index of the first line of each file.
 func (l *AuditLog) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
 	if after == "" {
 		l.segments, l.lines = nil, 0
@@ -57,7 +57,7 @@ func (l *AuditLog) Place(index int) (file string, line int) {
 	return "", 0
 }
 
-// IsLogURL reports whether a text is the URL of an audit log, and not a path.
+// IsLogURL reports whether a text is the URL of an audit log, not a path.
 func IsLogURL(text string) bool {
 	name, _, ok := strings.Cut(text, ":")
 	s, known := schemeOf(name)
@@ -86,7 +86,7 @@ func openAuditLog(ctx context.Context, a *cli.App, text string) (*AuditLog, erro
 	}
 	source, ok := s.Audit.(audit.Source)
 	if !ok {
-		return nil, errors.Join(cli.Usagef("%s:…: this store keeps no audit log that can be read", at.scheme), s.Close())
+		return nil, errors.Join(cli.Usagef("%s:…: this store has no audit log that can be read", at.scheme), s.Close())
 	}
 	return &AuditLog{Source: source, Name: "the log", Sink: s.Audit, close: s.Close}, nil
 }
@@ -112,7 +112,7 @@ func WithAuditLog(ctx context.Context, a *cli.App, url string, f func(*AuditLog)
 	return errors.Join(err, log.close())
 }
 
-// warnCut warns of a file whose last line has no end: readers leave it out, as it may be in the middle of being written.
+// warnCut warns of a file whose last line has no newline. Readers leave it out, because it may still be being written.
 func warnCut(a *cli.App, path string) {
 	file, err := files.Open(path)
 	if err != nil {
@@ -124,6 +124,6 @@ func warnCut(a *cli.App, path string) {
 		return
 	}
 	if _, err := io.ReadFull(file, last); err == nil && last[0] != '\n' {
-		a.Warn("%s: the last line was left out: it has no end, so it was cut off or is being written", path)
+		a.Warn("%s: the last line was left out, because it has no newline: it was cut off or is still being written", path)
 	}
 }

@@ -24,12 +24,12 @@ type fileEnd struct {
 	values url.Values
 }
 
-// switches are the parameters of files that are true or false.
+// switches lists the boolean parameters of files.
 func switches() []string {
 	return []string{"follow", "forget", "append", "replace", "envelope", "nosync"}
 }
 
-// fileParameters lists the parameters that a file has as a source or a sink.
+// fileParameters lists the parameters of files as sources or sinks.
 func fileParameters(u Use) []string {
 	if u == UseSource {
 		return []string{"format", "follow", "offsets", "forget", "envelope"}
@@ -49,7 +49,7 @@ func parseFile(at location) (end, error) {
 	}
 	for name := range values {
 		if known := fileParameters(at.Use); !slices.Contains(known, name) {
-			return nil, fmt.Errorf("a file has no parameter %q here; it has %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown parameter %q; files have %s here", name, strings.Join(known, ", "))
 		}
 		if slices.Contains(switches(), name) {
 			if err := e.set(name, new(bool)); err != nil {
@@ -68,10 +68,10 @@ func parseFile(at location) (end, error) {
 
 func (e *fileEnd) format() file.Format { return file.Format(e.values.Get("format")) }
 
-// offsets is the path of the file that records how far a source was read.
+// offsets returns the path of the file that records how far a source was read.
 func (e *fileEnd) offsets() string { return cmp.Or(e.values.Get("offsets"), e.path+".offset") }
 
-// set takes the value of a switch from the parameters, if they have it.
+// set sets a switch from the parameters, if they have it.
 func (e *fileEnd) set(name string, to *bool) error {
 	text := e.values.Get(name)
 	if text == "" {
@@ -129,7 +129,7 @@ func sameFile(one, two string) bool {
 	}
 	first, err := os.Stat(one)
 	if err != nil {
-		return false // a file that does not exist yet is not another one
+		return false // a file that does not exist yet is not the same as another one
 	}
 	second, err := os.Stat(two)
 	return err == nil && os.SameFile(first, second)

@@ -30,7 +30,7 @@ type jobsEnd struct {
 	maxAttempts           int
 }
 
-// parseJobs parses the URL of a queue of a job store. Parameters other than those of a queue belong to the store.
+// parseJobs parses the URL of a queue. Other parameters than those of queues belong to the store.
 func parseJobs(at location) (end, error) {
 	store, query, _ := strings.Cut(at.path, "?")
 	values, err := url.ParseQuery(query)
@@ -107,8 +107,8 @@ func (e *jobsEnd) sink(ctx context.Context, a *cli.App, options SinkOptions) (Si
 	return jobSink{jobs.NewSink(job.NewClient(store), o), store}, nil
 }
 
-// carried retries a transaction that spent its attempts in a pipeline and goes on as a job, under the document's policy of
-// that job.
+// carried is the retry policy of a transaction that used up its attempts in a pipeline and continues as a job: the document's
+// policy of that job.
 type carried struct{ retry *policy.Retry }
 
 // NextDelay implements job.RetryPolicy.

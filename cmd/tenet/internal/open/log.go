@@ -12,21 +12,21 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 )
 
-// LogFlag adds --audit to a command; what says what the command records.
+// LogFlag adds --audit to a command; what is the beginning of its usage text.
 func LogFlag(cmd *cobra.Command, what string) *string {
 	return cmd.Flags().String("audit", "", what+": "+UseLog.Forms()+" (also TENET_AUDIT)")
 }
 
-// DecisionLogFlag adds --audit to a command that records what it decides.
+// DecisionLogFlag adds --audit to a command that records its decisions.
 func DecisionLogFlag(cmd *cobra.Command) *string {
 	return LogFlag(cmd, "record every decision here before it takes effect")
 }
 
-// CloseTime bounds how long a command waits at its end for its audit log.
+// CloseTime is how long a command waits for its audit log at its end.
 const CloseTime = 30 * time.Second
 
-// Log opens the audit log of --audit, which fails closed. closeLog ends it and its sink; events that could not be stored are
-// an error. A missing file is made.
+// Log opens the audit log of --audit, which fails closed, and creates a missing file. closeLog closes it and its sink, and
+// returns an error if events could not be stored.
 func Log(ctx context.Context, a *cli.App, url string) (log *audit.Log, closeLog func() error, err error) {
 	r := Ref{Flag: "audit", URL: url, Use: UseLog}
 	at, _, err := r.locate()

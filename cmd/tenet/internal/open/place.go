@@ -25,9 +25,9 @@ type SinkCloser interface {
 	io.Closer
 }
 
-// SinkOptions is what a sink has to know beside its URL.
+// SinkOptions are the options of a sink that its URL does not set.
 type SinkOptions struct {
-	Letters bool          // it takes dead letters, with what they tell
+	Letters bool          // it takes dead letters, with their errors and attempts
 	Timeout time.Duration // of HTTP requests
 	Set     *policy.Set   // has the policies of jobs
 }
@@ -38,7 +38,7 @@ type end interface {
 	sink(ctx context.Context, a *cli.App, o SinkOptions) (SinkCloser, error)
 }
 
-// Place is a source or a sink that a flag names. Parsing it has opened nothing.
+// Place is the source or sink of a flag, parsed but not opened.
 type Place struct {
 	Ref
 	end end
@@ -57,7 +57,7 @@ func ParsePlace(r Ref) (*Place, error) {
 	return &Place{r, end}, nil
 }
 
-// Source opens where transactions come from.
+// Source opens the place as a source.
 func (p *Place) Source(ctx context.Context, a *cli.App, log *slog.Logger) (SourceCloser, error) {
 	source, err := p.end.source(ctx, a, log)
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *Place) Source(ctx context.Context, a *cli.App, log *slog.Logger) (Sourc
 	return source, nil
 }
 
-// Sink opens where transactions go.
+// Sink opens the place as a sink.
 func (p *Place) Sink(ctx context.Context, a *cli.App, o SinkOptions) (SinkCloser, error) {
 	sink, err := p.end.sink(ctx, a, o)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *Place) SameFile(other *Place) bool {
 	return one != nil && two != nil && sameFile(one.path, two.path)
 }
 
-// FileOffsets returns the path of a source that is a file, and of the file that records how far it was read.
+// FileOffsets returns the paths of a source that is a file and of its offsets file.
 func (p *Place) FileOffsets() (path, offsets string, ok bool) {
 	f := p.file()
 	if f == nil {
@@ -90,7 +90,7 @@ func (p *Place) FileOffsets() (path, offsets string, ok bool) {
 	return f.path, f.offsets(), true
 }
 
-// file is the file that the place is, or nil.
+// file returns the file of the place, or nil.
 func (p *Place) file() *fileEnd {
 	if p == nil {
 		return nil
@@ -99,7 +99,7 @@ func (p *Place) file() *fileEnd {
 	return f
 }
 
-// wrap says which flag the error is about, and keeps its exit code.
+// wrap adds the flag to an error, and keeps its exit code.
 func (r Ref) wrap(err error) error {
 	code := cli.ExitFailed
 	if f, ok := errors.AsType[*cli.Failure](err); ok {

@@ -9,21 +9,21 @@ import (
 	"github.com/tenetdev/tenet/internal/address"
 )
 
-// Use is what a URL is opened for.
+// Use is the purpose that a URL is opened for.
 type Use int
 
 // The uses of URLs.
 const (
 	UseJobs    Use = iota
-	UseWorker      // jobs of a worker, which may keep them in memory
+	UseWorker      // the jobs of a worker, which may be in memory
 	UseRecords     // idempotency records
 	UseLog         // an audit log
 	UseSource
 	UseSink
-	uses // how many there are
+	uses // the number of uses
 )
 
-// noun is what errors call the thing behind a use's URL.
+// noun returns the word for the target of a use's URL in errors.
 func (u Use) noun() string {
 	return [uses]string{UseJobs: "store", UseWorker: "store", UseRecords: "store", UseLog: "log", UseSource: "source", UseSink: "sink"}[u]
 }
@@ -40,7 +40,7 @@ func (u Use) Forms() string {
 	return strings.Join(list[:last], ", ") + " or " + list[last]
 }
 
-// The schemes that commands accept. A scheme's other names are in the table.
+// The schemes that commands accept. The table below has their aliases.
 const (
 	schemeFile     = "file"
 	schemeSQLite   = "sqlite"
@@ -52,19 +52,19 @@ const (
 	schemeMemory   = "memory"
 )
 
-// texts holds a text for some of the uses.
+// texts holds a text for each use, or "".
 type texts [uses]string
 
 // scheme is a row of the table of schemes.
 type scheme struct {
-	names   []string                    // the first one stands for all
-	forms   texts                       // what to write, for each use that accepts the scheme
-	refused texts                       // why a use does not accept it, where that can be said; %s is what it does accept
+	names   []string                    // the first is the canonical one
+	forms   texts                       // how to write it, for each use that accepts the scheme
+	refused texts                       // why a use does not accept it; %s lists the URLs that it does accept
 	parse   func(location) (end, error) // a source or sink; nil where the scheme is neither
 }
 
-// schemes is the table of schemes: what each is good for, in the order in which help and errors list them. Redis, Kafka and
-// SQS are refused by name.
+// schemes returns the table of schemes and their uses, in the order in which help and errors list them. Redis, Kafka and SQS
+// are refused by name.
 func schemes() []scheme {
 	const (
 		files   = "file:PATH.jsonl, file:PATH.csv"
@@ -108,9 +108,9 @@ func schemes() []scheme {
 		{
 			names: []string{schemeMemory}, forms: texts{UseWorker: "memory:"},
 			refused: texts{
-				UseJobs:    "this store is empty and ends with this command; only a worker can use it. Write %s",
-				UseRecords: "records in memory are forgotten when this program ends; write %s",
-				UseLog:     "an audit log in memory proves nothing; write %s",
+				UseJobs:    "a store in memory ends with this command; only a worker can use it. Write %s",
+				UseRecords: "records in memory are lost when this program ends; write %s",
+				UseLog:     "an audit log in memory is lost when this program ends; write %s",
 			},
 		},
 		{
@@ -145,10 +145,10 @@ type Ref struct {
 type location struct {
 	Ref
 	scheme string
-	path   string // of a file, without its parameters; what follows the scheme elsewhere
+	path   string // of a file, without its parameters; otherwise the rest of the URL
 }
 
-// fail is a usage error about the URL, of which it shows the part that cannot hold a password.
+// fail returns a usage error about the URL. part is the part of the URL that cannot hold a password.
 func (r Ref) fail(part, format string, args ...any) error {
 	if r.Flag != "" {
 		part = strings.TrimSpace("--" + r.Flag + " " + part)
@@ -160,7 +160,7 @@ func (r Ref) fail(part, format string, args ...any) error {
 	return cli.Usagef("%s: %w", part, err)
 }
 
-// locate parses a URL as far as all of them are alike. Errors show at most its scheme: the rest may hold a password.
+// locate parses the scheme and the path of a URL. Errors show only the scheme, because the rest may hold a password.
 func (r Ref) locate() (location, scheme, error) {
 	at := location{Ref: r}
 	if err := address.Check(r.URL); err != nil {
@@ -171,7 +171,7 @@ func (r Ref) locate() (location, scheme, error) {
 	case r.URL == "" && r.Flag == "store":
 		return at, scheme{}, cli.Usagef("no store given; write --store %s, or set TENET_STORE", r.Use.Forms())
 	case !ok && r.Flag != "":
-		return at, scheme{}, cli.Usagef("--%s names no %s; write %s", r.Flag, r.Use.noun(), r.Use.Forms())
+		return at, scheme{}, cli.Usagef("--%s is not the URL of a %s; write %s", r.Flag, r.Use.noun(), r.Use.Forms())
 	case !ok:
 		return at, scheme{}, cli.Usagef("the URL of the %s is missing; write %s", r.Use.noun(), r.Use.Forms())
 	}

@@ -23,16 +23,16 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// JobTTL is how long the key of a job is kept after its effect: longer than operators take to requeue it.
+// JobTTL is how long the key of a job is kept after its effect: longer than operators take to requeue a job.
 const JobTTL = 30 * 24 * time.Hour
 
-// JobStore is what all job stores can do.
+// JobStore is the interface of all job stores.
 type JobStore interface {
 	job.Store
 	job.Admin
 }
 
-// RecordStore keeps idempotency records, and an audit log of what happened to them.
+// RecordStore stores idempotency records, and an audit log of their changes.
 type RecordStore struct {
 	idempotency.Store
 	idempotency.Admin
@@ -40,20 +40,20 @@ type RecordStore struct {
 	Close func() error
 }
 
-// Database is a store whose tables have versions.
+// Database is a store with migrations.
 type Database interface {
 	Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]migrate.Step, error)
 	MigrationStatus(ctx context.Context) ([]migrate.Status, error)
 	Close() error
 }
 
-// Options names the store of --store and says what may be done if it is missing.
+// Options holds the store of --store, and what may be created if it is missing.
 type Options struct {
 	URL     string
-	Create  bool // a missing SQLite file, and its tables
-	Migrate bool // missing or old tables on PostgreSQL
-	Memory  bool // the command can use a store that ends with its process
-	DryRun  bool // nothing may be made; a missing SQLite file is an empty store
+	Create  bool // create a missing SQLite file and its tables
+	Migrate bool // create or update tables on PostgreSQL
+	Memory  bool // accept a store in memory
+	DryRun  bool // create nothing; a missing SQLite file is an empty store
 }
 
 // JobsFlag adds --store to a command.
@@ -100,13 +100,13 @@ func WithJobs(ctx context.Context, a *cli.App, o Options, f func(JobStore) error
 	return errors.Join(f(store), store.Close())
 }
 
-// CheckShared is an error unless other processes can open the job store of --store too.
+// CheckShared returns an error unless other processes can open the job store of --store too.
 func CheckShared(url string) error {
 	_, _, err := Ref{Flag: "store", URL: url, Use: UseJobs}.locate()
 	return err
 }
 
-// Records opens the store of idempotency records that a flag names. create makes a missing SQLite file.
+// Records opens the store of idempotency records of a flag. create creates a missing SQLite file.
 func Records(ctx context.Context, a *cli.App, r Ref, create bool) (*RecordStore, error) {
 	at, _, err := r.locate()
 	if err != nil {
@@ -133,7 +133,7 @@ func Records(ctx context.Context, a *cli.App, r Ref, create bool) (*RecordStore,
 	return &RecordStore{db.Idempotency(), db.Idempotency(), db.Audit(), db.Close}, migrated(ctx, db, false)
 }
 
-// Guard opens a guard over the store of --idempotency-store. closeStore closes its store.
+// Guard opens a guard over the store of --idempotency-store. closeStore closes the store.
 func Guard(ctx context.Context, a *cli.App, url string, o idempotency.GuardOptions) (guard *idempotency.Guard, closeStore func() error, err error) {
 	store, err := Records(ctx, a, Ref{Flag: "idempotency-store", URL: url, Use: UseRecords}, true)
 	if err != nil {
@@ -145,8 +145,8 @@ func Guard(ctx context.Context, a *cli.App, url string, o idempotency.GuardOptio
 	return guard, store.Close, nil
 }
 
-// WithDatabase runs f on the database of --store, whose tables may be missing. o.Create makes a missing SQLite file; in a dry
-// run an empty temporary one stands for it.
+// WithDatabase runs f on the database of --store, whose tables may be missing. o.Create creates a missing SQLite file; a dry run
+// uses an empty temporary file instead.
 func WithDatabase(ctx context.Context, a *cli.App, o Options, f func(Database) error) (err error) {
 	at, _, err := Ref{Flag: "store", URL: o.URL, Use: UseJobs}.locate()
 	if err != nil {
@@ -188,12 +188,12 @@ func openSQLite(ctx context.Context, at location, create bool) (*sqlite.DB, erro
 	}
 	hint := ""
 	if at.Use == UseJobs || at.Use == UseWorker {
-		hint = "; enqueue, jobs import, worker, demo and migrate up make one"
+		hint = "; enqueue, jobs import, worker, demo and migrate up create it"
 	}
 	return nil, cli.Fail(cli.ExitNotFound, fmt.Errorf("store sqlite:%s does not exist%s", at.path, hint))
 }
 
-// migrated makes sure that a database has all its tables. It closes a database that does not.
+// migrated checks that a database has all its tables, after creating them if up is set. It closes a database that does not.
 func migrated(ctx context.Context, db Database, up bool) error {
 	if up {
 		if _, err := db.Migrate(ctx, migrate.Up, false); err != nil {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // time zones also where the system has none
+	_ "time/tzdata" // for systems without time zone data
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +62,7 @@ func Read(ctx context.Context, a *cli.App, path string) ([]job.Periodic, error) 
 	return list, err
 }
 
-// readPeriodic reads and checks the entries of a file and what they mean.
+// readPeriodic reads and checks a file, and returns its entries and their jobs.
 func readPeriodic(ctx context.Context, a *cli.App, path string) ([]periodicEntry, []job.Periodic, error) {
 	if path == "" {
 		return nil, nil, cli.Usagef("no file of periodic jobs given; name it with --file FILE")
@@ -73,13 +73,13 @@ func readPeriodic(ctx context.Context, a *cli.App, path string) ([]periodicEntry
 	}
 	f := parsePeriodic(path, text)
 	if len(f.faults) > 0 {
-		a.TellFaults(f.faults)
+		a.PrintFaults(f.faults)
 		return nil, nil, cli.Exit(cli.ExitInvalid)
 	}
 	return f.entries, f.jobs, nil
 }
 
-// periodic is the job that an entry describes, and what is wrong with it, field by field.
+// periodic returns the job that an entry describes, and its problems by field.
 func (e periodicEntry) periodic() (p job.Periodic, problems []string) {
 	p = job.Periodic{Name: e.Name, Cron: e.Cron}
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -87,7 +87,7 @@ func (e periodicEntry) periodic() (p job.Periodic, problems []string) {
 		add("name: missing")
 	}
 	if e.Job.UniqueKey != "" || !e.Job.RunAt.IsZero() {
-		add("job: unique_key and run_at are the tick's; leave them out")
+		add("job: leave out unique_key and run_at; each tick sets them")
 	}
 	var err error
 	if p.Location, err = time.LoadLocation(e.TimeZone); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-// periodicFile reads a file of periodic jobs and collects everything that is wrong with it.
+// periodicFile reads a file of periodic jobs and collects its faults.
 type periodicFile struct {
 	path    string
 	entries []periodicEntry
@@ -154,7 +154,7 @@ func (f *periodicFile) value(path string, n *yaml.Node, into reflect.Value) {
 	}
 }
 
-// kindOf names what a field takes.
+// kindOf describes the values of a field.
 func kindOf(v reflect.Value) string {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
@@ -167,7 +167,7 @@ func kindOf(v reflect.Value) string {
 	return "text"
 }
 
-// periodicCheck is what "periodic check" says of a file.
+// periodicCheck is the output of "periodic check" for a file.
 type periodicCheck struct {
 	File   string            `json:"file"`
 	Valid  bool              `json:"valid"`
@@ -190,7 +190,7 @@ func periodicCheckCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			f := parsePeriodic(path, text)
-			a.TellFaults(f.faults)
+			a.PrintFaults(f.faults)
 			r := periodicCheck{path, len(f.faults) == 0, []string{}, []cli.FaultResult{}}
 			for _, e := range f.entries {
 				r.Names = append(r.Names, e.Name)

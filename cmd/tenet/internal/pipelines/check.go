@@ -22,7 +22,7 @@ func pipelineCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// pipelineResult are the pipelines of a document, with every default filled in.
+// pipelineResult holds the pipelines of a document, with every default filled in.
 type pipelineResult struct {
 	File      string                     `json:"file"`
 	Consumers map[string]policy.Consumer `json:"consumers"`

@@ -79,7 +79,7 @@ stopped by SIGINT or SIGTERM.`,
 	return cmd
 }
 
-// consumer is the consumer of a document with that name.
+// consumer returns the consumer with a name.
 func consumer(f *consumeFlags, name string) pipe {
 	var spec taskSpec
 	return pipe{

@@ -29,13 +29,13 @@ type pipelineFlags struct {
 	changed                  func(flag string) bool
 }
 
-// add adds them to a command. from is the name of the flag for where transactions come from, and what its usage.
-func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
+// add adds the flags to a command. from is the name of the flag for the source, and usage its usage text.
+func (f *pipelineFlags) add(cmd *cobra.Command, from, usage string) {
 	f.audit, f.form = open.DecisionLogFlag(cmd), cli.OutputFlag(cmd)
 	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, open.JobTTL, cmd.Flags().Changed
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "policy document; changes take effect during the run; - is stdin")
-	flags.StringVar(&f.source, from, "", what)
+	flags.StringVar(&f.source, from, "", usage)
 	flags.StringVar(&f.sink, "sink", "", "where transactions go: "+open.UseSink.Forms())
 	flags.StringVar(&f.deadLetter, "dead-letter", "", "sink for transactions that fail for good")
 	flags.StringVar(&f.payload, "payload", "", "run one transaction, with this payload (JSON); - is stdin")
@@ -51,7 +51,7 @@ func (f *pipelineFlags) add(cmd *cobra.Command, from, what string) {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and print what would run, without running it")
 }
 
-// single is the transaction of --payload and --id, or nil.
+// single returns the transaction of --payload and --id, or nil.
 func (f *pipelineFlags) single(ctx context.Context, a *cli.App) (*pipeline.Transaction, error) {
 	if !f.changed("payload") && !f.changed("id") {
 		return nil, nil
@@ -72,20 +72,20 @@ func (f *pipelineFlags) single(ctx context.Context, a *cli.App) (*pipeline.Trans
 	return pipeline.NewTransaction(f.id, payload), nil
 }
 
-// places are where transactions come from and go to, as the flags say it: nil where they do not.
+// places holds the source and the sinks of the flags. A place without a flag is nil.
 type places struct {
 	one                 *pipeline.Transaction // instead of from
 	from, sink, letters *open.Place
 }
 
-// places takes the flags apart. from is the name of the flag for where transactions come from.
+// places parses the flags. from is the name of the flag for the source.
 func (f *pipelineFlags) places(ctx context.Context, a *cli.App, from string) (p places, err error) {
 	if p.one, err = f.single(ctx, a); err != nil {
 		return p, err
 	}
 	switch {
 	case p.one != nil && f.source != "":
-		return p, cli.Usagef("--%s does not go with --payload or --id, which run one transaction", from)
+		return p, cli.Usagef("--%s cannot be combined with --payload or --id, which run one transaction", from)
 	case p.one == nil && f.source == "":
 		return p, cli.Usagef("no %[1]s given; write --%[1]s file:orders.jsonl, or --payload JSON for one transaction", from)
 	}
@@ -100,16 +100,16 @@ func (f *pipelineFlags) places(ctx context.Context, a *cli.App, from string) (p 
 	}
 	for _, to := range []*open.Place{p.sink, p.letters} {
 		if p.from.SameFile(to) {
-			return p, cli.Usagef("--%s %s: that is the file of --%s; write to another", to.Flag, to.URL, from)
+			return p, cli.Usagef("--%s %s: this is the file of --%s; name another", to.Flag, to.URL, from)
 		}
 	}
 	if p.sink.SameFile(p.letters) {
-		return p, cli.Usagef("--dead-letter %s: that is the file of --sink; write to another", f.deadLetter)
+		return p, cli.Usagef("--dead-letter %s: this is the file of --sink; name another", f.deadLetter)
 	}
 	return p, nil
 }
 
-// optionalPlace parses the URL of a flag; nil where it is not given.
+// optionalPlace parses the URL of a flag. It returns nil without a URL.
 func optionalPlace(flag, url string, use open.Use) (*open.Place, error) {
 	if url == "" {
 		return nil, nil

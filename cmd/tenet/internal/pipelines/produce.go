@@ -44,7 +44,7 @@ has no such producer, or a file or store that is read does not exist; 130 and 14
 	return cmd
 }
 
-// producer is the producer of a document with that name.
+// producer returns the producer with a name.
 func producer(f *pipelineFlags, name string) pipe {
 	return pipe{
 		pipelineFlags: f, name: name, kind: "producer", verb: "produce", from: "input",
@@ -76,7 +76,7 @@ type producing struct {
 	in *intake
 }
 
-// Run runs it to the end of the input.
+// Run runs the producer to the end of the input.
 func (p *producing) Run(ctx context.Context) (pipeline.Summary, error) {
 	extending, stop := context.WithCancel(ctx)
 	var extender sync.WaitGroup
@@ -88,16 +88,16 @@ func (p *producing) Run(ctx context.Context) (pipeline.Summary, error) {
 	return summary, err
 }
 
-// Healthy is an error while the input does not answer.
+// Healthy returns an error while the input does not answer.
 func (p *producing) Healthy() error { return p.in.healthy() }
 
-// firstWait is how long a broker may take to hand over its first messages.
+// firstWait is how long a broker may take to deliver its first messages.
 const firstWait = time.Second
 
 func passOn(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) { return t, nil }
 
-// intake makes the finite input of a producer of a source, and settles with the source what became of it: what was written
-// before the next fetch, what was not at the end, so that it does not come again in the same run.
+// intake turns a source into the finite input of a producer. It acknowledges written transactions before the next fetch, and
+// gives back the others at the end, so that the source does not deliver them again in the same run.
 type intake struct {
 	source pipeline.Source
 	size   int
@@ -107,8 +107,8 @@ type intake struct {
 	mu     sync.Mutex
 	held   map[*pipeline.Transaction]pipeline.Delivery
 	done   []pipeline.Delivery
-	failed int       // acknowledgements that the source did not take
-	asked  time.Time // when the fetch that is running began; zero without one
+	failed int       // acknowledgements that the source refused
+	fetch  time.Time // start of the running fetch; zero without one
 }
 
 func newIntake(s *pipelineSetup, b policy.Batch) *intake {
@@ -119,14 +119,14 @@ func newIntake(s *pipelineSetup, b policy.Batch) *intake {
 	return in
 }
 
-// all is the input, up to the first empty fetch.
+// all returns the input, up to the first empty fetch.
 func (in *intake) all(ctx context.Context) func(yield func(*pipeline.Transaction, error) bool) {
 	return func(yield func(*pipeline.Transaction, error) bool) {
 		for {
 			in.settle(ctx)
-			in.asks(time.Now())
+			in.fetching(time.Now())
 			got, err := in.source.Fetch(ctx, pipeline.FetchRequest{Max: in.size, Wait: in.wait})
-			in.asks(time.Time{})
+			in.fetching(time.Time{})
 			in.hold(got)
 			for _, d := range got {
 				if !yield(d.Transaction, nil) {
@@ -146,19 +146,19 @@ func (in *intake) all(ctx context.Context) func(yield func(*pipeline.Transaction
 	}
 }
 
-func (in *intake) asks(at time.Time) {
+func (in *intake) fetching(at time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.asked = at
+	in.fetch = at
 }
 
-// healthyFetch is how much longer than it was told to wait a source may take.
+// healthyFetch is how much longer than the requested wait a fetch may take.
 const healthyFetch = time.Minute
 
 func (in *intake) healthy() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if took := time.Since(in.asked); !in.asked.IsZero() && took > in.wait+healthyFetch {
+	if took := time.Since(in.fetch); !in.fetch.IsZero() && took > in.wait+healthyFetch {
 		return fmt.Errorf("the input has not answered for %s", took.Round(time.Second))
 	}
 	return nil
@@ -172,7 +172,7 @@ func (in *intake) hold(got []pipeline.Delivery) {
 	}
 }
 
-// ended notes what became of a transaction.
+// ended records the end of a transaction.
 func (in *intake) ended(e pipeline.Ended) {
 	if e.Outcome != pipeline.Success && e.Outcome != pipeline.Exception {
 		return
@@ -185,7 +185,7 @@ func (in *intake) ended(e pipeline.Ended) {
 	}
 }
 
-// settle acknowledges what is done.
+// settle acknowledges the transactions that are done.
 func (in *intake) settle(ctx context.Context) {
 	in.mu.Lock()
 	done := in.done
@@ -204,13 +204,13 @@ func (in *intake) note(d pipeline.Delivery, err error) {
 	if err == nil {
 		return
 	}
-	in.log.log.Warn("the input did not take an acknowledgement; the transaction may come again", "transaction", d.Transaction.ID(), "error", err)
+	in.log.log.Warn("the input refused an acknowledgement; it may deliver the transaction again", "transaction", d.Transaction.ID(), "error", err)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.failed++
 }
 
-// finish settles everything, and returns what the source did not take.
+// finish settles all transactions, and returns how many the source refused to settle.
 func (in *intake) finish(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), open.CloseTime)
 	defer cancel()
@@ -231,7 +231,7 @@ func (in *intake) left() []pipeline.Delivery {
 	return slices.Collect(maps.Values(in.held))
 }
 
-// kept is what is not settled.
+// kept returns the transactions that are not settled.
 func (in *intake) kept() []pipeline.Delivery {
 	list := in.left()
 	in.mu.Lock()
@@ -239,7 +239,7 @@ func (in *intake) kept() []pipeline.Delivery {
 	return append(list, in.done...)
 }
 
-// extend keeps what is held until ctx ends.
+// extend extends the source's hold on unsettled transactions until ctx ends.
 func (in *intake) extend(ctx context.Context) {
 	extender, ok := in.source.(pipeline.Extender)
 	if !ok || extender.ExtendEvery() <= 0 {
@@ -254,7 +254,7 @@ func (in *intake) extend(ctx context.Context) {
 		case <-tick.C:
 		}
 		if held := in.kept(); len(held) > 0 {
-			extender.Extend(ctx, held) // what cannot be extended is found out by its acknowledgement
+			extender.Extend(ctx, held) // if this fails, the acknowledgement will fail too
 		}
 	}
 }

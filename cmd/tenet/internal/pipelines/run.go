@@ -92,7 +92,7 @@ func (p pipe) run(ctx context.Context, a *cli.App) (err error) {
 	}
 	summary, err := s.run(ctx, e, f.grace)
 	if err == nil && places.one != nil {
-		err = s.only.verdict()
+		err = s.last.verdict()
 	}
 	if err == nil && summary.Fetched == 0 && ctx.Err() == nil {
 		noteNothingNew(a, places.from)
@@ -106,17 +106,17 @@ func (p pipe) run(ctx context.Context, a *cli.App) (err error) {
 	if ctx.Err() != nil {
 		return cli.Stopped(ctx, f.exitZero)
 	}
-	return deliveriesFailed(summary.Failed, s.only.why())
+	return deliveriesFailed(summary.Failed, s.last.err())
 }
 
-// noteNothingNew explains why a file that is not empty delivered no transactions.
+// noteNothingNew explains why a file with content delivered no transactions.
 func noteNothingNew(a *cli.App, p *open.Place) {
 	path, offsets, ok := p.FileOffsets()
 	if !ok {
 		return
 	}
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && !cli.Missing(offsets) {
-		a.Note("tenet:", "nothing is new in %s; %s records what was done before: remove it, or add ?forget=true, to start again", path, offsets)
+		a.Note("tenet:", "%s has no new transactions; %s records how far it was read: to start again, remove that file or add ?forget=true", path, offsets)
 	}
 }
 
@@ -146,13 +146,13 @@ func (s *pipelineSetup) run(ctx context.Context, e engine, grace time.Duration) 
 			return r.summary, r.err
 		case <-interrupted:
 			interrupted = nil
-			s.log.Info("stopping: nothing more is fetched, running transactions may finish", "grace", grace.String())
+			s.log.Info("stopping: no more transactions are fetched; running ones may finish", "grace", grace.String())
 			e.Drain()
 		case <-kill:
 			kill, killTimeout = nil, time.After(killTime)
 			cancel(context.Cause(ctx))
 		case <-killTimeout:
-			return e.Progress().Summary, errors.New("stopped at once; what was running comes again if the source is able to")
+			return e.Progress().Summary, errors.New("stopped at once; sources that redeliver will deliver the running transactions again")
 		}
 	}
 }
@@ -161,7 +161,7 @@ func printSummary(a *cli.App, f *pipelineFlags, summary pipeline.Summary) error 
 	return a.Print(*f.form, summary, func(w io.Writer) { cli.Fprintln(w, sentenceOf(summary)) })
 }
 
-// deliveriesFailed is the failure of a run with n failed deliveries, the last of them with err, if known.
+// deliveriesFailed returns the failure of a run with n failed deliveries. err is the error of the last one, if known.
 func deliveriesFailed(n int, err error) error {
 	if n == 0 {
 		return nil
@@ -177,10 +177,10 @@ func sentenceOf(s pipeline.Summary) string {
 	text := fmt.Sprintf("%d fetched: %d success, %d exception, %d failed, %d redelivered; %s in %s",
 		s.Fetched, s.Success, s.Exception, s.Failed, s.Redelivered, cli.Plural(s.Retries, "retry", "retries"), cli.Brief(s.Elapsed))
 	if s.Unsettled > 0 {
-		text += fmt.Sprintf("; %d not acknowledged, which come again", s.Unsettled)
+		text += fmt.Sprintf("; %d not acknowledged and will be delivered again", s.Unsettled)
 	}
 	if s.Abandoned > 0 {
-		text += fmt.Sprintf("; %d left behind", s.Abandoned)
+		text += fmt.Sprintf("; %d abandoned while running", s.Abandoned)
 	}
 	return text
 }
@@ -198,42 +198,42 @@ func (s *single) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Deliv
 	return []pipeline.Delivery{d}, pipeline.ErrEnd
 }
 
-// only remembers how the one transaction of a run ended, or the last of many that failed.
-type only struct {
-	mu   sync.Mutex
-	last pipeline.Ended
+// lastEnd remembers the end of the single transaction of a run, or of the last of many that failed.
+type lastEnd struct {
+	mu  sync.Mutex
+	end pipeline.Ended
 }
 
-func (o *only) note(e pipeline.Ended) {
+func (o *lastEnd) set(e pipeline.Ended) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.last = e
+	o.end = e
 }
 
-func (o *only) noteFailed(e pipeline.Ended) {
+func (o *lastEnd) setFailed(e pipeline.Ended) {
 	if e.Outcome == pipeline.Failed {
-		o.note(e)
+		o.set(e)
 	}
 }
 
-// why is the error of what was noted.
-func (o *only) why() error {
+// err returns the error of the transaction.
+func (o *lastEnd) err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.last.Err
+	return o.end.Err
 }
 
-// verdict is an error unless the transaction was processed, also where its exception was handled.
-func (o *only) verdict() error {
+// verdict returns an error unless the transaction was processed. A handled exception is an error too.
+func (o *lastEnd) verdict() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.last.Outcome == pipeline.Success {
+	if o.end.Outcome == pipeline.Success {
 		return nil
 	}
-	if o.last.Delivery.Transaction == nil {
+	if o.end.Delivery.Transaction == nil {
 		return errors.New("the transaction was not run")
 	}
-	return fmt.Errorf("transaction %s was not processed, its outcome is %s: %w", o.last.Delivery.Transaction.ID(), o.last.Outcome, o.last.Err)
+	return fmt.Errorf("transaction %s was not processed, its outcome is %s: %w", o.end.Delivery.Transaction.ID(), o.end.Outcome, o.end.Err)
 }
 
 const (
@@ -241,7 +241,7 @@ const (
 	liveClear    = "\r\x1b[K"
 )
 
-// live shows on a terminal where an engine stands, until the function returned is called.
+// live shows the progress of an engine on a terminal until stop is called.
 func live(a *cli.App, e engine) (stop func()) {
 	if !cli.IsTerminal(a.Stderr) {
 		return func() {}
@@ -274,7 +274,7 @@ func liveText(p pipeline.Progress, rate float64) string {
 		p.InFlight, rate, p.Summary.Ended(), cli.Plural(p.Summary.Retries, "retry", "retries"), cli.Brief(p.Oldest.Truncate(time.Millisecond)))
 }
 
-// pace measures a rate over about the last second.
+// pace measures the rate over about the last second.
 type pace struct {
 	times [10]time.Time
 	done  [10]int
@@ -297,7 +297,7 @@ func (p *pace) at(now time.Time, done int) (perSecond float64) {
 	return perSecond
 }
 
-// overProgress is stderr for logs: what is written replaces the line of a progress, where there is one.
+// overProgress returns stderr for logs. On a terminal each write replaces the line that shows the progress.
 func overProgress(a *cli.App) io.Writer {
 	if !cli.IsTerminal(a.Stderr) {
 		return a.Stderr

@@ -24,7 +24,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// pipelineSetup is what a consumer or producer runs with. close ends all that was opened.
+// pipelineSetup holds everything that a consumer or producer runs with.
 type pipelineSetup struct {
 	app     *cli.App
 	options []pipeline.Option
@@ -32,14 +32,14 @@ type pipelineSetup struct {
 	cli.Closers
 	set     *policy.Set
 	from    pipeline.Source
-	sink    pipeline.Sink   // nil where there is none, as letters
-	letters pipeline.Sink   // dead ones
+	sink    pipeline.Sink   // nil without --sink
+	letters pipeline.Sink   // for dead letters; nil without --dead-letter
 	service *monitor.Health // nil without --listen
-	only    only            // how the one transaction of a run ended, or the last that failed
-	ended   bool            // everything is done, so that files may take their names
+	last    lastEnd
+	ended   bool // all transactions are done, so files can take their final names
 }
 
-// check asks the places that can tell whether they are usable.
+// check checks the source and sinks that support it.
 func (s *pipelineSetup) check(ctx context.Context) error {
 	var faults []error
 	for _, place := range []any{s.from, s.sink, s.letters} {
@@ -50,18 +50,18 @@ func (s *pipelineSetup) check(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// noteEnd logs a transaction that was not processed, and keeps the last that failed for the end.
+// noteEnd logs a transaction that was not processed, and remembers the last that failed.
 func (s *pipelineSetup) noteEnd(e pipeline.Ended) {
-	s.only.noteFailed(e)
-	said := map[pipeline.Outcome]string{
-		pipeline.Failed: "a transaction failed, and comes again", pipeline.Exception: "a transaction was given up, and its exception handled",
+	s.last.setFailed(e)
+	message := map[pipeline.Outcome]string{
+		pipeline.Failed: "a transaction failed and will be delivered again", pipeline.Exception: "a transaction failed for good; its exception was handled",
 	}[e.Outcome]
-	if said != "" {
-		s.log.Warn(said, "transaction", e.Delivery.Transaction.ID(), "error", excerpt(e.Err.Error()))
+	if message != "" {
+		s.log.Warn(message, "transaction", e.Delivery.Transaction.ID(), "error", excerpt(e.Err.Error()))
 	}
 }
 
-// excerpt is the beginning of an error text, for a line of the log.
+// excerpt returns the beginning of an error text, for a log line.
 func excerpt(text string) string {
 	const most = 500
 	if len(text) <= most {
@@ -78,10 +78,10 @@ func (f *pipelineFlags) document(ctx context.Context, a *cli.App, log *slog.Logg
 	if f.policy == cli.StandardInput && f.payload == cli.StandardInput {
 		return nil, nil, cli.Usagef("--policy and --payload cannot both be stdin")
 	}
-	return a.FollowDocument(ctx, f.policy, log, changes.Tell)
+	return a.FollowDocument(ctx, f.policy, log, changes.Record)
 }
 
-// unnamed is the failure of a pipeline that the document does not name.
+// unnamed returns the failure for a pipeline that the document does not have.
 func (p pipe) unnamed(set *policy.Set) error {
 	known := "it has none; write " + p.kind + "s: {" + p.name + ": {}} for one with all defaults"
 	if others := Named(set, p.kind); len(others) > 0 {
@@ -90,7 +90,7 @@ func (p pipe) unnamed(set *policy.Set) error {
 	return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no %s %q; %s", p.policy, p.kind, p.name, known))
 }
 
-// setUp opens everything around an engine but its source and sink. o says who observes it, under the name of the pipeline.
+// setUp opens everything for an engine except its source and sinks. o holds its name and observers.
 func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options) (s *pipelineSetup, err error) {
 	s = &pipelineSetup{app: a, log: o.Log}
 	o.OTLP, o.Listen, o.Audit, o.Verbose = *f.otlp, f.listen, *f.audit, f.verbose
@@ -128,7 +128,7 @@ func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options)
 func (s *pipelineSetup) open(ctx context.Context, p places, timeout time.Duration) (err error) {
 	if p.one != nil {
 		s.from = &single{p.one}
-		s.options = append(s.options, pipeline.WithEnded(s.only.note))
+		s.options = append(s.options, pipeline.WithEnded(s.last.set))
 	} else {
 		source, err := p.from.Source(ctx, s.app, s.log)
 		if err != nil {
@@ -154,7 +154,7 @@ func (s *pipelineSetup) open(ctx context.Context, p places, timeout time.Duratio
 	return nil
 }
 
-// openSink opens a sink that is closed with the setup. The file of a run that has not come to its end is left for the next run.
+// openSink opens a sink that the setup closes. If the run does not finish, the next run continues a file.
 func (s *pipelineSetup) openSink(ctx context.Context, p *open.Place, o open.SinkOptions) (pipeline.Sink, error) {
 	sink, err := p.Sink(ctx, s.app, o)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *pipelineSetup) openSink(ctx context.Context, p *open.Place, o open.Sink
 	return sink, nil
 }
 
-// longest is how long an HTTP request may take: as long as the steps allow, and not less than by default.
+// longest returns the timeout of an HTTP request: the longest timeout of the steps, or the default if that is longer.
 func longest(steps []policy.Step) time.Duration {
 	d := httpsink.DefaultTimeout
 	for _, s := range steps {

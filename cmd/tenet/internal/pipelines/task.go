@@ -19,17 +19,17 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// envTransactionID is the ID of the transaction that an exec task runs for. Its other variables are those of tenet run.
+// envTransactionID is the variable with the transaction's ID for exec tasks, in addition to the variables of tenet run.
 const envTransactionID = "TENET_TRANSACTION_ID"
 
-// MaxResult is how much a task may hand on to the sink.
+// MaxResult is the maximum number of bytes that a task can pass on to the sink.
 const MaxResult = 10 << 20
 
-// taskSpec is what --task says.
+// taskSpec is a parsed --task.
 type taskSpec struct {
 	kind  string        // exec, http or sink
-	what  string        // the command or the URL
-	codes command.Codes // that exec tasks are retried after
+	what  string        // command or URL
+	codes command.Codes // exit codes after which exec tasks are retried
 }
 
 // The kinds of tasks.
@@ -66,8 +66,8 @@ func parseTask(f *consumeFlags) (t taskSpec, err error) {
 	return t, nil
 }
 
-// programPath is the path of the one program that a shell line runs; "" where it is a name that the shell looks up, or only the
-// shell can tell.
+// programPath returns the path of the program that a shell line runs. It returns "" if the shell looks the program up in PATH,
+// or if the line is more than one simple command.
 func programPath(line string) string {
 	word := strings.Fields(line)[0]
 	if !strings.Contains(word, "/") || strings.ContainsAny(line, "`$&|;<>()\n") || strings.ContainsAny(word, "'\"\\*?[]{}~#=!") {
@@ -76,7 +76,7 @@ func programPath(line string) string {
 	return word
 }
 
-// task is a consumer's task: what it returns goes to the sink.
+// task is a consumer's task. Its result goes to the sink.
 type task = pipeline.Task[*pipeline.Transaction, []byte]
 
 // task makes the task of a consumer.
@@ -116,7 +116,7 @@ type execTask struct {
 	line  string // for the shell
 	codes command.Codes
 	grace time.Duration
-	keep  bool // what it prints is the result
+	keep  bool // its output is the result
 }
 
 func (e *execTask) process(ctx context.Context, t *pipeline.Transaction) ([]byte, error) {
@@ -138,9 +138,9 @@ func (e *execTask) process(ctx context.Context, t *pipeline.Transaction) ([]byte
 	return out.result("the command printed")
 }
 
-// bounded keeps what is written up to a bound, and notes whether there was more.
+// bounded keeps the output up to a maximum, and records whether there was more.
 type bounded struct {
-	kept bytes.Buffer // not embedded: its ReadFrom knows no bound
+	kept bytes.Buffer // not embedded, because its ReadFrom has no maximum
 	most int
 	over bool
 }
@@ -153,10 +153,10 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.kept.Write(p)
 }
 
-// result is what was written without the newline at its end; nothing, where there is nothing.
+// result returns the output without its final newline, or nil if it is empty.
 func (b *bounded) result(what string) ([]byte, error) {
 	if b.over {
-		return nil, classify.Business(fmt.Errorf("%s more than the %d MiB that go to a sink", what, b.most>>20))
+		return nil, classify.Business(fmt.Errorf("%s more than %d MiB, the maximum for a sink", what, b.most>>20))
 	}
 	text := bytes.TrimSuffix(bytes.TrimSuffix(b.kept.Bytes(), []byte("\n")), []byte("\r"))
 	if len(text) == 0 {
@@ -165,12 +165,12 @@ func (b *bounded) result(what string) ([]byte, error) {
 	return text, nil
 }
 
-// httpTask posts payloads. The body of an answer is the result.
+// httpTask posts payloads. The body of the response is the result.
 type httpTask struct{ sink *httpsink.Sink }
 
 func newHTTPTask(address string, timeout time.Duration) (*httpTask, error) {
 	client := &http.Client{
-		Transport:     keeping{netguard.Transport(true)}, // the address is the operator's own
+		Transport:     keeping{netguard.Transport(true)}, // the operator chose the address
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	sink, err := httpsink.New(address, httpsink.Options{Client: client, Timeout: timeout})
@@ -182,12 +182,12 @@ func (h *httpTask) process(ctx context.Context, t *pipeline.Transaction) ([]byte
 	if err := h.sink.Dispatch(context.WithValue(ctx, bodyKey{}, body), t); err != nil {
 		return nil, err
 	}
-	return body.result("the answer held")
+	return body.result("the response contains")
 }
 
 type bodyKey struct{}
 
-// keeping puts the body of a good answer into the bounded buffer of the request's context.
+// keeping copies the body of a 2xx response into the buffer in the request's context.
 type keeping struct{ http.RoundTripper }
 
 func (k keeping) RoundTrip(req *http.Request) (*http.Response, error) {

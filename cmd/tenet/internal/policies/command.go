@@ -28,7 +28,7 @@ func Command(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// checkResult is what "policy check" says of a file.
+// checkResult is the output of "policy check" for a file.
 type checkResult struct {
 	File     string            `json:"file"`
 	Valid    bool              `json:"valid"`
@@ -78,14 +78,14 @@ func check(ctx context.Context, a *cli.App, file string) (checkResult, error) {
 	switch {
 	case ok:
 		r.add(refused.Faults)
-		a.TellFaults(refused.Faults)
+		a.PrintFaults(refused.Faults)
 		return r, nil
 	case err != nil:
 		return r, err
 	}
 	warnings := slices.Concat(document.Warnings, needsCode(file, document))
 	r.add(warnings)
-	a.TellFaults(warnings)
+	a.PrintFaults(warnings)
 	r.Valid, r.Revision = true, document.Set.Revision()
 	for _, key := range document.Set.Keys() {
 		r.Keys = append(r.Keys, key.String())
@@ -117,7 +117,7 @@ func writeChecks(a *cli.App, w io.Writer, results []checkResult) {
 	}
 }
 
-// showResult is what "policy show" says of a key.
+// showResult is the output of "policy show".
 type showResult struct {
 	Key      string         `json:"key"`
 	Policy   *policy.Policy `json:"policy"`
@@ -153,7 +153,7 @@ use tenet run --dry-run.`,
 	return cmd
 }
 
-// find loads a document and looks a key up in it.
+// find loads a document and finds the policy of a key in it.
 func find(ctx context.Context, a *cli.App, file, name string) (*policyfile.Document, *policy.Policy, error) {
 	switch {
 	case file == "":
@@ -267,7 +267,7 @@ func writeLimits(w io.Writer, rows []policy.Limits) {
 	_ = table.Flush()
 }
 
-// capOf is the default cap; steps have none.
+// capOf formats the default cap. Steps have none.
 func capOf(l policy.Limits) string {
 	if l.Cap.Default == 0 {
 		return "none"
@@ -275,7 +275,7 @@ func capOf(l policy.Limits) string {
 	return l.Cap.Default.String()
 }
 
-// bound is an upper bound; the largest value of a type is none.
+// bound formats an upper bound. The largest value of a type is none.
 func bound[T time.Duration | float64](highest T) string {
 	if float64(highest) >= math.MaxInt64 {
 		return "none"

@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// delaysResult is what "policy delays" says of a key; durations are in seconds.
+// delaysResult is the output of "policy delays". Durations are in seconds.
 type delaysResult struct {
 	Key       string    `json:"key"`
 	Seed      uint64    `json:"seed"`
@@ -82,10 +82,10 @@ func newSchedule(p *policy.Policy, seed uint64, retries int) schedule {
 	return s
 }
 
-// settled is a retry from which on the mean of decorrelated waits no longer moves.
+// settled is a retry after which the mean of decorrelated waits does not change.
 const settled = 40
 
-// sampledMean is the mean wait before retry i over a thousand seeds, for waits whose range depends on the draw before.
+// sampledMean returns the mean wait before retry i over a thousand seeds, for waits whose range depends on the previous one.
 func sampledMean(r *policy.Retry, i int) time.Duration {
 	const seeds = 1000
 	total := 0.0
@@ -103,7 +103,7 @@ func multiplied(d time.Duration, factor float64) time.Duration {
 	return time.Duration(f)
 }
 
-// saturated is a + b, or the longest duration if that is longer.
+// saturated returns a + b, or the longest duration if the sum overflows.
 func saturated(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -37,7 +37,7 @@ func Describe(a *cli.App, w io.Writer, p *policy.Policy, document *policyfile.Do
 	}
 }
 
-// EachField calls f for every field that has a value, with its document path. What is off is left out as a whole.
+// EachField calls f with every field that has a value, and its path in documents. It skips hedging and breakers that are off.
 func EachField(prefix string, v reflect.Value, f func(path string, v reflect.Value)) {
 	for _, field := range fields.Of(v.Type()) {
 		value, path := v.Field(field.Index), prefix+field.Name
@@ -52,7 +52,7 @@ func EachField(prefix string, v reflect.Value, f func(path string, v reflect.Val
 	}
 }
 
-// Show writes the value of a policy's field as documents do.
+// Show formats the value of a field as documents do.
 func Show(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Duration:
@@ -68,7 +68,7 @@ func Show(v reflect.Value) string {
 	}
 }
 
-// FieldOf is the value of a retry field by its path, for messages.
+// FieldOf formats the value of a retry field by its path, for messages.
 func FieldOf(r policy.Retry, path string) string {
 	v := reflect.ValueOf(r)
 	for _, f := range fields.Of(v.Type()) {

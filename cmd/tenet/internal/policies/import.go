@@ -53,13 +53,13 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 	return cmd
 }
 
-// documentOf writes what was converted as a document.
+// documentOf encodes a conversion as a document.
 func documentOf(c policyimport.Converted) ([]byte, error) {
 	defaults := policyfile.CallDefaults{Retry: c.Defaults.Retry, Hedge: c.Defaults.Hedge, Circuit: c.Defaults.Circuit}
 	return policyfile.File{Defaults: policyfile.Defaults{Calls: defaults}, Budgets: c.Budgets, Policies: c.Policies}.Marshal()
 }
 
-// printDocument prints a document in YAML; as text it is that too.
+// printDocument prints a YAML document. The format text is YAML too.
 func printDocument(a *cli.App, form string, document []byte) error {
 	if form == cli.FormText || form == cli.FormYAML {
 		_, err := a.Stdout.Write(document)

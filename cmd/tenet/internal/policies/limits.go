@@ -6,11 +6,11 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// RunNamespace begins the keys of commands that are not given one.
+// RunNamespace is the namespace of the keys that tenet run derives from commands.
 const RunNamespace = "run"
 
-// CommandLimits are the limits of commands, which take longer than calls and are started by people and schedules: at most
-// 1,000 attempts, and waits of 1 s at first and of a day at most.
+// CommandLimits returns the limits of commands, which take longer than calls: at most 1,000 attempts, a first wait of 1 s by
+// default, and waits of at most a day.
 func CommandLimits() policy.Limits {
 	l := policy.CallLimits()
 	l.Attempts.Max = 1000

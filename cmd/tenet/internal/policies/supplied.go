@@ -11,22 +11,22 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-// need is a classifier or a group of classes that a program must register for a document to work as it says.
+// need is a classifier, or a group of classes, that a program must register for a document to work.
 type need struct {
-	of    string // the package that brings it; "" for none
+	of    string // the package that provides it; "" for none
 	names []string
 	at    policyfile.Fault
 }
 
-// needsCode warns of the classifiers and classes that a document names and that are not built in. Without them calls, jobs and
-// steps are not retried as the document says.
+// needsCode warns of the classifiers and classes in a document that are not built in. Unless a program registers them, calls,
+// jobs and steps are not retried as the document says.
 func needsCode(file string, d *policyfile.Document) []policyfile.Fault {
 	var classifiers, classes []*need
-	anyKey := []policy.Key{{Name: "any"}, policy.JobKey("any", "any")} // stand for what has only the defaults
+	anyKey := []policy.Key{{Name: "any"}, policy.JobKey("any", "any")} // stand for keys that have only the defaults
 	for _, key := range append(d.Set.Keys(), anyKey...) {
 		p, err := cli.PolicyOf(d.Set, key)
 		if err != nil {
-			continue // it is a fault of its own
+			continue // a fault, which is reported separately
 		}
 		place := func(field string) policyfile.Fault {
 			path, line := d.Origin(key, field)
@@ -48,8 +48,8 @@ func needsCode(file string, d *policyfile.Document) []policyfile.Fault {
 	return append(warnings(classifiers, "classifier", "Classifier", "Classifiers"), warnings(classes, "class", "Classes", "Classes")...)
 }
 
-// needed notes a name with the first place of what comes from the same package. Places that the document does not hold are of the
-// catalog, which needs nothing of its user.
+// needed adds a name to the need with the same package, and keeps the first place. Names without a place in the document come
+// from the catalog and need no warning.
 func needed(list []*need, of, name string, at policyfile.Fault) []*need {
 	if at.Path == "" {
 		return list
@@ -69,7 +69,7 @@ func needed(list []*need, of, name string, at policyfile.Fault) []*need {
 	return list
 }
 
-// warnings says of each need what to do. function makes it, option is the field of
+// warnings returns a warning with a remedy for each need. function is the function that returns it, and option the field of
 // retry.ExecutorOptions that takes it.
 func warnings(list []*need, kind, function, option string) []policyfile.Fault {
 	slices.SortFunc(list, func(a, b *need) int { return cmp.Compare(a.at.Line, b.at.Line) })
@@ -77,7 +77,7 @@ func warnings(list []*need, kind, function, option string) []policyfile.Fault {
 	for _, n := range list {
 		slices.Sort(n.names)
 		f := n.at
-		f.Problem = fmt.Sprintf("%s %s works only where a program registers it", kind, strings.Join(n.names, ", "))
+		f.Problem = fmt.Sprintf("%s %s has no effect unless the program registers it", kind, strings.Join(n.names, ", "))
 		f.Remedy = fmt.Sprintf("register your own in retry.ExecutorOptions.%s", option)
 		switch n.of {
 		case "":
@@ -91,7 +91,7 @@ func warnings(list []*need, kind, function, option string) []policyfile.Fault {
 	return out
 }
 
-// classifierPackage names the package that brings a classifier.
+// classifierPackage returns the package that provides a classifier.
 func classifierPackage(name string) (of string, builtIn bool) {
 	switch name {
 	case "default", "exit":
@@ -105,7 +105,7 @@ func classifierPackage(name string) (of string, builtIn bool) {
 // stores stands for the packages of the SQL stores.
 const stores = "store"
 
-// classPackage names the package that brings a class.
+// classPackage returns the package that provides a class.
 func classPackage(c policy.Class) (of string, builtIn bool) {
 	switch {
 	case c.Within(policy.ClassHTTP4xx), c.Within(policy.ClassHTTP5xx):

@@ -14,18 +14,18 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Converted is what could be said as policies.
+// Converted is the result of a conversion.
 type Converted struct {
-	// Policies by their keys as documents write them.
+	// Policies by their keys in documents.
 	Policies map[string]policy.Policy
-	// Defaults are what holds for calls that no policy names; zero where the input has no such entry.
+	// Defaults apply to calls without a policy. Zero if the input has no such entry.
 	Defaults policy.Policy
 	Budgets  map[string]policy.Budget
-	// Report names what was approximated or left out, in the order of the input.
+	// Report lists the fields that were approximated or left out, in the order of the input.
 	Report []Note
 }
 
-// Note is a remark about one field of the input, "" for the whole.
+// Note is a remark about one field of the input, or about the whole if the path is empty.
 type Note struct {
 	Path    string
 	Message string
@@ -41,7 +41,7 @@ func (n Note) String() string {
 
 const maxInput = 4 << 20
 
-// reader collects what is to be said about an input.
+// reader collects notes and faults of an input.
 type reader struct {
 	notes  []Note
 	faults []Note
@@ -54,7 +54,7 @@ func (r *reader) note(path, format string, args ...any) {
 	}
 }
 
-// fault reports a field once: what is missing because it could not be read needs no second word.
+// fault reports a field once: a field that could not be read is not reported as missing too.
 func (r *reader) fault(path, format string, args ...any) {
 	if !slices.ContainsFunc(r.faults, func(n Note) bool { return n.Path == path }) {
 		r.faults = append(r.faults, Note{path, fmt.Sprintf(format, args...)})
@@ -88,14 +88,14 @@ func (r *reader) load(data []byte) (object, error) {
 	return object{r, "", fields}, nil
 }
 
-// object is a JSON object that is being read. Fields that have been read are gone from it.
+// object is a JSON object that is being read. Reading a field removes it.
 type object struct {
 	r      *reader
 	path   string
 	fields map[string]any
 }
 
-// at is the path of a field.
+// at returns the path of a field.
 func (o object) at(name string) string { return join(o.path, name) }
 
 func join(path, name string) string {
@@ -105,7 +105,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// take removes a field. name is in the spelling of the system's own documents; the other one is understood, too.
+// take removes a field and returns it. name has the spelling of the system's documentation; the other one is accepted too.
 func (o object) take(name string) (value any, path string) {
 	for _, spelling := range []string{name, snake(name), camel(name)} {
 		if v, ok := o.fields[spelling]; ok {
@@ -254,7 +254,7 @@ func (o object) count(name string) (n int, path string, given bool) {
 	return int(f), path, true
 }
 
-// skip names fields that mean something for which a policy has no word.
+// skip reports fields without an equivalent in policies.
 func (o object) skip(names ...string) {
 	for _, name := range names {
 		if v, path := o.take(name); v != nil {
@@ -263,7 +263,7 @@ func (o object) skip(names ...string) {
 	}
 }
 
-// rest names the fields that nothing has read.
+// rest reports the fields that have not been read.
 func (o object) rest() {
 	names := make([]string, 0, len(o.fields))
 	for name := range o.fields {
@@ -275,7 +275,7 @@ func (o object) rest() {
 	}
 }
 
-// fit brings a value that is present into Tenet's limits.
+// fit clamps a value that is set to Tenet's limits.
 func fit[T int | float64 | time.Duration](r *reader, path string, v *T, l policy.Range[T]) {
 	if *v == 0 {
 		return

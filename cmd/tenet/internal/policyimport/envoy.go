@@ -14,8 +14,8 @@ import (
 // Envoy converts what Envoy's configuration (API v3) says about retries: retry_policy and hedge_policy of routes and
 // virtual hosts, circuit_breakers and outlier_detection of clusters, wherever they occur in the input, which may be a
 // whole bootstrap, a route configuration, a list of clusters under "clusters", a single route or a bare retry policy. A
-// policy's key is the name of its route or else that of its cluster. Routing and everything else that has nothing to do
-// with repetition is passed over in silence.
+// policy's key is the name of its route or else that of its cluster. Routing and everything else that does not concern
+// retries is ignored without a note.
 func Envoy(config []byte) (Converted, error) {
 	r := &reader{}
 	root, err := r.load(config)
@@ -59,8 +59,7 @@ func isRetryPolicy(o object) bool {
 	return false
 }
 
-// names is how an object may be called: by its own name, by that of the object it is a field of, or by that of any
-// object around it.
+// names holds the possible names of an object: its own, that of its parent, and that of any enclosing object.
 type names struct{ own, parent, around string }
 
 // visit looks for everything of interest in an object and below it.
@@ -128,7 +127,7 @@ func (e *envoy) route(o object, n names, p policy.Policy) {
 
 var positive = policy.Range[time.Duration]{Min: policy.CallLimits().MinTimeout, Max: 1<<63 - 1}
 
-// add files a policy under a name.
+// add adds a policy under a name.
 func (e *envoy) add(name, cluster, path string, p policy.Policy) {
 	if name == "" {
 		name = "envoy"
@@ -196,7 +195,7 @@ func (e *envoy) backoff(o object, r *policy.Retry) {
 	fit(e.reader, o.at("retry_back_off.max_interval"), &r.MaxBackoff, limits.Cap)
 }
 
-// rateLimited converts the waits that servers ask for. Envoy looks at no header unless told; Tenet always reads
+// rateLimited converts the waits that servers ask for. Envoy reads only the headers that are configured; Tenet always reads
 // Retry-After.
 func (e *envoy) rateLimited(o object, r *policy.Retry) {
 	r.MaxPushback = 300 * time.Second // Envoy's default

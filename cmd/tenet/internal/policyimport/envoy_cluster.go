@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// envoyCluster is what a cluster adds to the policies of its routes.
+// envoyCluster holds what a cluster adds to the policies of its routes.
 type envoyCluster struct {
 	path    string
 	budget  policy.Budget
@@ -40,7 +40,7 @@ func (e *envoy) breakers(o object, c *envoyCluster) {
 		case !ok:
 			continue
 		case priority != "" && priority != "DEFAULT":
-			e.note(threshold.path, "has no equivalent: policies know no priority %s", priority)
+			e.note(threshold.path, "has no equivalent: policies have no priority %s", priority)
 			continue
 		}
 		percent, path := 20.0, budget.at("budget_percent.value") // Envoy's defaults

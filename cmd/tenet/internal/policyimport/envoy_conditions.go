@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// condition is what a word of retry_on means here.
+// condition is the meaning of a word in retry_on.
 type condition struct {
 	classes []policy.Class
 	note    string

@@ -160,7 +160,7 @@ func grpcRetry(o object, r *policy.Retry) {
 	}
 	r.BackoffMultiplier = multiplier
 	fit(o.r, path, &r.BackoffMultiplier, limits.Multiplier)
-	r.Jitter, r.JitterFactor = policy.JitterProportional, 0.2 // as gRFC A6 has it
+	r.Jitter, r.JitterFactor = policy.JitterProportional, 0.2 // as in gRFC A6
 	r.RetryOn = grpcCodes(o, "retryableStatusCodes")
 	if len(r.RetryOn) == 0 {
 		o.r.fault(o.at("retryableStatusCodes"), "is required and must name a code")
@@ -245,7 +245,7 @@ func grpcClass(code string) policy.Class {
 	return policy.Class("grpc_" + strings.ToLower(code))
 }
 
-// grpcEffect says where the grpc classifier is stricter than a list of codes.
+// grpcEffect notes codes that the grpc classifier does not retry, or not always.
 func grpcEffect(r *reader, path string, class policy.Class) {
 	switch class {
 	case "grpc_unavailable", "grpc_resource_exhausted", "grpc_aborted":

@@ -17,7 +17,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// queueJSON is a queue with its switch.
+// queueJSON is the output for a queue.
 type queueJSON struct {
 	Queue   string    `json:"queue"`
 	Paused  bool      `json:"paused"`
@@ -59,7 +59,7 @@ func queuesListCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// queues joins what is stored about queues with what they hold.
+// queues returns all queues with their settings and counts.
 func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
 	stats, err := s.Stats(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ with 5, because the name may be mistyped.`,
 	cmd.Flags().Var(cli.Duration(&length), "for", "resume automatically after this long (default: never)")
 	return queueCommand(a, cmd, create, func(name string) (job.QueueState, error) {
 		if *reason == "" {
-			return job.QueueState{}, cli.Usagef("--reason is missing; say why, for whoever finds the queue paused")
+			return job.QueueState{}, cli.Usagef("--reason is missing; say why, for other operators")
 		}
 		q := job.QueueState{Queue: name, Paused: true, Reason: *reason}
 		if length > 0 {
@@ -120,23 +120,23 @@ func resumeCommand(a *cli.App) *cobra.Command {
 	return queueCommand(a, cmd, new(bool), func(name string) (job.QueueState, error) { return job.QueueState{Queue: name}, nil })
 }
 
-// knownQueue fails for a queue of which the store has neither jobs nor a setting.
+// knownQueue returns an error for a queue without jobs or settings in the store.
 func knownQueue(ctx context.Context, s open.JobStore, name string) error {
 	list, err := queues(ctx, s)
 	if err != nil {
 		return err
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: 2} // knows which names are near to another
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra suggests similar names
 	for _, q := range list {
 		if q.Queue == name {
 			return nil
 		}
 		names.AddCommand(&cobra.Command{Use: q.Queue, Run: func(*cobra.Command, []string) {}})
 	}
-	return cli.Fail(cli.ExitNotFound, fmt.Errorf("queue %q: the store holds no such queue%s", name, cli.DidYouMean(names.SuggestionsFor(name), "")))
+	return cli.Fail(cli.ExitNotFound, fmt.Errorf("queue %q: the store has no such queue%s", name, cli.DidYouMean(names.SuggestionsFor(name), "")))
 }
 
-// queueCommand is a command that sets what state returns. Unless create is set, the queue must be known.
+// queueCommand adds to cmd the flags and the run function that store a queue's state. Unless create is set, the queue must be known.
 func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name string) (job.QueueState, error)) *cobra.Command {
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")

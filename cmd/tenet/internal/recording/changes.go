@@ -9,16 +9,16 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Changes puts changes of a document on record.
+// Changes records changes of a document.
 type Changes struct {
 	mu   sync.Mutex
 	ctx  context.Context // of the program
-	log  *audit.Log      // nil until follow
+	log  *audit.Log      // nil until Follow
 	last *policy.Set
 	warn *slog.Logger
 }
 
-// Follow begins with the provider's document as it is now.
+// Follow begins to record changes of the provider's present document.
 func (c *Changes) Follow(ctx context.Context, log *audit.Log, provider policy.Provider, warn *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,8 +27,8 @@ func (c *Changes) Follow(ctx context.Context, log *audit.Log, provider policy.Pr
 	}
 }
 
-// Tell records what differs between the last document and the next.
-func (c *Changes) Tell(next *policy.Set) {
+// Record records the differences between the last document and the next.
+func (c *Changes) Record(next *policy.Set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.log == nil {
@@ -44,7 +44,7 @@ func (c *Changes) Tell(next *policy.Set) {
 			from = nil
 		}
 		if err := c.log.PolicyChanged(c.ctx, audit.PolicyChange{From: from, To: to, Actor: actor(), Detail: "the document was changed"}); err != nil {
-			c.warn.Warn("a change of policy could not be put on record", "key", key.String(), "error", err)
+			c.warn.Warn("a change of policy could not be recorded", "key", key.String(), "error", err)
 		}
 	}
 	c.last = next

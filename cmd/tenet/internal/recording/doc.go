@@ -1,2 +1,2 @@
-// Package recording puts on record what operators do and how policies change.
+// Package recording records the actions of operators and changes of policies in audit logs.
 package recording

@@ -21,12 +21,13 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// OperatorFlag adds --audit to a command by which operators change jobs.
+// OperatorFlag adds --audit to a command with which operators change jobs.
 func OperatorFlag(cmd *cobra.Command) *string {
 	return open.LogFlag(cmd, "audit log that records who does this, before it is done")
 }
 
-// Put records what the operator is about to do. Without a URL it does nothing. Where it fails, do not act.
+// Put records an operator's action in the log at url before it happens. Without a URL it does nothing. If it fails, the action
+// must not happen.
 func Put(ctx context.Context, a *cli.App, url string, o audit.Operation) error {
 	if url == "" {
 		return nil
@@ -38,26 +39,26 @@ func Put(ctx context.Context, a *cli.App, url string, o audit.Operation) error {
 	return errors.Join(Record(ctx, log, o), closeLog())
 }
 
-// Record puts an operator's action on record. The action must not happen where this fails.
+// Record records an operator's action before it happens. If it fails, the action must not happen.
 func Record(ctx context.Context, log *audit.Log, o audit.Operation) error {
 	o.Actor = actor()
 	if err := log.OperatorAction(ctx, o); err != nil {
-		return fmt.Errorf("the action could not be recorded, so nothing was done: %w", err)
+		return fmt.Errorf("nothing was done, because the action could not be recorded: %w", err)
 	}
 	return nil
 }
 
-// Attributes of events have a length: the IDs of many jobs are spread over several.
+// The values of attributes have a maximum length, so the IDs of many jobs are spread over several.
 const (
 	idsTogether = 200
 	mostIDs     = 10_000
 )
 
-// OnJobs is an action on the jobs that a filter selects, which are n now.
+// OnJobs describes an action on the n jobs that a filter selects.
 func OnJobs(action string, f job.Filter, n int) (audit.Operation, error) {
 	o := audit.Operation{Action: action, Attributes: map[string]string{"jobs": strconv.Itoa(n)}}
 	if len(f.IDs) > mostIDs {
-		return o, cli.Usagef("%d IDs are too many for a record of the action; name %d at most, or select jobs by filters", len(f.IDs), mostIDs)
+		return o, cli.Usagef("%d IDs are too many to record; name at most %d, or select jobs by filters", len(f.IDs), mostIDs)
 	}
 	for name, value := range map[string]string{
 		"queue": f.Queue, "type": f.Type, "error": f.ErrorContains, "created_before": Instant(f.CreatedBefore), "created_after": Instant(f.CreatedAfter), "filter": withoutPayloads(f.Terms).String(),
@@ -78,7 +79,7 @@ func OnJobs(action string, f job.Filter, n int) (audit.Operation, error) {
 	return o, nil
 }
 
-// withoutPayloads hides values of payloads, which records never show.
+// withoutPayloads redacts the values of payloads, which audit logs never contain.
 func withoutPayloads(terms filter.Terms) filter.Terms {
 	terms = slices.Clone(terms)
 	for i := range terms {
@@ -89,7 +90,7 @@ func withoutPayloads(terms filter.Terms) filter.Terms {
 	return terms
 }
 
-// OnRecords is an action on jobs that were looked at one by one.
+// OnRecords describes an action on jobs that have been read.
 func OnRecords(action string, records []*job.Record) (audit.Operation, error) {
 	ids := make([]string, len(records))
 	for i, r := range records {
@@ -103,7 +104,7 @@ func OnRecords(action string, records []*job.Record) (audit.Operation, error) {
 	return o, err
 }
 
-// Instant writes a time as events do. Zero is empty.
+// Instant formats a time as audit events do. Zero is "".
 func Instant(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -111,7 +112,7 @@ func Instant(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// actor names whoever runs this program.
+// actor returns the user and host that run this program.
 func actor() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

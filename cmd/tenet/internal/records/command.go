@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// recordJSON is a record without its result, which may be anything.
+// recordJSON is a record for output, by default without its result, which may hold secrets.
 type recordJSON struct {
 	idempotency.Record
 	Result []byte `json:"result,omitempty"`
@@ -42,7 +42,7 @@ operator has found out what happened and runs resolve.`,
 		recordGetCommand(a), recordListCommand(a), recordResolveCommand(a), recordClearCommand(a))
 }
 
-// recordTarget are the flags that name a record.
+// recordTarget holds the flags that identify a record.
 type recordTarget struct {
 	store, tenant, operation, audit string
 	dryRun, yes                     bool
@@ -88,13 +88,13 @@ func (f *recordTarget) scope() string {
 	return fmt.Sprintf(" in the scope of tenant %q and operation %q", f.tenant, f.operation)
 }
 
-// change is what an operator does to a record.
+// change is a change that an operator makes to a record.
 type change struct {
-	audit.Operation // as the audit log records it
+	audit.Operation // for the audit log
 	apply           func() error
 }
 
-// recorded records a change in the audit log of --audit or, by default, the store's own before it applies the change.
+// recorded applies a change after recording it in the log of --audit or else in the store's own.
 func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordStore, c change) (err error) {
 	var log *audit.Log
 	closeLog := func() error { return nil }
@@ -104,7 +104,7 @@ func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordS
 	case s.Audit != nil:
 		log, closeLog, err = open.LogOn(ctx, s.Audit, s.Audit.Close)
 	default:
-		return cli.Usagef("this store keeps no audit log; name one with --audit")
+		return cli.Usagef("this store has no audit log; name one with --audit")
 	}
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordS
 	return errors.Join(err, recording.Record(ctx, log, c.Operation))
 }
 
-// onRecord is an action on an idempotency record.
+// onRecord describes an action on a record for the audit log.
 func onRecord(action string, r idempotency.Record) audit.Operation {
 	return audit.Operation{Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State)}
 }
@@ -203,7 +203,7 @@ An audit log records the change before it is made.`,
 	flags.Var(cli.OneOf(&as, string(idempotency.Completed), string(idempotency.Failed), string(idempotency.Released)), "as", "outcome of the effect: completed, failed or released")
 	result := flags.String("result", "", "result that callers get, with --as completed; as the operation would have stored it, usually JSON")
 	message := flags.String("message", "resolved by an operator", "error that callers get, with --as failed")
-	ttl := open.JobTTL // the longest of those that records are kept for otherwise
+	ttl := open.JobTTL // the longest default of the commands that write records
 	flags.Lookup("yes").Usage = "accepted as in clear; this command never asks, because --as states the outcome"
 	flags.Var(cli.Duration(&ttl), "ttl", "how long to keep the record from now on: longer than callers and requeued jobs keep trying")
 	form := cli.OutputFlag(cmd)
@@ -236,7 +236,7 @@ An audit log records the change before it is made.`,
 			if r, err = store.Get(ctx, r.ID); err != nil {
 				return err
 			}
-			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s is resolved as %s\n", r.Key, as) })
+			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s resolved as %s\n", r.Key, as) })
 		})
 	})
 	return cmd
@@ -261,14 +261,14 @@ claim is live cannot be removed. An audit log records the change before it is ma
 			if f.dryRun {
 				return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s (%s) would be removed\n", r.Key, r.State) })
 			}
-			if err := a.Confirm(ctx, f.yes, "remove the record of %s (%s), so that the next caller runs again?", r.Key, r.State); err != nil {
+			if err := a.Confirm(ctx, f.yes, "Remove the record of %s (%s), so that the next caller runs the effect again?", r.Key, r.State); err != nil {
 				return err
 			}
 			err := f.recorded(ctx, a, store, change{onRecord("idempotency.clear", r), func() error { return store.Clear(ctx, r.Claim()) }})
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s is removed\n", r.Key) })
+			return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s removed\n", r.Key) })
 		})
 	})
 	return cmd

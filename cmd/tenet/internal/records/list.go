@@ -68,7 +68,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 			list = append(list, listedJSON{r, r.State == idempotency.InFlight && !r.Live(time.Now())})
 		}
 		if more {
-			cli.Fprintf(a.Stderr, "there are more than %d; --limit 0 lists all\n", *limit)
+			cli.Fprintf(a.Stderr, "only the first %d are listed; --limit 0 lists all\n", *limit)
 		}
 		return a.Print(*form, list, func(w io.Writer) {
 			cli.Table(w, "KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r listedJSON) []any {

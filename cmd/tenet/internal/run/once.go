@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// recordFlags are the flags of a run whose effect happens once.
+// recordFlags are the flags of a run that is recorded under an idempotency key.
 type recordFlags struct {
 	key, store string
 	ttl        time.Duration

@@ -50,7 +50,7 @@ func newRunner(ctx context.Context, a *cli.App, f *runFlags, argv []string) (*ru
 	return r, err
 }
 
-// check checks what the flags themselves cannot.
+// check checks the values that the flag types do not check.
 func (f *runFlags) check() (err error) {
 	if f.codes, err = command.ParseCodes(f.retryExit); err != nil {
 		return cli.Usagef("--retry-exit: %w", err)

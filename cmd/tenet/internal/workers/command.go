@@ -102,7 +102,7 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	return cmd
 }
 
-// worker is "tenet worker" behind its flags.
+// worker runs "tenet worker" after its flags are parsed.
 func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	if f.concurrency < 1 || f.concurrency > cli.MaxConcurrency {
 		return cli.Usagef("--concurrency: %d is not between 1 and %d", f.concurrency, cli.MaxConcurrency)
@@ -113,7 +113,7 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	log := a.Logger(a.Stderr, f.verbose)
 	changes, queues := &recording.Changes{}, &servedQueues{flags: f, log: log}
 	provider, set, err := a.FollowDocument(ctx, f.policy, log, func(next *policy.Set) {
-		changes.Tell(next)
+		changes.Record(next)
 		queues.follow(next)
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	})
 }
 
-// service is a worker of "tenet worker" with everything around it.
+// service is a worker with its store, its document and its log.
 type service struct {
 	*cli.App
 	flags    *workerFlags
@@ -153,7 +153,7 @@ type service struct {
 	periodic []job.Periodic
 }
 
-// run runs the worker until something ends it.
+// run runs the worker until a signal, the end of stdin or idleness ends it.
 func (s *service) run(ctx context.Context) (err error) {
 	f := s.flags
 	watch, err := monitor.Start(ctx, s.App, monitor.Options{
@@ -191,7 +191,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	return s.work(ctx, w)
 }
 
-// options are those of the worker without its middleware.
+// options returns the options of the worker, without middleware.
 func (s *service) options(watch *monitor.Watch) []job.WorkerOption {
 	options := []job.WorkerOption{
 		job.WithLease(s.flags.lease), job.WithGrace(s.flags.grace), job.WithLogger(s.log), job.WithObserver(watch.Observer),
@@ -212,7 +212,7 @@ func (s *service) work(ctx context.Context, w *job.Worker) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	if s.flags.stdin {
-		go func() { // left behind when something else ends the worker
+		go func() { // goes on in the background if something else ends the worker
 			_, _ = io.Copy(io.Discard, s.Stdin)
 			stop()
 		}()
@@ -226,7 +226,7 @@ func (s *service) work(ctx context.Context, w *job.Worker) error {
 			<-running.Done()
 		}
 		stop()
-		s.log.Info("stopping: nothing more is claimed, running jobs may finish", "grace", s.flags.grace.String())
+		s.log.Info("stopping: no more jobs are claimed; running jobs may finish", "grace", s.flags.grace.String())
 	}()
 	done := make(chan error, 1)
 	go func() { done <- w.Run(running) }()
@@ -239,11 +239,11 @@ func (s *service) work(ctx context.Context, w *job.Worker) error {
 		}
 		return err
 	case <-s.Kill:
-		return errors.New("stopped at once; other workers take over the running jobs when their leases have run out")
+		return errors.New("stopped at once; other workers take over the running jobs when their leases expire")
 	}
 }
 
-// untilIdle returns when no job of the queues is unfinished. A store that is away says nothing of its jobs: it is asked again.
+// untilIdle returns when all jobs of the queues have finished. If the store does not answer, it asks again.
 func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues func() map[string]int) {
 	const (
 		poll = 100 * time.Millisecond
@@ -253,7 +253,7 @@ func untilIdle(ctx context.Context, log *slog.Logger, s open.JobStore, queues fu
 		stats, err := s.Stats(ctx)
 		if err != nil {
 			if ctx.Err() == nil && pause == poll {
-				log.Warn("the store could not be asked whether jobs are left, and is asked again until it answers", "error", err)
+				log.Warn("the store does not say whether jobs are left; asking again until it answers", "error", err)
 			}
 			pause = away
 			continue

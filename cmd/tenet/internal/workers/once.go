@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// onceFlags are the flags of a worker whose jobs' effects happen once.
+// onceFlags are the flags of a worker that records its jobs under idempotency keys.
 type onceFlags struct {
 	store, key string
 	replaySafe bool
@@ -28,7 +28,7 @@ func (f *onceFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.replaySafe, "replay-safe", false, "with --idempotency-store: a handler may run again if its worker was killed while it ran")
 }
 
-// keyOf is what jobs are recognised by; nil for their IDs.
+// keyOf returns the function that derives the idempotency key of a job, or nil for its ID.
 func (f *onceFlags) keyOf() (func(j job.Job[[]byte]) string, error) {
 	if f.key == "id" {
 		return nil, nil
@@ -40,7 +40,7 @@ func (f *onceFlags) keyOf() (func(j job.Job[[]byte]) string, error) {
 	return func(j job.Job[[]byte]) string { return j.Meta[name] }, nil
 }
 
-// middleware lets the effect of each job happen once.
+// middleware returns the middleware that runs the effect of each job once.
 func (f *workerFlags) middleware(ctx context.Context, a *cli.App, w *monitor.Watch) (job.Middleware, func() error, error) {
 	key, err := f.once.keyOf()
 	if err != nil {

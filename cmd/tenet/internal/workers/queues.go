@@ -17,7 +17,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// servedQueues are the queues of a worker, which follow its document.
+// servedQueues holds the queues of a worker, and follows changes of its document.
 type servedQueues struct {
 	flags *workerFlags
 	log   *slog.Logger
@@ -27,7 +27,7 @@ type servedQueues struct {
 	worker *job.Worker // nil until attach
 }
 
-// begin takes the queues of the flags and the first document, unless a newer one has come already.
+// begin sets the queues from the flags and the first document, unless a newer document has arrived already.
 func (s *servedQueues) begin(set *policy.Set) error {
 	queues, err := queuesOf(s.flags, set)
 	s.mu.Lock()
@@ -38,7 +38,7 @@ func (s *servedQueues) begin(set *policy.Set) error {
 	return err
 }
 
-// attach gives a worker its queues, those of later documents too.
+// attach gives a worker its queues, also those of later documents.
 func (s *servedQueues) attach(w *job.Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,17 +46,17 @@ func (s *servedQueues) attach(w *job.Worker) {
 	w.SetQueues(s.queues)
 }
 
-// now is the queues that are served, which must not be changed.
+// now returns the queues that are served. The caller must not change them.
 func (s *servedQueues) now() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queues
 }
 
-// follow takes over the queues of a new document.
+// follow applies the queues of a new document.
 func (s *servedQueues) follow(set *policy.Set) {
 	queues, err := queuesOf(s.flags, set)
-	if err != nil { // of flags, which were read before
+	if err != nil { // cannot happen: begin has checked the flags
 		return
 	}
 	s.mu.Lock()
@@ -72,12 +72,12 @@ func (s *servedQueues) follow(set *policy.Set) {
 	}
 }
 
-// unnamedQueues are the queues of a document that are not served.
+// unnamedQueues lists the queues of a document that are not served.
 func unnamedQueues(set *policy.Set, queues map[string]int) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(set.Queues())), func(name string) bool { return queues[name] > 0 })
 }
 
-// queuesOf says how many jobs of which queue run at once.
+// queuesOf returns the concurrency of each queue.
 func queuesOf(f *workerFlags, set *policy.Set) (map[string]int, error) {
 	known := map[string]policy.Queue{}
 	if set != nil {
@@ -116,11 +116,11 @@ func listQueues(queues map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// warnUnserved tells of work that this worker will not do.
+// warnUnserved warns of queues with jobs that this worker does not serve.
 func warnUnserved(ctx context.Context, log *slog.Logger, s open.JobStore, queues map[string]int) {
 	stats, err := s.Stats(ctx)
 	if err != nil {
-		log.Warn("the store could not be asked for its queues", "error", err)
+		log.Warn("the queues of the store could not be read", "error", err)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(stats)) {
@@ -130,7 +130,7 @@ func warnUnserved(ctx context.Context, log *slog.Logger, s open.JobStore, queues
 	}
 }
 
-// warnExec tells of exec jobs that wait in the worker's queues, and that it may not run.
+// warnExec warns of exec jobs in the worker's queues that it is not allowed to run.
 func warnExec(ctx context.Context, log *slog.Logger, s open.JobStore, queues map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		waiting, err := s.List(ctx, job.Filter{Queue: name, Type: execjob.Type, States: []job.State{job.Ready, job.Scheduled}}, "", 1)
