@@ -83,7 +83,7 @@ func TestL3AnHTTPTaskPostsThePayload(t *testing.T) {
 		t.Errorf("passed on %q", got)
 	}
 	dead := read(t, "dead.jsonl")
-	if !strings.Contains(dead, "422 Unprocessable Entity") || !strings.Contains(dead, "more than the 10 MiB") {
+	if !strings.Contains(dead, "422 Unprocessable Entity") || !strings.Contains(dead, "more than 10 MiB") {
 		t.Errorf("dead letters: %s", dead)
 	}
 	if calls["busy"] != 2 || calls["refused"] != 1 || calls["long"] != 1 {
