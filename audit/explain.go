@@ -15,10 +15,10 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// ErrNoWork is what [Explain] fails with where a log has no event of the work.
+// ErrNoWork is returned by [Explain] if the log has no event of the work.
 var ErrNoWork = errors.New("audit: the log has no event of this work")
 
-// Story is what a log tells of one piece of work.
+// Story is the record of one piece of work.
 type Story struct {
 	WorkID        string  `json:"work_id"`
 	Surface       string  `json:"surface"`
@@ -50,26 +50,26 @@ type Step struct {
 	Class   string    `json:"outcome_class,omitempty"`
 	Why     string    `json:"outcome_reason,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	// Decision and Reason say what followed, Wait for how long.
+	// Decision and Reason say what followed; Wait is the delay before the next attempt.
 	Decision string  `json:"decision,omitempty"`
 	Reason   string  `json:"reason,omitempty"`
 	Wait     Seconds `json:"wait_seconds,omitempty"`
-	// Fields are what decided: fields of the policy with their values, the judgement's before the decision's.
+	// Fields are the fields of the policy that decided, with their values: those of the classification first.
 	Fields []Field `json:"fields,omitempty"`
-	// Detail says the rest: the action on an idempotency key, a change of state, what a budget said.
+	// Detail is the action on an idempotency key, a change of state, or the event's own detail.
 	Detail string `json:"detail,omitempty"`
 }
 
 // Field is a field of the policy in force that took part in a decision.
 type Field struct {
 	Path  string `json:"path"`            // as in documents, for example retry.max_attempts; max_attempts is a job's own
-	Value string `json:"value,omitempty"` // "" where the log does not hold the policy
-	// Source is where a document has the field. Explain leaves it empty: only who has the document can tell.
+	Value string `json:"value,omitempty"` // "" if the log does not hold the policy
+	// Source is the place of the field in a document. Explain leaves it empty, because it does not have the document.
 	Source string `json:"source,omitempty"`
 }
 
-// Explain collects what a log tells of a call, job or transaction, in order, and names for each decision the fields of the
-// policy that made it.
+// Explain returns the events of a call, job or transaction in order, and for each decision the fields of the policy that made
+// it.
 func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 	if err := readable(ctx, s); err != nil {
 		return nil, fmt.Errorf("audit: explain: %w", err)
@@ -90,7 +90,7 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 		e, err := ParseLine(line)
 		if err != nil {
 			unreadable++
-			return nil //nolint:nilerr // it is counted; Verify says more
+			return nil //nolint:nilerr // it is counted; Verify reports it
 		}
 		if e.Policy != nil {
 			if p, err := e.Snapshot(); err == nil {
@@ -118,8 +118,8 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 	return story, nil
 }
 
-// inOrder sorts the events of a work by their numbers. Those without one, such as the actions of guards, are put in by
-// their time.
+// inOrder sorts the events of a piece of work by their numbers. Events without one, such as the actions of guards, are
+// inserted by their time.
 func inOrder(events []Event) []Event {
 	slices.SortFunc(events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.WorkSeq, b.WorkSeq), a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID))
@@ -164,7 +164,7 @@ func tell(events []Event, policies map[string]*policy.Policy) *Story {
 			s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
 			s.Attempts = max(s.Attempts, e.TotalAttempts)
 		}
-		if e.Type == Idempotency && e.Action == hit && e.Detail == "" { // without attempts, nothing else is decided
+		if e.Type == Idempotency && e.Action == hit && e.Detail == "" { // there were no attempts, so nothing else decides
 			s.Result, s.Reason = decision.Done.String(), string(policy.ReasonIdempotencyHit)
 		}
 		s.Steps = append(s.Steps, stepOf(e, policies[e.PolicyRevision]))
@@ -200,10 +200,10 @@ func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
-// ownMaximum is the path of a maximum that a job brought itself.
+// ownMaximum is the path of a job's own maximum.
 const ownMaximum = "max_attempts"
 
-// deciding lists the fields of a policy that made a judgement and a decision what they are.
+// deciding lists the fields of a policy that determined a classification and a decision.
 func deciding(e *Event, p *policy.Policy) (paths []string) {
 	add := func(path string) {
 		if !slices.Contains(paths, path) {
@@ -257,8 +257,8 @@ func deciding(e *Event, p *policy.Policy) (paths []string) {
 	return paths
 }
 
-// ofDelay lists the fields that a delay comes from. One that was asked for, or computed in code, comes from none but the
-// bound of what may be asked for.
+// ofDelay lists the fields that a delay follows from. A delay that the other side asked for follows from its bound only, and
+// one that code computed from no field.
 func ofDelay(e *Event, p *policy.Policy) []string {
 	switch {
 	case e.External:
@@ -297,7 +297,7 @@ func ofCircuit(p *policy.Policy) string {
 	return "circuit.kind"
 }
 
-// fieldValue is the value of a field for people.
+// fieldValue returns the value of a field as text.
 func fieldValue(p *policy.Policy, path string) string {
 	if p == nil {
 		return ""

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	outboxSegment = 16 << 20        // small enough that what was forwarded is soon deleted
+	outboxSegment = 16 << 20        // small enough that forwarded lines are soon deleted
 	outboxBatch   = 512             // lines forwarded at a time
 	headsLimit    = 2 * time.Second // for a sink that is asked at Open and may be down
 )
 
-// outbox is the sink of a log in Outbox mode: a file, whose lines a goroutine forwards to the real sink in the background. What
-// was forwarded is noted beside it; after a crash some of it may be forwarded again, under the same event IDs.
+// outbox is the sink of a log in Outbox mode: a file, whose lines a goroutine forwards to the real sink. A note beside the file
+// holds the position up to which lines were forwarded; after a crash some may be forwarded again, under the same event IDs.
 type outbox struct {
 	file   *FileSink
 	sink   Sink
@@ -30,14 +30,14 @@ type outbox struct {
 	report func(detail string)
 
 	wake    chan struct{} // something was appended
-	closing chan struct{} // end when everything is forwarded, or the sink fails
+	closing chan struct{} // closed by close: end when everything is forwarded or the sink fails
 	done    chan struct{}
 	ctx     context.Context
 	cancel  context.CancelFunc
 	failing atomic.Pointer[error]
 
 	mu    sync.Mutex
-	at    position      // behind what was forwarded
+	at    position      // behind the last forwarded line
 	moved chan struct{} // closed when at moves
 	heads map[string]Head
 }
@@ -48,7 +48,7 @@ type forwarded struct {
 	Heads  []Head `json:"heads"` // of the sink, as far as known here
 }
 
-// openOutbox opens an outbox, begins to forward what it still holds, and returns the heads of the chains known.
+// openOutbox opens an outbox, begins to forward its lines, and returns the heads of the known chains.
 func openOutbox(ctx context.Context, dir string, sink Sink, report func(string)) (*outbox, []Head, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("audit: outbox: %w", err)
@@ -77,7 +77,7 @@ func openOutbox(ctx context.Context, dir string, sink Sink, report func(string))
 	return o, sortedHeads(known), nil
 }
 
-// restore reads the note, and asks the sink for its heads if it is there.
+// restore reads the note, and asks the sink for its heads if the sink answers.
 func (o *outbox) restore(ctx context.Context) error {
 	raw, err := files.Read(o.note, maxState)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func (o *outbox) Append(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// Segment implements [Segmenter]: that of the file. What is forwarded is one segment with a snapshot more often than needed.
+// Segment implements [Segmenter]: it is the file's. The sink gets more snapshots than it needs.
 func (o *outbox) Segment(ctx context.Context) (uint64, error) { return o.file.Segment(ctx) }
 
 func (o *outbox) run() {
@@ -138,7 +138,7 @@ func (o *outbox) run() {
 			select {
 			case <-o.wake:
 			case <-closing:
-				closing = nil // once more, for what was appended last
+				closing = nil // once more, for the last lines
 			case <-o.ctx.Done():
 				return
 			}
@@ -160,7 +160,7 @@ func (o *outbox) run() {
 	}
 }
 
-// forward hands the sink everything that was not forwarded yet.
+// forward appends to the sink all lines that were not forwarded yet.
 func (o *outbox) forward() error {
 	var events []Event
 	var lines [][]byte
@@ -206,7 +206,7 @@ func (o *outbox) cursor() string {
 	return o.at.String()
 }
 
-// advance notes what was forwarded, and deletes files of which nothing is needed any more.
+// advance writes the note, and deletes files that were forwarded completely.
 func (o *outbox) advance(cursor string, events []Event) error {
 	at, err := parsePosition(cursor)
 	if err != nil { // not reached in tests: the file's reader has made the cursor
@@ -234,7 +234,7 @@ func (o *outbox) advance(cursor string, events []Event) error {
 	return nil
 }
 
-// wait waits until everything that is in the outbox by now has been forwarded.
+// wait waits until the lines that are in the outbox now have been forwarded.
 func (o *outbox) wait(ctx context.Context) error {
 	end := o.file.end()
 	for {
@@ -257,8 +257,8 @@ func (o *outbox) wait(ctx context.Context) error {
 	}
 }
 
-// close forwards what it can: until everything is forwarded, the sink fails or ctx ends. The rest stays for the next Open. A
-// log without an outbox has nothing to close.
+// close forwards until everything is forwarded, the sink fails or ctx ends. The rest stays for the next Open. A nil outbox
+// needs no close.
 func (o *outbox) close(ctx context.Context) error {
 	if o == nil {
 		return nil

@@ -11,20 +11,20 @@ import (
 // mostWorks is how many pieces of work are followed at a time, twice over: see [progress].
 const mostWorks = 8192
 
-// work is what is known of a piece of work until its next decision.
+// work holds the attempts of a piece of work until its next decision.
 type work struct {
 	ended []*observe.Event // attempts since the last decision
 	ran   int              // attempts so far whose operation ran
 }
 
-// progress follows the attempts of work between decisions, because a decision alone does not tell what budget and breaker
-// said, nor what became of the other attempts of a hedged group. Work whose end is never told must not be kept forever:
-// when a generation is full the one before it is forgotten.
+// progress follows the attempts of work between decisions, because a decision does not hold the answers of budget and breaker,
+// or the ends of the other attempts of a hedged group. Work whose end is never observed must not be kept forever: when a
+// generation is full, the one before it is forgotten.
 type progress struct {
 	works, before map[string]*work
 }
 
-// tells reports whether the record of an attempt holds something that its decision does not.
+// tells reports whether an attempt's record holds more than its decision.
 func tells(o *observe.Event) bool {
 	a := o.Attempt
 	plainBudget := a.BudgetAllowed && (a.BudgetReason == "" || a.BudgetReason == policy.ReasonNoBudget)
@@ -61,8 +61,8 @@ func (p *progress) forget(id string) {
 	delete(p.before, id)
 }
 
-// take returns what is known about a decision: the attempts of its hedged group, in the order in which they ended, the
-// record of the attempt that decided, that of one that was refused, and how many attempts there were.
+// take returns the attempts that belong to a decision: those of its hedged group, in the order in which they ended, the
+// attempt that decided, the one that was refused, and the total number of attempts.
 func (p *progress) take(o *observe.Event) (group []*observe.Event, ended, denied *observe.AttemptRecord, total int) {
 	d := o.Decision
 	total = d.State.Attempt
@@ -97,7 +97,7 @@ func (p *progress) take(o *observe.Event) (group []*observe.Event, ended, denied
 	return group, ended, denied, total
 }
 
-// end forgets a piece of work that ended without a decision. f gets its attempts where they were hedged.
+// end forgets a piece of work that ended without a decision. It calls f with its attempts if they were hedged.
 func (p *progress) end(id string, f func(*observe.Event)) (ran int) {
 	w := p.find(id)
 	if w == nil {

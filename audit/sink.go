@@ -3,8 +3,8 @@ package audit
 import "context"
 
 // Entry is one event as it is stored: the canonical JSON (RFC 8785) of the event with its place in the chain, without a
-// line end, and what sinks index of it. Entries are read-only, and valid until the call that hands them over returns: what
-// keeps them longer makes copies.
+// line end, and the fields for a sink's indexes. Entries are read-only, and valid until the call that hands them over returns:
+// a sink that keeps them longer makes copies.
 type Entry struct {
 	Event *Event
 	Line  []byte
@@ -13,27 +13,27 @@ type Entry struct {
 // Sink keeps entries. The [Log] calls it from one goroutine at a time.
 type Sink interface {
 	// Append stores entries in the given order and returns once they are durable. After an error it is not known which of
-	// them were stored; the Log appends the same entries again. A sink that can tells repetitions by the event ID and stores
-	// each once.
+	// them were stored; the Log appends the same entries again. A sink that can do so recognises repetitions by the event
+	// ID and stores each event once.
 	Append(ctx context.Context, entries []Entry) error
 	// Heads returns the last entry of every chain in the sink, ordered by chain ID.
 	Heads(ctx context.Context) ([]Head, error)
-	// Close flushes and lets go. It does not wait for anything else.
+	// Close flushes and releases resources. It does not wait for anything else.
 	Close() error
 }
 
-// Segmenter is implemented by sinks that keep entries in segments which may be read, moved or deleted by themselves, such
-// as the files of a rotated log. The Log holds a snapshot of every policy in each segment that uses it.
+// Segmenter is implemented by sinks that keep entries in segments that can be read, moved or deleted separately, such as the
+// files of a rotated log. The Log holds a snapshot of every policy in each segment that uses it.
 type Segmenter interface {
-	// Segment begins a new segment where that is due, and returns the number of the segment that the next Append goes to.
-	// The Log asks before it puts a batch together.
+	// Segment begins a new segment if that is due, and returns the number of the segment of the next Append. The Log calls it
+	// before it fills a batch.
 	Segment(ctx context.Context) (uint64, error)
 }
 
 // Source reads entries back, in the order in which they were stored.
 type Source interface {
 	// Read calls f for each line after a cursor ("" for the beginning), until there are no more for now, f fails or ctx is
-	// done. The cursor of a line is opaque, and valid as long as the line is kept. The line is valid until f returns.
+	// done. The cursor of a line is opaque, and valid for as long as the line is kept. The line is valid until f returns.
 	Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error
 }
 

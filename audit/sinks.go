@@ -78,7 +78,7 @@ func (s *MemorySink) Read(ctx context.Context, after string, f func(cursor strin
 	}
 }
 
-// Events returns the stored events in order. It panics on a line that is not an event, which a [Log] never writes.
+// Events returns the stored events in order. It panics on a line that is not an event; a [Log] never writes one.
 func (s *MemorySink) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +94,8 @@ func (s *MemorySink) Events() []Event {
 }
 
 // SlogSink writes each entry as one log record: the event's type as the message, the members that people look for, and the
-// whole line as "event". A logger does not tell whether and when it stores something, and it cannot be read back: the sink
-// is for those who collect logs anyway.
+// whole line as "event". A logger does not report whether and when it stores a record, and it cannot be read back: the sink
+// is for logs that are collected anyway.
 type SlogSink struct {
 	logger *slog.Logger
 	level  slog.Level

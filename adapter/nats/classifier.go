@@ -15,8 +15,8 @@ import (
 // ClassifierName is the name under which policies refer to [Classifier].
 const ClassifierName = "nats"
 
-// Classifier judges the errors of operations that use package nats or jetstream by themselves, whatever their value; see
-// the table in the package documentation.
+// Classifier classifies the errors of operations that use package nats or jetstream without a [Client]; see the table in the
+// package documentation.
 func Classifier() classify.Classifier {
 	return classify.Func(func(value any, err error) classify.Outcome {
 		if err == nil {
@@ -37,7 +37,7 @@ func Classifier() classify.Classifier {
 	})
 }
 
-// marked says on the error itself what follows from it.
+// marked marks the error with its verdict.
 func marked(err error) error {
 	switch {
 	case err == nil:
@@ -54,8 +54,8 @@ type verdict int
 
 const (
 	worthRepeating verdict = iota
-	hopeless               // the same again would come to the same
-	answered               // the other side is well, and says no
+	hopeless               // a repetition would fail in the same way
+	answered               // the server is well and refuses
 )
 
 func verdictOf(err error) verdict {
@@ -109,7 +109,7 @@ func classOf(err error) policy.Class {
 	op, own := errors.AsType[*opError](err)
 	switch {
 	case is(nats.ErrNoResponders), is(jetstream.ErrNoStreamResponse),
-		is(jetstream.ErrJetStreamNotEnabled): // package jetstream makes one of the other
+		is(jetstream.ErrJetStreamNotEnabled): // package jetstream replaces one by the other
 		return policy.ClassNATSNoResponders
 	case slices.ContainsFunc([]error{
 		nats.ErrNoServers, nats.ErrDisconnected, nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting,

@@ -2,8 +2,8 @@
 //
 // # The model
 //
-// A [Client] wraps a connection; each of its methods is one call of an executor, under a category of the catalog, which
-// supplies what the policy of the key leaves open, and whose code records carry:
+// A [Client] wraps a connection. Each of its methods is one call of an executor under a category of the catalog. The category
+// supplies the fields that the key's policy leaves open, and records carry its code:
 //
 //	method                key                 category            attempts, first wait, timeout of the catalog
 //	Connect               nats.Connect        NATS_CONNECT        5, 1s, 10s
@@ -18,9 +18,9 @@
 //
 // The namespace of the keys is the client's own if it sets one.
 //
-// # What follows from an error
+// # Which errors are retried
 //
-//	error                                                     follows
+//	error                                                     then
 //	no responders, timeouts, lost or missing connections      retry
 //	JetStream answers 5xx, anything unknown                   retry
 //	key or message not found, key exists, wrong revision      none: a business outcome, which no breaker counts as a failure
@@ -29,17 +29,16 @@
 //	stream, JetStream not for this account, answers 4xx
 //
 // Errors are marked accordingly (classify.Business, classify.Permanent), which outranks the policy's retry_on and abort_on.
-// Refusals of permission to publish come to the connection's error handler only: NATS does not say which message they are
-// about.
+// Denied permissions to publish are reported only to the connection's error handler, because NATS does not say which message
+// was denied.
 //
 // # Repetition
 //
-// Only what may be repeated is: a core message without an ID that may have been sent is not sent again, and nothing is
-// handed to a connection that is down, which would send it later by itself. Messages to streams always have an ID, and are
-// stored once. A put may overwrite; see [Bucket.Put].
+// A core message without an ID that may have been sent is not sent again, and no message is handed to a connection that is
+// down, which would send it later. Messages to streams always have an ID and are stored once. A put may overwrite; see [Bucket.Put].
 //
 // # Names
 //
-// Clients register [Classifier] as [ClassifierName], and [Classes], with the executor that they use. Code that makes its calls
-// by other means registers them with retry.Executor.Register. Errors and records hold subjects, buckets and keys, never data.
+// Clients register [Classifier] as [ClassifierName], and [Classes], with the executor that they use. Code that calls
+// NATS without a Client registers them with retry.Executor.Register. Errors and records hold subjects, buckets and keys, never data.
 package tenetnats

@@ -10,8 +10,8 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// CreateStream makes a stream (nats.StreamCreate, NATS_STREAM_CREATE). A stream of the same name and configuration is no
-// error, so that a repetition does no harm; one that differs is jetstream.ErrStreamNameAlreadyInUse and is not retried.
+// CreateStream creates a stream (nats.StreamCreate, NATS_STREAM_CREATE). An existing stream of the same configuration is not
+// an error, so that the call can be repeated; one that differs is jetstream.ErrStreamNameAlreadyInUse and is not retried.
 func (c *Client) CreateStream(ctx context.Context, config jetstream.StreamConfig, call ...retry.CallOption) (jetstream.Stream, error) {
 	return do(ctx, c, operation{policy.NATSStreamCreate, "StreamCreate", config.Name, call}, func(ctx context.Context) (jetstream.Stream, error) {
 		return c.JetStream.CreateStream(ctx, config)
@@ -25,8 +25,8 @@ type Bucket struct {
 	client   *Client
 }
 
-// CreateBucket makes a key-value bucket (nats.KVCreate, KV_CREATE). As with streams, one of the same configuration is no
-// error, and one that differs is jetstream.ErrBucketExists.
+// CreateBucket creates a key-value bucket (nats.KVCreate, KV_CREATE). As with streams, an existing one of the same
+// configuration is not an error, and one that differs is jetstream.ErrBucketExists.
 func (c *Client) CreateBucket(ctx context.Context, config jetstream.KeyValueConfig, call ...retry.CallOption) (*Bucket, error) {
 	kv, err := do(ctx, c, operation{policy.KVCreate, "KVCreate", config.Bucket, call}, func(ctx context.Context) (jetstream.KeyValue, error) {
 		return c.JetStream.CreateKeyValue(ctx, config)
@@ -37,7 +37,7 @@ func (c *Client) CreateBucket(ctx context.Context, config jetstream.KeyValueConf
 	return c.Bucket(kv), nil
 }
 
-// Bucket returns a bucket that is there. A nil one panics.
+// Bucket returns a client of an existing bucket. A nil bucket panics.
 func (c *Client) Bucket(kv jetstream.KeyValue) *Bucket {
 	argument.Need(kv != nil, "tenetnats: Bucket: the bucket")
 	return &Bucket{KeyValue: kv, client: c}
@@ -51,8 +51,8 @@ func (b *Bucket) Get(ctx context.Context, key string, call ...retry.CallOption) 
 	})
 }
 
-// Put sets the value of a key, whatever it was, and returns its revision (nats.KVPut, KV_PUT). The last put counts: one
-// that is repeated after its acknowledgement was lost may come after another's, and undo that. Where this matters use
+// Put sets the value of a key, whatever it was, and returns its revision (nats.KVPut, KV_PUT). The last put wins: a put
+// that is repeated because its acknowledgement was lost may undo a later put of another client. If this matters, use
 // KeyValue.Update in an operation of your own, which compares revisions.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte, call ...retry.CallOption) (uint64, error) {
 	return do(ctx, b.client, b.on(key, operation{category: policy.KVPut, name: "KVPut", call: call}), func(ctx context.Context) (uint64, error) {
@@ -69,7 +69,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, call ...retry.CallOptio
 	return err
 }
 
-// on returns an operation on a key of the bucket.
+// on returns o as an operation on a key of the bucket.
 func (b *Bucket) on(key string, o operation) operation {
 	o.subject = b.KeyValue.Bucket() + "/" + key
 	return o

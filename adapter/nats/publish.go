@@ -16,12 +16,12 @@ import (
 
 var errNoMessage = errors.New("tenetnats: publish: the message is nil")
 
-// Publish sends a message and waits until the server has it (nats.Publish, NATS_PUBLISH). Whether anybody receives it is
-// not known; see [Client.PublishStream] for messages that must be kept.
+// Publish sends a message and waits until the server has received it (nats.Publish, NATS_PUBLISH). Whether a subscriber
+// receives it is not known; use [Client.PublishStream] for messages that must be kept.
 //
-// A message that may have been sent is not sent again, unless receivers can tell that it is the same one: it has a
-// Nats-Msg-Id header, or was given an ID with retry.WithIdempotencyKey, which is then sent as that header. Without one it
-// is repeated only where nothing was sent (the connection was down, its buffer full), and never hedged.
+// A message that may have been sent is sent again only if receivers can recognise it: it has a Nats-Msg-Id header, or
+// retry.WithIdempotencyKey gives it an ID, which is then sent as that header. Without one it is repeated only if nothing was
+// sent (the connection was down, its buffer full), and never hedged.
 func (c *Client) Publish(ctx context.Context, m *nats.Msg, call ...retry.CallOption) error {
 	if m == nil {
 		return errNoMessage
@@ -41,7 +41,7 @@ func (c *Client) Publish(ctx context.Context, m *nats.Msg, call ...retry.CallOpt
 	return err
 }
 
-// send says, too, whether the message may have left.
+// send also reports whether the message may have been sent.
 func (c *Client) send(ctx context.Context, m *nats.Msg) (sent bool, err error) {
 	if err := c.Conn.PublishMsg(m); err != nil {
 		return false, err
@@ -111,7 +111,7 @@ func (c *Client) Subscribe(ctx context.Context, s Subscription, call ...retry.Ca
 // flush waits until the server has received everything.
 func (c *Client) flush(ctx context.Context) error {
 	err := c.Conn.FlushWithContext(ctx)
-	if errors.Is(err, nats.ErrConnectionClosed) && !c.Conn.IsClosed() { // package nats says so, too, of one that was lost
+	if errors.Is(err, nats.ErrConnectionClosed) && !c.Conn.IsClosed() { // package nats returns it for a lost connection too
 		return nats.ErrDisconnected
 	}
 	return err

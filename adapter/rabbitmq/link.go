@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
-// line is a connection with its only channel. It does not come back once it is lost.
+// line is a connection with its only channel. A lost line is not reopened.
 type line struct {
 	*amqp.Channel
 	connection *amqp.Connection
@@ -25,7 +25,7 @@ type line struct {
 	reason     atomic.Pointer[amqp.Error]
 }
 
-// dial connects. The context ends what takes too long; later it means nothing to the connection.
+// dial connects. The context bounds only the dialing, not the connection.
 func dial(ctx context.Context, server string, o Options) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -72,10 +72,10 @@ func (l *line) open(server string, config amqp.Config) (err error) {
 	return nil
 }
 
-// alive tells whether the line still is of use.
+// alive reports whether the line can still be used.
 func (l *line) alive() bool { return !l.IsClosed() && !l.connection.IsClosed() }
 
-// end closes the line. The broker gets back what it has not been told about.
+// end closes the line. Unsettled deliveries return to the broker.
 func (l *line) end() error {
 	err := l.bounded(func() error { return l.connection.CloseDeadline(time.Now().Add(l.timeout)) })
 	if errors.Is(err, amqp.ErrClosed) {
@@ -84,15 +84,15 @@ func (l *line) end() error {
 	return err
 }
 
-// bounded runs a request. A broker that does not answer in time loses the connection: the client would wait for as long as
-// the broker sends heartbeats.
+// bounded runs a request and closes the connection if the broker does not answer in time. Otherwise the client would wait
+// for as long as the broker sends heartbeats.
 func (l *line) bounded(f func() error) error {
 	t := time.AfterFunc(l.timeout, func() { _ = l.socket.Close() })
 	defer t.Stop()
 	return f()
 }
 
-// loss says why the line is lost.
+// loss returns the reason why the line is lost.
 func (l *line) loss() error {
 	select {
 	case reason := <-l.lost:
@@ -107,8 +107,8 @@ func (l *line) loss() error {
 	return ErrLost
 }
 
-// ErrLost is why an operation failed whose connection was lost meanwhile. The broker delivers again what was not settled; of
-// what was being published it is not known whether it is stored.
+// ErrLost means that the connection was lost during an operation. The broker redelivers unsettled deliveries; whether a
+// message that was being published is stored is not known.
 var ErrLost = errors.New("rabbitmq: the connection is lost")
 
 // socket gives each write a deadline: without one, a broker that does not read blocks its clients for ever.
@@ -124,24 +124,24 @@ func (s *socket) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// Waits between attempts to connect.
+// The bounds of the waits between attempts to connect.
 const (
 	firstWait = 25 * time.Millisecond
 	mostWait  = time.Second
 )
 
-// lifeline is what a link keeps.
+// lifeline is a connection that a link keeps.
 type lifeline interface {
 	alive() bool
 	end() error
 }
 
-// link keeps a lifeline, and makes a new one when it is lost.
+// link keeps a lifeline, and replaces one that is lost.
 type link[L lifeline] struct {
 	connect func(ctx context.Context) (L, error)
 	timeout time.Duration
 	ready   atomic.Pointer[L] // the current one
-	turn    chan struct{}     // holds one while somebody looks at what follows
+	turn    chan struct{}     // a lock, with a context, of the fields below
 	current L
 	made    bool
 	backoff wait.Backoff
@@ -159,7 +159,7 @@ func newLink[L lifeline](timeout time.Duration, connect func(context.Context) (L
 	return l
 }
 
-// open makes the first line, at once or not at all.
+// open makes the first line, in a single attempt.
 func (l *link[L]) open(ctx context.Context) error {
 	made, err := l.connect(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (l *link[L]) keep(made L) {
 	l.ready.Store(&made)
 }
 
-// get returns the line. One that is lost is made again, with waits between the attempts, for as long as the timeout allows.
+// get returns the line. It replaces a lost one, with waits between the attempts, until the timeout.
 func (l *link[L]) get(ctx context.Context) (line L, err error) {
 	if p := l.ready.Load(); p != nil && (*p).alive() {
 		return *p, nil
@@ -211,7 +211,7 @@ func (l *link[L]) get(ctx context.Context) (line L, err error) {
 	}
 }
 
-// ErrClosed is what operations return after Close.
+// ErrClosed is returned by operations after Close.
 var ErrClosed = errors.New("rabbitmq: closed")
 
 func (l *link[L]) failed(ctx context.Context, err error) error {
@@ -236,7 +236,7 @@ func (l *link[L]) close() (err error) {
 	return err
 }
 
-// prepare makes the queue, or finds out whether it is there.
+// prepare declares the queue, or checks that it exists.
 func (l *line) prepare(o Options) error {
 	return l.bounded(func() error {
 		if o.Declare != "" {

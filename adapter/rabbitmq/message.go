@@ -15,18 +15,18 @@ import (
 // that is the queue's name.
 const MetaRoutingKey = "amqp_routing_key"
 
-// Headers of messages beside the metadata.
+// Headers of messages besides the metadata.
 const (
 	headerParent     = "tenet_parent"
 	headerAttempts   = "tenet_attempts"
-	headerMetadata   = "tenet_metadata" // a table of what cannot be a header of its own
-	headerID         = "tenet_id"       // where it does not fit into the property
+	headerMetadata   = "tenet_metadata" // a table of metadata whose names are reserved
+	headerID         = "tenet_id"       // an ID that does not fit into the property
 	headerCorrelated = "tenet_correlation"
 )
 
 const mostName = 255 // bytes of an AMQP short string
 
-// reserved tells whether a header of this name means something to the broker or to this package.
+// reserved reports whether a header of this name has a meaning to the broker or to this package.
 func reserved(name string) bool {
 	return name == "CC" || name == "BCC" || name == "" || strings.HasPrefix(name, "x-") || strings.HasPrefix(name, "tenet_") &&
 		name != pipeline.MetaError && name != pipeline.MetaCategory && name != pipeline.MetaStep && name != pipeline.MetaConsumer
@@ -68,7 +68,7 @@ func publishing(t *pipeline.Transaction) (amqp.Publishing, error) {
 	return m, nil
 }
 
-// transaction reads a message. Without an ID it gets one that is new at each delivery.
+// transaction reads a message. A message without an ID gets a new one at each delivery.
 func transaction(d *amqp.Delivery, queue string) *pipeline.Transaction {
 	id := idOf(d.MessageId, d.Headers)
 	if len(d.Headers) == 0 && d.CorrelationId == "" && d.RoutingKey == queue {
@@ -106,7 +106,8 @@ func idOf(property string, h amqp.Table) string {
 	return property
 }
 
-// deliveries is how often a message has been delivered, this time included. Classic queues only know whether it was before.
+// deliveries returns how often a message has been delivered, including this time. Classic queues only know whether it was
+// delivered before.
 func deliveries(d *amqp.Delivery) int {
 	if counted, ok := d.Headers["x-delivery-count"]; ok {
 		return 1 + int(number(counted))
@@ -117,7 +118,7 @@ func deliveries(d *amqp.Delivery) int {
 	return 1
 }
 
-// textOf is the value of a header, of those kinds that have one.
+// textOf returns the text of a header's value, if its type has one.
 func textOf(v any) (string, bool) {
 	switch x := v.(type) {
 	case string:

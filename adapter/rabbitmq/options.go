@@ -22,7 +22,7 @@ const (
 	Classic = "classic"
 )
 
-// Options say which queue is meant and how to treat it.
+// Options name a queue and say how to use it.
 type Options struct {
 	// Queue is the name of the queue that a source consumes, or a sink's routing key. Sources require it.
 	Queue string
@@ -30,14 +30,13 @@ type Options struct {
 	Exchange string
 	// Key is a sink's routing key. Default Queue.
 	Key string
-	// Declare makes the queue, durable, where it is missing: [Quorum] or [Classic]. Default: it has to exist.
+	// Declare makes a durable queue if it is missing: [Quorum] or [Classic]. Default: the queue must exist.
 	Declare string
-	// Prefetch is how many deliveries the broker hands to a source before it is told that some are settled, up to 65,535.
-	// Default: twice what the first fetch asks for. It grows by itself when the engine holds all of them and asks for more;
-	// a policy's concurrency.value + 2 × batch.size never lets it wait.
+	// Prefetch is how many unsettled deliveries the broker sends to a source, up to 65,535. Default: twice what the first fetch
+	// asks for. It grows when the engine holds all of them and asks for more. With concurrency.value + 2 × batch.size of the
+	// policy the engine never waits for it.
 	Prefetch int
-	// Timeout bounds each request to the broker, the wait for a confirm, and how long an operation waits for a connection
-	// that is lost. Default [DefaultTimeout].
+	// Timeout bounds each request to the broker, the wait for a confirm, and the wait for a lost connection. Default [DefaultTimeout].
 	Timeout time.Duration
 	// TLS configures amqps connections; with it the URL's parameters about certificates are ignored.
 	TLS *tls.Config
@@ -48,9 +47,9 @@ var forClient = []string{
 	"certfile", "keyfile", "cacertfile", "server_name_indication", "auth_mechanism", "heartbeat", "connection_timeout", "channel_max",
 }
 
-// ParseURL takes Options out of a URL such as amqp://user:password@host/QUEUE?declare=quorum, or amqp://…/VHOST/QUEUE for
-// another virtual host than the default one. Slashes in names are written as %2F. What it returns as server is the rest, for
-// Open functions. The parameters are the names of the fields in lower case: exchange, key, declare, prefetch, timeout.
+// ParseURL reads Options from a URL such as amqp://user:password@host/QUEUE?declare=quorum, or amqp://…/VHOST/QUEUE for
+// another virtual host than the default one. Slashes in names are written as %2F. server is the rest of the URL, for the Open
+// functions. The parameters are the names of the fields in lower case: exchange, key, declare, prefetch, timeout.
 func ParseURL(text string) (server string, o Options, err error) {
 	if err := address.Check(text); err != nil {
 		return "", o, fmt.Errorf("rabbitmq: %w", err)

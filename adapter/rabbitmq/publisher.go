@@ -16,11 +16,11 @@ type publisher struct {
 	returns chan amqp.Return
 
 	mu       sync.Mutex     // guards the rest
-	pending  map[string]int // IDs of messages that are not confirmed, and how many of each
-	returned map[string]int // of these, those that came back
+	pending  map[string]int // how many messages of each ID are not confirmed
+	returned map[string]int // how many of these were returned
 }
 
-// mostReturns is how many messages may come back before one whose confirm has been seen looks for its own.
+// mostReturns bounds the returned messages that no confirmed message has looked at yet.
 const mostReturns = 1024
 
 func connectPublisher(ctx context.Context, server string, o Options) (*publisher, error) {
@@ -45,7 +45,7 @@ type sent struct {
 	key      string
 }
 
-// send publishes. Every message that it returns has to be waited for with confirmed.
+// send publishes. The caller must call confirmed on the message that it returns.
 func (p *publisher) send(exchange, key string, m amqp.Publishing) (*sent, error) {
 	id := idOf(m.MessageId, m.Headers)
 	p.expect(id)
@@ -68,13 +68,13 @@ func (p *publisher) expect(id string) {
 
 // Errors of publishing.
 var (
-	// ErrUnroutable is why a message is nowhere: the exchange had no queue for its key.
+	// ErrUnroutable: the exchange has no queue for the message's key, so the message is not stored.
 	ErrUnroutable = errors.New("rabbitmq: no queue takes the message")
-	// ErrRefused is a message that the broker did not store, such as one for a queue that is full.
+	// ErrRefused: the broker did not store the message, for example because the queue is full.
 	ErrRefused = errors.New("rabbitmq: the broker refused the message")
 )
 
-// confirmed waits until the message is safe.
+// confirmed waits for the broker's confirm.
 func (s *sent) confirmed(ctx context.Context) error {
 	late := time.NewTimer(s.by.timeout)
 	defer late.Stop()
@@ -100,7 +100,8 @@ func (s *sent) confirmed(ctx context.Context) error {
 	return ErrRefused
 }
 
-// forget ends the wait for a message, and tells whether it came back. Messages come back before they are confirmed.
+// forget ends the wait for a message, and reports whether it was returned. The broker returns a message before it confirms
+// it.
 func (p *publisher) forget(id string) (cameBack bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ var (
 	errSettled = errors.New("rabbitmq: the delivery has been settled before")
 )
 
-// Ack implements pipeline.Acker. Deliveries before which nothing is open any more are acknowledged together.
+// Ack implements pipeline.Acker. It acknowledges deliveries together if none before them is open.
 func (s *Source) Ack(_ context.Context, done []pipeline.Delivery) []error {
 	var errs []error
 	fail := func(i int, err error) {
@@ -62,20 +62,20 @@ func (c *consumer) ack(done []pipeline.Delivery, fail func(i int, err error)) {
 	}
 }
 
-// inWork tells whether a delivery is handed out and not settled. The caller holds mu.
+// inWork reports whether a delivery is handed out and not settled. The caller holds mu.
 func (c *consumer) inWork(tag uint64) bool {
 	state, open := c.open[tag]
 	return open && state == running
 }
 
-// tell acknowledges tags that are not in open any more. The caller holds mu.
+// tell acknowledges tags that have left open. The caller holds mu.
 func (c *consumer) tell(tags []uint64) error {
 	slices.Sort(tags)
 	low := ^uint64(0)
 	for tag := range c.open {
 		low = min(low, tag)
 	}
-	together, _ := slices.BinarySearch(tags, low) // what is not handed out yet has higher tags than all that is
+	together, _ := slices.BinarySearch(tags, low) // deliveries that are not handed out yet have higher tags
 	if together > 0 {
 		if err := c.Ack(tags[together-1], true); err != nil {
 			return c.loss()
@@ -86,20 +86,20 @@ func (c *consumer) tell(tags []uint64) error {
 			return c.loss()
 		}
 	}
-	if !c.alive() { // nor was it then, for all that is known
+	if !c.alive() { // the acknowledgements may not have arrived
 		return c.loss()
 	}
 	return nil
 }
 
-// mostDelay is after which time a delivery goes back at the latest: a broker closes channels whose deliveries are not settled
-// within its consumer_timeout, 30 minutes by default.
+// mostDelay is the longest delay: a broker closes a channel whose deliveries are not settled within its consumer_timeout, 30
+// minutes by default.
 const mostDelay = 25 * time.Minute
 
-// Nack implements pipeline.Nacker. The message goes back to its place in the queue after the delay, for which this process
-// keeps it: RabbitMQ has no delays, and what moves messages to other queues and back can lose or double them. When the
-// process ends or its connection is lost, the broker gives the message to another consumer without waiting for the rest of
-// the delay. Delays of more than 25 minutes end after 25 minutes.
+// Nack implements pipeline.Nacker. The message returns to its place in the queue after the delay, for which this process
+// keeps it: RabbitMQ has no delays, and moving messages to other queues and back can lose or duplicate them. When the process
+// ends or its connection is lost, the broker gives the message to another consumer without waiting for the rest of the
+// delay. Delays of more than 25 minutes end after 25 minutes.
 func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
 	t, ok := d.Token.(*token)
 	if !ok {
@@ -124,7 +124,7 @@ func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duratio
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.delayed--
-		_ = c.requeue(tag) // what does not get there comes again, as its connection is lost
+		_ = c.requeue(tag) // if it fails, the connection is lost, and the broker redelivers anyway
 	})
 	return nil
 }
@@ -138,10 +138,10 @@ func (c *consumer) requeue(tag uint64) error {
 	return nil
 }
 
-// mostRemembered is how many counts are kept. Those of messages that other consumers get are of no use any more.
+// mostRemembered bounds the counts that are kept. Counts of messages that other consumers receive are never used again.
 const mostRemembered = 1 << 16
 
-// remember keeps the count of a delivery that is given back, as classic queues do not count.
+// remember keeps the count of a delivery that is given back, because classic queues do not count.
 func (s *Source) remember(d pipeline.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Source) remember(d pipeline.Delivery) {
 	s.counts[d.Transaction.ID()] = d.Count
 }
 
-// recall corrects the counts of deliveries that come again.
+// recall corrects the counts of redeliveries.
 func (s *Source) recall(list []pipeline.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 )
 
 // Sink is a pipeline.Sink that publishes each transaction as a persistent message, whose ID is the transaction's. A dispatch
-// returns when the broker has confirmed the message: with durable queues it then outlives a crash. RabbitMQ drops no
-// duplicates; consumers know them by their ID. It is safe for concurrent use, and also a pipeline.Checker. What one goroutine
-// dispatches arrives in its order.
+// returns when the broker has confirmed the message, which in a durable queue then survives a crash. RabbitMQ does not drop
+// duplicates; consumers recognise them by their ID. A sink is safe for concurrent use, and also a pipeline.Checker. It keeps
+// the order of one goroutine's dispatches.
 type Sink struct {
 	o    Options
 	link *link[*publisher]
@@ -46,8 +46,8 @@ func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 	return s, nil
 }
 
-// Dispatch implements pipeline.Sink. While the connection is lost it waits for it, up to Options.Timeout, before it fails. It
-// fails with ErrUnroutable, ErrRefused and ErrLost among others; all may be repeated.
+// Dispatch implements pipeline.Sink. It waits for a lost connection, up to Options.Timeout, before it fails. Its errors include
+// ErrUnroutable, ErrRefused and ErrLost; all may be retried.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	if t == nil {
 		return errors.New("rabbitmq: Dispatch: the transaction is nil")

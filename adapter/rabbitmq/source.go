@@ -16,8 +16,8 @@ import (
 // Source is a pipeline.Source that consumes a queue, and also a pipeline.Acker, Nacker and Checker. First deliveries come in
 // the queue's order.
 //
-// Acknowledgements are sent without waiting for an answer, as AMQP has none. Those that are lost with the connection bring
-// their deliveries again.
+// Acknowledgements are sent without waiting for an answer, because AMQP has none. If they are lost with the connection, the
+// broker redelivers.
 type Source struct {
 	o    Options
 	link *link[*consumer]
@@ -25,11 +25,11 @@ type Source struct {
 	prefetch int // of the next consumer; for Fetch only
 
 	mu     sync.Mutex     // guards what follows
-	counts map[string]int // how often transactions were delivered that were given back
+	counts map[string]int // deliveries of transactions that were given back
 }
 
-// OpenSource connects to the server of a URL without Options in it, and finds or makes the queue. Nothing is consumed before
-// the first fetch. Close it after the engine's Run.
+// OpenSource connects to the server of a URL without Options in it, and finds or declares the queue. It consumes nothing
+// before the first fetch. Close the source after the engine's Run.
 func OpenSource(ctx context.Context, server string, o Options) (*Source, error) {
 	if ctx == nil {
 		return nil, errors.New("rabbitmq: OpenSource: the context is nil")
@@ -49,10 +49,11 @@ func OpenSource(ctx context.Context, server string, o Options) (*Source, error) 
 	return s, nil
 }
 
-// Fetch implements pipeline.Source. While the connection is lost it waits for it, up to Options.Timeout, before it fails.
+// Fetch implements pipeline.Source. It waits for a lost connection, up to Options.Timeout, before it fails.
 //
-// A fetch returns none only when the broker says that no message waits: the first ones may need a moment to come. That costs
-// an empty fetch a question to the broker, which a broker that hangs may delay by Options.Timeout beyond the context's end.
+// Fetch returns no delivery only if the broker says that no message waits, because the first ones may need a moment to
+// arrive. An empty fetch therefore sends a request to the broker; a broker that hangs may delay it by Options.Timeout beyond
+// the context's end.
 func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
 	if r.Max < 1 {
 		return nil, nil
@@ -82,15 +83,15 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	}
 }
 
-// first waits for a delivery until over, or for a moment if there may be none before the prefetch has grown; nil if there is
-// none.
+// first waits for a delivery until over. It waits only for a moment before it raises a prefetch that may be what keeps
+// deliveries back. It returns nil if there is none.
 func (s *Source) first(ctx context.Context, c *consumer, moment time.Duration, over <-chan time.Time) (*amqp.Delivery, error) {
 	if c.deliveries == nil {
 		if err := c.subscribe(s.prefetch); err != nil {
 			return nil, err
 		}
 	}
-	soon := time.NewTimer(moment) // what is being settled makes room
+	soon := time.NewTimer(moment) // settlements under way make room
 	defer soon.Stop()
 	if d, err := c.receive(ctx, soon.C); d != nil || err != nil {
 		return d, err
@@ -113,10 +114,10 @@ func (s *Source) Check(ctx context.Context) error {
 	return err
 }
 
-// Close gives back what is not settled, and closes the connection.
+// Close gives unsettled deliveries back and closes the connection.
 func (s *Source) Close() error { return s.link.close() }
 
-// consumer is a line from which deliveries come.
+// consumer is a line that receives deliveries.
 type consumer struct {
 	*line
 	queue string
@@ -126,16 +127,16 @@ type consumer struct {
 	tag        string
 	number     int
 	prefetch   int
-	before     uint64          // the last tag that was handed out of earlier consumers
+	before     uint64          // the last tag that earlier consumers handed out
 	kept       []amqp.Delivery // of earlier consumers on the same channel
-	latest     uint64          // tag that was handed out
+	latest     uint64          // the last tag that was handed out
 
-	mu      sync.Mutex       // held while the broker is told, so that it is told in the order of what follows
-	open    map[uint64]state // the tags that were handed out and are not settled
+	mu      sync.Mutex       // guards what follows; held during acknowledgements, so that they have the order of its changes
+	open    map[uint64]state // tags that were handed out and are not settled
 	delayed int              // of these
 }
 
-// state is what has become of a delivery that is not settled.
+// state is the state of an unsettled delivery.
 type state bool
 
 const (
@@ -143,7 +144,7 @@ const (
 	delayed state = true
 )
 
-// mostDelayed is how many deliveries may be kept for their delays before no more are asked for.
+// mostDelayed is how many deliveries may wait for their delays before the consumer asks for no more.
 const mostDelayed = 1 << 16
 
 func connectConsumer(ctx context.Context, server string, o Options) (*consumer, error) {
@@ -157,8 +158,8 @@ func connectConsumer(ctx context.Context, server string, o Options) (*consumer, 
 	return &consumer{line: l, queue: o.Queue, open: map[uint64]state{}}, nil
 }
 
-// subscribe begins to consume, or does so anew: then the prefetch counts only what comes from now on. Deliveries that are here
-// already are kept, and the channel with what it has handed out stays.
+// subscribe begins to consume. If it replaces a consumer, the new prefetch counts only deliveries from now on; deliveries
+// that have arrived are kept, and the channel with its open deliveries stays.
 func (c *consumer) subscribe(prefetch int) error {
 	err := c.bounded(func() (err error) {
 		if c.deliveries != nil {
@@ -189,20 +190,20 @@ func (c *consumer) subscribe(prefetch int) error {
 	return nil
 }
 
-// isLoss tells errors of the connection from the broker's refusals.
+// isLoss reports whether an error is one of the connection and not a refusal by the broker.
 func isLoss(err error) bool {
 	var refused *amqp.Error
 	return !errors.As(err, &refused) || !refused.Server || refused.Code == amqp.ConnectionForced
 }
 
-// receive waits for a delivery; nil if over comes first.
+// receive waits for a delivery. It returns nil if over comes first.
 func (c *consumer) receive(ctx context.Context, over <-chan time.Time) (*amqp.Delivery, error) {
 	if len(c.kept) > 0 && c.alive() {
 		d := c.kept[0]
 		c.kept = c.kept[1:]
 		return &d, nil
 	}
-	select { // first what is here, also when the time is over
+	select { // a delivery that has arrived, even if the time is over
 	case d, ok := <-c.deliveries:
 		return c.received(d, ok)
 	default:
@@ -228,13 +229,13 @@ func (c *consumer) received(d amqp.Delivery, ok bool) (*amqp.Delivery, error) {
 	return nil, fmt.Errorf("%w: the broker cancelled the consumer of queue %q", ErrLost, c.queue) // the queue was deleted or moved
 }
 
-// Messages that wait need a moment to come: the first ones after subscribing, those that another consumer has given back.
+// Waiting messages need a moment to arrive: the first ones after subscribing, and those that another consumer gave back.
 const (
 	underWay     = 20 * time.Millisecond
 	mostUnderWay = 2 * time.Second
 )
 
-// check asks the broker whether anything waits, and waits for it if so.
+// check asks the broker whether messages wait, and waits for one if so.
 func (c *consumer) check(ctx context.Context) (*amqp.Delivery, error) {
 	end := time.Now().Add(mostUnderWay)
 	for wait := underWay; ; wait *= 2 {
@@ -252,20 +253,20 @@ func (c *consumer) check(ctx context.Context) (*amqp.Delivery, error) {
 		t := time.NewTimer(wait)
 		d, err := c.receive(ctx, t.C)
 		t.Stop()
-		// Of those that wait for others, such as the queue's single active consumer, none ever comes.
+		// Messages for another consumer, such as the queue's single active consumer, never arrive here.
 		if d != nil || err != nil || q.Messages == 0 || time.Now().After(end) {
 			return d, err
 		}
 	}
 }
 
-// token is what comes back with a delivery.
+// token identifies a delivery that comes back.
 type token struct {
 	from *consumer
 	tag  uint64
 }
 
-// hand hands out what is here, from the first on.
+// hand hands out first and the deliveries that have arrived after it.
 func (c *consumer) hand(first amqp.Delivery, most int) []pipeline.Delivery {
 	most = min(most, 1+len(c.kept)+c.prefetch)
 	tokens, list := make([]token, 0, most), make([]pipeline.Delivery, 0, most)
@@ -285,7 +286,7 @@ func (c *consumer) hand(first amqp.Delivery, most int) []pipeline.Delivery {
 	return list
 }
 
-// ready returns a delivery that is here.
+// ready returns a delivery that has arrived.
 func (c *consumer) ready() (d amqp.Delivery, ok bool) {
 	if len(c.kept) > 0 {
 		d, c.kept = c.kept[0], c.kept[1:]
@@ -296,13 +297,13 @@ func (c *consumer) ready() (d amqp.Delivery, ok bool) {
 		case d, ok = <-c.deliveries: // the next fetch sees the end of a consumer
 			return d, ok
 		default:
-			runtime.Gosched() // the client passes them on one by one, with no buffer in between
+			runtime.Gosched() // the client passes deliveries on one by one, without a buffer
 		}
 	}
 	return d, ok
 }
 
-// use is how many deliveries are in work, and whether the engine and the delays hold all that the consumer may get.
+// use returns how many deliveries are in work, and whether the engine and the delays hold as many as the prefetch allows.
 func (c *consumer) use() (inWork int, exhausted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

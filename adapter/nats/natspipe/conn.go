@@ -14,7 +14,7 @@ import (
 // kind begins the errors of this package.
 const kind address.Kind = "nats"
 
-// conn is a connection, which reconnects by itself for as long as it takes.
+// conn is a connection that reconnects for as long as it takes.
 type conn struct {
 	o  Options
 	nc *nats.Conn
@@ -32,7 +32,7 @@ func connect(ctx context.Context, server string, o Options) (*conn, error) {
 	options := append([]nats.Option{
 		nats.Name("tenet"), nats.MaxReconnects(-1), nats.ReconnectWait(firstWait), nats.ReconnectJitter(firstWait, 2*firstWait),
 		nats.CustomReconnectDelay(reconnectDelay), nats.Timeout(timeout),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // operations report their own
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // operations return their errors
 	}, o.Connect...)
 	nc, err := nats.Connect(server, options...)
 	if err != nil {
@@ -46,7 +46,7 @@ func connect(ctx context.Context, server string, o Options) (*conn, error) {
 	return &conn{o: o, nc: nc, js: js}, nil
 }
 
-// Waits between attempts to reconnect, and for a server that does not answer yet.
+// The bounds of the waits between attempts to reconnect, and between requests to a server that does not answer yet.
 const (
 	firstWait = 50 * time.Millisecond
 	mostWait  = 5 * time.Second
@@ -57,7 +57,7 @@ func reconnectDelay(attempts int) time.Duration {
 	return min(firstWait<<min(max(attempts-1, 0), 10), mostWait)
 }
 
-// bounded gives a request its time.
+// bounded bounds a request by Options.Timeout.
 func (c *conn) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.o.Timeout)
 }
@@ -84,10 +84,10 @@ func (c *conn) connected(ctx context.Context) error {
 	return nil
 }
 
-// ErrClosed is what operations return after Close.
+// ErrClosed is returned by operations after Close.
 var ErrClosed = errors.New("nats: closed")
 
-// close sends what is under way and closes the connection.
+// close flushes and closes the connection.
 func (c *conn) close() error {
 	defer c.nc.Close()
 	if !c.nc.IsConnected() {

@@ -8,17 +8,17 @@
 //
 //	engine ──► Sink ──publish, Nats-Msg-Id, wait for the acknowledgement──► stream
 //
-// A [Source] binds to a durable consumer, which it makes where it is missing; the stream has to exist. Any number of sources
-// may share a consumer. What is not acknowledged within AckWait, and not extended, is delivered again, here or elsewhere. A
-// fetch is one request, answered by what is there or by the first message that comes. An outage is an error, never an empty
-// stream.
+// A [Source] binds to a durable consumer, which it creates if it is missing; the stream must exist. Any number of sources may
+// share a consumer. The server redelivers a message that is neither acknowledged nor extended within AckWait, to any of them.
+// A fetch is one request, answered with the messages that are there or the first one that arrives. An outage is an error,
+// never an empty stream.
 //
 // A transaction's ID is the message's Nats-Msg-Id, or else STREAM:SEQUENCE, which stays the same over redeliveries. Headers
-// are its metadata. A [Sink] writes them so that a Source reads what was put in.
+// are its metadata. A Source reads a Sink's messages unchanged.
 //
 // # What it does not do
 //
-// Acknowledgements are sent and not confirmed unless DoubleAck is set: one that is lost means another delivery. A server
-// acknowledges a publish before it is on the disk unless it is set up otherwise. Deduplication by ID lasts as long as the
+// Acknowledgements are not confirmed unless DoubleAck is set: a lost one means another delivery. By default a server
+// acknowledges a publish before it is on disk. Deduplication by ID lasts as long as the
 // stream's duplicate window.
 package natspipe

@@ -12,21 +12,21 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// MetaSubject is the metadata in which a transaction carries its message's subject, where the stream or the consumer has more
-// than one.
+// MetaSubject is the metadata in which a transaction carries its message's subject, if the stream or the consumer has more than
+// one.
 const MetaSubject = "nats_subject"
 
-// Headers of messages beside the metadata.
+// Headers of messages besides the metadata.
 const (
 	headerID          = nats.MsgIdHdr
 	headerCorrelation = "Tenet-Correlation-Id"
 	headerParent      = "Tenet-Parent-Id"
 	headerAttempts    = "Tenet-Attempts"
-	headerMore        = "Tenet-Metadata" // a JSON object of what cannot be a header of its own
-	headerTrueID      = "Tenet-Id"       // the ID, where it cannot be a header as it is
+	headerMore        = "Tenet-Metadata" // a JSON object of metadata that cannot be headers
+	headerTrueID      = "Tenet-Id"       // an ID that cannot be a header unchanged
 )
 
-// plain tells whether a header of this name and value comes out as it was put in, and means nothing to the server.
+// plain reports whether a header of this name and value is read back unchanged and has no meaning to the server.
 func plain(name, value string) bool {
 	if name == "" || len(name) >= 5 && strings.EqualFold(name[:5], "nats-") {
 		return false
@@ -48,7 +48,7 @@ func printable(value string) bool {
 	return strings.TrimSpace(value) == value
 }
 
-// message makes the message of a transaction.
+// message returns the message of a transaction.
 func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
 	m := &nats.Msg{Subject: subject, Data: t.Payload(), Header: nats.Header{}}
 	var more map[string]string
@@ -79,7 +79,7 @@ func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
 		put(headerAttempts, strconv.Itoa(t.Attempts()))
 	}
 	for name, value := range t.AllMetadata() {
-		if name != MetaSubject { // of the message that it came with
+		if name != MetaSubject { // that of the message it was read from
 			put(name, value)
 		}
 	}
@@ -94,7 +94,7 @@ func message(t *pipeline.Transaction, subject string) (*nats.Msg, error) {
 	return m, nil
 }
 
-// transaction reads a message. One without an ID gets the stream's name and its number there, which stay the same.
+// transaction reads a message. The ID of a message without one is STREAM:SEQUENCE, which stays the same over redeliveries.
 func transaction(m *nats.Msg, at *nats.MsgMetadata, withSubject bool) *pipeline.Transaction {
 	id := first(m.Header[headerID])
 	if id == "" {

@@ -24,32 +24,32 @@ const notInNames = " .*>/\\\t\r\n"
 
 const leastAckWait = 100 * time.Millisecond
 
-// Options say which stream is meant and how to treat it. Stream is required.
+// Options name a stream and say how to use it. Stream is required.
 type Options struct {
-	// Stream is the stream's name. It has to exist.
+	// Stream is the name of an existing stream.
 	Stream string
-	// Consumer is the name of the durable pull consumer through which a source reads. Default [DefaultConsumer]. One that
-	// exists is used as it is, but it has to acknowledge explicitly. One that does not is made: from the stream's first
-	// message, with 65,536 unacknowledged messages at most, and no limit of deliveries.
+	// Consumer is the name of the durable pull consumer through which a source reads. Default [DefaultConsumer]. An
+	// existing consumer is used unchanged, and its ack_policy must be explicit. A missing one is created: from the stream's
+	// first message, with at most 65,536 unacknowledged messages, and without a limit of deliveries.
 	Consumer string
-	// Subject is, for a source, the filter of a consumer that it makes (default: all of the stream), for a sink where it
-	// publishes (default: the stream's only subject, if that has no wildcard).
+	// Subject is, for a source, the filter of a consumer that it creates (default: the whole stream), and for a sink the
+	// subject of its messages (default: the stream's only subject, if that has no wildcard).
 	Subject string
-	// AckWait is after which time the server delivers again what is neither acknowledged nor extended, of a consumer that is
-	// made. Default [DefaultAckWait], at least 100 ms. A consumer that exists keeps its own.
+	// AckWait is the ack_wait of a consumer that is created: the time after which the server redelivers a message that is
+	// neither acknowledged nor extended. Default [DefaultAckWait], at least 100 ms. An existing consumer keeps its own.
 	AckWait time.Duration
-	// DoubleAck has a source wait until the server has confirmed each acknowledgement. Without it, one that is lost on the
-	// way brings a transaction again.
+	// DoubleAck makes a source wait for the server's confirmation of each acknowledgement. Without it, a lost acknowledgement
+	// means another delivery.
 	DoubleAck bool
-	// Timeout bounds each request to the server, and how long an operation waits for a connection that is lost. Default
+	// Timeout bounds each request to the server, and the wait for a lost connection. Default
 	// [DefaultTimeout].
 	Timeout time.Duration
-	// Connect is added to what connects to the server: credentials, TLS, handlers.
+	// Connect are further options of the connection: credentials, TLS, handlers.
 	Connect []nats.Option
 }
 
-// ParseURL takes Options out of a URL such as nats://host:4222/STREAM?consumer=NAME. What it returns as server is the rest,
-// for Open functions; it may be a comma-separated list of one cluster's hosts. The parameters are the names of the fields:
+// ParseURL reads Options from a URL such as nats://host:4222/STREAM?consumer=NAME. server is the rest of the URL, for the
+// Open functions; it may be a comma-separated list of one cluster's hosts. The parameters are the names of the fields:
 // consumer, subject, ack_wait, double_ack, timeout.
 func ParseURL(text string) (server string, o Options, err error) {
 	if err := address.Check(text); err != nil {

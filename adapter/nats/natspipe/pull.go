@@ -12,19 +12,19 @@ import (
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
-// pulls asks the server for messages. All answers come to one subscription, as opening one for each request costs more than
-// the request. It is for one goroutine.
+// pulls requests messages from the server. All answers arrive on one subscription, because opening one for each request costs
+// more than the request. It is for one goroutine.
 type pulls struct {
 	subscription *nats.Subscription
 	answers      chan *nats.Msg
-	inbox        string // before the number of a request
-	next         string // where to ask
+	inbox        string // prefix of the number of a request
+	next         string // subject of requests
 	number       uint64
 }
 
 const (
 	mostPull    = 10_000       // messages of one request
-	mostAnswers = 4 * mostPull // that may wait here: those of requests that were given up come late
+	mostAnswers = 4 * mostPull // buffered: answers to abandoned requests arrive late
 )
 
 func (p *pulls) open(nc *nats.Conn, o Options) (err error) {
@@ -35,8 +35,8 @@ func (p *pulls) open(nc *nats.Conn, o Options) (err error) {
 	return err
 }
 
-// pull returns up to n messages: those that came late for an earlier pull, or that are there, or the first that come within
-// a time. Messages may come with an error.
+// pull returns up to n messages: late answers to an earlier pull, the messages that are there, or the first that arrive
+// before the request expires. It may return messages and an error.
 func (p *pulls) pull(ctx context.Context, c *conn, n int, expires time.Duration) ([]*nats.Msg, error) {
 	if late := p.late(n); len(late) > 0 {
 		return late, nil
@@ -71,11 +71,11 @@ func (p *pulls) late(n int) (list []*nats.Msg) {
 	return list
 }
 
-// ask sends one request and waits for its end: so many messages, or the server's word that there are no more.
+// ask sends one request and waits until it has n messages or the server says that there are no more.
 func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) (list []*nats.Msg, err error) {
 	p.number++
 	reply := p.inbox + strconv.FormatUint(p.number, 10)
-	// With both, the request waits for the first message, and ends with the last that is there.
+	// With both, the request waits for the first message and ends with the last one that is there.
 	request := fmt.Appendf(nil, `{"batch":%d,"no_wait":true`, n)
 	if expires > 0 {
 		request = fmt.Appendf(request, `,"expires":%d`, expires.Nanoseconds())
@@ -104,7 +104,7 @@ func (p *pulls) ask(ctx context.Context, c *conn, n int, expires time.Duration) 
 	return list, nil
 }
 
-// refusal is the server's word that a request cannot be served.
+// refusal is a status by which the server refuses a request.
 type refusal struct {
 	status string
 	text   string
@@ -117,7 +117,7 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("nats: fetch: the server says %s %s", r.status, r.text)
 }
 
-// passes tells refusals by servers that stop, start or elect from those that last.
+// passes reports whether a refusal is temporary, because servers stop, start or elect a leader.
 func (r *refusal) passes() bool {
 	return r.status == noResponders || r.text == "Leadership Change" || r.text == "Server Shutdown" || r.text == "Exceeded MaxWaiting"
 }
@@ -128,7 +128,7 @@ const (
 	noResponders = "503"
 )
 
-// outcome is how a request ended, by its status.
+// outcome returns the refusal by which a request ended, or nil.
 func outcome(m *nats.Msg) error {
 	status := m.Header.Get("Status")
 	if status == noMessages || status == timedOut {
@@ -137,8 +137,8 @@ func outcome(m *nats.Msg) error {
 	return &refusal{status, m.Header.Get("Description")}
 }
 
-// close ends the subscription and returns what has come too late.
+// close ends the subscription and returns the messages that arrived too late.
 func (p *pulls) close() []*nats.Msg {
-	_ = p.subscription.Unsubscribe() // or it goes with the connection
+	_ = p.subscription.Unsubscribe() // if it fails, the subscription ends with the connection
 	return p.late(mostAnswers)
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // Sink is a pipeline.Sink that publishes each transaction to a stream. A dispatch returns when the stream has acknowledged the
-// message. Its ID is the transaction's: within the stream's duplicate window, 2 minutes by default, one that is dispatched
-// again is stored once. It is safe for concurrent use, and also a pipeline.Checker. What one goroutine dispatches arrives in
-// its order; concurrent dispatches share the connection and wait for their acknowledgements side by side.
+// message. Its ID is the transaction's, so that the stream stores a repeated dispatch once within its duplicate window, 2
+// minutes by default. A sink is safe for concurrent use, and also a pipeline.Checker. It keeps the order of one goroutine's
+// dispatches; concurrent dispatches share the connection and wait for their acknowledgements at the same time.
 type Sink struct {
 	*conn
 	subject string
@@ -43,7 +43,7 @@ func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 	return s, nil
 }
 
-// bind finds the stream, and the subject where none is given.
+// bind finds the stream, and the subject if none is given.
 func (s *Sink) bind(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -59,7 +59,7 @@ func (s *Sink) bind(ctx context.Context) error {
 	return nil
 }
 
-// Dispatch implements pipeline.Sink. While the connection is lost it waits for it, up to Options.Timeout, before it fails. A
+// Dispatch implements pipeline.Sink. It waits for a lost connection, up to Options.Timeout, before it fails. A
 // transaction that is larger than the server's max_payload is a permanent error.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	if t == nil {
@@ -87,7 +87,7 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	return kind.Wrap(fmt.Sprintf("publish to %q", s.subject), err)
 }
 
-// Check implements pipeline.Checker: it fails while the stream cannot be asked.
+// Check implements pipeline.Checker. It fails while the stream cannot be reached.
 func (s *Sink) Check(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()

@@ -19,15 +19,15 @@ import (
 type Source struct {
 	*conn
 	lease    time.Duration // the consumer's shortest wait for acknowledgements
-	subjects bool          // messages come with different ones
+	subjects bool          // messages have different subjects
 	pulls    pulls
 }
 
-// mostPending is how many messages a consumer that is made here may have out. Those that wait for their delays count.
+// mostPending is the max_ack_pending of a consumer that OpenSource creates. Messages that wait for their delays count.
 const mostPending = 1 << 16
 
-// OpenSource connects to a server, or a comma-separated list of servers of one cluster, and finds or makes the consumer. Close
-// it after the engine's Run.
+// OpenSource connects to a server, or a comma-separated list of servers of one cluster, and finds or creates the
+// consumer. Close the source after the engine's Run.
 func OpenSource(ctx context.Context, server string, o Options) (*Source, error) {
 	if ctx == nil {
 		return nil, errors.New("nats: OpenSource: the context is nil")
@@ -48,7 +48,7 @@ func OpenSource(ctx context.Context, server string, o Options) (*Source, error) 
 	return s, nil
 }
 
-// bind finds or makes the consumer.
+// bind finds or creates the consumer.
 func (s *Source) bind(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -89,9 +89,9 @@ func (s *Source) bind(ctx context.Context) error {
 	return s.pulls.open(s.nc, s.o)
 }
 
-// Fetch implements pipeline.Source. It asks once, for as many as are there or the first that come. While the connection is
-// lost or the server does not answer, it tries for up to Options.Timeout before it fails: no messages means that there are
-// none.
+// Fetch implements pipeline.Source. It asks once, for the messages that are there or the first that arrive. While the
+// connection is lost or the server does not answer, it tries for up to Options.Timeout before it fails, so an empty result
+// means that there are no messages.
 func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
 	if r.Max < 1 {
 		return nil, nil
@@ -104,7 +104,7 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	deadline := time.Now().Add(s.lease)
 	for _, m := range got {
 		at, broken := m.Metadata()
-		if broken != nil { // no server sends that
+		if broken != nil { // no server sends such a reply subject
 			return list, fmt.Errorf("nats: a message's reply subject: %w", broken)
 		}
 		list = append(list, pipeline.Delivery{
@@ -139,7 +139,7 @@ func (s *Source) Extend(_ context.Context, held []pipeline.Delivery) []error {
 	return s.tell(held, inProgress)
 }
 
-// ExtendEvery implements pipeline.Extender: it is a third of the time that the consumer waits for acknowledgements.
+// ExtendEvery implements pipeline.Extender. It is a third of the time that the server waits for acknowledgements.
 func (s *Source) ExtendEvery() time.Duration { return s.lease / 3 }
 
 // Nack implements pipeline.Nacker. The server keeps the message for the delay.
@@ -155,7 +155,7 @@ func (s *Source) Nack(_ context.Context, d pipeline.Delivery, delay time.Duratio
 	return s.publish(m, answer)
 }
 
-// tell answers messages, without waiting.
+// tell answers messages without waiting.
 func (s *Source) tell(list []pipeline.Delivery, answer []byte) []error {
 	var errs []error
 	for i, d := range list {
@@ -180,7 +180,7 @@ func (s *Source) publish(m *nats.Msg, answer []byte) error {
 	return nil
 }
 
-// confirm acknowledges and waits until the server has said that it knows.
+// confirm acknowledges and waits for the server's confirmations.
 func (s *Source) confirm(ctx context.Context, done []pipeline.Delivery) []error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -202,7 +202,7 @@ func (s *Source) confirm(ctx context.Context, done []pipeline.Delivery) []error 
 	return errs
 }
 
-// Check implements pipeline.Checker: it fails while the consumer cannot be asked.
+// Check implements pipeline.Checker. It fails while the consumer cannot be reached.
 func (s *Source) Check(ctx context.Context) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -212,11 +212,11 @@ func (s *Source) Check(ctx context.Context) error {
 	return nil
 }
 
-// Close sends the last acknowledgements and closes the connection. What was not settled is delivered again when its time is
-// over.
+// Close sends the last acknowledgements and closes the connection. Unsettled messages are redelivered after the consumer's
+// ack_wait.
 func (s *Source) Close() error {
 	if s.nc.IsConnected() {
-		_ = s.nc.FlushTimeout(s.o.Timeout) // afterwards all that the server has sent is here
+		_ = s.nc.FlushTimeout(s.o.Timeout) // afterwards everything that the server has sent has arrived
 	}
 	for _, m := range s.pulls.close() {
 		_ = s.publish(m, nak)
