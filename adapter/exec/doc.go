@@ -1,10 +1,10 @@
-// Package execjob is a ready-made job type that runs a command. Whoever may enqueue such jobs may run anything that the
-// worker's user may: register it only where that is meant.
+// Package execjob is a ready-made job type that runs a command. Everyone who can enqueue such jobs can run any command as the
+// worker's user: register it only where that is intended.
 //
 // # The model
 //
 // Exit code 0 completes the job; every other one is a failed attempt, retried under the job's policy. The command gets a
-// small environment (PATH, HOME, LANG, TZ), what the payload adds, TENET_JOB_ID and TENET_ATTEMPT; not the worker's own,
-// which may hold secrets. An attempt that times out or is cancelled is stopped with everything that it started. The tail
-// of the output is kept, bounded.
+// small environment: PATH, HOME, LANG, TZ, the payload's variables, TENET_JOB_ID and TENET_ATTEMPT. It does not get the
+// worker's environment, which may contain secrets. An attempt that times out or is cancelled is stopped with all processes
+// that it started. The job keeps the end of the output, up to a limit.
 package execjob

@@ -31,7 +31,7 @@ type Payload struct {
 	Stdin string            `json:"stdin"`
 }
 
-// Output is what a completed job keeps: the tails of what the command wrote.
+// Output is the output of a completed job: the ends of the command's stdout and stderr.
 type Output struct {
 	Stdout string `json:"stdout,omitempty"`
 	Stderr string `json:"stderr,omitempty"`
@@ -39,9 +39,9 @@ type Output struct {
 
 // Options configure the handler.
 type Options struct {
-	// MaxOutput bounds what is kept of stdout and of stderr, in bytes each. Default 32 KiB.
+	// MaxOutput bounds the kept parts of stdout and of stderr, in bytes each. Default 32 KiB.
 	MaxOutput int
-	// KillGrace is how long a command that must stop may take after SIGTERM. Default 5 s.
+	// KillGrace is the time between SIGTERM and SIGKILL for a command that must stop. Default 5 s.
 	KillGrace time.Duration
 }
 
@@ -108,8 +108,7 @@ func Handler(o Options) func(context.Context, job.Job[Payload]) error {
 	}
 }
 
-// startError gives up on commands that will not start tomorrow either; a machine that is out of processes, files or memory
-// may have them again.
+// startError makes the job dead if the command can never start. A lack of processes, files or memory is temporary.
 func startError(err error) error {
 	err = fmt.Errorf("exec: %w", err)
 	for _, lasting := range []error{exec.ErrNotFound, fs.ErrNotExist, fs.ErrPermission, exec.ErrDot, syscall.ENOEXEC, syscall.ENOTDIR, syscall.E2BIG} {
@@ -120,7 +119,7 @@ func startError(err error) error {
 	return err
 }
 
-// Check reports what keeps the command from being started anywhere, by the name of its field.
+// Check returns an error, with the name of the field, for a command that cannot be started on any machine.
 func (p *Payload) Check() error {
 	const nul = "holds a NUL character, which no command can be given"
 	if len(p.Argv) == 0 || p.Argv[0] == "" {
@@ -134,7 +133,7 @@ func (p *Payload) Check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		if name == "" || hasNUL(name) || strings.Contains(name, "=") {
-			return fmt.Errorf("env: %q is not the name of a variable: names are not empty and hold no \"=\"", name)
+			return fmt.Errorf("env: %q is not the name of a variable: names are not empty and do not contain \"=\"", name)
 		}
 		if hasNUL(p.Env[name]) {
 			return fmt.Errorf("env: %s: %s", name, nul)
@@ -145,7 +144,7 @@ func (p *Payload) Check() error {
 
 func hasNUL(s string) bool { return strings.ContainsRune(s, 0) }
 
-// environment is what a command may see.
+// environment returns the environment of a command.
 func environment(j job.Job[Payload]) []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "LANG", "TZ"} {
@@ -179,7 +178,7 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) String() string { return strings.ToValidUTF8(string(t.kept), string(utf8.RuneError)) }
 
-// lastLines is the end of a text, for an error message.
+// lastLines returns the end of a text, for an error message.
 func lastLines(s string) string {
 	const limit = 500
 	s = strings.TrimSpace(s)

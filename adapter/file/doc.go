@@ -14,14 +14,14 @@
 // The source stores acknowledgements, in any order, in a file beside the input and flushes it to disk before Ack returns.
 // A source that is opened again continues from there: it delivers exactly the records that were not acknowledged.
 //
-// A line that is not a record (not JSON, the wrong number of columns, longer than the limit) is logged with its number, and goes
-// to the sink [SourceOptions].Poison, or, where that is nil, to the task, which finds out with [Problem].
+// A line that is not a record (not JSON, the wrong number of columns, longer than the limit) is logged with its number and goes
+// to the sink [SourceOptions].Poison. Without such a sink the task gets it, and recognises it with [Problem].
 //
-// A [Sink] writes beside its target and puts the file in its place as a whole when it is closed. Everything that was
-// dispatched survives a crash before that, and the next sink goes on with it.
+// A [Sink] writes to a second file, which replaces the target when the sink is closed. After a crash, the next sink
+// continues that file: nothing that was dispatched is lost.
 //
-// # What it does not do
+// # Limits
 //
-// A file that is followed may grow, and must not shrink, be replaced or rotated. A sink does not recognise a transaction that
-// is dispatched twice. Sources have no values for fetch.extra.
+// A file that is followed may grow, but must not shrink, be replaced or rotated. A sink does not recognise a transaction that
+// is dispatched twice. Sources do not use fetch.extra.
 package file

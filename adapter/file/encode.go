@@ -26,7 +26,7 @@ func (l lines) encode(t *pipeline.Transaction) ([]byte, error) {
 	}
 	payload := t.Payload()
 	if err := check(payload); err != nil {
-		return nil, fmt.Errorf("the payload is no JSON: %w", err)
+		return nil, fmt.Errorf("the payload is not JSON: %w", err)
 	}
 	if bytes.IndexByte(payload, '\n') < 0 && bytes.IndexByte(payload, '\r') < 0 {
 		return payload, nil
@@ -43,10 +43,10 @@ type table struct {
 	comma byte
 
 	mu    sync.Mutex
-	names []string // of the columns; what they are is settled by the first payload at the latest
+	names []string // of the columns; the first payload sets them unless they are set before
 }
 
-// columns returns the names of the columns, which are these where there were none before.
+// columns returns the names of the columns, and sets them to these if they were not set.
 func (c *table) columns(names []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,16 +83,16 @@ func (c *table) head() []byte {
 func (c *table) row(fields []string) []byte {
 	var line bytes.Buffer
 	if len(fields) == 1 && fields[0] == "" {
-		return []byte("\"\"\n") // an empty line is no row
+		return []byte("\"\"\n") // an empty line is not a row
 	}
 	w := csv.NewWriter(&line)
 	w.Comma = rune(c.comma)
-	_ = w.Write(fields) // a buffer takes everything
+	_ = w.Write(fields) // a buffer never fails
 	w.Flush()
 	return line.Bytes()
 }
 
-// resume reads the file, since ends of lines stand inside of quotes too.
+// resume reads the whole file, since a line break may be inside quotes.
 func (c *table) resume(file *os.File, all bool) (int64, error) {
 	r := newReader(file, 1<<30, &byRow{comma: c.comma})
 	for first := true; ; first = false {
@@ -115,7 +115,7 @@ func (c *table) resume(file *os.File, all bool) (int64, error) {
 			return 0, fmt.Errorf("header: %w", err)
 		}
 		if c.names != nil && !slices.Equal(c.names, fields) {
-			return 0, fmt.Errorf("the file has the columns %q, and the sink %q", fields, c.names)
+			return 0, fmt.Errorf("the file has the columns %q, but the sink has %q", fields, c.names)
 		}
 		c.names = slices.Clone(fields)
 	}
@@ -126,7 +126,7 @@ func members(payload []byte) (names, values []string, err error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber()
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
-		return nil, nil, errors.New("the payload is no JSON object, which a row is made of")
+		return nil, nil, errors.New("the payload is not a JSON object; a row needs one")
 	}
 	for d.More() {
 		name, err := d.Token()
@@ -153,7 +153,7 @@ func members(payload []byte) (names, values []string, err error) {
 		return nil, nil, err
 	}
 	if len(names) == 0 {
-		return nil, nil, errors.New("the payload is an empty object, which makes no row")
+		return nil, nil, errors.New("the payload is an empty object; a row needs at least one member")
 	}
 	return names, values, nil
 }

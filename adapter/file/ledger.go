@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// entry is a record that has not been acknowledged. It holds no payload: one that comes again is read again.
+// entry is a record that has not been acknowledged. It does not keep the payload: the source reads it again if necessary.
 //
 //	enter ──► out ──done──► settled
 //	        again ▲ │ back
@@ -34,10 +34,10 @@ const (
 	settled
 )
 
-// ledger knows what has been handed out.
+// ledger tracks the deliveries.
 type ledger struct {
-	most    int           // entries that may be open
-	changed chan struct{} // of one element
+	most    int           // limit of open
+	changed chan struct{} // buffers one signal
 
 	mu      sync.Mutex
 	open    int // entries that are not settled
@@ -47,7 +47,7 @@ type ledger struct {
 func newLedger(most int) ledger { return ledger{most: most, changed: make(chan struct{}, 1)} }
 
 var (
-	errForeign = errors.New("file: the delivery is not of this source")
+	errForeign = errors.New("file: the delivery does not come from this source")
 	errStale   = errors.New("file: the delivery was given back")
 )
 
@@ -65,7 +65,7 @@ func (l *ledger) enter() {
 	l.open++
 }
 
-// again takes an entry that is due again, if there is one.
+// again returns an entry that is due again, if there is one.
 func (l *ledger) again() (*entry, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *ledger) again() (*entry, int) {
 	return e, e.count
 }
 
-// undo puts an entry back that could not be handed out after all.
+// undo puts back an entry that could not be delivered.
 func (l *ledger) undo(e *entry) {
 	if e == nil {
 		return
@@ -90,7 +90,7 @@ func (l *ledger) undo(e *entry) {
 	heap.Push(&l.waiting, e)
 }
 
-// settle takes an entry out.
+// settle removes an entry.
 func (l *ledger) settle(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *ledger) settle(e *entry) {
 	l.open--
 }
 
-// done settles what was delivered; fresh is false where it was settled before.
+// done settles a delivery; fresh is false if it was settled before.
 func (l *ledger) done(s *Source, d pipeline.Delivery) (e *entry, fresh bool, err error) {
 	e, ok := d.Token.(*entry)
 	if !ok || e.source != s {
@@ -119,7 +119,7 @@ func (l *ledger) done(s *Source, d pipeline.Delivery) (e *entry, fresh bool, err
 	return e, true, nil
 }
 
-// back keeps what was delivered for later.
+// back schedules a delivery to be repeated.
 func (l *ledger) back(s *Source, d pipeline.Delivery, delay time.Duration) error {
 	e, ok := d.Token.(*entry)
 	if !ok || e.source != s {
@@ -136,14 +136,14 @@ func (l *ledger) back(s *Source, d pipeline.Delivery, delay time.Duration) error
 	return nil
 }
 
-// pending is how many entries are not settled, and whether those are too many.
+// pending returns the number of entries that are not settled, and whether the limit is reached.
 func (l *ledger) pending() (n int, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open, l.open >= l.most
 }
 
-// watch returns how long it is until an entry is due, and a channel that tells of changes.
+// watch returns the time until an entry is due, and a channel that signals changes.
 func (l *ledger) watch() (time.Duration, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // span is an acknowledged stretch of a file.
 type span struct {
 	from, end int64
-	lines     int // ends of lines in it
+	lines     int // line breaks in it
 }
 
 // MarshalJSON writes [from, end, lines].
@@ -41,10 +41,10 @@ func (s *span) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// spans are sorted, and none touches another.
+// spans are sorted and do not touch each other.
 type spans []span
 
-// add puts a span in, and joins it with its neighbours.
+// add inserts a span and joins it with its neighbours.
 func (list *spans) add(s span) {
 	l := *list
 	i, _ := slices.BinarySearchFunc(l, s.from, func(a span, from int64) int { return cmp.Compare(a.from, from) })
@@ -76,9 +76,9 @@ func join(list []span) spans {
 	return joined
 }
 
-// offsets keep what has been acknowledged. The file is a log: a head with everything up to then, and a line for each group of
-// acknowledgements since. Room for them is made of empty lines in advance: a flush that need not write down a new size
-// costs a tenth, and does not wait for what others write to the same disk. A log that is full is written anew.
+// offsets store the acknowledgements. The file is a log: a head with all earlier acknowledgements and a line for each group
+// since. It is filled with empty lines in advance: a flush that does not change the file's size costs a tenth and does not
+// wait for other writes to the same disk. A full log is rewritten.
 type offsets struct {
 	path string
 	data *os.File
@@ -86,16 +86,16 @@ type offsets struct {
 	mu    sync.Mutex
 	file  *os.File
 	done  spans
-	size  int64 // of the lines
-	room  int64 // for lines
-	stale bool  // the file may hold less than done, or half a line
+	size  int64 // bytes of the lines
+	room  int64 // bytes reserved for lines
+	stale bool  // the file may lack a part of done, or end with half a line
 }
 
 // head is the first line of the file.
 type head struct {
 	Version int    `json:"tenet_offsets"`
 	Of      string `json:"of"`
-	// Begins is the hash of the first Bytes bytes of the input, so that another input is noticed.
+	// Begins is the hash of the first Bytes bytes of the input, which detects another input.
 	Begins string `json:"begins"`
 	Bytes  int64  `json:"bytes"`
 	Done   spans  `json:"done"`
@@ -108,7 +108,7 @@ const (
 	maxOffsets     = 256 << 20 // bytes
 )
 
-// openOffsets reads what has been acknowledged of data, and keeps other sources out.
+// openOffsets reads the acknowledgements of data and locks out other sources.
 func openOffsets(path string, data *os.File) (*offsets, error) {
 	o := &offsets{path: path, data: data}
 	file, err := openLocked(path)
@@ -140,7 +140,7 @@ func (o *offsets) load() error {
 		if err != nil && i < len(lines)-2 && len(line) > 0 {
 			return fmt.Errorf("line %d is damaged (%w); move the file away to start from the beginning", i+2, err)
 		}
-		if err == nil { // otherwise it is what a crash left of the last one
+		if err == nil { // otherwise a crash cut the last one short
 			list = append(list, more...)
 		}
 	}
@@ -154,12 +154,12 @@ func (o *offsets) load() error {
 		return err
 	}
 	if n := len(o.done); begins != h.Begins || n > 0 && o.done[n-1].end > info.Size() {
-		return errors.New("this belongs to other content than that of the input; move it away to start from the beginning")
+		return errors.New("the offsets belong to another input; move the file away to start from the beginning")
 	}
 	return nil
 }
 
-// hash is that of the first n bytes of a file, or of all where there are less.
+// hash returns the hash of the first n bytes of a file, or of all its bytes if it is shorter.
 func hash(file *os.File, n int64) (string, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(file, 0, n)); err != nil {
@@ -168,7 +168,7 @@ func hash(file *os.File, n int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// add writes down what has been acknowledged. What could not be written is written together with what comes next.
+// add stores acknowledgements. After an error, the next call stores them too.
 func (o *offsets) add(list []span) error {
 	if o == nil || len(list) == 0 {
 		return nil
@@ -191,7 +191,7 @@ func (o *offsets) write(list spans) error {
 	if err != nil {
 		return err
 	}
-	if o.stale || o.size+int64(len(line)) >= o.room { // the last one ends with an empty line too
+	if o.stale || o.size+int64(len(line)) >= o.room { // an empty line follows the last one
 		return o.rewrite()
 	}
 	if _, err := o.file.WriteAt(line, o.size); err != nil {
@@ -201,7 +201,7 @@ func (o *offsets) write(list spans) error {
 	return files.SyncData(o.file)
 }
 
-// rewrite puts a file with everything in the place of the old one.
+// rewrite replaces the file with one that has everything in its head.
 func (o *offsets) rewrite() error {
 	info, err := o.data.Stat()
 	if err != nil {

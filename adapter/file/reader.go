@@ -25,12 +25,12 @@ var errUTF8 = errors.New("not UTF-8")
 
 // record is a piece of the file.
 type record struct {
-	from       int64 // where the record before it ended; blank lines and a byte order mark lie between
+	from       int64 // end of the previous record; blank lines and a byte order mark may lie between
 	start, end int64
 	line       int    // of its first byte, from 1
-	lines      int    // ends of lines from from to end
-	data       []byte // without the end of the line; valid until the next call
-	problem    string // why it is none
+	lines      int    // line breaks between from and end
+	data       []byte // without the line break; valid until the next call
+	problem    string // why the line is not a record
 }
 
 const firstBuffer = 64 << 10
@@ -39,14 +39,14 @@ const firstBuffer = 64 << 10
 type reader struct {
 	file io.ReaderAt
 	max  int      // bytes of a record
-	find splitter // where the first record of the buffer ends
-	buf  []byte   // what has been read and not been cut
-	room []byte   // that buf lies in
+	find splitter // finds the end of the buffer's first record
+	buf  []byte   // bytes that were read and not yet cut
+	room []byte   // the memory of buf
 
-	from  int64 // where the last record ended
-	lines int   // ends of lines since then
-	at    int64 // of the buffer
-	line  int   // of the buffer
+	from  int64 // end of the last record
+	lines int   // line breaks since then
+	at    int64 // offset of the buffer
+	line  int   // line of the buffer's first byte
 
 	skipping bool // the rest of a record that is too long, which began at:
 	start    int64
@@ -57,15 +57,15 @@ func newReader(file io.ReaderAt, longest int, find splitter) *reader {
 	return &reader{file: file, max: longest, find: find, line: 1}
 }
 
-// seek goes on behind a stretch of the file that begins where the last record ended.
+// seek continues after a stretch of the file that begins at the end of the last record.
 func (r *reader) seek(end int64, lines int) {
 	r.line += lines - r.lines
 	r.from, r.at, r.lines, r.buf = end, end, 0, nil
 	r.find.reset()
 }
 
-// next cuts the next record off. With last, an end of the file ends its last record too. false means that there is none for
-// now.
+// next cuts off the next record. With last, the end of the file also ends the last record. It returns false if there is no
+// record yet.
 func (r *reader) next(ctx context.Context, last bool) (record, bool, error) {
 	for {
 		if r.skipping {
@@ -90,7 +90,7 @@ func (r *reader) next(ctx context.Context, last bool) (record, bool, error) {
 			}
 			break
 		}
-		if r.at == 0 && bytes.HasPrefix(r.buf, bom) { // it is too short to be a record with a line's end
+		if r.at == 0 && bytes.HasPrefix(r.buf, bom) { // too short to be a record with a line break
 			r.take(len(bom))
 			continue
 		}
@@ -115,7 +115,7 @@ func (r *reader) next(ctx context.Context, last bool) (record, bool, error) {
 
 var bom = []byte("\xEF\xBB\xBF")
 
-// unclosed gives the first line of a record up whose quote is never closed; the next one begins a record again.
+// unclosed gives up the first line of a record whose quote is never closed; the next line starts a new record.
 func (r *reader) unclosed() record {
 	n := bytes.IndexByte(r.buf, '\n') + 1
 	if n == 0 {
@@ -168,7 +168,7 @@ func (r *reader) cut(rec record) record {
 	return rec
 }
 
-// fill reads on. It is false at the end of the file.
+// fill reads more. It returns false at the end of the file.
 func (r *reader) fill(ctx context.Context) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -193,15 +193,15 @@ func (r *reader) fill(ctx context.Context) (bool, error) {
 
 // splitter finds the end of the first record in a buffer that grows.
 type splitter interface {
-	// end is the index after the record's line, or -1 where that has not been read yet.
+	// end is the index after the record's line, or -1 if that has not been read yet.
 	end(buf []byte) int
-	// open reports whether what was seen so far ends inside of quotes.
+	// open reports whether the bytes so far end inside quotes.
 	open() bool
-	// reset starts with another buffer.
+	// reset starts anew with another buffer.
 	reset()
 }
 
-// byLine splits at the ends of lines.
+// byLine splits at line breaks.
 type byLine struct{ seen int }
 
 func (s *byLine) end(buf []byte) int {
@@ -216,14 +216,14 @@ func (s *byLine) end(buf []byte) int {
 func (s *byLine) open() bool { return false }
 func (s *byLine) reset()     { s.seen = 0 }
 
-// byRow splits at the ends of lines outside of quotes, as RFC 4180 has it.
+// byRow splits at line breaks outside quotes, as RFC 4180 says.
 type byRow struct {
 	comma byte
 	seen  int
 	state byte
 }
 
-// Where byRow stands.
+// The states of byRow.
 const (
 	fieldStart byte = iota
 	inField

@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// Format is how transactions are written down.
+// Format is the format of a file.
 type Format string
 
 // The formats.
@@ -23,7 +23,7 @@ const (
 	CSV   Format = "csv"   // RFC 4180, with a header
 )
 
-// Names of metadata of a transaction that is made from a bad line.
+// Names of metadata of a transaction that was made from a bad line.
 const (
 	MetaProblem = "file_problem" // what is wrong with it, with path and line
 	MetaLine    = "file_line"    // its number, from 1
@@ -38,7 +38,7 @@ func Problem(t *pipeline.Transaction) error {
 	return nil
 }
 
-// envelope is a transaction with all that belongs to it, as a line.
+// envelope is a whole transaction as a line.
 type envelope struct {
 	ID          string            `json:"id"`
 	Payload     json.RawMessage   `json:"payload,omitempty"`
@@ -84,7 +84,7 @@ type rows struct {
 	source bytes.Reader
 }
 
-// fields cuts a row into fields, which are valid until the next call.
+// fields splits a row into fields, which are valid until the next call.
 func (r *rows) fields(row []byte) ([]string, error) {
 	if !utf8.Valid(row) {
 		return nil, errUTF8
@@ -114,7 +114,7 @@ func (r *rows) fields(row []byte) ([]string, error) {
 func header(fields []string) ([]string, error) {
 	for i, name := range fields {
 		if name == "" || slices.Contains(fields[:i], name) {
-			return nil, fmt.Errorf("column %d has the name %q, which is empty or there twice", i+1, name)
+			return nil, fmt.Errorf("column %d has the name %q, which is empty or a duplicate", i+1, name)
 		}
 	}
 	return slices.Clone(fields), nil
@@ -137,7 +137,7 @@ func object(to []byte, names, fields []string) []byte {
 func quote(to []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			raw, _ := json.Marshal(s) // strings always can be
+			raw, _ := json.Marshal(s) // never fails for a string
 			return append(to, raw...)
 		}
 	}

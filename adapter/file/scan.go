@@ -10,7 +10,7 @@ import (
 const maxDepth = 1000
 
 // identify checks that a line is one JSON value, and returns the "id" member of an object: a string that is not empty, or
-// the digits of a number as they stand. Any other line has the ID "". As in encoding/json the last of several counts.
+// the digits of a number unchanged. Any other line has the ID "". As in encoding/json the last of several members counts.
 func identify(line []byte) (string, error) {
 	s, err := scan(line)
 	if err != nil || s.idFrom < 0 {
@@ -40,7 +40,7 @@ func scan(line []byte) (scanner, error) {
 	return s, nil
 }
 
-// text is an ID as it is written in JSON, as plain text.
+// text decodes an ID from JSON.
 func text(raw []byte) string {
 	switch c := raw[0]; {
 	case c == '"':
@@ -59,7 +59,7 @@ func text(raw []byte) string {
 	return ""
 }
 
-// scanner checks a JSON text in one pass, without an allocation. i is where it stands; after a failure, where that is.
+// scanner checks a JSON text in one pass, without an allocation. i is its position; after a failure, the position of that.
 type scanner struct {
 	b            []byte
 	i            int
@@ -77,7 +77,7 @@ func (s *scanner) space() {
 	}
 }
 
-// is reports whether c comes next, and takes it.
+// is reports whether c comes next, and skips it.
 func (s *scanner) is(c byte) bool {
 	if s.i < len(s.b) && s.b[s.i] == c {
 		s.i++

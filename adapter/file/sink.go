@@ -17,37 +17,37 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// SinkOptions change a sink. The zero value is ready.
+// SinkOptions configure a sink. The zero value works.
 type SinkOptions struct {
-	// Format is by default that of the path's ending, as for sources.
+	// Format defaults to the format of the path's extension, as for sources.
 	Format Format
-	// Append adds to the file itself. Without it the sink writes path.part, which takes the name of path at Close.
+	// Append adds to the file itself. Without it the sink writes path.part, which Close renames to path.
 	Append bool
-	// Replace lets Close replace a file that is there. Without it [OpenSink] refuses.
+	// Replace lets Close replace an existing file. Without it [OpenSink] returns an error for such a file.
 	Replace bool
 	// Envelope writes each transaction with its ID, metadata, correlation, parent and attempts: for dead letters. Payloads
 	// need not be JSON then. Only for JSONL.
 	Envelope bool
-	// Columns of CSV. Default the members of the first payload, in their order, or what the file begins with.
+	// Columns of CSV. Default: the header of an existing file, or else the members of the first payload in their order.
 	Columns []string
 	// Comma separates the columns of CSV. Default ','.
 	Comma byte
-	// NoSync returns from Dispatch when the system has the data, instead of when the disk has: they survive the end of the
-	// process, but not that of the machine. Close flushes in either case.
+	// NoSync makes Dispatch return without a flush to the disk: the data survive a crash of the process but not of the
+	// machine. Close flushes in either case.
 	NoSync bool
 }
 
-// ErrClosed is what a closed sink returns.
+// ErrClosed is returned by a closed sink.
 var ErrClosed = errors.New("file: the sink is closed")
 
-// Sink writes transactions as lines. Dispatch may be called from anywhere; what comes together is written, and flushed, at
-// once, so that it costs the less the more run at a time. One goroutine's transactions stand in its order.
+// Sink writes transactions as lines. Dispatch is safe for concurrent use; concurrent calls share one write and one flush.
+// The transactions of one goroutine are written in its order.
 type Sink struct {
 	path string
-	part string // what is written to
+	part string // the file to write
 	o    SinkOptions
 	form form
-	turn chan struct{} // whoever fills it writes
+	turn chan struct{} // the goroutine that fills it writes
 
 	mu        sync.Mutex
 	gathering *group
@@ -56,10 +56,10 @@ type Sink struct {
 	// Guarded by turn.
 	file   *os.File
 	size   int64
-	broken error // the file is not what it should be
+	broken error // why the file cannot be continued
 }
 
-// group is what is written at once.
+// group is a number of transactions that are written together.
 type group struct {
 	data    []byte
 	written bool
@@ -69,7 +69,7 @@ type group struct {
 
 func newGroup() *group { return &group{done: make(chan struct{})} }
 
-// OpenSink makes a sink. It goes on with the path.part that a sink before it has left behind.
+// OpenSink makes a sink. It continues the path.part of an earlier sink that was not closed.
 func OpenSink(path string, o SinkOptions) (*Sink, error) {
 	if path == "" {
 		return nil, errors.New("file: OpenSink: the path is empty")
@@ -106,7 +106,7 @@ func OpenSink(path string, o SinkOptions) (*Sink, error) {
 	return s, nil
 }
 
-// target is the file that a path leads to: what is appended to may be named by a symbolic link.
+// target resolves the symbolic links of a file that is appended to.
 func target(path string) (string, error) {
 	to, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,8 +115,8 @@ func target(path string) (string, error) {
 	return to, err
 }
 
-// resume finds the end of what is there. Half a record, which only a crash leaves, is cut off; where the file is not the
-// sink's own, its last line is ended instead.
+// resume finds the end of an existing file. Half a record, which only a crash leaves, is cut off; if the file is not the
+// sink's own, its last line is completed with a line break instead.
 func (s *Sink) resume() error {
 	end, err := s.form.resume(s.file, s.o.Append)
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *Sink) write(g *group) {
 		return
 	}
 	if !s.o.NoSync {
-		runtime.Gosched() // a flush is dear: whoever is about to dispatch comes along
+		runtime.Gosched() // a flush is expensive: let other goroutines join it
 	}
 	s.mu.Lock()
 	if g == s.gathering {
@@ -195,7 +195,7 @@ func (s *Sink) write(g *group) {
 	close(g.done)
 }
 
-// flush adds to the file. What could only be written in part is taken back.
+// flush appends to the file. It undoes a partial write.
 func (s *Sink) flush(data []byte) error {
 	if s.broken != nil {
 		return s.broken
@@ -225,10 +225,10 @@ func (s *Sink) Check(context.Context) error {
 	return s.broken
 }
 
-// Close flushes the file and gives it its name. A sink that is closed already does nothing.
+// Close flushes the file and renames it to its path. Closing again does nothing.
 func (s *Sink) Close() error { return s.end(true) }
 
-// Suspend flushes the file without giving it its name: the next sink of the same path goes on with it. It is for runs that
+// Suspend flushes and closes the file without renaming it: the next sink of the same path continues it. Use it for runs that
 // ended before their input did.
 func (s *Sink) Suspend() error { return s.end(false) }
 
@@ -245,7 +245,7 @@ func (s *Sink) end(publish bool) error {
 	s.mu.Lock()
 	g := s.gathering
 	s.mu.Unlock()
-	s.write(g) // whose dispatchers wait for the turn, or gave up; without any, the head
+	s.write(g) // its dispatchers wait for the turn or gave up; if there are none, this writes the head
 	err := errors.Join(g.err, s.broken)
 	if err = errors.Join(err, s.file.Sync()); err == nil && publish && !s.o.Append {
 		err = files.Rename(s.part, s.path)
@@ -258,11 +258,11 @@ func (s *Sink) end(publish bool) error {
 
 // form is how transactions are written.
 type form interface {
-	// encode writes a transaction without the end of its last line. It is called concurrently.
+	// encode writes a transaction without the line break of its last line. It is safe for concurrent use.
 	encode(t *pipeline.Transaction) ([]byte, error)
-	// head is what a file begins with.
+	// head is the beginning of a file.
 	head() []byte
-	// resume finds the end of the last whole record; all is for a file that is appended to, which is taken as it is.
+	// resume finds the end of the last whole record; all is for a file that is appended to, which is not checked.
 	resume(file *os.File, all bool) (end int64, err error)
 }
 

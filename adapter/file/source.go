@@ -16,26 +16,26 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// SourceOptions change a source. The zero value is ready.
+// SourceOptions configure a source. The zero value works.
 type SourceOptions struct {
-	// Format is by default that of the path's ending: .jsonl, .ndjson and .json, or .csv.
+	// Format defaults to the format of the path's extension: .jsonl, .ndjson and .json, or .csv.
 	Format Format
-	// Follow waits for more at the end of the file, instead of coming to an end. A line counts when its end is there.
+	// Follow waits for more at the end of the file instead of ending there. A line is read when it is complete.
 	Follow bool
-	// Offsets is the file of what has been acknowledged, default the path with ".offset". Two consumers that are each to get
-	// everything have a file each.
+	// Offsets is the file that stores the acknowledgements, default the path with ".offset". Give each of two consumers that
+	// both read everything a file of its own.
 	Offsets string
-	// Forget keeps no offsets: every source begins at the beginning.
+	// Forget stores no offsets: every source starts at the beginning.
 	Forget bool
-	// MaxRecord bounds a line or row, in bytes without its end. Default 1 MiB.
+	// MaxRecord bounds a line or row, in bytes without its line break. Default 1 MiB.
 	MaxRecord int
-	// MaxPending bounds how many transactions may be without an acknowledgement, those given back included, before Fetch
-	// returns [ErrPending]. Default 100,000. Each costs about 100 bytes.
+	// MaxPending bounds the transactions without an acknowledgement, including those given back; above it, Fetch returns
+	// [ErrPending]. Default 100,000. Each costs about 100 bytes.
 	MaxPending int
-	// Poison takes the lines that are no records, as transactions with [MetaProblem] and the metadata of dead letters. What
-	// it has taken counts as acknowledged; what it cannot take is tried again with the next fetch. Nil hands them to the task.
+	// Poison receives the lines that are not records, as transactions with [MetaProblem] and the metadata of dead letters. A
+	// dispatched line counts as acknowledged; after an error, the next fetch tries again. Nil passes the lines to the task.
 	Poison pipeline.Sink
-	// Envelope says that lines are what a sink with that option has written: dead letters, with their metadata and attempts.
+	// Envelope reads lines that a sink wrote with the same option: dead letters, with their metadata and attempts.
 	Envelope bool
 	// Comma separates the columns of CSV. Default ','.
 	Comma byte
@@ -54,13 +54,13 @@ const (
 	entryBlock = 32
 )
 
-// ErrPending says that too many transactions wait for an acknowledgement: those that were given back fill the source up.
+// ErrPending is returned by Fetch while MaxPending transactions, including those given back, are not acknowledged.
 var ErrPending = errors.New("file: too many transactions are not acknowledged; handle exceptions, set a dead-letter sink, or raise MaxPending")
 
-// Source hands out the lines of a file, in their order; those given back come again after their delay, and as soon as they
-// can. One goroutine may call Fetch at a time, and any number the other methods meanwhile.
+// Source delivers the lines of a file in order, and those given back again after their delay. One goroutine at a time may
+// call Fetch; the other methods are safe for concurrent use.
 //
-// Delivery.Count begins at 1 with every source: how often a transaction was delivered before a restart is not kept.
+// Delivery.Count starts at 1 in every source: deliveries before a restart are not counted.
 type Source struct {
 	path    string
 	o       SourceOptions
@@ -68,18 +68,18 @@ type Source struct {
 	offsets *offsets
 	ledger  ledger
 
-	// Of Fetch alone.
+	// Used by Fetch only.
 	reader  *reader
 	rows    *rows
 	names   []string // of the columns
-	skips   []span   // what has been acknowledged and has not been passed yet
-	block   []byte   // that payloads are cut from
-	entries []entry  // that are not used yet
-	ended   bool     // the last look at the file found nothing
+	skips   []span   // acknowledged stretches ahead of the reader
+	block   []byte   // payloads are cut from it
+	entries []entry  // allocated and unused
+	ended   bool     // the last read found nothing
 }
 
-// OpenSource opens a file as a source. Where its offsets belong to other content, or a source has them open, it returns an error
-// that says so; see [ErrLocked].
+// OpenSource opens a file as a source. It returns an error if the offsets belong to other content, and one that wraps
+// [ErrLocked] if another source has them open.
 func OpenSource(path string, o SourceOptions) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("file: OpenSource: the path is empty")
@@ -126,7 +126,8 @@ func OpenSource(path string, o SourceOptions) (*Source, error) {
 	return s, nil
 }
 
-// FormatOf is the format of a file: the one that is given, or else that of the path's ending. An unknown one is an error.
+// FormatOf returns the format of a file: the given one or, if that is empty, the one of the path's extension. It returns an
+// error for an unknown format.
 func FormatOf(path string, given Format) (Format, error) {
 	switch ending := strings.ToLower(filepath.Ext(path)); {
 	case given == JSONL, given == CSV:
@@ -180,10 +181,10 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	}
 }
 
-// take hands out what is due again, and what comes next in the file.
+// take returns the transactions that are due again, then the next ones in the file.
 func (s *Source) take(ctx context.Context, most int) ([]pipeline.Delivery, error) {
 	var got []pipeline.Delivery
-	var settled []span // lines that the poison sink has taken
+	var settled []span // lines that were dispatched to the poison sink
 	bytes := 0
 	add := func(e *entry, t *pipeline.Transaction, count int) {
 		if got == nil {
@@ -223,7 +224,8 @@ func (s *Source) take(ctx context.Context, most int) ([]pipeline.Delivery, error
 	return got, errors.Join(err, s.offsets.add(settled))
 }
 
-// record reads an entry's record again or, where that is nil, the next one of the file; false where there is none for now.
+// record reads an entry's record again or, if the entry is nil, the next record of the file. It returns false if there is
+// none yet.
 func (s *Source) record(ctx context.Context, e *entry) (record, bool, error) {
 	if e != nil {
 		return s.reread(e)
@@ -256,7 +258,7 @@ func (s *Source) next(ctx context.Context) (record, bool, error) {
 	return rec, true, nil
 }
 
-// enter makes an entry of a record.
+// enter adds an entry for a record.
 func (s *Source) enter(r *record) *entry {
 	if len(s.entries) == 0 {
 		s.entries = make([]entry, entryBlock)
@@ -268,11 +270,11 @@ func (s *Source) enter(r *record) *entry {
 	return e
 }
 
-// shrunk notices that a file that is followed was cut off.
+// shrunk returns an error if a followed file was truncated.
 func (s *Source) shrunk() error {
 	info, err := s.file.Stat()
 	if err == nil && info.Size() < s.reader.at {
-		err = fmt.Errorf("it has shrunk to %d bytes where %d were read; a file that is followed must only grow", info.Size(), s.reader.at)
+		err = fmt.Errorf("it has shrunk to %d bytes after %d were read; a file that is followed must only grow", info.Size(), s.reader.at)
 	}
 	if err != nil {
 		return fmt.Errorf("file: %s: %w", s.path, err)
@@ -294,7 +296,7 @@ func (s *Source) header(ctx context.Context) (bool, error) {
 		}
 	}
 	if problem != nil {
-		*s.reader = *newReader(s.file, s.o.MaxRecord, s.reader.find) // the next fetch says so again
+		*s.reader = *newReader(s.file, s.o.MaxRecord, s.reader.find) // the next fetch returns the same error
 		s.reader.find.reset()
 		return false, classify.Permanent(&LineError{s.path, rec.line, rec.start, "header: " + problem.Error()})
 	}
@@ -317,7 +319,7 @@ func (s *Source) reread(e *entry) (record, bool, error) {
 	return rec, true, nil
 }
 
-// transaction makes what is handed out of a record, also where that is none.
+// transaction makes the transaction of a record, or of a line that is not a record.
 func (s *Source) transaction(rec *record) (*pipeline.Transaction, *LineError) {
 	id, payload := "", []byte(nil)
 	var problem error
@@ -352,19 +354,19 @@ func (s *Source) transaction(rec *record) (*pipeline.Transaction, *LineError) {
 	})), bad
 }
 
-// row makes an object of a row.
+// row turns a row into a JSON object.
 func (s *Source) row(raw []byte) ([]byte, error) {
 	fields, err := s.rows.fields(raw)
 	if err != nil {
 		return nil, err
 	}
 	if len(fields) != len(s.names) {
-		return nil, fmt.Errorf("it has %d columns, and the header %d", len(fields), len(s.names))
+		return nil, fmt.Errorf("it has %d columns, but the header has %d", len(fields), len(s.names))
 	}
 	return object(nil, s.names, fields), nil
 }
 
-// keep copies a payload out of the reader's buffer, into blocks that many share.
+// keep copies a payload out of the reader's buffer into a block that it shares with others.
 func (s *Source) keep(data []byte) []byte {
 	if cap(s.block)-len(s.block) < len(data) {
 		s.block = make([]byte, 0, max(blockSize, len(data)))
@@ -374,7 +376,7 @@ func (s *Source) keep(data []byte) []byte {
 	return s.block[from:len(s.block):len(s.block)]
 }
 
-// Ack implements pipeline.Acker. It returns when what was done is safe on the disk.
+// Ack implements pipeline.Acker. It returns when the acknowledgements are flushed to the disk.
 func (s *Source) Ack(_ context.Context, done []pipeline.Delivery) []error {
 	errs := make([]error, len(done))
 	list := make([]span, 0, len(done))
@@ -414,7 +416,7 @@ func (s *Source) Check(context.Context) error {
 	return nil
 }
 
-// Close closes the file. What has not been acknowledged comes again from the next source.
+// Close closes the file. The next source delivers again what was not acknowledged.
 func (s *Source) Close() error {
 	return errors.Join(s.offsets.close(), s.file.Close())
 }

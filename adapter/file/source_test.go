@@ -160,7 +160,7 @@ func TestL3BadLinesGoToThePoisonSink(t *testing.T) {
 }
 
 func TestHeadersAreChecked(t *testing.T) {
-	for text, want := range map[string]string{"a,a\n1,2\n": "there twice", "a,\n1,2\n": "column 2", "a\"b,c\n": "header"} {
+	for text, want := range map[string]string{"a,a\n1,2\n": "a duplicate", "a,\n1,2\n": "column 2", "a\"b,c\n": "header"} {
 		source := open(t, write(t, "in.csv", text), file.SourceOptions{})
 		for range 2 {
 			_, err := source.Fetch(t.Context(), pipeline.FetchRequest{Max: 1})
@@ -284,7 +284,7 @@ func TestL11OffsetsOfAnotherInputAreRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "move it away") {
+		if _, err := file.OpenSource(path, file.SourceOptions{}); err == nil || !strings.Contains(err.Error(), "move the file away") {
 			t.Errorf("%q: %v", other, err)
 		}
 	}

@@ -35,14 +35,13 @@
 // first waits for the answer, not before. The attempt's and the policy's timeouts end when the stream is established;
 // the caller's context goes on counting. As ever with gRPC, receive until an error or cancel the context.
 //
-// # What it does not do
+// # Limits
 //
-// It does not switch off the retries that a service config asks grpc-go for; use grpc.WithDisableRetry, or attempts
-// multiply. Each attempt decodes into a message of its own, which is then copied into the caller's, so that a hedge which
-// lost cannot write into it; a request that is hedged must not be changed afterwards, as such a hedge may still send it.
-// The call options Header, Trailer and Peer of a unary call are filled from the attempt that
-// decided; those of a stream by every attempt that ends, so prefer the stream's own Header and Trailer. OnFinish is told
-// of every attempt.
+// The interceptors do not switch off the retries that a service config asks grpc-go for; use grpc.WithDisableRetry, or
+// attempts multiply. Each attempt decodes into a message of its own, which is then copied into the caller's, so a losing hedge
+// cannot write into it. Do not change a hedged request after the call: a losing hedge may still send it. The attempt that
+// decided fills the call options Header, Trailer and Peer of a unary call; every attempt that ends fills those of a stream, so
+// prefer the stream's own Header and Trailer. OnFinish is called for every attempt.
 //
 // The interceptors register [Classifier] as [ClassifierName], and [Classes], with the executor that they use.
 package tenetgrpc

@@ -21,7 +21,7 @@ type Options struct {
 	Key func(fullMethod string) policy.Key
 }
 
-// MethodKey is the key that documents write as "pkg.Service.Method".
+// MethodKey returns the key that documents write as "pkg.Service.Method".
 func MethodKey(fullMethod string) policy.Key {
 	return policy.ParseKey(strings.ReplaceAll(strings.TrimPrefix(fullMethod, "/"), "/", "."))
 }
@@ -53,7 +53,7 @@ func (e *callError) Error() string              { return e.err.Error() }
 func (e *callError) Unwrap() error              { return e.err }
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
-// withStatus gives a failed call the status of its last attempt or, without one, that of its reason.
+// withStatus gives a failed call the status of its last attempt or, if there was no attempt, a status for its reason.
 func withStatus(err error) error {
 	failure, ok := errors.AsType[*retry.Error](err)
 	if !ok {
@@ -77,8 +77,8 @@ func withStatus(err error) error {
 	return &callError{err, status.New(code, err.Error())}
 }
 
-// maker makes empty messages of the type of the caller's. Attempts must not even look at that one: a hedge that lost may
-// still run when the caller has it back.
+// maker makes empty messages of the type of the caller's message. Attempts must not access the caller's own: a losing hedge
+// may still run after the call has returned.
 func maker(message any) func() any {
 	if m, ok := message.(proto.Message); ok {
 		kind := m.ProtoReflect().Type()

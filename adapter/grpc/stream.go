@@ -44,7 +44,7 @@ type establisher struct {
 	executor  *retry.Executor
 	key       policy.Key
 	open      func(context.Context) (grpc.ClientStream, error)
-	oneAnswer bool // the server sends a single message
+	oneAnswer bool // the server sends one message only
 }
 
 // do opens a stream and runs begin on it until both succeed. The stream's context then lives until the stream ends.
@@ -169,7 +169,7 @@ func (s *serverStream) Header() (metadata.MD, error) {
 	return inner.Header()
 }
 
-// Trailer implements grpc.ClientStream. It is nil where no stream was established.
+// Trailer implements grpc.ClientStream. It returns nil if no stream was established.
 func (s *serverStream) Trailer() metadata.MD {
 	inner := s.current()
 	if inner == nil {
@@ -187,7 +187,7 @@ func (s *serverStream) Context() context.Context {
 	return inner.Context()
 }
 
-// current is the established stream, or nil.
+// current returns the established stream, or nil.
 func (s *serverStream) current() *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *serverStream) establish(answered func(grpc.ClientStream) (any, error)) 
 	defer s.mu.Unlock()
 	if s.established == nil && s.err == nil {
 		s.established, s.err = s.do(func(opened grpc.ClientStream) (any, error) {
-			if err := opened.SendMsg(s.request); err != nil && err != io.EOF { // io.EOF: receiving says why
+			if err := opened.SendMsg(s.request); err != nil && err != io.EOF { // io.EOF: receiving returns the cause
 				return nil, err
 			}
 			if err := opened.CloseSend(); err != nil {

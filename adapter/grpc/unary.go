@@ -44,8 +44,8 @@ func UnaryClientInterceptor(o Options) grpc.UnaryClientInterceptor {
 
 // unary is one call. Its attempts may run at the same time and write only into their own answers.
 type unary struct {
-	options  []grpc.CallOption // those that attempts may share
-	headers  []*metadata.MD    // where the caller wants what the others would have told
+	options  []grpc.CallOption // the options that attempts may share
+	headers  []*metadata.MD    // the targets of the caller's options Header, Trailer and Peer
 	trailers []*metadata.MD
 	peers    []*peer.Peer
 
@@ -53,7 +53,7 @@ type unary struct {
 	answers []*answer  // of ended attempts
 }
 
-// answer is what an attempt brought.
+// answer is the result of an attempt.
 type answer struct {
 	reply           any
 	header, trailer metadata.MD
@@ -85,7 +85,7 @@ func (c *unary) ended(a *answer) {
 	c.answers = append(c.answers, a)
 }
 
-// tell hands out header, trailer and peer of the attempt that decided or, where the call was stopped from outside, of the
+// tell fills the caller's header, trailer and peer from the attempt that decided or, if the caller stopped the call, from the
 // last one to end.
 func (c *unary) tell(decided any) {
 	c.mu.Lock()

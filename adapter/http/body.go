@@ -38,7 +38,7 @@ func hold(resp *http.Response, release func()) held {
 	return held{resp, release}
 }
 
-// drain reads what is left of a response, within bounds, so that its connection can be used again.
+// drain reads the rest of a response, within bounds, so that its connection can be used again.
 func (h held) drain() { netguard.Drain(h.response, maxDrain, drainTime, h.release) }
 
 // body releases the attempt's context when it has been read or closed.
@@ -61,7 +61,7 @@ func (b *body) Close() error {
 	return err
 }
 
-// upgraded is the body of a connection that speaks another protocol now; only Close ends it.
+// upgraded is the body of a connection that was switched to another protocol; only Close ends it.
 type upgraded struct {
 	body
 	io.Writer

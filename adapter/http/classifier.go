@@ -13,8 +13,8 @@ import (
 const ClassifierName = "http"
 
 // Classifier judges the results of operations that make HTTP requests: *http.Response values by their status, and errors
-// by the [*StatusError] or *url.Error in them. An answer without a request counts as one to a GET. An error that says
-// nothing about HTTP is retryable. A value of any other type means that the policy names the wrong classifier.
+// by the [*StatusError] or *url.Error in them. An answer without a request counts as one to a GET. An error
+// without either is retryable. A value of any other type shows that the policy names the wrong classifier.
 func Classifier() classify.Classifier { return classify.Func(judge) }
 
 // The classifier that the clients of this package register with their executors, and its classes.

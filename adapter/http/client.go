@@ -13,16 +13,16 @@ import (
 // Client sends requests under the policy of a key. The zero value works. Safe for concurrent use once its fields are
 // set.
 type Client struct {
-	// HTTP sends each attempt, redirects included. Default http.DefaultClient. Its Timeout bounds an attempt together with
-	// the reading of its body, and its transport should not be a [Transport], which would multiply the attempts.
+	// HTTP sends each attempt, redirects included. Default http.DefaultClient. Its Timeout bounds an attempt including the
+	// reading of its body. Its transport should not be a [Transport], which would multiply the attempts.
 	HTTP *http.Client
 	// Executor runs the attempts. Default retry.DefaultExecutor().
 	Executor *retry.Executor
 }
 
 // Do sends req under the policy of key. ctx takes the place of the request's own context, for the call and for reading
-// the body. The package documentation says what is retried and what is returned. As with http.Client, the body of a
-// returned response must be closed, and that of the request is always closed.
+// the body. The package documentation says what is retried and what is returned. As with http.Client, the caller must close
+// the body of a returned response, and Do always closes the request's body.
 func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, options ...retry.CallOption) (*http.Response, error) {
 	switch {
 	case req == nil:
@@ -39,8 +39,8 @@ func (c *Client) Do(ctx context.Context, req *http.Request, key policy.Key, opti
 }
 
 // Transport is an http.RoundTripper that runs every request of an http.Client under a policy; each redirect is a request
-// of its own. The client's Timeout bounds all attempts together with the reading of the body. The zero value works. Safe
-// for concurrent use once its fields are set; do not copy it after its first use.
+// of its own. The client's Timeout bounds all attempts together, including the reading of the body. The zero value works.
+// Safe for concurrent use once its fields are set; do not copy it after its first use.
 type Transport struct {
 	// Base sends each attempt. Default http.DefaultTransport.
 	Base http.RoundTripper
@@ -74,7 +74,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// CloseIdleConnections lets http.Client.CloseIdleConnections reach the base.
+// CloseIdleConnections closes the idle connections of the base. http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
 	base := t.Base
 	if base == nil {

@@ -3,7 +3,7 @@
 // # The model
 //
 // [Client] runs a request through an executor; [Transport] does the same below an http.Client. Each attempt sends
-// a copy of the request, with its body made anew by GetBody. What follows from the answer:
+// a copy of the request, with its body from GetBody. The answer decides:
 //
 //	answer                        may be repeated    otherwise
 //	below 400                     success            success
@@ -16,15 +16,15 @@
 // repeated on proof that it was not sent: no connection was made for it, or an HTTP/2 server refused the stream. A POST
 // that timed out on an open connection is not repeated, nor is it hedged. A body without GetBody is sent once.
 //
-// net/http's own transport repeats a request by itself when a kept-alive connection turns out to be closed before any answer
-// came and the request may be repeated. Such a repetition is part of one attempt: no policy, budget or record sees it.
+// net/http's own transport repeats a request that may be repeated when a kept-alive connection turns out to be closed before
+// any answer came. Such a repetition is part of one attempt: no policy, budget or record sees it.
 //
 // Retry-After is read from 429 and 503, as seconds or as a date relative to the answer's Date. It marks the answer as
 // retryable (classify.After) and so outranks the policy's retry_on and abort_on.
 //
 // When the policy allows no further attempt and the last one brought a response, that response is returned with a nil
-// error and its body unread, although records show the call as failed. Every other failure is a [*retry.Error]; so is an
-// answer whose caller gave up, or whose journal refused.
+// error and its body unread, although records show the call as failed. Every other failure is a [*retry.Error], also if an
+// answer came but the caller's context ended or the journal refused the record.
 //
 // # Bodies
 //
@@ -35,5 +35,6 @@
 // # Names
 //
 // Clients register [Classifier] as [ClassifierName], and [Classes], with the executor that they use. Code that makes its calls
-// by other means registers them with retry.Executor.Register. Errors and records hold method, host, path and status, never a query, a header or a payload.
+// by other means registers them with retry.Executor.Register. Errors and records contain method, host, path and status, never
+// a query, a header or a payload.
 package tenethttp

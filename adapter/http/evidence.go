@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// evidence collects what the transport tells about one attempt, to prove that a request was not sent.
+// evidence collects the transport's trace of one attempt, to prove that a request was not sent.
 type evidence struct {
-	asked     atomic.Bool // the transport looked for a connection, so it does tell
+	asked     atomic.Bool // the transport looked for a connection, so it calls the trace
 	connected atomic.Bool
 	answered  atomic.Bool // a server has answered, if only with a redirect
 }
@@ -25,8 +25,8 @@ func (e *evidence) watch(ctx context.Context) context.Context {
 	})
 }
 
-// unsent reports whether it is proven that no server has looked at the request of an attempt that failed with err.
-// Without a connection nothing was sent; on one, only an HTTP/2 server's word counts.
+// unsent reports whether the failed attempt's request provably reached no server. Without a connection nothing was sent; on
+// a connection, only an HTTP/2 server's REFUSED_STREAM is proof.
 func (e *evidence) unsent(err error) bool {
 	switch {
 	case e.answered.Load():
@@ -37,7 +37,7 @@ func (e *evidence) unsent(err error) bool {
 	return e.asked.Load() || neverConnected(err) || refusedStream(err)
 }
 
-// neverConnected reports whether an error says by itself that no connection came about.
+// neverConnected reports whether the error itself shows that there was no connection.
 func neverConnected(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "dial" || op.Op == "proxyconnect") {
 		return true
@@ -63,7 +63,7 @@ func refusedStream(err error) bool {
 	return ok && e.Code == refused
 }
 
-// transportError is an attempt that brought no answer.
+// transportError is the error of an attempt without an answer.
 type transportError struct {
 	err   error
 	again bool // the request may be repeated

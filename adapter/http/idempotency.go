@@ -21,19 +21,19 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// The headers of idempotent requests. Idempotency-Key is that of the IETF draft
-// (draft-ietf-httpapi-idempotency-key-header-07).
+// The headers of idempotent requests. Idempotency-Key is defined by the IETF draft
+// draft-ietf-httpapi-idempotency-key-header-07.
 const (
 	HeaderIdempotencyKey = "Idempotency-Key"
 	// HeaderReplayed is "true" on an answer that was stored before.
 	HeaderReplayed = "Idempotency-Replayed"
 )
 
-// IdempotencyOptions are the settings of [Idempotent]. The zero value is usable.
+// IdempotencyOptions configure [Idempotent]. The zero value works.
 type IdempotencyOptions struct {
-	// Methods are those that need a key. Default POST and PATCH; all others pass.
+	// Methods are the methods whose requests need a key, default POST and PATCH. Other requests pass.
 	Methods []string
-	// Optional lets requests without a key pass. Default: they get 400.
+	// Optional lets requests without a key pass; by default they get 400.
 	Optional bool
 	// Tenant returns the owner of the key, so that tenants do not share keys. Default: all requests are one tenant's.
 	Tenant func(r *http.Request) string
@@ -52,8 +52,8 @@ const defaultMaxBody = 1 << 20
 // that share a store need guards with operations of their own (idempotency.GuardOptions). The answer is recorded before it
 // is sent, so handlers cannot stream.
 //
-// An answer with a status of 500 and above, 408, 425 or 429 is sent but not kept: to the guard it is a *[StatusError], after
-// which the next request runs unless the guard's classifier calls it final. A handler that panics leaves its outcome unknown,
+// An answer with a status of 500 and above, 408, 425 or 429 is sent but not kept: to the guard it is a *[StatusError], and the
+// next request runs unless the guard's classifier calls that error final. A handler that panics leaves its outcome unknown,
 // unless the guard is ReplaySafe.
 //
 //	no key, a bad key             400
@@ -115,7 +115,7 @@ func (o *IdempotencyOptions) serve(guard *idempotency.Guard, next http.Handler, 
 	case !outcome.Ran:
 		outcome.Value.header.Set(HeaderReplayed, "true")
 	}
-	outcome.Value.send(w) // if it could not be recorded, the effect has happened all the same
+	outcome.Value.send(w) // even if it could not be recorded: the effect has happened
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (o *IdempotencyOptions) request(r *http.Request, key string, body []byte) i
 		request.Tenant = o.Tenant(r)
 	}
 	operation := o.operation(r)
-	uri := r.RequestURI // what the client sent: a handler in front of this one may have cut a prefix off the URL
+	uri := r.RequestURI // as the client sent it: an outer handler may have cut a prefix off the URL
 	if uri == "" {
 		uri = r.URL.RequestURI()
 	}
@@ -135,7 +135,7 @@ func (o *IdempotencyOptions) request(r *http.Request, key string, body []byte) i
 	return request
 }
 
-// operation names what a request does.
+// operation returns the name of a request's operation.
 func (o *IdempotencyOptions) operation(r *http.Request) string {
 	switch {
 	case o.Operation != nil:
@@ -196,7 +196,7 @@ func unquote(s string) (string, bool) {
 	return b.String(), true
 }
 
-// answer keeps what a handler writes until it is recorded.
+// answer buffers the handler's answer until it is recorded.
 type answer struct {
 	header http.Header
 	status int
@@ -219,7 +219,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// failure is the error of an answer that is not kept: the server failed, or wants the request again.
+// failure is the error of an answer that is not kept: the server failed or asks for a repetition.
 func (a *answer) failure(r *http.Request) error {
 	if a.status >= 500 || slices.Contains([]int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}, a.status) {
 		return &StatusError{Method: r.Method, Host: r.Host, StatusCode: a.status, IdempotencyKey: true}
@@ -235,14 +235,14 @@ func (a *answer) send(w http.ResponseWriter) {
 	_, _ = w.Write(a.body.Bytes())
 }
 
-// storedAnswer is an answer as its record keeps it.
+// storedAnswer is an answer as it is stored in its record.
 type storedAnswer struct {
 	Status int         `json:"status"`
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
 }
 
-// answers is the codec of answers. It leaves out the headers that belong to one connection or session.
+// answers is the codec of answers. It omits the headers that belong to one connection or session.
 type answers struct{}
 
 // Encode implements idempotency.Codec.

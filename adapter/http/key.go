@@ -15,11 +15,11 @@ const MaxKeys = 256
 // "GET api.example.com/users/{id}". The route is the request's Pattern where it has one, else its path, in which {id}
 // takes the place of segments that look like identifiers: numbers, dates, UUIDs, addresses with an @, hexadecimal of 8
 // characters or more with a digit in it, mixtures of letters and digits of 16 or more, anything above 40. The query
-// plays no part.
+// is ignored.
 //
 // It tells at most max routes apart (at least 1). Later ones are "host/other", for at most max hosts, and then "other".
-// The keys are those that policy.ParseKey makes of these strings, so that a document can name them. The function is safe
-// for concurrent use; what it has seen is forgotten with it.
+// policy.ParseKey makes the keys from these strings, so a document can name them. The function is safe for concurrent use and
+// remembers the routes for as long as it is referenced.
 func NewKeyFunc(max int) func(*http.Request) policy.Key {
 	seen := routes{max: max, full: map[string]bool{}, hosts: map[string]bool{}}
 	return func(r *http.Request) policy.Key { return policy.ParseKey(seen.name(hostOf(r), routeOf(r))) }

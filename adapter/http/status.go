@@ -18,9 +18,9 @@ type StatusError struct {
 	Method     string // "" is GET, as in net/http
 	Host       string
 	StatusCode int
-	// RetryAfter is the wait that the server asked for; 0 where it did not, or not with a 429 or 503.
+	// RetryAfter is the wait that the server asked for with a 429 or 503, otherwise 0.
 	RetryAfter time.Duration
-	// IdempotencyKey is whether the request carried one.
+	// IdempotencyKey says whether the request had an idempotency key.
 	IdempotencyKey bool
 
 	response *http.Response
@@ -63,7 +63,7 @@ func transient(status int) bool {
 }
 
 // retryAfter reads the header of that name (RFC 9110, section 10.2.3) from a 429 or 503. A date counts from the answer's
-// own Date, so that the clocks need not agree. What cannot be read, or lies in the past, is 0.
+// own Date, so that the clocks need not agree. An invalid value or a time in the past is 0.
 func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0

@@ -18,16 +18,16 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// Names of a job's meta that hold what a transaction is.
+// Names in a job's meta for the parts of a transaction.
 const (
 	MetaTransaction = "tenet_transaction" // its ID
-	MetaAttempts    = "tenet_attempts"    // spent before it was a job
+	MetaAttempts    = "tenet_attempts"    // made before it was a job
 	MetaParent      = "tenet_parent"
-	MetaCorrelation = "correlation_id" // workers put it into records
-	metaTrace       = "trace_id"       // so do they with this
+	MetaCorrelation = "correlation_id" // workers copy it into records
+	metaTrace       = "trace_id"       // likewise
 )
 
-// DefaultUniqueFor is how long a transaction is recognised: longer than sources take to deliver again what was not
+// DefaultUniqueFor is how long a sink recognises a transaction: longer than sources take to deliver it again when it was not
 // acknowledged.
 const DefaultUniqueFor = 24 * time.Hour
 
@@ -36,7 +36,7 @@ const (
 	maxErrorMeta = 4 << 10 // bytes of a dead letter's error
 )
 
-// SinkOptions say what jobs are made.
+// SinkOptions configure a sink.
 type SinkOptions struct {
 	// Type names the jobs' handler. Required.
 	Type string
@@ -44,12 +44,12 @@ type SinkOptions struct {
 	Queue string
 	// Priority from 0, the highest and the default, to 9.
 	Priority int
-	// UniqueFor keeps a second job of the same transaction out for that long, also when the first one is done. Default 24 h;
-	// negative for as long as the first one lives.
+	// UniqueFor is how long a second job of the same transaction is prevented, even when the first one has ended. Default
+	// 24 h; a negative value prevents it until the first one ends.
 	UniqueFor time.Duration
-	// Retry is how a transaction goes on whose attempts were spent elsewhere: the job starts after the wait that follows
-	// them, and has what they leave of the maximum, at least 1. Nil starts it at once and leaves its maximum to the worker's
-	// policy, which bounds it in any case.
+	// Retry continues the attempts that a transaction has made already: the job starts after the wait that follows them, and
+	// its maximum is what they leave, at least 1. Nil starts the job at once and leaves its maximum to the worker's policy,
+	// which applies in any case.
 	Retry job.RetryPolicy
 }
 
@@ -74,8 +74,8 @@ func NewSink(client *job.Client, o SinkOptions) *Sink {
 	return &Sink{client, o}
 }
 
-// Dispatch implements pipeline.Sink: it returns when the job is stored, or was before. What cannot be a job, such as a
-// payload above the client's limit, is a business error.
+// Dispatch implements pipeline.Sink: it returns when the job is stored, or was stored before. A transaction that cannot be a
+// job, such as one with a payload above the client's limit, is a business error.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	if t == nil {
 		return errors.New("jobs: Dispatch: the transaction is nil")
@@ -112,7 +112,7 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	return err
 }
 
-// keyOf is an ID as a unique key: its hash where it cannot be one.
+// keyOf returns an ID as a unique key, or its hash if the ID cannot be one.
 func keyOf(id string) string {
 	if len(id) <= maxUniqueKey && utf8.ValidString(id) && !strings.Contains(id, "\x00") {
 		return id
@@ -121,7 +121,7 @@ func keyOf(id string) string {
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
-// metaOf is what a job keeps of a transaction beside its payload.
+// metaOf returns the meta that holds a transaction except for its payload.
 func metaOf(t *pipeline.Transaction) map[string]string {
 	meta := t.AllMetadata()
 	if meta == nil {
@@ -150,8 +150,8 @@ func metaOf(t *pipeline.Transaction) map[string]string {
 	return meta
 }
 
-// FromJob is the transaction that a job was made of, as a handler sees it. Its attempts are those from before the job and
-// those of the job that have failed. A job that was made otherwise is a transaction with the job's ID.
+// FromJob returns the transaction that a job was made from. Its attempts are those made before the job plus the job's failed
+// ones. A job that no sink made becomes a transaction with the job's ID.
 func FromJob(j job.Job[[]byte]) *pipeline.Transaction {
 	return transaction(j.ID, j.Payload, j.Meta, j.Attempt-1)
 }

@@ -22,13 +22,13 @@ const (
 	MetaType = "job_type"
 )
 
-// SourceOptions change a source. The zero value is ready.
+// SourceOptions configure a source. The zero value works.
 type SourceOptions struct {
 	// Queue defaults to "default". All its jobs are taken, whatever their type.
 	Queue string
 	// Worker is the name in the jobs' history. Default host, process ID and a random part.
 	Worker string
-	// Lease is how long a job is safe from others without a sign of life, default 30 s, 1 ms to 24 h.
+	// Lease is how long a job stays reserved without an extension, default 30 s, 1 ms to 24 h.
 	Lease time.Duration
 	// MaxAttempts bounds the attempts of jobs together with their own maximum. Default 25.
 	MaxAttempts int
@@ -45,8 +45,8 @@ const (
 	maintainLimit = 1000
 )
 
-// Source hands out the jobs of a queue under leases, in the order of their priority and time. It is safe for concurrent use,
-// and leaves the store open.
+// Source delivers the jobs of a queue under leases, in the order of their priority and time. It is safe for concurrent use,
+// and does not close the store.
 type Source struct {
 	store job.Store
 	o     SourceOptions
@@ -127,7 +127,7 @@ func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, erro
 	}
 }
 
-// maintain makes due jobs ready and takes lost leases back, as workers do, for stores without a worker.
+// maintain makes due jobs ready and reclaims lost leases, as workers do, for stores without a worker.
 func (s *Source) maintain(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,13 +135,13 @@ func (s *Source) maintain(ctx context.Context) error {
 		return nil
 	}
 	s.maintained = time.Now()
-	// Without an entry, producers get a warning about jobs that are taken all the same: no reason to fail.
+	// Without an entry, producers only get a needless warning: no reason to fail.
 	_ = s.announcer.Announce(ctx, job.WorkerInfo{Name: s.o.Worker, Queues: []string{s.o.Queue}})
 	_, err := s.store.Maintain(ctx, job.Maintenance{Limit: maintainLimit})
 	return err
 }
 
-// limit is the number of attempts that a job has.
+// limit returns the maximum of a job's attempts.
 func (s *Source) limit(r *job.Record) int {
 	if r.MaxAttempts > 0 {
 		return min(r.MaxAttempts, s.o.MaxAttempts)

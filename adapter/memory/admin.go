@@ -12,11 +12,11 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// index lists IDs in ascending order. It is sorted when it is read and tidied when half of it is of removed jobs.
+// index lists IDs in ascending order. It is sorted when it is read, and compacted when half of its jobs are removed.
 type index struct {
 	ids    []string
 	sorted int // how many of ids are in order
-	gone   int // how many of ids are of removed jobs, or there twice
+	gone   int // how many of ids belong to removed jobs or are duplicates
 }
 
 func (x *index) add(id string) {
@@ -26,7 +26,7 @@ func (x *index) add(id string) {
 	x.ids = append(x.ids, id)
 }
 
-// remove notes that a job is gone from jobs.
+// remove notes that a job was removed from jobs.
 func (x *index) remove(jobs map[string]*entry) {
 	x.gone++
 	if x.gone <= len(x.ids)/2 {
@@ -36,7 +36,7 @@ func (x *index) remove(jobs map[string]*entry) {
 	x.sorted, x.gone = 0, 0
 }
 
-// from returns the IDs from first on, in order, each once. Some may be of jobs that are gone.
+// from returns the IDs from first on, in order, each once. Some may belong to removed jobs.
 func (x *index) from(first string) []string {
 	if x.sorted < len(x.ids) {
 		slices.Sort(x.ids)
@@ -96,7 +96,7 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	return list, nil
 }
 
-// unleased copies a record for somebody who only reads it.
+// unleased copies a record for a reader, without its fence.
 func unleased(r *job.Record) *job.Record {
 	c := clone(r)
 	c.Fence = 0
@@ -122,7 +122,7 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 	return stats, nil
 }
 
-// Change implements job.Admin. A job whose unique key belongs to another by now is not retried.
+// Change implements job.Admin. It does not retry a job whose unique key now belongs to another job.
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
 	if err := f.Check(); err != nil {
 		return nil, fmt.Errorf("memory: %w", err)
@@ -133,7 +133,7 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	}
 	defer s.mu.Unlock()
 	var changed []string
-	// A job that is to live again takes its key as it is picked: a later one of this very call finds it taken.
+	// A job that is retried takes its key when it is picked: a later job of the same call then finds the key taken.
 	for _, e := range s.matching(f, "", limit, func(e *entry) bool {
 		return action.Applies(e.State) && (action != job.ActionRetry || s.hold(e, now))
 	}) {
@@ -157,7 +157,7 @@ func (s *Jobs) free(e *entry, now time.Time) bool {
 	return e.UniqueKey == "" || !e.living || !held || id == e.ID
 }
 
-// hold gives a job that is to live again its unique key, and reports whether it could. A window is not begun again.
+// hold gives a retried job its unique key again, and reports whether the key was free. It does not start a new window.
 func (s *Jobs) hold(e *entry, now time.Time) bool {
 	if !s.free(e, now) {
 		return false

@@ -2,7 +2,7 @@ package memory
 
 import "container/heap"
 
-// pile is a heap of entries that know their place in it, so that any of them can be taken out.
+// pile is a heap of entries that know their index, so that any of them can be removed.
 type pile struct {
 	entries []*entry
 	before  func(a, b *entry) bool
@@ -10,7 +10,7 @@ type pile struct {
 
 func newPile(before func(a, b *entry) bool) *pile { return &pile{before: before} }
 
-// first is the entry that comes before all others, or nil.
+// first returns the first entry in order, or nil.
 func (p *pile) first() *entry {
 	if len(p.entries) == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// Idempotency is an idempotency.Store and idempotency.Admin. It is safe for concurrent use. Expired records are removed
-// little by little as new claims come in; until then they take up space, for up to twice as long as they were to be kept.
+// Idempotency is an idempotency.Store and idempotency.Admin. It is safe for concurrent use. New claims remove expired records
+// little by little; a record may use memory for up to twice its time to live.
 type Idempotency struct {
 	hash  func(idempotency.ID) uint64
 	spare sync.Pool // of *stored, cleared
@@ -23,12 +23,12 @@ type Idempotency struct {
 	mu       sync.Mutex // guards the fields below
 	closed   bool
 	records  map[uint64]*stored         // by hash: much smaller than by ID, and faster for it
-	collided map[idempotency.ID]*stored // records whose hash another record has
+	collided map[idempotency.ID]*stored // records with the same hash as another record
 	lines    [64]*stored                // see join
 	used     uint64                     // a bit for each line that is not nil
 }
 
-// stored is a record and its place in a line: nil if it is in none.
+// stored is a record and its place in a line, or nil if it is not in a line.
 type stored struct {
 	idempotency.Record
 	hash       uint64
@@ -64,7 +64,7 @@ func (s *Idempotency) enter(ctx context.Context) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// current is the record of an ID, or nil, as the pure functions want it.
+// current returns the record of an ID, or nil.
 func (s *Idempotency) current(id idempotency.ID) (*stored, *idempotency.Record) {
 	e := s.records[s.hash(id)]
 	if e == nil || e.ID != id {
@@ -87,7 +87,7 @@ func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (
 	begun, write := idempotency.Begin(r, req, now)
 	if write {
 		s.write(e, &begun.Record)
-		s.sweep(now, 2) // a claim adds at most one, so what is left behind shrinks
+		s.sweep(now, 2) // a claim adds at most one record, so the backlog shrinks
 	}
 	own(&begun.Record)
 	return begun, nil
@@ -231,7 +231,7 @@ func (s *Idempotency) write(e *stored, r *idempotency.Record) {
 	}
 }
 
-// add makes place for the record of an ID that has none.
+// add makes room for the record of an ID without one.
 func (s *Idempotency) add(id idempotency.ID) *stored {
 	e := s.spare.Get().(*stored)
 	e.hash = s.hash(id)
@@ -254,8 +254,8 @@ func (s *Idempotency) remove(e *stored) {
 	s.spare.Put(e)
 }
 
-// join puts a record at the end of a line, in which all are kept for about as long: for times of the same power of two. They
-// expire nearly in the order in which they came, so that a sweep only looks at the first. A line is a ring around an empty one.
+// join puts a record at the end of the line for its time to live, rounded to a power of two. The records of a line expire
+// nearly in order, so a sweep only looks at the first. A line is a ring around an empty record.
 func (s *Idempotency) join(e *stored) {
 	class := bits.Len64(uint64(e.Expires.Sub(e.Completed)))
 	ring := s.lines[class]
@@ -269,7 +269,7 @@ func (s *Idempotency) join(e *stored) {
 	e.prev.next, ring.prev = e, e
 }
 
-// leave takes a record out of its line, if it is in one.
+// leave removes a record from its line, if it is in one.
 func (e *stored) leave() {
 	if e.next == nil {
 		return
@@ -282,14 +282,14 @@ func (e *stored) leave() {
 func (s *Idempotency) sweep(now time.Time, limit int) (n int) {
 	for used := s.used; used != 0; used &= used - 1 {
 		ring := s.lines[bits.TrailingZeros64(used)]
-		for ; n < limit && ring.next.Expired(now); n++ { // the ring itself never is
+		for ; n < limit && ring.next.Expired(now); n++ { // the ring's own record never expires
 			s.remove(ring.next)
 		}
 	}
 	return n
 }
 
-// own makes a record's contents its own, so that its holder and the store's caller cannot see each other's changes.
+// own copies a record's contents, so that the store and its caller do not see each other's changes.
 func own(r *idempotency.Record) {
 	if r.Result != nil {
 		r.Result = bytes.Clone(r.Result)

@@ -19,7 +19,7 @@ type Jobs struct {
 	closed    bool
 	jobs      map[string]*entry
 	order     index
-	ready     map[string]map[string]*line // by queue and type; the piles span all queues
+	ready     map[string]map[string]*line // by queue and type; each pile holds the jobs of all queues
 	scheduled *pile                       // by run_at
 	leases    *pile                       // by expiry
 	finished  map[job.State]*pile
@@ -32,14 +32,14 @@ type Jobs struct {
 	workers   map[string]announcement // by name
 }
 
-// entry is a stored job. It lies in the pile of its state, or while it is ready in a run.
+// entry is a stored job. It is in the pile of its state or, while it is ready, in a run.
 type entry struct {
 	*job.Record
 	history []job.Attempt
-	living  bool // its unique key, if any, is held for its life, not for a window
+	living  bool // it holds its unique key, if any, until it ends, not for a window
 	pile    *pile
 	run     *run
-	index   int // in either
+	index   int // in the pile or run
 }
 
 var (
@@ -124,9 +124,8 @@ func (s *Jobs) forget(e *entry) {
 	s.order.remove(s.jobs)
 }
 
-// place moves an entry to the pile of its state, frees the unique key of a job that has ended and tells of work that is
-// ready. It comes right after every change: a pile bears with one entry that is out of order, as long as that is the next
-// to be taken out.
+// place moves an entry to the pile of its state, frees the unique key of a job that has ended, and signals ready work. Call
+// it right after every change: a pile tolerates one entry that is out of order, as long as that entry is removed next.
 func (s *Jobs) place(e *entry) {
 	e.lift()
 	switch e.State {
@@ -143,7 +142,7 @@ func (s *Jobs) place(e *entry) {
 	}
 }
 
-// line is where the ready jobs of a queue and type are.
+// line returns the line of a queue and type.
 func (s *Jobs) line(queue, jobType string) *line {
 	types := s.ready[queue]
 	if types == nil {
@@ -156,7 +155,7 @@ func (s *Jobs) line(queue, jobType string) *line {
 	return types[jobType]
 }
 
-// waiting are the lines of a queue that hold jobs of the types; of all where there are none.
+// waiting returns the lines of a queue with jobs of the types, or of all types if none are given.
 func (s *Jobs) waiting(queue string, types []string) (found lines) {
 	if len(types) == 0 {
 		types = slices.Collect(maps.Keys(s.ready[queue]))
@@ -169,7 +168,7 @@ func (s *Jobs) waiting(queue string, types []string) (found lines) {
 	return found
 }
 
-// lift takes an entry out of its pile or run.
+// lift removes an entry from its pile or run.
 func (e *entry) lift() {
 	switch {
 	case e.pile != nil:
@@ -314,7 +313,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	return done, nil
 }
 
-// drop removes a job. A window of its unique key goes on.
+// drop removes a job. A window of its unique key stays.
 func (s *Jobs) drop(e *entry) {
 	e.lift()
 	s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)

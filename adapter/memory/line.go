@@ -5,7 +5,7 @@ import "github.com/tenetdev/tenet/job"
 // lines are of different types.
 type lines []*line
 
-// first is the entry of any of them to be claimed next, or nil.
+// first returns the entry in any of the lines to be claimed next, or nil.
 func (l lines) first() (best *entry) {
 	for _, one := range l {
 		if e := one.first(); e != nil && (best == nil || e.Before(best.Record)) {
@@ -16,8 +16,8 @@ func (l lines) first() (best *entry) {
 }
 
 // line holds the ready jobs of a queue and type. Jobs of one priority mostly become ready in the order in which they are claimed, so
-// each priority is a run to whose end they are added and from whose head they are taken, at a cost that does not depend on
-// the length. What comes out of order waits in a heap.
+// each priority has a run: jobs are added to its end and taken from its head, at a cost that does not depend on the length. Jobs
+// that become ready out of order wait in a heap.
 type line struct {
 	runs [job.MaxPriority + 1]run
 	late *pile
@@ -33,7 +33,7 @@ func (l *line) add(e *entry) {
 	}
 }
 
-// first is the entry to be claimed next, or nil.
+// first returns the entry to be claimed next, or nil.
 func (l *line) first() *entry {
 	best := l.late.first()
 	for i := range l.runs {
@@ -51,10 +51,10 @@ func (l *line) first() *entry {
 type run struct {
 	entries []*entry
 	head    int // where the first entry may be
-	passed  int // how many places were cut off before entries[0]
+	passed  int // how many entries were cut off before entries[0]
 }
 
-// add appends an entry, unless it belongs further ahead.
+// add appends an entry. It returns false if the entry belongs further ahead.
 func (r *run) add(e *entry) bool {
 	for len(r.entries) > r.head && r.entries[len(r.entries)-1] == nil {
 		r.entries = r.entries[:len(r.entries)-1]
@@ -67,12 +67,12 @@ func (r *run) add(e *entry) bool {
 	return true
 }
 
-// first is the first entry, or nil.
+// first returns the first entry, or nil.
 func (r *run) first() *entry {
 	for r.head < len(r.entries) && r.entries[r.head] == nil {
 		r.head++
 	}
-	if r.head > len(r.entries)/2 { // as many were taken as are moved now
+	if r.head > len(r.entries)/2 { // moves at most as many entries as were taken
 		r.passed += r.head
 		n := copy(r.entries, r.entries[r.head:])
 		clear(r.entries[n:])

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// uniqueKey belongs to its queue; as a pair it cannot collide, whatever the parts hold.
+// uniqueKey is a key within its queue.
 type uniqueKey struct{ queue, key string }
 
-// holder is the job that keeps others with its key out: until a time, or where that is zero while it lives.
+// holder is the job that holds a key: until a time or, if that is zero, until the job ends.
 type holder struct {
 	id    string
 	until time.Time
 }
 
-// window is when a holder's time ends. One whose holder has been replaced is stale.
+// window is the end of a holder's time. It is stale once the holder has been replaced.
 type window struct {
 	key   uniqueKey
 	until time.Time
 }
 
-// uniques are the keys that are held. Windows outlive their jobs.
+// uniques are the held keys. Windows outlive their jobs.
 type uniques struct {
 	holders map[uniqueKey]holder
 	windows windowHeap
@@ -35,7 +35,7 @@ func (u *uniques) holder(key uniqueKey, now time.Time) (string, bool) {
 	return h.id, true
 }
 
-// hold gives a free key to a job, for d or where that is 0 for the job's life.
+// hold gives a free key to a job, for d or, if d is 0, until the job ends.
 func (u *uniques) hold(key uniqueKey, id string, d time.Duration, now time.Time) {
 	h := holder{id: id}
 	if d > 0 {
@@ -45,14 +45,14 @@ func (u *uniques) hold(key uniqueKey, id string, d time.Duration, now time.Time)
 	u.holders[key] = h
 }
 
-// release frees the key of a job that lives no more, unless a window holds it.
+// release frees the key of a job that has ended, unless a window holds it.
 func (u *uniques) release(key uniqueKey, id string) {
 	if h := u.holders[key]; h.id == id && h.until.IsZero() {
 		delete(u.holders, key)
 	}
 }
 
-// expire forgets windows that have ended, so that they do not pile up.
+// expire removes windows that have ended.
 func (u *uniques) expire(now time.Time) {
 	for len(u.windows) > 0 && !now.Before(u.windows[0].until) {
 		w := heap.Pop(&u.windows).(window)

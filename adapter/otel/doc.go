@@ -1,4 +1,4 @@
-// Package otel exports what Tenet does as OpenTelemetry spans and metrics.
+// Package otel exports Tenet's events as OpenTelemetry spans and metrics.
 //
 // # The model
 //
@@ -25,12 +25,12 @@
 //
 // The span of a transaction that ignores its context and is left behind ends when it returns.
 //
-// Contexts carry the IDs of our spans for log lines (observe.SpanOf). A denied attempt ran nothing: it is an event on the call's span. A span's status is Error where the call or attempt
-// failed; that of a hedge which lost to another is not. A hedge that is still running when the call returns ends its span
-// later than the call's.
+// Contexts carry the IDs of Tenet's spans for log lines (observe.SpanOf). A denied attempt, which ran no operation, is an event
+// on the call's span. A span's status is Error if the call or attempt failed, but not for a hedge that lost to another
+// attempt. The span of a hedge that is still running when the call returns ends after the call's.
 //
 // names.go holds the names of all spans, attributes and metrics; docs/metrics.md lists them. Labels of metrics are bounded
-// as in package prom: keys and pipelines by [Options.MaxKeys], the others by closed sets.
+// as in package prom: keys and pipelines by [Options.MaxKeys], the others because their values are a fixed set.
 //
 // Error texts are written to spans as the operation made them; payloads, results and idempotency keys are not. An Observer
 // is safe for concurrent use.

@@ -14,12 +14,12 @@ import (
 // Scope is the instrumentation scope of the tracer and the meter.
 const Scope = "github.com/tenetdev/tenet/adapter/otel"
 
-// Spans of attempts are named by this, a space and the key; those of calls and jobs by the surface and the key; those of
-// pipelines by what they do and the pipeline's name.
+// A span of an attempt is named by this, a space and the key; a span of a call or job by the surface and the key; a span of
+// a pipeline by its activity and the pipeline's name.
 const spanAttempt = "attempt"
 
-// pipelineSpan is what a step of a pipeline does, or "" for one that is not known. A producer's run is "produce", and its
-// step of that name "dispatch".
+// pipelineSpan returns the activity of a pipeline's step, or "" for an unknown step. A producer's run is "produce", and its
+// produce step "dispatch".
 func pipelineSpan(step string, producer bool) string {
 	switch step {
 	case observe.StepRun:
@@ -44,8 +44,8 @@ const (
 	eventReport  = "tenet.report"  // on the call or attempt that it concerns
 )
 
-// Attributes. Those of metrics are the first six, and all of them are bounded there. The outcome is that of an attempt or,
-// in the metrics of pipelines, of a delivery.
+// Attributes. Metrics have only the first six, with bounded values. The outcome is an attempt's or, in the metrics of
+// pipelines, a delivery's.
 const (
 	attrKey     = attribute.Key("tenet.key")
 	attrSurface = attribute.Key("tenet.surface")
@@ -79,13 +79,13 @@ const (
 	prefixTimeline = "tenet.timeline."
 )
 
-// buckets reach from fast calls in one data centre to jobs of five minutes, in seconds.
+// buckets range from fast calls within a data centre to jobs of five minutes, in seconds.
 var buckets = metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
 
-// runBuckets reach from a test to a day, in seconds.
+// runBuckets range from a short test to a day, in seconds.
 var runBuckets = metric.WithExplicitBucketBoundaries(.1, 1, 10, 60, 300, 900, 3600, 6*3600, 24*3600)
 
-// sizeBuckets have one for empty fetches.
+// sizeBuckets have a bucket for empty fetches.
 var sizeBuckets = metric.WithExplicitBucketBoundaries(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 
 type instruments struct {
@@ -128,51 +128,51 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	}
 	seconds := func(name, description string) metric.Float64Histogram { return secondsIn(name, description, buckets) }
 	circuitState, err := meter.Int64Gauge("tenet.circuit.state", metric.WithUnit("1"),
-		metric.WithDescription("State of the breaker since it first changed: 0 closed, 1 half open, 2 open."))
+		metric.WithDescription("State of the breaker: 0 closed, 1 half open, 2 open. Absent until the first change."))
 	faults = append(faults, err)
 	inFlight, err := meter.Int64UpDownCounter("tenet.pipeline.in_flight", metric.WithUnit("{transaction}"),
-		metric.WithDescription("Transactions that run."))
+		metric.WithDescription("Transactions that are running."))
 	faults = append(faults, err)
 	fetchSize, err := meter.Int64Histogram("tenet.pipeline.fetch.size", metric.WithUnit("{delivery}"),
-		metric.WithDescription("Deliveries of each fetch, or transactions of each chunk; 0 where the source was empty."), sizeBuckets)
+		metric.WithDescription("Deliveries per fetch, or transactions per chunk; 0 if the source was empty."), sizeBuckets)
 	faults = append(faults, err)
 	i := instruments{
 		calls: counter("tenet.calls", "{call}",
-			"Finished calls, executions of jobs and steps, by the reason why they ended."),
+			"Finished calls, job executions and steps, by reason."),
 		callDuration: seconds("tenet.call.duration",
-			"Time from the start of a call to its end, waits included."),
+			"Duration of a call, waits included."),
 		attempts: counter("tenet.attempts", "{attempt}",
-			"Attempts whose operation ran, retries and hedges included."),
+			"Attempts that ran the operation, including retries and hedges."),
 		retries: counter("tenet.retries", "{retry}",
-			"Attempts that repeated a failed attempt or group; hedges are not counted."),
+			"Attempts that repeated a failed attempt or group, not counting hedges."),
 		hedges: counter("tenet.hedges", "{hedge}",
-			"Attempts started beside a slow one."),
+			"Attempts started while a slow one was running."),
 		denied: counter("tenet.denied", "{attempt}",
-			"Attempts refused by a budget, a breaker or max_extra_load; no operation ran."),
+			"Attempts refused by a budget, a breaker or max_extra_load before the operation ran."),
 		retryDelay: seconds("tenet.retry.delay",
-			"Decided waits before a retry."),
+			"Delays before retries, as decided."),
 		circuitState: circuitState,
 		reports: counter("tenet.reports", "{report}",
 			"Reports to operators, such as overruns and missing parts."),
 		pipelines: pipelineInstruments{
 			deliveries: counter("tenet.pipeline.deliveries", "{delivery}",
-				"Deliveries that ended, by their outcome."),
+				"Finished deliveries, by outcome."),
 			processed: counter("tenet.pipeline.processed", "{transaction}",
-				"Transactions whose process or produce step succeeded, however they ended."),
+				"Transactions whose process or produce step succeeded, even if a later step failed."),
 			inFlight:  inFlight,
 			fetchSize: fetchSize,
 			emptyWait: seconds("tenet.pipeline.empty_wait",
 				"Waits after empty fetches."),
 			runDuration: secondsIn("tenet.pipeline.run.duration",
-				"Time from the start of a run to its end.", runBuckets),
+				"Duration of a run.", runBuckets),
 			stepDuration: seconds("tenet.pipeline.step.duration",
-				"Time from the start of a step or transaction to its end, attempts and waits included."),
+				"Duration of a step or transaction, including all attempts and waits."),
 			retries: counter("tenet.pipeline.retries", "{retry}",
-				"Attempts of a step that repeated a failed one."),
+				"Attempts of a step that repeated a failed attempt."),
 			backoff: seconds("tenet.pipeline.backoff",
-				"Decided waits before a retry of a step."),
+				"Delays before retries of a step, as decided."),
 			timeouts: counter("tenet.pipeline.timeouts", "{timeout}",
-				"Timeouts of attempts and steps by step, of transactions (step transaction) and of loops (step run)."),
+				"Timeouts of attempts and steps, of transactions (step=transaction) and of runs (step=run)."),
 		},
 	}
 	return i, errors.Join(faults...)

@@ -14,14 +14,14 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Options of [New]. The zero value is usable.
+// Options configure [New]. The zero value works.
 type Options struct {
 	// TracerProvider makes the spans. Default: the global provider, which may also be set after New.
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes the metrics. Default: the global provider, which may also be set after New.
 	MeterProvider metric.MeterProvider
 	// MaxKeys is how many keys the metrics tell apart, and how many pipelines; further ones are "other", which is logged once
-	// through slog. Spans carry every key as it is. Default 500; 0 and less take the default.
+	// through slog. Spans have every key unchanged. Default 500; 0 and less take the default.
 	MaxKeys int
 }
 
@@ -34,7 +34,7 @@ type Observer struct {
 	pipelines   *observe.PerKey[attribute.KeyValue]
 }
 
-// New returns an Observer. It fails where the meter provider refuses an instrument.
+// New returns an Observer. It returns an error if the meter provider refuses an instrument.
 func New(o Options) (*Observer, error) {
 	tracers, meters := o.TracerProvider, o.MeterProvider
 	if tracers == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// countPipeline counts what an event of a pipeline's step says about the pipeline.
+// countPipeline updates the metrics of a pipeline for an event of one of its steps.
 func (o *Observer) countPipeline(ctx context.Context, e *observe.Event) {
 	i, pipeline := &o.instruments.pipelines, o.pipelines.Get(policy.Key{Name: e.Work.Key.Namespace})
 	ofStep := func() metric.MeasurementOption {

@@ -14,8 +14,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// begun is a span of ours in a context. The span that the trace API finds there may be anyone's: a denied attempt comes
-// with the context of its call, and a call in an operation with that of the outer attempt.
+// begun is a span of this package in a context. The trace API may find another one there: a denied attempt has the context of
+// its call, and a call within an operation the context of the outer attempt.
 type begun struct {
 	span    trace.Span
 	attempt bool
@@ -51,8 +51,7 @@ func (o *Observer) Start(ctx context.Context, e *observe.Event) context.Context 
 	return context.WithValue(ctx, begunKey{}, begun{span: span, attempt: e.Type == observe.AttemptStarted})
 }
 
-// ownTrace makes the span that begins a link to the one in the context, and continues the trace that the work came with or
-// begins a new one.
+// ownTrace links the new span to the one in the context, and continues the trace of the work's metadata or starts a new one.
 func ownTrace(ctx context.Context, t *observe.Trace, options []trace.SpanStartOption) (context.Context, []trace.SpanStartOption) {
 	if around := trace.SpanContextFromContext(ctx); around.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: around}))
@@ -121,7 +120,7 @@ func endAttempt(ctx context.Context, a *observe.AttemptRecord) {
 	b.span.End(trace.WithTimestamp(a.End))
 }
 
-// failed leaves out hedges that lost: nothing is wrong with them.
+// failed is false for a losing hedge, which is not an error.
 func failed(a *observe.AttemptRecord) bool {
 	return a.Outcome.Kind != classify.Success && a.Outcome.Reason != policy.ReasonCanceledInternal
 }
@@ -136,7 +135,7 @@ func resultOf(a *observe.AttemptRecord) []attribute.KeyValue {
 	return addText(list, attrDetail, a.Outcome.Attributes[observe.AttrDetail])
 }
 
-// endCall ends the span of a call. Where the context has none of ours, or an attempt's, the call began unheard.
+// endCall ends the span of a call. If the context has no span of this package, or an attempt's, Start did not see the call.
 func endCall(ctx context.Context, e *observe.Event) {
 	b, ok := spanOf(ctx)
 	if !ok || b.attempt {
@@ -189,5 +188,5 @@ func addText(list []attribute.KeyValue, key attribute.Key, value string) []attri
 	return append(list, key.String(valid(value)))
 }
 
-// valid replaces what is not UTF-8: exporters refuse a whole batch of spans for one such text.
+// valid replaces invalid UTF-8: exporters refuse a whole batch of spans for one such text.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

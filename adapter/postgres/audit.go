@@ -28,8 +28,8 @@ var (
 // Audit returns a new handle on the database's audit events.
 func (db *DB) Audit() *Audit { return &Audit{db: db} }
 
-// Batches are stored one after the other, each under a lock that it holds until it is committed: positions then become
-// visible in their order, and a reader that goes on behind the last one that it saw misses nothing.
+// Batches are stored one after the other, each under a lock until it is committed. Positions thus become visible in order, and
+// a reader that continues after the last position that it saw misses nothing.
 const appendEventsSQL = `
 INSERT INTO {{schema}}.audit (event_id, chain_id, seq, hash, event_type, category, work_id, time, line)
 SELECT event_id, chain_id, seq, hash, event_type, category, work_id, time, line
@@ -38,7 +38,7 @@ FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::text[], $5::text[], $6::
 ORDER BY ord
 ON CONFLICT (event_id) DO NOTHING`
 
-// maxWorkID is how much of a work ID can be found, in bytes: an index takes no more than about 2,700.
+// maxWorkID bounds the indexed prefix of a work ID, in bytes: an index entry can hold about 2,700.
 const maxWorkID = 1000
 
 // Append implements audit.Sink. A batch is one transaction and one round trip.

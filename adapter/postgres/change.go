@@ -11,8 +11,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Statements that change the jobs $1 of one table and return the IDs of those that were still there. All of a transaction
-// have the same time, so that jobs which are retried together keep their order.
+// Statements that change the jobs $1 of one table and return the IDs of those that were still there. All statements of a
+// transaction use the same time, so that jobs which are retried together keep their order.
 const (
 	// readySQL starts jobs again, from "gone". Refusals that are still on the record go to the history.
 	readySQL = `, refused AS (
@@ -25,8 +25,8 @@ SELECT id, now(), fence, 0, 0, priority, NULL, queue, unique_key, NULL, claimed_
 
 	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *)` + readySQL
 
-	// A finished job has given its key back and has to take it again. Where another job has it, or takes it in the same
-	// statement, the job is left out. How it was completed goes from its row to the history.
+	// A finished job has released its key and has to take it again. A job whose key another job holds, or takes in the same
+	// statement, is left out. The attempt that completed it moves from its row to the history.
 	retryFinishedSQL = `
 WITH locked AS (
     SELECT id, queue, unique_key FROM {{schema}}.done WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE
@@ -69,7 +69,7 @@ WITH gone AS (
 	freeKeysSQL = keysSQL + `
 SELECT id FROM gone`
 
-	// keysSQL gives back the keys of "gone" that are held until their job ends.
+	// keysSQL releases the keys of "gone" that are held until their job ends.
 	keysSQL = `, keys AS (
     DELETE FROM {{schema}}.unique_key u USING (SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL ORDER BY queue, unique_key) g
     WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
@@ -94,7 +94,7 @@ func changeSQL(a job.Action, table string) string {
 // changePage bounds the jobs of one transaction.
 const changePage = 1000
 
-// Change implements job.Admin. Each 1,000 jobs are one transaction; what was changed before an error is returned with it.
+// Change implements job.Admin. Each 1,000 jobs are one transaction; with an error it returns the jobs changed before.
 func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
 	if action != job.ActionRetry && action != job.ActionCancel && action != job.ActionDelete {
 		return nil, fmt.Errorf("postgres: change: unknown action %q", action)
@@ -141,7 +141,7 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 }
 
 // changeSome changes the selected jobs in one transaction. It returns the IDs of the changed jobs, in order, and the last
-// ID that was selected, which is empty when there are no more.
+// ID that was selected, or "" if there are no more.
 func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (changed []string, last string, err error) {
 	err = pgx.BeginFunc(ctx, j.db.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, steady); err != nil {

@@ -18,12 +18,12 @@ import (
 const (
 	pausedSQL = `SELECT FROM {{schema}}.queue q WHERE q.queue = $1 AND q.paused AND (q.until IS NULL OR q.until > statement_timestamp())`
 
-	// reachedSQL are the positions to start at, $5 to $7, one for each priority in its order.
+	// reachedSQL selects the positions to start at, $5 to $7, one for each priority in order.
 	reachedSQL = `
         SELECT r.ctid FROM unnest($5::smallint[], $6::timestamptz[], $7::uuid[]) AS reached(priority, run_at, id), LATERAL (`
 	onwardSQL = ` AND x.priority = reached.priority AND (x.run_at, x.id) >= (reached.run_at, reached.id)`
 
-	// typesSQL hops from type to type, however many jobs there are of each.
+	// typesSQL steps from type to type in the index; its cost does not grow with the number of jobs.
 	typesSQL = `
 WITH RECURSIVE found(type) AS (
     (SELECT r.type FROM {{schema}}.ready r WHERE r.queue = $1 ORDER BY r.queue, r.type LIMIT 1)
@@ -48,14 +48,14 @@ SELECT ` + bodyColumns + `, t.run_at, t.attempts, t.started_at, t.fence + 1, sta
 FROM taken t JOIN {{schema}}.job b ON b.id = t.id`
 )
 
-// maxPromoted bounds the due jobs that a claim makes ready on its way.
+// maxPromoted bounds the due jobs that a claim makes ready.
 const maxPromoted = 1000
 
-// claimText is a statement that claims from a number of types, whose names are the last parameters. It starts at a number
-// of positions, or at the head where there are none.
+// claimText describes a statement that claims from a number of types, whose names are the last parameters. It starts at a
+// number of positions, or at the head if there are none.
 type claimText struct{ types, positions int }
 
-// sql is the statement, with a place for the schema.
+// sql returns the statement, with a placeholder for the schema.
 func (t claimText) sql() string {
 	switch {
 	case t.types == 1 && t.positions == 0:
@@ -66,7 +66,7 @@ func (t claimText) sql() string {
 	return takeSQL + t.merged() + leaseSQL
 }
 
-// oneTypeSQL locks the next jobs of a type. They are a part of the index in the order of claims.
+// oneTypeSQL locks the next jobs of a type, which are one part of the index in the order of claims.
 func oneTypeSQL(parameter int, where string) string {
 	return fmt.Sprintf(`
             SELECT x.ctid FROM {{schema}}.ready x
@@ -74,8 +74,8 @@ func oneTypeSQL(parameter int, where string) string {
             ORDER BY x.queue, x.type, x.priority, x.run_at, x.id LIMIT $2 FOR UPDATE SKIP LOCKED`, parameter)
 }
 
-// merged locks the next jobs of several types. The parts of the index are merged as they are read, and the jobs locked
-// after that: a part that locked its own would lock more than are taken. $5 to $8 are the bounds of rangeColumns.
+// merged locks the next jobs of several types. The parts of the index are merged while they are read, and the jobs are locked
+// afterwards: locking in each part would lock more jobs than are taken. $5 to $8 are the bounds of rangeColumns.
 func (t claimText) merged() string {
 	ranges, first := []string{""}, 5
 	if t.positions > 0 {
@@ -100,7 +100,7 @@ func (t claimText) merged() string {
             LIMIT $2 FOR UPDATE OF l SKIP LOCKED`
 }
 
-// claimText is the statement with the schema put in. Workers claim the same types all their life, so there are few.
+// claimText returns the statement with the schema. A worker always claims the same types, so there are few statements.
 func (j *Jobs) claimText(t claimText) string {
 	if text, ok := j.claims.Load(t); ok {
 		return text.(string)
@@ -110,9 +110,9 @@ func (j *Jobs) claimText(t claimText) string {
 	return text
 }
 
-// Claim implements job.Store. The records lack what workers do not read: output, errors and reasons of earlier attempts.
-// In a queue with many jobs per second, jobs that are committed with an earlier run_at than others of their priority that
-// were claimed already may wait for 100 ms, or where the server is slow to vacuum for up to 5 s.
+// Claim implements job.Store. The records lack the columns that workers do not read: output, errors and reasons of earlier
+// attempts. In a queue with many jobs per second, a job with an earlier run_at than already claimed jobs of its priority may
+// wait for 100 ms, or for up to 5 s if the server is slow to vacuum.
 func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err := job.CheckLease(c.Lease); err != nil {
 		return nil, err
@@ -129,18 +129,18 @@ func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err != nil && len(list) == 0 {
 		return nil, err
 	}
-	return append(list, more...), nil // what was claimed first must be run, whatever became of the rest
+	return append(list, more...), nil // the jobs claimed first must run even if the rest fails
 }
 
-// origin is where some of a claim's jobs come from: free ones of a queue, of types.
+// origin is a part of a claim: up to free jobs of a queue, of types.
 type origin struct {
 	job.Slots
 	types  []string
-	cursor string // of what was asked for, whatever types there are
+	cursor string // key of the cursor: the queue and the requested types
 }
 
-// origins are the queues of a claim with slots, and the types to claim from each. It asks the store for the types where the
-// claim names none.
+// origins returns the queues of a claim with slots, and the types to claim from each. If the claim names no types, it reads
+// them from the store.
 func (j *Jobs) origins(ctx context.Context, c job.Claim) (from []origin, err error) {
 	asked := strings.Join(c.Types, "\x00")
 	for _, slots := range c.Queues {
@@ -173,16 +173,16 @@ func (j *Jobs) promote(b *pgx.Batch) {
 			return err
 		}
 		if n > 0 {
-			j.bell.wake() // they may be of queues and types that this claim leaves to others
+			j.bell.wake() // they may belong to queues and types that this claim does not take
 		}
 		return nil
 	})
 }
 
-// claim claims once from each origin, where its cursor had come to or from the head. It returns the slots for which there
-// may be more at the head.
+// claim claims once from each origin, from its cursor's position or from the head. It returns the slots for which there may be
+// more jobs at the head.
 func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool) (list []*job.Record, again []origin, err error) {
-	if len(from) == 0 { // nothing is free; the context and the store still have to be alive
+	if len(from) == 0 { // no free slots: only check the context and the store
 		if j.db.closed.Load() {
 			return nil, nil, job.ErrClosed
 		}
@@ -232,8 +232,8 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool)
 	return list, again, nil
 }
 
-// readClaimed reads one queue's jobs and puts them in their order, which the move between tables does not keep. What the
-// claim itself says is not sent.
+// readClaimed reads one queue's jobs and sorts them, since the move between tables does not keep the order. The server does
+// not send values that the claim itself contains.
 func readClaimed(rows pgx.Rows, c job.Claim) ([]*job.Record, error) {
 	var list []*job.Record
 	r := row{state: string(job.Running)}
@@ -314,8 +314,8 @@ FROM unnest($1::uuid[], $2::bigint[], $3::text[]) WITH ORDINALITY AS s(id, fence
 LEFT JOIN {{schema}}.running r ON r.id = s.id
 ORDER BY s.ord`
 
-// judge says why leases did not act on their jobs. A kind is that of the settlement, or nil where there was none. Its error
-// is nil for a settlement that its own token repeats.
+// judge returns why leases had no effect on their jobs. A kind is the settlement's, or nil for an extension. The error is nil
+// for a settlement that repeats an earlier one of its token.
 func (j *Jobs) judge(ctx context.Context, leases []job.Ref, kinds []*string) []error {
 	ids, fences := refColumns(leases)
 	errs := make([]error, 0, len(leases))
@@ -343,7 +343,7 @@ func (l *leaseState) targets() []any {
 	return []any{&l.running, &l.live, &l.holds, &l.exists, &l.repeats}
 }
 
-// err returns the reason why the lease did not act, the first that applies.
+// err returns the first reason that applies why the lease had no effect.
 func (l *leaseState) err() error {
 	switch {
 	case l.repeats:
@@ -360,20 +360,20 @@ func (l *leaseState) err() error {
 	return errLive
 }
 
-// errLive is a lease that holds, though it did not act: it is there twice in one call, or was over and then extended by a
-// call that had begun before. What was to be settled is not.
+// errLive is the error of a valid lease without effect: it is in a call twice, or it had expired and a call that began earlier
+// extended it. The job is not settled.
 var errLive = errors.New("postgres: the lease was being extended; try again")
 
 func refColumns(leases []job.Ref) ([]pgtype.UUID, []int64) {
 	ids, fences := make([]pgtype.UUID, len(leases)), make([]int64, len(leases))
 	for i, l := range leases {
-		ids[i], _ = parseID(l.ID) // NULL, which names no job, where it is no UUID
+		ids[i], _ = parseID(l.ID) // an invalid UUID becomes NULL, which matches no job
 		fences[i] = l.Fence
 	}
 	return ids, fences
 }
 
-// all is an error for each of n items.
+// all returns n times the same error.
 func all(n int, err error) []error { return slices.Repeat([]error{err}, n) }
 
 // without lists the positions below n that are not among the ordinals, which count from 1.

@@ -16,11 +16,11 @@ import (
 //
 //   - sql_serialization: SQLSTATE 40001
 //   - sql_deadlock: SQLSTATE 40P01
-//   - sql_connection: no connection could be made, or the server ended it or has none left (SQLSTATE class 08, 57P01, 57P02,
-//     57P03, 57P05, 25P03, 53300)
+//   - sql_connection: the connection failed, the server ended it or accepts no more (SQLSTATE class 08, 57P01, 57P02, 57P03,
+//     57P05, 25P03, 53300)
 //   - sql: every other error that the server reported
 //
-// A connection that breaks while a statement runs is an error of the network, of class eof or connection_reset.
+// A connection that breaks while a statement runs is a network error of class eof or connection_reset.
 func Classes() classify.Family {
 	return classify.Family{
 		Names: []policy.Class{policy.ClassSQL, policy.ClassSQLSerialization, policy.ClassSQLDeadlock, policy.ClassSQLConnection},

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// copySQL takes the rows of both tables from one stream. The server runs the text as one transaction at one time, which is
-// that of all defaults.
+// copySQL reads the rows of both tables from one stream. The server runs the text as one transaction, so all default times
+// are equal.
 const copySQL = `
 COPY {{schema}}.job (id, timeout, max_attempts, type, queue, priority, payload, meta) FROM STDIN (FORMAT binary);
 COPY {{schema}}.ready (id, priority, queue, type) FROM STDIN (FORMAT binary)`
@@ -21,8 +21,8 @@ func plain(entries []entry) bool {
 	return !slices.ContainsFunc(entries, func(e entry) bool { return e.UniqueKey != "" || !e.RunAt.IsZero() })
 }
 
-// copy stores plain entries in one transaction and one round trip. The server does two thirds of the work that the same
-// rows in arrays take it.
+// copy stores plain entries in one transaction and one round trip, with two thirds of the server's work for the same rows in
+// arrays.
 func (j *Jobs) copy(ctx context.Context, entries []entry) error {
 	err := j.db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		conn := c.Conn().PgConn()
@@ -32,8 +32,8 @@ func (j *Jobs) copy(ctx context.Context, entries []entry) error {
 	return j.db.wrap("enqueue", err)
 }
 
-// copyStream is the data of copySQL. A client that copies ends the data of one table, the last; the end of the first is
-// written to the connection between two reads, where that client is between two messages.
+// copyStream is the data of copySQL. pgx ends the data of the last table only; the stream itself writes the end of the first
+// table to the connection between two reads, when pgx is between two messages.
 type copyStream struct {
 	entries []entry
 	conn    net.Conn

@@ -14,16 +14,16 @@ import (
 // therefore remember the position that they have reached and start there. Jobs committed behind that position, such as
 // retries that became due, are found by regular claims from the head.
 const (
-	// busyAfter claimed jobs a queue's position pays. Until then every claim starts at the head.
+	// busyAfter is the number of claimed jobs after which a position is worthwhile. Until then every claim starts at the head.
 	busyAfter = 5000
-	// headEvery is how late a busy queue notices jobs behind its position; where reading from the head is slow, it may
-	// take a twentieth of the time, up to headAtLeast.
+	// headEvery is how late a busy queue notices jobs behind its position. If reading from the head is slow, it may use a
+	// twentieth of the time, up to headAtLeast.
 	headEvery   = 100 * time.Millisecond
 	headShare   = 20
 	headAtLeast = 5 * time.Second
-	// perJob is what moving a job costs at most, which says nothing about the way to it.
+	// perJob is the largest cost of moving a job, without the cost of finding it.
 	perJob = 50 * time.Microsecond
-	// quickHead is a claim from the head that is cheap enough to be made whenever a queue seems to have no more.
+	// quickHead is the duration of a claim from the head that is cheap enough to be made whenever a queue seems to be empty.
 	quickHead = 50 * time.Millisecond
 )
 
@@ -33,7 +33,7 @@ type position struct {
 	id    pgtype.UUID
 }
 
-// cursor is how far claims from a queue have come.
+// cursor is the position of claims in a queue.
 type cursor struct {
 	claimed int
 	reached [job.MaxPriority + 1]position // every job of the priority that was seen before it is claimed
@@ -42,7 +42,7 @@ type cursor struct {
 	quick   bool                          // the last claim from the head was
 }
 
-// cursors holds the cursors of what was claimed from: a queue with the types that were asked for.
+// cursors holds the cursors by queue and requested types.
 type cursors struct {
 	mu sync.Mutex
 	by map[string]*cursor
@@ -104,15 +104,15 @@ func (c *cursors) mayHaveMore(name string) bool {
 	return at != nil && at.quick
 }
 
-// positionColumns are the positions to claim a number of types from, as columns, and how many they are. One type is read
-// priority by priority. Several are merged in ranges, so that there are no more ranges than priorities were seen, and one.
+// positionColumns returns the positions to claim a number of types from, as columns, and their number. One type is read
+// priority by priority. Several types are merged in ranges, at most one more than priorities were seen.
 func positionColumns(from [job.MaxPriority + 1]position, types int) (positions int, columns []any) {
 	var priorities, ends []int16
 	var runAts []pgtype.Timestamptz
 	var ids []pgtype.UUID
 	for p, at := range from {
 		if at.runAt.IsZero() && types > 1 && p > 0 {
-			continue // the range before goes on
+			continue // the range before continues
 		}
 		runAt := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
 		if !at.runAt.IsZero() {
@@ -128,8 +128,8 @@ func positionColumns(from [job.MaxPriority + 1]position, types int) (positions i
 	return len(priorities), []any{priorities, runAts, ids, ends}
 }
 
-// sweep is how far maintenance has come in an index by time. It starts there, less a margin for what was committed late,
-// and now and then at the beginning, for what was committed later still.
+// sweep is the position of maintenance in an index by time. Maintenance starts there, less a margin for late commits, and now
+// and then at the beginning, for even later ones.
 type sweep struct {
 	mu    sync.Mutex
 	upTo  time.Time // by the server's clock: everything before is done
@@ -141,7 +141,7 @@ const (
 	sweepWhole  = 10 * time.Second
 )
 
-// from is where the next sweep starts.
+// from returns where the next sweep starts.
 func (s *sweep) from(now time.Time) pgtype.Timestamptz {
 	s.mu.Lock()
 	defer s.mu.Unlock()

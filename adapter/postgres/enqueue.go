@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Up to maxCombined jobs of concurrent calls are stored together; a call with more than maxShared goes by itself.
+// Up to maxCombined jobs of concurrent calls are stored together; a call with more than maxShared is stored alone.
 const (
 	maxCombined = 1000
 	maxShared   = 100
@@ -27,7 +27,7 @@ WITH input AS (
                 $10::bytea[], $11::bigint[])
          WITH ORDINALITY AS i(id, type, queue, priority, max_attempts, timeout, payload, meta, run_at, unique_key, unique_for, ord)
 )`
-	// A key that is held for a window is not the job's to give back or to take again: only its body shows it.
+	// A job neither releases nor retakes a key that is held for a window: only its body contains the key.
 	storeSQL = `, body AS (
     INSERT INTO {{schema}}.job (id, created_at, timeout, max_attempts, type, queue, priority, unique_key, payload, meta)
     SELECT id, statement_timestamp(), timeout, max_attempts, type, queue, priority, unique_key, payload, meta::json FROM fresh
@@ -44,7 +44,7 @@ WITH input AS (
 SELECT`
 
 	// A key that is already taken is written unchanged, because only then does the statement wait for a concurrent one and
-	// read its job's ID. If this insert took the key before and its confirmation was lost, there is no new job either.
+	// read its job's ID. If an earlier try of this insert took the key and its confirmation was lost, no new job is stored.
 	enqueueUniqueSQL = inputSQL + `, taken AS (
     INSERT INTO {{schema}}.unique_key AS u (queue, key, job_id, expires_at)
     SELECT queue, unique_key, id, CASE WHEN unique_for > 0 THEN statement_timestamp() + unique_for * interval '1 microsecond' END
@@ -154,7 +154,7 @@ func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, 
 }
 
 // queue adds the statements that store entries. The receipts are complete once the batch has run. With plan, the server
-// plans for the number of keys that there are.
+// plans for the actual number of keys.
 func (j *Jobs) queue(b *pgx.Batch, entries []entry, plan bool) []job.Receipt {
 	receipts := make([]job.Receipt, len(entries))
 	firsts, repeated := divide(entries, receipts)
@@ -174,11 +174,11 @@ func (j *Jobs) queue(b *pgx.Batch, entries []entry, plan bool) []job.Receipt {
 // columns are the entries to store.
 type columns struct {
 	entries   []entry
-	positions []int // of those to store
+	positions []int // of the entries to store
 	keys      int   // how many of them have a unique key
 }
 
-// repetition is an entry whose key an earlier one of the same call has.
+// repetition is an entry with the key of an earlier entry of the same call.
 type repetition struct{ position, first int }
 
 type uniqueKey struct{ queue, key string }
@@ -208,7 +208,7 @@ func divide(entries []entry, receipts []job.Receipt) (columns, []repetition) {
 	return c, repeated
 }
 
-// rowReader is what the rows of pgx and of database/sql have in common.
+// rowReader is the common part of the rows of pgx and of database/sql.
 type rowReader interface {
 	Next() bool
 	Scan(dest ...any) error

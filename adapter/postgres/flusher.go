@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// flushTime bounds one statement of a flush, whose callers may all have gone.
+// flushTime bounds one statement of a flush, whose callers may all have given up.
 const flushTime = time.Minute
 
 // flusher stores the entries of concurrent calls together.
@@ -47,7 +47,7 @@ func (f *flusher) add(ctx context.Context, entries []entry) ([]job.Receipt, bool
 	select {
 	case err := <-call.Done():
 		return call.receipts, call.shared, err
-	case <-ctx.Done(): // a flush that has begun goes on
+	case <-ctx.Done(): // a flush that has begun continues
 		call.Withdraw()
 		return nil, false, ctx.Err()
 	}
@@ -65,7 +65,7 @@ func (f *flusher) flush(group []*flush) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
 	receipts, err := f.write(ctx, entries)
-	if refused(err) && len(group) > 1 { // one call's jobs must not fail those of the others
+	if refused(err) && len(group) > 1 { // one call's jobs must not make the other calls fail
 		for _, call := range group {
 			call.receipts, err = f.write(ctx, call.entries)
 			call.Settle(err)
@@ -82,7 +82,7 @@ func (f *flusher) flush(group []*flush) {
 	}
 }
 
-// refused reports whether the server refused what it was given: SQLSTATE class 22 for values, 23 for constraints.
+// refused reports whether the server refused the data: SQLSTATE class 22 for values, 23 for constraints.
 func refused(err error) bool {
 	var reported *pgconn.PgError
 	return errors.As(err, &reported) && (reported.Code[:2] == "22" || reported.Code[:2] == "23")

@@ -14,9 +14,9 @@ import (
 // Idempotency is an idempotency store in PostgreSQL. It is safe for concurrent use, by any number of processes. The
 // server's clock decides leases and expiry.
 //
-// Beginning a new key is one statement and one commit, and so is settling. What else there is reads the row, asks the pure
-// functions of package idempotency, and writes what they say if the row is still the one that was read. Tenants,
-// operations, keys and everything else that callers write may hold any bytes.
+// Beginning a new key is one statement and one commit, and so is settling. Other operations read the row, apply a pure function
+// of package idempotency, and write the result if the row has not changed since. Tenants, operations, keys and all other
+// values of callers may contain any bytes.
 type Idempotency struct {
 	db   *DB
 	text idempotencyStatements
@@ -27,7 +27,7 @@ var (
 	_ idempotency.Admin = (*Idempotency)(nil)
 )
 
-// Idempotency is the database's idempotency store. All of a DB's are the same.
+// Idempotency returns the database's idempotency store.
 func (db *DB) Idempotency() *Idempotency {
 	return &Idempotency{db: db, text: idempotencyStatements{
 		insert: db.sql(insertRecordSQL), read: db.sql(readRecordSQL), replace: db.sql(replaceRecordSQL),
@@ -38,8 +38,8 @@ func (db *DB) Idempotency() *Idempotency {
 // idempotencyStatements are the hot statements with the schema put in.
 type idempotencyStatements struct{ insert, read, replace, renew, settle string }
 
-// Parameters 1 to 3 are the ID in all of them. A clock in a sub-select is read once: everything that a statement writes
-// belongs to one instant.
+// Parameters 1 to 3 are the ID in all of them. A clock in a sub-select is read once, so all times that a statement writes
+// are equal.
 const (
 	insertRecordSQL = `
 INSERT INTO {{schema}}.idempotency (tenant, operation, key, fingerprint, owner, policy_hash, state, fence, attempts, created, lease)
@@ -53,7 +53,7 @@ SELECT fingerprint, state, owner, fence, lease, attempts, policy_hash, has_resul
     clock_timestamp()
 FROM {{schema}}.idempotency WHERE tenant = $1::bytea AND operation = $2::bytea AND key = $3::bytea`
 
-	// The conditions on the state are those of idempotency.Filter.
+	// The conditions on the state follow idempotency.Filter.
 	listRecordsSQL = `
 SELECT tenant, operation, key, fingerprint, state, owner, fence, lease, attempts, policy_hash, has_result, failure_type, failure_message, created,
     completed, expires
@@ -64,7 +64,7 @@ WHERE (tenant, operation, key) > ($1::bytea, $2::bytea, $3::bytea) AND ($4::byte
         WHEN 'in_flight' THEN state = 'in_flight' AND lease > t.now ELSE state = $6::text END
 ORDER BY tenant, operation, key LIMIT $7`
 
-	// Owner, fence, state and lease tell every version of a row from all others: no step changes none of them.
+	// Owner, fence, state and lease identify a version of a row: every step changes at least one of them.
 	replaceRecordSQL = `
 UPDATE {{schema}}.idempotency SET fingerprint = $8::bytea, state = $9::text, owner = $10::bytea, fence = $11::bigint, lease = $12::timestamptz,
     attempts = $13::integer, policy_hash = $14::bytea, has_result = $15::boolean, result = $16::bytea, failure_type = $17::bytea,
@@ -92,13 +92,13 @@ DELETE FROM {{schema}}.idempotency WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM {{schema}}.idempotency WHERE expires <= statement_timestamp() ORDER BY expires LIMIT $1 FOR UPDATE SKIP LOCKED))`
 )
 
-// Begin implements idempotency.Store. Where another transaction holds the key, it waits for that one's end.
+// Begin implements idempotency.Store. It waits while another transaction holds the key.
 func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
 	return s.begin(ctx, pgxSession{s.db.pool}, pinned{s.db}, req)
 }
 
 // BeginTx is Begin as part of the caller's transaction, for effects that the same transaction holds: with SettleTx, the
-// record and the effect are stored together or not at all. Until it ends, others that begin the key wait.
+// record and the effect are stored together or not at all. Other callers that begin the key wait until the transaction ends.
 func (s *Idempotency) BeginTx(ctx context.Context, tx pgx.Tx, req idempotency.BeginRequest) (idempotency.Begun, error) {
 	if tx == nil {
 		return idempotency.Begun{}, errNoTx
@@ -120,7 +120,7 @@ func (s SQLIdempotency) BeginTx(ctx context.Context, tx *sql.Tx, req idempotency
 	return s.records.begin(ctx, sqlSession{tx}, sqlSession{tx}, req)
 }
 
-// begin inserts over the first session, which needs no plan to do so, and does all else over the second.
+// begin inserts with the first session, for which the plan does not matter, and does everything else with the second.
 func (s *Idempotency) begin(ctx context.Context, first, second session, req idempotency.BeginRequest) (idempotency.Begun, error) {
 	for {
 		var created time.Time
@@ -165,7 +165,7 @@ func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlemen
 }
 
 // SettleTx is Settle as part of the caller's transaction, so that the effect and its record are stored together or not at
-// all. After ErrFenced roll back: somebody else has the claim.
+// all. After ErrFenced roll back: another owner has the claim.
 func (s *Idempotency) SettleTx(ctx context.Context, tx pgx.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
 	if tx == nil {
 		return errNoTx
@@ -250,20 +250,20 @@ func (s *Idempotency) Clear(ctx context.Context, c idempotency.Claim) error {
 	return s.wrap("clear", err)
 }
 
-// Expire implements idempotency.Admin. Records that are being written are left for the next time.
+// Expire implements idempotency.Admin. It skips records that another transaction is writing.
 func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 	n, err := pinned{s.db}.exec(ctx, s.db.sql(expireRecordsSQL), max(limit, 0))
 	return int(n), s.wrap("expire", err)
 }
 
-// change is a step of a pure function on a record.
+// change is one step of a record, by a pure function.
 type change struct {
 	name string
 	id   idempotency.ID
 	step func(current *idempotency.Record, now time.Time) (next idempotency.Record, write bool, err error)
 }
 
-// change applies a change, again if another one came between reading and writing the row.
+// change applies one step, and repeats it if the row was changed between reading and writing it.
 func (s *Idempotency) change(ctx context.Context, q session, c change) error {
 	for {
 		current, now, err := s.read(ctx, q, c.id)
@@ -280,7 +280,7 @@ func (s *Idempotency) change(ctx context.Context, q session, c change) error {
 	}
 }
 
-// read returns a record as it is stored, nil for none, and the server's time.
+// read returns the stored record, or nil, and the server's time.
 func (s *Idempotency) read(ctx context.Context, q session, id idempotency.ID) (*idempotency.Record, time.Time, error) {
 	var now time.Time
 	c := &recordColumns{Record: idempotency.Record{ID: id}}
@@ -299,7 +299,7 @@ type recordColumns struct {
 	lease, completed, expires                 pgtype.Timestamptz
 }
 
-// targets are those of all columns but the ID and the result.
+// targets returns the scan targets of all columns except the ID and the result.
 func (c *recordColumns) targets() []any {
 	return append(make([]any, 0, 16),
 		&c.fingerprint, (*string)(&c.State), &c.owner, &c.Fence, &c.lease, &c.Attempts, &c.policy, &c.HasResult, &c.kind, &c.message, &c.Created,
@@ -317,7 +317,7 @@ func (c *recordColumns) record() idempotency.Record {
 	return r
 }
 
-// replace writes next if the row is still current.
+// replace writes next if the row has not changed.
 func (s *Idempotency) replace(ctx context.Context, q session, current, next *idempotency.Record) (written bool, err error) {
 	kind, message := failureColumns(next.Failure)
 	n, err := q.exec(ctx, s.text.replace, append(claimColumns(current.Claim()), string(current.State), stamp(current.Lease),

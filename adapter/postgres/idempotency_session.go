@@ -48,7 +48,7 @@ func (s sqlSession) exec(ctx context.Context, text string, args ...any) (int64, 
 	return result.RowsAffected()
 }
 
-// one tells no row from an error.
+// one reports whether there was a row, and returns any other error.
 func one(err error) (found bool, _ error) {
 	if errors.Is(err, sql.ErrNoRows) { // pgx's own is the same
 		return false, nil

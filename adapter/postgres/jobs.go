@@ -14,7 +14,7 @@ import (
 // Jobs is a job store in PostgreSQL. It is safe for concurrent use, by any number of processes.
 type Jobs struct {
 	db      *DB
-	durable bool // the server flushes what it confirms
+	durable bool // the server flushes writes before it confirms them
 	text    statements
 	flusher *flusher
 	bell    bell
@@ -63,15 +63,15 @@ func newJobs(db *DB, durable bool) *Jobs {
 // Close closes the DB that the store belongs to.
 func (j *Jobs) Close() error { return j.db.Close() }
 
-// stop waits for what runs in the background.
+// stop waits for the background goroutines.
 func (j *Jobs) stop() {
 	j.flusher.queue.Close()
 	j.bell.stop()
 	j.cancels.Close()
 }
 
-// steady pins the plans of a transaction to the indexes. Backlogs come and go faster than statistics, and a plan that was
-// made and kept while a table was small would read and sort all of it later. Compilation never pays for these statements.
+// steady pins the plans of a transaction to the indexes. Backlogs change faster than statistics, and a plan that was cached
+// while a table was small would later read and sort the whole table. Compilation is never worthwhile for these statements.
 const steady = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true),
 set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// place is a table that holds jobs, and the states that it holds them in.
+// place is a table of jobs and the states of its jobs.
 type place struct {
 	table  string
 	states []job.State
@@ -29,7 +29,7 @@ func places() []place {
 	}
 }
 
-// rows is the table as rows with the same columns as the others.
+// rows returns the table as a subquery with the same columns for all tables.
 func (p place) rows() string {
 	switch p.table {
 	case "done":
@@ -120,7 +120,7 @@ func selectJobs(columns string, f job.Filter, after string, limit int) (selectio
 	return q, nil
 }
 
-// inStates is a condition on finished jobs in the form that the partial index needs.
+// inStates returns a condition on finished jobs in the form that the partial index needs.
 func inStates(states []job.State) string {
 	var names []string
 	for _, s := range states {
@@ -164,7 +164,7 @@ func readRecords(rows pgx.Rows) ([]*job.Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		record.Fence = 0 // the lease is its worker's
+		record.Fence = 0 // only Claim hands out leases
 		list = append(list, record)
 	}
 	return list, rows.Err()

@@ -23,8 +23,8 @@ WITH due AS (
 )
 SELECT count(*), statement_timestamp() FROM moved`
 
-// reclaimSQL gives moveSQL its rows. $2 is the reason and $3 the error text. It returns a row for each lost lease, and one
-// with no more than the time where there is none.
+// reclaimSQL gives moveSQL its rows. $2 is the reason and $3 the error text. It returns a row for each lost lease, or if there
+// is none a row with only the time.
 const reclaimSQL = `
 WITH expired AS (
     SELECT id FROM {{schema}}.running WHERE lease_until > $4 AND lease_until <= statement_timestamp() ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED
@@ -68,7 +68,7 @@ DELETE FROM {{schema}}.unique_key WHERE ctid = ANY (ARRAY(
 
 const nextDueSQL = `SELECT run_at FROM {{schema}}.scheduled WHERE run_at > $1 ORDER BY run_at LIMIT 1`
 
-// Maintain implements job.Store. Unique keys whose window is over are removed, too.
+// Maintain implements job.Store. It also removes unique keys whose window is over.
 func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
 	var done job.Maintained
 	limit := max(m.Limit, 1)

@@ -27,8 +27,8 @@ type MigrationStatus = migrate.Status
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// bookkeeping makes the schema and the list of applied versions. Making a schema needs a privilege that owners of an
-// existing one may lack, so it is made only where it is missing.
+// bookkeeping creates the schema and the list of applied versions. It creates only a missing schema, since that needs a
+// privilege that the owner of an existing one may lack.
 const bookkeeping = `DO $$ BEGIN
     IF to_regnamespace('{{name}}') IS NULL THEN CREATE SCHEMA {{schema}}; END IF;
 END $$;

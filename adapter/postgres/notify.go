@@ -84,8 +84,8 @@ const (
 	cancelPayload   = "cancel" // of notifications about jobs to be cancelled; others are about work
 )
 
-// notify tells all listeners, in a transaction of its own that does not wait for the disk: commits with notifications
-// stand in one line on the server.
+// notify notifies all listeners, in a transaction of its own that does not wait for the disk: the server serialises commits
+// with notifications.
 func (j *Jobs) notify() {
 	ctx, cancel := context.WithTimeout(context.Background(), ringTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func (j *Jobs) notify() {
 func (j *Jobs) channel() string { return "tenet_jobs_" + j.db.name }
 
 // Notify implements job.Notifier on a connection of its own, which is restored when it is lost. It returns ErrNoNotify
-// where notifications do not arrive.
+// if notifications do not arrive.
 func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	if j.db.closed.Load() {
 		return nil, job.ErrClosed
@@ -113,7 +113,7 @@ func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
-	j.cancels.Ring() // what came while the connection was tried was not listened to
+	j.cancels.Ring() // notifications during the test of the connection were not received
 	signals := make(chan struct{}, 1)
 	go func() {
 		defer close(signals)
@@ -122,8 +122,8 @@ func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	return signals, nil
 }
 
-// NotifyCancel implements job.CancelNotifier. Requests of this process are told at once; those of others while somebody
-// holds a channel of Notify, whose connection brings them.
+// NotifyCancel implements job.CancelNotifier. It signals requests of this process at once, and those of other processes while
+// there is a channel of Notify, whose connection receives them.
 func (j *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
 	if j.db.closed.Load() {
 		return nil, job.ErrClosed
@@ -134,7 +134,7 @@ func (j *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
 // listen connects and subscribes.
 func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
 	pool := j.db.pool.Config()
-	if pool.BeforeConnect != nil { // passwords that expire, for instance
+	if pool.BeforeConnect != nil { // for example for passwords that expire
 		if err := pool.BeforeConnect(ctx, pool.ConnConfig); err != nil {
 			return nil, kind.Wrap("listen", err)
 		}
@@ -150,7 +150,7 @@ func (j *Jobs) listen(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// probe finds out whether notifications arrive. Poolers accept LISTEN and then give the server's connection to others.
+// probe checks whether notifications arrive. Poolers accept LISTEN and then give the server's connection to other clients.
 func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, ErrNoNotify)
 	defer cancel()

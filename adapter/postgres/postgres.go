@@ -24,14 +24,14 @@ const DefaultSchema = "tenet"
 // maxSchema leaves room in a channel's name, which has 63 bytes.
 const maxSchema = 50
 
-// Options change a DB. The zero value is ready for use.
+// Options configure a DB. The zero value works.
 type Options struct {
 	// Schema holds the tables. Default "tenet", at most 50 bytes.
 	Schema string
-	// MaxConns bounds the pool. Default: pool_max_conns of the URL, or the greater of 4 and the number of CPUs. Listening
-	// takes one connection more.
+	// MaxConns bounds the pool. Default: pool_max_conns of the URL, or the greater of 4 and the number of CPUs. Listening uses
+	// one more connection.
 	MaxConns int
-	// Logger hears of lost and restored connections for notifications. Default slog.Default().
+	// Logger logs lost and restored connections for notifications. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -50,14 +50,14 @@ type DB struct {
 // kind begins the errors of this package.
 const kind address.Kind = "postgres"
 
-// ErrNoNotify is returned by Jobs.Notify where notifications do not arrive, as behind PgBouncer in transaction mode.
+// ErrNoNotify is returned by Jobs.Notify if notifications do not arrive, for example behind PgBouncer in transaction mode.
 var ErrNoNotify = errors.New("postgres: notifications do not arrive on this connection; connect without a transaction pooler to be woken")
 
 // ErrNotMigrated is returned by all operations while the schema or a table is missing.
 var ErrNotMigrated = errors.New("the schema is missing or not up to date: run `tenet migrate up`")
 
-// Open connects to a server. The URL is what pgx takes: postgres://user:password@host:port/database?sslmode=…, also with
-// pool_ parameters. It returns an error when the server cannot be reached; the schema may still be missing.
+// Open connects to a server. The URL has the form that pgx accepts, postgres://user:password@host:port/database?sslmode=…,
+// also with pool_ parameters. It returns an error when the server cannot be reached; the schema may still be missing.
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if ctx == nil {
 		return nil, errors.New("postgres: Open: the context is nil")
@@ -82,7 +82,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// New makes a DB that uses a pool of the caller's, and leaves that open when it is closed; Options.MaxConns is ignored.
+// New makes a DB that uses the caller's pool and does not close it; it ignores Options.MaxConns.
 // It returns an error when the server cannot be reached; the schema may still be missing. Listening for notifications
 // opens a connection beside the pool, with the pool's configuration and its BeforeConnect.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*DB, error) {
@@ -115,8 +115,8 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*DB, error) {
 // Jobs is the database's job store. There is one for each DB.
 func (db *DB) Jobs() *Jobs { return db.jobs }
 
-// Close ends all operations, and the connections unless they belong to the pool that [New] was given. It waits for enqueues
-// that are being written. Closing again does nothing.
+// Close ends all operations and, unless the pool was passed to [New], closes the connections. It waits for enqueues that are
+// being written. Closing again does nothing.
 func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return nil
@@ -129,10 +129,10 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// sql puts the schema into a statement.
+// sql inserts the schema into a statement.
 func (db *DB) sql(text string) string { return migrate.Render(text, db.schema) }
 
-// run sends a batch as one transaction in one round trip. The batch's callbacks take the results.
+// run sends a batch as one transaction in one round trip. The batch's callbacks receive the results.
 func (db *DB) run(ctx context.Context, what string, b *pgx.Batch) error {
 	if db.closed.Load() {
 		return job.ErrClosed
@@ -140,7 +140,7 @@ func (db *DB) run(ctx context.Context, what string, b *pgx.Batch) error {
 	return db.wrap(what, db.pool.SendBatch(ctx, b).Close())
 }
 
-// The SQLSTATE codes that have a meaning here.
+// The SQLSTATE codes that this package handles.
 const (
 	undefinedTable  = "42P01"
 	undefinedColumn = "42703"
@@ -149,7 +149,7 @@ const (
 	deadlock        = "40P01"
 )
 
-// wrap says what failed. An error that a caller can act on becomes its own error.
+// wrap adds the operation to an error, and the sentinel error for failures that callers handle.
 func (db *DB) wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -166,7 +166,7 @@ func (db *DB) wrap(what string, err error) error {
 	return kind.Wrap(what, err)
 }
 
-// code is the SQLSTATE of an error that the server reported, or empty.
+// code returns the SQLSTATE of an error that the server reported, or "".
 func code(err error) string {
 	var reported *pgconn.PgError
 	if errors.As(err, &reported) {

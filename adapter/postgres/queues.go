@@ -81,5 +81,5 @@ ON CONFLICT (queue) DO UPDATE SET paused = excluded.paused, reason = excluded.re
 	return nil
 }
 
-// inTable puts a table into a statement.
+// inTable inserts a table's name into a statement.
 func inTable(text, table string) string { return strings.ReplaceAll(text, "{{table}}", table) }

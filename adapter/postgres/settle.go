@@ -76,8 +76,8 @@ WITH s AS (
 )` + moveSQL + `
 SELECT coalesce(array_agg(ord), '{}'), coalesce(bool_or(state = 'ready'), false) FROM gone`
 
-// completeSQL settles completions of which a row of done tells everything. They are most of all settlements, and cost the
-// server two thirds of what settleSQL takes for them.
+// completeSQL settles completions that a row of done describes completely. Most settlements are of this kind, and this
+// statement takes two thirds of the server's time for settleSQL.
 const completeSQL = `
 WITH s AS (
     SELECT *, began * interval '1 microsecond' AS since_claim
@@ -106,8 +106,8 @@ func (j *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 			order = append(order, i)
 		}
 	}
-	// In the order of their IDs, so that groups never wait for each other in a circle. A job that is there twice is settled
-	// in the order of the list, one after the other.
+	// In the order of their IDs, so that groups do not deadlock. Settlements of the same job are written in the order of the
+	// list, one after the other.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(list[a].ID, list[b].ID) })
 	for len(order) > 0 {
 		group, rest := distinct(list, order)
@@ -184,8 +184,8 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 	return errs
 }
 
-// settlementColumns are the arguments of settleSQL. A column of which nothing is known is left out: the server reads an
-// array that is NULL, and one that is shorter than others, as NULLs.
+// settlementColumns returns the arguments of settleSQL. A column without values is left out: the server reads a NULL array,
+// or one that is shorter than the others, as NULLs.
 func settlementColumns(list []job.Settlement) []any {
 	n := len(list)
 	ids, fences, kinds, delays, began := make([]pgtype.UUID, n), make([]int64, n), make([]string, n), make([]int64, n), make([]int64, n)
@@ -219,7 +219,7 @@ func completionColumns(list []job.Settlement) []any {
 	return []any{ids, fences, causes, outputs, began}
 }
 
-// addText puts a text at its position in a column, with NULLs before it where nothing was.
+// addText puts a text at its position in a column and fills the gap before it with NULLs.
 func addText(column []pgtype.Text, position int, s string) []pgtype.Text {
 	if s == "" {
 		return column
@@ -235,7 +235,7 @@ func addBytes(column [][]byte, position int, b []byte) [][]byte {
 	return append(append(column, make([][]byte, position-len(column))...), b)
 }
 
-// text is a text as it is stored; NULL for none.
+// text returns a text as it is stored: "" is NULL.
 func text(s string) pgtype.Text {
 	if s == "" {
 		return pgtype.Text{}

@@ -16,7 +16,7 @@ import (
 
 var errNoTx = errors.New("postgres: the transaction is nil")
 
-// EnqueueTx stores jobs as part of the caller's transaction: they exist if it commits, and workers are woken then. Jobs with
+// EnqueueTx stores jobs as part of the caller's transaction: when it commits they exist and workers are woken. Jobs with
 // unique keys make other transactions that enqueue the same keys wait until it ends. Requests are checked as by
 // job.Client.EnqueueMany; receipts are in their order. For a transaction of database/sql use [Jobs.SQL].
 func (j *Jobs) EnqueueTx(ctx context.Context, tx pgx.Tx, requests ...job.Request) ([]job.Receipt, error) {
@@ -116,8 +116,8 @@ func (j *Jobs) enqueueSQL(ctx context.Context, tx *sql.Tx, entries []entry, rece
 	return firsts.read(rows, repeated, receipts)
 }
 
-// announce reports whether the transaction should announce its jobs itself. Where the process has just announced others,
-// it does so again soon; if the transaction takes longer, workers find the jobs by polling.
+// announce reports whether the transaction should announce its jobs itself. If the process has just announced other jobs, its
+// next announcement covers these; if the transaction takes longer than that, workers find the jobs by polling.
 func (j *Jobs) announce(entries []entry) bool {
 	if !anyDue(entries) {
 		return false
@@ -167,7 +167,7 @@ func judgedColumns(lease job.Lease) []any {
 	return []any{ids, fences, []string{string(job.KindComplete)}}
 }
 
-// literals writes columns as text, which every driver passes on as it is.
+// literals writes columns as text, which every driver passes on unchanged.
 func literals(columns []any) []any {
 	texts := make([]any, len(columns))
 	for i, c := range columns {
@@ -202,7 +202,7 @@ func timestamp(v pgtype.Timestamptz) (string, bool) {
 
 func number[T any](v T) (string, bool) { return fmt.Sprint(v), true }
 
-// literal is an array in PostgreSQL's text form; an element that text does not report as valid is NULL.
+// literal returns an array in PostgreSQL's text form; an element is NULL if text returns false for it.
 func literal[T any](list []T, text func(T) (string, bool)) string {
 	var b strings.Builder
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)

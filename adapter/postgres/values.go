@@ -28,7 +28,7 @@ func parseID(s string) (id pgtype.UUID, ok bool) {
 	return id, true
 }
 
-// stamp is a time as it is stored; NULL for the zero time.
+// stamp returns a time as it is stored: the zero time is NULL.
 func stamp(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: job.Stamp(t), Valid: !t.IsZero()}
 }
@@ -74,7 +74,7 @@ func (r *row) all() []any {
 	return append(r.claimed(), &r.worker, &r.cancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state)
 }
 
-// record is what was read.
+// record returns the record that was read.
 func (r *row) record() (*job.Record, error) {
 	out := r.Record
 	out.ID, out.State, out.Priority, out.Timeout, out.UniqueKey = r.id.String(), job.State(r.state), int(r.priority), time.Duration(r.timeout), string(r.uniqueKey)

@@ -23,7 +23,7 @@ func (j *Jobs) Announce(ctx context.Context, w job.WorkerInfo, ttl time.Duration
 INSERT INTO {{schema}}.worker (name, until, queues, types)
 VALUES ($1, statement_timestamp() + $2::bigint * interval '1 microsecond', coalesce($3::text[], '{}'), coalesce($4::text[], '{}'))
 ON CONFLICT (name) DO UPDATE SET until = excluded.until, queues = excluded.queues, types = excluded.types`), w.Name, ttl.Microseconds(), w.Queues, w.Types)
-	// The transaction holds its own row and waits for no other, so that workers that clear away the same rows cannot deadlock.
+	// The transaction locks its own row and waits for no other, so workers that remove the same rows cannot deadlock.
 	b.Queue(j.db.sql(`
 DELETE FROM {{schema}}.worker WHERE name IN (SELECT name FROM {{schema}}.worker WHERE until <= statement_timestamp() FOR UPDATE SKIP LOCKED)`))
 	return j.db.run(ctx, "announce", b)

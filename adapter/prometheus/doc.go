@@ -1,4 +1,4 @@
-// Package prom exports what Tenet does as Prometheus metrics.
+// Package prom exports Tenet's events as Prometheus metrics.
 //
 // # The model
 //
@@ -6,9 +6,8 @@
 // tenet_, times are in seconds, and metrics.go holds every name; docs/metrics.md lists them with their labels.
 //
 // Labels are bounded. The key label tells [Options.MaxKeys] keys apart; further keys are counted together as "other".
-// Pipelines are bounded in the same way. Reasons, outcomes, surfaces and steps come from closed sets, and what is not in them
-// is "other" too. Amplification,
-// as operations run per call:
+// Pipelines are bounded in the same way. Reasons, outcomes, surfaces and steps have a fixed set of values; any other value is
+// "other" too. Amplification, as operations run per call:
 //
 //	sum by (key) (rate(tenet_attempts_total[5m])) / sum by (key) (rate(tenet_calls_total[5m]))
 //

@@ -2,7 +2,7 @@ package prom
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// The names and labels of all metrics, which are a public interface: a change is noted in the changelog.
+// The names and labels of all metrics are a public interface: a change is noted in the changelog.
 const (
 	labelKey     = "key"
 	labelSurface = "surface"
@@ -13,13 +13,13 @@ const (
 	labelStep     = "step"
 )
 
-// buckets reach from fast calls in one data centre to jobs of five minutes, in seconds.
+// buckets range from fast calls within a data centre to jobs of five minutes, in seconds.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// runBuckets reach from a test to a day, in seconds.
+// runBuckets range from a short test to a day, in seconds.
 var runBuckets = []float64{.1, 1, 10, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
 
-// sizeBuckets have one for empty fetches.
+// sizeBuckets have a bucket for empty fetches.
 var sizeBuckets = []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000}
 
 type metrics struct {
@@ -51,49 +51,49 @@ type pipelineMetrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		calls: counter("tenet_calls_total",
-			"Finished calls, executions of jobs and steps, by the reason why they ended.", labelKey, labelSurface, labelReason),
+			"Finished calls, job executions and steps, by reason.", labelKey, labelSurface, labelReason),
 		callDuration: histogram("tenet_call_duration_seconds",
-			"Time from the start of a call to its end, waits included.", labelKey),
+			"Duration of a call, waits included.", labelKey),
 		attempts: counter("tenet_attempts_total",
-			"Attempts whose operation ran, retries and hedges included.", labelKey, labelOutcome, labelReason),
+			"Attempts that ran the operation, including retries and hedges.", labelKey, labelOutcome, labelReason),
 		retries: counter("tenet_retries_total",
-			"Attempts that repeated a failed attempt or group; hedges are not counted.", labelKey),
+			"Attempts that repeated a failed attempt or group, not counting hedges.", labelKey),
 		hedges: counter("tenet_hedges_total",
-			"Attempts started beside a slow one.", labelKey),
+			"Attempts started while a slow one was running.", labelKey),
 		denied: counter("tenet_denied_total",
-			"Attempts refused by a budget, a breaker or max_extra_load; no operation ran.", labelKey, labelReason),
+			"Attempts refused by a budget, a breaker or max_extra_load before the operation ran.", labelKey, labelReason),
 		retryDelay: histogram("tenet_retry_delay_seconds",
-			"Decided waits before a retry.", labelKey),
+			"Delays before retries, as decided.", labelKey),
 		circuitState: gauge("tenet_circuit_state",
-			"State of the breaker since it first changed: 0 closed, 1 half open, 2 open.", labelKey),
+			"State of the breaker: 0 closed, 1 half open, 2 open. Absent until the first change.", labelKey),
 		reports: counter("tenet_reports_total",
 			"Reports to operators, such as overruns and missing parts.", labelReason),
 		pipelines: pipelineMetrics{
 			deliveries: counter("tenet_pipeline_deliveries_total",
-				"Deliveries that ended, by their outcome.", labelPipeline, labelOutcome),
+				"Finished deliveries, by outcome.", labelPipeline, labelOutcome),
 			processed: counter("tenet_pipeline_processed_total",
-				"Transactions whose process or produce step succeeded, however they ended.", labelPipeline),
+				"Transactions whose process or produce step succeeded, even if a later step failed.", labelPipeline),
 			inFlight: gauge("tenet_pipeline_in_flight",
-				"Transactions that run.", labelPipeline),
+				"Transactions that are running.", labelPipeline),
 			fetchSize: histogramIn(sizeBuckets, "tenet_pipeline_fetch_size",
-				"Deliveries of each fetch, or transactions of each chunk; 0 where the source was empty.", labelPipeline),
+				"Deliveries per fetch, or transactions per chunk; 0 if the source was empty.", labelPipeline),
 			emptyWait: histogram("tenet_pipeline_empty_wait_seconds",
 				"Waits after empty fetches.", labelPipeline),
 			runDuration: histogramIn(runBuckets, "tenet_pipeline_run_duration_seconds",
-				"Time from the start of a run to its end.", labelPipeline),
+				"Duration of a run.", labelPipeline),
 			stepDuration: histogram("tenet_pipeline_step_duration_seconds",
-				"Time from the start of a step or transaction to its end, attempts and waits included.", labelPipeline, labelStep),
+				"Duration of a step or transaction, including all attempts and waits.", labelPipeline, labelStep),
 			retries: counter("tenet_pipeline_retries_total",
-				"Attempts of a step that repeated a failed one.", labelPipeline, labelStep),
+				"Attempts of a step that repeated a failed attempt.", labelPipeline, labelStep),
 			backoff: histogram("tenet_pipeline_backoff_seconds",
-				"Decided waits before a retry of a step.", labelPipeline, labelStep),
+				"Delays before retries of a step, as decided.", labelPipeline, labelStep),
 			timeouts: counter("tenet_pipeline_timeouts_total",
-				"Timeouts of attempts and steps by step, of transactions (step transaction) and of loops (step run).", labelPipeline, labelStep),
+				"Timeouts of attempts and steps, of transactions (step=transaction) and of runs (step=run).", labelPipeline, labelStep),
 		},
 	}
 }
 
-// collectors are registered as one, so that registration succeeds or fails as a whole.
+// collectors registers all metrics as one collector: registration succeeds or fails as a whole.
 type collectors []prometheus.Collector
 
 func (m *metrics) collectors() collectors {

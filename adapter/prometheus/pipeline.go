@@ -7,7 +7,7 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// pipeline are the metrics of one consumer or producer, resolved when it is first seen.
+// pipeline holds the metrics of one consumer or producer, resolved at its first event.
 type pipeline struct {
 	processed   prometheus.Counter
 	inFlight    prometheus.Gauge
@@ -39,7 +39,7 @@ func (m *pipelineMetrics) of(name string) *pipeline {
 	return p
 }
 
-// observe counts what an event of one of the pipeline's steps says about the pipeline.
+// observe updates the pipeline's metrics for an event of one of its steps.
 func (p *pipeline) observe(e *observe.Event) {
 	step := observe.StepLabel(e.Work.Key.Name)
 	switch e.Type {

@@ -12,9 +12,9 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Options of [New]. The zero value is usable.
+// Options configure [New]. The zero value works.
 type Options struct {
-	// Registerer gets the metrics. Default prometheus.DefaultRegisterer.
+	// Registerer registers the metrics. Default prometheus.DefaultRegisterer.
 	Registerer prometheus.Registerer
 	// MaxKeys is how many keys the key label tells apart, and how many pipelines the pipeline label; further ones are "other",
 	// which is logged once through slog. Default 500; 0 and less take the default.
@@ -29,8 +29,8 @@ type Observer struct {
 	pipelines *observe.PerKey[*pipeline]
 }
 
-// New registers the metrics and returns their Observer. One Observer serves any number of executors; registering a second
-// one at the same Registerer is an error, as prometheus.AlreadyRegisteredError.
+// New registers the metrics and returns their Observer, which serves any number of executors. A second one at the same
+// Registerer is an error that wraps prometheus.AlreadyRegisteredError.
 func New(o Options) (*Observer, error) {
 	registerer := o.Registerer
 	if registerer == nil {
@@ -68,8 +68,8 @@ func (o *Observer) Observe(_ context.Context, e *observe.Event) {
 	}
 }
 
-// series are the metrics of one key, resolved when the key is first seen. The gauge of the breaker is not among them:
-// a key without a breaker must not look like one whose breaker is closed.
+// series holds the metrics of one key, resolved at its first event, except for the gauge of the breaker: a key without a
+// breaker must not look like one whose breaker is closed.
 type series struct {
 	label    string
 	duration prometheus.Observer
@@ -121,7 +121,7 @@ func (s *series) call(surface policy.Surface, t *observe.Timeline) {
 	s.duration.Observe(max(t.End.Sub(t.Start), 0).Seconds())
 }
 
-// children keeps what one key or pipeline counts by the remaining labels, all of which come from closed sets.
+// children caches the metrics of one key or pipeline by the remaining labels, whose values are a fixed set.
 type children[L comparable, M any] struct {
 	cached  sync.Map // L → M
 	resolve func(L) M

@@ -46,7 +46,7 @@ func (s *Jobs) Get(ctx context.Context, id string) (r *job.Record, past []job.At
 	case r == nil:
 		return nil, nil, job.ErrNotFound
 	}
-	r.Fence = 0 // the lease is its worker's
+	r.Fence = 0 // only Claim hands out leases
 	return r, r.History(past), nil
 }
 
@@ -60,7 +60,7 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 		}
 		found, err := read(q, allColumns, from+` ORDER BY id LIMIT ? + 0`, append(args, max(limit, 0))...)
 		for _, e := range found {
-			e.Fence = 0 // the lease is its worker's
+			e.Fence = 0 // only Claim hands out leases
 			page = append(page, &e.Record)
 		}
 		return err
@@ -71,7 +71,7 @@ func (s *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	return page, nil
 }
 
-// matching is the condition that selects what f selects above an ID.
+// matching returns the condition for the jobs that f selects with IDs above an ID.
 func matching(f job.Filter, after string) (from string, args []any, err error) {
 	if err := f.Check(); err != nil {
 		return "", nil, err
@@ -89,14 +89,14 @@ func matching(f job.Filter, after string) (from string, args []any, err error) {
 	}
 	switch {
 	case len(f.States) == 1 && f.States[0] == job.Dead:
-		add(`state = 'dead'`) // as a literal it may use the index of the dead
+		add(`state = 'dead'`) // a literal lets SQLite use the index of dead jobs
 	case len(f.States) > 0:
 		add(`state IN (SELECT value FROM json_each(?))`, list(f.States, func(s job.State) string { return string(s) }))
 	}
 	if f.ErrorContains != "" {
 		add(`instr(last_error, ?) > 0`, f.ErrorContains)
 	}
-	if !f.CreatedBefore.IsZero() { // a stored time is before t exactly if it is before t rounded up
+	if !f.CreatedBefore.IsZero() { // rounds up: stored times are whole microseconds
 		add(`created_at < ?`, f.CreatedBefore.Add(time.Microsecond-1).UnixMicro())
 	}
 	if !f.CreatedAfter.IsZero() {
@@ -109,7 +109,7 @@ func matching(f job.Filter, after string) (from string, args []any, err error) {
 	return `WHERE ` + strings.Join(where, ` AND `), args, nil
 }
 
-// statsSQL counts in the indexes of the states, without reading a row.
+// statsSQL counts in the states' indexes without reading rows.
 const statsSQL = `SELECT queue, 'ready', count(*), min(run_at) FROM tenet_job INDEXED BY tenet_job_ready WHERE state = 'ready' GROUP BY queue
 UNION ALL SELECT queue, 'scheduled', count(*), 0 FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' GROUP BY queue
 UNION ALL SELECT queue, 'running', count(*), 0 FROM tenet_job INDEXED BY tenet_job_running WHERE state = 'running' GROUP BY queue
@@ -138,11 +138,11 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 	return stats, nil
 }
 
-// retriable leaves out jobs whose unique key belongs to another by now.
+// retriable excludes jobs whose unique key now belongs to another job.
 const retriable = ` AND (unique_key = '' OR unique_for > 0 OR NOT EXISTS (SELECT 1 FROM tenet_unique AS u
 WHERE u.queue = tenet_job.queue AND u.key = tenet_job.unique_key AND (u.until = 0 OR +u.until > ?) AND u.job_id <> tenet_job.id))`
 
-// Change implements job.Admin. A job whose unique key belongs to another by now is not retried.
+// Change implements job.Admin. It does not retry a job whose unique key now belongs to another job.
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
 	var changed []string
 	err := s.write(ctx, "change", func(q querier) (err error) {
@@ -187,7 +187,7 @@ func change(q querier, action job.Action, f job.Filter, limit int) ([]string, er
 	return changed, nil
 }
 
-// changeEach applies an action to jobs and returns the IDs of those that it could be applied to.
+// changeEach applies an action to jobs and returns the IDs of the changed jobs.
 func changeEach(q querier, action job.Action, found []*entry, at time.Time) (changed []string, err error) {
 	if action == job.ActionDelete {
 		return ids(found), drop(q, found)
@@ -215,7 +215,7 @@ func changeEach(q querier, action job.Action, found []*entry, at time.Time) (cha
 	return ids(kept), save(q, kept)
 }
 
-// retakeKey gives a job that is to live again its unique key, and reports whether it could. A window is not begun again.
+// retakeKey gives a retried job its unique key again, and reports whether the key was free. It does not start a new window.
 func retakeKey(q querier, e *entry, at time.Time) (bool, error) {
 	if e.UniqueKey == "" || !e.living {
 		return true, nil

@@ -12,8 +12,8 @@ import (
 // Classes returns the family of classes sql_serialization, sql_deadlock and sql_connection within sql, for
 // retry.ExecutorOptions.Classes. It knows the errors of this package and of database/sql over modernc.org/sqlite:
 //
-//   - sql_serialization: SQLITE_BUSY: another transaction has the file, or has changed what this one read. SQLite also
-//     answers so where waiting would be a deadlock between processes
+//   - sql_serialization: SQLITE_BUSY: another transaction has locked the file or changed data that this one read; also where
+//     waiting would be a deadlock between processes
 //   - sql_deadlock: SQLITE_LOCKED: the lock belongs to a statement of the same connection, so that waiting cannot help
 //   - sql_connection: SQLITE_CANTOPEN and SQLITE_IOERR
 //   - sql: every other error that SQLite reported

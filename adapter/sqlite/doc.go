@@ -4,26 +4,26 @@
 // # The model
 //
 // [Open] opens a file as a [DB]; [DB.Jobs] is its job store, which keeps the whole contract of job.Store and passes the
-// suite of package storetest. A job is one row of tenet_job, and lies in exactly one partial index according to its state,
-// so that the cost of a claim does not grow with the backlog:
+// suite of package storetest. A job is one row of tenet_job and is in exactly one partial index, according to its state, so
+// the cost of a claim does not grow with the backlog:
 //
 //	Enqueue ─► scheduled ──due──► ready ──Claim──► running ──Settle──► completed, dead, cancelled
 //	(run_at)                      (queue, priority,  (lease_until)      (state, finished_at)
 //	                               run_at, id)
 //
-// Transitions are the pure functions of package job: rows are read, moved and written back in bulk. The one that most jobs
-// go through, completion without output, is a single statement for a whole group, and has no row in the history: the job's
-// own row tells of that attempt.
+// Transitions are the pure functions of package job: rows are read, changed and written back in bulk. The most frequent
+// transition, completion without output, is a single statement for a whole group and adds no row to the history: the job's
+// own row describes that attempt.
 //
 // # Group commit
 //
-// All writes of a DB go through one goroutine with one connection. It takes every operation that waits, runs them as one
-// transaction and commits, so that one flush to the disk serves all of them; nothing waits for company, the next group
-// gathers while one is written. An operation that fails takes nothing else with it. Reading goes past the writer, over
-// pooled connections.
+// All writes of a DB go through one goroutine with one connection. It takes all waiting operations, runs them as one
+// transaction and commits, so one flush to the disk serves all of them. It does not wait for a group to grow: the next group
+// gathers while one is written. An operation that fails does not affect the others. Reads use pooled connections and do not
+// wait for the writer.
 //
-// Writers of other processes are met by trying again for [Options].BusyTimeout, then [ErrBusy]. A process may be killed at
-// any moment: its transaction is undone by whoever opens the file next, and what was acknowledged stays.
+// While another process writes, the writer tries again for [Options].BusyTimeout and then returns [ErrBusy]. A process may be
+// killed at any moment: the next process to open the file undoes its open transaction, and acknowledged writes stay.
 //
 // # Durability
 //
@@ -32,16 +32,16 @@
 //
 // # The caller's own transactions
 //
-// The file may hold the caller's tables beside Tenet's, whose names begin with tenet_. [DB.BeginTx] begins a transaction on
-// it; [Jobs.EnqueueTx] and [Jobs.CompleteTx] join jobs to whatever else it writes.
+// The file may contain the caller's tables beside Tenet's, whose names begin with tenet_. [DB.BeginTx] begins a transaction;
+// [Jobs.EnqueueTx] and [Jobs.CompleteTx] take part in it.
 //
 // # Waking workers
 //
-// [Jobs.Notify] tells at once of work that this DB stored, and looks every 50 ms, while somebody listens, whether other
-// processes or transactions have changed the file.
+// [Jobs.Notify] signals work that this DB stored at once. While a caller listens, the DB also checks every 50 ms whether
+// another process or transaction has changed the file.
 //
 // # The clock
 //
-// The store's clock is this process's time.Now, truncated to microseconds; the processes on a file share one machine and
-// so its clock.
+// The store's clock is this process's time.Now, truncated to microseconds. All processes that use a file run on one machine
+// and share its clock.
 package sqlite

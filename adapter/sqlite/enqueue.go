@@ -45,9 +45,9 @@ func (s *Jobs) insertTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]j
 	return receipts, s.db.wrap("enqueue", err)
 }
 
-// A parameter costs as much as the storing of its column, so what most jobs leave out is left to the columns' defaults.
-// ?1 is the time of creation. OR FAIL spares the copies of pages that would undo a failed statement alone: after an error
-// everything is rolled back.
+// Binding a parameter costs as much as storing its column, so columns that most jobs leave out take their defaults. ?1 is the
+// time of creation. OR FAIL avoids copies of pages for undoing a single statement: after an error the whole transaction is
+// rolled back.
 var (
 	insertSQL = newBulk(11, `INSERT OR FAIL INTO tenet_job (created_at, state, id, queue, run_at, type, payload, priority, max_attempts, timeout, unique_key,
 unique_for, meta) SELECT ?1, `+newState+`, * FROM (VALUES `, `) AS v`)
@@ -106,7 +106,7 @@ const (
 	releaseSQL = `DELETE FROM tenet_unique WHERE queue = ? AND key = ? AND job_id = ? AND until = 0`
 )
 
-// holdKey gives a new job its unique key, or returns the ID of the job that has it.
+// holdKey gives a new job its unique key, or returns the ID of the job that holds it.
 func holdKey(q querier, in *job.Insert, at time.Time) (string, error) {
 	holder, err := keyHolder(q, in.Queue, in.UniqueKey, at)
 	if err != nil || holder != "" {
@@ -119,13 +119,13 @@ func holdKey(q querier, in *job.Insert, at time.Time) (string, error) {
 	return "", q.exec(holdSQL, in.Queue, in.UniqueKey, in.ID, until)
 }
 
-// keyHolder is the ID of the job that holds a unique key, or empty.
+// keyHolder returns the ID of the job that holds a unique key, or "".
 func keyHolder(q querier, queue, key string, at time.Time) (holder string, err error) {
 	err = each(q, []any{&holder}, func() error { return nil }, holderSQL, queue, key, at.UnixMicro())
 	return holder, err
 }
 
-// releaseKeys frees the unique keys of jobs that live no more, unless a window holds them.
+// releaseKeys frees the unique keys of jobs that have ended, unless a window holds them.
 func releaseKeys(q querier, ended []*entry) error {
 	for _, e := range ended {
 		if e.UniqueKey == "" {

@@ -9,7 +9,7 @@ import (
 )
 
 // Idempotency is an idempotency store in an SQLite file. It is safe for concurrent use, by any number of processes on one
-// machine. Concurrent writes are committed together, also with those of jobs and audit events; reading waits for nobody.
+// machine. Concurrent writes, also of jobs and audit events, are committed together; reads do not wait.
 type Idempotency struct {
 	db *DB
 }
@@ -19,13 +19,13 @@ var (
 	_ idempotency.Admin = (*Idempotency)(nil)
 )
 
-// Idempotency is the file's idempotency store. All of a DB's are the same.
+// Idempotency returns the file's idempotency store.
 func (db *DB) Idempotency() *Idempotency { return &Idempotency{db: db} }
 
 const (
 	readRecordSQL = `SELECT fingerprint, state, owner, fence, lease, attempts, policy_hash, created, completed, expires, has_result, failure_type,
 failure_message, result FROM tenet_idempotency WHERE tenant = ? AND operation = ? AND key = ?`
-	// The conditions on the state are those of idempotency.Filter; the time is the last parameter but one.
+	// The conditions on the state follow idempotency.Filter. ?7 is the time.
 	listRecordsSQL = `SELECT tenant, operation, key, fingerprint, state, owner, fence, lease, attempts, policy_hash, created, completed, expires, has_result,
 failure_type, failure_message FROM tenet_idempotency WHERE (tenant, operation, key) > (?1, ?2, ?3) AND ?4 IN ('', tenant) AND ?5 IN ('', operation)
 AND NOT (expires > 0 AND expires <= ?7)
@@ -43,7 +43,7 @@ failure_message = excluded.failure_message, result = excluded.result`
 (SELECT rowid FROM tenet_idempotency INDEXED BY tenet_idempotency_expires WHERE expires > 0 AND expires <= ? ORDER BY expires LIMIT ? + 0)`
 )
 
-// Begin implements idempotency.Store. Only what writes waits for the writer: a record that answers is read.
+// Begin implements idempotency.Store. It waits for the writer only if it has to write.
 func (s *Idempotency) Begin(ctx context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
 	var b idempotency.Begun
 	write := false
@@ -106,7 +106,7 @@ func (s *Idempotency) Settle(ctx context.Context, c idempotency.Claim, settlemen
 }
 
 // SettleTx is Settle inside a transaction of DB.BeginTx, so that the effect and its record are stored together or not at
-// all. After an error the transaction must be rolled back; idempotency.ErrFenced says that somebody else has the claim.
+// all. After an error the transaction must be rolled back; idempotency.ErrFenced means that another owner has the claim.
 func (s *Idempotency) SettleTx(ctx context.Context, tx *sql.Tx, c idempotency.Claim, settlement idempotency.Settlement) error {
 	if tx == nil {
 		return errNoTx
@@ -197,7 +197,7 @@ func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 	return int(n), nil
 }
 
-// step is one of the pure functions of package idempotency: what becomes of a record, which is nil where there is none.
+// step is one of the pure functions of package idempotency: the next version of a record. current is nil if there is none.
 type step func(current *idempotency.Record, at time.Time) (next idempotency.Record, write bool, err error)
 
 func settling(c idempotency.Claim, s idempotency.Settlement) step {
@@ -218,7 +218,7 @@ func (s *Idempotency) change(ctx context.Context, what string, id idempotency.ID
 	return refused
 }
 
-// stepRecord makes one step. A refusal is an answer and spoils nothing else in the transaction.
+// stepRecord applies one step. A refusal is an answer and does not affect the rest of the transaction.
 func stepRecord(q querier, id idempotency.ID, f step) (refused, err error) {
 	current, err := readRecord(q, id)
 	if err != nil {
@@ -235,7 +235,7 @@ func (s *Idempotency) write(ctx context.Context, what string, f func(q querier) 
 	return s.db.jobs.write(ctx, "idempotency: "+what, f)
 }
 
-// readRecord returns a record as it is stored, or nil.
+// readRecord returns the stored record, or nil.
 func readRecord(q querier, id idempotency.ID) (found *idempotency.Record, err error) {
 	c := &recordColumns{Record: idempotency.Record{ID: id}}
 	err = each(q, append(c.targets(), &c.Result), func() error {
@@ -253,7 +253,7 @@ type recordColumns struct {
 	kind, message                      sql.NullString
 }
 
-// targets are those of all columns but the ID and the result.
+// targets returns the scan targets of all columns except the ID and the result.
 func (c *recordColumns) targets() []any {
 	return append(make([]any, 0, 16),
 		&c.Fingerprint, (*string)(&c.State), &c.Owner, &c.Fence, &c.lease, &c.Attempts, &c.PolicyHash, &c.created, &c.completed, &c.expires,

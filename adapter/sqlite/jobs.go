@@ -44,7 +44,7 @@ func (s *Jobs) check(ctx context.Context) error {
 	return nil
 }
 
-// durability is what a commit promises.
+// durability returns the guarantee of a commit.
 func (s *Jobs) durability() job.Durability {
 	if s.db.options.Synchronous == Normal {
 		return OSBuffered
@@ -57,18 +57,18 @@ func (s *Jobs) write(ctx context.Context, what string, f func(q querier) error) 
 	return s.db.writer.write(ctx, what, &operation{run: f})
 }
 
-// maxPromoted bounds how many due jobs a claim makes ready on its way.
+// maxPromoted bounds how many due jobs a claim makes ready.
 const maxPromoted = 1000
 
-// SQLite plans a statement again for each new value of a parameter that its plan might depend on: a LIMIT, and what is
-// compared like the condition of a partial index. That costs ten times the statement, so such parameters stand in an
-// expression, "? + 0" or "+until > ?", which the planner does not look into. OR FAIL is explained at insertSQL.
+// SQLite plans a statement again for each new value of a parameter that its plan might depend on: a LIMIT, or a comparison
+// like the condition of a partial index. That costs ten times the statement, so such parameters are put into an expression,
+// "? + 0" or "+until > ?", which the planner does not analyse. OR FAIL is explained at insertSQL.
 const (
 	promoteSQL = `UPDATE tenet_job SET state = 'ready' WHERE seq IN
 (SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ? + 0) RETURNING 1`
 	resumedSQL = `NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2))`
 	inOrderSQL = ` ORDER BY priority, run_at, id LIMIT ?3 + 0`
-	// typesSQL hops from type to type, however many jobs there are of each.
+	// typesSQL steps from type to type in the index; its cost does not grow with the number of jobs.
 	typesSQL = `WITH RECURSIVE found (type) AS (
 SELECT min(type) FROM tenet_job INDEXED BY tenet_job_ready WHERE state = 'ready' AND queue = ?1
 UNION ALL SELECT (SELECT min(type) FROM tenet_job INDEXED BY tenet_job_ready WHERE state = 'ready' AND queue = ?1 AND type > found.type) FROM found
@@ -123,7 +123,7 @@ func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
 	return claimed, nil
 }
 
-// typesAtOnce bounds the types of one statement, below the 500 parts that SQLite lets a compound select have.
+// typesAtOnce bounds the types of one statement; SQLite allows 500 parts in a compound select.
 const typesAtOnce = 100
 
 // ready reads the jobs of a queue to be claimed next, in their order.
@@ -157,8 +157,8 @@ func ready(q querier, slots job.Slots, types []string, at time.Time) (found []*e
 	return found[:min(len(found), slots.Free)], nil
 }
 
-// readySQL selects the next jobs of a number of types, whose names are ?4 and on. Each type is a part of the index that is
-// in order, and the parts are merged as they are read.
+// readySQL selects the next jobs of a number of types, whose names are ?4 and following. Each type is a sorted part of the
+// index, and the parts are merged while they are read.
 func readySQL(types int) string {
 	const from = `INDEXED BY tenet_job_ready WHERE queue = ?1 AND state = 'ready' AND type = ?`
 	if types == 1 {
@@ -231,7 +231,7 @@ func extend(q querier, leases []job.Ref, d time.Duration, at time.Time) (errorLi
 	return errs, q.exec(extendSQL, list(extended, seqOf), job.Stamp(at.Add(d)).UnixMicro())
 }
 
-// find reads what transitions need of jobs, by ID. The IDs are a JSON array.
+// find reads the columns that transitions need, by ID. The IDs are a JSON array.
 func find(q querier, ids string) (map[string]*entry, error) {
 	found, err := read(q, stateColumns, byIDSQL, ids)
 	jobs := make(map[string]*entry, len(found))
@@ -303,13 +303,13 @@ func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, e
 	return errs, save(q, changed)
 }
 
-// completeSQL completes jobs whose completion their own row can tell of.
+// completeSQL completes jobs whose completion needs no row in the history.
 var completeSQL = newBulk(3, `UPDATE OR FAIL tenet_job SET state = 'completed', reason = 'success', finished_at = ?1, lease_until = 0, output = NULL,
 ran_at = min(claimed_at + v.column3, ?1), started_at = iif(started_at = 0, min(claimed_at + v.column3, ?1), started_at) FROM (VALUES `, `) AS v WHERE tenet_job.id = v.column1 AND fence = v.column2 AND state = 'running'
 AND lease_until > ?1 AND refusals = 0 AND unique_key = ''`)
 
-// complete settles plain completions, which is what most settlements are, without reading the jobs first. It returns the
-// positions of the settlements that are left: all of them if it missed a job, as what it has completed is a repetition then.
+// complete settles plain completions, the most frequent settlements, without reading the jobs first. It returns the positions
+// of the remaining settlements: all of them if it missed a job, because repeating a completion is harmless.
 func complete(q querier, settlements []job.Settlement, at time.Time) (left []int, err error) {
 	args := make([]any, 0, len(settlements)*completeSQL.width)
 	for i := range settlements {
@@ -330,7 +330,7 @@ func complete(q querier, settlements []job.Settlement, at time.Time) (left []int
 	return left, err
 }
 
-// judge says whether a settlement is refused: nil where its lease is live or it repeats what is settled.
+// judge returns why a settlement is refused, or nil if its lease is live or it repeats an earlier settlement.
 func judge(q querier, e *entry, s job.Settlement, at time.Time) (refused, err error) {
 	if err := s.Check(); err != nil {
 		return err, nil

@@ -19,7 +19,7 @@ const (
 SET worker = excluded.worker, until = excluded.until WHERE worker = excluded.worker OR until <= ?3 RETURNING 1`
 )
 
-// reclaimColumns are judged, and told of.
+// reclaimColumns are the columns that Lose and the report of lost leases need.
 var reclaimColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "type", "meta")
 
 // Maintain implements job.Store.
@@ -78,7 +78,7 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 	return done, err
 }
 
-// drop removes jobs with their history. Windows of their unique keys go on.
+// drop removes jobs with their history. Windows of their unique keys stay.
 func drop(q querier, gone []*entry) error {
 	if len(gone) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func drop(q querier, gone []*entry) error {
 	return q.exec(dropSQL, seqs)
 }
 
-// Lead implements job.Elector. It returns a *job.DurationError for a time that no lease could have.
+// Lead implements job.Elector. It returns a *job.DurationError for a ttl outside the limits of leases.
 func (s *Jobs) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
 	if err := job.CheckLease(ttl); err != nil {
 		return false, err

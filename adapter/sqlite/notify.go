@@ -9,15 +9,15 @@ import (
 	"github.com/tenetdev/tenet/internal/fanout"
 )
 
-// lookEvery is how often a listening process looks whether others have changed the file. It reads shared memory, not the
-// disk.
+// lookEvery is how often a listening process checks whether others have changed the file. The check reads shared memory, not
+// the disk.
 const lookEvery = 50 * time.Millisecond
 
-// bell tells listeners that work may be ready.
+// bell signals listeners that work may be ready.
 type bell struct {
 	mu        sync.Mutex // guards all below
 	listeners map[chan struct{}]struct{}
-	stop      context.CancelFunc // ends watching; nil while nobody listens
+	stop      context.CancelFunc // ends watching; nil without listeners
 	closed    bool
 	watching  sync.WaitGroup
 
@@ -26,7 +26,7 @@ type bell struct {
 
 func (b *bell) init() { b.listeners = map[chan struct{}]struct{}{} }
 
-// ring tells every listener that has not been told yet.
+// ring signals every listener.
 func (b *bell) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *bell) close() {
 	b.watching.Wait()
 }
 
-// rest ends the watcher when nobody listens. The caller holds mu.
+// rest ends the watcher if there are no listeners. The caller holds mu.
 func (b *bell) rest() {
 	if len(b.listeners) == 0 && b.stop != nil {
 		b.stop()
@@ -93,13 +93,13 @@ func (s *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 // NotifyCancel implements job.CancelNotifier: within a tenth of a second, whichever process asked. The channel is closed
 // when ctx ends or the DB is closed.
 func (s *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
-	if _, err := s.Notify(ctx); err != nil { // whose listener keeps the watcher going
+	if _, err := s.Notify(ctx); err != nil { // its listener keeps the watcher running
 		return nil, err
 	}
 	return s.db.bell.cancels.Listen(ctx), nil
 }
 
-// watch rings when the file has been changed, until ctx ends, and after every failure to find out.
+// watch rings when the file was changed, and after every failed check, until ctx ends.
 func (db *DB) watch(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -112,7 +112,7 @@ func (db *DB) watch(ctx context.Context) {
 			if err != nil {
 				break
 			}
-			if version != last { // also the first time: what came before is not known to have been told
+			if version != last { // also the first time: earlier changes may not have been signalled
 				db.bell.ring()
 				requests = db.lookForCancels(conn, requests)
 			}
@@ -135,8 +135,8 @@ func (db *DB) watch(ctx context.Context) {
 	}
 }
 
-// lookForCancels rings when there are other requests to cancel running jobs than last time, and returns how many there are.
-// Where that cannot be read, workers hear of the requests when they extend their leases.
+// lookForCancels rings when the count of requests to cancel running jobs has changed, and returns the count. If it cannot
+// be read, workers learn of the requests when they extend their leases.
 func (db *DB) lookForCancels(conn *sql.Conn, last int64) int64 {
 	requests := last
 	if err := conn.QueryRowContext(background, `SELECT requests FROM tenet_cancel`).Scan(&requests); err == nil && requests != last {

@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/internal/files"
 )
 
-// creating keeps a new file from being opened by SQLite before it is closed here: closing a file ends all locks that the process
+// creating prevents SQLite from opening a new file before it is closed here: closing a file ends all locks that the process
 // has on it.
 var creating sync.Mutex
 
@@ -36,7 +36,7 @@ func prepare(path string, create bool) error {
 	return nil
 }
 
-// origin is the file that was opened: its absolute path, and which file stood there.
+// origin identifies the opened file: its absolute path and its file information.
 type origin struct {
 	path string
 	info os.FileInfo
@@ -50,8 +50,8 @@ func originOf(path string) (o origin, err error) {
 	return o, err
 }
 
-// present returns an error for a file that was removed or replaced since it was opened: what is written to it would be lost with
-// its last user.
+// present returns an error for a file that was removed or replaced since it was opened: writes to it would be lost when the last
+// process closes it.
 func (db *DB) present() error {
 	if info, err := os.Stat(db.origin.path); err == nil && os.SameFile(info, db.origin.info) {
 		return nil
@@ -59,7 +59,7 @@ func (db *DB) present() error {
 	return fmt.Errorf("%s was removed or replaced while it was open; nothing more is written to it: put it back, with the -wal file beside it, and restart this program", db.path)
 }
 
-// unwritable says why SQLite cannot open or write a file that exists, and what to do about it.
+// unwritable explains why SQLite cannot open or write an existing file, and what to do.
 func unwritable(path string) string {
 	if text := remedy(path); text != "" {
 		return "SQLite keeps its log beside the file" + text
@@ -67,7 +67,7 @@ func unwritable(path string) string {
 	return "the file, or -wal or -shm beside it, cannot be opened for writing: make them writable for this user"
 }
 
-// remedy names the folder of path if files cannot be made in it.
+// remedy names the folder of path if files cannot be created in it.
 func remedy(path string) string {
 	dir := filepath.Dir(path)
 	probe, err := os.CreateTemp(dir, ".tenet-*")

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// maxFree leaves most of the pool's connections to transactions.
+// maxFree reserves most of the pool's connections for transactions.
 const maxFree = 4
 
-// readers are the connections that read and are free.
+// readers are the free connections for reading.
 type readers struct {
 	mu     sync.Mutex // guards both
 	free   []*session
@@ -29,7 +29,7 @@ func (r *readers) take() *session {
 	return s
 }
 
-// give keeps a session for the next reader, or reports that there is no room for it.
+// give keeps a session for the next reader. It returns false if there is no room for it.
 func (r *readers) give(s *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

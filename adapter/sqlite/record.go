@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// row is a job as SQLite has it. What a query does not read stays zero.
+// row holds the columns of a job. Columns that a query does not read stay zero.
 type row struct {
 	job.Record
 	seq       int64
@@ -34,7 +34,7 @@ var (
 		"failed_at", "cancel_requested", "refusals", "refused_at", "refused_reason", "reason", "worker", "unique_key", "unique_for", "last_error", "output",
 		"ran_at",
 	}
-	// claimColumns are what a worker reads.
+	// claimColumns are the columns that a worker reads.
 	claimColumns = columns{
 		"seq", "id", "queue", "priority", "run_at", "fence", "attempts", "max_attempts", "created_at", "started_at", "cancel_requested", "refusals",
 		"type", "timeout", "unique_key", "meta", "payload",
@@ -119,12 +119,12 @@ func (r *row) target(column string) any {
 	panic("sqlite: no column " + column)
 }
 
-// entry is a job inside an operation, with what is to be added to its history.
+// entry is a job during an operation, with the rows to add to its history.
 type entry struct {
 	job.Record
 	seq     int64
 	living  bool      // its unique key, if any, is held for its life, not for a window
-	ran     time.Time // when the attempt began that completed the job and has no row in the history
+	ran     time.Time // when the attempt began that completed the job without a row in the history
 	changed bool
 	rows    []job.Attempt
 }
@@ -146,7 +146,7 @@ func (r *row) entry() (*entry, error) {
 	return e, nil
 }
 
-// completion is the history row of the attempt that completed the job, where the job alone tells of it; else none.
+// completion returns the history row of the attempt that completed the job if only the job's own row describes it.
 func (e *entry) completion() []job.Attempt {
 	if e.ran.IsZero() {
 		return nil

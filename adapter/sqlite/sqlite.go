@@ -21,23 +21,23 @@ import (
 // Synchronous says when a commit is on the disk.
 type Synchronous string
 
-// The choices.
+// The levels.
 const (
-	Full   Synchronous = "full"   // when it is acknowledged: a power failure loses nothing acknowledged
+	Full   Synchronous = "full"   // before it is acknowledged: a power failure loses nothing that was acknowledged
 	Normal Synchronous = "normal" // at the next checkpoint: a crash of the process loses nothing, a power failure the last seconds
 )
 
-// OSBuffered is the durability in receipts under Normal: with the operating system, not yet on the disk.
+// OSBuffered is the durability in receipts under Normal: written to the operating system, not yet to the disk.
 const OSBuffered job.Durability = "os_buffered"
 
 // DefaultBusyTimeout bounds the wait for other processes and transactions unless Options say otherwise.
 const DefaultBusyTimeout = 10 * time.Second
 
-// Options change a DB. The zero value opens an existing file.
+// Options configure a DB. The zero value opens an existing file.
 type Options struct {
-	// Create makes what is missing: the file, and Tenet's tables up to their newest version.
+	// Create creates the file if it is missing, and Tenet's tables up to their newest version.
 	Create bool
-	// Synchronous is Full by default.
+	// Synchronous says when a commit is flushed to the disk. Default Full.
 	Synchronous Synchronous
 	// BusyTimeout bounds how long an operation waits while another process or a transaction of BeginTx is writing.
 	// Default 10 s.
@@ -48,11 +48,11 @@ type Options struct {
 type DB struct {
 	path     string
 	origin   origin
-	pool     *sql.DB // readers, transactions of BeginTx and, for all of its life, the writer's connection
+	pool     *sql.DB // connections of readers, transactions of BeginTx and the writer, which keeps its own
 	writer   *writer
 	readers  readers
-	turn     chan struct{} // holds an element while the writer or BeginTx takes the file's lock: a busy writer lets others in
-	locked   atomic.Bool   // whoever has the turn waits for another process or an open transaction
+	turn     chan struct{} // full while the writer or BeginTx takes the file's lock, so that a busy writer alternates with others
+	locked   atomic.Bool   // the holder of the turn waits for another process or an open transaction
 	options  Options
 	jobs     *Jobs
 	bell     bell
@@ -70,11 +70,11 @@ var ErrBusy = errors.New("the database is locked by another process or an open t
 var ErrNotDatabase = errors.New("the file is not an SQLite database or is damaged: name another, or restore it from a backup")
 
 // Open opens a file. For a missing file it returns an error that wraps os.ErrNotExist unless Create is set, and for a file
-// that is not a database ErrNotDatabase; it refuses a file whose tables a newer program made. Without Create tables may be
+// that is not a database ErrNotDatabase; it refuses a file with tables of a newer program. Without Create, tables may be
 // missing: operations then return ErrNotMigrated.
 //
-// The file is switched to a write-ahead log, which puts two files beside it while it is open. It must lie on a local disk:
-// network file systems do not lock reliably.
+// Open switches the file to a write-ahead log, which adds two files beside it while it is open. The file must be on a local
+// disk: network file systems do not lock reliably.
 func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if ctx == nil {
 		return nil, errors.New("sqlite: Open: the context is nil")
@@ -112,11 +112,11 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// maxConns is the writer, the one that listens for other processes, and readers and transactions.
+// maxConns bounds the connections: the writer, the one that watches for other processes, readers and transactions.
 const maxConns = 10
 
-// dataSource is the driver's name of a file. Checkpoints come at SQLite's default, every 4 MiB of log: a commit into a log
-// that is used again is flushed in half the time of one that makes it longer.
+// dataSource returns the driver's name of a file. Checkpoints happen at SQLite's default, every 4 MiB of log: a commit that
+// reuses the log is flushed in half the time of one that extends it.
 func dataSource(path string, o Options) (string, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func dataSource(path string, o Options) (string, error) {
 	}
 	q := url.Values{"mode": {"rw"}, "_txlock": {"immediate"}}
 	q["_pragma"] = []string{
-		"busy_timeout(0)", // patiently waits instead: unlike SQLite's own waiting, it ends with the caller's context
+		"busy_timeout(0)", // patiently waits instead: unlike SQLite's own wait, it ends with the caller's context
 		"synchronous(" + string(o.Synchronous) + ")", "fullfsync(1)", "checkpoint_fullfsync(1)", "cache_size(-8192)", "temp_store(memory)", "journal_size_limit(67108864)",
 	}
 	return (&url.URL{Scheme: "file", Path: absolute, RawQuery: q.Encode()}).String(), nil
@@ -140,7 +140,7 @@ func (db *DB) start(ctx context.Context) error {
 	if err != nil {
 		return db.wrap("open", err)
 	}
-	mode := "" // reading it reads the header; setting it may be refused at once while others do the same
+	mode := "" // reading it reads the header; setting it may fail at once while others do the same
 	err = db.patiently(ctx, func() error { return conn.QueryRowContext(ctx, `PRAGMA journal_mode = wal`).Scan(&mode) })
 	if err == nil && mode != "wal" {
 		err = fmt.Errorf("the write-ahead log cannot be used, journal mode is %q: put the file on a local disk", mode)
@@ -160,7 +160,7 @@ func (db *DB) start(ctx context.Context) error {
 	return nil
 }
 
-// ready makes the tables with Create, and refuses those of a newer program.
+// ready creates the tables if Create is set, and refuses those of a newer program.
 func (db *DB) ready(ctx context.Context) error {
 	if db.options.Create {
 		_, err := db.Migrate(ctx, migrate.Up, false)
@@ -173,12 +173,12 @@ func (db *DB) ready(ctx context.Context) error {
 // Jobs is the file's job store. All calls return the same one.
 func (db *DB) Jobs() *Jobs { return db.jobs }
 
-// Path is the name that the file was opened under.
+// Path returns the path that was passed to Open.
 func (db *DB) Path() string { return db.path }
 
-// BeginTx begins a transaction that may hold the caller's own statements beside Jobs.EnqueueTx and Jobs.CompleteTx. It
-// has the file's write lock from the start: until it ends, everything else that writes waits for it, so keep it short and
-// do not call the store's other methods that write before it ends.
+// BeginTx begins a transaction for the caller's own statements and for EnqueueTx, CompleteTx and the like. It has the file's
+// write lock from the start: all other writers wait until it ends, so keep it short, and do not call the store's other
+// methods that write before it ends.
 func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 	if ctx == nil {
 		return nil, errors.New("sqlite: BeginTx: the context is nil")
@@ -194,7 +194,7 @@ func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 	return tx, db.wrap("begin", err)
 }
 
-// lock runs begin, which takes the file's write lock, when it is the caller's turn, and repeats it while others have the lock.
+// lock waits for the caller's turn and runs begin, which takes the file's write lock, until the lock is free.
 func (db *DB) lock(ctx context.Context, begin func() error) error {
 	select {
 	case db.turn <- struct{}{}:
@@ -210,7 +210,7 @@ func (db *DB) lock(ctx context.Context, begin func() error) error {
 	})
 }
 
-// ended is the error of a context that ended while its caller waited to write, with the reason where others have the lock.
+// ended returns the error of a context that ended while its caller waited to write. It wraps ErrBusy if others have the lock.
 func (db *DB) ended(ctx context.Context) error {
 	if db.locked.Load() {
 		return fmt.Errorf("%w (%w)", ErrBusy, ctx.Err())
@@ -218,7 +218,7 @@ func (db *DB) ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// connect takes a connection from the pool. Opening one reads the file, which others may have locked.
+// connect takes a connection from the pool. Opening a connection reads the file, which others may have locked.
 func (db *DB) connect(ctx context.Context) (conn *sql.Conn, err error) {
 	err = db.patiently(ctx, func() error {
 		conn, err = db.pool.Conn(ctx)
@@ -227,8 +227,8 @@ func (db *DB) connect(ctx context.Context) (conn *sql.Conn, err error) {
 	return conn, err
 }
 
-// Close writes what was accepted, ends notifications and closes the file; the last process to do so folds the log into
-// it. Operations return job.ErrClosed afterwards. Closing again does nothing.
+// Close commits the accepted operations, ends notifications and closes the file; the last process to close it merges the log
+// into it. Operations return job.ErrClosed afterwards. Closing again does nothing.
 func (db *DB) Close() error {
 	err := db.writer.close()
 	db.bell.close()
@@ -236,8 +236,8 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.readers.close(), db.pool.Close())
 }
 
-// patiently repeats f while the file is busy, for the busy timeout at most. Waits are short and random: whoever writes
-// without a break leaves gaps that have to be met.
+// patiently repeats f while the file is busy, for the busy timeout at most. Waits are short and random, to hit the gaps of a
+// process that writes without a break.
 func (db *DB) patiently(ctx context.Context, f func() error) error {
 	give := time.Now().Add(db.options.BusyTimeout)
 	for {
@@ -251,7 +251,7 @@ func (db *DB) patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-// The primary result codes of SQLite that have a meaning here.
+// The primary result codes of SQLite that this package handles.
 const (
 	codeError    = 1
 	codeBusy     = 5
@@ -263,10 +263,10 @@ const (
 	codeNotDB    = 26
 )
 
-// codeUnique is the extended code of a row that breaks a UNIQUE column, of which there is one: tenet_job.id.
+// codeUnique is the extended code of a violated UNIQUE constraint; the only one is on tenet_job.id.
 const codeUnique = 2067
 
-// extended is the extended result code of an error that SQLite reported, or 0.
+// extended returns the extended result code of an error that SQLite reported, or 0.
 func extended(err error) int {
 	if reported, ok := errors.AsType[*driver.Error](err); ok {
 		return reported.Code()
@@ -274,12 +274,12 @@ func extended(err error) int {
 	return 0
 }
 
-// code is the primary result code.
+// code returns the primary result code.
 func code(err error) int { return extended(err) & 0xff }
 
 func isBusy(err error) bool { return code(err) == codeBusy || code(err) == codeLocked }
 
-// wrap says what failed, and turns what the caller can act on into its own error.
+// wrap adds the operation to an error, and the sentinel error for failures that callers handle.
 func (db *DB) wrap(what string, err error) error {
 	if err == nil {
 		return nil

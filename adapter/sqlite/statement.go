@@ -16,8 +16,8 @@ type querier interface {
 	changed()
 }
 
-// session is a connection of the writer or of a reader with its statements kept prepared: planning one costs more than
-// running it.
+// session is a connection of the writer or a reader. It keeps its statements prepared: planning one costs more than running
+// it.
 type session struct {
 	ctx           context.Context // of its statements
 	conn          *sql.Conn
@@ -43,8 +43,8 @@ func (s *session) commit() error {
 	return err
 }
 
-// rollback ends a transaction that was not committed. Its only failure is that there is none: SQLite has ended it already
-// where the disk failed.
+// rollback ends a transaction that was not committed. It fails only if there is no transaction, because SQLite has ended it
+// after a failure of the disk.
 func (s *session) rollback() {
 	if s.inTransaction {
 		s.inTransaction = false
@@ -100,7 +100,7 @@ func (s *session) close() error {
 	return s.conn.Close()
 }
 
-// transaction is a caller's transaction. Others hear of its work when they look whether the file has changed.
+// transaction is a caller's transaction. Listeners notice its work when they check whether the file has changed.
 type transaction struct {
 	ctx context.Context
 	tx  *sql.Tx
@@ -121,8 +121,8 @@ func (t transaction) query(text string, args ...any) (*sql.Rows, error) {
 
 func (t transaction) changed() {}
 
-// bulkSizes are the numbers of rows that a bulk statement is prepared for. Most of a small statement's cost is its start,
-// so rows go by the most that fit.
+// bulkSizes are the numbers of rows that a bulk statement is prepared for. Starting a statement is most of its cost, so each
+// run takes as many rows as possible.
 var bulkSizes = [...]int{64, 32, 16, 8, 4, 2, 1}
 
 // bulk is a statement over a list of rows.
@@ -142,7 +142,7 @@ func newBulk(width int, head, tail string) *bulk {
 	return b
 }
 
-// exec runs the statement for all rows, whose values follow each other in args, and returns the number of rows changed.
+// exec runs the statement for all rows and returns the number of rows changed. args are the rows' values one after the other.
 func (b *bulk) exec(q querier, args []any, head ...any) (changed int64, err error) {
 	for i, n := range bulkSizes {
 		for n *= b.width; len(args) >= n; args = args[n:] {
@@ -156,7 +156,7 @@ func (b *bulk) exec(q querier, args []any, head ...any) (changed int64, err erro
 	return changed, nil
 }
 
-// each calls f for every row of a query, after the row has been scanned into targets.
+// each scans every row of a query into targets and calls f.
 func each(q querier, targets []any, f func() error, text string, args ...any) error {
 	rows, err := q.query(text, args...)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// writer owns the connection that writes. It runs the operations that wait as one transaction and commits: one flush for all
-// of them. It does not wait for company; what arrives meanwhile is the next group.
+// writer owns the connection that writes. It runs all waiting operations as one transaction and commits, with one flush for all
+// of them. It does not wait for a group to grow; operations that arrive meanwhile form the next group.
 type writer struct {
 	db      *DB
 	session *session
@@ -27,8 +27,8 @@ type writer struct {
 // maxGroup bounds the operations in a transaction, and so how long the first of them waits for the last.
 const maxGroup = 1024
 
-// operation is what a caller wants to have written. Inserts of one group are stored together; run does anything else. It
-// may be run twice, so it leaves its results in place only by overwriting them.
+// operation is a caller's write: inserts, which are stored together with those of the group, or run, which does anything else.
+// run may be called twice, so it overwrites its results.
 type operation struct {
 	*groupcommit.Ticket
 	inserts  []job.Insert
@@ -43,7 +43,7 @@ func newWriter(db *DB, conn *sql.Conn) *writer {
 	return w
 }
 
-// write hands an operation over and waits for its commit. An operation whose context ends before its turn has not run.
+// write queues an operation and waits for its commit. An operation whose context ends before its turn does not run.
 func (w *writer) write(ctx context.Context, what string, o *operation) error {
 	if err := ctx.Err(); err != nil {
 		return w.db.wrap(what, err)
@@ -63,7 +63,7 @@ func (w *writer) write(ctx context.Context, what string, o *operation) error {
 	}
 }
 
-// close commits what was handed over, and closes the connection.
+// close commits the queued operations and closes the connection.
 func (w *writer) close() error {
 	w.queue.Close()
 	w.once.Do(func() { w.err = w.session.close() })
@@ -72,8 +72,8 @@ func (w *writer) close() error {
 
 func (w *writer) closed() bool { return w.queue.Closed() }
 
-// commit runs a group as one transaction. If an operation fails, everything is rolled back and run again with a savepoint
-// before each, so that only those that fail are left out.
+// commit runs a group as one transaction. If an operation fails, commit rolls back and runs the group again with a savepoint
+// before each operation, so that only the failing ones are undone.
 func (w *writer) commit(group []*operation) {
 	err := w.db.present()
 	if err == nil {
@@ -101,7 +101,7 @@ func (w *writer) commit(group []*operation) {
 	}
 }
 
-// begin tries to take the file's write lock. It gives up when nobody waits for the group any more.
+// begin tries to take the file's write lock. It gives up when no caller waits for the group any more.
 func (w *writer) begin(group []*operation) error {
 	w.session.ready = false
 	for _, o := range group {
@@ -158,7 +158,7 @@ func (w *writer) apart(group []*operation) error {
 	return nil
 }
 
-// background is the context of the writer's statements: what has begun is finished, however long its callers wait.
+// background is the context of the writer's statements: a group that has begun is finished even if its callers gave up.
 var background = context.Background()
 
 // pause waits for about a millisecond.
