@@ -61,6 +61,8 @@ var allowed = map[string][]string{
 	"storetest":               {"filter", "job", "idempotency", "audit", "policy", "policystore", "rollout"},
 
 	"server/internal/documents": {"policy", "policyfile", "policystore", "rollout", "controlplane/protocol"},
+	"server/internal/keyring":   {"policystore", "controlplane/protocol"},
+	"server/internal/deliver":   {"policystore", "rollout", "controlplane/protocol", "server/internal/keyring"},
 
 	"internal/address":             {},
 	"internal/near":                {},

@@ -6,6 +6,7 @@ require (
 	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/google/go-cmp v0.7.0
 	github.com/tenetdev/tenet v0.0.0
+	go.uber.org/goleak v1.3.0
 )
 
 require (

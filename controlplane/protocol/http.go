@@ -17,6 +17,8 @@ const (
 	HeaderClient = "Tenet-Client"
 	// HeaderLabels are the client's labels; see FormatLabels.
 	HeaderLabels = "Tenet-Labels"
+	// HeaderApplied is the number of the revision that the client has in force.
+	HeaderApplied = "Tenet-Applied"
 )
 
 // Media types.
@@ -74,4 +76,9 @@ func ParseWait(header string) time.Duration {
 		}
 	}
 	return 0
+}
+
+// Event returns an encoded envelope as a server-sent event.
+func Event(revision int64, encoded []byte) []byte {
+	return fmt.Appendf(nil, "event: %s\nid: %d\ndata: %s\n\n", EventRevision, revision, encoded)
 }

@@ -1,0 +1,162 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+	"github.com/tenetdev/tenet/server/internal/keyring"
+)
+
+// document is a document that someone has asked for.
+type document struct {
+	name string
+	view atomic.Pointer[view] // nil until it has been read once
+
+	loading sync.Mutex // one load at a time
+
+	mu       sync.Mutex // guards watchers, and what they hold
+	watchers map[*watcher]struct{}
+}
+
+// view is the immutable state of a document, ready to send.
+type view struct {
+	policystore.Document
+	keys      int64 // version of the keys that signed the revisions
+	current   *signed
+	candidate *signed // nil unless a rollout is running or paused
+}
+
+// signed is a revision, encoded once for everyone.
+type signed struct {
+	number int64
+	etag   string
+	body   []byte // the envelope
+	event  []byte // the same as a server-sent event
+}
+
+// identity is how a client is known for the choice of its revision.
+type identity struct {
+	id      string // empty for a request that does not name a client
+	labels  map[string]string
+	holds   string // entity tag of the revision that the client has
+	applied int64  // its number, as the client said; 0 if it did not
+}
+
+// desired returns the revision that a client should have.
+func (v *view) desired(c identity) *signed {
+	if v.candidate == nil || c.id == "" {
+		return v.current
+	}
+	if c.applied == v.candidate.number || v.Rollout.Plan.Selects(v.Rollout.Step, rollout.Assign(c.id, v.Rollout.Seed), c.labels) {
+		return v.candidate
+	}
+	return v.current
+}
+
+// watcher is a stream or a long poll.
+type watcher struct {
+	identity // holds is guarded by the document's mu
+	wake     chan struct{}
+}
+
+func (d *document) watch(c identity) *watcher {
+	w := &watcher{identity: c, wake: make(chan struct{}, 1)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watchers[w] = struct{}{}
+	return w
+}
+
+func (d *document) forget(w *watcher) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.watchers, w)
+}
+
+// next returns the revision to send to a watcher now, or nil if it has what it should have.
+func (d *document) next(w *watcher) *signed {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.view.Load().desired(w.identity)
+	if s.etag == w.holds {
+		return nil
+	}
+	w.holds = s.etag
+	return s
+}
+
+// show replaces the view and wakes the watchers that should have another revision now. It returns how many it woke.
+func (d *document) show(v *view) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.view.Store(v)
+	woken := 0
+	for w := range d.watchers {
+		if v.desired(w.identity).etag == w.holds {
+			continue
+		}
+		woken++
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+	return woken
+}
+
+// load reads the document from the store, unless it has already seen this or a newer version of it with these keys.
+func (d *document) load(ctx context.Context, store policystore.Documents, keys *keyring.Keys) error {
+	d.loading.Lock()
+	defer d.loading.Unlock()
+	state, err := store.Document(ctx, d.name)
+	if err != nil {
+		return err
+	}
+	old := d.view.Load()
+	if old != nil && state.Version <= old.Version && keys.Version == old.keys {
+		return nil
+	}
+	if state.Current == 0 {
+		return policystore.ErrNotFound
+	}
+	next := &view{Document: state, keys: keys.Version}
+	if next.current, err = d.sign(ctx, store, keys, state.Current, old); err != nil {
+		return err
+	}
+	if state.Rollout != nil && !state.Rollout.State.Ended() {
+		if next.candidate, err = d.sign(ctx, store, keys, state.Rollout.Candidate, old); err != nil {
+			return err
+		}
+	}
+	d.show(next)
+	return nil
+}
+
+// sign returns a revision ready to send, from the old view if it is there.
+func (d *document) sign(ctx context.Context, store policystore.Documents, keys *keyring.Keys, number int64, old *view) (*signed, error) {
+	if old != nil && old.keys == keys.Version {
+		for _, s := range []*signed{old.current, old.candidate} {
+			if s != nil && s.number == number {
+				return s, nil
+			}
+		}
+	}
+	r, err := store.Revision(ctx, d.name, number)
+	if err != nil {
+		return nil, err
+	}
+	e := protocol.Envelope{Document: d.name, Revision: r.Number, Hash: r.Hash, Body: string(r.Body), Published: r.Created}
+	keys.Sign(&e)
+	body, err := e.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return &signed{number: number, etag: protocol.ETag(body), body: body, event: protocol.Event(number, body)}, nil
+}
+
+var errUnavailable = errors.New("deliver: the store is out of reach")

@@ -1,0 +1,176 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/wait"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/internal/keyring"
+)
+
+// Times of a hub.
+const (
+	syncInterval  = 5 * time.Second  // between looks at the store without a signal
+	staleAfter    = 15 * time.Second // without a look at the store, requests are refused
+	flushInterval = time.Second
+	storeTimeout  = 5 * time.Second // of one look at the store or one flush
+	pageSize      = 500
+)
+
+// Hub delivers the documents of a store. Create it with New; call Run once. It is safe for concurrent use.
+type Hub struct {
+	store    policystore.Store
+	logger   *slog.Logger
+	reported reports
+
+	keys   atomic.Pointer[keyring.Keys]
+	synced atomic.Int64 // when the store answered last, in Unix nanoseconds
+	closed chan struct{}
+	close  func()
+
+	mu        sync.RWMutex // guards documents
+	documents map[string]*document
+}
+
+// New makes a hub. A nil logger is slog.Default().
+func New(store policystore.Store, logger *slog.Logger) *Hub {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	h := &Hub{store: store, logger: logger, documents: map[string]*document{}, closed: make(chan struct{})}
+	h.close = sync.OnceFunc(func() { close(h.closed) })
+	h.reported.clients = map[policystore.ClientKey]*client{}
+	return h
+}
+
+// Close ends all streams and long polls, so that a server can drain. Later ones end at once.
+func (h *Hub) Close() { h.close() }
+
+// Run follows the store until ctx ends, then writes what it has collected.
+func (h *Hub) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { h.flushAll(ctx) })
+	var changes <-chan struct{}
+	backoff := wait.Backoff{Min: 200 * time.Millisecond, Max: syncInterval}
+	for ctx.Err() == nil {
+		if changes == nil {
+			changes = h.watch(ctx) // before the look at the store, so that no change is missed in between
+		}
+		pause := syncInterval
+		if err := h.sync(ctx); err != nil && ctx.Err() == nil {
+			if backoff.Failures() == 0 {
+				h.logger.Warn("the policy store does not answer", "error", err)
+			}
+			pause = backoff.Failed()
+		} else {
+			backoff.Reset()
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case _, open := <-changes:
+			if !open {
+				changes = nil
+				_ = wait.For(ctx, min(pause, time.Second))
+			}
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// watch returns nil if the store cannot be watched now.
+func (h *Hub) watch(ctx context.Context) <-chan struct{} {
+	changes, err := h.store.Watch(ctx)
+	if err != nil {
+		return nil
+	}
+	return changes
+}
+
+// sync loads the documents that have changed, of those that someone has asked for.
+func (h *Hub) sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	keys, err := keyring.Load(ctx, h.store)
+	if err != nil {
+		return err
+	}
+	h.keys.Store(keys)
+	after := ""
+	for {
+		page, err := h.store.Documents(ctx, after, pageSize)
+		if err != nil {
+			return err
+		}
+		for _, state := range page {
+			after = state.Name
+			d := h.held(state.Name)
+			if d == nil {
+				continue
+			}
+			if v := d.view.Load(); v != nil && v.Version >= state.Version && v.keys == keys.Version {
+				continue
+			}
+			if err := d.load(ctx, h.store, keys); err != nil {
+				return fmt.Errorf("document %q: %w", state.Name, err)
+			}
+		}
+		if len(page) < pageSize {
+			h.synced.Store(time.Now().UnixNano())
+			return nil
+		}
+	}
+}
+
+// held returns a document that someone has asked for, or nil.
+func (h *Hub) held(name string) *document {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.documents[name]
+}
+
+// document returns a document that has a view, or policystore.ErrNotFound, or errUnavailable.
+func (h *Hub) document(ctx context.Context, name string) (*document, error) {
+	if d := h.held(name); d != nil && d.view.Load() != nil {
+		return d, nil
+	}
+	keys := h.keys.Load()
+	if keys == nil {
+		return nil, errUnavailable
+	}
+	h.mu.Lock()
+	d := h.documents[name]
+	if d == nil { // in the map before it is loaded, so that sync does not miss a change in between
+		d = &document{name: name, watchers: map[*watcher]struct{}{}}
+		h.documents[name] = d
+	}
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	err := d.load(ctx, h.store, keys)
+	if d.view.Load() != nil {
+		return d, nil
+	}
+	h.mu.Lock()
+	if h.documents[name] == d && d.view.Load() == nil {
+		delete(h.documents, name)
+	}
+	h.mu.Unlock()
+	if errors.Is(err, policystore.ErrNotFound) {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: %w", errUnavailable, err)
+}
+
+// available reports whether what the hub knows is recent.
+func (h *Hub) available() bool {
+	return time.Since(time.Unix(0, h.synced.Load())) < staleAfter
+}

@@ -1,0 +1,195 @@
+package deliver_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tenetdev/tenet/adapter/memory"
+	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+	"github.com/tenetdev/tenet/server/internal/deliver"
+	"github.com/tenetdev/tenet/server/internal/documents"
+)
+
+// broken is a store that can be out of reach.
+type broken struct {
+	policystore.Store
+	down atomic.Bool
+}
+
+var errDown = errors.New("the store is down")
+
+func (s *broken) fault() error {
+	if s.down.Load() {
+		return errDown
+	}
+	return nil
+}
+
+func (s *broken) Documents(ctx context.Context, after string, limit int) ([]policystore.Document, error) {
+	if err := s.fault(); err != nil {
+		return nil, err
+	}
+	return s.Store.Documents(ctx, after, limit)
+}
+
+func (s *broken) Document(ctx context.Context, name string) (policystore.Document, error) {
+	if err := s.fault(); err != nil {
+		return policystore.Document{}, err
+	}
+	return s.Store.Document(ctx, name)
+}
+
+func (s *broken) SaveClients(ctx context.Context, list []policystore.Client) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	return s.Store.SaveClients(ctx, list)
+}
+
+func (s *broken) AddEvidence(ctx context.Context, list []policystore.Evidence) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	return s.Store.AddEvidence(ctx, list)
+}
+
+// plane is a hub on a store in memory, in virtual time.
+type plane struct {
+	t     *testing.T
+	store *broken
+	docs  *documents.Service
+	hub   *deliver.Hub
+}
+
+// inBubble runs a test with a hub that follows its store.
+func inBubble(t *testing.T, test func(t *testing.T, p *plane)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.Open()
+		store := &broken{Store: db.Policies()}
+		p := &plane{t: t, store: store, docs: documents.New(store, nil), hub: deliver.New(store, nil)}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { p.hub.Run(ctx) })
+		synctest.Wait()
+		test(t, p)
+		p.hub.Close()
+		cancel()
+		group.Wait()
+		_ = db.Close()
+	})
+}
+
+func body(attempts int) []byte {
+	return fmt.Appendf(nil, "version: 1\npolicies:\n  users.Get: {retry: {max_attempts: %d}}\n", attempts)
+}
+
+func (p *plane) publish(name string, attempts int, plan *rollout.Plan) policystore.Document {
+	p.t.Helper()
+	published, err := p.docs.Publish(context.Background(), documents.Change{Name: name, Base: documents.AnyBase, Plan: plan}, body(attempts), false)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	synctest.Wait()
+	return published.Document
+}
+
+// request makes a request for a document; headers are pairs.
+func request(ctx context.Context, name string, headers ...string) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, protocol.LivePath(name), http.NoBody)
+	r.SetPathValue("name", name)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+func (p *plane) get(name string, headers ...string) *http.Response {
+	w := httptest.NewRecorder()
+	p.hub.ServeLive(w, request(context.Background(), name, headers...))
+	return w.Result()
+}
+
+func (p *plane) revision(response *http.Response) int64 {
+	p.t.Helper()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	e, err := protocol.ReadEnvelope(data)
+	if err != nil {
+		p.t.Fatalf("%s: %v", data, err)
+	}
+	if err := e.Verify(); err != nil {
+		p.t.Error(err)
+	}
+	return e.Revision
+}
+
+// stream is a client of a stream.
+type stream struct {
+	http.ResponseWriter
+	mu     sync.Mutex
+	data   bytes.Buffer
+	stuck  chan struct{} // if not nil, writes of events wait for it
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (p *plane) stream(name string, stuck chan struct{}, headers ...string) *stream {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &stream{ResponseWriter: httptest.NewRecorder(), stuck: stuck, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		p.hub.ServeLive(s, request(ctx, name, append(headers, "Accept", protocol.TypeStream)...))
+	}()
+	synctest.Wait()
+	return s
+}
+
+func (s *stream) Write(data []byte) (int, error) {
+	if s.stuck != nil && bytes.Contains(data, []byte("event:")) {
+		<-s.stuck
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data.Write(data)
+}
+
+func (s *stream) Flush() {}
+
+func (s *stream) close() {
+	s.cancel()
+	<-s.done
+}
+
+// got returns the numbers of the revisions sent and the number of heartbeats.
+func (s *stream) got() (revisions []int64, heartbeats int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := bufio.NewScanner(bytes.NewReader(s.data.Bytes()))
+	for lines.Scan() {
+		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			n, _ := strconv.ParseInt(id, 10, 64)
+			revisions = append(revisions, n)
+		}
+		if lines.Text() == ":" {
+			heartbeats++
+		}
+	}
+	return revisions, heartbeats
+}

@@ -1,0 +1,212 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+)
+
+const (
+	maxClients   = 200_000          // kept in memory; more are served but not recorded
+	idleAfter    = 10 * time.Minute // after which a silent client leaves the memory; the store keeps it
+	seenInterval = 30 * time.Second // between writes of a client about which only the time has changed
+)
+
+// reports collects what clients do until it is written to the store.
+type reports struct {
+	mu       sync.Mutex // guards everything
+	clients  map[policystore.ClientKey]*client
+	evidence map[evidenceKey]*rollout.Counters
+}
+
+// client is what is known of a client, and how far its reports have been counted.
+type client struct {
+	policystore.Client
+	written  time.Time // when it was last written to the store
+	dirty    bool
+	session  string
+	sequence int64
+	step     stepKey
+	counted  map[int64]*rollout.Counters // in that step, by revision
+}
+
+type stepKey struct {
+	rollout string
+	step    int
+}
+
+type evidenceKey struct {
+	stepKey
+	revision int64
+}
+
+// client returns the client of a key, which it adds if it is new, or nil if there are too many. The caller holds mu.
+func (r *reports) client(key policystore.ClientKey) *client {
+	c := r.clients[key]
+	if c == nil {
+		if len(r.clients) >= maxClients {
+			return nil
+		}
+		c = &client{Client: policystore.Client{Document: key.Document, ID: key.ID}}
+		r.clients[key] = c
+	}
+	return c
+}
+
+// contact is a request of a client for its revision.
+type contact struct {
+	policystore.ClientKey
+	labels             map[string]string
+	desired, delivered int64 // delivered is 0 if nothing was sent
+	applied            int64 // as the client said, or 0
+}
+
+func (r *reports) saw(k contact, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.client(k.ClientKey)
+	if c == nil {
+		return
+	}
+	before := c.Client
+	c.Labels, c.Desired, c.LastSeen = k.labels, k.desired, now
+	if k.delivered != 0 {
+		c.Delivered = k.delivered
+	}
+	if k.applied != 0 {
+		c.Applied = k.applied
+		c.Delivered = max(c.Delivered, k.applied)
+	}
+	c.dirty = c.dirty || before.Desired != c.Desired || before.Delivered != c.Delivered || before.Applied != c.Applied ||
+		now.Sub(c.written) >= seenInterval || !maps.Equal(before.Labels, c.Labels)
+}
+
+// report counts a report. One whose number has already been counted changes nothing.
+func (r *reports) report(v *view, p *protocol.Report, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.client(policystore.ClientKey{Document: v.Name, ID: p.Client})
+	if c == nil || c.session == p.Session && p.Sequence <= c.sequence {
+		return
+	}
+	c.session, c.sequence = p.Session, p.Sequence
+	c.Labels, c.Applied, c.Refused, c.Reason = p.Labels, p.Applied, p.Refused, p.Reason
+	c.Staleness, c.LastSeen, c.dirty = time.Duration(p.Staleness*float64(time.Second)), now, true
+	c.Delivered = max(c.Delivered, c.Applied, c.Refused)
+	if c.Desired == 0 { // the client follows the document through another server
+		c.Desired = v.desired(identity{id: p.Client, labels: p.Labels}).number
+	}
+	if v.Rollout == nil || v.Rollout.State != policystore.Running {
+		return
+	}
+	step := stepKey{v.Rollout.ID, v.Rollout.Step}
+	if c.step != step {
+		c.step, c.counted = step, map[int64]*rollout.Counters{}
+	}
+	for _, counters := range p.Counters {
+		if counters.Revision != v.Rollout.Candidate && counters.Revision != v.Rollout.Base {
+			continue
+		}
+		own := c.counted[counters.Revision]
+		if own == nil {
+			own = &rollout.Counters{}
+			c.counted[counters.Revision] = own
+		}
+		r.sum(evidenceKey{step, counters.Revision}).AddReport(own, counters.Counters)
+	}
+}
+
+// sum returns the evidence that waits for the next flush. The caller holds mu.
+func (r *reports) sum(k evidenceKey) *rollout.Counters {
+	if r.evidence == nil {
+		r.evidence = map[evidenceKey]*rollout.Counters{}
+	}
+	if r.evidence[k] == nil {
+		r.evidence[k] = &rollout.Counters{}
+	}
+	return r.evidence[k]
+}
+
+// take returns what waits to be written, and marks it as written.
+func (r *reports) take(now time.Time) ([]policystore.Client, []policystore.Evidence) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var clients []policystore.Client
+	for key, c := range r.clients {
+		switch {
+		case c.dirty:
+			c.dirty, c.written = false, now
+			clients = append(clients, c.Client)
+		case now.Sub(c.LastSeen) >= idleAfter:
+			delete(r.clients, key)
+		}
+	}
+	var evidence []policystore.Evidence
+	for k, sum := range r.evidence {
+		evidence = append(evidence, policystore.Evidence{Rollout: k.rollout, Step: k.step, Revision: k.revision, Counters: *sum})
+	}
+	r.evidence = nil
+	return clients, evidence
+}
+
+// putBack keeps what could not be written for the next flush.
+func (r *reports) putBack(clients []policystore.Client, evidence []policystore.Evidence) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range clients {
+		if c := r.clients[clients[i].Key()]; c != nil {
+			c.dirty = true
+		}
+	}
+	for _, e := range evidence {
+		r.sum(evidenceKey{stepKey{e.Rollout, e.Step}, e.Revision}).Add(e.Counters)
+	}
+}
+
+// flushAll writes what was collected every second, and once more when ctx has ended.
+func (h *Hub) flushAll(ctx context.Context) {
+	ticker := time.NewTicker(flushInterval)
+	defer ticker.Stop()
+	failed := false
+	for ctx.Err() == nil {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+		err := h.flush(context.WithoutCancel(ctx))
+		if err != nil && !failed {
+			h.logger.Warn("reports of clients wait for the policy store", "error", err)
+		}
+		failed = err != nil
+	}
+}
+
+func (h *Hub) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	clients, evidence := h.reported.take(time.Now())
+	var faults []error
+	for len(clients) > 0 {
+		page := clients[:min(len(clients), pageSize)]
+		if err := h.store.SaveClients(ctx, page); err != nil {
+			faults = append(faults, err)
+			break
+		}
+		clients = clients[len(page):]
+	}
+	if len(evidence) > 0 {
+		if err := h.store.AddEvidence(ctx, evidence); err != nil {
+			faults = append(faults, err)
+		} else {
+			evidence = nil
+		}
+	}
+	h.reported.putBack(clients, evidence)
+	return errors.Join(faults...)
+}

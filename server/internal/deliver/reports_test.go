@@ -1,0 +1,173 @@
+package deliver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+)
+
+func (p *plane) report(name string, r protocol.Report) int {
+	p.t.Helper()
+	data, err := json.Marshal(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	q := httptest.NewRequestWithContext(context.Background(), http.MethodPost, protocol.ReportsPath(name), bytes.NewReader(data))
+	q.SetPathValue("name", name)
+	w := httptest.NewRecorder()
+	p.hub.ServeReport(w, q)
+	return w.Code
+}
+
+func counters(revision int64, calls int, failed bool) []protocol.RevisionCounters {
+	var c rollout.Counters
+	for range calls {
+		c.Observe(time.Millisecond, 0, failed)
+	}
+	return []protocol.RevisionCounters{{Revision: revision, Counters: c}}
+}
+
+func (p *plane) clients(name string) []policystore.Client {
+	p.t.Helper()
+	list, err := p.store.Clients(context.Background(), name, policystore.ClientKey{}, 100)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return list
+}
+
+func TestS3WhatClientsDoIsKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		p.get("shop", protocol.HeaderClient, "web-1", protocol.HeaderLabels, "region=eu")
+		p.get("shop") // without a name: not recorded
+		time.Sleep(2 * time.Second)
+		want := []policystore.Client{{Document: "shop", ID: "web-1", Labels: map[string]string{"region": "eu"}, Desired: 1, Delivered: 1}}
+		ignore := cmpopts.IgnoreFields(policystore.Client{}, "LastSeen")
+		if diff := cmp.Diff(want, p.clients("shop"), ignore); diff != "" {
+			t.Error(diff)
+		}
+		p.publish("shop", 4, nil)
+		p.get("shop", protocol.HeaderClient, "web-1", protocol.HeaderApplied, "1")
+		if status := p.report("shop", protocol.Report{Client: "web-1", Session: "s", Sequence: 1, Applied: 1, Refused: 2, Reason: "unknown class", Staleness: 1.5}); status != http.StatusNoContent {
+			t.Errorf("status %d", status)
+		}
+		time.Sleep(2 * time.Second)
+		want = []policystore.Client{{
+			Document: "shop", ID: "web-1", Desired: 2, Delivered: 2, Applied: 1, Refused: 2, Reason: "unknown class", Staleness: 1500 * time.Millisecond,
+		}}
+		if diff := cmp.Diff(want, p.clients("shop"), ignore); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestS3AConnectedClientIsSeenAllTheTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		s := p.stream("shop", nil, protocol.HeaderClient, "web-1")
+		time.Sleep(time.Hour)
+		if seen := p.clients("shop")[0].LastSeen; time.Since(seen) > time.Minute {
+			t.Errorf("last seen %v ago", time.Since(seen))
+		}
+		s.close()
+	})
+}
+
+func TestS2ReportsBecomeEvidenceOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		p.report("shop", protocol.Report{Client: "early", Session: "s", Sequence: 1, Applied: 1, Counters: counters(1, 99, true)}) // before the rollout
+		d := p.publish("shop", 4, half())
+		for _, r := range []protocol.Report{
+			{Client: "a", Session: "s", Sequence: 1, Applied: 1, Counters: counters(1, 30, false)},
+			{Client: "a", Session: "s", Sequence: 1, Applied: 1, Counters: counters(1, 30, false)}, // sent again
+			{Client: "a", Session: "s", Sequence: 2, Applied: 1, Counters: counters(1, 10, true)},
+			{Client: "a", Session: "restarted", Sequence: 1, Applied: 1, Counters: counters(1, 5, true)},
+			{Client: "b", Session: "s", Sequence: 7, Applied: 2, Counters: counters(2, 20, true)},
+			{Client: "b", Session: "s", Sequence: 6, Applied: 2, Counters: counters(2, 20, true)}, // overtaken
+			{Client: "c", Session: "s", Sequence: 1, Applied: 9, Counters: counters(9, 20, true)}, // another revision
+		} {
+			p.report("shop", r)
+			time.Sleep(700 * time.Millisecond) // some are flushed together, some apart
+		}
+		time.Sleep(2 * time.Second)
+		evidence, err := p.store.Evidence(t.Context(), d.Rollout.ID)
+		if err != nil || len(evidence) != 2 {
+			t.Fatalf("%+v, %v", evidence, err)
+		}
+		var a, b, base, candidate rollout.Counters
+		a.Add(counters(1, 30, false)[0].Counters)
+		a.Add(counters(1, 15, true)[0].Counters)
+		base.AddClient(a)
+		b.Add(counters(1, 20, true)[0].Counters)
+		candidate.AddClient(b)
+		want := []policystore.Evidence{
+			{Rollout: d.Rollout.ID, Step: 0, Revision: 1, Counters: base}, {Rollout: d.Rollout.ID, Step: 0, Revision: 2, Counters: candidate},
+		}
+		if diff := cmp.Diff(want, evidence, cmp.AllowUnexported(rollout.Sketch{}), cmpopts.EquateApprox(1e-9, 1e-9)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestS9ReportsOutliveAnOutageOfTheStore(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		d := p.publish("shop", 4, half())
+		p.get("shop")
+		p.store.down.Store(true)
+		time.Sleep(time.Minute)
+		for i := range 20 {
+			status := p.report("shop", protocol.Report{Client: "a", Session: "s", Sequence: int64(i + 1), Applied: 1, Counters: counters(1, 10, false)})
+			if status != http.StatusNoContent {
+				t.Fatalf("status %d", status)
+			}
+			time.Sleep(time.Second)
+		}
+		p.store.down.Store(false)
+		time.Sleep(10 * time.Second)
+		evidence, err := p.store.Evidence(t.Context(), d.Rollout.ID)
+		if err != nil || len(evidence) != 1 || evidence[0].Counters.Calls != 200 || evidence[0].Counters.Spread.Clients != 1 {
+			t.Errorf("%+v, %v", evidence, err)
+		}
+		if list := p.clients("shop"); len(list) != 1 || list[0].Applied != 1 {
+			t.Errorf("%+v", list)
+		}
+	})
+}
+
+func TestS9BadReportsAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		for _, test := range []struct {
+			name, document, body string
+			status               int
+		}{
+			{"no such document", "other", `{"client":"a","session":"s","applied":1,"staleness":0,"sequence":1}`, http.StatusNotFound},
+			{"invalid JSON", "shop", `{`, http.StatusUnprocessableEntity},
+			{"no client", "shop", `{"session":"s","applied":1,"staleness":0,"sequence":1}`, http.StatusUnprocessableEntity},
+			{"too large", "shop", strings.Repeat(" ", protocol.MaxReport+1), http.StatusRequestEntityTooLarge},
+		} {
+			q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(test.body))
+			q.SetPathValue("name", test.document)
+			w := httptest.NewRecorder()
+			p.hub.ServeReport(w, q)
+			if w.Code != test.status || !strings.Contains(w.Header().Get("Content-Type"), "problem+json") {
+				t.Errorf("%s: %d %s", test.name, w.Code, w.Body)
+			}
+		}
+	})
+}
