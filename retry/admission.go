@@ -17,13 +17,13 @@ import (
 type grant struct {
 	given   bool
 	reason  policy.Reason
-	own     policy.Reason // the budget's, where it is none of those that records use
+	own     policy.Reason // the budget's, if records do not use it
 	detail  string
 	release func()
 }
 
-// tell adds to an attempt's outcome what the budget said in its own words.
-func (g *grant) tell(o *classify.Outcome) {
+// annotate adds the budget's own reason and detail to an attempt's outcome.
+func (g *grant) annotate(o *classify.Outcome) {
 	if g.own == "" && g.detail == "" {
 		return
 	}
@@ -44,7 +44,7 @@ func (g *grant) tell(o *classify.Outcome) {
 	o.Attributes = attributes
 }
 
-// admit admits an attempt and makes its context. Without admission it returns the reason, which is on record.
+// admit admits an attempt and makes its context. If the attempt is denied, admit records that and returns the reason.
 func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
 	r.launches++
 	l.number = r.launches
@@ -82,7 +82,7 @@ func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
 		g = &p.hedge.budget
 	}
 	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && r.once == nil {
-		l.grant, r.coming = r.coming, grant{} // it was asked when the retry was decided
+		l.grant, r.coming = r.coming, grant{} // the budget was asked when the retry was decided
 		return ""
 	}
 	if g.budget == nil && !g.refused {
@@ -97,7 +97,7 @@ func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
 	return l.grant.reason
 }
 
-// passBreaker takes a ticket from the plan's breaker. A closed one is passed without reading the clock.
+// passBreaker takes a ticket from the plan's breaker. A closed breaker gives one without a reading of the clock.
 func (r *run) passBreaker(l *launch, kind budget.AttemptKind) bool {
 	b := r.plan.breaker
 	if l.ticket, l.ticked = b.AcquireClosed(); l.ticked {
@@ -115,7 +115,7 @@ func (r *run) passBreaker(l *launch, kind budget.AttemptKind) bool {
 	return l.ticked
 }
 
-// askBudget asks a budget for an attempt; index is its place in the launch order, from 0.
+// askBudget asks a budget to allow an attempt. index is the attempt's place in the launch order, from 0.
 func (r *run) askBudget(g *gate, kind budget.AttemptKind, index int) (answer grant) {
 	if g.budget == nil {
 		return grant{given: !g.refused, reason: g.reason}
@@ -134,7 +134,7 @@ func (r *run) askBudget(g *gate, kind budget.AttemptKind, index int) (answer gra
 	return answer
 }
 
-// guard is deferred around user code under RecoverPanics: it turns a panic into an abort of the call.
+// guard is deferred around user code under RecoverPanics. It turns a panic into an abort of the call.
 func (r *run) guard(part string, reason policy.Reason, then func()) {
 	v := recover()
 	if v == nil {
@@ -171,7 +171,7 @@ func (r *run) context(l *launch) *attemptCtx {
 	return c
 }
 
-// free gives back what an attempt holds; each part once.
+// free releases what an attempt holds, each part once.
 func (r *run) free(l *launch, result circuit.Result) {
 	if l.watch != nil {
 		l.watch.Stop()
@@ -181,22 +181,22 @@ func (r *run) free(l *launch, result circuit.Result) {
 		var took, now time.Duration
 		if result != circuit.Ignored {
 			now = time.Since(epoch)
-			if l.began != 0 { // else the plan is not timed, though the breaker may have become a slow one meanwhile
+			if l.began != 0 { // else the plan is not timed, although the breaker may have changed to kind slow since
 				took = now - l.began
 			}
 		}
 		change := r.plan.breaker.Done(l.ticket, result, took, now)
 		if r.recorded() {
-			defer r.rec.circuit(r, change) // after the release, as an observer may panic
+			defer r.rec.circuit(r, change) // after the release, because an observer may panic
 		}
 	}
 	r.release(&l.grant)
 }
 
-// dropGrant gives back what was granted to a retry that is not launched.
+// dropGrant releases the grant of a retry that is not launched.
 func (r *run) dropGrant() { r.release(&r.coming) }
 
-// release gives a grant back, once.
+// release releases a grant once.
 func (r *run) release(g *grant) {
 	release := g.release
 	if release == nil {
@@ -209,7 +209,7 @@ func (r *run) release(g *grant) {
 	release()
 }
 
-// permit asks breaker and budget for a retry before the wait for it.
+// permit asks the breaker and the budget to allow a retry, before the wait for it.
 func (r *run) permit(v decision.Verdict) decision.Verdict {
 	p := r.plan
 	if !p.gated {
@@ -234,7 +234,7 @@ func (r *run) permit(v decision.Verdict) decision.Verdict {
 	return stop(r.coming.reason)
 }
 
-// refuse puts a retry that was denied when it was decided on record.
+// refuse records a retry that was denied when it was decided.
 func (r *run) refuse(reason policy.Reason, state circuit.State, g grant) {
 	r.launches++
 	if !r.recorded() {
@@ -242,7 +242,7 @@ func (r *run) refuse(reason policy.Reason, state circuit.State, g grant) {
 	}
 	l := launch{number: r.launches, grant: g, circuit: state, started: r.rec.now(r.e)}
 	waited := r.backoff
-	r.retry, r.backoff = r.retry+1, 0 // nothing has been waited for
+	r.retry, r.backoff = r.retry+1, 0 // the call has not waited for it
 	r.rec.denied(r, &l, reason)
 	r.retry, r.backoff = r.retry-1, waited
 }

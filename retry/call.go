@@ -12,14 +12,14 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// This file is the path of a call, from top to bottom:
+// This file shows the path of a call from top to bottom:
 //
 //	begin ─► ready ─► admit ─► the operation ─► judge, conclude ─► settle ─► end
 //	                    ▲                                            │
 //	                    └──────────────── wait ◄─── retry ───────────┘
 //
-// The stages that are longer have files of their own: admission.go asks breaker and budget, judge.go finds what a result
-// means, record.go writes everything down, and group.go makes an attempt with hedges.
+// The longer stages have their own files: admission.go asks the breaker and the budget, judge.go classifies a result,
+// record.go records everything, and group.go runs an attempt with hedges.
 
 // do runs a call and writes its timeline into t, unless t is nil.
 //
@@ -69,7 +69,7 @@ func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, 
 func plainAttempt[T any, O operation[T]](c *attemptCtx, op O) (value T, err error) {
 	returned := false
 	defer func() {
-		if !returned { // it panicked or ended its goroutine
+		if !returned { // op panicked or ended its goroutine
 			c.close(canceled)
 		}
 	}()
@@ -80,7 +80,7 @@ func plainAttempt[T any, O operation[T]](c *attemptCtx, op O) (value T, err erro
 	return value, err
 }
 
-// begin prepares a call: what its options change, its deadline and its recorder.
+// begin prepares a call: it applies the options that change the policy and sets up the deadline and the recorder.
 func (r *run) begin(timeline bool) {
 	o := r.options
 	if o.edit != nil || o.category != "" && r.plan.policy.Category == "" {
@@ -97,9 +97,9 @@ func (r *run) begin(timeline bool) {
 	r.record(timeline)
 }
 
-// loop makes attempts until one decides the call, and waits between them. An attempt runs on the caller's goroutine; a hedged
-// group uses goroutines of its own. The last decision is in r.verdict. If an attempt is refused, the value is that of the
-// attempt before it. If the first attempt has run already, value and err are what it returned.
+// loop makes attempts until one decides the call, and waits between them. An attempt runs on the caller's goroutine, a hedged
+// group on its own goroutines. r.verdict holds the last decision. If an attempt is refused, loop returns the value of the
+// attempt before it. If the first attempt has run already, value and err are its results.
 func loop[T any, O operation[T]](r *run, op O, value T, err error) (_ T, action decision.Action) {
 	defer r.unwind()
 	l := &r.launch
@@ -117,7 +117,7 @@ func loop[T any, O operation[T]](r *run, op O, value T, err error) (_ T, action 
 				}
 				value, err = op.do(l.ctx)
 			}
-			j := &succeeded // most are
+			j := &succeeded // the usual case
 			if err != nil || r.plan.classifier != nil {
 				j = &judgement{}
 				r.judge(l, op.box(value), err, j)
@@ -155,21 +155,21 @@ func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
 		r.once.outcome = j.outcome
 	}
 	r.verdict = decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}
-	told := r.told()
-	if j.outcome.Kind == classify.Success && !told {
+	watched := r.watched()
+	if j.outcome.Kind == classify.Success && !watched {
 		return decision.Done
 	}
 	b := basis{state: r.state(), group: ended, attempt: deciding}
 	if j.outcome.Kind != classify.Success {
 		r.verdict = r.next(&b.state, j.outcome)
 	}
-	if told {
+	if watched {
 		r.rec.decided(r, j, &b)
 	}
 	return r.verdict.Action
 }
 
-// state is how far the call has come. Only a decision about a retry needs more.
+// state returns the state for a decision. Only decisions about retries need more of it.
 func (r *run) state() decision.State {
 	return decision.State{Surface: r.plan.surface, Attempt: r.ended, MaxAttempts: r.options.limit, Left: decision.Unbounded}
 }
@@ -199,10 +199,10 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 	return v
 }
 
-// shortest is the shortest wait that is worth a timer: setting one takes longer than any shorter wait.
+// shortest is the shortest wait for which a timer is set: setting it takes longer than any shorter wait.
 const shortest = time.Microsecond
 
-// wait waits before the next attempt. It returns "", or the reason why that attempt will not be made.
+// wait waits before the next attempt. It returns the reason why that attempt will not be made, or "".
 func (r *run) wait(d time.Duration) policy.Reason {
 	r.backoff = d
 	switch {
@@ -234,7 +234,7 @@ func (r *run) wait(d time.Duration) policy.Reason {
 	return reason
 }
 
-// substitute calls the Wait that takes the timer's place.
+// substitute calls the Wait that replaces the timer.
 func (r *run) substitute(d time.Duration) error {
 	if r.e.options.RecoverPanics {
 		defer r.guard("wait", policy.ReasonPanicInWait, nil)
@@ -252,13 +252,13 @@ func (r *run) refused(reason policy.Reason) decision.Action {
 	if r.once != nil {
 		r.once.outcome = j.outcome
 	}
-	if r.told() {
+	if r.watched() {
 		r.rec.decided(r, &j, &basis{state: r.state(), attempt: r.launches})
 	}
 	return r.verdict.Action
 }
 
-// unwind cleans up when an operation or user code panics, or ends its goroutine.
+// unwind cleans up after an operation or user code that panicked or ended its goroutine.
 func (r *run) unwind() {
 	if r.returned {
 		return
@@ -280,7 +280,7 @@ func (r *run) close(reason policy.Reason) {
 	}
 }
 
-// abort ends an attempt that did not return, and gives back what it held.
+// abort ends an attempt that did not return, and releases what it held.
 func (r *run) abort(l *launch) {
 	l.settled = true
 	r.free(l, circuit.Failure)

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Attempt is what an operation can learn about the attempt that it runs in.
+// Attempt describes the attempt that an operation runs in.
 type Attempt struct {
 	Key            policy.Key
 	PolicyID       string
@@ -30,7 +30,7 @@ type Attempt struct {
 	ctx            *attemptCtx
 }
 
-// CallID is the ID of the call, made when it is first asked for.
+// CallID returns the ID of the call, which is made when it is first needed.
 func (a Attempt) CallID() string {
 	if a.ctx == nil { // the zero Attempt
 		return ""
@@ -71,10 +71,10 @@ func Detach(ctx context.Context) (release func()) {
 
 type attemptKey struct{}
 
-// attemptCtx is the context of one attempt. It is the only allocation of a successful call, and kept to 64 bytes: what
-// only some operations ask for is in signal, which is made when they do.
+// attemptCtx is the context of one attempt. It is the only allocation of a successful call and is kept to 64 bytes: fields
+// that only some operations need are in a signal, which is made on demand.
 //
-//	quiet ──somebody waits──► armed ──parent, deadline, call's end──► ended
+//	quiet ──Done is called──► armed ──parent, deadline, call's end──► ended
 //	quiet ──call's end──────────────────────────────────────────────► ended
 type attemptCtx struct {
 	parent   context.Context
@@ -90,17 +90,17 @@ type attemptCtx struct {
 }
 
 const (
-	quiet    uint32 = iota // nobody waits for the end
+	quiet    uint32 = iota // Done has not been called
 	armed                  // the signal's channel is made
 	canceled               // ended with context.Canceled
 	expired                // ended with context.DeadlineExceeded
 )
 
-// signal is what a context needs once somebody waits for its end, asks for the call's ID or keeps it.
+// signal is what a context needs once its Done, the call's ID or Detach is used.
 type signal struct {
 	mu       sync.Mutex
 	id       string        // of the call, in its first attempt; "" until it is needed
-	done     chan struct{} // nil until somebody waits
+	done     chan struct{} // nil until Done is called
 	timer    *time.Timer
 	unlink   func() bool
 	waiters  map[*func()]struct{}
@@ -133,7 +133,7 @@ func (c *attemptCtx) Deadline() (time.Time, bool) {
 	return parent, true
 }
 
-// end is when the context ends by time, 0 for never.
+// end returns when the context expires, or 0 if it does not.
 func (c *attemptCtx) end() time.Duration {
 	if c.deadline != 0 && c.kept() {
 		return 0
@@ -207,7 +207,7 @@ func (c *attemptCtx) arm(s *signal) {
 		return
 	}
 	s.done = make(chan struct{})
-	if !c.state.CompareAndSwap(quiet, armed) { // ended before anybody asked
+	if !c.state.CompareAndSwap(quiet, armed) { // the context has ended already
 		close(s.done)
 		return
 	}
@@ -252,7 +252,7 @@ func (c *attemptCtx) expire() {
 // close ends the context; only the first call counts.
 func (c *attemptCtx) close(state uint32) {
 	if c.state.CompareAndSwap(quiet, state) {
-		return // nobody ever waited: the usual end of an attempt
+		return // nothing waits for the end: the usual case
 	}
 	s := c.lock()
 	if !c.state.CompareAndSwap(armed, state) {
@@ -274,7 +274,7 @@ func (c *attemptCtx) close(state uint32) {
 	}
 }
 
-// finish ends the context when its attempt has been settled, unless the operation asked to keep it.
+// finish ends the context of a settled attempt, unless the operation has detached it.
 func (c *attemptCtx) finish() {
 	if c.state.CompareAndSwap(quiet, canceled) {
 		return
@@ -287,14 +287,14 @@ func (c *attemptCtx) finish() {
 func (c *attemptCtx) detach() {
 	s := c.lock()
 	defer s.mu.Unlock()
-	c.arm(s) // a kept context is never quiet, so that finish sees that it is detached
+	c.arm(s) // a detached context is never quiet, so that finish sees that it is detached
 	s.detached = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 }
 
-// timedOut reports whether the attempt's own timeout has struck, rather than the call's.
+// timedOut reports whether the attempt's own timeout has passed, as opposed to the call's.
 func (c *attemptCtx) timedOut() bool {
 	if c.overall {
 		return false
@@ -310,7 +310,7 @@ func (c *attemptCtx) callID() string {
 	if c.root != nil {
 		return c.root.callID()
 	}
-	if call, ok := c.parent.Value(recordedKey{}).(*recordedCtx); ok && c == &call.first { // else the call around has a record
+	if call, ok := c.parent.Value(recordedKey{}).(*recordedCtx); ok && c == &call.first { // else the record belongs to an enclosing call
 		return strings.Clone(call.id) // see makeID
 	}
 	s := c.lock()

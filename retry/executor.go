@@ -190,7 +190,7 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 	p, changed, evicted := e.install(key, state, answer)
 	e.reportMissing(p)
 	if changed.Changed() && e.options.Observer != nil {
-		e.tell(context.Background(), &observe.Event{
+		e.notify(context.Background(), &observe.Event{
 			Type: observe.CircuitChanged, Time: e.now(), Work: observe.Work{Key: key, Surface: p.surface}, Policy: p.policy,
 			Circuit: &observe.CircuitChange{From: changed.From.String(), To: changed.To.String()},
 		})
@@ -274,8 +274,8 @@ func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report
 	e.safely(func() { e.options.Observer.Observe(ctx, event) })
 }
 
-// tell sends an event to the observer. With RecoverPanics, a panic of the observer does not fail the call.
-func (e *Executor) tell(ctx context.Context, event *observe.Event) {
+// notify sends an event to the observer. With RecoverPanics, a panic of the observer does not fail the call.
+func (e *Executor) notify(ctx context.Context, event *observe.Event) {
 	if e.options.RecoverPanics {
 		defer e.survive(ctx, event.Work)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// fallback is a function that stands in for a failed call. The type of its result is that of the call.
+// fallback is a function that runs if a call fails. Its result has the type of the call's result.
 type fallback[T any] func(ctx context.Context, failure error) (T, error)
 
-// WithFallback calls f if the call fails for any reason, also because its context has ended; f gets that context and the
+// WithFallback calls f if the call fails for any reason, including the end of its context. f gets that context and the
 // call's [*Error]. If f returns nil, the call succeeds. If f fails, its error joins the Cause of the call's error. Timelines keep
 // the reason and the error of the failure; their attribute "fallback" is "used" or "failed", that of the decision to stop "called".
 // The result of f is not stored under an idempotency key. [Executor.Once] ignores fallbacks.
@@ -35,7 +35,7 @@ func WithFallbackFunc[T any](f func(ctx context.Context, failure error) (T, erro
 	return func(o *callOptions) { o.fallback = fallback[T](f) }
 }
 
-// fallbackOf is the fallback of a call, or nil. It panics if the fallback's result is of another type than the call's.
+// fallbackOf returns the fallback of a call, or nil. It panics if the fallback's result has another type than the call's.
 func fallbackOf[T any](o *callOptions) fallback[T] {
 	if o.fallback == nil {
 		return nil
@@ -65,7 +65,7 @@ func fallBack[T any](r *run, f fallback[T], last T) (value T, action decision.Ac
 	return value, decision.Done
 }
 
-// caller is the context of the call's caller.
+// caller returns the context that the call was given.
 func (r *run) caller() context.Context {
 	if r.recorded() {
 		return r.rec.root.Context
@@ -73,7 +73,7 @@ func (r *run) caller() context.Context {
 	return r.ctx
 }
 
-// noteFallback adds to the decision that stops a call that a fallback stands in for it.
+// noteFallback notes in a decision that stops a call that a fallback follows.
 func (r *run) noteFallback(d *observe.Decision) {
 	if r.options.fallback == nil || d.Verdict.Action != decision.Stop {
 		return

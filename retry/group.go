@@ -13,10 +13,10 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// racer is one attempt of a hedged group, on a goroutine of its own.
+// racer is one attempt of a hedged group. It runs on its own goroutine.
 //
 //	running ──its goroutine ends first──► delivered: the coordinator takes its result from the channel
-//	running ──the group is decided──────► lost ──its goroutine ends──► gone: gives back what it holds, reports a panic
+//	running ──the group is decided──────► lost ──its goroutine ends──► gone: releases what it holds, reports a panic
 type racer[T any] struct {
 	launch
 	state atomic.Int32
@@ -32,23 +32,23 @@ const (
 	gone
 )
 
-// pack is a hedged group in progress. Only the coordinator, on the caller's goroutine, touches it. The run is handed to
-// its methods rather than kept, so that it stays on the stack.
-type pack[T any, O operation[T]] struct {
-	racers  []*racer[T]
-	results chan *racer[T]
-	group   decision.Group
-	ended   []int // attempts in the order in which they ended
-	hedges  int
-	winner  *racer[T]
-	judged  judgement // of the attempt that decides
-	over    bool      // nothing can panic any more
+// hedgedGroup is a hedged group in progress. Only the coordinator, on the caller's goroutine, uses it. Its methods take the
+// run as an argument, so that the run stays on the stack.
+type hedgedGroup[T any, O operation[T]] struct {
+	racers   []*racer[T]
+	results  chan *racer[T]
+	group    decision.Group
+	ended    []int // attempts in the order in which they ended
+	hedges   int
+	winner   *racer[T]
+	judged   judgement // of the attempt that decides
+	finished bool      // nothing can panic any longer
 }
 
-// group runs the operation once, with hedges beside it while it is slow.
+// group runs the operation and starts hedges while it is slow.
 func group[T any, O operation[T]](r *run, op O, last T) (value T, action decision.Action) {
 	h := &r.plan.policy.Hedge
-	g := pack[T, O]{
+	g := hedgedGroup[T, O]{
 		results: make(chan *racer[T], 1+h.MaxHedges),
 		group:   decision.Group{CancelOnFirstTerminal: h.CancelOnFirstTerminal},
 	}
@@ -58,7 +58,7 @@ func group[T any, O operation[T]](r *run, op O, last T) (value T, action decisio
 	defer g.unwind(r)
 	if denied := g.launch(r, op, budget.KindRetry); denied != "" {
 		action = r.refused(denied)
-		g.over = true
+		g.finished = true
 		return last, action
 	}
 	g.coordinate(r, op)
@@ -69,20 +69,20 @@ func group[T any, O operation[T]](r *run, op O, last T) (value T, action decisio
 	g.judged.outcome = outcome
 	g.abandon(r)
 	action = r.settle(&g.judged, g.ended, deciding)
-	g.over = true
+	g.finished = true
 	return value, action
 }
 
-// unwind cleans up when an attempt or user code panics.
-func (g *pack[T, O]) unwind(r *run) {
-	if !g.over {
+// unwind cleans up after an attempt or user code that panicked.
+func (g *hedgedGroup[T, O]) unwind(r *run) {
+	if !g.finished {
 		g.abandon(r)
 	}
 }
 
 // coordinate launches hedges and takes results until the group is decided.
-func (g *pack[T, O]) coordinate(r *run, op O) {
-	runtime.Gosched() // a quick primary is done before a timer is worth setting
+func (g *hedgedGroup[T, O]) coordinate(r *run, op O) {
+	runtime.Gosched() // a quick primary ends before a timer is set
 	select {
 	case l := <-g.results:
 		if g.take(r, op, l) {
@@ -129,7 +129,7 @@ func (g *pack[T, O]) coordinate(r *run, op O) {
 }
 
 // launch admits an attempt and starts it.
-func (g *pack[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denied policy.Reason) {
+func (g *hedgedGroup[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denied policy.Reason) {
 	l := &racer[T]{}
 	l.hedge = g.hedges
 	defer func() {
@@ -147,7 +147,7 @@ func (g *pack[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denied polic
 	return ""
 }
 
-// race runs the operation and delivers its result, or cleans up if the group was decided meanwhile.
+// race runs the operation and delivers its result, or cleans up if the group has been decided.
 func race[T any, O operation[T]](e *Executor, l *racer[T], op O, results chan<- *racer[T]) {
 	defer e.losers.done()
 	returned := false
@@ -168,7 +168,7 @@ func race[T any, O operation[T]](e *Executor, l *racer[T], op O, results chan<- 
 	returned = true
 }
 
-// giveUp ends a loser whose group was decided without it.
+// giveUp cleans up a loser whose group was decided without it.
 func (l *racer[T]) giveUp(e *Executor) {
 	l.state.Store(gone)
 	if release := l.grant.release; release != nil {
@@ -182,8 +182,8 @@ func (l *racer[T]) giveUp(e *Executor) {
 	}
 }
 
-// take folds a delivered attempt into the group and reports whether the group is decided.
-func (g *pack[T, O]) take(r *run, op O, l *racer[T]) bool {
+// take adds a delivered attempt to the group and reports whether the group is decided.
+func (g *hedgedGroup[T, O]) take(r *run, op O, l *racer[T]) bool {
 	if l.panic != nil {
 		r.abort(&l.launch)
 		panic(l.panic)
@@ -206,7 +206,7 @@ func (g *pack[T, O]) take(r *run, op O, l *racer[T]) bool {
 }
 
 // delay asks the trigger how long to wait before the next hedge.
-func (g *pack[T, O]) delay(r *run) (wait time.Duration, ok bool) {
+func (g *hedgedGroup[T, O]) delay(r *run) (wait time.Duration, ok bool) {
 	h := &r.plan.policy.Hedge
 	if g.hedges >= h.MaxHedges || !g.group.MayHedge() {
 		return 0, false
@@ -218,8 +218,8 @@ func (g *pack[T, O]) delay(r *run) (wait time.Duration, ok bool) {
 	return max(wait, 0), ok
 }
 
-// hedge launches one more attempt. One that is denied is on record and changes nothing.
-func (g *pack[T, O]) hedge(r *run, op O) {
+// hedge launches one more attempt. A denied hedge is recorded and changes nothing.
+func (g *hedgedGroup[T, O]) hedge(r *run, op O) {
 	if r.broken != "" || !g.group.MayHedge() {
 		return
 	}
@@ -238,9 +238,9 @@ func (g *pack[T, O]) hedge(r *run, op O) {
 	g.launch(r, op, budget.KindHedge)
 }
 
-// interrupt decides the group from outside: the caller or the call's timeout ended it, or user code panicked. What has
-// been delivered by then still counts.
-func (g *pack[T, O]) interrupt(r *run, op O, reason policy.Reason) {
+// interrupt ends the group because the caller's context or the call's timeout ended, or user code panicked. Results that
+// have been delivered by then still count.
+func (g *hedgedGroup[T, O]) interrupt(r *run, op O, reason policy.Reason) {
 	for len(g.results) > 0 {
 		if g.take(r, op, <-g.results) {
 			return
@@ -256,9 +256,9 @@ func (g *pack[T, O]) interrupt(r *run, op O, reason policy.Reason) {
 	g.group.End(g.racers[0].number, g.judged.outcome)
 }
 
-// abandon ends the attempts that the decided group does not need. They run on until they notice; what they hold is given
-// back then, but a probe's slot at once.
-func (g *pack[T, O]) abandon(r *run) {
+// abandon cancels the attempts that the decided group does not need. They continue until they notice it, and release what
+// they hold then, except for a probe's slot, which is released at once.
+func (g *hedgedGroup[T, O]) abandon(r *run) {
 	for _, l := range g.racers {
 		if l.settled {
 			continue
@@ -274,7 +274,7 @@ func (g *pack[T, O]) abandon(r *run) {
 		} else {
 			l.giveUp(r.e) // its result is in the channel and is not needed
 		}
-		if r.recorded() { // last, as an observer may panic
+		if r.recorded() { // last, because an observer may panic
 			j := notJudged(policy.ReasonCanceledInternal)
 			r.rec.ended(r, &l.launch, &j, nil)
 		}
@@ -290,7 +290,7 @@ func watchLoser[T any](e *Executor, l *racer[T]) {
 		if l.state.Load() == lost {
 			e.report(l.ctx.parent, l.ctx.work(), &observe.Report{
 				Reason: policy.ReasonHedgeOverrun, Attempt: l.number,
-				Detail: "a hedged attempt runs on more than a second after it lost; it should obey its context",
+				Detail: "a hedged attempt still runs more than a second after it lost; it should obey its context",
 			})
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// guarded runs a call under its guard: all of its attempts are one effect. A call that succeeded, but whose record could not
-// be written, returns its value and the error of the record.
+// guarded runs a call under its guard: all its attempts are one effect. If the call succeeds but its record cannot be
+// written, guarded returns the value and the error of the write.
 func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Action, unrecorded error) {
 	caller := r.ctx
 	effect := idempotency.Effect[T]{Request: r.request()}
@@ -41,10 +41,10 @@ func guarded[T any, O operation[T]](r *run, op O) (value T, action decision.Acti
 	return value, action, unrecorded
 }
 
-// request names the call to its guard.
+// request identifies the call to its guard.
 func (r *run) request() idempotency.Request {
 	o := r.options
-	switch { // the guard's events and the call's have one ID
+	switch { // the events of the guard and of the call share an ID
 	case r.recorded():
 		o.id = r.rec.root.id
 	case o.id == "":
@@ -56,13 +56,13 @@ func (r *run) request() idempotency.Request {
 	}
 }
 
-// failure is the error by which the guard settles a call: nil for a success.
+// failure returns the error with which the guard settles a call, nil for a success.
 func (r *run) failure(action decision.Action) error {
 	reason := r.verdict.Reason
 	switch {
 	case action == decision.Done:
 		return nil
-	case r.broken != "" && r.ran > 0: // a panic was caught after the operation had run
+	case r.broken != "" && r.ran > 0: // user code panicked after the operation had run
 		return idempotency.OutcomeUnknown(r.fail(reason))
 	case reason == policy.ReasonNonRetryable && r.last == nil: // a classifier refused the value
 		return classify.Permanent(r.fail(reason))
@@ -74,7 +74,7 @@ func (r *run) failure(action decision.Action) error {
 	return r.last
 }
 
-// refusalOf is the reason of a guard that did not run the effect.
+// refusalOf returns the reason of a guard that did not run the effect.
 func refusalOf(err error) policy.Reason {
 	if refused, ok := errors.AsType[*idempotency.RefusedError](err); ok {
 		return refused.Reason

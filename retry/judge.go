@@ -9,14 +9,14 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// judgement is what the result of an attempt or group means, and how that was found.
+// judgement is the outcome of an attempt or group and how it was derived.
 type judgement struct {
 	outcome classify.Outcome
-	rule    decision.Rule // "" where nothing was judged
+	rule    decision.Rule // "" if nothing was judged
 	facts   decision.Facts
 }
 
-// notJudged is the judgement of what ended for a reason from outside: refused, cancelled or interrupted by a panic.
+// notJudged returns the judgement of an attempt or call that was refused, cancelled or interrupted by a panic.
 func notJudged(reason policy.Reason) judgement {
 	return judgement{outcome: classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}}
 }
@@ -58,7 +58,7 @@ func (r *run) classify(value any, err error) (o classify.Outcome) {
 	return r.plan.classifier.Classify(value, err)
 }
 
-// conclude ends an attempt that was judged: what it held is given back, and it is put on record.
+// conclude ends an attempt that was judged: it releases what the attempt held and records it.
 func (r *run) conclude(l *launch, j *judgement, err error) {
 	if r.plan.hedge.digest != nil && j.outcome.Kind == classify.Success {
 		r.plan.hedge.digest.Add(time.Since(epoch) - l.began)
@@ -76,7 +76,7 @@ func (r *run) conclude(l *launch, j *judgement, err error) {
 	}
 }
 
-// resultOf is what an outcome means to a breaker.
+// resultOf returns what an outcome means to a breaker.
 func resultOf(o classify.Outcome) circuit.Result {
 	switch {
 	case o.Kind == classify.Abort:

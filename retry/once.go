@@ -10,47 +10,47 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Work is a piece of work whose attempts are spread over time, such as a stored job: something else keeps its state and
-// waits between its attempts.
+// Work is a piece of work whose attempts are spread over time, such as a stored job. Its state and the waits between its
+// attempts are kept elsewhere.
 type Work struct {
 	Key policy.Key
 	// ID is the work's own ID; it seeds the delays.
 	ID string
-	// Turn counts how often the work has been taken up, from 1; it puts the events of its attempts in order.
+	// Turn counts from 1 how often the work has been started; it orders the events of its attempts.
 	Turn int
 	// Attempts is how many attempts ended before this one.
 	Attempts int
 	// MaxAttempts is the effective maximum; 0 takes the policy's.
 	MaxAttempts int
-	// Age is how long ago the first attempt began: overall_timeout counts from then. 0 where this is the first attempt. It
-	// is a duration because the start is kept elsewhere, by another clock than this process's.
+	// Age is how long ago the first attempt began; overall_timeout counts from then. It is 0 for the first attempt. It is a
+	// duration because another clock than this process's may have measured the start.
 	Age time.Duration
-	// Refusals is how often in a row the work has been refused before.
+	// Refusals is how often in a row the work was refused before.
 	Refusals int
-	// NextDelay, if set, computes delays in code instead of the policy, from the number of failed attempts. Verdicts then
-	// say that their delay is external.
+	// NextDelay, if set, computes the delays instead of the policy, from the number of failed attempts. Verdicts then mark
+	// their delay as external.
 	NextDelay func(failed int) time.Duration
 }
 
-// SeqPerTurn separates the events of stored work: those of a turn have Seq Turn·SeqPerTurn, + 1, + 2 …
+// SeqPerTurn is the distance between the event numbers of two turns: a turn's events have Seq Turn·SeqPerTurn, + 1, + 2 …
 const SeqPerTurn = 100
 
-// Result is what became of a single attempt.
+// Result is the result of a single attempt.
 type Result struct {
-	// Outcome is an abort where no attempt was made.
+	// Outcome is an abort if no attempt was made.
 	Outcome classify.Outcome
 	Verdict decision.Verdict
 	// Err is nil after a success, else an [*Error].
 	Err error
-	// Denied is set where a breaker or budget refused the attempt: the operation did not run and no attempt was used up.
+	// Denied is set if a breaker or budget refused the attempt: the operation did not run and no attempt was used up.
 	Denied bool
-	// Wait is how long a denied work should wait: the policy's delay by the refusals in a row, but at least until breaker
-	// and budget may answer otherwise.
+	// Wait is how long denied work should wait: the policy's delay for the number of refusals in a row, but at least until
+	// the breaker and the budget may allow the attempt.
 	Wait time.Duration
 }
 
-// Once runs exactly one attempt of w and says what should follow. It does not wait, does not hedge, asks breaker and
-// budget at launch, and leaves idempotency to op.
+// Once runs exactly one attempt of w and returns what should follow. It does not wait or hedge, it asks the breaker and the
+// budget at launch, and it leaves idempotency to op.
 func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...CallOption) Result {
 	need(op != nil, "the operation")
 	p := e.planFor(ctx, w.Key)
@@ -80,7 +80,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	return result
 }
 
-// refusedFor is how long until breaker and budget may answer otherwise.
+// refusedFor returns how long it takes until the breaker and the budget may allow an attempt.
 func (r *run) refusedFor() time.Duration {
 	var wait time.Duration
 	if b := r.plan.breaker; b != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// overrun is how long an operation may run on after its timeout, or a loser after its cancellation, before it is
+// overrun is how long an operation may continue after its timeout, or a losing hedge after its cancellation, before it is
 // reported.
 const overrun = time.Second
 
-// recorder writes a call down: the timeline, and the events for observer and journal. It is a part of the call's run.
+// recorder records a call: its timeline, and the events for the observer and the journal.
 type recorder struct {
 	root     *recordedCtx // nil for a call that is not recorded
 	started  time.Time
@@ -62,7 +62,7 @@ func (c *recordedCtx) AfterFunc(f func()) (stop func() bool) {
 	return context.AfterFunc(c.Context, f)
 }
 
-// record makes the call's recorder if anybody watches.
+// record sets up the recorder if the call has a timeline, an observer or a journal.
 func (r *run) record(timeline bool) {
 	capture, _ := r.ctx.Value(observe.CaptureKey{}).(*observe.Capture)
 	if !timeline && capture == nil && r.e.options.Observer == nil && r.e.options.Journal == nil {
@@ -84,14 +84,14 @@ func (r *run) record(timeline bool) {
 	}
 	rec.root, rec.attempts, rec.capture, r.ctx = root, root.room[:0], capture, root
 	if r.e.starter != nil {
-		r.ctx = rec.startOf(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: rec.started})
+		r.ctx = rec.notifyStart(r, r.ctx, &observe.Event{Type: observe.CallStarted, Time: rec.started})
 	}
 }
 
-// startOf tells the observer of a beginning and returns the context that it made of ctx.
-func (rec *recorder) startOf(r *run, ctx context.Context, e *observe.Event) (started context.Context) {
+// notifyStart sends a start event to the observer and returns the context that the observer derived from ctx.
+func (rec *recorder) notifyStart(r *run, ctx context.Context, e *observe.Event) (started context.Context) {
 	rec.stamp(r, e)
-	started = ctx //nolint:wastedassign // what is returned where Start panics
+	started = ctx //nolint:wastedassign // the result if Start panics
 	if r.e.options.RecoverPanics {
 		defer r.e.survive(ctx, e.Work)
 	}
@@ -105,14 +105,14 @@ func (rec *recorder) stamp(r *run, e *observe.Event) {
 
 func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.root.id) }
 
-// tell sends an event to the observer.
-func (rec *recorder) tell(r *run, ctx context.Context, e *observe.Event) {
+// notify sends an event to the observer.
+func (rec *recorder) notify(r *run, ctx context.Context, e *observe.Event) {
 	if r.e.options.Observer != nil {
-		r.e.tell(ctx, e)
+		r.e.notify(ctx, e)
 	}
 }
 
-// start is the time at which an attempt starts; the first starts with its call.
+// start returns the time at which an attempt starts. The first attempt starts with its call.
 func (rec *recorder) start(e *Executor, number int) time.Time {
 	if number == 1 {
 		return rec.started
@@ -120,10 +120,10 @@ func (rec *recorder) start(e *Executor, number int) time.Time {
 	return rec.now(e)
 }
 
-// now is the time of a record.
+// now returns the time for a record.
 func (rec *recorder) now(e *Executor) time.Time { return e.since(rec.started) }
 
-// since is the time. Without a clock of its own it counts from start, which is cheaper than asking for the time of day.
+// since returns the time. Without a clock in the options it counts from start, which is cheaper than reading the time of day.
 func (e *Executor) since(start time.Time) time.Time {
 	if e.options.Clock != nil {
 		return e.clock()
@@ -131,11 +131,11 @@ func (e *Executor) since(start time.Time) time.Time {
 	return start.Add(time.Since(start))
 }
 
-// begin tells of a launched attempt and watches it for an overrun. It returns the context for the operation.
+// begin notifies the observer of a launched attempt and sets a timer that reports an overrun. It returns the operation's context.
 func (rec *recorder) begin(r *run, l *launch, deadline time.Duration) context.Context {
 	ctx := r.ctx
 	if r.e.starter != nil {
-		ctx = rec.startOf(r, ctx, &observe.Event{Type: observe.AttemptStarted, Time: l.started, Attempt: &observe.AttemptRecord{
+		ctx = rec.notifyStart(r, ctx, &observe.Event{Type: observe.AttemptStarted, Time: l.started, Attempt: &observe.AttemptRecord{
 			Attempt: l.number, RetryIndex: r.retry, HedgeIndex: l.hedge, Start: l.started, Backoff: r.backoff,
 		}})
 	}
@@ -144,41 +144,41 @@ func (rec *recorder) begin(r *run, l *launch, deadline time.Duration) context.Co
 		l.watch = time.AfterFunc(deadline-time.Since(epoch)+overrun, func() {
 			e.report(ctx, w, &observe.Report{
 				Reason: policy.ReasonAttemptOverrun, Attempt: number,
-				Detail: "the operation runs on more than a second after its timeout; it should obey its context",
+				Detail: "the operation still runs more than a second after its timeout; it should obey its context",
 			})
 		})
 	}
 	return ctx
 }
 
-// ended puts an attempt on record.
+// ended records an attempt that has ended.
 func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 	a := rec.add(r, l)
-	a.Outcome = j.outcome // by itself: in an assignment with others it would be copied twice
+	a.Outcome = j.outcome // a statement of its own: a multiple assignment would copy it twice
 	a.End, a.Rule, a.Err = rec.now(r.e), j.rule, err
 	if j.facts.Failed || j.facts.Classified != nil {
-		facts := j.facts // here, so that a plain success needs none
+		facts := j.facts // declared here so that a plain success does not allocate it
 		a.Facts = &facts
 	}
 	a.BudgetAllowed, a.BudgetReason = true, l.grant.reason
-	l.grant.tell(&a.Outcome)
-	rec.tellAttempt(r, l, a)
+	l.grant.annotate(&a.Outcome)
+	rec.notifyAttempt(r, l, a)
 }
 
-// denied puts an attempt on record that was not admitted.
+// denied records an attempt that was not admitted.
 func (rec *recorder) denied(r *run, l *launch, reason policy.Reason) {
 	a := rec.add(r, l)
 	a.End, a.Denied = l.started, true
 	a.Outcome = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
 	a.BudgetAllowed, a.BudgetReason = l.grant.given, l.grant.reason
-	l.grant.tell(&a.Outcome)
-	rec.tellAttempt(r, l, a)
+	l.grant.annotate(&a.Outcome)
+	rec.notifyAttempt(r, l, a)
 }
 
-// add makes an attempt's record, in its place in the timeline.
+// add appends an attempt's record to the timeline.
 func (rec *recorder) add(r *run, l *launch) *observe.AttemptRecord {
 	if n := len(rec.attempts); n < cap(rec.attempts) {
-		rec.attempts = rec.attempts[:n+1] // still zero: records are never taken away
+		rec.attempts = rec.attempts[:n+1] // still zero: records are never removed
 	} else {
 		rec.attempts = append(rec.attempts, observe.AttemptRecord{})
 	}
@@ -190,8 +190,8 @@ func (rec *recorder) add(r *run, l *launch) *observe.AttemptRecord {
 	return a
 }
 
-// tellAttempt tells the observer of an attempt's record, which is complete.
-func (rec *recorder) tellAttempt(r *run, l *launch, a *observe.AttemptRecord) {
+// notifyAttempt sends an attempt's complete record to the observer.
+func (rec *recorder) notifyAttempt(r *run, l *launch, a *observe.AttemptRecord) {
 	if r.e.options.Observer == nil {
 		return
 	}
@@ -199,13 +199,13 @@ func (rec *recorder) tellAttempt(r *run, l *launch, a *observe.AttemptRecord) {
 	if l.ctx != nil {
 		ctx = l.ctx.parent
 	}
-	kept := *a // timelines are sorted at their end
+	kept := *a // a copy, because the timeline is sorted at the end
 	e := &observe.Event{Type: observe.AttemptEnded, Time: a.End, Attempt: &kept}
 	rec.stamp(r, e)
-	rec.tell(r, ctx, e)
+	rec.notify(r, ctx, e)
 }
 
-// basis is what a decision was made from, beside the judgement.
+// basis is what a decision was made from, in addition to the judgement.
 type basis struct {
 	state   decision.State
 	attempt int   // that decided
@@ -235,10 +235,10 @@ func (rec *recorder) decided(r *run, j *judgement, b *basis) {
 			e = &changed
 		}
 	}
-	rec.tell(r, r.ctx, e)
+	rec.notify(r, r.ctx, e)
 }
 
-// append gives the journal a decision. An error comes with the reason that it gives the work.
+// append appends a decision to the journal. On failure it returns the reason with which the work stops.
 func (r *run) append(ctx context.Context, e *observe.Event) (reason policy.Reason, err error) {
 	if r.e.options.RecoverPanics {
 		defer func() {
@@ -261,7 +261,7 @@ func (rec *recorder) refused(r *run, err error, reason policy.Reason) decision.V
 	return stop(reason)
 }
 
-// circuit tells of a breaker's change of state.
+// circuit notifies the observer of a breaker's change of state.
 func (rec *recorder) circuit(r *run, change circuit.Transition) {
 	if !change.Changed() || r.e.options.Observer == nil {
 		return
@@ -270,16 +270,16 @@ func (rec *recorder) circuit(r *run, change circuit.Transition) {
 		From: change.From.String(), To: change.To.String(),
 	}}
 	rec.stamp(r, e)
-	rec.tell(r, r.ctx, e)
+	rec.notify(r, r.ctx, e)
 }
 
-// finish closes the timeline, and writes it into t if that is not nil. A call does so once: when it returns, or when a panic
-// leaves its last attempt.
+// finish completes the timeline and writes it into t unless t is nil. It is called once per call: when the call returns, or
+// when a panic leaves its last attempt.
 func (rec *recorder) finish(r *run, reason policy.Reason, err error, t *observe.Timeline) {
 	byLaunch := func(a, b observe.AttemptRecord) int { return a.Attempt - b.Attempt }
 	var end time.Time
 	if n := len(rec.attempts); n > 0 && r.backoff == 0 {
-		end = rec.attempts[n-1].End // nothing has been waited for since
+		end = rec.attempts[n-1].End // the call has not waited since
 	} else {
 		end = rec.now(r.e)
 	}
@@ -308,6 +308,6 @@ func (rec *recorder) finish(r *run, reason policy.Reason, err error, t *observe.
 		}{Event: observe.Event{Type: observe.CallEnded, Time: end}, timeline: *t}
 		ended.Timeline = &ended.timeline
 		rec.stamp(r, &ended.Event)
-		rec.tell(r, r.ctx, &ended.Event)
+		rec.notify(r, r.ctx, &ended.Event)
 	}
 }

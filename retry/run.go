@@ -14,7 +14,7 @@ import (
 // epoch is the start of the monotonic readings that the mechanisms take, which are cheaper than time.Now.
 var epoch = time.Now()
 
-// never is the shortest timeout that counts as none: 146 years, which keeps sums of times since epoch in range.
+// never is the shortest timeout that counts as none, 146 years. It keeps sums of times since epoch in range.
 const never = time.Duration(math.MaxInt64 / 2)
 
 // run is one call in progress. It lives on the caller's stack, and only the caller's goroutine uses it.
@@ -53,7 +53,7 @@ type pause struct {
 	deadline time.Duration // of the call, since epoch; 0 without an overall timeout
 }
 
-// faults are what has gone wrong in a call.
+// faults are the errors of a call.
 type faults struct {
 	last     error         // of the operation
 	cause    error         // from outside the operation
@@ -70,16 +70,16 @@ type seed struct {
 // recorded reports whether the call is recorded.
 func (r *run) recorded() bool { return r.rec.root != nil }
 
-// told reports whether an observer or a journal takes the call's decisions.
-func (r *run) told() bool {
+// watched reports whether an observer or a journal receives the call's decisions.
+func (r *run) watched() bool {
 	return r.recorded() && (r.e.options.Observer != nil || r.e.options.Journal != nil)
 }
 
-// once is what a single attempt of stored work has and a call has not.
+// once holds what only a single attempt of stored work has.
 type once struct {
 	before    int                            // attempts of earlier turns
 	age       time.Duration                  // of the work when the attempt began
-	nextDelay func(failed int) time.Duration // delays computed in code; nil for the policy's
+	nextDelay func(failed int) time.Duration // computes delays in code; nil for the policy's
 	outcome   classify.Outcome               // of the attempt
 }
 
@@ -98,7 +98,7 @@ type launch struct {
 	watch   *time.Timer   // reports an overrun
 }
 
-// left is the time until the work must end, and what ends it.
+// left returns the time until the work must end, and what ends it.
 func (r *run) left() (time.Duration, policy.Reason) {
 	left, reason := decision.Unbounded, policy.Reason("")
 	if r.deadline != 0 {
@@ -110,7 +110,7 @@ func (r *run) left() (time.Duration, policy.Reason) {
 	return left, reason
 }
 
-// causeOf is the cause behind a reason that does not come from the operation.
+// causeOf returns the cause of an error whose reason does not come from the operation.
 func causeOf(reason policy.Reason) error {
 	switch reason {
 	case policy.ReasonOverallTimeout:
@@ -125,6 +125,7 @@ func causeOf(reason policy.Reason) error {
 	return nil
 }
 
+// seedOf returns the seed of the delays' jitter.
 func (r *run) seedOf() uint64 {
 	if !r.seed.known {
 		id := r.root.callID()
@@ -136,7 +137,7 @@ func (r *run) seedOf() uint64 {
 	return r.seed.value
 }
 
-// over returns why the work may not go on, or "" while the caller's context and the overall timeout allow it.
+// over returns why the work must stop, or "" while the caller's context and the overall timeout allow it to continue.
 func (r *run) over() policy.Reason {
 	if err := r.ctx.Err(); err != nil {
 		r.cause = context.Cause(r.ctx)
@@ -152,7 +153,7 @@ func (r *run) over() policy.Reason {
 	return ""
 }
 
-// stop is the verdict of work that ends for a reason from outside the operation.
+// stop returns the verdict of work that ends for a reason from outside the operation.
 func stop(reason policy.Reason) decision.Verdict {
 	return decision.Verdict{Action: decision.Stop, Reason: reason}
 }
