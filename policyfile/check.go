@@ -24,7 +24,7 @@ var (
 type reader struct {
 	faults     *faults
 	fields     map[string]field // by path
-	clamped    map[string]bool  // paths whose values were brought into the range of their Go types
+	clamped    map[string]bool  // paths whose values were clamped to the range of their Go types
 	references []reference
 	deprecated map[string]string // see fields.Deprecated
 }
@@ -33,13 +33,13 @@ func newReader(f *faults, deprecated map[string]string) *reader {
 	return &reader{faults: f, fields: map[string]field{}, clamped: map[string]bool{}, deprecated: deprecated}
 }
 
-// field is where a field of the document stands.
+// field is the place of a field in the document.
 type field struct {
 	key, value place
 	none       bool // explicitly none
 }
 
-// outline checks what holds for every node, whatever its type: no tags, no merge keys, string keys without duplicates.
+// outline checks the rules for all nodes: no tags, no merge keys, string keys without duplicates.
 func (r *reader) outline(n *yaml.Node, path string) {
 	if n.Style&yaml.TaggedStyle != 0 {
 		r.faults.add(placeOf(n), path, "tag "+short(n.Tag)+" is not supported", "remove the tag")
@@ -102,7 +102,7 @@ func (r *reader) object(n *yaml.Node, t reflect.Type, path string) map[string]an
 		}
 		where := join(path, name)
 		if _, twice := r.fields[where]; twice {
-			continue // outline has noted it
+			continue // outline has reported it
 		}
 		r.fields[where] = field{key: at, value: placeOf(n.Content[i+1])}
 		value, ok := r.field(target(n.Content[i+1]), t, known[f], where)
@@ -136,7 +136,7 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 // field reads a field of struct type t.
 func (r *reader) field(n *yaml.Node, t reflect.Type, f fields.Field, path string) (any, bool) {
 	if n.Style&yaml.TaggedStyle != 0 {
-		return nil, false // outline has noted it
+		return nil, false // outline has reported it
 	}
 	if f.Rule.Reserved {
 		problem, remedy := f.Rule.Check(0)
@@ -222,7 +222,7 @@ func (r *reader) list(n *yaml.Node, kind, path string) (any, bool) {
 	return list, true
 }
 
-// name reads a name and, where a kind is given, notes that something must define it.
+// name reads a name and, if kind is not empty, records that something must define it.
 func (r *reader) name(n *yaml.Node, kind, path string) (any, bool) {
 	if n.Kind != yaml.ScalarNode || !isString(n) {
 		return r.mismatch(n, path, "a name", "write a string, in quotes if need be")

@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// maxPairs bounds the policies that queues × job types compile to.
+// maxPairs is the maximum number of policies for pairs of queues and job types.
 const maxPairs = 10_000
 
 // Steps of pipelines in the order of their work.
@@ -28,12 +28,12 @@ type compiler struct {
 	broken  map[string]bool // paths whose values were left out
 	drafts  []policy.Policy // merged and checked, one for each key
 	bases   map[policy.Surface]policy.Policy
-	levels  map[policy.Key][]string     // where each key's policy stands, the most specific first
+	levels  map[policy.Key][]string     // where each key's policy is, the most specific level first
 	surface map[policy.Surface][]string // the same for keys that the document does not name
 	parts   policy.SetConfig
 }
 
-// complaint identifies a violation, so that what a default causes is reported once and not again for every entry.
+// complaint identifies a violation, so that a violation in the defaults is reported once and not for every entry.
 type complaint struct{ path, problem string }
 
 type complaints map[complaint]bool
@@ -75,7 +75,7 @@ func (c *compiler) judge(levels []level, found []policy.Violation, inherited com
 			at = c.around(path)
 		}
 		switch {
-		case v.Warning && c.clamped[path]: // warned of already
+		case v.Warning && c.clamped[path]: // has a warning already
 		case v.Warning:
 			c.faults.warn(at.value, path, v.Problem, v.Remedy)
 		case !c.isBroken(levels, v.Path):
@@ -90,7 +90,7 @@ func (c *compiler) isBroken(levels []level, path string) bool {
 	return slices.ContainsFunc(levels, func(l level) bool { return c.broken[join(l.path, path)] })
 }
 
-// around is the innermost field of the document that holds path.
+// around returns the innermost field of the document that contains path.
 func (c *compiler) around(path string) field {
 	for {
 		if f, ok := c.fields[path]; ok {
@@ -160,7 +160,7 @@ func (c *compiler) calls() {
 	}
 }
 
-// catalogRow is the row of the category that levels name, the most specific first, in the form of a document, or nil.
+// catalogRow returns the row of the category that the most specific level names, as a document's values, or nil.
 func catalogRow(levels []level) map[string]any {
 	var category policy.Category
 	for _, l := range levels {
@@ -212,7 +212,7 @@ func (c *compiler) jobs() {
 	}
 }
 
-// jobLevel checks that a job or queue says nothing twice and brings it into the form of a policy.
+// jobLevel checks that a job or queue sets nothing twice, and converts it to the form of a policy.
 func (c *compiler) jobLevel(path string, values map[string]any) level {
 	for _, name := range []string{"timeout", "budget"} {
 		_, short := values[name]

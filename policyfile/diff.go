@@ -14,9 +14,10 @@ import (
 type Change struct {
 	// Path of the field as in faults, for example policies.user-service.GetUser.retry.max_attempts. A list counts as one field.
 	Path string `json:"path"`
-	// From and To are the values in JSON, with durations in seconds; nil where the document does not hold the field.
+	// From is the value in the first document, as JSON with durations in seconds; nil if the document does not have the field.
 	From json.RawMessage `json:"from,omitempty"`
-	To   json.RawMessage `json:"to,omitempty"`
+	// To is the value in the second document, in the same form.
+	To json.RawMessage `json:"to,omitempty"`
 }
 
 // Diff returns the fields in which b differs from a, by path. Layout, comments, the order of fields and the spelling of

@@ -1,11 +1,11 @@
 // Package policyfile reads policy documents: it parses YAML or JSON, reports every fault with its place, and compiles
-// what is good into a policy.Set.
+// valid documents into a policy.Set.
 //
 // # The model
 //
 // A document is read in three steps. First its nodes are checked against the Go types of [File] and of package policy:
 // names, kinds of value and ranges come from their struct tags, so parser, schema and reference cannot disagree. Then the
-// objects that govern one key are laid over each other, field by field: the catalog's row below the document's defaults,
+// objects that govern one key are merged, field by field: the catalog's row below the document's defaults,
 // a queue above them, the entry itself on top; null means explicitly none. Last, the result is checked as a whole and
 // compiled.
 //
@@ -18,7 +18,7 @@
 //
 // [Schema] is a JSON Schema of the same language. It accepts what Parse accepts except for rules that no schema can
 // state: names must be declared, fields of one object must agree with each other and with the defaults beneath them,
-// limits may only tighten, keys must be unique strings, and integers in fetch.extra must fit into what JSON holds exactly.
+// limits may only tighten, keys must be unique strings, and integers in fetch.extra must be exact in JSON.
 package policyfile
 
 //go:generate go run ../cmd/tenet/internal/gen

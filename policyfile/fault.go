@@ -8,15 +8,15 @@ import (
 	"unicode"
 )
 
-// Fault is one thing that is wrong with a document.
+// Fault is an error or a warning about a document.
 type Fault struct {
 	File         string
 	Line, Column int    // from 1; columns count characters
 	Path         string // dotted, for example policies.user-service.GetUser.retry.max_attempts; empty for the whole document
 	Problem      string
 	Remedy       string
-	Warning      bool   // the document is accepted all the same
-	source       string // the line that the fault stands in
+	Warning      bool   // the document is accepted nevertheless
+	source       string // the line of the fault
 }
 
 // String returns "file:line:column: path: problem; remedy".
@@ -33,14 +33,14 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Width of what Caret shows of a long line, and how much of it comes before the caret.
+// Width of the part of a long line that Caret shows, and how much of it comes before the caret.
 const (
 	caretWidth  = 100
 	caretBefore = 60
 )
 
 // Caret returns the line of the fault and, on a second line, a caret below the place. Long lines are cut around it; tabs
-// and control characters are shown as single spaces, so that the caret stands right.
+// and control characters are shown as single spaces, so that the caret is in the right column.
 func (f Fault) Caret() string {
 	line := []rune(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -78,10 +78,10 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxFaults bounds how many faults one document reports: beyond it, mending the first is the way forward.
+// maxFaults is the maximum number of faults reported for one document.
 const maxFaults = 1000
 
-// faults collects what is wrong with one document.
+// faults collects the faults of one document.
 type faults struct {
 	file  string
 	lines []string
@@ -94,7 +94,7 @@ func newFaults(file, text string) *faults {
 	return &faults{file: file, lines: strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n"), bad: map[string]bool{}}
 }
 
-// place is where something stands in a document.
+// place is a position in a document.
 type place struct{ line, column int }
 
 func (c *faults) add(at place, path, problem, remedy string) {

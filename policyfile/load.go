@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// Bounds of what is read at all. They keep hostile input from costing more than a second and 100 MiB.
+// Limits on the input. They keep hostile input from costing more than a second and 100 MiB.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 64
@@ -59,7 +59,7 @@ func load(name string, data []byte, start string) (*yaml.Node, *faults) {
 
 var errRefused = errors.New("refused")
 
-// decode reads the one document of data; errors are noted as faults.
+// decode reads the single document of data, and reports errors as faults.
 func (c *faults) decode(data []byte, start string) (*yaml.Node, error) {
 	tooDeep := loaderlimits.DepthFunc(func(depth int, _ *loaderlimits.DepthContext) error {
 		if depth > maxDepth {
@@ -99,7 +99,7 @@ func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.ShortTag() == "!!null"
 }
 
-// syntax notes what the YAML parser could not read.
+// syntax reports an error of the YAML parser.
 func (c *faults) syntax(err error) {
 	var loadError *yaml.LoadError
 	if !errors.As(err, &loadError) {
@@ -117,7 +117,7 @@ func (c *faults) syntax(err error) {
 	c.add(place{mark.Line, mark.Column}, "", "not valid YAML: "+problem, "")
 }
 
-// expand walks the document with its aliases expanded, as far as the bounds allow, and says which one it passes.
+// expand walks the document with its aliases expanded, and reports the limit that it exceeds.
 func expand(root *yaml.Node) (problem string) {
 	nodes := 0
 	var walk func(n *yaml.Node, depth int) string
@@ -182,7 +182,7 @@ func joinSurrogates(data []byte) []byte {
 
 func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
-// target follows an alias to what it stands for.
+// target returns the node that an alias stands for.
 func target(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -190,7 +190,7 @@ func target(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// kindName says in a message what a node is.
+// kindName names the kind of a node in messages.
 func kindName(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -18,7 +18,7 @@ type level struct {
 	values map[string]any
 }
 
-// overlay lays levels over base, the most specific level last; neither is changed.
+// overlay merges levels over base, the most specific level last. It changes neither.
 func overlay(base map[string]any, levels ...level) map[string]any {
 	result := base
 	for i := len(levels) - 1; i >= 0; i-- {
@@ -27,7 +27,7 @@ func overlay(base map[string]any, levels ...level) map[string]any {
 	return result
 }
 
-// merge lays top over base, field by field. Lists and an explicit none replace what they cover.
+// merge merges top over base, field by field. Lists and an explicit none replace the value below.
 func merge(base, top map[string]any) map[string]any {
 	result := maps.Clone(base)
 	if result == nil {
@@ -43,7 +43,7 @@ func merge(base, top map[string]any) map[string]any {
 	return result
 }
 
-// dropFactor takes the jitter factor out of base where top turns to a jitter that has none.
+// dropFactor removes the jitter factor from base if top selects a jitter without a factor.
 func dropFactor(base, top map[string]any) map[string]any {
 	jitter, given := object(top, "retry")["jitter"]
 	retry := object(base, "retry")
@@ -187,7 +187,7 @@ func assignObject(v reflect.Value, values map[string]any) {
 	}
 }
 
-// as turns an object's values into its Go form.
+// as converts an object's values to a Go value.
 func as[T any](values map[string]any) T {
 	var t T
 	assign(reflect.ValueOf(&t).Elem(), values)

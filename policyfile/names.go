@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// namePattern is what keys, queues, classes and all other names look like: no control characters, no white space at
+// namePattern matches keys, queues, classes and all other names: no control characters, no white space at
 // either end. The schema states the same pattern.
 const (
 	namePattern = `^[^\p{Z}\p{Cc}]([^\p{Cc}]*[^\p{Z}\p{Cc}])?$`
@@ -25,7 +25,7 @@ var (
 	foreignForm = regexp.MustCompile(foreignPattern)
 )
 
-// badName says what is wrong with a name, or returns "".
+// badName describes the fault of a name, or returns "".
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -44,7 +44,7 @@ type reference struct {
 	at               place
 }
 
-// kindOf says what the string of a field names; the key is Go type and document name.
+// kindOf maps fields, by Go type and document name, to the kind of thing that they name.
 var kindOf = map[string]string{
 	"Retry.retry_on":   "class",
 	"Retry.abort_on":   "class",
@@ -53,7 +53,7 @@ var kindOf = map[string]string{
 	"BudgetRef.name":   "budget",
 }
 
-// fieldOfDeclared is where a document declares names of a kind.
+// fieldOfDeclared maps a kind to the field in which documents declare its names.
 var fieldOfDeclared = map[string]string{
 	"class": "classes", "classifier": "classifiers", "trigger": "triggers", "budget": "budgets",
 }
@@ -79,7 +79,7 @@ func known(root map[string]any, supplied Declared) map[string][]string {
 	return names
 }
 
-// resolve reports references that nothing defines.
+// resolve reports references to undefined names.
 func (r *reader) resolve(names map[string][]string) {
 	for _, ref := range r.references {
 		if r.faults.full() {
@@ -103,7 +103,7 @@ func (r *reader) resolve(names map[string][]string) {
 	}
 }
 
-// short cuts a name to what a message can bear.
+// short shortens a name for messages.
 func short(s string) string {
 	const most = 60
 	if utf8.RuneCountInString(s) <= most {

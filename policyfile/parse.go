@@ -19,12 +19,12 @@ const version = 1
 
 // Options of [Parse]. The zero value reads a file under the built-in limits.
 type Options struct {
-	// Source is noted in every policy of the document. Default policy.SourceFile.
+	// Source is recorded in every policy of the document. Default policy.SourceFile.
 	Source policy.Source
 	// Limits are an operator's own limits by surface, wider or narrower than the built-in ones, which hold for surfaces
 	// that are absent. A document may tighten them.
 	Limits map[policy.Surface]policy.Limits
-	// Declared are names that the program supplies, beside those that a document declares itself.
+	// Declared are names that the program supplies, in addition to those that a document declares.
 	Declared Declared
 }
 
@@ -35,9 +35,9 @@ func (o Options) limits(s policy.Surface) policy.Limits {
 	return policy.LimitsFor(s)
 }
 
-// Document is a document that was accepted. It is read-only and safe for concurrent use.
+// Document is an accepted document. It is read-only and safe for concurrent use.
 type Document struct {
-	// Set is what the document compiles to.
+	// Set is the compiled document.
 	Set *policy.Set
 	// Warnings in the order of their places: values that were clamped and fields that are deprecated.
 	Warnings []Fault

@@ -21,7 +21,7 @@ import (
 const (
 	durationPattern = `^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 	nonZeroPattern  = `[1-9]`
-	// maxSeconds is what fits into a time.Duration, about 292 years.
+	// maxSeconds is the longest time.Duration, about 292 years.
 	maxSeconds = 9_223_372_036
 	maxInteger = math.MaxInt32
 )
@@ -82,7 +82,7 @@ func (r *reader) refuse(n *yaml.Node, path, problem, remedy string) (any, bool) 
 	return nil, false
 }
 
-// clamp warns of a value that no field of its type holds. It may be clamped further, to the limit of its surface.
+// clamp warns of a value outside the range of its type, and clamps it. The limit of its surface may clamp it further.
 func (r *reader) clamp(n *yaml.Node, path, problem, remedy string) {
 	r.clamped[path] = true
 	r.faults.warn(placeOf(n), path, short(n.Value)+" "+problem, remedy)

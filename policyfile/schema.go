@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Schema returns the JSON Schema (draft 2020-12) of documents, indented. It is made from the Go types, their tags and
+// Schema returns the JSON Schema (draft 2020-12) of documents, indented. It is generated from the Go types, their tags and
 // their comments. See the package documentation for the rules that it cannot state.
 func Schema() []byte {
 	s := schemas{defs: map[string]any{}}
@@ -32,7 +32,7 @@ func Schema() []byte {
 // schemas collects the definitions of struct types.
 type schemas struct{ defs map[string]any }
 
-// none is what a nullable field accepts as explicitly none.
+// none lists the values of a nullable field that mean explicitly none.
 func none() map[string]any { return map[string]any{"enum": []any{nil, "", "none"}} }
 
 func (s schemas) ref(name string, t reflect.Type) map[string]any {

@@ -6,7 +6,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// config compiles what was drafted. It must be called only for a document without faults.
+// config compiles the drafts. It must be called only for a document without faults.
 func (c *compiler) config() (policy.SetConfig, error) {
 	config := c.parts
 	config.Source = c.source
