@@ -20,20 +20,20 @@ import (
 type AuditOptions struct {
 	// Open returns a fresh, empty sink on each call. The suite closes it. Required.
 	Open func(t *testing.T) audit.Sink
-	// Source reads what a sink that is open has stored. Nil where the sinks themselves are sources.
+	// Source returns a reader of an open sink's events. Nil if the sinks are sources themselves.
 	Source func(t *testing.T, sink audit.Sink) audit.Source
 	// Reopen opens the data of a sink that the suite has closed. The suite closes it. Required.
 	Reopen func(t *testing.T, closed audit.Sink) audit.Sink
-	// Second opens another handle on the data of a sink that is open, as another process would. The suite closes it before
-	// the first. Nil where a sink has one writer.
+	// Second opens another handle on the data of an open sink, as another process would. The suite closes it before the
+	// first. Nil if a sink allows only one writer.
 	Second func(t *testing.T, first audit.Sink) audit.Sink
-	// Repeats is for sinks that store an event as often as it is appended. Readers have to drop repetitions then, and so
-	// does the suite.
+	// Repeats is for sinks that store an event as often as it is appended. Readers then have to drop repetitions, and the
+	// suite does so too.
 	Repeats bool
 }
 
-// Audit checks that a sink keeps the contract of audit.Sink, and what reads from it that of audit.Source. Cases that need
-// another handle are left out where there is none.
+// Audit checks that a sink keeps the contract of audit.Sink, and its reader the contract of audit.Source. It skips cases that
+// need a second handle if Second is nil.
 func Audit(t *testing.T, o AuditOptions) {
 	for _, group := range [][]auditCase{auditAppendCases(), auditReadCases(), auditChainCases()} {
 		for _, c := range group {
@@ -110,7 +110,7 @@ func (s *sink) reopen() {
 	s.use(s.options.Reopen(s.T, before))
 }
 
-// append stores entries, which must come out of it as they were.
+// append stores entries and checks that the sink does not change them.
 func (s *sink) append(entries ...audit.Entry) {
 	s.Helper()
 	before := make([]string, len(entries))
@@ -151,7 +151,7 @@ func collect(ctx context.Context, source audit.Source, after string) (list []sto
 	return list, err
 }
 
-// lines are what a reader makes of a list: repetitions are dropped where the sink has them.
+// lines returns the lines of a list, without the repetitions that the sink may store.
 func (s *sink) lines(list []stored) []string {
 	var lines []string
 	seen := map[string]bool{}
@@ -164,7 +164,7 @@ func (s *sink) lines(list []stored) []string {
 	return lines
 }
 
-// holds fails the case unless a list has exactly the lines of entries, in their order.
+// holds fails the case unless a list has exactly the lines of the entries, in order.
 func (s *sink) holds(list []stored, want ...audit.Entry) {
 	s.Helper()
 	if diff := cmp.Diff(linesOf(want), s.lines(list)); diff != "" {
@@ -206,7 +206,7 @@ func newChain(id string) *chain {
 	return &chain{id: id, at: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)}
 }
 
-// next is the next entry of the chain. Its line has the form in which a Log writes it.
+// next returns the next entry of the chain. Its line has the form that a Log writes.
 func (c *chain) next(change ...func(*audit.Event)) audit.Entry {
 	c.at = c.at.Add(1001 * time.Microsecond)
 	e := &audit.Event{
@@ -222,7 +222,7 @@ func (c *chain) next(change ...func(*audit.Event)) audit.Entry {
 	return audit.Entry{Event: e, Line: canonical(e)}
 }
 
-// take is the next n entries.
+// take returns the next n entries.
 func (c *chain) take(n int) []audit.Entry {
 	entries := make([]audit.Entry, n)
 	for i := range entries {
@@ -231,7 +231,7 @@ func (c *chain) take(n int) []audit.Entry {
 	return entries
 }
 
-// canonical is an event in canonical JSON. Encoding a map sorts its members.
+// canonical encodes an event as canonical JSON. Encoding a map sorts its members.
 func canonical(e *audit.Event) []byte {
 	plain, err := json.Marshal(e)
 	if err != nil {

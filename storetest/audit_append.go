@@ -32,7 +32,7 @@ func auditAppendCases() []auditCase {
 			s.holds(s.read(""), all...)
 			s.headsAre(c.head)
 		}},
-		{name: "A2/an event that is there twice in a batch is stored once", run: func(s *sink) {
+		{name: "A2/an event twice in a batch is stored once", run: func(s *sink) {
 			c := newChain("c")
 			one, two := c.next(), c.next()
 			s.append(one, one, two, two)
@@ -55,7 +55,7 @@ func auditAppendCases() []auditCase {
 			s.append(all...)
 			s.holds(s.read(""), all...)
 		}},
-		{name: "A2/what was acknowledged is there after closing and opening", run: func(s *sink) {
+		{name: "A2/acknowledged events are there after closing and opening", run: func(s *sink) {
 			c := newChain("c")
 			all := c.take(10)
 			s.append(all[:6]...)
@@ -67,7 +67,7 @@ func auditAppendCases() []auditCase {
 			s.append(all[4:]...) // with a repetition
 			s.holds(s.read(""), all...)
 		}},
-		{name: "A2/a sink that is closed refuses", run: func(s *sink) {
+		{name: "A2/a closed sink refuses events", run: func(s *sink) {
 			c := newChain("c")
 			kept, lost := c.next(), c.next()
 			s.append(kept)
@@ -82,7 +82,7 @@ func auditAppendCases() []auditCase {
 	}
 }
 
-// repeatUnknown appends under contexts that end at any moment, and again where that failed, as the Log does.
+// repeatUnknown appends under contexts that end at any moment, and repeats failed appends as the Log does.
 func repeatUnknown(s *sink) {
 	c := newChain("c")
 	var all []audit.Entry

@@ -45,9 +45,9 @@ func auditChainCases() []auditCase {
 			if err := second.Close(); err != nil {
 				s.Error(err)
 			}
-			s.append(c.next()) // closing one handle closes no other
+			s.append(c.next()) // the other handles stay open
 		}},
-		{name: "A3/odd text comes back as it was", run: func(s *sink) {
+		{name: "A3/odd text comes back unchanged", run: func(s *sink) {
 			c := newChain("c")
 			var all []audit.Entry
 			for _, text := range []string{

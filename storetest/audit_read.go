@@ -15,7 +15,7 @@ import (
 
 func auditReadCases() []auditCase {
 	return []auditCase{
-		{name: "A2/a reader goes on after any cursor", run: func(s *sink) {
+		{name: "A2/a reader continues after any cursor", run: func(s *sink) {
 			c := newChain("c")
 			all := c.take(25)
 			s.append(all[:20]...)
@@ -27,7 +27,7 @@ func auditReadCases() []auditCase {
 			s.append(all[20:]...)
 			s.holds(s.read(list[19].cursor), all[20:]...)
 		}},
-		{name: "A2/a reader reads over the size of a page", run: func(s *sink) {
+		{name: "A2/a reader reads more than one page", run: func(s *sink) {
 			c := newChain("c")
 			all := c.take(2048)
 			s.append(all...)
@@ -64,7 +64,7 @@ func auditReadCases() []auditCase {
 				s.Errorf("%d calls, %v; want 1, %v", calls, err, context.Canceled)
 			}
 		}},
-		{name: "A2/what is no cursor is refused", run: func(s *sink) {
+		{name: "A2/an invalid cursor is refused", run: func(s *sink) {
 			s.append(newChain("c").take(2)...)
 			if list, err := collect(s.ctx, s.Source, "no cursor!"); err == nil {
 				s.Errorf("Read: %d lines and no error", len(list))
@@ -104,9 +104,8 @@ func auditReadCases() []auditCase {
 	}
 }
 
-// follow lets writers append, each to a chain of its own, while a reader goes on after its last cursor again and again. It
-// must come across every event once, those of a chain in their order, and all in the order in which they are found at the
-// end.
+// follow lets writers append, each to a chain of its own, while a reader repeatedly continues after its last cursor. The
+// reader must see every event once, the events of a chain in order, and all events in the same order as a reader at the end.
 func follow(s *sink, writers []audit.Sink) {
 	batches := sized(40, 15)
 	var heads []audit.Head

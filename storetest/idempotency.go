@@ -21,10 +21,10 @@ type IdempotencyOptions struct {
 	// store on the same data each time: cases use keys of their own. Required.
 	Open func(t *testing.T) idempotency.Store
 	// Second opens another handle on the data of a store that Open returned, as another process would, and closes it in the
-	// test's cleanup. Nil for stores that one process keeps for itself.
+	// test's cleanup. Nil for stores that processes cannot share.
 	Second func(t *testing.T, first idempotency.Store) idempotency.Store
 	// Process returns a command that opens the data of a store that Open returned and calls [IdempotencyProcess]; the suite
-	// sets more of its environment, and starts and kills it. Nil for stores that one process keeps for itself.
+	// adds to its environment, and starts and kills it. Nil for stores that processes cannot share.
 	Process func(t *testing.T, first idempotency.Store) *exec.Cmd
 	// Bubble runs a case in virtual time: synctest.Test for stores that take their time from package time. Nil runs in
 	// real time.
@@ -86,36 +86,36 @@ func openKeys(t *testing.T, o IdempotencyOptions, virtual bool) *keys {
 	return &keys{T: t, Store: store, Admin: admin, ctx: context.Background(), options: o, short: o.Short, virtual: virtual}
 }
 
-// newKey is an ID that no other case uses, in this process or another.
+// newKey returns an ID that no other case uses, in this process or another.
 func newKey() idempotency.ID {
 	return idempotency.ID{Tenant: "tenant", Operation: "op", Key: fmt.Sprintf("%s-%d", run, ids.Add(1))}
 }
 
-// run tells the test binaries that share a store apart.
+// run distinguishes the test binaries that share a store.
 var run = fmt.Sprintf("%x", time.Now().UnixNano())
 
-// request is a begin under a long lease by an owner of its own.
+// request returns a request with a long lease and a new owner.
 func request(id idempotency.ID) idempotency.BeginRequest {
 	return idempotency.BeginRequest{
 		ID: id, Fingerprint: "f", Owner: fmt.Sprintf("owner-%s-%d", run, ids.Add(1)), Lease: long, PolicyHash: "p",
 	}
 }
 
-// replaySafe is a request that may take over.
+// replaySafe returns a request that may take over a lapsed claim.
 func replaySafe(id idempotency.ID) idempotency.BeginRequest {
 	r := request(id)
 	r.ReplaySafe = true
 	return r
 }
 
-// brief is a request whose lease ends during the case.
+// brief returns a request whose lease ends during the case.
 func (s *keys) brief(id idempotency.ID) idempotency.BeginRequest {
 	r := request(id)
 	r.Lease = s.short
 	return r
 }
 
-// begin begins, and fails the case unless that comes to the verdict.
+// begin begins, and fails the case unless the verdict is as wanted.
 func (s *keys) begin(req idempotency.BeginRequest, want idempotency.Verdict) idempotency.Begun {
 	s.Helper()
 	b, err := s.Begin(s.ctx, req)
@@ -128,7 +128,7 @@ func (s *keys) begin(req idempotency.BeginRequest, want idempotency.Verdict) ide
 	return b
 }
 
-// claim begins on a key that is free, and returns the claim.
+// claim begins a free key and returns the claim.
 func (s *keys) claim(req idempotency.BeginRequest) idempotency.Claim {
 	s.Helper()
 	return s.claimOf(s.begin(req, idempotency.Run), req)
@@ -143,7 +143,7 @@ func (s *keys) claimOf(b idempotency.Begun, req idempotency.BeginRequest) idempo
 	return b.Record.Claim()
 }
 
-// got is the record of an ID, which must be there.
+// got returns the record of an ID, which must exist.
 func (s *keys) got(id idempotency.ID) idempotency.Record {
 	s.Helper()
 	r, err := s.Get(s.ctx, id)
@@ -198,12 +198,12 @@ func released() idempotency.Settlement {
 	return idempotency.Settlement{State: idempotency.Released, Failure: &idempotency.Failure{Type: "t", Message: "try again"}, TTL: long}
 }
 
-// settlements are those of each kind.
+// settlements returns one of each kind.
 func settlements() []idempotency.Settlement {
 	return []idempotency.Settlement{completed("r"), failed("e"), released()}
 }
 
-// settled is a new record that was claimed and settled.
+// settled returns a new record that was claimed and settled.
 func (s *keys) settled(settlement idempotency.Settlement) idempotency.Record {
 	s.Helper()
 	c := s.claim(request(newKey()))
@@ -211,7 +211,7 @@ func (s *keys) settled(settlement idempotency.Settlement) idempotency.Record {
 	return s.got(c.ID)
 }
 
-// lapsed is a new record that was claimed and whose lease has ended.
+// lapsed returns a new record that was claimed and whose lease has ended.
 func (s *keys) lapsed() idempotency.Record {
 	s.Helper()
 	c := s.claim(s.brief(newKey()))
@@ -219,7 +219,7 @@ func (s *keys) lapsed() idempotency.Record {
 	return s.got(c.ID)
 }
 
-// unknown is a new record whose outcome is unknown.
+// unknown returns a new record whose outcome is unknown.
 func (s *keys) unknown() idempotency.Record {
 	s.Helper()
 	r := s.lapsed()
@@ -227,13 +227,13 @@ func (s *keys) unknown() idempotency.Record {
 	return s.got(r.ID)
 }
 
-// clock is the store's clock, as a claim of a key of its own shows it.
+// clock returns the time by the store's clock, from a claim of a new key.
 func (s *keys) clock() time.Time {
 	s.Helper()
 	return s.begin(request(newKey()), idempotency.Run).Record.Created
 }
 
-// lapse lets d pass, and in real time somewhat more, so that a timer of d is over.
+// lapse lets d pass, and in real time somewhat more, so that a timer of d has ended.
 func (s *keys) lapse(d time.Duration) {
 	if s.options.Advance != nil {
 		s.options.Advance(s.T, d)
@@ -245,10 +245,10 @@ func (s *keys) lapse(d time.Duration) {
 	time.Sleep(d)
 }
 
-// edges checks that something of the store's ends exactly at its time. start makes it anew and returns its end, and a probe
-// of whether it is over, which counts as long as it says no. In virtual time it is probed a millisecond and a microsecond
-// before the end, and then at the end, or a microsecond or a millisecond later. In real time the store's own clock is looked
-// at between probes, as fast as it goes.
+// edges checks that a period ends exactly on time. start begins the period and returns its end and a probe that reports whether
+// the period is over; the probe may be repeated until it is true. In virtual time edges probes a millisecond and a microsecond
+// before the end, and then at the end, or a microsecond or a millisecond later. In real time it reads the store's clock
+// between probes, as fast as possible.
 func (s *keys) edges(start func() (end time.Time, over func() bool)) {
 	s.Helper()
 	if !s.virtual {
@@ -290,7 +290,7 @@ func (s *keys) edge(end time.Time, over func() bool) {
 	}
 }
 
-// together runs f on many goroutines at once and waits for them. Where there is a second handle, half of them use it.
+// together runs f on many goroutines at once and waits for them. If there is a second handle, half of them use it.
 func (s *keys) together(n int, f func(store idempotency.Store, i int)) {
 	s.Helper()
 	stores := []idempotency.Store{s.Store, s.Store}

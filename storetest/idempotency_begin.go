@@ -30,7 +30,7 @@ func beginCases() []keysCase {
 				s.Fatalf("claimed at %v, want %v", b.Record.Created, time.Now())
 			}
 		}},
-		{name: "I3/a live claim is in the way of others, who learn how long", run: func(s *keys) {
+		{name: "I3/others are refused while a claim is live, and learn how long", run: func(s *keys) {
 			c := s.claim(request(newKey()))
 			s.unchanged(c.ID, func() {
 				for _, req := range []idempotency.BeginRequest{request(c.ID), replaySafe(c.ID)} {
@@ -64,7 +64,7 @@ func beginCases() []keysCase {
 				}
 			})
 		}},
-		{name: "I3/a released record is claimed anew, and attempts go on", run: func(s *keys) {
+		{name: "I3/a released record is claimed anew, and attempts continue", run: func(s *keys) {
 			req := request(newKey())
 			first := s.begin(req, idempotency.Run).Record
 			for attempts := 2; attempts <= 4; attempts++ {
@@ -127,7 +127,7 @@ func beginCases() []keysCase {
 			}
 			s.absent(req.ID)
 		}},
-		{name: "I2/keys, operations and tenants never meet", run: func(s *keys) {
+		{name: "I2/keys, operations and tenants are independent", run: func(s *keys) {
 			unique := newKey().Key
 			ids := []idempotency.ID{
 				{Key: unique}, {Operation: unique, Key: unique}, {Tenant: unique, Key: unique}, {Tenant: unique, Operation: unique, Key: unique},

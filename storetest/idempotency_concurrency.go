@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// keyConcurrencyCases checks what must hold when callers meet. They run in real time.
+// keyConcurrencyCases checks concurrent callers, in real time.
 func keyConcurrencyCases() []keysCase {
 	const callers = 100
 	return []keysCase{

@@ -6,7 +6,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// lapseCases checks what becomes of claims whose lease has ended.
+// lapseCases checks claims whose lease has ended.
 func lapseCases() []keysCase {
 	return []keysCase{
 		{name: "I4/a lapsed claim is taken over by an operation that is replay-safe", run: func(s *keys) {
@@ -35,7 +35,7 @@ func lapseCases() []keysCase {
 			}
 			s.same(want, s.got(old.ID))
 		}},
-		{name: "I4/what is in flight or unknown never expires by itself", run: func(s *keys) {
+		{name: "I4/a record in flight or unknown never expires", run: func(s *keys) {
 			lapsed, unknown := s.lapsed(), s.unknown()
 			wait := 3 * s.short
 			if s.virtual {
@@ -93,7 +93,7 @@ func lapseCases() []keysCase {
 			s.begin(request(c.ID), idempotency.Busy)
 			s.must(s.Settle(s.ctx, c, completed("r")), nil)
 		}},
-		{name: "I5/a lapsed claim that nobody has met may be renewed and settled", run: func(s *keys) {
+		{name: "I5/a lapsed claim may be renewed and settled until another begin", run: func(s *keys) {
 			r := s.lapsed()
 			s.must(s.Renew(s.ctx, r.Claim(), long), nil)
 			s.begin(replaySafe(r.ID), idempotency.Busy)
@@ -105,7 +105,7 @@ func lapseCases() []keysCase {
 				}
 			}
 		}},
-		{name: "I5/the owner may settle what has become unknown, but not renew it", run: func(s *keys) {
+		{name: "I5/the owner may settle an unknown record, but not renew it", run: func(s *keys) {
 			for _, settlement := range settlements() {
 				r := s.unknown()
 				s.unchanged(r.ID, func() { s.must(s.Renew(s.ctx, r.Claim(), long), idempotency.ErrFenced) })

@@ -29,7 +29,7 @@ type keyCall struct {
 	At         int64  `json:"at"`
 }
 
-// keyAnswer is what came of it. Pending: its caller was killed, and nobody knows.
+// keyAnswer is the result of a keyCall. Pending means that the caller was killed and the result is not known.
 type keyAnswer struct {
 	Verdict string `json:"verdict,omitempty"`
 	Fence   int64  `json:"fence,omitempty"`
@@ -38,8 +38,8 @@ type keyAnswer struct {
 	Pending bool   `json:"-"`
 }
 
-// keyState is what the checker knows of a record. The lease ends somewhere between two times, because only the store knows
-// when between call and answer it was given.
+// keyState is the checker's knowledge of a record. The lease ends somewhere between two times, because only the store knows
+// when between call and answer it was granted.
 type keyState struct {
 	state            idempotency.State // "" is absent
 	owner            string
@@ -47,7 +47,7 @@ type keyState struct {
 	earliest, latest int64
 }
 
-// keyHistory is what callers did, in one process or several.
+// keyHistory records the operations of callers in one process or several.
 type keyHistory struct {
 	mu  sync.Mutex
 	ops []porcupine.Operation
@@ -62,8 +62,8 @@ func (h *keyHistory) add(caller int, call keyCall, answer keyAnswer) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: caller, Input: call, Call: call.At, Output: answer, Return: answer.At})
 }
 
-// keysModel says which answers a store may give to begins, settlements and renewals under a lease. Where a clock or a killed
-// caller leaves open what happened, all that may have happened is followed up.
+// keysModel defines the answers that a store may give to begins, settlements and renewals under a lease. If the clocks or a
+// killed caller leave the outcome open, it follows every possible one.
 func keysModel(lease time.Duration) porcupine.Model {
 	model := porcupine.NondeterministicModel{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
@@ -94,7 +94,7 @@ func keysModel(lease time.Duration) porcupine.Model {
 // step lists the states that can follow.
 func (k keyState) step(call keyCall, answer keyAnswer, lease int64) (next []keyState) {
 	if answer.Pending {
-		next = append(next, k) // it never got there
+		next = append(next, k) // the call did not reach the store
 	}
 	mayLive := k.state == idempotency.InFlight && call.At < k.latest
 	mayBeOver := k.state == idempotency.InFlight && answer.At >= k.earliest
@@ -136,7 +136,7 @@ func (k keyState) step(call keyCall, answer keyAnswer, lease int64) (next []keyS
 	return next
 }
 
-// keyCaller begins, renews and settles at random, oversleeps and comes back late, and tells what it does.
+// keyCaller begins, renews and settles at random, sometimes too late, and reports what it does.
 type keyCaller struct {
 	store    idempotency.Store
 	name     string
@@ -146,7 +146,7 @@ type keyCaller struct {
 	answered func(keyCall, keyAnswer)
 }
 
-// play does a number of rounds, or goes on until ctx ends if there is none. An unexpected error of the store ends it.
+// play runs a number of rounds or, if that is 0, until ctx ends. An unexpected error of the store ends it.
 func (c *keyCaller) play(ctx context.Context, rounds int) error {
 	for i := 0; (rounds == 0 || i < rounds) && ctx.Err() == nil; i++ {
 		id := idempotency.ID{Operation: "linearizable", Key: c.keys[rand.IntN(len(c.keys))]}
@@ -172,7 +172,7 @@ func (c *keyCaller) play(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// work renews and settles a claim, too late at times, and at times again.
+// work renews and settles a claim, sometimes too late and sometimes twice.
 func (c *keyCaller) work(ctx context.Context, claim idempotency.Claim) error {
 	call := keyCall{Key: claim.Key, Owner: claim.Owner, Fence: claim.Fence}
 	for range rand.IntN(3) {
@@ -196,7 +196,7 @@ func (c *keyCaller) work(ctx context.Context, claim idempotency.Claim) error {
 	return nil
 }
 
-// do calls the store and tells before and after.
+// do calls the store and reports before and after.
 func (c *keyCaller) do(call keyCall, f func() error, begun *idempotency.Begun) (keyAnswer, error) {
 	call.At = time.Now().UnixNano()
 	c.called(call)
@@ -252,7 +252,7 @@ func (s *keys) checkKeys(h *keyHistory, lease time.Duration) (counts map[string]
 	return counts
 }
 
-// linearizableKeys lets callers in one process meet.
+// linearizableKeys runs concurrent callers in one process.
 func linearizableKeys(s *keys) {
 	lease := flicker(s.options.Bubble != nil, s.options.Advance != nil, s.short)
 	s.linearizable(lease, func(history *keyHistory) {

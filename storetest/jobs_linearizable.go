@@ -21,14 +21,14 @@ type leaseCall struct {
 	at    int64
 }
 
-// leaseAnswer is what came of it.
+// leaseAnswer is the result of a leaseCall.
 type leaseAnswer struct {
 	err error
 	at  int64
 }
 
-// leaseState is what the checker knows of a job. The lease ends somewhere between two times, because only the store knows
-// when between call and answer it was given; being taken back by Maintain is not an operation of the history.
+// leaseState is the checker's knowledge of a job. The lease ends somewhere between two times, because only the store knows
+// when between call and answer it was granted. The history does not contain reclaiming by Maintain.
 type leaseState struct {
 	fence            int64
 	running          bool
@@ -41,8 +41,8 @@ func (l leaseState) has(fence int64) bool { return l.settled[fence/64]>>(fence%6
 // slack covers the truncation of stored times.
 const slack = int64(time.Millisecond)
 
-// leaseModel says which answers a store may give. A claim is legal only if no lease can be live; a token acts only while
-// its lease may be live and no other has been given; what a token has settled it may repeat.
+// leaseModel defines the answers that a store may give. A claim is legal only if no lease can be live. A token is valid only
+// while its lease may be live and no newer one was granted, and may repeat its settlement.
 func leaseModel(lease time.Duration) porcupine.Model {
 	return porcupine.Model{
 		Partition: byJob,
@@ -115,7 +115,7 @@ func (l *leaseLog) add(worker int, call leaseCall, err error) {
 	}
 }
 
-// linearizable lets workers claim, extend, settle, oversleep and come back late, and checks that all answers fit one order.
+// linearizable lets workers claim, extend and settle, sometimes too late, and checks that all answers fit one order.
 func linearizable(s *jobs) {
 	const rounds, jobsAtOnce = 20, 4
 	lease := s.flicker()

@@ -75,7 +75,7 @@ func maintenanceCases() []jobsCase {
 				s.Fatalf("in all %+v, want %d of each", sum, n)
 			}
 		}},
-		{name: "J6/maintenance tells when the next job is due", run: func(s *jobs) {
+		{name: "J6/maintenance returns when the next job is due", run: func(s *jobs) {
 			if done := s.maintain(); !done.NextDue.IsZero() {
 				s.Fatalf("an empty store has a job due at %v", done.NextDue)
 			}
@@ -89,7 +89,7 @@ func maintenanceCases() []jobsCase {
 				s.Fatalf("maintained at %v, between %v and %v", done.Now, now, after)
 			}
 		}},
-		{name: "J6/maintenance tells of each lost lease", run: func(s *jobs) {
+		{name: "J6/maintenance returns each lost lease", run: func(s *jobs) {
 			meta := map[string]string{"tenant_id": "acme", "trace_id": "\x00é"}
 			again := s.start(job.Insert{Type: "a", Meta: meta}, long)
 			s.must(s.settle(again.Ref(), job.KindRetry, fails("x", 0)), nil)

@@ -220,7 +220,7 @@ func orderCases() []jobsCase {
 			s.lapse(s.short)
 			s.take(long)
 		}},
-		{name: "J13/a running job of a paused queue goes on", run: func(s *jobs) {
+		{name: "J13/a running job of a paused queue continues", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true}), nil)
 			s.must(s.extend(r.Ref(), long), nil)

@@ -31,8 +31,8 @@ func randomCases() []jobsCase {
 	}}}
 }
 
-// model is what a store should hold: records moved by the pure functions of package job. All runs share a store, each with
-// queues of its own. In virtual time the clock of the model is the store's. In real time nothing expires or becomes due
+// model holds the records that a store should hold, changed by the pure functions of package job. All runs share a store, each
+// with queues of its own. In virtual time the clock of the model is the store's. In real time nothing expires or becomes due
 // while a run lasts, and times are not compared.
 type model struct {
 	s       *jobs
@@ -41,7 +41,7 @@ type model struct {
 	types   []string
 	jobs    map[string]*job.Record
 	history map[string][]job.Attempt
-	living  map[string]bool // jobs whose unique key is held for their life
+	living  map[string]bool // jobs that hold their unique key until they end
 	holders map[[2]string]keyHolder
 	paused  map[string]bool
 	refs    []job.Ref // every lease ever given
@@ -116,7 +116,7 @@ func (m *model) insert(in job.Insert, now time.Time) job.Receipt {
 	return job.Receipt{ID: in.ID}
 }
 
-// holder is the job that keeps a key now.
+// holder returns the job that holds a key now.
 func (m *model) holder(key [2]string, now time.Time) (string, bool) {
 	h, held := m.holders[key]
 	if !held || !h.until.IsZero() && !now.Before(h.until) {
@@ -128,7 +128,7 @@ func (m *model) holder(key [2]string, now time.Time) (string, bool) {
 	return h.id, true
 }
 
-// maintain promotes and reclaims, in the store and here.
+// maintain promotes and reclaims, in the store and in the model.
 func (m *model) maintain() {
 	m.s.maintain()
 	now := time.Now()
@@ -174,7 +174,7 @@ func (m *model) claim(t *rapid.T) {
 	}
 }
 
-// next are the jobs that a claim takes from a queue.
+// next returns the jobs that a claim takes from a queue.
 func (m *model) next(slots job.Slots, types []string, now time.Time) []*job.Record {
 	if m.paused[slots.Queue] {
 		return nil
@@ -194,7 +194,7 @@ func (m *model) next(slots job.Slots, types []string, now time.Time) []*job.Reco
 	return due[:min(slots.Free, len(due))]
 }
 
-// leases draws leases of different jobs: live ones, stale ones and ones that never were.
+// leases draws leases of different jobs: live, stale and invented ones.
 func (m *model) leases(t *rapid.T) []job.Ref {
 	by := map[string]job.Ref{}
 	for range rapid.IntRange(1, 3).Draw(t, "leases") {
@@ -215,7 +215,7 @@ func (m *model) leases(t *rapid.T) []job.Ref {
 func (m *model) settle(t *rapid.T) {
 	var list []job.Settlement
 	for _, ref := range m.leases(t) {
-		if rapid.Bool().Draw(t, "plain") { // what most settlements are
+		if rapid.Bool().Draw(t, "plain") { // the most frequent kind
 			list = append(list, job.Settlement{Ref: ref, Kind: job.KindComplete, Reason: policy.ReasonSuccess})
 			continue
 		}
@@ -298,7 +298,7 @@ func (m *model) change(t *rapid.T) {
 	}
 }
 
-// apply changes a job, unless it would live again beside another with its key.
+// apply changes a job, unless that would retry it while another job holds its key.
 func (m *model) apply(action job.Action, r *job.Record, now time.Time) bool {
 	key := [2]string{r.Queue, r.UniqueKey}
 	id, held := m.holder(key, now)

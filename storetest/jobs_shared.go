@@ -11,8 +11,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// sharedCases checks what several workers, handles and processes see of each other. Cases about an ability that the store
-// does not have check nothing.
+// sharedCases checks several workers, handles and processes on the same data. Cases about an optional interface that the store
+// does not implement check nothing.
 func sharedCases() []jobsCase {
 	return []jobsCase{
 		{name: "J1/another handle sees the same jobs", run: func(s *jobs) {
@@ -39,7 +39,7 @@ func sharedCases() []jobsCase {
 				}
 			})
 		}},
-		{name: "J1/what was enqueued outlives a handle", run: func(s *jobs) {
+		{name: "J1/enqueued jobs outlive a handle", run: func(s *jobs) {
 			var id string
 			s.second(func(other *jobs) { id = other.add(job.Insert{}) })
 			if s.options.Second == nil {
@@ -161,7 +161,7 @@ func sharedCases() []jobsCase {
 	}
 }
 
-// second runs f with another handle on the same data, where there can be one.
+// second runs f with another handle on the same data, if the store supports that.
 func (s *jobs) second(f func(other *jobs)) {
 	s.Helper()
 	if s.options.Second == nil {
@@ -174,7 +174,7 @@ func (s *jobs) second(f func(other *jobs)) {
 	s.must(other.Close(), nil)
 }
 
-// toldToCancel checks that a worker on a handle hears of a request to cancel. Workers listen for new work at the same time.
+// toldToCancel checks that a worker on a handle is notified of a request to cancel while workers also listen for new work.
 func (s *jobs) toldToCancel(on *jobs, f func()) {
 	s.Helper()
 	notifier, ok := on.Store.(job.CancelNotifier)
@@ -192,7 +192,7 @@ func (s *jobs) toldToCancel(on *jobs, f func()) {
 	s.heard(signals, f)
 }
 
-// notified checks that a worker on a handle hears of what f does.
+// notified checks that a worker on a handle is notified of the work that f makes.
 func (s *jobs) notified(on *jobs, f func()) {
 	s.Helper()
 	notifier, ok := on.Store.(job.Notifier)
@@ -206,7 +206,7 @@ func (s *jobs) notified(on *jobs, f func()) {
 	s.heard(signals, f)
 }
 
-// heard checks that what f does is signalled. Signals may be false, so those of before are drained.
+// heard checks that f causes a signal. It first drains earlier signals, since signals may be false.
 func (s *jobs) heard(signals <-chan struct{}, f func()) {
 	s.Helper()
 	drained := time.After(50 * time.Millisecond)

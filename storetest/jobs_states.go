@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// stateCases checks the states and what moves a job from one to another.
+// stateCases checks the states and their transitions.
 func stateCases() []jobsCase {
 	return []jobsCase{
 		{name: "J2/a job without run_at is ready at once", run: func(s *jobs) {

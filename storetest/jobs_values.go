@@ -26,7 +26,7 @@ func everyByte() []byte {
 	return b
 }
 
-// oddMeta is metadata that quoting and encoding have to get right.
+// oddMeta returns metadata that is hard to quote and encode.
 func oddMeta() map[string]string {
 	return map[string]string{
 		"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "": "empty key", "empty value": "", "quotes": `'"\`, "nul": "a\x00b",
@@ -34,10 +34,10 @@ func oddMeta() map[string]string {
 	}
 }
 
-// valueCases checks that what is stored comes back as it was, and shares nothing with its caller.
+// valueCases checks that stored values come back unchanged and share no memory with the caller.
 func valueCases() []jobsCase {
 	return []jobsCase{
-		{name: "J18/a job comes back as it was stored", run: func(s *jobs) {
+		{name: "J18/a job comes back unchanged", run: func(s *jobs) {
 			runAt := s.clock().Add(-time.Hour)
 			in := job.Insert{
 				ID: newID(), Type: "email:send 'ü'", Queue: "Mails/\"x\" ü", Priority: 7, Payload: everyByte(), Meta: oddMeta(), Timeout: 1500001 * time.Microsecond,
@@ -93,7 +93,7 @@ func valueCases() []jobsCase {
 				}
 			}
 		}},
-		{name: "J1/what was passed in is not kept", run: func(s *jobs) {
+		{name: "J1/the store keeps copies of what it stores", run: func(s *jobs) {
 			payload, meta, output := []byte("payload"), map[string]string{"k": "v"}, []byte("output")
 			id := s.add(job.Insert{Payload: payload, Meta: meta})
 			payload[0], meta["k"], meta["more"] = 'X', "changed", "x"
@@ -105,7 +105,7 @@ func valueCases() []jobsCase {
 				s.Fatalf("the store shares memory with its caller: %+v", got)
 			}
 		}},
-		{name: "J1/what was handed out is not shared", run: func(s *jobs) {
+		{name: "J1/the store returns copies", run: func(s *jobs) {
 			id := s.add(job.Insert{Payload: []byte("payload"), Meta: map[string]string{"k": "v"}})
 			spoil := func(list ...*job.Record) {
 				for _, r := range list {
@@ -154,7 +154,7 @@ func valueCases() []jobsCase {
 				s.Errorf("the job was stored: %v", err)
 			}
 		}},
-		{name: "J1/a closed store says so", run: func(s *jobs) {
+		{name: "J1/a closed store returns ErrClosed", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
 			s.closed = true
 			s.must(s.Close(), nil)

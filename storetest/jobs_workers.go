@@ -21,14 +21,13 @@ func workerCases() []jobsCase {
 	}
 }
 
-// startLimit is how long a job may wait for a worker that has nothing else to do. The contract says 1 s; a loaded machine
-// gets more.
+// startLimit is how long a job may wait for an idle worker. The contract says 1 s; a loaded machine gets more.
 const startLimit = 5 * time.Second
 
 // capable checks that a worker on a handle gets each job that only it can run, and at once.
 func (s *jobs) capable(on *jobs) {
 	s.Helper()
-	poll := job.WithPoll(time.Hour) // the store has to tell the worker of the job
+	poll := job.WithPoll(time.Hour) // so that only the store's notification starts the job
 	if _, ok := s.Store.(job.Notifier); !ok {
 		poll = job.WithPoll(job.DefaultPoll)
 	}

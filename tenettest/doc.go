@@ -1,6 +1,5 @@
-// Package tenettest helps to test code that retries. [NewExecutor] makes an executor that does everything that the real one
-// does, except that it records the waits between attempts instead of sleeping. [NewJobs] makes a worker that runs jobs in
-// virtual time until none is left:
+// Package tenettest helps to test code that retries. [NewExecutor] makes an executor that works like the real one but records
+// the waits between attempts instead of sleeping. [NewJobs] makes a worker that runs jobs in virtual time until none is left:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		jobs := tenettest.NewJobs(t)

@@ -74,7 +74,7 @@ func (j *Jobs) start() {
 	})
 }
 
-// waiting reports whether a job is unfinished that the worker takes or runs.
+// waiting reports whether an unfinished job is left that the worker takes.
 func (j *Jobs) waiting() bool {
 	workers, err := j.Store.Workers(context.Background())
 	if err != nil {

@@ -18,7 +18,7 @@ func Check(url string) error {
 	return nil
 }
 
-// CheckNames refuses names with control characters. They stand in pairs with what they name.
+// CheckNames refuses names with control characters. Its arguments are pairs of a description and a name.
 func CheckNames(pairs ...string) error {
 	var faults []error
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -29,7 +29,7 @@ func CheckNames(pairs ...string) error {
 	return errors.Join(faults...)
 }
 
-// unescape replaces what is escaped, and leaves a percent sign that escapes nothing as it is.
+// unescape replaces percent-encoded bytes and leaves any other percent sign unchanged.
 func unescape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -1,4 +1,4 @@
-// Package fields reads what the policy types say about themselves in struct tags: the name that a field has in
+// Package fields reads the struct tags of the policy types: the name that a field has in
 // documents and the values that it accepts. The JSON codec, the strict check, the document parser and the JSON Schema
 // all ask here, so that they cannot disagree.
 //

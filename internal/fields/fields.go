@@ -33,7 +33,7 @@ var duration = reflect.TypeFor[time.Duration]()
 func IsDuration(t reflect.Type) bool { return t == duration }
 
 // Deprecated maps fields that are on their way out ("Retry.old_name": Go type and document name) to what to write instead.
-// Whoever reads such a field warns of it; once its Go field is gone the value is ignored.
+// A reader warns about such a field; once its Go field is removed, the value is ignored.
 func Deprecated() map[string]string { return map[string]string{} }
 
 var cache sync.Map // reflect.Type → []Field
@@ -77,7 +77,7 @@ func parseRule(tag string) Rule {
 	return r
 }
 
-// Check says what is wrong with a present value, and how to mend it; both are empty for a good one. Durations are
+// Check returns what is wrong with a present value and how to correct it; both are empty for a valid one. Durations are
 // given in seconds.
 func (r Rule) Check(value float64) (problem, remedy string) {
 	switch {

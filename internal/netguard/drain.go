@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Drain reads and closes a body that nobody needs, so that its connection can be used again. A body that is longer than
+// Drain reads and closes a body that is not needed, so that its connection can be used again. A body that is longer than
 // most bytes, or takes longer than within, is closed where it stands, and its connection with it; cancel ends the request's context.
 func Drain(resp *http.Response, most int64, within time.Duration, cancel func()) {
 	defer resp.Body.Close()

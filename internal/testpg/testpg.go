@@ -154,7 +154,7 @@ func (s *Server) Run() error {
 	return errors.Join(fmt.Errorf("postgres does not answer after %v: %s", startTime, s.output), err)
 }
 
-// Stop ends the server's process and all connections. What is stored stays.
+// Stop ends the server's process and all connections. Stored data stay.
 func (s *Server) Stop() error {
 	if s.cmd == nil {
 		return nil

@@ -103,10 +103,10 @@ func (s *Server) Run() error {
 	return nil
 }
 
-// Stop shuts the server down in order, which closes all connections. What is durable stays.
+// Stop shuts the server down in order, which closes all connections. Durable messages stay.
 func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
 
-// Kill ends the server as a crash would. What is durable and was confirmed stays.
+// Kill ends the server as a crash would. Durable messages that were confirmed stay.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
 func (s *Server) end(signal syscall.Signal) error {
@@ -147,7 +147,7 @@ func (s *Server) Close() error {
 
 func (s *Server) path(name string) string { return filepath.Join(s.folder, name) }
 
-// command makes a process in the server's environment, without what the caller's says about RabbitMQ and Erlang.
+// command makes a process in the server's environment, without the caller's variables for RabbitMQ and Erlang.
 func (s *Server) command(name string) *exec.Cmd {
 	cmd := exec.Command(name)
 	cmd.Dir, cmd.SysProcAttr = s.folder, attributes()
