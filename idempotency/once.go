@@ -54,7 +54,12 @@ func (o Outcome[T]) Result() (T, error) {
 //
 // The context of op ends, with a cause, when its claim is lost. If the effect has run before, Once returns the stored result
 // or a *[RefusedError] and does not run op.
-func Once[T any](ctx context.Context, g *Guard, e Effect[T], op func(context.Context) (T, error)) (o Outcome[T]) {
+func Once[T any](ctx context.Context, g *Guard, e Effect[T], op func(context.Context) (T, error)) Outcome[T] {
+	return once(ctx, g, &e, op)
+}
+
+// once is Once without a copy of the effect, which is large.
+func once[T any](ctx context.Context, g *Guard, e *Effect[T], op func(context.Context) (T, error)) (o Outcome[T]) {
 	if op == nil { // checked before a claim would be left behind
 		o.Err = errNoOperation
 		return o

@@ -47,12 +47,12 @@ func (Bytes) Decode(b []byte) ([]byte, error) {
 // the failure could not be recorded. If op succeeded, it is nil or, together with the result, a *[ResultError] or
 // *[RecordError].
 func (g *Guard) Do(ctx context.Context, r Request, op func(context.Context) ([]byte, error)) ([]byte, error) {
-	return Once(ctx, g, Effect[[]byte]{Request: r, Codec: Bytes{}}, op).Result()
+	return once(ctx, g, &Effect[[]byte]{Request: r, Codec: Bytes{}}, op).Result()
 }
 
 // DoValue is [Guard.Do] for results of any type, kept as JSON.
 func DoValue[T any](ctx context.Context, g *Guard, r Request, op func(context.Context) (T, error)) (T, error) {
-	return Once(ctx, g, Effect[T]{Request: r, Codec: JSON[T]{}}, op).Result()
+	return once(ctx, g, &Effect[T]{Request: r, Codec: JSON[T]{}}, op).Result()
 }
 
 // encode encodes a result, and reports whether there is one.
