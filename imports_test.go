@@ -62,6 +62,7 @@ var allowed = map[string][]string{
 
 	"server/internal/documents": {"policy", "policyfile", "policystore", "rollout", "controlplane/protocol"},
 	"server/internal/keyring":   {"policystore", "controlplane/protocol"},
+	"server/internal/rollouts":  {"policystore", "rollout", "server/internal/documents"},
 	"server/internal/deliver":   {"policystore", "rollout", "controlplane/protocol", "server/internal/keyring"},
 
 	"internal/address":             {},

@@ -1,0 +1,147 @@
+package rollouts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/internal/wait"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+	"github.com/tenetdev/tenet/server/internal/documents"
+)
+
+// Times of a runner.
+const (
+	Interval    = 3 * time.Second // between judgements
+	leaderTTL   = 15 * time.Second
+	tickTimeout = 10 * time.Second
+	keepClients = 7 * 24 * time.Hour // after their last contact
+	cleanEvery  = time.Hour
+	pageSize    = 200
+)
+
+const task = "rollouts" // that servers elect a leader for
+
+// Options of a runner. The zero value is usable.
+type Options struct {
+	// Record is called before a judgement other than wait takes effect. If it returns an error, the judgement does not take
+	// effect, and is made again later.
+	Record func(ctx context.Context, d policystore.Document, j rollout.Judgement) error
+	// Logger for judgements. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Runner judges rollouts. Create it with New.
+type Runner struct {
+	store   policystore.Store
+	changes *documents.Service
+	server  string // the name under which it leads
+	o       Options
+	cleaned time.Time
+}
+
+// New makes a runner.
+func New(store policystore.Store, changes *documents.Service, o Options) *Runner {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Runner{store: store, changes: changes, server: uuidv7.Next(), o: o}
+}
+
+// Run judges every few seconds, while this server leads, until ctx ends.
+func (r *Runner) Run(ctx context.Context) {
+	failed := false
+	for wait.For(ctx, Interval) == nil {
+		err := r.tick(ctx)
+		if err != nil && !failed && ctx.Err() == nil {
+			r.o.Logger.Warn("rollouts cannot be judged now", "error", err)
+		}
+		failed = err != nil
+	}
+}
+
+// tick judges every running rollout once, if this server leads.
+func (r *Runner) tick(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
+	defer cancel()
+	if leads, err := r.store.Lead(ctx, task, r.server, leaderTTL); err != nil || !leads {
+		return err
+	}
+	var faults []error
+	for after := ""; ; {
+		page, err := r.store.Documents(ctx, after, pageSize)
+		if err != nil {
+			return errors.Join(append(faults, err)...)
+		}
+		for _, d := range page {
+			after = d.Name
+			if d.Rollout == nil || d.Rollout.State != policystore.Running {
+				continue
+			}
+			// Somebody else may have changed the document: then the next tick looks again.
+			if err := r.judge(ctx, d); err != nil && !errors.Is(err, policystore.ErrConflict) {
+				faults = append(faults, err)
+			}
+		}
+		if len(page) < pageSize {
+			return errors.Join(append(faults, r.clean(ctx))...)
+		}
+	}
+}
+
+func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
+	evidence, err := r.store.Evidence(ctx, d.Rollout.ID)
+	if err != nil {
+		return err
+	}
+	j := rollout.Judge(d.Rollout.Plan, observation(d.Rollout, evidence, time.Now()))
+	if j.Verdict == rollout.Wait || d.Freeze != nil && j.Verdict != rollout.Revert {
+		return nil
+	}
+	if r.o.Record != nil {
+		if err := r.o.Record(ctx, d, j); err != nil {
+			return err
+		}
+	}
+	if _, err := r.changes.Judged(ctx, d, j); err != nil {
+		return err
+	}
+	r.o.Logger.Info("rollout judged", "document", d.Name, "candidate", d.Rollout.Candidate, "step", d.Rollout.Step, "verdict", j.Verdict, "reason", j.Reason)
+	return nil
+}
+
+// observation returns what the judgement of the current step looks at. A step for all clients leaves nobody on the base: it is
+// compared with the base of the newest step before.
+func observation(r *policystore.Rollout, evidence []policystore.Evidence, now time.Time) rollout.Observation {
+	o := rollout.Observation{Step: r.Step, Elapsed: now.Sub(r.StepStarted)}
+	forAll := r.Step < len(r.Plan.Steps) && r.Plan.Steps[r.Step].Share >= 1
+	for _, e := range evidence { // by step
+		switch {
+		case e.Revision == r.Candidate && e.Step == r.Step:
+			o.Candidate = e.Counters
+		case e.Revision == r.Base && (e.Step == r.Step && !forAll || e.Step < r.Step && forAll):
+			o.Base = e.Counters
+		}
+	}
+	return o
+}
+
+// clean removes clients that have been gone for long.
+func (r *Runner) clean(ctx context.Context) error {
+	if time.Since(r.cleaned) < cleanEvery {
+		return nil
+	}
+	for {
+		n, err := r.store.RemoveClients(ctx, time.Now().Add(-keepClients), pageSize)
+		if err != nil {
+			return err
+		}
+		if n < pageSize {
+			r.cleaned = time.Now()
+			return nil
+		}
+	}
+}
