@@ -15,7 +15,7 @@ type AttemptKind int
 // The kinds of attempt.
 const (
 	KindRetry AttemptKind = iota // a first attempt (index 0) or a retry
-	KindHedge                    // an extra attempt beside one that is running
+	KindHedge                    // an extra attempt while another one is running
 )
 
 // String returns "retry" or "hedge".
@@ -38,7 +38,7 @@ type Decision struct {
 	// Detail is free text about the reason, which records keep in the attribute detail of the attempt's outcome. May be
 	// empty. It should not differ from attempt to attempt, and must not hold secrets.
 	Detail string
-	// Release ends what an allowed attempt holds; nil where it holds nothing. It is called exactly once, also when the
+	// Release ends what an allowed attempt holds; nil if it holds nothing. It is called exactly once, also when the
 	// attempt is cancelled, panics or is never launched.
 	Release func()
 }

@@ -143,7 +143,7 @@ func TestRetryRatioDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A full budget is only read, whoever asks: tokens are not written by first attempts.
+// First attempts only read a full budget, from any number of goroutines.
 func TestRetryRatioFullIsOnlyRead(t *testing.T) {
 	b := NewRetryRatio(0.2, 10)
 	before := b.tokens.Load()

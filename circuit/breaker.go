@@ -177,7 +177,7 @@ func (b *Breaker) look(now time.Duration) (State, bool) {
 }
 
 // Wait returns how long, counted from now, the breaker will refuse attempts: 0 if it would let one through. While all
-// probes are in flight nobody can tell; Wait then returns the cooldown, which is how long it will be if one fails.
+// probes are in flight that is unknown; Wait then returns the cooldown, which follows if a probe fails.
 func (b *Breaker) Wait(now time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

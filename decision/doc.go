@@ -4,7 +4,7 @@
 //
 // # The model
 //
-//   - [Judge] turns what is known of an ended attempt ([Facts]) into an outcome, and names the [Rule] that decided.
+//   - [Judge] turns the [Facts] of an ended attempt into an outcome, and names the [Rule] that decided.
 //   - [Group] folds the outcomes of a hedged group of attempts into one.
 //   - [Next] turns an outcome and the [State] of the work into a [Verdict]: done, retry after a delay, or stop.
 //   - [Delay] computes the delay before a retry. Its jitter comes from a counter-based generator keyed by a seed and the

@@ -51,7 +51,7 @@ func TestD1CostDoesNotGrowBeyondTheCap(t *testing.T) {
 	}
 }
 
-// Policies that nobody normalised still give delays that make sense.
+// Policies that were not normalised still give sensible delays.
 func TestD1UnusualPolicies(t *testing.T) {
 	cases := map[string]struct {
 		policy policy.Retry

@@ -10,20 +10,20 @@ import (
 
 // Facts are what is known about an ended attempt.
 type Facts struct {
-	// Failed is whether the operation returned an error.
+	// Failed is set if the operation returned an error.
 	Failed bool
-	// Ended is why the caller's context or the overall timeout is over (canceled, deadline_exceeded or overall_timeout),
-	// or "" while both are alive.
+	// Ended is why the work has to end: canceled, deadline_exceeded or overall_timeout; "" while neither the caller's
+	// context nor the overall timeout has ended.
 	Ended policy.Reason
-	// TimedOut is whether the attempt's own timeout has struck.
+	// TimedOut is set if the attempt's own timeout has passed.
 	TimedOut bool
 	// Mark is the outermost mark of the error, and Pushback the wait that came with it.
 	Mark     classify.Mark
 	Pushback time.Duration
 	// Classes are the classes of the error.
 	Classes []classify.Match
-	// Classified is the answer of the policy's classifier; nil where the policy has none. The class that it names counts
-	// beside Classes: a response can be an http_503 without an error.
+	// Classified is the answer of the policy's classifier; nil if the policy has none. The class that it names counts
+	// in addition to Classes: a response can be an http_503 without an error.
 	Classified *classify.Outcome
 }
 
@@ -41,7 +41,7 @@ const (
 	RuleRetryOn    Rule = "retry_on"
 )
 
-// Judge says what an attempt's result means under policy r, and which rule said so. The order is: success without a
+// Judge returns what an attempt's result means under policy r, and the rule that decided. The order is: success without a
 // classifier; the end of the caller's context or of the overall timeout; a mark on the error; abort_on; the classifier
 // or, without one, the default (errors are retryable); retry_on, which only narrows.
 func Judge(r *policy.Retry, f Facts) (classify.Outcome, Rule) {
@@ -97,7 +97,7 @@ func judgeMark(f Facts) (classify.Outcome, bool) {
 	return classify.Outcome{}, false
 }
 
-// judgeResult asks the classifier's answer or, without one, the default.
+// judgeResult returns the classifier's answer or, without one, the default.
 func judgeResult(f Facts) (classify.Outcome, Rule) {
 	if f.Classified != nil {
 		return *f.Classified, RuleClassifier
@@ -122,7 +122,7 @@ func endCategory(end policy.Reason) classify.Category {
 	return classify.CategoryTimeout
 }
 
-// within reports whether what happened belongs to the class wide.
+// within reports whether the result belongs to the class wide.
 func (f Facts) within(wide policy.Class) bool {
 	return f.Classified != nil && f.Classified.Class.Within(wide) ||
 		slices.ContainsFunc(f.Classes, func(m classify.Match) bool { return m.Within(wide) })

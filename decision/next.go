@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Unbounded is the time left where neither an overall timeout nor a deadline bounds the work.
+// Unbounded is the time left if neither an overall timeout nor a deadline bounds the work.
 const Unbounded = time.Duration(math.MaxInt64)
 
 // State is how far a piece of work has come when one of its attempts (or hedged groups) has ended.
@@ -18,7 +18,7 @@ type State struct {
 	Attempt int
 	// MaxAttempts is the effective maximum; 0 takes the policy's.
 	MaxAttempts int
-	// Left is the time until the work's end, Unbounded where nothing bounds it, and LeftReason what ends it:
+	// Left is the time until the work must end, Unbounded if nothing bounds it. LeftReason is what ends it:
 	// overall_timeout or deadline_exceeded.
 	Left       time.Duration
 	LeftReason policy.Reason
@@ -72,7 +72,7 @@ func (a Action) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// Next says what follows an outcome, in this order: success; abort; non-retryable; attempts exhausted; pushback too long
+// Next returns what follows an outcome, in this order: success; abort; non-retryable; attempts exhausted; pushback too long
 // (calls and steps only: a job waits max_pushback); the end of the work would come before the next attempt could start;
 // otherwise retry after the delay, the policy's or an external one, which is never shorter than the pushback.
 func Next(r *policy.Retry, s State, o classify.Outcome) Verdict {

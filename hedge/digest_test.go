@@ -180,7 +180,7 @@ func BenchmarkDigestAdd(b *testing.B) {
 	})
 }
 
-// What a hedged call costs: a latency in, a percentile out.
+// The digest's part of a hedged call: add a latency, read a percentile.
 func BenchmarkDigestAddAndQuantile(b *testing.B) {
 	d := digestOf(repeat(2000, ms)...)
 	b.Run("serial", func(b *testing.B) {

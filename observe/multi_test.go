@@ -11,7 +11,7 @@ import (
 
 type mark string
 
-// tracer notes what it is told, and puts its name into contexts.
+// tracer keeps the events that it receives and puts its name into contexts.
 type tracer struct {
 	name string
 	told *[]string

@@ -117,7 +117,7 @@ func TestP7NotANumberTakesTheDefault(t *testing.T) {
 	}
 }
 
-// TestP1WhatIsOffCanStillBeWritten: JSON has no NaN and no infinity, and a policy is hashed even where it reads neither.
+// TestP1WhatIsOffCanStillBeWritten: JSON has neither NaN nor infinity, and the hash of a policy covers unused fields too.
 func TestP1WhatIsOffCanStillBeWritten(t *testing.T) {
 	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		p := Policy{Hedge: Hedge{MaxExtraLoad: f}, Circuit: Circuit{FailureRate: f, SlowRate: f}}

@@ -31,7 +31,7 @@ type Policy struct {
 type Hedge struct {
 	// Enabled switches hedging on. Only idempotent operations should be hedged.
 	Enabled bool `json:"enabled"`
-	// MaxHedges is the number of extra attempts beside the primary in each group of attempts. Default 1.
+	// MaxHedges is the number of extra attempts in each group of attempts, the primary not counted. Default 1.
 	MaxHedges int `json:"max_hedges" check:"min=1"`
 	// HedgeDelay is the wait before a hedge if the trigger does not give one, in seconds. Default 0.2.
 	HedgeDelay time.Duration `json:"delay" check:"positive"`

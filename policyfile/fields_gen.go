@@ -88,7 +88,7 @@ var descriptions = map[string]string{
 	"Hedge.delay":                       "delay is the wait before a hedge if the trigger does not give one, in seconds. Default 0.2.",
 	"Hedge.enabled":                     "Enabled switches hedging on. Only idempotent operations should be hedged.",
 	"Hedge.max_extra_load":              "max_extra_load bounds hedges to this fraction of calls. Default 0, unlimited.",
-	"Hedge.max_hedges":                  "max_hedges is the number of extra attempts beside the primary in each group of attempts. Default 1.",
+	"Hedge.max_hedges":                  "max_hedges is the number of extra attempts in each group of attempts, the primary not counted. Default 1.",
 	"Hedge.trigger":                     "trigger decides when to hedge: fixed, p50, p90, p95, p99 or a registered name. Default fixed.",
 	"Job":                               "Job governs the jobs of one type. Fields that it does not set are taken from the job's queue, then from the defaults of jobs.",
 	"Job.budget":                        "Budget is asked before every attempt; the same as retry.budget. Default none.",

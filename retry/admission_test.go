@@ -21,7 +21,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// counting is a budget that allows the first `allow` attempts and counts what it grants and gets back.
+// counting is a budget that allows the first `allow` attempts and counts grants and releases.
 type counting struct {
 	allow    int
 	launch   bool
@@ -77,7 +77,7 @@ func TestR7FirstAttemptDeniedRunsNothing(t *testing.T) {
 	b.check(t)
 }
 
-// talking is a budget that gives reasons of its own. It allows the first two attempts.
+// talking is a budget with its own reasons. It allows the first two attempts.
 type talking struct{ counting }
 
 func (b *talking) AllowAttempt(ctx context.Context, k policy.Key, i int, kind budget.AttemptKind, ref policy.BudgetRef) budget.Decision {
@@ -423,7 +423,7 @@ func TestR7DeniedFirstAttemptGivesItsProbeBack(t *testing.T) {
 	})
 }
 
-// provider serves whatever policy it currently holds.
+// provider serves the policy that it currently holds.
 type provider struct {
 	version atomic.Uint64
 	current atomic.Pointer[policy.Policy]
@@ -453,7 +453,7 @@ func TestR11ChangedCircuitPolicyReachesALiveBreaker(t *testing.T) {
 		fail := func() error { return e.Do(bg, key, func(context.Context) error { return errDown }) }
 		_, _, _ = fail(), fail(), fail()
 		source.set(t, tripping(4))
-		_ = fail() // the fourth in a row: the count was kept, the new bound counts
+		_ = fail() // the fourth in a row: the count was kept, and the new bound applies
 		failure(t, fail(), policy.ReasonCircuitOpen)
 		next := tripping(4)
 		next.Circuit = policy.Circuit{}

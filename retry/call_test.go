@@ -124,7 +124,7 @@ func TestR1OverallTimeoutBoundsTheCall(t *testing.T) {
 		op, calls := script(errDown)
 		err := executor(t, p).Do(bg, key, op)
 		failure(t, err, policy.ReasonOverallTimeout)
-		// 10 + 20 + 40 ms fit; the next 80 ms would pass the end, so they are not slept.
+		// 10 + 20 + 40 ms fit; the next 80 ms would pass the end, so the call does not wait for them.
 		if took := time.Since(start); took != 70*time.Millisecond || *calls != 4 {
 			t.Errorf("stopped after %v and %d calls, want 70ms and 4", took, *calls)
 		}
@@ -150,9 +150,9 @@ func TestR1OverallTimeoutEndsTheRunningAttempt(t *testing.T) {
 	})
 }
 
-// TestR1TheTimeoutThatStrikesFirstIsTold: the attempt's own timeout, the overall timeout and the caller's deadline each have
-// their reason, and only the first counts as a timeout of the attempt.
-func TestR1TheTimeoutThatStrikesFirstIsTold(t *testing.T) {
+// TestR1TheTimeoutThatStrikesFirstIsReported: the attempt's own timeout, the overall timeout and the caller's deadline have
+// different reasons, and only the first counts as a timeout of the attempt.
+func TestR1TheTimeoutThatStrikesFirstIsReported(t *testing.T) {
 	for want, c := range map[policy.Reason]struct{ attempt, overall, caller time.Duration }{
 		policy.ReasonAttemptsExhausted: {time.Second, 2 * time.Second, 3 * time.Second},
 		policy.ReasonOverallTimeout:    {2 * time.Second, time.Second, 3 * time.Second},

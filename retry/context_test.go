@@ -77,7 +77,7 @@ func TestAttemptTimeoutReachesChildrenAsDeadlineExceeded(t *testing.T) {
 				t.Errorf("child ended with %v", child.Err())
 			}
 		})
-		inside(t, bg, time.Second, func(ctx context.Context) { // nobody asked for Done
+		inside(t, bg, time.Second, func(ctx context.Context) { // without a call of Done
 			time.Sleep(time.Second)
 			if ctx.Err() != context.DeadlineExceeded {
 				t.Errorf("Err is %v after the deadline", ctx.Err())
@@ -190,7 +190,7 @@ func TestJ16RefusedAttemptUsesUpNone(t *testing.T) {
 	})
 }
 
-// TestJ16ARefusedAttemptWaitsUntilItsBudgetHasRefilled, rather than only for its backoff.
+// TestJ16ARefusedAttemptWaitsUntilItsBudgetHasRefilled: the backoff alone would be too short.
 func TestJ16ARefusedAttemptWaitsUntilItsBudgetHasRefilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := budget.New(policy.Budget{Kind: policy.BudgetTokenBucket, Capacity: 1, RefillPerSecond: 0.01})
@@ -248,7 +248,7 @@ func TestAttemptContextThatHasEndedCallsAtOnce(t *testing.T) {
 	var kept context.Context
 	inside(t, bg, 0, func(ctx context.Context) { kept = ctx })
 	called := make(chan struct{})
-	stop := kept.(interface { // as package context asks
+	stop := kept.(interface { // as package context does
 		AfterFunc(f func()) (stop func() bool)
 	}).AfterFunc(func() { close(called) })
 	<-called

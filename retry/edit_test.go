@@ -15,8 +15,8 @@ import (
 	"github.com/tenetdev/tenet/tenettest"
 )
 
-// TestR11OneCallsPolicyCannotChangeTheBreaker: an edit may name another kind; the key's breaker goes on as it is and must
-// not take the quick attempts of that call for slow ones.
+// TestR11OneCallsPolicyCannotChangeTheBreaker: an edit may name another kind, but the key's breaker stays as it is and must
+// not count the quick attempts of that call as slow.
 func TestR11OneCallsPolicyCannotChangeTheBreaker(t *testing.T) {
 	retry.Age(time.Hour)
 	p := exact(1)
@@ -30,8 +30,8 @@ func TestR11OneCallsPolicyCannotChangeTheBreaker(t *testing.T) {
 	}
 }
 
-// TestR11CallsOfAnOlderPolicyAreNotSlow: a call that began under a rate breaker and retries under a slow one does not know
-// how long its attempts take.
+// TestR11CallsOfAnOlderPolicyAreNotSlow: a call that began under a rate breaker does not measure its attempts, even if the
+// breaker has since become a slow one.
 func TestR11CallsOfAnOlderPolicyAreNotSlow(t *testing.T) {
 	retry.Age(time.Hour)
 	source := &versions{}
@@ -47,7 +47,7 @@ func TestR11CallsOfAnOlderPolicyAreNotSlow(t *testing.T) {
 			return nil
 		}
 		source.set(t, p)
-		_ = e.Do(ctx, key, quick) // brings the new policy to the breaker
+		_ = e.Do(ctx, key, quick) // updates the breaker to the new policy
 		return errDown
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func (v *versions) Policy(context.Context, policy.Key) (*policy.Policy, error) {
 }
 func (v *versions) Version() uint64 { return v.n.Load() }
 
-// TestP12DocumentsNoneSurvivesAnEdit: the catalog must not fill again what the document says is none.
+// TestP12DocumentsNoneSurvivesAnEdit: the catalog must not fill a field that the document sets to none.
 func TestP12DocumentsNoneSurvivesAnEdit(t *testing.T) {
 	document, err := policyfile.Parse("d.yaml", []byte(`
 version: 1
@@ -101,7 +101,7 @@ policies:
 	}
 }
 
-// TestP12DocumentsNoneSurvivesACallsCategory: where the document says nothing the category's timeout of 5 s holds.
+// TestP12DocumentsNoneSurvivesACallsCategory: the category's timeout of 5 s applies only if the document does not set one.
 func TestP12DocumentsNoneSurvivesACallsCategory(t *testing.T) {
 	for _, c := range []struct {
 		document string
@@ -150,7 +150,7 @@ func TestP12UnknownCategoryWarnsAndHasNoCode(t *testing.T) {
 	}
 }
 
-// TestP12EditSeesWhatTheCategoryGives: attempts of NATS_CONNECT are 5.
+// TestP12EditSeesWhatTheCategoryGives: NATS_CONNECT has 5 attempts.
 func TestP12EditSeesWhatTheCategoryGives(t *testing.T) {
 	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{})
 	op, calls := script(errDown)
@@ -270,7 +270,8 @@ func TestP8AnEditStaysWithinTheLimitsOfItsSurface(t *testing.T) {
 	}
 }
 
-// TestP1AnEditThatHasNoSafeReadingLeavesThePolicy as it is, or refuses the call, as for a policy that is missing.
+// TestP1AnEditThatHasNoSafeReadingLeavesThePolicy: an edit with an unknown value leaves the policy unchanged or, by
+// MissingPolicyMode, refuses the call.
 func TestP1AnEditThatHasNoSafeReadingLeavesThePolicy(t *testing.T) {
 	for mode, want := range map[retry.FailureMode]int{retry.FailureFallback: 2, retry.FailureAllow: 1, retry.FailureDeny: 0} {
 		synctest.Test(t, func(t *testing.T) {

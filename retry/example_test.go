@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// An executor with a policy of its own, a budget shared by all keys, and a look at why a call stopped.
+// An executor with its own policy and a budget that all keys share. The error says why a call stopped.
 func ExampleNewExecutor() {
 	retries, err := budget.New(policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 1})
 	if err != nil {
@@ -54,7 +54,7 @@ func ExampleWithPolicy() {
 	// Output: tenet: mail.Send: attempts_exhausted after 1 attempt: unavailable
 }
 
-// A policy in code needs one import beside this package.
+// A policy in code needs only one more import.
 func ExampleNew() {
 	executor := retry.New(policy.Retry{MaxAttempts: 4, InitialBackoff: time.Millisecond})
 

@@ -363,13 +363,13 @@ func TestR10AHedgeDeniedByLoadIsOnRecordWithTheBreakersState(t *testing.T) {
 	})
 }
 
-// TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds: both attempts have ended before the group is decided, and one wins.
+// TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds: both attempts end before the group is decided, and one wins.
 func TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, end, told := &ledger{}, make(chan struct{}), false
 		e := withBudget(t, hedged(1, 1), b, func(o *retry.ExecutorOptions) {
 			o.Observer = observe.Func(func(_ context.Context, e *observe.Event) {
-				if e.Type == observe.AttemptEnded && !told { // the winner's end, told before the group is decided
+				if e.Type == observe.AttemptEnded && !told { // the winner's end, which is observed before the group is decided
 					told = true
 					close(end)
 					synctest.Wait() // until the loser has delivered
@@ -387,7 +387,7 @@ func TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds(t *testing.T) {
 	})
 }
 
-// TestR9ACallThatMustNotRunTwiceAtOnceIsNotHedged: the integrations say so of requests that the other side could not tell apart.
+// TestR9ACallThatMustNotRunTwiceAtOnceIsNotHedged: clients set this for requests whose repetition a server cannot recognise.
 func TestR9ACallThatMustNotRunTwiceAtOnceIsNotHedged(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []retry.CallOption
@@ -413,7 +413,7 @@ func TestR9ACallThatMustNotRunTwiceAtOnceIsNotHedged(t *testing.T) {
 	}
 }
 
-// TestR3APanicThatIsAnErrorCanBeFound by those who recover it.
+// TestR3APanicThatIsAnErrorCanBeFound: errors.Is finds it in the recovered value.
 func TestR3APanicThatIsAnErrorCanBeFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, value := range []any{errDown, "down"} {

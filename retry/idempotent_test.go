@@ -118,7 +118,7 @@ func TestI5AResultThatWasNotKeptIsNotMadeUp(t *testing.T) {
 	}
 }
 
-func TestI5WhoNeedsNoResultReadsNone(t *testing.T) {
+func TestI5ACallWithoutAResultReadsNone(t *testing.T) {
 	guard := newGuard(t, newRecords(), idempotency.GuardOptions{})
 	if _, err := guard.Do(bg, idempotency.Request{Key: "k"}, func(context.Context) ([]byte, error) { return []byte("no JSON"), nil }); err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func TestI4ACaughtPanicOfAClassifierLeavesTheOutcomeUnknown(t *testing.T) {
 	})
 }
 
-// TestA1ActionsOnKeysCarryTheCall: the events of a guard and of its executor have the ID of the work in common.
+// TestA1ActionsOnKeysCarryTheCall: the events of a guard and of its executor share the ID of the work.
 func TestA1ActionsOnKeysCarryTheCall(t *testing.T) {
 	l := &log{}
 	guard := newGuard(t, newRecords(), idempotency.GuardOptions{Observer: l})
@@ -380,7 +380,7 @@ func TestI5AResultThatCannotBeReadRunsNothing(t *testing.T) {
 	}
 }
 
-func TestI6ACallerThatHasGoneIsToldSo(t *testing.T) {
+func TestI6ACancelledCallerGetsItsContextsError(t *testing.T) {
 	s := newRecords()
 	guard := newGuard(t, s, idempotency.GuardOptions{})
 	e := executor(t, exact(3))
@@ -399,7 +399,7 @@ func TestI6ACallerThatHasGoneIsToldSo(t *testing.T) {
 	}
 }
 
-func TestI3ACallerThatGoesWhileItWaitsForATwinIsToldOfBoth(t *testing.T) {
+func TestI3ACallerCancelledWhileItWaitsForADuplicateGetsBothErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRecords()
 		if _, err := s.Begin(bg, idempotency.BeginRequest{ID: idempotency.ID{Key: "k"}, Owner: "twin", Lease: time.Hour}); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/tenetdev/tenet/tenettest"
 )
 
-// These calls have nothing beside them: no observer, timeout, budget, breaker or option.
+// These calls are plain: without observer, timeout, budget, breaker or option.
 
 func TestR5AttemptsAndTheirTimelineHaveOneCallID(t *testing.T) {
 	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{Provider: provide(t, exact(3))})
@@ -93,7 +93,7 @@ func TestR3ContextsEndWithTheirAttempt(t *testing.T) {
 	}
 }
 
-// explosive is an error that cannot be looked at.
+// explosive is an error that panics when errors.As inspects it.
 type explosive struct{}
 
 func (explosive) Error() string { return "explosive" }

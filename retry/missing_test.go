@@ -127,7 +127,7 @@ func TestP7DefaultedFieldsAreOnRecord(t *testing.T) {
 	}
 }
 
-// unversioned is a provider that is asked anew for every call.
+// unversioned is a provider without versions, which is asked for every call.
 type unversioned func() (*policy.Policy, error)
 
 func (u unversioned) Policy(context.Context, policy.Key) (*policy.Policy, error) { return u() }
@@ -151,7 +151,7 @@ func TestR2TheErrorIsWhatTheProviderSaysNow(t *testing.T) {
 	}
 }
 
-// patient is a provider of one version that fails callers who have gone.
+// patient is a provider with one version that fails calls whose context is done.
 type patient struct{ policy.Provider }
 
 func (p patient) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
@@ -207,7 +207,7 @@ func TestP7UncompiledPoliciesAreNormalised(t *testing.T) {
 	}
 }
 
-// TestP7AWrapperThatChangesACompiledPolicyDoesNotEscapeTheLimits: the mark of being compiled ends with the first change.
+// TestP7AWrapperThatChangesACompiledPolicyDoesNotEscapeTheLimits: the first change removes the mark of a compiled policy.
 func TestP7AWrapperThatChangesACompiledPolicyDoesNotEscapeTheLimits(t *testing.T) {
 	inner := provide(t, exact(3))
 	source := unversioned(func() (*policy.Policy, error) {
@@ -574,7 +574,7 @@ func TestP2ConcurrentCallsOfManyKeysFindTheirOwnState(t *testing.T) {
 	group.Wait()
 }
 
-// BenchmarkBeyondMaxKeys: each call is of a key that is not kept.
+// BenchmarkBeyondMaxKeys measures calls whose keys are not kept.
 func BenchmarkBeyondMaxKeys(b *testing.B) {
 	for _, limit := range []int{64, 1024, 16384} {
 		b.Run(fmt.Sprint(limit), func(b *testing.B) {

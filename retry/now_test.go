@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestR13RecordsFollowTheClock: what an executor counts on from is a second old at most, so that a step of the system's clock
+// TestR13RecordsFollowTheClock: an executor reads the system's clock at least once a second, so that a step of that clock
 // shows in its records.
 func TestR13RecordsFollowTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

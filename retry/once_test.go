@@ -15,8 +15,8 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork: what the policy would have waited plays no part, and a stop by such a
-// delay is as external as a retry.
+// TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork: the policy's own delay does not matter, and a stop because of a delay
+// computed in code is marked as external, as a retry is.
 func TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay time.Duration

@@ -46,7 +46,7 @@ func (m triggersOf) asTriggers() map[string]hedge.Trigger {
 	return list
 }
 
-// startingFunc is an observer that is told of beginnings.
+// startingFunc is an observer that also receives start events.
 type startingFunc func(e *observe.Event)
 
 func (f startingFunc) Observe(_ context.Context, e *observe.Event) { f(e) }
@@ -55,8 +55,8 @@ func (f startingFunc) Start(ctx context.Context, e *observe.Event) context.Conte
 	return ctx
 }
 
-// TestR7PanicsOfUserCodeLeakNothing: whatever an observer panics at, budgets get back what they granted and the call ends
-// once on record.
+// TestR7PanicsOfUserCodeLeakNothing: at whichever event an observer panics, each grant of a budget is released and the end of
+// the call is recorded once.
 func TestR7PanicsOfUserCodeLeakNothing(t *testing.T) {
 	for _, at := range []observe.EventType{
 		observe.AttemptStarted, observe.AttemptEnded, observe.Decided, observe.CircuitChanged,
@@ -99,7 +99,7 @@ func panicAt(t *testing.T, at observe.EventType, nth int, hedged, launch bool) {
 	_ = e.Wait(bg)
 	b.check(t)
 	if ends != 1 {
-		t.Errorf("the call ended %d times on record", ends)
+		t.Errorf("the end of the call was recorded %d times", ends)
 	}
 }
 

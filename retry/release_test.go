@@ -17,7 +17,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// ledger is a budget that tells its grants apart: each must be released exactly once.
+// ledger is a budget that numbers its grants: each must be released exactly once.
 type ledger struct {
 	launch bool
 	deny   func(index int, kind budget.AttemptKind) bool
@@ -47,8 +47,8 @@ func (l *ledger) AllowAttempt(_ context.Context, _ policy.Key, index int, kind b
 
 func (l *ledger) AskAtLaunch() bool { return l.launch }
 
-// TestR7EachGrantIsReleasedExactlyOnce, however its attempt ends: a grant that is released twice must not make up for one
-// that is never released.
+// TestR7EachGrantIsReleasedExactlyOnce: it checks each grant, because a grant that is released twice would hide one that is
+// never released.
 func TestR7EachGrantIsReleasedExactlyOnce(t *testing.T) {
 	type ends struct {
 		hedges int
@@ -57,7 +57,7 @@ func TestR7EachGrantIsReleasedExactlyOnce(t *testing.T) {
 		grants int                           // asked when decided
 		late   int                           // asked at launch
 	}
-	deaf := func(d time.Duration, err error) func(context.Context) error { // to the end of its context
+	deaf := func(d time.Duration, err error) func(context.Context) error { // ignores its context
 		return func(context.Context) error { time.Sleep(d); return err }
 	}
 	boom := func(context.Context) error { panic("boom") }
@@ -115,7 +115,7 @@ func TestR7EachGrantIsReleasedExactlyOnce(t *testing.T) {
 	}
 }
 
-// TestR7AGrantThatTheJournalTookBackIsNotReleasedAgain where the observer then panics.
+// TestR7AGrantThatTheJournalTookBackIsNotReleasedAgain: also if the observer panics then.
 func TestR7AGrantThatTheJournalTookBackIsNotReleasedAgain(t *testing.T) {
 	for _, hedge := range []bool{false, true} {
 		p, b := exact(3), &ledger{}
@@ -192,7 +192,7 @@ func TestR7HedgesOwnBudgetIsAskedForHedgesOnly(t *testing.T) {
 	})
 }
 
-// TestR7AWaitThatFailsEndsTheCall and gives back what was granted to the retry.
+// TestR7AWaitThatFailsEndsTheCall: the grant of the retry is released.
 func TestR7AWaitThatFailsEndsTheCall(t *testing.T) {
 	b := &ledger{}
 	e := withBudget(t, exact(3), b, func(o *retry.ExecutorOptions) {

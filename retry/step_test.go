@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// TestD3StepsAreSeededByTransactionAndName: the waits of a step follow from the transaction's ID and the step's name.
+// TestD3StepsAreSeededByTransactionAndName: the transaction's ID and the step's name determine the waits of a step.
 func TestD3StepsAreSeededByTransactionAndName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := exact(3)
@@ -43,7 +43,7 @@ func TestD3StepsAreSeededByTransactionAndName(t *testing.T) {
 	})
 }
 
-// TestR14EventsOfStoredWorkAreNumberedByTurn: whoever takes the work up again goes on after the events of earlier turns.
+// TestR14EventsOfStoredWorkAreNumberedByTurn: the events of a turn have higher numbers than those of earlier turns.
 func TestR14EventsOfStoredWorkAreNumberedByTurn(t *testing.T) {
 	for turn, first := range map[int]int{0: 1, 1: retry.SeqPerTurn, 3: 3 * retry.SeqPerTurn} {
 		l := &log{}

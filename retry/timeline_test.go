@@ -176,7 +176,7 @@ func TestR13CompletedEffectIsNeverTurnedIntoAFailure(t *testing.T) {
 	}
 }
 
-// obeying is a journal that obeys its context, as one on a database does.
+// obeying is a journal that obeys its context, as a journal in a database does.
 type obeying struct{ journal }
 
 func (j *obeying) Append(ctx context.Context, e *observe.Event) error {
