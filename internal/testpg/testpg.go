@@ -20,7 +20,7 @@ import (
 
 const (
 	startTime = 60 * time.Second
-	stopTime  = 30 * time.Second
+	stopTime  = 3 * time.Minute // a checkpoint on a busy disk takes more than one
 	poll      = 20 * time.Millisecond
 )
 
@@ -155,18 +155,21 @@ func (s *Server) Run() error {
 }
 
 // Stop ends the server's process and all connections. Stored data stay.
-func (s *Server) Stop() error {
+func (s *Server) Stop() error { return s.end(syscall.SIGINT) } // fast shutdown
+
+// end sends a signal and waits for the end of the server's process.
+func (s *Server) end(signal syscall.Signal) error {
 	if s.cmd == nil {
 		return nil
 	}
 	cmd := s.cmd
 	s.cmd = nil
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil { // fast shutdown
+	if err := cmd.Process.Signal(signal); err != nil {
 		return fmt.Errorf("stop postgres: %w", err)
 	}
 	kill := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()
-	if err := cmd.Wait(); err != nil {
+	if err := cmd.Wait(); err != nil && signal != syscall.SIGQUIT { // after which it always reports a failure
 		return fmt.Errorf("stop postgres: %w: %s", err, s.output)
 	}
 	return nil
@@ -193,7 +196,7 @@ func (s *Server) Close() error {
 	if s.folder == "" {
 		return nil
 	}
-	return errors.Join(s.Stop(), os.RemoveAll(s.folder))
+	return errors.Join(s.end(syscall.SIGQUIT), os.RemoveAll(s.folder)) // at once: nothing is to be kept
 }
 
 func (s *Server) data() string { return filepath.Join(s.folder, "data") }
