@@ -46,3 +46,18 @@ type Head struct {
 	// SHA-256, hexadecimal, of the last event's canonical JSON without its own hash.
 	Hash string `json:"hash"`
 }
+
+// Tailer is implemented by sources that know where their last line is.
+type Tailer interface {
+	// Tail returns the cursor of the last line, or "" if there is none.
+	Tail(ctx context.Context) (cursor string, err error)
+}
+
+// Tail returns the cursor of a source's last line, or "" if there is none. A source that is not a [Tailer] is read to its end.
+func Tail(ctx context.Context, s Source) (cursor string, err error) {
+	if t, ok := s.(Tailer); ok {
+		return t.Tail(ctx)
+	}
+	err = s.Read(ctx, "", func(at string, _ []byte) error { cursor = at; return nil })
+	return cursor, err
+}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"hash/fnv"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -23,6 +24,7 @@ type Audit struct {
 var (
 	_ audit.Sink   = (*Audit)(nil)
 	_ audit.Source = (*Audit)(nil)
+	_ audit.Tailer = (*Audit)(nil)
 )
 
 // Audit returns a new handle on the database's audit events.
@@ -138,6 +140,24 @@ func (a *Audit) page(ctx context.Context, after int64, limit int) (page []paging
 	})
 	err = a.db.run(ctx, "audit: read", b)
 	return page, err
+}
+
+// Tail implements audit.Tailer.
+func (a *Audit) Tail(ctx context.Context) (cursor string, err error) {
+	if a.closed.Load() {
+		return "", job.ErrClosed
+	}
+	b := steadyBatch()
+	b.Queue(a.db.sql(`SELECT position FROM {{schema}}.audit ORDER BY position DESC LIMIT 1`)).Query(func(rows pgx.Rows) error {
+		var last int64
+		_, err := pgx.ForEachRow(rows, []any{&last}, func() error {
+			cursor = strconv.FormatInt(last, 10)
+			return nil
+		})
+		return err
+	})
+	err = a.db.run(ctx, "audit: tail", b)
+	return cursor, err
 }
 
 // Close ends the use of this handle. The database stays open.

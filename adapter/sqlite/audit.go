@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/tenetdev/tenet/audit"
@@ -20,6 +21,7 @@ type Audit struct {
 var (
 	_ audit.Sink   = (*Audit)(nil)
 	_ audit.Source = (*Audit)(nil)
+	_ audit.Tailer = (*Audit)(nil)
 )
 
 // Audit returns a new handle on the file's audit events.
@@ -93,6 +95,21 @@ func (a *Audit) page(ctx context.Context, after int64, limit int) (page []paging
 		}, readEventsSQL, after, limit)
 	})
 	return page, err
+}
+
+// Tail implements audit.Tailer.
+func (a *Audit) Tail(ctx context.Context) (cursor string, err error) {
+	if a.closed.Load() {
+		return "", job.ErrClosed
+	}
+	err = a.db.jobs.view(ctx, "audit: tail", func(q querier) error {
+		var last int64
+		return each(q, []any{&last}, func() error {
+			cursor = strconv.FormatInt(last, 10)
+			return nil
+		}, `SELECT position FROM tenet_audit ORDER BY position DESC LIMIT 1`)
+	})
+	return cursor, err
 }
 
 // Close ends the use of this handle. The file stays open.

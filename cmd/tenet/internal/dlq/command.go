@@ -16,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
@@ -157,9 +158,9 @@ func requeue(ctx context.Context, a *cli.App, s open.JobStore, f *requeueFlags) 
 		}
 	}
 	if len(ids) > 0 {
-		o, err := recording.OnJobs("dlq.requeue", f.filter, len(ids))
+		o, err := operation.OnJobs("dlq.requeue", f.filter, len(ids))
 		if err != nil {
-			return err
+			return cli.AsUsage(err)
 		}
 		o.From, o.To, o.Attributes["canary"] = string(job.Dead), string(job.Ready), strconv.Itoa(f.canary)
 		if err := recording.Put(ctx, a, f.audit, o); err != nil {
@@ -285,9 +286,9 @@ func purge(ctx context.Context, a *cli.App, s open.JobStore, f purgeFlags) error
 		return err
 	}
 	if len(ids) > 0 {
-		o, err := recording.OnJobs("dlq.purge", f.filter, len(ids))
+		o, err := operation.OnJobs("dlq.purge", f.filter, len(ids))
 		if err != nil {
-			return err
+			return cli.AsUsage(err)
 		}
 		o.From = string(job.Dead)
 		if err := recording.Put(ctx, a, f.audit, o); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
 )
@@ -284,9 +285,9 @@ func changeJobs(ctx context.Context, a *cli.App, s open.JobStore, c change) erro
 		return errors.Join(a.Print(c.form, result, func(w io.Writer) { result.write(w, "would be "+c.done) }), result.failure())
 	}
 	if len(allowed) > 0 {
-		o, err := recording.OnRecords("jobs."+c.name, allowed)
+		o, err := operation.OnRecords("jobs."+c.name, allowed)
 		if err != nil {
-			return err
+			return cli.AsUsage(err)
 		}
 		if err := recording.Put(ctx, a, c.audit, o); err != nil {
 			return err

@@ -13,14 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/policy"
 )
 
 // periodicEntry is an entry of a file of periodic jobs.
@@ -177,9 +176,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 			}
 			request := list[i].Request
 			queue := cmp.Or(request.Queue, job.DefaultQueue)
-			err := recording.Put(cmd.Context(), a, *log, audit.Operation{
-				Action: "periodic.run", Key: policy.JobKey(queue, request.Type), Attributes: map[string]string{"name": args[0], "queue": queue},
-			})
+			err := recording.Put(cmd.Context(), a, *log, operation.OnPeriodic(args[0], queue, request.Type))
 			if err != nil {
 				return err
 			}

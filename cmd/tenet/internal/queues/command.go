@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -158,7 +158,7 @@ func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name 
 			verb := "would be"
 			if !*dryRun {
 				verb = "is"
-				if err := recording.Put(cmd.Context(), a, *log, operationOf(q)); err != nil {
+				if err := recording.Put(cmd.Context(), a, *log, operation.OnQueue(q)); err != nil {
 					return err
 				}
 				if err := s.SetQueue(cmd.Context(), q); err != nil {
@@ -178,16 +178,4 @@ func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name 
 		})
 	})
 	return cmd
-}
-
-// operationOf describes a change of a queue for the audit log.
-func operationOf(q job.QueueState) audit.Operation {
-	o := audit.Operation{Action: "queues.resume", Attributes: map[string]string{"queue": q.Queue}}
-	if q.Paused {
-		o.Action, o.Detail = "queues.pause", q.Reason
-	}
-	if !q.Until.IsZero() {
-		o.Attributes["until"] = recording.Instant(q.Until)
-	}
-	return o
 }

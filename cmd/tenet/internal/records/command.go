@@ -14,6 +14,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/operation"
 )
 
 // recordJSON is a record for output, by default without its result, which may hold secrets.
@@ -117,14 +118,8 @@ func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordS
 	if !errors.Is(err, idempotency.ErrFenced) {
 		return err
 	}
-	c.Detail = "refused: the record has changed, or its claim is live"
 	err = cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", c.IdempotencyKey))
-	return errors.Join(err, recording.Record(ctx, log, c.Operation))
-}
-
-// onRecord describes an action on a record for the audit log.
-func onRecord(action string, r idempotency.Record) audit.Operation {
-	return audit.Operation{Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State)}
+	return errors.Join(err, recording.Record(ctx, log, operation.Refused(c.Operation)))
 }
 
 func recordGetCommand(a *cli.App) *cobra.Command {
@@ -138,7 +133,7 @@ func recordGetCommand(a *cli.App) *cobra.Command {
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		return f.with(cmd.Context(), a, args[0], func(_ *open.RecordStore, r idempotency.Record) error {
-			o := onRecord("idempotency.get", r)
+			o := operation.OnRecord("idempotency.get", r)
 			if *result {
 				o.Detail = "with its result"
 			}
@@ -227,7 +222,7 @@ An audit log records the change before it is made.`,
 			if f.dryRun {
 				return a.Print(*form, shown(r, false), func(w io.Writer) { cli.Fprintf(w, "%s would be resolved as %s\n", r.Key, as) })
 			}
-			o := onRecord("idempotency.resolve", r)
+			o := operation.OnRecord("idempotency.resolve", r)
 			o.To = as
 			err := f.recorded(ctx, a, store, change{o, func() error { return store.Resolve(ctx, r.Claim(), s) }})
 			if err != nil {
@@ -264,7 +259,7 @@ claim is live cannot be removed. An audit log records the change before it is ma
 			if err := a.Confirm(ctx, f.yes, "Remove the record of %s (%s), so that the next caller runs the effect again?", r.Key, r.State); err != nil {
 				return err
 			}
-			err := f.recorded(ctx, a, store, change{onRecord("idempotency.clear", r), func() error { return store.Clear(ctx, r.Claim()) }})
+			err := f.recorded(ctx, a, store, change{operation.OnRecord("idempotency.clear", r), func() error { return store.Clear(ctx, r.Claim()) }})
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/operation"
 )
 
 // TestI4ARefusedChangeIsOnRecordAsRefused: the log says of a change that came too late that it was not made.
@@ -21,7 +22,7 @@ func TestI4ARefusedChangeIsOnRecordAsRefused(t *testing.T) {
 		change error
 		code   int
 	}{"made": {nil, 0}, "fenced": {idempotency.ErrFenced, cli.ExitConflict}} {
-		err := f.recorded(t.Context(), &cli.App{}, &open.RecordStore{}, change{onRecord(name, r), func() error { return c.change }})
+		err := f.recorded(t.Context(), &cli.App{}, &open.RecordStore{}, change{operation.OnRecord(name, r), func() error { return c.change }})
 		if failed, _ := errors.AsType[*cli.Failure](err); (err == nil) != (c.code == 0) || failed != nil && failed.Code != c.code {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,0 +1,2 @@
+// Package operation describes what operators do to jobs, queues and idempotency records, for the audit log.
+package operation

@@ -1,0 +1,121 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/secrets"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Record records an operator's action before it happens. If it fails, the action must not happen.
+func Record(ctx context.Context, log *audit.Log, o audit.Operation) error {
+	if err := log.OperatorAction(ctx, o); err != nil {
+		return fmt.Errorf("nothing was done, because the action could not be recorded: %w", err)
+	}
+	return nil
+}
+
+// The values of attributes have a maximum length, so the IDs of many jobs are spread over several.
+const (
+	idsTogether = 200
+	// MostIDs is how many IDs the record of an action can hold.
+	MostIDs = 10_000
+)
+
+// OnJobs describes an action on the n jobs that a filter selects.
+func OnJobs(action string, f job.Filter, n int) (audit.Operation, error) {
+	o := audit.Operation{Action: action, Attributes: map[string]string{"jobs": strconv.Itoa(n)}}
+	if len(f.IDs) > MostIDs {
+		return o, fmt.Errorf("%d IDs are too many to record; name at most %d, or select jobs by filters", len(f.IDs), MostIDs)
+	}
+	for name, value := range map[string]string{
+		"queue": f.Queue, "type": f.Type, "error": f.ErrorContains, "created_before": Instant(f.CreatedBefore), "created_after": Instant(f.CreatedAfter),
+		"filter": withoutPayloads(f.Terms).String(),
+	} {
+		if value != "" {
+			o.Attributes[name] = value
+		}
+	}
+	if len(f.IDs) == 1 {
+		o.WorkID = f.IDs[0]
+		return o, nil
+	}
+	part := 0
+	for ids := range slices.Chunk(f.IDs, idsTogether) {
+		part++
+		o.Attributes["ids_"+strconv.Itoa(part)] = strings.Join(ids, " ")
+	}
+	return o, nil
+}
+
+// withoutPayloads redacts the values of payloads, which audit logs never contain.
+func withoutPayloads(terms filter.Terms) filter.Terms {
+	terms = slices.Clone(terms)
+	for i := range terms {
+		if terms[i].Field == job.FieldPayload {
+			terms[i].Values = filter.Exactly(secrets.Hidden)
+		}
+	}
+	return terms
+}
+
+// OnRecords describes an action on jobs that have been read.
+func OnRecords(action string, records []*job.Record) (audit.Operation, error) {
+	ids := make([]string, len(records))
+	for i, r := range records {
+		ids[i] = r.ID
+	}
+	o, err := OnJobs(action, job.Filter{IDs: ids}, len(ids))
+	if len(records) == 1 {
+		r := records[0]
+		o.Key, o.From, o.Attributes["queue"] = policy.JobKey(r.Queue, r.Type), string(r.State), r.Queue
+	}
+	return o, err
+}
+
+// OnQueue is the pausing or resumption of a queue.
+func OnQueue(q job.QueueState) audit.Operation {
+	o := audit.Operation{Action: "queues.resume", Attributes: map[string]string{"queue": q.Queue}}
+	if q.Paused {
+		o.Action, o.Detail = "queues.pause", q.Reason
+	}
+	if !q.Until.IsZero() {
+		o.Attributes["until"] = Instant(q.Until)
+	}
+	return o
+}
+
+// OnPeriodic is the running of a periodic job outside its schedule.
+func OnPeriodic(name, queue, jobType string) audit.Operation {
+	return audit.Operation{
+		Action: "periodic.run", Key: policy.JobKey(queue, jobType), Attributes: map[string]string{"name": name, "queue": queue},
+	}
+}
+
+// OnRecord describes an action on an idempotency record.
+func OnRecord(action string, r idempotency.Record) audit.Operation {
+	return audit.Operation{Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State)}
+}
+
+// Refused is the record of a change that came too late: it was announced, but not made.
+func Refused(o audit.Operation) audit.Operation {
+	o.Detail = "refused: the record has changed, or its claim is live"
+	return o
+}
+
+// Instant formats a time as audit events do. Zero is "".
+func Instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

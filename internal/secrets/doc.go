@@ -1,0 +1,2 @@
+// Package secrets hides secrets in payloads and metadata.
+package secrets

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+)
+
+// Problem is a problem document (RFC 9457) with a remedy.
+type Problem struct {
+	Type   string  `json:"type" doc:"Names the kind of problem: urn:tenet:problem:NAME."`
+	Title  string  `json:"title"`
+	Status int     `json:"status"`
+	Detail string  `json:"detail,omitempty"`
+	Remedy string  `json:"remedy,omitempty" doc:"What the caller can do."`
+	Errors []Fault `json:"errors,omitempty" doc:"What is wrong with the request, field by field."`
+}
+
+// Fault is something wrong with a request.
+type Fault struct {
+	Path    string `json:"path,omitempty" doc:"For example body.jobs[3].type or query.limit."`
+	Problem string `json:"problem"`
+}
+
+// Error implements error.
+func (p *Problem) Error() string {
+	text := cmp.Or(p.Detail, p.Title)
+	for _, f := range p.Errors {
+		text += "; " + f.Path + ": " + f.Problem
+	}
+	return text
+}
+
+// GetStatus returns the status of the answer.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType returns the media type of the document.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// The kinds of problems that clients tell apart.
+const (
+	ProblemNotFound    = "urn:tenet:problem:not-found"
+	ProblemConflict    = "urn:tenet:problem:conflict"
+	ProblemChanged     = "urn:tenet:problem:changed" // a precondition does not hold
+	ProblemUnavailable = "urn:tenet:problem:unavailable"
+	ProblemReadOnly    = "urn:tenet:problem:read-only"
+	ProblemScope       = "urn:tenet:problem:scope"
+	ProblemIdentity    = "urn:tenet:problem:identity"
+	ProblemInvalid     = "urn:tenet:problem:invalid"
+)
+
+// TypeOf returns the kind of problem that goes with a status where there is no more exact one.
+func TypeOf(status int) string {
+	switch status {
+	case http.StatusNotFound:
+		return ProblemNotFound
+	case http.StatusConflict:
+		return ProblemConflict
+	case http.StatusPreconditionFailed:
+		return ProblemChanged
+	case http.StatusServiceUnavailable:
+		return ProblemUnavailable
+	case http.StatusUnauthorized:
+		return ProblemIdentity
+	case http.StatusForbidden:
+		return ProblemScope
+	case http.StatusUnprocessableEntity:
+		return ProblemInvalid
+	}
+	return "about:blank"
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// maxLines bounds the lines of one answer, and the lines that are looked at for it.
+const (
+	maxLines  = 10_000
+	maxLooked = 100_000
+)
+
+func (s *Server) auditRoutes() {
+	read := route{
+		Operation: huma.Operation{
+			OperationID: "read-audit", Method: http.MethodGet, Path: "/v1/audit/events", Summary: "Read the audit log as JSON lines", Tags: []string{"Audit"},
+			Description: "Each line is {cursor, event}, in stored order; a line that is not JSON is in raw, in base64. The answer ends after limit lines, or earlier; continue after the last cursor until an answer is empty. A line with a cursor and nothing else says how far a filtered answer has looked.",
+			Parameters: []*huma.Param{
+				queryParameter("after", "The cursor of a line.", &huma.Schema{Type: huma.TypeString}),
+				queryParameter("limit", "How many lines at most.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(float64(1)), Maximum: new(float64(maxLines)), Default: 1000}),
+				queryParameter("type", "Only events of this type.", &huma.Schema{Type: huma.TypeString}),
+				queryParameter("work_id", "Only events of this call, job or transaction.", &huma.Schema{Type: huma.TypeString}),
+			},
+		},
+		scope: policystore.ScopeRead,
+	}
+	s.raw(read, "application/jsonl", s.readAudit)
+	heads := route{
+		Operation: huma.Operation{OperationID: "audit-heads", Method: http.MethodGet, Path: "/v1/audit/heads", Summary: "List the ends of the chains of the audit log", Tags: []string{"Audit"}},
+		scope:     policystore.ScopeRead,
+	}
+	register(s, heads, func(ctx context.Context, _ *struct{}) (*answer[api.Heads], error) {
+		list, err := s.options.Audit.Heads(ctx)
+		if list == nil {
+			list = []audit.Head{}
+		}
+		return answers(api.Heads{Heads: list}, err)
+	})
+}
+
+func queryParameter(name, text string, schema *huma.Schema) *huma.Param {
+	return &huma.Param{Name: name, In: "query", Description: text, Schema: schema}
+}
+
+var errEnough = errors.New("enough lines")
+
+// readAudit streams lines. After the first one the status is sent: a failure then ends the answer early, and the reader goes
+// on after the last cursor.
+func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	limit, err := strconv.Atoi(query.Get("limit"))
+	if query.Get("limit") == "" {
+		limit, err = 1000, nil
+	}
+	if err != nil || limit < 1 || limit > maxLines {
+		err = fmt.Errorf("%w: limit: write a number from 1 to %d", errInvalid, maxLines)
+	}
+	after := query.Get("after")
+	if err := firstError(err, callerOf(r.Context()).unbound(), checkAfter(after)); err != nil {
+		s.problemOf(r.Context(), err).write(w)
+		return
+	}
+	lines := auditWriter{out: bufio.NewWriterSize(w, 64<<10), limit: limit, kind: query.Get("type"), work: query.Get("work_id")}
+	w.Header().Set("Content-Type", "application/jsonl")
+	err = s.options.Audit.Read(r.Context(), after, lines.add)
+	if err != nil && !errors.Is(err, errEnough) {
+		if lines.written == 0 && lines.out.Buffered() == 0 {
+			s.problemOf(r.Context(), err).write(w)
+			return
+		}
+		s.log.WarnContext(r.Context(), "reading the audit log failed in the middle of an answer", "error", err)
+	}
+	_ = lines.out.Flush()
+}
+
+// checkAfter refuses what no cursor is: stores number their lines.
+func checkAfter(after string) error {
+	if after == "" {
+		return nil
+	}
+	if n, err := strconv.ParseInt(after, 10, 64); err != nil || n < 0 {
+		return fmt.Errorf("%w: after: not the cursor of a line", errInvalid)
+	}
+	return nil
+}
+
+// auditWriter writes the lines of an audit log that are wanted.
+type auditWriter struct {
+	out                    *bufio.Writer
+	limit, written, looked int
+	kind, work             string
+}
+
+func (a *auditWriter) add(cursor string, line []byte) error {
+	wanted := true
+	if a.kind != "" || a.work != "" {
+		e, err := audit.ParseLine(line)
+		wanted = err == nil && (a.kind == "" || a.kind == string(e.Type)) && (a.work == "" || a.work == e.WorkID)
+	}
+	a.looked++
+	if !wanted {
+		if a.looked < maxLooked {
+			return nil
+		}
+		line = nil
+	}
+	if err := a.write(cursor, line); err != nil {
+		return err
+	}
+	if a.written == a.limit || a.looked >= maxLooked {
+		return errEnough
+	}
+	return nil
+}
+
+// write writes an event as it is stored, byte by byte, so that its hash can be recomputed.
+func (a *auditWriter) write(cursor string, line []byte) error {
+	a.written++
+	name, _ := json.Marshal(cursor) // a string
+	_, _ = fmt.Fprintf(a.out, `{"cursor":%s`, name)
+	switch {
+	case line == nil:
+	case json.Valid(line) && !bytes.ContainsAny(line, "\r\n"):
+		_, _ = a.out.WriteString(`,"event":`)
+		_, _ = a.out.Write(line)
+	default:
+		raw, _ := json.Marshal(line) // base64
+		_, _ = fmt.Fprintf(a.out, `,"raw":%s`, raw)
+	}
+	_, err := a.out.WriteString("}\n")
+	return err
+}

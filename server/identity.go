@@ -1,0 +1,246 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// caller is whoever makes a request, with what it may do.
+type caller struct {
+	policystore.Token        // of a person or an unknown caller: only name, scopes and bounds
+	kind              string // token, person or local
+}
+
+type callerKey struct{}
+
+// callerOf returns who makes the request of a context.
+func callerOf(ctx context.Context) *caller {
+	who, _ := ctx.Value(callerKey{}).(*caller)
+	if who == nil {
+		return &caller{kind: "nobody"}
+	}
+	return who
+}
+
+// actor names the caller in the audit log.
+func (c *caller) actor() string { return c.kind + ":" + c.Name }
+
+// tenant separates the idempotency keys of callers.
+func (c *caller) tenant() string {
+	sum := sha256.Sum256([]byte(c.actor()))
+	return hex.EncodeToString(sum[:16])
+}
+
+// within reports whether a name is one of those that a scope is bound to. Without bounds all are.
+func within(name string, bounds []string) bool {
+	return len(bounds) == 0 || slices.ContainsFunc(bounds, func(b string) bool { return boundValue(b).Matches(name) })
+}
+
+func boundValue(bound string) filter.Value {
+	prefix, cut := strings.CutSuffix(bound, "*")
+	return filter.Value{Text: prefix, Prefix: cut}
+}
+
+// mayQueue refuses a queue that the caller is not bound to.
+func (c *caller) mayQueue(queue string) error {
+	if within(queue, c.Queues) {
+		return nil
+	}
+	return boundProblem("queues", c.Queues)
+}
+
+// unbound refuses callers that are bound to queues or documents, for what cannot be divided by them.
+func (c *caller) unbound() error {
+	switch {
+	case len(c.Queues) > 0:
+		return boundProblem("queues", c.Queues)
+	case len(c.Documents) > 0:
+		return boundProblem("documents", c.Documents)
+	}
+	return nil
+}
+
+func boundProblem(kind string, bounds []string) error {
+	return &problem{Problem: api.Problem{
+		Type: api.ProblemScope, Status: http.StatusForbidden, Detail: "this token is bound to the " + kind + " " + strings.Join(bounds, ", "),
+		Remedy: "use a token that is bound to others, or to none",
+	}}
+}
+
+// filter narrows a filter to the queues that the caller is bound to.
+func (c *caller) filter(f job.Filter) (job.Filter, error) {
+	if len(c.Queues) == 0 {
+		return f, nil
+	}
+	if f.Queue != "" {
+		return f, c.mayQueue(f.Queue)
+	}
+	bound := filter.Term{Field: job.FieldQueue}
+	for _, q := range c.Queues {
+		bound.Values = append(bound.Values, boundValue(q))
+	}
+	f.Terms = append(slices.Clone(f.Terms), bound)
+	return f, nil
+}
+
+// tokenPrefix begins every secret, so that scanners for leaked secrets find it.
+const tokenPrefix = "tenet_"
+
+// NewToken makes a token and its secret, which is 32 random bytes. Only the hash of the secret is stored.
+func NewToken(t policystore.Token) (policystore.Token, string) {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // never fails
+	secret := tokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	t.ID, t.Hash, t.Created = uuidv7.Next(), hashOf(secret), job.Stamp(time.Now())
+	t.Expires = job.Stamp(t.Expires)
+	return t, secret
+}
+
+func hashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// tokenTime is how long a server trusts what it has read about a token: the longest time for which a revoked one works.
+const tokenTime = 5 * time.Second
+
+const maxTokens = 10_000 // that are remembered
+
+// identity finds out who makes a request.
+type identity struct {
+	store    policystore.Credentials
+	people   *people // nil without OIDC
+	insecure bool
+	known    atomic.Bool // there is a token, or OIDC
+
+	mu     sync.Mutex
+	tokens map[string]cachedToken // by hash
+}
+
+type cachedToken struct {
+	caller *caller
+	until  time.Time
+}
+
+func newIdentity(ctx context.Context, o Options) (*identity, error) {
+	i := &identity{store: o.Policies, insecure: o.Insecure, tokens: map[string]cachedToken{}}
+	if o.OIDC == nil {
+		return i, nil
+	}
+	i.known.Store(true)
+	var err error
+	i.people, err = newPeople(ctx, o.OIDC, o.Policies)
+	return i, err
+}
+
+// configured reports whether callers can say who they are. Until they can, everybody may do everything.
+func (i *identity) configured(ctx context.Context) (bool, error) {
+	if i.known.Load() {
+		return true, nil
+	}
+	list, err := i.store.Tokens(ctx, "", 1)
+	if err != nil {
+		return false, err
+	}
+	if len(list) > 0 {
+		i.known.Store(true)
+	}
+	return len(list) > 0, nil
+}
+
+// caller returns who makes a request. A refusal returns nil.
+func (i *identity) caller(r *http.Request) (*caller, error) {
+	secret, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if bearer {
+		return i.token(r.Context(), strings.TrimSpace(secret))
+	}
+	if i.people != nil {
+		if who := i.people.session(r); who != nil {
+			return who, nil
+		}
+	}
+	known, err := i.configured(r.Context())
+	switch {
+	case err != nil:
+		return nil, err
+	case known:
+		return nil, &problem{Problem: api.Problem{
+			Status: http.StatusUnauthorized, Detail: "this server does not know you",
+			Remedy: "send a token in the header Authorization: Bearer …; tenet token create makes one",
+		}}
+	case !i.insecure && !loopback(r.Host):
+		// Another site's name that leads to this machine (DNS rebinding) is not loopback.
+		return nil, &problem{Problem: api.Problem{
+			Status: http.StatusForbidden, Detail: "a server without tokens answers only to localhost", Remedy: "make a token first",
+		}}
+	}
+	return &caller{policystore.Token{Name: "anyone", Scopes: []policystore.Scope{policystore.ScopeAdmin}}, "local"}, nil
+}
+
+// token finds the token of a secret.
+func (i *identity) token(ctx context.Context, secret string) (*caller, error) {
+	refused := &problem{Problem: api.Problem{
+		Status: http.StatusUnauthorized, Detail: "the token is not valid, has expired, or was revoked", Remedy: "tenet token create makes a new one",
+	}}
+	if !strings.HasPrefix(secret, tokenPrefix) {
+		return nil, refused
+	}
+	hash, now := hashOf(secret), time.Now()
+	who := i.cached(hash, now)
+	if who == nil {
+		t, err := i.store.Token(ctx, hash)
+		switch {
+		case errors.Is(err, policystore.ErrNotFound):
+			return nil, refused
+		case err != nil:
+			return nil, err
+		}
+		who = &caller{t, "token"}
+		i.remember(hash, cachedToken{who, now.Add(tokenTime)})
+	}
+	if !who.Valid(now) {
+		return nil, refused
+	}
+	return who, nil
+}
+
+func (i *identity) cached(hash string, now time.Time) *caller {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if c := i.tokens[hash]; now.Before(c.until) {
+		return c.caller
+	}
+	return nil
+}
+
+func (i *identity) remember(hash string, c cachedToken) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.tokens) >= maxTokens {
+		clear(i.tokens)
+	}
+	i.tokens[hash] = c
+}
+
+// forget drops what is remembered, after a token was revoked.
+func (i *identity) forget() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	clear(i.tokens)
+}

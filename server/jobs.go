@@ -1,0 +1,300 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/internal/secrets"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// jobQuery is a search in a URL.
+type jobQuery struct {
+	Filter  string     `query:"filter" maxLength:"8192" doc:"For example: state:dead queue:mail before:2h" example:"state:dead"`
+	Cursor  api.Cursor `query:"cursor" maxLength:"512" doc:"The next of the page before."`
+	Limit   int        `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Secrets bool       `query:"secrets" doc:"Show secrets in payloads and metadata; needs the scope operate."`
+}
+
+type bodyOf[B any] struct{ Body B }
+
+type jobID struct {
+	ID      string `path:"id" maxLength:"64"`
+	Secrets bool   `query:"secrets" doc:"Show secrets in payloads and metadata; needs the scope operate."`
+}
+
+type jobChange struct {
+	Action job.Action `path:"action" enum:"retry,cancel,delete"`
+	Body   api.JobChange
+}
+
+func jobOperation(method, path, id, summary string, scope policystore.Scope) route {
+	o := route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Jobs"}}, scope: scope}
+	return o
+}
+
+func (s *Server) jobRoutes() {
+	read, operate := policystore.ScopeRead, policystore.ScopeOperate
+	register(s, jobOperation(http.MethodGet, "/v1/jobs", "list-jobs", "List jobs by ID", read),
+		func(ctx context.Context, in *jobQuery) (*answer[api.JobPage], error) {
+			return answers(s.searchJobs(ctx, api.JobSearch{
+				Filter: api.JobFilter{Filter: in.Filter}, Cursor: in.Cursor, Limit: in.Limit, Secrets: in.Secrets,
+			}))
+		})
+	search := jobOperation(http.MethodPost, "/v1/jobs/search", "search-jobs", "List jobs by ID, with a filter in the body", read)
+	search.Description = "Changes nothing: it is a POST because filters can be long."
+	register(s, search, func(ctx context.Context, in *bodyOf[api.JobSearch]) (*answer[api.JobPage], error) {
+		return answers(s.searchJobs(ctx, in.Body))
+	})
+	register(s, jobOperation(http.MethodGet, "/v1/jobs/{id}", "get-job", "Show a job with its history", read), s.getJob)
+	register(s, jobOperation(http.MethodGet, "/v1/stats", "stats", "Count jobs by queue and state", read),
+		func(ctx context.Context, _ *struct{}) (*answer[api.Stats], error) {
+			return answers(s.stats(ctx, callerOf(ctx)))
+		})
+	register(s, jobOperation(http.MethodGet, "/v1/workers", "list-workers", "List live workers", read), s.listWorkers)
+
+	enqueue := jobOperation(http.MethodPost, "/v1/jobs", "enqueue", "Store up to 1,000 jobs, all or none", operate)
+	enqueue.once, enqueue.MaxBodyBytes = keyed, largeBody
+	register(s, enqueue, s.enqueue)
+	change := jobOperation(http.MethodPost, "/v1/jobs/actions/{action}", "change-jobs", "Retry, cancel or delete up to 1,000 jobs", operate)
+	change.once = keyed
+	change.Description = "Applies to the oldest jobs that the filter selects. Running jobs are asked to cancel, and cannot be retried or deleted."
+	register(s, change, func(ctx context.Context, in *jobChange) (*answer[api.Changed], error) {
+		return answers(s.change(ctx, changeRequest{name: "jobs." + string(in.Action), action: in.Action, JobChange: in.Body}))
+	})
+	for _, dlq := range []struct {
+		verb    string
+		action  job.Action
+		summary string
+	}{{"requeue", job.ActionRetry, "Run up to 1,000 dead jobs again"}, {"purge", job.ActionDelete, "Remove up to 1,000 dead jobs"}} {
+		o := jobOperation(http.MethodPost, "/v1/dlq/"+dlq.verb, dlq.verb, dlq.summary, operate)
+		o.once = keyed
+		register(s, o, func(ctx context.Context, in *bodyOf[api.JobChange]) (*answer[api.Changed], error) {
+			in.Body.Filter.States = []job.State{job.Dead}
+			return answers(s.change(ctx, changeRequest{name: "dlq." + dlq.verb, action: dlq.action, JobChange: in.Body}))
+		})
+	}
+}
+
+// shown decides whether secrets are shown.
+func shown(who *caller, asked bool) (*secrets.Redaction, error) {
+	if asked && !who.Has(policystore.ScopeOperate) {
+		return nil, &problem{Problem: api.Problem{
+			Type: api.ProblemScope, Status: http.StatusForbidden, Detail: "secrets are shown to the scope operate only", Remedy: "ask without them",
+		}}
+	}
+	return &secrets.Redaction{Show: asked}, nil
+}
+
+func redacted(r *job.Record, with *secrets.Redaction) *job.Record {
+	hidden := *r
+	hidden.Payload, hidden.Meta = with.JSON(r.Payload), with.Map(r.Meta)
+	return &hidden
+}
+
+// filterFor parses a filter and narrows it to what a caller may see.
+func filterFor(who *caller, f api.JobFilter) (job.Filter, error) {
+	parsed, err := f.Parse(time.Now())
+	if err != nil {
+		return parsed, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	return who.filter(parsed)
+}
+
+const jobCursor = "jobs"
+
+func (s *Server) searchJobs(ctx context.Context, q api.JobSearch) (page api.JobPage, err error) {
+	who := callerOf(ctx)
+	hide, err := shown(who, q.Secrets)
+	if err != nil {
+		return page, err
+	}
+	f, err := filterFor(who, q.Filter)
+	if err != nil {
+		return page, err
+	}
+	after := ""
+	if err := q.Cursor.Position(jobCursor, &after); err != nil {
+		return page, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	list, err := s.options.Jobs.List(ctx, f, after, q.Limit)
+	if err != nil {
+		return page, err
+	}
+	page.Jobs = make([]api.Job, len(list))
+	for i, r := range list {
+		page.Jobs[i] = api.NewJob(redacted(r, hide), nil)
+	}
+	if len(list) == q.Limit {
+		page.Next = api.NewCursor(jobCursor, list[len(list)-1].ID)
+	}
+	return page, nil
+}
+
+func (s *Server) getJob(ctx context.Context, in *jobID) (*answer[api.Job], error) {
+	who := callerOf(ctx)
+	hide, err := shown(who, in.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	r, history, err := s.options.Jobs.Get(ctx, in.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !within(r.Queue, who.Queues):
+		return nil, job.ErrNotFound // to this caller
+	}
+	return answers(api.NewJob(redacted(r, hide), history), nil)
+}
+
+func (s *Server) stats(ctx context.Context, who *caller) (api.Stats, error) {
+	stats, err := s.options.Jobs.Stats(ctx)
+	for name := range stats {
+		if !within(name, who.Queues) {
+			delete(stats, name)
+		}
+	}
+	return api.NewStats(stats), err
+}
+
+func (s *Server) listWorkers(ctx context.Context, _ *struct{}) (*answer[api.Workers], error) {
+	list := []job.WorkerInfo{}
+	if registry, ok := s.options.Jobs.(job.Registry); ok {
+		var err error
+		if list, err = registry.Workers(ctx); err != nil {
+			return nil, err
+		}
+	}
+	who := callerOf(ctx)
+	list = slices.DeleteFunc(slices.Clone(list), func(w job.WorkerInfo) bool {
+		return !slices.ContainsFunc(w.Queues, func(q string) bool { return within(q, who.Queues) })
+	})
+	if list == nil {
+		list = []job.WorkerInfo{}
+	}
+	return answers(api.Workers{Workers: list}, nil)
+}
+
+func (s *Server) enqueue(ctx context.Context, in *bodyOf[api.Enqueue]) (*answer[api.Receipts], error) {
+	who := callerOf(ctx)
+	requests := make([]job.Request, len(in.Body.Jobs))
+	for i := range in.Body.Jobs {
+		requests[i] = in.Body.Jobs[i].Request()
+		queue := requests[i].Queue
+		if queue == "" {
+			queue = job.DefaultQueue
+		}
+		if err := who.mayQueue(queue); err != nil {
+			return nil, err
+		}
+	}
+	list, err := job.Inserts(requests)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.record(ctx, audit.Operation{Action: "jobs.enqueue", To: string(job.Ready), Attributes: summary(list)}); err != nil {
+		return nil, err
+	}
+	receipts, err := s.options.Jobs.Enqueue(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	out := api.Receipts{Receipts: make([]api.Receipt, len(receipts))}
+	for i, r := range receipts {
+		out.Receipts[i] = api.Receipt(r)
+	}
+	return answers(out, nil)
+}
+
+// summary describes jobs that are to be stored for the audit log.
+func summary(list []job.Insert) map[string]string {
+	queues := map[string]int{}
+	for _, in := range list {
+		queues[in.Queue]++
+	}
+	attributes := map[string]string{"jobs": fmt.Sprint(len(list)), "first": list[0].ID, "last": list[len(list)-1].ID}
+	if len(queues) == 1 {
+		attributes["queue"] = list[0].Queue
+	} else {
+		attributes["queues"] = fmt.Sprint(len(queues))
+	}
+	return attributes
+}
+
+// record puts a change on record, before it is made.
+func (s *Server) record(ctx context.Context, o audit.Operation) error {
+	o.Actor = callerOf(ctx).actor()
+	if err := operation.Record(ctx, s.options.Log, o); err != nil {
+		s.log.ErrorContext(ctx, "the audit log refuses the actions of operators", "error", err)
+		return &problem{Problem: api.Problem{
+			Status: http.StatusServiceUnavailable, Detail: "the audit log did not take the action, so nothing was done", Remedy: "try again after the time in Retry-After",
+		}, retryAfter: awayTime}
+	}
+	return nil
+}
+
+type changeRequest struct {
+	name   string
+	action job.Action
+	api.JobChange
+}
+
+// after is the state that an action leads to, for the audit log.
+func after(a job.Action) string {
+	switch a {
+	case job.ActionRetry:
+		return string(job.Ready)
+	case job.ActionCancel:
+		return string(job.Cancelled)
+	case job.ActionDelete:
+	}
+	return "deleted"
+}
+
+// change looks up the jobs first, so that exactly these are on record before any of them is changed.
+func (s *Server) change(ctx context.Context, c changeRequest) (out api.Changed, err error) {
+	f, err := filterFor(callerOf(ctx), c.Filter)
+	if err != nil {
+		return out, err
+	}
+	out.IDs = []string{}
+	states := slices.DeleteFunc(job.States(), func(st job.State) bool {
+		return !c.action.Applies(st) || len(f.States) > 0 && !slices.Contains(f.States, st)
+	})
+	if len(states) == 0 {
+		return out, nil
+	}
+	f.States = states
+	list, err := s.options.Jobs.List(ctx, f, "", c.Limit)
+	if err != nil || len(list) == 0 {
+		return out, err
+	}
+	o, err := operation.OnRecords(c.name, list)
+	if err != nil {
+		return out, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	if o.To = after(c.action); o.From == "" && len(states) == 1 {
+		o.From = string(states[0])
+	}
+	if err := s.record(ctx, o); err != nil {
+		return out, err
+	}
+	f.IDs = make([]string, len(list))
+	for i, r := range list {
+		f.IDs[i] = r.ID
+	}
+	changed, err := s.options.Jobs.Change(ctx, c.action, f, len(f.IDs))
+	if changed != nil {
+		out.IDs = changed
+	}
+	return out, err
+}

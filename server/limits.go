@@ -1,0 +1,110 @@
+package server
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// Limits bound requests. The zero value means the defaults.
+type Limits struct {
+	// Rate is how many requests each caller may make in a second, in the long run, and Burst how many at once. Callers that are
+	// not known are bounded by their address. Defaults 200 and 400. Following documents is not bounded by it.
+	Rate  float64
+	Burst int
+	// HeaderBytes and HeaderTime bound the header of a request. Defaults 32 KiB and 10 s.
+	HeaderBytes int
+	HeaderTime  time.Duration
+	// Streams is how many event streams may be open. Default 1,000.
+	Streams int
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Rate, l.Burst = cmp.Or(l.Rate, 200), cmp.Or(l.Burst, 400)
+	l.HeaderBytes, l.HeaderTime = cmp.Or(l.HeaderBytes, 32<<10), cmp.Or(l.HeaderTime, 10*time.Second)
+	l.Streams = cmp.Or(l.Streams, 1000)
+	return l
+}
+
+// maxBuckets bounds the callers whose rates are known.
+const maxBuckets = 10_000
+
+// limiter bounds the rate of each caller.
+type limiter struct {
+	limits  Limits
+	streams chan struct{}
+
+	mu      sync.Mutex
+	buckets map[string]*rate.Limiter
+}
+
+func newLimiter(l Limits) *limiter {
+	return &limiter{limits: l, streams: make(chan struct{}, l.Streams), buckets: map[string]*rate.Limiter{}}
+}
+
+// take counts a request of a caller, or refuses it.
+func (l *limiter) take(caller string) error {
+	if wait := l.wait(caller, time.Now()); wait > 0 {
+		return &problem{Problem: api.Problem{
+			Status: http.StatusTooManyRequests, Detail: "too many requests", Remedy: "wait for the time in Retry-After; send many jobs in one request",
+		}, retryAfter: wait}
+	}
+	return nil
+}
+
+// wait returns how long a caller has to wait, 0 if it may go on.
+func (l *limiter) wait(caller string, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.buckets[caller]
+	if b == nil {
+		if len(l.buckets) >= maxBuckets {
+			l.sweep(now)
+		}
+		b = rate.NewLimiter(rate.Limit(l.limits.Rate), l.limits.Burst)
+		l.buckets[caller] = b
+	}
+	r := b.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
+}
+
+// sweep forgets callers that are not near their limit, and all where that frees nothing.
+func (l *limiter) sweep(now time.Time) {
+	for name, b := range l.buckets {
+		if b.TokensAt(now) >= float64(l.limits.Burst) {
+			delete(l.buckets, name)
+		}
+	}
+	if len(l.buckets) >= maxBuckets {
+		clear(l.buckets)
+	}
+}
+
+// stream takes a place for a stream, or refuses it.
+func (l *limiter) stream() (release func(), err error) {
+	select {
+	case l.streams <- struct{}{}:
+		return func() { <-l.streams }, nil
+	default:
+		return nil, &problem{Problem: api.Problem{
+			Status: http.StatusServiceUnavailable, Detail: "too many streams are open", Remedy: "close some, or ask another server",
+		}, retryAfter: awayTime}
+	}
+}
+
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController find the writer.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// observe counts requests, sets headers that all answers have, and answers a panic with 500.
+func (s *Server) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start, out := time.Now(), &statusWriter{ResponseWriter: w}
+		s.metrics.open.Inc()
+		header := w.Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Cache-Control", "no-store")
+		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // a sentinel, not wrapped
+				s.log.ErrorContext(r.Context(), "a request panicked", "pattern", r.Pattern, "panic", p, "stack", string(debug.Stack()))
+				if out.status == 0 {
+					(&problem{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: "the server has a fault; its log says more"}}).write(out)
+				}
+			}
+			name := s.operationOf(r)
+			s.metrics.open.Dec()
+			s.metrics.requests.WithLabelValues(name, strconv.Itoa(out.status)).Inc()
+			s.metrics.seconds.WithLabelValues(name).Observe(time.Since(start).Seconds())
+		}()
+		next.ServeHTTP(out, r)
+	})
+}
+
+// operationOf names the operation that a request matched.
+func (s *Server) operationOf(r *http.Request) string {
+	_, pattern := s.mux.Handler(r)
+	if o := s.mux.declared[pattern]; o != nil {
+		return o.OperationID
+	}
+	return "none"
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }

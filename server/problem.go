@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// problem is a problem document with the headers that go with it.
+type problem struct {
+	api.Problem
+	retryAfter time.Duration
+}
+
+// GetHeaders implements huma.HeadersError.
+func (p *problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((p.retryAfter+time.Second-1)/time.Second)))
+	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="tenet"`)
+	}
+	return h
+}
+
+func (p *problem) complete() *problem {
+	if p.Title == "" {
+		p.Title = http.StatusText(p.Status)
+	}
+	if p.Type == "" {
+		p.Type = api.TypeOf(p.Status)
+	}
+	return p
+}
+
+func (p *problem) write(w http.ResponseWriter) {
+	p.complete()
+	for name, values := range p.GetHeaders() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(&p.Problem) // the client may be gone
+}
+
+// awayTime is when a caller may ask again after a store did not answer.
+const awayTime = 5 * time.Second
+
+// problemOf describes an error. The errors of stores are mapped here and nowhere else.
+func (s *Server) problemOf(ctx context.Context, err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p.complete()
+	}
+	p := &problem{Problem: api.Problem{Detail: err.Error()}}
+	large, isLarge := errors.AsType[*job.PayloadTooLargeError](err)
+	request, isRequest := errors.AsType[*job.RequestError](err)
+	key, isKey := errors.AsType[*idempotency.KeyError](err)
+	fault, isFilter := errors.AsType[*filter.Error](err)
+	_, isDuration := errors.AsType[*job.DurationError](err)
+	switch {
+	case errors.Is(err, job.ErrNotFound), errors.Is(err, idempotency.ErrNotFound), errors.Is(err, policystore.ErrNotFound):
+		p.Status, p.Remedy = http.StatusNotFound, "list what exists, and check the name"
+	case errors.Is(err, policystore.ErrConflict), errors.Is(err, idempotency.ErrFenced):
+		p.Status, p.Remedy = http.StatusPreconditionFailed, "it was changed meanwhile: read it again, and decide anew"
+	case errors.Is(err, job.ErrConflict):
+		p.Status, p.Remedy = http.StatusConflict, "read the job again: its state does not allow this"
+	case isLarge:
+		p.Status, p.Remedy = http.StatusRequestEntityTooLarge, "store the payload elsewhere, and enqueue a reference"
+		p.fault("body.jobs["+strconv.Itoa(large.Index)+"].payload", err.Error())
+	case isRequest:
+		p.invalid("body.jobs["+strconv.Itoa(request.Index)+"]."+request.Field, request.Problem)
+	case isKey:
+		p.invalid("body."+key.Field, key.Problem)
+	case isFilter:
+		p.invalid("filter", fault.Error())
+	case isDuration:
+		p.invalid("", err.Error())
+	case errors.Is(err, errInvalid):
+		p.invalid("", err.Error())
+	default:
+		s.log.ErrorContext(ctx, "a store did not answer a request", "error", err)
+		p.Status, p.Detail, p.retryAfter = http.StatusServiceUnavailable, "the store did not answer", awayTime
+		p.Remedy = "try again after the time in Retry-After; a change with the same Idempotency-Key is made once"
+	}
+	return p.complete()
+}
+
+// errInvalid marks errors that are the request's.
+var errInvalid = errors.New("the request is not valid")
+
+func (p *problem) invalid(path, text string) {
+	p.Status, p.Detail, p.Remedy = http.StatusUnprocessableEntity, "the request is not valid", "correct the fields that errors names"
+	p.fault(path, text)
+}
+
+func (p *problem) fault(path, text string) {
+	p.Errors = append(p.Errors, api.Fault{Path: path, Problem: text})
+}
+
+// problems turns the errors of the router into problem documents. It leaves out the values, which may be secrets.
+func problems(_ huma.Context, _ string, v any) (any, error) {
+	switch e := v.(type) {
+	case *problem:
+		return &e.Problem, nil
+	case *huma.ErrorModel:
+		p := &problem{Problem: api.Problem{Status: e.Status, Detail: e.Detail, Remedy: remedies[e.Status]}}
+		for _, d := range e.Errors {
+			p.fault(d.Location, d.Message)
+		}
+		return &p.complete().Problem, nil
+	}
+	return v, nil
+}
+
+var remedies = map[int]string{
+	http.StatusUnsupportedMediaType:  "send application/json",
+	http.StatusUnprocessableEntity:   "correct the fields that errors names; /v1/openapi.json describes them",
+	http.StatusRequestEntityTooLarge: "send less in one request",
+	http.StatusBadRequest:            "correct the request; /v1/openapi.json describes it",
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+type queueSwitch struct {
+	Queue string `path:"queue" minLength:"1" maxLength:"255"`
+	Body  api.QueueSwitch
+}
+
+type periodicName struct {
+	Name string `path:"name" minLength:"1" maxLength:"255"`
+}
+
+func (s *Server) queueRoutes() {
+	o := func(method, path, id, summary string, scope policystore.Scope) route {
+		return route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Queues"}}, scope: scope}
+	}
+	register(s, o(http.MethodGet, "/v1/queues", "list-queues", "List queues that are or were paused", policystore.ScopeRead), s.listQueues)
+	set := o(http.MethodPut, "/v1/queues/{queue}", "set-queue", "Pause or resume a queue", policystore.ScopeOperate)
+	set.once = keyed
+	register(s, set, s.setQueue)
+	register(s, o(http.MethodGet, "/v1/periodic", "list-periodic", "List the server's periodic jobs", policystore.ScopeRead), s.listPeriodic)
+	run := o(http.MethodPost, "/v1/periodic/{name}/run", "run-periodic", "Enqueue a periodic job now, in addition to its schedule", policystore.ScopeOperate)
+	run.once = keyed
+	register(s, run, s.runPeriodic)
+}
+
+func (s *Server) listQueues(ctx context.Context, _ *struct{}) (*answer[api.Queues], error) {
+	list, err := s.options.Jobs.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who := callerOf(ctx)
+	out := api.Queues{Queues: []job.QueueState{}}
+	for _, q := range list {
+		if within(q.Queue, who.Queues) {
+			out.Queues = append(out.Queues, q)
+		}
+	}
+	return answers(out, nil)
+}
+
+func (s *Server) setQueue(ctx context.Context, in *queueSwitch) (*answer[job.QueueState], error) {
+	q := job.QueueState{Queue: in.Queue, Paused: in.Body.Paused, Reason: in.Body.Reason, Until: in.Body.Until}
+	if err := callerOf(ctx).mayQueue(q.Queue); err != nil {
+		return nil, err
+	}
+	list, err := s.options.Jobs.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := operation.OnQueue(q)
+	o.From, o.To = switchText(false), switchText(q.Paused)
+	if i := slices.IndexFunc(list, func(other job.QueueState) bool { return other.Queue == q.Queue }); i >= 0 {
+		o.From = switchText(list[i].Holds(time.Now()))
+	}
+	if err := s.record(ctx, o); err != nil {
+		return nil, err
+	}
+	return answers(q, s.options.Jobs.SetQueue(ctx, q))
+}
+
+// switchText is the state of a queue in the audit log.
+func switchText(paused bool) string {
+	if paused {
+		return "paused"
+	}
+	return "open"
+}
+
+func (s *Server) listPeriodic(ctx context.Context, _ *struct{}) (*answer[api.PeriodicList], error) {
+	who := callerOf(ctx)
+	out := api.PeriodicList{Periodic: []api.Periodic{}}
+	for _, p := range s.options.Periodic {
+		queue := cmp.Or(p.Request.Queue, job.DefaultQueue)
+		if !within(queue, who.Queues) {
+			continue
+		}
+		next, err := p.Next(time.Now())
+		if err != nil {
+			return nil, err
+		}
+		zone := "UTC"
+		if p.Location != nil {
+			zone = p.Location.String()
+		}
+		out.Periodic = append(out.Periodic, api.Periodic{
+			Name: p.Name, Cron: p.Cron, TimeZone: zone, Missed: cmp.Or(string(p.Missed), "skip"), Next: next, Type: p.Request.Type, Queue: queue,
+		})
+	}
+	return answers(out, nil)
+}
+
+func (s *Server) runPeriodic(ctx context.Context, in *periodicName) (*answer[api.Receipt], error) {
+	i := slices.IndexFunc(s.options.Periodic, func(p job.Periodic) bool { return p.Name == in.Name })
+	if i < 0 {
+		return nil, &problem{Problem: api.Problem{
+			Status: http.StatusNotFound, Detail: "the server has no periodic job of this name", Remedy: "GET /v1/periodic lists them",
+		}}
+	}
+	request := s.options.Periodic[i].Request
+	queue := cmp.Or(request.Queue, job.DefaultQueue)
+	if err := callerOf(ctx).mayQueue(queue); err != nil {
+		return nil, err
+	}
+	if err := s.record(ctx, operation.OnPeriodic(in.Name, queue, request.Type)); err != nil {
+		return nil, err
+	}
+	receipt, err := job.NewClient(s.options.Jobs).Enqueue(ctx, request)
+	return answers(api.Receipt(receipt), err)
+}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+type recordQuery struct {
+	State     idempotency.State `query:"state" enum:"in_flight,completed,failed,released,unknown" doc:"unknown also selects lapsed claims."`
+	TenantID  string            `query:"tenant_id" maxLength:"255"`
+	Operation string            `query:"operation" maxLength:"255"`
+	Cursor    api.Cursor        `query:"cursor" maxLength:"2048"`
+	Limit     int               `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}
+
+type recordName struct {
+	TenantID  string `query:"tenant_id" maxLength:"255"`
+	Operation string `query:"operation" maxLength:"255"`
+	Key       string `query:"key" required:"true" minLength:"1" maxLength:"255"`
+	Result    bool   `query:"result" doc:"Return the stored result too; needs the scope operate."`
+}
+
+type recordAnswer struct {
+	ETag string `header:"ETag" doc:"Names the claim, for If-Match."`
+	Body api.Record
+}
+
+type matching[B any] struct {
+	IfMatch string `header:"If-Match" hidden:"true"`
+	Body    B
+}
+
+func (s *Server) recordRoutes() {
+	o := func(method, path, id, summary string, scope policystore.Scope) route {
+		return route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Idempotency"}}, scope: scope}
+	}
+	register(s, o(http.MethodGet, "/v1/idempotency", "list-records", "List idempotency records without their results", policystore.ScopeRead), s.listRecords)
+	register(s, o(http.MethodGet, "/v1/idempotency/record", "get-record", "Show the record of a key", policystore.ScopeRead), s.getRecord)
+	resolve := o(http.MethodPost, "/v1/idempotency/resolve", "resolve-record", "Set the outcome of an effect whose outcome is unknown", policystore.ScopeOperate)
+	resolve.once = condition
+	register(s, resolve, s.resolveRecord)
+	clear := o(http.MethodPost, "/v1/idempotency/clear", "clear-record", "Remove a record, so that its effect can run again", policystore.ScopeOperate)
+	clear.once = condition
+	register(s, clear, s.clearRecord)
+	expire := o(http.MethodPost, "/v1/idempotency/expire", "expire-records", "Remove expired records", policystore.ScopeOperate)
+	expire.once = keyed
+	register(s, expire, s.expireRecords)
+}
+
+const recordCursor = "records"
+
+func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.RecordPage], error) {
+	if err := callerOf(ctx).unbound(); err != nil {
+		return nil, err
+	}
+	var after idempotency.ID
+	if err := in.Cursor.Position(recordCursor, &after); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	f := idempotency.Filter{State: in.State, Tenant: in.TenantID, Operation: in.Operation}
+	list, err := s.options.Records.List(ctx, f, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page := api.RecordPage{Records: make([]api.Record, len(list))}
+	for i := range list {
+		page.Records[i] = api.NewRecord(&list[i], time.Now())
+	}
+	if len(list) == in.Limit {
+		page.Next = api.NewCursor(recordCursor, list[len(list)-1].ID)
+	}
+	return answers(page, nil)
+}
+
+// record returns the record of a key to a caller that may see it.
+func (s *Server) recordOf(ctx context.Context, id idempotency.ID) (idempotency.Record, error) {
+	if err := callerOf(ctx).unbound(); err != nil {
+		return idempotency.Record{}, err
+	}
+	for field, value := range map[string]string{"tenant_id": id.Tenant, "operation": id.Operation, "key": id.Key} {
+		if err := idempotency.CheckKey(value); err != nil && (value != "" || field == "key") {
+			return idempotency.Record{}, fmt.Errorf("%w: %s: %w", errInvalid, field, err)
+		}
+	}
+	return s.options.Records.Get(ctx, id)
+}
+
+func (s *Server) getRecord(ctx context.Context, in *recordName) (*recordAnswer, error) {
+	if in.Result && !callerOf(ctx).Has(policystore.ScopeOperate) {
+		_, err := shown(callerOf(ctx), true)
+		return nil, err
+	}
+	r, err := s.recordOf(ctx, idempotency.ID{Tenant: in.TenantID, Operation: in.Operation, Key: in.Key})
+	if err != nil {
+		return nil, err
+	}
+	out := &recordAnswer{api.ClaimTag(r.Claim()), api.NewRecord(&r, time.Now())}
+	if in.Result {
+		out.Body.Result = r.Result
+	}
+	return out, nil
+}
+
+// claimed returns the record of a key if it is under the claim that the caller has seen.
+func (s *Server) claimed(ctx context.Context, id api.RecordID, tag string) (idempotency.Record, error) {
+	r, err := s.recordOf(ctx, id.ID())
+	if err == nil && tag != api.ClaimTag(r.Claim()) {
+		err = idempotency.ErrFenced
+	}
+	return r, err
+}
+
+// changeRecord puts a change on record, makes it, and puts on record too that it came too late, if it did.
+func (s *Server) changeRecord(ctx context.Context, o audit.Operation, change func() error) error {
+	if err := s.record(ctx, o); err != nil {
+		return err
+	}
+	err := change()
+	if errors.Is(err, idempotency.ErrFenced) {
+		err = errors.Join(err, s.record(ctx, operation.Refused(o)))
+	}
+	return err
+}
+
+func (s *Server) resolveRecord(ctx context.Context, in *matching[api.Resolution]) (*recordAnswer, error) {
+	settlement := idempotency.Settlement{
+		State: in.Body.State, HasResult: in.Body.HasResult, Result: in.Body.Result, Failure: in.Body.Failure, TTL: api.Duration(in.Body.TTL),
+	}
+	if err := settlement.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	r, err := s.claimed(ctx, in.Body.RecordID, in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	o := operation.OnRecord("idempotency.resolve", r)
+	o.To = string(settlement.State)
+	if err := s.changeRecord(ctx, o, func() error { return s.options.Records.Resolve(ctx, r.Claim(), settlement) }); err != nil {
+		return nil, err
+	}
+	if r, err = s.options.Records.Get(ctx, r.ID); err != nil {
+		return nil, err
+	}
+	return &recordAnswer{api.ClaimTag(r.Claim()), api.NewRecord(&r, time.Now())}, nil
+}
+
+func (s *Server) clearRecord(ctx context.Context, in *matching[api.RecordID]) (*struct{}, error) {
+	r, err := s.claimed(ctx, in.Body, in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	o := operation.OnRecord("idempotency.clear", r)
+	return nil, s.changeRecord(ctx, o, func() error { return s.options.Records.Clear(ctx, r.Claim()) })
+}
+
+func (s *Server) expireRecords(ctx context.Context, in *bodyOf[api.Expire]) (*answer[api.Expired], error) {
+	if err := callerOf(ctx).unbound(); err != nil {
+		return nil, err
+	}
+	o := audit.Operation{Action: "idempotency.expire", Attributes: map[string]string{"limit": fmt.Sprint(in.Body.Limit)}}
+	if err := s.record(ctx, o); err != nil {
+		return nil, err
+	}
+	n, err := s.options.Records.Expire(ctx, in.Body.Limit)
+	return answers(api.Expired{Removed: n}, err)
+}

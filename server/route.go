@@ -1,0 +1,205 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// once says how a change is protected from being made twice.
+type once int
+
+const (
+	reads     once = iota // changes nothing
+	keyed                 // needs a header Idempotency-Key; a repetition gets the stored answer
+	condition             // needs a header If-Match
+	named                 // makes something whose name exists once
+)
+
+// route is a declared operation of the API.
+type route struct {
+	huma.Operation
+	scope  policystore.Scope // required, unless public
+	public bool
+	once   once
+	stream bool // the answer may take forever
+	free   bool // not rate limited
+}
+
+// mux registers the handlers of declared operations.
+type mux struct {
+	*http.ServeMux
+	declared map[string]*route // by pattern
+	wrap     func(*route, http.Handler) http.Handler
+}
+
+// HandleFunc implements humago.Mux. A handler whose operation was not declared panics.
+func (m *mux) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	o := m.declared[pattern]
+	if o == nil || (o.scope == "") != o.public {
+		panic("server: " + pattern + " does not say who may call it")
+	}
+	m.Handle(pattern, m.wrap(o, http.HandlerFunc(handler)))
+}
+
+// Bounds of operations that do not set their own.
+const (
+	defaultBody = 1 << 20
+	largeBody   = 32 << 20
+	callTime    = 30 * time.Second
+	writeTime   = time.Minute
+	maxAnswer   = 4 << 20 // of a change, which is stored
+)
+
+// declare completes an operation and makes it known to the mux.
+func (s *Server) declare(o *route) {
+	if o.MaxBodyBytes == 0 {
+		o.MaxBodyBytes = defaultBody
+	}
+	o.BodyReadTimeout = callTime
+	header := func(name, text string) {
+		o.Parameters = append(o.Parameters, &huma.Param{Name: name, In: "header", Required: true, Description: text, Schema: &huma.Schema{Type: huma.TypeString}})
+	}
+	switch o.once {
+	case keyed:
+		header(tenethttp.HeaderIdempotencyKey, "Names the change: a repetition with the same key is answered with the stored answer, and nothing is done again.")
+	case condition:
+		header("If-Match", "The entity tag of what is changed, as a read has returned it.")
+	case reads, named:
+	}
+	o.Security = []map[string][]string{{"token": {}}, {"session": {}}}
+	if o.public {
+		o.Security = []map[string][]string{}
+	} else {
+		o.Description = strings.TrimSpace(o.Description + "\n\nScope: " + string(o.scope) + ".")
+	}
+	s.mux.declared[o.Method+" "+o.Path] = o
+}
+
+// register adds an operation with typed input and output.
+func register[I, O any](s *Server, o route, handle func(context.Context, *I) (*O, error)) {
+	s.declare(&o)
+	huma.Register(s.api, o.Operation, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, s.problemOf(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// answer is an output that has only a body.
+type answer[B any] struct{ Body B }
+
+func answers[B any](body B, err error) (*answer[B], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &answer[B]{body}, nil
+}
+
+// protect puts everything in front of an operation that is the same for all: limits, identity, scope, read-only mode, and
+// the key of a change.
+func (s *Server) protect(o *route, next http.Handler) http.Handler {
+	if o.once == keyed {
+		next = tenethttp.Idempotent(s.guard, tenethttp.IdempotencyOptions{
+			Methods: []string{o.Method}, MaxBody: o.MaxBodyBytes, Tenant: func(r *http.Request) string { return callerOf(r.Context()).tenant() },
+		})(next)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		control := http.NewResponseController(w)
+		now := time.Now()
+		_ = control.SetReadDeadline(now.Add(callTime)) // not all writers can
+		if o.stream {
+			_ = control.SetWriteDeadline(time.Time{})
+		} else {
+			_ = control.SetWriteDeadline(now.Add(writeTime))
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, callTime)
+			defer cancel()
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, o.MaxBodyBytes)
+		if o.public {
+			if err := s.limits.take("address:" + hostOf(r.RemoteAddr)); err != nil && !o.free {
+				s.problemOf(ctx, err).write(w)
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		who, err := s.identity.caller(r)
+		if err == nil {
+			err = s.admit(o, r, who)
+		}
+		if err != nil {
+			if who == nil { // nobody: bounded by where they come from
+				err = firstError(s.limits.take("address:"+hostOf(r.RemoteAddr)), err)
+			}
+			s.problemOf(ctx, err).write(w)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, who)))
+	})
+}
+
+// admit decides whether a caller may use an operation now.
+func (s *Server) admit(o *route, r *http.Request, who *caller) error {
+	if !o.free {
+		if err := s.limits.take("caller:" + who.Name); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.scope != anyScope && !who.Has(o.scope):
+		return &problem{Problem: api.Problem{
+			Type: api.ProblemScope, Status: http.StatusForbidden, Detail: "this operation needs the scope " + string(o.scope),
+			Remedy: "use a token with this scope; tenet token create makes one",
+		}}
+	case o.once != reads && s.options.ReadOnly:
+		return &problem{Problem: api.Problem{
+			Type: api.ProblemReadOnly, Status: http.StatusForbidden, Detail: "this server is read-only: it changes nothing",
+			Remedy: "send the request to a server that was started without --read-only",
+		}}
+	case o.once == condition && r.Header.Get("If-Match") == "":
+		return &problem{Problem: api.Problem{
+			Status: http.StatusPreconditionRequired, Detail: "this request needs the header If-Match",
+			Remedy: "read first, and send the ETag of the answer",
+		}}
+	}
+	return nil
+}
+
+func firstError(list ...error) error {
+	for _, err := range list {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unknown answers requests that no operation matches.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		again := r.Clone(r.Context())
+		again.Method = method
+		if _, pattern := s.mux.Handler(again); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	p := &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "there is nothing at this path", Remedy: "/v1/openapi.json lists the operations"}}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		p.Status, p.Detail = http.StatusMethodNotAllowed, "this path does not take "+r.Method
+	}
+	p.write(w)
+}

@@ -1,0 +1,230 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+)
+
+// JobStore keeps jobs that operators can inspect and change.
+type JobStore interface {
+	job.Store
+	job.Admin
+}
+
+// RecordStore keeps idempotency records that operators can inspect and change.
+type RecordStore interface {
+	idempotency.Store
+	idempotency.Admin
+}
+
+// AuditStore is an audit log that is read.
+type AuditStore interface {
+	audit.Source
+	// Heads returns the last entry of every chain, ordered by chain ID.
+	Heads(ctx context.Context) ([]audit.Head, error)
+}
+
+// Stores are what a server serves. All of them are required.
+type Stores struct {
+	Jobs     JobStore
+	Records  RecordStore
+	Audit    AuditStore
+	Policies policystore.Store
+}
+
+// Options of [New].
+type Options struct {
+	Stores
+	// Log takes the actions of operators, each before it takes effect. Required unless ReadOnly.
+	Log *audit.Log
+	// Periodic are the periodic jobs that the server lists and runs on request. Its workers, if any, run their schedules.
+	Periodic []job.Periodic
+	// OIDC signs people in. May be nil.
+	OIDC *OIDC
+	// Limits bound requests.
+	Limits Limits
+	// TLS serves HTTPS. May be nil.
+	TLS *tls.Config
+	// Logger gets failures and the start and end of the server, never a token or a payload. Default slog.Default().
+	Logger *slog.Logger
+	// Metrics holds what /metrics serves. The server adds its own. Default a new registry.
+	Metrics *prometheus.Registry
+	// ReadOnly refuses every change.
+	ReadOnly bool
+	// Insecure lets everybody who reaches the server do everything, from other machines too, until there is a token or OIDC.
+	Insecure bool
+}
+
+// Server serves stores over HTTP. It is safe for concurrent use.
+type Server struct {
+	options  Options
+	log      *slog.Logger
+	mux      *mux
+	api      huma.API
+	guard    *idempotency.Guard
+	identity *identity
+	limits   *limiter
+	metrics  *metrics
+	document []byte // OpenAPI
+
+	counters  counters
+	closing   chan struct{} // closed when the server drains: streams end
+	closeOnce sync.Once
+}
+
+// New makes a server. It fails for missing options and, with OIDC, where the provider does not answer.
+func New(ctx context.Context, o Options) (*Server, error) {
+	switch {
+	case o.Jobs == nil, o.Records == nil, o.Audit == nil, o.Policies == nil:
+		return nil, errors.New("server: New: a store is missing")
+	case o.Log == nil && !o.ReadOnly:
+		return nil, errors.New("server: New: the audit log is missing")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	o.Limits = o.Limits.withDefaults()
+	s := &Server{options: o, log: o.Logger, limits: newLimiter(o.Limits), closing: make(chan struct{})}
+	var err error
+	if s.metrics, err = newMetrics(o.Metrics); err != nil {
+		return nil, fmt.Errorf("server: metrics: %w", err)
+	}
+	if s.guard, err = idempotency.NewGuard(o.Records, idempotency.GuardOptions{Operation: "tenet-server", MaxResult: maxAnswer}); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if s.identity, err = newIdentity(ctx, o); err != nil {
+		return nil, err
+	}
+	s.mux = &mux{ServeMux: http.NewServeMux(), declared: map[string]*route{}, wrap: s.protect}
+	config := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Tenet", Version: "1", Description: "Jobs, queues, idempotency records, audit logs, policy documents and tokens."},
+			Components: &huma.Components{
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: securitySchemes(),
+			},
+		},
+		Formats: map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}, DefaultFormat: "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{problems},
+	}
+	s.api = humago.New(s.mux, config)
+	s.routes()
+	s.document, err = describe(s.api.OpenAPI())
+	return s, err
+}
+
+// routes registers all operations.
+func (s *Server) routes() {
+	s.healthRoutes()
+	s.jobRoutes()
+	s.queueRoutes()
+	s.recordRoutes()
+	s.auditRoutes()
+	s.eventRoutes()
+	s.tokenRoutes()
+	s.sessionRoutes()
+	s.mux.ServeMux.HandleFunc("/", s.unknown)
+}
+
+// Handler returns the handler of all requests. It can be mounted in another server, without a prefix.
+func (s *Server) Handler() http.Handler {
+	return s.observe(http.NewCrossOriginProtection().Handler(s.mux))
+}
+
+// drainTime bounds how long Run waits for requests in flight when it ends.
+const drainTime = 20 * time.Second
+
+// Run serves a listener until ctx ends, then lets requests in flight finish for up to 20 seconds. It closes the listener.
+// Without identity it refuses a listener that other machines reach, unless Options.Insecure.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	if err := s.checkAddress(ctx, listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	httpServer := &http.Server{
+		Handler: s.Handler(), TLSConfig: s.options.TLS, ReadHeaderTimeout: s.options.Limits.HeaderTime, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: s.options.Limits.HeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if s.options.TLS != nil {
+			ended <- httpServer.ServeTLS(listener, "", "")
+		} else {
+			ended <- httpServer.Serve(listener)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("server: %w", err)
+	case <-ctx.Done():
+	}
+	s.Drain()
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	err := httpServer.Shutdown(limit)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("server: requests were cut off: %w", err), httpServer.Close())
+	}
+	<-ended
+	return err
+}
+
+// Drain makes /readyz fail and ends all streams. Run calls it when its context ends.
+func (s *Server) Drain() { s.closeOnce.Do(func() { close(s.closing) }) }
+
+func (s *Server) draining() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// checkAddress refuses to serve other machines without knowing who calls.
+func (s *Server) checkAddress(ctx context.Context, address net.Addr) error {
+	if s.options.Insecure || loopback(address.String()) {
+		return nil
+	}
+	known, err := s.identity.configured(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("server: look for tokens: %w", err)
+	case !known:
+		return fmt.Errorf("server: %s can be reached from other machines, and there is neither a token nor OpenID Connect: make a token first, listen on 127.0.0.1, or allow everything to everybody with Insecure", address)
+	}
+	return nil
+}
+
+// loopback reports whether a host, with or without a port, is this machine.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+func (s *Server) sessionRoutes() {
+	o := func(method, path, id, summary string) route {
+		return route{
+			Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Session"}}, public: true,
+		}
+	}
+	redirect := func(r route) route {
+		r.Responses = map[string]*huma.Response{"302": {Description: "Redirection of the browser"}}
+		return r
+	}
+	login := redirect(o(http.MethodGet, "/v1/session/login", "login", "Send a browser to the OpenID Connect provider"))
+	login.Parameters = []*huma.Param{queryParameter("return", "The path of this server to come back to; / if absent.", &huma.Schema{Type: huma.TypeString})}
+	s.raw(login, "", s.login)
+	s.raw(redirect(o(http.MethodGet, "/v1/session/callback", "login-callback", "Finish a sign-in; the provider sends browsers here")), "", s.loginCallback)
+	logout := o(http.MethodDelete, "/v1/session", "logout", "End the session of a browser")
+	logout.Responses = map[string]*huma.Response{"204": {Description: "The session has ended"}}
+	s.raw(logout, "", func(w http.ResponseWriter, _ *http.Request) {
+		http.SetCookie(w, expired(sessionCookie))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	me := o(http.MethodGet, "/v1/session", "who-am-i", "Say who makes the request, and what it may do")
+	me.public, me.scope = false, anyScope
+	register(s, me, func(ctx context.Context, _ *struct{}) (*answer[api.Caller], error) {
+		who := callerOf(ctx)
+		return answers(api.Caller{
+			Name: who.Name, Kind: who.kind, Scopes: who.Scopes, Queues: who.Queues, Documents: who.Documents, Expires: who.Expires, ReadOnly: s.options.ReadOnly,
+		}, nil)
+	})
+}
+
+// anyScope stands for an operation that every known caller may use.
+const anyScope policystore.Scope = "any"
+
+func expired(name string) *http.Cookie {
+	return &http.Cookie{Name: name, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}
+}
+
+var errNoPeople = &problem{Problem: api.Problem{
+	Status: http.StatusNotFound, Detail: "this server has no OpenID Connect provider", Remedy: "use a token",
+}}
+
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	p := s.identity.people
+	if p == nil {
+		errNoPeople.write(w)
+		return
+	}
+	target := r.URL.Query().Get("return")
+	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t") {
+		target = "/" // not another site
+	}
+	begun, url := p.begin(target)
+	http.SetCookie(w, p.cookie(loginCookie, begun, loginTime))
+	http.Redirect(w, r, url, http.StatusFound)
+}
+
+func (s *Server) loginCallback(w http.ResponseWriter, r *http.Request) {
+	p := s.identity.people
+	if p == nil {
+		errNoPeople.write(w)
+		return
+	}
+	refuse := func(status int, detail string) {
+		(&problem{Problem: api.Problem{Status: status, Detail: detail, Remedy: "sign in again: /v1/session/login"}}).write(w)
+	}
+	var begun login
+	query := r.URL.Query()
+	http.SetCookie(w, expired(loginCookie)) // once
+	if err := p.open(r, loginCookie, &begun); err != nil || !time.Now().Before(begun.Expires) ||
+		subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(begun.State)) != 1 {
+		refuse(http.StatusBadRequest, "this sign-in was not begun in this browser, or too long ago")
+		return
+	}
+	person, err := p.finish(r.Context(), begun, query.Get("code"))
+	switch {
+	case errors.Is(err, errRefused):
+		refuse(http.StatusForbidden, errRefused.Error())
+	case err != nil:
+		s.log.WarnContext(r.Context(), "a sign-in failed", "error", err)
+		refuse(http.StatusBadRequest, "the provider's answer was not accepted")
+	default:
+		http.SetCookie(w, p.cookie(sessionCookie, person, sessionTime))
+		http.Redirect(w, r, begun.Return, http.StatusFound)
+	}
+}

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+type tokenQuery struct {
+	Cursor api.Cursor `query:"cursor" maxLength:"512"`
+	Limit  int        `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}
+
+type tokenID struct {
+	ID string `path:"id" maxLength:"64"`
+}
+
+func (s *Server) tokenRoutes() {
+	o := func(method, path, id, summary string) route {
+		return route{
+			Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Tokens"}}, scope: policystore.ScopeAdmin,
+		}
+	}
+	register(s, o(http.MethodGet, "/v1/tokens", "list-tokens", "List tokens without their secrets"), s.listTokens)
+	create := o(http.MethodPost, "/v1/tokens", "create-token", "Make a token; its secret is in this answer only")
+	create.once = named
+	create.Description = "A name exists once: a repetition gets 409. Revoke the token of a lost answer, and make another."
+	register(s, create, s.createToken)
+	revoke := o(http.MethodDelete, "/v1/tokens/{id}", "revoke-token", "Revoke a token; servers refuse it within 5 seconds")
+	revoke.once = keyed
+	register(s, revoke, s.revokeToken)
+}
+
+const tokenCursor = "tokens"
+
+func (s *Server) listTokens(ctx context.Context, in *tokenQuery) (*answer[api.TokenPage], error) {
+	if err := callerOf(ctx).unbound(); err != nil {
+		return nil, err
+	}
+	after := ""
+	if err := in.Cursor.Position(tokenCursor, &after); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	list, err := s.options.Policies.Tokens(ctx, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page := api.TokenPage{Tokens: []policystore.Token{}}
+	if len(list) > 0 {
+		page.Tokens = list
+	}
+	if len(list) == in.Limit {
+		page.Next = api.NewCursor(tokenCursor, list[len(list)-1].ID)
+	}
+	return answers(page, nil)
+}
+
+// OnToken describes the making of a token for the audit log.
+func OnToken(action string, t policystore.Token) audit.Operation {
+	scopes := make([]string, len(t.Scopes))
+	for i, scope := range t.Scopes {
+		scopes[i] = string(scope)
+	}
+	return audit.Operation{Action: action, Attributes: map[string]string{
+		"token": t.ID, "name": t.Name, "scopes": strings.Join(scopes, " "), "queues": strings.Join(t.Queues, " "), "documents": strings.Join(t.Documents, " "),
+		"expires": operation.Instant(t.Expires),
+	}}
+}
+
+func (s *Server) createToken(ctx context.Context, in *bodyOf[api.NewToken]) (*answer[api.CreatedToken], error) {
+	who := callerOf(ctx)
+	if err := who.unbound(); err != nil {
+		return nil, err
+	}
+	if !in.Body.Expires.IsZero() && !in.Body.Expires.After(time.Now()) {
+		return nil, fmt.Errorf("%w: expires: this time has passed", errInvalid)
+	}
+	t, secret := NewToken(policystore.Token{
+		Name: in.Body.Name, Scopes: slices.Compact(slices.Sorted(slices.Values(in.Body.Scopes))), Queues: in.Body.Queues, Documents: in.Body.Documents,
+		Expires: in.Body.Expires, Creator: who.actor(),
+	})
+	if err := s.record(ctx, OnToken("tokens.create", t)); err != nil {
+		return nil, err
+	}
+	err := s.options.Policies.AddToken(ctx, t)
+	if errors.Is(err, policystore.ErrConflict) {
+		err = &problem{Problem: api.Problem{Status: http.StatusConflict, Detail: "a token of this name exists", Remedy: "use another name"}}
+	}
+	return answers(api.CreatedToken{Token: t, Secret: secret}, err)
+}
+
+func (s *Server) revokeToken(ctx context.Context, in *tokenID) (*struct{}, error) {
+	if err := callerOf(ctx).unbound(); err != nil {
+		return nil, err
+	}
+	if err := s.record(ctx, OnToken("tokens.revoke", policystore.Token{ID: in.ID})); err != nil {
+		return nil, err
+	}
+	defer s.identity.forget()
+	return nil, s.options.Policies.RevokeToken(ctx, in.ID, time.Now())
+}
