@@ -28,7 +28,7 @@ func TestS7AJobIsStoredListedChangedAndOnRecord(t *testing.T) {
 	}
 	var first, second api.JobPage
 	e.get("/v1/jobs?limit=1").into(t, &first)
-	e.get("/v1/jobs?limit=1&cursor=" + string(first.Next)).into(t, &second)
+	e.get("/v1/jobs?limit=1&cursor="+string(first.Next)).into(t, &second)
 	if len(first.Jobs) != 1 || len(second.Jobs) != 1 || first.Jobs[0].ID >= second.Jobs[0].ID {
 		t.Errorf("pages: %+v, %+v", first, second)
 	}
