@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"pipeline/pipelinetest":   {"pipeline", "policy", "classify"},
 	"adapter/http/httpjob":    {"job", "classify", "adapter/http"},
 	"adapter/exec":            {"job"},
-	"adapter/memory":          {"job", "idempotency", "policy", "policystore"},
+	"adapter/memory":          {"filter", "job", "idempotency", "policy", "policystore"},
 	"adapter/sqlite":          {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore"},
 	"adapter/postgres":        {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore"},
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
@@ -92,8 +92,9 @@ var allowed = map[string][]string{
 	"cmd/tenet/internal/crashtest": {"*"},
 	"cmd/tenet/internal/release":   {},
 	"cmd/tenet":                    {"*"},
-	"server":                       {"server/api", "server/internal/documents", "adapter/http", "audit", "filter", "idempotency", "job", "policystore", "internal/operation"},
-	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policystore"},
+	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/keyring", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "internal/operation"},
+	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policyfile", "policystore", "rollout"},
+	"server/client":                {"server/api", "adapter/http", "job", "idempotency", "audit"},
 }
 
 // internals may be imported by anyone above them.

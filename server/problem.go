@@ -64,6 +64,9 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 		return p.complete()
 	}
 	p := &problem{Problem: api.Problem{Detail: err.Error()}}
+	if p.document(err) {
+		return p.complete()
+	}
 	large, isLarge := errors.AsType[*job.PayloadTooLargeError](err)
 	request, isRequest := errors.AsType[*job.RequestError](err)
 	key, isKey := errors.AsType[*idempotency.KeyError](err)

@@ -58,14 +58,12 @@ func (s *Server) recordRoutes() {
 	register(s, expire, s.expireRecords)
 }
 
-const recordCursor = "records"
-
 func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.RecordPage], error) {
 	if err := callerOf(ctx).unbound(); err != nil {
 		return nil, err
 	}
 	var after idempotency.ID
-	if err := in.Cursor.Position(recordCursor, &after); err != nil {
+	if err := in.Cursor.Position(api.RecordCursor, &after); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	f := idempotency.Filter{State: in.State, Tenant: in.TenantID, Operation: in.Operation}
@@ -78,7 +76,7 @@ func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.
 		page.Records[i] = api.NewRecord(&list[i], time.Now())
 	}
 	if len(list) == in.Limit {
-		page.Next = api.NewCursor(recordCursor, list[len(list)-1].ID)
+		page.Next = api.NewCursor(api.RecordCursor, list[len(list)-1].ID)
 	}
 	return answers(page, nil)
 }

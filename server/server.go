@@ -18,7 +18,11 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/internal/deliver"
+	"github.com/tenetdev/tenet/server/internal/documents"
+	"github.com/tenetdev/tenet/server/internal/rollouts"
 )
 
 // JobStore keeps jobs that operators can inspect and change.
@@ -53,6 +57,8 @@ type Options struct {
 	Stores
 	// Log takes the actions of operators, each before it takes effect. Required unless ReadOnly.
 	Log *audit.Log
+	// PolicyLimits are an operator's own limits of policies, by surface. Nil means the built-in ones.
+	PolicyLimits map[policy.Surface]policy.Limits
 	// Periodic are the periodic jobs that the server lists and runs on request. Its workers, if any, run their schedules.
 	Periodic []job.Periodic
 	// OIDC signs people in. May be nil.
@@ -83,6 +89,8 @@ type Server struct {
 	metrics  *metrics
 	document []byte // OpenAPI
 
+	hub       *deliver.Hub
+	documents *documents.Service
 	counters  counters
 	closing   chan struct{} // closed when the server drains: streams end
 	closeOnce sync.Once
@@ -103,7 +111,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Metrics = prometheus.NewRegistry()
 	}
 	o.Limits = o.Limits.withDefaults()
-	s := &Server{options: o, log: o.Logger, limits: newLimiter(o.Limits), closing: make(chan struct{})}
+	s := &Server{
+		options: o, log: o.Logger, limits: newLimiter(o.Limits), closing: make(chan struct{}),
+		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits),
+	}
 	var err error
 	if s.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, fmt.Errorf("server: metrics: %w", err)
@@ -120,7 +131,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 			OpenAPI: "3.1.0",
 			Info:    &huma.Info{Title: "Tenet", Version: "1", Description: "Jobs, queues, idempotency records, audit logs, policy documents and tokens."},
 			Components: &huma.Components{
-				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: securitySchemes(),
 			},
 		},
@@ -144,6 +155,8 @@ func (s *Server) routes() {
 	s.eventRoutes()
 	s.tokenRoutes()
 	s.sessionRoutes()
+	s.documentRoutes()
+	s.deliveryRoutes()
 	s.mux.ServeMux.HandleFunc("/", s.unknown)
 }
 
@@ -165,6 +178,11 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		Handler: s.Handler(), TLSConfig: s.options.TLS, ReadHeaderTimeout: s.options.Limits.HeaderTime, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: s.options.Limits.HeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	group.Go(func() { s.Work(work) })
 	ended := make(chan error, 1)
 	go func() {
 		if s.options.TLS != nil {
@@ -190,7 +208,24 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 }
 
 // Drain makes /readyz fail and ends all streams. Run calls it when its context ends.
-func (s *Server) Drain() { s.closeOnce.Do(func() { close(s.closing) }) }
+func (s *Server) Drain() {
+	s.closeOnce.Do(func() {
+		close(s.closing)
+		s.hub.Close()
+	})
+}
+
+// Work follows the policy store, so that documents can be delivered, and judges rollouts while this server leads them, until
+// ctx ends. Run calls it; a program that serves the Handler itself calls it beside.
+func (s *Server) Work(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { s.hub.Run(ctx) })
+	if !s.options.ReadOnly {
+		runner := rollouts.New(s.options.Policies, s.documents, rollouts.Options{Record: s.recordJudgement, Logger: s.log})
+		group.Go(func() { runner.Run(ctx) })
+	}
+}
 
 func (s *Server) draining() bool {
 	select {

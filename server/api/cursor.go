@@ -30,3 +30,9 @@ func (c Cursor) Position(list string, p any) error {
 	}
 	return nil
 }
+
+// The lists whose position a client of a store knows: the last ID of a page.
+const (
+	JobCursor    = "jobs"    // a job's ID
+	RecordCursor = "records" // an idempotency.ID
+)

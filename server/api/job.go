@@ -306,3 +306,24 @@ type Periodic struct {
 type PeriodicList struct {
 	Periodic []Periodic `json:"periodic" nullable:"false"`
 }
+
+// JobFind asks for the newest jobs that a filter selects.
+type JobFind struct {
+	Filter  JobFilter `json:"filter,omitzero"`
+	Below   string    `json:"below,omitempty" maxLength:"64" doc:"Only jobs with lower IDs: the next of the search that this one continues."`
+	Limit   int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100"`
+	Within  float64   `json:"within,omitempty" minimum:"0" maximum:"10" default:"2" doc:"Seconds after which the search stops where no index leads to the jobs."`
+	Secrets bool      `json:"secrets,omitempty" doc:"Show secrets in payloads and metadata; needs the scope operate."`
+}
+
+// JobFound is what a search has found, newest first.
+type JobFound struct {
+	Jobs      []Job    `json:"jobs" nullable:"false"`
+	Next      string   `json:"next,omitempty" doc:"Continues the search, as below. Absent if there are no more."`
+	Unindexed []string `json:"unindexed,omitempty" doc:"Fields of the filter that have no index."`
+}
+
+// Indexes lists the indexed fields of metadata and payloads.
+type Indexes struct {
+	Fields []string `json:"fields" nullable:"false"`
+}

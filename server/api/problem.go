@@ -18,6 +18,8 @@ type Problem struct {
 // Fault is something wrong with a request.
 type Fault struct {
 	Path    string `json:"path,omitempty" doc:"For example body.jobs[3].type or query.limit."`
+	Line    int    `json:"line,omitempty" doc:"In a document, from 1."`
+	Column  int    `json:"column,omitempty"`
 	Problem string `json:"problem"`
 }
 

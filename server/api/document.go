@@ -1,0 +1,145 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+)
+
+// Documents is a page of documents in the order of their names.
+type Documents struct {
+	Documents []policystore.Document `json:"documents" nullable:"false"`
+	Next      Cursor                 `json:"next,omitempty"`
+}
+
+// Plan is how a revision is rolled out.
+type Plan struct {
+	Steps      []Step             `json:"steps,omitempty" maxItems:"100" doc:"Absent for 1 %, 10 %, 50 %, 100 %."`
+	Thresholds rollout.Thresholds `json:"thresholds,omitzero"`
+	Confidence float64            `json:"confidence,omitempty"`
+}
+
+// Step is a step of a rollout.
+type Step struct {
+	Share      float64           `json:"share,omitempty" doc:"Of all clients, from 0 to 1."`
+	Labels     map[string]string `json:"labels,omitempty" doc:"Selects the clients that have all of them, beside the share."`
+	Hold       float64           `json:"hold,omitempty" doc:"How long the step lasts at least, in seconds; absent for 300."`
+	MinSamples int64             `json:"min_samples,omitempty" doc:"The fewest calls in each group; absent for 1000."`
+}
+
+// NewPlan describes a plan.
+func NewPlan(p *rollout.Plan) *Plan {
+	if p == nil {
+		return nil
+	}
+	out := &Plan{Thresholds: p.Thresholds, Confidence: p.Confidence}
+	for _, s := range p.Steps {
+		out.Steps = append(out.Steps, Step{s.Share, s.Labels, s.Hold.Seconds(), s.MinSamples})
+	}
+	return out
+}
+
+// Plan returns the plan as rollouts take it, or nil.
+func (p *Plan) Plan() *rollout.Plan {
+	if p == nil {
+		return nil
+	}
+	out := &rollout.Plan{Thresholds: p.Thresholds, Confidence: p.Confidence}
+	for _, s := range p.Steps {
+		out.Steps = append(out.Steps, rollout.Step{Share: s.Share, Labels: s.Labels, Hold: Duration(s.Hold), MinSamples: s.MinSamples})
+	}
+	return out
+}
+
+// Publish makes a text the next revision of a document.
+type Publish struct {
+	Body           string `json:"body" maxLength:"1048576" doc:"The document, YAML or JSON."`
+	Message        string `json:"message,omitempty" maxLength:"4096"`
+	AcceptWarnings bool   `json:"accept_warnings,omitempty"`
+	Rollout        *Plan  `json:"rollout,omitempty" doc:"Deliver the revision in steps; {} for the default ones."`
+}
+
+// Rollback publishes the content of an old revision anew.
+type Rollback struct {
+	To      int64  `json:"to" minimum:"1"`
+	Message string `json:"message,omitempty" maxLength:"4096"`
+	Rollout *Plan  `json:"rollout,omitempty"`
+}
+
+// Published is a new revision.
+type Published struct {
+	Name     string               `json:"name"`
+	Revision int64                `json:"revision"`
+	Hash     string               `json:"hash"`
+	Warnings []Fault              `json:"warnings,omitempty"`
+	Rollout  *policystore.Rollout `json:"rollout,omitempty"`
+}
+
+// Revision is a revision of a document.
+type Revision struct {
+	Document string    `json:"document"`
+	Revision int64     `json:"revision"`
+	Hash     string    `json:"hash"`
+	Author   string    `json:"author"`
+	Message  string    `json:"message,omitempty"`
+	Created  time.Time `json:"created"`
+	Parent   int64     `json:"parent" doc:"The revision that was in force; 0 for none."`
+	Restores int64     `json:"restores,omitempty" doc:"The revision whose content this one brings back."`
+	Body     string    `json:"body,omitempty" doc:"Absent in lists."`
+}
+
+// NewRevision describes a revision.
+func NewRevision(r policystore.Revision) Revision {
+	return Revision{r.Document, r.Number, r.Hash, r.Author, r.Message, r.Created, r.Parent, r.Restores, string(r.Body)}
+}
+
+// Revisions is a page of revisions, newest first.
+type Revisions struct {
+	Revisions []Revision `json:"revisions" nullable:"false"`
+	Next      Cursor     `json:"next,omitempty"`
+}
+
+// Difference is how one revision differs from another.
+type Difference struct {
+	From   int64               `json:"from"`
+	To     int64               `json:"to"`
+	Fields []policyfile.Change `json:"fields" nullable:"false"`
+	Text   string              `json:"text" doc:"A unified diff."`
+}
+
+// RolloutStatus is a rollout with its evidence.
+type RolloutStatus struct {
+	Rollout  policystore.Rollout `json:"rollout"`
+	Evidence []Evidence          `json:"evidence" nullable:"false"`
+}
+
+// Evidence is what the clients on one revision reported during one step of a rollout, in sum.
+type Evidence struct {
+	Step     int             `json:"step"`
+	Revision int64           `json:"revision"`
+	Counters json.RawMessage `json:"counters"`
+}
+
+// Freeze says why a document must not change.
+type Freeze struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"1000"`
+}
+
+// Clients is a page of clients in the order of document and ID.
+type Clients struct {
+	Clients []policystore.Client `json:"clients" nullable:"false"`
+	Next    Cursor               `json:"next,omitempty"`
+}
+
+// ClientCounts counts clients by desired, applied and refused revision.
+type ClientCounts struct {
+	Counts []policystore.ClientCount `json:"counts" nullable:"false"`
+}
+
+// SigningKey is the key with which the servers of a store sign documents.
+type SigningKey struct {
+	PublicKey string `json:"public_key" doc:"Ed25519, in base64; clients pin it."`
+}

@@ -1,0 +1,72 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// Audit is the audit log of a server.
+type Audit struct{ client *Client }
+
+var _ audit.Source = (*Audit)(nil)
+
+const (
+	auditPage = 10_000  // lines
+	maxLine   = 4 << 20 // bytes
+)
+
+// Read implements audit.Source.
+func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	for {
+		n, last, err := a.page(ctx, after, f)
+		if err != nil || n == 0 {
+			return err
+		}
+		after = last
+	}
+}
+
+// page reads some lines and returns their number and the last cursor.
+func (a *Audit) page(ctx context.Context, after string, f func(cursor string, line []byte) error) (n int, last string, err error) {
+	query := url.Values{"limit": {strconv.Itoa(auditPage)}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	answer, err := a.client.send(ctx, Call{Method: http.MethodGet, Path: "/v1/audit/events", Query: query})
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for lines.Scan() {
+		var line api.AuditLine
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return n, last, fmt.Errorf("client: the audit log: %w", err)
+		}
+		text := []byte(line.Event)
+		if line.Event == nil {
+			text = line.Raw
+		}
+		if err := f(line.Cursor, text); err != nil {
+			return n, last, err
+		}
+		n, last = n+1, line.Cursor
+	}
+	return n, last, lines.Err()
+}
+
+// Heads returns the last entry of every chain, ordered by chain ID.
+func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
+	var out api.Heads
+	err := a.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/audit/heads"}, &out)
+	return out.Heads, err
+}

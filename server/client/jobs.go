@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// Jobs are the jobs of a server. It enqueues, inspects and changes jobs; a server hands out no leases, so that the other
+// methods of job.Store fail.
+type Jobs struct{ client *Client }
+
+var (
+	_ job.Store    = (*Jobs)(nil)
+	_ job.Admin    = (*Jobs)(nil)
+	_ job.Registry = (*Jobs)(nil)
+	_ job.Searcher = (*Jobs)(nil)
+)
+
+var errLeases = errors.New("client: a server hands out no leases; workers open its store")
+
+func asJob(err error) error {
+	return as(err, map[int]error{http.StatusNotFound: job.ErrNotFound, http.StatusConflict: job.ErrConflict})
+}
+
+// Enqueue implements job.Store. At most 1,000 jobs can be stored at a time. The server chooses the IDs.
+func (j *Jobs) Enqueue(ctx context.Context, jobs []job.Insert) ([]job.Receipt, error) {
+	body := api.Enqueue{Jobs: make([]api.NewJobRequest, len(jobs))}
+	for i, in := range jobs {
+		body.Jobs[i] = api.FromInsert(in)
+	}
+	var out api.Receipts
+	if err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs", Body: body, Once: true}, &out); err != nil {
+		return nil, asJob(err)
+	}
+	receipts := make([]job.Receipt, len(out.Receipts))
+	for i, r := range out.Receipts {
+		receipts[i] = job.Receipt(r)
+	}
+	return receipts, nil
+}
+
+// Get implements job.Admin.
+func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, error) {
+	var out api.Job
+	call := Call{Method: http.MethodGet, Path: "/v1/jobs/" + url.PathEscape(id)}
+	if j.client.options.Secrets {
+		call.Query = url.Values{"secrets": {"true"}}
+	}
+	if err := j.client.Do(ctx, call, &out); err != nil {
+		return nil, nil, asJob(err)
+	}
+	r, history := out.Record()
+	return r, history, nil
+}
+
+// List implements job.Admin.
+func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
+	if limit < 1 {
+		return nil, nil
+	}
+	search := api.JobSearch{Filter: api.NewJobFilter(f), Limit: min(limit, api.MaxBatch), Secrets: j.client.options.Secrets}
+	if after != "" {
+		search.Cursor = api.NewCursor(api.JobCursor, after)
+	}
+	var list []*job.Record
+	for {
+		var page api.JobPage
+		if err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/search", Body: search}, &page); err != nil {
+			return nil, asJob(err)
+		}
+		for i := range page.Jobs {
+			r, _ := page.Jobs[i].Record()
+			list = append(list, r)
+		}
+		search.Cursor, search.Limit = page.Next, min(limit-len(list), api.MaxBatch)
+		if page.Next == "" || search.Limit < 1 {
+			return list, nil
+		}
+	}
+}
+
+// Search implements job.Searcher.
+func (j *Jobs) Search(ctx context.Context, q job.Search) (found job.Found, err error) {
+	if q.Limit <= 0 {
+		q.Limit = 100
+	}
+	body := api.JobFind{
+		Filter: api.NewJobFilter(q.Filter), Below: q.Below, Limit: min(q.Limit, api.MaxBatch), Within: min(q.Within, 10*time.Second).Seconds(), Secrets: j.client.options.Secrets,
+	}
+	var out api.JobFound
+	if err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/find", Body: body}, &out); err != nil {
+		return found, asJob(err)
+	}
+	found.Next, found.Unindexed = out.Next, out.Unindexed
+	for i := range out.Jobs {
+		r, _ := out.Jobs[i].Record()
+		found.Jobs = append(found.Jobs, r)
+	}
+	return found, nil
+}
+
+// Indexes implements job.Searcher.
+func (j *Jobs) Indexes(ctx context.Context) ([]string, error) {
+	var out api.Indexes
+	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/indexes"}, &out)
+	return out.Fields, asJob(err)
+}
+
+// Stats implements job.Admin.
+func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
+	var out api.Stats
+	if err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/stats"}, &out); err != nil {
+		return nil, asJob(err)
+	}
+	return out.Stats(), nil
+}
+
+// Change implements job.Admin. It changes at most 1,000 jobs at a time.
+func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
+	if limit < 1 {
+		return nil, nil
+	}
+	var out api.Changed
+	body := api.JobChange{Filter: api.NewJobFilter(f), Limit: min(limit, api.MaxBatch)}
+	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/actions/" + string(action), Body: body, Once: true}, &out)
+	return out.IDs, asJob(err)
+}
+
+// Queues implements job.Admin.
+func (j *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
+	var out api.Queues
+	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/queues"}, &out)
+	return out.Queues, asJob(err)
+}
+
+// SetQueue implements job.Admin.
+func (j *Jobs) SetQueue(ctx context.Context, q job.QueueState) error {
+	body := api.QueueSwitch{Paused: q.Paused, Reason: q.Reason, Until: q.Until}
+	return asJob(j.client.Do(ctx, Call{Method: http.MethodPut, Path: "/v1/queues/" + url.PathEscape(q.Queue), Body: body, Once: true}, nil))
+}
+
+// Workers implements job.Registry.
+func (j *Jobs) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
+	var out api.Workers
+	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/workers"}, &out)
+	return out.Workers, asJob(err)
+}
+
+// Announce fails: workers open the store.
+func (j *Jobs) Announce(context.Context, job.WorkerInfo, time.Duration) error { return errLeases }
+
+// Claim fails: workers open the store.
+func (j *Jobs) Claim(context.Context, job.Claim) ([]*job.Record, error) { return nil, errLeases }
+
+// Extend fails: workers open the store.
+func (j *Jobs) Extend(_ context.Context, leases []job.Ref, _ time.Duration) []error {
+	return failures(len(leases))
+}
+
+// Settle fails: workers open the store.
+func (j *Jobs) Settle(_ context.Context, list []job.Settlement) []error { return failures(len(list)) }
+
+func failures(n int) []error {
+	list := make([]error, n)
+	for i := range list {
+		list[i] = errLeases
+	}
+	return list
+}
+
+// Maintain fails: workers open the store.
+func (j *Jobs) Maintain(context.Context, job.Maintenance) (job.Maintained, error) {
+	return job.Maintained{}, errLeases
+}
+
+// Close releases idle connections.
+func (j *Jobs) Close() error {
+	j.client.http.CloseIdleConnections()
+	return nil
+}

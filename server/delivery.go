@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/keyring"
+)
+
+type clientQuery struct {
+	pageQuery
+	Document string `query:"document" maxLength:"255" doc:"Only clients of this document."`
+}
+
+// seenWithin is how recently a client that is counted was seen.
+const seenWithin = 10 * time.Minute
+
+// deliveryRoutes registers what client programs use, and what is known of them.
+func (s *Server) deliveryRoutes() {
+	o := func(method, path, id, summary string) route {
+		return route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Clients"}}, scope: policystore.ScopeRead}
+	}
+	live := o(http.MethodGet, "/v1/documents/{name}/live", "follow-document", "Follow a document: a stream, a long poll or a conditional GET")
+	live.Description = "The protocol of client programs, which docs/control-plane.md describes."
+	live.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
+	live.scope, live.stream, live.free = policystore.ScopeReport, true, true
+	s.raw(live, "application/json", s.bound(s.hub.ServeLive))
+	report := o(http.MethodPost, "/v1/documents/{name}/reports", "report", "Report the applied revision and counters of a client")
+	report.Description, report.Parameters = live.Description, live.Parameters
+	report.scope, report.free = policystore.ScopeReport, true
+	report.Responses = map[string]*huma.Response{"204": {Description: "Taken"}}
+	s.raw(report, "", s.bound(s.hub.ServeReport))
+
+	register(s, o(http.MethodGet, "/v1/clients", "list-clients", "List client programs"), s.listClients)
+	register(s, o(http.MethodGet, "/v1/documents/{name}/clients", "count-clients", "Count the clients of a document by revision, of the last 10 minutes"), s.countClients)
+	register(s, o(http.MethodGet, "/v1/signing-key", "get-signing-key", "Show the key that clients pin"), func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
+		keys, err := keyring.Load(ctx, s.options.Policies)
+		if err != nil {
+			return nil, err
+		}
+		return answers(api.SigningKey{PublicKey: protocol.FormatKey(keys.Public())}, nil)
+	})
+	rotate := o(http.MethodPost, "/v1/signing-key/rotate", "rotate-signing-key", "Replace the signing key; the old one endorses the new one")
+	rotate.scope, rotate.once = policystore.ScopeAdmin, keyed
+	register(s, rotate, func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
+		if err := callerOf(ctx).unbound(); err != nil {
+			return nil, err
+		}
+		if err := s.record(ctx, audit.Operation{Action: "signing-key.rotate"}); err != nil {
+			return nil, err
+		}
+		keys, err := keyring.Rotate(ctx, s.options.Policies)
+		if err != nil {
+			return nil, err
+		}
+		return answers(api.SigningKey{PublicKey: protocol.FormatKey(keys.Public())}, nil)
+	})
+}
+
+// bound lets a caller reach only the documents that it is bound to.
+func (s *Server) bound(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := mayDocument(r.Context(), r.PathValue("name")); err != nil {
+			s.problemOf(r.Context(), err).write(w)
+			return
+		}
+		next(w, r)
+	}
+}
+
+const clientCursor = "clients"
+
+func (s *Server) listClients(ctx context.Context, in *clientQuery) (*answer[api.Clients], error) {
+	var after policystore.ClientKey
+	if err := in.Cursor.Position(clientCursor, &after); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	if in.Document != "" {
+		if err := mayDocument(ctx, in.Document); err != nil {
+			return nil, err
+		}
+	}
+	list, err := s.options.Policies.Clients(ctx, in.Document, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page := api.Clients{Clients: []policystore.Client{}}
+	for _, c := range list {
+		if within(c.Document, callerOf(ctx).Documents) {
+			page.Clients = append(page.Clients, c)
+		}
+	}
+	if len(list) == in.Limit {
+		page.Next = api.NewCursor(clientCursor, list[len(list)-1].Key())
+	}
+	return answers(page, nil)
+}
+
+func (s *Server) countClients(ctx context.Context, in *documentName) (*answer[api.ClientCounts], error) {
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	list, err := s.options.Policies.CountClients(ctx, in.Name, time.Now().Add(-seenWithin))
+	if list == nil {
+		list = []policystore.ClientCount{}
+	}
+	return answers(api.ClientCounts{Counts: list}, err)
+}

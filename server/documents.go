@@ -1,0 +1,359 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/internal/documents"
+)
+
+type pageQuery struct {
+	Cursor api.Cursor `query:"cursor" maxLength:"1024"`
+	Limit  int        `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}
+
+type documentName struct {
+	Name string `path:"name" minLength:"1" maxLength:"255"`
+}
+
+type documentAnswer struct {
+	ETag string `header:"ETag" doc:"The revision in force, for If-Match."`
+	Body policystore.Document
+}
+
+type documentChange[B any] struct {
+	documentName
+	IfMatch string `header:"If-Match" hidden:"true"`
+	Body    B
+}
+
+type revisionPage struct {
+	documentName
+	pageQuery
+}
+
+type revisionName struct {
+	documentName
+	Revision int64 `path:"revision" minimum:"1"`
+}
+
+type diffQuery struct {
+	documentName
+	From int64 `query:"from" required:"true" minimum:"1"`
+	To   int64 `query:"to" required:"true" minimum:"1"`
+}
+
+type rolloutAction struct {
+	documentName
+	Action string `path:"action" enum:"pause,resume,abort"`
+}
+
+func (s *Server) documentRoutes() {
+	o := func(method, path, id, summary string) route {
+		r := route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Documents"}}, scope: policystore.ScopeRead}
+		if method != http.MethodGet {
+			r.scope, r.once = policystore.ScopePublish, keyed
+		}
+		return r
+	}
+	based := func(r route) route {
+		r.once = condition
+		r.Description = `If-Match names the revision that is replaced, as the ETag of the document does: "7"; "0" for a document that does not exist yet, * for any.`
+		r.MaxBodyBytes = 4 << 20
+		return r
+	}
+	const name = "/v1/documents/{name}"
+	register(s, o(http.MethodGet, "/v1/documents", "list-documents", "List documents by name"), s.listDocuments)
+	register(s, o(http.MethodGet, name, "get-document", "Show the state of a document"), s.getDocument)
+	register(s, o(http.MethodGet, name+"/revisions", "list-revisions", "List the revisions of a document, newest first"), s.listRevisions)
+	register(s, o(http.MethodGet, name+"/revisions/{revision}", "get-revision", "Show a revision with its text"), s.getRevision)
+	register(s, o(http.MethodGet, name+"/diff", "diff-revisions", "Compare two revisions"), s.diff)
+	register(s, based(o(http.MethodPost, name+"/revisions", "publish", "Publish a revision")), s.publish)
+	register(s, based(o(http.MethodPost, name+"/rollback", "rollback", "Publish the content of an old revision anew")), s.rollback)
+	register(s, o(http.MethodGet, name+"/rollout", "get-rollout", "Show the rollout of a document with its evidence"), s.getRollout)
+	register(s, o(http.MethodPost, name+"/rollout/{action}", "change-rollout", "Pause, resume or abort the rollout of a document"), s.changeRollout)
+	register(s, o(http.MethodPut, name+"/freeze", "freeze", "Refuse changes of a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
+		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.freeze", Detail: in.Body.Reason}, func() (policystore.Document, error) {
+			return s.documents.Freeze(ctx, in.Name, callerOf(ctx).actor(), in.Body.Reason)
+		})
+	})
+	register(s, o(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes of a document again"), func(ctx context.Context, in *documentName) (*documentAnswer, error) {
+		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.unfreeze"}, func() (policystore.Document, error) {
+			return s.documents.Unfreeze(ctx, in.Name)
+		})
+	})
+}
+
+// revisionTag is the entity tag of a document: the revision in force.
+func revisionTag(number int64) string { return strconv.Quote(strconv.FormatInt(number, 10)) }
+
+// baseOf reads the revision that a change replaces.
+func baseOf(tag string) (int64, error) {
+	if tag == "*" {
+		return documents.AnyBase, nil
+	}
+	number, err := strconv.ParseInt(strings.Trim(tag, `"`), 10, 64)
+	if err != nil || number < 0 {
+		return 0, fmt.Errorf(`%w: If-Match: write the revision that is replaced, such as "7", or *`, errInvalid)
+	}
+	return number, nil
+}
+
+// mayDocument refuses a document that the caller is not bound to.
+func mayDocument(ctx context.Context, name string) error {
+	who := callerOf(ctx)
+	if within(name, who.Documents) {
+		return nil
+	}
+	return boundProblem("documents", who.Documents)
+}
+
+const documentCursor = "documents"
+
+// listDocuments looks at one page of the store: a bound caller may get fewer documents, or none, and a next page.
+func (s *Server) listDocuments(ctx context.Context, in *pageQuery) (*answer[api.Documents], error) {
+	after := ""
+	if err := in.Cursor.Position(documentCursor, &after); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	list, err := s.options.Policies.Documents(ctx, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page := api.Documents{Documents: []policystore.Document{}}
+	for _, d := range list {
+		if within(d.Name, callerOf(ctx).Documents) {
+			page.Documents = append(page.Documents, d)
+		}
+	}
+	if len(list) == in.Limit {
+		page.Next = api.NewCursor(documentCursor, list[len(list)-1].Name)
+	}
+	return answers(page, nil)
+}
+
+func (s *Server) getDocument(ctx context.Context, in *documentName) (*documentAnswer, error) {
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	d, err := s.options.Policies.Document(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &documentAnswer{revisionTag(d.Current), d}, nil
+}
+
+const revisionCursor = "revisions"
+
+func (s *Server) listRevisions(ctx context.Context, in *revisionPage) (*answer[api.Revisions], error) {
+	var below int64
+	if err := in.Cursor.Position(revisionCursor, &below); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	if _, err := s.getDocument(ctx, &in.documentName); err != nil {
+		return nil, err
+	}
+	list, err := s.options.Policies.Revisions(ctx, in.Name, below, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page := api.Revisions{Revisions: make([]api.Revision, len(list))}
+	for i, r := range list {
+		page.Revisions[i] = api.NewRevision(r)
+	}
+	if len(list) == in.Limit {
+		page.Next = api.NewCursor(revisionCursor, list[len(list)-1].Number)
+	}
+	return answers(page, nil)
+}
+
+func (s *Server) getRevision(ctx context.Context, in *revisionName) (*answer[api.Revision], error) {
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	r, err := s.options.Policies.Revision(ctx, in.Name, in.Revision)
+	return answers(api.NewRevision(r), err)
+}
+
+func (s *Server) diff(ctx context.Context, in *diffQuery) (*answer[api.Difference], error) {
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	d, err := s.documents.Diff(ctx, in.Name, in.From, in.To)
+	if d.Fields == nil {
+		d.Fields = []policyfile.Change{}
+	}
+	return answers(api.Difference(d), err)
+}
+
+// onDocument describes a change of a document for the audit log.
+func (s *Server) onDocument(ctx context.Context, name string, o audit.Operation) (audit.Operation, error) {
+	if err := mayDocument(ctx, name); err != nil {
+		return o, err
+	}
+	d, err := s.options.Policies.Document(ctx, name)
+	if err != nil && !errors.Is(err, policystore.ErrNotFound) {
+		return o, err
+	}
+	if o.Attributes == nil {
+		o.Attributes = map[string]string{}
+	}
+	o.Attributes["document"] = name
+	o.From = "revision " + strconv.FormatInt(d.Current, 10)
+	return o, nil
+}
+
+func (s *Server) publish(ctx context.Context, in *documentChange[api.Publish]) (*answer[api.Published], error) {
+	base, err := baseOf(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	change := documents.Change{Name: in.Name, Base: base, Author: callerOf(ctx).actor(), Message: in.Body.Message, Plan: in.Body.Rollout.Plan()}
+	return s.published(ctx, audit.Operation{Action: "documents.publish", Detail: in.Body.Message}, change, func() (documents.Published, error) {
+		return s.documents.Publish(ctx, change, []byte(in.Body.Body), in.Body.AcceptWarnings)
+	})
+}
+
+func (s *Server) rollback(ctx context.Context, in *documentChange[api.Rollback]) (*answer[api.Published], error) {
+	base, err := baseOf(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	change := documents.Change{Name: in.Name, Base: base, Author: callerOf(ctx).actor(), Message: in.Body.Message, Plan: in.Body.Rollout.Plan()}
+	o := audit.Operation{Action: "documents.rollback", Detail: in.Body.Message, To: "the content of revision " + strconv.FormatInt(in.Body.To, 10)}
+	return s.published(ctx, o, change, func() (documents.Published, error) { return s.documents.Rollback(ctx, change, in.Body.To) })
+}
+
+func (s *Server) published(ctx context.Context, o audit.Operation, c documents.Change, change func() (documents.Published, error)) (*answer[api.Published], error) {
+	o, err := s.onDocument(ctx, c.Name, o)
+	if err != nil {
+		return nil, err
+	}
+	if c.Plan != nil {
+		o.Attributes["rollout"] = strconv.Itoa(len(c.Plan.WithDefaults().Steps)) + " steps"
+	}
+	if err := s.record(ctx, o); err != nil {
+		return nil, err
+	}
+	p, err := change()
+	if err != nil {
+		return nil, err
+	}
+	out := api.Published{Name: c.Name, Revision: p.Revision.Number, Hash: p.Revision.Hash, Warnings: faultsOf(p.Warnings)}
+	if c.Plan != nil {
+		out.Rollout = p.Document.Rollout
+	}
+	return answers(out, nil)
+}
+
+func (s *Server) getRollout(ctx context.Context, in *documentName) (*answer[api.RolloutStatus], error) {
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	d, err := s.options.Policies.Document(ctx, in.Name)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.Rollout == nil:
+		return nil, fmt.Errorf("a rollout of %q: %w", in.Name, policystore.ErrNotFound)
+	}
+	list, err := s.options.Policies.Evidence(ctx, d.Rollout.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := api.RolloutStatus{Rollout: *d.Rollout, Evidence: make([]api.Evidence, len(list))}
+	for i, e := range list {
+		raw, err := json.Marshal(e.Counters)
+		if err != nil {
+			return nil, err
+		}
+		out.Evidence[i] = api.Evidence{Step: e.Step, Revision: e.Revision, Counters: raw}
+	}
+	return answers(out, nil)
+}
+
+func (s *Server) changeRollout(ctx context.Context, in *rolloutAction) (*documentAnswer, error) {
+	return s.changeDocument(ctx, in.Name, audit.Operation{Action: "rollouts." + in.Action}, func() (policystore.Document, error) {
+		switch in.Action {
+		case "pause":
+			return s.documents.Pause(ctx, in.Name)
+		case "resume":
+			return s.documents.Resume(ctx, in.Name)
+		}
+		return s.documents.Abort(ctx, in.Name, callerOf(ctx).actor())
+	})
+}
+
+func (s *Server) changeDocument(ctx context.Context, name string, o audit.Operation, change func() (policystore.Document, error)) (*documentAnswer, error) {
+	o, err := s.onDocument(ctx, name, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.record(ctx, o); err != nil {
+		return nil, err
+	}
+	d, err := change()
+	if err != nil {
+		return nil, err
+	}
+	return &documentAnswer{revisionTag(d.Current), d}, nil
+}
+
+// recordJudgement puts a judgement of a rollout on record, with its evidence, before it takes effect.
+func (s *Server) recordJudgement(ctx context.Context, d policystore.Document, j rollout.Judgement) error {
+	evidence, err := json.Marshal(j.Measures)
+	if err != nil {
+		return err
+	}
+	return s.options.Log.OperatorAction(ctx, audit.Operation{
+		Actor: "server:" + documents.Judge, Action: "rollouts.judge", From: "step " + strconv.Itoa(d.Rollout.Step), To: string(j.Verdict), Detail: string(j.Reason),
+		Attributes: map[string]string{"document": d.Name, "rollout": d.Rollout.ID, "candidate": strconv.FormatInt(d.Rollout.Candidate, 10), "evidence": string(evidence)},
+	})
+}
+
+// document describes the errors of documents, and reports whether it is one.
+func (p *problem) document(err error) bool {
+	invalid, isInvalid := errors.AsType[*documents.InvalidError](err)
+	warnings, isWarnings := errors.AsType[*documents.WarningsError](err)
+	_, isFrozen := errors.AsType[*documents.FrozenError](err)
+	switch {
+	case isInvalid:
+		p.Status, p.Remedy = http.StatusUnprocessableEntity, "correct the faults"
+		if p.Errors = faultsOf(invalid.Faults); len(p.Errors) > 0 {
+			p.Detail = "the document is not valid"
+		}
+	case isWarnings:
+		p.Status, p.Remedy, p.Errors = http.StatusUnprocessableEntity, "correct them, or send accept_warnings", faultsOf(warnings.Warnings)
+	case isFrozen:
+		p.Status, p.Remedy = http.StatusConflict, "unfreeze the document, or wait for the one who froze it"
+	case errors.Is(err, documents.ErrRunning), errors.Is(err, documents.ErrNotRunning), errors.Is(err, documents.ErrFirst):
+		p.Status, p.Remedy = http.StatusConflict, "look at the rollout: GET /v1/documents/{name}/rollout"
+	default:
+		return false
+	}
+	return true
+}
+
+func faultsOf(list []policyfile.Fault) []api.Fault {
+	var faults []api.Fault
+	for _, f := range list {
+		text := f.Problem
+		if f.Remedy != "" {
+			text += "; " + f.Remedy
+		}
+		faults = append(faults, api.Fault{Path: f.Path, Line: f.Line, Column: f.Column, Problem: text})
+	}
+	return faults
+}
