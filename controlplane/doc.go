@@ -8,6 +8,7 @@
 //	NewRemoteDocument  GET {URL}/policies                     one document, polled with If-None-Match
 //	NewRemote          GET {URL}/policies/{namespace}/{name}  one policy per key, fetched when first asked for
 //	NewStored          a [DocumentStore]                      one document, watched or polled
+//	NewServer          a document of a Tenet server           streamed, signed, rolled out in steps
 //
 // Each is a policy.Provider, meant to be shared and safe for concurrent use, and returns compiled policies, which must not
 // be changed. Those that hold a whole document are also a policy.Versioned and a policy.SetProvider, so that executors ask

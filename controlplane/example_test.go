@@ -70,6 +70,31 @@ func ExampleNewRemote() {
 	// true true
 }
 
+// A program follows a document of a Tenet server, and reports what its calls do.
+func ExampleNewServer() {
+	s := newServer()
+	s.send(envelope(1, 4, signingKey('a')))
+	listener := httptest.NewServer(s)
+	defer listener.Close()
+
+	server, err := controlplane.NewServer(controlplane.ServerOptions{URL: listener.URL, Document: "shop", Token: "secret", ClientID: "web-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+
+	executor := retry.NewExecutor(retry.ExecutorOptions{Provider: server, Observer: server.Observer()})
+	err = executor.Do(context.Background(), policy.ParseKey("users.Get"), func(context.Context) error {
+		return fmt.Errorf("no route to host")
+	})
+	fmt.Println(err)
+	fmt.Println(server.Status().Number)
+	// Output:
+	// tenet: users.Get: attempts_exhausted after 4 attempts: no route to host
+	// 1
+}
+
 // Policies can be given in code.
 func ExampleNewStatic() {
 	static, err := controlplane.NewStatic(map[policy.Key]policy.Policy{

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,12 +35,12 @@ type response struct {
 
 // fetchError is the error of a failed request.
 type fetchError struct {
-	kind  error // one of the errors of package policy
-	url   string
-	cause error
+	kind    error // one of the errors of package policy
+	request string
+	cause   error
 }
 
-func (e *fetchError) Error() string   { return fmt.Sprintf("%v: GET %s: %v", e.kind, e.url, e.cause) }
+func (e *fetchError) Error() string   { return fmt.Sprintf("%v: %s: %v", e.kind, e.request, e.cause) }
 func (e *fetchError) Unwrap() []error { return []error{e.kind, e.cause} }
 
 func newGetter(o RemoteOptions) (*getter, error) {
@@ -79,44 +80,65 @@ func newGetter(o RemoteOptions) (*getter, error) {
 	return g, nil
 }
 
-// get fetches a path, with If-None-Match if etag is set. Errors are *fetchError.
-func (g *getter) get(ctx context.Context, path, etag string) (response, error) {
-	fail := func(kind, cause error) (response, error) {
-		return response{}, &fetchError{kind: kind, url: g.base + path, cause: g.redact(cause)}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.base+path, nil)
+// send makes a request with the headers of every request and those of extra. Errors are *fetchError.
+func (g *getter) send(ctx context.Context, method, path string, extra http.Header, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, g.base+path, body)
 	if err != nil {
-		return fail(policy.ErrPolicyFetchFailed, err)
+		return nil, g.fail(method, path, policy.ErrPolicyFetchFailed, err)
 	}
 	request.Header = g.headers.Clone()
-	if etag != "" {
-		request.Header.Set("If-None-Match", etag)
-	}
+	maps.Copy(request.Header, extra)
 	answer, err := g.client.Do(request)
 	if err != nil {
 		var inner *url.Error
 		if errors.As(err, &inner) {
 			err = inner.Err // the outer error only adds the address
 		}
-		return fail(policy.ErrProviderUnavailable, err)
+		return nil, g.fail(method, path, policy.ErrProviderUnavailable, err)
+	}
+	return answer, nil
+}
+
+func (g *getter) fail(method, path string, kind, cause error) error {
+	return &fetchError{kind: kind, request: method + " " + g.base + path, cause: g.redact(cause)}
+}
+
+// get fetches a path, with If-None-Match if etag is set. Errors are *fetchError.
+func (g *getter) get(ctx context.Context, path, etag string) (response, error) {
+	extra := http.Header{}
+	if etag != "" {
+		extra.Set("If-None-Match", etag)
+	}
+	return g.fetch(ctx, path, extra, maxBody)
+}
+
+// fetch gets at most most bytes from a path. Errors are *fetchError.
+func (g *getter) fetch(ctx context.Context, path string, extra http.Header, most int) (response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answer, err := g.send(ctx, http.MethodGet, path, extra, http.NoBody)
+	if err != nil {
+		return response{}, err
+	}
+	fail := func(kind, cause error) (response, error) {
+		return response{}, g.fail(http.MethodGet, path, kind, cause)
 	}
 	defer func() { _ = answer.Body.Close() }()
+	etag := extra.Get("If-None-Match")
 	switch {
 	case answer.StatusCode == http.StatusOK:
 	case answer.StatusCode == http.StatusNotModified && etag != "":
 		return response{etag: etag, unchanged: true}, nil
 	default:
 		netguard.Drain(answer, 16<<10, time.Second, cancel)
-		return fail(kindOf(answer.StatusCode), statusError(answer.StatusCode))
+		return fail(kindOf(answer.StatusCode), statusOf(answer))
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, int64(most)+1))
 	if err != nil {
 		return fail(policy.ErrProviderUnavailable, err)
 	}
-	if len(body) > maxBody {
-		return fail(policy.ErrPolicyFetchFailed, fmt.Errorf("the answer is larger than %d bytes", maxBody))
+	if len(body) > most {
+		return fail(policy.ErrPolicyFetchFailed, fmt.Errorf("the answer is larger than %d bytes", most))
 	}
 	return response{body: body, etag: answer.Header.Get("ETag")}, nil
 }
@@ -131,18 +153,32 @@ func kindOf(status int) error {
 	return policy.ErrPolicyFetchFailed
 }
 
-// statusError returns an error with a remedy for a status. It leaves out the body, which may repeat secrets of the request.
-func statusError(status int) error {
+// statusError is an answer that is not what was asked for.
+type statusError struct {
+	status     int
+	retryAfter time.Duration // 0 if the server did not say
+}
+
+func statusOf(answer *http.Response) *statusError {
+	e := &statusError{status: answer.StatusCode}
+	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.retryAfter = time.Duration(min(seconds, 3600)) * time.Second
+	}
+	return e
+}
+
+// Error names the status and a remedy. It leaves out the body, which may repeat secrets of the request.
+func (e *statusError) Error() string {
 	remedy := ""
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+	case e.status == http.StatusUnauthorized, e.status == http.StatusForbidden:
 		remedy = "; check Token and Headers"
-	case status == http.StatusNotModified:
+	case e.status == http.StatusNotModified:
 		remedy = " to a request that named no ETag; a server or proxy in between answers wrongly"
-	case status >= 300 && status < 400:
+	case e.status >= 300 && e.status < 400:
 		remedy = "; redirects are not followed, give the final address as URL"
 	}
-	return fmt.Errorf("status %d %s%s", status, http.StatusText(status), remedy)
+	return fmt.Sprintf("status %d %s%s", e.status, http.StatusText(e.status), remedy)
 }
 
 // redact removes secrets from an error of the client's transport.

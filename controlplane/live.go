@@ -57,6 +57,8 @@ type liveOptions struct {
 	lowPause, maxPause time.Duration
 	limits             map[policy.Surface]policy.Limits
 	onChange           func(*policy.Set)
+	// tried, if set, is told the outcome for every revision that is read, before it comes into force.
+	tried func(revision string, err error)
 }
 
 // document is a valid document.
@@ -185,6 +187,9 @@ func (l *live) read(data []byte, revision string) error {
 	}
 	parsed, err := l.parse(data, l.o.source)
 	l.tried, l.triedErr = revision, err
+	if l.o.tried != nil {
+		l.o.tried(revision, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -289,14 +294,22 @@ func (l *live) recall() {
 		return
 	}
 	if err == nil {
-		var parsed *policyfile.Document
-		if parsed, err = l.parse([]byte(body), l.o.source); err == nil {
-			l.good = &document{data: []byte(body), set: parsed.Set, loadedAt: time.Now()}
-			l.publish(errUnconfirmed)
-			return
-		}
+		err = l.adopt([]byte(body))
 	}
-	l.reports.fault(aboutCache, err.Error(), err)
+	if err != nil {
+		l.reports.fault(aboutCache, err.Error(), err)
+	}
+}
+
+// adopt puts a document in force that the source has not confirmed yet.
+func (l *live) adopt(data []byte) error {
+	parsed, err := l.parse(data, l.o.source)
+	if err != nil {
+		return err
+	}
+	l.good = &document{data: data, set: parsed.Set, loadedAt: time.Now()}
+	l.publish(errUnconfirmed)
+	return nil
 }
 
 var errUnconfirmed = fmt.Errorf("%w: kept on disk and not confirmed yet", policy.ErrProviderUnavailable)

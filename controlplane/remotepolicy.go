@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"time"
 	"unicode/utf8"
 
@@ -17,7 +18,7 @@ import (
 func (r *Remote) take(e *entry, got response) error {
 	p, warnings, err := r.parse(e.key, e.path, got.body)
 	if err != nil {
-		return &fetchError{kind: policy.ErrPolicyFetchFailed, url: r.getter.base + e.path, cause: r.getter.redact(err)}
+		return r.getter.fail(http.MethodGet, e.path, policy.ErrPolicyFetchFailed, err)
 	}
 	if e.good != nil && e.good.current.Meta.Revision == p.Meta.Revision {
 		e.good.etag = got.etag

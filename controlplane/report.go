@@ -18,9 +18,10 @@ type reports struct {
 
 // The subjects of faults other than documents, addresses and keys.
 const (
-	aboutCache = "last known good on disk"
-	aboutWatch = "watch of the store"
-	aboutKeys  = "number of keys"
+	aboutCache   = "last known good on disk"
+	aboutWatch   = "watch of the store"
+	aboutKeys    = "number of keys"
+	aboutReports = "reports to the server"
 )
 
 func newReports(onError func(error), logger *slog.Logger) *reports {

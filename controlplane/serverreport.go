@@ -1,0 +1,110 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/internal/netguard"
+)
+
+const (
+	reportTimeout = 10 * time.Second
+	lastReport    = time.Second      // that Close waits for the last report
+	quietReport   = 30 * time.Second // between reports that say nothing new
+)
+
+// report sends reports until ctx ends, and then a last one. A report that the server did not confirm is sent again, under the
+// same number, before the next.
+func (s *Server) report(ctx context.Context) {
+	r := reporter{server: s, session: rand.Text()}
+	timer := time.NewTimer(early(s.follower.o.ReportInterval))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			r.send(ctx, reportTimeout)
+			timer.Reset(early(s.follower.o.ReportInterval))
+		case <-ctx.Done():
+			r.send(context.WithoutCancel(ctx), lastReport)
+			return
+		}
+	}
+}
+
+type reporter struct {
+	server   *Server
+	session  string
+	sequence int64
+	pending  *protocol.Report // not confirmed yet
+	said     clientState      // in the last report
+	sent     time.Time
+}
+
+func (r *reporter) send(ctx context.Context, within time.Duration) {
+	if r.pending == nil {
+		r.pending = r.next()
+	}
+	if r.pending == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	f := r.server.follower
+	body, err := json.Marshal(r.pending)
+	if err != nil {
+		r.pending = nil // cannot happen
+		return
+	}
+	headers := http.Header{}
+	headers.Set("Content-Type", protocol.TypeJSON)
+	answer, err := f.getter.send(ctx, http.MethodPost, protocol.ReportsPath(f.o.Document), headers, bytes.NewReader(body))
+	if err != nil {
+		return // the stream tells about a server that is away
+	}
+	defer func() { _ = answer.Body.Close() }()
+	netguard.Drain(answer, 16<<10, time.Second, cancel)
+	switch status := answer.StatusCode; {
+	case status < 300:
+		f.faults.works(aboutReports)
+	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
+		return
+	default: // the server will never take it
+		err := f.getter.fail(http.MethodPost, protocol.ReportsPath(f.o.Document), errRefusedReport, statusOf(answer))
+		f.faults.fault(aboutReports, err.Error(), err)
+	}
+	r.pending, r.sent = nil, time.Now()
+}
+
+var errRefusedReport = errors.New("controlplane: the server refuses reports")
+
+// next returns the next report, or nil if there is nothing to say.
+func (r *reporter) next() *protocol.Report {
+	f := r.server.follower
+	f.mu.Lock()
+	state, heard := f.state, f.heard
+	f.mu.Unlock()
+	if heard.IsZero() {
+		return nil // the server is not known to be there
+	}
+	counters := r.server.counter.take()
+	if len(counters) == 0 && state == r.said && time.Since(r.sent) < quietReport {
+		return nil
+	}
+	r.said = state
+	r.sequence++
+	return &protocol.Report{
+		Client: f.o.ClientID, Session: r.session, Labels: f.o.Labels, Applied: state.applied, Refused: state.refused,
+		Reason: shorten(state.reason, protocol.MaxReason), Staleness: time.Since(heard).Seconds(), Sequence: r.sequence, Counters: counters,
+	}
+}
+
+func shorten(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
