@@ -18,12 +18,15 @@ const (
 	readySQL = `, refused AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
     SELECT id, fence, refused_at, now(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, ready, scheduled, completed, dead, cancelled)
+    SELECT queue, count(*) FILTER (WHERE was <> 'ready'), ` + leftSQL + ` FROM gone GROUP BY queue
 )
 INSERT INTO {{schema}}.ready (` + waitingColumns + `)
 SELECT id, now(), fence, 0, 0, priority, NULL, queue, unique_key, NULL, claimed_at, failed_at, NULL,
     worker, reason, NULL, last_error, output, type FROM gone RETURNING id`
 
-	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *)` + readySQL
+	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *, {{was}} AS was)` + readySQL
 
 	// A finished job has released its key and has to take it again. A job whose key another job holds, or takes in the same
 	// statement, is left out. The attempt that completed it moves from its row to the history.
@@ -41,7 +44,7 @@ WITH locked AS (
 ), gone AS (
     DELETE FROM {{schema}}.done d USING locked l
     WHERE d.id = l.id AND (l.unique_key IS NULL OR EXISTS (SELECT FROM taken t WHERE t.job_id = l.id))
-    RETURNING d.*, (SELECT b.type FROM {{schema}}.job b WHERE b.id = d.id) AS type
+    RETURNING d.*, {{was}} AS was, (SELECT b.type FROM {{schema}}.job b WHERE b.id = d.id) AS type
 ), completed AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason)
     SELECT id, fence, completed_from, finished_at, 0, attempts + 1, 1, 1, 'complete', worker, reason FROM gone WHERE completed_from IS NOT NULL
@@ -49,7 +52,10 @@ WITH locked AS (
 
 	cancelWaitingSQL = `
 WITH gone AS (
-    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *
+    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *, {{was}} AS was
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, cancelled, ready, scheduled)
+    SELECT queue, count(*), -count(*) FILTER (WHERE was = 'ready'), -count(*) FILTER (WHERE was = 'scheduled') FROM gone GROUP BY queue
 ), ended AS (
     INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
     SELECT ` + factColumns + `, now(), 'cancelled' FROM gone
@@ -59,12 +65,19 @@ WITH gone AS (
 
 	deleteSQL = `
 WITH gone AS (
-    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING id, queue, unique_key
+    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING id, queue, unique_key, {{was}} AS was
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, ready, scheduled, completed, dead, cancelled)
+    SELECT queue, -count(*) FILTER (WHERE was = 'ready'), ` + leftSQL + ` FROM gone GROUP BY queue
 ), bodies AS (
     DELETE FROM {{schema}}.job b USING gone WHERE b.id = gone.id
 ), histories AS (
     DELETE FROM {{schema}}.attempt a USING gone WHERE a.job_id = gone.id
 )` + freeKeysSQL
+
+	// leftSQL counts the jobs that leave scheduled, completed, dead and cancelled. "was" is the state that a job of "gone" had.
+	leftSQL = `-count(*) FILTER (WHERE was = 'scheduled'), -count(*) FILTER (WHERE was = 'completed'), -count(*) FILTER (WHERE was = 'dead'),
+        -count(*) FILTER (WHERE was = 'cancelled')`
 
 	freeKeysSQL = keysSQL + `
 SELECT id FROM gone`

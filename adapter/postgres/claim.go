@@ -43,6 +43,8 @@ WITH taken AS (
         started_at, statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output, type,
         statement_timestamp() + $4::bigint * interval '1 microsecond'
     FROM taken
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, ready, running) SELECT $1::text, -n, n FROM (SELECT count(*) AS n FROM taken) t WHERE n > 0
 )
 SELECT ` + bodyColumns + `, t.run_at, t.attempts, t.started_at, t.fence + 1, statement_timestamp(), t.refusals
 FROM taken t JOIN {{schema}}.job b ON b.id = t.id`

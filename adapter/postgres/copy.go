@@ -4,17 +4,19 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"maps"
 	"net"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// copySQL reads the rows of both tables from one stream. The server runs the text as one transaction, so all default times
+// copySQL reads the rows of three tables from one stream. The server runs the text as one transaction, so all default times
 // are equal.
 const copySQL = `
 COPY {{schema}}.job (id, timeout, max_attempts, type, queue, priority, payload, meta) FROM STDIN (FORMAT binary);
-COPY {{schema}}.ready (id, priority, queue, type) FROM STDIN (FORMAT binary)`
+COPY {{schema}}.ready (id, priority, queue, type) FROM STDIN (FORMAT binary);
+COPY {{schema}}.total_change (queue, ready) FROM STDIN (FORMAT binary)`
 
 // plain reports whether entries can be copied: there is nothing to look up and nothing to compare with the server's clock.
 func plain(entries []entry) bool {
@@ -26,21 +28,39 @@ func plain(entries []entry) bool {
 func (j *Jobs) copy(ctx context.Context, entries []entry) error {
 	err := j.db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		conn := c.Conn().PgConn()
-		_, err := conn.CopyFrom(ctx, &copyStream{entries: entries, conn: conn.Conn()}, j.text.copy)
+		_, err := conn.CopyFrom(ctx, newCopyStream(entries, conn.Conn()), j.text.copy)
 		return err
 	})
 	return j.db.wrap("enqueue", err)
 }
 
-// copyStream is the data of copySQL. pgx ends the data of the last table only; the stream itself writes the end of the first
-// table to the connection between two reads, when pgx is between two messages.
+// copyStream is the data of copySQL. pgx ends the data of the last table only; the stream itself writes the ends of the others
+// to the connection between two reads, when pgx is between two messages.
 type copyStream struct {
-	entries []entry
-	conn    net.Conn
-	ready   bool // the first table is done
-	next    int  // entry
-	buffer  []byte
-	unread  []byte // of the buffer
+	conn   net.Conn
+	tables []copyTable // that are left
+	next   int         // row of the first of them
+	buffer []byte
+	unread []byte // of the buffer
+}
+
+// copyTable is the data of one table.
+type copyTable struct {
+	rows   int
+	append func(b []byte, row int) []byte
+}
+
+func newCopyStream(entries []entry, conn net.Conn) *copyStream {
+	counts := map[string]uint64{}
+	for i := range entries {
+		counts[entries[i].Queue]++
+	}
+	queues := slices.Sorted(maps.Keys(counts))
+	return &copyStream{conn: conn, tables: []copyTable{
+		{len(entries), func(b []byte, row int) []byte { return appendJob(b, &entries[row]) }},
+		{len(entries), func(b []byte, row int) []byte { return appendReady(b, &entries[row]) }},
+		{len(queues), func(b []byte, row int) []byte { return appendCount(b, queues[row], counts[queues[row]]) }},
+	}}
 }
 
 var (
@@ -66,26 +86,23 @@ func (s *copyStream) Read(p []byte) (int, error) {
 // fill writes the next rows into the buffer, about size bytes.
 func (s *copyStream) fill(size int) error {
 	s.buffer = s.buffer[:0]
-	if s.next > len(s.entries) { // the table's end has been read
-		if s.ready {
+	if s.next > s.tables[0].rows { // the table's end has been read
+		if len(s.tables) == 1 {
 			return io.EOF
 		}
 		if _, err := s.conn.Write(copyDone); err != nil {
 			return err
 		}
-		s.ready, s.next = true, 0
+		s.tables, s.next = s.tables[1:], 0
 	}
 	if s.next == 0 {
 		s.buffer = append(s.buffer, copyHeader...)
 	}
-	for ; s.next < len(s.entries) && len(s.buffer) < size; s.next++ {
-		if e := &s.entries[s.next]; s.ready {
-			s.buffer = appendReady(s.buffer, e)
-		} else {
-			s.buffer = appendJob(s.buffer, e)
-		}
+	table := s.tables[0]
+	for ; s.next < table.rows && len(s.buffer) < size; s.next++ {
+		s.buffer = table.append(s.buffer, s.next)
 	}
-	if s.next == len(s.entries) && len(s.buffer) < size {
+	if s.next == table.rows && len(s.buffer) < size {
 		s.buffer = append(s.buffer, copyEnd...)
 		s.next++
 	}
@@ -118,6 +135,12 @@ func appendReady(b []byte, e *entry) []byte {
 	b = binary.BigEndian.AppendUint16(append(b, 0, 0, 0, 2), uint16(e.Priority))
 	b = appendField(b, e.Queue)
 	return appendField(b, e.Type)
+}
+
+func appendCount(b []byte, queue string, ready uint64) []byte {
+	b = binary.BigEndian.AppendUint16(b, 2)
+	b = appendField(b, queue)
+	return binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 8), ready)
 }
 
 // null is the length of a field that is NULL.

@@ -20,6 +20,8 @@ WITH due AS (
     RETURNING *
 ), moved AS (
     INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM due RETURNING id
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, scheduled, ready) SELECT queue, -count(*), count(*) FROM due GROUP BY queue
 )
 SELECT count(*), statement_timestamp() FROM moved`
 
@@ -53,7 +55,9 @@ WITH over AS (
     DELETE FROM {{schema}}.done WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {{schema}}.done s WHERE ` + inStates([]job.State{s}) + ` AND finished_at <= statement_timestamp() - $1::bigint * interval '1 microsecond'
         ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED))
-    RETURNING id
+    RETURNING id, queue
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, ` + string(s) + `) SELECT queue, -count(*) FROM over GROUP BY queue
 ), bodies AS (
     DELETE FROM {{schema}}.job b USING over WHERE b.id = over.id
 ), histories AS (
@@ -94,6 +98,7 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 			return nil
 		})
 		b.Queue(j.db.sql(expireKeysSQL), limit)
+		b.Queue(j.db.sql(addUpSQL), j.db.lockKey("totals"))
 		return j.db.run(ctx, "maintain", b)
 	})
 	if err != nil {
@@ -160,6 +165,11 @@ func (j *Jobs) remove(ctx context.Context, limit int, keep map[job.State]time.Du
 			return removed, err
 		}
 		removed += n
+		if n > 0 {
+			if err := j.forgetEmpty(ctx); err != nil {
+				return removed, err
+			}
+		}
 	}
 	return removed, nil
 }

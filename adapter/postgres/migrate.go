@@ -70,7 +70,7 @@ func (db *DB) Migrate(ctx context.Context, d migrate.Direction, dryRun bool) ([]
 }
 
 func (db *DB) migrate(ctx context.Context, tx pgx.Tx, set *migrate.Set, d migrate.Direction) ([]migrate.Step, error) {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, db.lockKey()); err != nil {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, db.lockKey("migrate")); err != nil {
 		return nil, err
 	}
 	if d == migrate.Up {
@@ -119,10 +119,10 @@ func (db *DB) bookkeeping() string {
 	return db.sql(strings.ReplaceAll(bookkeeping, "{{name}}", quoted))
 }
 
-// lockKey is the advisory lock under which the schema is migrated.
-func (db *DB) lockKey() int64 {
+// lockKey is the advisory lock of the schema for a purpose.
+func (db *DB) lockKey(purpose string) int64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte("tenet migrate " + db.name))
+	_, _ = h.Write([]byte("tenet " + purpose + " " + db.name))
 	return int64(h.Sum64())
 }
 

@@ -33,6 +33,11 @@ const moveSQL = `, history AS (
     DELETE FROM {{schema}}.unique_key u USING (
         SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'scheduled') ORDER BY queue, unique_key) g
     WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, running, scheduled, ready, completed, dead, cancelled)
+    SELECT queue, -count(*), count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'ready'), count(*) FILTER (WHERE state = 'completed'),
+        count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'cancelled')
+    FROM gone GROUP BY queue
 )`
 
 // factColumns are the columns that ready, scheduled, running and done have in common.
@@ -94,6 +99,8 @@ WITH s AS (
     INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, completed_from, state)
     SELECT id, run_at, fence, attempts, 0, priority, cancel_requested, queue, unique_key, started_at, claimed_at, failed_at, NULL,
         worker, cause, NULL, last_error, output, statement_timestamp(), completed_from, 'completed' FROM gone
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, running, completed) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
 )` + keysSQL + `
 SELECT coalesce(array_agg(ord), '{}'), false FROM gone`
 

@@ -1,0 +1,2 @@
+DROP TABLE {{schema}}.total;
+DROP TABLE {{schema}}.total_change;
