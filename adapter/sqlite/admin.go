@@ -109,35 +109,6 @@ func matching(f job.Filter, after string) (from string, args []any, err error) {
 	return `WHERE ` + strings.Join(where, ` AND `), args, nil
 }
 
-// statsSQL counts in the states' indexes without reading rows.
-const statsSQL = `SELECT queue, 'ready', count(*), min(run_at) FROM tenet_job INDEXED BY tenet_job_ready WHERE state = 'ready' GROUP BY queue
-UNION ALL SELECT queue, 'scheduled', count(*), 0 FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' GROUP BY queue
-UNION ALL SELECT queue, 'running', count(*), 0 FROM tenet_job INDEXED BY tenet_job_running WHERE state = 'running' GROUP BY queue
-UNION ALL SELECT queue, state, count(*), 0 FROM tenet_job INDEXED BY tenet_job_finished WHERE state IN ('completed', 'dead', 'cancelled') GROUP BY state, queue`
-
-// Stats implements job.Admin.
-func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
-	stats := map[string]job.QueueStats{}
-	err := s.view(ctx, "stats", func(q querier) error {
-		var queue, state string
-		var n int
-		var oldest int64
-		return each(q, []any{&queue, &state, &n, &oldest}, func() error {
-			c := stats[queue]
-			*c.Of(job.State(state)) = n
-			if job.State(state) == job.Ready {
-				c.OldestReady = max(now().Sub(time.UnixMicro(oldest)), 0)
-			}
-			stats[queue] = c
-			return nil
-		}, statsSQL)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return stats, nil
-}
-
 // retriable excludes jobs whose unique key now belongs to another job.
 const retriable = ` AND (unique_key = '' OR unique_for > 0 OR NOT EXISTS (SELECT 1 FROM tenet_unique AS u
 WHERE u.queue = tenet_job.queue AND u.key = tenet_job.unique_key AND (u.until = 0 OR +u.until > ?) AND u.job_id <> tenet_job.id))`

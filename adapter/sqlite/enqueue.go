@@ -63,6 +63,7 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 	receipts := make([]job.Receipt, len(list))
 	plain := make([]any, 0, len(list)*plainSQL.width)
 	var other []any
+	counts := totals{}
 	for i := range list {
 		in := &list[i]
 		if in.UniqueKey != "" {
@@ -79,6 +80,7 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 		if r.State == job.Ready {
 			q.changed()
 		}
+		counts.add(r.Queue, r.State, 1)
 		receipts[i] = job.Receipt{ID: in.ID, Durability: durability}
 		if r.Priority == 0 && r.MaxAttempts == 0 && r.Timeout == 0 && r.UniqueKey == "" && len(r.Meta) == 0 {
 			plain = append(plain, r.ID, r.Queue, r.RunAt.UnixMicro(), r.Type, blob(r.Payload))
@@ -94,6 +96,9 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 	_, err := plainSQL.exec(q, plain, at.UnixMicro())
 	if err == nil {
 		_, err = insertSQL.exec(q, other, at.UnixMicro())
+	}
+	if err == nil {
+		err = q.count(counts)
 	}
 	return receipts, err
 }

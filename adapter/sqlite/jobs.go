@@ -65,7 +65,7 @@ const maxPromoted = 1000
 // "? + 0" or "+until > ?", which the planner does not analyse. OR FAIL is explained at insertSQL.
 const (
 	promoteSQL = `UPDATE tenet_job SET state = 'ready' WHERE seq IN
-(SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ? + 0) RETURNING 1`
+(SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ? + 0) RETURNING queue`
 	resumedSQL = `NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2))`
 	inOrderSQL = ` ORDER BY priority, run_at, id LIMIT ?3 + 0`
 	// typesSQL steps from type to type in the index; its cost does not grow with the number of jobs.
@@ -100,6 +100,7 @@ func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
 		return nil, err
 	}
 	var claimed []*job.Record
+	counts := totals{}
 	for _, slots := range c.Queues {
 		if slots.Free <= 0 {
 			continue
@@ -115,12 +116,13 @@ func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
 			e.Claim(c.Worker, c.Lease, at)
 			claimed = append(claimed, &e.Record)
 		}
+		counts.move(slots.Queue, job.Ready, job.Running, len(found))
 		r := found[0]
 		if err := q.exec(claimSQL, list(found, seqOf), r.Worker, r.ClaimedAt.UnixMicro(), r.LeaseUntil.UnixMicro()); err != nil {
 			return nil, err
 		}
 	}
-	return claimed, nil
+	return claimed, q.count(counts)
 }
 
 // typesAtOnce bounds the types of one statement; SQLite allows 500 parts in a compound select.
@@ -177,12 +179,17 @@ func readySQL(types int) string {
 
 // promote makes due jobs ready and returns how many.
 func promote(q querier, limit int, at time.Time) (n int, err error) {
-	var one int
-	err = each(q, []any{&one}, func() error { n++; return nil }, promoteSQL, at.UnixMicro(), limit)
-	if n > 0 {
-		q.changed()
+	queue, counts := "", totals{}
+	err = each(q, []any{&queue}, func() error {
+		n++
+		counts.move(queue, job.Scheduled, job.Ready, 1)
+		return nil
+	}, promoteSQL, at.UnixMicro(), limit)
+	if n == 0 || err != nil {
+		return n, err
 	}
-	return n, err
+	q.changed()
+	return n, q.count(counts)
 }
 
 // Extend implements job.Store.
@@ -306,7 +313,7 @@ func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, e
 // completeSQL completes jobs whose completion needs no row in the history.
 var completeSQL = newBulk(3, `UPDATE OR FAIL tenet_job SET state = 'completed', reason = 'success', finished_at = ?1, lease_until = 0, output = NULL,
 ran_at = min(claimed_at + v.column3, ?1), started_at = iif(started_at = 0, min(claimed_at + v.column3, ?1), started_at) FROM (VALUES `, `) AS v WHERE tenet_job.id = v.column1 AND fence = v.column2 AND state = 'running'
-AND lease_until > ?1 AND refusals = 0 AND unique_key = ''`)
+AND lease_until > ?1 AND refusals = 0 AND unique_key = '' RETURNING tenet_job.queue`)
 
 // complete settles plain completions, the most frequent settlements, without reading the jobs first. It returns the positions
 // of the remaining settlements: all of them if it missed a job, because repeating a completion is harmless.
@@ -320,14 +327,22 @@ func complete(q querier, settlements []job.Settlement, at time.Time) (left []int
 			left = append(left, i)
 		}
 	}
-	n, err := completeSQL.exec(q, args, at.UnixMicro())
-	if int(n) < len(settlements)-len(left) {
+	n, queue, counts := 0, "", totals{}
+	err = completeSQL.each(q, []any{&queue}, func() error {
+		n++
+		counts.move(queue, job.Running, job.Completed, 1)
+		return nil
+	}, args, at.UnixMicro())
+	if err != nil {
+		return nil, err
+	}
+	if n < len(settlements)-len(left) {
 		left = left[:0]
 		for i := range settlements {
 			left = append(left, i)
 		}
 	}
-	return left, err
+	return left, q.count(counts)
 }
 
 // judge returns why a settlement is refused, or nil if its lease is live or it repeats an earlier settlement.

@@ -67,6 +67,11 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 		}
 		done.Removed += len(old)
 	}
+	if done.Removed > 0 {
+		if err := q.exec(forgetSQL); err != nil {
+			return done, err
+		}
+	}
 	if err := q.exec(expireSQL, at.UnixMicro(), m.Limit); err != nil {
 		return done, err
 	}
@@ -84,6 +89,13 @@ func drop(q querier, gone []*entry) error {
 		return nil
 	}
 	if err := releaseKeys(q, gone); err != nil {
+		return err
+	}
+	counts := totals{}
+	for _, e := range gone {
+		counts.add(e.Queue, e.was, -1)
+	}
+	if err := q.count(counts); err != nil {
 		return err
 	}
 	seqs := list(gone, seqOf)

@@ -123,6 +123,7 @@ func (r *row) target(column string) any {
 type entry struct {
 	job.Record
 	seq     int64
+	was     job.State // when it was read
 	living  bool      // its unique key, if any, is held for its life, not for a window
 	ran     time.Time // when the attempt began that completed the job without a row in the history
 	changed bool
@@ -132,7 +133,8 @@ type entry struct {
 // entry turns a row into a job.
 func (r *row) entry() (*entry, error) {
 	e := &entry{Record: r.Record, seq: r.seq, living: r.uniqueFor == 0}
-	e.State, e.Reason, e.RefusedReason = job.State(r.state), policy.Reason(r.reason), policy.Reason(r.refusedReason)
+	e.was = job.State(r.state)
+	e.State, e.Reason, e.RefusedReason = e.was, policy.Reason(r.reason), policy.Reason(r.refusedReason)
 	e.RunAt, e.CreatedAt = time.UnixMicro(r.run).UTC(), time.UnixMicro(r.created).UTC()
 	e.StartedAt, e.FinishedAt, e.FailedAt = fromMicros(r.started), fromMicros(r.finished), fromMicros(r.failed)
 	e.ClaimedAt, e.LeaseUntil, e.RefusedAt = fromMicros(r.claimed), fromMicros(r.leased), fromMicros(r.refused)
@@ -210,10 +212,12 @@ count) VALUES `, ``)
 func save(q querier, list []*entry) error {
 	jobs, history := make([]any, 0, len(list)*saveSQL.width), make([]any, 0, len(list)*historySQL.width)
 	var ended []*entry
+	counts := totals{}
 	for _, e := range list {
 		if !e.changed {
 			continue
 		}
+		counts.move(e.Queue, e.was, e.State, 1)
 		jobs = append(jobs, e.seq, string(e.State), e.RunAt.UnixMicro(), micros(e.LeaseUntil), int64(e.Failures), micros(e.StartedAt), micros(e.FinishedAt),
 			micros(e.FailedAt), micros(e.CancelRequestedAt), int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output))
 		for _, a := range e.rows {
@@ -235,6 +239,9 @@ func save(q querier, list []*entry) error {
 		return err
 	}
 	if _, err := historySQL.exec(q, history); err != nil {
+		return err
+	}
+	if err := q.count(counts); err != nil {
 		return err
 	}
 	return releaseKeys(q, ended)

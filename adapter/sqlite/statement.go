@@ -14,6 +14,8 @@ type querier interface {
 	query(text string, args ...any) (*sql.Rows, error)
 	// changed notes that work has become ready.
 	changed()
+	// count adds to the totals, at the latest when the transaction is committed.
+	count(changes totals) error
 }
 
 // session is a connection of the writer or a reader. It keeps its statements prepared: planning one costs more than running
@@ -23,22 +25,27 @@ type session struct {
 	conn          *sql.Conn
 	statements    map[string]*sql.Stmt
 	inTransaction bool
-	ready         bool // work has become ready in this transaction
+	ready         bool   // work has become ready in this transaction
+	totals        totals // changes in this transaction that are to be written before it is committed
 }
 
 func newSession(ctx context.Context, conn *sql.Conn) *session {
-	return &session{ctx: ctx, conn: conn, statements: map[string]*sql.Stmt{}}
+	return &session{ctx: ctx, conn: conn, statements: map[string]*sql.Stmt{}, totals: totals{}}
 }
 
 // begin begins a transaction: `BEGIN IMMEDIATE` to write, `BEGIN` to read.
 func (s *session) begin(text string) error {
 	err := s.exec(text)
 	s.inTransaction = err == nil
+	clear(s.totals)
 	return err
 }
 
 func (s *session) commit() error {
-	err := s.exec(`COMMIT`)
+	err := s.totals.write(s.exec)
+	if err == nil {
+		err = s.exec(`COMMIT`)
+	}
 	s.inTransaction = err != nil
 	return err
 }
@@ -93,6 +100,11 @@ func (s *session) query(text string, args ...any) (*sql.Rows, error) {
 
 func (s *session) changed() { s.ready = true }
 
+func (s *session) count(changes totals) error {
+	s.totals.merge(changes)
+	return nil
+}
+
 func (s *session) close() error {
 	for _, statement := range s.statements {
 		_ = statement.Close()
@@ -120,6 +132,8 @@ func (t transaction) query(text string, args ...any) (*sql.Rows, error) {
 }
 
 func (t transaction) changed() {}
+
+func (t transaction) count(changes totals) error { return changes.write(t.exec) }
 
 // bulkSizes are the numbers of rows that a bulk statement is prepared for. Starting a statement is most of its cost, so each
 // run takes as many rows as possible.
@@ -154,6 +168,18 @@ func (b *bulk) exec(q querier, args []any, head ...any) (changed int64, err erro
 		}
 	}
 	return changed, nil
+}
+
+// each runs the statement for all rows of parameters, scans every row that it returns into targets and calls f.
+func (b *bulk) each(q querier, targets []any, f func() error, args []any, head ...any) error {
+	for i, n := range bulkSizes {
+		for n *= b.width; len(args) >= n; args = args[n:] {
+			if err := each(q, targets, f, b.texts[i], append(head[:len(head):len(head)], args[:n]...)...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // each scans every row of a query into targets and calls f.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -141,12 +142,14 @@ func (w *writer) apart(group []*operation) error {
 		if err := w.session.exec(`SAVEPOINT operation`); err != nil {
 			return err
 		}
+		before := maps.Clone(w.session.totals)
 		if len(o.inserts) > 0 {
 			o.receipts, o.err = enqueue(w.session, o.inserts, w.db.jobs.durability())
 		} else {
 			o.err = o.run(w.session)
 		}
 		if o.err != nil {
+			w.session.totals = before
 			if err := w.session.exec(`ROLLBACK TO operation`); err != nil {
 				return err // such as a full disk, which ends the whole transaction
 			}

@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// totals are changes of the numbers of jobs by queue and state.
+type totals map[string]job.QueueStats
+
+// add counts n more jobs of a queue in a state.
+func (t totals) add(queue string, state job.State, n int) {
+	q := t[queue]
+	*q.Of(state) += n
+	t[queue] = q
+}
+
+// move counts jobs of a queue that went from one state to another.
+func (t totals) move(queue string, from, to job.State, n int) {
+	t.add(queue, from, -n)
+	t.add(queue, to, n)
+}
+
+// merge adds changes to others.
+func (t totals) merge(more totals) {
+	for queue, m := range more {
+		q := t[queue]
+		for _, s := range job.States() {
+			*q.Of(s) += *m.Of(s)
+		}
+		t[queue] = q
+	}
+}
+
+const (
+	addTotalSQL = `INSERT INTO tenet_total (queue, scheduled, ready, running, completed, dead, cancelled) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (queue) DO UPDATE SET scheduled = scheduled + excluded.scheduled, ready = ready + excluded.ready, running = running + excluded.running,
+completed = completed + excluded.completed, dead = dead + excluded.dead, cancelled = cancelled + excluded.cancelled`
+	forgetSQL = `DELETE FROM tenet_total WHERE scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0`
+	totalsSQL = `SELECT queue, scheduled, ready, running, completed, dead, cancelled FROM tenet_total
+WHERE scheduled + ready + running + completed + dead + cancelled > 0`
+	// oldestSQL hops through the index of claims, from the first job of each queue, type and priority to the next.
+	// Without the + the comparison would use the queue alone.
+	oldestSQL = `WITH RECURSIVE head (seq) AS (
+SELECT (SELECT seq FROM tenet_job INDEXED BY tenet_job_ready WHERE state = 'ready' AND queue >= '' ORDER BY queue, type, priority, run_at LIMIT 1)
+UNION ALL SELECT (SELECT n.seq FROM tenet_job AS n INDEXED BY tenet_job_ready WHERE n.state = 'ready' AND (n.queue, n.type, n.priority) > (+j.queue, +j.type, +j.priority)
+ORDER BY n.queue, n.type, n.priority, n.run_at LIMIT 1) FROM head CROSS JOIN tenet_job AS j ON j.seq = head.seq)
+SELECT j.queue, j.run_at FROM head CROSS JOIN tenet_job AS j ON j.seq = head.seq`
+)
+
+// write adds changes to the table.
+func (t totals) write(exec func(text string, args ...any) error) error {
+	for queue, q := range t {
+		if q == (job.QueueStats{}) {
+			continue
+		}
+		if err := exec(addTotalSQL, queue, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stats implements job.Admin. It reads the kept counts, a row for each queue, whatever the number of jobs.
+func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
+	stats := map[string]job.QueueStats{}
+	err := s.view(ctx, "stats", func(q querier) error {
+		var queue string
+		var c job.QueueStats
+		targets := []any{&queue, &c.Scheduled, &c.Ready, &c.Running, &c.Completed, &c.Dead, &c.Cancelled}
+		err := each(q, targets, func() error { stats[queue] = c; return nil }, totalsSQL)
+		if err != nil {
+			return err
+		}
+		at, oldest := now(), int64(0)
+		return each(q, []any{&queue, &oldest}, func() error {
+			c := stats[queue]
+			c.OldestReady = max(c.OldestReady, at.Sub(time.UnixMicro(oldest)))
+			stats[queue] = c
+			return nil
+		}, oldestSQL)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stats, nil
+}
