@@ -93,9 +93,9 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 		other = append(other, r.ID, r.Queue, r.RunAt.UnixMicro(), r.Type, blob(r.Payload), int64(r.Priority), int64(r.MaxAttempts), int64(r.Timeout),
 			r.UniqueKey, int64(max(in.UniqueFor, 0)), meta)
 	}
-	_, err := plainSQL.exec(q, plain, at.UnixMicro())
+	err := plainSQL.exec(q, plain, at.UnixMicro())
 	if err == nil {
-		_, err = insertSQL.exec(q, other, at.UnixMicro())
+		err = insertSQL.exec(q, other, at.UnixMicro())
 	}
 	if err == nil {
 		err = q.count(counts)

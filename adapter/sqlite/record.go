@@ -235,10 +235,10 @@ func save(q querier, list []*entry) error {
 			ended = append(ended, e)
 		}
 	}
-	if _, err := saveSQL.exec(q, jobs); err != nil {
+	if err := saveSQL.exec(q, jobs); err != nil {
 		return err
 	}
-	if _, err := historySQL.exec(q, history); err != nil {
+	if err := historySQL.exec(q, history); err != nil {
 		return err
 	}
 	if err := q.count(counts); err != nil {

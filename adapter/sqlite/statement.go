@@ -156,18 +156,16 @@ func newBulk(width int, head, tail string) *bulk {
 	return b
 }
 
-// exec runs the statement for all rows and returns the number of rows changed. args are the rows' values one after the other.
-func (b *bulk) exec(q querier, args []any, head ...any) (changed int64, err error) {
+// exec runs the statement for all rows. args are the rows' values one after the other.
+func (b *bulk) exec(q querier, args []any, head ...any) error {
 	for i, n := range bulkSizes {
 		for n *= b.width; len(args) >= n; args = args[n:] {
-			c, err := q.update(b.texts[i], append(head[:len(head):len(head)], args[:n]...)...)
-			if err != nil {
-				return changed, err
+			if err := q.exec(b.texts[i], append(head[:len(head):len(head)], args[:n]...)...); err != nil {
+				return err
 			}
-			changed += c
 		}
 	}
-	return changed, nil
+	return nil
 }
 
 // each runs the statement for all rows of parameters, scans every row that it returns into targets and calls f.
