@@ -315,10 +315,10 @@ func TestA2PanickedWorkIsAStop(t *testing.T) {
 
 func TestA2WorkWithoutEndIsForgotten(t *testing.T) {
 	var p progress
-	for n := range 5 * mostWorks {
+	for n := range 5 * maxWorks {
 		p.add(attemptOf(fmt.Sprint("call-", n), 1, observe.AttemptRecord{Attempt: 1}))
 	}
-	if n := len(p.works) + len(p.before); n > 2*mostWorks {
+	if n := len(p.works) + len(p.older); n > 2*maxWorks {
 		t.Errorf("%d pieces of work are kept", n)
 	}
 	var w journaled

@@ -11,12 +11,12 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// begin sets what every event has in common.
+// begin sets the fields that every event has.
 func (e *Event) begin(t Type, now time.Time) {
 	e.SchemaVersion, e.ID, e.Type, e.Time = SchemaVersion, uuidv7.New(now), t, microseconds(now)
 }
 
-// from begins the event that an observed one becomes.
+// from sets the fields that events take from an observed event.
 func (e *Event) from(t Type, o *observe.Event) {
 	now := o.Time
 	if now.IsZero() {
@@ -35,7 +35,7 @@ func (e *Event) from(t Type, o *observe.Event) {
 	}
 }
 
-// note adds attributes to those of the work.
+// note adds attributes to the work's own.
 func (e *Event) note(attributes map[string]string) {
 	if len(e.Attributes) == 0 {
 		e.Attributes = cleanAll(attributes)
@@ -46,8 +46,8 @@ func (e *Event) note(attributes map[string]string) {
 	}
 }
 
-// decided makes e the event of a decision. total is the number of attempts that ran, ended the record of the attempt that
-// decided and denied that of the attempt that was refused; nil where there is none.
+// decided makes e the event of a decision. total is the number of attempts that ran, ended the record of the deciding attempt,
+// and denied that of the refused attempt; both records may be nil.
 func (e *Event) decided(o *observe.Event, total int, ended, denied *observe.AttemptRecord) {
 	d := o.Decision
 	e.from(typeOf(d.Verdict), o)
@@ -98,7 +98,7 @@ func typeOf(v decision.Verdict) Type {
 	return CallStopped
 }
 
-// judged notes an outcome, and the facts from which a rule derived it.
+// judged sets the outcome, and the facts from which a rule derived it.
 func (e *Event) judged(o classify.Outcome, rule decision.Rule, f decision.Facts) {
 	e.OutcomeKind, e.OutcomeCategory = o.Kind.String(), o.Category.String()
 	e.OutcomeClass, e.OutcomeReason, e.PushbackNS = o.Class, o.Reason, Nanos(o.Pushback)
@@ -121,7 +121,7 @@ func (e *Event) judged(o classify.Outcome, rule decision.Rule, f decision.Facts)
 	}
 }
 
-// decision notes a verdict and the state that it was made from.
+// decision sets the verdict and the state that led to it.
 func (e *Event) decision(s decision.State, v decision.Verdict) {
 	e.Surface, e.StateNumber, e.StateLimit, e.LeftReason, e.Seed = string(s.Surface), s.Attempt, s.MaxAttempts, s.LeftReason, s.Seed
 	if s.Left != decision.Unbounded {
@@ -132,7 +132,7 @@ func (e *Event) decision(s decision.State, v decision.Verdict) {
 	e.Delay, e.DelayNS = v.Delay.Seconds(), Nanos(v.Delay)
 }
 
-// admitted notes what budget and breaker said to an attempt.
+// admitted sets the answers of budget and breaker to an attempt.
 func (e *Event) admitted(a *observe.AttemptRecord) {
 	e.HedgeIndex, e.TookNS = a.HedgeIndex, Nanos(a.End.Sub(a.Start))
 	e.BudgetAllowed, e.BudgetReason, e.Circuit = &a.BudgetAllowed, a.BudgetReason, a.Circuit
@@ -152,7 +152,7 @@ func (e *Event) hedged(o *observe.Event) {
 	e.ExceptionType, e.ExceptionMessage = describe(a.Err)
 }
 
-// panicked makes e the end of work that nobody decided: its operation panicked.
+// panicked makes e the end of work whose operation panicked, so that there was no decision.
 func (e *Event) panicked(o *observe.Event, total int) {
 	t := o.Timeline
 	e.from(CallStopped, o)

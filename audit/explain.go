@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// ErrNoWork is returned by [Explain] if the log has no event of the work.
+// ErrNoWork is returned by [Explain] if the log has no events of the work.
 var ErrNoWork = errors.New("audit: the log has no event of this work")
 
 // Story is the record of one piece of work.
@@ -32,18 +32,18 @@ type Story struct {
 	Revision      string  `json:"policy_revision,omitempty"`
 	Result        string  `json:"result"`   // done, stop or unfinished
 	Reason        string  `json:"reason"`   // of the last decision
-	Attempts      int     `json:"attempts"` // of a transaction: of all its steps and deliveries
+	Attempts      int     `json:"attempts"` // for a transaction, in all its steps and deliveries
 	Waiting       Seconds `json:"waiting_seconds"`
 	Steps         []Step  `json:"steps"`
-	Unreadable    int     `json:"unreadable,omitempty"` // lines of the log that are not events; some may be of this work
+	Unreadable    int     `json:"unreadable,omitempty"` // lines of the log that are not events; some may belong to this work
 }
 
-// Step is one event of a work.
+// Step is one event of a piece of work.
 type Step struct {
 	Time    time.Time `json:"timestamp"`
 	EventID string    `json:"event_id"`
 	Type    Type      `json:"event_type"`
-	Key     string    `json:"key,omitempty"` // steps of a transaction have keys, and policies, of their own
+	Key     string    `json:"key,omitempty"` // each step of a transaction has its own key and policy
 	Attempt int       `json:"attempt_number,omitempty"`
 	Hedge   int       `json:"hedge_index,omitempty"`
 	Outcome string    `json:"outcome_kind,omitempty"`
@@ -54,21 +54,21 @@ type Step struct {
 	Decision string  `json:"decision,omitempty"`
 	Reason   string  `json:"reason,omitempty"`
 	Wait     Seconds `json:"wait_seconds,omitempty"`
-	// Fields are the fields of the policy that decided, with their values: those of the classification first.
+	// Fields are the policy fields that determined the decision, with their values; those of the classification come first.
 	Fields []Field `json:"fields,omitempty"`
 	// Detail is the action on an idempotency key, a change of state, or the event's own detail.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Field is a field of the policy in force that took part in a decision.
+// Field is a policy field that took part in a decision.
 type Field struct {
-	Path  string `json:"path"`            // as in documents, for example retry.max_attempts; max_attempts is a job's own
+	Path  string `json:"path"`            // as in documents, for example retry.max_attempts; max_attempts is the job's own maximum
 	Value string `json:"value,omitempty"` // "" if the log does not hold the policy
-	// Source is the place of the field in a document. Explain leaves it empty, because it does not have the document.
+	// Source is the place of the field in a document. [Explain] leaves it empty, because it does not have the document.
 	Source string `json:"source,omitempty"`
 }
 
-// Explain returns the events of a call, job or transaction in order, and for each decision the fields of the policy that made
+// Explain returns the events of a call, job or transaction in order, and for each decision the policy fields that determined
 // it.
 func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 	if err := readable(ctx, s); err != nil {
@@ -113,13 +113,13 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 	default:
 		return nil, fmt.Errorf("%w: %s", ErrNoWork, workID)
 	}
-	story := tell(inOrder(events), policies)
+	story := storyOf(inOrder(events), policies)
 	story.Unreadable = unreadable
 	return story, nil
 }
 
-// inOrder sorts the events of a piece of work by their numbers. Events without one, such as the actions of guards, are
-// inserted by their time.
+// inOrder sorts the events of a piece of work by WorkSeq. Events without one, such as the actions of guards, are inserted by
+// their time.
 func inOrder(events []Event) []Event {
 	slices.SortFunc(events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.WorkSeq, b.WorkSeq), a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID))
@@ -128,17 +128,17 @@ func inOrder(events []Event) []Event {
 	for n < len(events) && events[n].WorkSeq == 0 {
 		n++
 	}
-	loose, list := events[:n], make([]Event, 0, len(events))
+	unnumbered, list := events[:n], make([]Event, 0, len(events))
 	for _, e := range events[n:] {
-		for len(loose) > 0 && loose[0].Time.Before(e.Time) {
-			list, loose = append(list, loose[0]), loose[1:]
+		for len(unnumbered) > 0 && unnumbered[0].Time.Before(e.Time) {
+			list, unnumbered = append(list, unnumbered[0]), unnumbered[1:]
 		}
 		list = append(list, e)
 	}
-	return append(list, loose...)
+	return append(list, unnumbered...)
 }
 
-func tell(events []Event, policies map[string]*policy.Policy) *Story {
+func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 	first := &events[0]
 	s := &Story{WorkID: first.WorkID, Result: "unfinished", Steps: []Step{}}
 	before := 0 // attempts of a transaction's earlier steps
@@ -164,7 +164,7 @@ func tell(events []Event, policies map[string]*policy.Policy) *Story {
 			s.Result, s.Reason = decision.Stop.String(), string(e.Reason)
 			s.Attempts = max(s.Attempts, e.TotalAttempts)
 		}
-		if e.Type == Idempotency && e.Action == hit && e.Detail == "" { // there were no attempts, so nothing else decides
+		if e.Type == Idempotency && e.Action == hit && e.Detail == "" { // nothing ran, so there is no other decision
 			s.Result, s.Reason = decision.Done.String(), string(policy.ReasonIdempotencyHit)
 		}
 		s.Steps = append(s.Steps, stepOf(e, policies[e.PolicyRevision]))
@@ -200,10 +200,10 @@ func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
 
-// ownMaximum is the path of a job's own maximum.
+// ownMaximum is the path of a job's own maximum of attempts.
 const ownMaximum = "max_attempts"
 
-// deciding lists the fields of a policy that determined a classification and a decision.
+// deciding lists the policy fields that determined a classification and a decision.
 func deciding(e *Event, p *policy.Policy) (paths []string) {
 	add := func(path string) {
 		if !slices.Contains(paths, path) {
@@ -257,8 +257,8 @@ func deciding(e *Event, p *policy.Policy) (paths []string) {
 	return paths
 }
 
-// ofDelay lists the fields that a delay follows from. A delay that the other side asked for follows from its bound only, and
-// one that code computed from no field.
+// ofDelay lists the fields that determined a delay. For a delay that the other side asked for, that is only its upper bound;
+// for one that user code computed, there is none.
 func ofDelay(e *Event, p *policy.Policy) []string {
 	switch {
 	case e.External:
@@ -268,12 +268,12 @@ func ofDelay(e *Event, p *policy.Policy) []string {
 	case p == nil:
 		return []string{"retry.backoff"}
 	}
-	still := p.Retry
-	still.Jitter = policy.JitterNone
+	unjittered := p.Retry
+	unjittered.Jitter = policy.JitterNone
 	paths := []string{"retry.backoff"}
-	if d := decision.Delay(&still, 0, max(e.StateNumber, 1)-1); still.MaxBackoff > 0 && d >= still.MaxBackoff {
+	if d := decision.Delay(&unjittered, 0, max(e.StateNumber, 1)-1); unjittered.MaxBackoff > 0 && d >= unjittered.MaxBackoff {
 		paths = []string{"retry.backoff_cap"}
-	} else if e.StateNumber > 1 && still.BackoffMultiplier > 1 {
+	} else if e.StateNumber > 1 && unjittered.BackoffMultiplier > 1 {
 		paths = append(paths, "retry.backoff_multiplier")
 	}
 	if p.Retry.Jitter != policy.JitterNone {

@@ -7,7 +7,7 @@ import (
 
 // TestA4AJobThatALostLeaseEndedIsFinished: nothing was decided, and the job is dead all the same.
 func TestA4AJobThatALostLeaseEndedIsFinished(t *testing.T) {
-	s := tell([]Event{{
+	s := storyOf([]Event{{
 		Type: JobTransition, WorkID: "job-1", WorkSeq: 299, Time: time.Unix(1, 0), From: "running", To: "dead", Reason: "lease_expired",
 		TotalAttempts: 1,
 	}}, nil)

@@ -114,7 +114,7 @@ func TestA3ErrorsOfReadingAreReturned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unreadable.Close()
-	if err := ofEvents(closed); err == nil {
+	if err := checkContent(closed); err == nil {
 		t.Error("the first byte of a closed file is that of an event")
 	}
 	for name, file := range map[string]*os.File{"closed": closed, "opened for writing": unreadable} {
@@ -344,10 +344,10 @@ func TestA2CountsAreRecordedBeforeTheyAreTooMany(t *testing.T) {
 
 func TestA4UnknownDecisionsAreNotReplayed(t *testing.T) {
 	e := &Event{Decision: "perhaps"}
-	if _, err := (&player{}).decision(e, &getUser.Retry, classify.Outcome{}); !errors.Is(err, errValue) {
+	if _, err := (&replayer{}).decision(e, &getUser.Retry, classify.Outcome{}); !errors.Is(err, errValue) {
 		t.Errorf("replay: %v", err)
 	}
-	if _, err := (&speculator{}).step(nil, e); err == nil {
+	if _, err := (&simulator{}).step(nil, e); err == nil {
 		t.Error("what if takes it")
 	}
 }
@@ -370,7 +370,7 @@ func TestA4RecordedOutcomesThatCannotFollow(t *testing.T) {
 	outcome, rule := decision.Judge(&getUser.Retry, facts)
 	later := outcome
 	later.Pushback = time.Second
-	p := &player{
+	p := &replayer{
 		policies: map[string]*policy.Policy{"r": getUser},
 		outcomes: map[int]classify.Outcome{1: outcome, 2: outcome},
 	}
@@ -394,7 +394,7 @@ func TestA4RecordedOutcomesThatCannotFollow(t *testing.T) {
 		t.Errorf("facts with an unknown mark: %v", err)
 	}
 	var c WhatIfCategory
-	if c.count(ended{}, ended{known: true}); c.FailedEarlier != 1 {
+	if c.count(workEnd{}, workEnd{known: true}); c.FailedEarlier != 1 {
 		t.Errorf("work without a recorded end that would have failed: %+v", c)
 	}
 }

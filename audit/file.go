@@ -14,23 +14,23 @@ import (
 
 // FileOptions of a [FileSink]. The zero value rotates at 256 MiB and makes every batch durable.
 type FileOptions struct {
-	// MaxSize is the size, in bytes, at which a new file is begun. Default 256 MiB; negative means never. Where events
-	// come without a pause a file may exceed it by 16 MiB and a batch.
+	// MaxSize is the size, in bytes, at which the sink starts a new file. Default 256 MiB; negative means never. While events
+	// arrive without a pause, a file may exceed it by 16 MiB and a batch.
 	MaxSize int64
-	// Sync says when what was appended is made durable: 0 before Append returns, a positive duration at most that much later,
-	// a negative one never, which leaves it to the operating system. Only 0 survives a power failure without loss.
+	// Sync says when appended entries are made durable: 0 means before Append returns, a positive duration at most that much
+	// later. A negative one never syncs, which leaves it to the operating system. Only 0 loses nothing in a power failure.
 	Sync time.Duration
 }
 
 const defaultMaxSize = 256 << 20
 
-// FileSink keeps entries as lines of JSON in a file, one event per line. At MaxSize the file is renamed (audit.jsonl becomes
-// audit-000001.jsonl, the next audit-000002.jsonl) and a new one is begun; old files may be moved away or deleted. Beside
-// them are audit.heads.json, the heads of chains in the files before the current one, and audit.lock. Files are readable by
-// their owner only.
+// FileSink keeps entries as lines of JSON in a file, one event per line. At MaxSize it renames the file (audit.jsonl becomes
+// audit-000001.jsonl, the next audit-000002.jsonl) and starts a new one; old files may be moved away or deleted. Two more
+// files are in the same directory: audit.heads.json, the heads of the chains in the files before the current one, and
+// audit.lock. Only the owner can read the files.
 //
-// A lock keeps other writers out, in this process and in others. What a crash left of an unfinished line is cut off when the
-// file is opened: nobody was told that it is stored. Safe for concurrent use.
+// A lock keeps other writers out, in this process and in others. Opening the file cuts off an unfinished line that a crash
+// left behind; its Append never returned. FileSink is safe for concurrent use.
 type FileSink struct {
 	names   fileNames
 	options FileOptions
@@ -39,17 +39,17 @@ type FileSink struct {
 	mu      sync.Mutex
 	file    *os.File // nil between the end of a segment and the first append to the next
 	size    int64    // of the whole lines in it
-	tail    position // behind the last line of all
+	tail    position // the end of the last line
 	segment uint64
 	heads   map[string]Head
 	buffer  []byte
 	timer   *time.Timer // runs while something is not durable yet
-	failed  error       // of a sync in the background
+	failed  error       // of a background sync
 	closed  bool
 }
 
-// OpenFile opens a file for appending, and makes it where there is none; its directory must exist. A file that begins like
-// something else than an event is refused and left as it is. While another FileSink has it open the error wraps [ErrLocked].
+// OpenFile opens a file for appending, and creates it if it does not exist; its directory must exist. It refuses a file that
+// does not begin like an event, and leaves it unchanged. If another FileSink has the file open, the error wraps [ErrLocked].
 func OpenFile(path string, o FileOptions) (*FileSink, error) {
 	if path == "" {
 		return nil, errors.New("audit: OpenFile: the path is empty")
@@ -71,7 +71,7 @@ func OpenFile(path string, o FileOptions) (*FileSink, error) {
 	return s, nil
 }
 
-// restore finds the current segment, cuts an unfinished line off and collects the heads.
+// restore finds the current segment, cuts off an unfinished line, and collects the heads.
 func (s *FileSink) restore() error {
 	n, err := s.names.current()
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *FileSink) restore() error {
 	if err = s.openSegment(); err != nil {
 		return err
 	}
-	if err = ofEvents(s.file); err != nil { // before anything is cut off
+	if err = checkContent(s.file); err != nil { // before anything is cut off
 		return err
 	}
 	end, err := endOfLines(s.file)
@@ -148,7 +148,7 @@ func (s *FileSink) Append(_ context.Context, entries []Entry) error {
 		s.buffer = append(append(s.buffer, e.Line...), '\n')
 	}
 	if err := s.write(); err != nil {
-		// A reader may see part of what is not stored; the next append begins where this one did.
+		// A reader may see part of these entries although they are not stored; the next append begins where this one did.
 		return errors.Join(err, s.file.Truncate(s.size))
 	}
 	s.size += int64(len(s.buffer))
@@ -169,13 +169,13 @@ func (s *FileSink) write() error {
 	case s.options.Sync == 0:
 		return s.file.Sync()
 	case s.options.Sync > 0 && s.timer == nil:
-		s.timer = time.AfterFunc(s.options.Sync, s.syncLate)
+		s.timer = time.AfterFunc(s.options.Sync, s.syncInBackground)
 	}
 	return nil
 }
 
-// syncLate makes durable what was appended since the timer was set. An error is that of the next Append.
-func (s *FileSink) syncLate() {
+// syncInBackground makes durable what was appended since the timer was set. The next Append returns its error.
+func (s *FileSink) syncInBackground() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = nil
@@ -196,7 +196,7 @@ func (s *FileSink) Read(ctx context.Context, after string, f func(cursor string,
 	return (&FileSource{names: s.names}).Read(ctx, after, f)
 }
 
-// end is the position behind everything that is stored.
+// end returns the position after everything that is stored.
 func (s *FileSink) end() position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,8 +221,9 @@ func (s *FileSink) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// ofEvents refuses a file that begins like no event, nor like one that a crash left as zeros: it is somebody else's.
-func ofEvents(f *os.File) error {
+// checkContent returns an error for a file that is not an audit log. A file that begins with zeros may be one: a crash can
+// leave zeros behind.
+func checkContent(f *os.File) error {
 	var first [1]byte
 	if n, err := f.ReadAt(first[:], 0); n == 0 {
 		if errors.Is(err, io.EOF) {
@@ -231,12 +232,12 @@ func ofEvents(f *os.File) error {
 		return err
 	}
 	if first[0] != '{' && first[0] != 0 {
-		return errors.New("the file holds something else than audit events; name another one")
+		return errors.New("the file does not hold audit events; use another file")
 	}
 	return nil
 }
 
-// endOfLines is the size of a file up to the end of its last whole line.
+// endOfLines returns the size of a file up to the end of its last complete line.
 func endOfLines(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -259,7 +260,7 @@ func endOfLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// removeBefore deletes the files of segments before one, as far as that is possible.
+// removeBefore deletes the files of the segments before one. It ignores errors.
 func (s *FileSink) removeBefore(segment uint64) {
 	list, err := s.names.ended()
 	if err != nil {
@@ -267,7 +268,7 @@ func (s *FileSink) removeBefore(segment uint64) {
 	}
 	for _, n := range list {
 		if n < segment {
-			_ = os.Remove(s.names.rotated(n)) // tried again with the next
+			_ = os.Remove(s.names.rotated(n)) // the next call tries again
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tenetdev/tenet/internal/files"
 )
 
-// fileNames are the names of a rotated log's files.
+// fileNames makes the names of a rotated log's files.
 type fileNames struct {
 	path      string // of the current segment
 	stem, ext string
@@ -32,7 +32,7 @@ func (n fileNames) lock() string             { return n.stem + ".lock" }
 func (n fileNames) heads() string            { return n.stem + ".heads.json" }
 func (n fileNames) rotated(no uint64) string { return fmt.Sprintf("%s-%06d%s", n.stem, no, n.ext) }
 
-// ended lists the numbers of the segments that are complete and still there.
+// ended lists the numbers of the completed segments that still exist.
 func (n fileNames) ended() ([]uint64, error) {
 	files, err := os.ReadDir(filepath.Dir(n.path))
 	if err != nil {
@@ -54,13 +54,13 @@ func (n fileNames) ended() ([]uint64, error) {
 	return list, nil
 }
 
-// savedHeads is the file beside the log: the heads of all chains in the segments before one.
+// savedHeads is the content of the heads file: the heads of all chains in the segments before Segment.
 type savedHeads struct {
 	Segment uint64 `json:"segment"`
 	Heads   []Head `json:"heads"`
 }
 
-// maxState bounds the files that hold the heads of all chains, in bytes.
+// maxState is the maximum size, in bytes, of the files that hold the heads of all chains.
 const maxState = 256 << 20
 
 func (n fileNames) saved() (s savedHeads, err error) {
@@ -75,7 +75,7 @@ func (n fileNames) saved() (s savedHeads, err error) {
 		err = errors.New("segment is missing")
 	}
 	if err != nil {
-		return s, fmt.Errorf("%s: damaged; delete it to have it made again from the files: %w", n.heads(), err)
+		return s, fmt.Errorf("%s: damaged; delete it and Tenet rebuilds it from the log's files: %w", n.heads(), err)
 	}
 	return s, nil
 }
@@ -88,7 +88,7 @@ func (n fileNames) saveHeads(segment uint64, heads map[string]Head) error {
 	return files.Write(n.heads(), raw)
 }
 
-// current is the number of the segment that is being written.
+// current returns the number of the segment that is being written.
 func (n fileNames) current() (uint64, error) {
 	s, err := n.saved()
 	if err != nil {
@@ -104,8 +104,8 @@ func (n fileNames) current() (uint64, error) {
 	return max(s.Segment, list[len(list)-1]+1), nil
 }
 
-// scan collects the heads of all segments, and finds the position behind the last line. Segments before the saved heads need
-// not be read again.
+// scan collects the heads of all segments, and finds the position after the last line. It does not read segments that the
+// saved heads cover.
 func (n fileNames) scan() (heads map[string]Head, tail position, err error) {
 	s, err := n.saved()
 	if err != nil {
@@ -135,13 +135,13 @@ func (n fileNames) scan() (heads map[string]Head, tail position, err error) {
 	}
 	last := list[len(list)-1]
 	info, err := os.Stat(n.rotated(last))
-	if err != nil { // not reached in tests: somebody deletes it between listing and reading
+	if err != nil { // not reached in tests: the file is deleted between listing and reading
 		return heads, tail, err
 	}
 	return heads, position{last, info.Size()}, nil
 }
 
-// headOf reads the place in the chain; the zero Head where the line has none.
+// headOf returns the head that an event's line describes, or the zero Head if the line is not an event.
 func headOf(line []byte) (h Head) {
 	r := lineReader{line: line}
 	r.members(func(name []byte) {

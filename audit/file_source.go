@@ -17,10 +17,10 @@ import (
 // changes nothing. Cursors are SEGMENT:OFFSET.
 type FileSource struct{ names fileNames }
 
-// NewFileSource reads the log at path, the files that were rotated away included. A path of one of those reads that alone.
+// NewFileSource reads the log at path, including its rotated files. The path of a rotated file reads that file alone.
 func NewFileSource(path string) *FileSource { return &FileSource{names: namesOf(path)} }
 
-// Path returns the name that the file of a segment has now.
+// Path returns the current name of a segment's file.
 func (s *FileSource) Path(segment uint64) string {
 	if rotated := s.names.rotated(segment); fileExists(rotated) {
 		return rotated
@@ -33,8 +33,8 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// Read implements [Source]. If there is no file the error is fs.ErrNotExist. A line that is still being written is left
-// for later. If the file of the cursor is gone, Read continues with the next one.
+// Read implements [Source]. If there is no file, the error wraps fs.ErrNotExist. Read does not return a line that is still
+// being written. If the cursor's file is gone, Read continues with the next one.
 func (s *FileSource) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
 	var at position
 	if after != "" {
@@ -69,7 +69,7 @@ func (s *FileSource) Read(ctx context.Context, after string, f func(cursor strin
 		}
 		if current == at.segment {
 			return nil
-		} // it was rotated away meanwhile: read what was added before that, and go on
+		} // it was rotated meanwhile: read what was added before that, and continue
 	}
 }
 
@@ -77,13 +77,13 @@ func (s *FileSource) Read(ctx context.Context, after string, f func(cursor strin
 type segmentFile struct {
 	*os.File // nil if nothing has been written to the segment yet
 	number   uint64
-	last     bool // it is still being written
+	last     bool // the segment is still being written
 }
 
 // open opens the first segment that is numbered from or higher.
 func (s *FileSource) open(from uint64) (segmentFile, error) {
 	for {
-		current, err := s.names.current() // before the list: what is rotated away after this is noticed below
+		current, err := s.names.current() // before the list, so that a rotation in between is noticed below
 		if err != nil {
 			return segmentFile{}, err
 		}
@@ -91,7 +91,7 @@ func (s *FileSource) open(from uint64) (segmentFile, error) {
 		if err != nil { // not reached in tests: current has listed the same folder just before
 			return segmentFile{}, err
 		}
-		if from > 0 { // a listing may miss a name that is being changed
+		if from > 0 { // a listing may miss a file that is being renamed
 			if file, err := files.Open(s.names.rotated(from)); !errors.Is(err, fs.ErrNotExist) {
 				return segmentFile{File: file, number: from}, err
 			}
@@ -99,7 +99,7 @@ func (s *FileSource) open(from uint64) (segmentFile, error) {
 		i := slices.IndexFunc(list, func(n uint64) bool { return n >= from })
 		if i >= 0 {
 			file, err := files.Open(s.names.rotated(list[i]))
-			if errors.Is(err, fs.ErrNotExist) { // not reached in tests: somebody deletes it between listing and opening
+			if errors.Is(err, fs.ErrNotExist) { // not reached in tests: the file is deleted between listing and opening
 				from = list[i] + 1
 				continue
 			}
@@ -115,11 +115,11 @@ func (s *FileSource) open(from uint64) (segmentFile, error) {
 			case err == nil:
 				return segmentFile{file, current, true}, nil
 			case errors.Is(err, fs.ErrNotExist) && (current > 1 || len(list) > 0):
-				return segmentFile{number: current, last: true}, nil // nothing was written to it yet
+				return segmentFile{number: current, last: true}, nil // nothing has been written to it yet
 			}
 			return segmentFile{}, err
 		}
-		if err == nil { // it may have been rotated away before it was opened
+		if err == nil { // it may have been rotated before it was opened
 			file.Close()
 		}
 		if failed != nil { // not reached in tests: the same step has worked above
@@ -128,10 +128,10 @@ func (s *FileSource) open(from uint64) (segmentFile, error) {
 	}
 }
 
-// maxLine bounds a line, in bytes.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 64 << 20
 
-// readLines calls f for each line from at on and returns the offset after the last one.
+// readLines calls f for each line from position at, and returns the offset after the last one.
 func (s segmentFile) readLines(ctx context.Context, at position, f func(cursor string, line []byte) error) (int64, error) {
 	if _, err := s.Seek(at.offset, io.SeekStart); err != nil {
 		return at.offset, fmt.Errorf("audit: %w", err)

@@ -61,7 +61,7 @@ func TestA3AFileOfSomethingElseIsLeftAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte(notes), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFile(path, FileOptions{}); err == nil || !strings.Contains(err.Error(), "name another one") {
+	if _, err := OpenFile(path, FileOptions{}); err == nil || !strings.Contains(err.Error(), "use another file") {
 		t.Errorf("error %v", err)
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != notes {

@@ -10,26 +10,27 @@ import (
 	"github.com/tenetdev/tenet/internal/canonical"
 )
 
-// headsContext keeps a signature over heads from being taken for one over anything else.
+// headsContext prefixes the signed message, so that a signature over heads is not valid for anything else.
 const headsContext = "tenet audit heads v1\n"
 
 // Errors of head files.
 var (
-	ErrSignature = errors.New("audit: the heads are not signed by this key")
+	ErrSignature = errors.New("audit: the signature of the heads does not match the key")
 	ErrUnsigned  = errors.New("audit: the heads are not signed")
 )
 
-// SignedHeads are the ends of chains at one time, kept apart from the log so that a cut-off tail is noticed later. The JSON
-// form is what `tenet audit head` prints and `tenet audit verify --head` takes.
+// SignedHeads holds the heads of all chains at one time. Keep it apart from the log: with it, [Verify] detects events that were
+// cut off at the end of a chain. `tenet audit head` prints its JSON form, and `tenet audit verify --head` reads it.
 type SignedHeads struct {
 	Version   int       `json:"version"` // 1
 	Time      time.Time `json:"timestamp"`
 	Heads     []Head    `json:"heads"`
-	PublicKey []byte    `json:"public_key,omitempty"` // Ed25519; both in base64
-	Signature []byte    `json:"signature,omitempty"`  // over the canonical JSON of the rest
+	PublicKey []byte    `json:"public_key,omitempty"` // Ed25519; base64 in JSON, like the signature
+	Signature []byte    `json:"signature,omitempty"`  // over the canonical JSON of the other members
 }
 
-// SignHeads makes the heads' form, signed with Ed25519 (RFC 8032) where key is not nil. A key of the wrong size is an error.
+// SignHeads returns the heads, signed with Ed25519 (RFC 8032) unless key is nil. It returns an error if the key has the wrong
+// size.
 func SignHeads(heads []Head, now time.Time, key ed25519.PrivateKey) (SignedHeads, error) {
 	s := SignedHeads{Version: 1, Time: microseconds(now), Heads: heads}
 	if s.Heads == nil {
@@ -50,16 +51,16 @@ func SignHeads(heads []Head, now time.Time, key ed25519.PrivateKey) (SignedHeads
 	return s, nil
 }
 
-// VerifyHeads reads the JSON form. With a trusted key it fails with [ErrUnsigned] or [ErrSignature] unless that key signed
-// exactly these heads. Without one (nil) a signature must fit the public key that comes with it, which says nothing about
-// who made it.
+// VerifyHeads reads the JSON form. With a trusted key, it returns [ErrUnsigned] or [ErrSignature] unless that key signed
+// exactly these heads. Without one (nil), it checks a signature against the public key in the file, which does not prove who
+// signed.
 func VerifyHeads(data []byte, trusted ed25519.PublicKey) (SignedHeads, error) {
 	var s SignedHeads
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("audit: heads: %w", err)
 	}
 	if s.Version != 1 {
-		return s, fmt.Errorf("audit: heads: version %d is not known here", s.Version)
+		return s, fmt.Errorf("audit: heads: unknown version %d; this release reads version 1", s.Version)
 	}
 	if s.Signature == nil && trusted == nil {
 		return s, nil

@@ -195,7 +195,7 @@ func relevant(o *observe.Event) bool {
 	case observe.Decided:
 		return o.Decision != nil
 	case observe.AttemptEnded:
-		return o.Attempt != nil && o.Work.ID != "" && tells(o)
+		return o.Attempt != nil && o.Work.ID != "" && addsDetail(o)
 	case observe.CallEnded: // every other end is decided
 		return o.Timeline != nil && o.Timeline.Reason == policy.ReasonPanicInOperation
 	case observe.Idempotent:

@@ -8,8 +8,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// mostWorks is how many pieces of work are followed at a time, twice over: see [progress].
-const mostWorks = 8192
+// maxWorks is the size of a generation of [progress], which keeps two.
+const maxWorks = 8192
 
 // work holds the attempts of a piece of work until its next decision.
 type work struct {
@@ -17,15 +17,15 @@ type work struct {
 	ran   int              // attempts so far whose operation ran
 }
 
-// progress follows the attempts of work between decisions, because a decision does not hold the answers of budget and breaker,
-// or the ends of the other attempts of a hedged group. Work whose end is never observed must not be kept forever: when a
-// generation is full, the one before it is forgotten.
+// progress collects the attempts of work between decisions, because a decision does not hold the answers of budget and
+// breaker, or how the other attempts of a hedged group ended. The end of some work is never observed. To bound the memory,
+// progress drops the older generation when the current one is full.
 type progress struct {
-	works, before map[string]*work
+	works, older map[string]*work
 }
 
-// tells reports whether an attempt's record holds more than its decision.
-func tells(o *observe.Event) bool {
+// addsDetail reports whether an attempt's record holds more than its decision does.
+func addsDetail(o *observe.Event) bool {
 	a := o.Attempt
 	plainBudget := a.BudgetAllowed && (a.BudgetReason == "" || a.BudgetReason == policy.ReasonNoBudget)
 	return a.Denied || a.HedgeIndex > 0 || a.Circuit != "" || !plainBudget || o.Policy != nil && o.Policy.Hedge.Enabled
@@ -35,11 +35,11 @@ func (p *progress) add(o *observe.Event) {
 	w := p.find(o.Work.ID)
 	if w == nil {
 		w = &work{}
-		if len(p.works) >= mostWorks {
-			p.before, p.works = p.works, nil
+		if len(p.works) >= maxWorks {
+			p.older, p.works = p.works, nil
 		}
 		if p.works == nil {
-			p.works = make(map[string]*work, mostWorks)
+			p.works = make(map[string]*work, maxWorks)
 		}
 		p.works[o.Work.ID] = w
 	}
@@ -53,16 +53,16 @@ func (p *progress) find(id string) *work {
 	if w := p.works[id]; w != nil {
 		return w
 	}
-	return p.before[id]
+	return p.older[id]
 }
 
 func (p *progress) forget(id string) {
 	delete(p.works, id)
-	delete(p.before, id)
+	delete(p.older, id)
 }
 
-// take returns the attempts that belong to a decision: those of its hedged group, in the order in which they ended, the
-// attempt that decided, the one that was refused, and the total number of attempts.
+// take returns the attempts that belong to a decision: those of its hedged group in the order in which they ended, the
+// deciding attempt, the refused attempt, and the total number of attempts that ran.
 func (p *progress) take(o *observe.Event) (group []*observe.Event, ended, denied *observe.AttemptRecord, total int) {
 	d := o.Decision
 	total = d.State.Attempt
@@ -91,13 +91,13 @@ func (p *progress) take(o *observe.Event) (group []*observe.Event, ended, denied
 		total = w.ran
 	}
 	w.ended = nil
-	if d.Verdict.Action != decision.Retry || d.State.Surface == policy.SurfaceJob { // a job's next attempt may be far off, or elsewhere
+	if d.Verdict.Action != decision.Retry || d.State.Surface == policy.SurfaceJob { // a job's next attempt may be much later, or in another process
 		p.forget(o.Work.ID)
 	}
 	return group, ended, denied, total
 }
 
-// end forgets a piece of work that ended without a decision. It calls f with its attempts if they were hedged.
+// end drops a piece of work that ended without a decision. It calls f with each of its attempts if they were hedged.
 func (p *progress) end(id string, f func(*observe.Event)) (ran int) {
 	w := p.find(id)
 	if w == nil {

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// deepest is how far values may be nested; events need six levels.
-const deepest = 32
+// maxDepth is how deep values may be nested; events need six levels.
+const maxDepth = 32
 
-// lineReader reads the JSON of one line from left to right, without whitespace between its parts, as canonical JSON is.
-// After the first thing that does not fit it is bad, and everything that it returns is empty.
+// lineReader reads the JSON of one line from left to right. Like canonical JSON, the line must not have whitespace between
+// its parts. After the first error the reader is bad, and its methods return zero values.
 type lineReader struct {
 	line  []byte
 	at    int
@@ -24,7 +24,7 @@ type lineReader struct {
 // fail marks the line as bad.
 func (r *lineReader) fail() { r.bad, r.at = true, len(r.line) }
 
-// peek is the next byte, or 0 at the end.
+// peek returns the next byte, or 0 at the end.
 func (r *lineReader) peek() byte {
 	if r.at < len(r.line) {
 		return r.line[r.at]
@@ -43,12 +43,12 @@ func (r *lineReader) expect(c byte) {
 // open enters an object or a list.
 func (r *lineReader) open(c byte) {
 	r.expect(c)
-	if r.depth++; r.depth > deepest {
+	if r.depth++; r.depth > maxDepth {
 		r.fail()
 	}
 }
 
-// more reports whether another element follows; where none does it leaves the object or list.
+// more reports whether another element follows. If not, it leaves the object or list.
 func (r *lineReader) more(end byte, first *bool) bool {
 	switch {
 	case r.bad:
@@ -72,7 +72,7 @@ func (r *lineReader) name() []byte {
 	return name
 }
 
-// raw reads a string as it stands in the line; escaped says that it holds escapes.
+// raw reads a string as it is in the line; escaped reports whether it has escapes.
 func (r *lineReader) raw() (s []byte, escaped bool) {
 	r.expect('"')
 	rest := r.line[r.at:]
@@ -98,7 +98,7 @@ func (r *lineReader) raw() (s []byte, escaped bool) {
 	return nil, false
 }
 
-// text reads a string. Without escapes it is part of the line.
+// text reads a string. A string without escapes shares the line's memory.
 func (r *lineReader) text() []byte {
 	s, escaped := r.raw()
 	if !escaped {
@@ -119,7 +119,7 @@ func unescape(s []byte) ([]byte, bool) {
 			continue
 		}
 		i++
-		switch s[i] { // raw has seen to it that something follows
+		switch s[i] { // raw has checked that a byte follows
 		case '"', '\\', '/':
 			out = append(out, s[i])
 		case 'b':
@@ -169,8 +169,8 @@ func (r *lineReader) integer() int64 {
 	return 0
 }
 
-// unsigned reads a whole number that is not negative. Numbers that canonical JSON writes with an exponent are beyond what
-// events hold.
+// unsigned reads a whole number that is not negative. It refuses an exponent: numbers that canonical JSON writes with one are
+// larger than any in an event.
 func (r *lineReader) unsigned() (n uint64) {
 	start := r.at
 	for ; r.at < len(r.line) && r.line[r.at]-'0' <= 9; r.at++ {
@@ -188,7 +188,7 @@ func (r *lineReader) unsigned() (n uint64) {
 	return n
 }
 
-// nanos reads what [Nanos] writes.
+// nanos reads the JSON form of [Nanos].
 func (r *lineReader) nanos() Nanos {
 	if r.peek() != '"' {
 		return Nanos(r.integer())
@@ -239,7 +239,7 @@ func (r *lineReader) float() float64 {
 	return f
 }
 
-// value reads over any value and returns it as it stands in the line.
+// value skips any value and returns it as it is in the line.
 func (r *lineReader) value() []byte {
 	start := r.at
 	switch c := r.peek(); {
@@ -279,8 +279,8 @@ func (r *lineReader) number() {
 	}
 }
 
-// members calls f for the members of the line's object; f must read the value. It reports whether the line is an object
-// and nothing else, whose names are in order, each once.
+// members calls f for each member of the line's object; f must read the value. It reports whether the line is exactly one
+// object with sorted, distinct names.
 func (r *lineReader) members(f func(name []byte)) bool {
 	var last []byte
 	r.open('{')
@@ -297,5 +297,5 @@ func (r *lineReader) members(f func(name []byte)) bool {
 	return r.complete()
 }
 
-// complete reports whether the line was read to its end, and nothing in it was bad.
+// complete reports whether the line was read to its end without an error.
 func (r *lineReader) complete() bool { return !r.bad && r.at == len(r.line) }

@@ -1,10 +1,10 @@
 package audit
 
-// eventReader reads from canonical lines what replay and statistics need. [ParseLine] reads everything. The event is valid
-// until the next call.
+// eventReader reads the members of canonical lines that replay and statistics need; [ParseLine] reads all members. The event
+// is valid until the next call.
 type eventReader struct {
 	intern interner
-	e      Event // without its ID and that of its work
+	e      Event // without ID and WorkID
 
 	codec  codec
 	line   lineReader
@@ -13,7 +13,7 @@ type eventReader struct {
 	left   Nanos
 }
 
-// read takes a line apart and reports whether it is an event of a known form.
+// read parses a line and reports whether it is an event of a known schema.
 func (x *eventReader) read(line []byte) bool {
 	x.answer = Outcome{}
 	x.facts = Facts{Classes: x.facts.Classes[:0], Classified: &x.answer}

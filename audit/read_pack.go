@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// symbols numbers the strings that occur again and again in a log: keys, reasons, classes, revisions. Numbers are handed
-// out while a log is read, and turned back into strings afterwards.
+// symbols numbers the strings that are frequent in a log: keys, reasons, classes, revisions. Numbers are assigned while a log
+// is read, and turned back into strings afterwards.
 type symbols struct {
 	mu      sync.Mutex
 	numbers map[string]uint64
@@ -26,10 +26,10 @@ func (s *symbols) number(name string) uint64 {
 	return n
 }
 
-// mostSymbols bounds what one goroutine keeps for itself; a log with more different strings is slower to read.
-const mostSymbols = 1 << 16
+// maxSymbols is how many symbols a goroutine caches. Reading a log with more distinct strings is slower.
+const maxSymbols = 1 << 16
 
-// interner gives one goroutine its strings without allocating or locking.
+// interner caches symbols for one goroutine, so that it needs neither allocations nor the lock.
 type interner struct {
 	shared *symbols
 	known  map[string]interned
@@ -40,7 +40,7 @@ type interned struct {
 	number uint64
 }
 
-// name is the string of some bytes.
+// name returns text as a string.
 func (in *interner) name(text []byte) string {
 	if s, ok := in.known[string(text)]; ok {
 		return s.name
@@ -57,14 +57,14 @@ func (in *interner) number(name string) uint64 {
 
 func (in *interner) add(name string) interned {
 	s := interned{name, in.shared.number(name)}
-	if len(in.known) < mostSymbols {
+	if len(in.known) < maxSymbols {
 		in.known[name] = s
 	}
 	return s
 }
 
-// packer writes the part of an event that replay and statistics need, or reads it back. The packed form lives in memory and
-// temporary files only, never longer than the reading of one log.
+// packer encodes or decodes the members of an event that replay and statistics need. The packed form exists only in memory
+// and temporary files, while one log is being read.
 type packer struct {
 	buf     []byte
 	at      int // of reading
@@ -103,7 +103,7 @@ func (p *packer) bool(v *bool) {
 	*v = x == 1
 }
 
-// packSymbol is for strings of which there are few.
+// packSymbol packs a string of which a log has few distinct values.
 func packSymbol[S ~string](p *packer, v *S) {
 	if !p.reading {
 		p.buf = binary.AppendUvarint(p.buf, p.intern.number(string(*v)))
@@ -114,7 +114,7 @@ func packSymbol[S ~string](p *packer, v *S) {
 	*v = S(p.names[n])
 }
 
-// bytes is for strings of which there are many; read back they are parts of the buffer.
+// bytes packs a string of which a log has many distinct values. When reading, the result is part of the buffer.
 func (p *packer) bytes(v *[]byte) {
 	n := uint64(len(*v))
 	p.uint64(&n)
@@ -126,7 +126,7 @@ func (p *packer) bytes(v *[]byte) {
 	p.at += int(n)
 }
 
-// present is for optional parts: it tells, both ways, whether the part follows.
+// present packs whether an optional part follows, and returns it.
 func present[T any](p *packer, v **T) bool {
 	there := *v != nil
 	p.bool(&there)
@@ -136,13 +136,14 @@ func present[T any](p *packer, v **T) bool {
 	return there
 }
 
-// event packs or unpacks what replay and statistics need of e.
+// event packs or unpacks the members of e that replay and statistics need.
 func (p *packer) event(e *Event) {
 	p.codec.p, p.codec.brief = p, true
 	e.members(&p.codec)
 }
 
-// packed is an event in packed form with what its work's events are ordered by. Its slices are parts of a buffer.
+// packed is an event in packed form, with the members by which the events of its work are sorted. Its slices are parts of a
+// buffer.
 type packed struct {
 	work, id []byte
 	seq      int
@@ -150,7 +151,7 @@ type packed struct {
 	body     []byte
 }
 
-// entry writes or reads x with the length of its body.
+// entry packs or unpacks x.
 func (p *packer) entry(x *packed) {
 	p.bytes(&x.work)
 	p.bytes(&x.id)
@@ -159,7 +160,7 @@ func (p *packer) entry(x *packed) {
 	p.bytes(&x.body)
 }
 
-// unpack sets e, which is empty, to the event.
+// unpack sets e, which must be the zero Event, to the event.
 func (x *packed) unpack(p *packer, e *Event) {
 	p.buf, p.at = x.body, 0
 	e.ID, e.WorkID, e.Time = string(x.id), string(x.work), time.UnixMicro(x.time).UTC()

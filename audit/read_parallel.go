@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// The size of a batch: large enough to make handing it over cheap, small enough to keep every core busy and memory small.
+// The size of a batch is large enough to make passing it on cheap, and small enough to keep all cores busy and memory low.
 const (
 	batchLines = 512
 	batchBytes = 512 << 10
 )
 
-// batch holds consecutive lines of a source and what was made of each.
+// batch holds consecutive lines of a source and the result of parsing each.
 type batch[T any] struct {
 	first int // index of the first line in the source
 	text  []byte
 	ends  []int // of the lines in text
 	made  []T
-	done  chan struct{} // tells that made is complete
+	done  chan struct{} // receives a value when made is complete
 }
 
 func (b *batch[T]) line(i int) []byte {
@@ -32,9 +32,9 @@ func (b *batch[T]) line(i int) []byte {
 
 func (b *batch[T]) full() bool { return len(b.ends) >= batchLines || len(b.text) >= batchBytes }
 
-// readParallel reads a source to its end. parse is called for each batch, on all cores at once; worker numbers its callers
-// from 0. take gets the batches in the order of the source, one at a time; its error ends the reading. The number of
-// batches is fixed, so memory does not grow with the source.
+// readParallel reads a source to its end. It calls parse for each batch, on all cores at once; worker is the number of the
+// calling goroutine, from 0. It calls take for one batch at a time, in the order of the source; an error ends the reading. The
+// number of batches is fixed, so memory does not grow with the source.
 func readParallel[T any](ctx context.Context, s Source, parse func(worker int, b *batch[T]), take func(b *batch[T]) error) error {
 	if err := readable(ctx, s); err != nil {
 		return err
@@ -81,13 +81,13 @@ func readParallel[T any](ctx context.Context, s Source, parse func(worker int, b
 	return err
 }
 
-// fillBatches copies the lines of a source into free batches and hands them on.
+// fillBatches copies the lines of a source into free batches and passes each to send.
 func fillBatches[T any](ctx context.Context, s Source, free <-chan *batch[T], send func(*batch[T])) error {
 	var b *batch[T]
 	index := 0
 	err := s.Read(ctx, "", func(_ string, line []byte) error {
 		if b == nil {
-			b = <-free // take never stops giving them back
+			b = <-free // the goroutine that calls take returns every batch
 			b.first = index
 		}
 		b.text = append(b.text, line...)
@@ -106,7 +106,7 @@ func fillBatches[T any](ctx context.Context, s Source, free <-chan *batch[T], se
 	return err
 }
 
-// readable names an argument of a reading function that is missing.
+// readable returns an error if the context or the source is nil.
 func readable(ctx context.Context, s Source) error {
 	switch {
 	case ctx == nil:

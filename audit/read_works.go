@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// partitions is the number of parts that a log is split into by work: each must fit into memory once per core. At 10
+	// partitions is the number of parts into which a log is split by work. One part per core must fit into memory; with 10
 	// million events a part takes about 6 MiB.
 	partitions = 256
-	// chunkBytes is how much of a partition is gathered before it is handed over.
+	// chunkBytes is how much of a partition a goroutine gathers before it passes it to the store.
 	chunkBytes = 32 << 10
 	// defaultMemory holds about 400,000 packed events.
 	defaultMemory = 64 << 20
 )
 
-// Spill says where events wait while a log is being read. Replay needs all events of one work at a time, and a log holds
-// them in any order.
+// Spill says where events are kept while a log is being read. [Replay], [WhatIf] and [Statistics] need all events of a piece
+// of work together, but a log holds them in any order.
 type Spill struct {
-	// Memory is how many bytes of packed events are kept before the rest goes to a temporary file; an event takes about 160.
-	// 0 means 64 MiB.
+	// Memory is how many bytes of packed events are kept in memory; the rest goes to a temporary file. An event takes about
+	// 160 bytes. 0 means 64 MiB.
 	Memory int64
-	// Dir is the directory of the temporary file, which is removed before the call returns. "" is the system's.
+	// Dir is the directory of the temporary file, which is removed before the call returns. "" means the system's.
 	Dir string
 }
 
@@ -48,10 +48,10 @@ type works struct {
 	policies map[string][]byte // JSON by revision
 }
 
-// gathered counts what was found in a log.
+// gathered holds the counts of a log.
 type gathered struct{ lines, unreadable, events, duplicates int }
 
-// gather reads the events of a source for which want is true. close must be called in the end.
+// gather reads the events of a source for which want returns true. The caller must call close on the result.
 func gather(ctx context.Context, s Source, o Spill, want func(e *Event) bool) (*works, error) {
 	if o.Memory <= 0 {
 		o.Memory = defaultMemory
@@ -89,7 +89,7 @@ func gather(ctx context.Context, s Source, o Spill, want func(e *Event) bool) (*
 
 func (w *works) close() error { return w.store.close() }
 
-// gatherer is one goroutine's part of gathering.
+// gatherer is the state of one of the goroutines of gather.
 type gatherer struct {
 	works              *works
 	want               func(e *Event) bool
@@ -135,7 +135,8 @@ func (g *gatherer) flush(i int) {
 	}
 }
 
-// keepPolicy keeps the snapshot of a revision. Of two different ones the smaller text counts, whatever their order.
+// keepPolicy keeps the snapshot of a revision. Of two different snapshots it keeps the smaller text, so that the order does
+// not matter.
 func (w *works) keepPolicy(revision string, raw []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,8 +145,8 @@ func (w *works) keepPolicy(revision string, raw []byte) {
 	}
 }
 
-// snapshots are the policies of the log by their revision. What cannot be read, or does not have its revision as its hash,
-// is left out. Revisions that are no hashes are taken as they are: providers may have names of their own.
+// snapshots returns the policies of the log by revision. It leaves out snapshots that cannot be read or do not match their
+// revision's hash. It accepts revisions that are not hashes, because providers may name revisions as they like.
 func (w *works) snapshots() map[string]*policy.Policy {
 	out := map[string]*policy.Policy{}
 	for revision, raw := range w.policies {
@@ -161,8 +162,8 @@ func (w *works) snapshots() map[string]*policy.Policy {
 	return out
 }
 
-// each calls visit for every work with its events in order, on all cores at once; worker numbers its callers from 0. An
-// event without a work is visited by itself. The events are valid until visit returns.
+// each calls visit with the sorted events of each piece of work, on all cores at once; worker is the number of the calling
+// goroutine, from 0. An event without a work is visited by itself. The events are valid until visit returns.
 func (w *works) each(ctx context.Context, visit func(worker int, events []Event)) error {
 	var all sync.WaitGroup
 	var next, repeated atomic.Int64
@@ -192,7 +193,7 @@ func (w *works) each(ctx context.Context, visit func(worker int, events []Event)
 	return errors.Join(failures...)
 }
 
-// visitor goes through one partition after another.
+// visitor visits one partition after another.
 type visitor struct {
 	body       packer
 	data       []byte
@@ -277,7 +278,7 @@ func (s *chunkStore) add(partition int, data []byte) {
 	_, s.err = s.file.WriteAt(data, c.at)
 }
 
-// failed is the first error of writing.
+// failed returns the first error of writing to the file.
 func (s *chunkStore) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

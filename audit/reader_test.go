@@ -25,19 +25,19 @@ func TestA3ReaderTakesBackWhatTheEncoderWrites(t *testing.T) {
 
 func TestA3ReaderRefusesWhatTheEncoderNeverWrites(t *testing.T) {
 	for line, read := range map[string]func(r *lineReader){
-		`"no end`:                      func(r *lineReader) { r.text() },
-		`"no end\"`:                    func(r *lineReader) { r.text() },
-		`"\x"`:                         func(r *lineReader) { r.text() },
-		`"\u12"`:                       func(r *lineReader) { r.text() },
-		`"\u12g4"`:                     func(r *lineReader) { r.text() },
-		"9223372036854775808":          func(r *lineReader) { r.integer() },
-		"-9223372036854775809":         func(r *lineReader) { r.integer() },
-		"18446744073709551616":         func(r *lineReader) { r.unsigned() },
-		"1.5":                          func(r *lineReader) { r.unsigned() },
-		"x":                            func(r *lineReader) { r.boolean() },
-		`"yesterday"`:                  func(r *lineReader) { r.time() },
-		"@":                            func(r *lineReader) { r.value() },
-		strings.Repeat("[", 1+deepest): func(r *lineReader) { r.value() },
+		`"no end`:                       func(r *lineReader) { r.text() },
+		`"no end\"`:                     func(r *lineReader) { r.text() },
+		`"\x"`:                          func(r *lineReader) { r.text() },
+		`"\u12"`:                        func(r *lineReader) { r.text() },
+		`"\u12g4"`:                      func(r *lineReader) { r.text() },
+		"9223372036854775808":           func(r *lineReader) { r.integer() },
+		"-9223372036854775809":          func(r *lineReader) { r.integer() },
+		"18446744073709551616":          func(r *lineReader) { r.unsigned() },
+		"1.5":                           func(r *lineReader) { r.unsigned() },
+		"x":                             func(r *lineReader) { r.boolean() },
+		`"yesterday"`:                   func(r *lineReader) { r.time() },
+		"@":                             func(r *lineReader) { r.value() },
+		strings.Repeat("[", 1+maxDepth): func(r *lineReader) { r.value() },
 	} {
 		r := lineReader{line: []byte(line)}
 		if read(&r); !r.bad {

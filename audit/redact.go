@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Redacted stands where a rule took something out.
+// Redacted replaces what a rule removes.
 const Redacted = "[redacted]"
 
-// Redaction says what must not be stored. It is applied before events are hashed, so that nothing of it can be got back
-// from the log, and the log still verifies. Members that replay needs cannot be redacted.
+// Redaction says what must not be stored. It is applied before events are hashed, so that the log still verifies and the
+// removed text cannot be recovered from it. Members that replay needs cannot be redacted.
 type Redaction struct {
-	// Fields are members whose whole value is replaced: exception_message (final_exception_message too), exception_type
-	// (final_exception_type too), detail, operation, tenant_id, correlation_id, trace_id, idempotency_key, actor,
+	// Fields names members whose whole value is replaced: exception_message (and final_exception_message), exception_type
+	// (and final_exception_type), detail, operation, tenant_id, correlation_id, trace_id, idempotency_key, actor,
 	// attributes.NAME, attributes.*.
 	Fields []string
-	// Patterns replaces every match in any of those members, and in the values of all attributes.
+	// Patterns are replaced wherever they match in any of those members, and in the values of all attributes.
 	Patterns []*regexp.Regexp
 }
 
-// redactable are the members that take text from outside.
+// redactable lists the members that hold text of the user's.
 var redactable = map[string]func(e *Event) []*string{
 	"exception_message": func(e *Event) []*string { return []*string{&e.ExceptionMessage, &e.FinalExceptionMessage} },
 	"exception_type":    func(e *Event) []*string { return []*string{&e.ExceptionType, &e.FinalExceptionType} },
@@ -37,7 +37,7 @@ var redactable = map[string]func(e *Event) []*string{
 
 const attributePrefix = "attributes."
 
-// check refuses rules that name no member that may be redacted.
+// check returns an error for each rule that does not name a member that may be redacted.
 func (r Redaction) check() error {
 	var wrong []error
 	for _, f := range r.Fields {
@@ -45,7 +45,7 @@ func (r Redaction) check() error {
 			continue
 		}
 		if redactable[f] == nil {
-			wrong = append(wrong, fmt.Errorf("audit: redact %q: not a member that may be redacted; see Redaction.Fields", f))
+			wrong = append(wrong, fmt.Errorf("audit: redact %q: this member cannot be redacted; see Redaction.Fields", f))
 		}
 	}
 	if slices.Contains(r.Patterns, nil) {
@@ -56,7 +56,7 @@ func (r Redaction) check() error {
 
 func (r Redaction) empty() bool { return len(r.Fields)+len(r.Patterns) == 0 }
 
-// apply takes out of e what must not be stored. What e shares with others is copied first.
+// apply removes from e what must not be stored. It copies what e shares with others first.
 func (r Redaction) apply(e *Event) {
 	for _, f := range r.Fields {
 		if members := redactable[f]; members != nil {
@@ -94,13 +94,13 @@ func (r Redaction) attributes(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return m
 	}
-	kept := make(map[string]string, len(m))
+	redacted := make(map[string]string, len(m))
 	for k, v := range m {
 		if slices.Contains(r.Fields, attributePrefix+"*") || slices.Contains(r.Fields, attributePrefix+k) {
-			kept[k] = Redacted
+			redacted[k] = Redacted
 		} else {
-			kept[k] = r.text(v)
+			redacted[k] = r.text(v)
 		}
 	}
-	return kept
+	return redacted
 }

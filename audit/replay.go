@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// ReplayOptions bound what a replay keeps.
+// ReplayOptions limit the memory of a replay and the length of its report.
 type ReplayOptions struct {
 	Spill Spill
 	// Limit is how many divergences are listed; all are counted. 0 means 1000.
@@ -23,39 +23,40 @@ type ReplayOptions struct {
 
 const defaultLimit = 1000
 
-// ReplayReport is what [Replay] found. It is the same, byte by byte, for the same log in any order.
+// ReplayReport is the result of [Replay]. It is identical for the same log in any order.
 type ReplayReport struct {
 	Lines      int `json:"lines"`
 	Unreadable int `json:"unreadable"` // lines that are not events; Verify says more
 	Duplicates int `json:"duplicates"` // decisions and hedged attempts that were delivered again
 	Works      int `json:"works"`
-	// Every work is one of three: replayed as recorded, diverged, or not to be replayed because something is not on record.
+	// Every piece of work counts as one of these: replayed as recorded, diverged, or impossible to replay because the log
+	// lacks something.
 	Replayed     int          `json:"replayed"`
 	Diverged     int          `json:"diverged"`
 	CannotReplay CannotReplay `json:"cannot_replay"`
-	// Values that were computed again.
+	// Values that the replay computed again.
 	Judgements int `json:"judgements"`
 	Groups     int `json:"groups"`
 	Decisions  int `json:"decisions"`
 	Delays     int `json:"delays"`
-	// Recorded facts that were taken as they are: denials, interruptions and delays of user code.
+	// Recorded facts that the replay takes as given: denials, interruptions and delays of user code.
 	Facts int `json:"facts"`
-	// Divergences holds the first one of each work, ordered by work ID.
+	// Divergences holds the first divergence of each piece of work, ordered by work ID.
 	Divergences []Divergence `json:"divergences"`
 }
 
-// CannotReplay counts works by what is not on record.
+// CannotReplay counts work by what the log lacks.
 type CannotReplay struct {
-	Policy  int `json:"policy"`  // no usable snapshot of the revision
-	Attempt int `json:"attempt"` // an attempt of a hedged group
-	Values  int `json:"values"`  // a value that this version does not know
-	Core    int `json:"core"`    // decided by another version of package decision
+	Policy  int `json:"policy"`  // the log has no usable snapshot of the policy's revision
+	Attempt int `json:"attempt"` // an attempt of a hedged group is missing
+	Values  int `json:"values"`  // a value is unknown to this release
+	Core    int `json:"core"`    // the decision was made by another version of package decision
 }
 
-// Total is the number of works that cannot be replayed.
+// Total returns the number of pieces of work that cannot be replayed.
 func (c CannotReplay) Total() int { return c.Policy + c.Attempt + c.Values + c.Core }
 
-// Divergence is the first place where a work's record is not what its policy and facts give.
+// Divergence is the first place where the record of a piece of work differs from what its policy and facts lead to.
 type Divergence struct {
 	WorkID   string `json:"work_id"`
 	WorkSeq  int    `json:"work_seq"`
@@ -76,39 +77,40 @@ const (
 )
 
 // Replay computes every judgement, group outcome, decision and delay of a log again, with the functions of package decision,
-// from the recorded facts, states and seeds and from the snapshots of the policies. Admissions, clocks, interruptions and
-// delays of user code are recorded facts. No effect is run. The log may be in any order; events delivered twice count once.
+// from the recorded facts, states and seeds and from the snapshots of the policies. It takes admissions, clocks, interruptions
+// and delays of user code from the log, and does not run any operation. The log may be in any order; events delivered twice
+// count once.
 //
-// It uses all cores, and memory does not grow with the log: see [Spill].
+// Replay uses all cores. Its memory does not grow with the log: see [Spill].
 func Replay(ctx context.Context, s Source, o ReplayOptions) (_ *ReplayReport, err error) {
 	if o.Limit <= 0 {
 		o.Limit = defaultLimit
 	}
-	w, err := gather(ctx, s, o.Spill, ofDecisions)
+	w, err := gather(ctx, s, o.Spill, neededForReplay)
 	if err != nil {
 		return nil, fmt.Errorf("audit: replay: %w", err)
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	policies := w.snapshots()
-	players := make([]player, runtime.GOMAXPROCS(0))
-	for i := range players {
-		players[i] = player{policies: policies, limit: o.Limit}
+	replayers := make([]replayer, runtime.GOMAXPROCS(0))
+	for i := range replayers {
+		replayers[i] = replayer{policies: policies, limit: o.Limit}
 	}
-	if err := w.each(ctx, func(worker int, events []Event) { players[worker].play(events) }); err != nil {
+	if err := w.each(ctx, func(worker int, events []Event) { replayers[worker].play(events) }); err != nil {
 		return nil, fmt.Errorf("audit: replay: %w", err)
 	}
 	report := &ReplayReport{
 		Lines: w.total.lines, Unreadable: w.total.unreadable, Duplicates: w.total.duplicates, Divergences: []Divergence{},
 	}
-	for i := range players {
-		report.add(&players[i].report)
+	for i := range replayers {
+		report.add(&replayers[i].report)
 	}
 	report.Divergences = first(report.Divergences, o.Limit)
 	return report, nil
 }
 
-// ofDecisions selects what a replay is made from.
-func ofDecisions(e *Event) bool { return isDecision(e.Type) || e.Type == Hedge }
+// neededForReplay selects the events that a replay reads.
+func neededForReplay(e *Event) bool { return isDecision(e.Type) || e.Type == Hedge }
 
 func isDecision(t Type) bool {
 	return t == RetryAttempt || t == RetryExhausted || t == CallStopped || t == CallSucceeded
@@ -130,13 +132,13 @@ func (r *ReplayReport) add(part *ReplayReport) {
 	r.Divergences = append(r.Divergences, part.Divergences...)
 }
 
-// first keeps the first n divergences.
+// first sorts divergences by work ID and returns the first n.
 func first(list []Divergence, n int) []Divergence {
 	slices.SortFunc(list, func(a, b Divergence) int { return cmp.Compare(a.WorkID, b.WorkID) })
 	return list[:min(n, len(list))]
 }
 
-// The reasons why a work cannot be replayed.
+// The reasons why a piece of work cannot be replayed.
 var (
 	errNoPolicy  = errors.New("policy")
 	errNoAttempt = errors.New("attempt")
@@ -144,15 +146,15 @@ var (
 	errCore      = errors.New("core")
 )
 
-// player replays works one after another.
-type player struct {
+// replayer replays one piece of work after another.
+type replayer struct {
 	policies map[string]*policy.Policy
 	limit    int
 	report   ReplayReport
-	outcomes map[int]classify.Outcome // of the attempts of the present work
+	outcomes map[int]classify.Outcome // of the hedged attempts of the current work
 }
 
-func (p *player) play(events []Event) {
+func (p *replayer) play(events []Event) {
 	p.report.Works++
 	p.outcomes = map[int]classify.Outcome{}
 	var obstacle error
@@ -184,8 +186,8 @@ func (p *player) play(events []Event) {
 	}
 }
 
-// event replays one event of a work.
-func (p *player) event(e *Event) (*Divergence, error) {
+// event replays one event.
+func (p *replayer) event(e *Event) (*Divergence, error) {
 	if e.CoreVersion != "" && e.CoreVersion != CoreVersion {
 		return nil, errCore
 	}
@@ -237,8 +239,8 @@ func (p *player) event(e *Event) (*Divergence, error) {
 	return p.decision(e, &under.Retry, outcome)
 }
 
-// group folds the attempts of a hedged group in the order in which they ended.
-func (p *player) group(e *Event, under *policy.Policy) (classify.Outcome, int, error) {
+// group computes the outcome of a hedged group from its attempts, in the order in which they ended.
+func (p *replayer) group(e *Event, under *policy.Policy) (classify.Outcome, int, error) {
 	p.report.Groups++
 	g := decision.Group{CancelOnFirstTerminal: under.Hedge.CancelOnFirstTerminal}
 	for range e.Group {
@@ -255,8 +257,8 @@ func (p *player) group(e *Event, under *policy.Policy) (classify.Outcome, int, e
 	return o, deciding, nil
 }
 
-// decision asks again what follows an outcome.
-func (p *player) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Divergence, error) {
+// decision replays the decision that followed an outcome.
+func (p *replayer) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Divergence, error) {
 	recorded, err := e.Verdict()
 	if err != nil {
 		return nil, errValue
@@ -268,7 +270,7 @@ func (p *player) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Diver
 	p.report.Decisions++
 	state := e.State()
 	if recorded.External && !state.External {
-		state.Left = decision.Unbounded // the delay that did not fit is not on record
+		state.Left = decision.Unbounded // the delay that did not fit is not recorded
 	}
 	got := decision.Next(r, state, o)
 	if got.Action == decision.Retry {
@@ -295,7 +297,7 @@ func (p *player) decision(e *Event, r *policy.Retry, o classify.Outcome) (*Diver
 	return d, nil
 }
 
-// fromOutside reports whether a reason says that something other than the outcome decided.
+// fromOutside reports whether the work ended for a reason that does not depend on the outcome.
 func fromOutside(r policy.Reason) bool {
 	switch r {
 	case policy.ReasonAuditUnavailable, policy.ReasonNoPolicy, policy.ReasonClassifierNotFound, policy.ReasonPanicInClassifier,
@@ -306,7 +308,7 @@ func fromOutside(r policy.Reason) bool {
 	return false
 }
 
-// refused reports whether a reason says that budget or breaker did not admit a retry.
+// refused reports whether a reason means that budget or breaker did not admit a retry.
 func refused(r policy.Reason) bool {
 	switch r {
 	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound, policy.ReasonCircuitOpen, policy.ReasonHalfOpen:

@@ -13,7 +13,7 @@ import (
 // The methods below restore the inputs of the recorded decisions, so that decision.Judge, decision.Group and decision.Next
 // can be called again.
 
-// JudgedFrom returns the facts of the recorded judgement; ok is false if nothing was judged.
+// JudgedFrom returns the facts that the recorded outcome was judged from; ok is false if nothing was judged.
 func (e *Event) JudgedFrom() (f decision.Facts, ok bool, err error) {
 	if e.MatchedRule == "" {
 		return f, false, nil
@@ -39,7 +39,7 @@ func (e *Event) JudgedFrom() (f decision.Facts, ok bool, err error) {
 	return f, true, nil
 }
 
-// Outcome is the recorded outcome of the attempt or group.
+// Outcome returns the recorded outcome of the attempt or group.
 func (e *Event) Outcome() (classify.Outcome, error) {
 	return Outcome{
 		Kind: e.OutcomeKind, Category: e.OutcomeCategory, Class: e.OutcomeClass, Reason: e.OutcomeReason, PushbackNS: e.PushbackNS,
@@ -47,7 +47,7 @@ func (e *Event) Outcome() (classify.Outcome, error) {
 	}.Restore()
 }
 
-// Restore is the outcome that o stores.
+// Restore returns the outcome that o stores.
 func (o Outcome) Restore() (classify.Outcome, error) {
 	out := classify.Outcome{Class: o.Class, Reason: o.Reason, Attributes: o.Attributes, Pushback: o.PushbackNS.Duration()}
 	if err := out.Kind.UnmarshalText([]byte(o.Kind)); err != nil {
@@ -59,7 +59,7 @@ func (o Outcome) Restore() (classify.Outcome, error) {
 	return out, nil
 }
 
-// State is the state that the recorded decision was made from. The external delay of work that was stopped is not on record.
+// State returns the state that led to the recorded decision. The external delay of stopped work is not recorded.
 func (e *Event) State() decision.State {
 	s := decision.State{
 		Surface: policy.Surface(e.Surface), Attempt: e.StateNumber, MaxAttempts: e.StateLimit, Left: decision.Unbounded,
@@ -74,7 +74,7 @@ func (e *Event) State() decision.State {
 	return s
 }
 
-// Verdict is the recorded decision.
+// Verdict returns the recorded decision.
 func (e *Event) Verdict() (decision.Verdict, error) {
 	v := decision.Verdict{Delay: e.DelayNS.Duration(), Reason: e.Reason, External: e.External}
 	switch e.Decision {
@@ -90,11 +90,11 @@ func (e *Event) Verdict() (decision.Verdict, error) {
 	return v, nil
 }
 
-// Elapsed is the time since the work began.
+// Elapsed returns the time from the start of the work to the event.
 func (e *Event) Elapsed() time.Duration { return e.ElapsedNS.Duration() }
 
-// Snapshot is the policy that a policy_snapshot or policy_changed holds, under its key and with its revision. It is not
-// marked as compiled, but complete.
+// Snapshot returns the policy that a policy_snapshot or policy_changed event holds, with its key and revision. The policy is
+// complete, but not marked as compiled.
 func (e *Event) Snapshot() (*policy.Policy, error) {
 	var p policy.Policy
 	if err := json.Unmarshal(e.Policy, &p); err != nil {

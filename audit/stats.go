@@ -16,17 +16,17 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// StatsReport sums a log up. It is the same, byte by byte, for the same log in any order.
+// StatsReport summarises a log. It is identical for the same log in any order.
 type StatsReport struct {
 	Lines      int       `json:"lines"`
 	Unreadable int       `json:"unreadable"`
 	Duplicates int       `json:"duplicates"`
-	From       time.Time `json:"from,omitzero"` // of the first event that counts
-	To         time.Time `json:"to,omitzero"`   // of the last
+	From       time.Time `json:"from,omitzero"` // time of the first event that counts
+	To         time.Time `json:"to,omitzero"`   // time of the last one
 	Lost       uint64    `json:"lost"`          // events that writers reported as lost
-	// Total is of all calls and jobs, and of the process and produce steps of transactions.
+	// Total covers all calls and jobs, and the process and produce steps of transactions.
 	Total CategoryStats `json:"total"`
-	// Categories are ordered by code and step; "" is work without a category. Each step of a pipeline has figures of its own.
+	// Categories are ordered by code and step; "" is work without a category. Each step of a pipeline has its own entry.
 	Categories []CategoryStats `json:"categories"`
 }
 
@@ -34,36 +34,36 @@ type StatsReport struct {
 type CategoryStats struct {
 	Category string `json:"category"`
 	Step     string `json:"step,omitempty"` // key of the step, for example consumer/orders.process; "" for calls and jobs
-	// Calls are pieces of work: calls, jobs and steps of transactions. Those that sampling counted instead of recording are
-	// among them, as successes of one attempt. So are calls that an idempotency guard answered with a stored result, as
-	// successes without an attempt.
+	// Calls counts pieces of work: calls, jobs and steps of transactions. It includes calls that sampling only counted, as
+	// successes with one attempt, and calls that an idempotency guard answered with a stored result, as successes without an
+	// attempt.
 	Calls      uint64 `json:"calls"`
 	Succeeded  uint64 `json:"succeeded"`
 	Failed     uint64 `json:"failed"`
-	Unfinished uint64 `json:"unfinished"` // the log does not hold their end
+	Unfinished uint64 `json:"unfinished"` // the log lacks their end
 	Attempts   uint64 `json:"attempts"`   // operations that ran, hedges included
 	Retries    uint64 `json:"retries"`
 	Hedges     uint64 `json:"hedges"`
-	// SuccessRate is the share of successes in what has ended; nil where nothing has.
+	// SuccessRate is the share of successes in the work that has ended; nil if none has.
 	SuccessRate *float64 `json:"success_rate"`
-	// AverageAttempts is how often a call was tried, its hedges not counted; Amplification is attempts per call, hedges
-	// included. Nil without calls.
+	// AverageAttempts is attempts per call without hedges; Amplification is attempts per call including hedges. Both are nil
+	// without calls.
 	AverageAttempts *float64 `json:"average_attempts"`
 	Amplification   *float64 `json:"amplification"`
-	// Waiting is the sum of all delays before retries, MeanDelay and MaxDelay theirs.
+	// Waiting is the sum of all delays before retries; MeanDelay and MaxDelay are their mean and maximum.
 	Waiting   Seconds `json:"waiting_seconds"`
 	MeanDelay Seconds `json:"mean_delay_seconds"`
 	MaxDelay  Seconds `json:"max_delay_seconds"`
-	// MaxRate is the highest number of retries in one minute of the clock (UTC), MeanRate the mean over the time from the
-	// log's first event to its last, at least a minute.
+	// MaxRate is the highest number of retries in a calendar minute (UTC). MeanRate is the mean over the time from the log's
+	// first event to its last, or over a minute if that is longer.
 	MaxRate  uint64  `json:"max_rate_per_minute"`
 	MeanRate float64 `json:"mean_rate_per_minute"`
 }
 
-// Statistics sums a log up by category. It drops events that were delivered twice, uses all cores, and keeps memory flat as
-// [Replay] does, but for one number for each category and minute.
+// Statistics summarises a log by category. It ignores duplicates of events and uses all cores. Like that of [Replay], its
+// memory does not grow with the log, except for one number per category and minute.
 func Statistics(ctx context.Context, s Source, o Spill) (_ *StatsReport, err error) {
-	w, err := gather(ctx, s, o, counts)
+	w, err := gather(ctx, s, o, neededForStats)
 	if err != nil {
 		return nil, fmt.Errorf("audit: stats: %w", err)
 	}
@@ -94,34 +94,34 @@ func Statistics(ctx context.Context, s Source, o Spill) (_ *StatsReport, err err
 	return r, nil
 }
 
-// counts selects what the figures are made from.
-func counts(e *Event) bool {
-	return ofDecisions(e) || e.Type == CallCount || e.Type == Idempotency && e.Action == hit
+// neededForStats selects the events that [Statistics] reads.
+func neededForStats(e *Event) bool {
+	return neededForReplay(e) || e.Type == CallCount || e.Type == Idempotency && e.Action == hit
 }
 
-// hit is the action of a guard that returned what an earlier call had stored.
+// hit is the action of a guard that returned the stored result of an earlier call.
 const hit = "hit"
 
-// counter counts one work after another.
+// counter counts one piece of work after another.
 type counter struct {
 	from, to time.Time
 	lost     uint64
 	rows     map[row]*tally
 }
 
-// row is what has figures of its own.
+// row identifies an entry of the report.
 type row struct {
 	category string
 	step     string // key of a pipeline's step
 }
 
-// totalled reports whether the total counts the row. Of a transaction it counts the process or produce step: fetches and
-// handlers that succeed say nothing about the work.
+// totalled reports whether the total includes the row. Of a transaction it includes only the process or produce step: the
+// success of a fetch or a handler says nothing about the work.
 func (r row) totalled() bool {
 	return r.step == "" || strings.HasSuffix(r.step, "."+observe.StepProcess) || strings.HasSuffix(r.step, "."+observe.StepProduce)
 }
 
-// tally is a category that is being counted.
+// tally holds the counts of a row.
 type tally struct {
 	stats   CategoryStats
 	tries   uint64           // attempts without hedges
@@ -140,7 +140,7 @@ func (c *counter) work(events []Event) {
 	}
 	decided := withoutHits(events)
 	if len(decided) == 0 {
-		if last.WorkID != "" { // an answer of a server's middleware is not a call
+		if last.WorkID != "" { // a stored answer of HTTP middleware is not a call
 			c.span(last.Time)
 			c.tally(last).replayed()
 		}
@@ -187,7 +187,7 @@ func (c *counter) step(events []Event) {
 	}
 }
 
-// withoutHits moves the decisions and hedges of a work to the front and returns them.
+// withoutHits moves the decisions and hedges to the front and returns them.
 func withoutHits(events []Event) []Event {
 	n := 0
 	for i := range events {
@@ -284,7 +284,7 @@ func (t *tally) merge(part *tally) {
 	}
 }
 
-// finish computes what follows from the counts.
+// finish computes the values derived from the counts.
 func (t *tally) finish(span time.Duration) CategoryStats {
 	s := t.stats
 	s.SuccessRate = quotient(s.Succeeded, s.Succeeded+s.Failed)

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Alert is a threshold on a figure of [Statistics], for example "rate>100/min".
+// Alert is a threshold for a metric of [Statistics], for example "rate>100/min".
 type Alert struct {
 	Metric string
-	Above  bool // else below
-	Equal  bool // the bound itself fires too
+	Above  bool // fires above the bound; otherwise below it
+	Equal  bool // fires at the bound too
 	Bound  float64
 	text   string
 }
 
-// String is the expression that the alert was made from.
+// String returns the expression that the alert was parsed from.
 func (a Alert) String() string { return a.text }
 
-// metric is a figure that alerts can watch.
+// metric is a value of [CategoryStats] that alerts can watch.
 type metric struct {
 	name  string
 	unit  string // share, rate, time or ""
@@ -110,12 +110,12 @@ func parseBound(text, unit string) (float64, error) {
 		case per == "h" || per == "hour":
 			factor = 1.0 / 60
 		default:
-			return 0, fmt.Errorf("per %s is not known; write /min, /s or /h", per)
+			return 0, fmt.Errorf("unknown unit /%s; write /min, /s or /h", per)
 		}
 		text = digits
 	}
 	bound, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(bound) || math.IsInf(bound, 0) { // such an alert would never fire, or always
+	if err != nil || math.IsNaN(bound) || math.IsInf(bound, 0) { // NaN and infinity would never fire, or always
 		return 0, fmt.Errorf("%s is not a number", text)
 	}
 	return bound * factor, nil
@@ -124,12 +124,12 @@ func parseBound(text, unit string) (float64, error) {
 // Firing is an alert that fired.
 type Firing struct {
 	Alert    string  `json:"alert"`
-	Category string  `json:"category"` // "" is the total, or a step without a category
+	Category string  `json:"category"` // "" means the total, or a step without a category
 	Step     string  `json:"step,omitempty"`
 	Value    float64 `json:"value"`
 }
 
-// Check returns where the alert fires: in the total, in each category and in each step.
+// Check returns each place where the alert fires: the total, categories and steps.
 func (r *StatsReport) Check(a Alert) []Firing {
 	list := metrics()
 	i := slices.IndexFunc(list, func(m metric) bool { return m.name == a.Metric })

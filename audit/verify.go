@@ -14,37 +14,37 @@ import (
 	"slices"
 )
 
-// FaultKind is what is wrong with an event of a log.
+// FaultKind is a kind of damage to a log.
 type FaultKind string
 
 // The kinds of faults.
 const (
-	// FaultChanged: the event does not have its hash, its successor does not name its hash, or it is not the one that a head
-	// names.
+	// FaultChanged: the event does not match its hash, its successor names another hash, or a head names another event in its
+	// place.
 	FaultChanged FaultKind = "changed"
-	// FaultMissing: one or more events before this one are not there.
+	// FaultMissing: one or more events before this one are missing.
 	FaultMissing FaultKind = "missing"
-	// FaultOrder: events stand in another order than they were written in; this is the first that is out of its place.
+	// FaultOrder: events are not in the order in which they were written; this is the first one out of place.
 	FaultOrder FaultKind = "order"
-	// FaultInserted: the event has no place in its chain.
+	// FaultInserted: the event does not belong to its chain.
 	FaultInserted FaultKind = "inserted"
-	// FaultTruncated: the chain, or the whole log, ends before its head.
+	// FaultTruncated: the chain, or the whole log, ends before a known head.
 	FaultTruncated FaultKind = "truncated"
 )
 
 // Fault is the first event of a log with a fault of its kind.
 type Fault struct {
-	// Index counts the log's lines from 0. For truncated it is the number of lines.
+	// Index is the line in the log, counted from 0. For truncated it is the number of lines.
 	Index int `json:"index"`
-	// ChainID, Seq and EventID name the event; what cannot be read is empty. Seq is the place in the chain: for missing and
-	// truncated the first one that is not there, while EventID is the event found in its place, if any.
+	// ChainID, Seq and EventID identify the event; a value that cannot be read is empty. Seq is the place in the chain. For
+	// missing and truncated it is the first missing place, and EventID is the event found there instead, if any.
 	ChainID string    `json:"chain_id"`
 	Seq     uint64    `json:"seq"`
 	EventID string    `json:"event_id"`
 	Kind    FaultKind `json:"fault"`
 }
 
-// String says in one line what is wrong.
+// String describes the fault in one line.
 func (f Fault) String() string {
 	return fmt.Sprintf("%s: index %d, chain %s, seq %d, event %s", f.Kind, f.Index, dash(f.ChainID), f.Seq, dash(f.EventID))
 }
@@ -56,47 +56,47 @@ func dash(s string) string {
 	return s
 }
 
-// VerifyOptions say what is known about a log from elsewhere.
+// VerifyOptions hold what is known about a log from other sources.
 type VerifyOptions struct {
-	// Heads are ends of chains that were noted down earlier. The log may have grown since. A head with nothing but its hash
-	// stands for any chain. Where its event was replaced by one with a sound hash, and neither a later event nor another head
-	// tells where it stood, the fault is truncated; with ChainID and Seq it is changed.
+	// Heads are heads of chains that were recorded earlier. The log may have grown since. A head that has only a hash may be
+	// of any chain: if its event was replaced by another valid one, and neither a later event nor another head shows where it
+	// was, the fault is truncated. With ChainID and Seq, the fault is changed.
 	Heads []Head
-	// After are the ends of chains whose earlier events are not part of the log, such as a single file of a rotated one. A
-	// chain that is not named here begins with its first event.
+	// After are the heads of chains whose earlier events are not part of the log, for example because the log is a single
+	// file of a rotated one. A chain that is not listed here must begin with its first event.
 	After []Head
 }
 
-// VerifyReport is what [Verify] found.
+// VerifyReport is the result of [Verify].
 type VerifyReport struct {
 	Lines      int `json:"lines"`
-	Events     int `json:"events"`     // in their place in a chain
+	Events     int `json:"events"`     // events in their place in a chain
 	Duplicates int `json:"duplicates"` // lines delivered again, unchanged
-	// Faults holds the first of each kind, in the order of their index.
+	// Faults holds the first fault of each kind, ordered by index.
 	Faults []Fault `json:"faults"`
-	// TailVerified: heads were given, the log holds them all, and each of its chains is covered by one of them or by the
-	// opening of a later chain. Without it, events may have been cut off at the end without a trace.
+	// TailVerified is true if heads were given, the log holds them all, and each chain is covered by one of them or by the
+	// first event of a later chain. If it is false, events may have been cut off at the end without a trace.
 	TailVerified bool          `json:"tail_verified"`
 	Chains       []ChainReport `json:"chains"` // ordered by ID
 }
 
-// ChainReport tells of one chain.
+// ChainReport describes one chain.
 type ChainReport struct {
 	ChainID string `json:"chain_id"`
 	Events  int    `json:"events"`
-	Head    Head   `json:"head"` // the last event that is there
-	// VerifiedTo is the highest sequence number that a head vouches for; 0 is none.
+	Head    Head   `json:"head"` // the last event found
+	// VerifiedTo is the highest sequence number that a head confirms; 0 means none.
 	VerifiedTo uint64 `json:"verified_to"`
 }
 
 // Intact reports whether there are no faults.
 func (r *VerifyReport) Intact() bool { return len(r.Faults) == 0 }
 
-// Verify checks every hash and every link of a log. Hashes are computed from the stored bytes, never from a decoded event,
-// on all cores; memory does not grow with the log. Lines that came in again unchanged are dropped and counted.
+// Verify checks every hash and every link of a log. It computes hashes from the stored bytes, never from a decoded event, on
+// all cores; its memory does not grow with the log. It skips and counts lines that were delivered again unchanged.
 //
-// Without a head it cannot detect events cut off at the end of a chain, or a chain that was rewritten as a whole. The error
-// is that of the source or of ctx; faults of the log are in the report.
+// Without a head, Verify cannot detect that events were cut off at the end of a chain, or that a whole chain was rewritten.
+// The error is that of the source or of ctx; faults of the log are in the report.
 func Verify(ctx context.Context, s Source, o VerifyOptions) (*VerifyReport, error) {
 	v, err := newVerifier(o)
 	if err != nil {
@@ -121,16 +121,16 @@ func Verify(ctx context.Context, s Source, o VerifyOptions) (*VerifyReport, erro
 
 type digest [sha256.Size]byte
 
-// link is what verifying needs of a line. Its slices are parts of the line.
+// link holds the members of a line that [Verify] needs. Its slices are parts of the line.
 type link struct {
 	chain, id  []byte
 	seq        uint64
 	prev, hash digest
-	heads      []byte // JSON; only of chain_opened
-	sound      bool   // the line is canonical and has its hash
+	heads      []byte // JSON; only in chain_opened
+	sound      bool   // the line is canonical and matches its hash
 }
 
-// linkParser takes lines apart, one after another.
+// linkParser parses one line after another.
 type linkParser struct {
 	hash hash.Hash
 	sum  []byte
@@ -171,7 +171,7 @@ func (p *linkParser) parse(line []byte) (l link) {
 	}
 	p.hash.Reset()
 	p.hash.Write(line[:cutFrom])
-	p.hash.Write(line[cutTo+len(","):]) // seq comes after hash
+	p.hash.Write(line[cutTo+len(","):]) // the member seq follows hash
 	p.sum = p.hash.Sum(p.sum[:0])
 	l.sound = bytes.Equal(p.sum, l.hash[:])
 	return l
@@ -189,10 +189,10 @@ func parseDigest(into *digest, text []byte) bool {
 type expectation struct {
 	Head
 	digest digest
-	given  bool // by the caller, rather than found in the log
-	met    bool
-	other  *Fault // of an event that stands where the head should
-	placed bool   // has nothing but its hash, and an event names it as its predecessor
+	given  bool // by the caller; otherwise it was found in the log
+	found  bool
+	other  *Fault // another event is in the head's place
+	placed bool   // the head has only a hash, and an event names that hash as its predecessor's
 }
 
 // verifier follows the chains through a log.
@@ -215,14 +215,14 @@ func newVerifier(o VerifyOptions) (*verifier, error) {
 	for _, h := range o.After {
 		c := &chainState{id: h.ChainID, last: place{index: -1, seq: h.Seq}, after: h.Seq}
 		if !parseDigest(&c.last.hash, []byte(h.Hash)) || h.ChainID == "" || h.Seq == 0 {
-			return nil, fmt.Errorf("audit: head %+v: want chain_id, seq and a hash of 64 lower-case hexadecimal digits", h)
+			return nil, fmt.Errorf("audit: head %+v: needs chain_id, seq and a hash of 64 lower-case hexadecimal digits", h)
 		}
 		v.chains[h.ChainID] = c
 	}
 	for _, h := range o.Heads {
 		x := &expectation{Head: h, given: true}
 		if !parseDigest(&x.digest, []byte(h.Hash)) {
-			return nil, fmt.Errorf("audit: head %q: a hash has 64 lower-case hexadecimal digits", h.Hash)
+			return nil, fmt.Errorf("audit: head %q: not a hash of 64 lower-case hexadecimal digits", h.Hash)
 		}
 		v.expected = append(v.expected, x)
 		if h.ChainID == "" {
@@ -234,14 +234,14 @@ func newVerifier(o VerifyOptions) (*verifier, error) {
 	return v, nil
 }
 
-// fault notes a fault unless one of its kind was found earlier in the log.
+// fault records a fault unless one of its kind was found earlier in the log.
 func (v *verifier) fault(f Fault) {
 	if known, ok := v.faults[f.Kind]; !ok || f.Index < known.Index {
 		v.faults[f.Kind] = f
 	}
 }
 
-// take follows the next line.
+// take adds the next line.
 func (v *verifier) take(index int, l *link) {
 	v.lines++
 	if !l.sound {
@@ -258,14 +258,14 @@ func (v *verifier) take(index int, l *link) {
 		x.placed = true
 	}
 	if l.heads != nil {
-		v.opened(l.heads)
+		v.expectHeads(l.heads)
 	}
 }
 
-// opened takes up the heads of other chains that the first event of a chain carries.
-func (v *verifier) opened(raw []byte) {
+// expectHeads adds the heads of other chains that the first event of a chain holds.
+func (v *verifier) expectHeads(raw []byte) {
 	var heads []Head
-	if json.Unmarshal(raw, &heads) != nil { // of an event that has its hash: written by something else
+	if json.Unmarshal(raw, &heads) != nil { // the event matches its hash, so another program wrote it
 		return
 	}
 	for _, h := range heads {
@@ -284,14 +284,14 @@ func (v *verifier) opened(raw []byte) {
 			known = &c.last
 		}
 		if known != nil {
-			if !v.meet(c, x, known) {
+			if !v.compare(c, x, known) {
 				v.expected = append(v.expected, x)
 			}
 		}
 	}
 }
 
-// report closes the log.
+// report returns the result at the end of the log.
 func (v *verifier) report() *VerifyReport {
 	v.finish()
 	r := &VerifyReport{Lines: v.lines, Events: v.events, Duplicates: v.duplicates, Faults: []Fault{}, Chains: []ChainReport{}}

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// The limits of the state that is kept while a log is verified.
+// Limits of the state of a verification.
 const (
-	// recentEvents of each chain are kept, to tell lines that came in again from lines that were put in. Older ones are told
-	// by following them: what is linked to a kept event by its hashes is unchanged.
+	// recentEvents is how many events of each chain are kept, to distinguish duplicates from inserted lines. A series of older
+	// lines is unchanged if its hashes link it to an event that is kept.
 	recentEvents = 1024
-	// mostGaps and mostSuspects bound what is kept about a log that is damaged in many places.
-	mostGaps     = 4096
-	mostSuspects = 4096
+	// maxGaps and maxSuspects bound the memory for a log that is damaged in many places.
+	maxGaps     = 4096
+	maxSuspects = 4096
 )
 
 // place is an event in its chain.
@@ -28,41 +28,41 @@ func (p *place) set(index int, l *link) {
 	p.event = append(p.event[:0], l.id...)
 }
 
-// gap is a range of sequence numbers that have not been seen, and the event that was found in their place.
+// gap is a range of missing sequence numbers, and the event that was found in their place.
 type gap struct {
 	from, to uint64
 	index    int
 	event    string
-	found    uint64 // its number
+	found    uint64 // that event's number
 }
 
-// suspect is a line that does not have its hash, or cannot be read. It was changed if its chain lacks an event where it
-// stands, and inserted if it does not.
+// suspect is a line that does not match its hash, or cannot be read. It was changed if an event is missing from its chain in
+// its place; otherwise it was inserted.
 type suspect struct {
 	fault   Fault
 	changed bool
 }
 
-// chainState follows one chain. A line continues it, jumps over what is missing, or comes late:
+// chainState is the state of one chain. A line continues the chain, leaves a gap, or is late:
 //
-//	seq = last+1 ─► continued: names the hash of the last event, or that one was changed
+//	seq = last+1 ─► continued: it names the hash of the last event, or else the last event was changed
 //	seq > last+1 ─► a gap, unless unreadable lines explain it; late lines may fill it (order), the rest is missing
-//	seq ≤ last ───► late: in a gap (order), known (duplicate), beside the last (rival), older than what is kept (run),
-//	                or inserted
+//	seq ≤ last ───► late: in a gap (order), a recent event (duplicate), a second version of the last event (rival), older than
+//	                the recent events (run), or inserted
 type chainState struct {
 	id       string
 	events   int
 	last     place
-	kept     []place // the latest events, a ring
-	next     int     // where the ring goes on
-	rival    *place  // a second event with the last one's number and predecessor: its successor tells which is real
+	recent   []place // a ring of the last events
+	next     int     // the ring's next place
+	rival    *place  // a second event with the last one's number and predecessor; their successor shows which is genuine
 	gaps     []gap
 	run      *run
 	verified uint64
-	after    uint64 // the last number before the log; its event is not in it
+	after    uint64 // the last number before the log; its event is not in the log
 }
 
-// run is a series of old lines that follow each other. They came in again if they lead up to an event that is kept.
+// run is a series of old lines that follow each other. They are duplicates if they lead up to a recent event.
 type run struct {
 	first, last place
 	lines       int
@@ -73,24 +73,25 @@ func (c *chainState) fault(kind FaultKind, p *place) Fault {
 }
 
 func (c *chainState) find(seq uint64) *place {
-	i := slices.IndexFunc(c.kept, func(p place) bool { return p.seq == seq })
+	i := slices.IndexFunc(c.recent, func(p place) bool { return p.seq == seq })
 	if i < 0 {
 		return nil
 	}
-	return &c.kept[i]
+	return &c.recent[i]
 }
 
-// suspect keeps a line that is not sound until it is known what became of it.
+// suspect keeps an unsound line until it is known whether it was changed or inserted.
 func (v *verifier) suspect(index int, l *link) {
 	f := Fault{Index: index, ChainID: string(l.chain), Seq: l.seq, EventID: string(l.id), Kind: FaultChanged}
-	if len(v.suspects) == mostSuspects {
+	if len(v.suspects) == maxSuspects {
 		v.fault(f)
 		return
 	}
 	v.suspects = append(v.suspects, suspect{fault: f})
 }
 
-// explain takes up to n unsound lines after the last event of a chain for the events that the chain lacks there.
+// explain marks up to n unsound lines after the last event of a chain as the events that are missing there, and returns how
+// many it marked.
 func (v *verifier) explain(c *chainState, n uint64) (explained uint64) {
 	for i := range v.suspects {
 		s := &v.suspects[i]
@@ -107,7 +108,7 @@ func (v *verifier) explain(c *chainState, n uint64) (explained uint64) {
 	return explained
 }
 
-// follow puts a sound line into its chain.
+// follow adds a sound line to its chain.
 func (v *verifier) follow(c *chainState, index int, l *link) {
 	if l.seq <= c.last.seq {
 		v.late(c, index, l)
@@ -117,7 +118,7 @@ func (v *verifier) follow(c *chainState, index int, l *link) {
 	lacking := l.seq - c.last.seq - 1
 	if lacking == 0 {
 		v.continued(c, index, l)
-	} else if explained := v.explain(c, lacking); explained < lacking && len(c.gaps) < mostGaps {
+	} else if explained := v.explain(c, lacking); explained < lacking && len(c.gaps) < maxGaps {
 		c.gaps = append(c.gaps, gap{c.last.seq + 1 + explained, l.seq - 1, index, string(l.id), l.seq})
 	}
 	c.rival = nil
@@ -133,7 +134,7 @@ func (v *verifier) continued(c *chainState, index int, l *link) {
 		}
 	case c.rival != nil && l.prev == c.rival.hash:
 		v.fault(c.fault(FaultInserted, &c.last))
-	case c.last.index < 0: // the first of the chain here names another predecessor
+	case c.last.index < 0: // the chain's first event in this log names another predecessor
 		v.fault(Fault{Index: index, ChainID: c.id, Seq: l.seq, EventID: string(l.id), Kind: FaultChanged})
 	default:
 		v.fault(c.fault(FaultChanged, &c.last))
@@ -145,24 +146,24 @@ func (v *verifier) advance(c *chainState, index int, l *link) {
 	v.events++
 	c.events++
 	c.last.set(index, l)
-	if len(c.kept) < recentEvents {
-		c.kept = append(c.kept, place{})
+	if len(c.recent) < recentEvents {
+		c.recent = append(c.recent, place{})
 	}
-	c.kept[c.next].set(index, l)
+	c.recent[c.next].set(index, l)
 	c.next = (c.next + 1) % recentEvents
-	v.meetAll(c, &c.last)
+	v.compareHeads(c, &c.last)
 }
 
-// late takes a line whose number the chain has passed already.
+// late adds a line whose number the chain has passed already.
 func (v *verifier) late(c *chainState, index int, l *link) {
 	if known := c.find(l.seq); known != nil {
-		v.again(c, known, index, l)
+		v.sameNumber(c, known, index, l)
 		return
 	}
 	if v.fill(c, l) {
 		return
 	}
-	if len(c.kept) < recentEvents || l.seq > c.kept[c.next%len(c.kept)].seq { // in the place of an unsound line
+	if len(c.recent) < recentEvents || l.seq > c.recent[c.next%len(c.recent)].seq { // in the place of an unsound line
 		v.duplicates++
 		return
 	}
@@ -175,8 +176,8 @@ func (v *verifier) late(c *chainState, index int, l *link) {
 	c.run.lines++
 }
 
-// again takes a line with the number of an event that is kept.
-func (v *verifier) again(c *chainState, known *place, index int, l *link) {
+// sameNumber adds a line with the number of a recent event.
+func (v *verifier) sameNumber(c *chainState, known *place, index int, l *link) {
 	switch {
 	case known.hash == l.hash:
 		if c.run != nil && l.seq == c.run.last.seq+1 && l.prev == c.run.last.hash {
@@ -189,7 +190,7 @@ func (v *verifier) again(c *chainState, known *place, index int, l *link) {
 	case l.seq == c.last.seq && l.prev == c.last.prev && c.rival == nil:
 		c.rival = &place{}
 		c.rival.set(index, l)
-		if v.meetAll(c, c.rival) { // then the rival is the real one
+		if v.compareHeads(c, c.rival) { // then the rival is genuine
 			c.last, *c.rival = *c.rival, c.last
 		}
 	default:
@@ -197,7 +198,7 @@ func (v *verifier) again(c *chainState, known *place, index int, l *link) {
 	}
 }
 
-// endRun gives up waiting for a run to lead up to what is known.
+// endRun ends a run that did not lead up to a recent event.
 func (v *verifier) endRun(c *chainState) {
 	if c.run != nil {
 		v.fault(c.fault(FaultInserted, &c.run.first))
@@ -205,7 +206,7 @@ func (v *verifier) endRun(c *chainState) {
 	}
 }
 
-// fill puts a late line into the gap that it left.
+// fill puts a late line into its gap, if there is one.
 func (v *verifier) fill(c *chainState, l *link) bool {
 	i := slices.IndexFunc(c.gaps, func(g gap) bool { return g.from <= l.seq && l.seq <= g.to })
 	if i < 0 {
@@ -226,48 +227,48 @@ func (v *verifier) fill(c *chainState, l *link) bool {
 	return true
 }
 
-// meetAll compares an event with the heads that were expected, and reports whether one of them vouches for it.
-func (v *verifier) meetAll(c *chainState, found *place) (vouched bool) {
+// compareHeads compares an event with the expected heads in its place, and reports whether one of them confirms it.
+func (v *verifier) compareHeads(c *chainState, found *place) (confirmed bool) {
 	for _, x := range v.byChain[c.id] {
 		if x.Seq == found.seq {
-			vouched = v.meet(c, x, found) || vouched
+			confirmed = v.compare(c, x, found) || confirmed
 		}
 	}
 	if x := v.anyChain[found.hash]; x != nil {
 		x.Seq = found.seq
-		vouched = v.meet(c, x, found) || vouched
+		confirmed = v.compare(c, x, found) || confirmed
 	}
-	return vouched
+	return confirmed
 }
 
-// meet compares an expected head with the event that is there. Another event in its place is a fault only if the right one
-// does not follow.
-func (v *verifier) meet(c *chainState, x *expectation, found *place) bool {
+// compare compares an expected head with the event in its place, and reports whether they agree. A different event there is a
+// fault only if the right one does not follow.
+func (v *verifier) compare(c *chainState, x *expectation, found *place) bool {
 	if found.hash != x.digest {
 		f := c.fault(FaultChanged, found)
 		x.other = &f
 		return false
 	}
-	x.met = true
+	x.found = true
 	c.verified = max(c.verified, x.Seq)
 	return true
 }
 
-// finish decides what could only be known at the end of the log.
+// finish records the faults that are known only at the end of the log.
 func (v *verifier) finish() {
 	for _, c := range v.chains {
 		v.endRun(c)
-		if c.rival != nil { // nothing tells which is real: the first keeps its place
+		if c.rival != nil { // nothing shows which is genuine: the first keeps its place
 			v.fault(c.fault(FaultInserted, c.rival))
 		}
 	}
 	for _, x := range v.expected {
 		switch {
-		case x.met, x.ChainID == "" && v.placed(x): // the place where its event stood has a fault of its own
+		case x.found, x.ChainID == "" && v.placed(x): // the place of its event has a fault of its own
 		case x.other != nil:
 			v.fault(*x.other)
 		default:
-			v.cut(x)
+			v.truncated(x)
 		}
 	}
 	for _, c := range v.chains {
@@ -283,16 +284,16 @@ func (v *verifier) finish() {
 	}
 }
 
-// placed reports whether the log or another head tells where the event stood of which there is nothing but the hash.
+// placed reports whether the log or another head shows the place of an event of which only the hash is known.
 func (v *verifier) placed(x *expectation) bool {
-	return x.placed || slices.ContainsFunc(v.expected, func(y *expectation) bool { return y.ChainID != "" && y.digest == x.digest && !y.met })
+	return x.placed || slices.ContainsFunc(v.expected, func(y *expectation) bool { return y.ChainID != "" && y.digest == x.digest && !y.found })
 }
 
-// cut notes that a head is not in the log, unless unsound lines at the end stand for it.
-func (v *verifier) cut(x *expectation) {
+// truncated records that a head is not in the log, unless unsound lines at the end explain that.
+func (v *verifier) truncated(x *expectation) {
 	f := Fault{Index: v.lines, ChainID: x.ChainID, Seq: 1, Kind: FaultTruncated}
 	c := v.chains[x.ChainID]
-	if x.ChainID == "" { // nothing but a hash: of any chain
+	if x.ChainID == "" { // the head has only a hash: it may be of any chain
 		for _, id := range slices.Sorted(maps.Keys(v.chains)) {
 			if v.explain(v.chains[id], 1) == 1 {
 				return
@@ -313,7 +314,7 @@ func (v *verifier) cut(x *expectation) {
 	}
 }
 
-// passed reports whether the chains to which an unsound line may belong went on after it without lacking anything.
+// passed reports whether every chain to which an unsound line may belong continues after it.
 func (v *verifier) passed(f Fault) bool {
 	if c := v.chains[f.ChainID]; c != nil {
 		return c.last.index > f.Index

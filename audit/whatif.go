@@ -13,70 +13,69 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// WhatIfReport says what would have been different under other policies. It is the same, byte by byte, for the same log in
-// any order.
+// WhatIfReport says what would have been different under other policies. It is identical for the same log in any order.
 type WhatIfReport struct {
 	Lines      int              `json:"lines"`
 	Unreadable int              `json:"unreadable"`
 	Duplicates int              `json:"duplicates"`
-	Revision   string           `json:"revision"` // of the document that was asked
+	Revision   string           `json:"revision"` // of the other policies' document
 	Total      WhatIfCategory   `json:"total"`
 	Categories []WhatIfCategory `json:"categories"` // ordered by code
 }
 
-// WhatIfCategory compares the work of one category: calls, jobs, and each step of transactions. Every one is one of: same,
-// succeeded earlier or later, failed earlier or later, cannot know.
+// WhatIfCategory compares the work of one category: calls, jobs, and each step of transactions. Each counts as one of: same,
+// succeeded earlier, succeeded later, failed earlier, failed later, cannot know.
 type WhatIfCategory struct {
 	Category string `json:"category"` // code; "" for work without one
 	Works    int    `json:"works"`
 	Same     int    `json:"same"`
-	// SucceededEarlier and SucceededLater: with success, as recorded, after less or more waiting.
+	// SucceededEarlier and SucceededLater succeeded, as recorded, but before or after the recorded end.
 	SucceededEarlier int `json:"succeeded_earlier"`
 	SucceededLater   int `json:"succeeded_later"`
-	// FailedEarlier and FailedLater: without success, before or after its recorded end.
+	// FailedEarlier and FailedLater failed, before or after the recorded end.
 	FailedEarlier int `json:"failed_earlier"`
 	FailedLater   int `json:"failed_later"`
-	// LostSuccesses is how many of those that fail have succeeded on record.
+	// LostSuccesses is how many of the failed ones succeeded according to the log.
 	LostSuccesses int `json:"lost_successes"`
-	// CannotKnow: the recording does not hold what would have happened, for example further attempts.
+	// CannotKnow counts work for which the log lacks what would have happened, for example further attempts.
 	CannotKnow int `json:"cannot_know"`
-	// Before and After add up the work whose end is known.
+	// Before and After are the sums over the work whose end is known, as recorded and under the other policies.
 	Before Effort `json:"before"`
 	After  Effort `json:"after"`
 }
 
-// Effort is what work took.
+// Effort is the number of attempts and the time that work spent waiting between them.
 type Effort struct {
-	Attempts int     `json:"attempts"` // groups of attempts where hedged
+	Attempts int     `json:"attempts"` // a hedged group counts as one
 	Waiting  Seconds `json:"waiting_seconds"`
 }
 
-// Seconds is a duration that JSON writes as a number of seconds.
+// Seconds is a duration whose JSON form is a number of seconds.
 type Seconds time.Duration
 
-// MarshalJSON writes the number.
+// MarshalJSON implements json.Marshaler.
 func (s Seconds) MarshalJSON() ([]byte, error) {
 	return appendNumber(nil, time.Duration(s).Seconds()), nil
 }
 
-// WhatIf walks through the recorded attempts of every piece of work under the policies that set gives to its key, and says
-// how it would have ended. Outcomes, denials, interruptions and the time that attempts took are those on record, hedges
-// too. What the recording cannot tell is counted as such: attempts beyond those recorded, attempts that another timeout
-// would have cut off or let run on, work whose beginning or end is missing, and steps of a transaction after one that would
-// have ended otherwise. Waiting beyond 292 years in all is 292 years. A nil set is an error.
+// WhatIf walks through the recorded attempts of every piece of work under the policies that set holds for its key, and reports
+// how it would have ended. It takes outcomes, denials, interruptions, hedges and the duration of attempts from the log. It
+// counts as CannotKnow what the log cannot show: attempts beyond the recorded ones, attempts that another timeout would have
+// cut off or let run longer, work whose start or end is missing, and steps of a transaction after one that would have ended
+// differently. The total waiting time is at most 292 years. A nil set is an error.
 func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (_ *WhatIfReport, err error) {
 	if set == nil {
 		return nil, errors.New("audit: what if: the set of policies is nil")
 	}
-	w, err := gather(ctx, s, o.Spill, ofDecisions)
+	w, err := gather(ctx, s, o.Spill, neededForReplay)
 	if err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	recorded := w.snapshots()
-	workers := make([]speculator, runtime.GOMAXPROCS(0))
+	workers := make([]simulator, runtime.GOMAXPROCS(0))
 	for i := range workers {
-		workers[i] = speculator{set: set, recorded: recorded, resolved: map[target]*policy.Policy{}, categories: map[string]*WhatIfCategory{}}
+		workers[i] = simulator{set: set, recorded: recorded, resolved: map[target]*policy.Policy{}, categories: map[string]*WhatIfCategory{}}
 	}
 	if err := w.each(ctx, func(worker int, events []Event) { workers[worker].work(events) }); err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)
@@ -119,7 +118,7 @@ func (e *Effort) add(part Effort) {
 	e.Waiting = Seconds(saturating(time.Duration(e.Waiting), time.Duration(part.Waiting)))
 }
 
-// saturating adds durations that are not negative; sums are the same in any order.
+// saturating adds durations that are not negative. Because it never overflows, a sum is the same in any order.
 func saturating(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -127,22 +126,22 @@ func saturating(a, b time.Duration) time.Duration {
 	return a + b
 }
 
-// ended is how a piece of work ended, on record or under another policy.
-type ended struct {
+// workEnd is how a piece of work ended, as recorded or under another policy.
+type workEnd struct {
 	known   bool
 	success bool
 	effort  Effort
 	at      time.Duration // since the work began
 }
 
-// count files a piece of work.
-func (c *WhatIfCategory) count(before, after ended) {
+// count adds a piece of work.
+func (c *WhatIfCategory) count(before, after workEnd) {
 	c.Works++
 	switch {
 	case !after.known:
 		c.CannotKnow++
 		return
-	case after.success && !before.known: // the recording stops before its end
+	case after.success && !before.known: // the log lacks its end
 		c.CannotKnow++
 		return
 	case !after.success && before.success:

@@ -10,36 +10,36 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// target is what a policy is found by.
+// target selects a policy.
 type target struct{ key, surface, category string }
 
-// speculator asks what would have become of work, one piece after another.
-type speculator struct {
+// simulator runs [WhatIf] for one piece of work after another.
+type simulator struct {
 	set        *policy.Set
 	recorded   map[string]*policy.Policy // by revision
 	resolved   map[target]*policy.Policy
 	categories map[string]*WhatIfCategory
-	facts      map[int]decision.Facts // of the attempts of hedged groups of the present work
+	facts      map[int]decision.Facts // of the hedged attempts of the current work
 }
 
-// work asks about a call, a job, or each step of a transaction. Steps after one that would have ended otherwise might not
-// have been taken.
-func (s *speculator) work(events []Event) {
-	otherwise := false
+// work counts a call, a job, or each step of a transaction. After a step that would have ended differently, later steps are
+// unknown: they might not have run.
+func (s *simulator) work(events []Event) {
+	diverged := false
 	for len(events) > 0 {
 		n := stepEnd(events)
-		before, after, c := s.envelope(events[:n])
-		if otherwise {
-			after = ended{}
+		before, after, c := s.simulate(events[:n])
+		if diverged {
+			after = workEnd{}
 		}
 		c.count(before, after)
-		otherwise = otherwise || !after.known || after.success != before.success
+		diverged = diverged || !after.known || after.success != before.success
 		events = events[n:]
 	}
 }
 
-// stepEnd is how many of a work's events belong together: the steps of a transaction have keys and attempts of their own,
-// and begin anew with every delivery.
+// stepEnd returns how many of the events, from the first, belong to the same step. Each step of a transaction has its own key
+// and attempts, and starts over with every delivery. Calls and jobs are one step.
 func stepEnd(events []Event) int {
 	transaction := events[0].Surface == string(policy.SurfaceStep)
 	n := 1
@@ -52,7 +52,8 @@ func stepEnd(events []Event) int {
 	return n
 }
 
-func (s *speculator) envelope(events []Event) (before, after ended, c *WhatIfCategory) {
+// simulate returns how the work of some events ended and would have ended, and the category that it belongs to.
+func (s *simulator) simulate(events []Event) (before, after workEnd, c *WhatIfCategory) {
 	s.facts = map[int]decision.Facts{}
 	steps := make([]step, 0, len(events))
 	sound := true
@@ -81,17 +82,17 @@ func (s *speculator) envelope(events []Event) (before, after ended, c *WhatIfCat
 	return before, after, c
 }
 
-// step is one decision on record.
+// step is one recorded decision.
 type step struct {
 	e       *Event
 	facts   decision.Facts
-	judged  bool // else the decision came from outside: a denial, an interruption
+	judged  bool // false if the work ended without an outcome to judge: it was denied or interrupted
 	verdict decision.Verdict
 	at      time.Duration // since the work began
 	took    time.Duration // the attempt or group
 }
 
-func (s *speculator) step(steps []step, e *Event) ([]step, error) {
+func (s *simulator) step(steps []step, e *Event) ([]step, error) {
 	x := step{e: e}
 	var err error
 	if x.facts, x.judged, err = e.JudgedFrom(); err != nil {
@@ -102,7 +103,7 @@ func (s *speculator) step(steps []step, e *Event) ([]step, error) {
 	}
 	x.verdict.Delay = max(x.verdict.Delay, 0)
 	x.at, x.took = e.Elapsed(), e.Elapsed()
-	if e.Surface == string(policy.SurfaceJob) { // elapsed is that of the present lease
+	if e.Surface == string(policy.SurfaceJob) { // a job's elapsed time is that of its lease
 		if len(steps) > 0 {
 			began := steps[0].e.Time.Add(-steps[0].e.Elapsed())
 			x.at = e.Time.Sub(began)
@@ -114,7 +115,7 @@ func (s *speculator) step(steps []step, e *Event) ([]step, error) {
 	return append(steps, x), nil
 }
 
-// complete reports whether every attempt from the first on is there, and nothing follows the end.
+// complete reports whether no attempt is missing and nothing follows the end.
 func complete(steps []step) bool {
 	next := 1
 	for i := range steps {
@@ -132,9 +133,9 @@ func complete(steps []step) bool {
 	return len(steps) > 0
 }
 
-// recordedEnd adds up what is on record.
-func recordedEnd(steps []step) ended {
-	var r ended
+// recordedEnd returns how the work ended according to the log.
+func recordedEnd(steps []step) workEnd {
+	var r workEnd
 	for i := range steps {
 		x := &steps[i]
 		if x.judged {
@@ -150,7 +151,7 @@ func recordedEnd(steps []step) ended {
 	return r
 }
 
-// waited is how long the wait after step i lasted: its delay, unless it was interrupted.
+// waited returns how long the wait after step i lasted: its delay, unless the wait was interrupted.
 func waited(steps []step, i int) time.Duration {
 	delay := steps[i].verdict.Delay
 	if i+1 < len(steps) && !steps[i+1].judged {
@@ -159,18 +160,18 @@ func waited(steps []step, i int) time.Duration {
 	return delay
 }
 
-// walk goes through the steps under p for as long as they tell what happens.
-func (s *speculator) walk(steps []step, p *policy.Policy) ended {
-	var r ended
-	var shift time.Duration // by how much the work is later than on record
+// walk goes through the steps under p, as far as the log shows what would have happened.
+func (s *simulator) walk(steps []step, p *policy.Policy) workEnd {
+	var r workEnd
+	var shift time.Duration // how much later the work is than recorded
 	for i := range steps {
 		x := &steps[i]
-		if !x.judged { // nothing to decide: it was denied or interrupted before
-			return ended{known: true, effort: r.effort, at: x.at + shift}
+		if !x.judged { // nothing to decide: the work was denied or interrupted before
+			return workEnd{known: true, effort: r.effort, at: x.at + shift}
 		}
 		cut, ok := s.cutShort(x, p)
 		if !ok {
-			return ended{}
+			return workEnd{}
 		}
 		shift -= cut
 		r.effort.Attempts++
@@ -185,7 +186,7 @@ func (s *speculator) walk(steps []step, p *policy.Policy) ended {
 			return r
 		}
 		if i+1 == len(steps) || x.verdict.Action != decision.Retry {
-			return ended{} // more attempts than are recorded
+			return workEnd{} // more attempts than recorded
 		}
 		if next := &steps[i+1]; !next.judged {
 			return r.interrupted(x, next, v.Delay, shift)
@@ -193,19 +194,19 @@ func (s *speculator) walk(steps []step, p *policy.Policy) ended {
 		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), v.Delay))
 		shift += v.Delay - x.verdict.Delay
 	}
-	return ended{}
+	return workEnd{}
 }
 
-// interrupted ends the work during a wait that was cut short on record, or at a launch that was denied.
-func (r ended) interrupted(x, next *step, delay, shift time.Duration) ended {
+// interrupted ends the work during a wait that the log shows as interrupted, or at an attempt that was denied.
+func (r workEnd) interrupted(x, next *step, delay, shift time.Duration) workEnd {
 	r.known = true
 	if refused(next.verdict.Reason) || fromOutside(next.verdict.Reason) {
 		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), delay))
 		r.at = next.at + shift + delay - x.verdict.Delay
 		return r
 	}
-	if shift+delay < x.verdict.Delay && x.at+shift+delay < next.at { // another attempt may have begun before
-		return ended{}
+	if shift+delay < x.verdict.Delay && x.at+shift+delay < next.at { // another attempt could have started before
+		return workEnd{}
 	}
 	waiting := min(delay, max(next.at-x.at-shift, 0))
 	r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), waiting))
@@ -213,9 +214,9 @@ func (r ended) interrupted(x, next *step, delay, shift time.Duration) ended {
 	return r
 }
 
-// cutShort is by how much the timeout of p would have ended the attempt sooner; ok is false where the recording cannot tell
-// what would have come of it.
-func (s *speculator) cutShort(x *step, p *policy.Policy) (cut time.Duration, ok bool) {
+// cutShort returns how much sooner the timeout of p would have ended the attempt; ok is false if the log cannot show how the
+// attempt would have ended.
+func (s *simulator) cutShort(x *step, p *policy.Policy) (cut time.Duration, ok bool) {
 	timeout, before := p.Retry.TimeoutPerAttempt, time.Duration(0)
 	if old := s.recorded[x.e.PolicyRevision]; old != nil {
 		before = old.Retry.TimeoutPerAttempt
@@ -231,25 +232,25 @@ func (s *speculator) cutShort(x *step, p *policy.Policy) (cut time.Duration, ok 
 	return before - timeout, timeout > 0 && timeout <= before
 }
 
-// verdict asks what p decides after a step.
-func (s *speculator) verdict(x *step, p *policy.Policy, shift time.Duration) decision.Verdict {
+// verdict returns what p decides after a step.
+func (s *simulator) verdict(x *step, p *policy.Policy, shift time.Duration) decision.Verdict {
 	if x.verdict.Action == decision.Stop && fromOutside(x.verdict.Reason) {
 		return x.verdict
 	}
 	o := s.outcome(x, p)
 	state := s.state(x, p, shift)
 	if x.verdict.External && !state.External {
-		state.Left = decision.Unbounded // the delay that did not fit is not on record
+		state.Left = decision.Unbounded // the delay that did not fit is not recorded
 	}
 	v := decision.Next(&p.Retry, state, o)
 	if v.Action == decision.Retry && x.verdict.Action == decision.Stop && refused(x.verdict.Reason) {
-		return x.verdict // the denial stands
+		return x.verdict // the retry would have been denied too
 	}
 	return v
 }
 
-// outcome judges a step again.
-func (s *speculator) outcome(x *step, p *policy.Policy) classify.Outcome {
+// outcome judges a step under p.
+func (s *simulator) outcome(x *step, p *policy.Policy) classify.Outcome {
 	o, rule := decision.Judge(&p.Retry, x.facts)
 	if len(x.e.Group) < 2 || rule == decision.RuleContext {
 		return o
@@ -271,11 +272,11 @@ func (s *speculator) outcome(x *step, p *policy.Policy) classify.Outcome {
 	return o
 }
 
-// state is that of the record with what p changes.
-func (s *speculator) state(x *step, p *policy.Policy, shift time.Duration) decision.State {
+// state returns the recorded state, changed as p requires.
+func (s *simulator) state(x *step, p *policy.Policy, shift time.Duration) decision.State {
 	state := x.e.State()
 	old := s.recorded[x.e.PolicyRevision]
-	switch own := state.MaxAttempts; { // the work's own maximum shows where it is below the policy's
+	switch own := state.MaxAttempts; { // the work's own maximum is visible if it is below the policy's
 	case own > 0 && old != nil && own < old.Retry.MaxAttempts:
 		state.MaxAttempts = min(own, p.Retry.MaxAttempts)
 	default:
@@ -289,11 +290,11 @@ func (s *speculator) state(x *step, p *policy.Policy, shift time.Duration) decis
 	}
 	left, reason := decision.Unbounded, policy.Reason("")
 	if state.Left != decision.Unbounded && state.LeftReason != policy.ReasonOverallTimeout {
-		left, reason = state.Left-shift, state.LeftReason // the caller's deadline stays where it was
+		left, reason = state.Left-shift, state.LeftReason // the caller's deadline does not move
 	}
 	if overall := p.Retry.OverallTimeout; overall > 0 {
 		rest := overall - x.at - shift
-		if state.LeftReason == policy.ReasonOverallTimeout && old != nil { // exactly as it was measured
+		if state.LeftReason == policy.ReasonOverallTimeout && old != nil { // exact: the log has the measured time
 			rest = state.Left - shift + overall - old.Retry.OverallTimeout
 		}
 		if rest < left {
@@ -304,9 +305,9 @@ func (s *speculator) state(x *step, p *policy.Policy, shift time.Duration) decis
 	return state
 }
 
-// policyOf finds the policy of an event's key. A call made under a category takes what the document leaves to built-in
-// defaults from the catalog, as executors do.
-func (s *speculator) policyOf(e *Event) *policy.Policy {
+// policyOf returns the policy of an event's key. As in an executor, a call made under a category takes the fields that the
+// document does not set from the catalog.
+func (s *simulator) policyOf(e *Event) *policy.Policy {
 	t := target{e.Key, e.Surface, e.Category}
 	if p := s.resolved[t]; p != nil {
 		return p
@@ -321,7 +322,7 @@ func (s *speculator) policyOf(e *Event) *policy.Policy {
 	return p
 }
 
-func (s *speculator) limits(surface policy.Surface) policy.Limits {
+func (s *simulator) limits(surface policy.Surface) policy.Limits {
 	if surface == policy.SurfaceCall || surface == "" {
 		return s.set.CallLimits()
 	}

@@ -21,7 +21,7 @@ func retrying() *policy.Policy {
 }
 
 func TestA4WhatIfKeepsWhatCameFromOutside(t *testing.T) {
-	s := &speculator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}}
+	s := &simulator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}}
 	p := retrying()
 	for _, reason := range []policy.Reason{policy.ReasonAuditUnavailable, policy.ReasonBudgetDenied} {
 		x := stepUnder("r", decision.Stop, reason)
@@ -39,14 +39,14 @@ func TestA4WhatIfKeepsWhatCameFromOutside(t *testing.T) {
 	next.at = time.Second
 	x = stepUnder("r", decision.Retry, policy.ReasonRetry)
 	x.verdict.Delay = time.Second
-	if r := (ended{}).interrupted(x, next, 3*time.Second, 0); !r.known || r.at != 3*time.Second || time.Duration(r.effort.Waiting) != 3*time.Second {
+	if r := (workEnd{}).interrupted(x, next, 3*time.Second, 0); !r.known || r.at != 3*time.Second || time.Duration(r.effort.Waiting) != 3*time.Second {
 		t.Errorf("a launch that was denied: %+v", r)
 	}
 }
 
 func TestA4WhatIfTakesTheWorksOwnBounds(t *testing.T) {
 	old, p := retrying(), retrying()
-	s := &speculator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{"r": old}}
+	s := &simulator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{"r": old}}
 	x := stepUnder("r", decision.Retry, policy.ReasonRetry)
 	left := Nanos(10 * time.Second)
 	x.e.LeftNS, x.e.LeftReason = &left, policy.ReasonDeadlineExceeded
@@ -64,7 +64,7 @@ func TestA4WhatIfTakesTheWorksOwnBounds(t *testing.T) {
 }
 
 func TestA4WhatIfDoesNotGuess(t *testing.T) {
-	s := &speculator{}
+	s := &simulator{}
 	broken := &Event{MatchedRule: "default", Facts: &Facts{Mark: "unheard of"}}
 	if _, err := s.step(nil, broken); err == nil {
 		t.Error("facts with an unknown mark are taken")
@@ -76,7 +76,7 @@ func TestA4WhatIfDoesNotGuess(t *testing.T) {
 		t.Errorf("nothing is on record: %+v", r)
 	}
 	var c WhatIfCategory
-	if c.count(ended{}, ended{known: true, success: true}); c.CannotKnow != 1 {
+	if c.count(workEnd{}, workEnd{known: true, success: true}); c.CannotKnow != 1 {
 		t.Errorf("the recording stops before the success: %+v", c)
 	}
 	if got := saturating(math.MaxInt64, 1); got != math.MaxInt64 {
@@ -85,17 +85,17 @@ func TestA4WhatIfDoesNotGuess(t *testing.T) {
 }
 
 func TestA4WhatIfWorkWithFactsOfANewerVersionIsUnknown(t *testing.T) {
-	s := &speculator{
+	s := &simulator{
 		set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}, categories: map[string]*WhatIfCategory{},
 	}
 	broken := Event{Type: CallStopped, Surface: "call", Decision: "stop", MatchedRule: "default", Facts: &Facts{Mark: "unheard of"}}
-	if _, after, _ := s.envelope([]Event{broken}); after.known {
+	if _, after, _ := s.simulate([]Event{broken}); after.known {
 		t.Errorf("an end is derived from facts that cannot be read: %+v", after)
 	}
 }
 
 func TestA4WhatIfRepeatsACallThatEndedAtADelayOfUserCode(t *testing.T) {
-	s := &speculator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}}
+	s := &simulator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}}
 	x := stepUnder("r", decision.Stop, policy.ReasonDeadlineExceeded)
 	x.verdict.External = true // the delay did not fit, and is not on record
 	left := Nanos(time.Millisecond)
@@ -106,7 +106,7 @@ func TestA4WhatIfRepeatsACallThatEndedAtADelayOfUserCode(t *testing.T) {
 }
 
 func TestA4WhatIfOfAGroupWithoutFactsKeepsThePushback(t *testing.T) {
-	s := &speculator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), facts: map[int]decision.Facts{}}
+	s := &simulator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), facts: map[int]decision.Facts{}}
 	x := stepUnder("r", decision.Retry, policy.ReasonRetry)
 	x.e.Group, x.e.PushbackNS = []int{1, 2}, Nanos(3*time.Second)
 	if o := s.outcome(x, retrying()); o.Pushback != 3*time.Second {
