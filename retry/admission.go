@@ -17,7 +17,7 @@ import (
 type grant struct {
 	given   bool
 	reason  policy.Reason
-	own     policy.Reason // the budget's, if records do not use it
+	own     policy.Reason // the budget's own reason, if it is not the reason in records
 	detail  string
 	release func()
 }
@@ -82,7 +82,7 @@ func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
 		g = &p.hedge.budget
 	}
 	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && r.once == nil {
-		l.grant, r.coming = r.coming, grant{} // the budget was asked when the retry was decided
+		l.grant, r.nextGrant = r.nextGrant, grant{} // the budget was asked when the retry was decided
 		return ""
 	}
 	if g.budget == nil && !g.refused {
@@ -97,22 +97,22 @@ func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
 	return l.grant.reason
 }
 
-// passBreaker takes a ticket from the plan's breaker. A closed breaker gives one without a reading of the clock.
+// passBreaker takes a ticket from the plan's breaker. A closed breaker gives one without reading the clock.
 func (r *run) passBreaker(l *launch, kind budget.AttemptKind) bool {
 	b := r.plan.breaker
-	if l.ticket, l.ticked = b.AcquireClosed(); l.ticked {
+	if l.ticket, l.hasTicket = b.AcquireClosed(); l.hasTicket {
 		return true
 	}
 	if !r.plan.timed {
 		l.began = time.Since(epoch)
 	}
 	var change circuit.Transition
-	l.ticket, change, l.ticked = b.Acquire(l.began, kind == budget.KindHedge)
+	l.ticket, change, l.hasTicket = b.Acquire(l.began, kind == budget.KindHedge)
 	if r.recorded() {
 		l.circuit = b.State(l.began)
 		r.rec.circuit(r, change)
 	}
-	return l.ticked
+	return l.hasTicket
 }
 
 // askBudget asks a budget to allow an attempt. index is the attempt's place in the launch order, from 0.
@@ -140,7 +140,7 @@ func (r *run) guard(part string, reason policy.Reason, then func()) {
 	if v == nil {
 		return
 	}
-	r.broken = reason
+	r.panicReason = reason
 	r.cause = &PanicError{Part: part, Value: v, Stack: debug.Stack()}
 	if then != nil {
 		then()
@@ -159,7 +159,7 @@ func (r *run) context(l *launch) *attemptCtx {
 	if r.root == nil {
 		r.root = c
 	}
-	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 && timeout < never {
+	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 && timeout < noTimeout {
 		c.deadline = time.Since(epoch) + timeout
 	}
 	if r.deadline != 0 && (c.deadline == 0 || r.deadline < c.deadline) {
@@ -176,12 +176,12 @@ func (r *run) free(l *launch, result circuit.Result) {
 	if l.watch != nil {
 		l.watch.Stop()
 	}
-	if l.ticked {
-		l.ticked = false
+	if l.hasTicket {
+		l.hasTicket = false
 		var took, now time.Duration
 		if result != circuit.Ignored {
 			now = time.Since(epoch)
-			if l.began != 0 { // else the plan is not timed, although the breaker may have changed to kind slow since
+			if l.began != 0 { // 0 if the plan is not timed, although the breaker may have become one of kind slow since
 				took = now - l.began
 			}
 		}
@@ -194,7 +194,7 @@ func (r *run) free(l *launch, result circuit.Result) {
 }
 
 // dropGrant releases the grant of a retry that is not launched.
-func (r *run) dropGrant() { r.release(&r.coming) }
+func (r *run) dropGrant() { r.release(&r.nextGrant) }
 
 // release releases a grant once.
 func (r *run) release(g *grant) {
@@ -226,12 +226,12 @@ func (r *run) permit(v decision.Verdict) decision.Verdict {
 	if p.budget.atLaunch {
 		return v
 	}
-	r.coming = r.askBudget(&p.budget, budget.KindRetry, r.launches)
-	if r.coming.given {
+	r.nextGrant = r.askBudget(&p.budget, budget.KindRetry, r.launches)
+	if r.nextGrant.given {
 		return v
 	}
-	r.refuse(r.coming.reason, state, r.coming)
-	return stop(r.coming.reason)
+	r.refuse(r.nextGrant.reason, state, r.nextGrant)
+	return stop(r.nextGrant.reason)
 }
 
 // refuse records a retry that was denied when it was decided.

@@ -27,7 +27,7 @@ import (
 // would add a third to their time; see docs/adr/0013-first-attempt-without-a-run.md. A failure is judged on the common path.
 func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, t *observe.Timeline) (value T, err error) {
 	p := options.plan
-	standIn := fallbackOf[T](options)
+	fallback := fallbackOf[T](options)
 	var first *attemptCtx
 	if p.plain && t == nil && options == &p.bare && ctx.Err() == nil && ctx.Value(observe.CaptureKey{}) == nil {
 		first = &attemptCtx{}
@@ -49,8 +49,8 @@ func do[T any, O operation[T]](ctx context.Context, options *callOptions, op O, 
 	} else {
 		value, action, err = guarded(&r, op)
 	}
-	if action != decision.Done && standIn != nil {
-		value, action = fallBack(&r, standIn, value)
+	if action != decision.Done && fallback != nil {
+		value, action = fallBack(&r, fallback, value)
 	}
 	if action != decision.Done {
 		err = r.fail(r.verdict.Reason)
@@ -88,7 +88,7 @@ func (r *run) begin(timeline bool) {
 		o.plan = r.plan
 	}
 	r.seed = o.seed
-	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 && overall < never {
+	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 && overall < noTimeout {
 		r.deadline = time.Since(epoch) + overall
 		if r.once != nil {
 			r.deadline -= r.once.age
@@ -144,7 +144,7 @@ func (r *run) ready() policy.Reason {
 		r.cause = r.plan.refusal.cause
 		return r.plan.refusal.reason
 	}
-	return r.over()
+	return r.endReason()
 }
 
 // settle decides what follows the outcome of an attempt or group. A retry that the breaker, the budget or the journal refuses
@@ -176,8 +176,8 @@ func (r *run) state() decision.State {
 
 // next decides what follows an outcome other than success, and completes the state that the decision was made from.
 func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
-	if r.broken != "" {
-		return stop(r.broken)
+	if r.panicReason != "" {
+		return stop(r.panicReason)
 	}
 	retry := &r.plan.policy.Retry
 	if o.Kind == classify.Retryable {
@@ -199,8 +199,8 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 	return v
 }
 
-// shortest is the shortest wait for which a timer is set: setting it takes longer than any shorter wait.
-const shortest = time.Microsecond
+// minTimerWait is the shortest wait for which a timer is set; setting a timer takes longer than any shorter wait.
+const minTimerWait = time.Microsecond
 
 // wait waits before the next attempt. It returns the reason why that attempt will not be made, or "".
 func (r *run) wait(d time.Duration) policy.Reason {
@@ -212,7 +212,7 @@ func (r *run) wait(d time.Duration) policy.Reason {
 			r.cause = context.Canceled
 			return policy.ReasonCanceled
 		}
-	case d >= shortest:
+	case d >= minTimerWait:
 		if r.timer == nil {
 			r.timer = time.NewTimer(d)
 		} else {
@@ -224,9 +224,9 @@ func (r *run) wait(d time.Duration) policy.Reason {
 			r.timer.Stop()
 		}
 	}
-	reason := r.broken
+	reason := r.panicReason
 	if reason == "" {
-		reason = r.over()
+		reason = r.endReason()
 	}
 	if reason != "" {
 		r.dropGrant()

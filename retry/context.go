@@ -81,7 +81,7 @@ type attemptCtx struct {
 	options  *callOptions
 	root     *attemptCtx   // the call's first attempt, which keeps the call's ID; nil in that attempt itself
 	deadline time.Duration // of the attempt or the call, whichever comes first, since epoch; 0 for none
-	late     atomic.Pointer[signal]
+	signal   atomic.Pointer[signal]
 	state    atomic.Uint32 // quiet → armed and all changes after it are made under the signal's mutex
 	number   int32
 	retry    int32
@@ -111,10 +111,10 @@ var _ context.Context = (*attemptCtx)(nil)
 
 // lock makes the signal if there is none, and takes its mutex.
 func (c *attemptCtx) lock() *signal {
-	s := c.late.Load()
+	s := c.signal.Load()
 	if s == nil {
-		c.late.CompareAndSwap(nil, &signal{})
-		s = c.late.Load()
+		c.signal.CompareAndSwap(nil, &signal{})
+		s = c.signal.Load()
 	}
 	s.mu.Lock()
 	return s
@@ -135,15 +135,15 @@ func (c *attemptCtx) Deadline() (time.Time, bool) {
 
 // end returns when the context expires, or 0 if it does not.
 func (c *attemptCtx) end() time.Duration {
-	if c.deadline != 0 && c.kept() {
+	if c.deadline != 0 && c.isDetached() {
 		return 0
 	}
 	return c.deadline
 }
 
-// kept reports whether the context has been detached.
-func (c *attemptCtx) kept() bool {
-	s := c.late.Load()
+// isDetached reports whether the context has been detached.
+func (c *attemptCtx) isDetached() bool {
+	s := c.signal.Load()
 	if s == nil {
 		return false
 	}
@@ -244,7 +244,7 @@ func (c *attemptCtx) AfterFunc(f func()) (stop func() bool) {
 
 // expire ends the context at its deadline, unless it was detached meanwhile.
 func (c *attemptCtx) expire() {
-	if !c.kept() {
+	if !c.isDetached() {
 		c.close(expired)
 	}
 }
@@ -279,7 +279,7 @@ func (c *attemptCtx) finish() {
 	if c.state.CompareAndSwap(quiet, canceled) {
 		return
 	}
-	if !c.kept() {
+	if !c.isDetached() {
 		c.close(canceled)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// FailureMode says what happens where a policy asks for something that is not there.
+// FailureMode says what happens if something that a policy names, or the policy itself, is missing.
 type FailureMode int
 
 // The failure modes. [ExecutorOptions] says what each of them means for each part.
@@ -102,8 +102,8 @@ type Executor struct {
 	evicted         bool
 	missing         map[string]bool // names already reported as missing
 
-	losers losers
-	asked  atomic.Pointer[time.Time] // the last reading of the system clock
+	losers       losers
+	clockReading atomic.Pointer[time.Time] // the last reading of the system clock
 }
 
 const (
@@ -143,7 +143,7 @@ func NewExecutor(options ExecutorOptions) *Executor {
 	})
 	e.versioned, _ = options.Provider.(policy.Versioned)
 	if e.versioned != nil && options.RecoverPanics {
-		e.versioned = carefulVersions{e.versioned}
+		e.versioned = recoveringVersions{e.versioned}
 	}
 	e.starter, _ = options.Observer.(observe.Starter)
 	return e
@@ -196,7 +196,7 @@ func (e *Executor) resolve(ctx context.Context, key policy.Key, state *keyState)
 		})
 	}
 	if evicted {
-		const detail = "more keys are in use than are kept; keys must name operations, not requests, tenants or users"
+		const detail = "the executor has evicted a key because more keys are in use than MaxKeys; keys must name operations, not requests, tenants or users"
 		e.report(context.Background(), observe.Work{Key: key, Surface: key.Surface()}, &observe.Report{
 			Reason: policy.ReasonKeyEvicted, Detail: detail,
 		})
@@ -219,11 +219,11 @@ func (e *Executor) ask(ctx context.Context, key policy.Key) (answer source) {
 	return answer
 }
 
-// carefulVersions are a provider's versions under RecoverPanics.
-type carefulVersions struct{ policy.Versioned }
+// recoveringVersions are a provider's versions under RecoverPanics.
+type recoveringVersions struct{ policy.Versioned }
 
 // Version returns a version that no plan has if the provider panics. The executor then asks the provider again.
-func (v carefulVersions) Version() (version uint64) {
+func (v recoveringVersions) Version() (version uint64) {
 	defer func() {
 		if recover() != nil {
 			version = unknownVersion
@@ -245,21 +245,21 @@ func sameFault(a, b error) bool {
 func (e *Executor) install(key policy.Key, state *keyState, answer source) (p *plan, changed circuit.Transition, evicted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	kept := e.keys.get(key)
+	current := e.keys.get(key)
 	switch {
-	case kept != nil:
-		state = kept // another goroutine may have added it meanwhile
+	case current != nil:
+		state = current // another goroutine may have added it meanwhile
 	case state == nil:
 		state = &keyState{key: key}
 	}
-	if e.versioned != nil && kept != nil {
-		if newer := kept.plan.Load(); newer.source.version != answer.version && newer.source.version == e.versioned.Version() {
+	if e.versioned != nil && current != nil {
+		if newer := current.plan.Load(); newer.source.version != answer.version && newer.source.version == e.versioned.Version() {
 			return newer, circuit.Transition{}, false // a slow answer must not replace a newer one
 		}
 	}
 	p = e.prepare(key, state, answer)
 	state.plan.Store(p)
-	if kept == nil && e.keys.add(state) {
+	if current == nil && e.keys.add(state) {
 		evicted, e.evicted = !e.evicted, true
 	}
 	return p, p.changed, evicted
@@ -277,13 +277,13 @@ func (e *Executor) report(ctx context.Context, w observe.Work, r *observe.Report
 // notify sends an event to the observer. With RecoverPanics, a panic of the observer does not fail the call.
 func (e *Executor) notify(ctx context.Context, event *observe.Event) {
 	if e.options.RecoverPanics {
-		defer e.survive(ctx, event.Work)
+		defer e.recoverObserver(ctx, event.Work)
 	}
 	e.options.Observer.Observe(ctx, event)
 }
 
-// survive is deferred around the observer under RecoverPanics.
-func (e *Executor) survive(ctx context.Context, w observe.Work) {
+// recoverObserver is deferred around the observer under RecoverPanics.
+func (e *Executor) recoverObserver(ctx context.Context, w observe.Work) {
 	if v := recover(); v != nil {
 		e.report(ctx, w, &observe.Report{
 			Reason: policy.ReasonPanicInObserver, Panic: v, Stack: debug.Stack(), Detail: "the observer panicked; the work goes on",
@@ -310,13 +310,13 @@ func (e *Executor) now() time.Time {
 	if e.options.Clock != nil {
 		return e.clock()
 	}
-	if asked := e.asked.Load(); asked != nil {
-		if d := time.Since(*asked); d >= 0 && d < time.Second {
-			return asked.Add(d)
+	if reading := e.clockReading.Load(); reading != nil {
+		if d := time.Since(*reading); d >= 0 && d < time.Second {
+			return reading.Add(d)
 		}
 	}
 	t := time.Now()
-	e.asked.Store(&t)
+	e.clockReading.Store(&t)
 	return t
 }
 

@@ -14,9 +14,9 @@ import (
 type fallback[T any] func(ctx context.Context, failure error) (T, error)
 
 // WithFallback calls f if the call fails for any reason, including the end of its context. f gets that context and the
-// call's [*Error]. If f returns nil, the call succeeds. If f fails, its error joins the Cause of the call's error. Timelines keep
-// the reason and the error of the failure; their attribute "fallback" is "used" or "failed", that of the decision to stop "called".
-// The result of f is not stored under an idempotency key. [Executor.Once] ignores fallbacks.
+// call's [*Error]. If f returns nil, the call succeeds. If f fails, its error joins the Cause of the call's error. The timeline
+// keeps the reason and the error of the failure; its attribute "fallback" is "used" or "failed", and in the decision to stop it
+// is "called". The result of f is not stored under an idempotency key. [Executor.Once] ignores fallbacks.
 func WithFallback(f func(ctx context.Context, failure error) error) CallOption {
 	need(f != nil, "WithFallback: the function")
 	return WithFallbackFunc(func(ctx context.Context, failure error) (struct{}, error) { return struct{}{}, f(ctx, failure) })
@@ -42,7 +42,7 @@ func fallbackOf[T any](o *callOptions) fallback[T] {
 	}
 	f, ok := o.fallback.(fallback[T])
 	if !ok {
-		panic(fmt.Sprintf("retry: the call returns %T, and its fallback is a %T", *new(T), o.fallback))
+		panic(fmt.Sprintf("retry: the call returns %T, but its fallback is a %T", *new(T), o.fallback))
 	}
 	return f
 }
@@ -65,7 +65,7 @@ func fallBack[T any](r *run, f fallback[T], last T) (value T, action decision.Ac
 	return value, decision.Done
 }
 
-// caller returns the context that the call was given.
+// caller returns the caller's context.
 func (r *run) caller() context.Context {
 	if r.recorded() {
 		return r.rec.root.Context
@@ -73,7 +73,7 @@ func (r *run) caller() context.Context {
 	return r.ctx
 }
 
-// noteFallback notes in a decision that stops a call that a fallback follows.
+// noteFallback adds the attribute "fallback" to the decision that stops a call with a fallback.
 func (r *run) noteFallback(d *observe.Decision) {
 	if r.options.fallback == nil || d.Verdict.Action != decision.Stop {
 		return

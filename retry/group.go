@@ -110,8 +110,8 @@ func (g *hedgedGroup[T, O]) coordinate(r *run, op O) {
 			}
 		case <-hedge:
 			hedge = nil
-			if g.hedge(r, op); r.broken != "" {
-				g.interrupt(r, op, r.broken)
+			if g.hedge(r, op); r.panicReason != "" {
+				g.interrupt(r, op, r.panicReason)
 				return
 			}
 			if wait, ok := g.delay(r); ok {
@@ -119,10 +119,10 @@ func (g *hedgedGroup[T, O]) coordinate(r *run, op O) {
 				hedge = hedgeTimer.C
 			}
 		case <-r.ctx.Done():
-			g.interrupt(r, op, r.over())
+			g.interrupt(r, op, r.endReason())
 			return
 		case <-end:
-			g.interrupt(r, op, r.over())
+			g.interrupt(r, op, r.endReason())
 			return
 		}
 	}
@@ -218,9 +218,9 @@ func (g *hedgedGroup[T, O]) delay(r *run) (wait time.Duration, ok bool) {
 	return max(wait, 0), ok
 }
 
-// hedge launches one more attempt. A denied hedge is recorded and changes nothing.
+// hedge launches one more attempt. If the hedge is denied, that is recorded and the group goes on without it.
 func (g *hedgedGroup[T, O]) hedge(r *run, op O) {
-	if r.broken != "" || !g.group.MayHedge() {
+	if r.panicReason != "" || !g.group.MayHedge() {
 		return
 	}
 	g.hedges++
@@ -249,15 +249,15 @@ func (g *hedgedGroup[T, O]) interrupt(r *run, op O, reason policy.Reason) {
 	g.group = decision.Group{CancelOnFirstTerminal: true}
 	g.group.Launch()
 	g.winner, g.judged = nil, notJudged(reason)
-	if r.broken == "" {
+	if r.panicReason == "" {
 		g.judged.facts = decision.Facts{Failed: true, Ended: reason}
 		g.judged.outcome, g.judged.rule = decision.Judge(&r.plan.policy.Retry, g.judged.facts)
 	}
 	g.group.End(g.racers[0].number, g.judged.outcome)
 }
 
-// abandon cancels the attempts that the decided group does not need. They continue until they notice it, and release what
-// they hold then, except for a probe's slot, which is released at once.
+// abandon cancels the attempts that a decided group does not need. They run until they notice that, and then release their
+// grants; breaker tickets are released at once.
 func (g *hedgedGroup[T, O]) abandon(r *run) {
 	for _, l := range g.racers {
 		if l.settled {
@@ -290,7 +290,7 @@ func watchLoser[T any](e *Executor, l *racer[T]) {
 		if l.state.Load() == lost {
 			e.report(l.ctx.parent, l.ctx.work(), &observe.Report{
 				Reason: policy.ReasonHedgeOverrun, Attempt: l.number,
-				Detail: "a hedged attempt still runs more than a second after it lost; it should obey its context",
+				Detail: "a hedged attempt is still running more than a second after it lost; it should obey its context",
 			})
 		}
 	})

@@ -62,7 +62,7 @@ func (r *run) failure(action decision.Action) error {
 	switch {
 	case action == decision.Done:
 		return nil
-	case r.broken != "" && r.ran > 0: // user code panicked after the operation had run
+	case r.panicReason != "" && r.ran > 0: // user code panicked after the operation had run
 		return idempotency.OutcomeUnknown(r.fail(reason))
 	case reason == policy.ReasonNonRetryable && r.last == nil: // a classifier refused the value
 		return classify.Permanent(r.fail(reason))

@@ -33,7 +33,7 @@ func (r *run) judge(l *launch, value any, err error, j *judgement) {
 		f.Classified = &o
 	}
 	if err != nil || f.Classified.Kind != classify.Success {
-		f.Ended = r.over()
+		f.Ended = r.endReason()
 		f.TimedOut = r.plan.policy.Retry.TimeoutPerAttempt > 0 && l.ctx.timedOut()
 	}
 	if err != nil {
@@ -43,8 +43,8 @@ func (r *run) judge(l *launch, value any, err error, j *judgement) {
 		}
 	}
 	j.outcome, j.rule = decision.Judge(&r.plan.policy.Retry, *f)
-	if r.broken != "" && j.outcome.Kind != classify.Success {
-		*j = notJudged(r.broken)
+	if r.panicReason != "" && j.outcome.Kind != classify.Success {
+		*j = notJudged(r.panicReason)
 	}
 }
 
@@ -64,7 +64,7 @@ func (r *run) conclude(l *launch, j *judgement, err error) {
 		r.plan.hedge.digest.Add(time.Since(epoch) - l.began)
 	}
 	l.settled = true
-	if l.watch != nil || l.ticked || l.grant.release != nil {
+	if l.watch != nil || l.hasTicket || l.grant.release != nil {
 		r.free(l, resultOf(j.outcome))
 	}
 	l.ctx.finish()

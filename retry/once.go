@@ -25,7 +25,7 @@ type Work struct {
 	// Age is how long ago the first attempt began; overall_timeout counts from then. It is 0 for the first attempt. It is a
 	// duration because another clock than this process's may have measured the start.
 	Age time.Duration
-	// Refusals is how often in a row the work was refused before.
+	// Refusals is how many times in a row the work has been refused.
 	Refusals int
 	// NextDelay, if set, computes the delays instead of the policy, from the number of failed attempts. Verdicts then mark
 	// their delay as external.

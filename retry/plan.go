@@ -79,9 +79,9 @@ type traits struct {
 	byClass bool // retry_on or abort_on are in use
 }
 
-// gate is a budget as a policy refers to it.
+// gate is a budget that a policy names.
 type gate struct {
-	budget   budget.Budget // nil: every attempt passes, for the reason given
+	budget   budget.Budget // nil if every attempt passes; reason says why
 	ref      policy.BudgetRef
 	reason   policy.Reason
 	refused  bool // the budget is missing, and MissingBudgetMode is deny
@@ -97,7 +97,7 @@ func (e *Executor) prepare(key policy.Key, state *keyState, answer source) *plan
 	}
 	p.source.budgets = e.budgetsVersion() // read before the budgets, so that the next call sees a change in between
 	e.choosePolicy(p)
-	e.equip(p, true)
+	e.resolveNames(p, true)
 	return p
 }
 
@@ -164,7 +164,7 @@ func (e *Executor) choosePolicy(p *plan) {
 		return
 	}
 	mode := e.options.MissingPolicyMode
-	stoodIn := false
+	usedDefault := false
 	switch {
 	case p.source.panicked():
 		p.refusal = refusal{policy.ReasonPanicInProvider, p.source.fault}
@@ -173,7 +173,7 @@ func (e *Executor) choosePolicy(p *plan) {
 		p.refusal = refusal{policy.ReasonNoPolicy, fmt.Errorf("%w: %w", ErrNoPolicy, p.source.err)}
 		usable = nil
 	case mode == FailureFallback:
-		stoodIn = usable == nil
+		usedDefault = usable == nil
 	case mode == FailureAllow:
 		usable = &policy.Policy{Key: p.key, Meta: policy.Meta{Source: policy.SourceDefault}}
 		usable.Retry.MaxAttempts = 1
@@ -187,7 +187,7 @@ func (e *Executor) choosePolicy(p *plan) {
 	p.policy = usable
 	p.describe()
 	p.describeError(mode)
-	if stoodIn {
+	if usedDefault {
 		p.attributes = p.attributes.With(observe.AttrPolicyFallback, "true")
 	}
 }
@@ -216,9 +216,9 @@ func (p *plan) describeError(mode FailureMode) {
 	p.attributes = p.attributes.With(observe.AttrMissingPolicyMode, mode.String()).With(observe.AttrPolicyError, p.source.err.Error())
 }
 
-// equip resolves the names in the plan's policy. shared reports whether the policy comes from the provider, and so may
+// resolveNames resolves the names in the plan's policy. shared reports whether the policy comes from the provider, and so may
 // change the key's breaker. The caller holds mu.
-func (e *Executor) equip(p *plan, shared bool) {
+func (e *Executor) resolveNames(p *plan, shared bool) {
 	r, h := &p.policy.Retry, &p.policy.Hedge
 	if r.ClassifierName != "" && r.ClassifierName != "default" {
 		p.classifier = e.vocabulary.Load().classifiers[r.ClassifierName]
@@ -236,9 +236,9 @@ func (e *Executor) equip(p *plan, shared bool) {
 	if h.Budget.Name != "" {
 		p.hedge.budget = e.gateFor(p, h.Budget)
 	}
-	e.equipBreaker(p, shared)
+	e.setBreaker(p, shared)
 	if h.Enabled {
-		e.equipTrigger(p)
+		e.setTrigger(p)
 	}
 	p.bare.plan = p
 	p.gated = p.breaker != nil || p.budget.ref.Name != "" || p.hedge.trigger != nil
@@ -279,9 +279,9 @@ func (e *Executor) gateFor(p *plan, ref policy.BudgetRef) gate {
 	return gate{budget: b, ref: ref, atLaunch: isAsker && asker.AskAtLaunch()}
 }
 
-// equipBreaker gives the plan the key's breaker, and updates the breaker to a changed policy. A policy that one call has
+// setBreaker gives the plan the key's breaker, and updates the breaker to a changed policy. A policy that one call has
 // edited can only switch the breaker off.
-func (e *Executor) equipBreaker(p *plan, shared bool) {
+func (e *Executor) setBreaker(p *plan, shared bool) {
 	c := p.policy.Circuit
 	if c.Kind == "" {
 		return
@@ -295,7 +295,7 @@ func (e *Executor) equipBreaker(p *plan, shared bool) {
 	p.breaker = p.state.breaker
 }
 
-func (e *Executor) equipTrigger(p *plan) {
+func (e *Executor) setTrigger(p *plan) {
 	name := p.policy.Hedge.TriggerName
 	t, ok := e.options.Triggers[name]
 	if !ok {
@@ -359,6 +359,6 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 			p.attributes = p.attributes.With(observe.AttrPolicyFallback, fallback)
 		}
 	}
-	e.equip(p, false)
+	e.resolveNames(p, false)
 	return p
 }

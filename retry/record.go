@@ -93,7 +93,7 @@ func (rec *recorder) notifyStart(r *run, ctx context.Context, e *observe.Event) 
 	rec.stamp(r, e)
 	started = ctx //nolint:wastedassign // the result if Start panics
 	if r.e.options.RecoverPanics {
-		defer r.e.survive(ctx, e.Work)
+		defer r.e.recoverObserver(ctx, e.Work)
 	}
 	return r.e.starter.Start(ctx, e)
 }
@@ -144,7 +144,7 @@ func (rec *recorder) begin(r *run, l *launch, deadline time.Duration) context.Co
 		l.watch = time.AfterFunc(deadline-time.Since(epoch)+overrun, func() {
 			e.report(ctx, w, &observe.Report{
 				Reason: policy.ReasonAttemptOverrun, Attempt: number,
-				Detail: "the operation still runs more than a second after its timeout; it should obey its context",
+				Detail: "the operation is still running more than a second after its timeout; it should obey its context",
 			})
 		})
 	}
@@ -199,8 +199,8 @@ func (rec *recorder) notifyAttempt(r *run, l *launch, a *observe.AttemptRecord) 
 	if l.ctx != nil {
 		ctx = l.ctx.parent
 	}
-	kept := *a // a copy, because the timeline is sorted at the end
-	e := &observe.Event{Type: observe.AttemptEnded, Time: a.End, Attempt: &kept}
+	record := *a // a copy, because the timeline is sorted at the end
+	e := &observe.Event{Type: observe.AttemptEnded, Time: a.End, Attempt: &record}
 	rec.stamp(r, e)
 	rec.notify(r, ctx, e)
 }

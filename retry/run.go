@@ -14,8 +14,8 @@ import (
 // epoch is the start of the monotonic readings that the mechanisms take, which are cheaper than time.Now.
 var epoch = time.Now()
 
-// never is the shortest timeout that counts as none, 146 years. It keeps sums of times since epoch in range.
-const never = time.Duration(math.MaxInt64 / 2)
+// noTimeout is the shortest timeout that counts as no timeout, 146 years. It keeps sums of times since epoch in range.
+const noTimeout = time.Duration(math.MaxInt64 / 2)
 
 // run is one call in progress. It lives on the caller's stack, and only the caller's goroutine uses it.
 type run struct {
@@ -31,9 +31,9 @@ type run struct {
 	progress
 	pause
 	faults
-	coming  grant // what the budget said when the coming retry was decided
-	launch  launch
-	verdict decision.Verdict // the last
+	nextGrant grant // of the next retry, which the budget granted when the retry was decided
+	launch    launch
+	verdict   decision.Verdict // the last
 
 	returned bool // the loop returned: nothing panicked
 }
@@ -49,22 +49,22 @@ type progress struct {
 // pause is the wait before an attempt, and what bounds it.
 type pause struct {
 	backoff  time.Duration
-	timer    *time.Timer   // made for the first wait that is worth one
+	timer    *time.Timer   // made for the first wait of minTimerWait or more
 	deadline time.Duration // of the call, since epoch; 0 without an overall timeout
 }
 
 // faults are the errors of a call.
 type faults struct {
-	last     error         // of the operation
-	cause    error         // from outside the operation
-	broken   policy.Reason // user code panicked
-	fellBack string        // what became of the fallback: used, failed, or "" without one
+	last        error         // of the operation
+	cause       error         // from outside the operation
+	panicReason policy.Reason // names the user code that panicked, or ""
+	fellBack    string        // the result of the fallback: used, failed, or "" if it did not run
 }
 
 // seed is the seed of the delays' jitter.
 type seed struct {
 	value uint64
-	known bool // else it is derived from the call's ID when it is first needed
+	known bool // false until the seed has been set, or derived from the call's ID
 }
 
 // recorded reports whether the call is recorded.
@@ -85,20 +85,20 @@ type once struct {
 
 // launch is one admitted attempt.
 type launch struct {
-	ctx     *attemptCtx
-	number  int
-	hedge   int
-	grant   grant
-	ticket  circuit.Ticket
-	ticked  bool // the ticket is held
-	circuit circuit.State
-	settled bool
-	began   time.Duration // since epoch; only where the plan is timed
-	started time.Time     // of the record
-	watch   *time.Timer   // reports an overrun
+	ctx       *attemptCtx
+	number    int
+	hedge     int
+	grant     grant
+	ticket    circuit.Ticket
+	hasTicket bool // the breaker has not got the ticket back yet
+	circuit   circuit.State
+	settled   bool
+	began     time.Duration // since epoch; only where the plan is timed
+	started   time.Time     // of the record
+	watch     *time.Timer   // reports an overrun
 }
 
-// left returns the time until the work must end, and what ends it.
+// left returns the time until the work must end, and the reason why it must.
 func (r *run) left() (time.Duration, policy.Reason) {
 	left, reason := decision.Unbounded, policy.Reason("")
 	if r.deadline != 0 {
@@ -137,8 +137,8 @@ func (r *run) seedOf() uint64 {
 	return r.seed.value
 }
 
-// over returns why the work must stop, or "" while the caller's context and the overall timeout allow it to continue.
-func (r *run) over() policy.Reason {
+// endReason returns why the work must stop, or "" while the caller's context and the overall timeout allow it to continue.
+func (r *run) endReason() policy.Reason {
 	if err := r.ctx.Err(); err != nil {
 		r.cause = context.Cause(r.ctx)
 		if err == context.DeadlineExceeded {

@@ -49,8 +49,8 @@ func (e *Executor) Register(name string, c classify.Classifier, classes classify
 	e.supplied.Add(1)
 }
 
-// reportMissing reports each name in a policy that is not registered, once: such a policy stops retries that it means to
-// allow.
+// reportMissing reports each name in a policy that is not registered, once. Without the name's class or classifier, the policy
+// stops work that it means to retry.
 func (e *Executor) reportMissing(p *plan) {
 	for attribute, reason := range map[string]policy.Reason{
 		observe.AttrClassNotFound: policy.ReasonClassNotFound, observe.AttrClassifierNotFound: policy.ReasonClassifierNotFound,
@@ -59,10 +59,10 @@ func (e *Executor) reportMissing(p *plan) {
 		if names == "" {
 			continue
 		}
-		about := string(reason) + " " + names
+		problem := string(reason) + " " + names
 		e.mu.Lock()
-		reported := e.missing[about] || len(e.missing) >= e.options.MaxKeys
-		e.missing[about] = true
+		reported := e.missing[problem] || len(e.missing) >= e.options.MaxKeys
+		e.missing[problem] = true
 		e.mu.Unlock()
 		if reported {
 			continue
