@@ -11,11 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenetdev/tenet/controlplane"
 	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
@@ -82,16 +80,16 @@ func ReadAll(ctx context.Context, r io.Reader) ([]byte, error) {
 
 // Load reads a document, and prints its warnings and faults to stderr.
 func (a *App) Load(ctx context.Context, path string) (*policyfile.Document, error) {
-	return a.LoadWithin(ctx, path, policy.CallLimits())
+	return a.LoadWithin(ctx, path, nil)
 }
 
-// LoadWithin is Load with other limits for calls than the built-in ones.
-func (a *App) LoadWithin(ctx context.Context, path string, calls policy.Limits) (*policyfile.Document, error) {
+// LoadWithin is Load with an operator's own limits.
+func (a *App) LoadWithin(ctx context.Context, path string, limits map[policy.Surface]policy.Limits) (*policyfile.Document, error) {
 	text, err := a.ReadFile(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: map[policy.Surface]policy.Limits{policy.SurfaceCall: calls}})
+	document, err := policyfile.Parse(path, text, policyfile.Options{Limits: limits})
 	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
 		a.PrintFaults(refused.Faults)
 		return nil, Exit(ExitInvalid)
@@ -158,26 +156,6 @@ func FaultResultOf(f policyfile.Fault) FaultResult {
 // DocumentFlag adds --policy to a command.
 func DocumentFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("policy", "", "policy document to use; - is stdin")
-}
-
-// documentPoll is short enough for a change of the document to take effect within a second.
-const documentPoll = 500 * time.Millisecond
-
-// FollowDocument returns a provider that follows the file at path, and the present document. Without a path both are nil. The
-// provider calls changed with every new document.
-func (a *App) FollowDocument(ctx context.Context, path string, log *slog.Logger, changed func(*policy.Set)) (policy.Provider, *policy.Set, error) {
-	if path == "" {
-		return nil, nil, nil
-	}
-	document, err := a.Load(ctx, path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if path == StandardInput {
-		return document.Set, document.Set, nil
-	}
-	file, err := controlplane.NewFile(path, controlplane.FileOptions{Interval: documentPoll, OnChange: changed, Logger: log})
-	return file, document.Set, err
 }
 
 // Missing reports whether no file exists at a path.

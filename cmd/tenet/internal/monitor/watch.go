@@ -73,6 +73,14 @@ func (w *Watch) start(ctx context.Context, a *cli.App, o Options) (err error) {
 		observers, w.Journal = append(observers, log), log
 		o.Changes.Follow(ctx, log, o.Provider, o.Log)
 	}
-	w.Observer = observe.Multi(observers...)
+	w.Observer = observe.Multi(append(observers, Reports(o.Provider))...)
+	return nil
+}
+
+// Reports returns the observer that reports calls to the server of a provider's document, or nil if it is not a server's.
+func Reports(provider policy.Provider) observe.Observer {
+	if server, ok := provider.(interface{ Observer() observe.Observer }); ok {
+		return server.Observer()
+	}
 	return nil
 }

@@ -15,7 +15,8 @@ import (
 
 // pipelineFlags are the flags that consumers and producers share.
 type pipelineFlags struct {
-	policy, listen           string
+	document                 cli.Document
+	listen                   string
 	source, sink, deadLetter string // source is --source or --input
 	payload, id              string
 	store                    string
@@ -34,7 +35,7 @@ func (f *pipelineFlags) add(cmd *cobra.Command, from, usage string) {
 	f.audit, f.form = open.DecisionLogFlag(cmd), cli.OutputFlag(cmd)
 	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, open.JobTTL, cmd.Flags().Changed
 	flags := cmd.Flags()
-	flags.StringVar(&f.policy, "policy", "", "policy document; changes take effect during the run; - is stdin")
+	f.document.Flags(cmd, "policy document; changes take effect during the run")
 	flags.StringVar(&f.source, from, "", usage)
 	flags.StringVar(&f.sink, "sink", "", "where transactions go: "+open.UseSink.Forms())
 	flags.StringVar(&f.deadLetter, "dead-letter", "", "sink for transactions that fail for good")

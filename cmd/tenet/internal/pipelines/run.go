@@ -43,7 +43,7 @@ type pipe struct {
 func (p pipe) run(ctx context.Context, a *cli.App) (err error) {
 	f := p.pipelineFlags
 	log, changes := a.Logger(overProgress(a), f.verbose), &recording.Changes{}
-	provider, set, err := f.document(ctx, a, log, changes)
+	provider, set, err := f.follow(ctx, a, log, changes)
 	if err != nil {
 		return err
 	}

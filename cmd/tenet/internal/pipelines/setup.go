@@ -70,15 +70,15 @@ func excerpt(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// document returns the document of --policy, and the provider that follows its file.
-func (f *pipelineFlags) document(ctx context.Context, a *cli.App, log *slog.Logger, changes *recording.Changes) (policy.Provider, *policy.Set, error) {
-	if f.policy == "" {
+// follow returns the document of --policy, and the provider that follows its file.
+func (f *pipelineFlags) follow(ctx context.Context, a *cli.App, log *slog.Logger, changes *recording.Changes) (policy.Provider, *policy.Set, error) {
+	if f.document.Path == "" {
 		return nil, nil, cli.Usagef("no document given; name it with --policy FILE")
 	}
-	if f.policy == cli.StandardInput && f.payload == cli.StandardInput {
+	if f.document.Path == cli.StandardInput && f.payload == cli.StandardInput {
 		return nil, nil, cli.Usagef("--policy and --payload cannot both be stdin")
 	}
-	return a.FollowDocument(ctx, f.policy, log, changes.Record)
+	return a.FollowDocument(ctx, f.document, log, changes.Record)
 }
 
 // unnamed returns the failure for a pipeline that the document does not have.
@@ -87,7 +87,7 @@ func (p pipe) unnamed(set *policy.Set) error {
 	if others := Named(set, p.kind); len(others) > 0 {
 		known = "it has " + strings.Join(others, ", ")
 	}
-	return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no %s %q; %s", p.policy, p.kind, p.name, known))
+	return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no %s %q; %s", p.document.Path, p.kind, p.name, known))
 }
 
 // setUp opens everything for an engine except its source and sinks. o holds its name and observers.

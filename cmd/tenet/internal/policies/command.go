@@ -165,7 +165,7 @@ func find(ctx context.Context, a *cli.App, file, name string) (*policyfile.Docum
 	if policy.ParseKey(name).Namespace == RunNamespace {
 		limits = CommandLimits()
 	}
-	document, err := a.LoadWithin(ctx, file, limits)
+	document, err := a.LoadWithin(ctx, file, map[policy.Surface]policy.Limits{policy.SurfaceCall: limits})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,7 +13,8 @@ import (
 
 // runFlags are the flags of "tenet run".
 type runFlags struct {
-	policy, key             string
+	document                cli.Document
+	key                     string
 	maxAttempts             int
 	timeout, overallTimeout time.Duration
 	backoff, backoffCap     time.Duration
@@ -70,7 +71,7 @@ not executable; 127 it was not found; 2 usage; 3 invalid document; 130 and 143 s
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
-	flags.StringVar(&f.policy, "policy", "", "policy document to use; - is stdin")
+	f.document.Flags(cmd, "policy document to use")
 	flags.StringVar(&f.key, "key", "", "key of the policy (default: run.COMMAND)")
 	flags.IntVar(&f.maxAttempts, "max-attempts", 0, "maximum number of attempts, the first included")
 	flags.Var(cli.DurationOrNone(&f.timeout), "timeout", "how long one attempt may take, or none")

@@ -2,9 +2,11 @@ package run
 
 import (
 	"context"
+	"io"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/monitor"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/policies"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -42,18 +44,33 @@ func (f *runFlags) edit(p *policy.Policy) {
 	p.Hedge.Enabled = false
 }
 
-// documentOf loads the document at path. Without a path its policies are the defaults of commands.
-func documentOf(ctx context.Context, a *cli.App, path string) (*policy.Set, error) {
-	if path != "" {
-		document, err := a.LoadWithin(ctx, path, policies.CommandLimits())
-		if err != nil {
-			return nil, err
-		}
-		return document.Set, nil
+// load finds the document. Without one its policies are the defaults of commands.
+func (r *runner) load(ctx context.Context) error {
+	d := r.flags.document
+	if d.Path == "" {
+		defaults, err := policy.Compile(policy.Policy{}, policies.CommandLimits(), policy.SourceDefault)
+		defaults.Meta.Revision = "" // there is no document
+		r.set = policy.NewSet(policy.SetConfig{Source: policy.SourceDefault, Calls: defaults, CallLimits: policies.CommandLimits()})
+		return err
 	}
-	defaults, err := policy.Compile(policy.Policy{}, policies.CommandLimits(), policy.SourceDefault)
-	defaults.Meta.Revision = "" // there is no document
-	return policy.NewSet(policy.SetConfig{Source: policy.SourceDefault, Calls: defaults, CallLimits: policies.CommandLimits()}), err
+	d.Limits = map[policy.Surface]policy.Limits{policy.SurfaceCall: policies.CommandLimits()}
+	if !d.IsServer() {
+		document, err := r.LoadWithin(ctx, d.Path, d.Limits)
+		if err == nil {
+			r.set = document.Set
+		}
+		return err
+	}
+	provider, set, err := r.FollowDocument(ctx, d, r.Logger(r.Stderr, r.flags.verbose), nil)
+	if err != nil {
+		return err
+	}
+	r.set = set // a run keeps the document that it began with
+	if closer, ok := provider.(io.Closer); ok {
+		r.OnClose(closer.Close)
+	}
+	r.reports = monitor.Reports(provider)
+	return nil
 }
 
 // effective returns the policy in force: the document's with the flags applied. It warns of values that the limits changed.
@@ -62,8 +79,8 @@ func (r *runner) effective() (*policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.flags.policy != "" && !r.set.Named(r.key) {
-		r.Warn("%s does not name %s; its defaults apply", r.flags.policy, r.key)
+	if r.flags.document.Path != "" && !r.set.Named(r.key) {
+		r.Warn("%s does not name %s; its defaults apply", r.flags.document.Path, r.key)
 	}
 	if found.Hedge.Enabled {
 		r.Warn("hedging is off for commands: the outputs of two attempts would mix")

@@ -27,7 +27,8 @@ type runner struct {
 	argv    []string
 	key     policy.Key
 	set     *policy.Set
-	policy  *policy.Policy // in force for key
+	reports observe.Observer // to the server of the document; nil without one
+	policy  *policy.Policy   // in force for key
 	options retry.ExecutorOptions
 	calls   []retry.CallOption
 	cli.Closers
@@ -43,11 +44,13 @@ func newRunner(ctx context.Context, a *cli.App, f *runFlags, argv []string) (*ru
 		r.key = policy.Key{Namespace: policies.RunNamespace, Name: filepath.Base(argv[0])}
 	}
 	var err error
-	if r.set, err = documentOf(ctx, a, f.policy); err != nil {
+	if err = r.load(ctx); err != nil {
 		return nil, err
 	}
-	r.policy, err = r.effective()
-	return r, err
+	if r.policy, err = r.effective(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
 }
 
 // check checks the values that the flag types do not check.
@@ -66,10 +69,10 @@ func (f *runFlags) check() (err error) {
 
 // run runs the command to its end and reports how it ended.
 func (r *runner) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, r.Close()) }()
 	if r.flags.dryRun {
 		return r.Print(cli.FormText, nil, func(w io.Writer) { policies.Describe(r.App, w, r.policy, nil) })
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	timeline, err := openTimeline(r.App, r.flags)
 	if err == nil {
 		err = r.open(ctx)
@@ -108,6 +111,7 @@ func (r *runner) open(ctx context.Context) error {
 			r.options.Observer = observe.Slog(r.Logger(r.Stderr, true))
 		}
 	}
+	r.options.Observer = observe.Multi(r.options.Observer, r.reports)
 	if f.audit != "" {
 		log, closeLog, err := open.Log(ctx, r.App, f.audit)
 		if err != nil {

@@ -26,7 +26,8 @@ import (
 )
 
 type workerFlags struct {
-	store, policy, periodic, listen string
+	store, periodic, listen         string
+	document                        cli.Document
 	otlp                            *string
 	audit                           string
 	once                            onceFlags
@@ -73,7 +74,7 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	}
 	flags := cmd.Flags()
 	store := open.JobsFlag(cmd)
-	flags.StringVar(&f.policy, "policy", "", "policy document; - is stdin")
+	f.document.Flags(cmd, "policy document")
 	flags.StringSliceVar(&f.queues, "queue", nil, "queue to serve, as name or name=N; may be repeated")
 	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "concurrent jobs of a queue, unless --queue or the document sets it")
 	flags.Var(cli.Duration(&f.lease), "lease", "how long other workers wait before they take the jobs of a worker that died, at least 1s")
@@ -112,7 +113,7 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	}
 	log := a.Logger(a.Stderr, f.verbose)
 	changes, queues := &recording.Changes{}, &servedQueues{flags: f, log: log}
-	provider, set, err := a.FollowDocument(ctx, f.policy, log, func(next *policy.Set) {
+	provider, set, err := a.FollowDocument(ctx, f.document, log, func(next *policy.Set) {
 		changes.Record(next)
 		queues.follow(next)
 	})
