@@ -52,6 +52,7 @@ func Transactions(t *testing.T, open func(t *testing.T) Database) {
 		{"J9/jobs of a transaction exist when it commits", (*transactions).commitJobs},
 		{"J9/jobs of a transaction are gone when it rolls back", (*transactions).rollBackJobs},
 		{"J9/one call enqueues a defined job in a transaction", (*transactions).enqueueDefined},
+		{"J9/a transaction refuses text with NUL or invalid UTF-8", (*transactions).refuseText},
 		{"J11/jobs of a transaction are announced when it commits", (*transactions).announce},
 		{"J26/a handler completes its job in its own transaction", (*transactions).completeInHandler},
 		{"J26/a lost lease completes nothing", (*transactions).completeWithoutLease},
@@ -140,6 +141,26 @@ func (s *transactions) commitJobs() {
 	in.ID = got.ID
 	if diff := cmp.Diff(job.New(in, got.CreatedAt), got, equateEmpty()); diff != "" {
 		s.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+func (s *transactions) refuseText() {
+	tx := s.begin()
+	for _, text := range []string{"a\x00b", "a\xff"} {
+		for field, r := range map[string]job.Request{
+			"unique_key": {Type: "t", UniqueKey: text},
+			"meta":       {Type: "t", Meta: map[string]string{"k": text}},
+		} {
+			_, err := tx.EnqueueTx(r)
+			if e, ok := errors.AsType[*job.RequestError](err); !ok || e.Field != field {
+				s.Errorf("%s %q: %v", field, text, err)
+			}
+		}
+	}
+	_, err := tx.EnqueueTx(job.Request{Type: "t"}) // the transaction is still usable
+	s.ok(err, tx.Commit())
+	if n := len(s.stored()); n != 1 {
+		s.Fatalf("%d jobs, want 1", n)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver for database/sql
 
@@ -96,6 +98,71 @@ func TestTransactionsOfDatabaseSQL(t *testing.T) {
 				err = pool.QueryRowContext(ctx, countEffects).Scan(&n)
 				return n, err
 			},
+		}
+	})
+}
+
+// insertInEachKind runs a test in a transaction of pgx and in one of database/sql.
+func insertInEachKind(t *testing.T, run func(t *testing.T, store *postgres.Jobs, insert func(...job.Insert) error, commit func() error)) {
+	ctx := context.Background()
+	t.Run("pgx", func(t *testing.T) {
+		db, _ := open(t)
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, db.Jobs(), func(list ...job.Insert) error {
+			_, err := db.Jobs().InsertTx(ctx, tx, list)
+			return err
+		}, func() error { return tx.Commit(ctx) })
+	})
+	t.Run("database/sql", func(t *testing.T) {
+		db, _ := open(t)
+		pool, err := sql.Open("pgx", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		tx, err := pool.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		run(t, db.Jobs(), func(list ...job.Insert) error {
+			_, err := db.Jobs().SQL().InsertTx(ctx, tx, list)
+			return err
+		}, tx.Commit)
+	})
+}
+
+func TestJ9AnExistingIDIsAConflictInATransaction(t *testing.T) {
+	insertInEachKind(t, func(t *testing.T, _ *postgres.Jobs, insertTx func(...job.Insert) error, _ func() error) {
+		in := insert()
+		if err := insertTx(in, in); !errors.Is(err, job.ErrConflict) {
+			t.Errorf("%v, want %v", err, job.ErrConflict)
+		}
+	})
+}
+
+// TestJ9ATransactionStoresAnyBytes: job.Inserts refuses such text, but a store keeps what it is given.
+func TestJ9ATransactionStoresAnyBytes(t *testing.T) {
+	insertInEachKind(t, func(t *testing.T, store *postgres.Jobs, insertTx func(...job.Insert) error, commit func() error) {
+		in := insert()
+		in.UniqueKey, in.Meta = "k\x00\xff\\", map[string]string{`"\`: "a\x00b", "NULL": ""}
+		if err := errors.Join(insertTx(in), commit()); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := store.Get(t.Context(), in.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(job.New(in, got.CreatedAt), got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("stored (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
@@ -58,6 +61,52 @@ func beginRequest(owner string) idempotency.BeginRequest {
 }
 
 var completion = idempotency.Settlement{State: idempotency.Completed, TTL: time.Hour}
+
+func TestJ9AnExistingIDIsAConflictInATransaction(t *testing.T) {
+	db := open(t)
+	for name, stored := range map[string]bool{"stored before": true, "twice in one call": false} {
+		t.Run(name, func(t *testing.T) {
+			in := number(1)
+			list := []job.Insert{in, in}
+			if stored {
+				if _, err := db.Jobs().Enqueue(t.Context(), list[:1]); err != nil {
+					t.Fatal(err)
+				}
+				list = list[:1]
+			}
+			tx, err := db.BeginTx(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			if _, err := db.Jobs().InsertTx(t.Context(), tx, list); !errors.Is(err, job.ErrConflict) {
+				t.Errorf("%v, want %v", err, job.ErrConflict)
+			}
+		})
+	}
+}
+
+// TestJ9ATransactionStoresAnyBytes: job.Inserts refuses such text, but a store keeps what it is given.
+func TestJ9ATransactionStoresAnyBytes(t *testing.T) {
+	db := open(t)
+	in := number(1)
+	in.UniqueKey, in.Meta = "k\x00\xff\\", map[string]string{`"\`: "a\x00b", "NULL": ""}
+	tx, err := db.BeginTx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Jobs().InsertTx(t.Context(), tx, []job.Insert{in})
+	if err := errors.Join(err, tx.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := db.Jobs().Get(t.Context(), in.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(job.New(in, got.CreatedAt), got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
 
 // TestI5AFencedSettlementSpoilsNoOtherWrite: operations of a group share a transaction, but each has its own outcome.
 func TestI5AFencedSettlementSpoilsNoOtherWrite(t *testing.T) {

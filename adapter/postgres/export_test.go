@@ -1,0 +1,20 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// InsertTx is EnqueueTx for jobs whose IDs the test chooses.
+func (j *Jobs) InsertTx(ctx context.Context, tx pgx.Tx, list []job.Insert) ([]job.Receipt, error) {
+	return j.insertTx(ctx, tx, list)
+}
+
+// InsertTx is EnqueueTx for jobs whose IDs the test chooses.
+func (s SQLJobs) InsertTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]job.Receipt, error) {
+	return s.jobs.insertSQL(ctx, tx, list)
+}
