@@ -17,7 +17,7 @@ import (
 
 const benchLines = 1_000_000
 
-// order is what the lines of the benchmarks hold: about 230 bytes.
+// order is one line of the benchmarks: about 230 bytes.
 type order struct {
 	ID       string   `json:"id"`
 	Customer string   `json:"customer"`
@@ -59,7 +59,7 @@ func writeLines(tb testing.TB, path string, n int) (size int64) {
 	return info.Size()
 }
 
-// copyLines moves a file through an engine with a task that does nothing.
+// copyLines copies a file through an engine whose task does nothing.
 func copyLines(tb testing.TB, in, out string, concurrency int, o file.SinkOptions) pipeline.Summary {
 	tb.Helper()
 	source, err := file.OpenSource(in, file.SourceOptions{})
@@ -86,7 +86,7 @@ func copyLines(tb testing.TB, in, out string, concurrency int, o file.SinkOption
 	return summary
 }
 
-// BenchmarkCopy is the whole way of a line, with acknowledgements on the disk; and what a loop by hand does in between.
+// BenchmarkCopy copies a file through a pipeline that stores its acknowledgements on disk, and by a hand-written loop.
 func BenchmarkCopy(b *testing.B) {
 	dir := b.TempDir()
 	in := filepath.Join(dir, "in.jsonl")
@@ -162,7 +162,7 @@ func byHand[T any](tb testing.TB, in, out string, value *T) {
 	}
 }
 
-// TestL7MemoryIsFlat: a file that is ten times as long needs no more memory.
+// TestL7MemoryIsFlat checks that a file ten times as long needs no more memory.
 func TestL7MemoryIsFlat(t *testing.T) {
 	peak := func(n int) uint64 {
 		dir := t.TempDir()

@@ -50,7 +50,7 @@ func queue(name string, o file.SourceOptions, s file.SinkOptions) func(t *testin
 	}
 }
 
-// flat makes a transaction of a flat object of strings, as rows of CSV are.
+// flat makes a transaction whose payload is a flat object of strings, as a row of CSV is.
 func flat(i int) *pipeline.Transaction {
 	plain := pipelinetest.Plain(i)
 	payload, _ := json.Marshal(map[string]string{"id": plain.ID(), "text": "a \"quoted\",\nsecond line"})

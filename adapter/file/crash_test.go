@@ -27,7 +27,8 @@ func TestChildCopies(t *testing.T) {
 	copyLines(t, filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), inFlight, file.SinkOptions{NoSync: true})
 }
 
-// A process that is killed again and again writes every line; what it writes twice had not been acknowledged.
+// TestL5AKilledProcessLosesNothing checks that a process that is killed again and again writes every line, and repeats only
+// lines that were not acknowledged.
 func TestL5AKilledProcessLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl")
@@ -48,7 +49,7 @@ func TestL5AKilledProcessLosesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := child.Wait(); err == nil {
-				t.Fatalf("the process was done before kill %d", kills+1)
+				t.Fatalf("the process finished before kill %d", kills+1)
 			}
 			kills++
 			continue
@@ -71,13 +72,13 @@ func TestL5AKilledProcessLosesNothing(t *testing.T) {
 		}
 		seen[o.ID] = true
 	}
-	t.Logf("%d kills, %d lines, %d twice", kills, lines, lines-len(seen))
+	t.Logf("%d kills, %d lines, %d repeated", kills, lines, lines-len(seen))
 	if len(seen) != crashLines {
 		t.Errorf("%d of %d lines arrived", len(seen), crashLines)
 	}
-	// The engine lets at most 4,096 acknowledgements wait before it stops fetching, and a batch is 1,000.
+	// The engine stops fetching when 4,096 acknowledgements are pending, and a batch has 1,000.
 	if twice := lines - len(seen); twice > kills*(2*4096+1000+inFlight) {
-		t.Errorf("%d lines came twice", twice)
+		t.Errorf("%d lines were repeated", twice)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Rows of CSV become lines of JSON; the one that is none becomes a dead letter.
+// Rows of CSV become lines of JSON; the malformed row becomes a dead letter.
 func Example() {
 	dir, err := os.MkdirTemp("", "orders")
 	if err != nil {
@@ -42,7 +42,7 @@ func Example() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	if err := sink.Close(); err != nil { // now the file is there
+	if err := sink.Close(); err != nil { // the file appears here
 		fmt.Println(err)
 	}
 	raw, _ := os.ReadFile(out)

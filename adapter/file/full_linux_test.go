@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// A disk that is full is an error each time, and half a record is never left behind.
+// TestL11AFullDiskIsAnError checks that each write to a full disk fails and leaves no partial record.
 func TestL11AFullDiskIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	sink := create(t, path, file.SinkOptions{})

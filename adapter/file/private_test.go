@@ -70,8 +70,8 @@ func TestO2AReplacedOutputKeepsItsMode(t *testing.T) {
 	checkMode(t, path, 0o644)
 }
 
-// TestO2NothingIsWrittenThroughAPlantedLink: only the path that the caller named may be a link.
-func TestO2NothingIsWrittenThroughAPlantedLink(t *testing.T) {
+// TestO2ASinkDoesNotFollowAPlantedLink checks that only the path named by the caller may be a link.
+func TestO2ASinkDoesNotFollowAPlantedLink(t *testing.T) {
 	dir := t.TempDir()
 	theirs, path := filepath.Join(dir, "theirs"), filepath.Join(dir, "out.jsonl")
 	if err := os.WriteFile(theirs, []byte("do not touch"), 0o600); err != nil {

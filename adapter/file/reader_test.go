@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// short is a file that is read in pieces.
+// short is a file that returns fewer bytes than asked for.
 type short struct {
 	text string
 	most int
@@ -27,7 +27,7 @@ func (s *short) ReadAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// cut is what the tests compare.
+// cut is a line or row as the tests compare it.
 type cut struct {
 	From, Start, End int64
 	Line, Lines      int
@@ -47,7 +47,7 @@ func cuts(t interface{ Fatal(...any) }, r *reader, last bool) (list []cut) {
 	}
 }
 
-func TestL5LinesAreCutWithTheirPlaces(t *testing.T) {
+func TestL5LinesHaveTheirPositions(t *testing.T) {
 	text := "\xEF\xBB\xBFone\r\n\n  \ntwo\n0123456789a\nthree"
 	got := cuts(t, newReader(strings.NewReader(text), 10, &byLine{}), true)
 	want := []cut{
@@ -65,7 +65,7 @@ func TestL5LinesAreCutWithTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestL5AVeryLongLineCostsNoMemory(t *testing.T) {
+func TestL5AVeryLongLineIsNotBuffered(t *testing.T) {
 	r := newReader(strings.NewReader("a\n"+strings.Repeat("x", 10<<20)+"\nb\n"), 1000, &byLine{})
 	got := cuts(t, r, true)
 	if len(got) != 3 || got[1].Problem != "longer than 1000 bytes" || got[1].Line != 2 || got[2].Data != "b" || got[2].Line != 3 {
@@ -76,8 +76,8 @@ func TestL5AVeryLongLineCostsNoMemory(t *testing.T) {
 	}
 }
 
-// Whatever the pieces in which a file is read, its lines are those that splitting it gives.
-func TestL5LinesAreThoseOfTheFile(t *testing.T) {
+// TestL5LinesDoNotDependOnReadSizes checks that lines do not depend on the sizes of the reads.
+func TestL5LinesDoNotDependOnReadSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOf(rapid.StringMatching(`[ab ]{0,12}`)).Draw(t, "lines")
 		text := strings.Join(list, "\n") + rapid.SampledFrom([]string{"", "\n", "\r\n"}).Draw(t, "end")
@@ -106,8 +106,8 @@ func TestL5LinesAreThoseOfTheFile(t *testing.T) {
 	})
 }
 
-// Rows are those that encoding/csv finds.
-func TestL5RowsAreThoseOfEncodingCSV(t *testing.T) {
+// TestL5RowsMatchEncodingCSV checks that the reader finds the same rows as encoding/csv.
+func TestL5RowsMatchEncodingCSV(t *testing.T) {
 	field := rapid.StringMatching(`[a",\n ]{0,5}`)
 	rapid.Check(t, func(t *rapid.T) {
 		table := rapid.SliceOfN(rapid.SliceOfN(field, 2, 4), 1, 6).Draw(t, "table")
@@ -132,7 +132,7 @@ func TestL5RowsAreThoseOfEncodingCSV(t *testing.T) {
 	})
 }
 
-func TestL5AQuoteThatIsNeverClosedCostsOneLine(t *testing.T) {
+func TestL5AnUnclosedQuoteSpoilsOneLine(t *testing.T) {
 	text := "a,\"b\nc,d\ne,f\n"
 	got := cuts(t, newReader(strings.NewReader(text), 100, &byRow{comma: ','}), true)
 	if len(got) != 3 || !strings.Contains(got[0].Problem, "quote") || got[1].Data != "c,d" || got[2].Data != "e,f" || got[2].Line != 3 {
@@ -141,11 +141,11 @@ func TestL5AQuoteThatIsNeverClosedCostsOneLine(t *testing.T) {
 	long := "a,\"" + strings.Repeat("b\n", 1000) + "\"\nlast,row\n"
 	got = cuts(t, newReader(strings.NewReader(long), 100, &byRow{comma: ','}), true)
 	if got[len(got)-1].Data != "last,row" {
-		t.Errorf("a row that is too long took the last one along: %+v", got[len(got)-1])
+		t.Errorf("a row that is too long affected the last row: %+v", got[len(got)-1])
 	}
 }
 
-func TestABadRowSpoilsNoOther(t *testing.T) {
+func TestABadRowDoesNotAffectOthers(t *testing.T) {
 	parse := &rows{comma: ';'}
 	for _, bad := range []string{`a"b;c`, "a;\"b\"c", "\xff;a"} {
 		if _, err := parse.fields([]byte(bad)); err == nil {

@@ -32,7 +32,7 @@ func TestL11IdentifyFindsTheID(t *testing.T) {
 	}
 }
 
-// agree checks that identify and encoding/json take the same texts.
+// agree checks that identify and encoding/json accept the same texts.
 func agree(t interface{ Fatalf(string, ...any) }, text string) {
 	id, err := identify([]byte(text))
 	valid := json.Valid([]byte(text)) && utf8.ValidString(text)

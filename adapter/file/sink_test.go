@@ -48,7 +48,7 @@ func contains(t *testing.T, path, want string) {
 func absent(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s is there (%v)", filepath.Base(path), err)
+		t.Errorf("%s exists (%v)", filepath.Base(path), err)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestL11OutputAppearsAsAWhole(t *testing.T) {
 	}
 }
 
-func TestL11NothingIsReplacedUnasked(t *testing.T) {
+func TestL11AFileIsReplacedOnlyOnRequest(t *testing.T) {
 	path := write(t, "out.jsonl", "old\n")
 	if _, err := file.OpenSink(path, file.SinkOptions{}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("%v", err)
@@ -84,8 +84,8 @@ func TestL11NothingIsReplacedUnasked(t *testing.T) {
 	contains(t, path, "1\n")
 }
 
-// What a crash leaves is gone on with; half a record is cut off.
-func TestL11TheNextSinkGoesOn(t *testing.T) {
+// TestL11TheNextSinkContinues checks that a sink continues the file that a crash left and cuts off a partial record.
+func TestL11TheNextSinkContinues(t *testing.T) {
 	for name, c := range map[string]struct{ left, first, want string }{
 		"out.jsonl": {"1\n2\n{\"half", "3", "1\n2\n3\n"},
 		"out.csv":   {"a,b\n1,\"x\ny\"\n2,\"half\n", `{"b":"3","a":"2"}`, "a,b\n1,\"x\ny\"\n2,3\n"},
@@ -108,7 +108,7 @@ func TestL11TheNextSinkGoesOn(t *testing.T) {
 	}
 }
 
-func TestL11AppendingLeavesWhatIsThere(t *testing.T) {
+func TestL11AppendingKeepsEarlierRecords(t *testing.T) {
 	for text, want := range map[string]string{"": "1\n", "old\n": "old\n1\n", "old": "old\n1\n"} {
 		path := write(t, "out.jsonl", text)
 		sink := create(t, path, file.SinkOptions{Append: true})
@@ -144,7 +144,7 @@ func TestL7TwoSinksDoNotShareAFile(t *testing.T) {
 	create(t, path, file.SinkOptions{})
 }
 
-func TestL3WhatCannotBeWrittenIsPermanent(t *testing.T) {
+func TestL3AnUnwritableTransactionIsAPermanentError(t *testing.T) {
 	dir := t.TempDir()
 	lines := create(t, filepath.Join(dir, "out.jsonl"), file.SinkOptions{})
 	table := create(t, filepath.Join(dir, "out.csv"), file.SinkOptions{Columns: []string{"a"}})

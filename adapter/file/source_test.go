@@ -83,7 +83,7 @@ func ids(list []pipeline.Delivery) (ids []string) {
 	return ids
 }
 
-func TestL11IDsAreTheirOwnOrTheirPlace(t *testing.T) {
+func TestL11AnIDIsTheRecordsOwnOrItsPosition(t *testing.T) {
 	path := write(t, "in.jsonl", "{\"id\":\"a\"}\n\n{\"x\":1}\n[1]\n{\"id\":7}\n")
 	got := fetch(t, open(t, path, file.SourceOptions{}), 10)
 	if diff := cmp.Diff([]string{"a", path + ":12", path + ":20", "7"}, ids(got)); diff != "" {
@@ -99,7 +99,7 @@ func TestL11IDsAreTheirOwnOrTheirPlace(t *testing.T) {
 	}
 }
 
-// Bad lines in the middle hold nobody back, and say where they are.
+// TestL3BadLinesGoToTheTask checks that a bad line does not stop the lines after it and carries its position.
 func TestL3BadLinesGoToTheTask(t *testing.T) {
 	path := write(t, "in.jsonl", "{\"id\":\"a\"}\nnonsense\n\""+strings.Repeat("x", 200)+"\"\n{\"id\":\"b\"}\n")
 	source := open(t, path, file.SourceOptions{MaxRecord: 100})
@@ -116,7 +116,7 @@ func TestL3BadLinesGoToTheTask(t *testing.T) {
 	if bad := got[1].Transaction; string(bad.Payload()) != "nonsense" || bad.Metadata(file.MetaLine) != "2" {
 		t.Errorf("%q in line %s", bad.Payload(), bad.Metadata(file.MetaLine))
 	}
-	if err := source.Nack(t.Context(), got[2], 0, nil); err != nil { // read again, it is still bad
+	if err := source.Nack(t.Context(), got[2], 0, nil); err != nil { // a second read finds the same bad line
 		t.Fatal(err)
 	}
 	if again := fetch(t, source, 10); len(again) != 1 || file.Problem(again[0].Transaction) == nil || again[0].Count != 2 {
@@ -155,7 +155,7 @@ func TestL3BadLinesGoToThePoisonSink(t *testing.T) {
 	}
 	source.Close()
 	if left := fetch(t, open(t, path, file.SourceOptions{Poison: poison}), 10); len(left) > 0 {
-		t.Errorf("%v came again", ids(left))
+		t.Errorf("%v was delivered again", ids(left))
 	}
 }
 
@@ -171,8 +171,8 @@ func TestHeadersAreChecked(t *testing.T) {
 	}
 }
 
-// Whatever is acknowledged, in whatever order and over however many restarts: what comes again is the rest, in the order of
-// the file.
+// TestL11ARestartNeitherLosesNorRepeats acknowledges lines in random order and restarts: the source delivers exactly the
+// remaining lines, in the order of the file.
 func TestL11ARestartNeitherLosesNorRepeats(t *testing.T) {
 	dir := t.TempDir()
 	runs := 0
@@ -241,8 +241,8 @@ func TestL11LineNumbersSurviveARestart(t *testing.T) {
 	}
 }
 
-// The offsets are read as far as a crash in the middle of a write has left them.
-func TestL11HalfAnAcknowledgementIsNone(t *testing.T) {
+// TestL11APartialAcknowledgementIsIgnored checks that a source ignores the partial entry that a crash left in the offsets.
+func TestL11APartialAcknowledgementIsIgnored(t *testing.T) {
 	path := write(t, "in.jsonl", "1\n2\n3\n4\n")
 	source := open(t, path, file.SourceOptions{})
 	got := fetch(t, source, 4)
@@ -315,7 +315,7 @@ func TestL7TwoSourcesDoNotShareOffsets(t *testing.T) {
 	}
 }
 
-func TestL11StaleAndForeignDeliveriesAreRefused(t *testing.T) {
+func TestL11StaleAndForeignDeliveriesAreRejected(t *testing.T) {
 	path := write(t, "in.jsonl", "1\n2\n")
 	source := open(t, path, file.SourceOptions{})
 	first := fetch(t, source, 1)[0]
@@ -327,15 +327,16 @@ func TestL11StaleAndForeignDeliveriesAreRefused(t *testing.T) {
 		t.Errorf("%v", errs)
 	}
 	if err := source.Nack(t.Context(), again, 0, nil); err == nil {
-		t.Error("what was acknowledged was taken back")
+		t.Error("a nack after the ack was accepted")
 	}
 	foreign := fetch(t, open(t, path, file.SourceOptions{Forget: true}), 1)[0]
 	if errs := source.Ack(t.Context(), []pipeline.Delivery{foreign}); errs == nil {
-		t.Error("a delivery of another source was taken")
+		t.Error("a delivery of another source was accepted")
 	}
 }
 
-// A source that fills up with failures says so, instead of growing or coming to a silent end.
+// TestL7PendingTransactionsAreBounded checks that a source with too many failures returns an error, instead of growing or
+// ending silently.
 func TestL7PendingTransactionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := open(t, write(t, "in.jsonl", strings.Repeat("1\n", 10)), file.SourceOptions{MaxPending: 4})
@@ -360,7 +361,7 @@ func TestL7PendingTransactionsAreBounded(t *testing.T) {
 	})
 }
 
-func TestL6AFileComesToItsEndWhenAllIsAcknowledged(t *testing.T) {
+func TestL6AFileEndsWhenAllIsAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := open(t, write(t, "in.jsonl", "1\n2\n"), file.SourceOptions{})
 		got := fetch(t, source, 10)
@@ -389,7 +390,7 @@ func TestL6AFollowedFileMayGrowAndMustNotShrink(t *testing.T) {
 		source := open(t, path, file.SourceOptions{Follow: true})
 		ack(t, source, fetch(t, source, 10)...)
 		if got := fetch(t, source, 10); len(got) > 0 {
-			t.Errorf("half a line came: %q", got[0].Transaction.Payload())
+			t.Errorf("a partial line was delivered: %q", got[0].Transaction.Payload())
 		}
 		go func() {
 			time.Sleep(time.Second)
@@ -408,8 +409,8 @@ func TestL6AFollowedFileMayGrowAndMustNotShrink(t *testing.T) {
 	})
 }
 
-// Fetch, Ack and Nack come from different goroutines.
-func TestL11ManyOutcomesAtOnce(t *testing.T) {
+// TestL11ConcurrentOutcomes calls Fetch, Ack and Nack from different goroutines.
+func TestL11ConcurrentOutcomes(t *testing.T) {
 	path := write(t, "in.jsonl", "")
 	writeLines(t, path, 3000)
 	var mu sync.Mutex
@@ -433,11 +434,11 @@ func TestL11ManyOutcomesAtOnce(t *testing.T) {
 	}
 	source.Close()
 	if left := fetch(t, open(t, path, file.SourceOptions{}), 1); len(left) > 0 {
-		t.Errorf("%v came again", ids(left))
+		t.Errorf("%v was delivered again", ids(left))
 	}
 }
 
-func TestOpenRefusesWhatItCannotRead(t *testing.T) {
+func TestOpenRejectsUnreadableInput(t *testing.T) {
 	path := write(t, "in.xlsx", "")
 	for want, o := range map[string]file.SourceOptions{"does not name a known format": {}, `"xlsx" is not known`: {Format: "xlsx"}, "envelopes": {Format: file.CSV, Envelope: true}} {
 		if _, err := file.OpenSource(path, o); err == nil || !strings.Contains(err.Error(), want) {
@@ -452,8 +453,8 @@ func TestOpenRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// Dead letters are read back with all that belongs to them.
-func TestL11DeadLettersComeBackWhole(t *testing.T) {
+// TestL11DeadLettersKeepTheirMetadata checks that dead letters are read back with their metadata.
+func TestL11DeadLettersKeepTheirMetadata(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letters.jsonl")
 	sink, err := file.OpenSink(path, file.SinkOptions{Envelope: true})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// retryInfo is a status that asks for a wait.
+// retryInfo is a status with a RetryInfo detail.
 func retryInfo(t *testing.T, c codes.Code, wait time.Duration) error {
 	t.Helper()
 	s, err := status.New(c, "wait").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
@@ -28,7 +28,7 @@ func retryInfo(t *testing.T, c codes.Code, wait time.Duration) error {
 	return s.Err()
 }
 
-// table is what the package documentation says of each code.
+// table is the table of codes in the package documentation.
 var table = map[codes.Code]struct {
 	kind     classify.Kind
 	category classify.Category
@@ -69,12 +69,12 @@ func TestCodesClassifier(t *testing.T) {
 		err  error
 		want classify.Outcome
 	}{
-		"success":                       {nil, classify.Outcome{Reason: policy.ReasonSuccess}},
-		"a plain error":                 {errors.New("odd"), classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem, Class: "grpc_unknown", Reason: policy.ReasonGRPCStatus}},
-		"a timeout":                     {context.DeadlineExceeded, classify.Outcome{Kind: classify.Retryable, Category: classify.CategoryTimeout, Class: "grpc_deadline_exceeded", Reason: policy.ReasonGRPCStatus}},
-		"a cancel":                      {context.Canceled, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem, Class: "grpc_canceled", Reason: policy.ReasonGRPCStatus}},
-		"RetryInfo":                     {retryInfo(t, codes.ResourceExhausted, 3*time.Second), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "grpc_resource_exhausted", Reason: policy.ReasonGRPCStatus, Pushback: 3 * time.Second}},
-		"RetryInfo where nothing helps": {retryInfo(t, codes.NotFound, 3*time.Second), classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Class: "grpc_not_found", Reason: policy.ReasonGRPCStatus}},
+		"success":                   {nil, classify.Outcome{Reason: policy.ReasonSuccess}},
+		"a plain error":             {errors.New("odd"), classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem, Class: "grpc_unknown", Reason: policy.ReasonGRPCStatus}},
+		"a timeout":                 {context.DeadlineExceeded, classify.Outcome{Kind: classify.Retryable, Category: classify.CategoryTimeout, Class: "grpc_deadline_exceeded", Reason: policy.ReasonGRPCStatus}},
+		"a cancel":                  {context.Canceled, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem, Class: "grpc_canceled", Reason: policy.ReasonGRPCStatus}},
+		"RetryInfo":                 {retryInfo(t, codes.ResourceExhausted, 3*time.Second), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "grpc_resource_exhausted", Reason: policy.ReasonGRPCStatus, Pushback: 3 * time.Second}},
+		"RetryInfo on a final code": {retryInfo(t, codes.NotFound, 3*time.Second), classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Class: "grpc_not_found", Reason: policy.ReasonGRPCStatus}},
 	}
 	for name, tt := range others {
 		t.Run(name, func(t *testing.T) {
@@ -90,10 +90,10 @@ func TestC4Classes(t *testing.T) {
 	for code, row := range table {
 		matches := set.Of(fmt.Errorf("users: %w", status.Error(code, "text")))
 		if len(matches) != 1 || !matches[0].Within(row.class) || !matches[0].Within(policy.ClassGRPC) {
-			t.Errorf("classes of %s: %v", code, matches)
+			t.Errorf("classes of code %s: %v", code, matches)
 		}
 		if !set.Has(row.class) || !row.class.Known() {
-			t.Errorf("%s has no matcher or no place in documents", row.class)
+			t.Errorf("%s has no matcher or cannot be named in a document", row.class)
 		}
 	}
 	if got := set.Of(errors.New("x")); got != nil || !set.Has(policy.ClassGRPC) {

@@ -15,7 +15,7 @@ import (
 	tenetgrpc "github.com/tenetdev/tenet/adapter/grpc"
 )
 
-// health is busy when it is first asked.
+// health is unavailable for the first check.
 type health struct {
 	grpc_health_v1.UnimplementedHealthServer
 	calls int
@@ -38,7 +38,7 @@ func Example() {
 	conn, err := grpc.NewClient("passthrough:///memory",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDisableRetry(), // policies say what is repeated
+		grpc.WithDisableRetry(), // policies decide what is retried
 		grpc.WithUnaryInterceptor(tenetgrpc.UnaryClientInterceptor(tenetgrpc.Options{})),
 		grpc.WithStreamInterceptor(tenetgrpc.StreamClientInterceptor(tenetgrpc.Options{})),
 	)

@@ -51,7 +51,7 @@ func recording(t *testing.T, edit ...func(*policy.Policy)) (*retry.Executor, *te
 	return tenettest.NewExecutor(options(t, fixed(edit...)))
 }
 
-// service is a test service made of functions; each is told the number of the call, from 1.
+// service is a test service made of functions; each gets the number of the call, from 1.
 type service struct {
 	grpc_testing.UnimplementedTestServiceServer
 	unary  func(ctx context.Context, n int, req *grpc_testing.SimpleRequest) (*grpc_testing.SimpleResponse, error)
@@ -92,7 +92,7 @@ func (s *service) FullDuplexCall(stream grpc.BidiStreamingServer[grpc_testing.St
 	return s.duplex(s.next(), stream)
 }
 
-// connect starts a server and a client over memory; stop ends both.
+// connect starts a server and a client with in-memory connections; stop ends both.
 func connect(t *testing.T, s *service, o tenetgrpc.Options, more ...grpc.DialOption) (client grpc_testing.TestServiceClient, stop func()) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)

@@ -60,7 +60,7 @@ func TestServerStreamIsRepeatedUntilItsFirstMessage(t *testing.T) {
 			s.Send(chunk("a"))
 			return status.Error(codes.Unavailable, "broke off")
 		}, []string{"a"}, codes.Unavailable, 1},
-		"headers do not establish": {func(n int, _ *outputQuery, s output) error {
+		"headers do not establish a stream": {func(n int, _ *outputQuery, s output) error {
 			s.SendHeader(metadata.Pairs("k", "v"))
 			if n < 2 {
 				return status.Error(codes.Unavailable, "busy")
@@ -103,7 +103,7 @@ func TestServerStreamIsRepeatedUntilItsFirstMessage(t *testing.T) {
 				}
 			}
 			if _, again := stream.Recv(); again == nil {
-				t.Error("a stream that ended goes on")
+				t.Error("a stream that ended returned a message")
 			}
 		})
 	}
@@ -127,7 +127,7 @@ func TestServerStreamHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		if stream.Trailer() != nil || stream.Context() != t.Context() {
-			t.Error("a stream that is not established has a trailer or a context of its own")
+			t.Error("a stream that is not established has a trailer or its own context")
 		}
 		header, err := stream.Header()
 		if err != nil || header.Get("k")[0] != "v" || s.count() != 2 {
@@ -180,7 +180,7 @@ func TestServerStreamTakesOneRequest(t *testing.T) {
 	}
 }
 
-// Timeouts of the policy bound the first message only, on both sides of the connection.
+// TestStreamsOutliveTheTimeouts checks that the policy's timeouts bound only the wait for the first message.
 func TestStreamsOutliveTheTimeouts(t *testing.T) {
 	timeouts := func(p *policy.Policy) {
 		p.Retry.TimeoutPerAttempt, p.Retry.OverallTimeout = 300*time.Millisecond, 2*time.Second

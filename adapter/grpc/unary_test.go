@@ -41,7 +41,7 @@ func TestUnaryFollowsTheTable(t *testing.T) {
 				ctx, capture := observe.RecordTimeline(t.Context())
 				_, err := client.UnaryCall(ctx, &request{})
 				want := 1
-				if row.kind == classify.Retryable && code != codes.DeadlineExceeded { // that one is the server's own here
+				if row.kind == classify.Retryable && code != codes.DeadlineExceeded { // here the server returns this code itself
 					want = 3
 				}
 				if s.count() != want {
@@ -97,19 +97,19 @@ func TestD5Pushback(t *testing.T) {
 		want    []time.Duration // waits
 		reason  policy.Reason
 	}{
-		"RetryInfo":                  {retryInfo(t, codes.Unavailable, time.Second), nil, second, policy.ReasonAttemptsExhausted},
-		"RetryInfo, exhausted":       {retryInfo(t, codes.ResourceExhausted, time.Second), nil, second, policy.ReasonAttemptsExhausted},
-		"RetryInfo, below zero":      {retryInfo(t, codes.Unavailable, -time.Second), nil, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, policy.ReasonAttemptsExhausted},
-		"RetryInfo, too long":        {retryInfo(t, codes.Unavailable, time.Hour), nil, nil, policy.ReasonPushbackTooLong},
-		"trailer":                    {status.Error(codes.Unavailable, ""), []string{"1000"}, second, policy.ReasonAttemptsExhausted},
-		"trailer, the longer counts": {retryInfo(t, codes.Unavailable, 200*time.Millisecond), []string{"1000"}, second, policy.ReasonAttemptsExhausted},
-		"detail, the longer counts":  {retryInfo(t, codes.Unavailable, time.Second), []string{"200"}, second, policy.ReasonAttemptsExhausted},
-		"trailer, 0":                 {status.Error(codes.Unavailable, ""), []string{"0"}, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, policy.ReasonAttemptsExhausted},
-		"trailer, negative":          {status.Error(codes.Unavailable, ""), []string{"-1"}, nil, policy.ReasonNonRetryable},
-		"trailer, unreadable":        {status.Error(codes.Unavailable, ""), []string{"soon"}, nil, policy.ReasonNonRetryable},
-		"trailer, twice":             {status.Error(codes.Unavailable, ""), []string{"1", "2"}, nil, policy.ReasonNonRetryable},
-		"trailer, endless":           {status.Error(codes.Unavailable, ""), []string{"9223372036854775807"}, nil, policy.ReasonPushbackTooLong},
-		"trailer, nothing helps":     {status.Error(codes.NotFound, ""), []string{"1000"}, nil, policy.ReasonNonRetryable},
+		"RetryInfo":                {retryInfo(t, codes.Unavailable, time.Second), nil, second, policy.ReasonAttemptsExhausted},
+		"RetryInfo, exhausted":     {retryInfo(t, codes.ResourceExhausted, time.Second), nil, second, policy.ReasonAttemptsExhausted},
+		"RetryInfo, negative":      {retryInfo(t, codes.Unavailable, -time.Second), nil, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, policy.ReasonAttemptsExhausted},
+		"RetryInfo, too long":      {retryInfo(t, codes.Unavailable, time.Hour), nil, nil, policy.ReasonPushbackTooLong},
+		"trailer":                  {status.Error(codes.Unavailable, ""), []string{"1000"}, second, policy.ReasonAttemptsExhausted},
+		"trailer, the longer wins": {retryInfo(t, codes.Unavailable, 200*time.Millisecond), []string{"1000"}, second, policy.ReasonAttemptsExhausted},
+		"detail, the longer wins":  {retryInfo(t, codes.Unavailable, time.Second), []string{"200"}, second, policy.ReasonAttemptsExhausted},
+		"trailer, 0":               {status.Error(codes.Unavailable, ""), []string{"0"}, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, policy.ReasonAttemptsExhausted},
+		"trailer, negative":        {status.Error(codes.Unavailable, ""), []string{"-1"}, nil, policy.ReasonNonRetryable},
+		"trailer, unreadable":      {status.Error(codes.Unavailable, ""), []string{"soon"}, nil, policy.ReasonNonRetryable},
+		"trailer, twice":           {status.Error(codes.Unavailable, ""), []string{"1", "2"}, nil, policy.ReasonNonRetryable},
+		"trailer, endless":         {status.Error(codes.Unavailable, ""), []string{"9223372036854775807"}, nil, policy.ReasonPushbackTooLong},
+		"trailer on a final code":  {status.Error(codes.NotFound, ""), []string{"1000"}, nil, policy.ReasonNonRetryable},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestAttemptTimeoutIsRetried(t *testing.T) {
 	})
 }
 
-func TestStatusOfCallsWithoutAnAnswer(t *testing.T) {
+func TestStatusOfCallsWithoutAResponse(t *testing.T) {
 	dead := &service{unary: func(context.Context, int, *request) (*response, error) {
 		return nil, status.Error(codes.Unavailable, "down")
 	}}
@@ -211,7 +211,7 @@ func TestRetryOnNarrowsByCode(t *testing.T) {
 	}
 }
 
-// The primary decodes into a message of its own, even while the caller uses the hedge's answer.
+// TestR9HedgesDoNotShareTheReply checks that the primary decodes into its own message while the caller uses the hedge's.
 func TestR9HedgesDoNotShareTheReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{unary: func(ctx context.Context, n int, _ *request) (*response, error) {
@@ -274,7 +274,7 @@ func TestReplyIsReplaced(t *testing.T) {
 	}
 }
 
-func TestMessagesThatAreNotProtobuf(t *testing.T) {
+func TestMessagesOfOtherCodecs(t *testing.T) {
 	type reply struct{ Text string }
 	e, _ := recording(t)
 	intercept := tenetgrpc.UnaryClientInterceptor(tenetgrpc.Options{Executor: e})
@@ -303,7 +303,7 @@ func TestMethodKeys(t *testing.T) {
 		"Users/Get":           "Users.Get",
 	} {
 		if got := tenetgrpc.MethodKey(method); got != policy.ParseKey(want) {
-			t.Errorf("key of %s is %#v, want what a document means by %s", method, got, want)
+			t.Errorf("key of %s is %#v, want the key that a document writes as %s", method, got, want)
 		}
 	}
 	o := options(t, fixed())

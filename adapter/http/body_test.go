@@ -24,14 +24,15 @@ import (
 
 const large = 16 << 20
 
-// randomBody is 16 MiB that no shortcut could guess.
+// randomBody is 16 MiB of incompressible data.
 func randomBody() []byte {
 	b := make([]byte, large)
 	rand.NewChaCha8([32]byte{1}).Read(b)
 	return b
 }
 
-// A large request goes out again in full, and a large answer to the retry comes back in full.
+// TestLargeBodiesThroughARetriedRequest checks that a retry sends a large request in full and returns a large response in
+// full.
 func TestLargeBodiesThroughARetriedRequest(t *testing.T) {
 	want := randomBody()
 	var sums [][32]byte
@@ -58,11 +59,12 @@ func TestLargeBodiesThroughARetriedRequest(t *testing.T) {
 	}
 	sum := sha256.Sum256(want)
 	if diff := cmp.Diff([][32]byte{sum, sum, sum}, sums); diff != "" {
-		t.Error("a repeated request had another body")
+		t.Error("a retried request had another body")
 	}
 }
 
-// The body takes 160 virtual seconds, far beyond the attempt's and the call's timeouts, and arrives after a retry.
+// TestR9BodyOutlivesTheTimeouts reads a body for 160 virtual seconds, far beyond the timeouts of the attempt and the call,
+// after a retry.
 func TestR9BodyOutlivesTheTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var attempts atomic.Int32
@@ -97,12 +99,12 @@ func TestR9BodyOutlivesTheTimeouts(t *testing.T) {
 			t.Errorf("%d bytes, want 16 MiB", len(got))
 		}
 		if took := time.Since(start); took < 2*time.Minute {
-			t.Errorf("the body took only %s: it did not outlive anything", took)
+			t.Errorf("the body took only %s: it did not outlive a timeout", took)
 		}
 	})
 }
 
-// A slow error body is the caller's to read, too, once no attempt is left.
+// TestLastErrorBodyOutlivesTheTimeout checks that the caller can read a slow error body when no attempt is left.
 func TestLastErrorBodyOutlivesTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, stop := bubble(func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +133,7 @@ func TestLastErrorBodyOutlivesTheTimeout(t *testing.T) {
 	})
 }
 
-func TestAttemptTimeoutEndsWithoutAnAnswer(t *testing.T) {
+func TestAttemptTimeoutWithoutAResponse(t *testing.T) {
 	for method, want := range map[string]int32{"GET": 3, "POST": 1} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -145,7 +147,7 @@ func TestAttemptTimeoutEndsWithoutAnAnswer(t *testing.T) {
 				c := tenethttp.Client{HTTP: client, Executor: retry.NewExecutor(options(t, p))}
 				_, err := c.Do(t.Context(), request(t, method, "http://x/", nil), key)
 				if !errors.Is(err, context.DeadlineExceeded) || attempts.Load() != want {
-					t.Errorf("%v after %d attempts, want a timeout after %d: the method counts before the timeout", err, attempts.Load(), want)
+					t.Errorf("%v after %d attempts, want a timeout after %d: the method decides before the timeout", err, attempts.Load(), want)
 				}
 			})
 		})
@@ -223,7 +225,7 @@ func TestClosingTheBodyEndsTheContext(t *testing.T) {
 			}
 			end(resp)
 			if attempt.Err() == nil {
-				t.Error("the attempt's context lives on")
+				t.Error("the attempt's context was not cancelled")
 			}
 		})
 	}
@@ -253,7 +255,7 @@ func TestErrorBodiesAreDrainedSoThatConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// endless is a body without end.
+// endless is an infinite body.
 type endless struct {
 	read   int
 	closed bool
@@ -311,7 +313,7 @@ func TestBodyWithoutGetBodyIsSentOnce(t *testing.T) {
 				t.Errorf("%d attempts, closed %t; want 1 and closed", attempts, body.isClosed())
 			}
 			if err == nil && read(t, resp) != "busy" {
-				t.Error("the answer is not intact")
+				t.Error("the response is not intact")
 			}
 		})
 	}

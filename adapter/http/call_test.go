@@ -32,27 +32,27 @@ func TestC6StatusesByMethod(t *testing.T) {
 		status      int
 		want        int // attempts
 	}{
-		"GET 200":                    {"GET", "", 200, 1},
-		"GET 304":                    {"GET", "", 304, 1},
-		"GET 404 is business":        {"GET", "", 404, 1},
-		"GET 408":                    {"GET", "", 408, 3},
-		"GET 409 is business":        {"GET", "", 409, 1},
-		"GET 429":                    {"GET", "", 429, 3},
-		"GET 500":                    {"GET", "", 500, 3},
-		"GET 501":                    {"GET", "", 501, 3},
-		"GET 503":                    {"GET", "", 503, 3},
-		"HEAD 503":                   {"HEAD", "", 503, 3},
-		"OPTIONS 503":                {"OPTIONS", "", 503, 3},
-		"TRACE 503":                  {"TRACE", "", 503, 3},
-		"PUT 503":                    {"PUT", "", 503, 3},
-		"DELETE 503":                 {"DELETE", "", 503, 3},
-		"POST 503 was processed":     {"POST", "", 503, 1},
-		"POST 429 has no key":        {"POST", "", 429, 1},
-		"POST 404 is business":       {"POST", "", 404, 1},
-		"PATCH 503 was processed":    {"PATCH", "", 503, 1},
-		"POST 503 with a key":        {"POST", "order-1", 503, 3},
-		"PATCH 429 with a key":       {"PATCH", "order-1", 429, 3},
-		"POST 400 with a key is no.": {"POST", "order-1", 400, 1},
+		"GET 200":                 {"GET", "", 200, 1},
+		"GET 304":                 {"GET", "", 304, 1},
+		"GET 404 is business":     {"GET", "", 404, 1},
+		"GET 408":                 {"GET", "", 408, 3},
+		"GET 409 is business":     {"GET", "", 409, 1},
+		"GET 429":                 {"GET", "", 429, 3},
+		"GET 500":                 {"GET", "", 500, 3},
+		"GET 501":                 {"GET", "", 501, 3},
+		"GET 503":                 {"GET", "", 503, 3},
+		"HEAD 503":                {"HEAD", "", 503, 3},
+		"OPTIONS 503":             {"OPTIONS", "", 503, 3},
+		"TRACE 503":               {"TRACE", "", 503, 3},
+		"PUT 503":                 {"PUT", "", 503, 3},
+		"DELETE 503":              {"DELETE", "", 503, 3},
+		"POST 503 was processed":  {"POST", "", 503, 1},
+		"POST 429 has no key":     {"POST", "", 429, 1},
+		"POST 404 is business":    {"POST", "", 404, 1},
+		"PATCH 503 was processed": {"PATCH", "", 503, 1},
+		"POST 503 with a key":     {"POST", "order-1", 503, 3},
+		"PATCH 429 with a key":    {"PATCH", "order-1", 429, 3},
+		"POST 400 with a key":     {"POST", "order-1", 400, 1},
 	}
 	for name, tt := range tests {
 		for _, classifier := range []string{"", tenethttp.ClassifierName} {
@@ -96,17 +96,17 @@ func TestC6TransportErrorsByMethod(t *testing.T) {
 		err    error
 		want   int
 	}{
-		"GET, connection lost":            {"GET", reset, 3},
-		"DELETE, connection lost":         {"DELETE", reset, 3},
-		"GET, timeout":                    {"GET", context.DeadlineExceeded, 3},
-		"POST, connection lost":           {"POST", reset, 1},
-		"POST, timeout":                   {"POST", context.DeadlineExceeded, 1},
-		"POST, unknown error":             {"POST", errors.New("odd"), 1},
-		"POST, never dialled":             {"POST", &net.OpError{Op: "dial", Err: errors.New("no route")}, 3},
-		"POST, proxy never dialled":       {"POST", &net.OpError{Op: "proxyconnect", Err: errors.New("no route")}, 3},
-		"POST, refused":                   {"POST", syscall.ECONNREFUSED, 3},
-		"PATCH, unknown host":             {"PATCH", fmt.Errorf("lookup: %w", &net.DNSError{Name: "x"}), 3},
-		"POST, dial timed out, not a lie": {"POST", &net.OpError{Op: "dial", Err: context.DeadlineExceeded}, 3},
+		"GET, connection lost":      {"GET", reset, 3},
+		"DELETE, connection lost":   {"DELETE", reset, 3},
+		"GET, timeout":              {"GET", context.DeadlineExceeded, 3},
+		"POST, connection lost":     {"POST", reset, 1},
+		"POST, timeout":             {"POST", context.DeadlineExceeded, 1},
+		"POST, unknown error":       {"POST", errors.New("odd"), 1},
+		"POST, never dialled":       {"POST", &net.OpError{Op: "dial", Err: errors.New("no route")}, 3},
+		"POST, proxy never dialled": {"POST", &net.OpError{Op: "proxyconnect", Err: errors.New("no route")}, 3},
+		"POST, refused":             {"POST", syscall.ECONNREFUSED, 3},
+		"PATCH, unknown host":       {"PATCH", fmt.Errorf("lookup: %w", &net.DNSError{Name: "x"}), 3},
+		"POST, dial timed out":      {"POST", &net.OpError{Op: "dial", Err: context.DeadlineExceeded}, 3},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,10 +127,10 @@ func TestC6TransportErrorsByMethod(t *testing.T) {
 	}
 }
 
-// The transport's own word counts where its error says nothing: here the server was never reached.
+// TestC6ProofByTrace checks that the request's trace proves that the server was never reached where the error does not.
 func TestC6ProofByTrace(t *testing.T) {
 	dials := 0
-	failed := errors.New("handshake broken off")
+	failed := errors.New("handshake interrupted")
 	base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		dials++
 		return nil, failed
@@ -157,7 +157,8 @@ func TestC6PostOnALostConnectionIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A redirect is an answer: what follows it does not prove that the request was not looked at.
+// TestC6RedirectedPostIsNotRepeated: a redirect is a response, so an error after it does not prove that the request was not
+// processed.
 func TestC6RedirectedPostIsNotRepeated(t *testing.T) {
 	var attempts atomic.Int32
 	server, client := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +176,7 @@ func TestC6RedirectedPostIsNotRepeated(t *testing.T) {
 	}
 }
 
-// refusal looks like net/http's error of a refused HTTP/2 stream.
+// refusal imitates net/http's error for a refused HTTP/2 stream.
 type refusal struct{}
 
 func (refusal) Error() string { return "refused" }
@@ -222,10 +223,10 @@ func TestIdempotencyKeyGoesWithEveryAttempt(t *testing.T) {
 		options []retry.CallOption
 		want    string
 	}{
-		"from the header":                {"h-1", nil, "h-1"},
-		"from the option":                {"", []retry.CallOption{retry.WithIdempotencyKey("o-1")}, "o-1"},
-		"the option above the header":    {"h-1", []retry.CallOption{retry.WithIdempotencyKey("o-1")}, "o-1"},
-		"other options leave the header": {"h-1", []retry.CallOption{retry.WithTenant("t")}, "h-1"},
+		"from the header":                 {"h-1", nil, "h-1"},
+		"from the option":                 {"", []retry.CallOption{retry.WithIdempotencyKey("o-1")}, "o-1"},
+		"the option wins over the header": {"h-1", []retry.CallOption{retry.WithIdempotencyKey("o-1")}, "o-1"},
+		"other options leave the header":  {"h-1", []retry.CallOption{retry.WithTenant("t")}, "h-1"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -268,14 +269,14 @@ func TestD5RetryAfterIsTheShortestWait(t *testing.T) {
 		header []string
 		want   time.Duration
 	}{
-		"seconds on 429":           {429, []string{"Retry-After", "2"}, 2 * time.Second},
-		"seconds on 503":           {503, []string{"Retry-After", " 7 "}, 7 * time.Second},
-		"a date, by the server":    {503, []string{"Retry-After", "Fri, 02 Jan 2026 10:00:30 GMT", "Date", date}, 30 * time.Second},
-		"a date in the past":       {503, []string{"Retry-After", "Fri, 02 Jan 2026 09:00:00 GMT", "Date", date}, 10 * time.Millisecond},
-		"shorter than the backoff": {429, []string{"Retry-After", "0"}, 10 * time.Millisecond},
-		"not read on 500":          {500, []string{"Retry-After", "2"}, 10 * time.Millisecond},
-		"nonsense":                 {503, []string{"Retry-After", "soon"}, 10 * time.Millisecond},
-		"negative":                 {503, []string{"Retry-After", "-5"}, 10 * time.Millisecond},
+		"seconds on 429":                {429, []string{"Retry-After", "2"}, 2 * time.Second},
+		"seconds on 503":                {503, []string{"Retry-After", " 7 "}, 7 * time.Second},
+		"a date, by the server's clock": {503, []string{"Retry-After", "Fri, 02 Jan 2026 10:00:30 GMT", "Date", date}, 30 * time.Second},
+		"a date in the past":            {503, []string{"Retry-After", "Fri, 02 Jan 2026 09:00:00 GMT", "Date", date}, 10 * time.Millisecond},
+		"shorter than the backoff":      {429, []string{"Retry-After", "0"}, 10 * time.Millisecond},
+		"ignored on 500":                {500, []string{"Retry-After", "2"}, 10 * time.Millisecond},
+		"nonsense":                      {503, []string{"Retry-After", "soon"}, 10 * time.Millisecond},
+		"negative":                      {503, []string{"Retry-After", "-5"}, 10 * time.Millisecond},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -297,8 +298,8 @@ func TestD5RetryAfterIsTheShortestWait(t *testing.T) {
 	}
 }
 
-// Whatever stops a call on a response, the caller gets that response.
-func TestLastResponseIsReturnedWhateverStopped(t *testing.T) {
+// TestLastResponseIsReturnedWhateverTheReason checks that the caller gets the last response, whatever stopped the call.
+func TestLastResponseIsReturnedWhateverTheReason(t *testing.T) {
 	tests := map[string]struct {
 		header []string
 		edit   func(*policy.Policy)
@@ -413,7 +414,7 @@ type refusing struct{}
 
 func (refusing) Append(context.Context, *observe.Event) error { return errors.New("disk full") }
 
-func TestR11BusinessAnswersKeepTheBreakerClosed(t *testing.T) {
+func TestR11BusinessResponsesKeepTheBreakerClosed(t *testing.T) {
 	server, client := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) })
 	e, _ := recording(t, func(p *policy.Policy) {
 		p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 2}
@@ -477,8 +478,9 @@ func TestRecordsHoldNoQuery(t *testing.T) {
 	}
 }
 
-// A classifier of the policy's own may see failures in answers that HTTP calls fine; the answer is returned all the same.
-func TestOwnClassifierSeesTheResponse(t *testing.T) {
+// TestACustomClassifierSeesTheResponse: a custom classifier may treat a successful response as a failure; the caller still gets
+// the response.
+func TestACustomClassifierSeesTheResponse(t *testing.T) {
 	o := options(t, fixed(func(p *policy.Policy) { p.Retry.ClassifierName = "strict" }))
 	o.Classifiers = strict()
 	e, _ := tenettest.NewExecutor(o)

@@ -23,7 +23,7 @@ func registered() map[string]classify.Classifier {
 
 func strict() map[string]classify.Classifier {
 	return map[string]classify.Classifier{"strict": classify.Typed(func(resp *http.Response, err error) classify.Outcome {
-		return classify.Default(resp, errors.New("not what was asked for"))
+		return classify.Default(resp, errors.New("not the expected response"))
 	})}
 }
 
@@ -42,22 +42,22 @@ func TestC6Classifier(t *testing.T) {
 		err   error
 		want  classify.Outcome
 	}{
-		"success":           {answered("GET", 204), nil, classify.Outcome{Reason: "success"}},
-		"nothing at all":    {nil, nil, classify.Outcome{Reason: "success"}},
-		"no response":       {none, nil, classify.Outcome{Reason: "success"}},
-		"GET 503":           {answered("GET", 503), nil, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_503", Reason: "http_status"}},
-		"without a request": {&http.Response{StatusCode: 503}, nil, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_503", Reason: "http_status"}},
-		"Retry-After":       {slow, nil, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_429", Reason: "http_status", Pushback: 3 * time.Second}},
-		"404":               {answered("GET", 404), nil, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Class: "http_404", Reason: "http_status"}},
-		"POST 503":          {answered("POST", 503), nil, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem, Class: "http_503", Reason: "http_not_idempotent"}},
-		"POST 503 keyed":    {keyed, nil, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_503", Reason: "http_status"}},
-		"wrapped status":    {none, wrapped(tenethttp.NewStatusError(slow)), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_429", Reason: "http_status", Pushback: 3 * time.Second}},
-		"made by hand":      {nil, &tenethttp.StatusError{StatusCode: 500}, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_500", Reason: "http_status"}},
-		"GET lost":          {nil, wrapped(&url.Error{Op: "Get", Err: errors.New("lost")}), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "transport"}},
-		"GET timeout":       {nil, &url.Error{Op: "Get", Err: context.DeadlineExceeded}, classify.Outcome{Kind: classify.Retryable, Category: classify.CategoryTimeout, Reason: "transport"}},
-		"POST timeout":      {nil, &url.Error{Op: "Post", Err: context.DeadlineExceeded}, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryTimeout, Reason: "http_not_idempotent"}},
-		"POST not dialled":  {nil, &url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: errors.New("x")}}, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "transport"}},
-		"another error":     {nil, errors.New("odd"), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "error"}},
+		"success":                  {answered("GET", 204), nil, classify.Outcome{Reason: "success"}},
+		"no response and no error": {nil, nil, classify.Outcome{Reason: "success"}},
+		"no response":              {none, nil, classify.Outcome{Reason: "success"}},
+		"GET 503":                  {answered("GET", 503), nil, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_503", Reason: "http_status"}},
+		"without a request":        {&http.Response{StatusCode: 503}, nil, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_503", Reason: "http_status"}},
+		"Retry-After":              {slow, nil, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_429", Reason: "http_status", Pushback: 3 * time.Second}},
+		"404":                      {answered("GET", 404), nil, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryBusiness, Class: "http_404", Reason: "http_status"}},
+		"POST 503":                 {answered("POST", 503), nil, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategorySystem, Class: "http_503", Reason: "http_not_idempotent"}},
+		"POST 503 keyed":           {keyed, nil, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_503", Reason: "http_status"}},
+		"wrapped status":           {none, wrapped(tenethttp.NewStatusError(slow)), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_429", Reason: "http_status", Pushback: 3 * time.Second}},
+		"made by hand":             {nil, &tenethttp.StatusError{StatusCode: 500}, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Class: "http_500", Reason: "http_status"}},
+		"GET lost":                 {nil, wrapped(&url.Error{Op: "Get", Err: errors.New("lost")}), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "transport"}},
+		"GET timeout":              {nil, &url.Error{Op: "Get", Err: context.DeadlineExceeded}, classify.Outcome{Kind: classify.Retryable, Category: classify.CategoryTimeout, Reason: "transport"}},
+		"POST timeout":             {nil, &url.Error{Op: "Post", Err: context.DeadlineExceeded}, classify.Outcome{Kind: classify.NonRetryable, Category: classify.CategoryTimeout, Reason: "http_not_idempotent"}},
+		"POST not dialled":         {nil, &url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: errors.New("x")}}, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "transport"}},
+		"another error":            {nil, errors.New("odd"), classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem, Reason: "error"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestRetryAfterForms(t *testing.T) {
 		"9223372036": 9223372036 * time.Second, "9223372037": 1<<63 - 1, "99999999999999999999": 1<<63 - 1,
 	} {
 		if got := tenethttp.NewStatusError(answer(429, "", "Retry-After", value)).RetryAfter; got != want {
-			t.Errorf("%q is read as %s, want %s", value, got, want)
+			t.Errorf("%q parses as %s, want %s", value, got, want)
 		}
 	}
 }

@@ -57,6 +57,6 @@ func ExampleTransport() {
 		return
 	}
 	defer resp.Body.Close()
-	fmt.Println(resp.Status) // not worth repeating, so it is simply the answer
+	fmt.Println(resp.Status) // not retryable, so the caller gets the response
 	// Output: 404 Not Found
 }

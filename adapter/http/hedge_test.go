@@ -23,7 +23,7 @@ func hedged(p *policy.Policy) {
 	p.Hedge = policy.Hedge{Enabled: true, HedgeDelay: 100 * time.Millisecond}
 }
 
-// steps answers the n-th request with the n-th step; the last one stays.
+// steps answers the n-th request with the n-th step; later requests get the last step.
 func steps(list ...roundTrip) roundTrip {
 	var mu sync.Mutex
 	return func(r *http.Request) (*http.Response, error) {
@@ -37,7 +37,7 @@ func steps(list ...roundTrip) roundTrip {
 	}
 }
 
-// after answers late; deaf to the end of the context.
+// after answers late and ignores the end of the context.
 func after(d time.Duration, resp *http.Response, err error) roundTrip {
 	return func(*http.Request) (*http.Response, error) {
 		time.Sleep(d)
@@ -120,7 +120,8 @@ func TestR9WinnerStreamsOverARealTransport(t *testing.T) {
 	})
 }
 
-// A policy that hedges does not send twice what must not be sent twice, and neither delays nor changes its answer.
+// TestUnrepeatableRequestsAreNotHedged checks that a request that must not be repeated is sent once, and that its response is
+// neither delayed nor changed.
 func TestUnrepeatableRequestsAreNotHedged(t *testing.T) {
 	lost := errors.New("lost")
 	requests := map[string]func() *http.Request{
@@ -167,15 +168,15 @@ func TestUnrepeatableRequestsAreNotHedged(t *testing.T) {
 	}
 }
 
-// asked is a budget that counts how often it is asked.
-type asked struct{ times int }
+// countingBudget counts the attempts that it is countingBudget to allow.
+type countingBudget struct{ times int }
 
-func (b *asked) AllowAttempt(context.Context, policy.Key, int, budget.AttemptKind, policy.BudgetRef) budget.Decision {
+func (b *countingBudget) AllowAttempt(context.Context, policy.Key, int, budget.AttemptKind, policy.BudgetRef) budget.Decision {
 	b.times++
 	return budget.Allow()
 }
 
-// TestR9UnhedgeableRequestsCostOneAttempt: no hedge is launched, counted or charged.
+// TestR9UnhedgeableRequestsCostOneAttempt checks that no hedge is launched, counted or charged.
 func TestR9UnhedgeableRequestsCostOneAttempt(t *testing.T) {
 	for name, make := range map[string]func() *http.Request{
 		"POST": func() *http.Request { return request(t, "POST", "http://x/", strings.NewReader("order")) },
@@ -190,7 +191,7 @@ func TestR9UnhedgeableRequestsCostOneAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &asked{}
+				b := &countingBudget{}
 				o := options(t, fixed(func(p *policy.Policy) {
 					hedged(p)
 					p.Hedge.MaxHedges, p.Retry.Budget.Name = 3, "b"
@@ -210,7 +211,7 @@ func TestR9UnhedgeableRequestsCostOneAttempt(t *testing.T) {
 					t.Errorf("%d attempts", len(timeline.Attempts))
 				}
 				if b.times != 1 {
-					t.Errorf("the budget was asked %d times", b.times)
+					t.Errorf("the budget was countingBudget %d times", b.times)
 				}
 			})
 		})

@@ -19,7 +19,7 @@ import (
 	"github.com/tenetdev/tenet/internal/testguard"
 )
 
-// shop is a server with one guarded endpoint; runs counts what the handler did.
+// shop is a server with one guarded endpoint; runs counts the handler's executions.
 type shop struct {
 	*httptest.Server
 	store   *testguard.Store
@@ -86,10 +86,10 @@ func (s *shop) send(t *testing.T, method, body string, keys ...string) reply {
 	return reply{response.StatusCode, string(text), h.Get("Content-Type"), h.Get(tenethttp.HeaderReplayed), h.Get("Retry-After"), h.Get("Location"), h.Get("Set-Cookie")}
 }
 
-func TestI7RepetitionsGetTheStoredAnswer(t *testing.T) {
+func TestI7RepetitionsGetTheStoredResponse(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{})
 	first := s.send(t, "POST", "a", "k1")
-	again := s.send(t, "POST", "a", `"k1"`) // the draft's form of the same key
+	again := s.send(t, "POST", "a", `"k1"`) // the same key in the quoted form of the IETF draft
 	if first.Status != http.StatusCreated || first.Body != "made of a" || first.Replayed != "" {
 		t.Errorf("%+v", first)
 	}
@@ -105,7 +105,7 @@ func TestI7RepetitionsGetTheStoredAnswer(t *testing.T) {
 	}
 }
 
-func TestI7BadKeysAreRefused(t *testing.T) {
+func TestI7BadKeysAreRejected(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{})
 	for name, keys := range map[string][]string{
 		"missing": nil, "empty": {""}, "empty string": {`""`}, "two": {"a", "b"}, "long": {strings.Repeat("k", 256)}, "open": {`"a`},
@@ -127,7 +127,7 @@ func TestI7BadKeysAreRefused(t *testing.T) {
 	}
 }
 
-// TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint: one key, used for two endpoints, runs on the first alone.
+// TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint checks that a key used for two endpoints runs only on the first.
 func TestI7AKeyBelongsToItsTenantAndNotToAnEndpoint(t *testing.T) {
 	store := testguard.NewStore()
 	guard, err := idempotency.NewGuard(store, idempotency.GuardOptions{Operation: "shop"})
@@ -204,7 +204,7 @@ func TestI7InFlightIsAConflictWithAWait(t *testing.T) {
 	}
 }
 
-func TestI7HundredRequestsOneRun(t *testing.T) {
+func TestI7AHundredConcurrentRequestsRunOnce(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{})
 	var group sync.WaitGroup
 	for range 100 {
@@ -220,7 +220,7 @@ func TestI7HundredRequestsOneRun(t *testing.T) {
 	}
 }
 
-func TestI7FailuresOfTheServerRunAgain(t *testing.T) {
+func TestI7ServerErrorsRunAgain(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{})
 	for i, status := range []int{500, 503, 429, 408, 404} {
 		s.handle(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
@@ -229,7 +229,7 @@ func TestI7FailuresOfTheServerRunAgain(t *testing.T) {
 		}
 	}
 	if got := s.send(t, "POST", "a", "k"); got.Status != 404 || got.Replayed != "true" {
-		t.Errorf("an answer of the client's fault is kept: %+v", got)
+		t.Errorf("a client error is not stored: %+v", got)
 	}
 }
 
@@ -245,20 +245,20 @@ func TestI4APanicLeavesTheOutcomeUnknown(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{})
 	s.handle(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	s.send(t, "POST", "a", "k")
-	s.store.Change(func(r *idempotency.Record) { r.Lease = time.Now().Add(-time.Second) }) // as if it had lapsed
+	s.store.Change(func(r *idempotency.Record) { r.Lease = time.Now().Add(-time.Second) }) // as if its lease had expired
 	if got := s.send(t, "POST", "a", "k"); got.Status != http.StatusConflict || got.Type != "urn:tenet:idempotency:outcome-unknown" || s.runs.Load() != 1 {
 		t.Errorf("%+v, %d runs", got, s.runs.Load())
 	}
 }
 
-func TestI7LargeBodiesAreRefused(t *testing.T) {
+func TestI7LargeBodiesAreRejected(t *testing.T) {
 	s := newShop(t, tenethttp.IdempotencyOptions{MaxBody: 3})
 	if got := s.send(t, "POST", "abcd", "k"); got.Status != http.StatusRequestEntityTooLarge || s.runs.Load() != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestI2TenantsDoNotMeet(t *testing.T) {
+func TestI2TenantsDoNotShareKeys(t *testing.T) {
 	tenant := atomic.Pointer[string]{}
 	s := newShop(t, tenethttp.IdempotencyOptions{Tenant: func(*http.Request) string { return *tenant.Load() }})
 	for _, name := range []string{"a", "b"} {
@@ -269,7 +269,7 @@ func TestI2TenantsDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestIdempotentRefusesNoGuard(t *testing.T) {
+func TestIdempotentRejectsANilGuard(t *testing.T) {
 	defer func() {
 		if v := recover(); v != "tenethttp: Idempotent: the guard is nil" {
 			t.Error(v)

@@ -93,7 +93,7 @@ func answer(status int, body string, header ...string) *http.Response {
 	return r
 }
 
-// spy is a body that says whether it was closed.
+// spy is a body that records whether it was closed.
 type spy struct {
 	io.Reader
 	mu     sync.Mutex
@@ -113,7 +113,7 @@ func (s *spy) isClosed() bool {
 	return s.closed
 }
 
-// pipes is a network of in-memory connections, for servers inside a synctest bubble.
+// pipes listens for in-memory connections, for servers inside a synctest bubble.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}

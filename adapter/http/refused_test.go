@@ -15,8 +15,8 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// An HTTP/2 server that refuses a stream says that it did not look at it, so even a POST may be repeated. A stream that
-// breaks for another reason proves nothing.
+// TestC6RefusedStreams: an HTTP/2 server that refuses a stream has not processed it, so even a POST may be retried. A stream
+// that breaks for another reason proves nothing.
 func TestC6RefusedStreams(t *testing.T) {
 	for code, attempts := range map[http2.ErrCode]int32{http2.ErrCodeRefusedStream: 3, http2.ErrCodeInternal: 1} {
 		t.Run(code.String(), func(t *testing.T) {
@@ -39,9 +39,9 @@ func TestC6RefusedStreams(t *testing.T) {
 				defer base.CloseIdleConnections()
 				client := &http.Client{Transport: base}
 				if _, err := client.Post("http://x/", "text/plain", strings.NewReader("order")); err == nil {
-					t.Fatal("the server refuses nothing")
+					t.Fatal("the server refused no stream")
 				}
-				perAttempt := streams.Swap(0) // net/http repeats refused streams itself before it gives up
+				perAttempt := streams.Swap(0) // net/http retries refused streams itself before it gives up
 				c := tenethttp.Client{HTTP: client, Executor: retry.NewExecutor(options(t, fixed()))}
 				_, err := c.Do(t.Context(), request(t, "POST", "http://x/", strings.NewReader("order")), key)
 				if err == nil || streams.Load() != attempts*perAttempt {

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// An order that cannot be processed now goes on as a job, whose worker has more patience.
+// An order that cannot be processed now becomes a job, which a worker retries for longer.
 func Example() {
 	store := memory.Open().Jobs()
 	patient := job.NewExponentialBackoff(policy.Retry{MaxAttempts: 15, InitialBackoff: time.Millisecond, MaxBackoff: time.Second})

@@ -49,7 +49,7 @@ func TestSource(t *testing.T) {
 	pipelinetest.Sources(t, pipelinetest.SourceOptions{
 		Open: func(t *testing.T) pipelinetest.Queue {
 			s := memory.Open().Jobs()
-			client := job.NewClient(s) // its sink keeps duplicates out already
+			client := job.NewClient(s) // the sink already drops duplicates
 			return pipelinetest.Queue{
 				Put: func(t *testing.T, list ...*pipeline.Transaction) {
 					t.Helper()
@@ -67,7 +67,7 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// taken lists all transactions that are jobs.
+// taken lists the transactions of all jobs.
 func taken(s store) func(t *testing.T) []*pipeline.Transaction {
 	return func(t *testing.T) (list []*pipeline.Transaction) {
 		records, err := s.List(t.Context(), job.Filter{}, "", 10_000)
@@ -115,15 +115,15 @@ func TestL11ASettledDeliveryIsASettledJob(t *testing.T) {
 		attempts int
 		reason   policy.Reason
 	}{
-		"not finished":       {0, nil, 1, job.Ready, 0, ""},
-		"not now":            {time.Hour, nil, 1, job.Scheduled, 0, ""},
-		"failed":             {time.Hour, failed("process", down, nil), 3, job.Scheduled, 1, policy.ReasonError},
-		"failed at last":     {time.Hour, failed("process", down, nil), 1, job.Dead, 1, policy.ReasonAttemptsExhausted},
-		"failed for good":    {time.Hour, failed("process", classify.Permanent(down), nil), 3, job.Dead, 1, policy.ReasonPermanent},
-		"business error":     {time.Hour, business, 3, job.Dead, 1, policy.ReasonBusiness},
-		"handler failed":     {time.Hour, failed("exception", classify.Permanent(down), &pipeline.TransactionError{Cause: classify.Business(down)}), 3, job.Scheduled, 1, policy.ReasonError},
-		"error of its own":   {time.Hour, classify.Business(down), 3, job.Dead, 1, policy.ReasonBusiness},
-		"policy's own limit": {time.Hour, down, 0, job.Scheduled, 1, policy.ReasonError},
+		"not finished":        {0, nil, 1, job.Ready, 0, ""},
+		"not now":             {time.Hour, nil, 1, job.Scheduled, 0, ""},
+		"failed":              {time.Hour, failed("process", down, nil), 3, job.Scheduled, 1, policy.ReasonError},
+		"attempts exhausted":  {time.Hour, failed("process", down, nil), 1, job.Dead, 1, policy.ReasonAttemptsExhausted},
+		"permanent failure":   {time.Hour, failed("process", classify.Permanent(down), nil), 3, job.Dead, 1, policy.ReasonPermanent},
+		"business error":      {time.Hour, business, 3, job.Dead, 1, policy.ReasonBusiness},
+		"handler failed":      {time.Hour, failed("exception", classify.Permanent(down), &pipeline.TransactionError{Cause: classify.Business(down)}), 3, job.Scheduled, 1, policy.ReasonError},
+		"unmarked error":      {time.Hour, classify.Business(down), 3, job.Dead, 1, policy.ReasonBusiness},
+		"limit of the policy": {time.Hour, down, 0, job.Scheduled, 1, policy.ReasonError},
 	} {
 		s := memory.Open().Jobs()
 		if _, err := job.NewClient(s).Enqueue(t.Context(), job.Request{Type: "x", MaxAttempts: c.max}); err != nil {
@@ -145,12 +145,12 @@ func TestL11ASettledDeliveryIsASettledJob(t *testing.T) {
 			t.Errorf("%s: due in %v", name, due)
 		}
 		if err := from.Nack(t.Context(), pipeline.Delivery{Transaction: got[0].Transaction, Token: 1}, 0, nil); err == nil {
-			t.Errorf("%s: a foreign delivery was taken", name)
+			t.Errorf("%s: a foreign delivery was accepted", name)
 		}
 	}
 }
 
-func TestL11JobsWithoutAttemptsAreBuried(t *testing.T) {
+func TestL11JobsWithoutAttemptsLeftAreDead(t *testing.T) {
 	s := memory.Open().Jobs()
 	client := job.NewClient(s)
 	for range 3 {
@@ -179,11 +179,11 @@ func TestL11JobsWithoutAttemptsAreBuried(t *testing.T) {
 	}
 	stats, err := s.Stats(t.Context())
 	if err != nil || left != 1 || stats["default"].Dead != 3 {
-		t.Errorf("%d came, %+v, %v", left, stats, err)
+		t.Errorf("%d delivered, %+v, %v", left, stats, err)
 	}
 }
 
-// flaky refuses the first settlements.
+// flaky fails the first settlements.
 type flaky struct {
 	job.Store
 	refuse int
@@ -217,7 +217,7 @@ func TestL11SettlementsAreRepeated(t *testing.T) {
 	}
 	f.calls = 3
 	if err := from.Nack(t.Context(), got[0], 0, nil); !errors.Is(err, job.ErrNotRunning) || f.calls != 4 {
-		t.Errorf("%v after %d calls: an answer that will not change was asked for again", err, f.calls)
+		t.Errorf("%v after %d calls: a final error was retried", err, f.calls)
 	}
 	f.calls = 0
 	ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +227,7 @@ func TestL11SettlementsAreRepeated(t *testing.T) {
 	}
 }
 
-// A transaction whose attempts are spent goes on as a job, from where it stands.
+// TestAttemptsAreCarriedOver: a transaction whose attempts are exhausted becomes a job that counts on from them.
 func TestAttemptsAreCarriedOver(t *testing.T) {
 	s := memory.Open().Jobs()
 	sink := jobs.NewSink(job.NewClient(s), jobs.SinkOptions{
@@ -251,7 +251,7 @@ func TestAttemptsAreCarriedOver(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if wait := r.RunAt.Sub(start).Round(time.Minute); wait != 4*time.Minute { // after three failures
-		t.Errorf("it starts after %v", wait)
+		t.Errorf("the job starts after %v", wait)
 	}
 	back := jobs.FromJob(job.Job[[]byte]{ID: r.ID, Payload: r.Payload, Meta: r.Meta, Attempt: 2})
 	if diff := cmp.Diff([]any{"order-1", "c", 4}, []any{back.ID(), back.Correlation(), back.Attempts()}); diff != "" {
@@ -261,11 +261,11 @@ func TestAttemptsAreCarriedOver(t *testing.T) {
 		t.Errorf("the error is %q", text)
 	}
 	if jobs.FromJob(job.Job[[]byte]{ID: "j", Attempt: 1}).ID() != "j" {
-		t.Error("a job of another make has no ID")
+		t.Error("a job from another producer has no ID")
 	}
 }
 
-func TestL3WhatCannotBeAJobIsABusinessError(t *testing.T) {
+func TestL3AnInvalidJobIsABusinessError(t *testing.T) {
 	s := memory.Open().Jobs()
 	client := job.NewClient(s, job.WithMaxPayload(10))
 	sink := jobs.NewSink(client, jobs.SinkOptions{Type: "x", UniqueFor: -1})
@@ -286,7 +286,7 @@ func TestL3WhatCannotBeAJobIsABusinessError(t *testing.T) {
 	}
 }
 
-func TestNewSourceRefusesALeaseThatCannotBe(t *testing.T) {
+func TestNewSourceRejectsAnInvalidLease(t *testing.T) {
 	var wrong *job.DurationError
 	if _, err := jobs.NewSource(memory.Open().Jobs(), jobs.SourceOptions{Lease: -1}); !errors.As(err, &wrong) {
 		t.Error(err)

@@ -29,8 +29,8 @@ func fill(t testing.TB, s *Jobs, n int, change func(i int, in *job.Insert)) {
 
 var claimOne = job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 1}}, Lease: time.Hour}
 
-// TestJ10ClaimCostDoesNotGrow counts what a claim looks at: as much at 128,000 jobs as at 1,000, where they became ready in
-// order, and at most twice as much where they did not.
+// TestJ10ClaimCostDoesNotGrow counts the comparisons of a claim: as many at 128,000 jobs as at 1,000 if the jobs became ready
+// in order, and at most twice as many if they did not.
 func TestJ10ClaimCostDoesNotGrow(t *testing.T) {
 	many := 128_000
 	if testing.Short() {
@@ -58,14 +58,14 @@ func TestJ10ClaimCostDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestJ10LineKeepsOrder: whatever is added and removed, the first of a line is the job that comes before all others.
+// TestJ10LineKeepsOrder checks that the first job of a line precedes all others after any additions and removals.
 func TestJ10LineKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLine()
 		var all []*entry
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if n := len(all); n > 0 && rapid.IntRange(0, 2).Draw(t, "remove") > 0 {
-				at := rapid.IntRange(0, n-1).Draw(t, "which") * rapid.IntRange(0, 1).Draw(t, "any") // half of the time the first
+				at := rapid.IntRange(0, n-1).Draw(t, "which") * rapid.IntRange(0, 1).Draw(t, "any") // the first one half of the time
 				all[at].lift()
 				all = slices.Delete(all, at, at+1)
 			} else {
@@ -90,7 +90,7 @@ func TestJ10LineKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestJ9EndedWindowsAreForgotten: keys of windows do not pile up.
+// TestJ9EndedWindowsAreForgotten checks that keys of ended windows do not accumulate.
 func TestJ9EndedWindowsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newJobs()
@@ -109,7 +109,7 @@ func TestJ9EndedWindowsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestJ13RemovedJobsLeaveNothing: retention frees the list of IDs too, though nobody reads it.
+// TestJ13RemovedJobsLeaveNothing checks that retention also shrinks the list of IDs, even if nobody reads it.
 func TestJ13RemovedJobsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newJobs()
@@ -126,7 +126,7 @@ func TestJ13RemovedJobsLeaveNothing(t *testing.T) {
 	})
 }
 
-// TestJ11NotificationsEndWithTheStore: a listener of a closed store is not left waiting.
+// TestJ11NotificationsEndWithTheStore checks that closing the store ends its listeners' wait.
 func TestJ11NotificationsEndWithTheStore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	db := Open()
@@ -138,9 +138,9 @@ func TestJ11NotificationsEndWithTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, open := <-signals; open {
-		t.Error("a signal of a closed store")
+		t.Error("a signal from a closed store")
 	}
-	cancel() // must not close the channel again
+	cancel() // must not close the channel a second time
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// A job goes in, is leased, and its result is written under the token of the lease.
+// A job is stored and leased, and its result is written with the lease's fencing token.
 func Example() {
 	ctx := context.Background()
 	db := memory.Open()
@@ -30,9 +30,9 @@ func Example() {
 	}
 	lease := claimed[0].Ref()
 	fmt.Println("written:", store.Settle(ctx, []job.Settlement{{Ref: lease, Kind: job.KindComplete}}) == nil)
-	fmt.Println("another result:", store.Settle(ctx, []job.Settlement{{Ref: lease, Kind: job.KindDead}})[0])
+	fmt.Println("second result:", store.Settle(ctx, []job.Settlement{{Ref: lease, Kind: job.KindDead}})[0])
 	// Output:
 	// stored: memory
 	// written: true
-	// another result: job: not running
+	// second result: job: not running
 }

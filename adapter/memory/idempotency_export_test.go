@@ -2,7 +2,7 @@ package memory
 
 import "github.com/tenetdev/tenet/idempotency"
 
-// Colliding is an empty store in which the hashes of half of all IDs are the same.
+// Colliding makes an empty store in which half of all IDs have the same hash.
 func Colliding() *Idempotency {
 	s := newIdempotency()
 	spread := s.hash

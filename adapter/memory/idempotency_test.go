@@ -26,13 +26,14 @@ func TestIdempotencyOfCollidingHashes(t *testing.T) {
 	storetest.Idempotency(t, storetest.IdempotencyOptions{Open: open, Bubble: synctest.Test})
 }
 
-// Records are kept for times between one and ten seconds; those that expire first wait at most as long again.
-func TestExpiredRecordsAreRemovedAfterTwiceTheirTimeAtTheLatest(t *testing.T) {
+// TestExpiredRecordsAreRemovedWithinTwiceTheirTTL stores records for one to ten seconds each: an expired record is
+// removed before it has been kept for twice its time.
+func TestExpiredRecordsAreRemovedWithinTwiceTheirTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, store := t.Context(), memory.Open().Idempotency()
 		const records, step = 1000, 9 * time.Millisecond
 		for i := range records {
-			ttl := 10*time.Second - time.Duration(i)*step // the longest first, which is the worst
+			ttl := 10*time.Second - time.Duration(i)*step // the longest first, which is the worst case
 			b, err := store.Begin(ctx, idempotency.BeginRequest{ID: idempotency.ID{Key: strconv.Itoa(i)}, Owner: "o", Lease: time.Minute})
 			if err != nil {
 				t.Fatal(err)
@@ -49,14 +50,14 @@ func TestExpiredRecordsAreRemovedAfterTwiceTheirTimeAtTheLatest(t *testing.T) {
 				t.Fatal(err)
 			}
 			removed += n
-			overdue := 0 // for as long again as they were kept, or longer
+			overdue := 0 // expired for at least their whole time to live
 			for i := range records {
 				if 2*(10*time.Second-time.Duration(i)*step) <= elapsed {
 					overdue++
 				}
 			}
 			if removed < overdue {
-				t.Errorf("after %s %d are removed, %d are overdue", elapsed, removed, overdue)
+				t.Errorf("after %s %d records are removed, %d are overdue", elapsed, removed, overdue)
 			}
 		}
 		if removed != records {

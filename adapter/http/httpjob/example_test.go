@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Addresses of private networks are refused unless they are allowed.
+// Handlers refuse addresses of private networks unless an option allows them.
 func ExampleHandler() {
 	handle := httpjob.Handler(httpjob.Options{})
 	err := handle(context.Background(), job.Job[httpjob.Payload]{

@@ -30,7 +30,7 @@ func run(t *testing.T, o Options, payload string) error {
 	return Handler(o)(context.Background(), job.Job[Payload]{ID: "job-1", Payload: p})
 }
 
-func TestC6AnswersDecide(t *testing.T) {
+func TestC6TheStatusDecides(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
 		retryAfter string
@@ -39,18 +39,18 @@ func TestC6AnswersDecide(t *testing.T) {
 		mark       classify.Mark
 		pushback   time.Duration
 	}{
-		"200 is expected by default":        {status: 200, ok: true},
-		"204 is expected by default":        {status: 204, ok: true},
-		"another expected status":           {status: 404, expect: "404", ok: true},
-		"a list of expected statuses":       {status: 409, expect: "[200,409]", ok: true},
-		"200 is not what was expected":      {status: 200, expect: "201", mark: classify.MarkBusiness},
-		"503 is retried":                    {status: 503},
-		"503 with Retry-After":              {status: 503, retryAfter: "7", mark: classify.MarkAfter, pushback: 7 * time.Second},
-		"429 with Retry-After":              {status: 429, retryAfter: "3", mark: classify.MarkAfter, pushback: 3 * time.Second},
-		"500 ignores Retry-After":           {status: 500, retryAfter: "3"},
-		"408 is retried":                    {status: 408},
-		"404 is an answer and is dead":      {status: 404, mark: classify.MarkBusiness},
-		"301 without Location is an answer": {status: 301, mark: classify.MarkBusiness},
+		"200 is expected by default":    {status: 200, ok: true},
+		"204 is expected by default":    {status: 204, ok: true},
+		"another expected status":       {status: 404, expect: "404", ok: true},
+		"a list of expected statuses":   {status: 409, expect: "[200,409]", ok: true},
+		"200 is not an expected status": {status: 200, expect: "201", mark: classify.MarkBusiness},
+		"503 is retried":                {status: 503},
+		"503 with Retry-After":          {status: 503, retryAfter: "7", mark: classify.MarkAfter, pushback: 7 * time.Second},
+		"429 with Retry-After":          {status: 429, retryAfter: "3", mark: classify.MarkAfter, pushback: 3 * time.Second},
+		"500 ignores Retry-After":       {status: 500, retryAfter: "3"},
+		"408 is retried":                {status: 408},
+		"404 is final":                  {status: 404, mark: classify.MarkBusiness},
+		"301 without Location is final": {status: 301, mark: classify.MarkBusiness},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +82,7 @@ func TestC6AnswersDecide(t *testing.T) {
 	}
 }
 
-func TestRequestIsWhatThePayloadSays(t *testing.T) {
+func TestTheRequestFollowsThePayload(t *testing.T) {
 	var got *http.Request
 	var body string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -138,19 +138,19 @@ func TestPrivateAddressesAreRefusedAlsoAfterARedirect(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func TestResponseIsKeptBounded(t *testing.T) {
+func TestTheStoredResponseIsBounded(t *testing.T) {
 	raw, err := json.Marshal(Response{Status: 200, Body: "x", Truncated: true})
 	if err != nil || string(raw) != `{"status":200,"body":"x","truncated":true}` {
 		t.Errorf("%s %v", raw, err)
 	}
 }
 
-func TestABrokenConnectionIsNotTriedAgainOutsideThePolicy(t *testing.T) {
+func TestABrokenConnectionIsRetriedByThePolicyOnly(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if requests.Add(1) == 1 {
-			return // leaves a connection that is used again
+			return // leaves an idle connection to reuse
 		}
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {

@@ -16,7 +16,7 @@ type transport func(*http.Request) *http.Response
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// slow is a body that ends with its request only.
+// slow is a body that ends when its request ends.
 type slow struct{ ctx context.Context }
 
 func (s slow) Read([]byte) (int, error) {
@@ -24,7 +24,7 @@ func (s slow) Read([]byte) (int, error) {
 	return 0, s.ctx.Err()
 }
 
-// endless counts what is read of it.
+// endless is an infinite body that counts the bytes read.
 type endless struct{ n int }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -32,8 +32,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestABodyThatNobodyNeedsIsNotWaitedFor: the answer's status counts, and a second for the rest of it.
-func TestABodyThatNobodyNeedsIsNotWaitedFor(t *testing.T) {
+// TestDrainingAResponseIsBounded: the status decides the outcome, and the sink drains the body for at most a second.
+func TestDrainingAResponseIsBounded(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusServiceUnavailable} {
 		synctest.Test(t, func(t *testing.T) {
 			large := &endless{}

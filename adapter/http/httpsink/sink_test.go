@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// endpoint keeps what arrives, each idempotency key once.
+// endpoint stores requests, one for each idempotency key.
 type endpoint struct {
 	mu    sync.Mutex
 	taken []*pipeline.Transaction
@@ -100,7 +100,7 @@ func TestSink(t *testing.T) {
 	})
 }
 
-// answering makes a sink of an endpoint with one answer.
+// answering makes a sink for an endpoint that always answers the same.
 func answering(t *testing.T, o httpsink.Options, answer http.HandlerFunc) *httpsink.Sink {
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
@@ -109,7 +109,7 @@ func answering(t *testing.T, o httpsink.Options, answer http.HandlerFunc) *https
 
 var transaction = pipeline.NewTransaction("order-1", []byte(`{"id":"order-1"}`))
 
-func TestC4AnAnswerIsClassified(t *testing.T) {
+func TestC4AResponseIsClassified(t *testing.T) {
 	for code, want := range map[int]classify.Mark{
 		200: classify.Unmarked, 204: classify.Unmarked, 301: classify.MarkBusiness, 304: classify.MarkBusiness, 307: classify.MarkBusiness,
 		400: classify.MarkBusiness, 404: classify.MarkBusiness, 408: classify.Unmarked, 409: classify.MarkBusiness,
@@ -145,7 +145,8 @@ func TestC5RetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// A policy that names the classifier of tenethttp comes to the same: a POST with a key may be repeated, a 400 may not.
+// TestC4TheClassifierAgrees checks that a policy with tenethttp's classifier decides alike: a POST with a key may be retried,
+// a 400 may not.
 func TestC4TheClassifierAgrees(t *testing.T) {
 	for code, attempts := range map[int]int32{503: 3, 400: 1, 301: 1} {
 		var requests atomic.Int32
@@ -165,7 +166,7 @@ func TestC4TheClassifierAgrees(t *testing.T) {
 	}
 }
 
-func TestL11RequestSaysWhatTheTransactionIs(t *testing.T) {
+func TestL11TheRequestCarriesTheTransaction(t *testing.T) {
 	var got *http.Request
 	var body string
 	sink := answering(t, httpsink.Options{Method: "put", Header: http.Header{
@@ -230,7 +231,7 @@ func TestBodiesAreBounded(t *testing.T) {
 }
 
 func TestPrivateAddressesAreRefusedAndURLsStaySecret(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was reached") }))
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") }))
 	defer server.Close()
 	sink, err := httpsink.New(server.URL+"/hook?token=s3cret", httpsink.Options{})
 	if err != nil {
@@ -247,7 +248,7 @@ func TestPrivateAddressesAreRefusedAndURLsStaySecret(t *testing.T) {
 	}
 }
 
-func TestNoAnswerIsNoVerdict(t *testing.T) {
+func TestAMissingResponseLeavesTheOutcomeUnknown(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +261,7 @@ func TestNoAnswerIsNoVerdict(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatCannotBeSent(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	for _, address := range []string{"", "/hook", "ftp://x/", "http://", "http://%zz/"} {
 		if _, err := httpsink.New(address, httpsink.Options{}); err == nil {
 			t.Errorf("%q was accepted", address)
