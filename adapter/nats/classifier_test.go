@@ -37,7 +37,7 @@ func TestC4ErrorsHaveTheirClassAndMeaning(t *testing.T) {
 		{jetstream.ErrNoStreamResponse, retryable, system, policy.ClassNATSNoResponders},
 		{jetstream.ErrJetStreamNotEnabled, retryable, system, policy.ClassNATSNoResponders},
 		{nats.ErrTimeout, retryable, classify.CategoryTimeout, policy.ClassNATSTimeout},
-		{context.DeadlineExceeded, retryable, classify.CategoryTimeout, ""}, // not known to be of NATS
+		{context.DeadlineExceeded, retryable, classify.CategoryTimeout, ""}, // not an error of NATS
 		{nats.ErrNoServers, retryable, system, policy.ClassNATSConnection},
 		{nats.ErrDisconnected, retryable, system, policy.ClassNATSConnection},
 		{nats.ErrReconnectBufExceeded, retryable, system, policy.ClassNATSConnection},

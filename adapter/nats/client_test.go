@@ -23,7 +23,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// step is one operation of a client, and what it must have come to when it succeeded.
+// step is one operation of a client and a check of its effect.
 type step struct {
 	name  string
 	key   string
@@ -71,7 +71,7 @@ func steps() []step {
 				if _, err := done.NextMsg(10 * time.Second); err != nil {
 					t.Fatal(err)
 				}
-				natstest.Eventually(t, "the message comes", func() bool { return received.Load() > 0 })
+				natstest.Eventually(t, "the message arrives", func() bool { return received.Load() > 0 })
 				if n := received.Load(); n != 1 {
 					t.Errorf("received %d times", n)
 				}
@@ -101,7 +101,7 @@ func steps() []step {
 			},
 			func(t *testing.T, _ *tenetnats.Client, b *tenetnats.Bucket) {
 				if e, err := b.KeyValue.Get(t.Context(), "k"); err != nil || string(e.Value()) != "v" {
-					t.Errorf("the key is not there: %v", err)
+					t.Errorf("the key is missing: %v", err)
 				}
 			}},
 		{"delete", "nats.KVDelete", policy.KVDelete,
@@ -110,13 +110,13 @@ func steps() []step {
 			},
 			func(t *testing.T, _ *tenetnats.Client, b *tenetnats.Bucket) {
 				if _, err := b.KeyValue.Get(t.Context(), "there"); !errors.Is(err, jetstream.ErrKeyNotFound) {
-					t.Errorf("the key is still there: %v", err)
+					t.Errorf("the key still exists: %v", err)
 				}
 			}},
 	}
 }
 
-// prepared makes the stream ORDERS and a bucket with the key "there".
+// prepared creates the stream ORDERS and a bucket with the key "there".
 func prepared(t *testing.T, c *tenetnats.Client) *tenetnats.Bucket {
 	t.Helper()
 	if _, err := c.JetStream.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}}); err != nil {
@@ -141,14 +141,14 @@ func stored(t *testing.T, c *tenetnats.Client) uint64 {
 	return s.CachedInfo().State.Msgs
 }
 
-// tries keeps what a call was made of.
+// tries records the attempts and waits of a call.
 type tries struct {
 	waits    []time.Duration
 	attempts []*observe.AttemptRecord
 	work     observe.Work
 }
 
-// repairing makes an executor whose waits between attempts are not slept: repair is called instead.
+// repairing makes an executor that calls repair instead of sleeping before the first retry.
 func repairing(repair func()) (*retry.Executor, *tries) {
 	seen := &tries{}
 	return retry.NewExecutor(retry.ExecutorOptions{
@@ -173,7 +173,8 @@ func within(d time.Duration) retry.CallOption {
 	return retry.WithPolicy(func(p *policy.Policy) { p.Retry.TimeoutPerAttempt = d })
 }
 
-// class is the class of the first attempt's error, and whether it counted as a timeout or connection failure.
+// failedOnce checks that the call failed once, with an error of one of the classes, and that it counted as a timeout or a
+// connection failure.
 func (s *tries) failedOnce(t *testing.T, step step, classes ...policy.Class) {
 	t.Helper()
 	if len(s.waits) != 1 || len(s.attempts) != 2 {
@@ -221,7 +222,7 @@ func TestP11OperationsOutliveASlowServer(t *testing.T) {
 }
 
 func TestP11OperationsOutliveALostConnection(t *testing.T) {
-	cut := func(p *natstest.Proxy) { // the request is on its way when the connection ends
+	cut := func(p *natstest.Proxy) { // the request is in flight when the connection ends
 		for p.Held() == 0 {
 			<-time.After(time.Millisecond)
 		}
@@ -230,7 +231,8 @@ func TestP11OperationsOutliveALostConnection(t *testing.T) {
 	unanswered(t, cut, policy.ClassNATSTimeout, policy.ClassNATSConnection, policy.ClassNATS)
 }
 
-// unanswered runs each operation while answers are held up until its first attempt has failed. during runs beside it.
+// unanswered runs each operation while the proxy delays answers until the first attempt has failed. during runs
+// concurrently.
 func unanswered(t *testing.T, during func(*natstest.Proxy), classes ...policy.Class) {
 	t.Helper()
 	for _, step := range steps() {
@@ -246,7 +248,7 @@ func unanswered(t *testing.T, during func(*natstest.Proxy), classes ...policy.Cl
 				t.Fatal(err)
 			}
 			if p.Held() == 0 {
-				t.Fatal("no answer was held up")
+				t.Fatal("no answer was delayed")
 			}
 			seen.failedOnce(t, step, classes...)
 			first := seen.attempts[0]
@@ -260,7 +262,7 @@ func unanswered(t *testing.T, during func(*natstest.Proxy), classes ...policy.Cl
 	}
 }
 
-func TestP11ExhaustedCallsSayTheirCategory(t *testing.T) {
+func TestP11ExhaustedCallsNameTheirCategory(t *testing.T) {
 	for _, step := range steps() {
 		t.Run(step.name, func(t *testing.T) {
 			n := natstest.Start(t)
@@ -289,7 +291,7 @@ func TestP11ExhaustedCallsSayTheirCategory(t *testing.T) {
 	}
 }
 
-func TestP11ConnectComesThroughWhenTheServerDoes(t *testing.T) {
+func TestP11ConnectSucceedsWhenTheServerStarts(t *testing.T) {
 	n := natstest.Start(t)
 	n.Stop()
 	e, seen := repairing(n.Run)
@@ -338,7 +340,7 @@ func TestP11ConnectIsNotRepeatedWithoutAuthorization(t *testing.T) {
 	}
 }
 
-// As with a POST: what may have been sent is not sent again.
+// TestC6CoreMessageWithoutAnIDIsSentOnce: like a POST, a message that may have been sent is not sent again.
 func TestC6CoreMessageWithoutAnIDIsSentOnce(t *testing.T) {
 	n := natstest.Start(t)
 	p := natstest.Between(t, n)
@@ -346,7 +348,7 @@ func TestC6CoreMessageWithoutAnIDIsSentOnce(t *testing.T) {
 	c := client(t, p.URL(), e)
 	other := client(t, n.ClientURL(), nil).Conn
 	listener, err := other.SubscribeSync("core")
-	if err := errors.Join(err, other.Flush()); err != nil { // the server knows it before anything is sent
+	if err := errors.Join(err, other.Flush()); err != nil { // the server handles it before anything is sent
 		t.Fatal(err)
 	}
 	p.Hold(true)
@@ -362,20 +364,20 @@ func TestC6CoreMessageWithoutAnIDIsSentOnce(t *testing.T) {
 		t.Errorf("%d attempts", len(timeline.Attempts))
 	}
 	if len(seen.waits) != 0 {
-		t.Errorf("it was tried again after %v", seen.waits)
+		t.Errorf("it was retried after %v", seen.waits)
 	}
 	p.Hold(false)
 	if err := e.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := listener.NextMsg(10 * time.Second); err != nil {
-		t.Fatalf("it did not even come once: %v", err)
+		t.Fatalf("it did not arrive: %v", err)
 	}
 	if err := c.Conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := listener.NextMsg(50 * time.Millisecond); !errors.Is(err, nats.ErrTimeout) {
-		t.Errorf("it came again: %v, %v", m, err)
+		t.Errorf("it arrived twice: %v, %v", m, err)
 	}
 }
 
@@ -419,11 +421,11 @@ func TestC6AnswersAreNotRepeated(t *testing.T) {
 		"too large": {func() error {
 			return c.Publish(t.Context(), &nats.Msg{Subject: "x", Data: make([]byte, 2<<20)})
 		}, nats.ErrMaxPayload, classify.MarkPermanent},
-		"another bucket of the name": {func() error {
+		"another bucket with the name": {func() error {
 			_, err := c.CreateBucket(t.Context(), jetstream.KeyValueConfig{Bucket: "settings", History: 9})
 			return err
 		}, jetstream.ErrBucketExists, classify.MarkPermanent},
-		"another stream of the name": {func() error {
+		"another stream with the name": {func() error {
 			_, err := c.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"x"}})
 			return err
 		}, jetstream.ErrStreamNameAlreadyInUse, classify.MarkPermanent},

@@ -18,7 +18,7 @@ func TestIGuardsMeanTheSameForNATS(t *testing.T) {
 		}
 		got, err := do(ctx, client, operation{policy.KVGet, "KVGet", "bucket/key", options}, c.Op)
 		failure, failed := errors.AsType[*retry.Error](err)
-		if !failed { // an error beside the result says that it was not recorded
+		if !failed { // an error with a result means that the result was not recorded
 			return testguard.Answer{OK: true, Result: got}
 		}
 		return testguard.Answer{Reason: failure.Reason}

@@ -45,7 +45,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for range 2 { // the second one is a repetition
+	for range 2 { // the second one is a duplicate
 		ack, err := client.PublishStream(ctx, &nats.Msg{Subject: "orders.new", Data: []byte("42")}, retry.WithIdempotencyKey("order-42"))
 		if err != nil {
 			fmt.Println(err)
@@ -70,7 +70,7 @@ func Example() {
 	// true RETRY_KV_GET 1
 }
 
-// serve starts a server in the process.
+// serve starts a server in this process.
 func serve() (url string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "tenet")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// client connects to a URL past any policy.
+// client connects to a URL without a policy.
 func client(t *testing.T, url string, e *retry.Executor) *tenetnats.Client {
 	t.Helper()
 	conn, err := nats.Connect(url, nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0), nats.MaxReconnects(-1))

@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Spans of an operation nest below the attempt that made them.
+// Spans of an operation are children of their attempt's span.
 func Example() {
 	exporter := tracetest.NewInMemoryExporter() // in production, an OTLP exporter
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
@@ -24,7 +24,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// An executor that was given the observer does this.
+	// An executor with this observer makes these calls.
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	work := observe.Work{Key: policy.ParseKey("user-service.GetUser"), Surface: policy.SurfaceCall}
 	record := observe.AttemptRecord{Attempt: 1, Start: begin, End: begin.Add(time.Second)}

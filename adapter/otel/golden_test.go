@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files and docs/metrics.md")
 
-// TestP2MetricNames holds every name, type, unit, label and description. Dashboards and alerts depend on them: a change
-// belongs into the changelog.
+// TestP2MetricNames pins every name, type, unit, label and description. Dashboards and alerts depend on them: a change
+// belongs in the changelog.
 func TestP2MetricNames(t *testing.T) {
 	f := newFixture(t, 0)
 	story(t.Context(), f)
@@ -53,7 +53,7 @@ func describe(t *testing.T, m metricdata.Metrics) (kind, labels string) {
 	return "", ""
 }
 
-// TestSpanNames holds the spans and events with all their attributes.
+// TestSpanNames pins the spans and events with all their attributes.
 func TestSpanNames(t *testing.T) {
 	f := newFixture(t, 0)
 	story(t.Context(), f)
@@ -62,7 +62,7 @@ func TestSpanNames(t *testing.T) {
 	for _, s := range f.spans.Ended() {
 		kind, _, _ := strings.Cut(s.Name(), " ")
 		if kind == "GET" || kind == "main" {
-			continue // the operation's and the caller's own
+			continue // the spans of the operation and of the caller
 		}
 		name := "span `" + kind + " <key>`"
 		if strings.HasSuffix(s.Name(), " orders") {

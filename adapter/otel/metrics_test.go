@@ -68,7 +68,7 @@ func TestP2LabelsAreBounded(t *testing.T) {
 	}
 }
 
-// samples lists what was measured, one text per series.
+// samples lists the measurements, one text per series.
 func samples(t *testing.T, f *fixture) []string {
 	t.Helper()
 	var list []string
@@ -117,7 +117,7 @@ func collect(t *testing.T, f *fixture) []metricdata.Metrics {
 	return all.ScopeMetrics[0].Metrics
 }
 
-// refusing is a meter provider that makes no gauges.
+// refusing is a meter provider that cannot create gauges.
 type refusing struct{ metricnoop.MeterProvider }
 
 type refusingMeter struct{ metricnoop.Meter }

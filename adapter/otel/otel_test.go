@@ -41,7 +41,7 @@ var (
 	_ observe.Starter  = (*otel.Observer)(nil)
 )
 
-// fixture is an observer with what it exported.
+// fixture is an observer and the exporters that it feeds.
 type fixture struct {
 	*otel.Observer
 	tracers *sdktrace.TracerProvider
@@ -110,7 +110,7 @@ func (c *call) end(t observe.Timeline) {
 	c.o.Observe(c.ctx, e)
 }
 
-// story runs one call: it fails, a retry is hedged and wins, a second hedge is denied, and the loser ends last.
+// story runs one call: its first attempt fails, a retry is hedged and wins, a second hedge is denied, and the loser ends last.
 func story(ctx context.Context, f *fixture) {
 	c := begin(ctx, f.Observer, getUser)
 	first := observe.AttemptRecord{
@@ -322,10 +322,10 @@ func TestEventsWithoutASpanAreCountedOnly(t *testing.T) {
 	f.Observe(ctx, changed)
 	c.end(observe.Timeline{End: at(1)})
 	if got := f.Start(ctx, c.event(observe.CallEnded, 0)); got != ctx {
-		t.Error("the context was changed for an event that begins nothing")
+		t.Error("an event that begins no work changed the context")
 	}
 	if !span.IsRecording() || len(f.spans.Ended()) != 0 {
-		t.Error("a span that is not ours was ended")
+		t.Error("a foreign span was ended")
 	}
 	if got := samples(t, f); !slices.Contains(got, `tenet.calls{tenet.key="user-service.GetUser",tenet.reason="success",tenet.surface="call"} 1`) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))

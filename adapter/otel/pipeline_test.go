@@ -168,7 +168,7 @@ func TestL12SpansOfPipelines(t *testing.T) {
 		if id == "a" {
 			if own.String() != testobserve.ParentTrace || root.Parent().SpanID().String() != testobserve.ParentSpan || !root.Parent().IsRemote() ||
 				root.SpanContext().TraceState().String() != "vendor=1" {
-				t.Errorf("%s is in trace %s below %s, want it to continue what it came with", name, own, root.Parent().SpanID())
+				t.Errorf("%s is in trace %s below %s, want it to continue the trace of its metadata", name, own, root.Parent().SpanID())
 			}
 			continue
 		}
@@ -179,7 +179,7 @@ func TestL12SpansOfPipelines(t *testing.T) {
 	}
 }
 
-// TestL12AnInvalidTraceparentBeginsATrace: what others wrote into metadata cannot break spans.
+// TestL12AnInvalidTraceparentBeginsATrace checks that invalid metadata of other programs cannot break spans.
 func TestL12AnInvalidTraceparentBeginsATrace(t *testing.T) {
 	for _, parent := range []string{"", "x", "00-" + testobserve.ParentTrace, "00-" + strings.Repeat("0", 32) + "-" + testobserve.ParentSpan + "-01"} {
 		f := newFixture(t, 0)
@@ -194,7 +194,7 @@ func TestL12AnInvalidTraceparentBeginsATrace(t *testing.T) {
 	}
 }
 
-// TestL12LogLinesNameTheSpan: those of calls too.
+// TestL12LogLinesNameTheSpan checks log lines of pipelines and of calls.
 func TestL12LogLinesNameTheSpan(t *testing.T) {
 	f := newFixture(t, 0)
 	c := begin(t.Context(), f.Observer, getUser)
@@ -207,7 +207,7 @@ func TestL12LogLinesNameTheSpan(t *testing.T) {
 	}
 }
 
-func TestStepsOfOthersAreNamedByTheirKeys(t *testing.T) {
+func TestCustomStepsAreNamedByTheirKeys(t *testing.T) {
 	f := newFixture(t, 0)
 	key := policy.ConsumerKey("orders", "polish")
 	f.Start(t.Context(), &observe.Event{Type: observe.CallStarted, Work: observe.Work{Key: key, Surface: policy.SurfaceStep}})

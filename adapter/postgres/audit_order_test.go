@@ -55,9 +55,9 @@ func readFrom(t *testing.T, a *Audit, after string) (lines []string, last string
 	return lines, last
 }
 
-// TestA2AReaderDoesNotSkipWhatCommitsLate: positions are given before the commit. If a later position could be seen
-// before an earlier one, a reader would go on after it and never see the earlier one.
-func TestA2AReaderDoesNotSkipWhatCommitsLate(t *testing.T) {
+// TestA2AReaderDoesNotSkipALateCommit: an event gets its position before the commit. If a later position became visible
+// before an earlier one, a reader would continue after it and never see the earlier one.
+func TestA2AReaderDoesNotSkipALateCommit(t *testing.T) {
 	ctx := context.Background()
 	db := openEvents(t, "late")
 	a := db.Audit()
@@ -105,8 +105,8 @@ func TestA2AReaderDoesNotSkipWhatCommitsLate(t *testing.T) {
 	}
 }
 
-// TestA2AppendsWhoseConnectionsAreCutAreRepeated kills the server's side of appends at any moment. What has failed is
-// appended again, as the Log does it.
+// TestA2AppendsWhoseConnectionsAreCutAreRepeated terminates the server's sessions of appends at random moments. A failed append
+// is repeated, as Log does it.
 func TestA2AppendsWhoseConnectionsAreCutAreRepeated(t *testing.T) {
 	ctx := context.Background()
 	db, killer := openEvents(t, "cut"), openEvents(t, "cut")
@@ -150,7 +150,7 @@ WHERE pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%cut' || $1 |
 	t.Logf("%d appends failed", failures)
 }
 
-// TestA2LinesAreKeptByteForByteAndWorkOfAnyLengthIsFound: a sink refuses nothing, or the log would stand still.
+// TestA2LinesAreKeptByteForByteAndWorkOfAnyLengthIsFound: a sink that rejects an event would block the log.
 func TestA2LinesAreKeptByteForByteAndWorkOfAnyLengthIsFound(t *testing.T) {
 	db := openEvents(t, "bytes")
 	a := db.Audit()

@@ -8,8 +8,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved: a job with an earlier run_at than what was claimed is claimed
-// before the backlog, and also where there is none.
+// TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved checks that a job with an earlier run_at than the last claimed job is
+// claimed before the backlog, and when there is no backlog.
 func TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved(t *testing.T) {
 	ctx := context.Background()
 	db, _ := open(t)
@@ -32,7 +32,7 @@ func TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved(t *testing.T) {
 	if n := len(claim(6000)); n != 6000 {
 		t.Fatalf("claimed %d", n)
 	}
-	if n := len(claim(500)); n != 500 { // from where the first claim came to
+	if n := len(claim(500)); n != 500 { // from the position of the first claim
 		t.Fatalf("claimed %d", n)
 	}
 	early := insert()
@@ -42,7 +42,7 @@ func TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved(t *testing.T) {
 	for found := false; !found; claimed++ {
 		list := claim(1)
 		if len(list) != 1 {
-			t.Fatalf("the backlog is over after %d jobs", claimed)
+			t.Fatalf("the backlog ended after %d jobs", claimed)
 		}
 		found = list[0].ID == early.ID
 	}
@@ -55,7 +55,7 @@ func TestJ10JobsBehindTheBacklogOfABusyQueueAreNotStarved(t *testing.T) {
 	early = insert()
 	early.RunAt = time.Now().Add(-time.Hour)
 	enqueue(early)
-	for list := claim(10); len(list) == 0; list = claim(10) { // at once, or a little later where the server is slow
+	for list := claim(10); len(list) == 0; list = claim(10) { // at once, or a little later if the server is slow
 		<-time.After(time.Millisecond)
 	}
 }

@@ -44,7 +44,7 @@ func TestC2ClassesOfErrorsFromPostgreSQL(t *testing.T) {
 	do(a, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT balance FROM account`)
 	do(b, `UPDATE account SET balance = 2`)
 	_, err := a.Exec(ctx, `UPDATE account SET balance = 3`)
-	class("an update of a row that was changed", err, policy.ClassSQLSerialization)
+	class("an update of a changed row", err, policy.ClassSQLSerialization)
 	do(a, `ROLLBACK`)
 
 	do(a, `BEGIN`, `SET LOCAL deadlock_timeout = '10ms'`, `SELECT pg_advisory_xact_lock(1)`)
@@ -76,7 +76,7 @@ func TestC2ClassesOfErrorsFromPostgreSQL(t *testing.T) {
 	class("a closed connection", err, policy.ClassSQLConnection)
 	_, err = pgx.Connect(ctx, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable")
 	class("no server", err, policy.ClassSQLConnection)
-	class("an error of something else", errors.New("no"), "")
+	class("an unrelated error", errors.New("no"), "")
 
 	db := openAt(t, url, "nothing here")
 	_, err = db.Jobs().Enqueue(ctx, inserts(1))

@@ -14,8 +14,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// TestJ17OverallTimeoutHoldsWhateverTheServersClockShows: a server an hour behind or ahead neither lets fresh jobs die
-// unrun nor lets old ones live, and every row of a history is by its clock alone.
+// TestJ17OverallTimeoutHoldsWhateverTheServersClockShows: with a server an hour behind or ahead, new jobs still run, old jobs
+// still time out, and every row of a history has the server's time.
 func TestJ17OverallTimeoutHoldsWhateverTheServersClockShows(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(fmt.Sprint(by), func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestJ17OverallTimeoutHoldsWhateverTheServersClockShows(t *testing.T) {
 				t.Errorf("a job within its time: %s %s, %+v", r.State, r.Reason, history)
 			}
 			if apart := time.Until(r.CreatedAt) - by; apart.Abs() > 10*time.Minute {
-				t.Fatalf("the server's clock is off by %v from %v: nothing was shown", apart, by)
+				t.Fatalf("the server's clock is off by %v from %v: nothing was tested", apart, by)
 			}
 			before := r.CreatedAt
 			for _, a := range history {

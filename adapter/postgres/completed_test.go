@@ -29,9 +29,9 @@ func settleOne(t *testing.T, store *postgres.Jobs, s job.Settlement) error {
 	return nil
 }
 
-// How a job was completed is told by its history and known to its token, whether the job's own row tells it, or after the
-// job was started again the history's.
-func TestJ7CompletionsAreKnownLater(t *testing.T) {
+// TestJ7CompletionsAreRecognisedLater repeats completions: the store recognises them by their tokens, from the job's own row or,
+// after the job was started again, from its history.
+func TestJ7CompletionsAreRecognisedLater(t *testing.T) {
 	db, _ := open(t)
 	store := db.Jobs()
 	in := insert()
@@ -103,7 +103,7 @@ func TestJ7CompletionsAreKnownLater(t *testing.T) {
 	repeat(first, second, third)
 }
 
-// A column of settlements may hold nothing, or nothing after some position.
+// TestSettlementsOfOneGroupKeepTheirTexts: a column of settlements may be empty, or empty after some position.
 func TestSettlementsOfOneGroupKeepTheirTexts(t *testing.T) {
 	db, _ := open(t)
 	store := db.Jobs()

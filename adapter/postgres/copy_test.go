@@ -31,13 +31,13 @@ func everyRecord(t *testing.T, store job.Admin) map[string]*job.Record {
 	}
 }
 
-// Many jobs in one call are stored as the same jobs one by one are.
-func TestJ9ManyJobsAreStoredAsSingleOnes(t *testing.T) {
+// TestJ9ManyJobsAreStoredLikeSingleOnes checks that many jobs in one call are stored like the same jobs one by one.
+func TestJ9ManyJobsAreStoredLikeSingleOnes(t *testing.T) {
 	many, _ := open(t)
 	single, _ := open(t)
 	list := inserts(1000)
 	for i := range list {
-		list[i].Payload = []byte(strings.Repeat("x", i*i%9000)) // rows end anywhere in what is sent at once
+		list[i].Payload = []byte(strings.Repeat("x", i*i%9000)) // rows end anywhere in a chunk
 		list[i].Priority, list[i].MaxAttempts, list[i].Timeout = i%10, i%3, 1<<40
 		if i%7 == 0 {
 			list[i].Payload, list[i].Meta = nil, map[string]string{"tenant_id": "ä\"\\\n", "i": "1"}
@@ -77,7 +77,8 @@ func TestJ9ManyJobsAreStoredAsSingleOnes(t *testing.T) {
 	}
 }
 
-// Of many jobs all are stored or none, wherever the server stops reading them, and its connection is good afterwards.
+// TestJ9ManyJobsAreStoredAllOrNone checks that all jobs are stored or none, wherever the server stops reading, and that the
+// connection is usable afterwards.
 func TestJ9ManyJobsAreStoredAllOrNone(t *testing.T) {
 	_, schema := open(t)
 	db, err := postgres.Open(t.Context(), url, postgres.Options{Schema: schema, MaxConns: 1})
@@ -95,11 +96,11 @@ func TestJ9ManyJobsAreStoredAllOrNone(t *testing.T) {
 		spoil func([]job.Insert)
 		want  error
 	}{
-		"an ID that is taken, at first": {func(l []job.Insert) { l[0] = taken }, job.ErrConflict},
-		"an ID that is taken, at last":  {func(l []job.Insert) { l[len(l)-1] = taken }, job.ErrConflict},
-		"an ID twice":                   {func(l []job.Insert) { l[10] = l[4000] }, job.ErrConflict},
-		"NUL in a type":                 {func(l []job.Insert) { l[2000].Type = "a\x00b" }, nil},
-		"no UUID":                       {func(l []job.Insert) { l[2000].ID = "x" }, nil},
+		"an existing ID, first": {func(l []job.Insert) { l[0] = taken }, job.ErrConflict},
+		"an existing ID, last":  {func(l []job.Insert) { l[len(l)-1] = taken }, job.ErrConflict},
+		"an ID twice":           {func(l []job.Insert) { l[10] = l[4000] }, job.ErrConflict},
+		"NUL in a type":         {func(l []job.Insert) { l[2000].Type = "a\x00b" }, nil},
+		"no UUID":               {func(l []job.Insert) { l[2000].ID = "x" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spoilt := append([]job.Insert(nil), list...)

@@ -7,7 +7,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// records are n jobs of a priority, a second apart, from the given second on.
+// records makes n jobs of a priority, a second apart, from the given second on.
 func records(n, priority, second int) []*job.Record {
 	list := make([]*job.Record, n)
 	for i := range list {
@@ -16,7 +16,7 @@ func records(n, priority, second int) []*job.Record {
 	return list
 }
 
-func TestJ10APositionIsUsedInBusyQueuesOnly(t *testing.T) {
+func TestJ10OnlyBusyQueuesUseAPosition(t *testing.T) {
 	now := time.Unix(0, 0)
 	var c cursors
 	starts := func(want int) { // the second of priority 1, or -1 for the head
@@ -38,7 +38,7 @@ func TestJ10APositionIsUsedInBusyQueuesOnly(t *testing.T) {
 	starts(8009)
 	now = now.Add(headEvery)
 	starts(-1)
-	c.advance("q", claimResult{records(10, 1, 100), 10, time.Millisecond, now}) // jobs behind the position, maybe not all of them
+	c.advance("q", claimResult{records(10, 1, 100), 10, time.Millisecond, now}) // some jobs after the position
 	starts(109)
 }
 
@@ -58,7 +58,7 @@ func TestJ10ASlowHeadIsReadRarely(t *testing.T) {
 	}
 }
 
-func TestJ10ADrainedQueueIsReadFromItsHeadWhereThatIsQuick(t *testing.T) {
+func TestJ10ADrainedQueueIsReadFromAQuickHead(t *testing.T) {
 	now := time.Unix(0, 0)
 	for _, quick := range []bool{true, false} {
 		var c cursors
@@ -68,7 +68,7 @@ func TestJ10ADrainedQueueIsReadFromItsHeadWhereThatIsQuick(t *testing.T) {
 		}
 		c.advance("q", claimResult{records(busyAfter, 1, 0), busyAfter, took, now})
 		if c.mayHaveMore("q") != quick {
-			t.Errorf("quick %v: more is expected at the head: %v", quick, c.mayHaveMore("q"))
+			t.Errorf("quick %v: more jobs are expected at the head: %v", quick, c.mayHaveMore("q"))
 		}
 		c.advance("q", claimResult{nil, 10, 0, now})
 		if _, onward := c.start("q", now); onward == quick {
@@ -77,7 +77,7 @@ func TestJ10ADrainedQueueIsReadFromItsHeadWhereThatIsQuick(t *testing.T) {
 	}
 }
 
-func TestJ6ASweepStartsWhereTheLastCameToAndNowAndThenAtTheBeginning(t *testing.T) {
+func TestJ6ASweepContinuesTheLastOneAndSometimesStartsAnew(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s sweep
 	if at := s.from(now); at.Time.Equal(now) || at.InfinityModifier == 0 {

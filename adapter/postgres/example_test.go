@@ -60,7 +60,7 @@ func ExampleJobs_CompleteTx() {
 		fmt.Println(err)
 		return
 	}
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL")) // of the application
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL")) // the application's own pool
 	if err != nil {
 		fmt.Println(err)
 		return

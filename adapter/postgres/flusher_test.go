@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// disk is a write that takes a second and refuses entries whose type is "bad".
+// disk takes a second for a write and rejects entries whose type is "bad".
 type disk struct {
 	groups [][]string // IDs of each write
 }
@@ -71,7 +71,7 @@ func TestJ9CallsThatArriveDuringAWriteShareTheNext(t *testing.T) {
 	})
 }
 
-func TestJ9ACallThatIsRefusedFailsAlone(t *testing.T) {
+func TestJ9ARejectedCallFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
 		f := newFlusher(d.write)

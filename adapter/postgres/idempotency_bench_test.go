@@ -13,8 +13,8 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// BenchmarkGuardMiss begins and completes keys. In turns with that it commits two rows of a bare table, one by one, on the
-// same server: the ratio of the medians is what idempotency costs.
+// BenchmarkGuardMiss begins and completes keys, and alternately commits two rows of a bare table, one by one, on the same
+// server: the ratio of the medians is the cost of idempotency.
 func BenchmarkGuardMiss(b *testing.B) {
 	for _, goroutines := range []int{1, 16} {
 		b.Run(fmt.Sprint(goroutines, " goroutines"), func(b *testing.B) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tenetdev/tenet/audit"
 )
 
-// TestI3PlansDoNotDependOnTheNumberOfRecords: no statement reads more than a small multiple of what it was asked for, with
-// fresh statistics and without, planned for its arguments and for any. The same holds for audit events.
+// TestI3PlansDoNotDependOnTheNumberOfRecords checks that no statement reads more than a small multiple of the rows that it
+// returns, with fresh statistics and without, with custom and generic plans. The same holds for audit events.
 func TestI3PlansDoNotDependOnTheNumberOfRecords(t *testing.T) {
 	ctx := context.Background()
 	db := openEvents(t, "plans of keys")

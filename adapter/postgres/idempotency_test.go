@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// The data that a process of the suite works on.
+// Environment variables that tell a process of the suite where its data is.
 const (
 	processURL    = "TENET_TEST_PROCESS_URL"
 	processSchema = "TENET_TEST_PROCESS_SCHEMA"

@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func TestJ9WindowsThatAreOverDoNotPileUpWithoutRetention(t *testing.T) {
+func TestJ9EndedWindowsAreRemovedWithoutRetention(t *testing.T) {
 	ctx := context.Background()
 	db, schema := open(t)
 	in := insert()
@@ -29,6 +29,6 @@ func TestJ9WindowsThatAreOverDoNotPileUpWithoutRetention(t *testing.T) {
 	left := -1
 	table := pgx.Identifier{schema, "unique_key"}.Sanitize()
 	if err := conn.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d keys are left, %v", left, err)
+		t.Errorf("%d keys remain, %v", left, err)
 	}
 }

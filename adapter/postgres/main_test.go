@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// server is that of this test binary, and url its address.
+// server is the server of this test binary, and url its address.
 var (
 	server *testpg.Server
 	url    string
@@ -44,7 +44,7 @@ func run(m *testing.M) (code int) {
 	if code = m.Run(); code != 0 {
 		return code
 	}
-	// The goroutine that copies the server's output is the test's own.
+	// The goroutine that copies the server's output belongs to the test.
 	if err := goleak.Find(goleak.IgnoreTopFunction("os/exec.(*Cmd).Start.func2"), goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -57,7 +57,7 @@ func advance(t *testing.T, d time.Duration) { t.Helper(); server.Advance(t, d) }
 
 var schemas atomic.Int64
 
-// open makes a store in a schema of its own.
+// open makes a store in a new schema.
 func open(t testing.TB) (*postgres.DB, string) {
 	t.Helper()
 	schema := fmt.Sprintf("test %d %d", os.Getpid(), schemas.Add(1))
@@ -85,7 +85,7 @@ func openAt(t testing.TB, url, schema string) *postgres.DB {
 
 var ids atomic.Int64
 
-// insert is a job with an ID of its own; IDs ascend.
+// insert makes a job with a new ID; IDs ascend.
 func insert() job.Insert {
 	return job.Insert{ID: fmt.Sprintf("01990000-0000-7000-9000-%012x", ids.Add(1)), Type: "t", Queue: "q", Payload: []byte(`{}`)}
 }

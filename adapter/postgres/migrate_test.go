@@ -15,15 +15,15 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// unmade opens a schema that does not exist.
-func unmade(t *testing.T) (*postgres.DB, string) {
+// openUnmigrated opens a schema that does not exist.
+func openUnmigrated(t *testing.T) (*postgres.DB, string) {
 	t.Helper()
 	schema := fmt.Sprintf(`un"made' %d %d`, os.Getpid(), schemas.Add(1))
 	return openAt(t, url, schema), schema
 }
 
 func TestJ14EightMigratorsAtOnce(t *testing.T) {
-	_, schema := unmade(t)
+	_, schema := openUnmigrated(t)
 	steps := make([]int, 8)
 	var group sync.WaitGroup
 	for i := range steps {
@@ -53,7 +53,7 @@ func TestJ14EightMigratorsAtOnce(t *testing.T) {
 
 func TestJ14UpDownAndStatus(t *testing.T) {
 	ctx := context.Background()
-	db, schema := unmade(t)
+	db, schema := openUnmigrated(t)
 	applied := func() (n int) {
 		t.Helper()
 		list, err := db.MigrationStatus(ctx)
@@ -92,7 +92,7 @@ func TestJ14UpDownAndStatus(t *testing.T) {
 	defer conn.Close(ctx)
 	tables := 0
 	if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_tables WHERE schemaname = $1`, schema).Scan(&tables); err != nil || tables != 1 {
-		t.Fatalf("%d tables are left, want only the list of versions; %v", tables, err)
+		t.Fatalf("%d tables remain, want only the list of versions; %v", tables, err)
 	}
 	if again, err := db.Migrate(ctx, postgres.Up, false); err != nil || len(again) != len(up) {
 		t.Fatalf("up again: %v, %v", again, err)
@@ -101,7 +101,7 @@ func TestJ14UpDownAndStatus(t *testing.T) {
 
 func TestJ14ADryRunPrintsSQLThatWorksAndChangesNothing(t *testing.T) {
 	ctx := context.Background()
-	db, schema := unmade(t)
+	db, schema := openUnmigrated(t)
 	steps, err := db.Migrate(ctx, postgres.Up, true)
 	if err != nil || len(steps) == 0 {
 		t.Fatalf("%v, %v", steps, err)
@@ -123,16 +123,16 @@ func TestJ14ADryRunPrintsSQLThatWorksAndChangesNothing(t *testing.T) {
 		}
 	}
 	if _, err := db.Jobs().Enqueue(ctx, inserts(1)); err != nil {
-		t.Fatalf("schema %s made by hand: %v", schema, err)
+		t.Fatalf("schema %s, migrated by hand: %v", schema, err)
 	}
 	if steps, err := db.Migrate(ctx, postgres.Down, true); err != nil || len(steps) != 0 {
 		t.Fatalf("down without versions: %v, %v", steps, err)
 	}
 }
 
-func TestJ14AMissingSchemaIsToldWithItsRemedy(t *testing.T) {
+func TestJ14AMissingSchemaIsReportedWithItsRemedy(t *testing.T) {
 	ctx := context.Background()
-	db, _ := unmade(t)
+	db, _ := openUnmigrated(t)
 	store := db.Jobs()
 	_, enqueue := store.Enqueue(ctx, inserts(1))
 	_, claim := store.Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q", Free: 1}}, Lease: 1e9})
@@ -149,7 +149,7 @@ func TestJ14AMissingSchemaIsToldWithItsRemedy(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatCannotWork(t *testing.T) {
+func TestOpenRejectsInvalidOptions(t *testing.T) {
 	ctx := context.Background()
 	for name, open := range map[string]func() (*postgres.DB, error){
 		"no URL": func() (*postgres.DB, error) { return postgres.Open(ctx, "mysql://x", postgres.Options{}) },

@@ -9,8 +9,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestJ8MigrationGivesStoredJobsTheirTypes: jobs that were stored by a release without types in its narrow tables are
-// claimed by type, and have started only if an attempt ran.
+// TestJ8MigrationGivesStoredJobsTheirTypes checks that jobs stored by a release without types in its narrow tables are
+// claimed by type, and count as started only if an attempt ran.
 func TestJ8MigrationGivesStoredJobsTheirTypes(t *testing.T) {
 	ctx := context.Background()
 	db, _ := open(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/tenetdev/tenet/adapter/postgres"
 )
 
-// deafen passes connections on to the server and drops its notifications, as a transaction pooler does. It returns the
-// URL to connect to.
-func deafen(t *testing.T) string {
+// dropProxy forwards connections to the server and drops its notifications, as a transaction pooler does. It returns the URL
+// to connect to.
+func dropProxy(t *testing.T) string {
 	t.Helper()
 	u, err := neturl.Parse(url)
 	if err != nil {
@@ -71,8 +71,8 @@ func dropNotifications(to io.Writer, from io.Reader) {
 	}
 }
 
-func TestJ11NotificationsThatDoNotArriveAreTold(t *testing.T) {
-	db := openAt(t, deafen(t), "deaf")
+func TestJ11LostNotificationsAreReported(t *testing.T) {
+	db := openAt(t, dropProxy(t), "deaf")
 	if _, err := db.Migrate(context.Background(), postgres.Up, false); err != nil {
 		t.Fatal(err)
 	}

@@ -14,22 +14,22 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// outage is load on a server that is stopped and started.
+// outage runs load on a server that is stopped and restarted.
 type outage struct {
 	store     *postgres.Jobs
 	enqueued  atomic.Int64
 	completed atomic.Int64
 	faults    atomic.Int64
-	ended     chan struct{} // closed when nothing more is enqueued
+	ended     chan struct{} // closed when all jobs are enqueued
 }
 
-// fault counts a failed operation and waits before it is repeated.
+// fault counts a failed operation and waits before the next try.
 func (o *outage) fault() {
 	o.faults.Add(1)
 	<-time.After(10 * time.Millisecond)
 }
 
-// produce stores n jobs one by one. A job whose confirmation was lost is stored again; a conflict says that it is there.
+// produce stores n jobs one by one. If the confirmation is lost, it stores the job again; a conflict means that it exists.
 func (o *outage) produce(n int) {
 	for range n {
 		in := insert()
@@ -71,7 +71,7 @@ func (o *outage) work(worker string) {
 	}
 }
 
-// settle completes jobs and repeats what failed. A lease that is over belongs to the next.
+// settle completes jobs and retries failures. An expired lease belongs to the next worker.
 func (o *outage) settle(list []*job.Record) {
 	pending := make([]job.Settlement, len(list))
 	for i, r := range list {
@@ -95,8 +95,8 @@ func (o *outage) settle(list []*job.Record) {
 	}
 }
 
-// TestJ8AServerThatStopsUnderLoadLosesNothing: workers and producers only repeat what failed; connections, notifications
-// and leases come back by themselves.
+// TestJ8AServerThatStopsUnderLoadLosesNothing: workers and producers only repeat failed operations; connections,
+// notifications and leases recover by themselves.
 func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
 	server, err := testpg.Start()
 	if err != nil {
@@ -152,7 +152,7 @@ func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
 	if want := (job.QueueStats{Completed: 1600}); stats["q"] != want {
 		t.Errorf("after %d faults: %+v, want %+v", o.faults.Load(), stats["q"], want)
 	}
-	// The listener is back when it hears of something new; until then announcements may be lost.
+	// The listener is back when it receives a new announcement; until then announcements may be lost.
 	for heard := false; !heard; {
 		for len(signals) > 0 {
 			<-signals

@@ -25,7 +25,7 @@ const (
 	batchWork = 30 * batch // rows that a plan may read for a batch
 )
 
-// node is what a plan's node says about itself.
+// node is a node of a plan.
 type node struct {
 	Type    string  `json:"Node Type"`
 	Table   string  `json:"Relation Name"`
@@ -36,8 +36,8 @@ type node struct {
 	Plans   []node  `json:"Plans"`
 }
 
-// TestJ10PlansDoNotDependOnTheBacklog: no hot statement, and no page of a list, reads or sorts more than a small multiple
-// of what it was asked for, with fresh statistics and without, planned for its arguments and for any.
+// TestJ10PlansDoNotDependOnTheBacklog checks that no hot statement, and no page of a list, reads or sorts more than a small
+// multiple of the rows that it returns, with fresh statistics and without, with custom and generic plans.
 func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 	ctx := context.Background()
 	db, err := Open(ctx, os.Getenv("DATABASE_URL"), Options{Schema: fmt.Sprint("plans", os.Getpid())})
@@ -83,7 +83,7 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 	}
 }
 
-// searches are the statements by which searches find candidates.
+// searches returns the statements that find the candidates of searches.
 func searches(t *testing.T, db *DB) map[string]selection {
 	t.Helper()
 	list := map[string]selection{}
@@ -108,8 +108,8 @@ func searches(t *testing.T, db *DB) map[string]selection {
 	return list
 }
 
-// stock fills every table: ready and scheduled with 100,000 jobs each, done with 20,000, running with 10,000. It returns
-// leases that are live.
+// stock fills every table: ready and scheduled with 100,000 jobs each, done with 20,000, running with 10,000. It returns live
+// leases.
 func stock(t *testing.T, store *Jobs) []job.Ref {
 	t.Helper()
 	ctx := context.Background()
@@ -160,7 +160,7 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 	return leases
 }
 
-// planned are the statements with their arguments.
+// planned returns the statements with their arguments.
 func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	t.Helper()
 	ids, fences := refColumns(leases)
@@ -272,7 +272,7 @@ func (rollback) Error() string { return "roll back" }
 
 var errRollback = rollback{}
 
-// bounded checks every node of a plan. Reading what other nodes made is as cheap as those are.
+// bounded checks every node of a plan. Reading the results of other nodes is as cheap as those nodes.
 func (n node) bounded(t *testing.T) bool {
 	t.Helper()
 	ok := true
@@ -281,7 +281,7 @@ func (n node) bounded(t *testing.T) bool {
 		ok = false
 	}
 	if work := (n.Rows + n.Removed) * n.Loops; work > batchWork {
-		t.Errorf("%s on %s%s works through %v rows for %d", n.Type, n.Table, n.Index, work, batch)
+		t.Errorf("%s on %s%s reads %v rows for %d", n.Type, n.Table, n.Index, work, batch)
 		ok = false
 	}
 	for _, p := range n.Plans {

@@ -72,7 +72,7 @@ func TestTransactionsOfDatabaseSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = pool.Close() })
-		pool.SetMaxOpenConns(1) // the one with the temporary table
+		pool.SetMaxOpenConns(1) // the connection with the temporary table
 		if _, err := pool.ExecContext(ctx, createEffects); err != nil {
 			t.Fatal(err)
 		}
@@ -173,9 +173,9 @@ func beginRequest(key, owner string) idempotency.BeginRequest {
 
 var completion = idempotency.Settlement{State: idempotency.Completed, TTL: time.Hour}
 
-// TestI8OthersWaitForATransactionThatHoldsTheKey: they neither run nor fail until the transaction ends.
+// TestI8OthersWaitForATransactionThatHoldsTheKey checks that others neither run nor fail until the transaction ends.
 func TestI8OthersWaitForATransactionThatHoldsTheKey(t *testing.T) {
-	for _, released := range []bool{false, true} { // a key that is new, and one whose row is there
+	for _, released := range []bool{false, true} { // a new key, and a key whose row exists
 		for _, commit := range []bool{false, true} {
 			ctx := context.Background()
 			db, _ := open(t)
@@ -231,7 +231,7 @@ func TestI8OthersWaitForATransactionThatHoldsTheKey(t *testing.T) {
 	}
 }
 
-// waitForLock returns when somebody waits for a lock that this connection holds.
+// waitForLock returns when a session waits for a lock that this connection holds.
 func waitForLock(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	for waiting := 0; waiting == 0; {
@@ -242,9 +242,9 @@ func waitForLock(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-func TestI6AMissingTableIsToldWithItsRemedy(t *testing.T) {
+func TestI6AMissingTableIsReportedWithItsRemedy(t *testing.T) {
 	ctx := context.Background()
-	db, _ := unmade(t)
+	db, _ := openUnmigrated(t)
 	store, events := db.Idempotency(), db.Audit()
 	_, begin := store.Begin(ctx, beginRequest("k", "o"))
 	_, get := store.Get(ctx, idempotency.ID{Key: "k"})

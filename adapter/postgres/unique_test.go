@@ -8,8 +8,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestJ9ARetryDoesNotBeginAWindowAnew: the key of a job with a window is not its own to take again.
-func TestJ9ARetryDoesNotBeginAWindowAnew(t *testing.T) {
+// TestJ9ARetryDoesNotRestartAWindow checks that a retried job does not take the key of its window again.
+func TestJ9ARetryDoesNotRestartAWindow(t *testing.T) {
 	ctx := context.Background()
 	db, _ := open(t)
 	store := db.Jobs()

@@ -21,7 +21,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// An executor that was given the observer does this.
+	// An executor with this observer makes these calls.
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	observer.Observe(context.Background(), &observe.Event{
 		Type:     observe.CallEnded,

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file and docs/metrics.md")
 
-// TestP2MetricNames holds every name, type, label and help text. Dashboards and alerts depend on them: a change belongs
-// into the changelog.
+// TestP2MetricNames pins every name, type, label and help text. Dashboards and alerts depend on them: a change belongs in the
+// changelog.
 func TestP2MetricNames(t *testing.T) {
 	o, registry := observer(t, 0)
 	for _, e := range story() {
@@ -43,7 +43,7 @@ func TestP2MetricNames(t *testing.T) {
 	testobserve.Hold(t, *update, filepath.Join("..", "..", "docs", "metrics.md"), "prometheus", table.String())
 }
 
-// descriptions counts the registered metrics, seen or not.
+// descriptions counts the registered metrics, with or without samples.
 func descriptions(registry *prometheus.Registry) int {
 	ch := make(chan *prometheus.Desc, 100)
 	registry.Describe(ch)

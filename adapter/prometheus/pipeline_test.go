@@ -95,7 +95,7 @@ func TestP2LabelsOfPipelinesAreBounded(t *testing.T) {
 	}
 }
 
-// What a successful transaction costs of observing it.
+// BenchmarkObserveTransaction measures the cost of observing a successful transaction.
 func BenchmarkObserveTransaction(b *testing.B) {
 	o, err := prom.New(prom.Options{Registerer: prometheus.NewRegistry()})
 	if err != nil {

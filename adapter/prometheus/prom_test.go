@@ -54,8 +54,8 @@ func outcome(k classify.Kind, r policy.Reason) classify.Outcome {
 	return classify.Outcome{Kind: k, Reason: r}
 }
 
-// story is a call that fails, is retried beside a hedge and succeeds, a second hedge that is denied, and what else can
-// happen.
+// story is a call whose first attempt fails and whose retry is hedged and succeeds, a second hedge that is denied, and every
+// other event.
 func story() []*observe.Event {
 	circuit := event(getUser, observe.CircuitChanged)
 	circuit.Circuit = &observe.CircuitChange{From: "closed", To: "open"}
@@ -90,7 +90,7 @@ func observer(t *testing.T, maxKeys int) (*prom.Observer, *prometheus.Registry) 
 	return o, registry
 }
 
-// samples lists what the registry holds, one text per series.
+// samples lists the registry's series, one text for each.
 func samples(t *testing.T, g prometheus.Gatherer) []string {
 	t.Helper()
 	families, err := g.Gather()
@@ -224,7 +224,7 @@ func TestConcurrentEventsAreAllCounted(t *testing.T) {
 	}
 }
 
-// An attempt and the end of its call are what every successful call costs.
+// BenchmarkObserve measures the events of every successful call: an attempt and the end of the call.
 func BenchmarkObserve(b *testing.B) {
 	o, err := prom.New(prom.Options{Registerer: prometheus.NewRegistry()})
 	if err != nil {

@@ -32,7 +32,7 @@ func filled(b *testing.B, n int) string {
 	return name
 }
 
-// BenchmarkBareConsume acknowledges every hundredth message and with it all messages before, which is the cheapest way.
+// BenchmarkBareConsume acknowledges every hundredth message and with it all earlier ones, which is the cheapest way.
 func BenchmarkBareConsume(b *testing.B) {
 	name := filled(b, b.N)
 	ch := channel(b)

@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/adapter/rabbitmq"
 )
 
-func TestL11OptionsOfURLs(t *testing.T) {
+func TestL11URLsSetOptions(t *testing.T) {
 	for text, want := range map[string]struct {
 		server string
 		o      rabbitmq.Options
@@ -34,7 +34,7 @@ func TestL11OptionsOfURLs(t *testing.T) {
 	}
 }
 
-func TestL11URLsThatAreWrong(t *testing.T) {
+func TestL11InvalidURLs(t *testing.T) {
 	for text, says := range map[string]string{
 		"http://host/q":             "scheme",
 		"amqp://u:secret%@host/q":   "cannot be read",
@@ -51,7 +51,7 @@ func TestL11URLsThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestL11OptionsThatAreWrong(t *testing.T) {
+func TestL11InvalidOptions(t *testing.T) {
 	for says, o := range map[string]rabbitmq.Options{
 		"queue's name is missing": {},
 		"prefetch":                {Queue: "q", Prefetch: 1 << 16},

@@ -40,10 +40,10 @@ func TestMain(m *testing.M) {
 
 var names atomic.Int64
 
-// queue makes the name of another queue.
+// queue makes a new queue name.
 func queue() string { return fmt.Sprintf("q %d/ä", names.Add(1)) }
 
-// must stops a test at an error.
+// must ends the test on an error.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -51,7 +51,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// channel opens a channel of the test's own.
+// channel opens a channel for the test itself.
 func channel(t testing.TB) *amqp.Channel {
 	t.Helper()
 	c, err := amqp.Dial(broker.URL())
@@ -91,7 +91,7 @@ func put(t testing.TB, o rabbitmq.Options, list ...*pipeline.Transaction) {
 	must(t, s.Close())
 }
 
-// fetch gets n deliveries. No fetch waits for its end before it asks the broker for more than the prefetch.
+// fetch gets n deliveries; n may exceed the prefetch.
 func fetch(t testing.TB, s *rabbitmq.Source, n int) (list []pipeline.Delivery) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -99,7 +99,7 @@ func fetch(t testing.TB, s *rabbitmq.Source, n int) (list []pipeline.Delivery) {
 	for len(list) < n {
 		got, err := s.Fetch(ctx, pipeline.FetchRequest{Max: n - len(list), Wait: time.Hour})
 		if err != nil {
-			t.Fatalf("%d of %d came: %v", len(list), n, err)
+			t.Fatalf("%d of %d delivered: %v", len(list), n, err)
 		}
 		list = append(list, got...)
 	}
@@ -115,7 +115,7 @@ func restartAfter(t *testing.T, end func() error) {
 	}
 }
 
-// policyOf runs until the queue is empty.
+// policyOf makes a policy whose run ends when the queue is empty.
 func policyOf(size, concurrency int) (p policy.Consumer) {
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = concurrency, size, 100*time.Millisecond
 	p.Loop.Timeout = 5 * time.Minute

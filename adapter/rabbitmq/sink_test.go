@@ -11,17 +11,17 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-func TestL4WhatNoQueueTakesIsAnError(t *testing.T) {
+func TestL4AnUnroutableMessageIsAnError(t *testing.T) {
 	there, missing := queue(), queue()
 	good := openSink(t, rabbitmq.Options{Queue: there, Declare: rabbitmq.Classic})
 	bad := openSink(t, rabbitmq.Options{Queue: missing})
 	var group sync.WaitGroup
 	for i := range 8 {
-		group.Go(func() { // the same IDs at the same time
+		group.Go(func() { // the same IDs concurrently
 			for n := range 50 {
 				transaction := plain(n + 1)[n]
 				if err := bad.Dispatch(t.Context(), transaction); !errors.Is(err, rabbitmq.ErrUnroutable) {
-					t.Errorf("%d: a message for a queue that is not there: %v", i, err)
+					t.Errorf("%d: a message for a missing queue: %v", i, err)
 				}
 				if err := good.Dispatch(t.Context(), transaction); err != nil {
 					t.Error(err)
@@ -34,10 +34,10 @@ func TestL4WhatNoQueueTakesIsAnError(t *testing.T) {
 		t.Errorf("%d messages arrived of 400", n)
 	}
 	openSink(t, rabbitmq.Options{Queue: missing, Declare: rabbitmq.Classic})
-	must(t, bad.Dispatch(t.Context(), plain(1)[0])) // the handle is still good
+	must(t, bad.Dispatch(t.Context(), plain(1)[0])) // the handle is still usable
 }
 
-func TestL11EveryTransactionArrivesAsItIs(t *testing.T) {
+func TestL11TransactionsArriveUnchanged(t *testing.T) {
 	long := strings.Repeat("ä", 200)
 	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Quorum}
 	want := pipeline.NewTransaction(long+"id", nil, pipeline.WithCorrelation(long+"c"), pipeline.WithParent(long), pipeline.WithAttempts(3),
@@ -55,9 +55,9 @@ func TestL11EveryTransactionArrivesAsItIs(t *testing.T) {
 	ackAll(t, s, []pipeline.Delivery{d})
 	sink := openSink(t, o)
 	if err := sink.Dispatch(t.Context(), want.With(pipeline.WithMetadata(map[string]string{strings.Repeat("n", 256): ""}))); err == nil {
-		t.Error("a name that does not fit was taken")
+		t.Error("a name that is too long was accepted")
 	}
-	must(t, sink.Dispatch(t.Context(), want)) // the connection is still good
+	must(t, sink.Dispatch(t.Context(), want)) // the connection is still usable
 }
 
 func TestL11ExchangesRoute(t *testing.T) {
@@ -68,7 +68,7 @@ func TestL11ExchangesRoute(t *testing.T) {
 	must(t, sink.Dispatch(t.Context(), plain(1)[0]))
 	list := fetch(t, s, 1)
 	if key := list[0].Transaction.Metadata(rabbitmq.MetaRoutingKey); key != "a.b" {
-		t.Errorf("it came with the key %q", key)
+		t.Errorf("it arrived with the key %q", key)
 	}
 	ackAll(t, s, list)
 	other := openSink(t, rabbitmq.Options{Exchange: "amq.topic", Key: "b"})

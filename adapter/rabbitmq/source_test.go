@@ -29,7 +29,7 @@ func ackAll(t testing.TB, s *rabbitmq.Source, list []pipeline.Delivery) {
 	}
 }
 
-// waiting is how many messages wait in a queue.
+// waiting returns the number of ready messages in a queue.
 func waiting(t testing.TB, name string) int {
 	t.Helper()
 	q, err := channel(t).QueueDeclarePassive(name, true, false, false, false, nil)
@@ -37,7 +37,7 @@ func waiting(t testing.TB, name string) int {
 	return q.Messages
 }
 
-func TestL6ABacklogIsNoEmptyQueue(t *testing.T) {
+func TestL6ABacklogIsNotAnEmptyQueue(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			o := rabbitmq.Options{Queue: queue(), Declare: kind}
@@ -64,7 +64,7 @@ func TestL7TheEngineMayHoldMoreThanThePrefetch(t *testing.T) {
 			s := openSource(t, o)
 			held := fetch(t, s, 50)
 			if n := waiting(t, o.Queue); n == 0 {
-				t.Error("all messages were taken from the queue where a prefetch of a few was needed")
+				t.Error("the source took all messages, although a small prefetch was enough")
 			}
 			for i, d := range held {
 				if d.Count != 1 || d.Transaction.ID() != fmt.Sprintf("t%d", i) {
@@ -75,14 +75,14 @@ func TestL7TheEngineMayHoldMoreThanThePrefetch(t *testing.T) {
 			ackAll(t, s, fetch(t, s, 10))
 			must(t, s.Close())
 			if n := waiting(t, o.Queue); n != 0 {
-				t.Errorf("%d messages came back", n)
+				t.Errorf("%d messages were returned", n)
 			}
 		})
 	}
 }
 
-// Deliveries that wait for their delays take no place of others, and lose none.
-func TestL11DelayedDeliveriesHoldNobodyBack(t *testing.T) {
+// TestL11DelayedDeliveriesDoNotBlockOthers checks that delayed deliveries neither block others nor get lost.
+func TestL11DelayedDeliveriesDoNotBlockOthers(t *testing.T) {
 	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Prefetch: 3}
 	put(t, o, plain(40)...)
 	s := openSource(t, o)
@@ -91,14 +91,14 @@ func TestL11DelayedDeliveriesHoldNobodyBack(t *testing.T) {
 	}
 	ackAll(t, s, fetch(t, s, 10))
 	if got, err := s.Fetch(t.Context(), pipeline.FetchRequest{Max: 5}); len(got) > 0 || err != nil {
-		t.Fatalf("%d came before their delay was over, %v", len(got), err)
+		t.Fatalf("%d delivered before their delay ended, %v", len(got), err)
 	}
 	must(t, s.Close())
 	again := openSource(t, o)
 	list := fetch(t, again, 30)
 	for _, d := range list {
 		if d.Count < 2 {
-			t.Errorf("%s comes again with the count %d", d.Transaction.ID(), d.Count)
+			t.Errorf("%s was redelivered with the count %d", d.Transaction.ID(), d.Count)
 		}
 	}
 	ackAll(t, again, list)
@@ -130,7 +130,7 @@ func TestL11SettledDeliveriesAreNotSettledAgain(t *testing.T) {
 	must(t, s.Nack(t.Context(), list[1], time.Hour, nil))
 	for i, d := range list[:2] {
 		if err := s.Nack(t.Context(), d, 0, nil); err == nil {
-			t.Errorf("delivery %d was given back after it was settled", i)
+			t.Errorf("delivery %d was nacked after it was settled", i)
 		}
 	}
 	if errs := s.Ack(t.Context(), list); errs == nil || errs[0] == nil || errs[1] == nil || errs[2] != nil {
@@ -142,7 +142,7 @@ func TestL11SettledDeliveriesAreNotSettledAgain(t *testing.T) {
 	}
 }
 
-func TestL5AConsumerThatTheBrokerCancelsConsumesAgain(t *testing.T) {
+func TestL5AConsumerCancelledByTheBrokerResumes(t *testing.T) {
 	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic}
 	put(t, o, plain(1)...)
 	s := openSource(t, rabbitmq.Options{Queue: o.Queue})
@@ -185,11 +185,11 @@ func TestL11ForeignMessagesAreRead(t *testing.T) {
 	ackAll(t, s, list)
 }
 
-// frozen is a way to the broker that can be made to pass on nothing more, with its connections open.
+// frozen is a proxy to the broker that can stop forwarding while its connections stay open.
 type frozen struct {
 	net.Listener
 	freeze chan struct{}
-	pulse  bool // heartbeats still come
+	pulse  bool // heartbeats still arrive
 }
 
 func between(t *testing.T) *frozen {
@@ -238,7 +238,7 @@ func (f *frozen) pass(to, from net.Conn) {
 	}
 }
 
-// beat sends heartbeats to a client of a frozen broker that has a pulse.
+// beat sends heartbeats to a client after the freeze, if pulse is set.
 func (f *frozen) beat(to net.Conn) {
 	<-f.freeze
 	if !f.pulse {
@@ -255,7 +255,7 @@ func (f *frozen) beat(to net.Conn) {
 
 func (f *frozen) url() string { return "amqp://guest:guest@" + f.Addr().String() + "/" }
 
-func TestL9NothingHangsWithABrokerThatHangs(t *testing.T) {
+func TestL9AFrozenBrokerDoesNotBlockCalls(t *testing.T) {
 	f := between(t)
 	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 5 * time.Second}
 	put(t, o, plain(2)...)
@@ -273,7 +273,7 @@ func TestL9NothingHangsWithABrokerThatHangs(t *testing.T) {
 			t.Errorf("Dispatch: %v", err)
 		}
 		if got, err := s.Fetch(context.Background(), pipeline.FetchRequest{Max: 1}); err == nil {
-			t.Errorf("a fetch that nobody answered gave %d and no error", len(got))
+			t.Errorf("an unanswered fetch returned %d and no error", len(got))
 		}
 		if errs := s.Ack(context.Background(), list[:1]); len(errs) != 1 || !errors.Is(errs[0], rabbitmq.ErrLost) {
 			t.Errorf("Ack after the connection was lost: %v", errs)
@@ -298,7 +298,7 @@ func TestL9NothingHangsWithABrokerThatHangs(t *testing.T) {
 	}
 }
 
-func TestL9ClosingEndsWithABrokerThatOnlySendsHeartbeats(t *testing.T) {
+func TestL9CloseReturnsWhenTheBrokerOnlySendsHeartbeats(t *testing.T) {
 	f := between(t)
 	f.pulse = true
 	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 5 * time.Second}

@@ -52,7 +52,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// taken reads what is in a queue, once: Taken is called until all is there.
+// taken reads a queue once: the suite calls Taken until all messages have arrived.
 type taken struct {
 	queue string
 	list  []*pipeline.Transaction

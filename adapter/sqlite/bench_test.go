@@ -32,7 +32,7 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// BenchmarkBurnDown claims and completes jobs in batches of 100 by two callers, while a backlog of them is there.
+// BenchmarkBurnDown claims and completes jobs in batches of 100 with two callers, beside a backlog.
 func BenchmarkBurnDown(b *testing.B) {
 	for _, callers := range []int{1, 2, 4} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
@@ -68,7 +68,7 @@ func BenchmarkBurnDown(b *testing.B) {
 	}
 }
 
-// number is the n-th job: IDs ascend, as those of clients do.
+// number makes the n-th job: IDs ascend, as those of clients do.
 func number(n int) job.Insert {
 	return job.Insert{ID: fmt.Sprintf("01990000-%04x-7%03x-8000-%012x", n>>28&0xffff, n>>16&0xfff, n), Type: "t", Queue: "q", Payload: []byte(`{"n":1}`)}
 }

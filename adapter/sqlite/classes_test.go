@@ -68,7 +68,7 @@ func TestC2ClassesOfErrorsFromSQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = conn.ExecContext(ctx, `DROP TABLE account`)
-	class("a table that is being read", err, policy.ClassSQLDeadlock)
+	class("dropping a table that is being read", err, policy.ClassSQLDeadlock)
 	if err := rows.Close(); err != nil {
 		t.Error(err)
 	}
@@ -85,7 +85,7 @@ func TestC2ClassesOfErrorsFromSQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	class("a closed connection", conn.PingContext(ctx), policy.ClassSQLConnection)
-	class("an error of something else", errors.New("no"), "")
+	class("an unrelated error", errors.New("no"), "")
 	if f := db.Jobs().Classes(); len(f.Names) != 4 {
 		t.Errorf("the store's classes: %v", f.Names)
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// victimFile names the file that this program, as a child of the test, works on until it is killed.
+// victimFile is the environment variable with the file that a child process works on until it is killed.
 const victimFile = "TENET_TEST_VICTIM"
 
-// victim enqueues and works without end, and reports a line for each thing that the store has acknowledged.
+// victim enqueues and works forever, and writes a line for each acknowledgement of the store.
 func victim(path string) {
 	ctx := context.Background()
 	db, err := sqlite.Open(ctx, path, sqlite.Options{Create: true})
@@ -32,7 +32,7 @@ func victim(path string) {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
-	var mu sync.Mutex // lines of more than one job stay together
+	var mu sync.Mutex // the lines of one operation stay together
 	report := func(what string, id string, fence int64) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -77,7 +77,7 @@ func victim(path string) {
 	os.Exit(1)
 }
 
-// ledger is what was acknowledged.
+// ledger records the acknowledgements.
 type ledger struct {
 	mu                           sync.Mutex
 	enqueued, claimed, completed map[string]int64
@@ -85,7 +85,7 @@ type ledger struct {
 	problems                     []string
 }
 
-// run starts a victim and kills it after a number of lines.
+// run starts a child process and kills it after a number of lines.
 func (l *ledger) run(t *testing.T, path string, lines int) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), victimFile+"="+path)
@@ -185,7 +185,7 @@ func TestJ1KilledProcessesLoseNothingAcknowledged(t *testing.T) {
 	t.Logf("%d kills, %d enqueued, %d claimed, %d completed", l.kills, len(l.enqueued), len(l.claimed), len(l.completed))
 }
 
-// storedFences reads the token of every job's last claim, which the store tells nobody but the worker.
+// storedFences reads the token of every job's last claim, which the store returns only to the worker.
 func storedFences(t *testing.T, db *sqlite.DB) map[string]int64 {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context())

@@ -27,7 +27,7 @@ func TestOpenMissingFile(t *testing.T) {
 	}
 }
 
-func TestOpenWhatIsNoDatabase(t *testing.T) {
+func TestOpenAFileThatIsNotADatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	text := []byte(strings.Repeat("these are notes, not jobs\n", 400))
 	if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -179,11 +179,11 @@ func TestJ14TablesOfANewerProgramAreRefused(t *testing.T) {
 	}
 }
 
-// TestOneBadInsertSpoilsNoOther lets many callers enqueue at once, of whom some use an ID that exists.
-func TestOneBadInsertSpoilsNoOther(t *testing.T) {
+// TestABadInsertDoesNotFailOthers lets many callers enqueue at once, some of them with an existing ID.
+func TestABadInsertDoesNotFailOthers(t *testing.T) {
 	db := open(t)
 	fill(t, db.Jobs(), 1)
-	hold, err := db.BeginTx(t.Context()) // so that the callers gather into one group
+	hold, err := db.BeginTx(t.Context()) // so that the callers form one group
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestOneBadInsertSpoilsNoOther(t *testing.T) {
 	}
 }
 
-func TestCloseWritesWhatWasAccepted(t *testing.T) {
+func TestCloseWritesAcceptedJobs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	db := openFile(t, path)
 	var mu sync.Mutex
@@ -257,7 +257,7 @@ func TestCloseWritesWhatWasAccepted(t *testing.T) {
 	}
 	group.Wait()
 	if _, err := os.Stat(path + "-wal"); err == nil {
-		t.Error("the log is still there")
+		t.Error("the log still exists")
 	}
 	if _, err := db.BeginTx(t.Context()); !errors.Is(err, job.ErrClosed) {
 		t.Errorf("begin: %v, want %v", err, job.ErrClosed)
@@ -287,7 +287,7 @@ func TestABusyFileIsWaitedForAndThenReported(t *testing.T) {
 		t.Errorf("begin: %v, want %v", err, sqlite.ErrBusy)
 	}
 	if list, err := db.Jobs().List(t.Context(), job.Filter{}, "", 10); err != nil || len(list) != 0 {
-		t.Errorf("reading waits for nobody: %v, %v", list, err)
+		t.Errorf("reading does not wait: %v, %v", list, err)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 	}
 }
 
-// check runs SQLite's own check of a file.
+// check runs SQLite's integrity check on a file.
 func check(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -370,7 +370,7 @@ func check(t *testing.T, path string) {
 	}
 }
 
-// What is acknowledged must be found by whoever opens the path next.
+// TestAFileThatWasRemovedOrReplacedIsNotWrittenTo: whoever opens the path next must find everything acknowledged.
 func TestAFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"removed": os.Remove,
@@ -396,7 +396,7 @@ func TestAFileThatWasRemovedOrReplacedIsNotWrittenTo(t *testing.T) {
 				t.Errorf("enqueue: %v", err)
 			}
 			if _, err := db.Jobs().Maintain(t.Context(), job.Maintenance{Limit: 1}); err == nil {
-				t.Error("maintain notices nothing")
+				t.Error("maintain does not notice")
 			}
 		})
 	}

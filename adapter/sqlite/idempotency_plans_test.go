@@ -60,9 +60,9 @@ SELECT 'e' || i, 'c' || (i % 5), i, 'h', 't', '', 'w' || (i % 1000), i, x'7b7d' 
 			}
 			for text, plan := range q.plans {
 				plan = slices.DeleteFunc(plan, func(step string) bool {
-					return step == "SCAN chain" || strings.HasPrefix(text, "WITH RECURSIVE chain") && step == "USE TEMP B-TREE FOR ORDER BY" // of the heads
+					return step == "SCAN chain" || strings.HasPrefix(text, "WITH RECURSIVE chain") && step == "USE TEMP B-TREE FOR ORDER BY" // the heads
 				})
-				if slices.ContainsFunc(plan, dear) {
+				if slices.ContainsFunc(plan, expensive) {
 					t.Errorf("%.200s\nis planned as %s", text, strings.Join(plan, " | "))
 				}
 			}

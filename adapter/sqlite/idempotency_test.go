@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// processFile names the file that a process of the suite works on.
+// processFile is the environment variable with the file of a process of the suite.
 const processFile = "TENET_TEST_PROCESS_FILE"
 
 func openProcess() (idempotency.Store, error) {

@@ -16,9 +16,9 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestAContextThatEndsBeforeTheLockIsFreeSaysSo: a caller that waits less long than the busy timeout learns that the file is locked,
-// and not only that its time is over.
-func TestAContextThatEndsBeforeTheLockIsFreeSaysSo(t *testing.T) {
+// TestAWaitCutShortByItsContextNamesTheLock: the error of a caller whose context ends before the busy timeout names the
+// lock and the context.
+func TestAWaitCutShortByItsContextNamesTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	db := openFile(t, path)
 	locked, err := openFile(t, path).BeginTx(t.Context())
@@ -51,8 +51,8 @@ func TestAContextThatEndsBeforeTheLockIsFreeSaysSo(t *testing.T) {
 	}
 }
 
-// TestAFileThatAnotherProcessHasForItselfIsLocked: not even its header can be read.
-func TestAFileThatAnotherProcessHasForItselfIsLocked(t *testing.T) {
+// TestAnExclusivelyLockedFileIsLocked locks a file so that not even its header can be read.
+func TestAnExclusivelyLockedFileIsLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
 	if err != nil {

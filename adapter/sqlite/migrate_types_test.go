@@ -10,8 +10,8 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestJ8MigrationKeepsStoredJobs: jobs of a release that claimed without types are claimed by type, and have started only
-// if an attempt ran.
+// TestJ8MigrationKeepsStoredJobs checks that jobs of a release that claimed without types are claimed by type, and count as
+// started only if an attempt ran.
 func TestJ8MigrationKeepsStoredJobs(t *testing.T) {
 	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), Options{Create: true})
 	if err != nil {

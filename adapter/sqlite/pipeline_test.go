@@ -16,7 +16,7 @@ func TestJobsAreASource(t *testing.T) {
 	pipelinetest.Sources(t, pipelinetest.SourceOptions{
 		Open: func(t *testing.T) pipelinetest.Queue {
 			s := open(t).Jobs()
-			client := job.NewClient(s) // its sink keeps duplicates out already
+			client := job.NewClient(s) // the sink already drops duplicates
 			return pipelinetest.Queue{
 				Put: func(t *testing.T, list ...*pipeline.Transaction) {
 					t.Helper()
@@ -40,7 +40,7 @@ func TestJobsAreASource(t *testing.T) {
 	})
 }
 
-// taken lists all transactions that are jobs.
+// taken lists the transactions of all jobs.
 func taken(s *sqlite.Jobs) func(t *testing.T) []*pipeline.Transaction {
 	return func(t *testing.T) (list []*pipeline.Transaction) {
 		records, err := s.List(t.Context(), job.Filter{}, "", 10_000)

@@ -74,8 +74,8 @@ FROM n`, n)
 	return db
 }
 
-// TestJ10PlansTouchOnlyWhatTheyTake checks, on 100,000 jobs (20,000 with -short), that no hot statement scans or sorts: its cost is that of the
-// rows that it takes. Plans are the same with and without statistics, and over 1,000 jobs.
+// TestJ10PlansTouchOnlyWhatTheyTake checks, on 100,000 jobs (20,000 with -short), that no hot statement scans or sorts: it reads
+// only the rows that it takes. Plans are the same with and without statistics, and over 1,000 jobs.
 func TestJ10PlansTouchOnlyWhatTheyTake(t *testing.T) {
 	var first map[string][]string
 	many := 100_000
@@ -96,7 +96,7 @@ func TestJ10PlansTouchOnlyWhatTheyTake(t *testing.T) {
 					first = plans
 				}
 				for text, plan := range plans {
-					if slices.ContainsFunc(plan, dear) {
+					if slices.ContainsFunc(plan, expensive) {
 						t.Errorf("%.200s\nis planned as %s", text, strings.Join(plan, " | "))
 					}
 					if before, known := first[text]; known && !slices.Equal(before, plan) {
@@ -108,9 +108,9 @@ func TestJ10PlansTouchOnlyWhatTheyTake(t *testing.T) {
 	}
 }
 
-// dear reports whether a step of a plan reads more than its statement takes. Scans of the parameters, of what was found, and
-// of the totals, which are a row for each queue, do not.
-func dear(step string) bool {
+// expensive reports whether a step of a plan reads more rows than its statement takes. Scans of the parameters, of found rows
+// and of the totals, which have a row for each queue, do not.
+func expensive(step string) bool {
 	for _, fine := range []string{"SCAN json_each", "SCAN v", "SCAN found", "SCAN head", "SCAN tenet_total", "CONSTANT ROW", "VALUES CLAUSE"} {
 		if strings.Contains(step, fine) {
 			return false
@@ -119,7 +119,7 @@ func dear(step string) bool {
 	return strings.HasPrefix(step, "SCAN") || strings.Contains(step, "TEMP B-TREE")
 }
 
-// hotPlans runs everything that workers do, and returns the plans of all statements.
+// hotPlans runs all operations of workers and returns the plans of all statements.
 func hotPlans(t *testing.T, db *DB) map[string][]string {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context())
@@ -179,7 +179,7 @@ func hotPlans(t *testing.T, db *DB) map[string][]string {
 	return q.plans
 }
 
-// query is explained too, except the plans themselves.
+// query explains queries too, except the EXPLAIN queries themselves.
 func (r *recorder) query(text string, args ...any) (*sql.Rows, error) {
 	r.explain(text, args)
 	return r.transaction.query(text, args...)

@@ -60,11 +60,11 @@ func TestO2WhatIsNotARegularFileIsNotOpened(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(elsewhere); err == nil {
-		t.Error("a file was made through a link")
+		t.Error("a file was created through a link")
 	}
 }
 
-// TestAFolderThatCannotBeWrittenToIsNamed opens files as another user, whom permissions hold back.
+// TestAFolderThatCannotBeWrittenToIsNamed opens files as a user without permissions.
 func TestAFolderThatCannotBeWrittenToIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "jobs.db")
@@ -79,7 +79,7 @@ func TestAFolderThatCannotBeWrittenToIsNamed(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
 	failed := make(chan error, 2)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread, whose user is another one, ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread, which has changed its user, ends with the goroutine
 		if os.Geteuid() == 0 {
 			if err := syscall.Setfsuid(65534); err != nil {
 				failed <- err

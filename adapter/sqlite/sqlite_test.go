@@ -42,8 +42,8 @@ func openFile(t testing.TB, path string) *sqlite.DB {
 	return db
 }
 
-// TestJobs runs in virtual time, except for the cases of real concurrency. Every second handle is another connection to
-// the same file, as another process has it.
+// TestJobs runs in virtual time, except for the cases with real concurrency. The second handle is another connection to the
+// same file, like that of another process.
 func TestJobs(t *testing.T) {
 	paths := map[job.Store]string{}
 	storetest.Jobs(t, storetest.JobsOptions{

@@ -108,15 +108,15 @@ func TestJ9ATransactionStoresAnyBytes(t *testing.T) {
 	}
 }
 
-// TestI5AFencedSettlementSpoilsNoOtherWrite: operations of a group share a transaction, but each has its own outcome.
-func TestI5AFencedSettlementSpoilsNoOtherWrite(t *testing.T) {
+// TestI5AFencedSettlementDoesNotFailOtherWrites: the operations of a group share a transaction, but each has its own outcome.
+func TestI5AFencedSettlementDoesNotFailOtherWrites(t *testing.T) {
 	db := open(t)
 	store := db.Idempotency()
 	begun, err := store.Begin(t.Context(), beginRequest("o"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := db.BeginTx(t.Context()) // what follows gathers behind it
+	tx, err := db.BeginTx(t.Context()) // the following operations queue behind it
 	if err != nil {
 		t.Fatal(err)
 	}

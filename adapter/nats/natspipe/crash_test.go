@@ -22,14 +22,14 @@ import (
 	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 )
 
-// Where a process of this test binary is a server: its folder and its port, 0 for any.
+// Environment variables that make a process of this test binary a server: its folder, and its port, 0 for any.
 const (
 	serveFolder = "TENET_TEST_NATS_FOLDER"
 	servePort   = "TENET_TEST_NATS_PORT"
 )
 
-// serve is a NATS server until its input ends: with the process that has started it, if not before. It writes the server's
-// address when that answers.
+// serve runs a NATS server until its standard input ends, at the latest when the parent process ends. It writes the server's
+// address when the server is ready.
 func serve(folder string) error {
 	port, err := strconv.Atoi(os.Getenv(servePort))
 	if err != nil {
@@ -44,7 +44,7 @@ func serve(folder string) error {
 	return err
 }
 
-// process is a NATS server in a process of its own, on files that outlive it.
+// process is a NATS server in a separate process, on files that outlive it.
 type process struct {
 	folder string
 	addr   string
@@ -68,7 +68,7 @@ func (p *process) run(t *testing.T) {
 	p.input = input
 	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the server says %q: %v", line, err)
+		t.Fatalf("the server wrote %q: %v", line, err)
 	}
 	p.addr = strings.TrimSpace(line)
 }
@@ -76,11 +76,11 @@ func (p *process) run(t *testing.T) {
 // kill ends the process by SIGKILL.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // says that it was killed
+	_ = p.cmd.Wait() // reports that the process was killed
 }
 
-// TestL11EveryTransactionEndsAsScriptedThroughCrashes: the streams are in files that the server syncs every two minutes, which
-// is its default: what it has confirmed outlives its process.
+// TestL11EveryTransactionEndsAsScriptedThroughCrashes keeps the streams in files that the server syncs every two minutes, its
+// default: what the server confirmed survives its process.
 func TestL11EveryTransactionEndsAsScriptedThroughCrashes(t *testing.T) {
 	p := &process{folder: t.TempDir()}
 	p.run(t)

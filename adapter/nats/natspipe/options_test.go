@@ -29,7 +29,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-func TestOpenTellsWhatIsMissing(t *testing.T) {
+func TestOpenNamesAMissingOption(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders")
 	o.Stream = "nothing"
@@ -47,7 +47,7 @@ func TestOpenTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestL11ForeignMessages: what other programs publish has an ID that stays, and its headers as metadata.
+// TestL11ForeignMessages checks that a message of another program has a stable ID, and its headers as metadata.
 func TestL11ForeignMessages(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders")

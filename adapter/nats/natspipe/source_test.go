@@ -17,7 +17,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// slow is how long a server may take that does not answer; one that does is never as slow.
+// slow bounds the wait for a server that does not answer; one that answers is much faster.
 const slow = 5 * time.Second
 
 func plain(n int) (list []*pipeline.Transaction) {
@@ -35,7 +35,7 @@ func fetch(t testing.TB, s *natspipe.Source, n int) (list []pipeline.Delivery) {
 	for len(list) < n {
 		got, err := s.Fetch(ctx, pipeline.FetchRequest{Max: n - len(list), Wait: time.Second})
 		if err != nil {
-			t.Fatalf("%d of %d came: %v", len(list), n, err)
+			t.Fatalf("%d of %d delivered: %v", len(list), n, err)
 		}
 		list = append(list, got...)
 	}
@@ -49,8 +49,8 @@ func ackAll(t testing.TB, s *natspipe.Source, list []pipeline.Delivery) {
 	}
 }
 
-// An outage must not look like a stream that has been read to its end.
-func TestL6AnOutageIsNoEmptyStream(t *testing.T) {
+// TestL6AnOutageIsNotAnEmptyStream: an outage must not look like the end of a stream.
+func TestL6AnOutageIsNotAnEmptyStream(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	o := n.stream(t, "orders")
@@ -71,13 +71,13 @@ func TestL6AnOutageIsNoEmptyStream(t *testing.T) {
 	n.Run()
 	for s.Check(t.Context()) != nil {
 		if t.Context().Err() != nil {
-			t.Fatal("it does not connect again")
+			t.Fatal("it does not reconnect")
 		}
 	}
 	ackAll(t, s, fetch(t, s, 2))
 }
 
-func TestL6AConsumerThatIsGoneIsNoEmptyStream(t *testing.T) {
+func TestL6ADeletedConsumerIsNotAnEmptyStream(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	o := n.stream(t, "orders")
@@ -93,8 +93,8 @@ func TestL6AConsumerThatIsGoneIsNoEmptyStream(t *testing.T) {
 	}
 }
 
-// TestL5WhatComesTooLateIsNotLost: a message for a fetch that was given up comes with the next one, or goes back.
-func TestL5WhatComesTooLateIsNotLost(t *testing.T) {
+// TestL5ALateMessageIsNotLost: the next fetch returns a message for a cancelled fetch, or Close gives it back.
+func TestL5ALateMessageIsNotLost(t *testing.T) {
 	for name, closes := range map[string]bool{"the next fetch gets it": false, "Close gives it back": true} {
 		t.Run(name, func(t *testing.T) {
 			n := start(t)
@@ -125,11 +125,11 @@ func TestL5WhatComesTooLateIsNotLost(t *testing.T) {
 	}
 }
 
-// waitFor waits until the server has handed out so many messages that are not acknowledged.
+// waitFor waits until the server has delivered as many messages as are pending.
 func waitFor(t *testing.T, n node, o natspipe.Options, pending int) {
 	t.Helper()
 	js := n.js(t)
-	natstest.Eventually(t, "the messages are handed out", func() bool {
+	natstest.Eventually(t, "the messages are delivered", func() bool {
 		c, err := js.Consumer(t.Context(), o.Stream, natspipe.DefaultConsumer)
 		must(t, err)
 		return c.CachedInfo().NumAckPending == pending
@@ -146,7 +146,7 @@ func TestL11DoubleAcksFailWithTheServer(t *testing.T) {
 	defer s.Close()
 	list := fetch(t, s, 200)
 	ackAll(t, s, list[:150])
-	waitFor(t, n, o, 50) // at once, as each has been confirmed
+	waitFor(t, n, o, 50) // immediately, because each was confirmed before
 	n.Stop()
 	errs := s.Ack(t.Context(), list[150:])
 	if len(errs) != 50 {
@@ -160,7 +160,7 @@ func TestL11DoubleAcksFailWithTheServer(t *testing.T) {
 	n.Run()
 }
 
-func TestL11ConsumersThatDoNotFit(t *testing.T) {
+func TestL11UnsuitableConsumersAreRejected(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders")
 	for says, config := range map[string]jetstream.ConsumerConfig{
@@ -188,8 +188,8 @@ func TestL11ConsumersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestL7LeasesAreThoseOfTheConsumer: the shortest of its waits counts.
-func TestL7LeasesAreThoseOfTheConsumer(t *testing.T) {
+// TestL7TheLeaseIsTheShortestWaitOfTheConsumer checks that the shortest of the consumer's waits is the lease.
+func TestL7TheLeaseIsTheShortestWaitOfTheConsumer(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders")
 	_, err := n.js(t).CreateConsumer(t.Context(), o.Stream, jetstream.ConsumerConfig{
@@ -204,7 +204,7 @@ func TestL7LeasesAreThoseOfTheConsumer(t *testing.T) {
 	}
 }
 
-func TestL11EveryTransactionArrivesAsItIs(t *testing.T) {
+func TestL11TransactionsArriveUnchanged(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders", func(c *jetstream.StreamConfig) { c.Subjects = []string{"orders.*"} })
 	o.Subject = "orders.new"
@@ -232,7 +232,7 @@ func TestL11EveryTransactionArrivesAsItIs(t *testing.T) {
 	}
 }
 
-func TestL11SubjectsAreKnownWhereThereAreSeveral(t *testing.T) {
+func TestL11ASinkNeedsASubjectWhereTheStreamHasSeveral(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders", func(c *jetstream.StreamConfig) { c.Subjects = []string{"orders.*"} })
 	if _, err := natspipe.OpenSink(t.Context(), n.ClientURL(), o); err == nil || !strings.Contains(err.Error(), "subject") {
@@ -248,7 +248,7 @@ func TestL11SubjectsAreKnownWhereThereAreSeveral(t *testing.T) {
 	ackAll(t, s, list)
 }
 
-func TestL4WhatIsTooLargeIsNotRepeated(t *testing.T) {
+func TestL4AnOversizedMessageIsNotRetried(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders")
 	sink := openSink(t, n, o)
@@ -260,8 +260,8 @@ func TestL4WhatIsTooLargeIsNotRepeated(t *testing.T) {
 	must(t, sink.Dispatch(t.Context(), plain(1)[0]))
 }
 
-// TestL4WhatGoesElsewhereIsAnError: a subject that another stream takes.
-func TestL4WhatGoesElsewhereIsAnError(t *testing.T) {
+// TestL4AMessageForAnotherStreamIsAnError dispatches to a subject of another stream.
+func TestL4AMessageForAnotherStreamIsAnError(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	o, other := n.stream(t, "orders"), n.stream(t, "others")
@@ -278,7 +278,7 @@ func TestL4WhatGoesElsewhereIsAnError(t *testing.T) {
 	}
 }
 
-func TestL9HandlesThatAreClosedSaySo(t *testing.T) {
+func TestL9ClosedHandlesReturnErrClosed(t *testing.T) {
 	n := start(t)
 	o := n.stream(t, "orders")
 	s, sink := openSource(t, n, o), openSink(t, n, o)

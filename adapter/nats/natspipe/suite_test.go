@@ -38,11 +38,11 @@ func start(t testing.TB) node {
 func (n node) restart(t *testing.T) {
 	t.Helper()
 	n.Stop()
-	time.Sleep(50 * time.Millisecond) // an outage that clients notice
+	time.Sleep(50 * time.Millisecond) // long enough for clients to notice
 	n.Run()
 }
 
-// window is the streams' for duplicates: short, so that a stream may hold the same ID twice.
+// window is the streams' duplicate window: short, so that a stream may hold the same ID twice.
 const window = 100 * time.Millisecond
 
 // stream makes an empty stream and returns options for it.
@@ -59,7 +59,7 @@ func (n node) stream(t testing.TB, name string, edit ...func(*jetstream.StreamCo
 	}}
 }
 
-// js is the test's own view of the server.
+// js is the test's own connection to the server.
 func (n node) js(t testing.TB) jetstream.JetStream {
 	t.Helper()
 	conn, err := natsgo.Connect(n.ClientURL())
@@ -95,8 +95,7 @@ func openSink(t testing.TB, n node, o natspipe.Options) *natspipe.Sink {
 	return s
 }
 
-// put publishes through a sink, whose own suite says that it can be trusted. Before an ID comes again it lets the window
-// for duplicates pass.
+// put publishes through a sink, which TestSink checks. Before it repeats an ID it waits for the end of the duplicate window.
 func put(t testing.TB, n node, o natspipe.Options, list []*pipeline.Transaction) {
 	t.Helper()
 	s := openSink(t, n, o)

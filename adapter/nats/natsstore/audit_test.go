@@ -59,7 +59,7 @@ func appendAll(t *testing.T, a *natsstore.Audit, entries []audit.Entry) {
 	}
 }
 
-// stored fails the test unless the log holds exactly these lines in this order.
+// stored checks that the log holds exactly these lines in this order.
 func stored(t *testing.T, a *natsstore.Audit, want []string) {
 	t.Helper()
 	var got []string
@@ -96,7 +96,7 @@ func head(id string, seq uint64) audit.Head {
 	return audit.Head{ChainID: id, Seq: seq, Hash: fmt.Sprintf("hash-%s-%d", id, seq)}
 }
 
-// oldStream makes the stream as servers do that know no atomic batches.
+// oldStream creates the stream as for servers without atomic batches.
 func oldStream(t *testing.T, url string, edit ...func(*jetstream.StreamConfig)) {
 	t.Helper()
 	config := jetstream.StreamConfig{Name: natsstore.AuditStream, Subjects: []string{natsstore.AuditSubject + ">"}}
@@ -133,14 +133,15 @@ func TestA2EventsAreStoredOnceUnderTheirSubjectInOrder(t *testing.T) {
 				t.Errorf("message 3 is %s, ID %s", m.Subject, m.Header.Get("Nats-Msg-Id"))
 			}
 
-			appendAll(t, a, all[2000:])                                       // the same again
-			appendAll(t, a, append(all[2400:], chain(t, "a", 2504, 2600)...)) // half of it again, and more
+			appendAll(t, a, all[2000:])                                       // a full repetition
+			appendAll(t, a, append(all[2400:], chain(t, "a", 2504, 2600)...)) // a partial repetition and new entries
 			stored(t, a, lines(chain(t, "a", 1, 2600)))
 		})
 	}
 }
 
-// A connection that breaks in the middle of a batch must not leave a hole that the repetition fills out of order.
+// TestA2InterruptedBatchIsRepeatedInOrder: a connection that breaks in the middle of a batch must not leave a gap that the
+// repetition fills out of order.
 func TestA2InterruptedBatchIsRepeatedInOrder(t *testing.T) {
 	for name, trigger := range map[string]struct {
 		on      string
@@ -154,7 +155,7 @@ func TestA2InterruptedBatchIsRepeatedInOrder(t *testing.T) {
 			t.Parallel()
 			n := start(t)
 			p := natstest.Between(t, n)
-			a := open(t, p.URL(), func(o *natsstore.Options) { // the answer must not come over the next connection
+			a := open(t, p.URL(), func(o *natsstore.Options) { // the answer must not arrive over the next connection
 				o.Timeout, o.Connect = 5*time.Second, append(o.Connect, nats.ReconnectWait(8*time.Second))
 			}).Audit()
 			all := chain(t, "a", 1, 700)
@@ -201,7 +202,7 @@ func TestA2NothingIsLostWhileTheServerIsDown(t *testing.T) {
 	stored(t, a, lines(all))
 }
 
-func TestA2RepetitionThatTheServerForgotIsReadAgainButIsNoHead(t *testing.T) {
+func TestA2ARepetitionAfterTheDuplicateWindowIsReadAgainButIsNotAHead(t *testing.T) {
 	n := start(t)
 	oldStream(t, n.ClientURL(), func(c *jetstream.StreamConfig) { c.Duplicates, c.AllowAtomicPublish = 100*time.Millisecond, true })
 	a := open(t, n.ClientURL()).Audit()
@@ -230,7 +231,7 @@ func TestA3HeadsOfManyWritersStartFromTheLastOpening(t *testing.T) {
 	first, second := open(t, n.ClientURL()).Audit(), open(t, n.ClientURL()).Audit()
 	appendAll(t, first, chain(t, "a", 1, 10))
 	heads(t, second, head("a", 10))
-	appendAll(t, first, chain(t, "a", 11, 20)) // between the look and the opening
+	appendAll(t, first, chain(t, "a", 11, 20)) // between reading the heads and the opening
 	appendAll(t, second, chain(t, "b", 1, 1, func(e *audit.Event) {
 		e.Type, e.Heads = audit.ChainOpened, []audit.Head{head("a", 10)}
 	}))
@@ -244,14 +245,14 @@ func TestA3HeadsOfManyWritersStartFromTheLastOpening(t *testing.T) {
 	}
 	heads(t, open(t, n.ClientURL()).Audit(), head("a", 20), head("b", 4))
 
-	// One whose heads are somebody else's says nothing about where they count.
+	// An opening with another writer's heads does not say from where on they count.
 	appendAll(t, first, chain(t, "c", 1, 1, func(e *audit.Event) {
 		e.Type, e.Heads = audit.ChainOpened, []audit.Head{head("z", 1)}
 	}))
 	heads(t, first, head("a", 20), head("b", 4), head("c", 1))
 }
 
-func TestA2ReadGoesOnAfterACursorAndEndsWithItsCaller(t *testing.T) {
+func TestA2ReadContinuesAfterACursorAndEndsWithItsContext(t *testing.T) {
 	a := open(t, start(t).ClientURL()).Audit()
 	all := chain(t, "a", 1, 20)
 	appendAll(t, a, all)
@@ -283,7 +284,7 @@ func TestA2ReadGoesOnAfterACursorAndEndsWithItsCaller(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 	if err := a.Read(t.Context(), "x", func(string, []byte) error { return nil }); err == nil {
-		t.Error("a cursor of nothing was taken")
+		t.Error("an invalid cursor was accepted")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err = a.Read(ctx, "", func(string, []byte) error { cancel(); return nil })
@@ -292,10 +293,10 @@ func TestA2ReadGoesOnAfterACursorAndEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-func TestA2StreamThatWouldLoseEventsIsRefused(t *testing.T) {
+func TestA2AStreamThatWouldLoseEventsIsRejected(t *testing.T) {
 	n := start(t)
 	oldStream(t, n.ClientURL(), func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage })
 	if err := open(t, n.ClientURL()).Audit().Append(t.Context(), chain(t, "a", 1, 1)); err == nil {
-		t.Error("a stream in memory was taken")
+		t.Error("a stream in memory was accepted")
 	}
 }

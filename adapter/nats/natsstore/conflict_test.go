@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func TestI3BothCodesOfAConflictStartOver(t *testing.T) {
+func TestI3BothCodesOfAConflictRestartTheOperation(t *testing.T) {
 	for code, want := range map[jetstream.ErrorCode]bool{
 		jetstream.JSErrCodeStreamWrongLastSequence: true, jetstream.JSErrCodeStreamWrongLastSequenceConstant: true,
 		jetstream.JSErrCodeStreamNotFound: false,
@@ -22,9 +22,9 @@ func TestI3BothCodesOfAConflictStartOver(t *testing.T) {
 		}
 	}
 	if !isConflict(fmt.Errorf("x: %w", jetstream.ErrKeyExists)) {
-		t.Error("an existing key is no conflict")
+		t.Error("an existing key is not a conflict")
 	}
 	if isConflict(errors.New("timeout")) {
-		t.Error("any error is a conflict")
+		t.Error("another error is a conflict")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// A server in the process, as a program's tests would use it.
+// The example uses a server in this process, as a program's tests would.
 func Example() {
 	dir, err := os.MkdirTemp("", "tenet")
 	if err != nil {

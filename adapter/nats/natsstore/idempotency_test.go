@@ -29,7 +29,7 @@ func done(result string) idempotency.Settlement {
 	return idempotency.Settlement{State: idempotency.Completed, HasResult: true, Result: []byte(result), TTL: time.Hour}
 }
 
-// begin begins and wants a verdict.
+// begin begins a record and checks the verdict.
 func begin(t *testing.T, s idempotency.Store, req idempotency.BeginRequest, want idempotency.Verdict) idempotency.Begun {
 	t.Helper()
 	b, err := s.Begin(t.Context(), req)
@@ -48,7 +48,7 @@ func claim(t *testing.T, s idempotency.Store, req idempotency.BeginRequest) idem
 	return b.Record.Claim()
 }
 
-// streamOf looks at a stream past the store.
+// streamOf opens the store's stream directly.
 func streamOf(t *testing.T, url, name string) jetstream.Stream {
 	t.Helper()
 	s, err := jetStream(t, url).Stream(t.Context(), name)
@@ -72,7 +72,7 @@ func jetStream(t *testing.T, url string) jetstream.JetStream {
 	return js
 }
 
-func TestI1KeysOfAnyBytesNeverMeet(t *testing.T) {
+func TestI1KeysOfAnyBytesNeverCollide(t *testing.T) {
 	s := open(t, start(t).ClientURL()).Idempotency()
 	parts := []string{"", "a", "ab", "a.b", "a b", "*", ">", "a\x00", "ä", "\xff", "$KV", strings.Repeat("x", 300)}
 	seen := 0
@@ -121,7 +121,7 @@ func TestI5ResultBeyondMaxPayloadIsATypedError(t *testing.T) {
 	}
 }
 
-func TestI6ExpiryAndLeasesAreJudgedByTheStoredTime(t *testing.T) {
+func TestI6ExpiryAndLeasesFollowTheStoredTime(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 6789, time.UTC)
 	var offset atomic.Int64
 	clock := func() time.Time { return now.Add(time.Duration(offset.Load())) }
@@ -174,13 +174,13 @@ func TestI6ServerKeepsRecordsLongerThanTheyCount(t *testing.T) {
 	if err := s.Settle(t.Context(), b.Record.Claim(), done("r")); err != nil {
 		t.Fatal(err)
 	}
-	if got := ttl(); got != "7200" { // its own hour, and another for clocks that differ
+	if got := ttl(); got != "7200" { // its hour, and another for clock differences
 		t.Errorf("TTL %q, want 7200", got)
 	}
 }
 
 func TestI3ResultWrittenButNotAcknowledgedIsFound(t *testing.T) {
-	for name, dropped := range map[string]bool{"stored": false, "lost on the way": true} {
+	for name, dropped := range map[string]bool{"stored": false, "lost in transit": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := start(t)
@@ -219,7 +219,7 @@ func TestI3ResultWrittenButNotAcknowledgedIsFound(t *testing.T) {
 	}
 }
 
-func TestI6StoreDownAtBeginIsAnErrorAndRestartBringsAllBack(t *testing.T) {
+func TestI6AnOutageAtBeginIsAnErrorAndARestartKeepsAllRecords(t *testing.T) {
 	t.Parallel()
 	n := start(t)
 	s := open(t, n.ClientURL()).Idempotency()
@@ -240,7 +240,7 @@ func TestI6StoreDownAtBeginIsAnErrorAndRestartBringsAllBack(t *testing.T) {
 	begin(t, s, request("k", "p"), idempotency.Replay)
 }
 
-func TestI3BucketThatWouldLoseRecordsIsRefused(t *testing.T) {
+func TestI3ABucketThatWouldLoseRecordsIsRejected(t *testing.T) {
 	good := jetstream.StreamConfig{
 		Name: "KV_" + natsstore.DefaultBucket, Subjects: []string{"$KV." + natsstore.DefaultBucket + ".>"}, MaxMsgsPerSubject: 1,
 		Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, AllowRollup: true,
@@ -270,8 +270,9 @@ func TestI3BucketThatWouldLoseRecordsIsRefused(t *testing.T) {
 	}
 }
 
-// A server without TTLs of single messages: records and the marks of cleared ones stay until Expire.
-func TestI6ExpireCleansWhereTheServerDoesNot(t *testing.T) {
+// TestI6ExpireRemovesRecordsWhereTheServerDoesNot: without TTLs of single messages, records and the markers of cleared records stay
+// until Expire.
+func TestI6ExpireRemovesRecordsWhereTheServerDoesNot(t *testing.T) {
 	n := start(t)
 	if _, err := jetStream(t, n.ClientURL()).CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "KV_" + natsstore.DefaultBucket, Subjects: []string{"$KV." + natsstore.DefaultBucket + ".>"}, MaxMsgsPerSubject: 1,
@@ -298,7 +299,7 @@ func TestI6ExpireCleansWhereTheServerDoesNot(t *testing.T) {
 			}
 		}
 	}
-	for i, want := range []int{0, 2, 1, 0} { // none before their time
+	for i, want := range []int{0, 2, 1, 0} { // none before they expire
 		got, err := s.Expire(t.Context(), 2)
 		if err != nil || got != want {
 			t.Errorf("Expire %d: %d, %v; want %d", i, got, err, want)

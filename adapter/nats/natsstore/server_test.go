@@ -18,13 +18,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// start starts a server that takes the suite's longest event, which is over the default of 1 MiB.
+// start starts a server that accepts the suite's longest event, which exceeds the default limit of 1 MiB.
 func start(t *testing.T) *natstest.Server {
 	t.Helper()
 	return natstest.Start(t, func(o *server.Options) { o.MaxPayload = 2 << 20 })
 }
 
-// open opens a store at a server, and closes it before that.
+// open opens a store and closes it before its server.
 func open(t *testing.T, url string, edit ...func(*natsstore.Options)) *natsstore.DB {
 	t.Helper()
 	o := natsstore.Options{Timeout: 5 * time.Second, Connect: []nats.Option{

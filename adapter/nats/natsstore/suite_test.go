@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// Where a process that the suite has started finds its data.
+// Environment variables that tell a process of the suite where its data is.
 const (
 	processURL    = "TENET_TEST_NATS_URL"
 	processBucket = "TENET_TEST_NATS_BUCKET"

@@ -17,6 +17,6 @@ func ExampleStart() {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		proxy.CutOn("Nats-Batch-Commit", false) // the server commits the next batch, and its client does not learn that it did
+		proxy.CutOn("Nats-Batch-Commit", false) // the server commits the next batch, but its client does not get the answer
 	}
 }

@@ -22,7 +22,7 @@ func streams(t *testing.T, n *natstest.Server) int {
 	return info.Streams
 }
 
-func TestProxiesHoldAndCutAndServersRunAgain(t *testing.T) {
+func TestProxiesDelayAndCutAndServersRestart(t *testing.T) {
 	n := natstest.Start(t)
 	p := natstest.Between(t, n)
 	client, err := nats.Connect(p.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
@@ -31,7 +31,7 @@ func TestProxiesHoldAndCutAndServersRunAgain(t *testing.T) {
 	}
 	defer client.Close()
 
-	for _, drop := range []bool{true, false} { // the stream is made by the second request
+	for _, drop := range []bool{true, false} { // the second request creates the stream
 		p.CutOn("$JS.API.STREAM.CREATE", drop)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		if _, err := client.RequestWithContext(ctx, "$JS.API.STREAM.CREATE.s", []byte(`{"name":"s"}`)); err == nil {
@@ -51,7 +51,7 @@ func TestProxiesHoldAndCutAndServersRunAgain(t *testing.T) {
 		p.Hold(false)
 	}()
 	if _, err := client.Request("$JS.API.INFO", nil, 20*time.Second); err != nil || p.Held() == 0 {
-		t.Errorf("%d answers held up, %v", p.Held(), err)
+		t.Errorf("%d answers delayed, %v", p.Held(), err)
 	}
 
 	n.Stop()

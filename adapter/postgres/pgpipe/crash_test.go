@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 )
 
-// TestL11EveryTransactionEndsAsScriptedThroughCrashes: rows are marked, so that the table shows what has become of each.
+// TestL11EveryTransactionEndsAsScriptedThroughCrashes marks finished rows, so that the table shows the outcome of each.
 func TestL11EveryTransactionEndsAsScriptedThroughCrashes(t *testing.T) {
 	options, names := map[string]pgpipe.Options{}, map[string]string{}
 	for _, queue := range []string{pipelinetest.Work, pipelinetest.Letters} {

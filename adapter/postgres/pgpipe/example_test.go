@@ -6,7 +6,7 @@ import (
 	"github.com/tenetdev/tenet/adapter/postgres/pgpipe"
 )
 
-// What a URL says of the table is taken out of it; the rest is the server's.
+// ParseURL removes the options of the table from the URL; the rest is the server's address.
 func ExampleParseURL() {
 	server, o, err := pgpipe.ParseURL("postgres://app@db/shop?sslmode=require&table=work.orders&id=order_no&done=shipped_at&lease=2m")
 	fmt.Println(server, err)

@@ -45,7 +45,7 @@ func restart(t *testing.T) {
 	}
 }
 
-// exec runs statements on a connection of their own, also while the server is being restarted by others.
+// exec runs statements on a new connection, even while another test restarts the server.
 func exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
 	onConnection(t, func(ctx context.Context, c *pgx.Conn) error {
@@ -71,12 +71,12 @@ func onConnection(t testing.TB, f func(ctx context.Context, c *pgx.Conn) error) 
 	}
 }
 
-// lease is longer than any test takes; what waits for its end sets the server's clock.
+// lease is longer than any test; a test that needs its end advances the server's clock.
 const lease = 10 * time.Minute
 
 var tables atomic.Int64
 
-// newTable makes a table with a name that no SQL would take unquoted.
+// newTable creates a table whose name must be quoted.
 func newTable(t testing.TB, columns string) (o pgpipe.Options, name string) {
 	t.Helper()
 	plain := fmt.Sprintf(`My "table"; -- %d`, tables.Add(1))
@@ -95,7 +95,7 @@ const (
 	outboxColumns = `seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tx xid8 NOT NULL DEFAULT pg_current_xact_id(), id text NOT NULL, ` + bodyColumns
 )
 
-// put inserts transactions one by one, as a user's own code would.
+// put inserts transactions one by one, as an application would.
 func put(t testing.TB, name string, list []*pipeline.Transaction) {
 	t.Helper()
 	onConnection(t, func(ctx context.Context, c *pgx.Conn) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// newOutbox makes an outbox that a consumer reads.
+// newOutbox creates the table of an outbox and returns its options and its quoted name.
 func newOutbox(t testing.TB) (o pgpipe.Options, name string) {
 	o, name = newTable(t, outboxColumns)
 	o.Consumer = "c"
@@ -27,7 +27,7 @@ func newOutbox(t testing.TB) (o pgpipe.Options, name string) {
 	return o, name
 }
 
-// writer is a user's connection.
+// writer is an application's connection.
 type writer struct {
 	t    testing.TB
 	c    *pgx.Conn
@@ -56,8 +56,8 @@ func (w *writer) insert(id string) {
 	w.do("INSERT INTO " + w.name + " (id, payload) VALUES ('" + id + "', '')")
 }
 
-// TestL5ALateCommitIsNotSkipped: a row with a low number whose transaction commits after others were read is read then, and
-// the open transaction holds nobody up meanwhile.
+// TestL5ALateCommitIsNotSkipped checks that a row with a low number is read when its transaction commits after later rows were
+// read, and that the open transaction does not delay others.
 func TestL5ALateCommitIsNotSkipped(t *testing.T) {
 	o, name := newOutbox(t)
 	late, gone, quick := newWriter(t, name), newWriter(t, name), newWriter(t, name)
@@ -91,13 +91,13 @@ func TestL5ALateCommitIsNotSkipped(t *testing.T) {
 	if err := box.Close(); err != nil {
 		t.Fatal(err)
 	}
-	box = openOutbox(t, o) // nothing comes twice either
+	box = openOutbox(t, o) // and nothing is delivered twice
 	defer box.Close()
 	step()
 }
 
-// TestL5CommitOrderHolds: whatever transactions do, each committed row comes exactly once, and what was committed before
-// another transaction wrote comes before what that wrote, over restarts of the reader and pages of any size.
+// TestL5CommitOrderHolds checks that each committed row is delivered exactly once, and that rows committed before another
+// transaction wrote are delivered before its rows, across restarts of the reader and with pages of any size.
 func TestL5CommitOrderHolds(t *testing.T) {
 	o, name := newOutbox(t)
 	writers := make([]*writer, 3)
@@ -115,7 +115,7 @@ func TestL5CommitOrderHolds(t *testing.T) {
 		box := openOutbox(t, o)
 		defer func() { _ = box.Close() }()
 		open := make([][]string, len(writers)) // IDs of transactions that are not committed
-		after := map[string][]string{}         // what was committed before an ID was written
+		after := map[string][]string{}         // the IDs committed before an ID was written
 		var committed, seen []string
 		read := func(most int) bool {
 			got := fetch(t, box, most, 0)
@@ -166,14 +166,14 @@ func TestL5CommitOrderHolds(t *testing.T) {
 		for place, id := range seen {
 			for _, earlier := range after[id] {
 				if at := slices.Index(seen, earlier); at > place {
-					rt.Fatalf("%s was committed before %s was written, and came after it: %v", earlier, id, seen)
+					rt.Fatalf("%s was committed before %s was written, but delivered after it: %v", earlier, id, seen)
 				}
 			}
 		}
 	})
 }
 
-func TestL11WhatIsAcknowledgedAheadDoesNotComeAgain(t *testing.T) {
+func TestL11RowsAcknowledgedAheadAreNotDeliveredAgain(t *testing.T) {
 	o, name := newOutbox(t)
 	put(t, name, makePlain("a", "b", "c", "d"))
 	box := openOutbox(t, o)
@@ -196,7 +196,7 @@ func TestL11WhatIsAcknowledgedAheadDoesNotComeAgain(t *testing.T) {
 	if errs := box.Ack(t.Context(), again); errs != nil {
 		t.Fatal(errs)
 	}
-	reopen() // what was acknowledged before the last reader counts for this one too
+	reopen() // rows acknowledged to earlier readers stay acknowledged
 	if diff := cmp.Diff([]string{"d"}, idsOf(fetch(t, box, 10, 0))); diff != "" {
 		t.Error(diff)
 	}
@@ -243,11 +243,11 @@ func TestL7OneReaderAtATime(t *testing.T) {
 	}
 	source := "public" + strings.TrimPrefix(name, `"public"`)
 	if n := count(t, "SELECT count(*) FROM tenet_cursors WHERE consumer = 'c' AND ahead = '{}' AND seq = 2 AND source = '"+source+"'"); n != 1 {
-		t.Errorf("%d cursors are where this one should be", n)
+		t.Errorf("%d cursors are at the expected position", n)
 	}
 }
 
-// TestL5ReadingAheadIsBounded: beyond the bound a fetch waits instead of saying that there is nothing more.
+// TestL5ReadingAheadIsBounded checks that a fetch beyond the bound waits instead of reporting the end.
 func TestL5ReadingAheadIsBounded(t *testing.T) {
 	o, name := newOutbox(t)
 	o.Lease = time.Minute
@@ -276,7 +276,7 @@ func TestL5ReadingAheadIsBounded(t *testing.T) {
 	got := fetch(t, box, 1000, 0)
 	acks.Wait()
 	if len(got) != 500 || got[0].Transaction.ID() != "10001" {
-		t.Errorf("%d came when there was room", len(got))
+		t.Errorf("%d delivered when there was room", len(got))
 	}
 }
 
@@ -294,7 +294,7 @@ func TestL5AnEngineReadsEverything(t *testing.T) {
 	}
 }
 
-func TestGivenBackRowsKeepTheirOrderOfDueTimes(t *testing.T) {
+func TestReturnedRowsKeepTheOrderOfDueTimes(t *testing.T) {
 	o, name := newOutbox(t)
 	put(t, name, makePlain("a", "b", "c"))
 	box := openOutbox(t, o)
@@ -317,7 +317,7 @@ func TestGivenBackRowsKeepTheirOrderOfDueTimes(t *testing.T) {
 	}
 }
 
-// TestReadRowsCanBeRemoved: by the statement of the documentation, which leaves what a consumer has yet to read.
+// TestReadRowsCanBeRemoved runs the statement of the documentation, which keeps the rows that a consumer has yet to read.
 func TestReadRowsCanBeRemoved(t *testing.T) {
 	o, name := newOutbox(t)
 	source := "public" + strings.TrimPrefix(name, `"public"`)
@@ -340,7 +340,7 @@ func TestReadRowsCanBeRemoved(t *testing.T) {
 		}
 	}
 	exec(t, prune)
-	if n := count(t, "SELECT count(*) FROM "+name); n != 2 { // a is gone; b was read in the window that the cursor is in
-		t.Errorf("%d rows are left", n)
+	if n := count(t, "SELECT count(*) FROM "+name); n != 2 { // a is removed; b is in the window of the cursor
+		t.Errorf("%d rows remain", n)
 	}
 }

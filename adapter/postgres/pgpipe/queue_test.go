@@ -45,7 +45,7 @@ func count(t *testing.T, sql string) (n int) {
 	return n
 }
 
-// TestL11AStaleHolderChangesNothing: whoever lost a row to a later claim can neither acknowledge, give back nor extend it.
+// TestL11AStaleHolderChangesNothing checks that a holder that lost its row to a later claim cannot ack, nack or extend it.
 func TestL11AStaleHolderChangesNothing(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	put(t, name, makePlain("a"))
@@ -70,17 +70,17 @@ func TestL11AStaleHolderChangesNothing(t *testing.T) {
 	if errs := two.Extend(t.Context(), fresh); errs != nil {
 		t.Errorf("the holder's Extend: %v", errs)
 	}
-	for range 2 { // again: the answer to the first may have been lost
+	for range 2 { // a repetition: the answer to the first may have been lost
 		if errs := two.Ack(t.Context(), fresh); errs != nil {
 			t.Errorf("the holder's Ack: %v", errs)
 		}
 	}
 	if n := count(t, "SELECT count(*) FROM "+name); n != 0 {
-		t.Errorf("%d rows are left", n)
+		t.Errorf("%d rows remain", n)
 	}
 }
 
-func TestErrorsOfABatchStandWithTheirDeliveries(t *testing.T) {
+func TestErrorsOfABatchBelongToTheirDeliveries(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	put(t, name, makePlain("a", "b", "c"))
 	q := openQueue(t, o)
@@ -104,14 +104,14 @@ func TestMarkedRowsStay(t *testing.T) {
 		t.Fatal(errs)
 	}
 	if err := q.Nack(t.Context(), got[0], 0, nil); !errors.Is(err, pgpipe.ErrLost) {
-		t.Errorf("giving back what is done: %v", err)
+		t.Errorf("nack of a finished row: %v", err)
 	}
 	if n := count(t, "SELECT count(*) FROM "+name+" WHERE done_at IS NOT NULL"); n != 1 {
 		t.Errorf("%d rows are done", n)
 	}
 }
 
-// TestNoTransactionStaysOpenWhileATaskRuns: neither does a lock.
+// TestNoTransactionStaysOpenWhileATaskRuns checks transactions and locks.
 func TestNoTransactionStaysOpenWhileATaskRuns(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	put(t, name, makePlain("a"))
@@ -124,8 +124,8 @@ func TestNoTransactionStaysOpenWhileATaskRuns(t *testing.T) {
 	exec(t, "SET lock_timeout = '1s'; SELECT FROM "+name+" FOR UPDATE NOWAIT")
 }
 
-// TestL7AClaimWaitsForNobody: rows that others have locked are left out.
-func TestL7AClaimWaitsForNobody(t *testing.T) {
+// TestL7AClaimSkipsLockedRows checks that a claim skips locked rows.
+func TestL7AClaimSkipsLockedRows(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	put(t, name, makePlain("a", "b"))
 	q := openQueue(t, o)
@@ -142,7 +142,7 @@ func TestL7AClaimWaitsForNobody(t *testing.T) {
 	w.do("ROLLBACK")
 }
 
-func TestL5TheLongestWaitingComeFirst(t *testing.T) {
+func TestL5TheOldestRowsComeFirst(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	exec(t, "INSERT INTO "+name+" (id, payload, available_at) SELECT n::text, '', now() - n * interval '1 hour' FROM generate_series(-1, 5) AS n")
 	q := openQueue(t, o)
@@ -154,7 +154,7 @@ func TestL5TheLongestWaitingComeFirst(t *testing.T) {
 	}
 }
 
-// TestL5AcknowledgementsOutliveARestart: they are repeated while the server is away.
+// TestL5AcknowledgementsOutliveARestart checks that acknowledgements are retried while the server is down.
 func TestL5AcknowledgementsOutliveARestart(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	o.Lease = time.Minute
@@ -187,7 +187,7 @@ func TestL5AcknowledgementsOutliveARestart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if errs := q.Extend(ctx, got); len(errs) != 2 || errs[0] == nil || errs[1] == nil {
-		t.Errorf("an Extend whose time is over: %v", errs)
+		t.Errorf("an Extend after its deadline: %v", errs)
 	}
 	if err := server.Run(); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestTypesOfIDsAndPayloads(t *testing.T) {
 	}
 }
 
-func TestForeignMetadataIsInNobodysWay(t *testing.T) {
+func TestForeignMetadataIsAccepted(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	o.Correlation, o.Parent = "", ""
 	exec(t, "INSERT INTO "+name+` (id, payload, meta) VALUES ('a', '', '{"n": 1, "o": {"x": null}, "s": "text"}'), ('b', '', '[1]'), ('c', '', NULL)`)
@@ -244,7 +244,7 @@ func TestForeignMetadataIsInNobodysWay(t *testing.T) {
 	}
 }
 
-// planOf is what the server would do.
+// planOf returns the server's plan of a statement.
 func planOf(t *testing.T, sql string, args []any) string {
 	t.Helper()
 	var plan string
@@ -257,8 +257,8 @@ func planOf(t *testing.T, sql string, args []any) string {
 	return plan
 }
 
-// TestCostDoesNotGrowWithTheBacklog: no statement of a batch reads the whole table or sorts it, whether the server knows the
-// table's statistics or not.
+// TestCostDoesNotGrowWithTheBacklog checks that no statement of a batch reads or sorts the whole table, with and without
+// statistics.
 func TestCostDoesNotGrowWithTheBacklog(t *testing.T) {
 	o, name := newTable(t, queueColumns)
 	exec(t, "CREATE INDEX ON "+name+" (available_at, id)")

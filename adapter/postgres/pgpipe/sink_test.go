@@ -12,8 +12,8 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// TestL3ABadRowIsABusinessErrorOfItsOwn: it does not take those with it that are written in the same statement.
-func TestL3ABadRowIsABusinessErrorOfItsOwn(t *testing.T) {
+// TestL3ABadRowFailsAlone checks that a bad row does not fail the other rows of its statement.
+func TestL3ABadRowFailsAlone(t *testing.T) {
 	o, name := newTable(t, "id text PRIMARY KEY, payload jsonb CHECK (payload <> '13')")
 	o.Metadata, o.Correlation, o.Parent = "", "", ""
 	s := openSink(t, o)
@@ -68,7 +68,7 @@ func TestLargePayloadsAreWrittenInParts(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIsRefusedWhenItIsOpened(t *testing.T) {
+func TestOpenRejectsUnsuitableTables(t *testing.T) {
 	queue := func(ctx context.Context, o pgpipe.Options) error {
 		return closed(pgpipe.OpenQueue(ctx, server.URL(), o))
 	}
@@ -114,11 +114,11 @@ func TestWhatDoesNotFitIsRefusedWhenItIsOpened(t *testing.T) {
 		})
 	}
 	if err := closed(pgpipe.OpenQueue(t.Context(), "postgres://127.0.0.1:1/none?connect_timeout=2", pgpipe.Options{Table: "t"})); err == nil {
-		t.Error("a server that is not there was opened")
+		t.Error("an unreachable server was opened")
 	}
 }
 
-// closed closes what should not have been opened.
+// closed closes a handle that should not have been opened.
 func closed[T interface{ Close() error }](opened T, err error) error {
 	if err == nil {
 		_ = opened.Close()
