@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// sample is an event of the usual size.
+// sample is an event of a typical size.
 func sample() Event {
 	left := Nanos(1_873_000_000)
 	return Event{
@@ -66,7 +66,7 @@ func (discard) Append(context.Context, []Entry) error { return nil }
 func (discard) Heads(context.Context) ([]Head, error) { return nil, nil }
 func (discard) Close() error                          { return nil }
 
-// BenchmarkObserveBuffered is what a caller pays. The writer catches up outside of the measured time.
+// BenchmarkObserveBuffered measures the caller's cost. The writer catches up outside of the measured time.
 func BenchmarkObserveBuffered(b *testing.B) {
 	l := open(b, discard{}, Options{Mode: Buffered})
 	e := failed("call", 1)
@@ -84,7 +84,7 @@ func BenchmarkObserveBuffered(b *testing.B) {
 	closeLog(b, l)
 }
 
-// BenchmarkWriter is what the writer does for an event, sink aside.
+// BenchmarkWriter measures the writer's work for an event, without a sink.
 func BenchmarkWriter(b *testing.B) {
 	w := newWriter(&Log{}, discard{}, nil)
 	defer w.end()
@@ -101,8 +101,8 @@ func BenchmarkWriter(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*mostEvents), "ns/event")
 }
 
-// BenchmarkFile is 64 callers that log to a file which is made durable batch by batch. Those of "append" wait for each
-// event; those of "observe" only where the buffer is full.
+// BenchmarkFile runs 64 callers that log to a file, synced batch by batch. Callers of "append" wait for each event, callers of
+// "observe" only while the buffer is full.
 func BenchmarkFile(b *testing.B) {
 	for _, name := range []string{"append", "observe"} {
 		b.Run(name, func(b *testing.B) {

@@ -42,7 +42,7 @@ func TestA2SampledSuccessesAreCounted(t *testing.T) {
 			t.Errorf("share %v: %d of %d recorded", share, len(recorded), calls)
 		}
 		if recorded[len(recorded)-1].WorkID != "retried" {
-			t.Error("a success after a retry is not on record")
+			t.Error("a success after a retry is not recorded")
 		}
 		if c := counted[0]; c.Category != "RETRY_KV_GET" || c.Key != "user-service.GetUser" || c.PolicyRevision != getUser.Meta.Revision {
 			t.Errorf("counted as %+v", c)
@@ -112,7 +112,7 @@ type segmented struct {
 
 func (s *segmented) Segment(context.Context) (uint64, error) { return s.segment.Load(), nil }
 
-// unsure is a sink that cannot tell its segment.
+// unsure is a sink that does not know its segment.
 type unsure struct{ MemorySink }
 
 func (s *unsure) Segment(context.Context) (uint64, error) { return 0, errSink }
@@ -138,7 +138,7 @@ func TestA3FirstEventHoldsTheHeadsInTheSink(t *testing.T) {
 		_ = l.Append(bg, failed("call", 1))
 		closeLog(t, l)
 	}
-	closeLog(t, open(t, &sink, Options{})) // writes nothing, so it begins no chain
+	closeLog(t, open(t, &sink, Options{})) // writes nothing, so it opens no chain
 	events := sink.Events()
 	checkChains(t, events)
 	first, second := events[2], events[3]
@@ -149,7 +149,7 @@ func TestA3FirstEventHoldsTheHeadsInTheSink(t *testing.T) {
 		t.Errorf("%d chains", len(heads))
 	}
 	if _, err := Open(bg, headless{}, Options{}); !errors.Is(err, errSink) {
-		t.Errorf("over a sink that cannot tell its heads: %v", err)
+		t.Errorf("over a sink that does not know its heads: %v", err)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestA6RedactionComesBeforeHashing(t *testing.T) {
 	}
 }
 
-func TestA6ASecretAtTheEndOfALongTextIsSeenWhole(t *testing.T) {
+func TestA6RedactionComesBeforeTruncation(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{Redact: Redaction{Patterns: []*regexp.Regexp{regexp.MustCompile(`key-[a-z]{20}`)}}})
 	e := failed("call", 1)
@@ -202,7 +202,7 @@ func TestA6ASecretAtTheEndOfALongTextIsSeenWhole(t *testing.T) {
 	}
 }
 
-func TestA6RulesThatCannotWorkAreRefused(t *testing.T) {
+func TestA6InvalidRulesAreRejected(t *testing.T) {
 	for _, r := range []Redaction{
 		{Fields: []string{"work_id"}}, {Fields: []string{"attributes."}}, {Fields: []string{"nothing"}}, {Patterns: []*regexp.Regexp{nil}},
 	} {
@@ -231,7 +231,7 @@ func TestA1OperatorsAndPolicyChanges(t *testing.T) {
 			l.OperatorAction(bg, Operation{Actor: "ann"}), l.PolicyChanged(bg, PolicyChange{From: getUser, Actor: "ann"}), l.Record(bg, Event{}),
 		} {
 			if err == nil {
-				t.Error("what is incomplete is taken")
+				t.Error("an incomplete action is accepted")
 			}
 		}
 		closeLog(t, l)
@@ -281,7 +281,7 @@ func TestA1HedgesComeBeforeTheirDecision(t *testing.T) {
 	for _, e := range only(sink.Events(), Hedge, CallSucceeded) {
 		got = append(got, fmt.Sprint(e.Type, " ", e.Attempt, "/", e.HedgeIndex, " ", e.OutcomeKind, " ", e.Denied, " ", e.TotalAttempts, " ", e.TookNS))
 	}
-	// That its hedges are on record keeps the success from being counted only.
+	// A success whose hedges are recorded is recorded too, not only counted.
 	want := []string{
 		"hedge 3/2 abort true 0 1000000000", "hedge 2/1 success false 0 1000000000", "hedge 1/0 abort false 0 1000000000",
 		"call_succeeded 2/1 success false 2 1000000000",
@@ -313,7 +313,7 @@ func TestA2PanickedWorkIsAStop(t *testing.T) {
 	}
 }
 
-func TestA2WorkWithoutEndIsForgotten(t *testing.T) {
+func TestA2UnfinishedWorkIsEventuallyDropped(t *testing.T) {
 	var p progress
 	for n := range 5 * maxWorks {
 		p.add(attemptOf(fmt.Sprint("call-", n), 1, observe.AttemptRecord{Attempt: 1}))

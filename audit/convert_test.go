@@ -35,7 +35,7 @@ func anyOutcome() *rapid.Generator[classify.Outcome] {
 	})
 }
 
-// TestA4DecisionsSurviveStorage writes random decisions as lines and reads back all that they were made from.
+// TestA4DecisionsSurviveStorage writes random decisions as lines and reads back all of their inputs.
 func TestA4DecisionsSurviveStorage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &observe.Decision{
@@ -107,7 +107,7 @@ func TestA4ZeroLeftIsNotUnbounded(t *testing.T) {
 	}
 }
 
-func TestA4WhatCannotBeRestoredIsAnError(t *testing.T) {
+func TestA4UnrestorableDecisionsAreErrors(t *testing.T) {
 	for name, e := range map[string]Event{
 		"outcome kind":     {OutcomeKind: "fine"},
 		"outcome category": {OutcomeKind: "success", OutcomeCategory: "other"},
@@ -126,7 +126,7 @@ func TestA4WhatCannotBeRestoredIsAnError(t *testing.T) {
 		t.Errorf("policy: %v", err)
 	}
 	if _, judged, err := (&Event{}).JudgedFrom(); judged || err != nil {
-		t.Errorf("nothing was judged: %v, %v", judged, err)
+		t.Errorf("an empty decision is restored: %v, %v", judged, err)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestA1JobTransitions(t *testing.T) {
 	}
 }
 
-func TestA1RefusedRetryShowsTheAnswers(t *testing.T) {
+func TestA1ARefusedRetryShowsWhoRefused(t *testing.T) {
 	denied := &observe.AttemptRecord{
 		Attempt: 2, RetryIndex: 1, Denied: true, BudgetReason: policy.ReasonBudgetDenied, Circuit: "closed",
 		Outcome: classify.Outcome{Kind: classify.Abort, Attributes: map[string]string{observe.AttrDetail: "bucket is empty"}},
@@ -231,7 +231,7 @@ func TestA1EventsCarryTheAttributesOfTheirWork(t *testing.T) {
 	}
 }
 
-func TestA1BudgetsOwnWordsAreOnRecord(t *testing.T) {
+func TestA1TheBudgetsMessageIsRecorded(t *testing.T) {
 	said := func(reason, detail string) classify.Outcome {
 		return classify.Outcome{Attributes: map[string]string{observe.AttrBudgetReason: reason, observe.AttrDetail: detail}}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/internal/canonical"
 )
 
-// broken is a source that cannot be read.
+// broken is a source whose Read fails.
 type broken struct{}
 
 var errBroken = errors.New("unreadable disk")
@@ -73,7 +73,7 @@ func TestA3DamageInManyPlaces(t *testing.T) {
 	}
 }
 
-func TestA3HeadsOfAnOpeningThatCannotBeReadVouchForNothing(t *testing.T) {
+func TestA3HeadsOfAnUnreadableOpeningProveNothing(t *testing.T) {
 	for name, heads := range map[string]any{"not a list": "none", "not a hash": []audit.Head{{ChainID: "a", Seq: 1, Hash: "abc"}}} {
 		event := map[string]any{
 			"schema_version": 1, "event_id": eventID(1), "event_type": "chain_opened", "timestamp": "2026-03-01T12:00:00Z",

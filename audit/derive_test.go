@@ -61,8 +61,8 @@ func drawnPolicy(t *rapid.T) policy.Policy {
 	return p
 }
 
-// TestA4EveryDecisionFollowsFromStoredEvents runs random calls under random policies, per-call changes included, and
-// derives each judgement, group outcome, decision and delay again from the lines in the sink.
+// TestA4EveryDecisionFollowsFromStoredEvents runs random calls under random policies, with per-call changes, and derives each
+// judgement, group outcome, decision and delay again from the lines in the sink.
 func TestA4EveryDecisionFollowsFromStoredEvents(t *testing.T) {
 	decisions := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -166,7 +166,7 @@ func derive(t *testing.T, events []audit.Event) (decisions int) {
 				}
 				for _, n := range e.Group {
 					if _, known := outcomes[n]; !known {
-						t.Errorf("attempt %d of the group is not on record", n)
+						t.Errorf("attempt %d of the group is not recorded", n)
 					}
 					g.End(n, outcomes[n])
 				}
@@ -184,7 +184,7 @@ func derive(t *testing.T, events []audit.Event) (decisions int) {
 				t.Errorf("verdict %+v, derived %+v from %+v", verdict, next, e.State())
 			}
 			if admission && (!e.Denied || *e.BudgetAllowed && e.Circuit == "") {
-				t.Errorf("%s: the answer of budget and breaker is not on record: %+v", verdict.Reason, e)
+				t.Errorf("%s: the answers of the budget and the breaker are not recorded: %+v", verdict.Reason, e)
 			}
 		}
 		if diff := cmp.Diff(want, outcome); diff != "" || rule != e.MatchedRule {
@@ -194,7 +194,7 @@ func derive(t *testing.T, events []audit.Event) (decisions int) {
 	return decisions
 }
 
-// TestA3LogsVerify: what a log writes into a rotated file, over several runs, is intact up to the signed heads.
+// TestA3LogsVerify checks that a rotated file that a log wrote in several runs is intact up to the signed heads.
 func TestA3LogsVerify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	for range 3 {

@@ -91,7 +91,7 @@ func TestA1MembersMayBeInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestA3FactsOfNothingAreAnEmptyObject(t *testing.T) {
+func TestA3EmptyFactsAreAnEmptyObject(t *testing.T) {
 	w := encoder{}
 	w.event(&Event{Facts: &Facts{}})
 	if !strings.Contains(string(w.b), `"facts":{},`) {
@@ -99,7 +99,7 @@ func TestA3FactsOfNothingAreAnEmptyObject(t *testing.T) {
 	}
 }
 
-func TestA3NotUTF8BecomesReplacementCharacters(t *testing.T) {
+func TestA3InvalidUTF8BecomesReplacementCharacters(t *testing.T) {
 	for _, s := range []string{"\xff", "a\xc3", "\xe2\x82b", "ok\xf0\x9f\x98\x80\x80"} {
 		want, _ := json.Marshal(s)
 		if want, _ = jcs.Transform([]byte(`{"s":` + string(want) + `}`)); `{"s":`+string(appendString(nil, s))+"}" != string(want) {
@@ -108,7 +108,7 @@ func TestA3NotUTF8BecomesReplacementCharacters(t *testing.T) {
 	}
 }
 
-func TestA3EscapesAreFoundInEveryPlace(t *testing.T) {
+func TestA3EscapesAreFoundAtEveryPosition(t *testing.T) {
 	for length := range 26 {
 		plain := strings.Repeat("a", length)
 		if got := string(appendString(nil, plain)); got != `"`+plain+`"` {
@@ -142,7 +142,7 @@ func TestA3ChainLinksEvents(t *testing.T) {
 	}
 }
 
-func TestA1BadLinesAreRefused(t *testing.T) {
+func TestA1BadLinesAreRejected(t *testing.T) {
 	for name, line := range map[string]string{
 		"empty":               ``,
 		"not JSON":            `{"event_id":`,
@@ -160,7 +160,7 @@ func TestA1BadLinesAreRefused(t *testing.T) {
 	}
 }
 
-// Another writer may escape characters that canonical JSON does not.
+// TestA1EscapedSurrogatesAreRead: another writer may escape characters that canonical JSON does not.
 func TestA1EscapedSurrogatesAreRead(t *testing.T) {
 	line := `{"action":"\ud83d\ude00","event_id":"a","event_type":"hedge","schema_version":1,"timestamp":"2026-01-01T00:00:00Z"}`
 	if e, err := ParseLine([]byte(line)); err != nil || e.Action != "😀" {
@@ -184,7 +184,7 @@ func TestA1NanosecondsKeepTheirValueInJSON(t *testing.T) {
 	}
 }
 
-// slow is a sink that lets callers run ahead of the writer, so that batches are filled, sealed and stored at a time.
+// slow is a sink that lets callers run ahead of the writer, so that batches are filled, sealed and stored concurrently.
 type slow struct{ MemorySink }
 
 func (s *slow) Append(ctx context.Context, entries []Entry) error {
@@ -192,7 +192,7 @@ func (s *slow) Append(ctx context.Context, entries []Entry) error {
 	return s.MemorySink.Append(ctx, entries)
 }
 
-func TestA3BatchesOnTheirWayMakeOneChain(t *testing.T) {
+func TestA3PipelinedBatchesMakeOneChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 20 * mostEvents
 		if testing.Short() {
@@ -210,7 +210,7 @@ func TestA3BatchesOnTheirWayMakeOneChain(t *testing.T) {
 		}
 		for i, e := range only(sink.Events(), RetryAttempt) {
 			if e.WorkID != fmt.Sprint("call-", i) {
-				t.Fatalf("event %d is that of %s", i, e.WorkID)
+				t.Fatalf("event %d is an event of %s", i, e.WorkID)
 			}
 		}
 	})

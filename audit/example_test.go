@@ -12,8 +12,8 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// An executor whose decisions are on record before they take effect. Programs use a sink that lasts: OpenFile, or the one of
-// a store.
+// The executor's decisions are recorded before they take effect. Programs use a durable sink: OpenFile, or the sink of a
+// store.
 func ExampleOpen() {
 	ctx := context.Background()
 	var sink audit.MemorySink
@@ -50,7 +50,7 @@ func ExampleOpen() {
 	// 4 call_succeeded "success" ""
 }
 
-// A log in a file goes on where it ended, and is read in order across its rotated parts.
+// A log in a file continues where it ended, and is read in order across its rotated parts.
 func ExampleOpenFile() {
 	ctx := context.Background()
 	dir, remove := temporary()

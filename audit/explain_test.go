@@ -72,18 +72,18 @@ func TestA4AJobsOwnMaximumIsNotThePolicys(t *testing.T) {
 		t.Error(diff)
 	}
 	if got := s.Steps[1].Detail; got != "running → dead, outcome_unknown" {
-		t.Errorf("the transition tells %q", got)
+		t.Errorf("the transition is described as %q", got)
 	}
 }
 
-func TestA4StepsOfATransactionAreToldUnderTheirOwnKeys(t *testing.T) {
+func TestA4StepsOfATransactionAreExplainedUnderTheirOwnKeys(t *testing.T) {
 	r := newRecording(t, 1)
 	step := string(policy.SurfaceStep)
 	for i, e := range []audit.Event{
 		{Type: audit.RetryAttempt, Key: "consumer/a.process", Decision: "retry", Reason: policy.ReasonRetry, StateNumber: 1},
 		{Type: audit.RetryExhausted, Key: "consumer/a.process", Decision: "stop", Reason: policy.ReasonAttemptsExhausted, StateNumber: 2},
 		{Type: audit.CallSucceeded, Key: "consumer/a.exception", Decision: "done", Reason: policy.ReasonSuccess, StateNumber: 1},
-		{Type: audit.CallSucceeded, Key: "consumer/a.process", Decision: "done", Reason: policy.ReasonSuccess, StateNumber: 1}, // delivered again
+		{Type: audit.CallSucceeded, Key: "consumer/a.process", Decision: "done", Reason: policy.ReasonSuccess, StateNumber: 1}, // redelivered
 	} {
 		e.WorkID, e.WorkSeq, e.Surface = "t", i+1, step
 		r.add(e)
@@ -105,7 +105,7 @@ func TestA4StepsOfATransactionAreToldUnderTheirOwnKeys(t *testing.T) {
 	}
 }
 
-func TestA4ActionsOfGuardsStandWhereTheyHappened(t *testing.T) {
+func TestA4ActionsOfGuardsAreInOrder(t *testing.T) {
 	at := func(ms int) time.Time { return time.Date(2026, 1, 2, 3, 4, 5, ms*1e6, time.UTC) }
 	events := []audit.Event{
 		{Type: audit.Idempotency, WorkID: "job", Action: "released", Time: at(2)},

@@ -19,7 +19,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// hanging is a sink that stores nothing until its gate is closed.
+// hanging is a sink that blocks until its gate is closed.
 type hanging struct {
 	MemorySink
 	gate chan struct{}
@@ -34,7 +34,7 @@ func (s *hanging) Append(ctx context.Context, entries []Entry) error {
 	}
 }
 
-func TestA2FilesThatCannotBeUsedAreErrors(t *testing.T) {
+func TestA2UnusableFilesAreErrors(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "folder.jsonl"), 0o700); err != nil {
 		t.Fatal(err)
@@ -58,11 +58,11 @@ func TestA2FilesThatCannotBeUsedAreErrors(t *testing.T) {
 		t.Error("the heads are collected without the saved ones")
 	}
 	if h := headOf([]byte("rubbish")); h != (Head{}) {
-		t.Errorf("rubbish has the head %+v", h)
+		t.Errorf("garbage has the head %+v", h)
 	}
 }
 
-func TestA2ErrorsOfASegmentAreThoseOfTheNextAppend(t *testing.T) {
+func TestA2TheNextAppendReturnsTheErrorsOfASegment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	sink := openFile(t, path, FileOptions{})
 	logTo(t, sink, 1)
@@ -146,7 +146,7 @@ func TestA3LinesAreBounded(t *testing.T) {
 	}
 }
 
-func TestA4TemporaryFileThatCannotBeReadIsAnError(t *testing.T) {
+func TestA4AnUnreadableTemporaryFileIsAnError(t *testing.T) {
 	s := chunkStore{dir: t.TempDir()}
 	s.add(1, []byte("events"))
 	if got, err := s.load(1, nil); err != nil || string(got) != "events" {
@@ -161,7 +161,7 @@ func TestA4TemporaryFileThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestA2WaitingForRoomEndsWithRoomTimeOrTheLog(t *testing.T) {
+func TestA2WaitingForRoomEndsWithRoomATimeoutOrTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &hanging{gate: make(chan struct{})}
 		l := open(t, sink, Options{Buffer: 1, Timeout: time.Second})
@@ -255,12 +255,12 @@ func TestA2OutboxFailures(t *testing.T) {
 			t.Errorf("append after close: %v", err)
 		}
 
-		l = open(t, &MemorySink{}, o) // forwards the rest
+		l = open(t, &MemorySink{}, o) // forwards the remaining events
 		if err := l.Flush(bg); err != nil {
 			t.Fatal(err)
 		}
 		l.outbox.cancel()
-		<-l.outbox.done // although nothing was to be forwarded
+		<-l.outbox.done // although there was nothing to forward
 		closeLog(t, l)
 
 		down := &flaky{}
@@ -271,7 +271,7 @@ func TestA2OutboxFailures(t *testing.T) {
 		}
 		synctest.Wait()
 		l.outbox.cancel()
-		<-l.outbox.done // although it waits to try again
+		<-l.outbox.done // although it is waiting for the next try
 		closeLog(t, l)
 
 		if err := os.Remove(note); err != nil {
@@ -286,7 +286,7 @@ func TestA2OutboxFailures(t *testing.T) {
 	})
 }
 
-func TestA1PoliciesAndHeadsWithoutAForm(t *testing.T) {
+func TestA1PoliciesAndHeadsThatJSONCannotHold(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{})
 	defer closeLog(t, l)
@@ -294,7 +294,7 @@ func TestA1PoliciesAndHeadsWithoutAForm(t *testing.T) {
 	broken.Retry.BackoffMultiplier = math.NaN()
 	for _, change := range [][2]*policy.Policy{{getUser, broken}, {broken, getUser}} {
 		if err := l.PolicyChanged(bg, PolicyChange{From: change[0], To: change[1], Actor: "ann"}); err == nil {
-			t.Error("a policy with NaN is put on record")
+			t.Error("a policy with NaN is recorded")
 		}
 	}
 	if r := (&snapshots{}).revision(broken); r != "" {
@@ -309,7 +309,7 @@ func TestA1PoliciesAndHeadsWithoutAForm(t *testing.T) {
 	}
 }
 
-func TestA4UnknownMembersOfFactsAreReadOver(t *testing.T) {
+func TestA4UnknownMembersOfFactsAreIgnored(t *testing.T) {
 	var x eventReader
 	x.intern = interner{&symbols{numbers: map[string]uint64{}}, map[string]interned{}}
 	line := `{"event_id":"e","event_type":"retry_attempt","facts":{"classes":[{"class":"quota","new":1,"parent":"p"}],` +
@@ -320,7 +320,7 @@ func TestA4UnknownMembersOfFactsAreReadOver(t *testing.T) {
 	}
 }
 
-func TestA2CountsAreRecordedBeforeTheyAreTooMany(t *testing.T) {
+func TestA2CountsAreRecordedBeforeTheLimitOfKeys(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{Sample: -1})
 	for n := range mostCounts + 1 {
@@ -333,12 +333,12 @@ func TestA2CountsAreRecordedBeforeTheyAreTooMany(t *testing.T) {
 			continue
 		}
 		if counted := only(sink.Events(), CallCount); len(counted) != mostCounts {
-			t.Errorf("%d keys are on record after %d", len(counted), n+1)
+			t.Errorf("%d keys are recorded after %d", len(counted), n+1)
 		}
 	}
 	closeLog(t, l)
 	if counted := only(sink.Events(), CallCount); len(counted) != mostCounts+1 {
-		t.Errorf("%d keys are on record", len(counted))
+		t.Errorf("%d keys are recorded", len(counted))
 	}
 }
 
@@ -365,7 +365,7 @@ func TestA3SegmentsHaveTheNamesOfTheirFiles(t *testing.T) {
 	}
 }
 
-func TestA4RecordedOutcomesThatCannotFollow(t *testing.T) {
+func TestA4ImpossibleRecordedOutcomes(t *testing.T) {
 	facts := decision.Facts{Failed: true}
 	outcome, rule := decision.Judge(&getUser.Retry, facts)
 	later := outcome

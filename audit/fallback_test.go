@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-func TestB4TheLogSaysWhereAFallbackWasCalled(t *testing.T) {
+func TestB4TheLogRecordsWhereAFallbackWasCalled(t *testing.T) {
 	sink := &audit.MemorySink{}
 	log, err := audit.Open(t.Context(), sink, audit.Options{})
 	if err != nil {
@@ -46,11 +46,11 @@ func TestB4TheLogSaysWhereAFallbackWasCalled(t *testing.T) {
 			want = "called"
 		}
 		if got := event.Attributes[observe.AttrFallback]; got != want {
-			t.Errorf("%s, %s: the fallback is %q on record, want %q", event.WorkID, event.Type, got, want)
+			t.Errorf("%s, %s: the fallback is recorded as %q, want %q", event.WorkID, event.Type, got, want)
 		}
 	}
 	if decisions["failed"] != 2 || decisions["replaced"] != 2 || decisions["succeeded"] != 1 {
-		t.Errorf("decisions on record: %v", decisions)
+		t.Errorf("recorded decisions: %v", decisions)
 	}
 	if r := replay(t, sink, audit.ReplayOptions{}); r.Diverged > 0 || r.CannotReplay.Total() > 0 || r.Works != 3 {
 		t.Errorf("replay: %+v", r)

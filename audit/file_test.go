@@ -29,7 +29,7 @@ func openFile(t testing.TB, path string, o FileOptions) *FileSink {
 	return s
 }
 
-// eventsOf reads a source to its end, from a cursor on, and returns the last cursor too.
+// eventsOf reads a source from a cursor to its end, and also returns the last cursor.
 func eventsOf(t testing.TB, s Source, after string) (list []Event, cursor string) {
 	t.Helper()
 	err := s.Read(bg, after, func(c string, line []byte) error {
@@ -55,7 +55,7 @@ func logTo(t testing.TB, sink Sink, n int) {
 	closeLog(t, l)
 }
 
-func TestA3AFileOfSomethingElseIsLeftAlone(t *testing.T) {
+func TestA3AForeignFileIsNotChanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	const notes = "buy milk\nand bread"
 	if err := os.WriteFile(path, []byte(notes), 0o600); err != nil {
@@ -87,7 +87,7 @@ func TestA3FileIsReadAcrossRotation(t *testing.T) {
 			t.Errorf("%s: %v, %v", f, err, info.Mode())
 		}
 	}
-	for _, f := range append(files, path) { // each can be replayed by itself
+	for _, f := range append(files, path) { // each can be replayed separately
 		alone, _ := eventsOf(t, NewFileSource(f), "")
 		if f == path {
 			alone, _ = eventsOf(t, NewFileSource(path), position{sink.segment, 0}.String())
@@ -96,7 +96,7 @@ func TestA3FileIsReadAcrossRotation(t *testing.T) {
 			t.Errorf("%s holds no snapshot", f)
 		}
 	}
-	for i := range events { // from every cursor on, the rest
+	for i := range events { // from every cursor, the remaining events
 		var at string
 		n := 0
 		_ = sink.Read(bg, "", func(c string, _ []byte) error {
@@ -112,7 +112,7 @@ func TestA3FileIsReadAcrossRotation(t *testing.T) {
 	}
 }
 
-func TestA3FileGoesOnAfterReopening(t *testing.T) {
+func TestA3AFileContinuesAfterReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	var want []Head
 	for i := range 3 {
@@ -145,7 +145,7 @@ func TestA3FileGoesOnAfterReopening(t *testing.T) {
 		t.Errorf("%d chains, %d decisions", len(want), len(only(events, RetryAttempt)))
 	}
 
-	// Without the saved heads they are collected from the files.
+	// Without saved heads, the log collects them from the files.
 	if err := os.Remove(namesOf(path).heads()); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestA3FilesMayBeMovedAway(t *testing.T) {
 	sink.removeBefore(segment - 1)
 	rest, _ := eventsOf(t, sink, position{1, 10}.String())
 	if len(rest) == 0 || len(rest) >= len(all)-len(first)+1 || rest[len(rest)-1].Hash != heads[0].Hash {
-		t.Errorf("%d of %d events are left", len(rest), len(all))
+		t.Errorf("%d of %d events remain", len(rest), len(all))
 	}
 	sink.removeBefore(segment)
 	sink.Close()
@@ -265,7 +265,7 @@ func TestA3FilesMayBeMovedAway(t *testing.T) {
 	}
 }
 
-func TestA3CursorsThatLeadNowhere(t *testing.T) {
+func TestA3InvalidCursors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	if err := NewFileSource(path).Read(bg, "", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
@@ -274,7 +274,7 @@ func TestA3CursorsThatLeadNowhere(t *testing.T) {
 	logTo(t, sink, 1)
 	for _, cursor := range []string{"x", "1", "1:x", "1:-1", "7:0", ":"} {
 		if err := sink.Read(bg, cursor, func(string, []byte) error { return nil }); err == nil {
-			t.Errorf("cursor %q is taken", cursor)
+			t.Errorf("cursor %q is accepted", cursor)
 		}
 	}
 	ctx, cancel := context.WithCancel(bg)
@@ -312,7 +312,7 @@ func TestA2AppendAfterAnErrorStoresOnce(t *testing.T) {
 	_ = l.Append(bg, failed("call-1", 1))
 	whole := sink.file
 	sink.mu.Lock()
-	sink.file, _ = os.Open(path) // not writable
+	sink.file, _ = os.Open(path) // read-only
 	sink.mu.Unlock()
 	failing := make(chan error)
 	go func() { failing <- l.Append(bg, failed("call-2", 1)) }()
@@ -353,13 +353,13 @@ func TestA2SyncInTheBackground(t *testing.T) {
 			t.Error("still due")
 		}
 		if err := sink.Append(bg, nil); !errors.Is(err, errDown) {
-			t.Errorf("the error is that of the next append, not %v", err)
+			t.Errorf("the next append returns the error, not %v", err)
 		}
 		logTo(t, sink, 1)
 	})
 }
 
-// TestA2KilledWriterLosesNothingThatWasAcknowledged kills a process while it writes.
+// TestA2KilledWriterLosesNothingThatWasAcknowledged kills a process while it is writing.
 func TestA2KilledWriterLosesNothingThatWasAcknowledged(t *testing.T) {
 	for _, mode := range []Mode{FailClosed, Outbox} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -415,7 +415,7 @@ func TestA2KilledWriterLosesNothingThatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// TestChildWrites is the process that is killed; by itself it does nothing.
+// TestChildWrites is the killed process; in an ordinary run it does nothing.
 func TestChildWrites(t *testing.T) {
 	dir := os.Getenv("AUDIT_CHILD")
 	if dir == "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// anyEvent draws an event whose every member may be set to anything that its type can hold.
+// anyEvent draws an event with any value of its type in each member.
 func anyEvent() *rapid.Generator[Event] {
 	return rapid.Custom(func(t *rapid.T) Event {
 		var e Event
@@ -33,7 +33,7 @@ var (
 	anyFloat = rapid.OneOf(rapid.Float64Range(0, 1e6), rapid.SampledFrom([]float64{1.05, 1e-6, 9.9e-7, 1e-9, 1e20, 1e21, 1.5e300, -0.25, 5e-324, 123456789.125}))
 )
 
-// fill sets v, and everything in it, to drawn values; a good part of it stays empty.
+// fill sets v, and everything in it, to drawn values, many of them empty.
 func fill(t *rapid.T, v reflect.Value) {
 	switch into := v.Addr().Interface().(type) {
 	case *Nanos:

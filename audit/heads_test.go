@@ -20,7 +20,7 @@ func TestA3HeadsAreSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := json.MarshalIndent(signed, "", "  ") // a person may have formatted it
+	data, err := json.MarshalIndent(signed, "", "  ") // a person may have reformatted it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +47,10 @@ func TestA3HeadsAreSigned(t *testing.T) {
 		t.Errorf("forged: %v", err)
 	}
 	if _, err := VerifyHeads(data, public[:5]); !errors.Is(err, ErrSignature) {
-		t.Errorf("half a key: %v", err)
+		t.Errorf("a truncated key: %v", err)
 	}
 	if _, err := SignHeads(heads, start, key[:10]); err == nil {
-		t.Error("signed with half a key")
+		t.Error("signed with a truncated key")
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-// TestA2ActionsOfGuardsAreRecordedOnce: a guard tells its journal and its observer, and both may be the log.
+// TestA2ActionsOfGuardsAreRecordedOnce: a guard reports to its journal and to its observer, and the log may be both.
 func TestA2ActionsOfGuardsAreRecordedOnce(t *testing.T) {
 	var seen journaled
 	event := func(action string) *observe.Event {
@@ -18,7 +18,7 @@ func TestA2ActionsOfGuardsAreRecordedOnce(t *testing.T) {
 	}
 	seen.add(event("record"))
 	if seen.take(event("hit")) {
-		t.Error("another action of the same work is taken for this one")
+		t.Error("another action of the same work is dropped as its repetition")
 	}
 	if !seen.take(event("record")) || seen.take(event("record")) {
 		t.Error("an event is dropped twice")

@@ -26,7 +26,7 @@ var (
 	errSink = errors.New("sink unreachable")
 )
 
-// flaky is a sink that can be down. Every other append that fails has stored its entries all the same.
+// flaky is a sink that can be down. Every second failed append has stored its entries nevertheless.
 type flaky struct {
 	MemorySink
 	down  atomic.Bool
@@ -69,7 +69,7 @@ func compiled(p policy.Policy) *policy.Policy {
 	return c
 }
 
-// failed is the decision to try again after attempt n of some work.
+// failed is the decision to retry after attempt n of some work.
 func failed(work string, n int) *observe.Event {
 	return decisionOf(work, n, errDown, decision.Verdict{Action: decision.Retry, Delay: 43817 * time.Microsecond, Reason: policy.ReasonRetry})
 }
@@ -96,7 +96,7 @@ func attemptOf(work string, seq int, a observe.AttemptRecord) *observe.Event {
 	return e
 }
 
-// checkChains checks that what is stored is whole chains without repetition.
+// checkChains checks that the stored events are complete chains without repetitions.
 func checkChains(t testing.TB, events []Event) {
 	t.Helper()
 	ends, ids := map[string]Head{}, map[string]bool{}
@@ -159,7 +159,7 @@ func TestA2FailClosedRefusesWhileTheSinkIsDown(t *testing.T) {
 		}
 		const later = "the event may still be stored"
 		if !strings.Contains(err.Error(), later) {
-			t.Errorf("the refusal of what is stored later: %v", err)
+			t.Errorf("the refusal of an event that is stored later: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(bg, time.Second)
 		defer cancel()
@@ -171,7 +171,7 @@ func TestA2FailClosedRefusesWhileTheSinkIsDown(t *testing.T) {
 		}
 		sink.down.Store(false)
 		closeLog(t, l)
-		// The writer had call-1 in hand, so it is stored; call-2 was withdrawn.
+		// The writer had already taken call-1, so it is stored; call-2 was withdrawn.
 		events := only(sink.Events(), RetryAttempt)
 		if len(events) != 1 || events[0].WorkID != "call-1" {
 			t.Errorf("stored: %+v", events)
@@ -182,13 +182,14 @@ func TestA2FailClosedRefusesWhileTheSinkIsDown(t *testing.T) {
 	})
 }
 
-// TestR13RefusedDecisionsAreRecordedAsWhatBecameOfThem: the executor tells the observer of the stop that a refusal led to.
-func TestR13RefusedDecisionsAreRecordedAsWhatBecameOfThem(t *testing.T) {
+// TestR13ARefusedDecisionIsRecordedAsAStop: if the log refuses a decision, the executor stops and reports the
+// stop to the observer.
+func TestR13ARefusedDecisionIsRecordedAsAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &flaky{}
 		sink.down.Store(true)
 		l := open(t, sink, Options{Timeout: time.Second})
-		blocker := failed("call-0", 1) // the writer's batch in hand
+		blocker := failed("call-0", 1) // the batch that the writer has taken
 		go func() { _ = l.Append(bg, blocker) }()
 		synctest.Wait()
 		for _, work := range []string{"call-1", "call-2"} {
@@ -219,7 +220,7 @@ func TestR13RefusedDecisionsAreRecordedAsWhatBecameOfThem(t *testing.T) {
 	})
 }
 
-// TestA2SinkDownForAMinute: 16 callers go on working while the sink is down; some of its failures have stored the batch.
+// TestA2SinkDownForAMinute: 16 callers continue while the sink is down; some of its failures have stored the batch.
 func TestA2SinkDownForAMinute(t *testing.T) {
 	many := 16
 	if testing.Short() {
@@ -279,7 +280,7 @@ func TestA2SinkDownForAMinute(t *testing.T) {
 					told += e.Lost
 				}
 				if stored+told != submitted.Load() || told == 0 || told != stats.Lost {
-					t.Errorf("%d submitted, %d stored, %d told to be lost, %d counted", submitted.Load(), stored, told, stats.Lost)
+					t.Errorf("%d submitted, %d stored, %d reported as lost, %d counted", submitted.Load(), stored, told, stats.Lost)
 				}
 			})
 		})
@@ -303,7 +304,7 @@ func TestA2OutboxResumesAfterRestart(t *testing.T) {
 	}
 	closeLog(t, l)
 	if n := len(only(sink.Events(), RetryAttempt)); n >= 701 {
-		t.Fatalf("%d events are there before the restart", n)
+		t.Fatalf("%d events exist before the restart", n)
 	}
 
 	sink.down.Store(false)
@@ -328,7 +329,7 @@ func TestA2OutboxResumesAfterRestart(t *testing.T) {
 	}
 }
 
-// TestA2OutboxForwardsAgainUnderTheSameIDs: where the note of what was forwarded is lost.
+// TestA2OutboxForwardsAgainUnderTheSameIDs loses the file that says what was forwarded.
 func TestA2OutboxForwardsAgainUnderTheSameIDs(t *testing.T) {
 	dir := t.TempDir()
 	var sink MemorySink
@@ -350,12 +351,12 @@ func TestA2OutboxForwardsAgainUnderTheSameIDs(t *testing.T) {
 	}
 }
 
-func TestA2OneRecordOfADecisionThatComesBothWays(t *testing.T) {
+func TestA2ADecisionReportedTwiceIsRecordedOnce(t *testing.T) {
 	for _, mode := range []Mode{FailClosed, Buffered} {
 		var sink MemorySink
 		l := open(t, &sink, Options{Mode: mode})
 		frozen := start
-		for range 3 { // three calls that no clock and no ID tells apart
+		for range 3 { // three calls with the same times and IDs
 			e := failed("same", 1)
 			e.Time = frozen
 			if err := l.Append(bg, e); err != nil {
@@ -375,7 +376,7 @@ type headless struct{ lost }
 
 func (headless) Heads(context.Context) ([]Head, error) { return nil, errSink }
 
-func TestA2OptionsThatCannotWorkAreRefused(t *testing.T) {
+func TestA2InvalidOptionsAreRejected(t *testing.T) {
 	for _, o := range []Options{{Mode: "sometimes"}, {Mode: Outbox}, {Outbox: "somewhere"}, {Mode: Outbox, Outbox: "/dev/null/x"}} {
 		if _, err := Open(bg, &MemorySink{}, o); err == nil {
 			t.Errorf("%+v is taken", o)
@@ -383,7 +384,7 @@ func TestA2OptionsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-func TestA2CloseGivesUpWithItsContext(t *testing.T) {
+func TestA2CloseEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, lost{}, Options{Timeout: time.Second})
 		for n := range 3 {
@@ -391,7 +392,7 @@ func TestA2CloseGivesUpWithItsContext(t *testing.T) {
 		}
 		go func() {
 			if err := l.Append(bg, failed("call", 4)); !errors.Is(err, ErrClosed) && !errors.Is(err, ErrTimeout) {
-				t.Errorf("whoever waits gets %v", err)
+				t.Errorf("the waiting call gets %v", err)
 			}
 		}()
 		synctest.Wait()
@@ -418,7 +419,7 @@ func TestA2CloseGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-// lost is a sink that stores nothing.
+// lost is a sink that discards everything.
 type lost struct{}
 
 func (lost) Append(context.Context, []Entry) error { return errSink }
@@ -445,7 +446,7 @@ func TestA2FlushWaitsForTheSink(t *testing.T) {
 	})
 }
 
-func TestA2PanicsOfOthersEndNothing(t *testing.T) {
+func TestA2PanicsOfCallbacksDoNotStopTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &panicking{}
 		l := open(t, sink, Options{Reports: observe.Func(func(context.Context, *observe.Event) { panic("observer") })})
@@ -479,7 +480,7 @@ func (s *panicking) Append(ctx context.Context, entries []Entry) error {
 	return s.MemorySink.Append(ctx, entries)
 }
 
-func TestA2FullBufferHoldsUpOrLoses(t *testing.T) {
+func TestA2AFullBufferBlocksOrDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &flaky{}
 		sink.down.Store(true)
@@ -490,7 +491,7 @@ func TestA2FullBufferHoldsUpOrLoses(t *testing.T) {
 		begun := time.Now()
 		l.Observe(bg, failed("without room", 1))
 		if took := time.Since(begun); took != time.Second || l.Stats().Lost != 1 {
-			t.Errorf("held up for %v, %d lost", took, l.Stats().Lost)
+			t.Errorf("blocked for %v, %d lost", took, l.Stats().Lost)
 		}
 		ctx, cancel := context.WithTimeout(bg, time.Millisecond)
 		defer cancel()
@@ -503,13 +504,14 @@ func TestA2FullBufferHoldsUpOrLoses(t *testing.T) {
 		sink.down.Store(false)
 		closeLog(t, l)
 		if events := only(sink.Events(), CallCount); len(events) != 1 || events[0].Lost != 1 {
-			t.Errorf("the loss is told as %+v", events)
+			t.Errorf("the loss is reported as %+v", events)
 		}
 	})
 }
 
-// TestA2IdempotencyIsStoredBeforeTheCallGoesOn, for at most the timeout; a guard cannot be refused.
-func TestA2IdempotencyIsStoredBeforeTheCallGoesOn(t *testing.T) {
+// TestA2AGuardsEventIsStoredBeforeTheCallContinues checks that a guard's event blocks the call until it is stored or the timeout
+// ends; the log cannot refuse it.
+func TestA2AGuardsEventIsStoredBeforeTheCallContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &flaky{}
 		l := open(t, sink, Options{Timeout: time.Second})
@@ -526,9 +528,9 @@ func TestA2IdempotencyIsStoredBeforeTheCallGoesOn(t *testing.T) {
 		sink.down.Store(true)
 		begun := time.Now()
 		l.Observe(bg, hit)
-		l.Observe(bg, hit) // that the sink fails is known by now
+		l.Observe(bg, hit) // the log already knows that the sink fails
 		if took := time.Since(begun); took != time.Second {
-			t.Errorf("held up for %v", took)
+			t.Errorf("blocked for %v", took)
 		}
 		sink.down.Store(false)
 		closeLog(t, l)

@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-func TestA2OutboxTellsThatItIsNotForwarded(t *testing.T) {
+func TestA2OutboxReportsThatItIsNotForwarded(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		sink := &flaky{}
@@ -48,7 +48,7 @@ func TestA2OutboxTellsThatItIsNotForwarded(t *testing.T) {
 	})
 }
 
-// TestA2OutboxKnowsTheHeadsWhileTheSinkIsDown, as far as it has seen them.
+// TestA2OutboxKnowsTheHeadsWhileTheSinkIsDown checks the heads that the outbox has seen.
 func TestA2OutboxKnowsTheHeadsWhileTheSinkIsDown(t *testing.T) {
 	dir := t.TempDir()
 	var sink MemorySink
@@ -74,7 +74,7 @@ func TestA2OutboxKnowsTheHeadsWhileTheSinkIsDown(t *testing.T) {
 	}
 }
 
-func TestA2OutboxDeletesWhatIsForwarded(t *testing.T) {
+func TestA2OutboxDeletesForwardedFiles(t *testing.T) {
 	dir := t.TempDir()
 	sink := &flaky{}
 	sink.down.Store(true)
@@ -85,7 +85,7 @@ func TestA2OutboxDeletesWhatIsForwarded(t *testing.T) {
 		e.Decision.Err = errors.New(text)
 		l.Observe(bg, e)
 	}
-	if err := l.Append(bg, failed("last", 1)); err != nil { // behind all the others
+	if err := l.Append(bg, failed("last", 1)); err != nil { // after all the others
 		t.Fatal(err)
 	}
 	rotated := filepath.Join(dir, "outbox-*.jsonl")
@@ -128,7 +128,7 @@ func TestA2DamagedOutboxIsAnError(t *testing.T) {
 	l := open(t, &MemorySink{}, Options{Mode: Outbox, Outbox: dir, Reports: observe.Func(func(context.Context, *observe.Event) { close(reported) })})
 	<-reported
 	if err := l.Stats().Failing; !errors.Is(err, ErrLine) || !strings.Contains(err.Error(), "outbox: at 1:3") {
-		t.Errorf("a line that is no event: %v", err)
+		t.Errorf("a line that is not an event: %v", err)
 	}
 	closeLog(t, l)
 }

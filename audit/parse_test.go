@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 )
 
-// TestA1CheckLineFindsDamage damages lines in every way that files are damaged.
+// TestA1CheckLineFindsDamage damages lines in many ways.
 func TestA1CheckLineFindsDamage(t *testing.T) {
 	log, _ := recorded(t, 3, 40)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -47,7 +47,7 @@ func TestA1CheckLineFindsDamage(t *testing.T) {
 	}
 }
 
-func TestA4ExplainCountsWhatItCannotRead(t *testing.T) {
+func TestA4ExplainCountsUnreadableLines(t *testing.T) {
 	log, _ := recorded(t, 3, 5)
 	work, err := audit.ParseLine(log[len(log)-1])
 	if err != nil {

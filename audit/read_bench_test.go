@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 )
 
-// perEvent runs f and reports events per second, and per second of one core's time.
+// perEvent runs f and reports events per second of time and per second of CPU time.
 func perEvent(b *testing.B, events int, f func()) {
 	began := cpuTime(b)
 	for b.Loop() {

@@ -42,7 +42,7 @@ var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // eventID makes IDs that are ordered by n.
 func eventID(n int) string { return fmt.Sprintf("0195f3a2-0000-7000-8000-%012d", n) }
 
-// chained gives events their places in one chain and returns their lines.
+// chained puts events into one chain and returns their lines.
 func chained(t testing.TB, chain string, events []audit.Event) lines {
 	t.Helper()
 	out := make(lines, 0, len(events))
@@ -56,7 +56,7 @@ func chained(t testing.TB, chain string, events []audit.Event) lines {
 	return out
 }
 
-// sealed is the line of an event with its hash.
+// sealed returns the line of an event with its hash.
 func sealed(t testing.TB, e *audit.Event) []byte {
 	t.Helper()
 	if e.SchemaVersion == 0 {
@@ -84,7 +84,7 @@ func parsed(t testing.TB, line []byte) audit.Event {
 	return e
 }
 
-// plain is a chain of n simple events; their IDs begin at first.
+// plain makes a chain of n simple events; their IDs begin at first.
 func plain(t testing.TB, chain string, first, n int) lines {
 	t.Helper()
 	events := make([]audit.Event, n)

@@ -15,7 +15,7 @@ import (
 
 func TestA4WorkLargerThanMemoryNeedsATemporaryFile(t *testing.T) {
 	var sink MemorySink
-	for n := range 20_000 { // of one work, so that they are kept together
+	for n := range 20_000 { // all of one work, so that they are kept together
 		e := Event{
 			SchemaVersion: SchemaVersion, ID: fmt.Sprint("event-", n), Type: RetryAttempt, Time: start, Surface: "call", Key: "user.Get",
 			WorkID: "work", WorkSeq: n + 1, Decision: "retry", Reason: policy.ReasonRetry,
@@ -33,7 +33,7 @@ func TestA4WorkLargerThanMemoryNeedsATemporaryFile(t *testing.T) {
 	}
 }
 
-// ending is a source whose reader is cancelled with the last line.
+// ending is a source whose reader's context ends with the last line.
 type ending struct {
 	MemorySink
 	ended atomic.Bool
@@ -44,7 +44,7 @@ func (s *ending) Read(ctx context.Context, after string, f func(string, []byte) 
 	return s.MemorySink.Read(ctx, after, f)
 }
 
-// context is over once the source has been read.
+// context returns a context that ends when the source has been read.
 func (s *ending) context() context.Context { return &endingContext{bg, s} }
 
 type endingContext struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-func TestA3ReaderTakesBackWhatTheEncoderWrites(t *testing.T) {
+func TestA3TheReaderAcceptsTheEncodersOutput(t *testing.T) {
 	for _, want := range []string{"", "plain", "a\"b\\c/d", "\b\f\n\r\t\x00\x1f", "ü€\U0001F600", strings.Repeat(`\`, 9)} {
 		r := lineReader{line: appendString(nil, want)}
 		if got := string(r.text()); r.bad || r.at != len(r.line) || got != want {
@@ -23,7 +23,7 @@ func TestA3ReaderTakesBackWhatTheEncoderWrites(t *testing.T) {
 	}
 }
 
-func TestA3ReaderRefusesWhatTheEncoderNeverWrites(t *testing.T) {
+func TestA3TheReaderRejectsOtherEncodings(t *testing.T) {
 	for line, read := range map[string]func(r *lineReader){
 		`"no end`:                       func(r *lineReader) { r.text() },
 		`"no end\"`:                     func(r *lineReader) { r.text() },
@@ -49,7 +49,7 @@ func TestA3ReaderRefusesWhatTheEncoderNeverWrites(t *testing.T) {
 			t.Errorf("%s is refused", line)
 		}
 	}
-	r := lineReader{line: []byte(`"\/"`)} // JSON, though not canonical
+	r := lineReader{line: []byte(`"\/"`)} // JSON, but not canonical
 	if got := string(r.text()); got != "/" || r.bad {
 		t.Errorf("an escaped slash is %q", got)
 	}
@@ -93,7 +93,7 @@ func TestA5EveryMetricCanBeWatched(t *testing.T) {
 		}
 	}
 	if got := (&StatsReport{Total: s}).Check(Alert{Metric: "none"}); got != nil {
-		t.Errorf("a metric that does not exist fires: %+v", got)
+		t.Errorf("an unknown metric fires: %+v", got)
 	}
 }
 

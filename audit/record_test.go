@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestA3RecordRefusesWhatCannotBeReadBack(t *testing.T) {
+func TestA3RecordRejectsUnreadableValues(t *testing.T) {
 	var sink MemorySink
 	l := open(t, &sink, Options{})
 	for name, e := range map[string]Event{

@@ -14,7 +14,8 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// What executors put on record replays: calls that succeed late, fail, are refused, cancelled, hedged or run out of time.
+// TestA4RealCallsReplay replays the records of executors: calls that succeed after retries, fail, are refused, cancelled,
+// hedged or run out of time.
 func TestA4RealCallsReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &audit.MemorySink{}

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// recording makes the events of random work by asking package decision, as runners do.
+// recording makes the events of random work with package decision, as runners do.
 type recording struct {
 	t      testing.TB
 	rand   *rand.Rand
@@ -26,7 +26,7 @@ func newRecording(t testing.TB, seed uint64) *recording {
 	return &recording{t: t, rand: rand.New(rand.NewPCG(seed, 1)), now: begin}
 }
 
-// compiled is a policy with its revision.
+// compiled returns a policy with its revision.
 func compiled(t testing.TB, key string, edit func(p *policy.Policy)) *policy.Policy {
 	t.Helper()
 	p := policy.Policy{Key: policy.ParseKey(key)}
@@ -38,7 +38,7 @@ func compiled(t testing.TB, key string, edit func(p *policy.Policy)) *policy.Pol
 	return out
 }
 
-// catalogue is what recordings run under.
+// catalogue returns the policies of recordings.
 func catalogue(t testing.TB) []*policy.Policy {
 	return []*policy.Policy{
 		compiled(t, "user.Get", func(p *policy.Policy) { p.ID, p.Retry.MaxAttempts = "rev-1", 4 }),
@@ -69,7 +69,7 @@ func (r *recording) snapshot(p *policy.Policy) {
 	r.add(audit.Event{Type: audit.PolicySnapshot, Key: p.Key.String(), PolicyRevision: p.Meta.Revision, Policy: raw})
 }
 
-// facts draws what became of an attempt.
+// facts draws the outcome of an attempt.
 func (r *recording) facts(calm float64) decision.Facts {
 	if r.rand.Float64() < calm {
 		return decision.Facts{}
@@ -92,7 +92,7 @@ func (r *recording) facts(calm float64) decision.Facts {
 	return f
 }
 
-// run records one piece of work under p.
+// run records one unit of work under p.
 func (r *recording) run(p *policy.Policy) {
 	r.work++
 	base := audit.Event{
@@ -159,7 +159,7 @@ func (r *recording) group(p *policy.Policy, base audit.Event, launch, seq *int, 
 		e.Type, e.CoreVersion, e.Attempt, e.HedgeIndex = audit.Hedge, "", *launch+1+at, at
 		f := r.facts(calm)
 		o, rule := decision.Judge(&p.Retry, f)
-		if _, deciding := g.Outcome(); i > 0 && g.End(deciding, o) && !g.MayHedge() { // the rest is cancelled
+		if _, deciding := g.Outcome(); i > 0 && g.End(deciding, o) && !g.MayHedge() { // the others are cancelled
 			o, rule = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonCanceledInternal}, ""
 		}
 		*seq++
@@ -221,7 +221,7 @@ func decided(e *audit.Event, s decision.State, v decision.Verdict) {
 	}
 }
 
-// recorded is a log of n pieces of work under the catalogue.
+// recorded makes a log of n units of work under the catalogue.
 func recorded(t testing.TB, seed uint64, n int) (lines, *recording) {
 	t.Helper()
 	r := newRecording(t, seed)

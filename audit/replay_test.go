@@ -33,7 +33,7 @@ func TestA4RecordedWorkReplays(t *testing.T) {
 		t.Fatalf("%d works: %+v", r.work, got)
 	}
 	if got.Groups == 0 || got.Delays == 0 || got.Judgements < got.Decisions || got.Facts == 0 {
-		t.Errorf("nothing of some kind was replayed: %+v", got)
+		t.Errorf("some kind of event was not replayed: %+v", got)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestA4DivergenceIsFound(t *testing.T) {
 	}
 }
 
-func TestA4PolicyIsTakenFromTheSnapshot(t *testing.T) {
+func TestA4ReplayUsesThePolicyOfTheSnapshot(t *testing.T) {
 	log, r := recorded(t, 3, 200)
 	without := slices.DeleteFunc(log.clone(), func(line []byte) bool { return parsed(t, line).Type == audit.PolicySnapshot })
 	got := replay(t, without, audit.ReplayOptions{})
@@ -97,11 +97,11 @@ func TestA4PolicyIsTakenFromTheSnapshot(t *testing.T) {
 		}
 	}
 	if got := replay(t, other, audit.ReplayOptions{}); got.Diverged+got.CannotReplay.Policy == 0 {
-		t.Errorf("another policy changes nothing: %+v", got)
+		t.Errorf("another policy makes no difference: %+v", got)
 	}
 }
 
-func TestA4WhatIsNotOnRecordIsSaid(t *testing.T) {
+func TestA4MissingRecordsAreReported(t *testing.T) {
 	log, _ := recorded(t, 4, 300)
 	at := slices.IndexFunc(log, func(line []byte) bool { return len(parsed(t, line).Group) > 1 })
 	work := parsed(t, log[at]).WorkID
@@ -125,7 +125,7 @@ func TestA4WhatIsNotOnRecordIsSaid(t *testing.T) {
 	}
 }
 
-// Denials, interruptions and delays of user code are facts.
+// TestA4FactsAreKept: denials, interruptions and delays of user code are facts.
 func TestA4FactsAreKept(t *testing.T) {
 	p := compiled(t, "user.Get", func(p *policy.Policy) { p.Retry.Jitter = policy.JitterNone })
 	facts := decision.Facts{Failed: true}
@@ -137,15 +137,15 @@ func TestA4FactsAreKept(t *testing.T) {
 		judged  bool
 		diverge bool
 	}{
-		"retry refused":            {decision.State{Attempt: 1, Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonCircuitOpen}, true, false},
-		"nothing to refuse":        {decision.State{Attempt: 3, Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonCircuitOpen}, true, true},
-		"journal refused":          {decision.State{Attempt: 3, Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonAuditUnavailable}, true, false},
-		"cancelled in the wait":    {decision.State{Attempt: 1, Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonCanceled}, false, false},
-		"first attempt denied":     {decision.State{Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonBudgetDenied}, false, false},
-		"external":                 {decision.State{Attempt: 1, Left: decision.Unbounded}, decision.Verdict{Action: decision.Retry, Reason: policy.ReasonRetry, Delay: time.Hour, External: true}, true, false},
-		"external after the end":   {decision.State{Attempt: 1, Left: time.Second, LeftReason: policy.ReasonOverallTimeout}, decision.Verdict{Action: decision.Retry, Reason: policy.ReasonRetry, Delay: time.Hour, External: true}, true, true},
-		"external stop":            {decision.State{Attempt: 1, Left: time.Second, LeftReason: policy.ReasonOverallTimeout}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonOverallTimeout, External: true}, true, false},
-		"external where exhausted": {decision.State{Attempt: 3, Left: decision.Unbounded}, decision.Verdict{Action: decision.Retry, Reason: policy.ReasonRetry, Delay: 5, External: true}, true, true},
+		"retry refused":                      {decision.State{Attempt: 1, Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonCircuitOpen}, true, false},
+		"nothing to refuse":                  {decision.State{Attempt: 3, Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonCircuitOpen}, true, true},
+		"journal refused":                    {decision.State{Attempt: 3, Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonAuditUnavailable}, true, false},
+		"cancelled while waiting":            {decision.State{Attempt: 1, Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonCanceled}, false, false},
+		"first attempt denied":               {decision.State{Left: decision.Unbounded}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonBudgetDenied}, false, false},
+		"external":                           {decision.State{Attempt: 1, Left: decision.Unbounded}, decision.Verdict{Action: decision.Retry, Reason: policy.ReasonRetry, Delay: time.Hour, External: true}, true, false},
+		"external delay after the end":       {decision.State{Attempt: 1, Left: time.Second, LeftReason: policy.ReasonOverallTimeout}, decision.Verdict{Action: decision.Retry, Reason: policy.ReasonRetry, Delay: time.Hour, External: true}, true, true},
+		"external stop":                      {decision.State{Attempt: 1, Left: time.Second, LeftReason: policy.ReasonOverallTimeout}, decision.Verdict{Action: decision.Stop, Reason: policy.ReasonOverallTimeout, External: true}, true, false},
+		"external delay, attempts exhausted": {decision.State{Attempt: 3, Left: decision.Unbounded}, decision.Verdict{Action: decision.Retry, Reason: policy.ReasonRetry, Delay: 5, External: true}, true, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -165,13 +165,14 @@ func TestA4FactsAreKept(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			if !c.diverge && got.Facts == 0 {
-				t.Errorf("no fact was kept: %+v", got)
+				t.Errorf("a fact was not kept: %+v", got)
 			}
 		})
 	}
 }
 
-// The report is the same byte by byte for the same log in any order, with repeated deliveries, in memory and on disk.
+// TestA4ReportIsStable checks that the report is byte for byte the same for the log in any order, with repeated deliveries, in
+// memory and on disk.
 func TestA4ReportIsStable(t *testing.T) {
 	log, _ := recorded(t, 5, 300)
 	for i := 20; i < len(log); i += 37 { // divergences to report
@@ -200,14 +201,14 @@ func TestA4ReportIsStable(t *testing.T) {
 	})
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
-		t.Errorf("temporary files are left: %v %v", left, err)
+		t.Errorf("temporary files remain: %v %v", left, err)
 	}
 	if got := replay(t, log, audit.ReplayOptions{Limit: 3}); got.Diverged < 4 || len(got.Divergences) != 3 || got.Duplicates == 0 {
 		t.Errorf("the log does not exercise the report: %+v", got)
 	}
 }
 
-func TestA4SpillThatCannotBeWrittenIsAnError(t *testing.T) {
+func TestA4AnUnwritableTemporaryFileIsAnError(t *testing.T) {
 	log, _ := recorded(t, 6, 50)
 	_, err := audit.Replay(context.Background(), log, audit.ReplayOptions{Spill: audit.Spill{Memory: 1, Dir: t.TempDir() + "/missing"}})
 	if err == nil {
@@ -220,8 +221,9 @@ func TestA4SpillThatCannotBeWrittenIsAnError(t *testing.T) {
 	}
 }
 
-// Whatever is done to a log, reading it neither fails nor panics, and a damaged line costs no more than its own work.
-func TestA4DamagedLinesAreLeftOut(t *testing.T) {
+// TestA4DamagedLinesAreSkipped checks that reading a damaged log neither fails nor panics, and that a damaged line affects
+// only its own work.
+func TestA4DamagedLinesAreSkipped(t *testing.T) {
 	log, r := recorded(t, 11, 60)
 	policies := len(catalogue(t))
 	rapid.Check(t, func(rt *rapid.T) {

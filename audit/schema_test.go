@@ -33,7 +33,7 @@ const (
 	referenceFile = "../docs/audit-schema.md"
 )
 
-// required are the members that every event of a type has, beside those of all events.
+// required lists the members that every event of a type has, besides those of all events.
 var required = map[Type][]string{
 	RetryAttempt:   {"attempt_number", "core_version", "decision", "key", "max_attempts", "outcome_kind", "reason", "state_attempt", "surface"},
 	RetryExhausted: {"attempt_number", "core_version", "decision", "key", "max_attempts", "outcome_kind", "reason", "state_attempt", "surface", "total_attempts"},
@@ -58,7 +58,7 @@ var enums = map[string][]string{
 
 type schema = map[string]any
 
-// member is a member as the codec writes it, with the field that it stores and the field's comment.
+// member is a member that the codec writes, with its field and the field's comment.
 type member struct {
 	name, meaning string
 	field         reflect.Type
@@ -66,7 +66,8 @@ type member struct {
 	always        bool // also written when empty
 }
 
-// membersOf lists the members of an object in the order of the fields: it writes the object with one field set after another.
+// membersOf lists the members of an object in the order of the fields: it encodes the object once for each field, with only
+// that field set.
 func membersOf[T any](members func(*T, *codec)) []member {
 	meanings := comments(reflect.TypeFor[T]())
 	of := func(v *T) (object map[string]json.RawMessage) {
@@ -95,7 +96,7 @@ func membersOf[T any](members func(*T, *codec)) []member {
 	return list
 }
 
-// set gives v a value that is not empty.
+// set gives v a non-empty value.
 func set(v reflect.Value) {
 	switch into := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -153,7 +154,7 @@ func comments(t reflect.Type) map[string]string {
 	return found
 }
 
-// objects are the objects of an event.
+// objects lists the objects of an event.
 var objectsOf = []struct {
 	title, definition string
 	members           []member
@@ -283,7 +284,7 @@ func TestA1ReferenceListsEveryMember(t *testing.T) {
 	published(t, referenceFile, b.String()+"\n"+end+tail)
 	for _, typ := range Types() {
 		if !strings.Contains(string(raw), "`"+string(typ)+"`") {
-			t.Errorf("the reference says nothing of %s", typ)
+			t.Errorf("the reference does not list %s", typ)
 		}
 	}
 }
@@ -369,7 +370,7 @@ func TestA1EveryTypeThatTheLogWritesFitsTheSchema(t *testing.T) {
 		}
 		delete(doc.(map[string]any), "hash")
 		if compiled.Validate(doc) == nil {
-			t.Error("an event without its hash fits")
+			t.Error("an event without its hash is valid")
 		}
 	}
 	for _, typ := range Types() {
@@ -379,7 +380,7 @@ func TestA1EveryTypeThatTheLogWritesFitsTheSchema(t *testing.T) {
 	}
 }
 
-// oneOfEach are observed events of every type, with as many members as they can have.
+// oneOfEach returns observed events of every type, with as many members as possible.
 func oneOfEach() []*observe.Event {
 	outcome := classify.Outcome{
 		Kind: classify.Retryable, Category: classify.CategoryTimeout, Class: "quota", Reason: policy.ReasonError, Pushback: time.Second,
@@ -414,7 +415,7 @@ func oneOfEach() []*observe.Event {
 	of(observe.Idempotent).Idempotency = &observe.IdempotencyAction{Tenant: "t", Operation: "o", Key: "k", Action: "fenced", Fence: 7, Attempts: 2, Detail: "late"}
 	of(observe.JobMoved).Transition = &observe.Transition{From: "running", To: "dead", Reason: policy.ReasonLeaseExpired, Attempts: 3, Worker: "w-1"}
 	of(observe.JobMoved).Transition = &observe.Transition{To: "ready"}
-	of(observe.Reported).Report = &observe.Report{Reason: policy.ReasonAttemptOverrun} // not for the log
+	of(observe.Reported).Report = &observe.Report{Reason: policy.ReasonAttemptOverrun} // not recorded
 	of(observe.CallStarted).Time = time.Time{}
 	return list
 }

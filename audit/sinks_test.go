@@ -59,10 +59,10 @@ func TestA2MemorySinkStoresEachEventOnce(t *testing.T) {
 		t.Errorf("%d events, cursor %s", len(events), cursor)
 	}
 	if rest, _ := eventsOf(t, &sink, cursor); len(rest) != 0 {
-		t.Errorf("%d events behind the last", len(rest))
+		t.Errorf("%d events after the last", len(rest))
 	}
 	if err := sink.Read(bg, "x", nil); err == nil {
-		t.Error("a bad cursor is taken")
+		t.Error("a bad cursor is accepted")
 	}
 	if err := sink.Read(bg, "", func(string, []byte) error { return errDown }); !errors.Is(err, errDown) {
 		t.Errorf("the reader's error: %v", err)
@@ -78,7 +78,7 @@ func TestA2MemorySinkStoresEachEventOnce(t *testing.T) {
 	sink.lines[0] = []byte("{}")
 	defer func() {
 		if recover() == nil {
-			t.Error("what is no event is returned")
+			t.Error("a line that is not an event is returned")
 		}
 	}()
 	sink.Events()

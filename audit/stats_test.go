@@ -52,7 +52,7 @@ func TestA5FiguresOfACategory(t *testing.T) {
 		r.events[i].Time = begin.Add(time.Minute)
 	}
 	log := chained(t, "a", r.events)
-	log = append(log, log[1:4]...) // delivered again
+	log = append(log, log[1:4]...) // redelivered
 	got := statistics(t, log)
 	share := func(f float64) *float64 { return &f }
 	want := audit.CategoryStats{
@@ -76,7 +76,7 @@ func TestA5FiguresOfACategory(t *testing.T) {
 	}
 }
 
-func TestA5StepsOfATransactionCountEach(t *testing.T) {
+func TestA5EachStepOfATransactionIsCounted(t *testing.T) {
 	r := newRecording(t, 1)
 	for i, e := range []audit.Event{
 		{Type: audit.RetryAttempt, Key: "process", Decision: "retry", StateNumber: 1},
@@ -88,11 +88,11 @@ func TestA5StepsOfATransactionCountEach(t *testing.T) {
 	}
 	got := statistics(t, chained(t, "a", r.events)).Total
 	if got.Calls != 2 || got.Succeeded != 1 || got.Failed != 1 || got.Attempts != 3 {
-		t.Errorf("a failed step whose failure was handled: %+v", got)
+		t.Errorf("a failed step with a handled failure: %+v", got)
 	}
 }
 
-func TestA5AnyOrderGivesTheSame(t *testing.T) {
+func TestA5StatisticsDoNotDependOnTheOrder(t *testing.T) {
 	log, r := recorded(t, 10, 500)
 	want := statistics(t, log)
 	if want.Total.Calls != uint64(r.work) || want.Total.Retries == 0 || want.Total.Hedges == 0 {
@@ -155,8 +155,8 @@ func TestA5AReplayedResultIsASuccessWithoutAttempts(t *testing.T) {
 		{Type: audit.Idempotency, Action: "hit", WorkID: "second", Category: "RETRY_KV_PUT"},
 		{Type: audit.Idempotency, Action: "hit", WorkID: "job"}, // whose handler then succeeded
 		{Type: audit.CallSucceeded, Decision: "done", StateNumber: 1, WorkID: "job", WorkSeq: 1},
-		{Type: audit.Idempotency, Action: "hit", WorkID: "failed for good"},
-		{Type: audit.CallStopped, Decision: "stop", WorkID: "failed for good", WorkSeq: 1},
+		{Type: audit.Idempotency, Action: "hit", WorkID: "permanent failure"},
+		{Type: audit.CallStopped, Decision: "stop", WorkID: "permanent failure", WorkSeq: 1},
 		{Type: audit.Idempotency, Action: "hit"}, // a server's middleware
 	} {
 		r.add(e)
@@ -170,7 +170,7 @@ func TestA5AReplayedResultIsASuccessWithoutAttempts(t *testing.T) {
 	}
 }
 
-func TestA5EachStepOfAPipelineHasFiguresOfItsOwn(t *testing.T) {
+func TestA5EachStepOfAPipelineHasItsOwnFigures(t *testing.T) {
 	r := newRecording(t, 1)
 	step := func(name, work, decision string) {
 		e := audit.Event{

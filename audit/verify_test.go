@@ -56,14 +56,14 @@ func TestA3HeadVerifiesTheTail(t *testing.T) {
 		t.Errorf("another chain has no head: %+v", r)
 	}
 	if r := verify(t, plain(t, "b", 0, 5), head); len(r.Faults) != 1 || r.Faults[0].ChainID != "a" || r.Faults[0].Kind != audit.FaultTruncated {
-		t.Errorf("the whole chain is gone: %+v", r)
+		t.Errorf("the whole chain is missing: %+v", r)
 	}
 	if _, err := audit.Verify(context.Background(), log, audit.VerifyOptions{Heads: []audit.Head{{Hash: "abc"}}}); err == nil {
 		t.Error("a bad hash is accepted")
 	}
 }
 
-func TestA3AHashAloneGivesTheVerdictOfAWholeHead(t *testing.T) {
+func TestA3AHashAloneGivesTheVerdictOfACompleteHead(t *testing.T) {
 	for name, tamper := range map[string]func(l lines) lines{
 		"changed": func(l lines) lines {
 			return append(l[:19], bytes.Replace(l[19], []byte(`"timestamp":"2`), []byte(`"timestamp":"1`), 1))
@@ -78,7 +78,7 @@ func TestA3AHashAloneGivesTheVerdictOfAWholeHead(t *testing.T) {
 			log = append(slices.Clone(alone), tamper(log)...)
 			whole, hash := verify(t, log, head).Faults, verify(t, log, audit.Head{Hash: head.Hash}).Faults
 			for i := range hash {
-				if i < len(whole) && hash[i].Kind == audit.FaultTruncated && alone != nil { // nothing says of which chain
+				if i < len(whole) && hash[i].Kind == audit.FaultTruncated && alone != nil { // the hash does not name its chain
 					hash[i].ChainID, hash[i].Seq = whole[i].ChainID, whole[i].Seq
 				}
 			}
@@ -89,8 +89,9 @@ func TestA3AHashAloneGivesTheVerdictOfAWholeHead(t *testing.T) {
 	}
 }
 
-// A later event, or another head, tells where the event stood of which there is only the hash.
-func TestA3AHashAloneIsPlacedByWhatNamesIt(t *testing.T) {
+// TestA3AHashAloneIsLocatedByItsSuccessorOrHead: a later event or another head gives the position of an event that is known only by its
+// hash.
+func TestA3AHashAloneIsLocatedByItsSuccessorOrHead(t *testing.T) {
 	log := plain(t, "a", 0, 30)
 	opened := chained(t, "b", []audit.Event{{ID: eventID(500), Type: audit.ChainOpened, Time: begin, Heads: []audit.Head{headOf(t, log)}}})
 	forged := parsed(t, log[14])
@@ -113,15 +114,16 @@ func TestA3AHashAloneIsPlacedByWhatNamesIt(t *testing.T) {
 	rewritten := plain(t, "a", 1000, 30)
 	hash := audit.Head{Hash: headOf(t, log).Hash}
 	if r := verify(t, rewritten, hash); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultTruncated {
-		t.Errorf("nothing tells where the event stood: %v", r.Faults)
+		t.Errorf("the event's position is unknown: %v", r.Faults)
 	}
 	if r := verify(t, rewritten, hash, headOf(t, log)); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultChanged {
-		t.Errorf("a whole head beside the hash: %v", r.Faults)
+		t.Errorf("a complete head and the hash: %v", r.Faults)
 	}
 }
 
-// A forged line that names the missing head as its predecessor does not hide that the log was cut off.
-func TestA3ForgedSuccessorDoesNotStandForAHead(t *testing.T) {
+// TestA3AForgedSuccessorDoesNotReplaceAHead checks that a forged line that names the missing head as its predecessor does not
+// hide a truncated log.
+func TestA3AForgedSuccessorDoesNotReplaceAHead(t *testing.T) {
 	log := plain(t, "a", 0, 30)
 	head := headOf(t, log)
 	for _, seq := range []uint64{1, 5, 26, 31} {
@@ -145,7 +147,7 @@ func TestA3ForgedSuccessorDoesNotStandForAHead(t *testing.T) {
 	}
 }
 
-// tamperings of a chain of events, each at position k, which is neither the first nor one of the last two.
+// tamperings change a chain of events at position k, which is neither the first nor one of the last two.
 var tamperings = map[string]struct {
 	kind audit.FaultKind
 	do   func(t testing.TB, l lines, k int) lines
@@ -163,12 +165,12 @@ var tamperings = map[string]struct {
 		line[len(line)-5]++
 		return slices.Insert(l, k, line)
 	}, 0},
-	"inserted before its twin": {audit.FaultInserted, func(t testing.TB, l lines, k int) lines {
+	"inserted before its duplicate": {audit.FaultInserted, func(t testing.TB, l lines, k int) lines {
 		e := parsed(t, l[k])
 		e.ID = eventID(999_999)
 		return slices.Insert(l, k, sealed(t, &e))
 	}, 0},
-	"inserted after its twin": {audit.FaultInserted, func(t testing.TB, l lines, k int) lines {
+	"inserted after its duplicate": {audit.FaultInserted, func(t testing.TB, l lines, k int) lines {
 		e := parsed(t, l[k])
 		e.ID = eventID(999_999)
 		return slices.Insert(l, k+1, sealed(t, &e))
@@ -206,13 +208,13 @@ func TestA3FirstBadEventIsNamed(t *testing.T) {
 				t.Errorf("fault %v, want %s at %d", f, c.kind, k+c.at)
 			}
 			if e, err := audit.ParseLine(log[f.Index]); err == nil && name != "reformatted" && e.ID != f.EventID {
-				t.Errorf("event %s named, %s stands there", f.EventID, e.ID)
+				t.Errorf("event %s named, but %s is there", f.EventID, e.ID)
 			}
 		})
 	}
 }
 
-// A changed byte is found wherever it is, and changes the report of no other event.
+// TestA3EveryByteCounts checks that any changed byte is found and does not affect the report of other events.
 func TestA3EveryByteCounts(t *testing.T) {
 	log := plain(t, "a", 0, 6)
 	const k = 3
@@ -283,12 +285,12 @@ func TestA2RepeatedDeliveryIsDropped(t *testing.T) {
 		inserted  bool
 		uncovered bool
 	}{
-		"a line":                                {log: slices.Insert(log.clone(), 100, log[99]), repeated: 1},
-		"a batch":                               {log: slices.Insert(log.clone(), 100, log[50:100]...), repeated: 50},
-		"the last line":                         {log: append(log.clone(), log[4999]), repeated: 1},
-		"the first line":                        {log: slices.Insert(log.clone(), 1, log[0]), repeated: 1},
-		"all from the start":                    {log: append(log.clone(), log...), repeated: 5000},
-		"an old batch that leads up to nothing": {log: slices.Insert(log.clone(), 4000, log[10:20]...), inserted: true},
+		"a line":                           {log: slices.Insert(log.clone(), 100, log[99]), repeated: 1},
+		"a batch":                          {log: slices.Insert(log.clone(), 100, log[50:100]...), repeated: 50},
+		"the last line":                    {log: append(log.clone(), log[4999]), repeated: 1},
+		"the first line":                   {log: slices.Insert(log.clone(), 1, log[0]), repeated: 1},
+		"all from the start":               {log: append(log.clone(), log...), repeated: 5000},
+		"an old batch without a successor": {log: slices.Insert(log.clone(), 4000, log[10:20]...), inserted: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +331,7 @@ func TestA3PartOfALogIsVerifiedAfterAHead(t *testing.T) {
 		}
 	}
 	if r, err := audit.Verify(context.Background(), log[20:], audit.VerifyOptions{After: after.After, Heads: after.After}); err != nil || r.TailVerified {
-		t.Errorf("nothing vouches for the tail: %+v, %v", r, err)
+		t.Errorf("the tail is not verified: %+v, %v", r, err)
 	}
 	opened := chained(t, "b", []audit.Event{{ID: eventID(900), Type: audit.ChainOpened, Time: begin, Heads: after.Heads}})
 	for hash, want := range map[string]bool{after.Heads[0].Hash: true, headOf(t, opened).Hash: false} {
@@ -348,8 +350,8 @@ func TestA3PartOfALogIsVerifiedAfterAHead(t *testing.T) {
 	}
 }
 
-// A chain's first event vouches for the chains before it.
-func TestA3OpeningHoldsTheHeadsBefore(t *testing.T) {
+// TestA3AnOpeningHoldsTheEarlierHeads: a chain's first event proves the heads of earlier chains.
+func TestA3AnOpeningHoldsTheEarlierHeads(t *testing.T) {
 	a := plain(t, "a", 0, 30)
 	opened := audit.Event{ID: eventID(500), Type: audit.ChainOpened, Time: begin, Heads: []audit.Head{headOf(t, a)}}
 	b := chained(t, "b", []audit.Event{opened, {ID: eventID(501), Type: audit.OperatorAction, Time: begin}})
@@ -361,7 +363,7 @@ func TestA3OpeningHoldsTheHeadsBefore(t *testing.T) {
 		t.Errorf("tail of the earlier chain cut: %v", r.Faults)
 	}
 	if r := verify(t, b); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultTruncated {
-		t.Errorf("earlier chain gone: %v", r.Faults)
+		t.Errorf("earlier chain missing: %v", r.Faults)
 	}
 	rewritten := plain(t, "a", 1000, 30)
 	if r := verify(t, append(rewritten, b...)); len(r.Faults) != 1 || r.Faults[0].Kind != audit.FaultChanged || r.Faults[0].Index != 29 {
@@ -369,7 +371,7 @@ func TestA3OpeningHoldsTheHeadsBefore(t *testing.T) {
 	}
 }
 
-// Any single tampering of any log is found, and the first bad event is named.
+// TestA3AnySingleTamperingIsFound checks random tampering with random logs; the report names the first bad event.
 func TestA3AnySingleTamperingIsFound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(4, 60).Draw(rt, "events")

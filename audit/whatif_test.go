@@ -49,7 +49,7 @@ func TestA4SamePolicyChangesNothing(t *testing.T) {
 	}
 }
 
-// attempts describes a call: what its attempts returned, and how long each took.
+// attempts describes a call: the results and durations of its attempts.
 type attempts []struct {
 	facts decision.Facts
 	took  time.Duration
@@ -57,7 +57,7 @@ type attempts []struct {
 
 var failed = decision.Facts{Failed: true}
 
-// call records one call under p, deciding as package decision does, and the interruption that ends it, if any.
+// call records one call under p, decided by package decision, and the interruption that ends it, if any.
 func (r *recording) call(p *policy.Policy, list attempts, interrupted policy.Reason) {
 	r.work++
 	elapsed := time.Duration(0)
@@ -94,7 +94,7 @@ func (r *recording) call(p *policy.Policy, list attempts, interrupted policy.Rea
 	}
 }
 
-func TestA4WhatWouldHaveBeenDifferent(t *testing.T) {
+func TestA4WhatIfReportsDifferences(t *testing.T) {
 	const ms = time.Millisecond
 	base := func(edit func(r *policy.Retry)) *policy.Policy {
 		return compiled(t, "user.Get", func(p *policy.Policy) {
@@ -138,15 +138,15 @@ func TestA4WhatWouldHaveBeenDifferent(t *testing.T) {
 			audit.WhatIfCategory{FailedEarlier: 1, LostSuccesses: 1, Before: effort(2, 2*time.Second), After: effort(1, 0)}},
 		"attempts cut off": {keep, func(r *policy.Retry) { r.TimeoutPerAttempt = 5 * ms }, third, "",
 			audit.WhatIfCategory{CannotKnow: 1}},
-		"timeouts that end sooner": {func(r *policy.Retry) { r.TimeoutPerAttempt = 50 * ms }, func(r *policy.Retry) { r.TimeoutPerAttempt = 20 * ms },
+		"shorter timeouts": {func(r *policy.Retry) { r.TimeoutPerAttempt = 50 * ms }, func(r *policy.Retry) { r.TimeoutPerAttempt = 20 * ms },
 			attempts{{late, 50 * ms}, {decision.Facts{}, 10 * ms}}, "",
 			audit.WhatIfCategory{SucceededEarlier: 1, Before: effort(2, 100*ms), After: effort(2, 100*ms)}},
-		"timeouts that let attempts run on": {func(r *policy.Retry) { r.TimeoutPerAttempt = 50 * ms }, func(r *policy.Retry) { r.TimeoutPerAttempt = 70 * ms },
+		"longer timeouts": {func(r *policy.Retry) { r.TimeoutPerAttempt = 50 * ms }, func(r *policy.Retry) { r.TimeoutPerAttempt = 70 * ms },
 			attempts{{late, 50 * ms}, {decision.Facts{}, 10 * ms}}, "",
 			audit.WhatIfCategory{CannotKnow: 1}},
-		"cancelled in the wait": {keep, keep, attempts{{failed, ms}}, policy.ReasonCanceled,
+		"cancelled while waiting": {keep, keep, attempts{{failed, ms}}, policy.ReasonCanceled,
 			audit.WhatIfCategory{Same: 1, Before: effort(1, 99*ms), After: effort(1, 99*ms)}},
-		"cancelled in a longer wait": {keep, func(r *policy.Retry) { r.InitialBackoff = time.Second }, attempts{{failed, ms}}, policy.ReasonCanceled,
+		"cancelled during a longer wait": {keep, func(r *policy.Retry) { r.InitialBackoff = time.Second }, attempts{{failed, ms}}, policy.ReasonCanceled,
 			audit.WhatIfCategory{Same: 1, Before: effort(1, 99*ms), After: effort(1, 99*ms)}},
 		"cancelled, but a shorter wait": {keep, func(r *policy.Retry) { r.InitialBackoff = 20 * ms }, attempts{{failed, ms}}, policy.ReasonCanceled,
 			audit.WhatIfCategory{CannotKnow: 1}},
@@ -172,7 +172,7 @@ func effort(attempts int, waiting time.Duration) audit.Effort {
 	return audit.Effort{Attempts: attempts, Waiting: audit.Seconds(waiting)}
 }
 
-// Calls under a category that the document does not name are judged by the catalog.
+// TestP11WhatIfUsesTheCatalog: the catalog judges calls of a category that the document does not name.
 func TestP11WhatIfUsesTheCatalog(t *testing.T) {
 	p := compiled(t, "nats.publish", func(p *policy.Policy) { p.Category, p.Retry.MaxAttempts = policy.NATSPublish, 5 })
 	r := newRecording(t, 1)
@@ -196,7 +196,7 @@ func TestA4MissingAttemptsCannotBeKnown(t *testing.T) {
 	}
 }
 
-func TestA4StepsOfATransactionAreAskedOneByOne(t *testing.T) {
+func TestA4StepsOfATransactionAreEvaluatedSeparately(t *testing.T) {
 	step := func(name string, most int) *policy.Policy {
 		return compiled(t, "consumer/a."+name, func(p *policy.Policy) {
 			p.Retry = policy.Retry{MaxAttempts: most, InitialBackoff: time.Second, Jitter: policy.JitterNone}
@@ -224,7 +224,7 @@ func TestA4StepsOfATransactionAreAskedOneByOne(t *testing.T) {
 	}
 	transaction(func(record func(*policy.Policy, attempts)) { record(process, spent); record(exception, good) })
 	transaction(func(record func(*policy.Policy, attempts)) { record(process, late); record(success, good) })
-	transaction(func(record func(*policy.Policy, attempts)) { record(process, spent); record(process, spent) }) // delivered again
+	transaction(func(record func(*policy.Policy, attempts)) { record(process, spent); record(process, spent) }) // redelivered
 	log := chained(t, "a", r.events)
 
 	same := whatIf(t, log, process, success, exception).Total
@@ -233,7 +233,7 @@ func TestA4StepsOfATransactionAreAskedOneByOne(t *testing.T) {
 	}
 	got := whatIf(t, log, step("process", 1), success, exception).Total
 	want := audit.WhatIfCategory{
-		Works: 6, Same: 1, FailedEarlier: 4, LostSuccesses: 1, CannotKnow: 1, // whether success was handled after all
+		Works: 6, Same: 1, FailedEarlier: 4, LostSuccesses: 1, CannotKnow: 1, // whether success was eventually handled
 		Before: audit.Effort{Attempts: 12, Waiting: audit.Seconds(10 * time.Second)}, After: audit.Effort{Attempts: 5},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -44,7 +44,7 @@ func TestA4WhatIfKeepsWhatCameFromOutside(t *testing.T) {
 	}
 }
 
-func TestA4WhatIfTakesTheWorksOwnBounds(t *testing.T) {
+func TestA4WhatIfUsesTheBoundsOfTheWork(t *testing.T) {
 	old, p := retrying(), retrying()
 	s := &simulator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{"r": old}}
 	x := stepUnder("r", decision.Retry, policy.ReasonRetry)
@@ -59,7 +59,7 @@ func TestA4WhatIfTakesTheWorksOwnBounds(t *testing.T) {
 	p.Retry.TimeoutPerAttempt = time.Second
 	x.facts.TimedOut, x.took = true, 3*time.Second
 	if cut, ok := s.cutShort(x, p); !ok || cut != 2*time.Second {
-		t.Errorf("an attempt that timed out without a timeout of its policy is cut by %s, %v", cut, ok)
+		t.Errorf("an attempt that timed out without a timeout in its policy is cut off by %s, %v", cut, ok)
 	}
 }
 
@@ -67,13 +67,13 @@ func TestA4WhatIfDoesNotGuess(t *testing.T) {
 	s := &simulator{}
 	broken := &Event{MatchedRule: "default", Facts: &Facts{Mark: "unheard of"}}
 	if _, err := s.step(nil, broken); err == nil {
-		t.Error("facts with an unknown mark are taken")
+		t.Error("facts with an unknown mark are accepted")
 	}
 	if complete([]step{*stepUnder("r", decision.Stop, ""), *stepUnder("r", decision.Stop, "")}) {
-		t.Error("something follows the end")
+		t.Error("events follow the end")
 	}
 	if r := s.walk(nil, retrying()); r.known {
-		t.Errorf("nothing is on record: %+v", r)
+		t.Errorf("nothing is recorded: %+v", r)
 	}
 	var c WhatIfCategory
 	if c.count(workEnd{}, workEnd{known: true, success: true}); c.CannotKnow != 1 {
@@ -97,7 +97,7 @@ func TestA4WhatIfWorkWithFactsOfANewerVersionIsUnknown(t *testing.T) {
 func TestA4WhatIfRepeatsACallThatEndedAtADelayOfUserCode(t *testing.T) {
 	s := &simulator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}}
 	x := stepUnder("r", decision.Stop, policy.ReasonDeadlineExceeded)
-	x.verdict.External = true // the delay did not fit, and is not on record
+	x.verdict.External = true // the delay exceeded the deadline and is not recorded
 	left := Nanos(time.Millisecond)
 	x.e.LeftNS, x.e.LeftReason = &left, policy.ReasonDeadlineExceeded
 	if v := s.verdict(x, retrying(), 0); v.Action != decision.Retry || v.Delay != time.Second {

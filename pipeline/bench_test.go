@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// wheel is a source in memory that hands out the same transactions again and again.
+// wheel is a source in memory that delivers the same transactions again and again.
 type wheel struct {
 	list []pipeline.Delivery
 	at   int
@@ -45,7 +45,7 @@ func (w *wheel) Ack(_ context.Context, done []pipeline.Delivery) []error {
 
 func nothing(context.Context, *pipeline.Transaction) (any, error) { return nil, nil }
 
-// BenchmarkConsumer is the cost of the engine: the bar is 500,000 transactions a second and 3 allocations each.
+// BenchmarkConsumer measures the cost of the engine: the bar is 500,000 transactions a second and 3 allocations each.
 func BenchmarkConsumer(b *testing.B) {
 	for _, c := range []struct{ concurrency, batch int }{{10, 100}, {10, 1}, {1, 100}, {100, 1000}} {
 		b.Run(fmt.Sprintf("concurrency=%d/batch=%d", c.concurrency, c.batch), func(b *testing.B) {
@@ -66,7 +66,7 @@ func BenchmarkConsumer(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory is the same with everything that a memory source does for redelivery.
+// BenchmarkMemory is BenchmarkConsumer with a memory source and its redelivery.
 func BenchmarkMemory(b *testing.B) {
 	var p policy.Consumer
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size = 10, 100

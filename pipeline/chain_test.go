@@ -21,7 +21,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-func TestL4ASinkThatFailsHasTheDispatchAloneRepeated(t *testing.T) {
+func TestL4ASinkErrorRetriesTheDispatchOnly(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var out pipeline.MemorySink
 		processed, dispatched, succeeded := 0, 0, 0
@@ -55,7 +55,7 @@ func TestL4ASinkThatFailsHasTheDispatchAloneRepeated(t *testing.T) {
 	})
 }
 
-// TestATaskSendsOnWhatItReturns: transactions, several of them, payloads and values; nil sends nothing on.
+// TestATaskSendsOnWhatItReturns returns one and several transactions, payloads and values; nil sends nothing on.
 func TestATaskSendsOnWhatItReturns(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var out pipeline.MemorySink
@@ -140,7 +140,7 @@ func TestL4DeadLettersAreASecondPartOfTheExceptionStep(t *testing.T) {
 	})
 }
 
-func TestDeadLettersTellInOneShortLineWhatWasWrong(t *testing.T) {
+func TestDeadLettersDescribeTheErrorInOneShortLine(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var letters pipeline.MemorySink
 		s := &script{process: map[string][]act{
@@ -157,7 +157,7 @@ func TestDeadLettersTellInOneShortLineWhatWasWrong(t *testing.T) {
 	})
 }
 
-func TestAGuardsRefusalInheritsNothingFromTheTransactionBefore(t *testing.T) {
+func TestAGuardsRefusalCarriesNothingFromTheTransactionBefore(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		db := memory.Open()
 		defer db.Close()
@@ -209,7 +209,7 @@ func TestL4AGuardRunsEachTransactionOnce(t *testing.T) {
 		if diff := cmp.Diff([]pipeline.Outcome{pipeline.Exception, pipeline.Exception}, l.of("bad")); diff != "" {
 			t.Error(diff)
 		}
-		// Failed ones run again; another payload under the ID is an exception.
+		// Failed transactions run again; another payload under the same ID is an exception.
 		p.Loop.Limit = 2
 		summary, _, _ = consume(t, s, p, transactions("weak", "weak"), guard)
 		if s.count("process weak") != 2 || summary.Failed != 2 {
@@ -223,7 +223,7 @@ func TestL4AGuardRunsEachTransactionOnce(t *testing.T) {
 	})
 }
 
-// brokenStore cannot be asked.
+// brokenStore fails every Begin.
 type brokenStore struct{ idempotency.Store }
 
 func (brokenStore) Begin(context.Context, idempotency.BeginRequest) (idempotency.Begun, error) {
@@ -234,14 +234,14 @@ func (brokenStore) Get(context.Context, idempotency.ID) (idempotency.Record, err
 	return idempotency.Record{}, errDown
 }
 
-// busyStore has every key in flight.
+// busyStore reports every key as in flight.
 type busyStore struct{ idempotency.Store }
 
 func (busyStore) Begin(context.Context, idempotency.BeginRequest) (idempotency.Begun, error) {
 	return idempotency.Begun{Verdict: idempotency.Busy, RetryAfter: 7 * time.Second}, nil
 }
 
-func TestL4WhatAGuardDoesNotLetRunGoesBack(t *testing.T) {
+func TestL4ATransactionThatAGuardRefusesIsGivenBack(t *testing.T) {
 	cases := map[string]struct {
 		store idempotency.Store
 		delay time.Duration
@@ -264,7 +264,7 @@ func TestL4WhatAGuardDoesNotLetRunGoesBack(t *testing.T) {
 	}
 }
 
-// live is a provider whose document changes.
+// live is a provider with a changing document.
 type live struct{ set atomic.Pointer[policy.Set] }
 
 func (l *live) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
@@ -319,7 +319,7 @@ func TestL1PoliciesChangeBetweenBatches(t *testing.T) {
 		if diff := cmp.Diff([]int{2, 4, 2, 1}, asked(source)); diff != "" {
 			t.Error(diff)
 		}
-		// One at a time, then four, then one again.
+		// One transaction at a time, then four, then one again.
 		var want []time.Duration
 		for _, at := range []int{0, 1, 2, 2, 2, 2, 3, 4, 5} {
 			want = append(want, time.Duration(at)*time.Second)
@@ -341,7 +341,7 @@ func TestL1PoliciesChangeBetweenBatches(t *testing.T) {
 	})
 }
 
-// failing is a provider without a document, whose answers are errors.
+// failing is a provider that always returns an error.
 type failing struct{}
 
 func (failing) Policy(context.Context, policy.Key) (*policy.Policy, error) {
@@ -363,17 +363,17 @@ func TestAProviderThatFailsFollowsTheExecutorsMode(t *testing.T) {
 	})
 }
 
-// broken is an error that cannot be compared.
+// broken is an error of an incomparable type.
 type broken []string
 
 func (b broken) Error() string { return b[0] }
 
-// outage is a provider whose answers are such errors.
+// outage is a provider that returns such errors.
 type outage struct{}
 
 func (outage) Policy(context.Context, policy.Key) (*policy.Policy, error) { return nil, broken{"down"} }
 
-func TestR2AnOutageOfTheProviderChangesNoStepsPolicy(t *testing.T) {
+func TestR2AProviderOutageKeepsTheStepsPolicies(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		runs := 0
 		task := pipeline.Task[*pipeline.Transaction, any]{Process: func(context.Context, *pipeline.Transaction) (any, error) {
@@ -386,17 +386,17 @@ func TestR2AnOutageOfTheProviderChangesNoStepsPolicy(t *testing.T) {
 		source := pipeline.NewMemorySource(transactions("a", "b", "c")...)
 		summary, err := pipeline.NewConsumer(source, task, once, pipeline.WithProvider(outage{})).Run(bg)
 		if err != nil || summary.Failed != 3 || runs != 3 {
-			t.Errorf("%+v %v after %d runs of what may run once", summary, err, runs)
+			t.Errorf("%+v %v after %d runs of a step that may run once", summary, err, runs)
 		}
 	})
 }
 
-// wordless is a provider that answers with neither a policy nor an error.
+// wordless is a provider that returns neither a policy nor an error.
 type wordless struct{}
 
 func (wordless) Policy(context.Context, policy.Key) (*policy.Policy, error) { return nil, nil }
 
-func TestR2NoPolicyIsNoPolicyUnderDeny(t *testing.T) {
+func TestR2AMissingPolicyIsDeniedUnderDeny(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := pipeline.NewMemorySource(transactions("a")...)
 		task := pipeline.Handle(func(context.Context, *pipeline.Transaction) error { return nil })
@@ -408,12 +408,12 @@ func TestR2NoPolicyIsNoPolicyUnderDeny(t *testing.T) {
 	})
 }
 
-// wild is a provider of a policy that has no meaning.
+// wild is a provider of an invalid policy.
 type wild struct{ policy policy.Policy }
 
 func (w *wild) Policy(context.Context, policy.Key) (*policy.Policy, error) { return &w.policy, nil }
 
-func TestP7APolicyWithoutMeaningChangesNoStepsPolicy(t *testing.T) {
+func TestP7AnInvalidPolicyKeepsTheStepsPolicies(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		runs := 0
 		task := pipeline.Handle(func(context.Context, *pipeline.Transaction) error {
@@ -427,12 +427,12 @@ func TestP7APolicyWithoutMeaningChangesNoStepsPolicy(t *testing.T) {
 		provider := &wild{policy.Policy{Retry: policy.Retry{Jitter: "wild"}}}
 		summary, err := pipeline.NewConsumer(source, task, once, pipeline.WithProvider(provider)).Run(bg)
 		if err != nil || summary.Failed != 3 || runs != 3 {
-			t.Errorf("%+v %v after %d runs of what may run once", summary, err, runs)
+			t.Errorf("%+v %v after %d runs of a step that may run once", summary, err, runs)
 		}
 	})
 }
 
-func TestL1PoliciesThatBreakARuleAreRefused(t *testing.T) {
+func TestL1InvalidPoliciesAreRejected(t *testing.T) {
 	zero := policy.Producer{}
 	zero.Steps.Produce.Retry.MaxAttempts = -1
 	none := policy.Consumer{}
@@ -457,7 +457,7 @@ func TestL1PoliciesThatBreakARuleAreRefused(t *testing.T) {
 	}
 }
 
-// TestL1ValidExamplesOfTheModelRun: a batch consumer, a producer that tries once, a streamer that backs off.
+// TestL1ValidExamplesOfTheModelRun runs a batch consumer, a producer with one attempt, and a streaming consumer with backoff.
 func TestL1ValidExamplesOfTheModelRun(t *testing.T) {
 	bubble(t, "batch consumer", func(t *testing.T) {
 		p := consumerPolicy(10, 100)
@@ -470,7 +470,7 @@ func TestL1ValidExamplesOfTheModelRun(t *testing.T) {
 			t.Error(summary, err)
 		}
 	})
-	bubble(t, "a producer that tries once", func(t *testing.T) {
+	bubble(t, "a producer with one attempt", func(t *testing.T) {
 		var p policy.Producer
 		p.Steps.Produce.Retry.MaxAttempts = 1
 		s := &script{}
@@ -480,7 +480,7 @@ func TestL1ValidExamplesOfTheModelRun(t *testing.T) {
 			t.Error(summary, err)
 		}
 	})
-	bubble(t, "a streamer that backs off", func(t *testing.T) {
+	bubble(t, "a streaming consumer with backoff", func(t *testing.T) {
 		var p policy.Consumer
 		p.Loop.Streaming = true
 		p.Loop.EmptyQueue = policy.EmptyQueue{Backoff: time.Second, BackoffCap: 60 * time.Second}
@@ -493,7 +493,7 @@ func TestL1ValidExamplesOfTheModelRun(t *testing.T) {
 	})
 }
 
-func TestMissingPartsAreRefused(t *testing.T) {
+func TestMissingPartsAreRejected(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
 	source := pipeline.NewMemorySource(transactions("a")...)
@@ -502,7 +502,7 @@ func TestMissingPartsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAProducerTakesItsLoopFromAProvidersDocument(t *testing.T) {
+func TestAProducersLoopComesFromTheProvidersDocument(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		p, err := producerPolicy(2, 2).Normalize(policy.StepLimits())
 		if err != nil {
@@ -524,7 +524,7 @@ func runWith(p policy.Consumer) error {
 	return err
 }
 
-// watcher notes events, with the names of the spans that they happen in.
+// watcher records events with the names of their spans.
 type watcher struct{ list []string }
 
 type spanKey struct{}
@@ -576,7 +576,7 @@ func TestL12SpansOfARun(t *testing.T) {
 	})
 }
 
-// mute panics at everything.
+// mute is an observer that always panics.
 type mute struct{}
 
 func (mute) Start(context.Context, *observe.Event) context.Context { panic("observer") }
@@ -589,7 +589,7 @@ func TestAnObserverThatPanicsLosesNothing(t *testing.T) {
 		p.Loop.Limit, p.Loop.Streaming = 1, true
 		summary, _ := pipeline.NewConsumer(source, pipeline.Map(nothing), p, pipeline.WithObserver(mute{}), quiet).Run(bg)
 		if waiting, out := source.Len(); summary.Ended() != summary.Fetched || waiting+out+len(source.Acked()) != 1 {
-			t.Errorf("%+v, %d wait and %d are out", summary, waiting, out)
+			t.Errorf("%+v, %d wait and %d are held", summary, waiting, out)
 		}
 		synctest.Wait()
 	})
@@ -599,7 +599,7 @@ type checked struct{ pipeline.Source }
 
 func (checked) Check(context.Context) error { return errDown }
 
-func TestCheckAsksThoseThatCanTell(t *testing.T) {
+func TestCheckCallsEveryChecker(t *testing.T) {
 	source := pipeline.NewMemorySource()
 	if err := pipeline.NewConsumer(source, pipeline.Map(nothing), policy.Consumer{}).Check(bg); err != nil {
 		t.Error(err)

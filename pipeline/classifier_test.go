@@ -12,12 +12,12 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// TestC5ClassifiersJudgeErrorsOfSteps: a classifier that knows values of one type does not meet results of tasks.
+// TestC5ClassifiersJudgeErrorsOfSteps checks that a classifier for values of one type does not get the results of tasks.
 func TestC5ClassifiersJudgeErrorsOfSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		strict := classify.Func(func(value any, err error) classify.Outcome {
 			if value != nil {
-				t.Errorf("the classifier was shown a %T", value)
+				t.Errorf("the classifier got a %T", value)
 			}
 			return classify.Default(nil, err)
 		})
@@ -40,7 +40,7 @@ func TestC5ClassifiersJudgeErrorsOfSteps(t *testing.T) {
 	})
 }
 
-func TestL5WhatCameIsNotLostWhenAClassifierHasTheFetchRepeated(t *testing.T) {
+func TestL5DeliveriesAreNotLostWhenAClassifierRetriesTheFetch(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		judged := 0
 		again := classify.Func(func(_ any, err error) classify.Outcome {

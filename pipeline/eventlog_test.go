@@ -19,8 +19,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// eventLog is all that a run is seen to do, a line for each: fetches, calls of the task, attempts, decisions, dead letters,
-// settlements and outcomes. Lines begin with the time since the start.
+// eventLog records everything observable of a run, one line each: fetches, calls of the task, attempts, decisions, dead
+// letters, settlements and outcomes. Lines begin with the time since the start.
 type eventLog struct {
 	mu    sync.Mutex
 	start time.Time
@@ -28,7 +28,7 @@ type eventLog struct {
 }
 
 func (l *eventLog) add(format string, args ...any) {
-	text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n") // stacks of panics are not the same
+	text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n") // stacks of panics differ
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, fmt.Sprintf("%015d %s", time.Since(l.start), text))
@@ -52,10 +52,10 @@ func (l *eventLog) Observe(_ context.Context, e *observe.Event) {
 	}
 }
 
-// sorted puts the lines in order. Those of one moment have none of their own: concurrent work is on several goroutines.
+// sorted sorts the lines: those of one moment have no order, because concurrent goroutines write them.
 func (l *eventLog) sorted() []string { return slices.Sorted(slices.Values(l.lines)) }
 
-// overheard is a scripted source that is logged.
+// overheard is a scripted source that logs its calls.
 type overheard struct {
 	*scripted
 	log *eventLog
@@ -83,15 +83,15 @@ func (s overheard) Nack(ctx context.Context, d pipeline.Delivery, delay time.Dur
 	return s.scripted.Nack(ctx, d, delay, cause)
 }
 
-// scene is a script with all that it runs in.
+// scene is a script and its surroundings.
 type scene struct {
 	script  *script
 	policy  policy.Consumer
 	answers []answer
-	letters []error // of the sink for dead letters: what its first calls return
+	letters []error // the results of the first calls of the dead-letter sink
 }
 
-// play runs a scene in virtual time and returns all that was seen of it.
+// play runs a scene in virtual time and returns its event log.
 func (sc *scene) play(t *testing.T) (lines []string) {
 	synctest.Test(t, func(*testing.T) {
 		log := &eventLog{start: time.Now()}
@@ -113,7 +113,7 @@ func (sc *scene) play(t *testing.T) (lines []string) {
 			})))
 		}
 		summary, err := pipeline.NewConsumer(source, task, sc.policy, options...).Run(bg)
-		time.Sleep(time.Hour) // what was left behind comes back
+		time.Sleep(time.Hour) // abandoned calls return
 		synctest.Wait()
 		log.add("%+v %v", summary, err)
 		lines = append(log.sorted(), sc.script.sorted()...)
@@ -121,10 +121,10 @@ func (sc *scene) play(t *testing.T) (lines []string) {
 	return lines
 }
 
-// sorted are the calls of the task.
+// sorted returns the calls of the task in order.
 func (s *script) sorted() []string { return slices.Sorted(slices.Values(s.log)) }
 
-// TestL1ToL12TheSameScriptGivesTheSameEventLog: a script in which everything happens, twice.
+// TestL1ToL12TheSameScriptGivesTheSameEventLog plays a script with every kind of event twice.
 func TestL1ToL12TheSameScriptGivesTheSameEventLog(t *testing.T) {
 	slow := act{takes: time.Hour}
 	rich := func() *scene {
@@ -159,7 +159,7 @@ func TestL1ToL12TheSameScriptGivesTheSameEventLog(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*scene)
-		shows  []string // in some line each
+		shows  []string // each in some line
 	}{
 		"limit": {func(*scene) {}, []string{
 			"fetch of 4", "fetch of 3", "fetched 0, down", "fetched 0, context deadline exceeded", "EmptyWait:2s", "ack fine", "nack unhandled",
@@ -187,7 +187,7 @@ func TestL1ToL12TheSameScriptGivesTheSameEventLog(t *testing.T) {
 			text := strings.Join(logs[0], "\n")
 			for _, part := range c.shows {
 				if !strings.Contains(text, part) {
-					t.Errorf("nothing shows %q", part)
+					t.Errorf("no line contains %q", part)
 				}
 			}
 			if t.Failed() {
@@ -197,14 +197,14 @@ func TestL1ToL12TheSameScriptGivesTheSameEventLog(t *testing.T) {
 	}
 }
 
-// TestL1ToL12RandomScriptsGiveTheSameEventLog: nothing in the engine depends on chance.
+// TestL1ToL12RandomScriptsGiveTheSameEventLog checks that the engine is deterministic.
 func TestL1ToL12RandomScriptsGiveTheSameEventLog(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		names := []string{"a", "b", "c", "d", "e", "f"}
 		sc := &scene{script: scriptOf(r, names), policy: policyOf(r)}
 		sc.answers = drawLot(r, rapid.SliceOfN(rapid.SampledFrom(names), 1, 12).Draw(r, "ids")).answers
 		for _, step := range []*policy.Step{&sc.policy.Steps.Process, &sc.policy.Steps.Success, &sc.policy.Steps.Exception} {
-			step.Retry.Jitter = policy.JitterFull // seeded by the transaction
+			step.Retry.Jitter = policy.JitterFull // the transaction is the seed
 		}
 		if rapid.Bool().Draw(r, "dead letters") {
 			sc.letters = []error{errDown, nil}

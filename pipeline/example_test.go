@@ -24,7 +24,7 @@ func Example() {
 
 	consumer := pipeline.NewConsumer(source, pipeline.Handle(func(ctx context.Context, o order) error {
 		if o.Customer == "" {
-			return classify.Business(errors.New("an order needs a customer")) // repeating cannot help
+			return classify.Business(errors.New("an order needs a customer")) // a retry cannot help
 		}
 		return nil
 	}), p, pipeline.WithName("orders"), pipeline.WithDeadLetter(&letters))

@@ -18,7 +18,8 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// TestL4ATaskThatEndsItsGoroutineLeavesItsOutcomeUnknown: under a guard it does not run again, not even when the claim lapses.
+// TestL4ATaskThatEndsItsGoroutineLeavesItsOutcomeUnknown checks that a guard does not run such a task again, even after the
+// claim's lease has expired.
 func TestL4ATaskThatEndsItsGoroutineLeavesItsOutcomeUnknown(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		db := memory.Open()
@@ -47,21 +48,21 @@ func TestL4ATaskThatEndsItsGoroutineLeavesItsOutcomeUnknown(t *testing.T) {
 	})
 }
 
-// TestL4TheExceptionStepDecidesWhatAGuardKeeps: what has not been dealt with comes back, and the work does not run again for it.
+// TestL4TheExceptionStepDecidesWhatAGuardKeeps: an unhandled failure is redelivered, but its work does not run again.
 func TestL4TheExceptionStepDecidesWhatAGuardKeeps(t *testing.T) {
 	business := []act{{err: classify.Business(errDown)}}
 	for name, c := range map[string]struct {
 		handlers           string
 		process, exception []act
 		state              idempotency.State
-		outcomes           []pipeline.Outcome // of two deliveries
-		runs               int                // of the work
+		outcomes           []pipeline.Outcome // outcomes of two deliveries
+		runs               int                // runs of the work
 	}{
 		"dealt with":               {"e", fails(9, errDown), nil, idempotency.Failed, []pipeline.Outcome{pipeline.Exception, pipeline.Exception}, 1},
-		"not dealt with":           {"e", business, fails(9, errDown), idempotency.Released, []pipeline.Outcome{pipeline.Failed, pipeline.Failed}, 2},
+		"unhandled":                {"e", business, fails(9, errDown), idempotency.Released, []pipeline.Outcome{pipeline.Failed, pipeline.Failed}, 2},
 		"no step, a final failure": {"", business, nil, idempotency.Failed, []pipeline.Outcome{pipeline.Failed, pipeline.Failed}, 1},
 		"no step, another failure": {"", fails(1, errDown), nil, idempotency.Completed, []pipeline.Outcome{pipeline.Failed, pipeline.Success}, 2},
-		"dealt with after a panic": {"e", []act{{panic: "oops"}}, nil, idempotency.InFlight, []pipeline.Outcome{pipeline.Exception, pipeline.Redelivered}, 1},
+		"handled after a panic":    {"e", []act{{panic: "oops"}}, nil, idempotency.InFlight, []pipeline.Outcome{pipeline.Exception, pipeline.Redelivered}, 1},
 		"panic of the exception":   {"e", business, []act{{panic: "oops"}}, idempotency.InFlight, []pipeline.Outcome{pipeline.Failed, pipeline.Redelivered}, 1},
 		"no step, a panic":         {"", []act{{panic: "oops"}}, nil, idempotency.InFlight, []pipeline.Outcome{pipeline.Failed, pipeline.Redelivered}, 1},
 	} {
@@ -88,7 +89,7 @@ func TestL4TheExceptionStepDecidesWhatAGuardKeeps(t *testing.T) {
 	}
 }
 
-// TestI4APanicIsRepeatedOnlyWhereThatIsSafe: the attempts of a step share one claim.
+// TestI4APanicIsRepeatedOnlyWhereThatIsSafe: all attempts of a step share one claim.
 func TestI4APanicIsRepeatedOnlyWhereThatIsSafe(t *testing.T) {
 	for _, safe := range []bool{false, true} {
 		bubble(t, "", func(t *testing.T) {
@@ -128,14 +129,14 @@ func TestI4ATransactionThatIsCutOffAfterAPanicIsUnknown(t *testing.T) {
 	})
 }
 
-// lostStore finds every claim taken over when it is settled.
+// lostStore reports every claim as fenced when it is settled.
 type lostStore struct{ idempotency.Store }
 
 func (lostStore) Settle(context.Context, idempotency.Claim, idempotency.Settlement) error {
 	return idempotency.ErrFenced
 }
 
-func TestL4AnOutcomeThatAGuardCannotRecordStands(t *testing.T) {
+func TestL4AnOutcomeStandsEvenIfTheGuardCannotRecordIt(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		db := memory.Open()
 		defer db.Close()
@@ -152,7 +153,7 @@ func TestL4AnOutcomeThatAGuardCannotRecordStands(t *testing.T) {
 	})
 }
 
-// slowStore answers no begin before its context ends.
+// slowStore blocks Begin until its context ends.
 type slowStore struct{ brokenStore }
 
 func (slowStore) Begin(ctx context.Context, _ idempotency.BeginRequest) (idempotency.Begun, error) {

@@ -15,8 +15,7 @@ const (
 	came      = "00-" + cameTrace + "-00f067aa0ba902b7-00"
 )
 
-// continuing begins spans as an exporter does: a transaction that came in a trace goes on in it, and has one of its own
-// otherwise.
+// continuing begins spans as an exporter does: a transaction continues the trace of its metadata, or begins one.
 type continuing struct{}
 
 func (continuing) Observe(context.Context, *observe.Event) {}
@@ -34,8 +33,8 @@ func (continuing) Start(ctx context.Context, e *observe.Event) context.Context {
 	return observe.WithSpan(ctx, span)
 }
 
-// TestL12WhatIsDispatchedIsInTheTraceAndCorrelationOfWhatCame, by a chain, by a producer, and as a dead letter.
-func TestL12WhatIsDispatchedIsInTheTraceAndCorrelationOfWhatCame(t *testing.T) {
+// TestL12DispatchedTransactionsKeepTraceAndCorrelation checks chains, producers and dead letters.
+func TestL12DispatchedTransactionsKeepTraceAndCorrelation(t *testing.T) {
 	const begun = "00-00000000000000000000000000000007-0000000000000009-01"
 	const continued = "00-" + cameTrace + "-0000000000000009-00"
 	foreign := observe.WithSpan(bg, observe.Span{TraceID: [16]byte{1}, SpanID: [8]byte{1}})
@@ -43,16 +42,16 @@ func TestL12WhatIsDispatchedIsInTheTraceAndCorrelationOfWhatCame(t *testing.T) {
 		ctx             context.Context
 		parent, state   string
 		observer        observe.Observer
-		made            string // the traceparent that the task gives to what it makes
+		made            string // the traceparent that the task gives to its transaction
 		want, wantState string
 	}{
-		"nothing":                       {ctx: bg},
-		"no observer":                   {ctx: bg, parent: came, state: "v=1", want: came, wantState: "v=1"},
-		"a span in the trace that came": {ctx: bg, parent: came, state: "v=1", observer: continuing{}, want: continued, wantState: "v=1"},
-		"a span in a new trace":         {ctx: bg, observer: continuing{}, want: begun},
-		"a parent that is not valid":    {ctx: bg, parent: "x", state: "v=1", observer: continuing{}, want: begun},
-		"a span of the program around":  {ctx: foreign, parent: came, state: "v=1", want: came, wantState: "v=1"},
-		"the task's own":                {ctx: bg, parent: came, state: "v=1", observer: continuing{}, made: begun, want: begun},
+		"nothing":                           {ctx: bg},
+		"no observer":                       {ctx: bg, parent: came, state: "v=1", want: came, wantState: "v=1"},
+		"a span in the incoming trace":      {ctx: bg, parent: came, state: "v=1", observer: continuing{}, want: continued, wantState: "v=1"},
+		"a span in a new trace":             {ctx: bg, observer: continuing{}, want: begun},
+		"an invalid parent":                 {ctx: bg, parent: "x", state: "v=1", observer: continuing{}, want: begun},
+		"a span of the surrounding program": {ctx: foreign, parent: came, state: "v=1", want: came, wantState: "v=1"},
+		"the task's own":                    {ctx: bg, parent: came, state: "v=1", observer: continuing{}, made: begun, want: begun},
 	} {
 		metadata := map[string]string{}
 		if c.parent != "" {
@@ -67,7 +66,7 @@ func TestL12WhatIsDispatchedIsInTheTraceAndCorrelationOfWhatCame(t *testing.T) {
 		}
 		var sink, letters, produced pipeline.MemorySink
 		task := pipeline.Into(func(context.Context, *pipeline.Transaction) ([]*pipeline.Transaction, error) {
-			return []*pipeline.Transaction{made("b", nil), nil, made("c", metadata)}, nil // a copied trace is not its own
+			return []*pipeline.Transaction{made("b", nil), nil, made("c", metadata)}, nil // a copied traceparent is not the task's own
 		}, &sink)
 		observed := pipeline.WithObserver(c.observer)
 		chain := pipeline.NewConsumer(pipeline.NewMemorySource(x), task, consumerPolicy(1, 1), observed)
@@ -88,7 +87,7 @@ func TestL12WhatIsDispatchedIsInTheTraceAndCorrelationOfWhatCame(t *testing.T) {
 		}
 		for i, got := range append(all, letters.Transactions()...) {
 			if letter := i == len(all); letter && c.made != "" {
-				continue // nobody made it
+				continue // no task made it
 			}
 			if p, s := got.Metadata(pipeline.MetaTraceParent), got.Metadata(pipeline.MetaTraceState); p != c.want || s != c.wantState {
 				t.Errorf("%s: %s: %s %s, want %s %s", name, got.ID(), p, s, c.want, c.wantState)
@@ -98,7 +97,7 @@ func TestL12WhatIsDispatchedIsInTheTraceAndCorrelationOfWhatCame(t *testing.T) {
 			}
 		}
 		if got := x.Metadata(pipeline.MetaTraceParent); got != c.parent {
-			t.Errorf("%s: what came was changed: %s", name, got)
+			t.Errorf("%s: the incoming transaction was changed: %s", name, got)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func asked(source *scripted) (list []int) {
 	return list
 }
 
-func TestL5FetchAsksForABatchOrWhatTheLimitAllows(t *testing.T) {
+func TestL5FetchAsksForABatchOrTheRestOfTheLimit(t *testing.T) {
 	cases := []struct {
 		name         string
 		batch, limit int
@@ -40,8 +40,8 @@ func TestL5FetchAsksForABatchOrWhatTheLimitAllows(t *testing.T) {
 	}{
 		{"batches", 4, 0, 10, []int{4, 4, 4, 4}, 10},
 		{"a limit below the batch", 10, 5, 10, []int{5}, 5},
-		{"a limit that is no multiple", 4, 6, 10, []int{4, 2}, 6},
-		{"a limit beyond what there is", 4, 20, 5, []int{4, 4, 4}, 5},
+		{"a limit that is not a multiple", 4, 6, 10, []int{4, 2}, 6},
+		{"a limit beyond the input", 4, 20, 5, []int{4, 4, 4}, 5},
 	}
 	for _, c := range cases {
 		bubble(t, c.name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestL5FetchAsksForABatchOrWhatTheLimitAllows(t *testing.T) {
 	}
 }
 
-// onlySource has none of a source's further abilities.
+// onlySource hides the optional interfaces of a source.
 type onlySource struct{ pipeline.Source }
 
 func TestL5ASourceThatReturnsTooMuchLosesNothing(t *testing.T) {
@@ -83,7 +83,7 @@ func TestL5ASourceThatReturnsTooMuchLosesNothing(t *testing.T) {
 			t.Errorf("%+v %v", summary, source.nacked)
 		}
 	})
-	bubble(t, "worked on where it cannot be given back", func(t *testing.T) {
+	bubble(t, "processed where it cannot be given back", func(t *testing.T) {
 		s := &script{}
 		summary, err := pipeline.NewConsumer(onlySource{newScripted(answer{ids: many(5)})}, s.task(), consumerPolicy(1, 3)).Run(bg)
 		var broken *pipeline.ContractError
@@ -93,7 +93,7 @@ func TestL5ASourceThatReturnsTooMuchLosesNothing(t *testing.T) {
 	})
 }
 
-// hollow is a source that hands out a delivery of nothing.
+// hollow is a source that returns a delivery without a transaction.
 type hollow struct{ pipeline.Source }
 
 func (h hollow) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.Delivery, error) {
@@ -112,7 +112,7 @@ func TestL5ADeliveryWithoutATransactionIsAContractError(t *testing.T) {
 	})
 }
 
-func TestL5ASpentFetchEndsTheRunAfterRunningWork(t *testing.T) {
+func TestL5AnExhaustedFetchEndsTheRunAfterRunningWork(t *testing.T) {
 	cases := []struct {
 		name    string
 		last    answer
@@ -151,7 +151,7 @@ func TestL5ASpentFetchEndsTheRunAfterRunningWork(t *testing.T) {
 	}
 }
 
-func TestL5WhatComesWithAnErrorIsNotLost(t *testing.T) {
+func TestL5DeliveriesThatComeWithAnErrorAreNotLost(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := newScripted(answer{ids: []string{"a"}, err: errDown}, answer{ids: []string{"b"}, err: pipeline.ErrEnd})
 		s := &script{}
@@ -180,7 +180,7 @@ func TestL6EmptyFetches(t *testing.T) {
 			t.Fatal(err)
 		}
 		var want []time.Duration
-		for _, at := range []int{0, 1, 3, 7, 12, 12, 13, 15} { // waits of 1, 2, 4, 5; none; 1, 2
+		for _, at := range []int{0, 1, 3, 7, 12, 12, 13, 15} { // waits of 1, 2, 4, 5; no wait; 1, 2
 			want = append(want, time.Duration(at)*time.Second)
 		}
 		if diff := cmp.Diff(want, source.times); diff != "" {
@@ -203,12 +203,12 @@ func TestL6EmptyFetches(t *testing.T) {
 	})
 }
 
-func TestL7ASlowTransactionHoldsNothingBack(t *testing.T) {
+func TestL7ASlowTransactionDoesNotBlockOthers(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{process: map[string][]act{"t00": ok(100 * time.Second), "*": ok(time.Second)}}
 		var l ledger
 		start := time.Now()
-		// 19 transactions of one second on one worker while the first takes 100: batches do not wait for it.
+		// One worker runs 19 transactions of one second while the first takes 100: batches do not wait for it.
 		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions(many(20)...)...), s.task(), consumerPolicy(2, 4), l.option()).Run(bg)
 		if err != nil || summary.Success != 20 || time.Since(start) != 100*time.Second {
 			t.Fatal(summary, err, time.Since(start))
@@ -227,12 +227,12 @@ func TestL7AFreeWorkerIsFedWhileAnotherIsBusy(t *testing.T) {
 		s := &script{process: map[string][]act{"t00": ok(1000 * time.Second), "*": ok(time.Second)}}
 		summary, err := pipeline.NewConsumer(pipeline.NewMemorySource(transactions(many(500)...)...), s.task(), consumerPolicy(3, 1)).Run(bg)
 		if err != nil || summary.Success != 500 || summary.Elapsed != 1000*time.Second {
-			t.Error(summary, err) // a missed wake-up would leave the rest until the first is done
+			t.Error(summary, err) // a missed wake-up would delay the rest until the first is done
 		}
 	})
 }
 
-func TestL7WorkersAreMadeForWorkThatThereIs(t *testing.T) {
+func TestL7WorkersStartOnDemand(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{process: map[string][]act{"*": ok(time.Second)}}
 		start := time.Now()
@@ -265,7 +265,7 @@ func TestL7FetchesOnlyWhenTheBufferIsEmptyAndAWorkerIsFree(t *testing.T) {
 		if _, err := pipeline.NewConsumer(source, s.task(), consumerPolicy(2, 5)).Run(bg); err != nil {
 			t.Fatal(err)
 		}
-		// The second half of the third pair is free at 2 s already.
+		// The second worker is already free at 2 s.
 		if diff := cmp.Diff([]time.Duration{0, 2 * time.Second, 5 * time.Second}, source.times); diff != "" {
 			t.Error(diff)
 		}
@@ -336,7 +336,7 @@ func TestL8TransactionTimeout(t *testing.T) {
 			outcome: pipeline.Exception, step: "process", attempts: 1,
 		},
 		{
-			name:    "is no timeout of the exception handler, which has one of its own",
+			name:    "does not apply to the exception handler, which has its own",
 			process: ok(time.Hour), exception: ok(9 * time.Second),
 			want:    []string{"0s process a", "10s process a cut", "10s exception a"},
 			outcome: pipeline.Exception, step: "process", attempts: 1,
@@ -347,31 +347,31 @@ func TestL8TransactionTimeout(t *testing.T) {
 			outcome: pipeline.Exception, step: "success", attempts: 1,
 		},
 		{
-			name:    "waits for process to return, and its late result has no success",
+			name:    "waits for process to return, and discards its late result",
 			process: []act{{takes: 25 * time.Second, deaf: true}},
 			want:    []string{"0s process a", "25s exception a"},
 			outcome: pipeline.Exception, step: "process", attempts: 1,
 		},
 		{
-			name:    "waits for the success handler to return, whose late word does not count",
+			name:    "waits for the success handler to return, and ignores its late result",
 			success: []act{{takes: 25 * time.Second, deaf: true}},
 			want:    []string{"0s process a", "0s success a", "25s exception a"},
 			outcome: pipeline.Exception, step: "success", attempts: 1,
 		},
 		{
-			name:    "does not wait for an attempt that could not begin in time",
+			name:    "does not wait for an attempt that could not start in time",
 			process: []act{{takes: 4 * time.Second, err: errDown}},
 			want:    []string{"0s process a", "5s process a", "9s exception a"}, // 4 + 1 + 4, and 2 more would be 11
 			outcome: pipeline.Exception, step: "process", attempts: 2,
 		},
 		{
-			name:    "strikes the exception handler: failed, and no second call",
+			name:    "ends the exception handler: failed, and no second call",
 			process: []act{{err: errDown}}, exception: ok(time.Hour),
 			want:    []string{"0s process a", "1s process a", "3s process a", "3s exception a", "13s exception a cut"},
 			outcome: pipeline.Failed, step: "exception", attempts: 1,
 		},
 		{
-			name:    "strikes an exception handler that ignores it",
+			name:    "ends while an exception handler ignores it",
 			process: []act{{err: errDown}}, exception: []act{{takes: 30 * time.Second, deaf: true}},
 			want:    []string{"0s process a", "1s process a", "3s process a", "3s exception a"},
 			outcome: pipeline.Failed, step: "exception", attempts: 1,
@@ -429,9 +429,9 @@ func TestL9LoopTimeoutAndShutdown(t *testing.T) {
 		bubble(t, how, func(t *testing.T) {
 			s := &script{
 				process: map[string][]act{
-					"a": ok(time.Hour),                           // obeys
+					"a": ok(time.Hour),                           // obeys its context
 					"b": {{takes: 10 * time.Second}},             // done in time
-					"c": {{takes: 15 * time.Second, deaf: true}}, // has a result when it must not go on
+					"c": {{takes: 15 * time.Second, deaf: true}}, // has a result when no further step may start
 					"d": {{takes: time.Hour, deaf: true}},        // ignores its context
 					"g": {{takes: 14 * time.Second, deaf: true, err: errDown}},
 				},
@@ -458,7 +458,7 @@ func TestL9LoopTimeoutAndShutdown(t *testing.T) {
 				time.AfterFunc(at, func() { cancel(errStop) })
 			}
 			if how == "drain" {
-				time.AfterFunc(time.Millisecond, consumer.Drain) // a drained engine fetches nothing: when the work has begun
+				time.AfterFunc(time.Millisecond, consumer.Drain) // a drained engine does not fetch: drain when the work has begun
 			}
 			defer cancel(nil)
 			start := time.Now()
@@ -481,7 +481,7 @@ func TestL9LoopTimeoutAndShutdown(t *testing.T) {
 			}
 			want := map[string][]pipeline.Outcome{
 				"a": {pipeline.Redelivered, pipeline.Redelivered}, "b": {pipeline.Success}, "c": {pipeline.Redelivered},
-				"d": {pipeline.Redelivered}, "g": {pipeline.Redelivered}, "e": {pipeline.Success}, // begun when b was done
+				"d": {pipeline.Redelivered}, "g": {pipeline.Redelivered}, "e": {pipeline.Success}, // started when b was done
 			}
 			for id, outcomes := range want {
 				if diff := cmp.Diff(outcomes, l.of(id)); diff != "" {
@@ -498,13 +498,13 @@ func TestL9LoopTimeoutAndShutdown(t *testing.T) {
 			}
 			for _, n := range source.nacked {
 				if n.Delay != 0 || n.Cause {
-					t.Errorf("given back as %+v", n)
+					t.Errorf("nacked as %+v", n)
 				}
 			}
 			if len(source.nacked) != 5 || len(source.acked) != 2 {
 				t.Error(source.nacked, source.acked)
 			}
-			time.Sleep(time.Hour) // what was left behind returns, and changes nothing
+			time.Sleep(time.Hour) // abandoned calls return and change nothing
 			synctest.Wait()
 			if len(l.ends) != 7 || len(source.nacked) != 5 {
 				t.Error(l.ends)
@@ -513,7 +513,7 @@ func TestL9LoopTimeoutAndShutdown(t *testing.T) {
 	}
 }
 
-func TestL9AResultThatNeedsNoHandlerCountsAlsoAfterAShutdown(t *testing.T) {
+func TestL9AResultWithoutAHandlerCountsAfterAShutdown(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{process: map[string][]act{"a": {{takes: 10 * time.Second, deaf: true}}}, handlers: "e"}
 		source := newScripted(answer{ids: []string{"a"}})
@@ -539,7 +539,7 @@ func TestL9AnExceptionHandlerThatIsCutOffIsNotFinished(t *testing.T) {
 	})
 }
 
-func TestL9AFetchThatIgnoresItsContextIsLeftBehindAndItsResultGivenBack(t *testing.T) {
+func TestL9AFetchThatIgnoresItsContextIsAbandonedAndItsResultGivenBack(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := newScripted(answer{ids: []string{"a"}, takes: time.Hour, deaf: true})
 		s := &script{}

@@ -24,7 +24,7 @@ var (
 	quiet   = pipeline.WithLogger(slog.New(slog.DiscardHandler))
 )
 
-// act is one call of a scripted task: it takes its time and then returns err.
+// act is one call of a scripted task: it takes some time and then returns err.
 type act struct {
 	takes time.Duration
 	err   error
@@ -40,11 +40,11 @@ func fails(n int, err error) (acts []act) {
 	return append(acts, act{})
 }
 
-// script is a task that does what it is told: the acts of each transaction and step one after another, the last one for
-// ever. It keeps an event log with the time since its start.
+// script is a task that performs the acts of each transaction and step one after another and repeats the last one. It keeps
+// an event log with the time since its start.
 type script struct {
 	process, success, exception map[string][]act
-	handlers                    string // which of success and exception there are: "", "s", "e", "se"
+	handlers                    string // the handlers: "", "s" for success, "e" for exception, "se"
 
 	mu      sync.Mutex
 	start   time.Time
@@ -142,7 +142,7 @@ func (s *script) note(format string, args ...any) {
 	s.log = append(s.log, fmt.Sprintf("%v ", time.Since(s.start))+fmt.Sprintf(format, args...))
 }
 
-// calls of a step, for example "process a".
+// count counts the calls of a step, for example "process a".
 func (s *script) count(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (l *ledger) option() pipeline.Option {
 	})
 }
 
-// of lists the outcomes of a transaction's deliveries.
+// of returns the outcomes of a transaction's deliveries.
 func (l *ledger) of(id string) (list []pipeline.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +200,7 @@ func ids(list []*pipeline.Transaction) (ids []string) {
 	return ids
 }
 
-// retries is a step's policy with delays of 1 s, 2 s, 4 s …
+// retries makes a step's policy with delays of 1 s, 2 s, 4 s …
 func retries(attempts int) policy.Step {
 	return policy.Step{Retry: policy.Retry{MaxAttempts: attempts, InitialBackoff: time.Second, Jitter: policy.JitterNone}}
 }
@@ -217,10 +217,10 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// scripted is a source that answers fetches as it is told.
+// scripted is a source that answers fetches from a list.
 type scripted struct {
 	mu       sync.Mutex
-	answers  []answer // the last one for ever
+	answers  []answer // the last one is repeated
 	requests []pipeline.FetchRequest
 	times    []time.Duration
 	start    time.Time

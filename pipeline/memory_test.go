@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-func TestMemorySourceBringsBackWhatIsGivenBackInTheOrderOfItsDelays(t *testing.T) {
+func TestMemorySourceRedeliversInTheOrderOfTheDelays(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := pipeline.NewMemorySource(transactions("a", "b", "c", "d")...)
 		got, err := s.Fetch(bg, pipeline.FetchRequest{Max: 10})
@@ -45,7 +45,7 @@ func TestMemorySourceBringsBackWhatIsGivenBackInTheOrderOfItsDelays(t *testing.T
 			t.Error(diff)
 		}
 		if again, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1}); len(again) > 0 || err != nil {
-			t.Error("it ends while d is handed out", again, err)
+			t.Error("the source ends while d is held", again, err)
 		}
 		time.AfterFunc(time.Second, func() { s.Ack(bg, got[3:]) })
 		if _, err := s.Fetch(bg, pipeline.FetchRequest{Max: 1, Wait: time.Minute}); !errors.Is(err, pipeline.ErrEnd) {

@@ -22,7 +22,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// totals adds up what moved.
+// totals adds up the flows.
 type totals struct {
 	mu        sync.Mutex
 	inFlight  int
@@ -59,7 +59,7 @@ func (c *totals) Observe(_ context.Context, e *observe.Event) {
 	}
 }
 
-// list is everything that must be equal to what the engine's caller has seen.
+// list returns the totals that must equal those of the run's summary.
 func (c *totals) list() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *totals) list() map[string]int {
 	return list
 }
 
-// totals are what observers should have been told.
+// totals returns the totals that observers should have.
 func (l *ledger) totals(fetched int) map[string]int {
 	list := map[string]int{"in flight": 0, "fetched": fetched}
 	for _, e := range l.ends {
@@ -101,7 +101,7 @@ func TestL12FlowsOfAConsumer(t *testing.T) {
 		if diff := cmp.Diff([]int{3, 0, 0, 1, 0, 0, 0, 0, 0}, c.fetches); diff != "" {
 			t.Error(diff)
 		}
-		second := time.Second // the count of empty fetches begins again after one that was not
+		second := time.Second // a non-empty fetch resets the count of empty fetches
 		if diff := cmp.Diff([]time.Duration{second, 2 * second, second, 2 * second, 4 * second, 8 * second, 16 * second}, c.waits); diff != "" {
 			t.Error(diff)
 		}
@@ -124,8 +124,8 @@ func TestL12FlowsOfAProducer(t *testing.T) {
 	})
 }
 
-// TestL12WhatIsLeftBehindIsNotInFlight: neither then nor when it returns.
-func TestL12WhatIsLeftBehindIsNotInFlight(t *testing.T) {
+// TestL12AbandonedWorkIsNotInFlight checks an abandoned transaction before and after its task returns.
+func TestL12AbandonedWorkIsNotInFlight(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var c totals
 		s := &script{process: map[string][]act{"a": {{takes: time.Hour, deaf: true}}}}
@@ -144,7 +144,7 @@ func TestL12WhatIsLeftBehindIsNotInFlight(t *testing.T) {
 	})
 }
 
-// tracer gives each piece of work and each attempt a span with a number, and a transaction a trace of its own.
+// tracer gives each unit of work and each attempt a numbered span, and each transaction its own trace.
 type tracer struct {
 	mu   sync.Mutex
 	next byte
@@ -184,7 +184,8 @@ func newTracer() *tracer {
 	return &tracer{open: map[observe.Span]string{}, own: map[string]observe.Trace{}}
 }
 
-// TestL12LogsOfTransactions: transaction, trace and span, step and attempt, and nothing of payloads, extra values and metadata.
+// TestL12LogsOfTransactions: log lines have the transaction, trace, span, step and attempt, but no payload, extra values or
+// metadata.
 func TestL12LogsOfTransactions(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var out bytes.Buffer
@@ -236,7 +237,7 @@ func TestL12LogsOfTransactions(t *testing.T) {
 	})
 }
 
-// TestL12TheEnginesOwnLogNamesTransactionAndSpan also where the engine gives up on a transaction.
+// TestL12TheEnginesOwnLogNamesTransactionAndSpan also checks a transaction that the engine abandons.
 func TestL12TheEnginesOwnLogNamesTransactionAndSpan(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -297,7 +298,7 @@ func TestL12EverySpanEnds(t *testing.T) {
 	})
 }
 
-// TestL12ATransactionContinuesItsTrace: observers are told of what it came with, and records name it where it is valid.
+// TestL12ATransactionContinuesItsTrace: observers get the incoming traceparent, and records name it if it is valid.
 func TestL12ATransactionContinuesItsTrace(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	for parent, want := range map[string]string{
@@ -359,8 +360,9 @@ func TestL12RecordsNameTheTraceThatBegan(t *testing.T) {
 	})
 }
 
-// TestL12ReasonsTellTimeoutsApart: of attempts, of transactions and of the loop, also from what a timeout cancels.
-func TestL12ReasonsTellTimeoutsApart(t *testing.T) {
+// TestL12ReasonsDistinguishTimeouts: timeouts of attempts, transactions and the loop have different reasons, and so has the work
+// that a timeout cancels.
+func TestL12ReasonsDistinguishTimeouts(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var timeouts, reasons []string
 		observer := observe.Func(func(_ context.Context, e *observe.Event) {
@@ -411,7 +413,7 @@ func TestL12TheExecutorsClockGivesTheTimesOfAllRecords(t *testing.T) {
 	})
 }
 
-func TestL12ARunThatItsContextEndsHasExceededItsDeadline(t *testing.T) {
+func TestL12ARunEndedByItsContextHasExceededItsDeadline(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var reason policy.Reason
 		observer := observe.Func(func(_ context.Context, e *observe.Event) {

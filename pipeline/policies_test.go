@@ -13,12 +13,12 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// byHand puts a document in force that nothing has checked.
+// byHand puts an unchecked document in force.
 func (l *live) byHand(name string, c policy.Consumer) {
 	l.set.Store(policy.NewSet(policy.SetConfig{Consumers: map[string]policy.Consumer{name: c}}))
 }
 
-func TestP6ALoopMadeByHandIsCheckedWhenItIsTakenOver(t *testing.T) {
+func TestP6AnUncheckedLoopIsCheckedWhenItTakesEffect(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		bad := policy.Consumer{}
 		bad.Loop.Batch.Size = -1
@@ -40,7 +40,7 @@ func TestP6ALoopMadeByHandIsCheckedWhenItIsTakenOver(t *testing.T) {
 	})
 }
 
-func TestP6ABadChangeIsRefusedAndTheOneBeforeStays(t *testing.T) {
+func TestP6ABadChangeIsRejectedAndTheLastOneStays(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		provider := &live{}
 		first := consumerPolicy(1, 2)
@@ -73,7 +73,7 @@ func TestP6ABadChangeIsRefusedAndTheOneBeforeStays(t *testing.T) {
 	})
 }
 
-func TestP6AProducersLoopMadeByHandIsChecked(t *testing.T) {
+func TestP6AProducersUncheckedLoopIsChecked(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		bad := policy.Producer{}
 		bad.Loop.Concurrency.Value = -1
@@ -119,13 +119,13 @@ func TestP6AProducerThatADocumentDoesNotNameKeepsItsPolicy(t *testing.T) {
 	})
 }
 
-func TestL7AWorkerThatIsOneTooManyLeavesWhatItFreed(t *testing.T) {
+func TestL7ASurplusWorkerLeavesTheIDThatItFreed(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		provider := &live{}
 		provider.change(t, consumerPolicy(3, 4))
 		s := &script{process: map[string][]act{"a": ok(10 * time.Second), "b": ok(20 * time.Second), "c": ok(5 * time.Second)}}
 		source := newScripted(answer{ids: []string{"a", "b", "c", "a"}}, answer{err: pipeline.ErrEnd})
-		time.AfterFunc(time.Second, func() { provider.change(t, consumerPolicy(1, 4)) }) // in force when c has ended
+		time.AfterFunc(time.Second, func() { provider.change(t, consumerPolicy(1, 4)) }) // in force after c has ended
 		summary, err := pipeline.NewConsumer(source, s.task(), policy.Consumer{}, pipeline.WithName("orders"), pipeline.WithProvider(provider)).Run(bg)
 		if err != nil || summary.Success != 4 {
 			t.Error(summary, err)

@@ -23,7 +23,7 @@ func producerPolicy(concurrency, batch int) policy.Producer {
 	return p
 }
 
-// sinkOf dispatches by the acts of step "produce".
+// sinkOf makes a sink that performs the acts of step "produce".
 func (s *script) sinkOf(acts map[string][]act) pipeline.Sink {
 	return pipeline.SinkFunc(func(ctx context.Context, t *pipeline.Transaction) error {
 		return s.act(ctx, "produce", t.ID(), acts)
@@ -44,7 +44,7 @@ func TestL10ChunksFollowEachOtherAndAreConcurrentInside(t *testing.T) {
 			"0s produce a", "0s produce b", "1s produce c", // d waits for a, though a worker is free
 			"10s produce d", "10s produce e", "11s produce f", "12s produce g",
 		}
-		// Two that start at the same moment come in any order.
+		// Two dispatches that start at the same moment have no order.
 		for _, pair := range [][2]int{{0, 1}, {3, 4}} {
 			if s.log[pair[0]] > s.log[pair[1]] {
 				s.log[pair[0]], s.log[pair[1]] = s.log[pair[1]], s.log[pair[0]]
@@ -56,7 +56,7 @@ func TestL10ChunksFollowEachOtherAndAreConcurrentInside(t *testing.T) {
 	})
 }
 
-func TestL4InAProducerEveryErrorOfTheSuccessHandlerIsOfTheSystem(t *testing.T) {
+func TestL4InAProducerErrorsOfTheSuccessHandlerAreSystemErrors(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var l ledger
 		calls := 0
@@ -108,7 +108,7 @@ func TestL3ProduceFailuresAreHandled(t *testing.T) {
 	})
 }
 
-func TestL10TheTaskOfAProducerPreparesWhatIsDispatched(t *testing.T) {
+func TestL10AProducersTaskPreparesTransactions(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		var sink pipeline.MemorySink
 		task := pipeline.Map(func(_ context.Context, x *pipeline.Transaction) (any, error) {

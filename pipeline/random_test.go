@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// acts draws what a step does: values, errors of all kinds, panics, slowness and deafness.
+// acts draws the acts of a step: values, errors of all kinds, panics, slow calls and calls that ignore their context.
 func acts(t *rapid.T, label string) []act {
 	list := make([]act, rapid.IntRange(1, 3).Draw(t, label+" acts"))
 	for i := range list {
@@ -43,11 +43,11 @@ func scriptOf(t *rapid.T, names []string) *script {
 	return s
 }
 
-// offset keeps timeouts from striking at the very moment at which something else happens: either may come first then.
+// offset keeps timeouts from coinciding with other events, because their order would be random.
 const offset = 7 * time.Microsecond
 
-// apart lets no fetch end at the moment at which another ends or work does: whether one more is wanted then depends on which
-// is first.
+// apart keeps the end of a fetch from coinciding with the end of another fetch or of work, because the need for another fetch
+// would depend on their order.
 func apart(answers []answer) []answer {
 	for i := range answers {
 		answers[i].takes += time.Duration(i+1) * 11 * time.Microsecond
@@ -68,8 +68,8 @@ func policyOf(t *rapid.T) policy.Consumer {
 	return p
 }
 
-// lot is a source that hands out a fixed lot in pieces of any size, sometimes too large ones and sometimes with an error, and
-// counts what it gets back.
+// lot is a source that delivers a fixed list in batches of any size, sometimes too large and sometimes with an error, and
+// counts the settlements.
 type lot struct {
 	*scripted
 	handed int
@@ -99,7 +99,7 @@ func (l *lot) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.De
 	return got, err
 }
 
-// TestL4EveryDeliveryEndsOnceWhateverHappens: random failures, timeouts, cancellations, drains and duplicates.
+// TestL4EveryDeliveryEndsOnceWhateverHappens draws failures, timeouts, cancellations, drains and duplicates.
 func TestL4EveryDeliveryEndsOnceWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h"}), 1, 16).Draw(r, "ids")
@@ -124,13 +124,13 @@ func TestL4EveryDeliveryEndsOnceWhateverHappens(t *testing.T) {
 				time.AfterFunc(at, consumer.Drain)
 			}
 			summary, _ := consumer.Run(ctx)
-			time.Sleep(time.Hour) // what was left behind comes back
+			time.Sleep(time.Hour) // abandoned calls return
 			synctest.Wait()
 			if len(s.twice) > 0 || s.most > p.Loop.Concurrency.Value {
 				failed("%d in flight at once, twice: %v", s.most, s.twice)
 			}
 			if len(l.ends) != source.handed {
-				failed("%d handed out, %d ended", source.handed, len(l.ends))
+				failed("%d delivered, %d ended", source.handed, len(l.ends))
 			}
 			if summary.Ended() != summary.Fetched || summary.Fetched > source.handed {
 				failed("%+v of %d", summary, source.handed)
@@ -148,7 +148,7 @@ func TestL4EveryDeliveryEndsOnceWhateverHappens(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(l.totals(source.handed), watched.list()); diff != "" {
-				failed("what observers were told: %s", diff)
+				failed("totals of observers: %s", diff)
 			}
 			if acked != len(source.acked) || nacked != len(source.nacked) {
 				failed("%d of %d acknowledged, %d of %d given back", len(source.acked), acked, len(source.nacked), nacked)
@@ -160,8 +160,8 @@ func TestL4EveryDeliveryEndsOnceWhateverHappens(t *testing.T) {
 	})
 }
 
-// TestL4AnErrorNamesWhatItIs: errors.Is and errors.As see through every error of the package.
-func TestL4AnErrorNamesWhatItIs(t *testing.T) {
+// TestL4ErrorsUnwrapToTheirCauses checks that errors.Is and errors.As find the cause of every error of the package.
+func TestL4ErrorsUnwrapToTheirCauses(t *testing.T) {
 	inner := &pipeline.TransactionError{ID: "a", Step: "process", Category: classify.CategorySystem, Cause: errDown}
 	errHandler := errors.New("handler")
 	outer := &pipeline.TransactionError{ID: "a", Step: "exception", Category: classify.CategorySystem, Cause: errHandler, Earlier: inner}

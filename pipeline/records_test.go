@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// subjects collects what events say about their work.
+// subjects records the work of events.
 type subjects struct {
 	mu    sync.Mutex
 	lines []string

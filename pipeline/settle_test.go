@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// patient notes how long its acknowledgements may take.
+// patient records the timeouts of its acknowledgements.
 type patient struct {
 	*scripted
 	left []time.Duration
@@ -29,8 +29,9 @@ func (s *patient) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	return s.scripted.Ack(ctx, done)
 }
 
-// TestL11EachAcknowledgementHasTime, however many there are and whatever became of those before.
-func TestL11EachAcknowledgementHasTime(t *testing.T) {
+// TestL11EachAcknowledgementHasItsOwnTimeout checks that the timeout does not depend on the number of acknowledgements or on earlier
+// failures.
+func TestL11EachAcknowledgementHasItsOwnTimeout(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		names := append(many(12), "hangs", "last")
 		source := &patient{scripted: newScripted(answer{ids: names}, answer{err: pipeline.ErrEnd})}
@@ -58,7 +59,7 @@ func (s *extending) Extend(ctx context.Context, held []pipeline.Delivery) []erro
 	return s.scripted.Extend(ctx, held)
 }
 
-func TestL7NothingIsExtendedWhileNothingIsHeld(t *testing.T) {
+func TestL7NoLeaseIsExtendedWhileNoDeliveryIsHeld(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := &extending{scripted: newScripted(answer{takes: time.Minute}, answer{err: pipeline.ErrEnd})}
 		source.every = 4 * time.Second
@@ -85,7 +86,7 @@ func TestL7ADeliveryThatIsHeldBackBehindItsIDIsExtended(t *testing.T) {
 	})
 }
 
-// deaf does not answer acknowledgements for an hour, whatever its context says.
+// deaf answers acknowledgements after an hour and ignores their contexts.
 type deaf struct{ *scripted }
 
 func (s *deaf) Ack(ctx context.Context, done []pipeline.Delivery) []error {
@@ -93,7 +94,7 @@ func (s *deaf) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	return s.scripted.Ack(ctx, done)
 }
 
-func TestL9ASourceThatDoesNotAnswerDoesNotHoldTheEndOfARun(t *testing.T) {
+func TestL9AnUnresponsiveSourceDoesNotBlockTheEndOfARun(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		source := &deaf{newScripted(answer{ids: []string{"a"}}, answer{err: pipeline.ErrEnd})}
 		var log bytes.Buffer
@@ -105,19 +106,19 @@ func TestL9ASourceThatDoesNotAnswerDoesNotHoldTheEndOfARun(t *testing.T) {
 		if text := log.String(); strings.Count(text, "the source does not answer") != 1 {
 			t.Errorf("logged: %s", text)
 		}
-		time.Sleep(time.Hour) // for the source's call to return
+		time.Sleep(time.Hour) // until the source's call returns
 		synctest.Wait()
 	})
 }
 
-func TestL7FetchingWaitsWhileTooManyAcknowledgementsDo(t *testing.T) {
+func TestL7FetchingWaitsWhileTooManyAcknowledgementsArePending(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		full := answer{ids: many(1000)}
 		source := &deaf{newScripted(full, full, full, full, full, full, full, answer{err: pipeline.ErrEnd})}
 		consumer := pipeline.NewConsumer(source, (&script{}).task(), consumerPolicy(1, 1000), pipeline.WithGrace(3*time.Hour))
 		time.AfterFunc(time.Minute, func() {
 			if got := consumer.Progress().Summary; got.Fetched != 5000 || got.Success != 5000 {
-				t.Errorf("the first acknowledgement is not through, and the run stands at %+v", got)
+				t.Errorf("the first acknowledgement has not returned, but the run is at %+v", got)
 			}
 		})
 		if summary, err := consumer.Run(bg); err != nil || summary.Success != 7000 || len(source.acked) != 7000 {

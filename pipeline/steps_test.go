@@ -86,7 +86,7 @@ func TestL3ValuesGoToTheSuccessHandlerAndErrorsAreRetriedThenHandled(t *testing.
 				t.Errorf("%v hides its cause", err)
 			}
 			if len(s.causes) > 0 && s.causes[0] != error(failed) {
-				t.Errorf("the handler got %v", s.causes)
+				t.Errorf("the exception handler got %v", s.causes)
 			}
 		})
 	}
@@ -148,14 +148,14 @@ func TestL4AFailedExceptionHandlerEndsTheTransactionNotTheLoop(t *testing.T) {
 		if err := l.err("a"); !errors.As(err, &failed) || failed.Step != "exception" || !errors.Is(err, errHandler) || !errors.Is(err, errDown) {
 			t.Errorf("%v", err)
 		}
-		// Without a backoff in its step, a failed transaction stays away for a second.
+		// Without a backoff in its step, a failed transaction is redelivered after a second.
 		if diff := cmp.Diff([]nack{{"a", time.Second, true}}, source.nacked); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-func TestL2StepsSpendNothingOfEachOther(t *testing.T) {
+func TestL2StepsDoNotShareAttempts(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{
 			process: map[string][]act{"a": fails(2, errDown)}, success: map[string][]act{"a": {{err: errDown}}},
@@ -210,7 +210,7 @@ func TestL4AGoroutineThatATaskEndsIsReplaced(t *testing.T) {
 	}
 }
 
-func TestL11WorkThatABudgetRefusesGoesBack(t *testing.T) {
+func TestL11WorkThatABudgetRefusesIsGivenBack(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		budgets := budget.NewRegistry()
 		if err := budgets.Register("scarce", budget.NewTokenBucket(1, 0)); err != nil {
@@ -228,7 +228,7 @@ func TestL11WorkThatABudgetRefusesGoesBack(t *testing.T) {
 			t.Error(diff)
 		}
 		if waiting, out := source.Len(); waiting != 1 || out != 0 {
-			t.Errorf("%d wait, %d are out", waiting, out)
+			t.Errorf("%d wait, %d are held", waiting, out)
 		}
 	})
 }
@@ -250,7 +250,7 @@ func TestL3ARetryThatABudgetRefusesIsAFailure(t *testing.T) {
 	})
 }
 
-func TestL11NothingButACopyOfExtraReachesTheSource(t *testing.T) {
+func TestL11OnlyACopyOfExtraReachesTheSource(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		p := consumerPolicy(1, 3)
 		given := map[string]any{"queue": "q", "where": map[string]any{"shards": []any{1, []string{"a"}}, "none": nil}}
@@ -266,7 +266,7 @@ func TestL11NothingButACopyOfExtraReachesTheSource(t *testing.T) {
 			where["shards"].([]any)[1].([]string)[0] = "changed"
 			where["shards"].([]any)[0] = "changed"
 		}
-		change(given) // the consumer has its own
+		change(given) // the consumer's own copy
 		if _, err := c.Run(bg); err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestL11NothingButACopyOfExtraReachesTheSource(t *testing.T) {
 	})
 }
 
-func TestL11FailuresStayAwayForTheStepsDelay(t *testing.T) {
+func TestL11FailuresAreRedeliveredAfterTheStepsDelay(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := &script{process: map[string][]act{"a": {{err: errDown}}}}
 		p := consumerPolicy(1, 1)

@@ -69,7 +69,7 @@ func TestL3ATaskWorksOnValues(t *testing.T) {
 	})
 }
 
-// decimal writes numbers as text.
+// decimal encodes numbers as text.
 type decimal struct{}
 
 func (decimal) Encode(n int) ([]byte, error) { return strconv.AppendInt(nil, int64(n), 10), nil }
@@ -120,7 +120,7 @@ func TestL10AProducerWritesValues(t *testing.T) {
 			t.Error(summary, err)
 		}
 	})
-	bubble(t, "that cannot be written", func(t *testing.T) {
+	bubble(t, "that cannot be encoded", func(t *testing.T) {
 		var out pipeline.MemorySink
 		summary, err := pipeline.NewProducer(&out, pipeline.Task[chan int, chan int]{}, producerPolicy(1, 1)).Run(bg, pipeline.Values(make(chan int)))
 		var unsupported *json.UnsupportedTypeError
@@ -130,7 +130,7 @@ func TestL10AProducerWritesValues(t *testing.T) {
 	})
 }
 
-// fickle reads well for some times, and then no more.
+// fickle decodes a few times and then fails.
 type fickle struct {
 	pipeline.JSON[string]
 	reads int
@@ -143,7 +143,7 @@ func (f *fickle) Decode(b []byte) (string, error) {
 	return f.JSON.Decode(b)
 }
 
-// TestL4ASuccessStepThatCannotReadThePayloadIsAnExceptionAtOnce: nothing is retried, and nothing is processed twice.
+// TestL4ASuccessStepThatCannotReadThePayloadIsAnExceptionAtOnce checks that no step is retried or run twice.
 func TestL4ASuccessStepThatCannotReadThePayloadIsAnExceptionAtOnce(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		processed, succeeded := 0, 0

@@ -7,7 +7,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline/pipelinetest"
 )
 
-// A connector's test calls the suite with a function that opens an empty queue.
+// A source's test calls the suite with a function that opens an empty queue.
 func ExampleSources() {
 	_ = func(t *testing.T) { // func TestSource(t *testing.T)
 		pipelinetest.Sources(t, pipelinetest.SourceOptions{

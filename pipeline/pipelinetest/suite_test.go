@@ -15,8 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// handle is one consumer's view of a queue in memory: what it has not acknowledged goes back when it is closed or its lease
-// runs out.
+// handle is one consumer of a queue in memory: unacknowledged deliveries go back when it is closed or their leases expire.
 type handle struct {
 	*queue
 	held map[*pipeline.Transaction]*time.Timer
@@ -27,10 +26,10 @@ type queue struct {
 	lease time.Duration
 
 	mu   sync.Mutex
-	down bool // the server is being restarted
+	down bool // the simulated server is being restarted
 }
 
-var errAway = errors.New("the server is away")
+var errAway = errors.New("the server is down")
 
 func (q *queue) open() *handle {
 	return &handle{queue: q, held: map[*pipeline.Transaction]*time.Timer{}}
@@ -164,7 +163,7 @@ func TestSourceWithoutAbilities(t *testing.T) {
 	})
 }
 
-// target is a sink in memory that keeps each ID once.
+// target is a sink in memory that stores each ID once.
 type target struct {
 	pipeline.MemorySink
 	mu   sync.Mutex
