@@ -146,6 +146,7 @@ func writeModule(t *testing.T, dir string) {
 
 var (
 	selector = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
+	variable = regexp.MustCompile(`\b([a-z]+)(?:, [a-z]+)* :=`)
 	// importable is what fragments may use without saying so.
 	importable = map[string]string{
 		"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "slog": "log/slog",
@@ -162,6 +163,9 @@ func complete(code string, public []goPackage) string {
 	paths := maps.Clone(importable)
 	for _, p := range public {
 		paths[p.Name] = p.ImportPath
+	}
+	for _, found := range variable.FindAllStringSubmatch(code, -1) {
+		delete(paths, found[1])
 	}
 	imports := map[string]bool{"context": true}
 	for _, found := range selector.FindAllStringSubmatch(code, -1) {
