@@ -49,7 +49,8 @@ func TestS8TenMillionJobs(t *testing.T) {
 		`SET synchronous_commit = off`,
 		fmt.Sprintf(`INSERT INTO large.job (id, timeout, max_attempts, type, queue, priority, payload, meta)
 SELECT %s, 0, 0, 't', 'q' || n %% 10, 0, convert_to('{"order":{"id":' || n / 10 || '}}', 'UTF8'), NULL FROM generate_series(1, %d) n`, id, jobs),
-		fmt.Sprintf(`INSERT INTO large.done (id, priority, queue, finished_at, state) SELECT %s, 0, 'q' || n %% 10, now(), 'completed' FROM generate_series(1, %d) n`, id, jobs),
+		fmt.Sprintf(`INSERT INTO large.done (id, run_at, fence, attempts, refusals, priority, queue, finished_at, state)
+SELECT %s, now(), 1, 0, 0, 0, 'q' || n %% 10, now(), 'completed' FROM generate_series(1, %d) n`, id, jobs),
 		`INSERT INTO large.total (queue, completed) SELECT queue, count(*) FROM large.done GROUP BY queue`,
 		`VACUUM ANALYZE large.job`, `VACUUM ANALYZE large.done`,
 	} {
