@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// course is the state of a worker's transaction on its way through the steps.
+// course is the progress of a worker's transaction through its steps.
 //
 //	process ──value──► success ──nil──► success
 //	   │ spent            │ spent
@@ -24,11 +24,11 @@ type course struct {
 	end       end
 	processed bool
 	retries   int
-	spent     int // attempts of process or produce
+	attempted int // attempts of process or produce
 	result    any
 	cause     *TransactionError
 	handled   bool // the exception handler has returned nil
-	once      bool // a panic leaves the outcome unknown: there is a guard that is not replay-safe
+	runOnce   bool // a panic leaves the outcome unknown, because the guard is not replay-safe
 
 	// Of the current step.
 	attempts int
@@ -56,7 +56,7 @@ func (w *worker) transact(ctx context.Context) end {
 	if r := w.r; r.extender == nil && !w.delivery.Deadline.IsZero() && !time.Now().Before(w.delivery.Deadline) {
 		return end{outcome: Redelivered, err: errTooLate} // the source has taken the delivery back already
 	}
-	err := w.forward(ctx)
+	err := w.work(ctx)
 	switch {
 	case err == nil:
 		return end{outcome: Success}
@@ -65,10 +65,10 @@ func (w *worker) transact(ctx context.Context) end {
 	case w.refused(err):
 		return end{outcome: Redelivered, err: err, delay: w.r.redeliveryDelay(w.delivery)}
 	}
-	return w.except(ctx, err)
+	return w.handleFailure(ctx, err)
 }
 
-var errTooLate = errors.New("pipeline: the delivery waited until its deadline")
+var errTooLate = errors.New("pipeline: the delivery was still waiting at its deadline")
 
 func unfinished(ctx context.Context, failure *TransactionError) end {
 	return end{outcome: Redelivered, err: context.Cause(ctx), failure: failure}
@@ -84,13 +84,13 @@ func (w *worker) refused(err *TransactionError) bool {
 	return failed.Reason == policy.ReasonCircuitOpen || failed.Reason == policy.ReasonBudgetDenied
 }
 
-// forward runs the normal steps: the work and its success handler, under one transaction timeout.
-func (w *worker) forward(ctx context.Context) *TransactionError {
+// work runs the normal steps: process or produce, then success, under one transaction timeout.
+func (w *worker) work(ctx context.Context) *TransactionError {
 	s := &w.r.steps
 	scope, cancel := w.r.timed(ctx)
 	defer cancel()
 	err := w.step(scope, s.work, s.keys.work, w.workOp)
-	w.spent = w.attempts
+	w.attempted = w.attempts
 	if err != nil {
 		return w.failed(s.work, err)
 	}
@@ -111,8 +111,8 @@ func (w *worker) forward(ctx context.Context) *TransactionError {
 	return nil
 }
 
-// except runs the exception step after a failure, under its own transaction timeout.
-func (w *worker) except(ctx context.Context, cause *TransactionError) end {
+// handleFailure runs the exception step, under its own transaction timeout.
+func (w *worker) handleFailure(ctx context.Context, cause *TransactionError) end {
 	r := w.r
 	if !r.handlesExceptions() {
 		return end{outcome: Failed, err: cause, delay: r.redeliveryDelay(w.delivery)}
@@ -185,14 +185,14 @@ func (w *worker) category(err error) classify.Category {
 // doWork runs the work and keeps its result for the success handler. Classifiers do not see the result: they judge errors,
 // which tasks and sinks of all kinds have in common.
 func (w *worker) doWork(ctx context.Context) (err error) {
-	defer w.attempted(ctx, &err)
+	defer w.endAttempt(ctx, &err)
 	w.attempts++
 	w.result, err = w.r.steps.do(ctx, w.t)
 	return err
 }
 
 func (w *worker) doSuccess(ctx context.Context) (err error) {
-	defer w.attempted(ctx, &err)
+	defer w.endAttempt(ctx, &err)
 	w.attempts++
 	err = w.r.steps.success(ctx, w.t, w.result)
 	if mark, _ := classify.MarkOf(err); mark == classify.MarkBusiness && w.r.kind == producer {
@@ -202,7 +202,7 @@ func (w *worker) doSuccess(ctx context.Context) (err error) {
 }
 
 func (w *worker) doException(ctx context.Context) (err error) {
-	defer w.attempted(ctx, &err)
+	defer w.endAttempt(ctx, &err)
 	w.attempts++
 	if w.r.steps.exception != nil && !w.handled {
 		if err := w.r.steps.exception(ctx, w.t, w.cause); err != nil {
@@ -213,14 +213,14 @@ func (w *worker) doException(ctx context.Context) (err error) {
 	if w.r.deadLetter == nil {
 		return nil
 	}
-	return w.r.deadLetter.Dispatch(ctx, handOn(ctx, w.t, w.letter()))
+	return w.r.deadLetter.Dispatch(ctx, derive(ctx, w.t, w.deadLetter()))
 }
 
-// attempted turns a task's panic into an error, and notes whether a failed attempt ran into its timeout. It is deferred.
-func (w *worker) attempted(ctx context.Context, err *error) {
+// endAttempt turns a task's panic into an error, and records whether a failed attempt exceeded its timeout. It is deferred.
+func (w *worker) endAttempt(ctx context.Context, err *error) {
 	if v := recover(); v != nil {
 		*err = &retry.PanicError{Part: "operation", Value: v, Stack: debug.Stack()}
-		if w.once {
+		if w.runOnce {
 			*err = idempotency.OutcomeUnknown(*err)
 		}
 	}

@@ -74,7 +74,7 @@ func stepsOf(k kind, name string) steps {
 // newEngine makes an engine that lacks its task, source and sink.
 func newEngine(k kind, o options, p enginePolicy) *engine {
 	e := &engine{options: o, kind: k, steps: stepsOf(k, o.name), drained: make(chan struct{})}
-	policies, err := fixed(k, o.name, p)
+	policies, err := newPolicies(k, o.name, p)
 	if err := errors.Join(p.fault, err); err != nil {
 		e.fault = fmt.Errorf("pipeline: %s %s: policy: %w", k, o.name, err)
 		return e
@@ -95,7 +95,7 @@ const cancelGrace = 2 * time.Second
 
 // start runs the engine until its work is done or must stop. It calls after when the feeder has ended.
 func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary, error) {
-	if err := e.begins(ctx); err != nil {
+	if err := e.acquire(ctx); err != nil {
 		after()
 		return Summary{}, err
 	}
@@ -118,14 +118,14 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 	err := r.supervise(ctx)
 	r.closeSettler()
 	if !waitFor(&services, max(e.grace, cancelGrace)) {
-		e.log.Warn("pipeline: the source does not answer; acknowledgements are left behind", "pipeline", e.name)
+		e.log.Warn("pipeline: the source does not answer; pending acknowledgements are abandoned", "pipeline", e.name)
 	}
 	r.cancel(nil)
 	return r.finish(err), err
 }
 
-// begins marks the engine as busy, or returns an error if it cannot run.
-func (e *engine) begins(ctx context.Context) error {
+// acquire marks the engine as busy, or returns an error if it cannot run.
+func (e *engine) acquire(ctx context.Context) error {
 	switch {
 	case e.fault != nil:
 		return e.fault
@@ -134,7 +134,7 @@ func (e *engine) begins(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return e.endedBy(ctx)
 	case !e.busy.CompareAndSwap(false, true):
-		return fmt.Errorf("pipeline: %s %s runs already; make another engine to run twice", e.kind, e.name)
+		return fmt.Errorf("pipeline: %s %s is already running; make another engine to run twice", e.kind, e.name)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // Errors that sources and sinks return, and that engines report.
 var (
 	// ErrEnd is returned by a source that has no further transactions and never will.
-	ErrEnd = errors.New("pipeline: the source has come to its end")
+	ErrEnd = errors.New("pipeline: end of source")
 	// ErrTransactionTimeout is the cause of a context ended by transaction_timeout.
 	ErrTransactionTimeout = fmt.Errorf("pipeline: transaction timeout: %w", context.DeadlineExceeded)
 	// ErrShutdown is the cause of a task's context when the engine shuts down or runs out of time.
@@ -83,7 +83,7 @@ type ConsumerLoopTimeoutError struct {
 
 // Error implements error.
 func (e *ConsumerLoopTimeoutError) Error() string {
-	return fmt.Sprintf("pipeline: consumer %s: loop timeout of %v", e.Consumer, e.Timeout)
+	return fmt.Sprintf("pipeline: consumer %s: loop timeout of %v exceeded", e.Consumer, e.Timeout)
 }
 
 // Is finds context.DeadlineExceeded.
@@ -97,7 +97,7 @@ type ProducerLoopTimeoutError struct {
 
 // Error implements error.
 func (e *ProducerLoopTimeoutError) Error() string {
-	return fmt.Sprintf("pipeline: producer %s: loop timeout of %v", e.Producer, e.Timeout)
+	return fmt.Sprintf("pipeline: producer %s: loop timeout of %v exceeded", e.Producer, e.Timeout)
 }
 
 // Is finds context.DeadlineExceeded.

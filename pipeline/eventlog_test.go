@@ -168,7 +168,7 @@ func TestL1ToL12TheSameScriptGivesTheSameEventLog(t *testing.T) {
 			"Fetched:17 ", "Abandoned:0",
 		}},
 		"loop timeout": {func(sc *scene) { sc.policy.Loop.Timeout = 17*time.Second + 5*offset }, []string{
-			"redelivered", "for 0s: <nil>", "pipeline: consumer default: loop timeout of 17.000035s",
+			"redelivered", "for 0s: <nil>", "pipeline: consumer default: loop timeout of 17.000035s exceeded",
 		}},
 		"spent fetch": {func(sc *scene) { sc.answers = append(sc.answers[:6:6], answer{takes: time.Hour}) }, []string{"fetch timed out"}},
 		"surplus":     {func(sc *scene) { sc.answers[6].ids = many(9) }, []string{"it returned 9 transactions where 4 were asked for", "nack t08"}},

@@ -15,7 +15,7 @@ import (
 
 // intake is the state of the feeder. run.mu guards it.
 type intake struct {
-	hungry  sync.Cond // the feeder waits here until more is wanted
+	wake    sync.Cond // the feeder waits here until a fetch is wanted
 	feeding bool      // the feeder's goroutine has not ended
 	ended   bool      // there are no further fetches
 	empty   int       // empty fetches in a row
@@ -37,7 +37,7 @@ func (r *run) feed(more feeder) {
 			return
 		}
 		got, end, err := more(r.fetches, r, room)
-		came := len(got)
+		returned := len(got)
 		got = slices.DeleteFunc(got, func(d Delivery) bool { return d.Transaction == nil })
 		if len(got) > 0 || err == nil && !end {
 			r.flow(observe.Flow{Fetch: true, Fetched: len(got)})
@@ -52,7 +52,7 @@ func (r *run) feed(more feeder) {
 		case surplus > 0:
 			r.fail(&ContractError{Part: "source", Problem: fmt.Sprintf("it returned %d transactions where %d were asked for", len(got), room)})
 			return
-		case len(got) < came:
+		case len(got) < returned:
 			r.fail(&ContractError{Part: "source", Problem: "it returned a delivery without a transaction"})
 			return
 		case end:
@@ -77,7 +77,7 @@ func (r *run) needed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for !r.intake.ended && !r.wanted() {
-		r.intake.hungry.Wait()
+		r.intake.wake.Wait()
 	}
 	return !r.intake.ended
 }
@@ -86,11 +86,11 @@ func (r *run) needed() bool {
 // producer, when the last chunk has ended. The caller holds mu.
 func (r *run) wanted() bool {
 	buffered, held := r.buffer.waiting(), r.buffer.holding
-	if r.settler.pending() > mostUnsettled {
+	if r.settler.pending() > maxUnsettled {
 		return false
 	}
 	if r.kind == producer {
-		return buffered+r.pool.flying+held == 0
+		return buffered+r.pool.inFlight+held == 0
 	}
 	return buffered < r.pool.free() && held <= r.policies.loop().batch.Size
 }
@@ -106,8 +106,8 @@ func (r *run) room(l *loop) int {
 	return min(size, max(l.limit-r.summary.Fetched, 0))
 }
 
-// received buffers the deliveries of a fetch, also if they are too many or too late. It gives the surplus back if the source
-// supports that; otherwise the surplus is processed.
+// received buffers the deliveries of a fetch. If there are more than room, it gives the surplus back if the source supports
+// that; otherwise the surplus is processed. After the run has stopped, it gives all of them back.
 func (r *run) received(got []Delivery, room int) (surplus int) {
 	if len(got) == 0 {
 		return 0
@@ -145,7 +145,7 @@ func (r *run) countRetries(n int) {
 
 // endFetching ends the intake. Fetched deliveries are still processed.
 func (r *run) endFetching() {
-	r.unfetch()
+	r.cancelFetches()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.endIntake()
@@ -155,7 +155,7 @@ func (r *run) endFetching() {
 func (r *run) endIntake() {
 	r.intake.ended = true
 	r.pool.idle.Broadcast()
-	r.intake.hungry.Broadcast()
+	r.intake.wake.Broadcast()
 }
 
 func (r *run) feedEnded() {
@@ -168,7 +168,7 @@ func (r *run) feedEnded() {
 
 const (
 	healthyFetch  = time.Minute      // the expected time of a fetch without a timeout
-	healthyMargin = 10 * time.Second // for the source to notice that its context has ended
+	healthyMargin = 10 * time.Second // more, for the source to notice that its context has ended
 )
 
 // fetchWatch detects a fetch that hangs.

@@ -12,19 +12,19 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// guarded runs the transaction under the engine's guard, if there is one. If its end cannot be recorded, the outcome stands,
-// and the delivery is acknowledged all the same.
+// guarded runs the transaction under the engine's guard, if there is one. If the guard cannot record how the transaction
+// ended, the outcome still counts and the delivery is acknowledged.
 func (w *worker) guarded(ctx context.Context) (e end) {
 	guard := w.r.guard
 	if guard == nil {
 		return w.transact(ctx)
 	}
-	w.once = !guard.ReplaySafe()
+	w.runOnce = !guard.ReplaySafe()
 	o := idempotency.Once(ctx, guard, idempotency.Effect[struct{}]{Request: w.request()}, func(ctx context.Context) (struct{}, error) {
 		e = w.transact(ctx)
 		return struct{}{}, w.effectError(e)
 	})
-	w.once = false
+	w.runOnce = false
 	switch {
 	case !o.Ran && o.Err != nil:
 		return w.unclaimed(ctx, o.Err)
@@ -51,11 +51,11 @@ func (w *worker) effectError(e end) error {
 	switch {
 	case e.outcome == Success:
 		return nil
-	case e.outcome == Exception: // the exception step has dealt with it, for good
+	case e.outcome == Exception: // the exception step has handled it
 		return classify.Permanent(e.err)
 	case e.failure != nil: // interrupted
 		return classify.After(e.failure, 0)
-	case e.outcome == Redelivered, w.cause != nil: // not finished, or the exception step still has to deal with it
+	case e.outcome == Redelivered, w.cause != nil: // not finished, or the exception step still has to handle it
 		return classify.After(e.err, 0)
 	}
 	return e.err
@@ -73,5 +73,5 @@ func (w *worker) unclaimed(ctx context.Context, err error) end {
 	case refusal.Reason == policy.ReasonIdempotencyFailed && w.r.handlesExceptions(): // handled before; only the acknowledgement was lost
 		return end{outcome: Exception, err: failure}
 	}
-	return w.except(ctx, failure)
+	return w.handleFailure(ctx, failure)
 }

@@ -5,18 +5,18 @@ import (
 	"unicode"
 )
 
-// letter returns the transaction in the form that goes to the dead-letter sink.
-func (w *worker) letter() *Transaction {
-	return w.t.With(WithAttempts(w.t.attempts+w.spent), WithMetadata(map[string]string{
+// deadLetter returns the transaction as it is sent to the dead-letter sink.
+func (w *worker) deadLetter() *Transaction {
+	return w.t.With(WithAttempts(w.t.attempts+w.attempted), WithMetadata(map[string]string{
 		MetaError: oneLine(w.cause.Cause.Error()), MetaCategory: w.cause.Category.String(), MetaStep: w.cause.Step,
 		MetaConsumer: w.r.name,
 	}))
 }
 
-const longestError = 1000
+const maxErrorBytes = 1000
 
-// oneLine makes a text safe for any connector's headers: its first line, without control characters, as valid UTF-8, and
-// shortened.
+// oneLine makes a text safe for any connector's headers: it returns the first line, shortened, as valid UTF-8 and without
+// control characters.
 func oneLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	s = strings.Map(func(c rune) rune {
@@ -24,6 +24,6 @@ func oneLine(s string) string {
 			return -1
 		}
 		return c
-	}, s[:min(len(s), longestError)])
+	}, s[:min(len(s), maxErrorBytes)])
 	return strings.ToValidUTF8(s, "")
 }

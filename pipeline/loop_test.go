@@ -648,7 +648,7 @@ func TestAConsumerRunsOnceAtATime(t *testing.T) {
 		s := &script{process: map[string][]act{"*": ok(time.Second)}}
 		consumer := pipeline.NewConsumer(pipeline.NewMemorySource(transactions("a")...), s.task(), policy.Consumer{})
 		time.AfterFunc(time.Millisecond, func() {
-			if _, err := consumer.Run(bg); err == nil || !strings.Contains(err.Error(), "runs already") {
+			if _, err := consumer.Run(bg); err == nil || !strings.Contains(err.Error(), "is already running") {
 				t.Error(err)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 )
 
 // MemorySource is a queue in memory: a Source for tests, examples and pipelines inside one process. It delivers transactions
-// in the order in which they were added, and redelivers those that are given back after their delay. It is safe for
+// in the order in which they were added. A transaction that is given back is delivered again after its delay. It is safe for
 // concurrent use.
 type MemorySource struct {
 	mu      sync.Mutex
@@ -28,7 +28,8 @@ type delayed struct {
 	d   Delivery
 }
 
-// NewMemorySource makes a source with transactions. It ends when Close has been called and everything has been acknowledged.
+// NewMemorySource makes a source with transactions. The source ends when Close has been called and all transactions have been
+// acknowledged.
 func NewMemorySource(list ...*Transaction) *MemorySource {
 	s := &MemorySource{changed: make(chan struct{})}
 	s.Add(list...)

@@ -36,9 +36,9 @@ func (e *engine) begin(ctx context.Context, w observe.Work, trace *observe.Trace
 		return s
 	}
 	s.ctx = e.startOf(ctx, &observe.Event{Type: observe.CallStarted, Time: s.started, Seq: 1, Work: w, Trace: trace})
-	before, _ := observe.SpanOf(ctx)
-	if begun, ok := observe.SpanOf(s.ctx); ok && begun != before {
-		s.work.TraceID = begun.Trace() // records then carry the same trace ID as the spans
+	outer, _ := observe.SpanOf(ctx)
+	if own, ok := observe.SpanOf(s.ctx); ok && own != outer {
+		s.work.TraceID = own.Trace() // records then carry the same trace ID as the spans
 	}
 	return s
 }
@@ -65,10 +65,10 @@ func (s *span) end(outcome Outcome, err error) {
 	if outcome != "" {
 		t.Attributes = t.Attributes.With(AttrOutcome, string(outcome))
 	}
-	s.e.tell(s.ctx, &observe.Event{Type: observe.CallEnded, Time: t.End, Seq: 2, Work: s.work, Timeline: t})
+	s.e.notify(s.ctx, &observe.Event{Type: observe.CallEnded, Time: t.End, Seq: 2, Work: s.work, Timeline: t})
 }
 
-func (e *engine) tell(ctx context.Context, event *observe.Event) {
+func (e *engine) notify(ctx context.Context, event *observe.Event) {
 	defer func() { _ = recover() }() // an observer cannot fail the work
 	e.observer.Observe(ctx, event)
 }
@@ -85,8 +85,8 @@ func (r *run) flow(f observe.Flow) {
 	if r.observer == nil {
 		return
 	}
-	kept := f // moves to the heap, only with an observer
-	r.tell(r.span.ctx, &observe.Event{Type: observe.Flowed, Time: r.now(), Work: r.span.work, Flow: &kept})
+	heap := f // a copy, so that f is allocated only with an observer
+	r.notify(r.span.ctx, &observe.Event{Type: observe.Flowed, Time: r.now(), Work: r.span.work, Flow: &heap})
 }
 
 // report notifies the observer and the log of a problem with a transaction. The context has the transaction's span.
@@ -95,7 +95,7 @@ func (e *engine) report(ctx context.Context, t *Transaction, detail string) {
 	if e.observer == nil {
 		return
 	}
-	e.tell(ctx, &observe.Event{
+	e.notify(ctx, &observe.Event{
 		Type: observe.Reported, Time: e.now(), Work: e.workOf(t),
 		Report: &observe.Report{Reason: policy.ReasonShutdown, Detail: detail},
 	})
@@ -135,7 +135,7 @@ func traceOf(t *Transaction) string {
 	return trace
 }
 
-// reasonOf returns the reason that records give for the end of a transaction or a run.
+// reasonOf returns the reason recorded for the end of a transaction or a run.
 func reasonOf(outcome Outcome, err error) policy.Reason {
 	failed, ok := errors.AsType[*retry.Error](err)
 	refused, unclaimed := errors.AsType[*idempotency.RefusedError](err)

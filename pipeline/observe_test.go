@@ -253,7 +253,7 @@ func TestL12TheEnginesOwnLogNamesTransactionAndSpan(t *testing.T) {
 			time.Sleep(time.Hour)
 			return out.String()
 		}
-		if got := run(); !strings.Contains(got, "left behind") || !strings.Contains(got, "transaction=a trace_id="+trace+"\n") {
+		if got := run(); !strings.Contains(got, "it is abandoned") || !strings.Contains(got, "transaction=a trace_id="+trace+"\n") {
 			t.Error(got)
 		}
 		got := run(pipeline.WithObserver(newTracer()))

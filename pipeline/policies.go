@@ -39,13 +39,13 @@ type loop struct {
 
 // policies hold the policies in force. They are the provider of the engine's executor, and change only between batches.
 type policies struct {
-	name  string
-	kind  kind
-	keys  []policy.Key
-	live  policy.Provider // nil if the policies never change
-	base  *snapshot       // from the policy given to the constructor
-	force atomic.Pointer[snapshot]
-	log   *slog.Logger
+	name    string
+	kind    kind
+	keys    []policy.Key
+	live    policy.Provider // nil if the policies never change
+	base    *snapshot       // from the policy given to the constructor
+	inForce atomic.Pointer[snapshot]
+	log     *slog.Logger
 }
 
 // snapshot is an immutable set of policies in force.
@@ -67,23 +67,24 @@ type step struct {
 
 // Policy implements policy.Provider.
 func (p *policies) Policy(_ context.Context, key policy.Key) (*policy.Policy, error) {
-	found := p.force.Load().steps[key] // the engine asks for no other keys
+	found := p.inForce.Load().steps[key] // the engine asks for no other keys
 	return found.policy, found.err
 }
 
 // Version implements policy.Versioned.
-func (p *policies) Version() uint64 { return p.force.Load().version }
+func (p *policies) Version() uint64 { return p.inForce.Load().version }
 
 // Set implements policy.SetProvider, for the budgets.
-func (p *policies) Set() *policy.Set { return p.force.Load().set }
+func (p *policies) Set() *policy.Set { return p.inForce.Load().set }
 
-// same compares errors by their texts, because an error of a provider need not be comparable.
+// same reports whether two steps are equal. It compares errors by their text, because a provider's error may not be
+// comparable.
 func (s step) same(other step) bool {
 	return s.policy == other.policy && s.provided == other.provided && fmt.Sprint(s.err) == fmt.Sprint(other.err)
 }
 
 // loop returns the loop in force.
-func (p *policies) loop() *loop { return &p.force.Load().loop }
+func (p *policies) loop() *loop { return &p.inForce.Load().loop }
 
 // enginePolicy is a consumer's or producer's policy with its defaults.
 type enginePolicy struct {
@@ -107,8 +108,8 @@ func ofProducer(given policy.Producer) enginePolicy {
 	}, loop: producerLoop(p), fault: err}
 }
 
-// fixed makes the policies of an engine from the policy given to its constructor.
-func fixed(k kind, name string, from enginePolicy) (*policies, error) {
+// newPolicies makes the policies of an engine from the policy given to its constructor.
+func newPolicies(k kind, name string, from enginePolicy) (*policies, error) {
 	p := &policies{name: name, kind: k}
 	s := &snapshot{version: 1, steps: map[policy.Key]step{}, loop: from.loop, set: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic})}
 	for name, given := range from.steps {
@@ -127,7 +128,7 @@ func fixed(k kind, name string, from enginePolicy) (*policies, error) {
 		s.steps[key] = step{policy: compiled}
 	}
 	p.base = s
-	p.force.Store(s)
+	p.inForce.Store(s)
 	return p, nil
 }
 
@@ -136,7 +137,7 @@ func (p *policies) refresh(ctx context.Context) {
 	if p.live == nil {
 		return
 	}
-	current := p.force.Load()
+	current := p.inForce.Load()
 	var provided uint64
 	versioned, ok := p.live.(policy.Versioned)
 	if ok {
@@ -174,26 +175,26 @@ func (p *policies) refresh(ctx context.Context) {
 // refuse keeps the policies in force, and logs each fault once.
 func (p *policies) refuse(current snapshot, provided uint64, err error) {
 	if text := err.Error(); current.refused != text {
-		p.log.Error("pipeline: the policy is refused, the one before stays in force", "pipeline", p.name, "kind", p.kind, "error", err)
+		p.log.Error("pipeline: the new policy cannot be used; the previous one stays in force", "pipeline", p.name, "kind", p.kind, "error", err)
 		current.refused = text
 	}
 	current.provided = provided
-	p.force.Store(&current)
+	p.inForce.Store(&current)
 }
 
 // adopt puts a snapshot in force. The version stays the same if the steps' policies have not changed, because executors
 // prepare their plans again for each version.
 func (p *policies) adopt(next *snapshot) {
-	current := p.force.Load()
+	current := p.inForce.Load()
 	if current != p.base && current.set == next.set && maps.EqualFunc(current.steps, next.steps, step.same) {
 		next.version = current.version
 	}
-	p.force.Store(next)
+	p.inForce.Store(next)
 }
 
 // unhedged switches hedging off: a transaction's steps run on their worker, one attempt at a time.
 func (p *policies) unhedged(key policy.Key, found *policy.Policy) (usable *policy.Policy, err error) {
-	switch old := p.force.Load().steps[key]; {
+	switch old := p.inForce.Load().steps[key]; {
 	case found == nil:
 		return nil, fmt.Errorf("%w: %s", policy.ErrPolicyNotFound, key)
 	case found.Compiled() && !found.Hedge.Enabled:

@@ -34,7 +34,7 @@ func TestP6AnUncheckedLoopIsCheckedWhenItTakesEffect(t *testing.T) {
 		if diff := cmp.Diff([]int{3, 3, 3}, asked(source)); diff != "" {
 			t.Errorf("the policy that the consumer was made with stays: %s", diff)
 		}
-		if text := log.String(); strings.Count(text, "refused") != 1 || !strings.Contains(text, "loop.batch.size") || !strings.Contains(text, "pipeline=orders") {
+		if text := log.String(); strings.Count(text, "cannot be used") != 1 || !strings.Contains(text, "loop.batch.size") || !strings.Contains(text, "pipeline=orders") {
 			t.Errorf("logged: %s", text)
 		}
 	})
@@ -67,7 +67,7 @@ func TestP6ABadChangeIsRejectedAndTheLastOneStays(t *testing.T) {
 		if diff := cmp.Diff([]int{2, 2, 1}, asked(source)); diff != "" {
 			t.Error(diff)
 		}
-		if text := log.String(); strings.Count(text, "refused") != 1 {
+		if text := log.String(); strings.Count(text, "cannot be used") != 1 {
 			t.Errorf("logged: %s", text)
 		}
 	})

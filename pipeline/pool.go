@@ -10,11 +10,11 @@ import (
 // pool is a run's workers. A worker's goroutine starts when there is work for it, and waits for more until the run has none
 // or the policy allows fewer workers. run.mu guards the pool.
 type pool struct {
-	idle    sync.Cond // workers without work wait here
-	waiting int       // how many wait
-	workers map[*worker]struct{}
-	size    int // the most workers; the policy's concurrency
-	flying  int // the number of transactions in flight
+	idle     sync.Cond // workers without work wait here
+	waiting  int       // how many wait
+	workers  map[*worker]struct{}
+	size     int // the maximum number of workers; the policy's concurrency
+	inFlight int // transactions in flight
 }
 
 // free returns how many transactions could start now: on waiting workers, and on workers that may still be started.
@@ -67,9 +67,9 @@ func (r *run) next(w *worker) bool {
 	for !r.stopped && len(p.workers) <= p.size {
 		if d, ok := r.buffer.take(); ok {
 			w.take(d)
-			p.flying++
+			p.inFlight++
 			if len(r.buffer.ready) == 0 && p.free() > 0 {
-				r.intake.hungry.Signal() // other workers are still free
+				r.intake.wake.Signal() // other workers are still free
 			}
 			return true
 		}
@@ -77,7 +77,7 @@ func (r *run) next(w *worker) bool {
 			break
 		}
 		p.waiting++
-		r.intake.hungry.Signal()
+		r.intake.wake.Signal()
 		p.idle.Wait()
 		p.waiting--
 	}
@@ -91,7 +91,7 @@ func (r *run) next(w *worker) bool {
 // conclude counts w's transaction and queues its settlement. The caller holds mu.
 func (r *run) conclude(w *worker) {
 	w.busy = false
-	r.pool.flying--
+	r.pool.inFlight--
 	r.summary.count(w.end.outcome)
 	r.summary.Retries += w.retries
 	if w.processed {
@@ -100,14 +100,14 @@ func (r *run) conclude(w *worker) {
 	if r.ended != nil || r.observer != nil {
 		r.mu.Unlock()
 		r.flow(observe.Flow{InFlight: -1, Outcome: string(w.end.outcome), Processed: w.processed})
-		r.tellEnded(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
+		r.callEnded(Ended{Delivery: w.delivery, Outcome: w.end.outcome, Err: w.end.err})
 		r.mu.Lock()
 	}
 	if r.buffer.release(w.delivery.Transaction.id) {
 		r.pool.idle.Signal()
-		r.intake.hungry.Signal()
+		r.intake.wake.Signal()
 	} else if r.kind == producer {
-		r.intake.hungry.Signal() // the chunk may have ended
+		r.intake.wake.Signal() // the chunk may have ended
 	}
 	switch w.end.outcome {
 	case Success, Exception:
@@ -117,7 +117,8 @@ func (r *run) conclude(w *worker) {
 	}
 }
 
-func (r *run) tellEnded(e Ended) {
+// callEnded calls the function of [WithEnded], if there is one.
+func (r *run) callEnded(e Ended) {
 	if r.ended != nil {
 		r.ended(e)
 	}
@@ -137,15 +138,15 @@ func (r *run) abandon() {
 	}
 	clear(r.pool.workers)
 	r.summary.Abandoned += len(left)
-	r.pool.flying = 0
-	hangs := r.intake.feeding
+	r.pool.inFlight = 0
+	fetching := r.intake.feeding
 	r.mu.Unlock()
 	for i, d := range left {
 		r.flow(observe.Flow{InFlight: -1})
-		r.report(spans[i], d.Transaction, "the transaction ignores its context, is left behind and given back")
+		r.report(spans[i], d.Transaction, "the transaction ignores its context; it is abandoned and given back")
 	}
-	if hangs {
-		r.log.Warn("pipeline: a fetch ignores its context and is left behind", "pipeline", r.name)
+	if fetching {
+		r.log.Warn("pipeline: a fetch ignores its context and is abandoned", "pipeline", r.name)
 	}
 	r.giveBack(left)
 }

@@ -171,8 +171,8 @@ func TestL4ErrorsUnwrapToTheirCauses(t *testing.T) {
 	for err, want := range map[error]string{
 		inner: "pipeline: transaction a: process: system: down",
 		outer: "pipeline: transaction a: exception: system: handler (while handling process: down)",
-		&pipeline.ProducerLoopTimeoutError{Producer: "p", Timeout: time.Second}:                          "pipeline: producer p: loop timeout of 1s",
-		&pipeline.ConsumerLoopTimeoutError{Consumer: "c", Timeout: time.Second}:                          "pipeline: consumer c: loop timeout of 1s",
+		&pipeline.ProducerLoopTimeoutError{Producer: "p", Timeout: time.Second}:                          "pipeline: producer p: loop timeout of 1s exceeded",
+		&pipeline.ConsumerLoopTimeoutError{Consumer: "c", Timeout: time.Second}:                          "pipeline: consumer c: loop timeout of 1s exceeded",
 		&pipeline.FetchTimeoutError{FetchError: pipeline.FetchError{Pipeline: "orders", Cause: errDown}}: "pipeline: orders: fetch timed out: down",
 		&pipeline.PayloadError{ID: "a", Err: errDown}:                                                    "pipeline: transaction a: payload: down",
 		&pipeline.ContractError{Part: "task", Problem: "it is late"}:                                     "pipeline: task: it is late",

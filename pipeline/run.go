@@ -19,7 +19,7 @@ var epoch = time.Now()
 //	┌────────┐  put   ┌──────────┐  take  ┌──────────┐  ack   ┌───────────┐
 //	│ feeder ├───────►│  ready   ├───────►│ workers  ├───────►│ acks      ├──► Source.Ack
 //	│        │◄───────┤  held    │◄───────┤          │  nack  │ nacks     ├──► Source.Nack
-//	└────────┘ hungry └────┬─────┘ release└────┬─────┘        └───────────┘
+//	└────────┘  wake  └────┬─────┘ release└────┬─────┘        └───────────┘
 //	                       │ stop              │ abandon            ▲
 //	                       └───────────────────┴──── giveBack ──────┘
 //
@@ -45,11 +45,11 @@ type run struct {
 
 // scopes are the contexts of a run.
 type scopes struct {
-	ctx     context.Context // of the work; ends when the work is to be cancelled
-	cancel  context.CancelCauseFunc
-	outside context.Context // of settlements and the start of spans; never ends
-	fetches context.Context // of fetches; ended by a drain, earlier than ctx
-	unfetch context.CancelFunc
+	ctx           context.Context // of the work; ends when the work is to be cancelled
+	cancel        context.CancelCauseFunc
+	endless       context.Context // of settlements and the start of spans; never ends
+	fetches       context.Context // of fetches; ended by a drain, earlier than ctx
+	cancelFetches context.CancelFunc
 }
 
 func newRun(e *engine, ctx context.Context) *run {
@@ -58,11 +58,11 @@ func newRun(e *engine, ctx context.Context) *run {
 		buffer: newBuffer(), pool: pool{workers: map[*worker]struct{}{}},
 		intake: intake{feeding: true}, settler: settler{done: make(chan struct{})},
 	}
-	r.pool.idle.L, r.intake.hungry.L, r.settler.wake.L = &r.mu, &r.mu, &r.mu
-	r.outside = context.WithoutCancel(ctx)
-	r.span = e.begin(r.outside, observe.Work{Key: e.steps.keys.run, ID: e.name, Operation: e.steps.operation[stepRun], Category: e.policies.loop().category}, nil)
+	r.pool.idle.L, r.intake.wake.L, r.settler.wake.L = &r.mu, &r.mu, &r.mu
+	r.endless = context.WithoutCancel(ctx)
+	r.span = e.begin(r.endless, observe.Work{Key: e.steps.keys.run, ID: e.name, Operation: e.steps.operation[stepRun], Category: e.policies.loop().category}, nil)
 	r.ctx, r.cancel = context.WithCancelCause(r.span.ctx) // the caller's deadline does not apply to the transactions
-	r.fetches, r.unfetch = context.WithCancel(r.span.ctx)
+	r.fetches, r.cancelFetches = context.WithCancel(r.span.ctx)
 	r.resize()
 	return r
 }
@@ -106,7 +106,7 @@ func (r *run) supervise(ctx context.Context) error {
 	}
 }
 
-// result joins the error that ended the run with the fault noted by fail.
+// result joins the error that ended the run with the error recorded by fail.
 func (r *run) result(ended error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *run) result(ended error) error {
 	return errors.Join(ended, r.broken)
 }
 
-// fail notes why the run cannot go on. Only the first reason is kept.
+// fail records why the run cannot go on. Only the first error is kept.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *run) checkDone() {
 
 // stop cancels running work and gives buffered deliveries back.
 func (r *run) stop(cause error) {
-	r.unfetch()
+	r.cancelFetches()
 	if cause == nil {
 		cause = ErrShutdown
 	}
@@ -166,7 +166,7 @@ func (r *run) stop(cause error) {
 
 // finish returns the summary of a run that has ended.
 func (r *run) finish(err error) Summary {
-	r.unfetch()
+	r.cancelFetches()
 	r.span.end("", err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +179,7 @@ func (r *run) progress() Progress {
 	defer r.mu.Unlock()
 	now := time.Since(epoch)
 	p := Progress{
-		Summary: r.summary, Concurrency: r.pool.size, InFlight: r.pool.flying,
+		Summary: r.summary, Concurrency: r.pool.size, InFlight: r.pool.inFlight,
 		Buffered: r.buffer.waiting() + r.buffer.holding, Unsettled: r.settler.pending(), Empty: r.intake.empty,
 	}
 	if p.Summary.Elapsed == 0 {

@@ -11,31 +11,31 @@ import (
 // sender dispatches the results of a task.
 type sender struct {
 	sink   Sink
-	encode func(made any) ([]byte, error)
+	encode func(result any) ([]byte, error)
 	// chain reports that a value is the payload of a child of the incoming transaction. Otherwise it replaces the payload of
 	// the incoming transaction.
 	chain bool
 }
 
-func (s sender) send(ctx context.Context, from *Transaction, made any) error {
-	switch made := made.(type) {
+func (s sender) send(ctx context.Context, from *Transaction, result any) error {
+	switch result := result.(type) {
 	case *Transaction:
-		if made == nil {
+		if result == nil {
 			return nil
 		}
-		return s.sink.Dispatch(ctx, handOn(ctx, from, made))
+		return s.sink.Dispatch(ctx, derive(ctx, from, result))
 	case []*Transaction:
-		for _, one := range made {
+		for _, one := range result {
 			if err := s.send(ctx, from, one); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if isNil(made) {
+	if isNil(result) {
 		return nil
 	}
-	payload, err := s.encode(made)
+	payload, err := s.encode(result)
 	if err != nil {
 		return classify.Permanent(err) // repeating cannot help
 	}
@@ -43,7 +43,7 @@ func (s sender) send(ctx context.Context, from *Transaction, made any) error {
 	if s.chain {
 		t.parent, t.attempts = from.id, 0
 	}
-	return s.sink.Dispatch(ctx, handOn(ctx, from, t))
+	return s.sink.Dispatch(ctx, derive(ctx, from, t))
 }
 
 func isNil(v any) bool {
@@ -56,9 +56,9 @@ func isNil(v any) bool {
 	return false
 }
 
-// handOn returns t as it is dispatched on behalf of from. A missing correlation is set to from's, a missing parent to from,
+// derive returns t as it is dispatched on behalf of from. A missing correlation is set to from's, a missing parent to from,
 // and a missing trace to that of the current span, or else to from's.
-func handOn(ctx context.Context, from, t *Transaction) *Transaction {
+func derive(ctx context.Context, from, t *Transaction) *Transaction {
 	var changes []TransactionOption
 	if t.correlation == "" && from.correlation != "" {
 		changes = append(changes, WithCorrelation(from.correlation))
@@ -66,8 +66,8 @@ func handOn(ctx context.Context, from, t *Transaction) *Transaction {
 	if t.parent == "" && t.id != from.id {
 		changes = append(changes, WithParent(from.id))
 	}
-	own, came := t.metadata[MetaTraceParent], from.metadata[MetaTraceParent]
-	if parent, state := traceOn(ctx, from); parent != own && (own == "" || own == came) {
+	own, incoming := t.metadata[MetaTraceParent], from.metadata[MetaTraceParent]
+	if parent, state := traceOn(ctx, from); parent != own && (own == "" || own == incoming) {
 		changes = append(changes, withTrace(parent, state))
 	}
 	if len(changes) == 0 {

@@ -16,13 +16,13 @@ type settler struct {
 	wake    sync.Cond // the goroutine waits here
 	acks    []Delivery
 	nacks   []giveBack
-	telling int           // settlements taken from the queue that the source has not answered yet
+	sending int           // settlements taken from the queue that the source has not answered yet
 	closed  bool          // no further settlements are queued
 	done    chan struct{} // closed when closed is set, for the extender
 }
 
 // pending counts the settlements that the source has not taken yet.
-func (s *settler) pending() int { return len(s.acks) + len(s.nacks) + s.telling }
+func (s *settler) pending() int { return len(s.acks) + len(s.nacks) + s.sending }
 
 // giveBack is a delivery to give back to the source.
 type giveBack struct {
@@ -34,8 +34,8 @@ type giveBack struct {
 const (
 	// settleTimeout bounds one extension. A settlement gets between half of it and all of it.
 	settleTimeout = 30 * time.Second
-	// mostUnsettled is the number of pending settlements above which nothing more is fetched.
-	mostUnsettled = 4096
+	// maxUnsettled is the number of pending settlements above which the engine does not fetch.
+	maxUnsettled = 4096
 )
 
 // redelivery is the delay of failed transactions whose step has no backoff. Without a delay they would come back at once.
@@ -46,7 +46,7 @@ var redelivery = policy.Retry{
 // redeliveryDelay returns the delay before a failed transaction is delivered again, by its step's policy and the number of
 // deliveries.
 func (r *run) redeliveryDelay(d Delivery) time.Duration {
-	p := r.executor.Policy(r.outside, r.steps.keys.work)
+	p := r.executor.Policy(r.endless, r.steps.keys.work)
 	retry, seed := &p.Retry, decision.StepSeed(d.Transaction.id, r.steps.work)
 	if retry.InitialBackoff <= 0 {
 		retry = &redelivery
@@ -78,7 +78,7 @@ func (r *run) nack(b giveBack) {
 func (r *run) settle() {
 	var acks []Delivery
 	var nacks []giveBack
-	c := settleContext{outside: r.outside}
+	c := settleContext{parent: r.endless}
 	defer c.end()
 	for {
 		acks, nacks = r.swap(acks[:0], nacks[:0])
@@ -102,14 +102,14 @@ func (r *run) swap(acks []Delivery, nacks []giveBack) ([]Delivery, []giveBack) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &r.settler
-	s.telling = 0
-	r.intake.hungry.Signal()
+	s.sending = 0
+	r.intake.wake.Signal()
 	for s.pending() == 0 && !s.closed {
 		s.wake.Wait()
 	}
 	s.acks, acks = acks, s.acks
 	s.nacks, nacks = nacks, s.nacks
-	s.telling = len(acks) + len(nacks)
+	s.sending = len(acks) + len(nacks)
 	return acks, nacks
 }
 
@@ -126,21 +126,21 @@ func (r *run) closeSettler() {
 func (r *run) giveBack(list []Delivery) {
 	for _, d := range list {
 		r.flow(observe.Flow{Outcome: string(Redelivered)})
-		r.tellEnded(Ended{Delivery: d, Outcome: Redelivered, Err: ErrShutdown})
+		r.callEnded(Ended{Delivery: d, Outcome: Redelivered, Err: ErrShutdown})
 	}
 	r.mu.Lock()
-	late := r.settler.closed // an abandoned fetch has returned after all
+	closed := r.settler.closed // an abandoned fetch has returned after all
 	for _, d := range list {
 		r.summary.count(Redelivered)
-		if !late {
+		if !closed {
 			r.nack(giveBack{delivery: d})
 		}
 	}
 	r.mu.Unlock()
-	if !late || r.nacker == nil {
+	if !closed || r.nacker == nil {
 		return
 	}
-	c := settleContext{outside: r.outside}
+	c := settleContext{parent: r.endless}
 	defer c.end()
 	for _, d := range list {
 		r.nackNow(c.current(), giveBack{delivery: d})
@@ -150,10 +150,10 @@ func (r *run) giveBack(list []Delivery) {
 // settleContext makes the contexts of settlements. It reuses a context while more than half of its time is left, because a
 // new context for each would cost more than the rest of a settlement.
 type settleContext struct {
-	outside context.Context
-	ctx     context.Context
-	cancel  context.CancelFunc
-	until   time.Duration // since epoch
+	parent context.Context
+	ctx    context.Context
+	cancel context.CancelFunc
+	until  time.Duration // since epoch
 }
 
 func (c *settleContext) current() context.Context {
@@ -162,7 +162,7 @@ func (c *settleContext) current() context.Context {
 		return c.ctx
 	}
 	c.end()
-	c.ctx, c.cancel = context.WithTimeout(c.outside, settleTimeout)
+	c.ctx, c.cancel = context.WithTimeout(c.parent, settleTimeout)
 	c.until = now + settleTimeout
 	return c.ctx
 }
@@ -176,19 +176,19 @@ func (c *settleContext) end() {
 func (r *run) acknowledge(ctx context.Context, done []Delivery) {
 	for i, err := range r.acker.Ack(ctx, done) {
 		if err != nil && i < len(done) {
-			r.notSettled("acknowledgement", done[i], err)
+			r.reportUnsettled("acknowledgement", done[i], err)
 		}
 	}
 }
 
 func (r *run) nackNow(ctx context.Context, b giveBack) {
 	if err := r.nacker.Nack(ctx, b.delivery, b.delay, b.cause); err != nil {
-		r.notSettled("negative acknowledgement", b.delivery, err)
+		r.reportUnsettled("negative acknowledgement", b.delivery, err)
 	}
 }
 
-func (r *run) notSettled(what string, d Delivery, err error) {
-	r.log.Warn("pipeline: the source did not take an "+what+"; it may deliver the transaction again",
+func (r *run) reportUnsettled(kind string, d Delivery, err error) {
+	r.log.Warn("pipeline: the source refused an "+kind+"; it may deliver the transaction again",
 		r.about(context.Background(), d.Transaction, observe.LogError, err)...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +212,7 @@ func (r *run) extend() {
 		if len(held) == 0 {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(r.outside, settleTimeout)
+		ctx, cancel := context.WithTimeout(r.endless, settleTimeout)
 		for i, err := range r.extender.Extend(ctx, held) {
 			if err != nil && i < len(held) {
 				r.log.Warn("pipeline: a delivery could not be extended; the source may deliver it again meanwhile",

@@ -148,14 +148,14 @@ func (b *binding[In, Out]) produce(sink Sink) func(ctx context.Context, t *Trans
 	}
 }
 
-func (b *binding[In, Out]) encode(made any) ([]byte, error) {
+func (b *binding[In, Out]) encode(result any) ([]byte, error) {
 	if b.Output != nil {
-		return b.Output.Encode(made.(Out))
+		return b.Output.Encode(result.(Out))
 	}
-	if payload, ok := made.([]byte); ok {
+	if payload, ok := result.([]byte); ok {
 		return payload, nil
 	}
-	return json.Marshal(made)
+	return json.Marshal(result)
 }
 
 // success returns the operation of the success step, or nil if there is nothing to do.

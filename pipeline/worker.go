@@ -19,7 +19,7 @@ type worker struct {
 	delivery  Delivery
 	span      *span // of the transaction; guarded by run.mu; nil without an observer
 	trace     string
-	course    // of the present transaction
+	course    // of the current transaction
 
 	// The operations of the steps are made once. Their arguments are in the worker, which is safe because steps do not hedge.
 	workOp, successOp, exceptionOp retry.Operation

@@ -25,26 +25,27 @@ const (
 type Broker struct {
 	// Source opens a handle of a queue. Required. The suite closes it if it is an io.Closer, as with Sink.
 	Source func(t *testing.T, queue string) pipeline.Source
-	// Sink opens what adds to a queue, and returns only when the server has what was added. Required.
+	// Sink opens a sink of a queue, whose Dispatch returns only when the server has stored the transaction. Required.
 	Sink func(t *testing.T, queue string) pipeline.Sink
-	// Left is how many transactions the server itself says are still in a queue. Required.
+	// Left returns how many transactions are still in a queue, according to the server. Required.
 	Left func(t *testing.T, queue string) int
-	// Kill ends the server's process as a crash does (SIGKILL) and starts it again with what it has left on its disk. It
-	// returns when the server answers. Required.
+	// Kill kills the server's process (SIGKILL) and starts it again on the same data. It returns when the server answers.
+	// Required.
 	Kill func(t *testing.T)
-	// Lease is after which time a delivery that is not acknowledged comes again at the latest, while its handle is open.
+	// Lease is the time after which a delivery that is not acknowledged is delivered again, while its handle is open.
 	Lease time.Duration
-	// Transactions is how many there are, at least 5,000. Default 100,000. With -short a tenth of them, and 5,000 at least.
+	// Transactions is the number of transactions, at least 5,000. Default 100,000. With -short it is a tenth, at least 5,000.
 	Transactions int
-	// Patience is how long all of it may take before something counts as lost. Default 5 min.
+	// Patience is how long the whole test may take before missing transactions count as lost. Default 5 min.
 	Patience time.Duration
 }
 
-// Crashes checks that every transaction of a queue ends exactly as a script says while the server is killed twice under load:
-// after a third of them have ended, and after two thirds. Of each 20, one fails once and then succeeds, one fails until its
-// attempts are spent, one is refused, and one is given back and succeeds at a later delivery; of each 5,000, one runs out of
-// time. What is spent, refused or out of time is a dead letter. A crash may bring any of them again; then it ends in the same
-// way. In the end the server has to say that the queue is empty, and that the other one has the scripted letters.
+// Crashes checks that every transaction of a queue ends exactly as scripted although the server is killed twice under load:
+// after a third of the transactions have ended, and after two thirds. Of each 20 transactions, one fails once and then succeeds,
+// one fails until it has no attempts left, one is refused, and one is given back and succeeds at a later delivery; of each
+// 5,000, one times out. Those that fail, are refused or time out become dead letters. After a crash, any transaction may be
+// delivered again; it must then end in the same way. At the end, the server must report that the queue is empty and that the
+// other queue holds the scripted dead letters.
 func Crashes(t *testing.T, b Broker) {
 	if b.Transactions == 0 {
 		b.Transactions = 100_000

@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// course is what a script has happen to a transaction.
+// course is the scripted course of a transaction.
 type course int
 
 const (
@@ -23,7 +23,7 @@ const (
 	late
 )
 
-// scripted is the course of the i-th transaction.
+// scripted returns the course of the i-th transaction.
 func scripted(i int) course {
 	switch {
 	case i%5000 == 1:
@@ -40,7 +40,7 @@ func scripted(i int) course {
 	return succeeds
 }
 
-// ends is how a course ends: a success, or a letter of a category.
+// ends returns how a course ends: as a success, or as a dead letter of a category.
 func (c course) ends() string {
 	switch c {
 	case refused:
@@ -53,16 +53,16 @@ func (c course) ends() string {
 	return string(pipeline.Success)
 }
 
-// entry is what has happened to a transaction.
+// entry records what has happened to a transaction.
 type entry struct {
 	attempts  int // to process it
 	givenBack int
 	ends      []string // those that are different
 }
 
-// ledger holds what has happened to each transaction, by its number, which is its ID.
+// ledger holds an entry for each transaction by its number, which is its ID.
 type ledger struct {
-	third    func()        // is called each time that another third has ended, but the last
+	third    func()        // called when the first third, and the second, has ended
 	complete chan struct{} // closed when all have ended
 
 	mu      sync.Mutex
@@ -91,7 +91,7 @@ func (l *ledger) attempt(i int) entry {
 	return l.entries[i]
 }
 
-// ended books the end of a delivery.
+// ended records the end of a delivery.
 func (l *ledger) ended(d pipeline.Ended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func (l *ledger) ended(d pipeline.Ended) {
 
 const mostFaults = 20
 
-// audit lists what did not go as scripted, by the ledger and by the letters that the server has.
+// audit lists the differences between the script, the ledger and the dead letters that the server has.
 func (l *ledger) audit(letters map[int][]string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

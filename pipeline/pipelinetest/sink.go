@@ -15,23 +15,24 @@ import (
 type Target struct {
 	// Sink opens a handle. Required. The suite closes it if it is an io.Closer.
 	Sink func(t *testing.T) pipeline.Sink
-	// Taken lists what has arrived, in any order; duplicates count. Required. The suite asks until what it expects is there.
+	// Taken lists the transactions that have arrived, in any order, including duplicates. Required. The suite calls it until
+	// the expected transactions have arrived.
 	Taken func(t *testing.T) []*pipeline.Transaction
 	// Restart stops the server under the target and starts it again. Nil leaves out the cases that need it.
 	Restart func(t *testing.T)
 }
 
-// SinkOptions say how the suite opens a sink and what it is able to do.
+// SinkOptions say how the suite opens a sink, and what the sink supports.
 type SinkOptions struct {
-	// Open makes an empty target; each call another one. Required.
+	// Open makes a new, empty target. Required.
 	Open func(t *testing.T) Target
 	// Make makes the i-th transaction, with an ID that is different for each. Default [Whole].
 	Make func(i int) *pipeline.Transaction
-	// Ordered says that what one goroutine dispatches arrives in its order.
+	// Ordered says that transactions dispatched by one goroutine arrive in their order.
 	Ordered bool
 	// Deduplicates says that a transaction that is dispatched again arrives once.
 	Deduplicates bool
-	// Patience is how long anything may take before it counts as lost. Default 15 s.
+	// Patience is how long the suite waits for a transaction before it counts as lost. Default 15 s.
 	Patience time.Duration
 	// Load is the number of transactions of cases under load. Default 200.
 	Load int

@@ -17,42 +17,42 @@ import (
 type Queue struct {
 	// Put adds transactions at its end. Required.
 	Put func(t *testing.T, list ...*pipeline.Transaction)
-	// Source opens a handle, as one more process would. Required. The suite closes it if it is an io.Closer.
+	// Source opens a handle, as another process would. Required. The suite closes it if it is an io.Closer.
 	Source func(t *testing.T) pipeline.Source
 	// Restart stops the server under the queue and starts it again; it returns when the server answers. Nil leaves out the
 	// cases that need it.
 	Restart func(t *testing.T)
 }
 
-// SourceOptions say how the suite opens a source and what it is able to do. The abilities that are interfaces (Acker, Nacker,
-// Extender) are found by themselves.
+// SourceOptions say how the suite opens a source, and what the source supports. The suite detects the optional interfaces Acker,
+// Nacker and Extender itself.
 type SourceOptions struct {
-	// Open makes an empty queue; each call another one. Required.
+	// Open makes a new, empty queue. Required.
 	Open func(t *testing.T) Queue
-	// Make makes the i-th transaction, with an ID that is different for each. Default: binary payloads, metadata,
-	// correlation and parent, all of which have to come out as they were put in. A source of plain payloads sets it.
+	// Make makes the i-th transaction, with an ID that is different for each. By default it has a binary payload, metadata,
+	// correlation and parent, all of which must be delivered unchanged. Set it for a source that carries only payloads.
 	Make func(i int) *pipeline.Transaction
-	// Ordered says that first deliveries come in the order in which they were put.
+	// Ordered says that first deliveries have the order in which the transactions were put.
 	Ordered bool
-	// Exclusive says that one handle at a time may be open.
+	// Exclusive says that only one handle may be open at a time.
 	Exclusive bool
-	// Finite says that the source comes to its end (ErrEnd) when it is empty, instead of waiting for more.
+	// Finite says that the source ends (ErrEnd) when it is empty, instead of waiting for more.
 	Finite bool
-	// Counts says that the source knows how often it has delivered.
+	// Counts says that the source counts deliveries.
 	Counts bool
-	// Lease is after which time a delivery that is neither acknowledged nor extended comes again, while its handle is open.
-	// 0 for never.
+	// Lease is the time after which a delivery that is neither acknowledged nor extended is delivered again, while its handle
+	// is open. 0 means never.
 	Lease time.Duration
-	// Advance moves the clock of the server by d at once, for the rest of the case: for servers whose clock a test can set.
-	// Nil waits.
+	// Advance moves the server's clock forward by d for the rest of the case, if a test can set the clock. If it is nil, the
+	// suite waits instead.
 	Advance func(t *testing.T, d time.Duration)
-	// Once says that a delivery does not come again after its handle was closed: for queues that die with their handle.
+	// Once says that a delivery is not delivered again after its handle was closed: for queues that end with their handle.
 	Once bool
-	// Delay is what deliveries are given back with. Default 1 s.
+	// Delay is the delay with which the suite gives deliveries back. Default 1 s.
 	Delay time.Duration
-	// Early is by how much a source may bring back a delivery too early. Default 0.
+	// Early is how much earlier than its delay a source may deliver a transaction again. Default 0.
 	Early time.Duration
-	// Patience is how long anything may take before it counts as lost. Default 15 s.
+	// Patience is how long the suite waits for a delivery before it counts as lost. Default 15 s.
 	Patience time.Duration
 	// Load is the number of transactions of cases under load. Default 200.
 	Load int
