@@ -11,25 +11,25 @@ import (
 	"github.com/tenetdev/tenet/internal/uuidv7"
 )
 
-// position is how far a consumer has come: everything that the snapshot base saw is done, and of what target saw besides,
-// everything up to and including seq.
+// position is a consumer's position. Done are all rows that the snapshot base sees and, of those that only target sees, all up
+// to and including seq.
 type position struct {
 	base, target string // pg_snapshot, as text
 	seq          int64
 }
 
-// nothing is a snapshot that saw no transaction: the first ID that PostgreSQL hands out is 3.
-const nothing = "1:1:"
+// emptySnapshot is a snapshot that sees no transaction: the first ID that PostgreSQL assigns is 3.
+const emptySnapshot = "1:1:"
 
-// cursor is a consumer's row in the table of cursors. Whoever holds its lease is its reader; owner is made anew each time,
-// so that it fences off what an earlier reader still writes.
+// cursor is a consumer's row in the table of cursors. The holder of its lease is the reader. Every reader has a new owner ID,
+// so that late writes of an earlier reader have no effect.
 type cursor struct {
 	*table
-	source                    string // the followed table
-	claim, renew, save, leave string // statements
+	source                      string // the followed table
+	claim, renew, save, release string // statements
 }
 
-// prepareCursor makes the table of cursors and the consumer's row where they are missing.
+// prepareCursor creates the table of cursors and the consumer's row if they are missing.
 func (o *Outbox) prepareCursor(ctx context.Context) error {
 	name := o.schema + "." + quote("tenet_cursors")
 	if o.o.Cursors != "" {
@@ -43,15 +43,15 @@ func (o *Outbox) prepareCursor(ctx context.Context) error {
 	}
 	if missing {
 		if err := o.create(ctx, name); err != nil {
-			return kind.Wrap("make the table of cursors "+name, err)
+			return kind.Wrap("create the table of cursors "+name, err)
 		}
 	}
-	_, err := o.pool.Exec(ctx, `INSERT INTO `+name+` (source, consumer, base, target) VALUES ($1, $2, '`+nothing+`', '`+nothing+`')
+	_, err := o.pool.Exec(ctx, `INSERT INTO `+name+` (source, consumer, base, target) VALUES ($1, $2, '`+emptySnapshot+`', '`+emptySnapshot+`')
 		ON CONFLICT (source, consumer) DO NOTHING`, o.cursor.source, o.o.Consumer)
 	return kind.Wrap("cursors", err)
 }
 
-// create makes the table under a lock: CREATE TABLE IF NOT EXISTS fails where two processes run it at once.
+// create creates the table under a lock, because CREATE TABLE IF NOT EXISTS fails if two processes run it at the same time.
 func (t *table) create(ctx context.Context, name string) error {
 	const lock = 0x74656e6574 // "tenet"
 	return pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
@@ -75,11 +75,11 @@ func (c *cursor) prepare(name string) {
 	c.renew = `UPDATE ` + name + ` SET lease_until = ` + until + where + ` AND owner = $3`
 	c.save = `UPDATE ` + name + ` SET lease_until = ` + until + `, base = $5::text::pg_snapshot, target = $6::text::pg_snapshot,
 		seq = $7, ahead = $8` + where + ` AND owner = $3`
-	c.leave = `UPDATE ` + name + ` SET lease_until = '-infinity'` + where + ` AND owner = $3`
+	c.release = `UPDATE ` + name + ` SET lease_until = '-infinity'` + where + ` AND owner = $3`
 }
 
-// take claims the cursor if it is free. owner is "" if it is not.
-func (c *cursor) take(ctx context.Context) (owner string, p position, ahead []int64, err error) {
+// acquire claims the cursor if it is free; otherwise owner is "".
+func (c *cursor) acquire(ctx context.Context) (owner string, p position, ahead []int64, err error) {
 	owner = uuidv7.New(time.Now())
 	err = c.pool.QueryRow(ctx, c.claim, c.source, c.o.Consumer, owner, c.o.Lease.Microseconds()).Scan(&p.base, &p.target, &p.seq, &ahead)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -88,19 +88,19 @@ func (c *cursor) take(ctx context.Context) (owner string, p position, ahead []in
 	return owner, p, ahead, kind.Wrap("claim the cursor", err)
 }
 
-// keep extends the lease. It returns [ErrLost] where another reader has taken over.
-func (c *cursor) keep(ctx context.Context, owner string) error {
+// extend extends the lease. It returns [ErrLost] if another reader has taken over.
+func (c *cursor) extend(ctx context.Context, owner string) error {
 	return c.change(ctx, c.renew, owner, c.o.Lease.Microseconds())
 }
 
-// store writes a position, and what is acknowledged beyond it.
+// store writes a position, and the rows acknowledged beyond it.
 func (c *cursor) store(ctx context.Context, owner string, p position, ahead []int64) error {
 	return c.change(ctx, c.save, owner, c.o.Lease.Microseconds(), p.base, p.target, p.seq, ahead)
 }
 
 // free lets another reader take over at once.
 func (c *cursor) free(ctx context.Context, owner string) error {
-	err := c.change(ctx, c.leave, owner)
+	err := c.change(ctx, c.release, owner)
 	if errors.Is(err, ErrLost) {
 		return nil
 	}
@@ -115,11 +115,11 @@ func (c *cursor) change(ctx context.Context, sql, owner string, args ...any) err
 	return err
 }
 
-// prepareReading writes the statements that read the outbox.
+// prepareReading builds the statements that read the outbox.
 func (o *Outbox) prepareReading() {
 	seq, tx := "t."+quote(o.o.Seq), "t."+quote(o.o.TX)
-	// seq+0 keeps the planner from walking the whole index of seq for its least value.
-	o.look = strings.Join([]string{
+	// seq+0 keeps the planner from scanning the whole index of seq for the minimum.
+	o.window = strings.Join([]string{
 		`SELECT pg_current_snapshot()::text, min(` + seq + ` + 0), max(` + seq + ` + 0) FROM ` + o.name + ` AS t`,
 		`WHERE ` + tx + ` >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(` + tx + `, $1::text::pg_snapshot)`,
 	}, " ")

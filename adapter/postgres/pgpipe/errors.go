@@ -12,19 +12,19 @@ import (
 	"github.com/tenetdev/tenet/internal/wait"
 )
 
-// ErrLost is returned for a delivery that belongs to somebody else by now: its lease ran out. Nothing was changed.
-var ErrLost = errors.New("postgres: the delivery was lost to a later one, its lease had run out")
+// ErrLost is returned for a delivery whose lease expired and that another consumer has claimed since. Nothing was changed.
+var ErrLost = errors.New("postgres: the delivery's lease expired and another consumer claimed it")
 
-// The classes of SQLSTATE codes that have a meaning here: the first two characters.
+// Classes of SQLSTATE codes, which are their first two characters.
 const (
-	classData       = "22" // a value that the type does not take
-	classConstraint = "23"
+	classData       = "22" // a value is invalid for its type
+	classConstraint = "23" // a constraint is violated
 )
 
-// kind begins the errors of this package.
+// kind is the prefix of this package's errors.
 const kind address.Kind = "postgres"
 
-// class is the class of an error that the server reported, or empty.
+// class returns the SQLSTATE class of an error that the server reported, or "".
 func class(err error) string {
 	reported, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || len(reported.Code) < 2 {
@@ -33,17 +33,17 @@ func class(err error) string {
 	return reported.Code[:2]
 }
 
-// refused marks what the server will never take as the transaction's own fault.
-func refused(err error) error {
+// markRefused marks an error as a business error if the server will never accept the transaction.
+func markRefused(err error) error {
 	if c := class(err); c == classData || c == classConstraint {
 		return classify.Business(err)
 	}
 	return err
 }
 
-// passing reports whether an error may be gone a moment later: the connection broke, the server restarts or is full, or
-// the statement was chosen as the victim of a deadlock.
-func passing(err error) bool {
+// transient reports whether an operation may succeed if it is repeated: the connection broke, the server is restarting or
+// full, or the statement was the victim of a deadlock.
+func transient(err error) bool {
 	switch class(err) {
 	case "", "08", "40", "53", "57", "58":
 		return true
@@ -52,15 +52,16 @@ func passing(err error) bool {
 }
 
 const (
-	firstPause   = 50 * time.Millisecond
-	longestPause = time.Second
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = time.Second
 )
 
-// persist repeats an operation that is safe to repeat until it succeeds, can never, or ctx ends.
-func persist(ctx context.Context, op func() error) error {
-	for backoff := (wait.Backoff{Min: firstPause, Max: longestPause}); ; {
+// retryTransient repeats an operation until it succeeds, fails with an error that is not transient, or ctx ends. The operation
+// must be safe to repeat.
+func retryTransient(ctx context.Context, op func() error) error {
+	for backoff := (wait.Backoff{Min: minBackoff, Max: maxBackoff}); ; {
 		err := op()
-		if err == nil || !passing(err) || ctx.Err() != nil {
+		if err == nil || !transient(err) || ctx.Err() != nil {
 			return err
 		}
 		if backoff.Wait(ctx) != nil {

@@ -8,5 +8,5 @@ func (q *Queue) Statements() map[string][]any {
 
 // Statements returns the statements of every batch, for windows after a snapshot.
 func (o *Outbox) Statements(snapshot string, seq int64) map[string][]any {
-	return map[string][]any{o.look: {snapshot}, o.page: {snapshot, snapshot, seq, seq + 10, 10}}
+	return map[string][]any{o.window: {snapshot}, o.page: {snapshot, snapshot, seq, seq + 10, 10}}
 }

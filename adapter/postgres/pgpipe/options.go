@@ -20,45 +20,46 @@ const (
 
 const minLease = 100 * time.Millisecond
 
-// Options say which table and columns are meant. Every name may hold any character; it is quoted. Only Table is required.
+// Options name the table and its columns. Names may hold any character; they are quoted. Only Table is required.
 type Options struct {
-	// Table is the table's name, or its schema and name with a dot between them. Without a schema the connection's
-	// search_path counts.
+	// Table is the table's name, or its schema and name with a dot between them. Without a schema, the connection's
+	// search_path applies.
 	Table string
-	// ID is the column of the transaction's ID, default "id", of any type whose text form is the ID. Queues and sinks need
-	// a unique index on it alone.
+	// ID is the column of the transaction's ID, default "id". It may have any type; the ID is the value's text form. Queues and
+	// sinks need a unique index on this column alone.
 	ID string
-	// Payload is the column of the payload, default "payload": bytea, or anything else by its text form.
+	// Payload is the column of the payload, default "payload". The payload is the bytes of a bytea, or the text form of any
+	// other type.
 	Payload string
 	// Metadata is a column of type json or jsonb that holds an object of strings. Default none: metadata is not kept.
 	Metadata string
-	// Correlation and Parent are columns of these IDs. Default none.
+	// Correlation and Parent are the columns of the correlation ID and the parent ID. Default none.
 	Correlation, Parent string
 
 	// Available (timestamptz, default "available_at") is when a row of a queue may be claimed.
 	Available string
-	// Deliveries (an integer, default "deliveries") is how often a row of a queue was claimed.
+	// Deliveries (an integer, default "deliveries") is how often a row of a queue has been claimed.
 	Deliveries string
-	// Done is a column of type timestamptz that acknowledged rows of a queue get; null while they wait. Default none: they
-	// are deleted.
+	// Done is a column of type timestamptz: the time at which a row of a queue was acknowledged, null before. Default none:
+	// acknowledged rows are deleted.
 	Done string
-	// Lease is after which time a row that is not extended, or an outbox whose reader is gone, is free for others. Default
+	// Lease is how long a claimed row, or the cursor of an outbox, is reserved for its consumer unless it is extended. Default
 	// 30 s, at least 100 ms.
 	Lease time.Duration
-	// Poll is how often an empty table is asked again while a fetch waits. Default 250 ms.
+	// Poll is how often a waiting fetch queries an empty table. Default 250 ms.
 	Poll time.Duration
 
 	// Consumer names the reader of an outbox; its cursor is kept under that name.
 	Consumer string
-	// Seq (bigint, default "seq") orders the rows that were committed together; TX (xid8, default "tx") is the transaction
-	// that added a row.
+	// Seq (bigint, default "seq") orders rows that were committed together; TX (xid8, default "tx") is the ID of the
+	// transaction that added a row.
 	Seq, TX string
-	// Cursors is the table of all cursors, which is made where it is missing. Default "tenet_cursors" in the schema of Table.
+	// Cursors is the table of all cursors, which is created if it is missing. Default "tenet_cursors" in the schema of Table.
 	Cursors string
 }
 
-// ParseURL takes Options out of a URL such as postgres://user:password@host/database?table=queue&lease=1m. What it returns
-// as server is the rest, for Open functions. The parameters are the names of the fields in lower case.
+// ParseURL parses a URL such as postgres://user:password@host/database?table=queue&lease=1m. It returns the Options in it, and
+// the URL without them for the Open functions. The parameters have the names of the fields in lower case.
 func ParseURL(text string) (server string, o Options, err error) {
 	if err := address.Check(text); err != nil {
 		return "", o, fmt.Errorf("postgres: %w", err)
@@ -98,7 +99,7 @@ func ParseURL(text string) (server string, o Options, err error) {
 	return server, o, nil
 }
 
-// withDefaults fills in what is missing.
+// withDefaults returns valid options with all defaults filled in.
 func (o Options) withDefaults() (Options, error) {
 	for to, value := range map[*string]string{
 		&o.ID: "id", &o.Payload: "payload", &o.Available: "available_at", &o.Deliveries: "deliveries", &o.Seq: "seq", &o.TX: "tx",

@@ -12,38 +12,38 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// Outbox is a pipeline.Source that follows a table in the order of its transactions' commits; rows of one commit, and of
-// commits between two looks at the table, come in the order of their seq. It is also a pipeline.Acker, Nacker, Extender and
-// Checker, and safe for concurrent use.
+// Outbox is a pipeline.Source that reads the rows of a table in commit order. Rows of the same commit, and of commits between
+// two queries, are ordered by seq. It is also a pipeline.Acker, Nacker, Extender and Checker, and safe for concurrent use.
 //
-// The position is kept under the consumer's name, together with what was acknowledged beyond it: what is not acknowledged
-// comes again after a restart, and nothing else does. With a concurrency of 1 the order is that of processing too, except
-// for rows that are given back. Counts of deliveries begin with the Outbox.
+// The cursor holds the consumer's position and the rows acknowledged beyond it: after a restart, exactly the rows that are not
+// acknowledged are delivered again. With a concurrency of 1, rows are also processed in this order, except those that are
+// given back. Delivery counts start at 1 for each Outbox.
 //
-// It reads at most 10,000 rows ahead of the first that is not acknowledged: then Fetch waits, even where it is asked not to,
-// until that one is, or a row that was given back is due. While another reader has the cursor, Fetch returns nothing.
+// Outbox reads at most 10,000 rows ahead of the first that is not acknowledged. Then Fetch waits, even if it is asked not to,
+// until that row is acknowledged, or a row that was given back is due. While another reader has the cursor, Fetch returns no
+// rows.
 type Outbox struct {
 	*table
-	cursor     cursor
-	look, page string // statements
+	cursor       cursor
+	window, page string // statements
 
-	saving sync.Mutex    // one Ack at a time; taken before mu
-	moved  chan struct{} // holds one when something was acknowledged or given back
+	saving  sync.Mutex    // one Ack at a time; taken before mu
+	settled chan struct{} // receives a value when a row was acknowledged or given back
 
 	mu      sync.Mutex
-	owner   string // "" while the cursor is not ours
+	owner   string // "" while another reader has the cursor
 	renewed time.Time
-	window  *window // what is being read
+	current *window // the window that is being read
 	saved   position
-	behind  map[int64]bool // acknowledged by an earlier reader, and not passed yet
-	pending []*row         // from the first that is not acknowledged on, in order
+	ahead   map[int64]bool // acknowledged by an earlier reader, but not read again yet
+	pending []*row         // in order, from the first that is not acknowledged
 	back    []*row         // given back, in the order in which they are due
 }
 
-// window is what was committed between two snapshots.
+// window is the set of rows committed between two snapshots.
 type window struct {
 	base, target string
-	after, upTo  int64 // of seq: what has been read, and where it ends
+	after, upTo  int64 // the last seq that has been read, and the last of the window
 }
 
 // row is a delivery's token.
@@ -61,10 +61,10 @@ func (r *row) delivery() pipeline.Delivery {
 	return pipeline.Delivery{Transaction: r.transaction, Token: r, Count: r.count}
 }
 
-const mostAhead = 10_000
+const maxAhead = 10_000
 
-// OpenOutbox connects to the server of a URL without Options in it, checks the table, and makes the table of cursors where
-// it is missing. Close it after the engine's Run.
+// OpenOutbox connects to the server of a URL without Options in it, checks the table, and creates the table of cursors if it
+// is missing. Close it after the engine's Run.
 func OpenOutbox(ctx context.Context, server string, o Options) (*Outbox, error) {
 	if o.Consumer == "" {
 		return nil, errors.New("postgres: the consumer is missing; name the reader of the outbox with Options.Consumer")
@@ -73,7 +73,7 @@ func OpenOutbox(ctx context.Context, server string, o Options) (*Outbox, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &Outbox{table: t, moved: make(chan struct{}, 1)}
+	out := &Outbox{table: t, settled: make(chan struct{}, 1)}
 	err = errors.Join(
 		out.needsBody(false),
 		out.needs("seq", out.o.Seq, notNull(ofType("bigint", "integer")), "be bigint NOT NULL"),
@@ -103,15 +103,15 @@ func (o *Outbox) take(ctx context.Context, most int) ([]pipeline.Delivery, error
 		if due := o.due(most); len(due) > 0 {
 			return due, nil
 		}
-		w, room := o.reading()
-		if room <= 0 { // an empty fetch would say that there is nothing more
+		w, room := o.currentWindow()
+		if room <= 0 { // an empty fetch would mean that there are no more rows
 			if err := o.await(ctx); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		if w == nil {
-			next, err := o.next(ctx)
+			next, err := o.nextWindow(ctx)
 			if next == nil {
 				return nil, err
 			}
@@ -128,7 +128,7 @@ func (o *Outbox) take(ctx context.Context, most int) ([]pipeline.Delivery, error
 	}
 }
 
-// own makes sure that the cursor is ours, and begins at its position where that is new.
+// own renews or acquires the lease of the cursor. A new owner starts at the cursor's position.
 func (o *Outbox) own(ctx context.Context) (bool, error) {
 	o.mu.Lock()
 	owner, fresh := o.owner, time.Since(o.renewed) < o.ExtendEvery()
@@ -143,27 +143,27 @@ func (o *Outbox) own(ctx context.Context) (bool, error) {
 		}
 	}
 	began := time.Now()
-	owner, at, ahead, err := o.cursor.take(ctx)
+	owner, at, ahead, err := o.cursor.acquire(ctx)
 	if owner == "" || err != nil {
 		return false, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.owner, o.renewed, o.saved, o.pending, o.back = owner, began, at, nil, nil
-	o.window = nil
-	if at.base != at.target { // the earlier reader may have left the window in the middle
-		o.window = &window{base: at.base, target: at.target, after: at.seq, upTo: math.MaxInt64}
+	o.current = nil
+	if at.base != at.target { // the earlier reader may have stopped in the middle of the window
+		o.current = &window{base: at.base, target: at.target, after: at.seq, upTo: math.MaxInt64}
 	}
-	o.behind = make(map[int64]bool, len(ahead))
+	o.ahead = make(map[int64]bool, len(ahead))
 	for _, seq := range ahead {
-		o.behind[seq] = true
+		o.ahead[seq] = true
 	}
 	return true, nil
 }
 
 func (o *Outbox) renew(ctx context.Context, owner string) error {
 	began := time.Now()
-	err := o.cursor.keep(ctx, owner)
+	err := o.cursor.extend(ctx, owner)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -176,7 +176,7 @@ func (o *Outbox) renew(ctx context.Context, owner string) error {
 	return err
 }
 
-// due are rows that were given back and whose time has come.
+// due returns rows that were given back and whose delay is over.
 func (o *Outbox) due(most int) (list []pipeline.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -186,36 +186,36 @@ func (o *Outbox) due(most int) (list []pipeline.Delivery) {
 	return list
 }
 
-// reading is the window that is being read, and how many rows may be.
-func (o *Outbox) reading() (*window, int) {
+// currentWindow returns the window that is being read, and how many more rows may be read.
+func (o *Outbox) currentWindow() (*window, int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.window, mostAhead - len(o.pending)
+	return o.current, maxAhead - len(o.pending)
 }
 
-// await waits for room, or for anything that may bring some.
+// await waits until a row is acknowledged or given back, for at most a poll interval.
 func (o *Outbox) await(ctx context.Context) error {
 	timer := time.NewTimer(o.o.Poll)
 	defer timer.Stop()
 	select {
-	case <-o.moved:
+	case <-o.settled:
 	case <-timer.C:
 	case <-ctx.Done():
-		return fmt.Errorf("postgres: %d rows are read ahead of one that is not acknowledged: %w", mostAhead, context.Cause(ctx))
+		return fmt.Errorf("postgres: %d rows have been read ahead of one that is not acknowledged: %w", maxAhead, context.Cause(ctx))
 	}
 	return nil
 }
 
-// tell ends an await.
-func (o *Outbox) tell() {
+// wake ends an await.
+func (o *Outbox) wake() {
 	select {
-	case o.moved <- struct{}{}:
+	case o.settled <- struct{}{}:
 	default:
 	}
 }
 
-// next looks for what was committed since the last window. It returns nil where that is nothing.
-func (o *Outbox) next(ctx context.Context) (*window, error) {
+// nextWindow returns the rows committed since the last window, or nil if there are none.
+func (o *Outbox) nextWindow(ctx context.Context) (*window, error) {
 	o.mu.Lock()
 	base := o.saved.target
 	if n := len(o.pending); n > 0 {
@@ -224,8 +224,8 @@ func (o *Outbox) next(ctx context.Context) (*window, error) {
 	o.mu.Unlock()
 	w := &window{base: base}
 	var least, most *int64
-	if err := o.pool.QueryRow(ctx, o.look, base).Scan(&w.target, &least, &most); err != nil {
-		return nil, kind.Wrap("look", err)
+	if err := o.pool.QueryRow(ctx, o.window, base).Scan(&w.target, &least, &most); err != nil {
+		return nil, kind.Wrap("read", err)
 	}
 	if least == nil {
 		return nil, nil
@@ -233,7 +233,7 @@ func (o *Outbox) next(ctx context.Context) (*window, error) {
 	w.after, w.upTo = *least-1, *most
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.window = w
+	o.current = w
 	return w, nil
 }
 
@@ -255,48 +255,48 @@ func (o *Outbox) readPage(ctx context.Context, w *window, n int) (list []*row, e
 	return list, kind.Wrap("read", rows.Err())
 }
 
-// add notes what was read of a window and hands out what was not acknowledged before.
+// add adds the rows read from a window and returns those that have not been acknowledged.
 func (o *Outbox) add(w *window, rows []*row, last bool) (list []pipeline.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range rows {
 		w.after, r.owner = r.at.seq, o.owner
 		o.pending = append(o.pending, r)
-		if o.behind[r.at.seq] {
-			delete(o.behind, r.at.seq)
+		if o.ahead[r.at.seq] {
+			delete(o.ahead, r.at.seq)
 			r.acked = true
 			continue
 		}
 		list = append(list, r.delivery())
 	}
-	o.pass()
+	o.advance()
 	if last {
-		o.window = nil
-		if len(o.pending) == 0 { // nothing of it is left to be written down with a row
+		o.current = nil
+		if len(o.pending) == 0 { // no row of the window is left to save its end with
 			o.saved = position{base: w.base, target: w.target, seq: math.MaxInt64}
 		}
 	}
 	return list
 }
 
-// pass moves the position over what is acknowledged without a gap. The caller holds mu.
-func (o *Outbox) pass() {
+// advance moves the position to the last row before which all rows are acknowledged. The caller holds mu.
+func (o *Outbox) advance() {
 	for len(o.pending) > 0 && o.pending[0].acked {
 		o.saved = o.pending[0].at
 		o.pending = o.pending[1:]
 	}
 }
 
-// Ack implements pipeline.Acker. It repeats what a broken connection or a restarting server was in the way of, until ctx
-// ends. Where another reader has taken over, the errors are [ErrLost].
+// Ack implements pipeline.Acker. It retries after a broken connection or a restart of the server until ctx ends. If another
+// reader has taken over, the errors are [ErrLost].
 func (o *Outbox) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	o.saving.Lock()
 	defer o.saving.Unlock()
-	defer o.tell()
+	defer o.wake()
 	owner, at, ahead := o.mark(done)
 	err := ErrLost
 	if owner != "" {
-		err = persist(ctx, func() error { return o.cursor.store(ctx, owner, at, ahead) })
+		err = retryTransient(ctx, func() error { return o.cursor.store(ctx, owner, at, ahead) })
 	}
 	if errors.Is(err, ErrLost) {
 		o.lose(owner)
@@ -304,7 +304,7 @@ func (o *Outbox) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	return o.verdicts("acknowledge", done, owner, err)
 }
 
-// mark notes what is acknowledged, and returns what has to be stored.
+// mark marks deliveries as acknowledged, and returns the state to store.
 func (o *Outbox) mark(done []pipeline.Delivery) (owner string, at position, ahead []int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -313,20 +313,20 @@ func (o *Outbox) mark(done []pipeline.Delivery) (owner string, at position, ahea
 			r.acked = true
 		}
 	}
-	o.pass()
+	o.advance()
 	ahead = []int64{}
 	for _, r := range o.pending {
 		if r.acked {
 			ahead = append(ahead, r.at.seq)
 		}
 	}
-	for seq := range o.behind {
+	for seq := range o.ahead {
 		ahead = append(ahead, seq)
 	}
 	return o.owner, o.saved, ahead
 }
 
-// lose notes that the cursor is another reader's.
+// lose records that another reader has the cursor.
 func (o *Outbox) lose(owner string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -335,7 +335,7 @@ func (o *Outbox) lose(owner string) {
 	}
 }
 
-// verdicts are the errors of deliveries, in their order; nil where there is none.
+// verdicts returns an error or nil for each delivery, in their order; nil if there are no errors.
 func (o *Outbox) verdicts(what string, list []pipeline.Delivery, owner string, err error) []error {
 	var errs []error
 	for i, d := range list {
@@ -354,9 +354,9 @@ func (o *Outbox) verdicts(what string, list []pipeline.Delivery, owner string, e
 	return errs
 }
 
-// Nack implements pipeline.Nacker: the row comes again from this Outbox after the delay, while those behind it go on.
+// Nack implements pipeline.Nacker: this Outbox delivers the row again after the delay. Later rows do not wait for it.
 func (o *Outbox) Nack(_ context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
-	defer o.tell()
+	defer o.wake()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r, ok := d.Token.(*row)
@@ -377,7 +377,7 @@ func (o *Outbox) Nack(_ context.Context, d pipeline.Delivery, delay time.Duratio
 	return nil
 }
 
-// Extend implements pipeline.Extender: it keeps the cursor, and with it everything that was handed out.
+// Extend implements pipeline.Extender: it extends the lease of the cursor, and with it all deliveries.
 func (o *Outbox) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 	o.mu.Lock()
 	owner := o.owner
@@ -392,7 +392,7 @@ func (o *Outbox) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 // ExtendEvery implements pipeline.Extender: a third of the lease, so that two attempts may fail.
 func (o *Outbox) ExtendEvery() time.Duration { return o.o.Lease / 3 }
 
-// Close leaves the cursor to the next reader and ends all connections.
+// Close releases the cursor for the next reader and closes all connections.
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	owner := o.owner
@@ -400,12 +400,12 @@ func (o *Outbox) Close() error {
 	o.mu.Unlock()
 	var err error
 	if owner != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 		defer cancel()
-		err = kind.Wrap("leave the cursor", o.cursor.free(ctx, owner))
+		err = kind.Wrap("release the cursor", o.cursor.free(ctx, owner))
 	}
 	o.pool.Close()
 	return err
 }
 
-const leaveTimeout = 5 * time.Second
+const releaseTimeout = 5 * time.Second

@@ -45,8 +45,8 @@ func (q *Queue) check() error {
 	return errors.Join(faults...)
 }
 
-// prepare writes the statements. Names and types come from Options and the server's catalog, quoted; everything else is a
-// parameter. $1 are the IDs and $2 the tokens, where there are any.
+// prepare builds the statements. Names and types come from Options and the server's catalog, quoted; everything else is a
+// parameter. $1 is the list of IDs and $2 that of tokens, in the statements that have them.
 func (q *Queue) prepare() {
 	id, avail, count := quote(q.o.ID), quote(q.o.Available), quote(q.o.Deliveries)
 	open, openRow, take := "", "", "DELETE FROM "+q.name+" AS q USING given AS g WHERE "
@@ -78,7 +78,7 @@ func (q *Queue) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline.
 }
 
 func (q *Queue) take(ctx context.Context, most int) (list []pipeline.Delivery, err error) {
-	deadline := time.Now().Add(q.o.Lease) // before the server begins to count
+	deadline := time.Now().Add(q.o.Lease) // read before the server starts the lease
 	rows, err := q.pool.Query(ctx, q.claim, most, q.o.Lease.Microseconds())
 	if err != nil {
 		return nil, kind.Wrap("claim", err)
@@ -95,12 +95,12 @@ func (q *Queue) take(ctx context.Context, most int) (list []pipeline.Delivery, e
 	return list, kind.Wrap("claim", rows.Err())
 }
 
-// Ack implements pipeline.Acker. It repeats what a broken connection or a restarting server was in the way of, until ctx
-// ends. What was acknowledged before counts as taken.
+// Ack implements pipeline.Acker. It retries after a broken connection or a restart of the server until ctx ends. Acknowledging
+// a delivery twice is not an error.
 func (q *Queue) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	ids, tokens := keysOf(done)
 	var lost []string
-	err := persist(ctx, func() (err error) {
+	err := retryTransient(ctx, func() (err error) {
 		lost, err = q.names(ctx, q.settle, ids, tokens)
 		return err
 	})
@@ -117,7 +117,7 @@ func (q *Queue) Nack(ctx context.Context, d pipeline.Delivery, delay time.Durati
 	return errs[0]
 }
 
-// Extend implements pipeline.Extender: the leases end Options.Lease from now.
+// Extend implements pipeline.Extender: it extends the leases to Options.Lease from now.
 func (q *Queue) Extend(ctx context.Context, held []pipeline.Delivery) []error {
 	return q.postpone(ctx, "extend", held, q.o.Lease)
 }
@@ -129,7 +129,7 @@ func (q *Queue) ExtendEvery() time.Duration { return q.o.Lease / 3 }
 func (q *Queue) postpone(ctx context.Context, what string, held []pipeline.Delivery, delay time.Duration) []error {
 	ids, tokens := keysOf(held)
 	var moved []string
-	err := persist(ctx, func() (err error) {
+	err := retryTransient(ctx, func() (err error) {
 		moved, err = q.names(ctx, q.move, ids, tokens, delay.Microseconds())
 		return err
 	})
@@ -149,12 +149,12 @@ func keysOf(list []pipeline.Delivery) (ids []string, tokens []int64) {
 	ids, tokens = make([]string, len(list)), make([]int64, len(list))
 	for i, d := range list {
 		ids[i] = d.Transaction.ID()
-		tokens[i], _ = d.Token.(int64) // 0 is nobody's
+		tokens[i], _ = d.Token.(int64) // 0 matches no row
 	}
 	return ids, tokens
 }
 
-// verdicts are the errors of deliveries, in their order; nil where there is none.
+// verdicts returns an error or nil for each delivery, in their order; nil if there are no errors.
 func verdicts(what string, list []pipeline.Delivery, err error, ok func(id string) bool) []error {
 	var errs []error
 	for i, d := range list {
@@ -173,7 +173,7 @@ func verdicts(what string, list []pipeline.Delivery, err error, ok func(id strin
 	return errs
 }
 
-// Close ends all connections. Rows that are neither acknowledged nor given back come again when their leases end.
+// Close closes all connections. Rows that are neither acknowledged nor given back are delivered again when their leases end.
 func (q *Queue) Close() error {
 	q.pool.Close()
 	return nil

@@ -11,11 +11,10 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// Sink is a pipeline.Sink that adds a row for each transaction, unless there is one with its ID. Values that the server does
-// not take (the wrong type, a violated constraint) are business errors. It is safe for concurrent use, and also a
-// pipeline.Checker.
+// Sink is a pipeline.Sink that adds a row for each transaction, unless there is one with its ID. Values that the server refuses
+// (the wrong type, a violated constraint) are business errors. It is safe for concurrent use, and also a pipeline.Checker.
 //
-// A queue whose rows are deleted forgets their IDs: a transaction that is dispatched again after that is a new row.
+// A deleted row of a queue no longer identifies duplicates: a transaction that is dispatched again after that is a new row.
 type Sink struct {
 	*table
 	insert string
@@ -26,15 +25,15 @@ type Sink struct {
 	writers sync.WaitGroup
 }
 
-// dispatch is a transaction that waits for its row.
+// dispatch is a transaction that is waiting to be inserted.
 type dispatch struct {
 	t    *pipeline.Transaction
-	done chan error // takes one without anybody listening
+	done chan error // buffered, because the caller may have gone
 }
 
 const (
-	mostRows     = 500     // of one statement
-	mostBytes    = 4 << 20 // of one statement's payloads, unless one alone has more
+	maxRows      = 500     // of one statement
+	maxBytes     = 4 << 20 // of one statement's payloads, unless a single payload is larger
 	writeTimeout = 30 * time.Second
 )
 
@@ -53,8 +52,7 @@ func OpenSink(ctx context.Context, server string, o Options) (*Sink, error) {
 	return s, nil
 }
 
-// prepare writes the statement. The values come as five arrays, one for each column, also for those that the table does not
-// have.
+// prepare builds the statement. The values are five arrays, one for each possible column, even if the table does not have it.
 func (s *Sink) prepare() {
 	columns, values := []string{quote(s.o.ID)}, []string{"u.id::" + s.columns[s.o.ID].typ}
 	add := func(name, value string) {
@@ -76,8 +74,8 @@ func (s *Sink) prepare() {
 		" ORDER BY u.place ON CONFLICT (" + quote(s.o.ID) + ") DO NOTHING"
 }
 
-// Dispatch implements pipeline.Sink. It returns when the row is committed, or was there. What arrives while others are being
-// written goes with the next statement. Where ctx ends first, the row may be written all the same.
+// Dispatch implements pipeline.Sink. It returns when the row is committed, or existed before. Transactions that are dispatched
+// while a statement runs are written by the next one. If ctx ends first, the row may still be written.
 func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	if t == nil {
 		return errors.New("postgres: Dispatch: the transaction is nil")
@@ -95,13 +93,13 @@ func (s *Sink) Dispatch(ctx context.Context, t *pipeline.Transaction) error {
 	s.mu.Unlock()
 	select {
 	case err := <-d.done:
-		return kind.Wrap("dispatch", refused(err))
+		return kind.Wrap("dispatch", markRefused(err))
 	case <-ctx.Done():
 		return kind.Wrap("dispatch", context.Cause(ctx))
 	}
 }
 
-// write writes until nothing waits.
+// write inserts batches until no transaction is waiting.
 func (s *Sink) write() {
 	for {
 		batch := s.next()
@@ -109,7 +107,7 @@ func (s *Sink) write() {
 			return
 		}
 		err := s.store(batch)
-		if err != nil && !passing(err) && len(batch) > 1 { // one of them is the reason
+		if err != nil && !transient(err) && len(batch) > 1 { // the server may have refused only one of them
 			for _, d := range batch {
 				d.done <- s.store([]*dispatch{d})
 			}
@@ -121,13 +119,13 @@ func (s *Sink) write() {
 	}
 }
 
-// next takes what goes into one statement.
+// next returns the transactions for the next statement.
 func (s *Sink) next() []*dispatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, bytes := 0, 0
-	for n < len(s.waiting) && n < mostRows {
-		if bytes += len(s.waiting[n].t.Payload()); n > 0 && bytes > mostBytes {
+	for n < len(s.waiting) && n < maxRows {
+		if bytes += len(s.waiting[n].t.Payload()); n > 0 && bytes > maxBytes {
 			break
 		}
 		n++
@@ -167,7 +165,7 @@ func metadataText(t *pipeline.Transaction) string {
 	return string(text)
 }
 
-// Close waits for rows that are being written and ends all connections.
+// Close waits for rows that are being written and closes all connections.
 func (s *Sink) Close() error {
 	s.writers.Wait()
 	s.pool.Close()

@@ -88,7 +88,7 @@ func TestOpenRejectsUnsuitableTables(t *testing.T) {
 		"no table":          {queue, full, func(o *pgpipe.Options) { o.Table = "public.nothing" }, "nothing"},
 		"a NUL":             {queue, full, func(o *pgpipe.Options) { o.Table += "\x00" }, "holds a control character"},
 		"a NUL in a column": {sink, full, func(o *pgpipe.Options) { o.Parent = "par\x00ent" }, `parent: "par\x00ent" holds a control character`},
-		"no column":         {queue, full, func(o *pgpipe.Options) { o.ID = "key" }, `no column "key" for the id; name the one that is meant with id=`},
+		"no column":         {queue, full, func(o *pgpipe.Options) { o.ID = "key" }, `no column "key" for the id; set the column's name with id=`},
 		"no unique index":   {queue, strings.Replace(full, "PRIMARY KEY", "", 1), nil, "unique index of its own; it has none"},
 		"a sink without":    {sink, strings.Replace(full, "PRIMARY KEY", "", 1), nil, "unique index"},
 		"available":         {queue, full, func(o *pgpipe.Options) { o.Available = "id" }, "timestamptz NOT NULL; it is text"},

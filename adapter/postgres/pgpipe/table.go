@@ -16,10 +16,10 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// quote makes an identifier of any text.
+// quote returns a name as a quoted identifier.
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// quoteTable makes one of "table" or "schema.table".
+// quoteTable quotes "table" or "schema.table".
 func quoteTable(name string) string {
 	if schema, table, ok := strings.Cut(name, "."); ok {
 		return pgx.Identifier{schema, table}.Sanitize()
@@ -27,23 +27,23 @@ func quoteTable(name string) string {
 	return quote(name)
 }
 
-// column is what the server knows of a column.
+// column describes a column as the server reports it.
 type column struct {
 	typ     string // as SQL
 	notNull bool
-	unique  bool // by itself
+	unique  bool // has a unique index on this column alone
 }
 
 // table is the user's table.
 type table struct {
 	pool    *pgxpool.Pool
 	o       Options
-	schema  string // quoted, as the two below
-	name    string // with its schema
+	schema  string // quoted
+	name    string // with its schema, quoted
 	columns map[string]column
 }
 
-// open connects and looks at the table.
+// open connects and reads the table's description.
 func open(ctx context.Context, server string, o Options) (*table, error) {
 	if ctx == nil {
 		return nil, errors.New("postgres: open: the context is nil")
@@ -65,7 +65,7 @@ func open(ctx context.Context, server string, o Options) (*table, error) {
 }
 
 func (t *table) describe(ctx context.Context) error {
-	// A unique index counts where it is on this column alone, whole (not partial), and in force.
+	// A unique index counts if it is valid, is not partial, and covers this column alone.
 	const question = `SELECT quote_ident(n.nspname), quote_ident(n.nspname) || '.' || quote_ident(c.relname),
 		a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
 		EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
@@ -85,11 +85,11 @@ func (t *table) describe(ctx context.Context) error {
 	return err
 }
 
-// needs checks a column; what is a word for its use.
+// needs checks a column; what names its use.
 func (t *table) needs(what, name string, check check, must string) error {
 	c, found := t.columns[name]
 	if !found {
-		return fmt.Errorf("postgres: table %s has no column %q for the %s; name the one that is meant with %s=", t.o.Table, name, what, what)
+		return fmt.Errorf("postgres: table %s has no column %q for the %s; set the column's name with %s=", t.o.Table, name, what, what)
 	}
 	if problem := check(c); problem != "" {
 		return fmt.Errorf("postgres: column %q of table %s, for the %s, must %s; %s", name, t.o.Table, what, must, problem)
@@ -97,7 +97,7 @@ func (t *table) needs(what, name string, check check, must string) error {
 	return nil
 }
 
-// check says what is wrong with a column, or "".
+// check returns what is wrong with a column, or "".
 type check func(column) string
 
 func anyType(column) string { return "" }
@@ -147,7 +147,7 @@ func (t *table) needsBody(idUnique bool) error {
 	return errors.Join(faults...)
 }
 
-// bodySQL is the list of expressions that a body is read from, with the names of bodyNames.
+// bodySQL returns the list of expressions from which a body is read, with the names in bodyNames.
 func (t *table) bodySQL(alias string) string {
 	text := func(name string) string {
 		if name == "" {
@@ -165,7 +165,7 @@ func (t *table) bodySQL(alias string) string {
 
 const bodyNames = "b_id, b_payload, b_metadata, b_correlation, b_parent"
 
-// body is a row as it is read.
+// body holds the columns of a row that make a transaction.
 type body struct {
 	id                            string
 	payload                       []byte
@@ -190,8 +190,8 @@ func (b *body) transaction() *pipeline.Transaction {
 	return pipeline.NewTransaction(b.id, b.payload, options...)
 }
 
-// metadataOf reads an object. Values other than strings are kept as JSON text. Anything but an object counts as no metadata,
-// so that one bad row does not block the others.
+// metadataOf parses a JSON object. Values other than strings are kept as JSON text. Anything but an object counts as no
+// metadata, so that one bad row does not block the others.
 func metadataOf(text *string) map[string]string {
 	if text == nil {
 		return nil
@@ -211,10 +211,10 @@ func metadataOf(text *string) map[string]string {
 	return m
 }
 
-// Check asks the server for an answer.
+// Check implements pipeline.Checker: it pings the server.
 func (t *table) Check(ctx context.Context) error { return kind.Wrap("check", t.pool.Ping(ctx)) }
 
-// poll asks again and again until there is something, for as long as r says.
+// poll calls ask until it returns deliveries or an error, for at most the given time.
 func (t *table) poll(ctx context.Context, most time.Duration, ask func() ([]pipeline.Delivery, error)) ([]pipeline.Delivery, error) {
 	end := time.Now().Add(most)
 	for {
