@@ -30,13 +30,13 @@ var (
 	_ audit.Source = (*Audit)(nil)
 )
 
-// Audit keeps audit events as messages of a stream, one each, whose data is the event's line. It is safe for concurrent
-// use, and any number of processes may append to one stream.
+// Audit keeps audit events in a stream, one message per event; the message's data is the event's line. It is safe for
+// concurrent use, and any number of processes may append to one stream.
 type Audit struct {
 	db     *DB
 	closed atomic.Bool
 
-	mu    sync.Mutex // guards the answer that Heads gave last
+	mu    sync.Mutex // guards the last result of Heads
 	heads []audit.Head
 	at    uint64
 }
@@ -51,7 +51,7 @@ func auditConfig(o Options) jetstream.StreamConfig {
 }
 
 const (
-	maxBatch      = 1000 // servers take no larger ones by default
+	maxBatch      = 1000 // the servers' default limit
 	headsAtHeader = "Tenet-Heads-At"
 
 	batchIDHeader     = "Nats-Batch-Id"
@@ -59,9 +59,10 @@ const (
 	batchCommitHeader = "Nats-Batch-Commit"
 )
 
-// Append implements [audit.Sink]. Entries go out in batches of which the server stores all or none (NATS 2.12 and newer),
-// so that no interruption can leave a hole that a repetition would fill out of order. Where the server cannot do that,
-// and for batches that it refuses (it has seen some of it before, or has too many at once), entries follow one another, each after the acknowledgement of the one before.
+// Append implements [audit.Sink]. It sends entries in atomic batches (NATS 2.12 and newer), so that an interruption cannot
+// leave a gap that a repetition would fill out of order. If the server does not support batches, or refuses one because it has
+// stored some of its events already or has too many batches at once, Append sends the entries one by one and waits for each
+// acknowledgement.
 func (a *Audit) Append(ctx context.Context, entries []audit.Entry) error {
 	if a.closed.Load() {
 		return errors.New("nats: audit: append: the sink is closed")
@@ -93,12 +94,12 @@ func (a *Audit) append(ctx context.Context, entries []audit.Entry, atomic bool) 
 	return nil
 }
 
-// batchRefusals are the codes of batches of which nothing was stored and that may go through one by one.
+// batchRefusals are the error codes of batches of which nothing was stored and whose entries can be sent one by one.
 var batchRefusals = []jetstream.ErrorCode{
-	10158, // one of the events is just being stored
-	10174, // the stream takes no batches
-	10176, // the beginning was lost or refused
-	10199, // larger than the server takes
+	10158, // one of the events is being stored
+	10174, // the stream does not allow batches
+	10176, // the start of the batch was lost or refused
+	10199, // larger than the server allows
 	10201, // one of the events is stored already
 	10210, // too many batches at once
 }
@@ -129,7 +130,7 @@ func (a *Audit) appendBatch(ctx context.Context, entries []audit.Entry) error {
 	return nil
 }
 
-// commit sends the last message of a batch and returns once all of it is stored.
+// commit sends the last message of a batch and returns when the whole batch is stored.
 func (a *Audit) commit(ctx context.Context, m *nats.Msg, size int) error {
 	ctx, cancel := a.db.bounded(ctx)
 	defer cancel()
@@ -168,14 +169,14 @@ func (a *Audit) message(e audit.Entry) *nats.Msg {
 	return m
 }
 
-// Read implements [audit.Source]. Cursors are sequences of the stream. An event that was appended again after the
-// server had forgotten its ID is read again.
+// Read implements [audit.Source]. Cursors are sequence numbers of the stream. An event that was appended again after the
+// server's window for duplicates is read twice.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
 	var from uint64
 	if after != "" {
 		seq, err := strconv.ParseUint(after, 10, 64)
 		if err != nil {
-			return fmt.Errorf("nats: audit: cursor %q: pass one that Read gave, or none", after)
+			return fmt.Errorf("nats: audit: invalid cursor %q; pass a cursor from Read, or \"\"", after)
 		}
 		from = seq + 1
 	}
@@ -190,8 +191,8 @@ func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, li
 	return kind.Wrap("audit: read", err)
 }
 
-// Heads implements [audit.Sink]. It starts from the heads that the last chain_opened event holds, if this package knows
-// up to where they counted, and reads what came after; else it reads everything.
+// Heads implements [audit.Sink]. It starts from the heads in the last chain_opened event, if that event says up to which
+// message they were taken, and reads the messages after it; otherwise it reads the whole stream.
 func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	heads, at, err := a.lastHeads(ctx)
 	if err != nil {
@@ -204,10 +205,10 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 			Hash    string `json:"hash"`
 		}
 		if err := json.Unmarshal(m.Data(), &h); err != nil {
-			return fmt.Errorf("message %d is not an event; tenet audit verify tells more: %w", seq, err)
+			return fmt.Errorf("message %d is not an event; run tenet audit verify for details: %w", seq, err)
 		}
 		at = seq
-		if h.ChainID != "" && h.Seq > heads[h.ChainID].Seq { // a repetition is not the end
+		if h.ChainID != "" && h.Seq > heads[h.ChainID].Seq { // a duplicate is not the head
 			heads[h.ChainID] = audit.Head(h)
 		}
 		return nil
@@ -226,7 +227,8 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	return list, nil
 }
 
-// lastHeads returns heads that an event holds and the sequence up to which they count; none and 0 where there is none.
+// lastHeads returns the heads in the last chain_opened event, and the sequence number of the last message that they cover. It
+// returns no heads and 0 if they are not known.
 func (a *Audit) lastHeads(ctx context.Context) (map[string]audit.Head, uint64, error) {
 	heads := map[string]audit.Head{}
 	open, err := a.db.log.get(ctx)
@@ -246,7 +248,7 @@ func (a *Audit) lastHeads(ctx context.Context) (map[string]audit.Head, uint64, e
 	}
 	at, err := strconv.ParseUint(m.Header.Get(headsAtHeader), 10, 64)
 	if err != nil || at >= m.Sequence {
-		return heads, 0, nil //nolint:nilerr // not from here: everything is read
+		return heads, 0, nil //nolint:nilerr // another program wrote the event: the whole stream is read
 	}
 	var event struct {
 		Heads []audit.Head `json:"heads"`
@@ -260,8 +262,8 @@ func (a *Audit) lastHeads(ctx context.Context) (map[string]audit.Head, uint64, e
 	return heads, at, nil
 }
 
-// Close implements [audit.Sink]: nothing can be appended any more. Everything appended is stored by then, and the connection
-// stays with the [DB].
+// Close implements [audit.Sink]: later calls of Append fail. All appended events are stored already. The [DB] keeps its
+// connection.
 func (a *Audit) Close() error {
 	a.closed.Store(true)
 	return nil

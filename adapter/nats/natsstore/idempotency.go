@@ -31,18 +31,18 @@ func bucketConfig(o Options) jetstream.StreamConfig {
 		Name: "KV_" + o.Bucket, Subjects: []string{"$KV." + o.Bucket + ".>"}, Description: "idempotency records of Tenet",
 		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
 		Replicas: o.Replicas, Duplicates: o.Duplicates, AllowRollup: true, DenyDelete: true, AllowMsgTTL: true,
-		// AllowDirect stays off: only the leader knows what the last write was.
+		// AllowDirect stays off: only the leader knows the last write.
 	}
 }
 
 func checkBucket(c jetstream.StreamConfig) error {
 	switch {
 	case c.MaxAge > 0:
-		return errors.New("max_age: must be 0; records say themselves when they expire")
+		return errors.New("max_age: must be 0, because every record has its own expiry")
 	case c.DenyPurge:
-		return errors.New("deny_purge: must be off, or expired records cannot be removed")
+		return errors.New("deny_purge: must be off, because expired records have to be removed")
 	case c.AllowDirect && c.Replicas > 1:
-		return errors.New("allow_direct: must be off on a replicated bucket, whose followers answer with old records")
+		return errors.New("allow_direct: must be off on a replicated bucket, because followers may return old records")
 	}
 	return checkKept(c)
 }
@@ -123,8 +123,8 @@ func (s *Idempotency) Clear(ctx context.Context, c idempotency.Claim) error {
 // headRoom is the space for a record without its result: the names in its ID, the failure's message, headers.
 const headRoom = 16 << 10
 
-// MaxResult returns the size of the largest result that the server takes, in bytes, for idempotency.GuardOptions.MaxResult:
-// its max_payload (1 MiB by default) or the bucket's limit, less 16 KiB for the rest of the record.
+// MaxResult returns the maximum size of a result, in bytes, for idempotency.GuardOptions.MaxResult: the server's max_payload
+// (1 MiB by default) or the bucket's limit, less 16 KiB for the rest of the record.
 func (s *Idempotency) MaxResult(ctx context.Context) (int, error) {
 	bucket, err := s.bucket.get(ctx)
 	if err != nil {
@@ -137,21 +137,21 @@ func (s *Idempotency) MaxResult(ctx context.Context) (int, error) {
 	return int(max(limit-headRoom, 0)), nil
 }
 
-// now is the time that decides.
+// now returns the time by which records expire and leases end.
 func (s *Idempotency) now() time.Time { return s.bucket.db.options.Clock() }
 
 // version is a stored revision of a record.
 type version struct {
-	record   *idempotency.Record // nil where there is none
+	record   *idempotency.Record // nil if there is none
 	raw      []byte
-	revision uint64 // 0 where nothing was ever written, or all of it is gone
+	revision uint64 // 0 if the key has no message
 }
 
 const unsureWrites = 3 // attempts at a write whose result is unknown
 
-// change is one atomic step: it reads a record, asks decide for the next one (nil removes it) and writes that only if
-// no other write came first. Lost races start over. Before change repeats a write whose answer was lost, it looks for its
-// result; the write holds the owner and the time, so that no other write is equal to it, and it can take place only once.
+// change changes a record atomically: it reads the record, calls decide for the next one (nil removes it), and writes that only
+// if no other write came first. Otherwise it starts over. Before it repeats a write whose answer was lost, it checks whether
+// the write took place. It can recognise its own write, because the owner and the time in it make it unique.
 func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func(current *idempotency.Record, now time.Time) (*idempotency.Record, bool, error)) error {
 	bucket, err := s.bucket.get(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Idempotency) change(ctx context.Context, id idempotency.ID, decide func
 	var m *nats.Msg // the decided write, for a key at revision base
 	var base uint64
 	for decided, unsure, try := false, 0, 0; ; try++ {
-		if try >= 3 { // spreads writers that have lost a race several times
+		if try >= 3 { // spreads out writers that keep losing the race
 			_ = wait.For(ctx, wait.Jittered(time.Millisecond, 50*time.Millisecond, try-3))
 		}
 		if ctx.Err() != nil {
