@@ -319,7 +319,7 @@ func TestA2UnfinishedWorkIsEventuallyDropped(t *testing.T) {
 		p.add(attemptOf(fmt.Sprint("call-", n), 1, observe.AttemptRecord{Attempt: 1}))
 	}
 	if n := len(p.works) + len(p.older); n > 2*maxWorks {
-		t.Errorf("%d pieces of work are kept", n)
+		t.Errorf("%d units of work are kept", n)
 	}
 	var w journaled
 	for n := range 100_000 {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestA4AJobThatALostLeaseEndedIsFinished: nothing was decided, and the job is dead all the same.
-func TestA4AJobThatALostLeaseEndedIsFinished(t *testing.T) {
+// TestA4AJobEndedByALostLeaseIsFinished: the job is dead although no decision was recorded.
+func TestA4AJobEndedByALostLeaseIsFinished(t *testing.T) {
 	s := storyOf([]Event{{
 		Type: JobTransition, WorkID: "job-1", WorkSeq: 299, Time: time.Unix(1, 0), From: "running", To: "dead", Reason: "lease_expired",
 		TotalAttempts: 1,

@@ -115,7 +115,7 @@ func TestA3ErrorsOfReadingAreReturned(t *testing.T) {
 	}
 	defer unreadable.Close()
 	if err := checkContent(closed); err == nil {
-		t.Error("the first byte of a closed file is that of an event")
+		t.Error("a closed file reports an event as its first byte")
 	}
 	for name, file := range map[string]*os.File{"closed": closed, "opened for writing": unreadable} {
 		if _, err := endOfLines(file); err == nil {
@@ -348,7 +348,7 @@ func TestA4UnknownDecisionsAreNotReplayed(t *testing.T) {
 		t.Errorf("replay: %v", err)
 	}
 	if _, err := (&simulator{}).step(nil, e); err == nil {
-		t.Error("what if takes it")
+		t.Error("what if accepts it")
 	}
 }
 

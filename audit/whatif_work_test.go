@@ -20,7 +20,7 @@ func retrying() *policy.Policy {
 	return p
 }
 
-func TestA4WhatIfKeepsWhatCameFromOutside(t *testing.T) {
+func TestA4WhatIfKeepsExternalFacts(t *testing.T) {
 	s := &simulator{set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}}
 	p := retrying()
 	for _, reason := range []policy.Reason{policy.ReasonAuditUnavailable, policy.ReasonBudgetDenied} {

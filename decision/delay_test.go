@@ -25,8 +25,7 @@ func waits(t *rapid.T, label string) time.Duration {
 	return time.Duration(rapid.Int64Range(0, int64(magnitude)).Draw(t, label))
 }
 
-// policies draws policies as Normalize leaves them, of all surfaces: a cap of 0 is no cap, and a cap is no shorter than
-// the backoff.
+// policies draws normalized policies of all surfaces: a cap of 0 means no cap, and a cap is not shorter than the backoff.
 func policies(t *rapid.T) *policy.Retry {
 	r := policy.Retry{
 		MaxAttempts:    rapid.IntRange(1, 1000).Draw(t, "attempts"),
@@ -153,7 +152,7 @@ func TestD2JitterStaysInItsRange(t *testing.T) {
 			lo = 0
 		case policy.JitterEqual:
 			lo = d / 2
-		case policy.JitterProportional: // one nanosecond and one rounding either way
+		case policy.JitterProportional: // one nanosecond and one rounding in either direction
 			spread := float64(d)*r.JitterFactor*(1+1e-15) + 1
 			lo, hi = max(0, time.Duration(float64(d)*(1-1e-15)-spread)), ceiling(r)
 			if top := float64(d)*(1+1e-15) + spread; top < float64(hi) {
@@ -175,7 +174,7 @@ func TestD2JitterStaysInItsRange(t *testing.T) {
 	})
 }
 
-// drawn takes the delay before retry i for many pieces of work.
+// drawn returns the delays before retry i for many units of work.
 func drawn(r *policy.Retry, i, n int) []time.Duration {
 	list := make([]time.Duration, n)
 	for k := range list {
@@ -221,7 +220,7 @@ func TestD2SpreadsOverTheWholeRange(t *testing.T) {
 	}
 }
 
-func TestD2NothingPilesUpOnTheCap(t *testing.T) {
+func TestD2DelaysDoNotPileUpAtTheCap(t *testing.T) {
 	const n = 4000
 	for _, jitter := range []policy.Jitter{policy.JitterFull, policy.JitterEqual, policy.JitterProportional, policy.JitterDecorrelated} {
 		for _, i := range []int{3, 4, 10, 100} {
@@ -244,7 +243,7 @@ func TestD2NothingPilesUpOnTheCap(t *testing.T) {
 
 func must(i int, _ bool) int { return i }
 
-func TestD2TinyRangesAreUsedToTheEnds(t *testing.T) {
+func TestD2TinyRangesAreUsedCompletely(t *testing.T) {
 	r := policy.Retry{InitialBackoff: 2, BackoffMultiplier: 1, MaxBackoff: 2, Jitter: policy.JitterFull}
 	count := map[time.Duration]int{}
 	for _, d := range drawn(&r, 0, 3000) {
@@ -252,7 +251,7 @@ func TestD2TinyRangesAreUsedToTheEnds(t *testing.T) {
 	}
 	for d := range time.Duration(3) {
 		if count[d] < 800 || count[d] > 1200 {
-			t.Errorf("%d ns came %d times of 3000", d, count[d])
+			t.Errorf("%d ns was drawn %d times of 3000", d, count[d])
 		}
 	}
 	r.Jitter, r.JitterFactor = policy.JitterProportional, 1
@@ -313,7 +312,7 @@ func TestD3SeedsOfWork(t *testing.T) {
 	})
 }
 
-// With full jitter over the whole range a delay is the upper 63 bits of the draw.
+// TestD3DrawsArePublishedSplitMix64: with full jitter over the whole range, a delay is the upper 63 bits of the draw.
 func TestD3DrawsArePublishedSplitMix64(t *testing.T) {
 	published := map[uint64][]uint64{ // outputs of the authors' C program
 		0:       {0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f, 0xf88bb8a8724c81ec, 0x1b39896a51a8749b},
@@ -345,7 +344,7 @@ func TestD3DelaysEqualTheReference(t *testing.T) {
 	})
 }
 
-// Where a product and the next one were fused or kept in wider registers, these would differ.
+// TestD3EveryProductIsRounded: the delays would differ if two products were fused or kept in wider registers.
 func TestD3EveryProductIsRounded(t *testing.T) {
 	for _, multiplier := range []float64{1.1, 1.3, 1.7, 2.3, 3.3, 9.9} {
 		for _, backoff := range []time.Duration{3, 333_333_333, 1_000_000_007} {

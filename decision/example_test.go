@@ -14,7 +14,7 @@ var orders = policy.Retry{
 	Jitter: policy.JitterFull, MaxPushback: time.Minute,
 }
 
-// One piece of work whose attempts all fail: the delays depend on its ID and on nothing else.
+// All attempts of one unit of work fail: the delays depend only on its ID.
 func Example() {
 	for attempt := 1; ; attempt++ {
 		outcome, rule := decision.Judge(&orders, decision.Facts{Failed: true})

@@ -21,7 +21,7 @@ func TestD7ExternalDelaysAreMarkedAndBounded(t *testing.T) {
 		want                  decision.Verdict
 	}{
 		"as computed":             {3 * s, 0, decision.Unbounded, retry(3 * s)},
-		"negative is none":        {-s, 0, decision.Unbounded, retry(0)},
+		"negative means none":     {-s, 0, decision.Unbounded, retry(0)},
 		"negative pushback":       {-s, -s, decision.Unbounded, retry(0)},
 		"pushback is the least":   {s, 5 * s, decision.Unbounded, retry(5 * s)},
 		"pushback is bounded":     {s, 50 * s, decision.Unbounded, retry(10 * s)},
@@ -33,7 +33,7 @@ func TestD7ExternalDelaysAreMarkedAndBounded(t *testing.T) {
 		state := decision.State{
 			Surface: policy.SurfaceJob, Attempt: 1, MaxAttempts: 2, Left: c.left, LeftReason: policy.ReasonOverallTimeout, External: true, Delay: c.delay,
 		}
-		r := policy.Retry{MaxAttempts: 2, InitialBackoff: time.Hour, MaxPushback: 10 * s} // a backoff that nothing may use
+		r := policy.Retry{MaxAttempts: 2, InitialBackoff: time.Hour, MaxPushback: 10 * s} // a backoff that must not be used
 		if got := decision.Next(&r, state, classify.Outcome{Kind: classify.Retryable, Pushback: c.pushback}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Delays near 2⁶³ ns, where sums and triples saturate, and beyond 2⁵³ ns, where a double rounds. One nanosecond more or
-// less in a range changes about half of the draws.
+// TestD1ExtremeDelaysEqualTheReference uses delays near 2⁶³ ns, where sums and triples saturate, and beyond 2⁵³ ns, where a
+// double rounds. A difference of one nanosecond in a range changes about half of the draws.
 func TestD1ExtremeDelaysEqualTheReference(t *testing.T) {
 	const top = math.MaxInt64
 	cases := map[string]policy.Retry{
@@ -43,7 +43,7 @@ func TestD1ExtremeDelaysEqualTheReference(t *testing.T) {
 	}
 }
 
-// A delay that has reached the cap is not multiplied further: the loop ends, whatever the index.
+// TestD1CostDoesNotGrowBeyondTheCap: the loop ends when a delay has reached the cap, for any index.
 func TestD1CostDoesNotGrowBeyondTheCap(t *testing.T) {
 	r := policy.Retry{InitialBackoff: time.Millisecond, BackoffMultiplier: 2, MaxBackoff: time.Second, Jitter: policy.JitterNone}
 	if d := decision.Delay(&r, 0, math.MaxInt); d != time.Second {
@@ -58,7 +58,7 @@ func TestD1UnusualPolicies(t *testing.T) {
 		want   time.Duration
 	}{
 		"multiplier below 1 counts as 1":       {policy.Retry{InitialBackoff: time.Second, BackoffMultiplier: 0.5, Jitter: policy.JitterNone}, time.Second},
-		"multiplier that is no number":         {policy.Retry{InitialBackoff: time.Second, BackoffMultiplier: math.NaN(), Jitter: policy.JitterNone}, time.Second},
+		"multiplier that is not a number":      {policy.Retry{InitialBackoff: time.Second, BackoffMultiplier: math.NaN(), Jitter: policy.JitterNone}, time.Second},
 		"negative backoff, decorrelated":       {policy.Retry{InitialBackoff: -time.Second, MaxBackoff: time.Second, Jitter: policy.JitterDecorrelated}, 0},
 		"negative backoff, full":               {policy.Retry{InitialBackoff: -time.Second, MaxBackoff: time.Second, Jitter: policy.JitterFull}, 0},
 		"backoff above the cap, decorrelated":  {policy.Retry{InitialBackoff: 2 * time.Second, MaxBackoff: time.Second, Jitter: policy.JitterDecorrelated}, time.Second},

@@ -17,7 +17,7 @@ type end struct {
 	outcome classify.Outcome
 }
 
-// groupModel says the same as Group by looking through all that happened, each time anew.
+// groupModel is a model of Group that goes through all events at each call.
 type groupModel struct {
 	cancel   bool
 	launched int
@@ -49,7 +49,7 @@ func (m *groupModel) mayHedge() bool {
 func (m *groupModel) outcome() (best classify.Outcome, launch int) {
 	var longest time.Duration
 	for _, kind := range ranks {
-		for i := len(m.ends) - 1; i >= 0; i-- { // so that the first of its kind stays
+		for i := len(m.ends) - 1; i >= 0; i-- { // so that the first of its kind wins
 			if e := m.ends[i]; e.outcome.Kind == kind {
 				best, launch = e.outcome, e.launch
 			}
@@ -91,7 +91,7 @@ func TestR9GroupFollowsTheModel(t *testing.T) {
 					m.ends = append(m.ends, e)
 				}
 				if got := g.End(e.launch, e.outcome); got != m.decided() {
-					t.Fatalf("End says %t after %+v", got, m)
+					t.Fatalf("End returns %t after %+v", got, m)
 				}
 			}
 			if m.decided() {
@@ -99,7 +99,7 @@ func TestR9GroupFollowsTheModel(t *testing.T) {
 					t.Fatalf("a decided group may hedge: %+v", m)
 				}
 			} else if got := g.MayHedge(); got != m.mayHedge() {
-				t.Fatalf("MayHedge says %t after %+v", got, m)
+				t.Fatalf("MayHedge returns %t after %+v", got, m)
 			}
 			wantOutcome, wantLaunch := m.outcome()
 			got, launch := g.Outcome()
@@ -120,7 +120,7 @@ func TestR9Group(t *testing.T) {
 	cases := map[string]struct {
 		cancel   bool
 		launched int
-		ends     []end // numbered from 1, in the order in which they end
+		ends     []end // launches from 1, in the order of their ends
 		decided  []bool
 		mayHedge bool
 		want     classify.Outcome

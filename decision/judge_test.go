@@ -34,12 +34,12 @@ func TestC2EachRule(t *testing.T) {
 		"success": {
 			want: classify.Outcome{Kind: classify.Success, Reason: policy.ReasonSuccess}, rule: decision.RuleSuccess,
 		},
-		"success after the caller has gone": {
+		"success after the caller cancelled": {
 			facts: decision.Facts{Ended: policy.ReasonCanceled},
 			want:  classify.Outcome{Kind: classify.Success, Reason: policy.ReasonSuccess}, rule: decision.RuleSuccess,
 		},
 		"success by the classifier": {facts: decision.Facts{Classified: success}, want: *success, rule: decision.RuleSuccess},
-		"success by the classifier after the caller has gone": {
+		"success by the classifier after the caller cancelled": {
 			facts: decision.Facts{Classified: success, Ended: policy.ReasonCanceled}, want: *success, rule: decision.RuleSuccess,
 		},
 		"an error that the classifier calls a success": {
@@ -57,7 +57,7 @@ func TestC2EachRule(t *testing.T) {
 			facts: decision.Facts{Failed: true, Ended: policy.ReasonOverallTimeout, TimedOut: true},
 			want:  classify.Outcome{Kind: classify.Abort, Category: classify.CategoryTimeout, Reason: policy.ReasonOverallTimeout}, rule: decision.RuleContext,
 		},
-		"a bad value after the caller has gone": {
+		"a bad value after the caller cancelled": {
 			facts: decision.Facts{Classified: retryable, Ended: policy.ReasonCanceled},
 			want:  classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonCanceled}, rule: decision.RuleContext,
 		},
@@ -153,7 +153,7 @@ func TestC2EachRule(t *testing.T) {
 	}
 }
 
-// The table of all combinations: the first rule that applies decides, whatever the later ones would say.
+// TestC2OrderOfRules goes through all combinations: the first rule that applies decides.
 func TestC2OrderOfRules(t *testing.T) {
 	classified := []*classify.Outcome{nil}
 	for _, kind := range allKinds {
@@ -216,7 +216,7 @@ func TestC2JudgeLeavesTheClassifiersAnswerAlone(t *testing.T) {
 	}
 }
 
-// From a real error to a judgement, as runners do it.
+// TestC3MarksDecideThroughWrapping goes from a real error to a judgement, as runners do.
 func TestC3MarksDecideThroughWrapping(t *testing.T) {
 	wraps := map[string]func(error) error{
 		"as it is": func(err error) error { return err },

@@ -18,7 +18,7 @@ var surfaces = []policy.Surface{policy.SurfaceCall, policy.SurfaceJob, policy.Su
 
 var allKinds = []classify.Kind{classify.Success, classify.Retryable, classify.NonRetryable, classify.Abort}
 
-// The table of all combinations: the first reason in the order of judgement decides.
+// TestD4OrderOfJudgement goes through all combinations: the first reason in the order of judgement decides.
 func TestD4OrderOfJudgement(t *testing.T) {
 	r := policy.Retry{
 		MaxAttempts: 3, InitialBackoff: 100 * time.Millisecond, BackoffMultiplier: 2, MaxBackoff: time.Second,
@@ -95,15 +95,15 @@ func TestD4Boundaries(t *testing.T) {
 		"the state's maximum is higher":         {decision.State{Attempt: 3, MaxAttempts: 4, Left: unbounded}, 0, retry(400)},
 		"a maximum of one":                      {decision.State{Attempt: 1, MaxAttempts: 1, Left: unbounded}, 0, stop(policy.ReasonAttemptsExhausted)},
 		"a negative maximum takes the policy's": {decision.State{Attempt: 3, MaxAttempts: -1, Left: unbounded}, 0, stop(policy.ReasonAttemptsExhausted)},
-		"the end comes with the next attempt":   {decision.State{Attempt: 1, Left: 100, LeftReason: policy.ReasonDeadlineExceeded}, 0, stop(policy.ReasonDeadlineExceeded)},
-		"the end comes just after its start":    {decision.State{Attempt: 1, Left: 101, LeftReason: policy.ReasonDeadlineExceeded}, 0, retry(100)},
-		"the end has passed":                    {decision.State{Attempt: 1, Left: -1, LeftReason: policy.ReasonOverallTimeout}, 0, stop(policy.ReasonOverallTimeout)},
+		"the deadline is at the next attempt":   {decision.State{Attempt: 1, Left: 100, LeftReason: policy.ReasonDeadlineExceeded}, 0, stop(policy.ReasonDeadlineExceeded)},
+		"the deadline is just after its start":  {decision.State{Attempt: 1, Left: 101, LeftReason: policy.ReasonDeadlineExceeded}, 0, retry(100)},
+		"the deadline has passed":               {decision.State{Attempt: 1, Left: -1, LeftReason: policy.ReasonOverallTimeout}, 0, stop(policy.ReasonOverallTimeout)},
 		"no time is left":                       {decision.State{Attempt: 1, LeftReason: policy.ReasonOverallTimeout}, 0, stop(policy.ReasonOverallTimeout)},
-		"the wait asked for passes the end":     {decision.State{Attempt: 1, Left: 101, LeftReason: policy.ReasonOverallTimeout}, 101, stop(policy.ReasonOverallTimeout)},
-		"shorter wait asked for":                {decision.State{Attempt: 1, Left: unbounded}, 99, retry(100)},
-		"longer wait asked for":                 {decision.State{Attempt: 1, Left: unbounded}, 101, retry(101)},
-		"the longest wait allowed":              {decision.State{Attempt: 1, Left: unbounded}, 5000, retry(5000)},
-		"longer than allowed":                   {decision.State{Attempt: 1, Left: unbounded}, 5001, stop(policy.ReasonPushbackTooLong)},
+		"the pushback passes the deadline":      {decision.State{Attempt: 1, Left: 101, LeftReason: policy.ReasonOverallTimeout}, 101, stop(policy.ReasonOverallTimeout)},
+		"shorter pushback":                      {decision.State{Attempt: 1, Left: unbounded}, 99, retry(100)},
+		"longer pushback":                       {decision.State{Attempt: 1, Left: unbounded}, 101, retry(101)},
+		"the longest allowed pushback":          {decision.State{Attempt: 1, Left: unbounded}, 5000, retry(5000)},
+		"pushback longer than allowed":          {decision.State{Attempt: 1, Left: unbounded}, 5001, stop(policy.ReasonPushbackTooLong)},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,8 @@ func TestD4Boundaries(t *testing.T) {
 	}
 }
 
-// A step without a cap can reach the longest duration there is, which must not be taken for the end of unbounded work.
+// TestD4SaturatedDelayOfUnboundedWorkIsARetry: a step without a cap can reach the longest duration, which must not count as the
+// deadline of unbounded work.
 func TestD4SaturatedDelayOfUnboundedWorkIsARetry(t *testing.T) {
 	r := policy.Retry{MaxAttempts: 1000, InitialBackoff: time.Second, BackoffMultiplier: 2, Jitter: policy.JitterNone}
 	s := decision.State{Surface: policy.SurfaceStep, Attempt: 100, Left: math.MaxInt64}
@@ -271,11 +272,12 @@ func TestD6EveryReasonIsDocumented(t *testing.T) {
 	})
 }
 
-// Only delays that user code computed are on record as external; all others must come out of the records again.
+// TestD7ComputedVerdictsCanBeComputedAgain: only delays that user code computed are recorded as external; all others must
+// follow from the records.
 func TestD7ComputedVerdictsCanBeComputedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, s := policies(t), states(t)
-		const exact = 1 << 50 // nanoseconds up to which a number of seconds in JSON loses nothing
+		const exact = 1 << 50 // nanoseconds up to which a number of seconds in JSON is exact
 		r.InitialBackoff, r.MaxBackoff, r.MaxPushback = min(r.InitialBackoff, exact), min(r.MaxBackoff, exact), min(r.MaxPushback, exact)
 		o := classify.Outcome{Kind: rapid.SampledFrom(allKinds).Draw(t, "kind"), Pushback: waits(t, "pushback")}
 		first := decision.Next(r, s, o)
@@ -287,14 +289,14 @@ func TestD7ComputedVerdictsCanBeComputedAgain(t *testing.T) {
 		if err := recorded.UnmarshalJSON(text); err != nil {
 			t.Fatal(err)
 		}
-		decision.Next(r, states(t), o) // what other work asks meanwhile leaves nothing behind
+		decision.Next(r, states(t), o) // requests of other work meanwhile leave no state
 		if diff := cmp.Diff(first, decision.Next(&recorded, s, o)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
 }
 
-func TestActionsAreWritten(t *testing.T) {
+func TestActionsMarshal(t *testing.T) {
 	for action, want := range map[decision.Action]string{decision.Done: "done", decision.Retry: "retry", decision.Stop: "stop"} {
 		if text, err := action.MarshalText(); string(text) != want || err != nil || action.String() != want {
 			t.Errorf("%d: %s, %s, %v", action, text, action, err)

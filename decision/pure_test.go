@@ -15,19 +15,19 @@ import (
 
 const module = "github.com/tenetdev/tenet/"
 
-// decisionImports is all that package decision may import.
+// decisionImports lists everything that package decision may import.
 var decisionImports = []string{
 	"crypto/sha256", "encoding/binary", "math", "math/bits", "slices", "time", module + "classify", module + "policy",
 }
 
-// pureImports are further packages that what decision imports from this module may use. They compute only.
+// pureImports lists further packages that decision's imports from this module may use. They only compute.
 var pureImports = []string{
 	"bytes", "cmp", "encoding/hex", "encoding/json", "errors", "fmt", "maps", "reflect", "strconv", "strings", "sync",
 	"crypto/tls", "crypto/x509", "github.com/gowebpki/jcs",
 }
 
-// pureNames are the names that may be used of packages that can also read a clock or do I/O: types, error values and
-// units only.
+// pureNames lists the names that may be used from packages that can also read a clock or do I/O: only types, error values and
+// units.
 var pureNames = map[string][]string{
 	"time":    {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour", "ParseDuration"},
 	"context": {"Context", "Canceled", "DeadlineExceeded"},
@@ -39,8 +39,8 @@ var pureNames = map[string][]string{
 	"x509":    {"UnknownAuthorityError", "HostnameError", "CertificateInvalidError"},
 }
 
-// impurities lists what a source file imports and uses beyond what is allowed, and the packages of this module that it
-// imports. Directly in decision only decisionImports are allowed.
+// impurities lists the forbidden imports and uses of a source file, and the packages of this module that it imports. In
+// package decision itself only decisionImports are allowed.
 func impurities(name string, source any, direct bool) (faults, inside []string, err error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, source, 0)
@@ -119,12 +119,12 @@ func TestD3DecisionReadsNoClockNoRandomnessAndDoesNoIO(t *testing.T) {
 	}
 	for _, folder := range []string{"policy", "classify"} {
 		if !seen[folder] {
-			t.Errorf("%s was not looked at", folder)
+			t.Errorf("%s was not checked", folder)
 		}
 	}
 }
 
-// The check itself must find what it is there for.
+// TestD3ImpuritiesAreFound checks the check.
 func TestD3ImpuritiesAreFound(t *testing.T) {
 	sources := map[string]string{
 		"time.Now":       "import \"time\"\nvar _ = time.Now()",
@@ -167,6 +167,6 @@ func TestD3ImpuritiesAreFound(t *testing.T) {
 	}
 	clean := "package x\nimport (\"time\"; \"math\")\nvar _ = time.Second * math.MaxInt8"
 	if faults, _, err := impurities("x.go", clean, true); err != nil || len(faults) > 0 {
-		t.Errorf("clean code is refused: %v, %v", faults, err)
+		t.Errorf("clean code is rejected: %v, %v", faults, err)
 	}
 }

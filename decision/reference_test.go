@@ -10,9 +10,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// This file is a second implementation of delays, written from testdata/README.md: integers of any size instead of
-// wrapping arithmetic, and big.Float with 53 bits instead of the processor's float64. Nothing in it can be fused or
-// overflow.
+// This file is a second implementation of delays, written from testdata/README.md: big integers instead of wrapping
+// arithmetic, and big.Float with 53 bits instead of the processor's float64. Its operations cannot be fused or overflow.
 
 var (
 	gamma = hexInt("9E3779B97F4A7C15")

@@ -15,8 +15,8 @@ const (
 	sec = time.Second
 )
 
-// vectorInputs are the inputs of testdata/vectors.json. Changing one changes the file; decisions that were published must
-// stay, so add new cases rather than change old ones.
+// vectorInputs returns the inputs of testdata/vectors.json. Changing one changes the file; published decisions must stay, so
+// add new cases instead of changing old ones.
 func vectorInputs(t *testing.T) *vectors {
 	return &vectors{
 		Format: 1,
@@ -131,7 +131,7 @@ func groupInputs() []groupVector {
 	}
 }
 
-// normal is a policy as runners of the surface get it.
+// normal returns a policy as runners of the surface get it.
 func normal(t *testing.T, surface policy.Surface, r policy.Retry) policy.Retry {
 	t.Helper()
 	p, err := policy.Policy{Retry: r}.Normalize(policy.LimitsFor(surface))

@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-var update = flag.Bool("update", false, "write testdata/vectors.json anew")
+var update = flag.Bool("update", false, "rewrite testdata/vectors.json")
 
 const vectorsFile = "testdata/vectors.json"
 
@@ -146,8 +146,8 @@ type verdictVector struct {
 	Reason policy.Reason `json:"reason"`
 }
 
-// answer fills in what package decision says to the inputs of the vectors. Bare draws are not exported; they come from the
-// reference, which TestD3DrawsArePublishedSplitMix64 holds against the package.
+// answer fills in the results of package decision for the inputs of the vectors. Bare draws are not exported; they come from
+// the reference, which TestD3DrawsArePublishedSplitMix64 compares with the package.
 func (v *vectors) answer() {
 	for i, s := range v.Seeds {
 		v.Seeds[i].Seed = seedOf(s.WorkID, s.Step)
@@ -285,7 +285,7 @@ func TestD3VectorsAreCurrent(t *testing.T) {
 	}
 }
 
-// As an implementation in another language would: everything is read from the file.
+// TestD3VectorsHold reads everything from the file, as an implementation in another language would.
 func TestD3VectorsHold(t *testing.T) {
 	want, got := readVectors(t), readVectors(t)
 	if want.Format != 1 || len(want.Seeds) == 0 || len(want.Draws) == 0 || len(want.Delays) == 0 ||

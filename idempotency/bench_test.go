@@ -14,7 +14,7 @@ var answer = []byte("result")
 
 func effect(context.Context) ([]byte, error) { return answer, nil }
 
-// BenchmarkHit is a key that is there, BenchmarkMiss one that is not: begin, effect, record.
+// BenchmarkHit uses an existing key, BenchmarkMiss a new one: begin, effect, record.
 func BenchmarkHit(b *testing.B) {
 	g, err := idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{Tenant: "t", Operation: "op"})
 	if err != nil {
@@ -30,7 +30,7 @@ func BenchmarkHit(b *testing.B) {
 	}
 }
 
-// The records of misses expire, so that the store stays as large as it is, about a thousand records.
+// The records of misses expire, so that the store stays at about a thousand records.
 func BenchmarkMiss(b *testing.B) {
 	g, err := idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{Tenant: "t", Operation: "op", TTL: 2 * time.Millisecond})
 	if err != nil {

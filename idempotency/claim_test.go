@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// A process that dies is one whose ticket is never settled and whose renewals stop.
+// TestI4TheFiveCrashPoints simulates a crash by a ticket that is never settled and whose renewals stop.
 func TestI4TheFiveCrashPoints(t *testing.T) {
 	const lease = 30 * time.Second
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestI4TheFiveCrashPoints(t *testing.T) {
 				time.Sleep(lease)
 				call(c.then)
 				time.Sleep(1000 * time.Hour)
-				if c.then != nil { // what is unknown stays so
+				if c.then != nil { // an unknown outcome stays unknown
 					call(c.then)
 				}
 				b.ran(c.effects)
@@ -61,7 +61,7 @@ func TestI4TheFiveCrashPoints(t *testing.T) {
 	}
 }
 
-// claim claims "k" as another process does that dies then.
+// claim claims "k" as another process that then dies.
 func (b *bench) claim() idempotency.Claim {
 	b.Helper()
 	begun, err := b.store.Idempotency.Begin(b.Context(), idempotency.BeginRequest{
@@ -114,7 +114,7 @@ func TestI5AShortEffectIsNotRenewed(t *testing.T) {
 	})
 }
 
-// Claims of many that begin and end in any order are each renewed at their own time.
+// TestI5EachClaimIsRenewedAtItsOwnTime begins and ends many claims in any order.
 func TestI5EachClaimIsRenewedAtItsOwnTime(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		for i, d := range []time.Duration{15, 5, 25, 9, 31, 11, 45, 2} {
@@ -135,8 +135,8 @@ func TestI5EachClaimIsRenewedAtItsOwnTime(t *testing.T) {
 	})
 }
 
-// A claim that became due, and the one behind it, leave while a third begins, which must not be forgotten.
-func TestI5AClaimIsRenewedWhateverLeftBeforeIt(t *testing.T) {
+// TestI5AClaimIsRenewedAfterOthersEnd: a due claim and its successor end while a third begins, which must be renewed.
+func TestI5AClaimIsRenewedAfterOthersEnd(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		for _, c := range []struct {
 			key         string
@@ -154,7 +154,7 @@ func TestI5AClaimIsRenewedWhateverLeftBeforeIt(t *testing.T) {
 	})
 }
 
-func TestI5RenewalsGoOnWhileAnEffectIgnoresItsContext(t *testing.T) {
+func TestI5RenewalsContinueWhileAnEffectIgnoresItsContext(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
 		defer cancel()
@@ -172,11 +172,11 @@ func TestI5RenewalsGoOnWhileAnEffectIgnoresItsContext(t *testing.T) {
 	})
 }
 
-func TestI5AFailedRenewalIsTriedAgain(t *testing.T) {
+func TestI5AFailedRenewalIsRetried(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		begin := time.Now()
 		b.store.renew = func() error {
-			if d := time.Since(begin); d < 25*time.Second { // until shortly before the end
+			if d := time.Since(begin); d < 25*time.Second { // until shortly before the lease expires
 				return errDown
 			}
 			return nil
@@ -186,7 +186,7 @@ func TestI5AFailedRenewalIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestI5AnEffectWhoseClaimLapsesIsToldSo(t *testing.T) {
+func TestI5AnEffectWhoseClaimExpiresIsCancelled(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second, ReplaySafe: true}, func(b *bench) {
 		b.store.renew = func() error { return errDown }
 		begin := time.Now()
@@ -197,7 +197,7 @@ func TestI5AnEffectWhoseClaimLapsesIsToldSo(t *testing.T) {
 	})
 }
 
-func TestI5AStaleCompleterIsFencedAndToldSo(t *testing.T) {
+func TestI5AStaleCompletionIsFencedAndReported(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second, ReplaySafe: true}, func(b *bench) {
 		stuck := make(chan struct{})
 		done := make(chan struct{})
@@ -214,7 +214,7 @@ func TestI5AStaleCompleterIsFencedAndToldSo(t *testing.T) {
 				b.Errorf("%q, %v; want the result and ErrFenced", got, err)
 			}
 			if mark, _ := classify.MarkOf(err); mark != classify.MarkPermanent {
-				b.Errorf("marked %v: the effect has happened", mark)
+				b.Errorf("marked %v, although the effect has happened", mark)
 			}
 		}()
 		time.Sleep(31 * time.Second)
@@ -229,7 +229,7 @@ func TestI5AStaleCompleterIsFencedAndToldSo(t *testing.T) {
 	})
 }
 
-func TestI5ARenewalThatIsFencedEndsTheEffect(t *testing.T) {
+func TestI5AFencedRenewalCancelsTheEffect(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		b.store.renew = func() error { return idempotency.ErrFenced }
 		begin := time.Now()
@@ -240,7 +240,7 @@ func TestI5ARenewalThatIsFencedEndsTheEffect(t *testing.T) {
 	})
 }
 
-func TestI5ARenewalThatRunsIsEndedByTheSettlement(t *testing.T) {
+func TestI5TheSettlementEndsARunningRenewal(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		hangs := &hanging{Store: b.store, what: "renew"}
 		guard, err := idempotency.NewGuard(hangs, idempotency.GuardOptions{Lease: 30 * time.Second})
@@ -256,11 +256,11 @@ func TestI5ARenewalThatRunsIsEndedByTheSettlement(t *testing.T) {
 	})
 }
 
-// hanging is a store one of whose operations hangs until its context ends, each time or the first few times.
+// hanging is a store with one operation that hangs until its context ends, always or the first few times.
 type hanging struct {
 	idempotency.Store
 	what  string
-	times int // 0 is always
+	times int // 0 means always
 	calls int
 }
 
@@ -287,7 +287,7 @@ func (h *hanging) Settle(ctx context.Context, c idempotency.Claim, s idempotency
 	return h.Store.Settle(ctx, c, s)
 }
 
-func TestI5AStoreDownAtTheRecordMeansOneEffect(t *testing.T) {
+func TestI5AnOutageWhileRecordingMeansOneEffect(t *testing.T) {
 	for _, replaySafe := range []bool{false, true} {
 		virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second, ReplaySafe: replaySafe}, func(b *bench) {
 			b.store.settle = func() error { return errDown }
@@ -298,7 +298,7 @@ func TestI5AStoreDownAtTheRecordMeansOneEffect(t *testing.T) {
 				b.Fatalf("%q, %v", got, err)
 			}
 			if took := time.Since(begin); took != 30*time.Second {
-				b.Errorf("repeated for %s of a lease of 30s", took)
+				b.Errorf("retried for %s of a lease of 30s", took)
 			}
 			if n := b.store.count("settle"); n < 10 {
 				b.Errorf("%d attempts to record", n)
@@ -319,7 +319,7 @@ func TestI5AStoreDownAtTheRecordMeansOneEffect(t *testing.T) {
 	}
 }
 
-func TestI5ARecordFailureRepeatsTheRecordingNotTheEffect(t *testing.T) {
+func TestI5AFailedRecordingIsRetriedWithoutTheEffect(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		begin := time.Now()
 		b.store.settle = func() error {
@@ -335,7 +335,7 @@ func TestI5ARecordFailureRepeatsTheRecordingNotTheEffect(t *testing.T) {
 	})
 }
 
-func TestI5ARecordWhoseAnswerWasLostIsRepeated(t *testing.T) {
+func TestI5ARecordingWithALostAnswerIsRetried(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		lost := 0
 		b.store.settled = func() error {
@@ -350,7 +350,7 @@ func TestI5ARecordWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	})
 }
 
-func TestI5AStoreThatHangsAtTheRecordIsGivenUpInTime(t *testing.T) {
+func TestI5AHangingRecordingIsAbandonedInTime(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		for _, times := range []int{1, 2, 0} {
 			hangs := &hanging{Store: b.store, what: "settle", times: times}
@@ -376,7 +376,7 @@ func TestI5AStoreThatHangsAtTheRecordIsGivenUpInTime(t *testing.T) {
 	})
 }
 
-func TestI5AnEffectIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
+func TestI5AnEffectIsRecordedAfterItsCallerCancelled(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		ctx, cancel := context.WithCancel(b.Context())
 		got, err := b.Do(ctx, requestOf("k"), func(ctx context.Context) ([]byte, error) {
@@ -399,7 +399,7 @@ func TestI5AFailureThatCannotBeRecordedIsJoined(t *testing.T) {
 			b.Fatalf("%v", err)
 		}
 		if mark, _ := classify.MarkOf(err); mark != classify.Unmarked {
-			b.Errorf("marked %v, the effect's error is not", mark)
+			b.Errorf("marked %v, but the effect's error is not marked", mark)
 		}
 	})
 }
@@ -428,7 +428,7 @@ func TestI4APanicLeavesTheOutcomeUnknownUnlessReplaysAreSafe(t *testing.T) {
 			b.refused(idempotency.ErrUnknown)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 			b.ran(1)
 			if n := b.store.count("renew"); n != 0 {
-				b.Errorf("%d renewals of a claim that was given up", n)
+				b.Errorf("%d renewals of an abandoned claim", n)
 			}
 		})
 	}
@@ -464,13 +464,13 @@ func TestI5TicketsByHand(t *testing.T) {
 		if ctx.Err() != nil {
 			b.Fatal("the context ended under a live claim")
 		}
-		for range 2 { // repeating is fine
+		for range 2 { // a repetition is fine
 			if err := ticket.Complete(b.Context(), nil, false); err != nil {
 				b.Fatal(err)
 			}
 		}
 		if ctx.Err() == nil {
-			b.Error("the context outlives the settlement")
+			b.Error("the context did not end with the settlement")
 		}
 		if err := ticket.Fail(b.Context(), errDown); !errors.Is(err, idempotency.ErrFenced) {
 			b.Errorf("settled twice: %v", err)
@@ -479,7 +479,7 @@ func TestI5TicketsByHand(t *testing.T) {
 		if result, present := again.Result(); !again.Replayed() || present || result != nil || again.Context() != nil {
 			b.Errorf("%v %q %v", again.Replayed(), result, present)
 		}
-		again.Abandon() // nothing
+		again.Abandon() // no effect
 		if err := again.Release(b.Context(), nil); !errors.Is(err, idempotency.ErrFenced) {
 			b.Errorf("a replayed ticket was settled: %v", err)
 		}
@@ -500,7 +500,7 @@ func TestI5TicketsByHand(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		lost.Abandon()
 		if lost.Context().Err() == nil {
-			b.Error("the context outlives the claim")
+			b.Error("the context did not end with the claim")
 		}
 		time.Sleep(time.Minute)
 		_, err := b.Begin(b.Context(), requestOf("abandoned"))
@@ -509,7 +509,7 @@ func TestI5TicketsByHand(t *testing.T) {
 	})
 }
 
-func TestI5ASettlementMayBeTriedAgainAfterARecordError(t *testing.T) {
+func TestI5ASettlementMayBeRetriedAfterARecordError(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		ticket, err := b.Begin(b.Context(), requestOf("k"))
 		if err != nil {
@@ -528,7 +528,7 @@ func TestI5ASettlementMayBeTriedAgainAfterARecordError(t *testing.T) {
 	})
 }
 
-// TestI4OnlyValidSettlementsAreMade by claims and by operators: to a final state, kept for some time.
+// TestI4OnlyValidSettlementsAreMade checks settlements by claims and by operators: they need a final state and a TTL.
 func TestI4OnlyValidSettlementsAreMade(t *testing.T) {
 	now := time.Now()
 	begun, _ := idempotency.Begin(nil, idempotency.BeginRequest{ID: idempotency.ID{Key: "k"}, Owner: "o", Lease: time.Second}, now)

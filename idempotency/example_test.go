@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// A card is charged once, however often the request comes.
+// The card is charged once for repeated requests.
 func Example() {
 	ctx := context.Background()
 	db := memory.Open() // or a store that processes share
@@ -43,7 +43,7 @@ func Example() {
 	// true
 }
 
-// A failure that is marked as final is kept like a result; after any other one the next caller runs.
+// A failure marked as final is stored like a result; after another failure the next caller runs.
 func ExampleGuard_Do() {
 	ctx := context.Background()
 	guard, err := idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{})
@@ -66,7 +66,7 @@ func ExampleGuard_Do() {
 	// idempotency: order-8 has failed for good: card declined
 }
 
-// Where a function is in the way, begin and settle by hand.
+// Code that cannot run the effect in a function begins and settles a ticket.
 func ExampleGuard_Begin() {
 	ctx := context.Background()
 	guard, err := idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{})
@@ -95,7 +95,7 @@ func ExampleGuard_Begin() {
 	// replayed: done
 }
 
-// A key from what the effect is about.
+// A key is derived from the parameters of the effect.
 func ExampleParts_Key() {
 	key, err := idempotency.Parts{
 		Operation: "charge", TenantID: "acme", CorrelationID: "order-7",

@@ -18,7 +18,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-func TestI3AResultIsReplayedByteForByteAndNothingRuns(t *testing.T) {
+func TestI3AResultIsReplayedByteForByteWithoutTheEffect(t *testing.T) {
 	for _, result := range [][]byte{nil, {}, []byte("null"), []byte("0"), []byte(`""`), []byte("false"), {0, 0xff}, []byte("receipt")} {
 		virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 			op := func(context.Context) ([]byte, error) {
@@ -61,7 +61,7 @@ func TestI6AResultHandedOutIsACopy(t *testing.T) {
 	})
 }
 
-func TestI8OneEffectOf100CallersAtOnce(t *testing.T) {
+func TestI8AHundredConcurrentCallersHaveOneEffect(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Wait: time.Minute}, func(b *bench) {
 		other := b.guard(idempotency.GuardOptions{Wait: time.Minute})
 		var group sync.WaitGroup
@@ -79,7 +79,7 @@ func TestI8OneEffectOf100CallersAtOnce(t *testing.T) {
 	})
 }
 
-func TestI3InFlightSaysHowLong(t *testing.T) {
+func TestI3InFlightGivesTheRemainingTime(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Lease: 30 * time.Second}, func(b *bench) {
 		go b.Do(b.Context(), requestOf("k"), b.lasting(time.Minute))
 		time.Sleep(4 * time.Second)
@@ -121,25 +121,25 @@ func TestI3WaitingIsBounded(t *testing.T) {
 	})
 }
 
-func TestI3AWaitingTwinGetsTheResultSoonAfterItIsThere(t *testing.T) {
+func TestI3AWaitingDuplicateGetsTheResultSoon(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Wait: time.Minute}, func(b *bench) {
 		go b.Do(b.Context(), requestOf("k"), b.lasting(3*time.Second))
 		synctest.Wait()
 		begin := time.Now()
 		b.gets("late")(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		if waited := time.Since(begin); waited > 3250*time.Millisecond {
-			b.Errorf("waited %s for what took 3s", waited)
+			b.Errorf("waited %s for an effect of 3s", waited)
 		}
 		b.ran(1)
 	})
 }
 
-func TestI6AStoreThatFailsWhileATwinIsAwaitedFailsClosed(t *testing.T) {
+func TestI6AStoreErrorWhileWaitingForADuplicateFailsClosed(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Wait: time.Minute}, func(b *bench) {
 		go b.Do(b.Context(), requestOf("k"), b.lasting(3*time.Second))
 		synctest.Wait()
 		b.store.begin = func() error {
-			if time.Now().Nanosecond() != 0 { // not the first look
+			if time.Now().Nanosecond() != 0 { // not the first read
 				return errDown
 			}
 			return nil
@@ -184,14 +184,14 @@ func TestI3AFinalFailureIsKept(t *testing.T) {
 		kept  bool
 		class classify.Classifier
 	}{
-		"permanent":           {classify.Permanent(declined), true, nil},
-		"unrecoverable":       {fmt.Errorf("wrapped: %w", classify.Unrecoverable(declined)), true, nil},
-		"business":            {classify.Business(declined), true, nil},
-		"unmarked":            {declined, false, nil},
-		"after":               {classify.After(declined, time.Second), false, nil},
-		"classified":          {declined, true, final(declined)},
-		"classified, not it":  {errDown, false, final(declined)},
-		"marked over a class": {classify.After(declined, time.Second), false, final(declined)},
+		"permanent":                    {classify.Permanent(declined), true, nil},
+		"unrecoverable":                {fmt.Errorf("wrapped: %w", classify.Unrecoverable(declined)), true, nil},
+		"business":                     {classify.Business(declined), true, nil},
+		"unmarked":                     {declined, false, nil},
+		"after":                        {classify.After(declined, time.Second), false, nil},
+		"classified":                   {declined, true, final(declined)},
+		"classified, not it":           {errDown, false, final(declined)},
+		"marked in spite of its class": {classify.After(declined, time.Second), false, final(declined)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, idempotency.GuardOptions{Classify: c.class}, func(b *bench) {
@@ -225,7 +225,7 @@ func TestI3AFinalFailureIsKept(t *testing.T) {
 	}
 }
 
-// final is a classifier that knows one final error.
+// final is a classifier with one final error.
 func final(err error) classify.Classifier {
 	return classify.Func(func(_ any, got error) classify.Outcome {
 		if errors.Is(got, err) {
@@ -259,7 +259,7 @@ func TestI3ExpiryLetsTheKeyRunAgain(t *testing.T) {
 	})
 }
 
-func TestI6AStoreThatIsDownMeansNoEffect(t *testing.T) {
+func TestI6AnOutageMeansNoEffect(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		down := func() error { return errDown }
 		b.store.begin, b.store.get = down, down
@@ -269,7 +269,7 @@ func TestI6AStoreThatIsDownMeansNoEffect(t *testing.T) {
 			b.Fatalf("%v", err)
 		}
 		if mark, _ := classify.MarkOf(err); mark != classify.Unmarked {
-			b.Errorf("marked %v: it may be tried again", mark)
+			b.Errorf("marked %v, although it may be retried", mark)
 		}
 		b.ran(0)
 		b.store.begin, b.store.get = nil, nil
@@ -277,7 +277,7 @@ func TestI6AStoreThatIsDownMeansNoEffect(t *testing.T) {
 	})
 }
 
-func TestI6AContextThatHasEndedMeansNoEffectAndNoRecord(t *testing.T) {
+func TestI6AnEndedContextMeansNoEffectAndNoRecord(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(b.Context())
@@ -287,13 +287,13 @@ func TestI6AContextThatHasEndedMeansNoEffectAndNoRecord(t *testing.T) {
 			b.Errorf("%v", err)
 		}
 		if b.ran(0); b.store.count("begin") != 0 {
-			b.Error("the store was asked")
+			b.Error("the store was called")
 		}
 	})
 }
 
-// A begin that took place although its answer was lost must not block the key.
-func TestI6AClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
+// TestI6AClaimWithALostAnswerIsReleased: a begin that succeeded although its answer was lost must not block the key.
+func TestI6AClaimWithALostAnswerIsReleased(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		b.store.after = func() error { return errDown }
 		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("lost"), b.effect("no")))
@@ -305,12 +305,12 @@ func TestI6AClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 		b.store.after = func() error { return errDown }
 		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("other"), b.effect("no")))
 		if r := b.record("other"); r.State != idempotency.Completed {
-			b.Errorf("somebody else's record is %s", r.State)
+			b.Errorf("the other owner's record is %s", r.State)
 		}
 		claim := b.claim()
 		b.refused(idempotency.ErrUnavailable)(b.Do(b.Context(), requestOf("k"), b.effect("no")))
 		if r := b.record("k"); r.State != idempotency.InFlight || r.Claim() != claim {
-			b.Errorf("somebody else's claim was given back: %+v", r)
+			b.Errorf("the other owner's claim was released: %+v", r)
 		}
 	})
 }
@@ -340,13 +340,13 @@ func TestI7ABadKeyStoresNothing(t *testing.T) {
 			b.Errorf("a fingerprint of bytes: %v", err)
 		}
 		if b.ran(0); b.store.count("begin") != 0 {
-			b.Error("the store was asked")
+			b.Error("the store was called")
 		}
 		b.gets("r")(b.Do(b.Context(), requestOf(strings.Repeat("é", 127)+"x"), b.effect("r"))) // 255 bytes
 	})
 }
 
-func TestI2ScopesAreApartAndTheGuardsAreTheDefault(t *testing.T) {
+func TestI2ScopesAreSeparateAndDefaultToTheGuards(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Tenant: "acme", Operation: "charge"}, func(b *bench) {
 		b.gets("1")(b.Do(b.Context(), requestOf("k"), b.effect("1")))
 		for _, id := range []idempotency.ID{{Key: "k"}, {Tenant: "acme", Operation: "charge", Key: "k"}} {
@@ -358,7 +358,7 @@ func TestI2ScopesAreApartAndTheGuardsAreTheDefault(t *testing.T) {
 	})
 }
 
-func TestA1EventsSayWhoseTheyAre(t *testing.T) {
+func TestA1EventsNameTheirWork(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{Tenant: "acme", Operation: "billing.charge"}, func(b *bench) {
 		b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("r")))
 		work := observe.Work{
@@ -408,7 +408,7 @@ func TestGuardOptionsOutOfRange(t *testing.T) {
 	}
 }
 
-func TestI6GuardsSweepWhatTheyWrite(t *testing.T) {
+func TestI6GuardsSweepExpiredRecords(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		for i := range 1000 {
 			b.gets("r")(b.Do(b.Context(), requestOf(fmt.Sprint(i)), b.effect("r")))

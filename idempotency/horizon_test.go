@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// refusal is what a guard says of a policy with a TTL of a microsecond: the policy's horizon is in it.
+// refusal returns a guard's error for a policy with a TTL of a microsecond, which contains the policy's horizon.
 func refusal(t *testing.T, ttl time.Duration, p policy.Policy) string {
 	t.Helper()
 	_, err := idempotency.NewGuard(newBench(t, idempotency.GuardOptions{}).store, idempotency.GuardOptions{TTL: ttl, Policies: []policy.Policy{p}})
@@ -50,7 +50,7 @@ func TestI3TheTTLCoversEveryPolicy(t *testing.T) {
 		got := refusal(t, c.want-time.Microsecond, p)
 		for _, part := range []string{"billing.Charge", "ttl " + (c.want - time.Microsecond).String(), "retrying for " + c.want.String() + ","} {
 			if !strings.Contains(got, part) {
-				t.Errorf("%s: %q does not say %q", name, got, part)
+				t.Errorf("%s: %q does not contain %q", name, got, part)
 			}
 		}
 		if got := refusal(t, c.want, p); got != "" {
@@ -78,7 +78,7 @@ func TestI3TheTTLCoversEveryPolicy(t *testing.T) {
 	}
 }
 
-// No run of decisions takes longer than the horizon.
+// TestI3NoRetriesLastLongerThanTheHorizon checks random runs of decisions.
 func TestI3NoRetriesLastLongerThanTheHorizon(t *testing.T) {
 	bench := newBench(t, idempotency.GuardOptions{})
 	rapid.Check(t, func(t *rapid.T) {

@@ -29,7 +29,7 @@ func keyOf(t *testing.T, p idempotency.Parts) string {
 	return key
 }
 
-// Vectors computed apart from this code: sha256sum of the canonical JSON in the comment.
+// TestI1KeysAreFrozen checks vectors computed independently: sha256sum of the canonical JSON in the comment.
 func TestI1KeysAreFrozen(t *testing.T) {
 	for want, p := range map[string]idempotency.Parts{
 		// {"additional_params":{},"correlation_id":"","operation":"","tenant_id":""}
@@ -46,7 +46,7 @@ func TestI1KeysAreFrozen(t *testing.T) {
 	}
 }
 
-func TestI1PartsThatDifferGiveKeysThatDiffer(t *testing.T) {
+func TestI1DifferentPartsHaveDifferentKeys(t *testing.T) {
 	seen := map[string]int{}
 	for i, p := range []idempotency.Parts{
 		{}, {Operation: "a"}, {TenantID: "a"}, {CorrelationID: "a"}, {Params: m{"a": nil}}, {Params: m{"a": ""}}, {Params: m{"a": m{}}}, {Params: m{"a": []any{}}},
@@ -57,7 +57,7 @@ func TestI1PartsThatDifferGiveKeysThatDiffer(t *testing.T) {
 	} {
 		key := keyOf(t, p)
 		if other, twice := seen[key]; twice {
-			t.Errorf("parts %d and %d have one key", other, i)
+			t.Errorf("parts %d and %d have the same key", other, i)
 		}
 		seen[key] = i
 	}
@@ -94,7 +94,7 @@ func TestI1OrderAndGoTypesAreIrrelevant(t *testing.T) {
 	}
 }
 
-func TestI1WhatHasNoSafeReadingIsRefusedWithItsPath(t *testing.T) {
+func TestI1AmbiguousValuesAreRejectedWithTheirPath(t *testing.T) {
 	deep := any(1)
 	for range 200 {
 		deep = []any{deep}
@@ -181,7 +181,7 @@ func TestI3FingerprintsOfRequestsAndBytes(t *testing.T) {
 	}
 }
 
-// Whatever the nested values are, shuffling members changes nothing, and changing a leaf changes the key.
+// TestI1RandomParameters checks random nested values: shuffling members keeps the key, and changing a leaf changes it.
 func TestI1RandomParameters(t *testing.T) {
 	leaf := rapid.OneOf(
 		rapid.Just(any(nil)), rapid.Map(rapid.Bool(), func(b bool) any { return b }), rapid.Map(rapid.String(), func(s string) any { return s }),

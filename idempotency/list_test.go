@@ -10,9 +10,9 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// TestI4UnknownOutcomesAreListedWithoutTheirKeys: a filter of state unknown also selects claims that have lapsed, and one of state
-// in_flight only those that are live.
-func TestI4UnknownOutcomesAreListedWithoutTheirKeys(t *testing.T) {
+// TestI4UnknownOutcomesAreListedWithoutKnowingTheirKeys: a filter for state unknown also selects expired claims, and a filter for
+// in_flight only live ones.
+func TestI4UnknownOutcomesAreListedWithoutKnowingTheirKeys(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	record := func(tenant, operation, key string, s idempotency.State, lease, expires time.Duration) idempotency.Record {
 		r := idempotency.Record{ID: idempotency.ID{Tenant: tenant, Operation: operation, Key: key}, State: s}
@@ -77,7 +77,7 @@ func TestRecordsAreOrderedByTenantOperationAndKey(t *testing.T) {
 	}
 }
 
-// TestI5OnlyTheHolderOfALiveClaimRenews: a renewal by anybody else is fenced and writes nothing.
+// TestI5OnlyTheHolderOfALiveClaimRenews checks that any other renewal is fenced and writes nothing.
 func TestI5OnlyTheHolderOfALiveClaimRenews(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	held := idempotency.Record{ID: idempotency.ID{Key: "k"}, State: idempotency.InFlight, Owner: "o", Fence: 2, Lease: now.Add(time.Second)}

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errDown = errors.New("connection refused")
 
-// faulty is a store in memory whose operations fail, hang or stall as a test wants.
+// faulty is a store in memory whose operations can fail, hang or stall.
 type faulty struct {
 	*memory.Idempotency
 	mu      sync.Mutex
@@ -92,7 +92,7 @@ func (f *faulty) Expire(ctx context.Context, limit int) (int, error) {
 	return f.Idempotency.Expire(ctx, limit)
 }
 
-// bench is a guard, its store, and what has happened.
+// bench is a guard with its store and a record of effects and events.
 type bench struct {
 	*testing.T
 	*idempotency.Guard
@@ -114,7 +114,7 @@ func newBench(t *testing.T, o idempotency.GuardOptions) *bench {
 	return b
 }
 
-// guard is another guard over the same store, as another process would have.
+// guard makes another guard over the same store, like that of another process.
 func (b *bench) guard(o idempotency.GuardOptions) *idempotency.Guard {
 	b.Helper()
 	g, err := idempotency.NewGuard(b.store, o)
@@ -130,7 +130,7 @@ func (b *bench) Observe(_ context.Context, e *observe.Event) {
 	b.events = append(b.events, e)
 }
 
-// actions are those that were told, in their order.
+// actions returns the reported actions in order.
 func (b *bench) actions() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,12 +143,12 @@ func (b *bench) actions() []string {
 	return list
 }
 
-// requestOf is a request with the fingerprint of most tests.
+// requestOf makes a request with the fingerprint of most tests.
 func requestOf(key string) idempotency.Request {
 	return idempotency.Request{Key: key, Fingerprint: "f"}
 }
 
-// effect happens, and returns a result.
+// effect counts itself and returns a result.
 func (b *bench) effect(result string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) {
 		b.effects.Add(1)
@@ -156,7 +156,7 @@ func (b *bench) effect(result string) func(context.Context) ([]byte, error) {
 	}
 }
 
-// fails happens, and returns an error.
+// fails counts itself and returns an error.
 func (b *bench) fails(err error) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) {
 		b.effects.Add(1)
@@ -164,7 +164,7 @@ func (b *bench) fails(err error) func(context.Context) ([]byte, error) {
 	}
 }
 
-// lasting happens, takes its time, and ends early with its context.
+// lasting counts itself and takes some time, or ends early with its context.
 func (b *bench) lasting(d time.Duration) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		b.effects.Add(1)
@@ -177,7 +177,7 @@ func (b *bench) lasting(d time.Duration) func(context.Context) ([]byte, error) {
 	}
 }
 
-// ran checks how often the effect has happened.
+// ran checks the number of effects.
 func (b *bench) ran(want int64) {
 	b.Helper()
 	if got := b.effects.Load(); got != want {
@@ -207,7 +207,7 @@ func (b *bench) refused(want error) func([]byte, error) {
 	}
 }
 
-// record is the record of a key.
+// record returns the record of a key.
 func (b *bench) record(key string) idempotency.Record {
 	b.Helper()
 	r, err := b.store.Idempotency.Get(b.Context(), idempotency.ID{Key: key})

@@ -14,11 +14,11 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// journal takes actions, and refuses those that it is told to.
+// journal records actions and refuses the configured ones.
 type journal struct {
 	refuse map[string]bool
 	taken  []string
-	ended  int // contexts that had ended
+	ended  int // number of ended contexts
 }
 
 var errFull = errors.New("disk full")
@@ -34,7 +34,7 @@ func (j *journal) Append(ctx context.Context, e *observe.Event) error {
 	return nil
 }
 
-func TestA2WhatTheJournalRefusesIsNotGivenOut(t *testing.T) {
+func TestA2AResultThatTheJournalRefusesIsNotReturned(t *testing.T) {
 	j := &journal{refuse: map[string]bool{"hit": true}}
 	virtual(t, idempotency.GuardOptions{Journal: j}, func(b *bench) {
 		b.gets("r")(b.Do(b.Context(), requestOf("k"), b.effect("r")))
@@ -53,7 +53,7 @@ func TestA2WhatTheJournalRefusesIsNotGivenOut(t *testing.T) {
 	})
 }
 
-func TestR13WhatHasHappenedIsNotMadeAFailureByTheJournal(t *testing.T) {
+func TestR13TheJournalDoesNotTurnAnEffectIntoAFailure(t *testing.T) {
 	j := &journal{refuse: map[string]bool{"record": true}}
 	virtual(t, idempotency.GuardOptions{Journal: j}, func(b *bench) {
 		ctx, cancel := context.WithCancel(b.Context())
@@ -135,7 +135,7 @@ func TestI4AnOperatorResolvesAndClears(t *testing.T) {
 	})
 }
 
-func TestI4AStoreWithoutOperatorsSaysSo(t *testing.T) {
+func TestI4AStoreWithoutAdminReturnsAnError(t *testing.T) {
 	b := newBench(t, idempotency.GuardOptions{})
 	guard, err := idempotency.NewGuard(struct{ idempotency.Store }{b.store}, idempotency.GuardOptions{})
 	if err != nil {

@@ -16,11 +16,11 @@ func TestI5AContextThatAnEffectKeepsStaysEnded(t *testing.T) {
 		for i := range 100 {
 			got, err := b.Do(b.Context(), requestOf(strconv.Itoa(i)), func(ctx context.Context) ([]byte, error) {
 				if ctx.Err() != nil {
-					b.Fatalf("effect %d begins with a context that has ended", i)
+					b.Fatalf("effect %d begins with an ended context", i)
 				}
 				for j, earlier := range kept {
 					if earlier.Err() == nil {
-						b.Fatalf("the context of effect %d lives again in effect %d", j, i)
+						b.Fatalf("the context of effect %d is live again in effect %d", j, i)
 					}
 				}
 				kept = append(kept, ctx)
@@ -31,8 +31,9 @@ func TestI5AContextThatAnEffectKeepsStaysEnded(t *testing.T) {
 	})
 }
 
-// Half of the effects end at the very moment at which their first renewal is due, and others follow at once.
-func TestI5ARenewalThatComesLateTouchesNoOtherClaim(t *testing.T) {
+// TestI5ALateRenewalTouchesNoOtherClaim: half of the effects end exactly when their first renewal is due, and others
+// follow at once.
+func TestI5ALateRenewalTouchesNoOtherClaim(t *testing.T) {
 	const lease, callers = 30 * time.Second, 200
 	virtual(t, idempotency.GuardOptions{Lease: lease}, func(b *bench) {
 		var group sync.WaitGroup
@@ -55,7 +56,7 @@ func TestI5ARenewalThatComesLateTouchesNoOtherClaim(t *testing.T) {
 	})
 }
 
-func TestI5ATicketHandsOutCopiesOfItsRecord(t *testing.T) {
+func TestI5ATicketReturnsCopiesOfItsRecord(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		ticket, err := b.Begin(b.Context(), requestOf("k"))
 		if err != nil {

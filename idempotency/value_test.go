@@ -18,7 +18,7 @@ type receipt struct {
 	Amount float64 `json:"amount"`
 }
 
-// replays runs a value twice and checks that the second is the first.
+// replays runs a value twice and checks that the second call returns the first value.
 func replays[T any](t *testing.T, value T) {
 	t.Helper()
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
@@ -60,14 +60,14 @@ type broken struct{ encode, decode error }
 func (c broken) Encode(s string) ([]byte, error)   { return []byte(s), c.encode }
 func (c broken) Decode(raw []byte) (string, error) { return string(raw), c.decode }
 
-// keyed is an effect under the key "k".
+// keyed is a request with the key "k".
 func keyed[T any](codec idempotency.Codec[T]) idempotency.Effect[T] {
 	return idempotency.Effect[T]{Request: idempotency.Request{Key: "k"}, Codec: codec}
 }
 
-func TestI5AResultThatCannotBeEncodedIsAnEffectAllTheSame(t *testing.T) {
+func TestI5AnEffectWithAnUnencodableResultStillCounts(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
-		for i, want := range []string{"result", ""} { // the one who ran it has the result
+		for i, want := range []string{"result", ""} { // the caller that ran it has the result
 			got, err := idempotency.Once(b.Context(), b.Guard, keyed[string](broken{encode: errDown}), func(context.Context) (string, error) {
 				b.effects.Add(1)
 				return "result", nil
@@ -99,7 +99,7 @@ func TestI3AnEffectWithoutAResultIsReplayed(t *testing.T) {
 	})
 }
 
-func TestI4AnErrorThatSaysSoLeavesTheOutcomeUnknown(t *testing.T) {
+func TestI4AnErrorMarkedOutcomeUnknownIsUnknown(t *testing.T) {
 	if err := idempotency.OutcomeUnknown(nil); err != nil {
 		t.Errorf("nil becomes %v", err)
 	}
@@ -143,7 +143,7 @@ func TestI5AResultThatCannotBeDecodedRunsNothing(t *testing.T) {
 	})
 }
 
-func TestI5ARecordWithoutAResultIsNoValue(t *testing.T) {
+func TestI5ARecordWithoutAResultHasNoValue(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{}, func(b *bench) {
 		ticket, err := b.Begin(b.Context(), requestOf("k"))
 		if err != nil {
@@ -162,7 +162,7 @@ func TestI5ARecordWithoutAResultIsNoValue(t *testing.T) {
 	})
 }
 
-func TestI5AResultOverTheLimitIsAnEffectAllTheSame(t *testing.T) {
+func TestI5AnEffectWithAnOversizedResultStillCounts(t *testing.T) {
 	virtual(t, idempotency.GuardOptions{MaxResult: 10}, func(b *bench) {
 		b.gets("0123456789")(b.Do(b.Context(), requestOf("fits"), b.effect("0123456789")))
 		got, err := b.Do(b.Context(), requestOf("k"), b.effect("0123456789x"))
@@ -221,7 +221,7 @@ type explosive struct{}
 
 func (explosive) MarshalJSON() ([]byte, error) { panic("boom") }
 
-func TestErrorsSayWhatAndWhere(t *testing.T) {
+func TestErrorsNameOperationAndKey(t *testing.T) {
 	id := idempotency.ID{Tenant: "acme", Operation: "charge", Key: "k1"}
 	for want, err := range map[string]error{
 		"idempotency: key: is empty": idempotency.CheckKey(""),

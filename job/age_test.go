@@ -34,7 +34,7 @@ func TestJ17RefusedJobDoesNotAge(t *testing.T) {
 	})
 }
 
-// ahead is a store whose clock is ahead of the worker's, or behind it where by is negative.
+// ahead is a store whose clock is ahead of the worker's by `by`, or behind it if `by` is negative.
 type ahead struct {
 	job.Store
 	by time.Duration
@@ -51,7 +51,7 @@ func (s ahead) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	return list, err
 }
 
-func TestJ17AgesDoNotDependOnTheDistanceOfTheClocks(t *testing.T) {
+func TestJ17AgesDoNotDependOnClockDifferences(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, 0, time.Hour} {
 		t.Run(fmt.Sprint(by), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

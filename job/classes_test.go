@@ -18,7 +18,7 @@ func (classed) Classes() classify.Family {
 	return classify.Custom(policy.ClassSQLDeadlock, "", classify.Is(errDown))
 }
 
-// TestC2WorkerMatchesTheClassesOfItsStore: a document may name them without a program that registers them.
+// TestC2WorkerMatchesTheClassesOfItsStore: a document may name the store's classes although the program does not register them.
 func TestC2WorkerMatchesTheClassesOfItsStore(t *testing.T) {
 	for name, with := range map[string]bool{"a store with classes": true, "a store without": false} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ func TestIGuardsMeanTheSameForJobs(t *testing.T) {
 	testguard.Run(t, testguard.Entrance{Results: true, Errors: true, Ask: func(ctx context.Context, t *testing.T, c testguard.Call) testguard.Answer {
 		ended := make(chan struct{})
 		first := sync.OnceFunc(func() { close(ended) })
-		attempt := func(next job.RawHandler) job.RawHandler { // under the call's context too
+		attempt := func(next job.RawHandler) job.RawHandler { // also under the call's context
 			return func(own context.Context, j job.Job[[]byte]) error {
 				defer first()
 				own, cancel := context.WithCancel(own)

@@ -32,7 +32,7 @@ func TestJ9ADefinitionFillsRequestsAndTheCallsOptionsWin(t *testing.T) {
 	}
 	plain := job.Request{Type: "invoice:pay", Payload: invoice{8}, Queue: "billing", MaxAttempts: 5, Meta: map[string]string{"team": "money", "tenant_id": "none"}}
 	if diff := cmp.Diff(plain, payInvoice.Request(invoice{8})); diff != "" {
-		t.Errorf("the next request has something of the one before:\n%s", diff)
+		t.Errorf("the next request contains values of the previous one:\n%s", diff)
 	}
 }
 

@@ -17,7 +17,7 @@ type Email struct{ To string }
 // sendEmail ties the name of a type of job, its payload and its defaults together.
 var sendEmail = job.Define[Email]("email:send", job.WithQueue("mail"), job.WithAttempts(5))
 
-// A type of job that is defined once, a retry policy, and a job that succeeds at its second attempt.
+// The example defines a type of job once and sets a retry policy; the job succeeds at its second attempt.
 func Example() {
 	db := memory.Open()
 	w := job.NewWorker(db.Jobs(), job.WithQueues(map[string]int{"mail": 10}),

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// faulty is a store that does not answer while it is down.
+// faulty is a store that fails while it is down.
 type faulty struct {
 	job.Store
 	down   atomic.Bool
@@ -80,7 +80,7 @@ func TestJ8TransientStoreErrorsChangeNothingForRunningJobs(t *testing.T) {
 		id := b.enqueue(job.Request{})
 		time.Sleep(5 * time.Second)
 		store.down.Store(true)
-		time.Sleep(30 * time.Second) // the handler ends meanwhile and cannot be settled
+		time.Sleep(30 * time.Second) // the handler ends meanwhile, but the worker cannot settle it
 		store.down.Store(false)
 		later := b.enqueue(job.Request{})
 		time.Sleep(30 * time.Second)
@@ -96,7 +96,7 @@ func TestJ8TransientStoreErrorsChangeNothingForRunningJobs(t *testing.T) {
 	})
 }
 
-func TestJ7LateResultOfALostLeaseIsRefused(t *testing.T) {
+func TestJ7ALateResultOfALostLeaseIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.Open()
 		cut := &faulty{Store: db.Jobs()}
@@ -106,7 +106,7 @@ func TestJ7LateResultOfALostLeaseIsRefused(t *testing.T) {
 			if runs.Add(1) == 1 {
 				cut.down.Store(true) // the first worker is cut off from the store
 				time.Sleep(20 * time.Second)
-				return job.Unrecoverable(errDown) // and comes back with a result that must not count
+				return job.Unrecoverable(errDown) // and returns with a result that must not count
 			}
 			time.Sleep(time.Minute)
 			return nil
@@ -127,7 +127,7 @@ func TestJ7LateResultOfALostLeaseIsRefused(t *testing.T) {
 	})
 }
 
-func TestJ3MaximumThatStoresCannotHoldIsRefused(t *testing.T) {
+func TestJ3AMaximumThatStoresCannotHoldIsRejected(t *testing.T) {
 	var refused *job.RequestError
 	_, err := job.NewClient(memory.Open().Jobs()).Enqueue(t.Context(), job.Request{Type: "t", MaxAttempts: 1<<32 + 1})
 	if !errors.As(err, &refused) || refused.Field != "max_attempts" {
@@ -135,7 +135,7 @@ func TestJ3MaximumThatStoresCannotHoldIsRefused(t *testing.T) {
 	}
 }
 
-func TestJ2TimesThatStoresCannotHoldAreRefused(t *testing.T) {
+func TestJ2TimesThatStoresCannotHoldAreRejected(t *testing.T) {
 	for at, ok := range map[time.Time]bool{
 		time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC):                              true,
 		time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC):                      true,
@@ -225,7 +225,7 @@ func TestJ15LeadershipPassesOnWithinTenSeconds(t *testing.T) {
 		b := work(t, handler, every)
 		defer b.start(b.store, handler, every)()
 		time.Sleep(30 * time.Second)
-		b.stop() // the leader goes
+		b.stop() // the leader stops
 		time.Sleep(45 * time.Second)
 		if calls.Load() != 1 {
 			t.Errorf("%d runs after 75s", calls.Load())
@@ -233,11 +233,11 @@ func TestJ15LeadershipPassesOnWithinTenSeconds(t *testing.T) {
 	})
 }
 
-// elected notes when its worker leads, and can cut it off right after that.
+// elected records when its worker leads, and can disconnect it right after that.
 type elected struct {
 	*memory.Jobs
 	gone        atomic.Bool
-	first, last atomic.Pointer[time.Time] // time that it led
+	first, last atomic.Pointer[time.Time] // times of leading
 }
 
 func (e *elected) Lead(ctx context.Context, worker string, ttl time.Duration) (bool, error) {
@@ -252,7 +252,7 @@ func (e *elected) Lead(ctx context.Context, worker string, ttl time.Duration) (b
 	return leads, err
 }
 
-func TestJ15AnotherLeadsWithinTenSecondsOfACrash(t *testing.T) {
+func TestJ15AnotherWorkerLeadsWithinTenSecondsOfACrash(t *testing.T) {
 	for n := range time.Duration(5) {
 		synctest.Test(t, func(t *testing.T) {
 			db := memory.Open()
@@ -260,7 +260,7 @@ func TestJ15AnotherLeadsWithinTenSecondsOfACrash(t *testing.T) {
 			b := &bench{t: t}
 			handler := func(context.Context, job.Job[[]byte]) error { return nil }
 			defer b.start(leader, handler)()
-			time.Sleep((n + 1) * 500 * time.Millisecond) // between the looks of the two workers
+			time.Sleep((n + 1) * 500 * time.Millisecond) // between the polls of the two workers
 			defer b.start(other, handler)()
 			time.Sleep(30 * time.Second)
 			leader.gone.Store(true)
@@ -288,7 +288,7 @@ func TestPeriodicJobsAreCheckedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestHealthySaysWhetherTheStoreAnswers(t *testing.T) {
+func TestHealthyReportsWhetherTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &faulty{Store: memory.Open().Jobs()}
 		w := job.NewWorker(store, quiet, job.WithQueues(map[string]int{"default": 1}))
@@ -299,7 +299,7 @@ func TestHealthySaysWhetherTheStoreAnswers(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = w.Run(ctx) }()
-		time.Sleep(30 * time.Minute) // all slots are taken for long, and that is well
+		time.Sleep(30 * time.Minute) // busy slots do not make a worker unhealthy
 		if err := w.Healthy(10 * time.Second); err != nil {
 			t.Error(err)
 		}
@@ -315,7 +315,7 @@ func TestHealthySaysWhetherTheStoreAnswers(t *testing.T) {
 	})
 }
 
-// late answers a claim only after the worker was told to stop.
+// late answers a claim only after the worker began to stop.
 type late struct {
 	job.Store
 	stop func()
@@ -348,7 +348,7 @@ func TestJ12JobsClaimedWhileStoppingAreReleasedAtOnce(t *testing.T) {
 	})
 }
 
-// unsound is a retry policy that panics.
+// unsound is a panicking retry policy.
 type unsound struct{ inMax bool }
 
 func (u unsound) MaxAttempts() int {
@@ -359,7 +359,7 @@ func (u unsound) MaxAttempts() int {
 }
 func (u unsound) NextDelay(int) time.Duration { panic("no idea") }
 
-func TestJ5APanickingRetryPolicyIsAFailureThatTheJobShows(t *testing.T) {
+func TestJ5APanickingRetryPolicyIsARecordedFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy unsound
 		own    int // the job's maximum

@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// hung is a store that takes requests and, while it hangs, answers none.
+// hung is a store that does not answer while it hangs.
 type hung struct {
 	job.Store
 	hangs atomic.Bool
@@ -50,7 +50,7 @@ func (h *hung) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 	return h.Store.Extend(ctx, leases, d)
 }
 
-func TestJ12ShutdownDoesNotWaitForAStoreThatHangs(t *testing.T) {
+func TestJ12ShutdownDoesNotWaitForAHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &hung{Store: memory.Open().Jobs()}
 		store.hangs.Store(true)
@@ -66,7 +66,7 @@ func TestJ12ShutdownDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	})
 }
 
-func TestJ8LeaseIsKeptWhenOneExtensionHangs(t *testing.T) {
+func TestJ8ALeaseSurvivesAHangingExtension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.Open().Jobs()
 		store := &hung{Store: db}
@@ -83,7 +83,7 @@ func TestJ8LeaseIsKeptWhenOneExtensionHangs(t *testing.T) {
 		id := b.enqueue(job.Request{})
 		time.Sleep(9 * time.Second)
 		store.hangs.Store(true)
-		time.Sleep(2 * time.Second) // the extension at 10 s is on its way
+		time.Sleep(2 * time.Second) // the extension at 10 s is in flight
 		store.hangs.Store(false)
 		time.Sleep(3 * time.Minute)
 		if r, history := b.get(id); r.State != job.Completed || len(history) != 1 || calls.Load() != 1 || store.calls.Load() != 1 {
@@ -93,7 +93,7 @@ func TestJ8LeaseIsKeptWhenOneExtensionHangs(t *testing.T) {
 	})
 }
 
-// forgetful is a store that extends no lease.
+// forgetful is a store that does not extend leases.
 type forgetful struct{ job.Store }
 
 func (forgetful) Extend(_ context.Context, leases []job.Ref, _ time.Duration) []error {
@@ -144,7 +144,7 @@ func TestJ4AHandlerThatEndsItsGoroutineIsSettledAtOnceAndNamed(t *testing.T) {
 	})
 }
 
-// behind is a store whose clock is behind the worker's.
+// behind is a store whose clock is behind the clock of the worker.
 type behind struct {
 	job.Store
 	calls atomic.Int64
@@ -156,7 +156,7 @@ func (s *behind) Maintain(context.Context, job.Maintenance) (job.Maintained, err
 	return job.Maintained{NextDue: now.Add(-time.Second), Now: now}, nil
 }
 
-func TestJ7StoreWhoseClockIsBehindIsNotAskedInAHotLoop(t *testing.T) {
+func TestJ7AStoreWithASlowClockIsNotPolledInAHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &behind{Store: memory.Open().Jobs()}
 		b := &bench{t: t}

@@ -18,7 +18,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// guarded is a guard over a store in memory, with short leases.
+// guarded makes a guard over a store in memory, with short leases.
 func guarded(t *testing.T) (*idempotency.Guard, idempotency.Store) {
 	t.Helper()
 	store := memory.Open().Idempotency()
@@ -55,7 +55,7 @@ func TestI9AnEffectThatHappenedIsNotRepeated(t *testing.T) {
 	})
 }
 
-func TestI9InFlightIsPutBackWithoutCounting(t *testing.T) {
+func TestI9InFlightIsRequeuedWithoutCounting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, _ := guarded(t)
 		b := work(t, func(context.Context, job.Job[[]byte]) error { return nil },
@@ -106,7 +106,7 @@ func TestI9UnknownOutcomeIsDead(t *testing.T) {
 	})
 }
 
-func TestI6StoreDownPutsTheJobBack(t *testing.T) {
+func TestI6AnOutageRequeuesTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &outage{Store: memory.Open().Idempotency()}
 		store.down.Store(true)
@@ -130,7 +130,7 @@ func TestI6StoreDownPutsTheJobBack(t *testing.T) {
 	})
 }
 
-func TestI9AnAttemptThatEndedBeforeItsClaimIsTriedAgain(t *testing.T) {
+func TestI9AnAttemptThatEndedBeforeItsClaimIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, _ := guarded(t)
 		handler, effects := failing(nil)
@@ -153,7 +153,7 @@ func TestI9AnAttemptThatEndedBeforeItsClaimIsTriedAgain(t *testing.T) {
 	})
 }
 
-// outage is a store that cannot be reached while it is down.
+// outage is a store that is unreachable while it is down.
 type outage struct {
 	idempotency.Store
 	down atomic.Bool
@@ -194,7 +194,7 @@ func TestI3FailuresDecideAboutTheNextRun(t *testing.T) {
 	}
 }
 
-func TestI4AHandlerThatPanicsRunsAgainOnlyIfThatIsSafe(t *testing.T) {
+func TestI4APanickingHandlerRunsAgainOnlyIfReplaySafe(t *testing.T) {
 	for _, safe := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memory.Open().Idempotency()

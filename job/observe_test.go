@@ -21,7 +21,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// moves collects the transitions of jobs, and checks that the events of each come in the order of their Seq.
+// moves collects the transitions of jobs and checks that each job's events are ordered by Seq.
 type moves struct {
 	mu    sync.Mutex
 	lines []string
@@ -44,7 +44,7 @@ func (m *moves) Observe(_ context.Context, e *observe.Event) {
 	}
 }
 
-func TestA1TransitionsOfJobsAreTold(t *testing.T) {
+func TestA1TransitionsOfJobsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moves{}
 		ends := []error{errors.New("down"), job.Snooze(time.Second), errors.New("down"), nil}
@@ -70,7 +70,7 @@ func TestA1TransitionsOfJobsAreTold(t *testing.T) {
 	})
 }
 
-// lingering answers a while after it has settled.
+// lingering is a store that answers some time after it has settled.
 type lingering struct{ job.Store }
 
 func (l lingering) Settle(ctx context.Context, list []job.Settlement) []error {
@@ -79,8 +79,8 @@ func (l lingering) Settle(ctx context.Context, list []job.Settlement) []error {
 	return errs
 }
 
-// TestA1ATransitionIsToldThoughTheJobRunsAgainAlready: whoever is told of a settlement late is told all of it.
-func TestA1ATransitionIsToldThoughTheJobRunsAgainAlready(t *testing.T) {
+// TestA1ATransitionIsReportedAlthoughTheJobAlreadyRunsAgain checks that a late settlement is reported completely.
+func TestA1ATransitionIsReportedAlthoughTheJobAlreadyRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moves{}
 		b := newBench(t)
@@ -89,7 +89,7 @@ func TestA1ATransitionIsToldThoughTheJobRunsAgainAlready(t *testing.T) {
 		stop := b.start(lingering{b.store}, handler, job.WithObserver(m), job.WithRetryPolicy(steady(2)))
 		time.Sleep(9 * time.Second)
 		if synctest.Wait(); calls.Load() != 2 {
-			t.Fatal(calls.Load()) // else this shows nothing
+			t.Fatal(calls.Load()) // otherwise the test shows nothing
 		}
 		time.Sleep(time.Minute)
 		stop()
@@ -100,7 +100,7 @@ func TestA1ATransitionIsToldThoughTheJobRunsAgainAlready(t *testing.T) {
 	})
 }
 
-// abandon lets a worker die with a job that it claimed.
+// abandon simulates a worker that dies with a claimed job.
 func (b *bench) abandon() {
 	b.t.Helper()
 	claimed, err := b.store.Claim(context.Background(), job.Claim{Worker: "doomed", Queues: []job.Slots{{Queue: "default", Free: 1}}, Lease: time.Second})
@@ -110,7 +110,7 @@ func (b *bench) abandon() {
 	time.Sleep(2 * time.Second)
 }
 
-func TestA2LostLeasesAreTold(t *testing.T) {
+func TestA2LostLeasesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moves{}
 		b := newBench(t)
@@ -123,7 +123,7 @@ func TestA2LostLeasesAreTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
-		want := []string{ // goroutines of their own tell of lost leases and of settlements: Seq orders them, not arrival
+		want := []string{ // different goroutines report lost leases and settlements: Seq orders the events, not their arrival
 			"job t running→completed success 2", "job t running→ready lease_expired 1", "job unknown here running→dead lease_expired 1",
 		}
 		slices.Sort(m.lines)
@@ -158,7 +158,7 @@ func (panicky) Observe(_ context.Context, e *observe.Event) {
 	}
 }
 
-func TestA2LostLeasesAreOnRecord(t *testing.T) {
+func TestA2LostLeasesAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		var sink audit.MemorySink
@@ -197,7 +197,7 @@ func TestA2LostLeasesAreOnRecord(t *testing.T) {
 	})
 }
 
-// categories collects the category that each type of event carries.
+// categories collects the category of each type of event.
 type categories struct {
 	mu   sync.Mutex
 	seen map[observe.EventType]policy.Category
@@ -260,7 +260,7 @@ func TestJ27ErrorsAndRecordsOfALaterExecutionCountTheEarlierOnes(t *testing.T) {
 	})
 }
 
-func TestJ27AttemptsAreThoseThatWereMade(t *testing.T) {
+func TestJ27AttemptsCountTheAttemptsMade(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends     []error
 		attempts int

@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// logged is a logger and what it has written, without times.
+// logged makes a logger and a function that returns its output, without times.
 func logged() (job.WorkerOption, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	handler := slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -18,7 +18,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func TestJ15TicksWhereClocksJumpForwardAndFallBack(t *testing.T) {
+func TestJ15TicksAcrossDaylightSavingTime(t *testing.T) {
 	place, err := time.LoadLocation("America/New_York")
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestJ15TakingOverTheLeadEnqueuesNoTickAgain(t *testing.T) {
 	}
 }
 
-// full is a store without room for new jobs.
+// full is a store that rejects new jobs.
 type full struct {
 	job.Store
 	refused atomic.Int64
@@ -93,7 +93,7 @@ func (f *full) Enqueue(context.Context, []job.Insert) ([]job.Receipt, error) {
 	return nil, errors.New("disk full")
 }
 
-func TestJ15TickThatCannotBeEnqueuedIsNoHotLoop(t *testing.T) {
+func TestJ15ATickThatCannotBeEnqueuedIsNotAHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, store: memory.Open().Jobs()}
 		store := &full{Store: b.store}
@@ -107,7 +107,7 @@ func TestJ15TickThatCannotBeEnqueuedIsNoHotLoop(t *testing.T) {
 	})
 }
 
-func TestJ15ScheduleThatNeverComesIsRefused(t *testing.T) {
+func TestJ15AScheduleThatNeverFiresIsRejected(t *testing.T) {
 	w := job.NewWorker(memory.Open().Jobs(), quiet, job.WithPeriodic(job.Periodic{Name: "p", Cron: "0 0 30 2 *", Request: job.Request{Type: "t"}}))
 	if err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "never") {
 		t.Errorf("%v", err)

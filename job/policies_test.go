@@ -19,7 +19,7 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-// document reads a policy document.
+// document parses a policy document.
 func document(t *testing.T, text string) *policy.Set {
 	t.Helper()
 	d, err := policyfile.Parse("test.yaml", []byte(text), policyfile.Options{})
@@ -55,14 +55,14 @@ func waits(t *testing.T, jobType string, own int, options ...job.WorkerOption) (
 	return list
 }
 
-// unversioned hides that a document never changes.
+// unversioned hides the version of a document.
 type unversioned struct{ set *policy.Set }
 
 func (u unversioned) Policy(ctx context.Context, k policy.Key) (*policy.Policy, error) {
 	return u.set.Policy(ctx, k)
 }
 
-func TestP12APolicyInCodeStandsBelowTheDocumentsEntriesAndAboveItsDefaults(t *testing.T) {
+func TestP12APolicyInCodeIsBelowTheDocumentsEntriesAndAboveItsDefaults(t *testing.T) {
 	const (
 		text = `
 version: 1
@@ -100,7 +100,7 @@ jobs:
 				set := document(t, c.document)
 				for _, provider := range []policy.Provider{set, unversioned{set}} {
 					if _, whole := provider.(policy.SetProvider); !whole && c.document == text {
-						continue // what a document's defaults are cannot be known
+						continue // the document's defaults are unknown
 					}
 					synctest.Test(t, func(t *testing.T) {
 						got := waits(t, c.jobType, 0, job.WithProvider(provider), job.WithRetryPolicy(p))
@@ -114,7 +114,7 @@ jobs:
 	}
 }
 
-func TestP12APolicyInCodeStandsInForAProviderThatIsOut(t *testing.T) {
+func TestP12APolicyInCodeReplacesAFailingProvider(t *testing.T) {
 	for kind, p := range map[string]job.RetryPolicy{"data": steady(4), "interface": inCode{time.Second, 4}} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestP12APolicyInCodeStandsInForAProviderThatIsOut(t *testing.T) {
 	}
 }
 
-func TestJ3NoRetriesHoldsAlsoBesideADocument(t *testing.T) {
+func TestJ3NoRetriesAlsoAppliesWithADocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := document(t, "version: 1\njobs: {t: {retry: {max_attempts: 3}}}\n")
 		if got := waits(t, "t", 9, job.WithProvider(set), job.WithRetryPolicy(nil)); len(got) != 1 {
@@ -136,7 +136,7 @@ func TestJ3NoRetriesHoldsAlsoBesideADocument(t *testing.T) {
 	})
 }
 
-func TestP12APolicyInCodeBesideAProviderIsTold(t *testing.T) {
+func TestP12APolicyInCodeWithAProviderIsReported(t *testing.T) {
 	set := document(t, "version: 1\n")
 	for name, c := range map[string]struct {
 		options []job.WorkerOption
@@ -165,7 +165,7 @@ func TestP12APolicyInCodeBesideAProviderIsTold(t *testing.T) {
 	}
 }
 
-// overriding embeds the data policy and answers for itself.
+// overriding embeds the data policy and overrides its methods.
 type overriding struct{ job.ExponentialBackoff }
 
 func (overriding) NextDelay(failed int) time.Duration { return time.Duration(failed) * time.Minute }

@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func TestJ8WorkersAnnounceWhatTheyTake(t *testing.T) {
+func TestJ8WorkersAnnounceTheirQueuesAndTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.Open().Jobs()
 		workers := func(want ...job.WorkerInfo) {
@@ -53,7 +53,7 @@ func TestJ8WorkersAnnounceWhatTheyTake(t *testing.T) {
 	})
 }
 
-// TestJ8CrashedWorkersAreListedFor30s: the entry of a worker that did not withdraw expires.
+// TestJ8CrashedWorkersAreListedFor30s checks that the entry of a worker that did not withdraw it expires.
 func TestJ8CrashedWorkersAreListedFor30s(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.Open().Jobs()

@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func TestJ8SettleRepeatsWhatTheStoreCannotTakeNow(t *testing.T) {
+func TestJ8SettleRetriesTransientErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs = 1500 // more than one group
 		db := memory.Open()
@@ -31,7 +31,7 @@ func TestJ8SettleRepeatsWhatTheStoreCannotTakeNow(t *testing.T) {
 		for i, r := range claimed {
 			list[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete}
 		}
-		list[7].Fence++ // refused for good
+		list[7].Fence++ // permanently rejected
 
 		store.down.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -39,7 +39,7 @@ func TestJ8SettleRepeatsWhatTheStoreCannotTakeNow(t *testing.T) {
 		errs := job.Settle(ctx, store, list[:3])
 		for i := range 3 {
 			if !errors.Is(errs[i], errUnreachable) || !errors.Is(errs[i], context.DeadlineExceeded) || job.IsFinal(errs[i]) {
-				t.Errorf("settlement %d when its time was over: %v", i, errs[i])
+				t.Errorf("settlement %d after its deadline: %v", i, errs[i])
 			}
 		}
 		time.AfterFunc(10*time.Second, func() { store.down.Store(false) })
@@ -57,7 +57,7 @@ func TestJ8SettleRepeatsWhatTheStoreCannotTakeNow(t *testing.T) {
 			t.Errorf("%+v, %v", stats, err)
 		}
 		if errs := job.Settle(t.Context(), store, append(list[:7:7], list[8:]...)); errs != nil {
-			t.Errorf("settlements that were written: %v", errors.Join(errs...))
+			t.Errorf("written settlements: %v", errors.Join(errs...))
 		}
 	})
 }

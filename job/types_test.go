@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func TestJ8JobOfAnUnknownTypeIsLeftAsItIs(t *testing.T) {
+func TestJ8AJobOfAnUnknownTypeIsNotClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, calls := failing(nil)
 		b := work(t, handler)
@@ -25,7 +25,7 @@ func TestJ8JobOfAnUnknownTypeIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-func TestJ8CapableWorkerStartsAtOnceBesideTenThatAreNot(t *testing.T) {
+func TestJ8ACapableWorkerStartsAtOnceAmongTenThatAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		handler, _ := failing(nil)

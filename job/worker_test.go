@@ -30,7 +30,7 @@ var (
 	quiet   = job.WithLogger(slog.New(slog.DiscardHandler))
 )
 
-// bench is a store with a worker that runs until the test is over.
+// bench is a store with a worker that runs until the test ends.
 type bench struct {
 	t      *testing.T
 	store  *memory.Jobs
@@ -87,7 +87,7 @@ func (b *bench) get(id string) (*job.Record, []job.Attempt) {
 	return r, history
 }
 
-// story is a job's history as "outcome reason delay" lines.
+// story returns a job's history as "outcome reason delay" lines.
 func story(history []job.Attempt) (lines []string) {
 	for _, a := range history {
 		lines = append(lines, fmt.Sprintf("%d %s %s x%d", a.Number, a.Outcome, a.Reason, a.Count))
@@ -100,7 +100,7 @@ func failing(err error) (job.RawHandler, *atomic.Int64) {
 	return func(context.Context, job.Job[[]byte]) error { calls.Add(1); return err }, calls
 }
 
-// following applies a policy to all jobs.
+// following makes an option that applies a policy to all jobs.
 func following(t *testing.T, p policy.Policy) job.WorkerOption {
 	t.Helper()
 	compiled, err := policy.Compile(p, policy.JobLimits(), policy.SourceStatic)
@@ -120,7 +120,7 @@ func withOneToken(t *testing.T) job.WorkerOption {
 	return job.WithExecutorOptions(retry.ExecutorOptions{Budgets: budgets})
 }
 
-// steady is a policy of n attempts one second apart.
+// steady makes a policy of n attempts one second apart.
 func steady(n int) job.RetryPolicy {
 	return job.NewExponentialBackoff(policy.Retry{MaxAttempts: n, InitialBackoff: time.Second, MaxBackoff: time.Second, BackoffMultiplier: 1, Jitter: policy.JitterNone})
 }
@@ -297,7 +297,7 @@ func TestJ12ShutdownLetsJobsFinishWithinTheGrace(t *testing.T) {
 	})
 }
 
-func TestJ12ShutdownReleasesWhatDoesNotFinish(t *testing.T) {
+func TestJ12ShutdownReleasesUnfinishedJobs(t *testing.T) {
 	for name, handler := range map[string]job.RawHandler{
 		"obeys its context":   func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return ctx.Err() },
 		"ignores its context": func(context.Context, job.Job[[]byte]) error { time.Sleep(time.Hour); return nil },
@@ -322,12 +322,12 @@ func TestJ12ShutdownReleasesWhatDoesNotFinish(t *testing.T) {
 	}
 }
 
-func TestJ6LostLeaseUsesUpAnAttemptAndAPoisonousJobEndsInTheDeadLetters(t *testing.T) {
+func TestJ6ALostLeaseUsesUpAnAttemptAndAPoisonJobEndsInTheDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		id := b.enqueue(job.Request{})
 		ctx := context.Background()
-		// A worker that dies with the job, three times: it claims and is never heard of again.
+		// Three workers die with the job: each claims it and never returns.
 		for range 3 {
 			claimed, err := b.store.Claim(ctx, job.Claim{Worker: "doomed", Queues: []job.Slots{{Queue: "default", Free: 1}}, Lease: time.Second})
 			if err != nil || len(claimed) != 1 {
@@ -355,7 +355,7 @@ func TestJ25ARequestToCancelReachesTheWorkerWithinASecond(t *testing.T) {
 		want    job.State
 	}{
 		"the handler obeys its context": {func(ctx context.Context, _ job.Job[[]byte]) error { <-ctx.Done(); return ctx.Err() }, job.Cancelled},
-		"the handler fails for good": {func(ctx context.Context, _ job.Job[[]byte]) error {
+		"the handler fails permanently": {func(ctx context.Context, _ job.Job[[]byte]) error {
 			<-ctx.Done()
 			return job.Unrecoverable(errDown)
 		}, job.Cancelled},
@@ -382,7 +382,7 @@ func TestJ25ARequestToCancelReachesTheWorkerWithinASecond(t *testing.T) {
 	}
 }
 
-func TestJ25WithoutNotificationsARequestToCancelIsHeardWhenTheLeaseIsExtended(t *testing.T) {
+func TestJ25WithoutNotificationsTheLeaseExtensionReportsARequestToCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		id := b.enqueue(job.Request{})
@@ -418,7 +418,7 @@ func TestJ16RefusedAttemptsUseUpNone(t *testing.T) {
 			t.Errorf("history %v, want one counted row of refusals", story(history))
 		}
 		if history[0].Count > 3 {
-			t.Errorf("%d refusals: the wait for the budget was not honoured", history[0].Count)
+			t.Errorf("%d refusals: the worker did not wait for the budget", history[0].Count)
 		}
 	})
 }
@@ -468,7 +468,7 @@ func TestJ8NoMoreThanTheQueuesConcurrencyRunsAtOnce(t *testing.T) {
 		time.Sleep(7500 * time.Millisecond)
 		stats, err := b.store.Stats(context.Background())
 		if err != nil || most.Load() != 3 || stats["default"].Completed != 20 {
-			t.Errorf("%d at once, %+v after %v, %v", most.Load(), stats["default"], time.Since(start), err)
+			t.Errorf("%d concurrently, %+v after %v, %v", most.Load(), stats["default"], time.Since(start), err)
 		}
 	})
 }
@@ -521,7 +521,7 @@ func TestJ13Retention(t *testing.T) {
 		b.get(id)
 		time.Sleep(2 * time.Minute)
 		if _, _, err := b.store.Get(context.Background(), id); !errors.Is(err, job.ErrNotFound) {
-			t.Errorf("still there: %v", err)
+			t.Errorf("still stored: %v", err)
 		}
 	})
 }
@@ -598,7 +598,7 @@ func TestAWorkerRunsOnce(t *testing.T) {
 	})
 }
 
-func TestNilHandlersAndGuardsAreRefusedBeforeJobsFail(t *testing.T) {
+func TestNilHandlersAndGuardsAreRejectedBeforeJobsFail(t *testing.T) {
 	w := job.NewWorker(memory.Open().Jobs())
 	for name, misuse := range map[string]func(){
 		"handler is nil":     func() { job.Handle[string](w, "t", nil) },
@@ -624,14 +624,14 @@ func TestANilLoggerIsTheDefault(t *testing.T) {
 	})
 }
 
-// absent is a provider that never knew anything.
+// absent is a provider that never has a policy.
 type absent struct{}
 
 func (absent) Policy(context.Context, policy.Key) (*policy.Policy, error) {
 	return nil, policy.ErrProviderUnavailable
 }
 
-func TestJ3AnOutageOfTheProviderLeavesAJobItsDefault(t *testing.T) {
+func TestJ3AProviderOutageLeavesTheDefaultPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, calls := failing(errDown)
 		b := work(t, handler, job.WithProvider(absent{}))

@@ -89,7 +89,7 @@ func (b *talking) AllowAttempt(ctx context.Context, k policy.Key, i int, kind bu
 	return d
 }
 
-func TestR5BudgetsOwnReasonAndDetailAreOnRecord(t *testing.T) {
+func TestR5BudgetsOwnReasonAndDetailAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := exact(3)
 		p.Retry.ClassifierName = "c"
@@ -114,7 +114,7 @@ func TestR5BudgetsOwnReasonAndDetailAreOnRecord(t *testing.T) {
 				t.Errorf("attempt %d: %s", a.Attempt, diff)
 			}
 			if reason := a.BudgetReason; reason != policy.ReasonAllowed && reason != policy.ReasonBudgetDenied {
-				t.Errorf("attempt %d: %s is none of the reasons", a.Attempt, reason)
+				t.Errorf("attempt %d: %s is not a known reason", a.Attempt, reason)
 			}
 		}
 		if len(timeline.Attempts) != 3 || len(shared) != 2 {
@@ -152,7 +152,7 @@ func TestR7RetryDeniedBeforeTheWaitKeepsTheOperationsError(t *testing.T) {
 	})
 }
 
-func TestR5RetryDeniedBeforeTheWaitIsOnRecordAsItWas(t *testing.T) {
+func TestR5ARetryDeniedBeforeTheWaitIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := exact(5)
 		p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 2}
@@ -274,7 +274,7 @@ func TestP13PlansFollowTheRegistry(t *testing.T) {
 			if failure(t, second, policy.ReasonBudgetDenied); first != nil {
 				t.Errorf("a budget of another kind: %v", first)
 			}
-			if err := registry.Register("b", budget.Unlimited{}); err != nil { // code wins
+			if err := registry.Register("b", budget.Unlimited{}); err != nil { // the registration in code wins
 				t.Fatal(err)
 			}
 			if _, err := do(); err != nil {
@@ -284,8 +284,8 @@ func TestP13PlansFollowTheRegistry(t *testing.T) {
 	}
 }
 
-// TestR8ExtraAttemptsStayWithinTheRatio: whatever the backoff, the latency and the hedging, extra attempts never exceed
-// ratio · calls + burst.
+// TestR8ExtraAttemptsStayWithinTheRatio checks that extra attempts never exceed ratio · calls + burst, with any backoff,
+// latency and hedging.
 func TestR8ExtraAttemptsStayWithinTheRatio(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		calls := rapid.IntRange(1, 60).Draw(rt, "calls")
@@ -409,7 +409,7 @@ func TestR7OpenBreakerStopsARetryBeforeTheWait(t *testing.T) {
 	})
 }
 
-func TestR7DeniedFirstAttemptGivesItsProbeBack(t *testing.T) {
+func TestR7ADeniedFirstAttemptReleasesItsProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &counting{allow: 1}
 		e := withBudget(t, tripping(1), b)

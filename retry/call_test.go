@@ -94,7 +94,7 @@ func TestR1ContextDoneBeforeTheFirstAttemptRunsNothing(t *testing.T) {
 	}
 }
 
-func TestR1CancelDuringAWaitReturnsPromptly(t *testing.T) {
+func TestR1CancellingAWaitReturnsPromptly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := exact(3)
 		p.Retry.InitialBackoff, p.Retry.MaxBackoff = 30*time.Second, 30*time.Second
@@ -189,7 +189,7 @@ func TestD4KnownDeadlineIsNotSleptPast(t *testing.T) {
 		err := executor(t, p).Do(ctx, key, op)
 		failure(t, err, policy.ReasonDeadlineExceeded)
 		if took := time.Since(start); took != 0 {
-			t.Errorf("slept %v towards a deadline that could not be met", took)
+			t.Errorf("slept %v before a deadline that could not be met", took)
 		}
 		if !errors.Is(err, errDown) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
@@ -234,8 +234,8 @@ func TestC2CallersContextDoneAborts(t *testing.T) {
 	})
 }
 
-// TestC2CallersContextDoneAbortsAResultThatTheClassifierRefuses: a failure need not be an error.
-func TestC2CallersContextDoneAbortsAResultThatTheClassifierRefuses(t *testing.T) {
+// TestC2CallersContextDoneAbortsARefusedResult: a failure may be a result without an error.
+func TestC2CallersContextDoneAbortsARefusedResult(t *testing.T) {
 	p := exact(3)
 	p.Retry.ClassifierName = "never"
 	p.Retry.Budget.Name = "b"
@@ -249,7 +249,7 @@ func TestC2CallersContextDoneAbortsAResultThatTheClassifierRefuses(t *testing.T)
 	timeline, err := e.DoWithTimeline(ctx, key, func(context.Context) error { cancel(); return nil })
 	failure(t, err, policy.ReasonCanceled)
 	if o := timeline.Attempts[0].Outcome; o.Kind != classify.Abort || len(b.asked) != 1 {
-		t.Errorf("outcome %+v; the budget was asked %d times", o, len(b.asked))
+		t.Errorf("outcome %+v; the budget got %d requests", o, len(b.asked))
 	}
 	b.check(t)
 }
@@ -401,7 +401,7 @@ func TestP12PerCallPolicyWinsFieldByField(t *testing.T) {
 	}
 }
 
-func TestP7PerCallPolicyIsClampedAndSaysSo(t *testing.T) {
+func TestP7APerCallPolicyIsClampedAndReported(t *testing.T) {
 	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{})
 	op, calls := script(errDown)
 	timeline, _ := e.DoWithTimeline(bg, key, op, retry.WithPolicy(func(p *policy.Policy) { p.Retry.MaxAttempts = 5000 }))

@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// inside runs check as an operation under a policy with the timeout given.
+// inside runs check as an operation under a policy with the given timeout.
 func inside(t *testing.T, ctx context.Context, timeout time.Duration, check func(ctx context.Context)) {
 	t.Helper()
 	p := exact(1)
@@ -62,7 +62,7 @@ func TestAttemptContextKeepsTheContractOfContext(t *testing.T) {
 			if child.Err() != context.Canceled || !errors.Is(context.Cause(child), gone) || ctx.Err() != context.Canceled {
 				t.Errorf("child %v, cause %v, own %v", child.Err(), context.Cause(child), ctx.Err())
 			}
-			context.AfterFunc(ctx, func() {}) // after the end it runs at once
+			context.AfterFunc(ctx, func() {}) // after the end, the function runs at once
 		})
 	})
 }
@@ -109,13 +109,13 @@ func TestR9DetachedContextOutlivesTheCall(t *testing.T) {
 			release = retry.Detach(ctx)
 			kept = ctx
 		})
-		time.Sleep(time.Minute) // past the attempt's timeout
+		time.Sleep(time.Minute) // longer than the attempt's timeout
 		if kept.Err() != nil {
 			t.Fatalf("ended with %v", kept.Err())
 		}
 		release()
 		<-kept.Done()
-		retry.Detach(bg)() // does nothing outside an attempt
+		retry.Detach(bg)() // has no effect outside an attempt
 
 		inside(t, parent, 0, func(ctx context.Context) { retry.Detach(ctx); kept = ctx })
 		cancel()
@@ -141,7 +141,7 @@ func TestR9DetachedLoserEndsAtOnce(t *testing.T) {
 	})
 }
 
-func TestOnceRunsOneAttemptAndSaysWhatFollows(t *testing.T) {
+func TestOnceRunsOneAttemptAndReturnsTheNextStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := executor(t, exact(3))
 		work := retry.Work{Key: key, ID: "job-1"}
@@ -224,7 +224,7 @@ func TestCallIDsAreUUIDv7(t *testing.T) {
 	}
 }
 
-func TestAttemptContextSeesItsParentsEndWithoutBeingWaitedFor(t *testing.T) {
+func TestAttemptContextSeesItsParentsEndWithoutDone(t *testing.T) {
 	parent, cancel := context.WithCancel(bg)
 	inside(t, parent, 0, func(ctx context.Context) {
 		cancel()
@@ -253,6 +253,6 @@ func TestAttemptContextThatHasEndedCallsAtOnce(t *testing.T) {
 	}).AfterFunc(func() { close(called) })
 	<-called
 	if stop() {
-		t.Error("what has been called was stopped")
+		t.Error("stop reported true after the function was called")
 	}
 }

@@ -150,8 +150,8 @@ func TestP12UnknownCategoryWarnsAndHasNoCode(t *testing.T) {
 	}
 }
 
-// TestP12EditSeesWhatTheCategoryGives: NATS_CONNECT has 5 attempts.
-func TestP12EditSeesWhatTheCategoryGives(t *testing.T) {
+// TestP12AnEditSeesTheCategorysValues: NATS_CONNECT has 5 attempts.
+func TestP12AnEditSeesTheCategorysValues(t *testing.T) {
 	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{})
 	op, calls := script(errDown)
 	_ = e.Do(bg, key, op, retry.WithCategory(policy.NATSConnect), retry.WithPolicy(func(p *policy.Policy) { p.Retry.MaxAttempts++ }))
@@ -160,7 +160,7 @@ func TestP12EditSeesWhatTheCategoryGives(t *testing.T) {
 	}
 }
 
-func TestR2EditedCallKeepsWhatIsOnRecordOfItsPolicy(t *testing.T) {
+func TestR2AnEditedCallKeepsTheRecordOfItsPolicy(t *testing.T) {
 	source := &provider{err: policy.ErrProviderUnavailable}
 	source.set(t, policy.Policy{Retry: policy.Retry{MaxAttempts: 99}})
 	e := retry.NewExecutor(retry.ExecutorOptions{Provider: source})
@@ -176,7 +176,7 @@ func TestR2EditedCallKeepsWhatIsOnRecordOfItsPolicy(t *testing.T) {
 	}
 }
 
-func TestP12EditMayNameAClassifierThatIsThere(t *testing.T) {
+func TestP12AnEditMayNameARegisteredClassifier(t *testing.T) {
 	p := exact(1)
 	p.Retry.ClassifierName = "nowhere"
 	e := executor(t, p, func(o *retry.ExecutorOptions) { o.MissingClassifierMode = retry.FailureDeny })
@@ -186,7 +186,7 @@ func TestP12EditMayNameAClassifierThatIsThere(t *testing.T) {
 	}
 }
 
-// slowFirst is a provider whose first answer takes long, while its policy changes.
+// slowFirst is a provider whose policy changes during its slow first answer.
 type slowFirst struct {
 	versions
 	asked atomic.Int64
@@ -200,8 +200,8 @@ func (s *slowFirst) Policy(ctx context.Context, k policy.Key) (*policy.Policy, e
 	return p, err
 }
 
-// TestR11AnswerThatTookLongDoesNotUndoANewerPolicy: the newer policy's breaker is open and must stay so.
-func TestR11AnswerThatTookLongDoesNotUndoANewerPolicy(t *testing.T) {
+// TestR11ASlowAnswerDoesNotReplaceANewerPolicy: the newer policy's breaker is open and must stay open.
+func TestR11ASlowAnswerDoesNotReplaceANewerPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &slowFirst{}
 		withCircuit := func(k policy.CircuitKind) policy.Policy {
@@ -214,7 +214,7 @@ func TestR11AnswerThatTookLongDoesNotUndoANewerPolicy(t *testing.T) {
 		ok := func(context.Context) error { return nil }
 		_ = e.Do(bg, key, ok)
 		source.set(t, withCircuit(policy.CircuitConsecutive))
-		go func() { _ = e.Do(bg, key, ok) }() // asks for a minute
+		go func() { _ = e.Do(bg, key, ok) }() // answers after a minute
 		synctest.Wait()
 		source.set(t, withCircuit(policy.CircuitRate))
 		_ = e.Do(bg, key, func(context.Context) error { return errDown })
@@ -224,7 +224,7 @@ func TestR11AnswerThatTookLongDoesNotUndoANewerPolicy(t *testing.T) {
 	})
 }
 
-func TestR11BreakerResetByANewPolicyIsTold(t *testing.T) {
+func TestR11ABreakerResetByANewPolicyIsReported(t *testing.T) {
 	source, l := &versions{}, &log{}
 	p := exact(1)
 	p.Circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 1}
@@ -236,7 +236,7 @@ func TestR11BreakerResetByANewPolicyIsTold(t *testing.T) {
 	_ = e.Do(bg, key, func(context.Context) error { return nil })
 	changes := l.of(observe.CircuitChanged)
 	if len(changes) != 2 || *changes[1].Circuit != (observe.CircuitChange{From: "open", To: "closed"}) || changes[1].Work.Key != key {
-		t.Errorf("%d changes of the breaker were told", len(changes))
+		t.Errorf("%d changes of the breaker were reported", len(changes))
 	}
 }
 
@@ -270,9 +270,9 @@ func TestP8AnEditStaysWithinTheLimitsOfItsSurface(t *testing.T) {
 	}
 }
 
-// TestP1AnEditThatHasNoSafeReadingLeavesThePolicy: an edit with an unknown value leaves the policy unchanged or, by
+// TestP1AnInvalidEditLeavesThePolicy: an edit with an unknown value leaves the policy unchanged or, by
 // MissingPolicyMode, refuses the call.
-func TestP1AnEditThatHasNoSafeReadingLeavesThePolicy(t *testing.T) {
+func TestP1AnInvalidEditLeavesThePolicy(t *testing.T) {
 	for mode, want := range map[retry.FailureMode]int{retry.FailureFallback: 2, retry.FailureAllow: 1, retry.FailureDeny: 0} {
 		synctest.Test(t, func(t *testing.T) {
 			e := executor(t, exact(2), func(o *retry.ExecutorOptions) { o.MissingPolicyMode = mode })
@@ -285,7 +285,7 @@ func TestP1AnEditThatHasNoSafeReadingLeavesThePolicy(t *testing.T) {
 	}
 }
 
-func TestP1BudgetsOfASetMadeByHandMustBeValid(t *testing.T) {
+func TestP1BudgetsOfAHandMadeSetMustBeValid(t *testing.T) {
 	e := retry.NewExecutor(retry.ExecutorOptions{
 		Provider: policy.NewSet(policy.SetConfig{Budgets: map[string]policy.Budget{"b": {Kind: "wild"}}}),
 	})

@@ -10,9 +10,9 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// TestTimeoutsOfCenturiesAreNone: the sum of the time that has passed and a huge timeout must not wrap around and end the
-// call at once. It runs outside a bubble, where the time that has passed counts from the start of the process.
-func TestTimeoutsOfCenturiesAreNone(t *testing.T) {
+// TestHugeTimeoutsDoNotOverflow checks that the sum of the elapsed time and a huge timeout does not wrap around and end the
+// call at once. It runs outside a bubble, where the elapsed time counts from the start of the process.
+func TestHugeTimeoutsDoNotOverflow(t *testing.T) {
 	for _, huge := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2, 200 * 365 * 24 * time.Hour} {
 		p := exact(3)
 		p.Retry.TimeoutPerAttempt, p.Retry.OverallTimeout = huge, huge

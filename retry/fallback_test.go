@@ -73,11 +73,11 @@ func TestB4AFallbackKeepsTheAttributesOfTheOutcome(t *testing.T) {
 	}
 	want := map[string]string{"shard": "7", observe.AttrFallback: "called"}
 	if diff := cmp.Diff(want, l.of(observe.Decided)[0].Decision.Outcome.Attributes); diff != "" || len(given) != 1 {
-		t.Errorf("%s; the classifier's own are %v", diff, given)
+		t.Errorf("%s; the classifier's attributes are %v", diff, given)
 	}
 }
 
-func TestB4AFallbackAfterARefusalOfTheJournalIsOnRecord(t *testing.T) {
+func TestB4AFallbackAfterARefusalOfTheJournalIsRecorded(t *testing.T) {
 	called := ""
 	watch := observe.Func(func(_ context.Context, e *observe.Event) {
 		if e.Type == observe.Decided {
@@ -91,7 +91,7 @@ func TestB4AFallbackAfterARefusalOfTheJournalIsOnRecord(t *testing.T) {
 	}
 }
 
-// full is a journal without space.
+// full is a journal that refuses every decision.
 type full struct{}
 
 func (full) Append(context.Context, *observe.Event) error { return errors.New("no space") }
@@ -117,7 +117,7 @@ func TestB4AFallbackThatPanicsClosesTheRecord(t *testing.T) {
 	e, _ := tenettest.NewExecutor(retry.ExecutorOptions{Provider: provide(t, exact(1)), Observer: watch})
 	defer func() {
 		if v := recover(); v != "boom" || ended != 1 {
-			t.Errorf("panic %v, %d ends on record", v, ended)
+			t.Errorf("panic %v, %d recorded ends", v, ended)
 		}
 	}()
 	_ = e.Do(bg, key, func(context.Context) error { return errDown }, retry.WithFallback(func(context.Context, error) error { panic("boom") }))

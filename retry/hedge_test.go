@@ -160,7 +160,7 @@ func TestR3PanicOfAHedgedAttemptReachesTheCaller(t *testing.T) {
 		_ = e.Wait(bg)
 		b.check(t)
 		if n := len(l.of(observe.CallEnded)); n != 1 {
-			t.Errorf("the call ended %d times on record", n)
+			t.Errorf("%d recorded ends of the call", n)
 		}
 	})
 }
@@ -347,7 +347,7 @@ func TestR3AHedgedAttemptThatEndsItsGoroutineIsAPanic(t *testing.T) {
 	})
 }
 
-func TestR10AHedgeDeniedByLoadIsOnRecordWithTheBreakersState(t *testing.T) {
+func TestR10AHedgeDeniedByLoadIsRecordedWithTheBreakersState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := hedged(1, 1)
 		p.Hedge.MaxExtraLoad = 0.1
@@ -363,8 +363,8 @@ func TestR10AHedgeDeniedByLoadIsOnRecordWithTheBreakersState(t *testing.T) {
 	})
 }
 
-// TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds: both attempts end before the group is decided, and one wins.
-func TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds(t *testing.T) {
+// TestR9ALateLoserReleasesItsGrant: both attempts end before the group is decided, and one wins.
+func TestR9ALateLoserReleasesItsGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, end, told := &ledger{}, make(chan struct{}), false
 		e := withBudget(t, hedged(1, 1), b, func(o *retry.ExecutorOptions) {
@@ -372,7 +372,7 @@ func TestR9ALoserThatDeliversTooLateGivesBackWhatItHolds(t *testing.T) {
 				if e.Type == observe.AttemptEnded && !told { // the winner's end, which is observed before the group is decided
 					told = true
 					close(end)
-					synctest.Wait() // until the loser has delivered
+					synctest.Wait() // until the loser has ended
 				}
 			})
 		})
@@ -395,7 +395,7 @@ func TestR9ACallThatMustNotRunTwiceAtOnceIsNotHedged(t *testing.T) {
 	}{
 		"by policy":                    {nil, 2},
 		"never":                        {[]retry.CallOption{retry.WithoutHedging()}, 1},
-		"never, whatever the key":      {[]retry.CallOption{retry.WithoutHedging(), retry.WithIdempotencyKey("k")}, 1},
+		"never, with or without a key": {[]retry.CallOption{retry.WithoutHedging(), retry.WithIdempotencyKey("k")}, 1},
 		"by key, without one":          {[]retry.CallOption{retry.WithHedgingByKey()}, 1},
 		"by key, with one":             {[]retry.CallOption{retry.WithHedgingByKey(), retry.WithIdempotencyKey("k")}, 2},
 		"by key and never":             {[]retry.CallOption{retry.WithHedgingByKey(), retry.WithoutHedging(), retry.WithIdempotencyKey("k")}, 1},
@@ -413,8 +413,8 @@ func TestR9ACallThatMustNotRunTwiceAtOnceIsNotHedged(t *testing.T) {
 	}
 }
 
-// TestR3APanicThatIsAnErrorCanBeFound: errors.Is finds it in the recovered value.
-func TestR3APanicThatIsAnErrorCanBeFound(t *testing.T) {
+// TestR3APanicWithAnErrorUnwrapsToIt: errors.Is finds it in the recovered value.
+func TestR3APanicWithAnErrorUnwrapsToIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, value := range []any{errDown, "down"} {
 			func() {

@@ -18,7 +18,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// records is a store whose steps can fail.
+// records is a store whose operations can fail.
 type records struct {
 	idempotency.Store
 	begin, settle atomic.Pointer[error]
@@ -67,7 +67,7 @@ func TestI3ACallIsMadeOncePerKey(t *testing.T) {
 	for range 3 {
 		got, err := retry.DoValue(bg, e, key, func(context.Context) (*order, error) {
 			if runs++; runs == 1 {
-				return nil, errDown // the attempts of a call share its claim
+				return nil, errDown // all attempts of a call share its claim
 			}
 			return &order{ID: 7}, nil
 		}, retry.WithIdempotency(guard, "k"), retry.WithOperation("create"), retry.WithTenant("t"))
@@ -93,22 +93,22 @@ func TestI5NullZeroEmptyAndFalseAreResults(t *testing.T) {
 	replays(t, e, guard, "false", false)
 }
 
-func TestI5AResultThatWasNotKeptIsNotMadeUp(t *testing.T) {
+func TestI5AMissingResultIsAnError(t *testing.T) {
 	s := newRecords()
 	guard := newGuard(t, s, idempotency.GuardOptions{})
 	e := executor(t, exact(1))
 	type handle struct{ Done chan int }
 	open := func(context.Context) (*handle, error) { return &handle{}, nil }
 	if got, err := retry.DoValue(bg, e, key, open, retry.WithIdempotency(guard, "k")); got == nil || err == nil {
-		t.Errorf("who ran it got %v %v", got, err)
+		t.Errorf("the caller that ran it got %v %v", got, err)
 	}
 	var kept *idempotency.ResultError
 	got, err := retry.DoValue(bg, e, key, open, retry.WithIdempotency(guard, "k"))
 	if got != nil || !errors.As(err, &kept) || reasonOf(t, err) != policy.ReasonIdempotencyFailed {
-		t.Errorf("who came later got %v %v", got, err)
+		t.Errorf("the later caller got %v %v", got, err)
 	}
 	if err := e.Do(bg, key, func(context.Context) error { t.Error("it ran"); return nil }, retry.WithIdempotency(guard, "k")); err != nil {
-		t.Errorf("who needs no result got %v", err)
+		t.Errorf("the caller without a result got %v", err)
 	}
 	nothing := func(context.Context) (any, error) { return nil, nil }
 	for range 2 {
@@ -204,7 +204,7 @@ func TestI3ARefusedValueIsAFailureWithItsReason(t *testing.T) {
 	}
 }
 
-func TestI3WhatAGuardRefusesDoesNotRun(t *testing.T) {
+func TestI3ACallThatAGuardRefusesDoesNotRun(t *testing.T) {
 	s := newRecords()
 	guard := newGuard(t, s, idempotency.GuardOptions{})
 	if _, err := guard.Begin(bg, idempotency.Request{Key: "busy"}); err != nil {
@@ -261,7 +261,7 @@ func TestI6StoreDown(t *testing.T) {
 	})
 }
 
-func TestI8HundredCallersOneEffect(t *testing.T) {
+func TestI8AHundredCallersHaveOneEffect(t *testing.T) {
 	guard := newGuard(t, newRecords(), idempotency.GuardOptions{Wait: time.Minute})
 	e := executor(t, exact(1))
 	var effects atomic.Int64
@@ -394,7 +394,7 @@ func TestI6ACancelledCallerGetsItsContextsError(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 		if _, err := s.Get(bg, idempotency.ID{Key: "k"}); !errors.Is(err, idempotency.ErrNotFound) {
-			t.Errorf("%s: a record is left behind: %v", want, err)
+			t.Errorf("%s: a record remains: %v", want, err)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestR14TimelinesOfSuccessDoNotDependOnThePath(t *testing.T) {
 	if !light.End.Equal(light.Attempts[0].End) || !light.Start.Equal(light.Attempts[0].Start) {
 		t.Errorf("from %s to %s, the attempt from %s to %s", light.Start, light.End, light.Attempts[0].Start, light.Attempts[0].End)
 	}
-	for _, t := range []*observe.Timeline{&light, &full} { // what differs from call to call
+	for _, t := range []*observe.Timeline{&light, &full} { // the fields that differ between calls
 		t.CallID, t.Start, t.End, t.Attempts[0].Start, t.Attempts[0].End = "", time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	}
 	if diff := cmp.Diff(full, light, cmp.Comparer(func(a, b observe.Attributes) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); diff != "" {
@@ -99,7 +99,7 @@ type explosive struct{}
 func (explosive) Error() string { return "explosive" }
 func (explosive) As(any) bool   { panic("boom") }
 
-func TestR6HooksOfARecordedCallHaveCallsOfTheirOwn(t *testing.T) {
+func TestR6CallsMadeByHooksAreSeparateCalls(t *testing.T) {
 	other, id := retry.NewExecutor(retry.ExecutorOptions{}), ""
 	wait := func(ctx context.Context, _ time.Duration) error {
 		return other.Do(ctx, key, func(ctx context.Context) error {
@@ -146,7 +146,7 @@ func TestR5CallIDsAreUUIDsOnAnyClock(t *testing.T) {
 }
 
 func TestR5KeptCallIDsDoNotKeepTheCallersContext(t *testing.T) {
-	var ids []string // of attempts, events and errors, as a log or an index may keep them
+	var ids []string // IDs of attempts, events and errors, as a log or an index may keep them
 	watching := observe.Func(func(_ context.Context, e *observe.Event) { ids = append(ids, e.Work.ID) })
 	for name, options := range map[string]retry.ExecutorOptions{"timeline": {}, "observer": {Observer: watching}} {
 		e := retry.NewExecutor(options)

@@ -48,7 +48,7 @@ func executor(t *testing.T, p policy.Policy, change ...func(*retry.ExecutorOptio
 	return retry.NewExecutor(options)
 }
 
-// script returns an operation that returns the errors one after the other, the last one for ever, and its call count.
+// script returns an operation that returns the errors one after another and repeats the last one, and its call count.
 func script(errs ...error) (retry.Operation, *int) {
 	calls := 0
 	return func(context.Context) error {
@@ -58,7 +58,7 @@ func script(errs ...error) (retry.Operation, *int) {
 	}, &calls
 }
 
-// log keeps the events that it observes.
+// log records the events that it observes.
 type log struct {
 	mu     sync.Mutex
 	events []*observe.Event
@@ -92,7 +92,7 @@ func (l *log) reports(r policy.Reason) int {
 	return n
 }
 
-// failure unwraps a call's error, which must be a *retry.Error with the reason given.
+// failure unwraps a call's error, which must be a *retry.Error with the given reason.
 func failure(t *testing.T, err error, reason policy.Reason) *retry.Error {
 	t.Helper()
 	e, ok := errors.AsType[*retry.Error](err)

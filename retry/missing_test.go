@@ -56,7 +56,7 @@ func TestR2ProviderError(t *testing.T) {
 	}
 }
 
-func TestR2WhereThePolicyCameFromIsAlwaysOnRecord(t *testing.T) {
+func TestR2TheOriginOfThePolicyIsAlwaysRecorded(t *testing.T) {
 	down := policy.ErrProviderUnavailable
 	compiled, err := policy.Compile(exact(3), policy.CallLimits(), policy.SourceLKG)
 	if err != nil {
@@ -71,16 +71,16 @@ func TestR2WhereThePolicyCameFromIsAlwaysOnRecord(t *testing.T) {
 		fallback string
 		id       string
 	}{
-		"compiled":                          {compiled, nil, policy.SourceLKG, "", "rev-1"},
-		"compiled with an error":            {compiled, down, policy.SourceLKG, "", "rev-1"},
-		"uncompiled":                        {&raw, nil, policy.SourceStatic, "", "rev-1"},
-		"uncompiled with an error":          {&raw, down, policy.SourceStatic, "", "rev-1"},
-		"zero":                              {&policy.Policy{}, nil, policy.SourceStatic, "", ""},
-		"zero with an error":                {&policy.Policy{Key: key, Meta: policy.Meta{Source: policy.SourceRemote}}, down, policy.SourceDefault, "true", ""},
-		"none with an error":                {nil, down, policy.SourceDefault, "true", ""},
-		"neither":                           {nil, nil, policy.SourceDefault, "true", ""},
-		"one that has no reading":           {&wild, nil, policy.SourceDefault, "true", ""},
-		"one that has no reading, an error": {&wild, down, policy.SourceDefault, "true", ""},
+		"compiled":                    {compiled, nil, policy.SourceLKG, "", "rev-1"},
+		"compiled with an error":      {compiled, down, policy.SourceLKG, "", "rev-1"},
+		"uncompiled":                  {&raw, nil, policy.SourceStatic, "", "rev-1"},
+		"uncompiled with an error":    {&raw, down, policy.SourceStatic, "", "rev-1"},
+		"zero":                        {&policy.Policy{}, nil, policy.SourceStatic, "", ""},
+		"zero with an error":          {&policy.Policy{Key: key, Meta: policy.Meta{Source: policy.SourceRemote}}, down, policy.SourceDefault, "true", ""},
+		"none with an error":          {nil, down, policy.SourceDefault, "true", ""},
+		"neither":                     {nil, nil, policy.SourceDefault, "true", ""},
+		"an invalid policy":           {&wild, nil, policy.SourceDefault, "true", ""},
+		"an invalid policy, an error": {&wild, down, policy.SourceDefault, "true", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := retry.NewExecutor(retry.ExecutorOptions{Provider: unversioned(func() (*policy.Policy, error) { return c.policy, c.err })})
@@ -115,7 +115,7 @@ func TestR2WhereThePolicyCameFromIsAlwaysOnRecord(t *testing.T) {
 	}
 }
 
-func TestP7DefaultedFieldsAreOnRecord(t *testing.T) {
+func TestP7DefaultedFieldsAreRecorded(t *testing.T) {
 	source := unversioned(func() (*policy.Policy, error) {
 		return &policy.Policy{Retry: policy.Retry{MaxAttempts: 2, MaxBackoff: time.Second, Jitter: policy.JitterNone, MaxPushback: time.Second, BackoffMultiplier: 3}}, nil
 	})
@@ -132,7 +132,7 @@ type unversioned func() (*policy.Policy, error)
 
 func (u unversioned) Policy(context.Context, policy.Key) (*policy.Policy, error) { return u() }
 
-func TestR2TheErrorIsWhatTheProviderSaysNow(t *testing.T) {
+func TestR2TheErrorIsTheProvidersCurrentOne(t *testing.T) {
 	for _, said := range []error{policy.ErrProviderUnavailable, fmt.Errorf("again: %w", policy.ErrPolicyFetchFailed), nil} { // nil: neither a policy nor an error
 		now := said
 		source := unversioned(func() (*policy.Policy, error) { return nil, now })
@@ -162,7 +162,7 @@ func (p patient) Policy(ctx context.Context, k policy.Key) (*policy.Policy, erro
 }
 func (patient) Version() uint64 { return 1 }
 
-func TestR2ACallerWhoGivesUpLeavesNoPolicyBehind(t *testing.T) {
+func TestR2ACancelledCallCachesNoPolicy(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		e, _ := tenettest.NewExecutor(retry.ExecutorOptions{
 			Provider: patient{provide(t, exact(5))}, MissingPolicyMode: retry.FailureDeny,
@@ -247,7 +247,7 @@ func TestR2ClassifierNotFound(t *testing.T) {
 	}
 }
 
-func TestC4ClassWithoutAMatcherIsOnRecord(t *testing.T) {
+func TestC4AClassWithoutAMatcherIsRecorded(t *testing.T) {
 	p := exact(1)
 	p.Retry.AbortOn = []policy.Class{"http_503", "quota_exceeded"}
 	op, _ := script(errDown)
@@ -388,7 +388,7 @@ func TestR3RecoverPanics(t *testing.T) {
 						}
 					}()
 					_ = e.Do(bg, key, slow)
-					if part == "trigger" { // asked at the start of each group
+					if part == "trigger" { // called at the start of each group
 						t.Error("did not panic")
 					}
 				}()
@@ -402,7 +402,7 @@ type journalFunc func(*observe.Event) error
 
 func (f journalFunc) Append(_ context.Context, e *observe.Event) error { return f(e) }
 
-func TestR13AnObserversPanicDoesNotEndTheCall(t *testing.T) {
+func TestR13APanickingObserverDoesNotEndTheCall(t *testing.T) {
 	for _, at := range []observe.EventType{
 		observe.CallStarted, observe.AttemptStarted, observe.AttemptEnded, observe.Decided, observe.CircuitChanged, observe.CallEnded, "any",
 	} {
@@ -432,7 +432,7 @@ func TestR13AnObserversPanicDoesNotEndTheCall(t *testing.T) {
 					op, _ = script(errDown)
 					failure(t, e.Do(bg, key, op), policy.ReasonCircuitOpen)
 					if reported == 0 {
-						t.Error("the observer was not told that it panicked")
+						t.Error("the panic was not reported to the observer")
 					}
 					_ = e.Wait(bg)
 					b.check(t)
@@ -442,7 +442,7 @@ func TestR13AnObserversPanicDoesNotEndTheCall(t *testing.T) {
 	}
 }
 
-func TestR13AJournalsPanicDoesNotUndoASuccess(t *testing.T) {
+func TestR13APanickingJournalDoesNotUndoASuccess(t *testing.T) {
 	l := &log{}
 	e := executor(t, exact(3), func(o *retry.ExecutorOptions) {
 		o.Observer, o.RecoverPanics, o.Journal = l, true, journalFunc(func(*observe.Event) error { panic("boom") })
@@ -455,7 +455,7 @@ func TestR13AJournalsPanicDoesNotUndoASuccess(t *testing.T) {
 	}
 }
 
-func TestR3AProviderThatPanickedOnceIsAskedAgain(t *testing.T) {
+func TestR3AProviderIsAskedAgainAfterAPanic(t *testing.T) {
 	source, broken := &versions{}, true
 	source.set(t, exact(3))
 	e := retry.NewExecutor(retry.ExecutorOptions{RecoverPanics: true, Provider: panickyProvider{source, &broken}})
@@ -479,7 +479,7 @@ func (p panickyProvider) Policy(ctx context.Context, k policy.Key) (*policy.Poli
 	return p.versions.Policy(ctx, k)
 }
 
-func TestR3PanicOfAnUnhedgedAttemptReachesTheCallerAsItself(t *testing.T) {
+func TestR3APanicOfAnUnhedgedAttemptReachesTheCallerUnchanged(t *testing.T) {
 	l := &log{}
 	e := executor(t, exact(3), func(o *retry.ExecutorOptions) { o.Observer = l })
 	func() {
@@ -492,7 +492,7 @@ func TestR3PanicOfAnUnhedgedAttemptReachesTheCallerAsItself(t *testing.T) {
 	}()
 	ended := l.of(observe.CallEnded)
 	if len(ended) != 1 || ended[0].Timeline.Reason != policy.ReasonPanicInOperation || len(ended[0].Timeline.Attempts) != 1 {
-		t.Errorf("on record: %+v", ended)
+		t.Errorf("recorded: %+v", ended)
 	}
 }
 
@@ -540,7 +540,7 @@ func TestP2TheLeastRecentlyUsedKeyLosesItsState(t *testing.T) {
 		for i := limit; i > 0; i-- {
 			failure(t, e.Do(bg, name(i), ok), policy.ReasonCircuitOpen)
 		}
-		if err := e.Do(bg, name(0), ok); err != nil { // in place of the limit-th, which was used longest ago
+		if err := e.Do(bg, name(0), ok); err != nil { // in place of the least recently used of the first limit keys
 			t.Errorf("limit %d: %v", limit, err)
 		}
 		if err := e.Do(bg, name(limit), ok); err != nil {
@@ -560,7 +560,7 @@ func TestP2ConcurrentCallsOfManyKeysFindTheirOwnState(t *testing.T) {
 				k := policy.Key{Namespace: "n", Name: fmt.Sprint("key-", (i*(g+1))%40)}
 				err := e.Do(bg, k, func(ctx context.Context) error {
 					if a, _ := retry.AttemptFromContext(ctx); a.Key != k {
-						return fmt.Errorf("the state of %s was taken for %s", a.Key, k)
+						return fmt.Errorf("%s got the state of %s", a.Key, k)
 					}
 					return nil
 				})

@@ -19,7 +19,7 @@ func TestR13RecordsFollowTheClock(t *testing.T) {
 				t.Errorf("%v for %v", now, time.Now())
 			}
 			if again := e.clockReading.Load() != reading; again != (time.Since(*reading) >= time.Second) {
-				t.Errorf("after %v the time of day was asked for again: %v", time.Since(*reading), again)
+				t.Errorf("after %v the time of day was read again: %v", time.Since(*reading), again)
 			}
 		}
 	})

@@ -15,9 +15,9 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork: the policy's own delay does not matter, and a stop because of a delay
+// TestD7OnlyTheExternalDelayCountsAgainstTheDeadline: the policy's own delay does not matter, and a stop because of a delay
 // computed in code is marked as external, as a retry is.
-func TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork(t *testing.T) {
+func TestD7OnlyTheExternalDelayCountsAgainstTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay time.Duration
 		want  decision.Verdict
@@ -37,7 +37,7 @@ func TestD7DelayComputedInCodeAloneMeetsTheEndOfTheWork(t *testing.T) {
 	}
 }
 
-func TestR14OnceTellsTheSameOutcomeObservedOrNot(t *testing.T) {
+func TestR14OnceReturnsTheSameOutcomeObservedOrNot(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		allow int
@@ -57,7 +57,7 @@ func TestR14OnceTellsTheSameOutcomeObservedOrNot(t *testing.T) {
 	}
 }
 
-func TestR6AttemptTellsTheEffectiveMaximum(t *testing.T) {
+func TestR6AnAttemptHasTheEffectiveMaximum(t *testing.T) {
 	e := executor(t, exact(3))
 	for limit, want := range map[int]int{0: 3, 7: 7} {
 		e.Once(bg, retry.Work{Key: key, ID: "w", Attempts: 1, MaxAttempts: limit}, func(ctx context.Context) error {

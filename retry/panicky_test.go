@@ -103,7 +103,7 @@ func panicAt(t *testing.T, at observe.EventType, nth int, hedged, launch bool) {
 	}
 }
 
-// onceBudget panics when it is asked for the nth time.
+// onceBudget panics at its nth request.
 type onceBudget struct{ asked, nth int }
 
 func (b *onceBudget) AllowAttempt(context.Context, policy.Key, int, budget.AttemptKind, policy.BudgetRef) budget.Decision {
@@ -113,7 +113,7 @@ func (b *onceBudget) AllowAttempt(context.Context, policy.Key, int, budget.Attem
 	return budget.Allow()
 }
 
-func TestR11ProbeWhoseBudgetPanicsFreesItsSlot(t *testing.T) {
+func TestR11AProbeWithAPanickingBudgetFreesItsSlot(t *testing.T) {
 	for _, hedged := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			p := exact(1)
@@ -131,7 +131,7 @@ func TestR11ProbeWhoseBudgetPanicsFreesItsSlot(t *testing.T) {
 				_ = e.Do(bg, key, func(context.Context) error { return nil })
 			}()
 			if err := e.Do(bg, key, func(context.Context) error { return nil }); err != nil {
-				t.Errorf("hedged %v: the breaker is bricked: %v", hedged, err)
+				t.Errorf("hedged %v: the breaker is stuck: %v", hedged, err)
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestR3RecoverPanicsCoversReleases(t *testing.T) {
 	}
 }
 
-// versionedProvider is a provider that user code wrote: each of its methods may panic.
+// versionedProvider is a custom provider: each of its methods may panic.
 type versionedProvider struct {
 	policy.Provider
 	version func() uint64
@@ -256,7 +256,7 @@ func TestR3RecoverPanicsCoversWait(t *testing.T) {
 	}
 }
 
-func TestR3AClockThatPanicsIsReportedAndCallsGoOn(t *testing.T) {
+func TestR3APanickingClockIsReportedAndCallsContinue(t *testing.T) {
 	for _, l := range []*log{nil, {}} {
 		options := retry.ExecutorOptions{RecoverPanics: true, Clock: func() time.Time { panic("boom") }}
 		if l != nil {
@@ -274,7 +274,7 @@ func TestR3AClockThatPanicsIsReportedAndCallsGoOn(t *testing.T) {
 	noon := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 	sound := retry.NewExecutor(retry.ExecutorOptions{RecoverPanics: true, Clock: func() time.Time { return noon }})
 	if timeline, err := sound.DoWithTimeline(bg, key, func(context.Context) error { return nil }); err != nil || timeline.Start != noon {
-		t.Errorf("a clock that works: %v, %+v", err, timeline)
+		t.Errorf("a working clock: %v, %+v", err, timeline)
 	}
 	e := retry.NewExecutor(retry.ExecutorOptions{Clock: func() time.Time { panic("boom") }})
 	defer func() {

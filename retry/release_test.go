@@ -23,8 +23,8 @@ type ledger struct {
 	deny   func(index int, kind budget.AttemptKind) bool
 
 	mu       sync.Mutex
-	asked    []string // kind and index, in the order of asking
-	released []int    // how often, for each grant
+	asked    []string // kind and index, in the order of requests
+	released []int    // number of releases of each grant
 }
 
 func (l *ledger) AllowAttempt(_ context.Context, _ policy.Key, index int, kind budget.AttemptKind, _ policy.BudgetRef) budget.Decision {
@@ -52,8 +52,8 @@ func (l *ledger) AskAtLaunch() bool { return l.launch }
 func TestR7EachGrantIsReleasedExactlyOnce(t *testing.T) {
 	type ends struct {
 		hedges int
-		runs   []func(context.Context) error // in launch order; the last one stays
-		cancel time.Duration                 // of the caller; 0 for never
+		runs   []func(context.Context) error // in launch order; the last one repeats
+		cancel time.Duration                 // when the caller cancels; 0 for never
 		grants int                           // asked when decided
 		late   int                           // asked at launch
 	}
@@ -66,18 +66,18 @@ func TestR7EachGrantIsReleasedExactlyOnce(t *testing.T) {
 		"success":                                {0, []func(context.Context) error{after(0, nil)}, 0, 1, 1},
 		"all attempts fail":                      {0, []func(context.Context) error{after(0, errDown)}, 0, 3, 3},
 		"panic of a retry":                       {0, []func(context.Context) error{after(0, errDown), boom}, 0, 2, 2},
-		"cancelled while it runs":                {0, []func(context.Context) error{after(time.Minute, nil)}, time.Second, 1, 1},
-		"cancelled in the wait":                  {0, []func(context.Context) error{after(0, errDown)}, 5 * time.Millisecond, 2, 1},
+		"cancelled while running":                {0, []func(context.Context) error{after(time.Minute, nil)}, time.Second, 1, 1},
+		"cancelled while waiting":                {0, []func(context.Context) error{after(0, errDown)}, 5 * time.Millisecond, 2, 1},
 		"hedged, the primary wins":               {2, []func(context.Context) error{after(150*time.Millisecond, nil), after(time.Hour, nil)}, 0, 2, 2},
 		"hedged, a hedge wins":                   {2, []func(context.Context) error{after(time.Hour, nil), after(time.Hour, nil), after(0, nil)}, 0, 3, 3},
 		"hedged, losers ignore their context":    {2, []func(context.Context) error{deaf(time.Minute, nil), deaf(2*time.Minute, errDown), after(0, nil)}, 0, 3, 3},
 		"hedged, all fail and are retried":       {1, []func(context.Context) error{after(150*time.Millisecond, errDown)}, 0, 6, 6},
 		"hedged, cancelled":                      {2, []func(context.Context) error{after(time.Hour, nil)}, time.Second, 3, 3},
-		"hedged, cancelled in the wait":          {1, []func(context.Context) error{after(0, errDown)}, 5 * time.Millisecond, 2, 1},
+		"hedged, cancelled while waiting":        {1, []func(context.Context) error{after(0, errDown)}, 5 * time.Millisecond, 2, 1},
 		"hedged, the primary panics":             {1, []func(context.Context) error{boom}, 0, 1, 1},
 		"hedged, a hedge panics":                 {1, []func(context.Context) error{deaf(time.Minute, nil), boom}, 0, 2, 2},
 		"hedged, a loser panics":                 {1, []func(context.Context) error{lateBoom, after(0, nil)}, 0, 2, 2},
-		"hedged, a winner while others deliver":  {2, []func(context.Context) error{after(300*time.Millisecond, nil), after(200*time.Millisecond, nil), after(100*time.Millisecond, nil)}, 0, 3, 3},
+		"hedged, a winner while others end":      {2, []func(context.Context) error{after(300*time.Millisecond, nil), after(200*time.Millisecond, nil), after(100*time.Millisecond, nil)}, 0, 3, 3},
 		"hedged, one fails and another succeeds": {1, []func(context.Context) error{after(150*time.Millisecond, errDown), after(100*time.Millisecond, nil)}, 0, 2, 2},
 	} {
 		for _, launch := range []bool{false, true} {
@@ -115,8 +115,8 @@ func TestR7EachGrantIsReleasedExactlyOnce(t *testing.T) {
 	}
 }
 
-// TestR7AGrantThatTheJournalTookBackIsNotReleasedAgain: also if the observer panics then.
-func TestR7AGrantThatTheJournalTookBackIsNotReleasedAgain(t *testing.T) {
+// TestR7AGrantReleasedAfterARefusalIsNotReleasedAgain: also if the observer panics then.
+func TestR7AGrantReleasedAfterARefusalIsNotReleasedAgain(t *testing.T) {
 	for _, hedge := range []bool{false, true} {
 		p, b := exact(3), &ledger{}
 		p.Hedge.Enabled = hedge
@@ -169,7 +169,7 @@ func TestR7BudgetSeesKindAndIndexOfHedges(t *testing.T) {
 	}
 }
 
-func TestR7HedgesOwnBudgetIsAskedForHedgesOnly(t *testing.T) {
+func TestR7TheBudgetOfHedgesIsAskedForHedgesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forRetries, forHedges := &ledger{}, &ledger{}
 		p := hedged(2, 1)
@@ -205,7 +205,7 @@ func TestR7AWaitThatFailsEndsTheCall(t *testing.T) {
 	}
 }
 
-func TestA1AnObserverThatPanicsAtTheEndIsToldOfItOnce(t *testing.T) {
+func TestA1AnObserverThatPanicsAtTheEndGetsOneEnd(t *testing.T) {
 	ends := 0
 	p := exact(1)
 	p.Hedge = policy.Hedge{Enabled: true}
@@ -222,6 +222,6 @@ func TestA1AnObserverThatPanicsAtTheEndIsToldOfItOnce(t *testing.T) {
 		_ = e.Do(bg, key, func(context.Context) error { return nil })
 	}()
 	if _ = e.Wait(bg); ends != 1 {
-		t.Errorf("the call ended %d times on record", ends)
+		t.Errorf("%d recorded ends of the call", ends)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// TestA4EventsHoldAllThatReplayNeeds recomputes, from the events of random calls alone, every judgement, group outcome,
-// decision and delay.
+// TestA4EventsHoldAllThatReplayNeeds recomputes every judgement, group outcome, decision and delay from the events of random
+// calls.
 func TestA4EventsHoldAllThatReplayNeeds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := exact(rapid.IntRange(1, 4).Draw(rt, "attempts"))

@@ -21,7 +21,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-func TestR5TimelineTellsTheStory(t *testing.T) {
+func TestR5TheTimelineRecordsEveryAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		op, _ := script(errDown, errDown, nil)
 		start := time.Now()
@@ -229,7 +229,7 @@ func (j *journal) Append(_ context.Context, e *observe.Event) error {
 	return j.err
 }
 
-// TestManyFailingObservedCallsTerminate: 200,000 failing observed calls from 8 goroutines.
+// TestManyFailingObservedCallsTerminate runs 200,000 failing observed calls in 8 goroutines.
 func TestManyFailingObservedCallsTerminate(t *testing.T) {
 	b, err := budget.New(policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 10})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// reported is an observer of reports.
+// reported is an observer that collects reports.
 type reported struct{ list []*observe.Report }
 
 func (r *reported) Observe(_ context.Context, e *observe.Event) {
@@ -34,7 +34,7 @@ func named(t *testing.T, p policy.Policy) policy.Provider {
 
 var errOverQuota = errors.New("quota")
 
-func TestC4WhatAClientRegistersHoldsForPlansThatExist(t *testing.T) {
+func TestC4RegistrationsOfAClientApplyToExistingPlans(t *testing.T) {
 	told := &reported{}
 	e := retry.NewExecutor(retry.ExecutorOptions{
 		Observer: told, Provider: named(t, policy.Policy{Retry: policy.Retry{RetryOn: []policy.Class{"http_503"}, ClassifierName: "http"}}),
@@ -59,11 +59,11 @@ func TestC4WhatAClientRegistersHoldsForPlansThatExist(t *testing.T) {
 		e.Register("http", classify.Func(classify.Default), classify.Custom("http_503", "", classify.Is(errOverQuota)))
 	}
 	if n := attempts(); n != 3 || len(told.list) != 2 {
-		t.Errorf("%d attempts after a client registered what it brings, %d reports", n, len(told.list))
+		t.Errorf("%d attempts after a client registered its classes, %d reports", n, len(told.list))
 	}
 }
 
-func TestC4WhatTheOptionsSupplyWins(t *testing.T) {
+func TestC4TheExecutorsOptionsWin(t *testing.T) {
 	own := classify.Func(func(any, error) classify.Outcome { return classify.Outcome{Kind: classify.NonRetryable} })
 	e := retry.NewExecutor(retry.ExecutorOptions{
 		Provider:    named(t, policy.Policy{Retry: policy.Retry{ClassifierName: "http"}}),
