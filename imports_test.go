@@ -57,6 +57,7 @@ var allowed = map[string][]string{
 	"adapter/memory":          {"filter", "job", "idempotency", "policy", "policystore"},
 	"adapter/sqlite":          {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore"},
 	"adapter/postgres":        {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore"},
+	"adapter/nats/natspolicy": {"controlplane/protocol", "policy"},
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
 	"storetest":               {"filter", "job", "idempotency", "audit", "policy", "policystore", "rollout"},
 

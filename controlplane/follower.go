@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,13 +20,12 @@ type follower struct {
 	faults *reports
 	bell   fanout.Bell // rings after every change of newest or fault
 
-	mu      sync.Mutex // guards the fields below
-	trusted []ed25519.PublicKey
-	newest  *protocol.Envelope // nil until one has been verified
-	etag    string             // of newest
-	fault   error              // why the server's revision is not known; nil while it is
-	heard   time.Time          // when the server answered last
-	state   clientState
+	mu    sync.Mutex      // guards the fields below
+	trust *protocol.Trust // holds the newest revision
+	etag  string          // of the newest revision
+	fault error           // why the server's revision is not known; nil while it is
+	heard time.Time       // when the server answered last
+	state clientState
 }
 
 // clientState is what the server is told.
@@ -37,7 +35,7 @@ type clientState struct {
 }
 
 func newFollower(o ServerOptions, g *getter, faults *reports) *follower {
-	return &follower{o: o, getter: g, faults: faults, trusted: o.Keys}
+	return &follower{o: o, getter: g, faults: faults, trust: protocol.NewTrust(o.Document, o.Keys...)}
 }
 
 // Load implements DocumentStore. It waits for the first answer of the server.
@@ -45,7 +43,7 @@ func (f *follower) Load(ctx context.Context) (data []byte, revision string, err 
 	changes := f.bell.Listen(ctx)
 	for {
 		f.mu.Lock()
-		newest, fault, heard := f.newest, f.fault, f.heard
+		newest, fault, heard := f.trust.Newest(), f.fault, f.heard
 		f.mu.Unlock()
 		switch {
 		case fault != nil:
@@ -64,13 +62,6 @@ func (f *follower) Watch(ctx context.Context) (<-chan struct{}, error) {
 	return f.bell.Listen(ctx), nil
 }
 
-// Errors of revisions that a server must not send.
-var (
-	errOlder     = fmt.Errorf("%w: the revision is older than the newest one seen", policy.ErrPolicyFetchFailed)
-	errAnother   = fmt.Errorf("%w: the envelope is for another document", policy.ErrPolicyFetchFailed)
-	errTwoBodies = fmt.Errorf("%w: two contents have the same revision number", policy.ErrPolicyFetchFailed)
-)
-
 // accept verifies an encoded envelope and makes it the newest. It reports whether the revision is new.
 func (f *follower) accept(encoded []byte) (isNew bool, err error) {
 	e, err := protocol.ReadEnvelope(encoded)
@@ -79,46 +70,13 @@ func (f *follower) accept(encoded []byte) (isNew bool, err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.check(e, f.trusted); err != nil {
-		return false, err
+	old := f.trust.Newest()
+	if err := f.trust.Accept(e); err != nil {
+		return false, fmt.Errorf("%w: %w", policy.ErrPolicyFetchFailed, err)
 	}
-	isNew = f.newest == nil || e.Revision > f.newest.Revision
-	f.keep(e, protocol.ETag(encoded))
-	f.answered()
-	return isNew, nil
-}
-
-// check refuses an envelope that is not signed, for another document, or older than the newest. The caller holds mu.
-func (f *follower) check(e *protocol.Envelope, trusted []ed25519.PublicKey) error {
-	if e.Document != f.o.Document {
-		return errAnother
-	}
-	if err := e.Verify(trusted...); err != nil {
-		return fmt.Errorf("%w: %w", policy.ErrPolicyFetchFailed, err)
-	}
-	switch {
-	case f.newest == nil || e.Revision > f.newest.Revision:
-		return nil
-	case e.Revision < f.newest.Revision:
-		return fmt.Errorf("%w: %d after %d", errOlder, e.Revision, f.newest.Revision)
-	case e.Body != f.newest.Body:
-		return errTwoBodies
-	}
-	return nil
-}
-
-// keep makes a verified envelope the newest. The caller holds mu.
-func (f *follower) keep(e *protocol.Envelope, etag string) {
-	f.newest, f.etag = e, etag
-	if len(f.o.Keys) == 0 {
-		f.trusted = []ed25519.PublicKey{e.Key} // the first key, or one that it has endorsed
-	}
-}
-
-// answered notes that the server's newest revision is known. The caller holds mu.
-func (f *follower) answered() {
-	f.heard, f.fault = time.Now(), nil
+	f.etag, f.heard, f.fault = protocol.ETag(encoded), time.Now(), nil
 	f.bell.Ring()
+	return old == nil || e.Revision > old.Revision, nil
 }
 
 // alive notes that the server has answered. upToDate says that the newest revision is still the server's: the first
@@ -128,7 +86,7 @@ func (f *follower) alive(upToDate bool) {
 	defer f.mu.Unlock()
 	first := f.heard.IsZero()
 	f.heard = time.Now()
-	cleared := f.fault != nil && f.newest != nil && (upToDate || errors.Is(f.fault, policy.ErrProviderUnavailable))
+	cleared := f.fault != nil && f.trust.Newest() != nil && (upToDate || errors.Is(f.fault, policy.ErrProviderUnavailable))
 	if cleared {
 		f.fault = nil
 	}
@@ -157,7 +115,7 @@ func (f *follower) settle(number int64, err error) {
 		return
 	}
 	f.state = clientState{applied: number}
-	if f.newest != nil && f.newest.Revision == number {
+	if newest := f.trust.Newest(); newest != nil && newest.Revision == number {
 		f.save()
 	}
 }

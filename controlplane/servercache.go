@@ -38,9 +38,6 @@ func (f *follower) recall() *protocol.Envelope {
 	if kept.Envelope == nil {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keep(kept.Envelope, kept.ETag)
 	return kept.Envelope
 }
 
@@ -59,16 +56,8 @@ func (f *follower) read() (serverCache, error) {
 	if err == nil && protocol.CheckClient(kept.Client, nil) != nil {
 		kept.Client, err = "", errors.New("the client ID cannot be used")
 	}
-	trusted := f.o.Keys
-	if len(trusted) == 0 {
-		trusted = kept.Trusted
-	}
 	if err == nil && kept.Envelope != nil {
-		if len(trusted) == 0 {
-			err = errors.New("it does not say which key to trust")
-		} else {
-			err = f.check(kept.Envelope, trusted)
-		}
+		err = f.trustKept(&kept)
 	}
 	if err != nil {
 		return serverCache{Client: kept.Client}, fmt.Errorf("controlplane: cache %s: %w; it is ignored and will be overwritten", f.o.CachePath, err)
@@ -76,12 +65,28 @@ func (f *follower) read() (serverCache, error) {
 	return kept, nil
 }
 
+// trustKept accepts the revision on disk if a configured key signed it, or the key that is pinned in the file.
+func (f *follower) trustKept(kept *serverCache) error {
+	if len(kept.Trusted) == 0 {
+		return errors.New("it does not say which key to trust")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trust.Pin(kept.Trusted)
+	if err := f.trust.Accept(kept.Envelope); err != nil {
+		f.trust.Pin(nil)
+		return err
+	}
+	f.etag = kept.ETag
+	return nil
+}
+
 // save replaces the file by the newest revision. The caller holds mu.
 func (f *follower) save() {
 	if f.o.CachePath == "" {
 		return
 	}
-	data, err := json.Marshal(serverCache{Client: f.o.ClientID, Trusted: f.trusted, ETag: f.etag, Envelope: f.newest})
+	data, err := json.Marshal(serverCache{Client: f.o.ClientID, Trusted: f.trust.Keys(), ETag: f.etag, Envelope: f.trust.Newest()})
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(f.o.CachePath), 0o700)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tenetdev/tenet/adapter/memory"
 	tenetnats "github.com/tenetdev/tenet/adapter/nats"
 	"github.com/tenetdev/tenet/adapter/nats/natspipe"
+	"github.com/tenetdev/tenet/adapter/nats/natspolicy"
 	"github.com/tenetdev/tenet/adapter/nats/natsstore"
 	"github.com/tenetdev/tenet/adapter/otel"
 	"github.com/tenetdev/tenet/adapter/postgres"
@@ -76,7 +77,7 @@ var adapters = []adapter{
 		calls: "classes", uses: []any{postgres.Classes},
 	},
 	{
-		folder: "nats", types: []any{(*natsstore.Idempotency)(nil), (*natsstore.Audit)(nil), (*natspipe.Source)(nil), (*natspipe.Sink)(nil)},
+		folder: "nats", types: []any{(*natsstore.Idempotency)(nil), (*natsstore.Audit)(nil), (*natspolicy.Document)(nil), (*natspipe.Source)(nil), (*natspipe.Sink)(nil)},
 		calls: "client, classes", uses: []any{(*tenetnats.Client)(nil), tenetnats.Classes},
 	},
 	{folder: "rabbitmq", types: []any{(*rabbitmq.Source)(nil), (*rabbitmq.Sink)(nil)}},
