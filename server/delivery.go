@@ -16,7 +16,7 @@ import (
 )
 
 type clientQuery struct {
-	pageQuery
+	PageQuery
 	Document string `query:"document" maxLength:"255" doc:"Only clients of this document."`
 }
 
@@ -32,7 +32,7 @@ func (s *Server) deliveryRoutes() {
 	live.Description = "The protocol of client programs, which docs/control-plane.md describes."
 	live.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
 	live.scope, live.stream, live.free = policystore.ScopeReport, true, true
-	s.raw(live, "application/json", s.bound(s.hub.ServeLive))
+	s.raw(live, "application/json", s.bound(s.follow))
 	report := o(http.MethodPost, "/v1/documents/{name}/reports", "report", "Report the applied revision and counters of a client")
 	report.Description, report.Parameters = live.Description, live.Parameters
 	report.scope, report.free = policystore.ScopeReport, true
@@ -63,6 +63,17 @@ func (s *Server) deliveryRoutes() {
 		}
 		return answers(api.SigningKey{PublicKey: protocol.FormatKey(keys.Public())}, nil)
 	})
+}
+
+// follow bounds how many programs follow documents.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
+	leave, err := enter(s.limits.followers)
+	if err != nil {
+		s.problemOf(r.Context(), err).write(w)
+		return
+	}
+	defer leave()
+	s.hub.ServeLive(w, r)
 }
 
 // bound lets a caller reach only the documents that it is bound to.
@@ -104,7 +115,7 @@ func (s *Server) listClients(ctx context.Context, in *clientQuery) (*answer[api.
 	return answers(page, nil)
 }
 
-func (s *Server) countClients(ctx context.Context, in *documentName) (*answer[api.ClientCounts], error) {
+func (s *Server) countClients(ctx context.Context, in *DocumentName) (*answer[api.ClientCounts], error) {
 	if err := mayDocument(ctx, in.Name); err != nil {
 		return nil, err
 	}

@@ -19,12 +19,15 @@ import (
 	"github.com/tenetdev/tenet/server/internal/documents"
 )
 
-type pageQuery struct {
+// PageQuery is the page of a list. It is exported, as is DocumentName, because inputs embed it: huma leaves out embedded types
+// that are not.
+type PageQuery struct {
 	Cursor api.Cursor `query:"cursor" maxLength:"1024"`
 	Limit  int        `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
-type documentName struct {
+// DocumentName is the document in a path.
+type DocumentName struct {
 	Name string `path:"name" minLength:"1" maxLength:"255"`
 }
 
@@ -34,29 +37,29 @@ type documentAnswer struct {
 }
 
 type documentChange[B any] struct {
-	documentName
+	DocumentName
 	IfMatch string `header:"If-Match" hidden:"true"`
 	Body    B
 }
 
 type revisionPage struct {
-	documentName
-	pageQuery
+	DocumentName
+	PageQuery
 }
 
 type revisionName struct {
-	documentName
+	DocumentName
 	Revision int64 `path:"revision" minimum:"1"`
 }
 
 type diffQuery struct {
-	documentName
+	DocumentName
 	From int64 `query:"from" required:"true" minimum:"1"`
 	To   int64 `query:"to" required:"true" minimum:"1"`
 }
 
 type rolloutAction struct {
-	documentName
+	DocumentName
 	Action string `path:"action" enum:"pause,resume,abort"`
 }
 
@@ -89,7 +92,7 @@ func (s *Server) documentRoutes() {
 			return s.documents.Freeze(ctx, in.Name, callerOf(ctx).actor(), in.Body.Reason)
 		})
 	})
-	register(s, o(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes of a document again"), func(ctx context.Context, in *documentName) (*documentAnswer, error) {
+	register(s, o(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes of a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.unfreeze"}, func() (policystore.Document, error) {
 			return s.documents.Unfreeze(ctx, in.Name)
 		})
@@ -123,7 +126,7 @@ func mayDocument(ctx context.Context, name string) error {
 const documentCursor = "documents"
 
 // listDocuments looks at one page of the store: a bound caller may get fewer documents, or none, and a next page.
-func (s *Server) listDocuments(ctx context.Context, in *pageQuery) (*answer[api.Documents], error) {
+func (s *Server) listDocuments(ctx context.Context, in *PageQuery) (*answer[api.Documents], error) {
 	after := ""
 	if err := in.Cursor.Position(documentCursor, &after); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
@@ -144,7 +147,7 @@ func (s *Server) listDocuments(ctx context.Context, in *pageQuery) (*answer[api.
 	return answers(page, nil)
 }
 
-func (s *Server) getDocument(ctx context.Context, in *documentName) (*documentAnswer, error) {
+func (s *Server) getDocument(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
 	if err := mayDocument(ctx, in.Name); err != nil {
 		return nil, err
 	}
@@ -162,7 +165,7 @@ func (s *Server) listRevisions(ctx context.Context, in *revisionPage) (*answer[a
 	if err := in.Cursor.Position(revisionCursor, &below); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	if _, err := s.getDocument(ctx, &in.documentName); err != nil {
+	if _, err := s.getDocument(ctx, &in.DocumentName); err != nil {
 		return nil, err
 	}
 	list, err := s.options.Policies.Revisions(ctx, in.Name, below, in.Limit)
@@ -258,7 +261,7 @@ func (s *Server) published(ctx context.Context, o audit.Operation, c documents.C
 	return answers(out, nil)
 }
 
-func (s *Server) getRollout(ctx context.Context, in *documentName) (*answer[api.RolloutStatus], error) {
+func (s *Server) getRollout(ctx context.Context, in *DocumentName) (*answer[api.RolloutStatus], error) {
 	if err := mayDocument(ctx, in.Name); err != nil {
 		return nil, err
 	}

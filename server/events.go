@@ -57,7 +57,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	case !f.stats:
 		err = fmt.Errorf("%w: topics: write stats, transitions or both", errInvalid)
 	}
-	release, full := s.limits.stream()
+	release, full := enter(s.limits.streams)
 	if full == nil {
 		defer release()
 	}

@@ -21,14 +21,15 @@ type Limits struct {
 	// HeaderBytes and HeaderTime bound the header of a request. Defaults 32 KiB and 10 s.
 	HeaderBytes int
 	HeaderTime  time.Duration
-	// Streams is how many event streams may be open. Default 1,000.
-	Streams int
+	// Streams is how many event streams may be open, and Followers how many programs may follow documents at a time. Defaults
+	// 1,000 and 20,000.
+	Streams, Followers int
 }
 
 func (l Limits) withDefaults() Limits {
 	l.Rate, l.Burst = cmp.Or(l.Rate, 200), cmp.Or(l.Burst, 400)
 	l.HeaderBytes, l.HeaderTime = cmp.Or(l.HeaderBytes, 32<<10), cmp.Or(l.HeaderTime, 10*time.Second)
-	l.Streams = cmp.Or(l.Streams, 1000)
+	l.Streams, l.Followers = cmp.Or(l.Streams, 1000), cmp.Or(l.Followers, 20_000)
 	return l
 }
 
@@ -37,15 +38,17 @@ const maxBuckets = 10_000
 
 // limiter bounds the rate of each caller.
 type limiter struct {
-	limits  Limits
-	streams chan struct{}
+	limits             Limits
+	streams, followers chan struct{}
 
 	mu      sync.Mutex
 	buckets map[string]*rate.Limiter
 }
 
 func newLimiter(l Limits) *limiter {
-	return &limiter{limits: l, streams: make(chan struct{}, l.Streams), buckets: map[string]*rate.Limiter{}}
+	return &limiter{
+		limits: l, streams: make(chan struct{}, l.Streams), followers: make(chan struct{}, l.Followers), buckets: map[string]*rate.Limiter{},
+	}
 }
 
 // take counts a request of a caller, or refuses it.
@@ -90,14 +93,14 @@ func (l *limiter) sweep(now time.Time) {
 	}
 }
 
-// stream takes a place for a stream, or refuses it.
-func (l *limiter) stream() (release func(), err error) {
+// enter takes one of a number of places, or refuses it.
+func enter(places chan struct{}) (leave func(), err error) {
 	select {
-	case l.streams <- struct{}{}:
-		return func() { <-l.streams }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	default:
 		return nil, &problem{Problem: api.Problem{
-			Status: http.StatusServiceUnavailable, Detail: "too many streams are open", Remedy: "close some, or ask another server",
+			Status: http.StatusServiceUnavailable, Detail: "too many streams are open", Remedy: "close some, or use another server",
 		}, retryAfter: awayTime}
 	}
 }

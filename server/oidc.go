@@ -48,6 +48,7 @@ const (
 // people signs people in.
 type people struct {
 	options  OIDC
+	provider *oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	oauth    oauth2.Config
 	seal     cipher.AEAD // of cookies; all servers of a store have its key
@@ -65,6 +66,7 @@ func newPeople(ctx context.Context, o *OIDC, store policystore.Credentials) (*pe
 	if err != nil {
 		return nil, fmt.Errorf("server: OpenID Connect: %w", err)
 	}
+	p.provider = provider
 	// The provider's keys are read when they are needed, long after ctx.
 	p.verifier = provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), p.options.Client), &oidc.Config{ClientID: o.ClientID})
 	p.oauth = oauth2.Config{
@@ -179,6 +181,15 @@ func (p *people) finish(ctx context.Context, l login, code string) (session, err
 	var claims map[string]any
 	if err := id.Claims(&claims); err != nil {
 		return session{}, err
+	}
+	if claims[p.options.GroupsClaim] == nil { // some providers tell the rest on request only
+		info, err := p.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+		if err != nil || info.Subject != id.Subject {
+			return session{}, fmt.Errorf("user info: of another person, or %w", err)
+		}
+		if err := info.Claims(&claims); err != nil {
+			return session{}, err
+		}
 	}
 	s := session{Name: id.Subject, Scopes: p.scopes(claims), Expires: time.Now().Add(sessionTime)}
 	if email, _ := claims["email"].(string); email != "" && claims["email_verified"] == true {

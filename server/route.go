@@ -126,7 +126,11 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 			ctx, cancel = context.WithTimeout(ctx, callTime)
 			defer cancel()
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, o.MaxBodyBytes)
+		connection := w
+		if observed, ok := w.(*statusWriter); ok {
+			connection = observed.ResponseWriter // which is closed after a body that is too large
+		}
+		r.Body = http.MaxBytesReader(connection, r.Body, o.MaxBodyBytes)
 		if o.public {
 			if err := s.limits.take("address:" + hostOf(r.RemoteAddr)); err != nil && !o.free {
 				s.problemOf(ctx, err).write(w)

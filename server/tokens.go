@@ -17,11 +17,6 @@ import (
 	"github.com/tenetdev/tenet/server/api"
 )
 
-type tokenQuery struct {
-	Cursor api.Cursor `query:"cursor" maxLength:"512"`
-	Limit  int        `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-}
-
 type tokenID struct {
 	ID string `path:"id" maxLength:"64"`
 }
@@ -44,7 +39,7 @@ func (s *Server) tokenRoutes() {
 
 const tokenCursor = "tokens"
 
-func (s *Server) listTokens(ctx context.Context, in *tokenQuery) (*answer[api.TokenPage], error) {
+func (s *Server) listTokens(ctx context.Context, in *PageQuery) (*answer[api.TokenPage], error) {
 	if err := callerOf(ctx).unbound(); err != nil {
 		return nil, err
 	}

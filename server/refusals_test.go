@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// down is a job store that does not answer.
+type down struct{ JobStore }
+
+func (down) Queues(context.Context) ([]job.QueueState, error) {
+	return nil, errors.New("connection refused to postgres://user:s3cret@h")
+}
+
+func TestS6EveryRefusalIsAProblemWithItsStatus(t *testing.T) {
+	e := newEnv(t, func(o *Options) { o.Limits.HeaderBytes = 4096 })
+	one := api.Enqueue{Jobs: []api.NewJobRequest{{Type: "t"}}}
+	post := func(path string, body any, header ...string) call {
+		c := call{method: http.MethodPost, path: path, body: body, header: map[string]string{}}
+		for i := 0; i < len(header); i += 2 {
+			c.header[header[i]] = header[i+1]
+		}
+		return c
+	}
+	for name, c := range map[string]struct {
+		call
+		status int
+		says   string
+	}{
+		"no key":               {post("/v1/jobs", one), 400, "Idempotency-Key"},
+		"no type":              {post("/v1/jobs", `{"jobs":[{"type":""}]}`, "Idempotency-Key", "a"), 422, "body.jobs[0].type"},
+		"an unknown field":     {post("/v1/jobs", `{"jobs":[{"type":"t","tpye":"t"}]}`, "Idempotency-Key", "b"), 422, "tpye"},
+		"another media type":   {post("/v1/jobs", "a=b", "Idempotency-Key", "c", "Content-Type", "application/x-www-form-urlencoded"), 415, "application/json"},
+		"too large":            {post("/v1/jobs/search", `{"cursor":"`+strings.Repeat("x", 2<<20)+`"}`), 413, "less"},
+		"a large payload":      {post("/v1/jobs", `{"jobs":[{"type":"t","payload":"`+strings.Repeat("x", 2<<20)+`"}]}`, "Idempotency-Key", "d"), 413, "body.jobs[0].payload"},
+		"no job":               {call{method: http.MethodGet, path: "/v1/jobs/none"}, 404, "not-found"},
+		"no path":              {call{method: http.MethodGet, path: "/v2/jobs"}, 404, "openapi.json"},
+		"no method":            {call{method: http.MethodPut, path: "/v1/jobs"}, 405, "PUT"},
+		"a bad cursor":         {call{method: http.MethodGet, path: "/v1/jobs?cursor=abc"}, 422, "cursor"},
+		"a cursor of another":  {call{method: http.MethodGet, path: "/v1/jobs?cursor=" + string(api.NewCursor("records", "x"))}, 422, "not one of this list"},
+		"a bad filter":         {call{method: http.MethodGet, path: "/v1/jobs?filter=stat:dead"}, 422, "character 1"},
+		"an unknown parameter": {call{method: http.MethodGet, path: "/v1/jobs?qeueu=x"}, 422, "qeueu"},
+		"no If-Match":          {post("/v1/idempotency/clear", api.RecordID{Key: "k"}), 428, "If-Match"},
+		"a base that is old":   {post("/v1/documents/x/revisions", api.Publish{Body: "version: 1\n"}, "If-Match", `"7"`), 412, "changed"},
+		"a bad document":       {post("/v1/documents/x/revisions", api.Publish{Body: "version: 1\npolicie: {}\n"}, "If-Match", "*"), 422, `"line":2`},
+		"a bad token":          {call{method: http.MethodGet, path: "/v1/stats", secret: "tenet_wrong"}, 401, "not valid"},
+	} {
+		r := e.do(c.call)
+		if r.status != c.status || !strings.Contains(r.body, c.says) {
+			t.Errorf("%s: %d %s; want %d with %q", name, r.status, r.body, c.status, c.says)
+		}
+		if got := r.header.Get("Content-Type"); got != "application/problem+json" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if strings.Contains(e.log.String(), "panic") {
+		t.Error(e.log)
+	}
+}
+
+func TestS6TheSameKeyForAnotherRequestIsAMismatch(t *testing.T) {
+	e := newEnv(t, nil)
+	e.enqueue(api.NewJobRequest{Type: "t"})
+	if r := e.change(http.MethodPost, "/v1/jobs", "key-t", api.Enqueue{Jobs: []api.NewJobRequest{{Type: "u"}}}); r.status != 422 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+func TestS6AReadOnlyServerChangesNothing(t *testing.T) {
+	e := newEnv(t, func(o *Options) { o.ReadOnly = true })
+	for _, o := range e.server.mux.declared {
+		if o.once == reads {
+			continue
+		}
+		r := e.do(call{method: o.Method, path: pathOf(o), header: map[string]string{"Idempotency-Key": "k", "If-Match": "*"}})
+		if r.status != 403 || !strings.Contains(r.body, "read-only") {
+			t.Errorf("%s: %d %s", o.OperationID, r.status, r.body)
+		}
+	}
+	if r := e.get("/v1/jobs"); r.status != 200 {
+		t.Errorf("reading: %d", r.status)
+	}
+}
+
+func TestS9AStoreThatIsAwayIs503WithRetryAfter(t *testing.T) {
+	e := newEnv(t, func(o *Options) { o.Jobs = down{o.Jobs} })
+	for _, path := range []string{"/v1/queues", "/readyz"} {
+		r := e.get(path)
+		if r.status != 503 || strings.Contains(r.body, "s3cret") || path == "/v1/queues" && r.header.Get("Retry-After") != "5" {
+			t.Errorf("%s: %d %v %s", path, r.status, r.header, r.body)
+		}
+	}
+	if r := e.get("/livez"); r.status != 200 {
+		t.Errorf("/livez: %d", r.status)
+	}
+}
+
+func TestS9TheRateOfACallerIsBounded(t *testing.T) {
+	e := newEnv(t, func(o *Options) { o.Limits.Rate, o.Limits.Burst = 0.001, 2 })
+	for i, want := range []int{200, 200, 429} {
+		if r := e.get("/v1/stats"); r.status != want || want == 429 && r.header.Get("Retry-After") == "" {
+			t.Errorf("request %d: %d", i, r.status)
+		}
+	}
+	if r := e.do(call{method: http.MethodGet, path: "/v1/stats", secret: e.token(policystore.ScopeRead)}); r.status != 200 {
+		t.Errorf("another caller: %d", r.status)
+	}
+}
+
+func TestS6NothingIsDoneThatIsNotOnRecord(t *testing.T) {
+	e := newEnv(t, nil)
+	if err := e.options.Log.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := e.change(http.MethodPost, "/v1/jobs", "k", api.Enqueue{Jobs: []api.NewJobRequest{{Type: "t"}}}); r.status != 503 || !strings.Contains(r.body, "nothing was done") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if list, err := e.db.Jobs().List(t.Context(), job.Filter{}, "", 10); err != nil || len(list) != 0 {
+		t.Errorf("stored: %v, %v", list, err)
+	}
+}
+
+func TestS9TwoServersShareAStore(t *testing.T) {
+	e := newEnv(t, nil)
+	first := *e
+	e.start()
+	t.Cleanup(first.http.Close)
+	ids := e.enqueue(api.NewJobRequest{Type: "t"})
+	if again := first.enqueue(api.NewJobRequest{Type: "t"}); again[0] != ids[0] {
+		t.Errorf("the key counts on one server only: %v, %v", ids, again)
+	}
+	if r := first.get("/v1/jobs/" + ids[0]); r.status != 200 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
