@@ -19,6 +19,6 @@
 //
 // # What it does not do
 //
-// The body of an answer is read, up to 64 KiB, only so that its connection can be used again. Errors hold neither the URL's
+// The body of an answer is read, up to 16 KiB, only so that its connection can be used again. Errors hold neither the URL's
 // path and query nor a header or body.
 package httpsink
