@@ -7,43 +7,69 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	tenethttp "github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
 	"github.com/tenetdev/tenet/server/api"
 )
 
 // Options of [New].
 type Options struct {
-	URL   string // of the server, such as https://tenet.example.com
-	Token string // may be empty for a server on this machine without tokens
-	// Secrets asks for secrets in payloads and for stored results, which needs the scope operate.
-	Secrets bool
-	// HTTP makes the requests. Default a client with a timeout of one minute.
+	// URL is the address of the server: https://host[:port][/path].
+	URL string
+	// Token is sent with every request. Empty for a server that knows no tokens.
+	Token string
+	// HTTP sends the requests. Default: http.DefaultTransport. Redirects are not followed: they could carry the token elsewhere.
 	HTTP *http.Client
+	// Secrets asks for payloads, metadata and results as they are stored. The token then needs the scope operate.
+	Secrets bool
 }
 
-// Client talks to a server. It is safe for concurrent use.
+// Client sends requests to a server. It is safe for concurrent use.
 type Client struct {
 	options Options
 	base    string
-	http    *http.Client
+	http    tenethttp.Client
 }
 
-// New makes a client. It sends nothing.
+// New makes a client. It sends nothing yet.
 func New(o Options) (*Client, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("client: write the URL of the server, such as https://tenet.example.com")
+	base, err := url.Parse(o.URL)
+	switch {
+	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+		return nil, errors.New("client: URL: not an address; write https://host[:port][/path]")
+	case base.User != nil || base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
+		return nil, errors.New("client: URL: credentials, query and fragment are not allowed; use Token")
+	case strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, errors.New("client: Token: it holds a character that a header cannot carry; trim line breaks")
 	}
-	c := &Client{options: o, base: strings.TrimSuffix(u.String(), "/"), http: o.HTTP}
-	if c.http == nil {
-		c.http = &http.Client{Timeout: time.Minute}
+	fixed, err := policy.Compile(policy.Policy{Key: policy.ParseKey(key), Retry: policy.Retry{
+		MaxAttempts: 4, InitialBackoff: 100 * time.Millisecond, MaxBackoff: 2 * time.Second, TimeoutPerAttempt: attemptTime, ClassifierName: tenethttp.ClassifierName,
+	}}, policy.CallLimits(), policy.SourceDefault)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
 	}
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{}
+	}
+	if o.HTTP.CheckRedirect == nil {
+		own := *o.HTTP
+		own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		o.HTTP = &own
+	}
+	c := &Client{options: o, base: strings.TrimRight(o.URL, "/")}
+	c.http = tenethttp.Client{HTTP: o.HTTP, Executor: retry.NewExecutor(retry.ExecutorOptions{
+		Provider:    one{fixed},
+		Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()}, Classes: []classify.Family{tenethttp.Classes()},
+	})}
 	return c, nil
 }
 
@@ -56,19 +82,34 @@ func (c *Client) Records() *Records { return &Records{c} }
 // Audit returns the server's audit log.
 func (c *Client) Audit() *Audit { return &Audit{c} }
 
+// key is the key of all requests in errors and events.
+const key = "tenet-server.request"
+
+const (
+	attemptTime = time.Minute // until the headers of an answer; servers give up after 30 seconds
+	maxAnswer   = 64 << 20
+	maxProblem  = 1 << 20
+)
+
+// one is a provider of a single policy.
+type one struct{ policy *policy.Policy }
+
+// Policy implements policy.Provider.
+func (o one) Policy(context.Context, policy.Key) (*policy.Policy, error) { return o.policy, nil }
+
 // Call is a request to the API.
 type Call struct {
 	Method, Path string
 	Query        url.Values
 	Body         any    // sent as JSON; nil for none
-	Once         bool   // send a new Idempotency-Key
+	Once         bool   // a change that the server makes once, or a POST that changes nothing: sent with an Idempotency-Key
 	IfMatch      string // may be empty
 }
 
-// maxBody bounds answers, in bytes.
-const maxBody = 256 << 20
+// name says in errors which request it was.
+func (c *Call) name() string { return "client: " + c.Method + " " + c.Path }
 
-// Do makes a request and reads its answer into out, unless that is nil. An answer that is not 2xx is an *api.Problem.
+// Do makes a request and reads its answer into out, unless that is nil. An answer that is not 2xx is a *Problem.
 func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	answer, err := c.send(ctx, call)
 	if err != nil {
@@ -78,20 +119,32 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	if out == nil || answer.StatusCode == http.StatusNoContent {
 		return nil
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBody)).Decode(out); err != nil {
-		return fmt.Errorf("client: %s %s: the answer is not what the API describes: %w", call.Method, call.Path, err)
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: read the answer: %w", call.name(), bare(err))
+	case len(raw) > maxAnswer:
+		return fmt.Errorf("%s: %w", call.name(), errLarge)
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("%s: the answer is not what the API describes", call.name())
 	}
 	return nil
 }
 
+var errLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+
+// send sends a request. The caller closes the body of the answer, whose status is 2xx.
 func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
-	var body io.Reader = http.NoBody
+	var body io.Reader
 	if call.Body != nil {
-		raw, err := json.Marshal(call.Body)
-		if err != nil {
-			return nil, fmt.Errorf("client: %w", err)
+		raw := &bytes.Buffer{}
+		to := json.NewEncoder(raw)
+		to.SetEscapeHTML(false) // payloads stay as they are
+		if err := to.Encode(call.Body); err != nil {
+			return nil, fmt.Errorf("%s: %w", call.name(), err)
 		}
-		body = bytes.NewReader(raw)
+		body = raw
 	}
 	target := c.base + call.Path
 	if len(call.Query) > 0 {
@@ -99,9 +152,9 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, call.Method, target, body)
 	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+		return nil, fmt.Errorf("%s: %w", call.name(), bare(err))
 	}
-	if call.Body != nil {
+	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.options.Token != "" {
@@ -113,42 +166,54 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 	if call.IfMatch != "" {
 		r.Header.Set("If-Match", call.IfMatch)
 	}
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+	answer, err := c.http.Do(ctx, r, policy.ParseKey(key))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", call.name(), bare(err))
+	case answer.StatusCode >= http.StatusMultipleChoices:
+		defer answer.Body.Close()
+		return nil, problemOf(call, answer)
 	}
-	if answer.StatusCode >= 200 && answer.StatusCode <= 299 {
-		return answer, nil
+	return answer, nil
+}
+
+// bare returns an error without the address that net/http adds to it, whose query may hold keys.
+func bare(err error) error {
+	if inner, ok := errors.AsType[*url.Error](err); ok {
+		return inner.Err
 	}
-	defer answer.Body.Close()
-	return nil, problemOf(answer)
+	return err
 }
 
 // problemOf reads the problem of an answer. What stands between the client and the server may answer with something else.
-func problemOf(answer *http.Response) error {
-	const most = 1 << 20
-	p := &api.Problem{}
-	raw, err := io.ReadAll(io.LimitReader(answer.Body, most))
-	if err != nil || json.Unmarshal(raw, p) != nil || p.Status == 0 {
-		*p = api.Problem{Type: api.TypeOf(answer.StatusCode), Title: http.StatusText(answer.StatusCode), Status: answer.StatusCode}
+func problemOf(call Call, answer *http.Response) *Problem {
+	p := &Problem{}
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
+	if kind != p.ContentType("") || err != nil || json.Unmarshal(raw, p) != nil || p.Status == 0 {
+		p = &Problem{Title: http.StatusText(answer.StatusCode), Detail: fmt.Sprintf("%s: %s, not from a Tenet server", call.name(), answer.Status)}
 	}
+	p.Status = answer.StatusCode
 	return p
 }
 
+// Problem is a refusal of the server, with what the caller can do about it.
+type Problem = api.Problem
+
 // known is a problem for which a store has an error of its own.
 type known struct {
-	*api.Problem
+	*Problem
 	err error
 }
 
 // Unwrap returns the problem and the store's error.
 func (k *known) Unwrap() []error { return []error{k.Problem, k.err} }
 
-// as gives problems of these statuses an error of a store.
-func as(err error, statuses map[int]error) error {
-	p, ok := errors.AsType[*api.Problem](err)
-	if !ok || statuses[p.Status] == nil {
+// as gives problems of these types an error of a store.
+func as(err error, types map[string]error) error {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok || types[p.Type] == nil {
 		return err
 	}
-	return &known{p, statuses[p.Status]}
+	return &known{p, types[p.Type]}
 }

@@ -3,8 +3,10 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -22,10 +24,10 @@ var (
 	_ job.Searcher = (*Jobs)(nil)
 )
 
-var errLeases = errors.New("client: a server hands out no leases; workers open its store")
+var errLeases = fmt.Errorf("client: a server hands out no leases; workers open its store: %w", errors.ErrUnsupported)
 
 func asJob(err error) error {
-	return as(err, map[int]error{http.StatusNotFound: job.ErrNotFound, http.StatusConflict: job.ErrConflict})
+	return as(err, map[string]error{api.ProblemNotFound: job.ErrNotFound, api.ProblemConflict: job.ErrConflict})
 }
 
 // Enqueue implements job.Store. At most 1,000 jobs can be stored at a time. The server chooses the IDs.
@@ -59,27 +61,32 @@ func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 	return r, history, nil
 }
 
-// List implements job.Admin.
+// List implements job.Admin. It reads pages that are too large for one answer in parts.
 func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
 	if limit < 1 {
 		return nil, nil
 	}
-	search := api.JobSearch{Filter: api.NewJobFilter(f), Limit: min(limit, api.MaxBatch), Secrets: j.client.options.Secrets}
+	search := api.JobSearch{Filter: api.NewJobFilter(f), Secrets: j.client.options.Secrets}
 	if after != "" {
 		search.Cursor = api.NewCursor(api.JobCursor, after)
 	}
 	var list []*job.Record
-	for {
+	for most := api.MaxBatch; ; {
+		search.Limit = min(limit-len(list), most)
 		var page api.JobPage
-		if err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/search", Body: search}, &page); err != nil {
+		err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/search", Body: search, Once: true}, &page)
+		if errors.Is(err, errLarge) && search.Limit > 1 {
+			most = search.Limit / 2
+			continue
+		}
+		if err != nil {
 			return nil, asJob(err)
 		}
 		for i := range page.Jobs {
 			r, _ := page.Jobs[i].Record()
 			list = append(list, r)
 		}
-		search.Cursor, search.Limit = page.Next, min(limit-len(list), api.MaxBatch)
-		if page.Next == "" || search.Limit < 1 {
+		if search.Cursor = page.Next; page.Next == "" || len(list) >= limit {
 			return list, nil
 		}
 	}
@@ -94,7 +101,7 @@ func (j *Jobs) Search(ctx context.Context, q job.Search) (found job.Found, err e
 		Filter: api.NewJobFilter(q.Filter), Below: q.Below, Limit: min(q.Limit, api.MaxBatch), Within: min(q.Within, 10*time.Second).Seconds(), Secrets: j.client.options.Secrets,
 	}
 	var out api.JobFound
-	if err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/find", Body: body}, &out); err != nil {
+	if err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/find", Body: body, Once: true}, &out); err != nil {
 		return found, asJob(err)
 	}
 	found.Next, found.Unindexed = out.Next, out.Unindexed
@@ -126,9 +133,19 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	if limit < 1 {
 		return nil, nil
 	}
+	path := "/v1/jobs/actions/" + string(action)
+	if slices.Equal(f.States, []job.State{job.Dead}) { // the audit log then says what it is
+		switch action {
+		case job.ActionRetry:
+			path = "/v1/dlq/requeue"
+		case job.ActionDelete:
+			path = "/v1/dlq/purge"
+		case job.ActionCancel:
+		}
+	}
 	var out api.Changed
 	body := api.JobChange{Filter: api.NewJobFilter(f), Limit: min(limit, api.MaxBatch)}
-	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/actions/" + string(action), Body: body, Once: true}, &out)
+	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: path, Body: body, Once: true}, &out)
 	return out.IDs, asJob(err)
 }
 
@@ -166,13 +183,7 @@ func (j *Jobs) Extend(_ context.Context, leases []job.Ref, _ time.Duration) []er
 // Settle fails: workers open the store.
 func (j *Jobs) Settle(_ context.Context, list []job.Settlement) []error { return failures(len(list)) }
 
-func failures(n int) []error {
-	list := make([]error, n)
-	for i := range list {
-		list[i] = errLeases
-	}
-	return list
-}
+func failures(n int) []error { return slices.Repeat([]error{errLeases}, n) }
 
 // Maintain fails: workers open the store.
 func (j *Jobs) Maintain(context.Context, job.Maintenance) (job.Maintained, error) {
@@ -181,6 +192,6 @@ func (j *Jobs) Maintain(context.Context, job.Maintenance) (job.Maintained, error
 
 // Close releases idle connections.
 func (j *Jobs) Close() error {
-	j.client.http.CloseIdleConnections()
+	j.client.options.HTTP.CloseIdleConnections()
 	return nil
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,10 +22,15 @@ var (
 	_ idempotency.Admin = (*Records)(nil)
 )
 
-var errClaims = errors.New("client: a server hands out no claims; programs open its store")
+var errClaims = fmt.Errorf("client: a server hands out no claims; programs open its store: %w", errors.ErrUnsupported)
 
 func asRecord(err error) error {
-	return as(err, map[int]error{http.StatusNotFound: idempotency.ErrNotFound, http.StatusPreconditionFailed: idempotency.ErrFenced})
+	return as(err, map[string]error{api.ProblemNotFound: idempotency.ErrNotFound, api.ProblemChanged: idempotency.ErrFenced})
+}
+
+// asChange is asRecord, for changes of a record: to stores, one that is gone is under another claim.
+func asChange(err error) error {
+	return as(err, map[string]error{api.ProblemNotFound: idempotency.ErrFenced, api.ProblemChanged: idempotency.ErrFenced})
 }
 
 // Begin fails: programs open the store.
@@ -94,12 +100,12 @@ func nameOf(id idempotency.ID) api.RecordID {
 // Resolve implements idempotency.Admin.
 func (r *Records) Resolve(ctx context.Context, c idempotency.Claim, s idempotency.Settlement) error {
 	body := api.Resolution{RecordID: nameOf(c.ID), State: s.State, HasResult: s.HasResult, Result: s.Result, Failure: s.Failure, TTL: s.TTL.Seconds()}
-	return asRecord(r.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/idempotency/resolve", Body: body, IfMatch: api.ClaimTag(c)}, nil))
+	return asChange(r.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/idempotency/resolve", Body: body, IfMatch: api.ClaimTag(c)}, nil))
 }
 
 // Clear implements idempotency.Admin.
 func (r *Records) Clear(ctx context.Context, c idempotency.Claim) error {
-	return asRecord(r.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/idempotency/clear", Body: nameOf(c.ID), IfMatch: api.ClaimTag(c)}, nil))
+	return asChange(r.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/idempotency/clear", Body: nameOf(c.ID), IfMatch: api.ClaimTag(c)}, nil))
 }
 
 // Expire implements idempotency.Admin.
