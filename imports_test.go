@@ -96,7 +96,7 @@ var allowed = map[string][]string{
 	"cmd/tenet":                    {"*"},
 	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/keyring", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "internal/operation"},
 	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policyfile", "policystore", "rollout"},
-	"server/client":                {"server/api", "adapter/http", "job", "idempotency", "audit"},
+	"server/client":                {"server/api", "adapter/http", "retry", "policy", "classify", "job", "idempotency", "audit", "policystore"},
 }
 
 // internals may be imported by anyone above them.

@@ -32,8 +32,9 @@ func leaves() map[string]*cobra.Command {
 func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 	reads := []string{ // or writes only what it is told to make anew
 		"tenet audit explain", "tenet audit head", "tenet audit query", "tenet audit replay", "tenet audit stats", "tenet audit tail", "tenet audit verify", "tenet demo",
-		"tenet dlq list", "tenet idempotency get", "tenet idempotency list", "tenet jobs inspect", "tenet jobs list", "tenet jobs stats", "tenet migrate status",
+		"tenet dlq list", "tenet idempotency get", "tenet idempotency list", "tenet jobs inspect", "tenet jobs list", "tenet jobs search", "tenet jobs stats", "tenet migrate status",
 		"tenet periodic check", "tenet periodic list", "tenet pipeline check", "tenet policy catalog", "tenet policy check", "tenet policy delays",
+		"tenet clients list", "tenet policy compare", "tenet policy get", "tenet policy revisions", "tenet policy rollout show", "tenet server", "tenet token list",
 		"tenet policy import envoy", "tenet policy import grpc", "tenet policy limits", "tenet policy schema", "tenet policy show", "tenet queues list", "tenet version",
 	}
 	destructive := []string{"tenet dlq purge", "tenet dlq requeue", "tenet jobs delete", "tenet migrate down", "tenet idempotency clear"}
@@ -53,7 +54,7 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 }
 
 func TestEveryCommandThatPrintsDataHasAnOutputFlag(t *testing.T) {
-	others := []string{"tenet run", "tenet worker"} // print what their commands and jobs print
+	others := []string{"tenet run", "tenet server", "tenet worker"} // print what their commands and jobs print
 	for path, cmd := range leaves() {
 		if !slices.Contains(others, path) && cmd.Flags().Lookup("output") == nil {
 			t.Errorf("%s has no --output", path)

@@ -19,6 +19,7 @@ require (
 	github.com/tenetdev/tenet/adapter/prometheus v0.0.0
 	github.com/tenetdev/tenet/adapter/rabbitmq v0.0.0
 	github.com/tenetdev/tenet/adapter/sqlite v0.0.0
+	github.com/tenetdev/tenet/server v0.0.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0

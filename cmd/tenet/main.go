@@ -24,6 +24,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/records"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/run"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/schema"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/serve"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/workers"
 )
 
@@ -54,8 +55,11 @@ func main() {
 
 // addCommands adds every command group and its completions to the root.
 func addCommands(a *cli.App, root *cobra.Command) {
-	root.AddCommand(run.Command(a), policies.Command(a), demo.Command(a), jobs.EnqueueCommand(a), jobs.Command(a), workers.Command(a),
+	policyCommand := policies.Command(a)
+	policyCommand.AddCommand(serve.DocumentCommands(a)...)
+	root.AddCommand(run.Command(a), policyCommand, demo.Command(a), jobs.EnqueueCommand(a), jobs.Command(a), workers.Command(a),
 		dlq.Command(a), queues.Command(a), periodic.Command(a), schema.Command(a), records.Command(a), auditlog.Command(a))
 	root.AddCommand(pipelines.Commands(a)...)
+	root.AddCommand(serve.Command(a), serve.TokenCommand(a), serve.ClientsCommand(a))
 	complete.Add(a, root)
 }

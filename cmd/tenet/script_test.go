@@ -16,20 +16,23 @@ var update = flag.Bool("update", false, "write what commands print into the scri
 
 // TestMain lets scripts run this test binary as tenet.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tenet": main})
+	testscript.Main(m, map[string]func(){"tenet": program})
 }
 
 // TestScripts runs testdata/*.txtar, which read like documentation.
-func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+func TestScripts(t *testing.T) { testscript.Run(t, scripts()) }
+
+func scripts() testscript.Params {
+	return testscript.Params{
 		Dir: "testdata", UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // a race-enabled tenet would take a second to exit
+			setupServers(e)
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
-	})
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "serve": startServer, "term": stopServer, "kill9": killServer, "envfile": setFromFile},
+	}
 }
 
 // exits runs a command that must end with an exit code: exits CODE COMMAND…

@@ -21,7 +21,7 @@ import (
 
 func explainCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "explain LOG ID", Short: "Explain the attempts and decisions of one call, job or transaction", Args: cobra.ExactArgs(2),
+		Use: "explain [LOG] ID", Short: "Explain the attempts and decisions of one call, job or transaction", Args: cobra.RangeArgs(1, 2),
 		Long: `Explain one call, job or transaction: each attempt with its outcome, each decision with its reason and wait, and the field
 of the policy that decided it. With --policy, also the file and line of that field in the document.`,
 		Example: "  tenet audit explain audit.jsonl 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --policy policies.yaml",
@@ -29,8 +29,9 @@ of the policy that decided it. With --policy, also the file and line of that fie
 	file := cli.DocumentFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		url, id := args[0], args[1]
-		if !looksLikeLog(url) && looksLikeLog(id) {
+		url, rest := open.LogArgument(args, 1)
+		id := rest[0]
+		if url != "" && !looksLikeLog(url) && looksLikeLog(id) {
 			url, id = id, url
 		}
 		var document *policyfile.Document

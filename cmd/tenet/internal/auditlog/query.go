@@ -92,7 +92,7 @@ var errEnough = errors.New("enough")
 
 func queryCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "query LOG", Short: "Print the events of a log that match", Args: cobra.ExactArgs(1),
+		Use: "query [LOG]", Short: "Print the events of a log that match", Args: cobra.MaximumNArgs(1),
 		Long:    "Print the events of a log that match all given conditions, in stored order. -o jsonl prints\nthe stored lines unchanged.",
 		Example: "  tenet audit query audit.jsonl --type retry_exhausted --since 1h\n  tenet audit query audit.jsonl --work 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 -o jsonl",
 	}
@@ -104,7 +104,7 @@ func queryCommand(a *cli.App) *cobra.Command {
 		if err := f.prepare(); err != nil {
 			return err
 		}
-		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			p := eventPrinter{app: a, form: *form}
 			var left unreadable
 			defer func() { warnUnreadable(a, log, &left) }()
@@ -133,7 +133,7 @@ func queryCommand(a *cli.App) *cobra.Command {
 
 func tailCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "tail LOG", Short: "Print the last events of a log and follow it", Args: cobra.ExactArgs(1),
+		Use: "tail [LOG]", Short: "Print the last events of a log and follow it", Args: cobra.MaximumNArgs(1),
 		Long:    "Print the last events of a log that match all given conditions, then new events as they arrive, until interrupted.",
 		Example: "  tenet audit tail audit.jsonl -n 20\n  tenet audit tail audit.jsonl --type retry_exhausted,call_stopped --follow=false",
 	}
@@ -153,7 +153,7 @@ func tailCommand(a *cli.App) *cobra.Command {
 		if *follow && (*form == cli.FormJSON || *form == cli.FormYAML) {
 			p.form = cli.FormJSONL // an endless list never closes
 		}
-		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			t := &tailer{log: log, filter: &f, printer: &p}
 			if err := t.last(cmd.Context(), *n); err != nil {
 				return err

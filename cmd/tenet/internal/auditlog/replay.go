@@ -19,7 +19,7 @@ import (
 
 func replayCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "replay LOG", Short: "Recompute every decision of a log", Args: cobra.ExactArgs(1),
+		Use: "replay [LOG]", Short: "Recompute every decision of a log", Args: cobra.MaximumNArgs(1),
 		Long: `Recompute every judgement, decision and delay of a log from the recorded policies, facts and seeds, and list the first
 divergence of each call, job or transaction. The answers of budgets and breakers, times, and delays of user code are taken as
 recorded. No operation is run. The output does not depend on the order of the lines.
@@ -45,7 +45,7 @@ Exit code 1: a recorded decision does not follow from the record, or a decision 
 		if *file != "" && *alias != "" {
 			return cli.Usagef("--policy is another name of --what-if; give one of them")
 		}
-		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			if document := cmp.Or(*file, *alias); document != "" {
 				r, err := whatIf(cmd.Context(), a, log, document)
 				if err != nil {
@@ -130,7 +130,7 @@ type statsResult struct {
 
 func auditStatsCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "stats LOG", Short: "Summarize a log by category", Args: cobra.ExactArgs(1),
+		Use: "stats [LOG]", Short: "Summarize a log by category", Args: cobra.MaximumNArgs(1),
 		Long: `Summarize a log by category: calls (and jobs), attempts, success rate, attempts per call, amplification (operations run per
 call, hedges included), delays, and retries per minute, as the highest of any minute and the mean.
 
@@ -150,7 +150,7 @@ retries, hedges, mean_delay and max_delay (durations).`,
 			}
 			alerts = append(alerts, alert)
 		}
-		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			report, err := audit.Statistics(cmd.Context(), log, audit.Spill{})
 			if err != nil {
 				return err

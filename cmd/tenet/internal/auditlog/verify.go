@@ -21,7 +21,7 @@ import (
 
 func verifyCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "verify LOG", Short: "Check every hash and link of a log", Args: cobra.ExactArgs(1),
+		Use: "verify [LOG]", Short: "Check every hash and link of a log", Args: cobra.MaximumNArgs(1),
 		Long: `Check every hash and link of a log, and report the first event of each kind of fault: changed, missing, order, inserted,
 truncated. Faults of files begin with FILE:LINE, counted from 1 in each file of a rotated log; indexes count the lines of
 the whole log from 0. A truncated log ends before the reported place. Unchanged duplicates of a line are not a fault.
@@ -45,7 +45,7 @@ Exit code 1: the log has faults.`,
 		if err != nil {
 			return err
 		}
-		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			r, err := audit.Verify(cmd.Context(), log, o)
 			if err != nil {
 				return err
@@ -202,7 +202,7 @@ func writeVerified(a *cli.App, w io.Writer, r *verified) {
 
 func headCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "head LOG", Short: "Print the heads of a log's chains, for a later verify", Args: cobra.ExactArgs(1),
+		Use: "head [LOG]", Short: "Print the heads of a log's chains, for a later verify", Args: cobra.MaximumNArgs(1),
 		Long: `Print the heads of a log's chains as JSON. Keep them elsewhere and pass them to audit verify --head later. A file is verified
 first and refused if it has faults; a store is only asked for its heads.
 
@@ -219,7 +219,7 @@ Keys are PEM files, created for example by: openssl genpkey -algorithm ed25519 -
 				return err
 			}
 		}
-		return open.WithAuditLog(cmd.Context(), a, args[0], func(log *open.AuditLog) error {
+		return open.WithAuditLog(cmd.Context(), a, logOf(args), func(log *open.AuditLog) error {
 			heads, err := headsOf(cmd.Context(), log)
 			if err != nil {
 				return err
@@ -238,8 +238,8 @@ Keys are PEM files, created for example by: openssl genpkey -algorithm ed25519 -
 }
 
 func headsOf(ctx context.Context, log *open.AuditLog) ([]audit.Head, error) {
-	if log.Sink != nil {
-		return log.Sink.Heads(ctx)
+	if log.Heads != nil {
+		return log.Heads(ctx)
 	}
 	r, err := audit.Verify(ctx, log, audit.VerifyOptions{})
 	if err != nil {

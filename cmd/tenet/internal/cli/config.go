@@ -56,7 +56,16 @@ func set(cmd *cobra.Command, f *pflag.Flag, s setting) error {
 		}
 		return Usagef("%s: %w", s.place, err)
 	}
-	return nil
+	return cmd.Flags().SetAnnotation(f.Name, elsewhere, []string{s.place})
+}
+
+// elsewhere marks a flag that the environment or the config file has set.
+const elsewhere = "tenet_elsewhere"
+
+// Given reports whether a flag stands on the command line.
+func Given(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	return f != nil && f.Changed && f.Annotations[elsewhere] == nil
 }
 
 // lookup finds the setting of a command's flag: in the command's section first, then in the enclosing ones. The key of a

@@ -16,7 +16,7 @@ func SharedFlags() []string {
 // ownVariables lists the commands whose flags have variables TENET_<COMMAND>_<FLAG>: those that service managers and containers
 // start.
 func ownVariables() []string {
-	return []string{"tenet run", "tenet worker", "tenet consume", "tenet produce"}
+	return []string{"tenet run", "tenet worker", "tenet consume", "tenet produce", "tenet server"}
 }
 
 // explicit marks a flag that only the command line and the command's section of the config file can set, because a setting

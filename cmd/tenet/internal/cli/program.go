@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // Program is one run of the command line, with everything that it takes from its process.
@@ -123,7 +125,7 @@ func (a *App) Root() *cobra.Command {
 how long each operation may be repeated.
 
 Settings come from flags, then from the environment, then from the config file. TENET_STORE, TENET_POLICY,
-TENET_AUDIT, TENET_CONFIG, TENET_LOG_FORMAT and TENET_LOG_LEVEL set the flag of that name for every command; run,
+TENET_AUDIT, TENET_SERVER, TENET_TOKEN, TENET_CONFIG, TENET_LOG_FORMAT and TENET_LOG_LEVEL set the flag of that name for every command; run,
 worker, consume and produce read their own flags from TENET_<COMMAND>_<FLAG> (TENET_WORKER_CONCURRENCY). The config
 file is $XDG_CONFIG_HOME/tenet/config.yaml; its fields are the names of flags, for every command or below the name
 of one command:
@@ -197,13 +199,33 @@ func helpOf(help *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// RunE gives errors of run that have no exit code the code 1.
+// RunE gives errors of run that have no exit code one: that of a server's refusal, or 1.
 func RunE(run func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
 		if _, ok := errors.AsType[*Failure](err); ok || err == nil {
 			return err
 		}
-		return Fail(ExitFailed, err)
+		p, refused := errors.AsType[*api.Problem](err)
+		if !refused {
+			return Fail(ExitFailed, err)
+		}
+		if p.Remedy != "" {
+			err = fmt.Errorf("%w: %s", err, p.Remedy)
+		}
+		return Fail(exitOf(p), err)
 	}
+}
+
+// exitOf returns the exit code for a server's refusal.
+func exitOf(p *api.Problem) int {
+	switch p.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return exitNotAllowed
+	case http.StatusNotFound:
+		return ExitNotFound
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return ExitConflict
+	}
+	return ExitFailed
 }

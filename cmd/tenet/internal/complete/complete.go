@@ -85,6 +85,10 @@ func offer(a *cli.App, list candidates) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 		defer cancel()
+		ctx, err := open.WithServer(ctx, cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		quiet := *a
 		quiet.Stderr = io.Discard
 		var fitting []string

@@ -18,8 +18,8 @@ import (
 // AuditLog is a log opened for reading.
 type AuditLog struct {
 	audit.Source
-	Name     string     // its path, or "the log": URLs hold passwords
-	Sink     audit.Sink // nil for files
+	Name     string                                      // its path, or "the log": URLs hold passwords
+	Heads    func(context.Context) ([]audit.Head, error) // nil for files
 	close    func() error
 	files    *audit.FileSource // nil for stores
 	segments []segment         // files read so far
@@ -66,6 +66,11 @@ func IsLogURL(text string) bool {
 
 // openAuditLog opens a log for reading: a URL, or the path of a file.
 func openAuditLog(ctx context.Context, a *cli.App, text string) (*AuditLog, error) {
+	if text == "" {
+		if server, err := Target(ctx); server != nil || err != nil {
+			return serverLog(server), err
+		}
+	}
 	switch {
 	case text == "":
 		return nil, cli.Usagef("the log's name is empty; write a path, %s", UseLog.Forms())
@@ -88,12 +93,20 @@ func openAuditLog(ctx context.Context, a *cli.App, text string) (*AuditLog, erro
 	if !ok {
 		return nil, errors.Join(cli.Usagef("%s:…: this store has no audit log that can be read", at.scheme), s.Close())
 	}
-	return &AuditLog{Source: source, Name: "the log", Sink: s.Audit, close: s.Close}, nil
+	return &AuditLog{Source: source, Name: "the log", Heads: s.Audit.Heads, close: s.Close}, nil
 }
 
 func fileLog(path string) *AuditLog {
 	source := audit.NewFileSource(path)
 	return &AuditLog{Source: source, files: source, Name: path, close: func() error { return nil }}
+}
+
+// LogArgument returns the log among the arguments of a command, "" for that of its server, and the others.
+func LogArgument(args []string, others int) (log string, rest []string) {
+	if len(args) > others {
+		return args[0], args[1:]
+	}
+	return "", args
 }
 
 // WithAuditLog runs f on a log and closes it.
@@ -103,10 +116,10 @@ func WithAuditLog(ctx context.Context, a *cli.App, url string, f func(*AuditLog)
 		return err
 	}
 	err = f(log)
-	if err == nil && log.Sink == nil {
+	if err == nil && log.Heads == nil {
 		warnCut(a, log.Name)
 	}
-	if errors.Is(err, fs.ErrNotExist) && log.Sink == nil {
+	if errors.Is(err, fs.ErrNotExist) && log.Heads == nil {
 		err = cli.Fail(cli.ExitNotFound, fmt.Errorf("log %s does not exist", url))
 	}
 	return errors.Join(err, log.close())

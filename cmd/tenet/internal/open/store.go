@@ -36,8 +36,9 @@ type JobStore interface {
 type RecordStore struct {
 	idempotency.Store
 	idempotency.Admin
-	Audit audit.Sink
-	Close func() error
+	Audit    audit.Sink // nil if the changes are Recorded
+	Recorded bool       // by the server that makes them
+	Close    func() error
 }
 
 // Database is a store with migrations.
@@ -56,13 +57,22 @@ type Options struct {
 	DryRun  bool // create nothing; a missing SQLite file is an empty store
 }
 
-// JobsFlag adds --store to a command.
+// JobsFlag adds --store to a command, and --server in its place.
 func JobsFlag(cmd *cobra.Command) *string {
+	ServerFlags(cmd)
+	return StoreFlag(cmd)
+}
+
+// StoreFlag adds --store to a command that needs the store itself.
+func StoreFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("store", "", "job store: "+UseJobs.Forms()+" (also TENET_STORE)")
 }
 
 // Jobs opens the job store of --store.
 func Jobs(ctx context.Context, a *cli.App, o Options) (JobStore, error) {
+	if server, err := Target(ctx); server != nil || err != nil {
+		return server.Jobs(), err
+	}
 	r := Ref{Flag: "store", URL: o.URL, Use: UseJobs}
 	if o.Memory {
 		r.Use = UseWorker
@@ -108,6 +118,11 @@ func CheckShared(url string) error {
 
 // Records opens the store of idempotency records of a flag. create creates a missing SQLite file.
 func Records(ctx context.Context, a *cli.App, r Ref, create bool) (*RecordStore, error) {
+	if r.Flag == "store" {
+		if server, err := Target(ctx); server != nil || err != nil {
+			return serverRecords(server), err
+		}
+	}
 	at, _, err := r.locate()
 	if err != nil {
 		return nil, err
@@ -118,19 +133,19 @@ func Records(ctx context.Context, a *cli.App, r Ref, create bool) (*RecordStore,
 		if err != nil {
 			return nil, err
 		}
-		return &RecordStore{db.Idempotency(), db.Idempotency(), db.Audit(), db.Close}, migrated(ctx, db, create)
+		return &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: db.Audit(), Close: db.Close}, migrated(ctx, db, create)
 	case schemeNATS:
 		db, err := natsstore.Open(ctx, at.URL, natsstore.Options{})
 		if err != nil {
 			return nil, err
 		}
-		return &RecordStore{db.Idempotency(), db.Idempotency(), db.Audit(), db.Close}, nil
+		return &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: db.Audit(), Close: db.Close}, nil
 	}
 	db, err := openPostgres(ctx, a, at)
 	if err != nil {
 		return nil, err
 	}
-	return &RecordStore{db.Idempotency(), db.Idempotency(), db.Audit(), db.Close}, migrated(ctx, db, false)
+	return &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: db.Audit(), Close: db.Close}, migrated(ctx, db, false)
 }
 
 // Guard opens a guard over the store of --idempotency-store. closeStore closes the store.

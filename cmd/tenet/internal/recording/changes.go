@@ -43,7 +43,7 @@ func (c *Changes) Record(next *policy.Set) {
 		if fromErr != nil {
 			from = nil
 		}
-		if err := c.log.PolicyChanged(c.ctx, audit.PolicyChange{From: from, To: to, Actor: actor(), Detail: "the document was changed"}); err != nil {
+		if err := c.log.PolicyChanged(c.ctx, audit.PolicyChange{From: from, To: to, Actor: Actor(), Detail: "the document was changed"}); err != nil {
 			c.warn.Warn("a change of policy could not be recorded", "key", key.String(), "error", err)
 		}
 	}

@@ -34,12 +34,12 @@ func Put(ctx context.Context, a *cli.App, url string, o audit.Operation) error {
 
 // Record records an operator's action before it happens. If it fails, the action must not happen.
 func Record(ctx context.Context, log *audit.Log, o audit.Operation) error {
-	o.Actor = actor()
+	o.Actor = Actor()
 	return operation.Record(ctx, log, o)
 }
 
-// actor returns the user and host that run this program.
-func actor() string {
+// Actor returns the user and host that run this program.
+func Actor() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {
 		name = u.Username

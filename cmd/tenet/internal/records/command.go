@@ -51,6 +51,7 @@ type recordTarget struct {
 
 func (f *recordTarget) add(cmd *cobra.Command, changes bool) {
 	flags := cmd.Flags()
+	open.ServerFlags(cmd)
 	flags.StringVar(&f.store, "store", "", "where records are kept: "+open.UseRecords.Forms()+" (also TENET_STORE)")
 	flags.StringVar(&f.tenant, "tenant", "", "tenant of the record's scope")
 	flags.StringVar(&f.operation, "operation", "", "operation of the record's scope: a job's type, for example")
@@ -100,6 +101,11 @@ func (f *recordTarget) recorded(ctx context.Context, a *cli.App, s *open.RecordS
 	var log *audit.Log
 	closeLog := func() error { return nil }
 	switch {
+	case f.audit == "" && s.Recorded:
+		if err = c.apply(); errors.Is(err, idempotency.ErrFenced) {
+			err = cli.Fail(cli.ExitConflict, fmt.Errorf("the record of %q has changed, or its claim is live; look again", c.IdempotencyKey))
+		}
+		return err
 	case f.audit != "":
 		log, closeLog, err = open.Log(ctx, a, f.audit)
 	case s.Audit != nil:

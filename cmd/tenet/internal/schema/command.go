@@ -43,7 +43,7 @@ func Command(a *cli.App) *cobra.Command {
 }
 
 func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Command {
-	store := open.JobsFlag(cmd)
+	store := open.StoreFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be done, without doing it")
 	showSQL := cmd.Flags().Bool("show-sql", false, "print the statements")
 	yes := new(bool)
@@ -97,7 +97,7 @@ func migrateStatusCommand(a *cli.App) *cobra.Command {
 		Long:    "List the versions of the store's tables. Exits with 4 if one is not applied.",
 		Example: "  tenet migrate status --store postgres://localhost/app",
 	}
-	store := open.JobsFlag(cmd)
+	store := open.StoreFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
 		return open.WithDatabase(cmd.Context(), a, open.Options{URL: *store}, func(db open.Database) error {

@@ -29,7 +29,7 @@ On PostgreSQL workers go on while an index is made; an SQLite file cannot be wri
 million jobs.`,
 		Example: "  tenet migrate index payload.order.id meta.tenant\n  tenet migrate index --drop meta.tenant",
 	}
-	store := open.JobsFlag(cmd)
+	store := open.StoreFlag(cmd)
 	drop := cmd.Flags().Bool("drop", false, "remove the indexes")
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be indexed then, without changing it")
 	form := cli.OutputFlag(cmd)

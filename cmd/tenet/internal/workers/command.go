@@ -73,7 +73,7 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
   tenet worker --store postgres://localhost/app --migrate --keep-completed 24h --periodic nightly.yaml`,
 	}
 	flags := cmd.Flags()
-	store := open.JobsFlag(cmd)
+	store := open.StoreFlag(cmd)
 	f.document.Flags(cmd, "policy document")
 	flags.StringSliceVar(&f.queues, "queue", nil, "queue to serve, as name or name=N; may be repeated")
 	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "concurrent jobs of a queue, unless --queue or the document sets it")

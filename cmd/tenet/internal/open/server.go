@@ -1,0 +1,119 @@
+package open
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+type targetKey struct{}
+
+// ServerFlags adds --server and --token to a command that works with a server as it does with a store.
+func ServerFlags(cmd *cobra.Command) {
+	cmd.Flags().String("server", "", "use this server instead of a store, for example https://tenet.example.com (also TENET_SERVER)")
+	cmd.Flags().String("token", "", "token for the server (also TENET_TOKEN)")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, err := WithServer(cmd.Context(), cmd)
+		cmd.SetContext(ctx)
+		return err
+	}
+}
+
+// WithServer returns a context with the server of a command's flags, if they name one. A store on the command line goes before
+// a server in the environment.
+func WithServer(ctx context.Context, cmd *cobra.Command) (context.Context, error) {
+	url := textOf(cmd, "server")
+	byServer, byStore := cli.Given(cmd, "server"), cli.Given(cmd, "store")
+	switch {
+	case byServer && byStore:
+		return ctx, cli.Usagef("--store and --server: give one of them")
+	case url == "" || byStore:
+		return ctx, nil
+	}
+	o := client.Options{URL: url, Token: textOf(cmd, "token")}
+	for _, name := range []string{"show-secrets", "result"} { // "resolve --result" is text
+		if show, err := cmd.Flags().GetBool(name); err == nil && show {
+			o.Secrets = true
+		}
+	}
+	return context.WithValue(ctx, targetKey{}, o), nil
+}
+
+// textOf returns the text of a flag, or "" if the command does not have it.
+func textOf(cmd *cobra.Command, name string) string {
+	text, _ := cmd.Flags().GetString(name)
+	return text
+}
+
+// Target returns the client of the server that a command was given, or nil.
+func Target(ctx context.Context) (*client.Client, error) {
+	o, ok := ctx.Value(targetKey{}).(client.Options)
+	if !ok {
+		return nil, nil
+	}
+	c, err := client.New(o)
+	if err != nil {
+		return nil, cli.Usagef("--server: %w", err)
+	}
+	return c, nil
+}
+
+// serverLog is the audit log of a server.
+func serverLog(c *client.Client) *AuditLog {
+	log := c.Audit()
+	return &AuditLog{Source: log, Name: "the log", Heads: log.Heads, close: func() error { return nil }}
+}
+
+// serverRecords are the idempotency records of a server, which records changes itself.
+func serverRecords(c *client.Client) *RecordStore {
+	return &RecordStore{Store: c.Records(), Admin: c.Records(), Recorded: true, Close: func() error { return nil }}
+}
+
+// All is everything that a server serves.
+type All struct {
+	Jobs     JobStore
+	Records  *RecordStore
+	Log      AuditStore
+	Policies policystore.Store
+	Close    func() error
+}
+
+// AuditStore is an audit log that is read and written.
+type AuditStore interface {
+	audit.Sink
+	audit.Source
+}
+
+// Everything opens all that a store has. It creates a missing SQLite file.
+func Everything(ctx context.Context, a *cli.App, o Options) (*All, error) {
+	at, _, err := Ref{Flag: "store", URL: o.URL, Use: UseJobs}.locate()
+	if err != nil {
+		return nil, err
+	}
+	if at.scheme == schemeSQLite {
+		db, err := openSQLite(ctx, at, o.Create)
+		if err != nil {
+			return nil, err
+		}
+		log := db.Audit()
+		return &All{
+			Jobs: db.Jobs(), Records: &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: log}, Log: log, Policies: db.Policies(),
+			Close: func() error { return errors.Join(log.Close(), db.Close()) },
+		}, migrated(ctx, db, o.Create)
+	}
+	db, err := openPostgres(ctx, a, at)
+	if err != nil {
+		return nil, err
+	}
+	log := db.Audit()
+	return &All{
+		Jobs: db.Jobs(), Records: &RecordStore{Store: db.Idempotency(), Admin: db.Idempotency(), Audit: log}, Log: log, Policies: db.Policies(),
+		Close: func() error { return errors.Join(log.Close(), db.Close()) },
+	}, migrated(ctx, db, o.Migrate)
+}

@@ -1,0 +1,445 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+// DocumentCommands returns the commands of "tenet policy" that work with a server.
+func DocumentCommands(a *cli.App) []*cobra.Command {
+	return []*cobra.Command{publishCommand(a), revisionsCommand(a), getCommand(a), compareCommand(a), rollbackCommand(a), rolloutCommand(a)}
+}
+
+// target returns the documents of --server.
+func target(ctx context.Context) (*client.Documents, error) {
+	c, err := open.Target(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return nil, cli.Usagef("no server given; write --server URL, or set TENET_SERVER")
+	}
+	return c.Documents(), nil
+}
+
+// published is the output of "policy publish" and "policy rollback".
+type published struct {
+	Name     string      `json:"name"`
+	Revision int64       `json:"revision"`
+	Hash     string      `json:"hash"`
+	Warnings []api.Fault `json:"warnings,omitempty"`
+	Rollout  string      `json:"rollout,omitempty"` // ID of the rollout that delivers the revision
+}
+
+func (p *published) print(a *cli.App, form string) error {
+	return a.Print(form, p, func(w io.Writer) {
+		how := "in force"
+		if p.Rollout != "" {
+			how = "rolled out in steps; tenet policy rollout show " + p.Name
+		}
+		cli.Fprintf(w, "%s revision %d (%.12s) %s\n", p.Name, p.Revision, p.Hash, how)
+	})
+}
+
+func newPublished(p *api.Published) *published {
+	out := &published{Name: p.Name, Revision: p.Revision, Hash: p.Hash, Warnings: p.Warnings}
+	if p.Rollout != nil {
+		out.Rollout = p.Rollout.ID
+	}
+	return out
+}
+
+// changeFlags are the flags of a command that publishes.
+type changeFlags struct {
+	base    int64
+	message string
+	steps   []string
+	hold    time.Duration
+	form    *string
+	based   bool // --base was given
+	dryRun  bool
+}
+
+func (f *changeFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	open.ServerFlags(cmd)
+	flags.Int64Var(&f.base, "base", 0, "revision that is replaced: the command exits with 7 if another one is in force; 0 is none (default: the one in force now)")
+	flags.StringVar(&f.message, "message", "", "why, for others")
+	flags.StringSliceVar(&f.steps, "rollout", nil, "deliver the revision in steps of clients, for example 1%,10%,50%,100%")
+	flags.Var(cli.Duration(&f.hold), "hold", "how long each step of the rollout lasts at least (default: 5m)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be published, without publishing it")
+	f.form = cli.OutputFlag(cmd)
+}
+
+// would is the output of a dry run.
+type would struct {
+	Name string `json:"name"`
+	Base int64  `json:"base"` // the revision that would be replaced
+}
+
+func (f *changeFlags) printDry(a *cli.App, t client.Target) error {
+	return a.Print(*f.form, would{t.Name, t.Base}, func(w io.Writer) { cli.Fprintf(w, "%s: revision %d would be replaced\n", t.Name, t.Base) })
+}
+
+// of returns the document and the revision that is replaced.
+func (f *changeFlags) of(ctx context.Context, d *client.Documents, name string) (client.Target, error) {
+	t := client.Target{Name: name, Base: f.base}
+	if f.based {
+		return t, nil
+	}
+	state, err := d.Get(ctx, name)
+	if err != nil && !errors.Is(err, policystore.ErrNotFound) {
+		return t, err
+	}
+	t.Base = state.Current
+	return t, nil
+}
+
+// plan parses the steps of the rollout.
+func (f *changeFlags) plan() (*api.Plan, error) {
+	if len(f.steps) == 0 {
+		if f.hold > 0 {
+			return nil, cli.Usagef("--hold goes with --rollout")
+		}
+		return nil, nil
+	}
+	p := &api.Plan{}
+	for _, text := range f.steps {
+		percent, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
+		share, err := strconv.ParseFloat(percent, 64)
+		if !ok || err != nil || !(share > 0) || share > 100 {
+			return nil, cli.Usagef("--rollout %q: write shares of the clients, for example 1%%,10%%,50%%,100%%", text)
+		}
+		p.Steps = append(p.Steps, api.Step{Share: share / 100, Hold: f.hold.Seconds()})
+	}
+	return p, nil
+}
+
+func publishCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "publish FILE --name NAME", Short: "Publish a document as the next revision", Args: cobra.ExactArgs(1),
+		Long: `Publish a document as the next revision. With --rollout the server delivers it to a growing share of the clients, compares
+them with the others, and goes back by itself if they do worse.
+
+Exits with 3 and all faults if the document is invalid or has warnings that --accept-warnings does not accept, and with 7 if
+another revision is in force than --base, the document is frozen, or a rollout is running.`,
+		Example: `  tenet policy publish policies.yaml --name mail --server https://tenet.example.com
+  tenet policy publish policies.yaml --name mail --base 7 --message 'fewer retries' --rollout 1%,10%,50%,100% --hold 10m`,
+	}
+	f, in := &changeFlags{}, api.Publish{}
+	name := cmd.Flags().String("name", "", "name of the document")
+	cmd.Flags().BoolVar(&in.AcceptWarnings, "accept-warnings", false, "publish in spite of warnings")
+	f.add(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if *name == "" {
+			return cli.Usagef("--name is missing: the document's name")
+		}
+		plan, err := f.plan()
+		if err != nil {
+			return err
+		}
+		text, err := a.ReadFile(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		d, err := target(ctx)
+		if err != nil {
+			return err
+		}
+		f.based = cmd.Flags().Changed("base")
+		t, err := f.of(ctx, d, *name)
+		if err != nil {
+			return err
+		}
+		if f.dryRun {
+			if _, err := a.Load(ctx, args[0]); err != nil {
+				return err
+			}
+			return f.printDry(a, t)
+		}
+		in.Body, in.Message, in.Rollout = string(text), f.message, plan
+		p, err := d.Publish(ctx, t, in)
+		if err != nil {
+			return refused(a, args[0], err)
+		}
+		return newPublished(&p).print(a, *f.form)
+	})
+	return cmd
+}
+
+// refused prints the faults of a document that the server refuses.
+func refused(a *cli.App, file string, err error) error {
+	p, ok := errors.AsType[*client.Problem](err)
+	if !ok || p.Status != http.StatusUnprocessableEntity {
+		return err
+	}
+	for _, f := range p.Errors {
+		where := file
+		if f.Line > 0 {
+			where = fmt.Sprintf("%s:%d:%d", file, f.Line, f.Column)
+		}
+		if f.Path != "" {
+			where += ": " + f.Path
+		}
+		a.Say(slog.LevelError, "", "%s: %s", where, f.Problem)
+	}
+	return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s was not published: %s", file, p.Detail))
+}
+
+func revisionsCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "revisions NAME", Short: "List the revisions of a document, newest first", Args: cobra.ExactArgs(1),
+		Example: "  tenet policy revisions mail --server https://tenet.example.com",
+	}
+	open.ServerFlags(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		d, err := target(cmd.Context())
+		if err != nil {
+			return err
+		}
+		list, err := d.Revisions(cmd.Context(), args[0])
+		if err != nil {
+			return missing(args[0], err)
+		}
+		return a.Print(*form, list, func(w io.Writer) {
+			cli.Table(w, "REVISION\tHASH\tCREATED\tAUTHOR\tMESSAGE", list, func(r api.Revision) []any {
+				return []any{r.Revision, fmt.Sprintf("%.12s", r.Hash), cli.Clock(r.Created), r.Author, cli.OneLine(r.Message)}
+			})
+		})
+	})
+	return cmd
+}
+
+// missing says which document does not exist.
+func missing(name string, err error) error {
+	if errors.Is(err, policystore.ErrNotFound) {
+		return cli.Fail(cli.ExitNotFound, fmt.Errorf("document %q: not found, or it has no such revision or rollout", name))
+	}
+	return err
+}
+
+func getCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "get NAME", Short: "Print a revision of a document", Args: cobra.ExactArgs(1),
+		Long:    "Print a revision of a document: the one in force, unless --revision names another. -o json adds who published it, and when.",
+		Example: "  tenet policy get mail --revision 6 > old.yaml",
+	}
+	open.ServerFlags(cmd)
+	number := cmd.Flags().Int64("revision", 0, "number of the revision (default: the one in force)")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		d, err := target(ctx)
+		if err != nil {
+			return err
+		}
+		if *number == 0 {
+			state, err := d.Get(ctx, args[0])
+			if err != nil {
+				return missing(args[0], err)
+			}
+			*number = state.Current
+		}
+		r, err := d.Revision(ctx, args[0], *number)
+		if err != nil {
+			return missing(args[0], err)
+		}
+		return a.Print(*form, r, func(w io.Writer) { _, _ = io.WriteString(w, r.Body) })
+	})
+	return cmd
+}
+
+func compareCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "compare NAME FROM TO", Short: "Compare two revisions of a document, by field and as text", Args: cobra.ExactArgs(3),
+		Example: "  tenet policy compare mail 6 7 --server https://tenet.example.com",
+	}
+	open.ServerFlags(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		from, fromErr := strconv.ParseInt(args[1], 10, 64)
+		to, toErr := strconv.ParseInt(args[2], 10, 64)
+		if fromErr != nil || toErr != nil || from < 1 || to < 1 {
+			return cli.Usagef("write the numbers of two revisions; tenet policy revisions %s lists them", args[0])
+		}
+		d, err := target(cmd.Context())
+		if err != nil {
+			return err
+		}
+		diff, err := d.Diff(cmd.Context(), args[0], from, to)
+		if err != nil {
+			return missing(args[0], err)
+		}
+		return a.Print(*form, diff, func(w io.Writer) {
+			for _, c := range diff.Fields {
+				cli.Fprintf(w, "%s: %s → %s\n", c.Path, orNone(c.From), orNone(c.To))
+			}
+			_, _ = io.WriteString(w, diff.Text)
+		})
+	})
+	return cmd
+}
+
+func orNone(raw []byte) string {
+	if len(raw) == 0 {
+		return "-"
+	}
+	return string(raw)
+}
+
+func rollbackCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rollback NAME --to N", Short: "Publish the content of an old revision anew", Args: cobra.ExactArgs(1),
+		Long:    "Publish the content of an old revision anew, under a new number: a client never goes back in numbers.",
+		Example: "  tenet policy rollback mail --to 6 --message 'revision 7 overloads the provider'",
+	}
+	f := &changeFlags{}
+	to := cmd.Flags().Int64("to", 0, "number of the revision whose content comes back")
+	f.add(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if *to < 1 {
+			return cli.Usagef("--to is missing: the number of a revision")
+		}
+		plan, err := f.plan()
+		if err != nil {
+			return err
+		}
+		d, err := target(ctx)
+		if err != nil {
+			return err
+		}
+		f.based = cmd.Flags().Changed("base")
+		t, err := f.of(ctx, d, args[0])
+		if err != nil {
+			return err
+		}
+		if f.dryRun {
+			return f.printDry(a, t)
+		}
+		p, err := d.Rollback(ctx, t, api.Rollback{To: *to, Message: f.message, Rollout: plan})
+		if err != nil {
+			return missing(args[0], err)
+		}
+		return newPublished(&p).print(a, *f.form)
+	})
+	return cmd
+}
+
+func rolloutCommand(a *cli.App) *cobra.Command {
+	cmd := cli.Group("rollout", "Show, pause, resume and abort the rollout of a document", "", showRolloutCommand(a))
+	for _, c := range []struct{ name, short string }{
+		{"pause", "Stop a rollout at its step"}, {"resume", "Go on with a paused rollout"}, {"abort", "End a rollout, and bring back what was in force before"},
+	} {
+		cmd.AddCommand(changeRolloutCommand(a, c.name, c.short))
+	}
+	return cmd
+}
+
+func showRolloutCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show the rollout of a document, with its evidence", Args: cobra.ExactArgs(1),
+		Example: "  tenet policy rollout show mail -o json",
+	}
+	open.ServerFlags(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		d, err := target(cmd.Context())
+		if err != nil {
+			return err
+		}
+		status, err := d.Rollout(cmd.Context(), args[0])
+		if err != nil {
+			return missing(args[0], err)
+		}
+		return a.Print(*form, status, func(w io.Writer) { writeRollout(w, args[0], &status.Rollout) })
+	})
+	return cmd
+}
+
+func writeRollout(w io.Writer, name string, r *policystore.Rollout) {
+	cli.Fprintf(w, "%s: revision %d %s, step %d of %d, compared with revision %d\n", name, r.Candidate, r.State, r.Step+1, len(r.Plan.Steps), r.Base)
+	cli.Fprintf(w, "  started %s by %s\n", cli.Clock(r.Started), r.Actor)
+	if r.Judgement != nil {
+		cli.Fprintf(w, "  last judgement: %s (%s)\n", r.Judgement.Verdict, r.Judgement.Reason)
+	}
+}
+
+func changeRolloutCommand(a *cli.App, action, short string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: action + " NAME", Short: short, Args: cobra.ExactArgs(1),
+		Long:    short + ".\n\nExits with 7 if the document has no rollout in a state that allows it.",
+		Example: "  tenet policy rollout " + action + " mail",
+	}
+	open.ServerFlags(cmd)
+	dryRun := cmd.Flags().Bool("dry-run", false, "show the rollout without changing it")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		d, err := target(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if *dryRun {
+			status, err := d.Rollout(cmd.Context(), args[0])
+			if err != nil {
+				return missing(args[0], err)
+			}
+			return a.Print(*form, status, func(w io.Writer) { writeRollout(w, args[0], &status.Rollout) })
+		}
+		state, err := d.ChangeRollout(cmd.Context(), args[0], action)
+		if err != nil {
+			return missing(args[0], err)
+		}
+		return a.Print(*form, state, func(w io.Writer) { writeRollout(w, args[0], state.Rollout) })
+	})
+	return cmd
+}
+
+// ClientsCommand returns "tenet clients".
+func ClientsCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List programs by document and ID", Args: cobra.NoArgs,
+		Long: `List the programs that follow documents: the revision that each should have (desired), the one last sent to it (delivered),
+the one that it runs (applied), and the one that it could not use (refused), with the reason.`,
+		Example: "  tenet clients list --document mail --server https://tenet.example.com",
+	}
+	open.ServerFlags(cmd)
+	document := cmd.Flags().String("document", "", "only programs that follow this document")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		d, err := target(cmd.Context())
+		if err != nil {
+			return err
+		}
+		list, err := d.Clients(cmd.Context(), *document)
+		if err != nil {
+			return err
+		}
+		if list == nil {
+			list = []policystore.Client{}
+		}
+		return a.Print(*form, list, func(w io.Writer) {
+			cli.Table(w, "DOCUMENT\tID\tDESIRED\tDELIVERED\tAPPLIED\tREFUSED\tLAST SEEN\tREASON", list, func(c policystore.Client) []any {
+				return []any{c.Document, c.ID, c.Desired, c.Delivered, c.Applied, c.Refused, cli.Clock(c.LastSeen), cli.OneLine(c.Reason)}
+			})
+		})
+	})
+	return cli.Group("clients", "List the programs that follow documents of a server", "", cmd)
+}

@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// Documents are the policy documents of a server.
+type Documents struct{ client *Client }
+
+// Documents returns the server's policy documents.
+func (c *Client) Documents() *Documents { return &Documents{c} }
+
+func asPolicy(err error) error {
+	return as(err, map[string]error{
+		api.ProblemNotFound: policystore.ErrNotFound, api.ProblemChanged: policystore.ErrConflict, api.ProblemConflict: policystore.ErrConflict,
+	})
+}
+
+func pathOf(name, rest string) string { return "/v1/documents/" + url.PathEscape(name) + rest }
+
+func (d *Documents) get(ctx context.Context, path string, query url.Values, out any) error {
+	return asPolicy(d.client.Do(ctx, Call{Method: http.MethodGet, Path: path, Query: query}, out))
+}
+
+// List lists documents by name.
+func (d *Documents) List(ctx context.Context) ([]policystore.Document, error) {
+	return all(ctx, d.client, "/v1/documents", nil, func(p *api.Documents) ([]policystore.Document, api.Cursor) { return p.Documents, p.Next })
+}
+
+// Get returns the state of a document.
+func (d *Documents) Get(ctx context.Context, name string) (out policystore.Document, err error) {
+	err = d.get(ctx, pathOf(name, ""), nil, &out)
+	return out, err
+}
+
+// Revisions lists the revisions of a document, newest first, without their texts.
+func (d *Documents) Revisions(ctx context.Context, name string) ([]api.Revision, error) {
+	return all(ctx, d.client, pathOf(name, "/revisions"), nil, func(p *api.Revisions) ([]api.Revision, api.Cursor) { return p.Revisions, p.Next })
+}
+
+// Revision returns a revision with its text.
+func (d *Documents) Revision(ctx context.Context, name string, number int64) (out api.Revision, err error) {
+	err = d.get(ctx, pathOf(name, "/revisions/"+strconv.FormatInt(number, 10)), nil, &out)
+	return out, err
+}
+
+// Diff compares two revisions.
+func (d *Documents) Diff(ctx context.Context, name string, from, to int64) (out api.Difference, err error) {
+	query := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
+	err = d.get(ctx, pathOf(name, "/diff"), query, &out)
+	return out, err
+}
+
+// Target names a document and the revision that a change replaces; 0 is a document that does not exist yet.
+type Target struct {
+	Name string
+	Base int64
+}
+
+func (d *Documents) replace(ctx context.Context, t Target, path string, body any) (out api.Published, err error) {
+	err = d.client.Do(ctx, Call{Method: http.MethodPost, Path: pathOf(t.Name, path), Body: body, IfMatch: strconv.Quote(strconv.FormatInt(t.Base, 10))}, &out)
+	return out, asPolicy(err)
+}
+
+// Publish publishes a revision. The error is policystore.ErrConflict if the base is not in force.
+func (d *Documents) Publish(ctx context.Context, t Target, in api.Publish) (api.Published, error) {
+	return d.replace(ctx, t, "/revisions", in)
+}
+
+// Rollback publishes the content of an old revision anew.
+func (d *Documents) Rollback(ctx context.Context, t Target, in api.Rollback) (api.Published, error) {
+	return d.replace(ctx, t, "/rollback", in)
+}
+
+// Rollout returns the rollout of a document with its evidence.
+func (d *Documents) Rollout(ctx context.Context, name string) (out api.RolloutStatus, err error) {
+	err = d.get(ctx, pathOf(name, "/rollout"), nil, &out)
+	return out, err
+}
+
+// ChangeRollout pauses, resumes or aborts the rollout of a document.
+func (d *Documents) ChangeRollout(ctx context.Context, name, action string) (out policystore.Document, err error) {
+	err = d.client.Do(ctx, Call{Method: http.MethodPost, Path: pathOf(name, "/rollout/"+action), Once: true}, &out)
+	return out, asPolicy(err)
+}
+
+// Clients lists the programs that follow a document, or any for "".
+func (d *Documents) Clients(ctx context.Context, document string) ([]policystore.Client, error) {
+	query := url.Values{}
+	if document != "" {
+		query.Set("document", document)
+	}
+	return all(ctx, d.client, "/v1/clients", query, func(p *api.Clients) ([]policystore.Client, api.Cursor) { return p.Clients, p.Next })
+}
+
+// all reads all pages of a list.
+func all[P, T any](ctx context.Context, c *Client, path string, query url.Values, of func(*P) ([]T, api.Cursor)) (list []T, err error) {
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("limit", strconv.Itoa(api.MaxBatch))
+	for {
+		var page P
+		if err := c.Do(ctx, Call{Method: http.MethodGet, Path: path, Query: query}, &page); err != nil {
+			return nil, asPolicy(err)
+		}
+		items, next := of(&page)
+		list = append(list, items...)
+		if next == "" {
+			return list, nil
+		}
+		query.Set("cursor", string(next))
+	}
+}
