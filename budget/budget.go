@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// AttemptKind is what an attempt is to its call.
+// AttemptKind says whether an attempt is a retry (or first attempt) or a hedge.
 type AttemptKind int
 
 // The kinds of attempt.
@@ -38,8 +38,8 @@ type Decision struct {
 	// Detail is free text about the reason, which records keep in the attribute detail of the attempt's outcome. May be
 	// empty. It should not differ from attempt to attempt, and must not hold secrets.
 	Detail string
-	// Release ends what an allowed attempt holds; nil if it holds nothing. It is called exactly once, also when the
-	// attempt is cancelled, panics or is never launched.
+	// Release frees what an allowed attempt holds; nil if it holds nothing. It is called exactly once, even if the attempt is
+	// cancelled, panics or is never launched.
 	Release func()
 }
 
@@ -59,8 +59,8 @@ type Budget interface {
 	AllowAttempt(ctx context.Context, key policy.Key, attemptIdx int, kind AttemptKind, ref policy.BudgetRef) Decision
 }
 
-// AtLaunch is implemented by budgets of things that an attempt holds while it runs. If AskAtLaunch returns true, a retry
-// asks when it is launched, after its backoff; other budgets are asked when the retry is decided, before it.
+// AtLaunch is implemented by budgets of resources that an attempt holds while it runs. If AskAtLaunch returns true, the budget
+// is asked when a retry is launched, after its backoff; other budgets are asked before the backoff, when the retry is decided.
 type AtLaunch interface {
 	AskAtLaunch() bool
 }
@@ -72,7 +72,7 @@ type Waiter interface {
 	Wait(ref policy.BudgetRef) time.Duration
 }
 
-// Cost is what an attempt of ref is charged: ref.Cost, at least 1.
+// Cost returns the cost of an attempt under ref: ref.Cost, at least 1.
 func Cost(ref policy.BudgetRef) int { return max(ref.Cost, 1) }
 
 // New makes the budget that a document describes. Absent ratio and burst take their defaults (0.2 and 10). It returns
@@ -99,8 +99,7 @@ func (Unlimited) AllowAttempt(context.Context, policy.Key, int, AttemptKind, pol
 	return Allow()
 }
 
-// amount makes a number of tokens safe to calculate with: not a number and negative numbers are 0, and it is at most
-// limit.
+// amount makes a number of tokens safe to calculate with: it returns 0 for NaN and negative numbers, and at most limit.
 func amount(x, limit float64) float64 {
 	if math.IsNaN(x) {
 		return 0

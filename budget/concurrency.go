@@ -10,8 +10,8 @@ import (
 // Concurrency bounds how many attempts run at a time, over all calls that share it, first attempts included. An attempt
 // takes its cost for as long as it runs. Safe for concurrent use.
 //
-// It is asked when an attempt is launched (see [AtLaunch]), so that a retry holds nothing while it waits. It refuses at
-// once and keeps no queue. Documents cannot describe it; register it in code.
+// It is asked when an attempt is launched (see [AtLaunch]), so that a retry holds nothing while it waits. It refuses at once
+// instead of queueing. Documents cannot describe it; register it in code.
 type Concurrency struct {
 	limit    int64
 	inFlight atomic.Int64

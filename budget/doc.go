@@ -5,8 +5,8 @@
 // Many policies may name one budget (policy.BudgetRef: a name and the cost of an attempt), and all calls of the process
 // under those policies share it. [Registry] finds a budget by its name. The executor asks it:
 //
-//   - before the first attempt of a call, with attempt index 0 and [KindRetry]; a refusal means that nothing is run;
-//   - when a retry is decided, before the wait, so that a refused caller does not wait for nothing;
+//   - before the first attempt of a call, with attempt index 0 and [KindRetry]; if it refuses, the operation does not run;
+//   - when a retry is decided, before the wait, so that a refused caller does not wait in vain;
 //   - before a hedge is launched, with [KindHedge]; a refused hedge never ends the call.
 //
 // The charge for an attempt is not given back, however the attempt ends. A budget of resources that an attempt holds, such
@@ -26,14 +26,13 @@
 // Implement [Budget] and register it under the name that policies use:
 //
 //   - AllowAttempt runs on the path of every call. It must not block, be safe for concurrent use, and should not
-//     allocate. A context is passed for its values; waiting for something on it is waiting in the caller's time.
+//     allocate. The context is passed for its values only; waiting on it would delay the caller.
 //   - Answer with [Allow] or [Deny], or fill a [Decision] to add a Release. Put text of your own into Detail: reasons
 //     are a closed set.
 //   - attemptIdx counts a call's attempts from 0 in the order of their launch, hedges included. Attempts may end in any
 //     order. Index 0 with KindRetry is the first attempt: once per call.
-//   - Charge ref.Cost, and take a cost below 1 for 1 ([Cost] does that), or say that you ignore it.
+//   - Charge ref.Cost, and treat a cost below 1 as 1 ([Cost] does that), or document that you ignore it.
 //   - Implement [AtLaunch] too if an allowed attempt holds something until its Release: a retry is otherwise allowed
 //     before its backoff and would hold it through the wait.
-//   - Implement [Waiter] too if time alone makes a refused attempt possible: work that can be put back is then put back
-//     for that long.
+//   - Implement [Waiter] too if a refused attempt becomes possible by waiting alone: jobs are then put back for that long.
 package budget

@@ -25,7 +25,7 @@ type Registry struct {
 // NewRegistry makes an empty registry.
 func NewRegistry() *Registry { return &Registry{} }
 
-// Version changes whenever a name may have come to mean another budget.
+// Version changes whenever a name may refer to another budget than before.
 func (r *Registry) Version() uint64 { return r.version.Load() }
 
 // Register adds a budget under a name. It returns an error for an empty name, a nil budget, and a name that code has
@@ -70,9 +70,9 @@ func (r *Registry) Names() []string {
 	return slices.Compact(names)
 }
 
-// Apply makes a document's budgets the registry's, in place of those of the document applied before. A budget whose kind
-// is the same goes on with the tokens it has, cut to the new capacity or burst; others are made anew; those that the
-// document no longer names are removed. Budgets registered in code are not touched.
+// Apply replaces the budgets of the previous document by those of a new one. A budget of the same kind keeps its tokens, up to
+// the new capacity or burst; other budgets start full; those that the document no longer names are removed. Budgets
+// registered in code are not touched.
 //
 // If any description breaks a rule, Apply changes nothing and returns an error that lists all of them.
 func (r *Registry) Apply(budgets map[string]policy.Budget) error {
@@ -105,8 +105,8 @@ func (r *Registry) Apply(budgets map[string]policy.Budget) error {
 	return nil
 }
 
-// reuse updates a budget to its new description if the kinds agree. A budget that the document dropped meets the zero
-// description, which is of no kind.
+// reuse updates a budget to its new description if the kinds agree. For a budget that the document dropped, the description is
+// the zero value, whose kind never agrees.
 func reuse(old Budget, b policy.Budget) bool {
 	switch old := old.(type) {
 	case *TokenBucket:

@@ -12,15 +12,14 @@ import (
 // ratio tokens; each retry and hedge takes its cost. It starts with burst tokens and holds no more than that. Safe for
 // concurrent use, without a lock.
 //
-// In any window, and so over its life, the retries and hedges that it allows cost at most ratio·calls + burst: tokens
-// come from calls only, never from time or from attempts that end, so neither a long backoff nor a high latency loosens
-// the bound. It counts in integers of a billionth of a token; ratio and burst are rounded down to that.
+// In any window, and so over its life, the retries and hedges that it allows cost at most ratio·calls + burst. Only calls earn
+// tokens; the passing of time and ended attempts do not, so neither a long backoff nor a high latency loosens the bound. It counts in integers of a billionth of a token; ratio and burst are rounded down to that.
 //
 // It does not implement [Waiter]: only further calls refill it.
 type RetryRatio struct {
 	tokens atomic.Int64 // in units; what exceeds the burst, by the last credit or after a reload, is cut before it is spent
 	limits atomic.Pointer[ratioLimits]
-	// A successful call only reads tokens. Filling up a cache line keeps other people's writes from slowing that down.
+	// A successful call only reads tokens. Padding to a cache line keeps writes to neighbouring data from slowing that down.
 	_ [48]byte
 }
 

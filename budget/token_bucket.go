@@ -29,11 +29,11 @@ type TokenBucket struct {
 	_        [24]byte      // makes it one
 }
 
-// epoch is where the monotonic clock of buckets begins.
+// epoch is the zero of the buckets' monotonic clock.
 var epoch = time.Now()
 
 // NewTokenBucket makes a full bucket that holds capacity tokens and regains refillPerSecond of them. Negative numbers
-// and NaN count as 0, so that a bucket of a nonsensical capacity refuses everything.
+// and NaN count as 0, so that a bucket with an invalid capacity refuses everything.
 func NewTokenBucket(capacity, refillPerSecond float64) *TokenBucket {
 	capacity = amount(capacity, maxTokens)
 	return &TokenBucket{
@@ -75,7 +75,7 @@ func (b *TokenBucket) Wait(ref policy.BudgetRef) time.Duration {
 	if missing <= 0 {
 		return 0
 	}
-	// Rounded up and one more: after this wait the tokens are there, whatever float64 made of the sum.
+	// Rounded up, plus one: after this wait the tokens are there despite the rounding of float64.
 	nanos := math.Ceil(missing/b.refill*float64(time.Second)) + 1
 	if nanos < float64(maxWait) {
 		return time.Duration(nanos)

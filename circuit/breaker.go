@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// State is what a breaker does with attempts.
+// State is the state of a breaker.
 type State int
 
 // The states of a breaker.
@@ -43,13 +43,13 @@ const (
 	Ignored               // it was cancelled, aborted or never launched
 )
 
-// Transition is a change of state that a call on the breaker caused. The zero Transition is none.
+// Transition is a change of state caused by a method of the breaker. The zero Transition means no change.
 type Transition struct{ From, To State }
 
 // Changed reports whether there was a change.
 func (t Transition) Changed() bool { return t.From != t.To }
 
-// Ticket represents one admitted attempt. The zero Ticket represents none; Done ignores it.
+// Ticket represents one admitted attempt. The zero Ticket represents no attempt; Done ignores it.
 type Ticket struct{ phase phase }
 
 // Probe reports whether the attempt is a half-open breaker's probe.
@@ -77,8 +77,8 @@ func (p phase) next(s State) phase { return (p>>2+1)<<2 | phase(s) }
 //	          └───────────────────────────────┤ half open ├────────┘
 //	                                          └───────────┘
 //
-// Update with another kind leads from every state to closed. A ticket counts only in the phase that gave it out: what
-// was started before a transition changes nothing after it.
+// Update with another kind closes the breaker from any state. A ticket counts only in the phase in which it was issued:
+// attempts that started before a transition do not count after it.
 type Breaker struct {
 	// Read by every attempt, written only under mu.
 	phase  atomic.Uint64
@@ -108,9 +108,9 @@ func New(c policy.Circuit) *Breaker {
 	return b
 }
 
-// Update puts another normalised policy in force. State and counts are kept if the kind is the same: thresholds apply
-// from the next attempt on, a cooldown that is running takes its new length, and another window starts with what the old
-// one held. If the kind is another, the breaker starts anew, closed.
+// Update puts another normalised policy in force. If the kind is the same, the breaker keeps its state and counts: thresholds
+// apply from the next attempt on, a running cooldown takes its new length, and a new window starts with the counts of the old
+// one. If the kind differs, the breaker starts over, closed.
 func (b *Breaker) Update(c policy.Circuit) Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +145,7 @@ func (b *Breaker) clear() {
 	b.until.Store(0)
 }
 
-// State returns the state as an attempt at now would meet it: an open breaker whose cooldown is over is half open.
+// State returns the state that applies to an attempt at now: an open breaker whose cooldown is over counts as half open.
 func (b *Breaker) State(now time.Duration) State {
 	s, _ := b.Look(now)
 	return s
@@ -225,9 +225,10 @@ func (b *Breaker) acquire(now time.Duration, hedge bool) (Ticket, Transition, bo
 	return Ticket{phase(b.phase.Load())}, changed, true
 }
 
-// Done takes the result of the attempt that t was given for, which took so long and ended at now, and frees its slot if
-// it was a probe. An attempt that was never launched or was cancelled ends with Ignored. The result of an attempt that
-// was admitted before the last transition is dropped. A Success with a consecutive breaker needs neither took nor now.
+// Done records the result of the attempt that holds ticket t and frees the attempt's slot if it was a probe. took is how long
+// the attempt ran, now when it ended. The result of an attempt that was cancelled or never launched is Ignored. The result of
+// an attempt that was admitted before the last transition is dropped. A Success with a consecutive breaker needs neither took
+// nor now.
 func (b *Breaker) Done(t Ticket, r Result, took, now time.Duration) Transition {
 	c := b.policy.Load()
 	bad := isBad(c, r, took)

@@ -1,5 +1,5 @@
-// Package circuit stops calling what keeps failing. A [Breaker] stands in front of the attempts of one key and, by what
-// they end in, lets further ones through or refuses them.
+// Package circuit holds circuit breakers, which stop calls to a service that keeps failing. A [Breaker] admits or refuses the
+// attempts of one key, depending on the results of earlier ones.
 //
 // # The model
 //
@@ -7,10 +7,10 @@
 //
 //	ticket, transition, ok := breaker.Acquire(now, hedge)   // may it start?
 //	...                                                     // the attempt, if ok
-//	transition = breaker.Done(ticket, result, took, now)    // what became of it
+//	transition = breaker.Done(ticket, result, took, now)    // its result
 //
-// Done is called exactly once for each ticket, however the attempt ended, and also if it was never launched. A closed
-// breaker lets everything through and counts. What it counts is the policy's kind:
+// Done must be called exactly once for each ticket, however the attempt ended, even if it was never launched. A closed breaker
+// admits every attempt and counts. The policy's kind says what it counts:
 //
 //	kind        | opens when                                                    | judged after
 //	consecutive | `failures` attempts in a row failed                           | a failure
@@ -23,6 +23,6 @@
 //
 // The sliding window is ten buckets of a tenth of the window each, so that it covers between nine and ten tenths of it.
 //
-// Time is given by the caller: `now` is a reading of a monotonic clock since an epoch of the caller's choice, the same
-// for all calls on a breaker. Nothing here reads a clock, starts a goroutine or allocates after [New].
+// The caller supplies the time: `now` is a reading of a monotonic clock since an epoch of the caller's choice, which must be
+// the same for all calls to a breaker. A breaker does not read a clock, start goroutines, or allocate after [New].
 package circuit

@@ -4,11 +4,11 @@ import "time"
 
 const buckets = 10
 
-// window counts attempts over a sliding time. It is a ring of buckets, each for a tenth of the time: bucket n holds what
-// happened from n·width to (n+1)·width and lies at ring[n mod 10]. The breaker's mutex guards it.
+// window counts attempts over a sliding time. It is a ring of buckets, each for a tenth of the time: bucket n counts the
+// attempts from n·width to (n+1)·width and is ring[n mod 10]. The breaker's mutex guards it.
 //
-// Attempts that were not bad reach it late: they are counted in a striped counter, whose gain is taken over before the
-// newest bucket ends.
+// Attempts that were not bad arrive with a delay: a striped counter counts them, and its gain is added before the newest bucket
+// ends.
 type window struct {
 	width   time.Duration // of a bucket
 	newest  int64         // its number
@@ -19,14 +19,14 @@ type window struct {
 
 type tally struct{ calls, bad uint64 }
 
-// clear forgets everything, and what the striped counter stands at.
+// clear drops all counts, and sets the striped counter's current value as the new base.
 func (w *window) clear(counter uint64) {
 	w.ring, w.total = [buckets]tally{}, tally{}
 	w.newest = -buckets // the first moveTo finds everything expired
 	w.counter = counter
 }
 
-// resize gives the window another length. All that it holds goes into the bucket of the time when it was last used.
+// resize gives the window another length. All of its counts move into the bucket of the time when it was last used.
 func (w *window) resize(length time.Duration) {
 	last := time.Duration(max(w.newest, 0)) * w.width
 	w.width = max(length/buckets, 1)
@@ -35,7 +35,7 @@ func (w *window) resize(length time.Duration) {
 	*w.bucket(w.newest) = w.total
 }
 
-// take takes over what the striped counter has gained.
+// take adds the gain of the striped counter.
 func (w *window) take(counter uint64) {
 	w.add(tally{calls: counter - w.counter})
 	w.counter = counter

@@ -19,7 +19,7 @@ import (
 type Family struct {
 	// Names lists every class that Of can answer, and their parents. A policy that lists any other class is reported.
 	Names []policy.Class
-	// Parent is a wider class that everything in the family also belongs to, beside the parents that policy knows.
+	// Parent is a wider class to which all classes of the family belong, in addition to the parents that package policy knows.
 	Parent policy.Class
 	// Of returns the most specific class of err, or "".
 	Of func(err error) policy.Class
@@ -83,8 +83,7 @@ type Match struct {
 // Within reports whether the match lies in the class wide.
 func (m Match) Within(wide policy.Class) bool { return m.Class.Within(wide) || m.Parent.Within(wide) }
 
-// Builtin returns the families that need nothing but the standard library: timeout and canceled; network and what lies
-// in it.
+// Builtin returns the families that need only the standard library: timeout and canceled, network and its parts.
 func Builtin() Set {
 	return Set{
 		{Names: []policy.Class{policy.ClassTimeout, policy.ClassCanceled}, Of: endOf},

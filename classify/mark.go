@@ -36,8 +36,8 @@ func Unrecoverable(err error) error { return Permanent(err) }
 // breaker counts it as a failure. Business(nil) is nil.
 func Business(err error) error { return wrap(err, MarkBusiness, 0) }
 
-// After marks err with the wait that the other side asked for. The retry starts no earlier, and not at all where the
-// wait is longer than the policy's max_pushback. Negative waits count as 0. After(nil, d) is nil.
+// After marks err with the wait that the other side asked for. The retry starts no earlier, and not at all if the wait is
+// longer than the policy's max_pushback. Negative waits count as 0. After(nil, d) is nil.
 func After(err error, d time.Duration) error { return wrap(err, MarkAfter, max(d, 0)) }
 
 func wrap(err error, mark Mark, pushback time.Duration) error {

@@ -23,7 +23,7 @@ const (
 const (
 	// windowSize latencies are counted, then the window becomes the old one: answers rest on the latest 1,024 to 2,048.
 	windowSize = 1024
-	// freshSamples is up to how many latencies every answer is computed anew, so that none is missing.
+	// freshSamples is the number of latencies up to which every answer is computed again, so that no latency is missing.
 	freshSamples = 256
 	// answerMoves is how many moves of latencies from stripes to the histogram an answer outlives: about 100 latencies.
 	answerMoves = 4

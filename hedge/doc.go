@@ -1,14 +1,14 @@
-// Package hedge decides when an attempt is slow enough to start another beside it, and how many such hedges a key may
-// cost. It starts nothing itself.
+// Package hedge decides when an attempt is slow enough to start another one (a hedge), and how many hedges a key may have. It
+// does not start attempts itself.
 //
 // # The model
 //
 // A [Trigger] says how long to wait for an attempt before hedging it: after the policy's own delay ([Fixed]), after a
-// set latency ([After]), or when the attempt is slower than most were ([Percentile]). The last one asks the key's
-// [Digest], a histogram of the latencies of successful attempts in which old ones fade. [Load] is the key's account of
-// hedges and calls; it keeps hedges below the policy's max_extra_load.
+// fixed latency ([After]), or when the attempt is slower than most others ([Percentile]). Percentile reads the key's [Digest], a
+// histogram of the latest latencies of successful attempts. [Load] counts the key's hedges and calls, and keeps hedges below the
+// policy's max_extra_load.
 //
-// Tail latency is where this pays: with p95 about one call in twenty is hedged and takes the faster of two answers
+// Hedging reduces tail latency: with p95, about one call in twenty is hedged and takes the faster of two answers
 // (J. Dean, L. A. Barroso: The Tail at Scale, Communications of the ACM 56(2), 2013). Failures must not feed the digest: a
 // server that refuses quickly would look fast.
 //

@@ -6,7 +6,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// minSamples is how many latencies a percentile needs before it is believed.
+// minSamples is how many latencies a percentile needs before it is used.
 const minSamples = 50
 
 // Trigger decides when to hedge. Implementations are safe for concurrent use.

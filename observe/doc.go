@@ -16,7 +16,7 @@
 //	CircuitChanged, Reported ────► Observer
 //	Flowed ──────────────────────► Observer, of pipelines: deliveries fetched, in flight and ended
 //
-// [Slog] writes events as log lines; the packages otel and prom below this one export spans and metrics. [Multi] joins
+// [Slog] writes events as log lines; packages adapter/otel and adapter/prometheus export spans and metrics. [Multi] combines
 // several observers. Exporters of metrics keep their labels bounded with [PerKey] and [ReasonLabel]. A Starter that starts
 // spans puts their IDs into the context ([WithSpan]), from which log lines take them.
 //

@@ -25,9 +25,9 @@ const (
 	CallEnded EventType = "call_ended"
 	// CircuitChanged: a breaker changed its state; Circuit is set.
 	CircuitChanged EventType = "circuit_changed"
-	// Idempotent: a guard did something with the record of a key; Idempotency is set.
+	// Idempotent: a guard read or changed the record of a key; Idempotency is set.
 	Idempotent EventType = "idempotency"
-	// JobMoved: a job went from one state to another; Transition is set.
+	// JobMoved: a job changed its state; Transition is set.
 	JobMoved EventType = "job_transition"
 	// Reported: a condition that operators should know of; Report is set.
 	Reported EventType = "reported"
