@@ -12,7 +12,7 @@ import (
 // ErrDown is the error of a store that is down.
 var ErrDown = errors.New("testguard: the store is down")
 
-// Store is the smallest store: the pure functions of package idempotency behind a lock. Its methods fail as a test wants.
+// Store is a minimal store: the pure functions of package idempotency under a lock. A test can make its methods fail.
 type Store struct {
 	mu         sync.Mutex
 	records    map[idempotency.ID]*idempotency.Record

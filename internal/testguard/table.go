@@ -18,7 +18,7 @@ const (
 
 var errEffect = errors.New("the effect failed")
 
-// What callers see. The statuses are those of HTTP servers; an effect that fails is one that answers 500.
+// Answers. The statuses are those of HTTP servers, where an effect that fails answers 500.
 var (
 	succeeded   = Answer{OK: true, Result: "r", Status: 200}
 	failed      = Answer{Status: 500}
@@ -64,7 +64,7 @@ var (
 	refused = step{op: works, want: failedFirst, state: idempotency.Failed}
 )
 
-// taken makes a record that of another caller, whose claim is live.
+// taken gives a record to another caller with a live claim.
 func taken(r *idempotency.Record) {
 	r.State, r.Owner, r.Fence, r.Lease, r.Expires = idempotency.InFlight, "another", r.Fence+1, time.Now().UTC().Add(lease), time.Time{}
 }
@@ -74,7 +74,7 @@ func lapsed(r *idempotency.Record) {
 	r.Lease = time.Now().UTC().Add(-time.Microsecond)
 }
 
-// interruption is what follows an effect of which nobody knows how far it came.
+// interruption returns the steps after an effect whose outcome is unknown.
 func interruption(op func(*bench, context.Context) (string, error)) []step {
 	return []step{
 		{op: op, want: interrupted, ran: true, state: idempotency.InFlight},
@@ -84,8 +84,8 @@ func interruption(op func(*bench, context.Context) (string, error)) []step {
 	}
 }
 
-// harmless is what follows it where the guard is replay-safe.
-func harmless(op func(*bench, context.Context) (string, error)) []step {
+// replaySafe returns the same steps for a guard that is replay-safe.
+func replaySafe(op func(*bench, context.Context) (string, error)) []step {
 	return []step{{op: op, want: interrupted, ran: true, state: idempotency.Released}, success, replay}
 }
 
@@ -141,11 +141,11 @@ func table() []scenario {
 			success, {before: lapsed, op: works, want: succeeded, ran: true, state: idempotency.Completed},
 		}},
 		{name: "I4 a panic leaves the outcome unknown", steps: interruption(panics)},
-		{name: "I4 a panic where a replay is safe", options: safe, steps: harmless(panics)},
+		{name: "I4 a panic where a replay is safe", options: safe, steps: replaySafe(panics)},
 		{name: "I4 Goexit leaves the outcome unknown", steps: interruption(goexits)},
-		{name: "I4 Goexit where a replay is safe", options: safe, steps: harmless(goexits)},
+		{name: "I4 Goexit where a replay is safe", options: safe, steps: replaySafe(goexits)},
 		{name: "I4 an error that leaves the outcome unknown", errors: true, steps: interruption(undecided)},
-		{name: "I4 an error that leaves the outcome unknown where a replay is safe", errors: true, options: safe, steps: harmless(undecided)},
+		{name: "I4 an error that leaves the outcome unknown where a replay is safe", errors: true, options: safe, steps: replaySafe(undecided)},
 		{name: "I5 a claim that was lost changes no outcome", steps: []step{
 			{op: losesItsClaim, want: succeeded, ran: true, state: idempotency.InFlight},
 		}},
@@ -175,7 +175,7 @@ func table() []scenario {
 	}
 }
 
-// largeAnswer is that of an effect whose result is more than the guard keeps.
+// largeAnswer is the answer of an effect whose result is larger than the guard stores.
 var largeAnswer = Answer{OK: true, Result: string(make([]byte, 2<<10)), Status: 200}
 
 func large(*bench, context.Context) (string, error) { return largeAnswer.Result, nil }

@@ -16,7 +16,7 @@ type Entrance struct {
 	// Ask asks once for the effect of a call, in virtual time, and returns what its caller sees. It makes one attempt only. A
 	// panic or the end of the goroutine may reach the caller of Ask.
 	Ask func(ctx context.Context, t *testing.T, c Call) Answer
-	// Results: the entrance keeps the results of effects. NeedsResult: whoever asks later cannot do without one.
+	// Results: the entrance stores the results of effects. NeedsResult: later callers need a result.
 	Results, NeedsResult bool
 	// Errors: the effect returns errors. An HTTP handler does not.
 	Errors bool
@@ -26,11 +26,11 @@ type Entrance struct {
 type Call struct {
 	Guard *idempotency.Guard
 	Key   string
-	// Op is the effect. What it asks for does not change from call to call.
+	// Op is the effect. Its request is the same in every call.
 	Op func(context.Context) (string, error)
 }
 
-// Answer is what the caller of an entrance sees. An entrance leaves a field empty that it does not have.
+// Answer is what the caller of an entrance sees. A field that the entrance does not have is empty.
 type Answer struct {
 	OK         bool
 	Result     string
@@ -49,7 +49,7 @@ type scenario struct {
 
 // step is one call, what is done before it, and what must be true after it.
 type step struct {
-	wait   time.Duration             // passes first
+	wait   time.Duration             // before the call
 	before func(*idempotency.Record) // changes the record, as another process may
 	broken func(*bench)              // breaks the store or the journal for this call
 	ctx    func(context.Context) (context.Context, context.CancelFunc)
@@ -80,7 +80,7 @@ func (b *bench) Append(context.Context, *observe.Event) error {
 	return nil
 }
 
-// Run holds an entrance against the table.
+// Run runs the table for an entrance.
 func Run(t *testing.T, e Entrance) {
 	t.Helper()
 	for _, s := range table() {
@@ -132,7 +132,7 @@ func (b *bench) step(e Entrance, n int, s step) {
 	b.check(e, n, s, got)
 }
 
-// ask returns the zero answer if the entrance lets a panic, or the end of the goroutine, pass.
+// ask returns the zero answer if a panic, or the end of the goroutine, gets through the entrance.
 func ask(ctx context.Context, t *testing.T, e Entrance, c Call) (got Answer) {
 	done := make(chan struct{})
 	go func() {
@@ -163,7 +163,7 @@ func (b *bench) check(e Entrance, n int, s step, got Answer) {
 		b.Errorf("step %d: status %d, want %d", n, got.Status, want.Status)
 	}
 	if got.RetryAfter != 0 && got.RetryAfter != want.RetryAfter {
-		b.Errorf("step %d: to come back after %s, want %s", n, got.RetryAfter, want.RetryAfter)
+		b.Errorf("step %d: retry after %s, want %s", n, got.RetryAfter, want.RetryAfter)
 	}
 	records := b.store.Records()
 	switch {

@@ -3,16 +3,16 @@
 // # The model
 //
 // A [Sink] makes one request for each Dispatch, with the payload as its body and the transaction's ID as its Idempotency-Key.
-// Repetition is the step's: the sink never sends again by itself, and follows no redirect, which could turn a POST into a GET
-// and carry headers elsewhere. What an answer means:
+// The pipeline's step retries; the sink never sends a request again itself. It does not follow redirects, which could turn a
+// POST into a GET and send headers elsewhere. Answers mean:
 //
-//	2xx                 done
-//	408, 429, 5xx       again, after Retry-After where a 429 or 503 has one
-//	3xx, other 4xx      a business error: not again
-//	no answer           again
+//	2xx                 success
+//	408, 429, 5xx       retried, not before Retry-After if a 429 or 503 has one
+//	3xx, other 4xx      a business error: not retried
+//	no answer           retried
 //
-// Errors are [*tenethttp.StatusError] where there was an answer, and classes such as http_503 apply. They carry their meaning
-// with them; a policy with the classifier of package tenethttp comes to the same.
+// After an answer, errors are [*tenethttp.StatusError], and classes such as http_503 apply. The errors are marked with their
+// meaning; the classifier of package tenethttp gives the same outcome.
 //
 // Private, loopback, link-local and other special addresses are refused unless the options allow them. The check is made on
 // the address that is dialled, and no proxy is used.

@@ -25,20 +25,20 @@ const (
 type Options struct {
 	// Bucket is the key-value bucket of the idempotency records. Default [DefaultBucket].
 	Bucket string
-	// Replicas of the bucket and the stream when they are made, 1 to 5. Default 1. Those that exist keep theirs.
+	// Replicas of a bucket or stream that the store creates, 1 to 5. Default 1.
 	Replicas int
 	// Timeout bounds each request to the server, within the caller's context. Default [DefaultTimeout].
 	Timeout time.Duration
-	// Duplicates is for how long the server recognises an event that is appended again, when the audit stream is made.
-	// Default [DefaultDuplicates]. The server keeps every event's ID in memory for so long.
+	// Duplicates is the duplicate window of an audit stream that the store creates: how long the server recognises an event
+	// that is appended again. Default [DefaultDuplicates]. The server keeps the IDs of these events in memory.
 	Duplicates time.Duration
 	// Clock decides leases and expiry. Default time.Now.
 	Clock func() time.Time
-	// Connect is added to what [Open] connects with: credentials, TLS, handlers.
+	// Connect holds further options for [Open]: credentials, TLS, handlers.
 	Connect []nats.Option
 }
 
-// kind begins the errors of this package.
+// kind is the prefix of this package's errors.
 const kind address.Kind = "nats"
 
 // DB is Tenet's data on a NATS system with JetStream. It is safe for concurrent use.
@@ -52,7 +52,7 @@ type DB struct {
 	log         stream // of audit events
 }
 
-// readable tells of a URL that the client could not read either: the client's error would show the password.
+// readable returns an error for a URL that the client could not parse; the client's own error would show the password.
 func readable(servers string) error {
 	for server := range strings.SplitSeq(servers, ",") {
 		if server = strings.TrimSpace(server); !strings.Contains(server, "://") {
@@ -65,8 +65,8 @@ func readable(servers string) error {
 	return nil
 }
 
-// Open connects to a server, or a comma-separated list of servers of one cluster. Afterwards the connection is kept up:
-// it reconnects for as long as it takes, and until then operations fail within [Options].Timeout.
+// Open connects to a server, or a comma-separated list of servers of one cluster. A lost connection is restored, however long
+// that takes; until then operations fail within [Options].Timeout.
 func Open(ctx context.Context, servers string, o Options) (*DB, error) {
 	if ctx == nil {
 		return nil, errors.New("nats: Open: the context is nil")
@@ -101,7 +101,7 @@ func atMost(limit time.Duration) nats.Option {
 	}
 }
 
-// OpenConn works over a connection of the caller's, who also closes it. It asks the server nothing.
+// OpenConn uses an existing connection, which the caller closes. It does not send requests to the server.
 func OpenConn(conn *nats.Conn, o Options) (*DB, error) {
 	if o.Bucket == "" {
 		o.Bucket = DefaultBucket
@@ -131,13 +131,13 @@ func OpenConn(conn *nats.Conn, o Options) (*DB, error) {
 	return db, nil
 }
 
-// Idempotency returns the store of idempotency records. Its bucket is made at the first use.
+// Idempotency returns the store of idempotency records. Its bucket is created at the first use.
 func (db *DB) Idempotency() *Idempotency { return &db.idempotency }
 
-// Audit returns a sink and source of audit events. The stream is made at the first use.
+// Audit returns a sink and source of audit events. The stream is created at the first use.
 func (db *DB) Audit() *Audit { return &Audit{db: db} }
 
-// Close closes the connection if Open made it. What is under way fails.
+// Close closes the connection if Open made it. Running operations fail.
 func (db *DB) Close() error {
 	if db.owned {
 		db.conn.Close()
@@ -145,13 +145,13 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// bounded gives a single request its time.
+// bounded returns a context with the timeout of a single request.
 func (db *DB) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, db.options.Timeout)
 }
 
-// ask asks up to four times what may be asked again: a replicated stream without a leader answers nobody, so that a request
-// that comes while one is elected is lost.
+// ask makes a request up to four times; it must be safe to repeat. A replicated stream does not answer while a leader is being
+// elected, and a request that arrives then is lost.
 func (db *DB) ask(ctx context.Context, f func(ctx context.Context) error) error {
 	ctx, cancel := db.bounded(ctx)
 	defer cancel()
@@ -165,19 +165,19 @@ func (db *DB) ask(ctx context.Context, f func(ctx context.Context) error) error 
 	}
 }
 
-// stream is a JetStream stream that is made when it is first needed.
+// stream is a JetStream stream that is created at the first use.
 type stream struct {
 	db      *DB
 	config  jetstream.StreamConfig
-	check   func(jetstream.StreamConfig) error // of one that was there before
+	check   func(jetstream.StreamConfig) error // checks an existing stream
 	shrinks bool                               // messages may be removed from its end
 
-	turn chan struct{}    // holds one while somebody looks at or sets open
-	open jetstream.Stream // nil until found or made
+	turn chan struct{}    // a mutex for open
+	open jetstream.Stream // nil until found or created
 }
 
-// get returns the stream, made if it is not there. One that exists is taken as it is: an operator may have given it more
-// replicas, limits or another place.
+// get returns the stream, and creates it if it does not exist. It does not change an existing stream: an operator may have
+// configured replicas, limits or placement.
 func (s *stream) get(ctx context.Context) (jetstream.Stream, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -215,7 +215,7 @@ func (s *stream) findOrMake(ctx context.Context) (jetstream.Stream, error) {
 	return found, err
 }
 
-// checkKept refuses a stream that would lose what it was given.
+// checkKept returns an error for a stream that would lose messages.
 func checkKept(c jetstream.StreamConfig) error {
 	switch {
 	case c.Storage != jetstream.FileStorage:

@@ -14,23 +14,23 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// A record's value is one line of JSON without the result, and then the result's bytes as they are. Headers say once more
-// when it expires, for the sweeper, which reads no values.
+// A record's value is one line of JSON without the result, followed by the unchanged bytes of the result. A header repeats the
+// time of expiry for Expire, which does not read values.
 const (
 	expiresHeader   = "Tenet-Expires"
 	operationHeader = "KV-Operation"       // on a message that removes a key
-	reasonHeader    = "Nats-Marker-Reason" // on a message that the server put in the place of one it removed
+	reasonHeader    = "Nats-Marker-Reason" // on a message by which the server replaced one that it removed
 )
 
 const (
-	// ttlMargin is how much longer than the record says the server keeps it: its removal must not come before the expiry
-	// on any client's clock.
+	// ttlMargin is how long the server keeps an expired record, so that it does not remove the record before its expiry by any
+	// client's clock.
 	ttlMargin = time.Hour
 	markerTTL = time.Hour
-	maxTTL    = 100 * 365 * 24 * time.Hour // beyond it servers may miscount
+	maxTTL    = 100 * 365 * 24 * time.Hour // longer TTLs may overflow on the server
 )
 
-// encode makes the value of a record, or of the marker that stands for none.
+// encode returns the value and headers of a record, or of a deletion marker if r is nil.
 func (s *Idempotency) encode(r *idempotency.Record, ttl bool) ([]byte, nats.Header, error) {
 	header := nats.Header{}
 	if r == nil {

@@ -16,7 +16,7 @@ import (
 // errEnough ends a scan early.
 var errEnough = errors.New("enough")
 
-// scan calls f for the messages from a sequence to what is the last one now, in order.
+// scan calls f for the messages from a sequence number to the current last one, in order.
 func (s *stream) scan(ctx context.Context, from uint64, headersOnly bool, f func(seq uint64, m jetstream.Msg) error) error {
 	open, err := s.get(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *stream) messages(ctx context.Context, open jetstream.Stream, from uint6
 		}
 		ctx, cancel := s.db.bounded(context.WithoutCancel(ctx))
 		defer cancel()
-		_ = open.DeleteConsumer(ctx, consumer.CachedInfo().Name) // else the server does, after a minute
+		_ = open.DeleteConsumer(ctx, consumer.CachedInfo().Name) // if this fails, the server deletes it after a minute
 	}, nil
 }
 
@@ -98,8 +98,8 @@ func (s *stream) next(ctx context.Context, messages jetstream.MessagesContext) (
 	return m, meta, err
 }
 
-// Expire implements [idempotency.Admin]. Where the server counts the time of single messages (2.11 and newer) it removes
-// records by itself within an hour of their expiry, and Expire only comes earlier.
+// Expire implements [idempotency.Admin]. Servers with per-message TTL (2.11 and newer) remove records themselves about an hour
+// after their expiry; Expire only removes them earlier.
 func (s *Idempotency) Expire(ctx context.Context, limit int) (int, error) {
 	type old struct {
 		subject string
@@ -143,7 +143,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	found, now := map[string]idempotency.Record{}, s.now() // by subject: what is written meanwhile comes twice
+	found, now := map[string]idempotency.Record{}, s.now() // by subject, because a record that changes during the scan is read twice
 	err := s.bucket.scan(ctx, 1, false, func(_ uint64, m jetstream.Msg) error {
 		delete(found, m.Subject())
 		if isMarker(m.Headers()) {
@@ -166,7 +166,7 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 	return list[:min(len(list), max(limit, 0))], nil
 }
 
-// remove takes away what was written to a key up to a revision; what came later stays.
+// remove removes the messages of a key up to a revision, and keeps later ones.
 func (s *Idempotency) remove(ctx context.Context, subject string, revision uint64) error {
 	bucket, err := s.bucket.get(ctx)
 	if err != nil {
