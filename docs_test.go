@@ -20,7 +20,7 @@ import (
 // page is one Markdown file.
 type page struct {
 	path   string
-	text   string // without its code blocks
+	text   string // the text without code blocks
 	blocks []block
 }
 
@@ -59,7 +59,7 @@ func pages(t *testing.T) []page {
 	return list
 }
 
-// cut separates the blocks of code from the text around them.
+// cut separates the blocks of code from the surrounding text.
 func cut(path, content string) page {
 	p := page{path: path}
 	var open *block
@@ -99,8 +99,8 @@ func blocks(t *testing.T, language string) []block {
 	return list
 }
 
-// TestDocsGoCompiles vets every block of Go as a reader would use it: in a module of its own. A block without a package
-// clause is the body of a function with a ctx; what it uses is imported.
+// TestDocsGoCompiles vets every block of Go in a separate module, as a reader would use it. A block without a package clause
+// is the body of a function with a ctx, and the test adds its imports.
 func TestDocsGoCompiles(t *testing.T) {
 	dir := t.TempDir()
 	writeModule(t, dir)
@@ -124,7 +124,7 @@ func TestDocsGoCompiles(t *testing.T) {
 	}
 }
 
-// writeModule makes a module in a workspace with all of this repository's.
+// writeModule makes a module in a workspace with all modules of this repository.
 func writeModule(t *testing.T, dir string) {
 	t.Helper()
 	write(t, filepath.Join(dir, "go.mod"), "module docs\n\ngo 1.26.0\n")
@@ -147,7 +147,7 @@ func writeModule(t *testing.T, dir string) {
 var (
 	selector = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
 	variable = regexp.MustCompile(`\b([a-z]+)(?:, [a-z]+)* :=`)
-	// importable is what fragments may use without saying so.
+	// importable lists the packages that fragments may use without an import.
 	importable = map[string]string{
 		"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "slog": "log/slog",
 		"os": "os", "signal": "os/signal", "syscall": "syscall", "bytes": "bytes", "strings": "strings", "time": "time", "tenet": module,
@@ -192,7 +192,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// TestDocsDocumentsAreAccepted: every block of YAML is a whole policy document, without faults or warnings.
+// TestDocsDocumentsAreAccepted checks that every block of YAML is a complete policy document without faults or warnings.
 func TestDocsDocumentsAreAccepted(t *testing.T) {
 	for _, b := range blocks(t, "yaml") {
 		document, err := policyfile.Parse(b.at, []byte(b.code), policyfile.Options{})
@@ -206,7 +206,7 @@ func TestDocsDocumentsAreAccepted(t *testing.T) {
 	}
 }
 
-// TestDocsPoliciesAreAccepted: every block of JSON is a policy as a control plane would answer with it.
+// TestDocsPoliciesAreAccepted checks that every block of JSON is a policy as a control plane would return it.
 func TestDocsPoliciesAreAccepted(t *testing.T) {
 	for _, b := range blocks(t, "json") {
 		var p policy.Policy
@@ -228,8 +228,8 @@ var (
 	running = regexp.MustCompile(`go run (\./[a-z/]+)`)
 )
 
-// TestDocsLinksLead: relative links name files that exist, and headings in them.
-func TestDocsLinksLead(t *testing.T) {
+// TestDocsLinksAreValid checks that relative links name existing files and headings.
+func TestDocsLinksAreValid(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, found := range link.FindAllStringSubmatch(p.text, -1) {
 			if strings.Contains(found[1], "://") {
@@ -255,7 +255,7 @@ func TestDocsLinksLead(t *testing.T) {
 	}
 }
 
-// anchors are the names that GitHub gives to headings.
+// anchors returns GitHub's names of the headings.
 func anchors(text string) []string {
 	var list []string
 	for _, found := range heading.FindAllStringSubmatch(text, -1) {
@@ -272,7 +272,7 @@ func anchors(text string) []string {
 	return list
 }
 
-// TestDocsCommandsExist: the make targets and the programs that the pages tell people to run.
+// TestDocsCommandsExist checks the make targets and the programs that the pages mention.
 func TestDocsCommandsExist(t *testing.T) {
 	raw, err := os.ReadFile("Makefile")
 	if err != nil {

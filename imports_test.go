@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/tenetdev/tenet"
 
-// allowed says which of Tenet's own packages a package may import; arrows point down only. A package that is missing here
-// fails the test. Everything may import what is listed under "internal".
+// allowed lists the packages of Tenet that a package may import; arrows point down only. A package that is missing here fails
+// the test. Every package may import those listed under "internal".
 var allowed = map[string][]string{
 	"policy":                  {},
 	"filter":                  {},
@@ -99,21 +99,21 @@ var allowed = map[string][]string{
 	"server/client":                {"server/api", "adapter/http", "retry", "policy", "classify", "job", "idempotency", "audit", "policystore"},
 }
 
-// internals may be imported by anyone above them.
+// internals may be imported by any package above them.
 var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/wait", "internal/groupcommit", "internal/paging", "internal/policysql", "internal/secrets"}
 
-// vendors names the only folders whose packages may import an SDK, tests excepted: what belongs to a technology is in its
+// vendors lists the only folders whose packages may import an SDK, except in tests: the code for a technology is in its
 // adapter, and documents are read in one place.
 var vendors = map[string][]string{
 	"github.com/jackc":           {"adapter/postgres"},
 	"github.com/nats-io":         {"adapter/nats"},
 	"github.com/prometheus":      {"adapter/prometheus", "cmd/tenet", "server"}, // the worker and the server serve /metrics
 	"github.com/rabbitmq":        {"adapter/rabbitmq"},
-	"github.com/rogpeppe":        {}, // scripts of tests
+	"github.com/rogpeppe":        {}, // test scripts
 	"github.com/spf13":           {"cmd/tenet"},
 	"github.com/jedib0t":         {"cmd/tenet"},
 	"github.com/mattn":           {"cmd/tenet"},
-	"go.opentelemetry.io":        {"adapter/otel", "cmd/tenet"}, // the command sends what it records
+	"go.opentelemetry.io":        {"adapter/otel", "cmd/tenet"}, // the command exports its telemetry
 	"go.yaml.in/yaml":            {"policyfile", "cmd/tenet"},
 	"google.golang.org":          {"adapter/grpc"},
 	"modernc.org":                {"adapter/sqlite"},
@@ -224,7 +224,8 @@ func checkVendor(t *testing.T, name, imported string) {
 	t.Errorf("%s imports %s, which is not in the table of imports_test.go", name, imported)
 }
 
-// TestTheRootModuleNeedsNoSDK: who imports tenet, retry, job or pipeline gets the root module's requirements, tests included.
+// TestTheRootModuleNeedsNoSDK: importing tenet, retry, job or pipeline adds the root module's requirements, including those of
+// tests.
 func TestTheRootModuleNeedsNoSDK(t *testing.T) {
 	may := []string{
 		"github.com/anishathalye/porcupine", "github.com/google/go-cmp", "github.com/google/uuid", "github.com/gowebpki/jcs",
@@ -237,12 +238,12 @@ func TestTheRootModuleNeedsNoSDK(t *testing.T) {
 	}
 	for _, found := range regexp.MustCompile(`(?m)^(?:require )?\t?(\S+\.\S+/\S+) v`).FindAllStringSubmatch(string(raw), -1) {
 		if path := strings.TrimPrefix(found[1], "require "); !slices.Contains(may, path) {
-			t.Errorf("go.mod requires %s; move what needs it into an adapter", path)
+			t.Errorf("go.mod requires %s; move the code that needs it into an adapter", path)
 		}
 	}
 }
 
-// TestDoLinksNoYAMLNoHTTPNoSDK: using tenet.Do must not pull these into a binary.
+// TestDoLinksNoYAMLNoHTTPNoSDK checks that a program that uses tenet.Do does not link these packages.
 func TestDoLinksNoYAMLNoHTTPNoSDK(t *testing.T) {
 	banned := []string{"go.yaml.in", "net/http", "go.opentelemetry.io", "github.com/prometheus", "google.golang.org", "database/sql"}
 	for _, p := range packages(t, ".") {
@@ -256,7 +257,7 @@ func TestDoLinksNoYAMLNoHTTPNoSDK(t *testing.T) {
 	}
 }
 
-// TestNothingIsStartedByImporting: packages have no init functions.
+// TestNothingIsStartedByImporting checks that packages have no init functions.
 func TestNothingIsStartedByImporting(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, file := range p.GoFiles {
@@ -267,7 +268,7 @@ func TestNothingIsStartedByImporting(t *testing.T) {
 	}
 }
 
-// TestEveryPackageIsDocumented: a doc.go, and for public packages an example to paste.
+// TestEveryPackageIsDocumented checks that each package has a doc.go, and each public package an example.
 func TestEveryPackageIsDocumented(t *testing.T) {
 	for _, p := range packages(t) {
 		name := short(p.ImportPath)

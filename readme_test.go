@@ -29,11 +29,11 @@ func readReadme(t *testing.T) page {
 	return cut("README.md", string(raw))
 }
 
-// saved finds the file that a page tells its reader to save a block as.
+// saved finds the name of the file in which the reader saves a block.
 var saved = regexp.MustCompile("Save this as `([^`]+)`")
 
-// TestReadmeRuns follows README.md block by block in a folder of its own: it saves what is to be saved, runs the
-// programs and commands, and compares what they print with the block of text behind them.
+// TestReadmeRuns follows README.md block by block in a new folder: it saves files, runs the programs and commands, and
+// compares their output with the block of text after them.
 func TestReadmeRuns(t *testing.T) {
 	dir := t.TempDir()
 	writeModule(t, dir)
@@ -62,7 +62,7 @@ func TestReadmeRuns(t *testing.T) {
 	}
 }
 
-// runScript runs a block as a reader in a clone would, whose folder is dir, and returns what it printed to stdout.
+// runScript runs a block as a reader in a clone at dir would, and returns its standard output.
 func runScript(t *testing.T, dir string, b block) string {
 	t.Helper()
 	script := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(b.code, " ./cmd/", " "+module+"/cmd/"))
@@ -75,8 +75,8 @@ func runScript(t *testing.T, dir string, b block) string {
 	return stdout.String()
 }
 
-// TestReadmeTimelineIsWhatIsPrinted makes the README's call under the README's document, in virtual time: an
-// error, a timeout, an answer.
+// TestReadmeTimelineIsWhatIsPrinted makes the README's call under the README's document, in virtual time: an error, a timeout
+// and a success.
 func TestReadmeTimelineIsWhatIsPrinted(t *testing.T) {
 	readme := readReadme(t)
 	i := slices.IndexFunc(readme.blocks, func(b block) bool { return b.language == "yaml" })
@@ -100,7 +100,7 @@ func TestReadmeTimelineIsWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// getUser is a user service on a bad day.
+// getUser is a faulty user service.
 func getUser(ctx context.Context) error {
 	attempt, _ := retry.AttemptFromContext(ctx)
 	switch attempt.Number {

@@ -95,7 +95,7 @@ func TestUnlimitedAllowsEverything(t *testing.T) {
 	}
 }
 
-// drain counts how many retries b still allows.
+// drain counts the retries that b still allows.
 func drain(b Budget) int {
 	n := 0
 	for retry(b) {
@@ -134,7 +134,7 @@ func TestR8TokenBucketGatesEveryAttempt(t *testing.T) {
 	})
 }
 
-// Asking must not cost anything: many refusals within a token's time do not round the refill away.
+// TestTokenBucketRefusalsDoNotDelayTheRefill checks that many refusals within a token's refill time do not round it away.
 func TestTokenBucketRefusalsDoNotDelayTheRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewTokenBucket(1e9, 1)
@@ -170,7 +170,7 @@ func TestTokenBucketOddNumbers(t *testing.T) {
 	tests := []struct {
 		name             string
 		capacity, refill float64
-		want             [2]int // attempts at once, and after a second
+		want             [2]int // attempts allowed at once, and after a second
 	}{
 		{"capacity NaN", nan, 1, [2]int{0, 0}},
 		{"capacity negative", -5, 1, [2]int{0, 0}},
@@ -186,7 +186,7 @@ func TestTokenBucketOddNumbers(t *testing.T) {
 				b := NewTokenBucket(tt.capacity, tt.refill)
 				var got [2]int
 				for i := range got {
-					// Straight after one another: the bubble's clock stands still.
+					// One right after another: the bubble's clock stands still.
 					for got[i] < 9 && first(b) {
 						got[i]++
 					}
@@ -235,13 +235,13 @@ func TestJ16TokenBucketWait(t *testing.T) {
 	})
 }
 
-// Whatever the costs and pauses, what a bucket allows in any window stays within capacity + refill·time, and a wait that
-// it tells is long enough.
+// TestR8TokenBucketBound draws costs and pauses: the cost allowed in any window stays within capacity + refill·time, and the
+// reported waits are long enough.
 func TestR8TokenBucketBound(t *testing.T) {
 	type step struct {
 		pause   time.Duration
 		cost    int
-		patient bool // waits as told, then asks
+		patient bool // waits as reported before its attempt
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		capacity := rapid.IntRange(1, 20).Draw(rt, "capacity")
@@ -273,7 +273,7 @@ func TestR8TokenBucketBound(t *testing.T) {
 			}
 		})
 		if tooShort > 0 {
-			rt.Errorf("refused after waiting %v as told", tooShort)
+			rt.Errorf("refused after the reported wait of %v", tooShort)
 		}
 		for i := range spent {
 			total := 0
@@ -288,11 +288,12 @@ func TestR8TokenBucketBound(t *testing.T) {
 	})
 }
 
-// A caller that read the clock before another, and comes after it, neither loses tokens nor lets them be earned twice.
+// TestTokenBucketLateCaller: a caller that read the clock before another but asks after it neither loses tokens nor earns them
+// twice.
 func TestTokenBucketLateCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewTokenBucket(5, 1)
-		b.tokens, b.at = 2, 10*time.Second // as if the other had come at 10s
+		b.tokens, b.at = 2, 10*time.Second // as if the other had asked at 10s
 		if n := drain(b); n != 2 {
 			t.Errorf("%d attempts, want 2", n)
 		}
@@ -350,7 +351,7 @@ func TestR7ConcurrencyHoldsUntilReleased(t *testing.T) {
 	}
 	two.Release()
 	if b.InFlight() != 0 || !ask(b, 0, KindRetry, 3).Allowed {
-		t.Error("the places were not given back")
+		t.Error("the slots were not released")
 	}
 	for _, limit := range []int{0, -1} {
 		if ask(NewConcurrency(limit), 0, KindRetry, 1).Allowed {

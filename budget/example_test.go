@@ -24,7 +24,7 @@ func Example() {
 		fmt.Println(attemptIdx, d.Allowed, d.Reason)
 	}
 	ask(0) // a call
-	ask(1) // its first retry takes the burst
+	ask(1) // its first retry uses the burst
 	ask(2) // its second is one too many
 	ask(0) // two more calls earn another retry
 	ask(0)
@@ -38,7 +38,7 @@ func Example() {
 	// 1 true allowed
 }
 
-// Maintenance is a budget of one's own: a switch that stops retries and hedges while it is on.
+// Maintenance is a custom budget: a switch that stops retries and hedges while it is on.
 type Maintenance struct{ on atomic.Bool }
 
 func (m *Maintenance) AllowAttempt(_ context.Context, _ policy.Key, attemptIdx int, kind budget.AttemptKind, _ policy.BudgetRef) budget.Decision {

@@ -121,7 +121,8 @@ func TestP13ReloadCutsTokens(t *testing.T) {
 	})
 }
 
-// Tokens above a lowered burst, earned by a call that ran alongside the reload, cannot be spent.
+// TestRetryRatioSpendsNoMoreThanALoweredBurst: tokens above a lowered burst, earned by a call concurrent with the reload,
+// cannot be spent.
 func TestRetryRatioSpendsNoMoreThanALoweredBurst(t *testing.T) {
 	b := NewRetryRatio(0.5, 2)
 	b.tokens.Store(10 * unit)
@@ -166,14 +167,14 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	}
 	for _, want := range []string{"budgets.b", "lottery", "budgets.c", "capacity", "no name"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in: %v", want, err)
+			t.Errorf("%q is missing: %v", want, err)
 		}
 	}
 	if diff := cmp.Diff([]string{"a"}, r.Names()); diff != "" {
 		t.Error(diff)
 	}
 	if n := drain(a); n != 8 {
-		t.Errorf("%d tokens, want the 8 of before", n)
+		t.Errorf("%d tokens, want the earlier 8", n)
 	}
 }
 

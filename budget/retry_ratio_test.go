@@ -53,15 +53,15 @@ func TestR8RetryRatioKeepsNoMoreThanTheBurst(t *testing.T) {
 	}
 }
 
-// The bound, in exact integers: the answers equal those of a model that counts thousandths of a token, and in no window
-// do the extra attempts cost more than ratio·calls + burst.
+// TestR8RetryRatioBound compares the budget with a model that counts thousandths of a token: in no window do the extra
+// attempts cost more than ratio·calls + burst.
 func TestR8RetryRatioBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ratio := rapid.IntRange(0, 2000).Draw(t, "ratio in thousandths")
 		burst := rapid.IntRange(0, 20_000).Draw(t, "burst in thousandths")
 		b := NewRetryRatio(float64(ratio)/1000, float64(burst)/1000)
 		model := burst
-		// headroom is, for the worst window that ends here, what it could still spend.
+		// headroom is the amount that the worst window that ends here could still spend.
 		headroom := burst
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
 			cost := rapid.IntRange(-1, 4).Draw(t, "cost")
@@ -109,7 +109,7 @@ func TestR8RetryRatioBoundUnderConcurrency(t *testing.T) {
 	}
 }
 
-// No credit and no charge is lost: after concurrent calls, exactly what they earned can be spent, concurrently.
+// TestRetryRatioConcurrentCountIsExact: after concurrent calls, exactly the earned tokens can be spent, concurrently.
 func TestRetryRatioConcurrentCountIsExact(t *testing.T) {
 	const workers, times = 8, 1000
 	b := NewRetryRatio(0.29, 1_000_000)
@@ -126,7 +126,7 @@ func TestRetryRatioUnits(t *testing.T) {
 		want int64
 	}{
 		{0.29, 290_000_000}, {0.2, 200_000_000}, {10, 10 * unit},
-		{2.0 / 3, 666_666_666}, {1e-12, 0}, // down, never up
+		{2.0 / 3, 666_666_666}, {1e-12, 0}, // rounds down
 		{math.NaN(), 0}, {-1, 0}, {math.Inf(-1), 0}, {math.Inf(1), maxRatioTokens * unit}, {1e30, maxRatioTokens * unit},
 	}
 	for _, tt := range tests {
@@ -143,7 +143,7 @@ func TestRetryRatioDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// First attempts only read a full budget, from any number of goroutines.
+// TestRetryRatioFullIsOnlyRead: first attempts only read a full budget, from any number of goroutines.
 func TestRetryRatioFullIsOnlyRead(t *testing.T) {
 	b := NewRetryRatio(0.2, 10)
 	before := b.tokens.Load()

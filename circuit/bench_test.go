@@ -10,7 +10,7 @@ import (
 func BenchmarkSuccess(b *testing.B) {
 	for _, c := range []policy.Circuit{consecutive(5, 1), rate(0.5, 20), slow(0.5, 20)} {
 		breaker := New(c)
-		// A reading that does not move: the bench measures the breaker and not the clock.
+		// A constant time: the benchmark measures the breaker and not the clock.
 		const now = time.Second
 		success := func() {
 			ticket, _, ok := breaker.Acquire(now, false)

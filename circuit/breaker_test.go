@@ -35,7 +35,7 @@ func attempt(t *testing.T, b *Breaker, r Result, took, now time.Duration) Transi
 	return b.Done(ticket, r, took, now)
 }
 
-// opened makes a breaker that opened at 0s and cools down until 5s.
+// opened makes a breaker that opened at 0s with a cooldown until 5s.
 func opened(t *testing.T, probes int) *Breaker {
 	t.Helper()
 	b := New(consecutive(1, probes))
@@ -99,8 +99,8 @@ func TestR11RateOpens(t *testing.T) {
 		{"all of the minimum", 0.5, []Result{F, F, F, F}, Open},
 		{"exactly the share", 0.5, []Result{S, F, S, F}, Open},
 		{"below the share", 0.5, []Result{S, S, S, F, F}, Closed},
-		{"ignored are no calls", 0.5, []Result{F, F, F, I, I}, Closed},
-		{"three tenths are not lost to rounding", 0.3, []Result{S, S, S, S, S, S, S, F, F, F}, Open},
+		{"ignored attempts are not calls", 0.5, []Result{F, F, F, I, I}, Closed},
+		{"three tenths are exact", 0.3, []Result{S, S, S, S, S, S, S, F, F, F}, Open},
 		{"a share of 1", 1, []Result{F, F, F, S, F, F}, Closed},
 	}
 	for _, tt := range tests {
@@ -179,7 +179,7 @@ func TestR11WindowSlides(t *testing.T) {
 	}
 }
 
-// Successes of long ago do not hide an outage that begins after a pause.
+// TestR11SuccessesExpire: old successes do not hide an outage that begins after a pause.
 func TestR11SuccessesExpire(t *testing.T) {
 	b := New(rate(0.5, 4))
 	for range 1000 {
@@ -200,7 +200,7 @@ func TestR11OpenRefusesUntilCooledDown(t *testing.T) {
 			t.Errorf("at %v: admitted %v, transition %v", now, ok, tr)
 		}
 		if _, ok := b.AcquireClosed(); ok {
-			t.Error("an open breaker passed for closed")
+			t.Error("an open breaker reported closed")
 		}
 		if s, ok := b.Look(now); s != Open || ok {
 			t.Errorf("at %v: Look = %v %v", now, s, ok)
@@ -220,7 +220,7 @@ func TestR11LookChangesNothing(t *testing.T) {
 		}
 	}
 	if s, ok := b.Look(sec); s != Open || ok {
-		t.Errorf("Look at an earlier time = %v %v: looking later opened it half", s, ok)
+		t.Errorf("Look at an earlier time = %v %v: a later Look made the breaker half-open", s, ok)
 	}
 	probe(t, b, 5*sec)
 	if s, ok := b.Look(5 * sec); s != HalfOpen || ok {
@@ -228,7 +228,7 @@ func TestR11LookChangesNothing(t *testing.T) {
 	}
 }
 
-func TestR11HalfOpenAdmitsProbesAtATime(t *testing.T) {
+func TestR11HalfOpenAdmitsALimitedNumberOfProbes(t *testing.T) {
 	b := opened(t, 2)
 	one, two := probe(t, b, 5*sec), probe(t, b, 5*sec)
 	if _, _, ok := b.Acquire(6*sec, false); ok {
@@ -242,7 +242,7 @@ func TestR11HalfOpenAdmitsProbesAtATime(t *testing.T) {
 		t.Errorf("second success: %v", tr)
 	}
 	if tr := b.Done(two, Failure, 0, 6*sec); tr.Changed() {
-		t.Errorf("a probe that came too late: %v", tr)
+		t.Errorf("a late probe: %v", tr)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestR11FailedProbeStartsTheCooldownAgain(t *testing.T) {
 		t.Errorf("the other probe's success: %v", tr)
 	}
 	if s := b.State(12*sec - 1); s != Open {
-		t.Errorf("%v before the new cooldown was over", s)
+		t.Errorf("%v before the end of the new cooldown", s)
 	}
 	// Both slots are free again, and successes before the failure do not count.
 	one, two = probe(t, b, 12*sec), probe(t, b, 12*sec)
@@ -452,19 +452,19 @@ func TestR11UpdateKeepsState(t *testing.T) {
 		c.Window = 100 * sec
 		b.Update(c)
 		if tr := attempt(t, b, Failure, 0, 50*sec); !tr.Changed() {
-			t.Error("what the old window held is lost")
+			t.Error("the counts of the old window are lost")
 		}
 	})
 	t.Run("window, shorter", func(t *testing.T) {
 		c := rate(0.5, 2)
 		c.Window = 100 * sec
 		b := New(c)
-		attempt(t, b, Success, 0, 0) // in a bucket that would have lasted until 10s
+		attempt(t, b, Success, 0, 0) // in a bucket that would end at 10s
 		c.Window = sec
 		b.Update(c)
 		for _, r := range []Result{Success, Success, Success, Failure, Failure} {
 			if tr := attempt(t, b, r, 0, 5*sec); tr.Changed() {
-				t.Error("successes of this moment are not in the window")
+				t.Error("the latest successes are not in the window")
 			}
 		}
 	})
@@ -495,7 +495,7 @@ func TestR11UpdateOfAnotherKindStartsClosed(t *testing.T) {
 	}
 }
 
-// Attempts that succeed while the breaker is closed take no lock: with the lock held, they would hang here.
+// TestSuccessTakesNoLockAndNoMemory holds the lock: successes of a closed breaker would block here if they took it.
 func TestSuccessTakesNoLockAndNoMemory(t *testing.T) {
 	for _, c := range []policy.Circuit{consecutive(3, 1), rate(0.5, 4), slow(0.5, 4)} {
 		t.Run(string(c.Kind), func(t *testing.T) {
@@ -513,7 +513,7 @@ func TestSuccessTakesNoLockAndNoMemory(t *testing.T) {
 
 func TestR11ConcurrentCountIsExact(t *testing.T) {
 	const workers, times = 8, 1000
-	// It opens at the very last failure, and only if none of the 16,000 attempts is lost.
+	// The breaker opens at the last failure, and only if none of the 16,000 attempts is lost.
 	b := New(rate(0.5, 2*workers*times))
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -536,9 +536,9 @@ func TestR11ConcurrentCountIsExact(t *testing.T) {
 	}
 }
 
-// Under concurrent failures, cancellations, probes and updates: never more probes at a time than allowed, and the
-// breaker works again as soon as the other side does.
-func TestR11ConcurrentProbesNeverBrick(t *testing.T) {
+// TestR11ConcurrentProbesNeverBlockTheBreaker runs failures, cancellations, probes and updates concurrently: the breaker never admits
+// more probes at a time than allowed, and recovers as soon as the operation does.
+func TestR11ConcurrentProbesNeverBlockTheBreaker(t *testing.T) {
 	const workers, probes = 8, 2
 	c := consecutive(2, probes)
 	c.Cooldown = 10

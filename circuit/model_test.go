@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// model says the same as Breaker in the plainest way: it keeps every attempt that it counts.
+// model is a simple model of Breaker that keeps every counted attempt.
 type model struct {
 	c                  policy.Circuit
 	state              State
@@ -223,7 +223,7 @@ func TestR11BreakerEqualsModel(t *testing.T) {
 			},
 			"update": func(t *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(t, "rarely") > 0 {
-					return // too often would never let it count
+					return // frequent updates would prevent counting
 				}
 				c := drawPolicy(t)
 				if rapid.Bool().Draw(t, "same kind") {

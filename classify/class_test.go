@@ -51,7 +51,7 @@ func refused(t *testing.T) error {
 	return err
 }
 
-// readDeadline reads from a connection whose deadline is over.
+// readDeadline reads from a connection after its deadline.
 func readDeadline(t *testing.T) error {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func readDeadline(t *testing.T) error {
 	return err
 }
 
-// get asks a server with a client that fails.
+// get makes a request that fails.
 func get(t *testing.T, ctx context.Context, client *http.Client, target string) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
@@ -103,46 +103,46 @@ func TestC4ClassesOfRealErrors(t *testing.T) {
 		err  error
 		want []policy.Class
 	}{
-		"nil":                            {nil, nil},
-		"any other error":                {errBase, nil},
-		"context deadline":               {context.DeadlineExceeded, []policy.Class{"timeout"}},
-		"context's own deadline":         {late.Err(), []policy.Class{"timeout"}},
-		"context canceled":               {context.Canceled, []policy.Class{"canceled"}},
-		"context's own cancellation":     {canceled.Err(), []policy.Class{"canceled"}},
-		"wrapped cancellation":           {fmt.Errorf("x: %w", context.Canceled), []policy.Class{"canceled"}},
-		"deadline beats cancellation":    {errors.Join(context.Canceled, context.DeadlineExceeded), []policy.Class{"timeout"}},
-		"deadline beside a refusal":      {errors.Join(refused(t), context.DeadlineExceeded), []policy.Class{"timeout", "connection_refused"}},
-		"i/o deadline beside a refusal":  {errors.Join(refused(t), os.ErrDeadlineExceeded), []policy.Class{"timeout", "connection_refused"}},
-		"deadline of a connection":       {readDeadline(t), []policy.Class{"timeout", "network"}},
-		"i/o deadline":                   {os.ErrDeadlineExceeded, []policy.Class{"timeout", "network"}},
-		"dial past the deadline":         {lateDial, []policy.Class{"timeout", "network"}},
-		"refused":                        {refused(t), []policy.Class{"connection_refused"}},
-		"refused, wrapped":               {fmt.Errorf("dial: %w", refused(t)), []policy.Class{"connection_refused"}},
-		"refused, joined":                {errors.Join(errBase, syscall.ECONNREFUSED), []policy.Class{"connection_refused"}},
-		"reset":                          {&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, []policy.Class{"connection_reset"}},
-		"broken pipe":                    {&net.OpError{Op: "write", Err: syscall.EPIPE}, []policy.Class{"connection_reset"}},
-		"no route":                       {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, []policy.Class{"network"}},
-		"closed connection":              {&net.OpError{Op: "read", Err: net.ErrClosed}, []policy.Class{"network"}},
-		"address":                        {&net.AddrError{Err: "missing port", Addr: "x"}, []policy.Class{"network"}},
-		"unknown host":                   {&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}, []policy.Class{"dns"}},
-		"unknown host while dialling":    {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}, []policy.Class{"dns"}},
-		"name server too slow":           {&net.DNSError{Err: "i/o timeout", IsTimeout: true}, []policy.Class{"timeout", "dns"}},
-		"end of file":                    {io.EOF, []policy.Class{"eof"}},
-		"unexpected end of file":         {io.ErrUnexpectedEOF, []policy.Class{"eof"}},
-		"short read":                     {shortRead, []policy.Class{"eof"}},
-		"untrusted certificate":          {get(t, t.Context(), http.DefaultClient, secure.URL), []policy.Class{"tls"}},
-		"record header":                  {tls.RecordHeaderError{Msg: "not TLS"}, []policy.Class{"tls"}},
-		"alert":                          {tls.AlertError(42), []policy.Class{"tls"}},
-		"certificate verification":       {&tls.CertificateVerificationError{Err: errBase}, []policy.Class{"tls"}},
-		"unknown authority":              {x509.UnknownAuthorityError{}, []policy.Class{"tls"}},
-		"host name":                      {fmt.Errorf("x: %w", x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}), []policy.Class{"tls"}},
-		"expired certificate":            {x509.CertificateInvalidError{Reason: x509.Expired}, []policy.Class{"tls"}},
-		"request of a canceled caller":   {get(t, canceled, http.DefaultClient, plain.URL), []policy.Class{"canceled"}},
-		"request past its deadline":      {get(t, late, http.DefaultClient, plain.URL), []policy.Class{"timeout"}},
-		"request with a client error":    {&url.Error{Op: "Get", URL: "x", Err: errBase}, []policy.Class{"network"}},
-		"missing file is no network":     {missing, nil},
-		"system error is no network":     {fmt.Errorf("x: %w", syscall.EINVAL), nil},
-		"permission error is no network": {&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, nil},
+		"nil":                                       {nil, nil},
+		"any other error":                           {errBase, nil},
+		"context deadline":                          {context.DeadlineExceeded, []policy.Class{"timeout"}},
+		"context's own deadline":                    {late.Err(), []policy.Class{"timeout"}},
+		"context canceled":                          {context.Canceled, []policy.Class{"canceled"}},
+		"context's own cancellation":                {canceled.Err(), []policy.Class{"canceled"}},
+		"wrapped cancellation":                      {fmt.Errorf("x: %w", context.Canceled), []policy.Class{"canceled"}},
+		"deadline beats cancellation":               {errors.Join(context.Canceled, context.DeadlineExceeded), []policy.Class{"timeout"}},
+		"deadline joined with a refusal":            {errors.Join(refused(t), context.DeadlineExceeded), []policy.Class{"timeout", "connection_refused"}},
+		"i/o deadline joined with a refusal":        {errors.Join(refused(t), os.ErrDeadlineExceeded), []policy.Class{"timeout", "connection_refused"}},
+		"deadline of a connection":                  {readDeadline(t), []policy.Class{"timeout", "network"}},
+		"i/o deadline":                              {os.ErrDeadlineExceeded, []policy.Class{"timeout", "network"}},
+		"dial past the deadline":                    {lateDial, []policy.Class{"timeout", "network"}},
+		"refused":                                   {refused(t), []policy.Class{"connection_refused"}},
+		"refused, wrapped":                          {fmt.Errorf("dial: %w", refused(t)), []policy.Class{"connection_refused"}},
+		"refused, joined":                           {errors.Join(errBase, syscall.ECONNREFUSED), []policy.Class{"connection_refused"}},
+		"reset":                                     {&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, []policy.Class{"connection_reset"}},
+		"broken pipe":                               {&net.OpError{Op: "write", Err: syscall.EPIPE}, []policy.Class{"connection_reset"}},
+		"no route":                                  {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, []policy.Class{"network"}},
+		"closed connection":                         {&net.OpError{Op: "read", Err: net.ErrClosed}, []policy.Class{"network"}},
+		"address":                                   {&net.AddrError{Err: "missing port", Addr: "x"}, []policy.Class{"network"}},
+		"unknown host":                              {&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}, []policy.Class{"dns"}},
+		"unknown host while dialling":               {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}, []policy.Class{"dns"}},
+		"name server too slow":                      {&net.DNSError{Err: "i/o timeout", IsTimeout: true}, []policy.Class{"timeout", "dns"}},
+		"end of file":                               {io.EOF, []policy.Class{"eof"}},
+		"unexpected end of file":                    {io.ErrUnexpectedEOF, []policy.Class{"eof"}},
+		"short read":                                {shortRead, []policy.Class{"eof"}},
+		"untrusted certificate":                     {get(t, t.Context(), http.DefaultClient, secure.URL), []policy.Class{"tls"}},
+		"record header":                             {tls.RecordHeaderError{Msg: "not TLS"}, []policy.Class{"tls"}},
+		"alert":                                     {tls.AlertError(42), []policy.Class{"tls"}},
+		"certificate verification":                  {&tls.CertificateVerificationError{Err: errBase}, []policy.Class{"tls"}},
+		"unknown authority":                         {x509.UnknownAuthorityError{}, []policy.Class{"tls"}},
+		"host name":                                 {fmt.Errorf("x: %w", x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}), []policy.Class{"tls"}},
+		"expired certificate":                       {x509.CertificateInvalidError{Reason: x509.Expired}, []policy.Class{"tls"}},
+		"request of a canceled caller":              {get(t, canceled, http.DefaultClient, plain.URL), []policy.Class{"canceled"}},
+		"request past its deadline":                 {get(t, late, http.DefaultClient, plain.URL), []policy.Class{"timeout"}},
+		"request with a client error":               {&url.Error{Op: "Get", URL: "x", Err: errBase}, []policy.Class{"network"}},
+		"a missing file is not a network error":     {missing, nil},
+		"a system error is not a network error":     {fmt.Errorf("x: %w", syscall.EINVAL), nil},
+		"a permission error is not a network error": {&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestC4NoErrorHasNoClass(t *testing.T) {
 	}
 }
 
-func TestC4BuiltinNamesAllItsClasses(t *testing.T) {
+func TestC4BuiltinListsAllItsClasses(t *testing.T) {
 	var names []policy.Class
 	for _, family := range classify.Builtin() {
 		names = append(names, family.Names...)
@@ -175,7 +175,7 @@ func TestC4BuiltinNamesAllItsClasses(t *testing.T) {
 	}
 }
 
-func TestC4SetHasClassesAndWhatContainsThem(t *testing.T) {
+func TestC4ASetHasClassesAndTheirParents(t *testing.T) {
 	set := classify.Set{
 		classify.Custom("quota_exceeded", "business_rule", classify.Is(errBase)),
 		classify.Custom("row_locked", policy.ClassSQLDeadlock, classify.Is(io.EOF)),

@@ -26,7 +26,7 @@ type response struct{ status int }
 
 func (r *response) Read([]byte) (int, error) { return 0, io.EOF }
 
-// seen answers with an outcome that shows that the classifier itself was asked.
+// seen returns an outcome that shows that the classifier was called.
 func seen[T any](*testing.T) classify.Classifier {
 	return classify.Typed(func(_ T, err error) classify.Outcome {
 		if err != errBase {
@@ -41,15 +41,15 @@ func TestC5ClassifierOfATypeIsAsked(t *testing.T) {
 		classifier classify.Classifier
 		value      any
 	}{
-		"its own type":                  {seen[*response](t), &response{503}},
-		"nil pointer of its type":       {seen[*response](t), (*response)(nil)},
-		"zero value":                    {seen[int](t), 0},
-		"value behind an interface":     {seen[io.Reader](t), &response{}},
-		"nil of an interface":           {seen[io.Reader](t), nil},
-		"any takes everything":          {seen[any](t), 7},
-		"any takes nil":                 {seen[any](t), nil},
-		"nil pointer inside interface":  {seen[io.Reader](t), (*response)(nil)},
-		"the value of another position": {seen[error](t), errBase},
+		"its own type":                     {seen[*response](t), &response{503}},
+		"nil pointer of its type":          {seen[*response](t), (*response)(nil)},
+		"zero value":                       {seen[int](t), 0},
+		"value behind an interface":        {seen[io.Reader](t), &response{}},
+		"nil of an interface":              {seen[io.Reader](t), nil},
+		"any takes everything":             {seen[any](t), 7},
+		"any takes nil":                    {seen[any](t), nil},
+		"nil pointer inside interface":     {seen[io.Reader](t), (*response)(nil)},
+		"a value of another type argument": {seen[error](t), errBase},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// An operation marks its errors; the mark is found through any wrapping.
+// An operation marks its errors; wrapping does not hide the mark.
 func Example() {
 	charge := func() error {
 		return classify.After(errors.New("too many requests"), 2*time.Second)
@@ -24,7 +24,7 @@ func Example() {
 	// true 2s
 }
 
-// A classifier that looks at the value that the operation returned.
+// A classifier can inspect the operation's value.
 func ExampleTyped() {
 	type page struct{ complete bool }
 	whole := classify.Typed(func(p page, err error) classify.Outcome {
@@ -45,7 +45,7 @@ func ExampleTyped() {
 
 var errQuota = errors.New("quota exceeded")
 
-// Errors of one's own become a class that policies can list in retry_on and abort_on.
+// Custom errors become a class that policies can list in retry_on and abort_on.
 func ExampleCustom() {
 	known := append(classify.Builtin(), classify.Custom("quota_exceeded", "", classify.Is(errQuota)))
 	fmt.Println(known.Of(fmt.Errorf("upload: %w", errQuota))[0].Class)

@@ -33,10 +33,10 @@ func TestR10DigestIsBounded(t *testing.T) {
 	}
 }
 
-// Every quantile of any latencies is within 5 % of what sorting them gives.
+// TestR10QuantileEqualsSorting checks that every quantile is within 5 % of the sorted latencies' quantile.
 func TestR10QuantileEqualsSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Exponents, so that all magnitudes from 10 µs to 5 min are as likely.
+		// Exponents, so that all magnitudes from 10 µs to 5 min are equally likely.
 		exponents := rapid.SliceOfN(rapid.Float64Range(math.Log(10e3), math.Log(300e9)), 1, 600).Draw(t, "exponents")
 		var d Digest
 		all := make([]time.Duration, len(exponents))
@@ -44,7 +44,7 @@ func TestR10QuantileEqualsSorting(t *testing.T) {
 			all[i] = time.Duration(math.Exp(e))
 			d.Add(all[i])
 			if i%100 == 0 {
-				d.Quantile(0.5) // another one in between changes nothing
+				d.Quantile(0.5) // another quantile in between makes no difference
 			}
 		}
 		slices.Sort(all)
@@ -97,7 +97,7 @@ func TestR10OldLatenciesFade(t *testing.T) {
 	}
 }
 
-// A rare slow call stays in the count for at least a window: fading does not cut the tail off.
+// TestR10FadingKeepsTheTail: a rare slow call counts for at least a window, so that fading does not cut off the tail.
 func TestR10FadingKeepsTheTail(t *testing.T) {
 	var d Digest
 	for i := range 10_000 {
@@ -180,7 +180,7 @@ func BenchmarkDigestAdd(b *testing.B) {
 	})
 }
 
-// The digest's part of a hedged call: add a latency, read a percentile.
+// BenchmarkDigestAddAndQuantile is the digest's part of a hedged call: add a latency, read a percentile.
 func BenchmarkDigestAddAndQuantile(b *testing.B) {
 	d := digestOf(repeat(2000, ms)...)
 	b.Run("serial", func(b *testing.B) {

@@ -37,7 +37,7 @@ func Example() {
 	// hedge 3 of 100 calls at 2 %: false
 }
 
-// OffPeak hedges at a percentile, and not at all in the busy hours.
+// OffPeak hedges at a percentile, and never in the busy hours.
 type OffPeak struct{ hour func() int }
 
 func (o OffPeak) Delay(h policy.Hedge, d *hedge.Digest) (time.Duration, bool) {

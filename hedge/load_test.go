@@ -41,7 +41,7 @@ func TestR10MaxExtraLoad(t *testing.T) {
 		{"0 is no limit", 1, 0, 200},
 		{"nor is less", 1, -1, 200},
 		{"nor NaN", 1, math.NaN(), 200},
-		{"saved up to the worth of 1,000 calls", 1_000_000, 0.02, 20},
+		{"saves the hedges of at most 1,000 calls", 1_000_000, 0.02, 20},
 		{"but at least one", 100_000, 0.0001, 1},
 		{"rounded down", 3_000, 1e-10, 0},
 		{"two thirds", 3, 2.0 / 3, 1}, // 0.666… three times is less than 2
@@ -58,7 +58,7 @@ func TestR10MaxExtraLoad(t *testing.T) {
 	}
 }
 
-// A policy that lowers the fraction takes effect at once; hedges of before are not held against the key.
+// TestR10MaxExtraLoadChanges: a lower fraction takes effect at once, and earlier hedges do not count against the key.
 func TestR10MaxExtraLoadChanges(t *testing.T) {
 	var l Load
 	calls(&l, 1000)
@@ -83,7 +83,7 @@ func TestR10MaxExtraLoadBound(t *testing.T) {
 			calls(&l, n)
 			called += n
 			for range rapid.IntRange(0, 3).Draw(t, "hedges") {
-				// So few calls save everything, so it is exactly the share.
+				// So few calls stay below the limit of savings, so the number of hedges is exactly the share.
 				want := called <= savedCalls && (hedged+1)*1000 <= called*perMille
 				got := l.TryHedge(fraction)
 				if called <= savedCalls && got != want {

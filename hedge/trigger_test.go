@@ -86,7 +86,7 @@ type without struct{ custom }
 
 func (without) NeedsDigest() bool { return false }
 
-func TestR10DigestOnlyWhereItIsUsed(t *testing.T) {
+func TestR10OnlyPercentileTriggersNeedADigest(t *testing.T) {
 	got := map[string]bool{
 		"fixed": NeedsDigest(Fixed), "after": NeedsDigest(After(ms)), "percentile": NeedsDigest(Percentile(0.5)),
 		"custom": NeedsDigest(custom{}), "custom without": NeedsDigest(without{}),

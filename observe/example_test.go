@@ -38,7 +38,7 @@ func ExampleTimeline_String() {
 	//   2  +104ms  37ms  success    success      8ms
 }
 
-// Several observers are joined into one: this one logs, and counts what failed.
+// Multi joins observers: the first logs events, the second counts failures.
 func ExampleMulti() {
 	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -55,7 +55,7 @@ func ExampleMulti() {
 	})
 	observer := observe.Multi(observe.Slog(logger), count)
 
-	// An executor does this.
+	// An executor calls the observer like this.
 	observer.Observe(context.Background(), &observe.Event{
 		Type:     observe.CallEnded,
 		Work:     observe.Work{Key: policy.ParseKey("payments.Charge"), Surface: policy.SurfaceCall},

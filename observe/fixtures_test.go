@@ -47,7 +47,7 @@ func hedged() observe.Timeline {
 	}
 }
 
-// exhausted is a call whose budget refuses the retry.
+// exhausted is a call whose budget refuses a retry.
 func exhausted() observe.Timeline {
 	err := errors.New("dial tcp 10.0.0.7:443:\n\tconnect: connection refused\x1b[31m " +
 		"after trying every address that the resolver gave us, in the order in which it gave them, one after the other")

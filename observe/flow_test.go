@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-func TestL12TheInnermostSpanCounts(t *testing.T) {
+func TestL12TheInnermostSpanIsUsed(t *testing.T) {
 	if _, ok := observe.SpanOf(t.Context()); ok {
 		t.Error("a span in an empty context")
 	}
@@ -54,16 +54,16 @@ func TestL12TimedOut(t *testing.T) {
 		event *observe.Event
 		want  bool
 	}{
-		"attempt":                      {attempt(policy.ReasonAttemptTimeout), true},
-		"attempt that failed":          {attempt(policy.ReasonError), false},
-		"attempt that was cut":         {attempt(policy.ReasonDeadlineExceeded), false},
-		"step":                         {ended("process", policy.ReasonOverallTimeout), true},
-		"step that was cut":            {ended("process", policy.ReasonDeadlineExceeded), false},
-		"transaction":                  {ended("transaction", policy.ReasonDeadlineExceeded), true},
-		"transaction whose step did":   {ended("transaction", policy.ReasonOverallTimeout), false},
-		"loop":                         {ended("run", policy.ReasonOverallTimeout), true},
-		"run whose caller had no time": {ended("run", policy.ReasonDeadlineExceeded), false},
-		"flow":                         {&observe.Event{Type: observe.Flowed, Flow: &observe.Flow{}}, false},
+		"attempt":                          {attempt(policy.ReasonAttemptTimeout), true},
+		"attempt that failed":              {attempt(policy.ReasonError), false},
+		"attempt cut off by its timeout":   {attempt(policy.ReasonDeadlineExceeded), false},
+		"step":                             {ended("process", policy.ReasonOverallTimeout), true},
+		"step cut off by a timeout":        {ended("process", policy.ReasonDeadlineExceeded), false},
+		"transaction":                      {ended("transaction", policy.ReasonDeadlineExceeded), true},
+		"transaction whose step timed out": {ended("transaction", policy.ReasonOverallTimeout), false},
+		"loop":                             {ended("run", policy.ReasonOverallTimeout), true},
+		"run that exceeded its caller's deadline": {ended("run", policy.ReasonDeadlineExceeded), false},
+		"flow": {&observe.Event{Type: observe.Flowed, Flow: &observe.Flow{}}, false},
 	} {
 		if got := observe.TimedOut(tt.event); got != tt.want {
 			t.Errorf("%s: %v", name, got)

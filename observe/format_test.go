@@ -75,7 +75,7 @@ func TestR5FailedAndRan(t *testing.T) {
 	if replayed.Failed() {
 		t.Error("a replayed result counts as a failure")
 	}
-	returned := observe.Timeline{Reason: policy.ReasonAttemptsExhausted} // an HTTP response that is handed over with a nil error
+	returned := observe.Timeline{Reason: policy.ReasonAttemptsExhausted} // an HTTP response returned with a nil error
 	if !returned.Failed() {
 		t.Error("attempts_exhausted without an error counts as success")
 	}

@@ -11,7 +11,7 @@ import (
 
 type mark string
 
-// tracer keeps the events that it receives and puts its name into contexts.
+// tracer records the events that it receives and puts its name into contexts.
 type tracer struct {
 	name string
 	told *[]string
@@ -33,19 +33,19 @@ func TestMultiOfNoneIsNil(t *testing.T) {
 	}
 }
 
-func TestMultiOfOneIsThatOne(t *testing.T) {
+func TestMultiOfOneIsTheObserverItself(t *testing.T) {
 	one := tracer{name: "a", told: new([]string)}
 	if got := observe.Multi(nil, one, nil); got != observe.Observer(one) {
 		t.Errorf("got %#v, want the observer itself", got)
 	}
 }
 
-func TestMultiTellsInOrder(t *testing.T) {
+func TestMultiCallsObserversInOrder(t *testing.T) {
 	var told []string
 	plain := observe.Func(func(context.Context, *observe.Event) { told = append(told, "plain observes") })
 	given := []observe.Observer{tracer{"a", &told}, nil, plain, tracer{"b", &told}}
 	all := observe.Multi(given...)
-	given[0] = nil // Multi keeps its own list
+	given[0] = nil // Multi copies the list
 
 	ctx := all.(observe.Starter).Start(t.Context(), &observe.Event{Type: observe.CallStarted})
 	all.Observe(ctx, &observe.Event{Type: observe.CallEnded})
@@ -59,9 +59,9 @@ func TestMultiTellsInOrder(t *testing.T) {
 	}
 }
 
-func TestMultiWithoutStartersIsNone(t *testing.T) {
+func TestMultiWithoutStartersIsNotAStarter(t *testing.T) {
 	nop := observe.Func(func(context.Context, *observe.Event) {})
 	if _, ok := observe.Multi(nop, nop).(observe.Starter); ok {
-		t.Error("executors would tell beginnings to nobody")
+		t.Error("executors would send start events without a receiver")
 	}
 }

@@ -86,7 +86,7 @@ func TestP2PerKeyUnderConcurrency(t *testing.T) {
 	if n := made.Load(); n != 11 {
 		t.Errorf("%d values made, want 10 and the shared one", n)
 	}
-	counts := make(map[*int64]bool) // whichever ten keys came first, the rest share one value
+	counts := make(map[*int64]bool) // the first ten keys have their own values, the others share one
 	var sum int64
 	for i := range 20 {
 		v := values.Get(policy.Key{Name: fmt.Sprint(i)})

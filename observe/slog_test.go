@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// story is every kind of event of one failing piece of work, and a success.
+// story has every kind of event of one failed unit of work, and a success.
 func story() []*observe.Event {
 	work := observe.Work{
 		ID: "0195", Key: getUser, Surface: policy.SurfaceCall, Operation: "get", TenantID: "acme", CorrelationID: "c-1",
@@ -89,7 +89,7 @@ func TestSlogLevels(t *testing.T) {
 	}
 }
 
-func TestSlogNilLoggerIsTheDefaultOfTheMoment(t *testing.T) {
+func TestSlogNilLoggerIsTheCurrentDefault(t *testing.T) {
 	o := observe.Slog(nil)
 	var out bytes.Buffer
 	before := slog.Default()
@@ -114,7 +114,7 @@ func TestSlogDisabledLevelAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestI3AReplayedResultIsToldAsASuccess(t *testing.T) {
+func TestI3AReplayedResultIsLoggedAsASuccess(t *testing.T) {
 	replayed := observe.Timeline{Key: getUser, Start: start, End: at(time.Millisecond), Reason: policy.ReasonIdempotencyHit}
 	if got, want := replayed.String(), "user-service.GetUser succeeded after 0 attempts in 1ms: idempotency_hit\n"; got != want {
 		t.Errorf("text %q, want %q", got, want)

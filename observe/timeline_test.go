@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/observe"
 )
 
-func TestR6CaptureHoldsTheCallThatEndedLast(t *testing.T) {
+func TestR6ACaptureHoldsTheLastEndedCall(t *testing.T) {
 	ctx, capture := observe.RecordTimeline(t.Context())
 	if ctx.Value(observe.CaptureKey{}) != capture {
 		t.Fatal("executors cannot find the capture in the context")
@@ -24,7 +24,7 @@ func TestR6CaptureHoldsTheCallThatEndedLast(t *testing.T) {
 	}
 }
 
-func TestR6CapturesAreApart(t *testing.T) {
+func TestR6CapturesAreSeparate(t *testing.T) {
 	outer, first := observe.RecordTimeline(t.Context())
 	_, second := observe.RecordTimeline(outer)
 	second.Record(observe.Timeline{CallID: "inner"})

@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/internal/fields"
 )
 
-// filled returns a T whose documented fields are all present, so that a forgotten one shows in a round trip.
+// filled returns a T with all documented fields set, so that a round trip shows a forgotten field.
 func filled[T any](t *testing.T) T {
 	t.Helper()
 	var value T
@@ -106,7 +106,7 @@ func TestP1DurationsAreSecondsInJSON(t *testing.T) {
 	}
 }
 
-func TestP6UnknownOrWrongJSONIsRefused(t *testing.T) {
+func TestP6UnknownOrWrongJSONIsRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"retry": {"max_attemps": 3}}`:                     "retry.max_attemps: unknown field",
 		`{"retries": {}}`:                                   "retries: unknown field",
@@ -136,7 +136,7 @@ func TestP6UnknownOrWrongJSONIsRefused(t *testing.T) {
 	}
 }
 
-func TestP6JSONOfPipelinesIsReadAsDocumentsAre(t *testing.T) {
+func TestP6JSONOfPipelinesIsReadLikeDocuments(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"loop": {"limit": 0}}`:                                     "loop.limit: 0 must be greater than 0",
 		`{"loop": {"batch": {"size": 0}}}`:                           "loop.batch.size: 0 must be at least 1",
@@ -182,7 +182,7 @@ func TestP6ADeprecatedFieldIsReadWithAWarning(t *testing.T) {
 	}
 }
 
-func TestP1WhatNormalizeReturnsIsReadBack(t *testing.T) {
+func TestP1NormalizedPoliciesRoundTrip(t *testing.T) {
 	numbers := rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()), rapid.Just(math.Inf(-1)))
 	rapid.Check(t, func(t *rapid.T) {
 		p := Policy{

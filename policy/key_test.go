@@ -28,7 +28,7 @@ func TestP2ParseKey(t *testing.T) {
 	}
 }
 
-func TestP2KeysPrintAsTheyWereWritten(t *testing.T) {
+func TestP2KeysPrintAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		key := ParseKey(text)
@@ -36,12 +36,12 @@ func TestP2KeysPrintAsTheyWereWritten(t *testing.T) {
 			t.Fatalf("%q became %q", text, key)
 		}
 		if ParseKey(key.String()) != key {
-			t.Fatalf("%q is read differently again", key)
+			t.Fatalf("%q is parsed differently the second time", key)
 		}
 	})
 }
 
-func TestKeysOfJobsAndStepsAreApart(t *testing.T) {
+func TestKeysOfJobsAndStepsDiffer(t *testing.T) {
 	for key, want := range map[Key]Surface{
 		JobKey("mail", "send"):           SurfaceJob,
 		JobKey("", "send"):               SurfaceJob,

@@ -117,8 +117,8 @@ func TestP7NotANumberTakesTheDefault(t *testing.T) {
 	}
 }
 
-// TestP1WhatIsOffCanStillBeWritten: JSON has neither NaN nor infinity, and the hash of a policy covers unused fields too.
-func TestP1WhatIsOffCanStillBeWritten(t *testing.T) {
+// TestP1DisabledFieldsCanBeWritten: JSON has neither NaN nor infinity, and a policy's hash also covers disabled fields.
+func TestP1DisabledFieldsCanBeWritten(t *testing.T) {
 	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		p := Policy{Hedge: Hedge{MaxExtraLoad: f}, Circuit: Circuit{FailureRate: f, SlowRate: f}}
 		compiled, err := Compile(p, CallLimits(), SourceStatic)
@@ -157,7 +157,7 @@ func TestP7UnknownEnumsAreErrors(t *testing.T) {
 	}
 }
 
-func TestP8StepsMayWaitNotAtAll(t *testing.T) {
+func TestP8StepsMayHaveNoBackoff(t *testing.T) {
 	r := normal(t, Policy{Retry: Retry{MaxAttempts: 5, InitialBackoff: -ms, MaxBackoff: -ms, OverallTimeout: time.Second}}, StepLimits())
 	if r.Retry.InitialBackoff != 0 || r.Retry.MaxBackoff != 0 || r.Retry.OverallTimeout != 0 {
 		t.Errorf("%+v", r.Retry)
@@ -247,9 +247,9 @@ func TestP7NormalizeIsSafeAndIdempotent(t *testing.T) {
 		if diff := cmp.Diff(once, twice, cmp.AllowUnexported(Meta{})); diff != "" || err != nil {
 			t.Fatalf("twice: %v %s", err, diff)
 		}
-		once.Category = "" // an unknown one is a fault to Validate
+		once.Category = "" // Validate rejects an unknown one
 		if err := once.Validate(l); err != nil {
-			t.Fatalf("what Normalize made does not validate: %v", err)
+			t.Fatalf("the normalized policy is invalid: %v", err)
 		}
 	})
 }
@@ -279,11 +279,11 @@ func TestP7EachFieldIsNotedOnce(t *testing.T) {
 	})
 	p := normal(t, Policy{Retry: Retry{InitialBackoff: time.Second}}, CallLimits())
 	if p.Retry.MaxBackoff != time.Second || !slices.Contains(p.Meta.Defaulted, "retry.backoff_cap") || len(p.Meta.Clamped) > 0 {
-		t.Errorf("a cap that was not given: %+v", p.Meta)
+		t.Errorf("a defaulted cap: %+v", p.Meta)
 	}
 	p.Retry.MaxAttempts = 500
 	if m := normal(t, p, CallLimits()).Meta; slices.Contains(m.Defaulted, "retry.max_attempts") || !slices.Contains(m.Clamped, "retry.max_attempts") {
-		t.Errorf("a default that was edited: %+v", m)
+		t.Errorf("an edited default: %+v", m)
 	}
 }
 
@@ -411,7 +411,7 @@ func TestL1NormalizePipelines(t *testing.T) {
 	}
 }
 
-// TestL11NormalizeCopiesExtraAtAnyDepth: changing a nested value of the result must not change the policy that it was made from.
+// TestL11NormalizeCopiesExtraAtAnyDepth checks that changing a nested value of the result does not change the original policy.
 func TestL11NormalizeCopiesExtraAtAnyDepth(t *testing.T) {
 	extra := func() map[string]any {
 		return map[string]any{"queue": "q", "none": nil, "where": map[string]any{"shards": []any{1, []string{"a"}, nil}, "empty": map[string]int(nil)}}

@@ -68,7 +68,7 @@ func TestP12SetsFindTheMostSpecificPolicy(t *testing.T) {
 	}
 }
 
-func TestP1SetsHandOutCopies(t *testing.T) {
+func TestP1SetsReturnCopies(t *testing.T) {
 	set := testSet(t)
 	set.Budgets()["b"] = Budget{}
 	set.Queues()["q"] = Queue{}
@@ -103,7 +103,7 @@ func TestSetsDescribeThemselves(t *testing.T) {
 
 func TestIsZero(t *testing.T) {
 	if !(Policy{Key: ParseKey("a"), Meta: Meta{Source: SourceFile}}).IsZero() {
-		t.Error("a policy that says nothing is zero")
+		t.Error("an empty policy is not zero")
 	}
 	full := filled[Policy](t)
 	for _, p := range []Policy{{ID: "x"}, {Category: KVGet}, {Retry: full.Retry}, {Hedge: full.Hedge}, {Circuit: full.Circuit}, {Retry: Retry{RetryOn: []Class{"a"}}}} {
@@ -113,8 +113,8 @@ func TestIsZero(t *testing.T) {
 	}
 }
 
-// TestP2FindTakesTheNamesThatPeopleWrite: of calls, job types, queues, consumers, producers and their steps.
-func TestP2FindTakesTheNamesThatPeopleWrite(t *testing.T) {
+// TestP2FindAcceptsWrittenNames finds calls, job types, queues, consumers, producers and their steps by name.
+func TestP2FindAcceptsWrittenNames(t *testing.T) {
 	policies := map[Key]*Policy{}
 	for _, k := range []Key{
 		{"svc", "Get"}, {Name: "both"}, JobKey("", "both"), JobKey("", "mail.send"), JobKey("eu", ""), ConsumerKey("orders.v2", "process"),
@@ -135,7 +135,7 @@ func TestP2FindTakesTheNamesThatPeopleWrite(t *testing.T) {
 	}
 }
 
-// TestP2NamesWithDotsFindTheirKeys: the set knows where a name is to be split.
+// TestP2NamesWithDotsFindTheirKeys checks that the set splits names at the right dot.
 func TestP2NamesWithDotsFindTheirKeys(t *testing.T) {
 	policies := map[Key]*Policy{}
 	for _, k := range []Key{{"svc", "Get.All"}, JobKey("", "mail.send"), JobKey("", "send"), JobKey("eu", ""), JobKey("eu.west", ""), JobKey("us.east", "a.b")} {

@@ -73,7 +73,7 @@ func TestP8ValuesBeyondLimitsAreWarnings(t *testing.T) {
 		t.Error(diff)
 	}
 	if err := p.Validate(CallLimits()); err != nil {
-		t.Errorf("warnings are no errors: %v", err)
+		t.Errorf("warnings are not errors: %v", err)
 	}
 }
 

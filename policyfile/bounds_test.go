@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// hostile documents with what the first fault must say.
+// hostile lists hostile documents with the text of their first fault.
 func hostile() map[string]struct{ text, problem string } {
 	repeat := func(s string, bytes int) string { return strings.Repeat(s, bytes/len(s)) }
 	bomb := "version: 1\nbomb:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
@@ -49,9 +49,9 @@ func hostile() map[string]struct{ text, problem string } {
 	return cases
 }
 
-// TestP6HostileDocumentsAreRefusedCheaply holds every refusal to 100 MiB of allocations in total. What each took is
-// logged (milliseconds, where a second is allowed) and not asserted, since machines are shared.
-func TestP6HostileDocumentsAreRefusedCheaply(t *testing.T) {
+// TestP6HostileDocumentsAreRejectedCheaply allows 100 MiB of allocations for each document. It logs the time, a few
+// milliseconds where a second is allowed, but does not assert it, because machines are shared.
+func TestP6HostileDocumentsAreRejectedCheaply(t *testing.T) {
 	for name, c := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats

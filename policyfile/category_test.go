@@ -25,7 +25,7 @@ producers:
   out: {category: KV_PUT, steps: {exception: {category: null}}}
 `
 
-func TestP12CategoriesOfJobsAndStepsComeFromTypeThenQueueAndFromStepThenEngine(t *testing.T) {
+func TestP12CategoriesComeFromTypeThenQueueAndFromStepThenEngine(t *testing.T) {
 	d := accept(t, categories)
 	type row struct {
 		Category policy.Category
@@ -38,7 +38,7 @@ func TestP12CategoriesOfJobsAndStepsComeFromTypeThenQueueAndFromStepThenEngine(t
 		policy.JobKey("mail", "plain"):              {policy.NATSPublish, 3, 5 * time.Second},
 		policy.JobKey("mail", "unnamed"):            {policy.NATSPublish, 3, 5 * time.Second},
 		policy.JobKey("mail", "none"):               {"", 25, 0},
-		policy.JobKey("own", "send"):                {policy.KVGet, 9, 0}, // the queue's entry is above the catalog
+		policy.JobKey("own", "send"):                {policy.KVGet, 9, 0}, // the queue's entry wins over the catalog
 		policy.JobKey("own", "plain"):               {"", 9, 0},
 		policy.ConsumerKey("orders", "fetch"):       {policy.NATSConnect, 5, 10 * time.Second},
 		policy.ConsumerKey("orders", "process"):     {policy.ApprovalCheck, 3, 5 * time.Second},
@@ -70,7 +70,7 @@ func TestP12ConsumersAndProducersCarryTheCategoriesOfTheirSteps(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		if s.Process.Retry.TimeoutPerAttempt != 5*time.Second || s.Exception.Retry.TimeoutPerAttempt != 0 || s.Success.Retry.MaxAttempts != 1 {
-			t.Errorf("the catalog fills what the document leaves out on purpose, or nothing: %+v", s)
+			t.Errorf("the catalog fills fields that the document sets to none, or no field: %+v", s)
 		}
 	}
 	if s := p.Steps; p.Category != policy.KVPut || s.Produce.Category != policy.KVPut || s.Exception.Category != "" {

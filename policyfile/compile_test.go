@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// accept parses a document that must be good; the version is added.
+// accept parses a document that must be valid, after adding the version.
 func accept(t testing.TB, text string) *Document {
 	t.Helper()
 	d, err := Parse("doc.yaml", []byte("version: 1\n"+text), Options{})
@@ -22,7 +22,7 @@ func accept(t testing.TB, text string) *Document {
 	return d
 }
 
-// refuse parses a document that must be faulty and returns its faults.
+// refuse parses a document that must be invalid and returns its faults.
 func refuse(t testing.TB, text string) []Fault {
 	t.Helper()
 	_, err := Parse("doc.yaml", []byte(text), Options{})
@@ -42,7 +42,7 @@ func ask(t testing.TB, d *Document, key policy.Key) *policy.Policy {
 	return p
 }
 
-func TestP12DefaultsLieBelowTheEntryFieldByField(t *testing.T) {
+func TestP12EntriesOverrideDefaultsFieldByField(t *testing.T) {
 	d := accept(t, `
 defaults: {calls: {retry: {max_attempts: 5, backoff: 30ms, timeout: 1s}, hedge: {delay: 50ms, trigger: p90}, circuit: {kind: rate, cooldown: 2s}}}
 policies:
@@ -60,7 +60,7 @@ policies:
 	}
 }
 
-func TestP12NullMeansExplicitlyNone(t *testing.T) {
+func TestP12NullMeansNone(t *testing.T) {
 	d, err := Parse("none.yaml", corpus(t, "valid")["none-spellings.yaml"], Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -75,11 +75,11 @@ func TestP12NullMeansExplicitlyNone(t *testing.T) {
 	}
 	blank := ask(t, d, policy.ParseKey("blank"))
 	if blank.Retry.TimeoutPerAttempt != 0 || blank.Retry.OverallTimeout != 9*time.Second || !blank.Hedge.Enabled {
-		t.Errorf("only the timeout was to be none: %+v", blank)
+		t.Errorf("want none for the timeout only: %+v", blank)
 	}
 }
 
-func TestP12TheCatalogLiesBelowTheDefaults(t *testing.T) {
+func TestP12DefaultsOverrideTheCatalog(t *testing.T) {
 	d := accept(t, `
 defaults: {calls: {retry: {max_attempts: 7}}}
 policies:
@@ -93,7 +93,7 @@ policies:
 	}
 	none := ask(t, d, policy.ParseKey("none"))
 	if none.Retry.TimeoutPerAttempt != 0 || none.Retry.InitialBackoff != 10*time.Millisecond || none.Retry.Jitter != policy.JitterFull {
-		t.Errorf("what is explicitly none came from the catalog: %+v", none.Retry)
+		t.Errorf("fields that are explicitly none came from the catalog: %+v", none.Retry)
 	}
 	again, err := none.Clone().Normalize(policy.CallLimits())
 	if err != nil || again.Retry.TimeoutPerAttempt != 0 {
@@ -104,7 +104,7 @@ policies:
 	}
 }
 
-func TestP12JobsTakeFromQueueThenDefaults(t *testing.T) {
+func TestP12JobsInheritFromQueueThenDefaults(t *testing.T) {
 	d := accept(t, `
 budgets: {a: {kind: unlimited}, b: {kind: unlimited}}
 defaults: {jobs: {retry: {max_attempts: 9, backoff: 1s, timeout: 10s, budget: {name: a}}}}
@@ -143,7 +143,7 @@ jobs:
 	}
 }
 
-func TestL1StepsTakeFromDefaults(t *testing.T) {
+func TestL1StepsInheritFromDefaults(t *testing.T) {
 	d := accept(t, `
 defaults: {steps: {retry: {max_attempts: 4, backoff: 1s}}}
 consumers:
@@ -268,7 +268,7 @@ jobs: {x: {}, y: {retry: {backoff_multiplier: 50}}}
 	}
 }
 
-func TestP6AFaultOfQueueAndTypeTogetherStandsAtTheType(t *testing.T) {
+func TestP6AFaultOfQueueAndTypeTogetherIsReportedAtTheType(t *testing.T) {
 	faults := refuse(t, `version: 1
 queues: {a: {retry: {abort_on: [tls]}}, b: {}}
 jobs: {x: {retry: {retry_on: [tls]}}, y: {retry: {retry_on: [eof], abort_on: [eof]}}}
@@ -283,7 +283,7 @@ jobs: {x: {retry: {retry_on: [tls]}}, y: {retry: {retry_on: [eof], abort_on: [eo
 	}
 }
 
-func TestP6AFaultOfTheCombinationStandsAtTheEntry(t *testing.T) {
+func TestP6AFaultOfTheCombinationIsReportedAtTheEntry(t *testing.T) {
 	d := accept(t, "defaults: {calls: {retry: {backoff_cap: 1s}}}\npolicies:\n  a:\n    retry: {backoff: 5s}\n")
 	want := "doc.yaml:5:12: policies.a.retry.backoff_cap: 1s is below the backoff of 5s and is raised to it; raise backoff_cap or lower backoff"
 	if len(d.Warnings) != 1 || d.Warnings[0].String() != want {
@@ -291,7 +291,7 @@ func TestP6AFaultOfTheCombinationStandsAtTheEntry(t *testing.T) {
 	}
 }
 
-func TestP8WhateverIsChangedInADocumentIsAWarning(t *testing.T) {
+func TestP8EveryChangedValueIsAWarning(t *testing.T) {
 	for text, want := range map[string]string{
 		"policies: {a: {retry: {backoff: 0}}}":                                                                           "policies.a.retry.backoff: 0 is replaced by the default, 10ms",
 		"policies: {a: {retry: {backoff_cap: 0}}}":                                                                       "policies.a.retry.backoff_cap: 0 is replaced by the default, 250ms",
@@ -326,7 +326,7 @@ consumers: {c: {loop: {limit: 1e30}}}
 	}
 }
 
-func TestP8ZerosThatMeanSomethingAreNoWarnings(t *testing.T) {
+func TestP8MeaningfulZerosAreNotWarnings(t *testing.T) {
 	d := accept(t, `
 consumers:
   a:

@@ -42,7 +42,7 @@ func TestP6ValidDocuments(t *testing.T) {
 	}
 }
 
-// TestP6InvalidDocuments compares all faults of each document, with their places, to the file beside it.
+// TestP6InvalidDocuments compares all faults of each document, with their positions, to the file next to it.
 func TestP6InvalidDocuments(t *testing.T) {
 	for name, text := range corpus(t, "invalid") {
 		t.Run(name, func(t *testing.T) {
@@ -72,12 +72,12 @@ func TestP6InvalidDocuments(t *testing.T) {
 	}
 }
 
-// beyondSchema marks documents that break a rule which no schema can state: unique and string keys, tags, merge keys,
-// cycles and further documents (a schema sees plain data); names that nothing defines; fields that contradict each other
-// or the defaults beneath them; limits that widen.
+// beyondSchema marks documents that break a rule that no schema can express: unique and string keys, tags, merge keys, cycles
+// and further documents (a schema sees plain data); undefined names; fields that contradict each other or the defaults;
+// limits that widen.
 const beyondSchema = "x-"
 
-// TestP6SchemaAndParserAgree checks that both accept the valid documents and that both refuse the invalid ones.
+// TestP6SchemaAndParserAgree checks that both accept the valid documents and reject the invalid ones.
 func TestP6SchemaAndParserAgree(t *testing.T) {
 	schema := compileSchema(t)
 	for name, text := range corpus(t, "valid") {
@@ -138,7 +138,7 @@ func TestP6SchemaAndParserAgreeOnEveryValue(t *testing.T) {
 			}
 			_, err := Parse("d", []byte(text), Options{})
 			value, ok := plain([]byte(text))
-			if !ok { // not expressible in JSON: .nan and .inf
+			if !ok { // JSON cannot express .nan and .inf
 				if err == nil {
 					t.Errorf("accepted a number that is not finite: %s", text)
 				}

@@ -7,7 +7,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// FuzzParse checks that no input panics, that a refusal names its faults, and that an accepted document answers.
+// FuzzParse checks that no input panics, that a rejection lists faults, and that an accepted document returns policies.
 func FuzzParse(f *testing.F) {
 	for _, folder := range []string{"valid", "invalid"} {
 		for _, text := range corpus(f, folder) {

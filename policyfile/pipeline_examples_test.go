@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-// TestL1ExamplesOfPipelines: three documents that are valid, read field by field, and three that are not.
+// TestL1ExamplesOfPipelines reads three valid documents field by field, and three invalid ones.
 func TestL1ExamplesOfPipelines(t *testing.T) {
 	document, err := policyfile.Parse("valid.yaml", []byte(`version: 1
 consumers:

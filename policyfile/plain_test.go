@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// plain turns a document into the plain data that a schema judges, by a path of its own: the YAML library's reading of
-// the core schema. It fails for what JSON cannot hold.
+// plain converts a document into the plain data that a schema validates, independently of the parser: with the YAML library's
+// core schema. It fails for values that JSON cannot hold.
 func plain(text []byte) (any, bool) {
 	var node yaml.Node
 	if json.Valid(text) {
@@ -28,7 +28,7 @@ var errNotJSON = errors.New("not JSON")
 
 func plainNode(n *yaml.Node, depth int) (any, error) {
 	if depth > 20 {
-		return nil, nil // a cycle: what lies deeper does not matter here
+		return nil, nil // a cycle: deeper values do not matter here
 	}
 	switch n.Kind {
 	case yaml.DocumentNode:

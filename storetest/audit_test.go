@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// TestAuditOfFiles: a file has one writer, and stores an event as often as it is appended.
+// TestAuditOfFiles: a file has one writer and stores repeated events again.
 func TestAuditOfFiles(t *testing.T) {
 	for name, size := range map[string]int64{"one file": -1, "many files": 10_000} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAuditOfFiles(t *testing.T) {
 	}
 }
 
-// A sink that stores each event once and takes writers of many processes, with a database's own tests.
+// The test of a database whose sink stores each event once and accepts writers of many processes.
 func ExampleAudit() {
 	openSchema := func(t *testing.T, schema string) audit.Sink { panic("the database's own") }
 	_ = func(t *testing.T) { // func TestAudit(t *testing.T)

@@ -10,8 +10,8 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// A store's own tests run the suite. This store lives in one process and takes its time from package time, so it has no
-// second handle and runs in virtual time.
+// A store's tests run the suite. This store lives in one process and takes its time from package time, so it has no second
+// handle and runs in virtual time.
 func ExampleJobs() {
 	_ = func(t *testing.T) { // func TestJobs(t *testing.T)
 		storetest.Jobs(t, storetest.JobsOptions{
@@ -22,7 +22,7 @@ func ExampleJobs() {
 	// Output:
 }
 
-// Records that processes share need another handle, and a way to start a process. This store does not have either.
+// A store shared by processes needs a second handle and a way to start a process. This store has neither.
 func ExampleIdempotency() {
 	_ = func(t *testing.T) { // func TestIdempotency(t *testing.T)
 		storetest.Idempotency(t, storetest.IdempotencyOptions{

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/idempotency"
 )
 
-// TestI3RecordModel: the checker tells what a store may answer from what it may not. The lease is 10 ms.
+// TestI3RecordModel checks that the model accepts allowed answers of a store and rejects others. The lease is 10 ms.
 func TestI3RecordModel(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	op := func(call keyCall, called, answered int64, answer keyAnswer) porcupine.Operation {

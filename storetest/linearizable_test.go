@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestJ7LeaseModel: the checker tells what a store may answer from what it may not. The lease is 10 ms.
+// TestJ7LeaseModel checks that the model accepts allowed answers of a store and rejects others. The lease is 10 ms.
 func TestJ7LeaseModel(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	op := func(what string, fence, call, answered int64, err error) porcupine.Operation {

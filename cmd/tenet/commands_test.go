@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 )
 
-// leaves returns the commands that do something, by their paths. Those of the flag library, help and completion, are not among them.
+// leaves returns the commands with an action by their paths, without help and completion, which the flag library adds.
 func leaves() map[string]*cobra.Command {
 	found := map[string]*cobra.Command{}
 	var each func(*cobra.Command)
@@ -30,7 +30,7 @@ func leaves() map[string]*cobra.Command {
 }
 
 func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
-	reads := []string{ // or writes only what it is told to make anew
+	reads := []string{ // or writes only a file that it is asked to create
 		"tenet audit explain", "tenet audit head", "tenet audit query", "tenet audit replay", "tenet audit stats", "tenet audit tail", "tenet audit verify", "tenet demo",
 		"tenet dlq list", "tenet idempotency get", "tenet idempotency list", "tenet jobs inspect", "tenet jobs list", "tenet jobs search", "tenet jobs stats", "tenet migrate status",
 		"tenet periodic check", "tenet periodic list", "tenet pipeline check", "tenet policy catalog", "tenet policy check", "tenet policy delays",
@@ -48,13 +48,13 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 	}
 	for _, path := range destructive {
 		if leaves()[path] == nil {
-			t.Errorf("there is no command %s", path)
+			t.Errorf("command %s does not exist", path)
 		}
 	}
 }
 
 func TestEveryCommandThatPrintsDataHasAnOutputFlag(t *testing.T) {
-	others := []string{"tenet run", "tenet server", "tenet worker"} // print what their commands and jobs print
+	others := []string{"tenet run", "tenet server", "tenet worker"} // print the output of their commands and jobs
 	for path, cmd := range leaves() {
 		if !slices.Contains(others, path) && cmd.Flags().Lookup("output") == nil {
 			t.Errorf("%s has no --output", path)

@@ -17,12 +17,12 @@ import (
 
 const environmentPage = "../../docs/environment.md"
 
-// listed returns the variables of all commands, with what they set.
+// listed returns the variables of all commands with their flags.
 func listed() (shared, own map[string][]string) {
 	shared, own = map[string][]string{}, map[string][]string{}
 	var each func(*cobra.Command)
 	each = func(cmd *cobra.Command) {
-		_ = cmd.InheritedFlags() // joins them to the command's own
+		_ = cmd.InheritedFlags() // joins them to the command's own variables
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			for _, name := range cli.Variables(cmd, f) {
 				if slices.Contains(cli.SharedFlags(), f.Name) && name == "TENET_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) {
@@ -75,7 +75,7 @@ func TestTheEnvironmentPageListsEveryVariable(t *testing.T) {
 	}
 }
 
-func TestNothingThatRunHandsToItsChildIsASetting(t *testing.T) {
+func TestVariablesThatRunSetsForItsChildAreNotSettings(t *testing.T) {
 	shared, own := listed()
 	for _, name := range []string{command.EnvAttempt, command.EnvKey, command.EnvCallID, "TENET_TRANSACTION_ID", "TENET_JOB_ID"} {
 		if shared[name] != nil || own[name] != nil {

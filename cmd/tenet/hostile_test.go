@@ -20,7 +20,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// world is everything that commands read, with one text wherever a user's data may stand.
+// world holds everything that commands read, with one text in each place of a user's data.
 type world struct{ store, dead, held, key, log, id, policy, periodic, lines, envoy string }
 
 func newWorld(t *testing.T, text string) world {
@@ -54,7 +54,7 @@ func newWorld(t *testing.T, text string) world {
 	defer db.Close()
 	w.fill(t, db, text)
 	w.key = "k"
-	for _, key := range []string{"k", text} { // one may be refused
+	for _, key := range []string{"k", text} { // the store may reject one
 		_, _ = db.Idempotency().Begin(t.Context(), idempotency.BeginRequest{ID: idempotency.ID{Key: key}, Owner: text, Lease: time.Hour})
 	}
 	_, _, _ = runIn(t.Context(), nil, "", "run", "--key", text, "--max-attempts", "1", "--audit", "file:"+w.log, "--", "false")
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, text string) world {
 func (w *world) fill(t *testing.T, db *sqlite.DB, text string) {
 	t.Helper()
 	s := db.Jobs()
-	clean := strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "") // what a job's fields may hold
+	clean := strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "") // texts that a job's fields accept
 	for i, kind := range []job.Kind{job.KindDead, job.KindComplete, ""} {
 		receipt, err := job.NewClient(s).Enqueue(t.Context(), job.Request{Type: clean, Queue: clean, UniqueKey: clean + string(rune('0'+i)), Payload: text, Meta: map[string]string{"m": clean}})
 		if err != nil {
@@ -99,7 +99,7 @@ func (w *world) fill(t *testing.T, db *sqlite.DB, text string) {
 	}
 }
 
-// commands lists every command that prints data, and some that only speak of what they were given.
+// commands lists every command that prints data, and some that only print their arguments.
 func (w world) commands(text string) [][]string {
 	store := []string{"--store", w.store}
 	list := [][]string{
@@ -131,7 +131,7 @@ func (w world) commands(text string) [][]string {
 	return list
 }
 
-// forged returns what a terminal would obey.
+// forged returns the control sequences in a text that a terminal would interpret.
 func forged(text string) string {
 	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
 		return text[i:]
@@ -139,9 +139,9 @@ func forged(text string) string {
 	return ""
 }
 
-// FuzzO1NoDataSpeaksToTheTerminal runs every command that prints data, with the same text wherever data can stand. Nothing
-// that they print may be a line begun by the data, or hold what a terminal would obey.
-func FuzzO1NoDataSpeaksToTheTerminal(f *testing.F) {
+// FuzzO1DataCannotControlTheTerminal runs every command that prints data, with the same text in each place of data. The output
+// must not contain a line that the data begins, or control sequences.
+func FuzzO1DataCannotControlTheTerminal(f *testing.F) {
 	for _, text := range []string{"\n", "\x1b[2J\x1b[H", "a\r\ntenet: forged", "\x1b]0;title\x07", "\u009b31m", "tab\tnew\vline\f", "\u202eodd\u2028", "\x7f\b\b", "bad \xff\x9b", "nul \x00", "\x1b]8;;http://x\x1b\\"} {
 		f.Add(text)
 	}
@@ -170,8 +170,8 @@ func FuzzO1NoDataSpeaksToTheTerminal(f *testing.F) {
 	})
 }
 
-// TestO1EveryCommandThatPrintsDataIsTried keeps the fuzz test complete.
-func TestO1EveryCommandThatPrintsDataIsTried(t *testing.T) {
+// TestO1TheFuzzTestRunsEveryCommandThatPrintsData keeps the fuzz test complete.
+func TestO1TheFuzzTestRunsEveryCommandThatPrintsData(t *testing.T) {
 	tried := map[string]bool{}
 	for _, args := range (world{}).commands("x") {
 		for n := range args {
@@ -181,7 +181,7 @@ func TestO1EveryCommandThatPrintsDataIsTried(t *testing.T) {
 	var each func(*cobra.Command)
 	each = func(cmd *cobra.Command) {
 		if cmd.Flags().Lookup("output") != nil && !tried[cmd.CommandPath()] {
-			t.Errorf("%s is not among the commands of the fuzz test", cmd.CommandPath())
+			t.Errorf("the fuzz test does not run %s", cmd.CommandPath())
 		}
 		for _, sub := range cmd.Commands() {
 			each(sub)

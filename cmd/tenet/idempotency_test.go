@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/internal/migrate"
 )
 
-// TestI4AnOperatorResolvesAnUnknownOutcome: a run that was killed leaves a record that only an operator can resolve.
+// TestI4AnOperatorResolvesAnUnknownOutcome: a killed run leaves a record that only an operator can resolve.
 func TestI4AnOperatorResolvesAnUnknownOutcome(t *testing.T) {
 	for as, want := range map[string]int{"completed": 0, "failed": 125, "released": 0} {
 		t.Run(as, func(t *testing.T) {

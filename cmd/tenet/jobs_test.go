@@ -28,7 +28,7 @@ func TestNoErrorShowsThePasswordOfAURL(t *testing.T) {
 			{"consume", "--policy", "-", "orders", "--task", "exec:true", "--source", "jobs:" + url},
 		} {
 			if args[0] == "audit" && !strings.Contains(url, "://") {
-				continue // it is a file's name there
+				continue // there it is the name of a file
 			}
 			code, out, errs := runIn(t.Context(), map[string]string{}, "version: 1\nconsumers: {orders: {}}\n", args...)
 			if code == 0 || strings.Contains(out+errs, "s3cret") {
@@ -38,7 +38,7 @@ func TestNoErrorShowsThePasswordOfAURL(t *testing.T) {
 	}
 }
 
-func TestAWorkerServesHealthAndMetricsUntilItIsTold(t *testing.T) {
+func TestAWorkerServesHealthAndMetricsUntilItStops(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	store := "sqlite:" + t.TempDir() + "/jobs.db"
 	if code, _, errs := runIn(ctx, nil, "", "enqueue", "exec", `{"argv":["true"]}`, "--store", store, "--queue", "mail", "--run-at", "2100-01-01T00:00:00Z"); code != 0 {
@@ -69,7 +69,7 @@ func TestAWorkerServesHealthAndMetricsUntilItIsTold(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for path, want := range map[string]string{"/livez": "ok", "/readyz": "ok", "/metrics": `tenet_jobs{queue="mail",state="scheduled"} 1`} {
 		response, err := client.Get(base + path)
-		for err == nil && response.StatusCode == http.StatusServiceUnavailable { // it has not asked its store yet
+		for err == nil && response.StatusCode == http.StatusServiceUnavailable { // the worker has not polled its store yet
 			_ = response.Body.Close()
 			response, err = client.Get(base + path)
 		}

@@ -33,7 +33,7 @@ producers:
   orders: {loop: {batch: {size: 10}}}
 `
 
-// inFolder writes files into a new folder, where the test then is.
+// inFolder writes files into a new folder and makes it the working directory.
 func inFolder(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -44,8 +44,8 @@ func inFolder(t *testing.T, files map[string]string) {
 	}
 }
 
-// TestL3AnHTTPTaskPostsThePayload: the ID is the idempotency key, busy servers are asked again, refusals are final, and
-// the answer is passed on.
+// TestL3AnHTTPTaskPostsThePayload: the ID is the idempotency key, the task retries busy servers, refusals are final, and the
+// response is dispatched.
 func TestL3AnHTTPTaskPostsThePayload(t *testing.T) {
 	var mu sync.Mutex
 	calls := map[string]int{}
@@ -100,8 +100,8 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestPipelinesOnPostgreSQL goes through tables: an input into a queue, the queue through a command into an outbox, the
-// outbox into a file.
+// TestPipelinesOnPostgreSQL moves an input into a queue, the queue through a command into an outbox, and the outbox into a
+// file.
 func TestPipelinesOnPostgreSQL(t *testing.T) {
 	server, err := testpg.Start()
 	if err != nil {
@@ -129,7 +129,7 @@ func TestPipelinesOnPostgreSQL(t *testing.T) {
 		want string
 	}{
 		{[]string{"produce", "orders", "--input", "file:in.jsonl", "--sink", queue}, "3 success"},
-		{[]string{"produce", "orders", "--input", "file:in.jsonl?forget=true", "--sink", queue}, "3 success"}, // there already
+		{[]string{"produce", "orders", "--input", "file:in.jsonl?forget=true", "--sink", queue}, "3 success"}, // already stored
 		{[]string{"consume", "orders", "--source", queue, "--task", `exec:if [ $TENET_TRANSACTION_ID = b ]; then exit 3; fi; tr a-z A-Z`,
 			"--retry-exit", "1", "--sink", outbox, "--dead-letter", "file:dead.jsonl"}, "2 success, 1 exception"},
 		{[]string{"consume", "orders", "--source", queue, "--task", "exec:false"}, "0 fetched"},
@@ -148,7 +148,7 @@ func TestPipelinesOnPostgreSQL(t *testing.T) {
 		t.Errorf("copied %q", got)
 	}
 	if got := read(t, "rest.jsonl"); got != "{\"id\": \"b\"}\n" {
-		t.Errorf("the rest is %q", got)
+		t.Errorf("the queue still contains %q", got)
 	}
 	code, _, errs := runIn(t.Context(), nil, "", "consume", "orders", "--policy", "policy.yaml", "--source", server.URL()+"&table=nothing", "--task", "exec:true")
 	if code != 1 || !strings.Contains(errs, "--source: postgres: table nothing") {
@@ -156,7 +156,7 @@ func TestPipelinesOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// TestPipelinesOnJetStream: an input into a stream, and the stream through a command into a file.
+// TestPipelinesOnJetStream moves an input into a stream, and the stream through a command into a file.
 func TestPipelinesOnJetStream(t *testing.T) {
 	s := natstest.Start(t)
 	c, err := nats.Connect(s.ClientURL())
@@ -178,7 +178,7 @@ func TestPipelinesOnJetStream(t *testing.T) {
 		want string
 	}{
 		{[]string{"produce", "orders", "--input", "file:in.jsonl", "--sink", stream}, "2 success"},
-		{[]string{"produce", "orders", "--input", "file:in.jsonl?forget=true", "--sink", stream}, "2 success"}, // there already
+		{[]string{"produce", "orders", "--input", "file:in.jsonl?forget=true", "--sink", stream}, "2 success"}, // already stored
 		{[]string{"consume", "orders", "--source", stream + "?consumer=c", "--task", "exec:tr a-z A-Z", "--sink", "file:out.jsonl"}, "2 fetched: 2 success"},
 		{[]string{"produce", "orders", "--input", stream + "?consumer=d", "--sink", "file:copy.jsonl"}, "2 fetched: 2 success"},
 		{[]string{"produce", "orders", "--input", stream + "?consumer=d", "--sink", "file:none.jsonl"}, "0 fetched"},
@@ -193,7 +193,7 @@ func TestPipelinesOnJetStream(t *testing.T) {
 	}
 }
 
-// TestPipelinesOnRabbitMQ: an input into a queue, and the queue through a command into a file.
+// TestPipelinesOnRabbitMQ moves an input into a queue, and the queue through a command into a file.
 func TestPipelinesOnRabbitMQ(t *testing.T) {
 	server, err := testrabbit.Start()
 	if err != nil {
@@ -206,7 +206,7 @@ func TestPipelinesOnRabbitMQ(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"consume", "orders", "--source", queue, "--task", "exec:false"}, "0 fetched"}, // makes the queue
+		{[]string{"consume", "orders", "--source", queue, "--task", "exec:false"}, "0 fetched"}, // creates the queue
 		{[]string{"produce", "orders", "--input", "file:in.jsonl", "--sink", queue}, "2 success"},
 		{[]string{"consume", "orders", "--source", queue, "--task", `exec:test $TENET_ATTEMPT = 2 && tr a-z A-Z`, "--sink", "file:out.jsonl"}, "2 retries"},
 		{[]string{"consume", "orders", "--source", queue, "--task", "exec:false"}, "0 fetched"},

@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 )
 
-// until copies a stream until a line has the text, and goes on reading it then.
+// until reads a stream until a line contains the text, and then discards the rest.
 func until(t *testing.T, stream io.Reader, text string) string {
 	t.Helper()
 	var log strings.Builder
@@ -47,7 +47,7 @@ func ask(t *testing.T, url string) (code int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// TestL9PipelinesServeHealthAndMetrics: a consumer whose source is empty is well; it is not ready any more after a signal.
+// TestL9PipelinesServeHealthAndMetrics: a consumer with an empty source is healthy; after a signal it is no longer ready.
 func TestL9PipelinesServeHealthAndMetrics(t *testing.T) {
 	inFolder(t, map[string]string{"in.jsonl": "", "policy.yaml": `version: 1
 consumers: {stream: {loop: {streaming: true, empty_queue: {backoff: 0.01, backoff_cap: 0.01}}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/tenetdev/tenet/internal/testpg"
 )
 
-// TestJobsOnPostgreSQL goes the way of an operator: tables first, then jobs, then the way back.
+// TestJobsOnPostgreSQL follows an operator: it creates the tables, runs jobs and removes the tables.
 func TestJobsOnPostgreSQL(t *testing.T) {
 	server, err := testpg.Start()
 	if err != nil {
@@ -45,6 +45,6 @@ func TestJobsOnPostgreSQL(t *testing.T) {
 		}
 	}
 	if code, _, errs := runIn(t.Context(), map[string]string{}, "", "jobs", "stats", "--store", "postgres://127.0.0.1:1/none?connect_timeout=2"); code != 1 {
-		t.Errorf("a server that is not there: code %d: %s", code, errs)
+		t.Errorf("an unreachable server: code %d: %s", code, errs)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 )
 
-// runIn runs the command line in this process, with an environment of its own.
+// runIn runs the command line in this process with the given environment.
 func runIn(ctx context.Context, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
 	p := cli.Program{
@@ -39,7 +39,7 @@ func TestAnInterruptDecidesTheExitCodeOfEveryCommand(t *testing.T) {
 			}
 		}
 		if code, _, _ := runIn(ctx, nil, "", "version"); code != 0 {
-			t.Errorf("a command that was done all the same has code %d", code)
+			t.Errorf("a command that finished nevertheless has code %d", code)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestAnInterruptEndsAReadOfStdin(t *testing.T) {
 	read, write := io.Pipe()
 	defer write.Close()
 	go func() {
-		_, _ = io.WriteString(write, "version: 1\n") // taken: the command is reading
+		_, _ = io.WriteString(write, "version: 1\n") // the write returns when the command is reading
 		cancel(command.Interrupt{Signal: syscall.SIGINT})
 	}()
 	p := cli.Program{Args: []string{"policy", "check", "-"}, Stdin: read, Stdout: io.Discard, Stderr: io.Discard, AddCommands: addCommands}

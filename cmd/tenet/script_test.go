@@ -12,14 +12,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var update = flag.Bool("update", false, "write what commands print into the scripts that compare it")
+var update = flag.Bool("update", false, "update the scripts with the commands' output")
 
 // TestMain lets scripts run this test binary as tenet.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"tenet": program})
 }
 
-// TestScripts runs testdata/*.txtar, which read like documentation.
+// TestScripts runs the scripts testdata/*.txtar.
 func TestScripts(t *testing.T) { testscript.Run(t, scripts()) }
 
 func scripts() testscript.Params {
@@ -35,7 +35,7 @@ func scripts() testscript.Params {
 	}
 }
 
-// exits runs a command that must end with an exit code: exits CODE COMMAND…
+// exits runs a command and checks its exit code: exits CODE COMMAND…
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND…")

@@ -7,19 +7,19 @@ import (
 	"github.com/tenetdev/tenet/internal/fanout"
 )
 
-func TestEveryListenerIsToldOnceUntilItListensAgain(t *testing.T) {
+func TestEveryListenerIsNotifiedOnceUntilItListensAgain(t *testing.T) {
 	var b fanout.Bell
 	one, two := b.Listen(t.Context()), b.Listen(t.Context())
 	b.Ring()
 	b.Ring()
 	for _, c := range []<-chan struct{}{one, two} {
 		if _, open := <-c; !open || len(c) != 0 {
-			t.Error("not told, or told twice")
+			t.Error("not notified, or notified twice")
 		}
 	}
 	b.Ring()
 	if len(one) != 1 {
-		t.Error("not told again")
+		t.Error("not notified again")
 	}
 }
 

@@ -42,7 +42,7 @@ func write(t *testing.T, path, content string, mode fs.FileMode) {
 	}
 }
 
-// ways are the functions that make a file or take one that exists.
+// ways lists the functions that create a file or open an existing one.
 var ways = map[string]func(path string) error{
 	"create": files.Create,
 	"open":   func(path string) error { return closed(files.OpenPrivate(path)) },
@@ -94,7 +94,7 @@ func TestO2AnExistingModeIsKept(t *testing.T) {
 	}
 }
 
-func TestO2WhatIsNotARegularFileIsRefused(t *testing.T) {
+func TestO2AFileThatIsNotRegularIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -116,7 +116,7 @@ func TestO2WhatIsNotARegularFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestO2ReplacingFollowsNoLink(t *testing.T) {
+func TestO2ReplacingDoesNotFollowLinks(t *testing.T) {
 	for name, way := range map[string]func(string) error{"write": ways["write"], "swap": ways["swap"], "rename": ways["rename"]} {
 		dir := t.TempDir()
 		elsewhere, path := filepath.Join(dir, "elsewhere"), filepath.Join(dir, "data")
@@ -133,7 +133,7 @@ func TestO2ReplacingFollowsNoLink(t *testing.T) {
 	}
 }
 
-func TestO2NothingIsMadeThroughALink(t *testing.T) {
+func TestO2NoFileIsCreatedThroughALink(t *testing.T) {
 	for name, way := range map[string]func(string) error{"create": ways["create"], "open": ways["open"], "lock": ways["lock"]} {
 		dir := t.TempDir()
 		elsewhere, path := filepath.Join(dir, "elsewhere"), filepath.Join(dir, "data")
@@ -144,7 +144,7 @@ func TestO2NothingIsMadeThroughALink(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 		if _, err := os.Lstat(elsewhere); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s made the file that the link names: %v", name, err)
+			t.Errorf("%s created the target of the link: %v", name, err)
 		}
 	}
 	dir := t.TempDir()
@@ -168,7 +168,7 @@ func TestO2ReadsAreBounded(t *testing.T) {
 		t.Errorf("content %q: %v", content, err)
 	}
 	if _, err := files.Read(path, 9); !errors.Is(err, files.ErrTooLarge) || !strings.Contains(err.Error(), path) {
-		t.Errorf("one byte too many: %v", err)
+		t.Errorf("one byte beyond the limit: %v", err)
 	}
 	if _, err := files.Read(path+".none", 9); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestOperationsGatherWhileAGroupIsCommitted(t *testing.T) {
+func TestOperationsQueueWhileAGroupIsCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := make(chan struct{})
 		var groups [][]int
@@ -33,14 +33,14 @@ func TestOperationsGatherWhileAGroupIsCommitted(t *testing.T) {
 			t.Errorf("groups %v, want %v", groups, want)
 		}
 		if q.Add(1) || !q.Closed() {
-			t.Error("a closed queue takes operations")
+			t.Error("a closed queue accepts operations")
 		}
 	})
 }
 
 func TestEveryOperationIsCommittedOnceByOneGoroutineAtATime(t *testing.T) {
 	const callers, each = 16, 500
-	seen := map[int]int{} // without a lock: the race detector watches
+	seen := map[int]int{} // no lock: the race detector reports concurrent commits
 	q := groupcommit.Queue[int]{Limit: 7, Commit: func(group []int) {
 		for _, n := range group {
 			seen[n]++
@@ -70,12 +70,12 @@ func TestATicketIsTakenOrWithdrawn(t *testing.T) {
 	stored := groupcommit.NewTicket()
 	failed := errors.New("disk full")
 	if !stored.Take() || stored.Withdraw() || !stored.Taken() || stored.Withdrawn() {
-		t.Error("the caller withdrew what the writer had taken")
+		t.Error("the caller withdrew an operation that the writer had taken")
 	}
 	if stored.Settle(failed); <-stored.Done() != failed {
 		t.Error("the caller does not get the answer")
 	}
 	if left := groupcommit.NewTicket(); !left.Withdraw() || left.Take() || left.Taken() || !left.Withdrawn() {
-		t.Error("the writer took what the caller had withdrawn")
+		t.Error("the writer took an operation that the caller had withdrawn")
 	}
 }

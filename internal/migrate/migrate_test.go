@@ -74,7 +74,7 @@ func TestJ14StatusNamesEveryVersion(t *testing.T) {
 	}
 }
 
-func TestJ14ANewerDatabaseIsRefused(t *testing.T) {
+func TestJ14ANewerDatabaseIsRejected(t *testing.T) {
 	s := load(t)
 	newer := []migrate.Applied{{Version: 1}, {Version: 2}, {Version: 3}}
 	if _, err := s.Plan(migrate.Up, newer, ""); err == nil || !strings.Contains(err.Error(), "newer tenet") {
@@ -85,7 +85,7 @@ func TestJ14ANewerDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-func TestJ14FilesThatDoNotFitAreRefused(t *testing.T) {
+func TestJ14InconsistentFilesAreRejected(t *testing.T) {
 	for name, set := range map[string]fstest.MapFS{
 		"no files":       files(),
 		"a gap":          files("001_a.up.sql", "001_a.down.sql", "003_b.up.sql", "003_b.down.sql"),

@@ -23,6 +23,6 @@ func TestGuardKnowsSpecialAddresses(t *testing.T) {
 		}
 	}
 	if guard("tcp", "nonsense", nil) == nil {
-		t.Error("nonsense was let through")
+		t.Error("an invalid address was accepted")
 	}
 }

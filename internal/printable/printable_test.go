@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/internal/printable"
 )
 
-func TestO1TextEscapesWhatATerminalWouldObey(t *testing.T) {
+func TestO1TextEscapesTerminalControls(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "",
 		"order 17 für Ann, 5 €":   "order 17 für Ann, 5 €",
@@ -31,7 +31,7 @@ func TestO1TextEscapesWhatATerminalWouldObey(t *testing.T) {
 	}
 }
 
-func TestO1TextIsPrintableWhateverItIsGiven(t *testing.T) {
+func TestO1AnyTextBecomesPrintable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := string(rapid.SliceOf(rapid.Byte()).Draw(t, "raw")) + rapid.String().Draw(t, "text")
 		got := printable.Text(raw)

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// long is a bound that no passing test reaches.
+// long is a timeout that no passing test reaches.
 const long = 30 * time.Second
 
 // start runs a shell script and returns its group with the lines that it prints.
@@ -60,7 +60,7 @@ func pid(t *testing.T, r *bufio.Reader) int {
 	return n
 }
 
-// running reports whether the process exists and is no zombie.
+// running reports whether the process exists and is not a zombie.
 func running(t *testing.T, pid int) bool {
 	t.Helper()
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
@@ -76,11 +76,11 @@ func stopNow(ctx context.Context, t *testing.T, g *procgroup.Group, s procgroup.
 	return time.Since(began), err
 }
 
-func TestCommandThatEndsByItselfIsNotTouched(t *testing.T) {
+func TestACommandThatEndsByItselfIsNotStopped(t *testing.T) {
 	g, out := start(t, "sleep 60 >/dev/null 2>&1 & echo $!; exit 3")
 	child := pid(t, out)
 	err := g.Wait(context.Background(), func() procgroup.Stop {
-		t.Error("asked how to stop")
+		t.Error("the stop function was called")
 		return procgroup.Stop{}
 	})
 	var exit *exec.ExitError
@@ -88,7 +88,7 @@ func TestCommandThatEndsByItselfIsNotTouched(t *testing.T) {
 		t.Errorf("got %v, want exit status 3", err)
 	}
 	if !running(t, child) {
-		t.Error("what the command left behind was stopped")
+		t.Error("the process that the command left behind was stopped")
 	}
 	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
 		t.Error(err)
@@ -103,11 +103,11 @@ func TestStopReachesGrandchildren(t *testing.T) {
 		t.Errorf("waited out the grace period")
 	}
 	if running(t, grandchild) {
-		t.Error("the grandchild runs on")
+		t.Error("the grandchild is still running")
 	}
 }
 
-func TestStopKillsWhatIgnoresTheSignalAfterGrace(t *testing.T) {
+func TestStopKillsAProcessThatIgnoresTheSignal(t *testing.T) {
 	g, out := start(t, "trap '' TERM; echo ready; while :; do sleep 0.02; done")
 	if got := readLine(t, out); got != "ready" {
 		t.Fatalf("got %q", got)
@@ -123,14 +123,14 @@ func TestStopKillsAGrandchildThatOutlivesItsLeader(t *testing.T) {
 	grandchild := pid(t, out)
 	took, _ := stopNow(t.Context(), t, g, procgroup.Stop{Grace: 60 * time.Millisecond})
 	if took < 60*time.Millisecond {
-		t.Errorf("killed after %v, before the grace period was over", took)
+		t.Errorf("killed after %v, before the end of the grace period", took)
 	}
-	for range 1000 { // SIGKILL takes effect on its own time
+	for range 1000 { // SIGKILL is asynchronous
 		if !running(t, grandchild) {
 			return
 		}
 	}
-	t.Error("the grandchild runs on")
+	t.Error("the grandchild is still running")
 }
 
 func TestStopForwardsTheSignalGiven(t *testing.T) {
@@ -180,7 +180,7 @@ func TestOutputHeldOpenByALeftoverDoesNotBlock(t *testing.T) {
 	_ = syscall.Kill(child, syscall.SIGKILL)
 }
 
-func TestStartReportsWhatCannotBeStarted(t *testing.T) {
+func TestStartReportsACommandThatCannotStart(t *testing.T) {
 	if _, err := procgroup.Start(exec.Command("/does/not/exist")); err == nil {
 		t.Error("no error")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/internal/testpg"
 )
 
-func TestServerStopsAndStartsAgainAndIsGoneAtTheEnd(t *testing.T) {
+func TestAServerRestartsAndIsRemovedByClose(t *testing.T) {
 	server, err := testpg.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestServerStopsAndStartsAgainAndIsGoneAtTheEnd(t *testing.T) {
+func TestAServerRestartsAndIsRemovedByClose(t *testing.T) {
 	server, err := Start()
 	if err != nil {
 		t.Fatal(err)
@@ -44,11 +44,11 @@ func TestServerStopsAndStartsAgainAndIsGoneAtTheEnd(t *testing.T) {
 	up(false)
 	for _, pid := range []int{group, epmd} {
 		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-			t.Errorf("process %d is still there: %v", pid, err)
+			t.Errorf("process %d still runs: %v", pid, err)
 		}
 	}
 	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is still there: %v", err)
+		t.Errorf("the folder still exists: %v", err)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestWaitsGrowFromTheLowestToTheHighest(t *testing.T) {
 			t.Fatalf("%v after %d failures between %v and %v", d, n, low, high)
 		}
 		if b.Reset(); b.Failures() != 0 || float64(b.Failed()) > float64(low)*2.001 {
-			t.Fatal("a success does not start again")
+			t.Fatal("a success does not reset the wait")
 		}
 	})
 }

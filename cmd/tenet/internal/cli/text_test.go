@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestO1TextIsMadeInOnePlace keeps text from going round the functions that escape it.
-func TestO1TextIsMadeInOnePlace(t *testing.T) {
+// TestO1TextIsPrintedThroughEscapingFunctions checks that commands print only through the functions that escape data.
+func TestO1TextIsPrintedThroughEscapingFunctions(t *testing.T) {
 	files, err := filepath.Glob("../*/*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func TestO1TextIsMadeInOnePlace(t *testing.T) {
 	files = append(files, "../../main.go")
 	direct := regexp.MustCompile(`fmt\.(Fp|P)rint|os\.Std(out|err)\b`)
 	reasons := map[string]string{
-		"../cli/text.go": "the place", "../../main.go": "hands the streams over", "../monitor/health.go": "answers over HTTP",
+		"../cli/text.go": "the place", "../../main.go": "passes the streams on", "../monitor/health.go": "answers over HTTP",
 		"../demo/report.go": "writes to a hash",
 	}
 	ours := []string{"../gen", "../release"} // commands for developers
@@ -45,7 +45,7 @@ func TestO1TextIsMadeInOnePlace(t *testing.T) {
 	}
 }
 
-func TestO1ArgumentsAreEscapedAndOwnWordsAreNot(t *testing.T) {
+func TestO1ArgumentsAreEscapedAndFormatsAreNot(t *testing.T) {
 	var b strings.Builder
 	bad := "a\nb\x1b[2J"
 	Fprintf(&b, "%s|%-6s|%q|%v|%d|%s\n", bad, "x\ty", "q\n", errors.New(bad), 7, Safe("own\tword"))

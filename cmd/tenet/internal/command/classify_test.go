@@ -38,7 +38,7 @@ func TestParseCodes(t *testing.T) {
 	}
 }
 
-func TestParseCodesRefuses(t *testing.T) {
+func TestParseCodesRejectsInvalidLists(t *testing.T) {
 	for _, list := range []string{"0", "256", "-1", "x", "1,,2", "5-3", "1-", "1-x", "0-3", "250-256"} {
 		if _, err := ParseCodes(list); err == nil {
 			t.Errorf("%q was accepted", list)
@@ -58,13 +58,13 @@ func TestClassifier(t *testing.T) {
 		category classify.Category
 		reason   policy.Reason
 	}{
-		"success":                 {Codes{}, nil, classify.Success, classify.CategoryNone, policy.ReasonSuccess},
-		"any code":                {Codes{}, &ExitError{Code: 9}, classify.Retryable, classify.CategorySystem, policy.ReasonExitCode},
-		"a listed code":           {some, &ExitError{Code: 75}, classify.Retryable, classify.CategorySystem, policy.ReasonExitCode},
-		"another code":            {some, &ExitError{Code: 9}, classify.NonRetryable, classify.CategoryBusiness, policy.ReasonExitCode},
-		"a signal, not listed":    {some, &ExitError{Code: 137, Signal: syscall.SIGKILL}, classify.NonRetryable, classify.CategoryBusiness, policy.ReasonExitCode},
-		"a timeout":               {some, &TimeoutError{After: time.Second}, classify.Retryable, classify.CategoryTimeout, policy.ReasonAttemptTimeout},
-		"something else, wrapped": {some, errors.New("pipe broke"), classify.Retryable, classify.CategorySystem, policy.ReasonError},
+		"success":                {Codes{}, nil, classify.Success, classify.CategoryNone, policy.ReasonSuccess},
+		"any code":               {Codes{}, &ExitError{Code: 9}, classify.Retryable, classify.CategorySystem, policy.ReasonExitCode},
+		"a listed code":          {some, &ExitError{Code: 75}, classify.Retryable, classify.CategorySystem, policy.ReasonExitCode},
+		"another code":           {some, &ExitError{Code: 9}, classify.NonRetryable, classify.CategoryBusiness, policy.ReasonExitCode},
+		"a signal, not listed":   {some, &ExitError{Code: 137, Signal: syscall.SIGKILL}, classify.NonRetryable, classify.CategoryBusiness, policy.ReasonExitCode},
+		"a timeout":              {some, &TimeoutError{After: time.Second}, classify.Retryable, classify.CategoryTimeout, policy.ReasonAttemptTimeout},
+		"another error, wrapped": {some, errors.New("pipe broke"), classify.Retryable, classify.CategorySystem, policy.ReasonError},
 	} {
 		o := Classifier(test.codes).Classify(nil, test.err)
 		if o.Kind != test.kind || o.Category != test.category || o.Reason != test.reason {

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shell is a command that runs a script, and what it prints.
+// shell makes a command that runs a script, and a buffer for its output.
 func shell(script string, input io.Reader) (*Command, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	return &Command{Argv: []string{"sh", "-c", script}, Input: NewInput(input, 3), Stdout: out, Stderr: out, Grace: 5 * time.Second}, out
@@ -89,7 +89,7 @@ func TestATimedOutAttemptIsRetriedAndItsCodeIs124(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatEndsWellOnlyWhenStoppedHasFailed(t *testing.T) {
+func TestAnAttemptThatSucceedsOnlyAfterATimeoutHasFailed(t *testing.T) {
 	c, _ := shell(`trap 'exit 0' TERM; sleep 30 & wait`, nil)
 	err := call(t.Context(), c, func(p *policy.Policy) {
 		p.Retry.TimeoutPerAttempt, p.Retry.MaxAttempts = 50*time.Millisecond, 1
@@ -113,7 +113,7 @@ func TestAProgramThatCannotBeStartedIsNotRetried(t *testing.T) {
 	}
 }
 
-func TestAnInterruptIsHandedOnAndEndsTheCall(t *testing.T) {
+func TestAnInterruptIsForwardedAndEndsTheCall(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	read, write := io.Pipe()
@@ -142,7 +142,7 @@ func TestAnInterruptIsHandedOnAndEndsTheCall(t *testing.T) {
 	}
 }
 
-func TestNoAttemptMeans125(t *testing.T) {
+func TestACallWithoutAnAttemptExitsWith125(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c, out := shell("echo ran", nil)
@@ -187,7 +187,7 @@ func TestInputIsTheSameForEveryAttempt(t *testing.T) {
 
 func TestTheFirstAttemptDoesNotWaitForTheEndOfTheInput(t *testing.T) {
 	read, write := io.Pipe()
-	defer write.Close() // only then: the program must not depend on it
+	defer write.Close() // only now: the program must start without it
 	c, out := shell(`head -n 1`, read)
 	go func() { _, _ = io.WriteString(write, "first\n") }()
 	if err := call(t.Context(), c, nil); err != nil {
@@ -205,7 +205,7 @@ func TestAProgramNeedNotReadItsInput(t *testing.T) {
 	}
 }
 
-func TestInputBeyondItsBoundIsRefusedAndNotRetried(t *testing.T) {
+func TestInputBeyondItsLimitIsRejectedAndNotRetried(t *testing.T) {
 	c, _ := shell(`cat >/dev/null`, bytes.NewReader(make([]byte, maxInput+1)))
 	err := call(t.Context(), c, nil)
 	if !errors.Is(err, ErrInputTooLong) || reasonOf(t, err) != policy.ReasonNonRetryable {
@@ -221,7 +221,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
 
-func TestPartOfAnInputDoesNotPassForTheWhole(t *testing.T) {
+func TestAPartialInputIsAnError(t *testing.T) {
 	c, out := shell(`cat >/dev/null; echo done`, io.MultiReader(strings.NewReader("part"), broken{}))
 	err := call(t.Context(), c, nil)
 	if !errors.Is(err, io.ErrNoProgress) || out.Len() != 0 {
@@ -246,7 +246,7 @@ func TestInputForOneAttemptIsPassedDirectly(t *testing.T) {
 	}
 }
 
-func TestDevicesAreNoInput(t *testing.T) {
+func TestDevicesAreNotBufferedAsInput(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)

@@ -24,8 +24,8 @@ const (
 	seed    = 20260302
 	workers = 3
 	faults  = 9 // every third is a freeze
-	// patience is far more than a run takes.
-	patience    = 90 * time.Second
+	// runTimeout is much longer than a run.
+	runTimeout  = 90 * time.Second
 	maxFails    = 3
 	maxPoisoned = 3
 )
@@ -33,7 +33,7 @@ const (
 // How many jobs of each type.
 var jobs = map[string]int{"work": 900, "long": 3, "fail": 40, "poison": 2}
 
-// stored is a store as the test sees it.
+// stored is a store and its administration.
 type stored interface {
 	job.Store
 	job.Admin
@@ -70,7 +70,7 @@ func TestJ1NothingIsLostOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// crash runs jobs on workers that are killed and frozen, and audits what happened.
+// crash runs jobs on workers that it kills and freezes, and audits the results.
 func crash(t *testing.T, store stored, url, schema string) {
 	types := map[string]string{}
 	enqueue(t, store, types)
@@ -91,7 +91,7 @@ func crash(t *testing.T, store stored, url, schema string) {
 		a.job(store, id, jobType)
 	}
 	if a.lost == 0 || a.refused == 0 || a.again == 0 {
-		t.Errorf("%d lost leases, %d late results refused, %d claims after a lost lease: nothing was put to the test", a.lost, a.refused, a.again)
+		t.Errorf("%d lost leases, %d late results refused, %d claims after a lost lease: nothing was tested", a.lost, a.refused, a.again)
 	}
 	t.Logf("%d jobs: %d completed, %d dead; %d kills, %d freezes, %d deaths by poison; %d lost leases, %d late results refused",
 		len(types), a.states[job.Completed], a.states[job.Dead], kills, freezes, c.deaths, a.lost, a.refused)
@@ -126,13 +126,13 @@ func enqueue(t *testing.T, store stored, types map[string]string) {
 func harass(t *testing.T, c *crew, store stored, total int) (kills, freezes int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 2))
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(runTimeout); ; {
 		if finished(t, store) == total {
 			return kills, freezes
 		}
 		if time.Now().After(end) {
 			stats, _ := store.Stats(t.Context())
-			t.Fatalf("after %v: %+v", patience, stats)
+			t.Fatalf("after %v: %+v", runTimeout, stats)
 		}
 		time.Sleep(100*time.Millisecond + time.Duration(r.Int64N(int64(500*time.Millisecond))))
 		c.replenish()
@@ -160,7 +160,7 @@ func finished(t *testing.T, store stored) (n int) {
 	return n
 }
 
-// audit compares the ledgers with what the store says.
+// audit compares the ledgers with the store.
 type audit struct {
 	t                    *testing.T
 	entries              map[string][]entry
@@ -209,25 +209,25 @@ func (a *audit) job(store stored, id, jobType string) {
 	a.leases(id)
 }
 
-// stampSlack is how much earlier than it sees the rows a claim may be stamped: PostgreSQL stamps when the statement arrives.
+// stampSlack is how much earlier a claim may be stamped than it reads its rows: PostgreSQL stamps when the statement arrives.
 const stampSlack = lease / 2
 
-// leases checks that a job was never claimed under a live lease, and never settled for good twice.
+// leases checks that a job was never claimed under a live lease, and never settled finally twice.
 func (a *audit) leases(id string) {
 	type hold struct {
 		fence   int64
 		claimed time.Time
 		until   time.Time
-		given   bool // settled, or maybe so: the process died meanwhile
+		given   bool // settled, or perhaps settled: the process died meanwhile
 	}
 	holds := map[int64]*hold{}
 	final := map[int64]bool{}
 	pending := map[int64]int{}
-	for _, e := range a.entries[id] { // lines of one lease are in one file, in order
+	for _, e := range a.entries[id] { // the lines of one lease are in one file, in order
 		switch e.Event {
 		case "claimed":
 			if holds[e.Fence] != nil {
-				a.t.Errorf("%s: token %d was given out twice", id, e.Fence)
+				a.t.Errorf("%s: token %d was issued twice", id, e.Fence)
 			}
 			holds[e.Fence] = &hold{fence: e.Fence, claimed: e.Claimed, until: e.Until}
 		case "extended":
@@ -243,14 +243,14 @@ func (a *audit) leases(id string) {
 				final[e.Fence] = true
 			}
 		case "refused":
-			if e.Kind != "" { // a result, and not an extension
+			if e.Kind != "" { // a result, not an extension
 				a.refused++
 				pending[e.Fence]--
 			}
 		}
 	}
 	if len(final) > 1 {
-		a.t.Errorf("%s was settled for good under %d tokens", id, len(final))
+		a.t.Errorf("%s was settled finally under %d tokens", id, len(final))
 	}
 	var before *hold
 	order := make([]int64, 0, len(holds))
@@ -264,7 +264,7 @@ func (a *audit) leases(id string) {
 		if before != nil && !before.given {
 			a.again++
 			if h.claimed.Add(stampSlack).Before(before.until) {
-				a.t.Errorf("%s: token %d was given out at %v, while that of %d was live until %v", id, fence, h.claimed, before.fence, before.until)
+				a.t.Errorf("%s: token %d was issued at %v, while the lease of token %d was live until %v", id, fence, h.claimed, before.fence, before.until)
 			}
 		}
 		before = h

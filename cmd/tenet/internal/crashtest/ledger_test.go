@@ -21,13 +21,13 @@ type entry struct {
 	Job     string    `json:"job"`
 	Fence   int64     `json:"fence,omitempty"`
 	Kind    job.Kind  `json:"kind,omitempty"`
-	Claimed time.Time `json:"claimed,omitzero"` // by the store's clock
-	Until   time.Time `json:"until,omitzero"`   // the lease lasts at least until then
+	Claimed time.Time `json:"claimed,omitzero"` // time of the store
+	Until   time.Time `json:"until,omitzero"`   // earliest end of the lease
 	Error   string    `json:"error,omitempty"`
 	Process int       `json:"process"`
 }
 
-// ledger is an append-only file. A line is one write, which the end of the process cannot undo.
+// ledger is an append-only file. Each line is one write, which survives the end of the process.
 type ledger struct{ file *os.File }
 
 func (l ledger) write(entries ...entry) {
@@ -44,14 +44,14 @@ func (l ledger) write(entries ...entry) {
 	}
 }
 
-// sharedStore is what both databases offer to workers.
+// sharedStore is the interface of both databases to workers.
 type sharedStore interface {
 	job.Store
 	job.Notifier
 	job.Elector
 }
 
-// booked is a store whose leases are written down.
+// booked is a store that writes its leases into a ledger.
 type booked struct {
 	sharedStore
 	ledger ledger
@@ -98,7 +98,7 @@ func (b booked) Settle(ctx context.Context, settlements []job.Settlement) []erro
 	return errs
 }
 
-// readLedgers reads what all processes wrote.
+// readLedgers reads the ledgers of all processes.
 func readLedgers(t *testing.T, folder string) (all []entry) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "ledger-*"))

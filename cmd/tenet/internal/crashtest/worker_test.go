@@ -23,7 +23,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// The environment that makes this test binary a worker.
+// Environment variables that make this test binary a worker.
 const (
 	envStore  = "CRASHTEST_STORE"
 	envSchema = "CRASHTEST_SCHEMA"
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// work is a worker process. It stops when its stdin ends.
+// work runs a worker until stdin ends.
 func work(url string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -89,7 +89,7 @@ func hash(s string) uint32 {
 	return h.Sum32()
 }
 
-// open opens a store that was made before.
+// open opens an existing store.
 func open(ctx context.Context, url, schema string) (sharedStore, error) {
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		db, err := sqlite.Open(ctx, path, sqlite.Options{})
@@ -114,13 +114,13 @@ type process struct {
 	err    error
 }
 
-// crew keeps a number of worker processes alive.
+// crew keeps a number of worker processes running.
 type crew struct {
 	t           *testing.T
 	url, schema string
 	folder      string
 	started     int
-	deaths      int // of processes that were not told to die
+	deaths      int // of processes that were not killed by the test
 	members     []*process
 }
 
@@ -147,7 +147,7 @@ func (c *crew) start() *process {
 	return p
 }
 
-// replenish starts a process in the place of each that has died.
+// replenish replaces each process that has died.
 func (c *crew) replenish() {
 	c.t.Helper()
 	for i, p := range c.members {
@@ -165,12 +165,12 @@ func (c *crew) replenish() {
 
 // kill kills a process and starts another one.
 func (c *crew) kill(i int) {
-	_ = c.members[i].cmd.Process.Kill() // it may just have died of poison
+	_ = c.members[i].cmd.Process.Kill() // a poison job may just have killed it
 	<-c.members[i].exited
 	c.members[i] = c.start()
 }
 
-// freeze stops a process for longer than its leases last, and lets it go on as if nothing had happened.
+// freeze stops a process for longer than its leases and then continues it.
 func (c *crew) freeze(i int) {
 	p := c.members[i].cmd.Process
 	_ = p.Signal(syscall.SIGSTOP)
@@ -178,7 +178,7 @@ func (c *crew) freeze(i int) {
 	_ = p.Signal(syscall.SIGCONT)
 }
 
-// dismiss lets all processes finish.
+// dismiss stops all processes and waits for them.
 func (c *crew) dismiss() {
 	for _, p := range c.members {
 		_ = p.stdin.Close()

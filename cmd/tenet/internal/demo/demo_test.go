@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// alone is a policy under which calls share nothing, so that each one's decisions depend on the seed alone.
-const alone = `
+// isolated is a policy under which calls share no state, so that the decisions of each depend only on the seed.
+const isolated = `
 version: 1
 defaults:
   calls: {retry: {max_attempts: 5, timeout: 1.5s, backoff: 1ms, backoff_cap: 20ms, classifier: http, max_pushback: 100ms}}
@@ -54,13 +54,13 @@ func run(t *testing.T, o Options) Report {
 	return r
 }
 
-func TestTheDemoKeepsItsPromises(t *testing.T) {
+func TestTheDemoMeetsItsBounds(t *testing.T) {
 	r := run(t, Options{Seed: 1, Deliveries: embedded(t), Concurrency: 16, Set: compiled(t, Policy())})
 	if !r.Good() || r.Deliveries != 1000 || r.Delivered+r.Failed != 1000 {
 		t.Errorf("delivered %d, failed %d, unexplained %v, bound %+v", r.Delivered, r.Failed, r.Unexplained, r.Bound)
 	}
 	if r.Delivered < 900 {
-		t.Errorf("only %d of 1000 arrived", r.Delivered)
+		t.Errorf("only %d of 1000 were delivered", r.Delivered)
 	}
 	for _, f := range []Fault{ServerError, Unavailable, Throttled, Closed, Rejected, Broken, Hang, Slow, SlowBody, Reset} {
 		if r.Faults[f] == 0 {
@@ -82,9 +82,9 @@ func TestTheDemoKeepsItsPromises(t *testing.T) {
 }
 
 func TestTheSameSeedMeansTheSameDecisions(t *testing.T) {
-	o := Options{Seed: 11, Deliveries: embedded(t)[:150], Concurrency: 12, Set: compiled(t, alone)}
+	o := Options{Seed: 11, Deliveries: embedded(t)[:150], Concurrency: 12, Set: compiled(t, isolated)}
 	first := run(t, o)
-	o.Concurrency = 5 // the order of deliveries does not matter
+	o.Concurrency = 5 // the digest does not depend on the order of deliveries
 	second := run(t, o)
 	if diff := cmp.Diff(first.Decisions, second.Decisions); diff != "" {
 		t.Errorf("(-first +second):\n%s", diff)
@@ -107,7 +107,7 @@ func TestTheSameSeedMeansTheSameDecisions(t *testing.T) {
 func TestAnEndedContextEndsTheDemo(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
-	o := Options{Seed: 1, Deliveries: embedded(t), Concurrency: 4, Set: compiled(t, alone)}
+	o := Options{Seed: 1, Deliveries: embedded(t), Concurrency: 4, Set: compiled(t, isolated)}
 	finished := 0
 	o.Progress = func(done, total int) {
 		finished = done
@@ -119,7 +119,7 @@ func TestAnEndedContextEndsTheDemo(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if finished > 60 {
-		t.Errorf("%d deliveries were finished after the end", finished)
+		t.Errorf("%d deliveries finished after the context ended", finished)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestTheScheduleIsAPureFunctionOfSeedDeliveryAndRequest(t *testing.T) {
 	}
 }
 
-func TestFatesStrikeADeliveryWhole(t *testing.T) {
+func TestAFaultAffectsAllRequestsOfADelivery(t *testing.T) {
 	s, struck := Schedule{Seed: 3}, 0
 	for _, d := range embedded(t) {
 		first := s.Fault(d.Queue, d.ID, 1)
@@ -162,11 +162,11 @@ func TestFatesStrikeADeliveryWhole(t *testing.T) {
 		}
 	}
 	if struck == 0 {
-		t.Error("no delivery was struck")
+		t.Error("no delivery was affected")
 	}
 }
 
-// account makes a report of made-up results.
+// account makes a report of invented results.
 func account(o Options, counts Counts, reasons ...policy.Reason) Report {
 	var results []result
 	for i, reason := range reasons {
@@ -176,7 +176,7 @@ func account(o Options, counts Counts, reasons ...policy.Reason) Report {
 }
 
 func TestADeliveryThatTheEndpointDoesNotKnowIsUnexplained(t *testing.T) {
-	o := Options{Deliveries: embedded(t)[:3], Set: compiled(t, alone)}
+	o := Options{Deliveries: embedded(t)[:3], Set: compiled(t, isolated)}
 	accepted := map[string]int{o.Deliveries[0].ID: 1}
 	r := account(o, Counts{Requests: 3, Accepted: accepted}, policy.ReasonSuccess, policy.ReasonSuccess, "")
 	if diff := cmp.Diff([]string{o.Deliveries[1].ID, o.Deliveries[2].ID}, r.Unexplained); diff != "" || r.Good() {
@@ -204,7 +204,7 @@ func TestTooManyRequestsBreakTheBound(t *testing.T) {
 	}
 }
 
-func TestLatencyIsTakenByNearestRank(t *testing.T) {
+func TestLatencyUsesTheNearestRank(t *testing.T) {
 	var list []time.Duration
 	for i := 100; i > 0; i-- {
 		list = append(list, time.Duration(i)*time.Second)

@@ -14,7 +14,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// settled imports the deliveries and settles the first jobs with the given kinds; the others stay as they are.
+// settled imports the deliveries and settles the first jobs with the given kinds.
 func settled(t *testing.T, o JobsOptions, kinds ...job.Kind) {
 	t.Helper()
 	if err := importJobs(t.Context(), o, "127.0.0.1:1"); err != nil {
@@ -52,8 +52,8 @@ func TestJobsAreAccountedForByTheEndpointsLedger(t *testing.T) {
 	defer store.Close()
 	o := JobsOptions{Deliveries: list, Store: store, Set: compiled(t, JobsPolicy())}
 	settled(t, o, job.KindComplete, job.KindComplete, job.KindDead, job.KindDead)
-	// The first arrived twice; the second says so, but the endpoint does not know it; the third died although it had
-	// arrived; the last is not finished.
+	// The first was delivered twice; the second is completed, but the endpoint does not know it; the third is dead although it
+	// was delivered; the last is dead and was not delivered.
 	counts := Counts{Requests: 6, Accepted: map[string]int{ids[0]: 2, ids[2]: 1}}
 	r, err := newJobsReport(t.Context(), o, jobsRun{"/7/", counts, 2 * time.Second})
 	if err != nil {
@@ -70,7 +70,7 @@ func TestJobsAreAccountedForByTheEndpointsLedger(t *testing.T) {
 	}
 }
 
-func TestOtherIdempotencyKeysAndTooManyRequestsBreakThePromise(t *testing.T) {
+func TestForeignIdempotencyKeysAndTooManyRequestsAreFaults(t *testing.T) {
 	store := memory.Open().Jobs()
 	defer store.Close()
 	list := embedded(t)[:1]
@@ -104,7 +104,7 @@ func TestJobsPointAtTheEndpointAndNameTheirDelivery(t *testing.T) {
 	}
 }
 
-func TestAStoreWithJobsIsRefused(t *testing.T) {
+func TestAStoreWithJobsIsRejected(t *testing.T) {
 	store := memory.Open().Jobs()
 	defer store.Close()
 	if _, err := job.NewClient(store).Enqueue(t.Context(), job.Request{Type: "other"}); err != nil {
@@ -115,7 +115,7 @@ func TestAStoreWithJobsIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheStoriesAreThoseWithTheMostToTell(t *testing.T) {
+func TestTheShownJobsHaveTheMostAttempts(t *testing.T) {
 	story := func(id string, state job.State, outcomes ...job.AttemptOutcome) Story {
 		s := Story{Job: &job.Record{ID: id, State: state}}
 		for _, o := range outcomes {

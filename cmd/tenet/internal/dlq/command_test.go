@@ -23,11 +23,11 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestRequeueTakesNoFasterThanItsRate(t *testing.T) {
-	synctest.Test(t, requeueTakesNoFasterThanItsRate)
+func TestRequeueKeepsItsRate(t *testing.T) {
+	synctest.Test(t, requeueKeepsItsRate)
 }
 
-func requeueTakesNoFasterThanItsRate(t *testing.T) {
+func requeueKeepsItsRate(t *testing.T) {
 	store := memory.Open().Jobs()
 	defer store.Close()
 	client := job.NewClient(store)
@@ -56,6 +56,6 @@ func requeueTakesNoFasterThanItsRate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if n, err := requeueIDs(ctx, store, ids, time.Hour); n != 0 || err == nil {
-		t.Errorf("after its end: %d, %v", n, err)
+		t.Errorf("after the context ended: %d, %v", n, err)
 	}
 }

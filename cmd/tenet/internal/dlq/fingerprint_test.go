@@ -10,7 +10,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-func TestFingerprintKeepsWhatErrorsHaveInCommon(t *testing.T) {
+func TestFingerprintReplacesVariableParts(t *testing.T) {
 	for text, want := range map[string]string{
 		`dial tcp 10.0.0.7:5432: connect: connection refused`:      `dial tcp <n>:<n>: connect: connection refused`,
 		`dial tcp 10.0.13.24:5432:  connect: connection refused`:   `dial tcp <n>:<n>: connect: connection refused`,
@@ -50,7 +50,7 @@ func TestFingerprintKeepsExitCodesStatusesAndPaths(t *testing.T) {
 	}
 }
 
-func TestErrorGroupsTellThePathsOfHTTPJobsApart(t *testing.T) {
+func TestErrorGroupsDistinguishThePathsOfHTTPJobs(t *testing.T) {
 	groups := errorGroups{}
 	for _, url := range []string{"https://h/orders/1?k=1", "https://h/orders/2", "https://h/mail", "https://h"} {
 		groups.add(&job.Record{Type: "http", Payload: []byte(`{"url":"` + url + `"}`), LastError: "http: GET h: 503 Service Unavailable"})
@@ -65,7 +65,7 @@ func TestErrorGroupsTellThePathsOfHTTPJobsApart(t *testing.T) {
 	}
 }
 
-func TestErrorGroupsAreTheLargestFirst(t *testing.T) {
+func TestErrorGroupsAreSortedBySize(t *testing.T) {
 	at := func(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
 	groups := errorGroups{}
 	for _, r := range []job.Record{

@@ -41,16 +41,16 @@ func TestTheSameFileTwiceEnqueuesNothingTwice(t *testing.T) {
 	if r := importInto(t, store, file.String(), Options{}); r.Imported != 0 || r.Existing != n+50 {
 		t.Errorf("again: %+v", r)
 	}
-	// Also when the jobs have ended meanwhile.
+	// The same holds after the jobs have ended.
 	if _, err := store.Change(t.Context(), job.ActionCancel, job.Filter{}, 10*n); err != nil {
 		t.Fatal(err)
 	}
 	if r := importInto(t, store, file.String(), Options{}); r.Imported != 0 || r.Existing != n+50 {
-		t.Errorf("after their end: %+v", r)
+		t.Errorf("after the jobs ended: %+v", r)
 	}
 }
 
-func TestAnImportThatBrokeOffGoesOn(t *testing.T) {
+func TestAnInterruptedImportContinues(t *testing.T) {
 	store := memory.Open().Jobs()
 	defer store.Close()
 	file := strings.Repeat("{\"type\":\"a\"}\n", 3*batchSize)
@@ -82,7 +82,7 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 		`{"type":"a","payload":"` + strings.Repeat("x", job.DefaultMaxPayload) + `"}`,
 		`{"type":"a","payload":"` + strings.Repeat("x", maxLine) + `"}`,
 		`[]`,
-		`{"type":"last"}`, // without a line feed
+		`{"type":"last"}`, // no final line feed
 	}, "\n")
 	r := importInto(t, store, file, Options{})
 	want := []Rejected{

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestL9AProbeThatFailsSaysWhy, and which of the two it is.
-func TestL9AProbeThatFailsSaysWhy(t *testing.T) {
+// TestL9AFailingProbeGivesItsReason checks the bodies of failing health and readiness probes.
+func TestL9AFailingProbeGivesItsReason(t *testing.T) {
 	h, err := listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

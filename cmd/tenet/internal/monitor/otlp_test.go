@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestACollectorThatIsAwayIsLoggedOnceAndSoIsItsReturn(t *testing.T) {
+func TestACollectorsOutageAndRecoveryAreLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
 	c := &collector{log: slog.New(slog.NewTextHandler(&out, nil)), address: "http://c", failing: map[string]bool{}}
 	away := errors.New("connection refused")

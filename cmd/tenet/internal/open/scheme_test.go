@@ -19,9 +19,8 @@ func TestURLsOfStores(t *testing.T) {
 	}
 }
 
-// TestEachUseListsWhatItAccepts: whatever a use refuses is a mistake in how the command was called, and the error lists what
-// the use accepts.
-func TestEachUseListsWhatItAccepts(t *testing.T) {
+// TestErrorsListTheAcceptedURLs checks that an unsuitable URL is a usage error that lists the accepted URLs.
+func TestErrorsListTheAcceptedURLs(t *testing.T) {
 	names := []string{"mysql"}
 	for _, s := range schemes() {
 		names = append(names, s.names...)
@@ -58,7 +57,7 @@ func checkRefusal(t *testing.T, use Use, err error) {
 	}
 }
 
-func TestHelpListsWhatAUseAccepts(t *testing.T) {
+func TestHelpListsTheAcceptedURLs(t *testing.T) {
 	for use, want := range map[Use]string{
 		UseJobs: "sqlite:PATH or postgres://…", UseWorker: "sqlite:PATH, postgres://… or memory:", UseRecords: "sqlite:PATH, postgres://… or nats://…",
 		UseLog: "file:PATH, sqlite:PATH, postgres://… or nats://…",

@@ -12,7 +12,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// unusable is a place that is not.
+// unusable is a source or sink whose Check may fail.
 type unusable struct {
 	pipeline.Source
 	pipeline.Sink
@@ -21,8 +21,8 @@ type unusable struct {
 
 func (u unusable) Check(context.Context) error { return u.why }
 
-// TestL9APipelineIsReadyWhenAllItsPlacesAre, whichever way it goes between them.
-func TestL9APipelineIsReadyWhenAllItsPlacesAre(t *testing.T) {
+// TestL9APipelineIsReadyWhenItsSourceAndSinksAre checks sources, sinks and dead letters of consumers and producers.
+func TestL9APipelineIsReadyWhenItsSourceAndSinksAre(t *testing.T) {
 	from, to, dead := unusable{why: errors.New("from")}, unusable{why: errors.New("to")}, unusable{why: errors.New("dead")}
 	for _, c := range []struct {
 		setup *pipelineSetup
@@ -39,7 +39,7 @@ func TestL9APipelineIsReadyWhenAllItsPlacesAre(t *testing.T) {
 	}
 }
 
-// silent is a source that does not answer.
+// silent is a source whose Fetch does not return.
 type silent chan struct{}
 
 func (s silent) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Delivery, error) {
@@ -47,7 +47,7 @@ func (s silent) Fetch(context.Context, pipeline.FetchRequest) ([]pipeline.Delive
 	return nil, pipeline.ErrEnd
 }
 
-func TestL9AProducersInputThatHangsIsNotHealthy(t *testing.T) {
+func TestL9AHangingInputIsNotHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := make(silent)
 		in := &intake{source: source, size: 1, wait: time.Second}

@@ -10,15 +10,15 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// takes is a source whose deliveries have leases.
-type takes struct {
+// leasing is a source whose deliveries have leases.
+type leasing struct {
 	*pipeline.MemorySource
 	extended chan int
 }
 
-func (s *takes) ExtendEvery() time.Duration { return time.Millisecond }
+func (s *leasing) ExtendEvery() time.Duration { return time.Millisecond }
 
-func (s *takes) Extend(_ context.Context, held []pipeline.Delivery) []error {
+func (s *leasing) Extend(_ context.Context, held []pipeline.Delivery) []error {
 	select {
 	case s.extended <- len(held):
 	default:
@@ -26,9 +26,9 @@ func (s *takes) Extend(_ context.Context, held []pipeline.Delivery) []error {
 	return nil
 }
 
-// TestL7AProducersInputIsKept checks that a producer extends the deliveries that it writes and those not yet acknowledged.
-func TestL7AProducersInputIsKept(t *testing.T) {
-	source := &takes{pipeline.NewMemorySource(pipeline.NewTransaction("a", nil), pipeline.NewTransaction("b", nil)), make(chan int)}
+// TestL7AProducerExtendsTheLeasesOfItsInput checks that a producer extends the deliveries that it writes and those not yet acknowledged.
+func TestL7AProducerExtendsTheLeasesOfItsInput(t *testing.T) {
+	source := &leasing{pipeline.NewMemorySource(pipeline.NewTransaction("a", nil), pipeline.NewTransaction("b", nil)), make(chan int)}
 	in := &intake{source: source, size: 2, held: map[*pipeline.Transaction]pipeline.Delivery{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -48,7 +48,7 @@ func TestL7AProducersInputIsKept(t *testing.T) {
 		t.Errorf("acknowledged %v", source.Acked())
 	}
 	if waiting, out := source.Len(); waiting != 1 || out != 0 {
-		t.Errorf("%d wait and %d are out", waiting, out)
+		t.Errorf("%d wait and %d are held", waiting, out)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestLiveText(t *testing.T) {
 	}
 }
 
-func TestPaceIsThatOfTheLastSecond(t *testing.T) {
+func TestPaceIsTheRateOfTheLastSecond(t *testing.T) {
 	var p pace
 	var got float64
 	start, done := time.Now(), 0

@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// anyRetry draws a policy as calls have them.
+// anyRetry draws a policy of calls.
 func anyRetry(t *rapid.T) policy.Retry {
 	backoff := time.Duration(rapid.Int64Range(1, int64(time.Minute)).Draw(t, "backoff"))
 	return policy.Retry{

@@ -126,7 +126,7 @@ func TestEnvoyBareRetryPolicy(t *testing.T) {
 		"no retries":         {`{"retry_on": "5xx", "num_retries": 0}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
 		"many retries":       {`{"retry_on": "5xx", "num_retries": 50}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 10 }},
 		"no condition":       {`{"num_retries": 5}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
-		"nothing like it":    {`{"retry_on": "refused-stream, retriable-headers"}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
+		"no equivalent":      {`{"retry_on": "refused-stream, retriable-headers"}`, func(p policy.Policy) bool { return p.Retry.MaxAttempts == 1 }},
 		"an unknown word":    {`{"retry_on": "sometimes,5xx"}`, func(p policy.Policy) bool { return p.Retry.RetryOn[0] == "http_5xx" && p.Retry.MaxAttempts == 2 }},
 		"a mixture":          {`{"retry_on": "5xx,internal"}`, func(p policy.Policy) bool { return p.Retry.ClassifierName == "grpc" }},
 		"a success to retry": {`{"retry_on": "retriable-status-codes", "retriable_status_codes": [200, 500]}`, func(p policy.Policy) bool { return len(p.Retry.RetryOn) == 1 && p.Retry.RetryOn[0] == "http_500" }},
@@ -147,7 +147,7 @@ func TestEnvoyBareRetryPolicy(t *testing.T) {
 				t.Errorf("converted to %+v", got.Policies)
 			}
 			if len(got.Report) == 0 {
-				t.Error("nothing is reported, though no HTTP policy means quite the same in both")
+				t.Error("nothing is reported, although no HTTP policy has exactly the same meaning in both")
 			}
 			parses(t, got)
 		})
@@ -168,7 +168,7 @@ func TestEnvoyHedging(t *testing.T) {
 		t.Errorf("%s%+v", diff, first.Retry)
 	}
 	if second, ok := got.Policies["a-2"]; !ok || second.Hedge.Enabled || second.Retry.MaxAttempts != 1 {
-		t.Errorf("policies %+v; the second of a name gets a number and no hedges", got.Policies)
+		t.Errorf("policies %+v; want a number for the second policy of a name, without hedges", got.Policies)
 	}
 	parses(t, got)
 }
@@ -191,7 +191,7 @@ routes:
 func TestEnvoyRefusals(t *testing.T) {
 	tests := map[string]struct{ input, want string }{
 		"not YAML":           {"a: [", "neither JSON nor YAML"},
-		"nothing of ours":    {"clusters: [{name: a}]", "no retry_policy"},
+		"no policy":          {"clusters: [{name: a}]", "no retry_policy"},
 		"num_retries":        {`{"num_retries": "x", "retry_on": "5xx"}`, `num_retries: "x" is not a number`},
 		"retry_on":           {`{"retry_on": 5}`, "retry_on: is a number, not a string"},
 		"per_try_timeout":    {`{"retry_on": "5xx", "per_try_timeout": "1m"}`, `per_try_timeout: "1m" is not a duration`},
@@ -209,7 +209,7 @@ func TestEnvoyRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := policyimport.Envoy([]byte(tt.input))
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "envoy configuration: ") {
-				t.Fatalf("error %v, want %q in it", err, tt.want)
+				t.Fatalf("error %v does not contain %q", err, tt.want)
 			}
 		})
 	}

@@ -106,20 +106,20 @@ func TestGRPCValuesOutsideTenetsLimits(t *testing.T) {
 		path         string
 		want         func(policy.Retry) bool
 	}{
-		"more attempts than gRPC makes":  {"maxAttempts", `9`, "maxAttempts", func(r policy.Retry) bool { return r.MaxAttempts == 5 }},
-		"a string is a number, too":      {"maxAttempts", `"4"`, "", func(r policy.Retry) bool { return r.MaxAttempts == 4 }},
-		"a shrinking delay":              {"backoffMultiplier", `0.5`, "backoffMultiplier", func(r policy.Retry) bool { return r.BackoffMultiplier == 1 }},
-		"a steep delay":                  {"backoffMultiplier", `100`, "backoffMultiplier", func(r policy.Retry) bool { return r.BackoffMultiplier == 10 }},
-		"a long cap":                     {"maxBackoff", `"120s"`, "maxBackoff", func(r policy.Retry) bool { return r.MaxBackoff == time.Minute }},
-		"a short delay":                  {"initialBackoff", `"0.0001s"`, "initialBackoff", func(r policy.Retry) bool { return r.InitialBackoff == time.Millisecond }},
-		"a delay above its cap":          {"initialBackoff", `"5s"`, "", func(r policy.Retry) bool { return r.InitialBackoff == 2*time.Second }},
-		"a code that is never retried":   {"retryableStatusCodes", `["INTERNAL"]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_internal" }},
-		"cancelled has two spellings":    {"retryableStatusCodes", `["CANCELLED"]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_canceled" }},
-		"deadline exceeded has a catch":  {"retryableStatusCodes", `[4]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_deadline_exceeded" }},
-		"a timeout per attempt":          {"perAttemptRecvTimeout", `"0.5s"`, "", func(r policy.Retry) bool { return r.TimeoutPerAttempt == 500*time.Millisecond }},
-		"a field that nobody knows":      {"maxAtempts", `3`, "maxAtempts", func(r policy.Retry) bool { return r.MaxAttempts == 3 }},
-		"the other spelling of a field":  {"per_attempt_recv_timeout", `"0.5s"`, "", func(r policy.Retry) bool { return r.TimeoutPerAttempt == 500*time.Millisecond }},
-		"null is the same as being away": {"perAttemptRecvTimeout", `null`, "", func(r policy.Retry) bool { return r.TimeoutPerAttempt == 0 }},
+		"more attempts than gRPC makes": {"maxAttempts", `9`, "maxAttempts", func(r policy.Retry) bool { return r.MaxAttempts == 5 }},
+		"a number as a string":          {"maxAttempts", `"4"`, "", func(r policy.Retry) bool { return r.MaxAttempts == 4 }},
+		"a shrinking delay":             {"backoffMultiplier", `0.5`, "backoffMultiplier", func(r policy.Retry) bool { return r.BackoffMultiplier == 1 }},
+		"a steep delay":                 {"backoffMultiplier", `100`, "backoffMultiplier", func(r policy.Retry) bool { return r.BackoffMultiplier == 10 }},
+		"a long cap":                    {"maxBackoff", `"120s"`, "maxBackoff", func(r policy.Retry) bool { return r.MaxBackoff == time.Minute }},
+		"a short delay":                 {"initialBackoff", `"0.0001s"`, "initialBackoff", func(r policy.Retry) bool { return r.InitialBackoff == time.Millisecond }},
+		"a delay above its cap":         {"initialBackoff", `"5s"`, "", func(r policy.Retry) bool { return r.InitialBackoff == 2*time.Second }},
+		"a code that is never retried":  {"retryableStatusCodes", `["INTERNAL"]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_internal" }},
+		"cancelled has two spellings":   {"retryableStatusCodes", `["CANCELLED"]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_canceled" }},
+		"deadline exceeded":             {"retryableStatusCodes", `[4]`, "retryableStatusCodes[0]", func(r policy.Retry) bool { return r.RetryOn[0] == "grpc_deadline_exceeded" }},
+		"a timeout per attempt":         {"perAttemptRecvTimeout", `"0.5s"`, "", func(r policy.Retry) bool { return r.TimeoutPerAttempt == 500*time.Millisecond }},
+		"an unknown field":              {"maxAtempts", `3`, "maxAtempts", func(r policy.Retry) bool { return r.MaxAttempts == 3 }},
+		"the other spelling of a field": {"per_attempt_recv_timeout", `"0.5s"`, "", func(r policy.Retry) bool { return r.TimeoutPerAttempt == 500*time.Millisecond }},
+		"null means absent":             {"perAttemptRecvTimeout", `null`, "", func(r policy.Retry) bool { return r.TimeoutPerAttempt == 0 }},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestGRPCValuesOutsideTenetsLimits(t *testing.T) {
 	}
 }
 
-func TestGRPCRefusesWhatGRPCRefuses(t *testing.T) {
+func TestGRPCRejectsInvalidServiceConfigs(t *testing.T) {
 	method := func(rest string) string {
 		return `{"methodConfig": [{"name": [{"service": "s", "method": "m"}], ` + rest + `}]}`
 	}
@@ -165,7 +165,7 @@ func TestGRPCRefusesWhatGRPCRefuses(t *testing.T) {
 		"timeout in ms":         {method(`"timeout": "300ms"`), `methodConfig[0].timeout: "300ms" is not a duration in seconds`},
 		"timeout by number":     {method(`"timeout": 3`), "methodConfig[0].timeout: 3 is not a duration"},
 		"timeout below 0":       {method(`"timeout": "-1s"`), `methodConfig[0].timeout: "-1s" is negative`},
-		"timeout of ages":       {method(`"timeout": "99999999999s"`), "methodConfig[0].timeout: \"99999999999s\" is too long"},
+		"timeout too long":      {method(`"timeout": "99999999999s"`), "methodConfig[0].timeout: \"99999999999s\" is too long"},
 		"both policies":         {method(`"retryPolicy": {}, "hedgingPolicy": {}`), "methodConfig[0]: has both"},
 		"policy by string":      {method(`"retryPolicy": "often"`), "methodConfig[0].retryPolicy: is a string, not an object"},
 		"one attempt":           {retryPolicy("maxAttempts", `1`), "retryPolicy.maxAttempts: is required, 2 or more"},
@@ -194,10 +194,10 @@ func TestGRPCRefusesWhatGRPCRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := policyimport.GRPC([]byte(tt.input))
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "grpc service config: ") {
-				t.Fatalf("error %v, want %q in it", err, tt.want)
+				t.Fatalf("error %v does not contain %q", err, tt.want)
 			}
 			if got.Policies != nil {
-				t.Error("a result comes with the error")
+				t.Error("the error comes with a result")
 			}
 		})
 	}

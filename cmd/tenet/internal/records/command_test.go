@@ -13,8 +13,8 @@ import (
 	"github.com/tenetdev/tenet/internal/operation"
 )
 
-// TestI4ARefusedChangeIsOnRecordAsRefused: the log says of a change that came too late that it was not made.
-func TestI4ARefusedChangeIsOnRecordAsRefused(t *testing.T) {
+// TestI4ARefusedChangeIsRecordedAsRefused: the log records that a late change was refused.
+func TestI4ARefusedChangeIsRecordedAsRefused(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "audit.jsonl")
 	f := recordTarget{audit: "file:" + log}
 	r := idempotency.Record{ID: idempotency.ID{Key: "k"}, State: idempotency.Unknown}

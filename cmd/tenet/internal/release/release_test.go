@@ -14,8 +14,8 @@ import (
 
 const version = "v0.99.0"
 
-// publish puts the tracked files of the repository into a proxy of the file system, as a release would publish them, and
-// returns the environment in which the go command uses it.
+// publish writes the tracked files of the repository into a file-system module proxy, as a release would publish them, and
+// returns an environment in which the go command uses the proxy.
 func publish(t *testing.T) []string {
 	t.Helper()
 	source, proxy := t.TempDir(), t.TempDir()
@@ -62,13 +62,13 @@ func publish(t *testing.T) []string {
 	}
 	lines := strings.Split(strings.TrimSpace(env), "\n")
 	cache := t.TempDir()
-	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", cache).Run() }) // the go command makes it read-only
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", cache).Run() }) // the go command makes the module cache read-only
 	return append(os.Environ(),
 		"GOWORK=off", "GOFLAGS=-mod=mod", "GOSUMDB=off", "GOMODCACHE="+cache,
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(lines[0], "cache", "download")+","+lines[1])
 }
 
-// consumer is a module that requires one of Tenet's and imports packages of it.
+// consumer makes a module that requires a module of Tenet and imports packages of it.
 func consumer(t *testing.T, required string, imports ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -120,9 +120,9 @@ func TestAConsumerGetsOnlyTheSDKsThatItUses(t *testing.T) {
 	}
 }
 
-func TestTheCommandIsInstalledInAVersion(t *testing.T) {
+func TestTheCommandCanBeInstalledByVersion(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds everything anew, which takes minutes; part of make soak")
+		t.Skip("rebuilds everything, which takes minutes; part of make soak")
 	}
 	env, bin := publish(t), t.TempDir()
 	command(t, append(env, "GOBIN="+bin), bin, "go", "install", root+"/cmd/tenet@"+version)
@@ -169,7 +169,7 @@ func TestARelease(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "new"), "")
 	if err := run(dir, []string{"v0.3.0"}); err == nil {
-		t.Error("releases with changes that are not committed")
+		t.Error("a release with uncommitted changes was accepted")
 	}
 }
 

@@ -11,18 +11,18 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// TestJ8AnOutageIsNoIdleness: a worker that is to end when nothing is left goes on while the store cannot say so.
-func TestJ8AnOutageIsNoIdleness(t *testing.T) {
+// TestJ8AnOutageDoesNotMeanIdle: a worker that runs until idle continues while the store cannot report its jobs.
+func TestJ8AnOutageDoesNotMeanIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &awayStore{outages: 3}
 		untilIdle(t.Context(), slog.New(slog.DiscardHandler), s, func() map[string]int { return map[string]int{"default": 1} })
 		if s.outages != 0 || s.asked != 5 {
-			t.Errorf("asked %d times, %d outages left", s.asked, s.outages)
+			t.Errorf("%d requests, %d outages left", s.asked, s.outages)
 		}
 	})
 }
 
-// awayStore is away at first, then has one job running, then none.
+// awayStore fails at first, then reports one running job, then none.
 type awayStore struct {
 	open.JobStore
 	outages, asked int
