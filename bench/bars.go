@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// Bar is a goal: a number that was measured and must not exceed a limit.
+// Bar is a goal: a measured number that must not exceed a limit.
 type Bar struct {
 	Path  string
 	Goal  string
 	Limit float64
-	// Measure returns the number and how it came about; ok is false if what it needs was not measured.
+	// Measure returns the number and its derivation; ok is false if a case that it needs was not measured.
 	Measure func(Results) (value float64, how string, ok bool)
 }
 
@@ -37,8 +37,8 @@ func allocations(path string, limit float64, scenario string) Bar {
 	}
 }
 
-// inParallel is the bar on a path's time in parallel over its time alone. Two goroutines on two processors that do not
-// hinder each other need half the wall time per call; a lock between them, or a shared cache line, needs more than one.
+// inParallel is the bar on a path's time in parallel over its time alone. Two independent goroutines on two processors need
+// half the wall time per call; with a lock or a shared cache line between them they need more.
 func inParallel(scenario string) Bar {
 	return Bar{
 		Path: "in parallel: " + scenario, Goal: "≤ 1.1 × serial", Limit: 1.1,

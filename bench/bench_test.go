@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every case does what its scenario says, so that no number stems from work that was left out.
+// TestCasesDoTheirWork checks that every case does its scenario's work, so that no number results from omitted work.
 func TestCasesDoTheirWork(t *testing.T) {
 	for _, s := range Scenarios() {
 		for _, c := range s.Cases {
@@ -18,7 +18,7 @@ func TestCasesDoTheirWork(t *testing.T) {
 					attempts.Add(1)
 					return s.Work(ctx)
 				})
-				for range 3 { // nothing may depend on being the first call
+				for range 3 { // no result may depend on being the first call
 					attempts.Store(0)
 					err := call(context.Background())
 					if (err != nil) != s.Fails {
@@ -64,7 +64,7 @@ func TestMedianIsTheMiddle(t *testing.T) {
 	}
 }
 
-func TestBarsSayWhatExceedsThem(t *testing.T) {
+func TestBarsReportExceededLimits(t *testing.T) {
 	r := Results{"success": {
 		tenet:    {Serial: 80, Parallel: 90, Allocs: 2},
 		cenkalti: {Serial: 160},
@@ -86,11 +86,11 @@ func TestBarsSayWhatExceedsThem(t *testing.T) {
 		t.Errorf("%d bars failed, want 3:\n%s", fails, out.String())
 	}
 	if strings.Contains(out.String(), "hedging") {
-		t.Error("a bar of a path that was not measured")
+		t.Error("a bar without a measurement was written")
 	}
 }
 
-// Every bar names scenarios and peers that exist.
+// TestBarsAreMeasured checks that every bar names existing scenarios and peers.
 func TestBarsAreMeasured(t *testing.T) {
 	r := Results{}
 	for _, s := range Scenarios() {

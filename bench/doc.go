@@ -12,12 +12,11 @@
 // # How it measures
 //
 // A [Scenario] is one piece of work and a list of cases that do it: Tenet, its peers, a hand-written loop. A round
-// measures each case once through testing.Benchmark; the rounds are interleaved, so that a busy neighbour disturbs all
-// cases alike, and the median over the rounds counts. All calls get a context that can be cancelled, as in a server.
+// measures each case once through testing.Benchmark; the rounds are interleaved, so that other load affects all cases alike,
+// and the result is the median over the rounds. All calls get a context that can be cancelled, as in a server.
 //
-// Peers are set up once, outside the measurement, and in the cheapest way that still does the scenario's work; the file
-// peers.go says how. The bars are goals of the project. They are printed with what was measured and never fail the
-// command.
+// Peers are set up once, outside the measurement, in the cheapest way that does the scenario's work; see peers.go. The bars
+// are goals of the project. The command prints them with the measured figures and never fails because of them.
 //
 // The module is separate from Tenet's own, so that peers do not appear in the dependencies of Tenet's users.
 package main

@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/bench/outage"
 )
 
-// writeGrid writes the outage grid and its checks, which are over all cells; load selects what is shown, 0 shows all.
+// writeGrid writes the outage grid and its checks, which cover all cells; load selects the shown rows, and 0 shows all.
 func writeGrid(w io.Writer, g outage.Grid, load int) {
 	fmt.Fprintf(w, `Calls arrive for %s of virtual time; an attempt takes %s and fails at the given rate; a call makes up to %d attempts.
 Every budget meets the same arrivals and failures. A field is attempts per call and the share of calls that succeed. Tenet:

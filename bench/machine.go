@@ -29,7 +29,7 @@ func processor() string {
 	return fmt.Sprintf("%d processors", runtime.NumCPU())
 }
 
-// load is what the machine was busy with over the last 1, 5 and 15 minutes, or "" where it does not say.
+// load returns the load averages of the last 1, 5 and 15 minutes, or "" if the system does not report them.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

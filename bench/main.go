@@ -22,7 +22,7 @@ type settings struct {
 	markdown string
 }
 
-// command is how the document says it was made.
+// command is the command line that the document shows.
 func (o settings) command() string {
 	return fmt.Sprintf("cd bench && go run . -rounds %d -time %s -markdown %s", o.rounds, o.each, o.markdown)
 }
@@ -68,11 +68,11 @@ func parse(args []string, help io.Writer) (settings, error) {
 	var o settings
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(help)
-	flags.IntVar(&o.rounds, "rounds", 7, "how often each case is measured; medians count")
-	flags.DurationVar(&o.each, "time", 100*time.Millisecond, "how long a case is measured in a round, about, alone and again in parallel")
+	flags.IntVar(&o.rounds, "rounds", 7, "number of measurements of each case; the report has the medians")
+	flags.DurationVar(&o.each, "time", 100*time.Millisecond, "approximate time of a case in a round, once alone and once in parallel")
 	flags.StringVar(&o.only, "only", "", "measure scenarios whose name contains this")
 	flags.BoolVar(&o.grid, "grid", false, "print the outage grid in full and measure nothing")
-	flags.StringVar(&o.markdown, "markdown", "", "write everything into this file")
+	flags.StringVar(&o.markdown, "markdown", "", "write the report into this file")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -82,7 +82,7 @@ func parse(args []string, help io.Writer) (settings, error) {
 	case o.each <= 0:
 		return o, errors.New("-time is not positive; use 100ms or so")
 	case o.markdown != "" && (o.grid || o.only != ""):
-		return o, errors.New("-markdown writes everything; leave out -grid and -only")
+		return o, errors.New("-markdown needs all scenarios; leave out -grid and -only")
 	case len(selected(o.only)) == 0:
 		return o, fmt.Errorf("-only %q matches no scenario", o.only)
 	}

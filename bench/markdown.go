@@ -28,7 +28,7 @@ heavy on memory stays above the ideal, because processors share caches and the g
 
 `
 
-// shownLoad is the one of the grid's loads that the document shows.
+// shownLoad is the load of the grid's rows in the document.
 const shownLoad = 100
 
 // writeDocument writes docs/benchmarks.md.

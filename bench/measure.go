@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Result is what was measured of a case: medians over the rounds.
+// Result has the medians of a case over the rounds.
 type Result struct {
 	Serial   float64 // ns per call on one goroutine
 	Parallel float64 // ns of wall time per call, with one goroutine on each processor
@@ -32,7 +32,7 @@ type samples struct {
 	allocs, bytes    []int64
 }
 
-// measure runs the scenarios whose name contains only, round after round, and reports progress.
+// measure runs rounds of the scenarios whose name contains the text only, and reports progress.
 func measure(progress io.Writer, only string, rounds int, each time.Duration) (Results, error) {
 	testing.Init()
 	if err := flag.CommandLine.Set("test.benchtime", each.String()); err != nil {
@@ -73,7 +73,7 @@ func (s *samples) add(scenario Scenario, c Case) {
 	s.parallel = append(s.parallel, perCall(together))
 }
 
-// perCall keeps fractions, which NsPerOp cuts off.
+// perCall keeps the fractions that NsPerOp drops.
 func perCall(r testing.BenchmarkResult) float64 { return float64(r.T.Nanoseconds()) / float64(r.N) }
 
 func selected(only string) []Scenario {

@@ -22,19 +22,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What the peers are spared, so that each shows its best:
+// Each peer is set up to show its best:
 //
-//   - Options are built once and shared by all calls; only what a library keeps state in is made per call. What it costs
-//     to make them where they are used, as documentation shows it, is a case of its own for cenkalti v5.
+//   - Options are built once and shared by all calls; only objects with state are made per call. The cost of making options
+//     where they are used, as the documentation shows, is a separate case for cenkalti v5.
 //   - Where an object holds the context (failsafe-go's executor, avast's retrier), it is made once, with a context that
-//     can be cancelled. A server, where each request has a context, makes one per call; what that costs avast v5 is a
-//     case of its own. The exception are failsafe-go's policies that derive contexts.
+//     can be cancelled. A server, where each request has a context, makes one per call; the cost of that is a separate case
+//     for avast v5. The exception are failsafe-go's policies that derive contexts.
 //   - An operation that takes no context is made once, with a fixed one. With a request's context it would be a closure
 //     per call.
-//   - Features that others do not have in a scenario are off: cenkalti's bound on the elapsed time, avast's list of all
-//     errors.
+//   - Features that the others lack in a scenario are off: cenkalti's limit on the elapsed time, avast's list of all errors.
 
-// steady stands for a server's lifetime: it can be cancelled and never is.
+// steady is the context of a server's lifetime: it can be cancelled but never is.
 var steady, _ = context.WithCancel(context.Background())
 
 // failsafe-go
@@ -47,8 +46,8 @@ func failsafeWith(policies ...fs.Policy[any]) func(Work) Call {
 	}
 }
 
-// failsafeInside is for policies that derive contexts, which the operation gets to see. They are given the call's own:
-// deriving from one shared context would contend for its lock, which no server does.
+// failsafeInside is for policies that derive contexts for the operation. They get the call's own context: deriving from one
+// shared context would contend for its lock, which does not happen in a server.
 func failsafeInside(policies ...fs.Policy[any]) func(Work) Call {
 	return func(work Work) Call {
 		executor := fs.With(policies...)
@@ -134,7 +133,7 @@ func cenkalti7(work Work) Call {
 	return cenkalti7With(backoffv7.WithMaxTries(3), backoffv7.WithMaxElapsedTime(0))(work)
 }
 
-// cenkalti5PerCall is what its documentation shows: everything made where it is used.
+// cenkalti5PerCall makes everything where it is used, as the documentation shows.
 func cenkalti5PerCall(work Work) Call {
 	return func(ctx context.Context) error {
 		op := func() (struct{}, error) { return struct{}{}, work(ctx) }
@@ -271,7 +270,7 @@ func rateLoop(work Work) Call {
 	})
 }
 
-// By hand: what one writes without a library.
+// Hand-written code without a library.
 
 func loop(work Work) Call      { return loopAfter(work, 10*time.Millisecond) }
 func loopEager(work Work) Call { return loopAfter(work, 1) }

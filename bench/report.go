@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// table is written as a Markdown table that is aligned in a terminal too.
+// table is a Markdown table that is also aligned in a terminal.
 type table struct {
 	head []string
 	rows [][]string

@@ -15,9 +15,9 @@ type Call func(ctx context.Context) error
 // Scenario is a piece of work that several libraries do.
 type Scenario struct {
 	Name     string
-	Note     string // what is set up
+	Note     string // the setup
 	Work     Work
-	Attempts int  // how often a call runs Work
+	Attempts int  // number of times a call runs Work
 	Fails    bool // whether a call ends in an error
 	Cases    []Case
 }
@@ -45,7 +45,7 @@ func succeed(context.Context) error { return nil }
 
 func fail(context.Context) error { return errWork }
 
-// waitable succeeds after asking for the channel that ends the attempt, as a network client does.
+// waitable succeeds after asking for its context's Done channel, as a network client does.
 func waitable(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -66,8 +66,8 @@ func serial(b *testing.B, s Scenario, c Case) {
 	}
 }
 
-// parallel measures a case on all processors at once. Goroutines share what the case has set up, and like requests of a
-// server each has a context of its own.
+// parallel measures a case on all processors. Goroutines share the case's setup, and each has its own context, like a
+// server's request.
 func parallel(b *testing.B, s Scenario, c Case) {
 	call := c.New(s.Work)
 	b.ReportAllocs()
@@ -85,7 +85,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{
 			Name: "success", Attempts: 1, Work: succeed,
-			Note: "The operation succeeds at once. Tenet: keyed Do, default policy (3 attempts, exponential backoff, full jitter), nobody watching. Peers: 3 attempts with exponential backoff.",
+			Note: "The operation succeeds at once. Tenet: keyed Do, default policy (3 attempts, exponential backoff, full jitter), without an observer. Peers: 3 attempts with exponential backoff.",
 			Cases: []Case{
 				{tenet, tenetDefault},
 				{failsafe, failsafeRetry},
@@ -179,7 +179,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name: "observer", Attempts: 1, Work: succeed,
-			Note: "Somebody is told and does nothing with it. Tenet: an observer, told of the attempt, the decision and the whole timeline. failsafe-go: a listener for the end of the call.",
+			Note: "With an observer that does nothing. Tenet: an observer, told of the attempt, the decision and the whole timeline. failsafe-go: a listener for the end of the call.",
 			Cases: []Case{
 				{tenet, tenetObserved},
 				{failsafe, failsafeObserved},

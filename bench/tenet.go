@@ -12,7 +12,7 @@ import (
 
 var key = policy.ParseKey("user-service.GetUser")
 
-// far is a time that no measurement reaches.
+// far is a duration longer than any measurement.
 const far = time.Second
 
 var (
@@ -21,7 +21,7 @@ var (
 	shared       = policy.BudgetRef{Name: "shared"}
 )
 
-// plenty is more attempts than a measurement makes.
+// plenty is a number of attempts that no measurement reaches.
 const plenty = 1e9
 
 // widened are the limits of calls without the lower bound of 1 ms for backoffs.
@@ -81,7 +81,7 @@ func tenetWith(options retry.ExecutorOptions) func(Work) Call {
 	}
 }
 
-// tenetUnder makes an executor for each measurement, with budgets and breakers of its own.
+// tenetUnder makes an executor with its own budgets and breakers for each measurement.
 func tenetUnder(p policy.Policy, budgets map[string]policy.Budget) func(Work) Call {
 	return tenetWith(retry.ExecutorOptions{Provider: document(p, budgets)})
 }

@@ -1,4 +1,4 @@
-// Package bars measures cases in interleaved rounds, takes medians and holds them against the project's goals.
+// Package bars measures cases in interleaved rounds, takes medians and compares them with the project's goals.
 package bars
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Case is one thing that is measured. It returns a figure in the case's unit.
+// Case is one measurement. It returns a figure in the case's unit.
 type Case struct {
 	Name, Unit string
 	Run        func(ctx context.Context) (float64, error)
@@ -24,24 +24,24 @@ type Case struct {
 // Bar is a goal.
 type Bar struct {
 	Measure, Goal string
-	// Needs names the cases that the bar is about; it is left out where one was not measured.
+	// Needs names the cases of the bar; the report omits the bar if one was not measured.
 	Needs []string
-	// Check tells what was measured and whether it is good enough.
+	// Check returns the measured figure and whether it meets the bar.
 	Check func(m Medians) (how string, ok bool)
 }
 
-// Medians are figures by the names of cases.
+// Medians are the figures by case name.
 type Medians map[string]float64
 
-// Suite is what a command measures.
+// Suite is a command's cases and bars.
 type Suite struct {
 	Title, Command string   // the document's title and the command that wrote it
-	Facts          []string // about what was measured: versions, sizes
+	Facts          []string // facts about the measurement: versions, sizes
 	Cases          []Case
 	Bars           []Bar
 }
 
-// Flags are what all commands take.
+// Flags are the flags of all commands.
 type Flags struct {
 	Rounds   int
 	Only     string
@@ -51,9 +51,9 @@ type Flags struct {
 // Parse adds the flags to the command line and parses it.
 func Parse() *Flags {
 	f := &Flags{}
-	flag.IntVar(&f.Rounds, "rounds", 3, "how often each case is measured; medians count")
+	flag.IntVar(&f.Rounds, "rounds", 3, "number of measurements of each case; the report has the medians")
 	flag.StringVar(&f.Only, "only", "", "measure cases whose name contains this")
-	flag.StringVar(&f.Markdown, "markdown", "", "write everything into this file")
+	flag.StringVar(&f.Markdown, "markdown", "", "write the report into this file")
 	flag.Parse()
 	return f
 }
@@ -157,7 +157,7 @@ func Ratio(measure, goal, name, other, unit string, low, high float64) Bar {
 	}}
 }
 
-// load is what the machine was busy with over the last 1, 5 and 15 minutes.
+// load returns the load averages of the last 1, 5 and 15 minutes.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Bar is a goal: a number that was measured and has to reach a limit.
+// Bar is a goal: a measured number that must reach a limit.
 type Bar struct {
 	Path string
 	Goal string
-	// Measure returns whether the goal is reached and how that came about; ok is false if what it needs was not measured.
+	// Measure returns whether the goal is reached and the derivation; ok is false if a case that it needs was not measured.
 	Measure func(Results) (pass bool, how string, ok bool)
 }
 
@@ -38,7 +38,7 @@ func soonerThan(scenario, name string, of func(Result) time.Duration) Bar {
 	}}
 }
 
-// flat is the bar on what a claim costs at the largest backlog.
+// flat is the bar on the cost of a claim at the largest backlog.
 func flat(scenario string) Bar {
 	return Bar{Path: scenario, Goal: "largest backlog ≤ 2 × 1,000", Measure: func(r Results) (bool, string, bool) {
 		mine, ok := r.of(scenario, peerTenet)

@@ -8,14 +8,14 @@
 //
 // # How it measures
 //
-// A [Scenario] is one task and a list of cases that do it. A round measures each case once, on a database of its own that
-// is empty before and dropped after; the rounds are interleaved, so that a busy neighbour disturbs all cases alike, and the
-// median over the rounds counts. After the first round, which also does what is done only once, rounds are repeated as the
-// time allows. Package riversqlite/measure holds the tasks.
+// A [Scenario] is one task and a list of cases that do it. A round measures each case once, on a new, empty database that is
+// dropped afterwards; the rounds are interleaved, so that other load affects all cases alike, and the result is the median
+// over the rounds. After the first round, which includes the scenarios that run only once, rounds are repeated while the
+// time allows. Package riversqlite/measure has the tasks.
 //
 // The PostgreSQL server is a private one with fsync on, or that of the environment variable TENET_TEST_POSTGRES. All
 // systems meet it with the same settings. On SQLite the peers commit with synchronous=NORMAL, which may lose the last
 // commits in a power failure, and Tenet with FULL, which does not.
 //
-// The bars are goals of the project. They are printed with what was measured and never fail the command.
+// The bars are goals of the project. The command prints them with the measured figures and never fails because of them.
 package main

@@ -17,15 +17,15 @@ import (
 	"github.com/tenetdev/tenet/internal/testpg"
 )
 
-// environment is what cases are measured in: the PostgreSQL server and a folder for SQLite files.
+// environment is the PostgreSQL server and the folder for SQLite files of the measurements.
 type environment struct {
 	server   *testpg.Server
 	admin    *pgx.Conn
 	busy     func() time.Duration // processor time of the server, or nil
 	folder   string
-	made     int      // databases so far
+	made     int      // number of databases created
 	built    string   // the program that measures River on SQLite
-	versions []string // that it told
+	versions []string // versions that it reported
 }
 
 func newEnvironment(ctx context.Context) (env *environment, err error) {
@@ -56,7 +56,7 @@ func (env *environment) close() error {
 	return errors.Join(append(errs, os.RemoveAll(env.folder))...)
 }
 
-// database makes an empty database and returns its URL and what drops it.
+// database creates an empty database and returns its URL and a function that drops it.
 func (env *environment) database(ctx context.Context) (address string, drop func() error, err error) {
 	env.made++
 	name := fmt.Sprintf("bench_%d_%d", os.Getpid(), env.made)
@@ -74,7 +74,7 @@ func (env *environment) database(ctx context.Context) (address string, drop func
 	}, nil
 }
 
-// tidy brings a database to the same state whatever was done before: no dead rows, fresh statistics, nothing to write back.
+// tidy brings a database into a defined state: no dead rows, fresh statistics, no dirty pages.
 func tidy(ctx context.Context, address string) error {
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
@@ -89,7 +89,7 @@ func tidy(ctx context.Context, address string) error {
 	return nil
 }
 
-// file is the path of a new SQLite file in a folder of its own, and what removes it.
+// file returns the path of a new SQLite file in a new folder, and a function that removes it.
 func (env *environment) file() (path string, remove func() error, err error) {
 	folder, err := os.MkdirTemp(env.folder, "db")
 	return filepath.Join(folder, "jobs.db"), func() error { return os.RemoveAll(folder) }, err
@@ -115,7 +115,7 @@ func (env *environment) build(ctx context.Context) (string, error) {
 	return program, nil
 }
 
-// describe names the server's version and the settings that make it durable.
+// describe returns the server's version and its durability settings.
 func (env *environment) describe(ctx context.Context) (string, error) {
 	rows, err := env.admin.Query(ctx, `SELECT name || ' ' || current_setting(name) FROM pg_settings
 WHERE name IN ('server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'autovacuum') ORDER BY name <> 'server_version', name`)

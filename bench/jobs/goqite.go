@@ -35,13 +35,13 @@ func goqiteSQLite(o jobs.NewRunnerOpts) opener {
 		if err := goqite.Setup(ctx, db); err != nil {
 			return nil, errors.Join(err, db.Close(), remove())
 		}
-		// A minute until an unfinished job is received again, so that no job runs twice here.
+		// An unfinished job is received again after a minute, so that no job runs twice here.
 		queue := goqite.New(goqite.NewOpts{DB: db, Name: "default", Timeout: time.Minute})
 		return &goqiteJobs{db: db, queue: queue, options: o, remove: remove}, nil
 	}
 }
 
-// goqiteTuned is what made goqite fastest here. Its runner waits for a PollInterval before each job.
+// goqiteTuned has the fastest settings of goqite here. Its runner waits for a PollInterval before each job.
 func goqiteTuned() jobs.NewRunnerOpts {
 	return jobs.NewRunnerOpts{Limit: 10, PollInterval: time.Microsecond, Extend: time.Minute}
 }
@@ -50,7 +50,7 @@ func (s *goqiteJobs) Insert(ctx context.Context) error {
 	return jobs.Create(ctx, s.queue, jobType, []byte(`{"n":0}`))
 }
 
-// InsertMany sends one by one in one transaction: goqite has nothing faster.
+// InsertMany sends jobs one by one in one transaction, which is goqite's fastest way.
 func (s *goqiteJobs) InsertMany(ctx context.Context, n int) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *goqiteJobs) Work(ctx context.Context, ran func()) (func() error, error)
 	}, nil
 }
 
-// Left counts rows: goqite deletes what is done.
+// Left counts rows: goqite deletes finished jobs.
 func (s *goqiteJobs) Left(ctx context.Context) (n int, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM goqite`).Scan(&n)
 	return n, err

@@ -9,8 +9,8 @@ import (
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )
 
-// Every system runs exactly the jobs that it was given, so that no number stems from work that was left out: a burn-down
-// fails otherwise.
+// TestCasesDoTheirWork checks that every system runs exactly the enqueued jobs, so that no number results from omitted work:
+// a burn-down fails otherwise.
 func TestCasesDoTheirWork(t *testing.T) {
 	env, err := newEnvironment(t.Context())
 	if err != nil {
@@ -58,7 +58,7 @@ func TestCasesDoTheirWork(t *testing.T) {
 	}
 }
 
-// Every bar names scenarios and peers that exist.
+// TestBarsAreMeasured checks that every bar names existing scenarios and peers.
 func TestBarsAreMeasured(t *testing.T) {
 	r := Results{}
 	for _, s := range scenarios(settings{}) {
@@ -74,7 +74,7 @@ func TestBarsAreMeasured(t *testing.T) {
 	}
 }
 
-func TestBarsSayWhatMissesThem(t *testing.T) {
+func TestBarsReportMissedGoals(t *testing.T) {
 	r := Results{
 		pgBurn:    {peerTenet: {Rate: 60_000}, peerRiver: {Rate: 30_000}},
 		pgBulk:    {peerTenet: {Rate: 110_000}, peerRiver: {Rate: 100_000}},
@@ -93,11 +93,11 @@ func TestBarsSayWhatMissesThem(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, liteBurn) {
-		t.Error("a bar of a path that was not measured")
+		t.Error("a bar without a measurement was written")
 	}
 }
 
-// Medians are taken over rounds, quantiles of latency over the samples of all of them.
+// TestRoundsAreCombined: medians are over rounds, quantiles of latency over the samples of all rounds.
 func TestRoundsAreCombined(t *testing.T) {
 	ms := time.Millisecond
 	round := func(jobs int, took, cpu time.Duration, waits ...time.Duration) Outcome {

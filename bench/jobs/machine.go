@@ -29,7 +29,7 @@ func processor() string {
 	return fmt.Sprintf("%s, %d processors", name, runtime.NumCPU())
 }
 
-// load is what the machine was busy with over the last 1, 5 and 15 minutes.
+// load returns the load averages of the last 1, 5 and 15 minutes.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -38,7 +38,7 @@ func load() string {
 	return strings.Join(strings.Fields(string(b))[:3], " ")
 }
 
-// versions lists the measured modules and what they run on.
+// versions lists the measured modules and their databases.
 func versions(env *environment) []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -21,7 +21,7 @@ type settings struct {
 	markdown            string
 }
 
-// command is how the document says it was made.
+// command is the command line that the document shows.
 func (o settings) command() string {
 	return fmt.Sprintf("go run -C bench ./jobs -n %d -long %d -backlog %d -rounds %d -time %s -markdown %s", o.jobs, o.long, o.backlog, o.rounds, o.time, o.markdown)
 }
@@ -67,13 +67,13 @@ func parse(args []string, help io.Writer) (settings, error) {
 	var o settings
 	flags := flag.NewFlagSet("jobs", flag.ContinueOnError)
 	flags.SetOutput(help)
-	flags.IntVar(&o.jobs, "n", 200_000, "jobs of a burn-down on PostgreSQL, tuned; other burn-downs run a part of it")
+	flags.IntVar(&o.jobs, "n", 200_000, "number of jobs of a tuned burn-down on PostgreSQL; other burn-downs run a part of it")
 	flags.IntVar(&o.long, "long", 200_000, "jobs that run beside a long-open transaction")
-	flags.IntVar(&o.backlog, "backlog", 1_000_000, "the largest backlog that is claimed from; smaller ones are 1,000 and a tenth of it")
-	flags.IntVar(&o.rounds, "rounds", 5, "how often each case is measured at most; medians count")
-	flags.DurationVar(&o.time, "time", 5*time.Minute, "no round starts that would end later than this, about")
+	flags.IntVar(&o.backlog, "backlog", 1_000_000, "the largest backlog of claims; smaller ones are 1,000 and a tenth of it")
+	flags.IntVar(&o.rounds, "rounds", 5, "highest number of measurements of each case; the report has the medians")
+	flags.DurationVar(&o.time, "time", 5*time.Minute, "start no round that would end after about this time")
 	flags.StringVar(&o.only, "only", "", "measure scenarios whose name contains this")
-	flags.StringVar(&o.markdown, "markdown", "", "write everything into this file")
+	flags.StringVar(&o.markdown, "markdown", "", "write the report into this file")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -85,9 +85,9 @@ func parse(args []string, help io.Writer) (settings, error) {
 	case o.rounds < 1:
 		return o, errors.New("-rounds is below 1; use 1 or more")
 	case o.markdown != "" && o.only != "":
-		return o, errors.New("-markdown writes everything; leave out -only")
+		return o, errors.New("-markdown needs all scenarios; leave out -only")
 	case len(selected(o)) == 0:
-		return o, fmt.Errorf("-only %q: no scenario has this in its name", o.only)
+		return o, fmt.Errorf("-only %q: no scenario's name contains this", o.only)
 	}
 	return o, nil
 }

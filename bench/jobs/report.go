@@ -30,7 +30,7 @@ needs another version of River than the PostgreSQL driver does, and is measured 
 
 `
 
-// writeDocument writes what was measured, as docs/benchmarks-jobs.md does.
+// writeDocument writes the measurements as docs/benchmarks-jobs.md.
 func writeDocument(ctx context.Context, w io.Writer, o settings, env *environment, started string, rounds int, r Results) error {
 	server, err := env.describe(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func bloatTable(s Scenario, results map[string]Result) table {
 	return t
 }
 
-// table is written as a Markdown table that is aligned in a terminal too.
+// table is a Markdown table that is also aligned in a terminal.
 type table struct {
 	head []string
 	rows [][]string

@@ -11,7 +11,7 @@ import (
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )
 
-// Result is what was measured of a case: medians over the rounds.
+// Result has the medians of a case over the rounds.
 type Result struct {
 	Rate        float64       // jobs per second
 	CPU, Server time.Duration // per job, of the process and of the database server
@@ -32,11 +32,11 @@ func (r Results) of(scenario, peer string) (Result, bool) {
 	return result, ok
 }
 
-// measureAll runs the selected scenarios, round after round while the time allows, and reports progress.
+// measureAll runs rounds of the selected scenarios while the time allows, and reports progress.
 func measureAll(ctx context.Context, env *environment, o settings, progress io.Writer) (Results, int, error) {
 	all := map[[2]string][]Outcome{}
 	began, round := time.Now(), 0
-	repeated := time.Duration(0) // how long a round takes without what is done once
+	repeated := time.Duration(0) // duration of a round without the scenarios that run once
 	for ; round < o.rounds && (round == 0 || time.Since(began)+repeated <= o.time); round++ {
 		repeated = 0
 		for _, s := range selected(o) {
@@ -79,11 +79,11 @@ func (c Case) measure(ctx context.Context, env *environment, s Scenario) (Outcom
 	if c.Jobs > 0 {
 		t.Jobs = c.Jobs
 	}
-	syscall.Sync() // so that no case waits for the disk to take what the one before it wrote
+	syscall.Sync() // so that no case waits until the disk has stored the data of the previous one
 	return c.Run(ctx, env, t)
 }
 
-// combine takes the medians of what was measured in several rounds.
+// combine returns the medians over the rounds.
 func combine(outcomes []Outcome) Result {
 	middle := func(value func(Outcome) float64) float64 {
 		values := make([]float64, len(outcomes))

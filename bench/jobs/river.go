@@ -29,16 +29,16 @@ type riverJobs struct {
 	pool    *pgxpool.Pool
 	client  *river.Client[pgx.Tx] // inserts
 	driver  *riverpgxv5.Driver
-	config  river.Config // of the worker
+	config  river.Config // the worker's client
 	drop    func() error
 }
 
-// riverDefaults are River's defaults. MaxWorkers has none; 100 is what River's documentation shows.
+// riverDefaults are River's defaults. MaxWorkers has no default; River's documentation shows 100.
 func riverDefaults() river.Config {
 	return river.Config{Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 100}}}
 }
 
-// riverTuned is what made River fastest here: jobs are fetched as often as it allows, without a timer for each job.
+// riverTuned has the fastest settings of River here: it fetches jobs as often as possible, without a timer for each job.
 func riverTuned() river.Config {
 	return river.Config{
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2000}},
@@ -69,7 +69,7 @@ func riverPostgres(config river.Config, conns int) opener {
 	}
 }
 
-// prompt makes the client that inserts notify as often as it can, which costs inserts time and saves their jobs some.
+// prompt makes the inserting client notify as often as possible, which slows down inserts but starts their jobs sooner.
 func prompt(open opener) opener {
 	return func(ctx context.Context, env *environment) (measure.System, error) {
 		s, err := open(ctx, env)
@@ -82,7 +82,7 @@ func prompt(open opener) opener {
 	}
 }
 
-// start makes River's tables and the client that inserts.
+// start creates River's tables and the inserting client.
 func (s *riverJobs) start(ctx context.Context) error {
 	s.driver = riverpgxv5.New(s.pool)
 	migrator, err := rivermigrate.New(s.driver, &rivermigrate.Config{Logger: quiet()})
@@ -96,7 +96,7 @@ func (s *riverJobs) start(ctx context.Context) error {
 	return err
 }
 
-// inserter makes a client that inserts. It notifies of what it inserts at most once in a FetchCooldown; 0 is the default.
+// inserter makes a client that only inserts. It notifies at most once in a FetchCooldown; 0 is the default.
 func (s *riverJobs) inserter(cooldown time.Duration) (*river.Client[pgx.Tx], error) {
 	return river.NewClient(s.driver, &river.Config{Logger: quiet(), FetchCooldown: cooldown})
 }
@@ -148,7 +148,7 @@ func (s *riverJobs) Claim(ctx context.Context, n int) (int, error) {
 	return len(result.Jobs), nil
 }
 
-// Address is where the database is.
+// Address is the address of the database.
 func (s *riverJobs) Address() string { return s.address }
 
 func (s *riverJobs) Settle(ctx context.Context) error { return tidy(ctx, s.address) }

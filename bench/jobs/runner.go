@@ -16,7 +16,7 @@ import (
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )
 
-// within measures a system in this process.
+// within makes a runner that measures a system in this process.
 func within(open opener) runner {
 	return func(ctx context.Context, env *environment, t measure.Task) (Outcome, error) {
 		s, err := open(ctx, env)
@@ -28,7 +28,7 @@ func within(open opener) runner {
 	}
 }
 
-// remote measures River on SQLite in a process of its own.
+// remote measures River on SQLite in a separate process.
 func remote(tuned bool) runner {
 	return func(ctx context.Context, env *environment, t measure.Task) (Outcome, error) {
 		program, err := env.build(ctx)
@@ -65,10 +65,10 @@ func remote(tuned bool) runner {
 	}
 }
 
-// ahead is how many jobs more than ran are enqueued beside a long-open transaction.
+// ahead is the number of enqueued jobs that have not run beside a long-open transaction.
 const ahead = 50_000
 
-// besideTransaction runs jobs as they come while a transaction holds back the cleaning, and counts what is left of them.
+// besideTransaction runs jobs while a long-open transaction prevents vacuuming, and counts the dead rows.
 func besideTransaction(open opener) runner {
 	return func(ctx context.Context, env *environment, t measure.Task) (out Outcome, err error) {
 		s, err := open(ctx, env)
@@ -127,8 +127,8 @@ func flow(ctx context.Context, s measure.System, jobs int) (n measure.Numbers, e
 	return measure.Numbers{Jobs: int(ran.Load()), Took: time.Since(begin)}, err
 }
 
-// bloat is the number of dead rows and the size of all tables with their indexes. Sessions report what they have done when
-// they end, so all but the long-open one are ended first.
+// bloat returns the number of dead rows and the size of all tables with their indexes. Sessions report their statistics when
+// they end, so it first ends all but the long-open one.
 func bloat(ctx context.Context, address string) (dead, size int64, err error) {
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
@@ -146,11 +146,11 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type 
 
 const (
 	claimed     = 10 // jobs of a claim
-	warmClaims  = 5  // they plan, and read the indexes into memory
+	warmClaims  = 5  // warm-up: they plan and read the indexes into memory
 	timedClaims = 60
 )
 
-// claiming measures claims from several backlogs, each in a store of its own, in turn. Their medians are Outcome.Claims.
+// claiming measures claims from several backlogs in turn, each in a separate store. Their medians are Outcome.Claims.
 func claiming(open opener, backlogs []int) runner {
 	return func(ctx context.Context, env *environment, _ measure.Task) (out Outcome, failed error) {
 		var stores []measure.Claimer

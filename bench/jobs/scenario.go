@@ -20,7 +20,7 @@ type Scenario struct {
 	Note  string
 	Task  measure.Task
 	Once  bool // in the first round only, because it takes long
-	Turns int  // how often the cases are measured in turn in a round; 0 is once
+	Turns int  // number of measurements of each case in a round; 0 means one
 	Cases []Case
 }
 
@@ -35,11 +35,11 @@ type Case struct {
 // runner measures a system.
 type runner func(ctx context.Context, env *environment, t measure.Task) (Outcome, error)
 
-// Outcome is what came of a case in one round.
+// Outcome is the result of a case in one round.
 type Outcome struct {
 	measure.Numbers
 	Claims     []time.Duration // medians, by backlog
-	Dead, Size int64           // beside a long-open transaction: rows that are dead, and bytes of the database
+	Dead, Size int64           // beside a long-open transaction: dead rows and size of the database in bytes
 }
 
 // The peers that bars refer to.
@@ -72,7 +72,7 @@ const (
 )
 
 const (
-	// tunedSlots gave Tenet's best burn-downs; what gave the others' is said with them.
+	// tunedSlots gave Tenet's best burn-downs; the other systems' settings are documented with them.
 	tunedSlots = 1000
 	manyConns  = 20 // more than goroutines that insert
 
@@ -168,7 +168,7 @@ func scenarios(o settings) []Scenario {
 // backlogs are the sizes that claims are measured at.
 func backlogs(o settings) []int { return []int{1000, o.backlog / 10, o.backlog} }
 
-// selected are the scenarios whose name contains what was asked for.
+// selected returns the scenarios whose name contains the given text.
 func selected(o settings) []Scenario {
 	return slices.DeleteFunc(scenarios(o), func(s Scenario) bool { return !strings.Contains(s.Name, o.only) })
 }

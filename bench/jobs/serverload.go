@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// serverTime returns a function that tells how much processor time the server and its processes have used, or nil where
-// the server runs elsewhere or the system does not say.
+// serverTime returns a function that reports the processor time of the server's processes, or nil if the server runs elsewhere
+// or the system does not report it.
 func serverTime(ctx context.Context, conn *pgx.Conn) (func() time.Duration, error) {
 	backend := 0
 	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
@@ -31,7 +31,7 @@ const ticks = time.Second / 100
 type stat struct {
 	name       string
 	parent     string
-	own, ended time.Duration // of the process, and of its children that have ended
+	own, ended time.Duration // processor time of the process and of its ended children
 }
 
 func readStat(pid string) (s stat, ok bool) {

@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )
 
-// payload is what a job that does nothing carries.
+// payload is the payload of a job that does nothing.
 type payload struct {
 	N int `json:"n"`
 }
@@ -33,7 +33,7 @@ type tenetJobs struct {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// tenetPostgres opens Tenet on a database of its own; 0 slots and 0 connections are the defaults.
+// tenetPostgres opens Tenet on a new database; 0 slots and 0 connections mean the defaults.
 func tenetPostgres(slots, conns int) opener {
 	return func(ctx context.Context, env *environment) (measure.System, error) {
 		address, drop, err := env.database(ctx)
@@ -55,7 +55,7 @@ func tenetPostgres(slots, conns int) opener {
 	}
 }
 
-// tenetSQLite opens Tenet on a file of its own, at its default, synchronous=FULL.
+// tenetSQLite opens Tenet on a new file with its default, synchronous=FULL.
 func tenetSQLite(slots int) opener {
 	return func(ctx context.Context, env *environment) (measure.System, error) {
 		path, remove, err := env.file()
@@ -128,7 +128,7 @@ func (s *tenetJobs) Claim(ctx context.Context, n int) (int, error) {
 	return len(list), err
 }
 
-// Address is where the database is.
+// Address is the address of the database.
 func (s *tenetJobs) Address() string { return s.address }
 
 func (s *tenetJobs) Settle(ctx context.Context) error { return s.settle(ctx) }

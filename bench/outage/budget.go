@@ -26,7 +26,7 @@ const (
 // Budget is a retry budget as the simulation uses it.
 type Budget struct {
 	Name string
-	// AfterWait says that the budget is asked when the backoff is over; others are asked before it.
+	// AfterWait means that the budget is asked after the backoff; other budgets are asked before it.
 	AfterWait bool
 	Start     func()                                    // a call begins
 	Ended     func(attempt int, ok bool)                // attempt, from 0, ended
@@ -34,7 +34,7 @@ type Budget struct {
 	Finish    func()                                    // a call ended
 }
 
-// none allows everything. Budgets start from it and replace what they care about.
+// none allows every attempt. Other budgets start from it and replace some of its functions.
 func none() Budget {
 	return Budget{
 		Name: "no budget", Start: func() {}, Ended: func(int, bool) {}, Finish: func() {},
@@ -42,12 +42,12 @@ func none() Budget {
 	}
 }
 
-// budgets makes one of each kind; now is the virtual time.
+// budgets makes a budget of each kind; now is the virtual time.
 func budgets(now func() time.Duration) []Budget {
 	return []Budget{none(), retryRatio(), inFlight(), tokens(), finagle(now), grpc()}
 }
 
-// retryRatio is Tenet's.
+// retryRatio is Tenet's budget.
 func retryRatio() Budget {
 	b := none()
 	b.Name = Tenet
@@ -60,8 +60,8 @@ func retryRatio() Budget {
 	return b
 }
 
-// inFlight is failsafe-go's: retries that run now, as a share of calls and retries in flight; 20 %, at least 3 at a time.
-// Its retry policy counts a call from its first attempt to its end, backoffs included, and a retry while it runs.
+// inFlight is failsafe-go's budget: it limits running retries to 20 % of the calls and retries in flight, but allows at least
+// 3 at a time. Its retry policy counts a call from its first attempt to its end, with backoffs, and a retry while it runs.
 func inFlight() Budget {
 	b := none()
 	b.Name = Failsafe
@@ -83,8 +83,8 @@ func inFlight() Budget {
 	return b
 }
 
-// tokens is avast/retry-go's throttle with its defaults: of 100 tokens a retry takes 5; a success gives back 1, one after
-// a retry 5.
+// tokens is avast/retry-go's throttle with its defaults: a retry takes 5 of 100 tokens; a success returns 1, or 5 after a
+// retry.
 func tokens() Budget {
 	b := none()
 	b.Name = "avast v5 throttle"

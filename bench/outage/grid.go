@@ -44,7 +44,7 @@ func Run() Grid {
 // InBound reports whether Tenet's extra attempts never exceeded Ratio · calls + Burst in the row.
 func (r Row) InBound() bool { return r.Outcomes[Tenet].Excess <= Burst }
 
-// Comparable reports whether the row is one in which retries are worth it: 1 to 10 % of the attempts fail.
+// Comparable reports whether retries are useful in the row: 1 to 10 % of the attempts fail.
 func (r Row) Comparable() bool { return r.Cell.Failure >= 0.01 && r.Cell.Failure <= 0.1 }
 
 // KeepsUp reports whether Tenet's success rate is at least 0.95 of failsafe-go's in the row.

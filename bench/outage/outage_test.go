@@ -26,15 +26,15 @@ func TestR8RetryRatioHoldsInEveryCell(t *testing.T) {
 	}
 }
 
-// The grid is worth nothing if its faults do not happen or if no budget could break the bound.
-func TestOutagesReachTheirWorst(t *testing.T) {
+// TestOutagesReachTheWorstCase: the grid proves nothing if its faults do not happen or if no budget could break the bound.
+func TestOutagesReachTheWorstCase(t *testing.T) {
 	const unbounded, inFlight = 0, 2
 	dead := Cell{Load: 100, Failure: 1, Backoff: 5 * time.Second}
 	if o := simulate(dead, unbounded); o.PerCall() != MaxAttempts || o.Succeeded != 0 || o.Excess <= Burst {
 		t.Errorf("without a budget: %+v", o)
 	}
 	if o := simulate(dead, inFlight); o.PerCall() < 2.9 {
-		t.Errorf("a share of the calls in flight bounds little while calls wait: %+v", o)
+		t.Errorf("a share of the calls in flight is a weak bound while calls wait: %+v", o)
 	}
 	healthy := simulate(Cell{Load: 100, Backoff: 5 * time.Second}, unbounded)
 	if healthy.Attempts != healthy.Calls || healthy.Succeeded != healthy.Calls || healthy.Calls < 5500 || healthy.Calls > 6500 {
@@ -49,7 +49,7 @@ func TestFailuresHappenAtTheirRate(t *testing.T) {
 	}
 }
 
-func TestRunsAreTheSame(t *testing.T) {
+func TestRunsAreDeterministic(t *testing.T) {
 	cell := Cell{Load: 100, Failure: 0.5, Backoff: 10 * time.Millisecond}
 	for i := range budgets(func() time.Duration { return 0 }) {
 		if diff := cmp.Diff(simulate(cell, i), simulate(cell, i)); diff != "" {

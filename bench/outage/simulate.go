@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// The world of the simulation.
+// Parameters of the simulation.
 const (
-	Duration    = time.Minute           // in which calls arrive
-	Latency     = 50 * time.Millisecond // of an attempt
+	Duration    = time.Minute           // time in which calls arrive
+	Latency     = 50 * time.Millisecond // duration of an attempt
 	MaxAttempts = 3
 )
 
@@ -20,7 +20,7 @@ type Cell struct {
 	Backoff time.Duration
 }
 
-// Outcome is what became of the calls of a cell.
+// Outcome is the result of the calls of a cell.
 type Outcome struct {
 	Calls, Attempts, Succeeded int
 	// Excess is the highest value that extra attempts − Ratio · calls ever had, counted when a retry is allowed.
@@ -38,12 +38,12 @@ type eventKind int
 const (
 	arrived eventKind = iota
 	ended             // an attempt
-	waited            // a backoff is over
+	waited            // a backoff has ended
 )
 
 type event struct {
 	at      time.Duration
-	order   int // among events of the same time
+	order   int // order among events of the same time
 	kind    eventKind
 	call    int
 	attempt int // from 0
@@ -111,7 +111,7 @@ func (w *world) end(call, attempt int) {
 	}
 }
 
-// resume makes an attempt whose backoff is over.
+// resume makes an attempt after its backoff.
 func (w *world) resume(call, attempt int) {
 	if w.budget.AfterWait && !w.allow(attempt) {
 		w.budget.Finish()

@@ -5,6 +5,6 @@
 //	go run ./pipelines
 //	go run ./pipelines -rounds 5 -markdown ../docs/benchmarks-pipelines.md
 //
-// It starts NATS in its own process and RabbitMQ beside it. Rounds are interleaved and medians count. Bars are goals of the
-// project: they are printed with what was measured and never fail the command.
+// It starts NATS in its own process and RabbitMQ as a separate one. Rounds are interleaved, and results are medians. Bars are
+// goals of the project: the command prints them with the measured figures and never fails because of them.
 package main

@@ -16,7 +16,7 @@ import (
 
 const lines = 1_000_000
 
-// order is what a line holds: about 230 bytes.
+// order is one line: about 230 bytes.
 type order struct {
 	ID       string   `json:"id"`
 	Customer string   `json:"customer"`
@@ -27,7 +27,7 @@ type order struct {
 	Note     string   `json:"note"`
 }
 
-// input is a file of lines, made once.
+// input is a file of lines, written once.
 type input struct {
 	folder, path string
 	size         int64
@@ -61,8 +61,8 @@ func newInput() (in *input, err error) {
 
 func (in *input) close() error { return os.RemoveAll(in.folder) }
 
-// through returns MB/s of lines that pass through an engine with a task that does nothing. Acknowledgements are flushed to the
-// disk; what the sink has taken is when it is closed, as in the loop by hand.
+// through returns the MB/s of lines through an engine whose task does nothing. Acknowledgements are synced to disk; the sink
+// syncs its file when it is closed, as the hand-written loop does.
 func (in *input) through(ctx context.Context) (rate float64, err error) {
 	out := filepath.Join(in.folder, "out.jsonl")
 	defer func() { err = errors.Join(err, os.Remove(in.path+".offset"), os.Remove(out)) }()

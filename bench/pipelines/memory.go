@@ -22,7 +22,7 @@ const (
 	batch        = 100
 )
 
-// wheel is a source in memory that hands out the same transactions again and again.
+// wheel is a source in memory that delivers the same transactions again and again.
 type wheel struct {
 	list     []pipeline.Delivery
 	at, left int
@@ -59,7 +59,7 @@ func consumerPolicy() policy.Consumer {
 	return p
 }
 
-// engine returns transactions per second, and with count allocations for each.
+// engine returns the transactions per second or, with count, the allocations for each.
 func engine(count bool) func(ctx context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		consumer := pipeline.NewConsumer(newWheel(transactions), pipeline.Handle(nothing), consumerPolicy())
@@ -79,7 +79,7 @@ func engine(count bool) func(ctx context.Context) (float64, error) {
 	}
 }
 
-// byHand is a loop that starts a goroutine for each transaction, as many at once as a semaphore lets through.
+// byHand is a loop that starts a goroutine for each transaction; a semaphore limits their number.
 func byHand(ctx context.Context) (float64, error) {
 	source := newWheel(transactions)
 	slots := make(chan struct{}, workers)
@@ -105,7 +105,7 @@ func byHand(ctx context.Context) (float64, error) {
 	return transactions / time.Since(began).Seconds(), nil
 }
 
-// router is Watermill's on its in-memory pub/sub, whose messages wait for their acknowledgement.
+// router is Watermill's router on its in-memory pub/sub, whose messages wait for their acknowledgement.
 func router(ctx context.Context) (float64, error) {
 	const n = transactions / 10
 	logger := watermill.NopLogger{}

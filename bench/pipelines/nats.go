@@ -18,7 +18,7 @@ import (
 
 const messages = 100_000
 
-// broker is a NATS server in this process with a stream that is read again and again, each time by another consumer.
+// broker is a NATS server in this process with a stream that a new consumer reads in each round.
 type broker struct {
 	server *server.Server
 	folder string

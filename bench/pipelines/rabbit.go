@@ -15,7 +15,7 @@ import (
 
 const prefetch = 300
 
-// rabbit is a RabbitMQ server beside this process; every case consumes a queue of its own.
+// rabbit is a RabbitMQ server; every case consumes a new queue.
 type rabbit struct {
 	server  *testrabbit.Server
 	conn    *amqp.Connection
@@ -44,7 +44,7 @@ func (r *rabbit) close() error {
 	return r.server.Close()
 }
 
-// filled makes a classic, durable queue of persistent messages, and what deletes it.
+// filled creates a classic, durable queue of persistent messages, and a function that deletes it.
 func (r *rabbit) filled() (name string, remove func(), err error) {
 	r.made++
 	name = fmt.Sprintf("bench-%d", r.made)
@@ -83,14 +83,14 @@ func (r *rabbit) engine(ctx context.Context) (rate float64, err error) {
 	p.Loop.Batch.Interval = time.Second
 	began := time.Now()
 	summary, err := pipeline.NewConsumer(source, pipeline.Handle(nothing), p, pipeline.WithName("bench")).Run(ctx)
-	took := time.Since(began) - p.Loop.Batch.Interval // it ends with a fetch that waits in vain
+	took := time.Since(began) - p.Loop.Batch.Interval // the run ends with an empty fetch
 	if err == nil && summary.Success != messages {
 		err = fmt.Errorf("%+v", summary)
 	}
 	return messages / took.Seconds(), err
 }
 
-// bare acknowledges messages by groups: with each acknowledgement all that came before.
+// bare acknowledges messages in groups: each acknowledgement includes all earlier messages.
 func (r *rabbit) bare(group int) func(context.Context) (float64, error) {
 	return func(context.Context) (float64, error) { return r.consume(group) }
 }

@@ -32,7 +32,7 @@ const (
 	replayHeap         = "replay, peak heap"
 )
 
-// cases lists what is measured.
+// cases lists the measurements.
 func cases(env *environment) []bars.Case {
 	in := func(f func(context.Context, *environment) (float64, error)) func(context.Context) (float64, error) {
 		return func(ctx context.Context) (float64, error) { return f(ctx, env) }
@@ -64,7 +64,7 @@ func goals() []bars.Bar {
 	}
 }
 
-// memoryGuard keeps records for a tenth of a second after they end, so that the store comes to a steady size.
+// memoryGuard keeps records for a tenth of a second after they end, so that the store reaches a steady size.
 func memoryGuard() (*idempotency.Guard, error) {
 	return idempotency.NewGuard(memory.Open().Idempotency(), idempotency.GuardOptions{TTL: 100 * time.Millisecond})
 }
@@ -151,7 +151,7 @@ func median(n int, f func(i int) error) (float64, error) {
 	return float64(took[n/2].Nanoseconds()) / 1000, nil
 }
 
-// counting notes how much is written at a time.
+// counting records the sizes of writes.
 type counting struct {
 	*audit.FileSink
 	env *environment
@@ -197,7 +197,7 @@ func auditing(ctx context.Context, env *environment, record func(log *audit.Log,
 	if err != nil {
 		return 0, err
 	}
-	events := make([]*observe.Event, writers*perWriter) // what makes them is not measured
+	events := make([]*observe.Event, writers*perWriter) // making the events is not measured
 	for i := range events {
 		events[i] = decided(i)
 	}
@@ -254,7 +254,7 @@ func bareAppend(_ context.Context, env *environment) (float64, error) {
 	return writers * perWriter / time.Since(began).Seconds(), nil
 }
 
-// decided is a decision as an executor tells it.
+// decided is a decision as an executor reports it.
 func decided(i int) *observe.Event {
 	e := *sample
 	e.Time, e.Seq = time.Now(), i

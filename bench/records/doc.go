@@ -5,6 +5,6 @@
 //	go run ./records
 //	go run ./records -rounds 5 -events 10000000 -markdown ../docs/benchmarks-records.md
 //
-// It starts PostgreSQL by itself. Rounds are interleaved and medians count. Bars are goals of the project: they are printed
-// with what was measured and never fail the command.
+// It starts PostgreSQL. Rounds are interleaved, and results are medians. Bars are goals of the project: the command prints them
+// with the measured figures and never fails because of them.
 package main

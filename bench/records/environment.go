@@ -18,20 +18,20 @@ import (
 	"github.com/tenetdev/tenet/retry"
 )
 
-// environment is what cases are measured in.
+// environment is the environment of the measurements.
 type environment struct {
 	folder   string
 	postgres *testpg.Server
 	pool     *pgxpool.Pool
 	db       *postgres.DB
-	server   string // its version and what makes it durable
-	log      string // the file that is verified and replayed
+	server   string // the server's version and durability settings
+	log      string // the log to verify and replay
 	events   int
 	size     int64
-	batches  []int // sizes, in bytes, of what the audit log wrote at a time in the last round
+	batches  []int // sizes in bytes of the audit log's writes in the last round
 }
 
-// written is the file that the audit log wrote in the last round.
+// written is the path of the file that the audit log wrote in the last round.
 func (env *environment) written() string { return filepath.Join(env.folder, "written.jsonl") }
 
 func newEnvironment(ctx context.Context, events int) (env *environment, err error) {
@@ -83,7 +83,7 @@ func (env *environment) close() error {
 
 var errWork = errors.New("the other side failed")
 
-// executorOf is an executor whose calls have three attempts and are told to an observer. It does not wait between them.
+// executorOf makes an executor whose calls have three attempts without waits and are reported to an observer.
 func executorOf(o observe.Observer) *retry.Executor {
 	p, err := policy.Compile(policy.Policy{Retry: policy.Retry{MaxAttempts: 3}}, policy.CallLimits(), policy.SourceStatic)
 	if err != nil {
@@ -95,7 +95,7 @@ func executorOf(o observe.Observer) *retry.Executor {
 	})
 }
 
-// record writes the log that is verified and replayed: real calls of three attempts each.
+// record writes the log to verify and replay: real calls of three attempts each.
 func (env *environment) record(ctx context.Context) error {
 	env.log = filepath.Join(env.folder, "long.jsonl")
 	sink, err := audit.OpenFile(env.log, audit.FileOptions{MaxSize: -1, Sync: -1})

@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	events := flag.Int("events", 1_000_000, "events of the log that is verified and replayed")
+	events := flag.Int("events", 1_000_000, "number of events of the log to verify and replay")
 	f := bars.Parse()
 	bars.Main(func(ctx context.Context) (err error) {
 		env, err := newEnvironment(ctx, *events)

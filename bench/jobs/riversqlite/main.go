@@ -1,6 +1,6 @@
-// Command riversqlite measures River on SQLite for bench/jobs, which starts it: a request as JSON on the standard input, an
-// answer on the standard output. It is a module of its own because the newest SQLite driver of River needs an older River
-// than its newest PostgreSQL driver does.
+// Command riversqlite measures River on SQLite for bench/jobs, which starts it: it reads a request as JSON from standard input
+// and writes an answer to standard output. It is a separate module because River's newest SQLite driver needs an older River
+// than its newest PostgreSQL driver.
 package main
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )
 
-// Request is what is to be measured.
+// Request asks for a measurement.
 type Request struct {
 	Task  measure.Task
-	Path  string // of the database, which does not exist yet
+	Path  string // path of the database, which does not exist yet
 	Tuned bool
 }
 
-// Answer is what came of it.
+// Answer is the result of a request.
 type Answer struct {
 	Numbers  measure.Numbers
 	Versions []string

@@ -28,7 +28,7 @@ type system struct {
 	tuned  bool
 }
 
-// open makes a database with River's tables. One connection, as River's documentation advises for SQLite.
+// open creates a database with River's tables and opens one connection, as River's documentation advises for SQLite.
 func open(ctx context.Context, path string, tuned bool) (*system, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=busy_timeout(10000)&_txlock=immediate")
 	if err != nil {

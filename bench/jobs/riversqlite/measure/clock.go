@@ -30,7 +30,7 @@ func (c *clock) serverTime() time.Duration {
 	return c.server()
 }
 
-// processTime is the processor time of this process so far.
+// processTime returns the processor time of this process so far.
 func processTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

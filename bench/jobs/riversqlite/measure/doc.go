@@ -1,7 +1,7 @@
-// Package measure times systems that keep and run jobs.
+// Package measure times job systems.
 //
-// A [System] is a job system with a worker that does nothing. A [Task] says what is done with it and gives [Numbers]. Tasks
-// and numbers are plain data, so that a system can also be measured in a process of its own: River's newest SQLite driver
-// and its newest PostgreSQL driver need different versions of River, which one program cannot hold. This package lies in
-// the module of the former for that reason and imports the standard library only.
+// A [System] is a job system with a worker that does nothing. A [Task] describes a measurement and returns [Numbers]. Tasks and
+// numbers are plain data, so that a separate process can measure a system: River's newest SQLite driver and its newest
+// PostgreSQL driver need different versions of River, which one program cannot contain. For that reason this package is in
+// the module of the SQLite driver and imports only the standard library.
 package measure

@@ -2,7 +2,7 @@ package measure
 
 import "context"
 
-// System is a job system on an empty store. Insert is safe for concurrent use; the rest is for one goroutine.
+// System is a job system on an empty store. Insert is safe for concurrent use; the other methods are for one goroutine.
 type System interface {
 	// Insert stores one job that does nothing.
 	Insert(ctx context.Context) error
@@ -11,12 +11,12 @@ type System interface {
 	// Work starts the system's worker, whose handler calls ran and returns. The returned function stops it and returns when
 	// everything that ran is recorded.
 	Work(ctx context.Context, ran func()) (stop func() error, err error)
-	// Left is how many jobs are stored that are not recorded as done.
+	// Left returns the number of stored jobs that are not recorded as done.
 	Left(ctx context.Context) (int, error)
 	Close() error
 }
 
-// Settler is a System that can tidy up what filling it has left behind, so that all are measured from the same state.
+// Settler is a System that can tidy up after it is filled, so that all systems start from the same state.
 type Settler interface {
 	Settle(ctx context.Context) error
 }

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Kind is what is measured.
+// Kind is the kind of a measurement.
 type Kind string
 
 // The kinds.
 const (
 	Insert  Kind = "insert"  // one by one from Goroutines, for the time For
 	Bulk    Kind = "bulk"    // Jobs in one call, as often as For allows, at least twice
-	Burn    Kind = "burn"    // Jobs that are there are run
-	Latency Kind = "latency" // Jobs are enqueued one by one while the worker idles
+	Burn    Kind = "burn"    // run existing Jobs
+	Latency Kind = "latency" // enqueue Jobs one by one while the worker is idle
 )
 
-// Task is what is done with a system.
+// Task is a measurement of a system.
 type Task struct {
 	Kind       Kind
 	Goroutines int
@@ -30,22 +30,22 @@ type Task struct {
 	For        time.Duration
 }
 
-// Numbers is what came of a task.
+// Numbers are the results of a task.
 type Numbers struct {
-	Jobs   int             // that were inserted or run while the clock ran
-	Took   time.Duration   // by the clock
-	CPU    time.Duration   // of this process, all together
-	Server time.Duration   // of the database server's processes, all together; 0 where it is not known
+	Jobs   int             // jobs inserted or run while the clock ran
+	Took   time.Duration   // wall time
+	CPU    time.Duration   // processor time of this process, in total
+	Server time.Duration   // processor time of the database server's processes, in total; 0 if unknown
 	Waits  []time.Duration // latency: from the call of Insert to the handler
 }
 
-// Rate is in jobs per second.
+// Rate returns the jobs per second.
 func (n Numbers) Rate() float64 { return float64(n.Jobs) / n.Took.Seconds() }
 
 const (
-	fillBy = 10_000 // jobs of a call that fills a store
-	// idle is the pause before a job whose latency is measured, with as much again at random, so that polling is met at any
-	// point of its period.
+	fillBy = 10_000 // jobs per call that fills a store
+	// idle is the pause before a job whose latency is measured, plus a random time up to as long, so that the job arrives at any
+	// point of a polling period.
 	idle  = 10 * time.Millisecond
 	stuck = 2 * time.Minute // without any progress
 )
@@ -118,7 +118,7 @@ func Fill(ctx context.Context, s System, n int) error {
 	return nil
 }
 
-// burn counts from the start of the worker until it has recorded all jobs and stopped.
+// burn measures from the start of the worker until it has recorded all jobs and stopped.
 func (t Task) burn(ctx context.Context, s System, c clock) (Numbers, error) {
 	if err := Fill(ctx, s, t.Jobs); err != nil {
 		return Numbers{}, err

@@ -53,7 +53,7 @@ func TestJobsAreAccountedForByTheEndpointsLedger(t *testing.T) {
 	o := JobsOptions{Deliveries: list, Store: store, Set: compiled(t, JobsPolicy())}
 	settled(t, o, job.KindComplete, job.KindComplete, job.KindDead, job.KindDead)
 	// The first was delivered twice; the second is completed, but the endpoint does not know it; the third is dead although it
-	// was delivered; the last is dead and was not delivered.
+	// was delivered; the last is unfinished.
 	counts := Counts{Requests: 6, Accepted: map[string]int{ids[0]: 2, ids[2]: 1}}
 	r, err := newJobsReport(t.Context(), o, jobsRun{"/7/", counts, 2 * time.Second})
 	if err != nil {
