@@ -169,9 +169,14 @@ func (e *env) do(c call) reply {
 		e.t.Fatal(err)
 	}
 	defer answer.Body.Close()
+	return replyOf(e.t, answer)
+}
+
+func replyOf(t *testing.T, answer *http.Response) reply {
+	t.Helper()
 	raw, err := io.ReadAll(answer.Body)
 	if err != nil {
-		e.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return reply{answer.StatusCode, answer.Header, string(raw)}
 }

@@ -56,6 +56,9 @@ func TestS6EveryRefusalIsAProblemWithItsStatus(t *testing.T) {
 		if r.status != c.status || !strings.Contains(r.body, c.says) {
 			t.Errorf("%s: %d %s; want %d with %q", name, r.status, r.body, c.status, c.says)
 		}
+		if after := e.get("/livez"); after.status != 200 {
+			t.Errorf("%s: the next request got %d %s", name, after.status, after.body)
+		}
 		if got := r.header.Get("Content-Type"); got != "application/problem+json" {
 			t.Errorf("%s: %s", name, got)
 		}

@@ -130,6 +130,9 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		if observed, ok := w.(*statusWriter); ok {
 			connection = observed.ResponseWriter // which is closed after a body that is too large
 		}
+		// On a copy: of the request that net/http knows, it has to see whether the body was read to its end, as what is left of it
+		// would be taken for the next request.
+		r = r.WithContext(ctx)
 		r.Body = http.MaxBytesReader(connection, r.Body, o.MaxBodyBytes)
 		if o.public {
 			if err := s.limits.take("address:" + hostOf(r.RemoteAddr)); err != nil && !o.free {
