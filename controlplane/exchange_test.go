@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,7 @@ func TestS4TheRecordedExchanges(t *testing.T) {
 	}
 	for _, streaming := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex // guards asked
 			asked := map[string]http.Header{}
 			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				name := "get"
@@ -42,9 +44,11 @@ func TestS4TheRecordedExchanges(t *testing.T) {
 				case r.Header.Get("Prefer") != "":
 					name = "long-poll"
 				}
+				mu.Lock()
 				if name != "stream" || asked[name] == nil { // it returns when the recorded stream falls silent
 					asked[name] = r.Header
 				}
+				mu.Unlock()
 				if name == "stream" && !streaming {
 					w.WriteHeader(http.StatusNotAcceptable)
 					return
@@ -78,6 +82,8 @@ func TestS4TheRecordedExchanges(t *testing.T) {
 				t.Errorf("%+v, %v, %+v", got, err, status)
 			}
 			closeProvider(t, p)
+			mu.Lock()
+			defer mu.Unlock()
 			names := []string{"stream"}
 			if !streaming {
 				names = []string{"get", "long-poll"}

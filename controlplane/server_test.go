@@ -408,6 +408,26 @@ func TestS4ATamperedCopyOnDiskIsRefused(t *testing.T) {
 	})
 }
 
+// TestS4ClocksMayDiffer: numbers order revisions, times do not.
+func TestS4ClocksMayDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := follow(t, s.options())
+		for i, published := range []time.Time{time.Now().AddDate(10, 0, 0), time.Now().AddDate(-10, 0, 0), {}} {
+			e := envelope(int64(i+1), 3+i, signingKey('a'))
+			e.Published = published
+			e.Sign(signingKey('a'))
+			s.send(e)
+			time.Sleep(time.Minute)
+			check(t, p, 3+i, nil)
+		}
+		if stale := p.Status().Staleness; stale < 0 || stale > protocol.Heartbeat {
+			t.Errorf("stale for %v", stale)
+		}
+		closeProvider(t, p)
+	})
+}
+
 func TestS3WhatCannotBeUsedIsRefusedAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

@@ -3,6 +3,8 @@ package documents_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -307,5 +309,42 @@ func TestS1ALostRaceIsCheckedAgain(t *testing.T) {
 	d, err := documents.New(other, nil).Freeze(t.Context(), "shop", "bob", "audit")
 	if err != nil || d.Freeze.Actor != "bob" {
 		t.Errorf("an operation without a base gave up: %+v, %v", d, err)
+	}
+}
+
+// TestS1ConcurrentPublicationsFormOneChain lets many publishers, each with the revision that it saw, race through two services.
+func TestS1ConcurrentPublicationsFormOneChain(t *testing.T) {
+	one, store := newService(t)
+	services := []*documents.Service{one, documents.New(store, nil)}
+	publish(t, one, 0, first)
+	var group sync.WaitGroup
+	var won, lost atomic.Int64
+	for i := range 40 {
+		group.Go(func() {
+			d, err := store.Document(t.Context(), "shop")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, err = services[i%2].Publish(t.Context(), documents.Change{Name: "shop", Base: d.Current}, []byte(second), false)
+			switch {
+			case err == nil:
+				won.Add(1)
+			case errors.Is(err, policystore.ErrConflict):
+				lost.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	list, err := store.Revisions(t.Context(), "shop", 0, 100)
+	if err != nil || int64(len(list)) != won.Load()+1 || won.Load()+lost.Load() != 40 {
+		t.Fatalf("%d revisions, %d won, %d lost, %v", len(list), won.Load(), lost.Load(), err)
+	}
+	for _, r := range list {
+		if r.Parent != r.Number-1 {
+			t.Errorf("revision %d replaces %d", r.Number, r.Parent)
+		}
 	}
 }
