@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
@@ -68,7 +68,7 @@ func newPublished(p *api.Published) *published {
 type changeFlags struct {
 	base    int64
 	message string
-	steps   []string
+	steps   string
 	hold    time.Duration
 	form    *string
 	based   bool // --base was given
@@ -80,7 +80,7 @@ func (f *changeFlags) add(cmd *cobra.Command) {
 	open.ServerFlags(cmd)
 	flags.Int64Var(&f.base, "base", 0, "revision that is replaced: the command exits with 7 if another one is in force; 0 is none (default: the one in force now)")
 	flags.StringVar(&f.message, "message", "", "why, for others")
-	flags.StringSliceVar(&f.steps, "rollout", nil, "deliver the revision in steps of clients, for example 1%,10%,50%,100%")
+	flags.StringVar(&f.steps, "rollout", "", "deliver the revision in steps of clients, for example 1%,10%,50%,100%")
 	flags.Var(cli.Duration(&f.hold), "hold", "how long each step of the rollout lasts at least (default: 5m)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be published, without publishing it")
 	f.form = cli.OutputFlag(cmd)
@@ -112,22 +112,17 @@ func (f *changeFlags) of(ctx context.Context, d *client.Documents, name string) 
 
 // plan parses the steps of the rollout.
 func (f *changeFlags) plan() (*api.Plan, error) {
-	if len(f.steps) == 0 {
+	if f.steps == "" {
 		if f.hold > 0 {
 			return nil, cli.Usagef("--hold goes with --rollout")
 		}
 		return nil, nil
 	}
-	p := &api.Plan{}
-	for _, text := range f.steps {
-		percent, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
-		share, err := strconv.ParseFloat(percent, 64)
-		if !ok || err != nil || !(share > 0) || share > 100 {
-			return nil, cli.Usagef("--rollout %q: write shares of the clients, for example 1%%,10%%,50%%,100%%", text)
-		}
-		p.Steps = append(p.Steps, api.Step{Share: share / 100, Hold: f.hold.Seconds()})
+	steps, err := rollout.ParseSteps(f.steps, f.hold)
+	if err != nil {
+		return nil, cli.Usagef("--rollout: %w", err)
 	}
-	return p, nil
+	return api.NewPlan(&rollout.Plan{Steps: steps}), nil
 }
 
 func publishCommand(a *cli.App) *cobra.Command {
