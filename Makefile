@@ -56,7 +56,7 @@ tidy: ## go mod tidy in every module; the modules of this repository stand in fo
 fuzz: ## fuzz the document parser for a minute
 	go test -run '^$$' -fuzz FuzzParse -fuzztime 1m ./policyfile
 
-bench: ## benchmarks of calls beside the peers: three minutes; ./jobs, ./records and ./pipelines are commands of their own
+bench: ## benchmarks of calls beside the peers: three minutes; ./jobs, ./records, ./pipelines and ./server are commands of their own
 	cd bench && go run .
 
 grid: ## the outage grid of retry budgets

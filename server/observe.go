@@ -62,8 +62,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 
 // operationOf names the operation that a request matched.
 func (s *Server) operationOf(r *http.Request) string {
-	_, pattern := s.mux.Handler(r)
-	if o := s.mux.declared[pattern]; o != nil {
+	if o := s.mux.declared[r.Pattern]; o != nil {
 		return o.OperationID
 	}
 	return "none"
