@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -224,10 +225,13 @@ func (s *Server) publish(ctx context.Context, in *documentChange[api.Publish]) (
 		return nil, err
 	}
 	change := documents.Change{Name: in.Name, Base: base, Author: callerOf(ctx).actor(), Message: in.Body.Message, Plan: in.Body.Rollout.Plan()}
-	return s.published(ctx, audit.Operation{Action: "documents.publish", Detail: in.Body.Message}, change, func() (documents.Published, error) {
+	return s.published(ctx, audit.Operation{Action: "documents.publish", Detail: in.Body.Message, To: digest(in.Body.Body)}, change, func() (documents.Published, error) {
 		return s.documents.Publish(ctx, change, []byte(in.Body.Body), in.Body.AcceptWarnings)
 	})
 }
+
+// digest names a text that has no revision yet.
+func digest(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
 
 func (s *Server) rollback(ctx context.Context, in *documentChange[api.Rollback]) (*answer[api.Published], error) {
 	base, err := baseOf(in.IfMatch)

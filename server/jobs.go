@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -278,11 +279,11 @@ func summary(list []job.Insert) map[string]string {
 	for _, in := range list {
 		queues[in.Queue]++
 	}
-	attributes := map[string]string{"jobs": fmt.Sprint(len(list)), "first": list[0].ID, "last": list[len(list)-1].ID}
+	attributes := map[string]string{"jobs": strconv.Itoa(len(list)), "first": list[0].ID, "last": list[len(list)-1].ID}
 	if len(queues) == 1 {
 		attributes["queue"] = list[0].Queue
 	} else {
-		attributes["queues"] = fmt.Sprint(len(queues))
+		attributes["queues"] = strconv.Itoa(len(queues))
 	}
 	return attributes
 }

@@ -45,7 +45,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // a sentinel, not wrapped
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				s.log.ErrorContext(r.Context(), "a request panicked", "pattern", r.Pattern, "panic", p, "stack", string(debug.Stack()))
 				if out.status == 0 {
 					(&problem{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: "the server has a fault; its log says more"}}).write(out)

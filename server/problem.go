@@ -46,7 +46,7 @@ func (p *problem) complete() *problem {
 }
 
 func (p *problem) write(w http.ResponseWriter) {
-	p.complete()
+	_ = p.complete()
 	for name, values := range p.GetHeaders() {
 		w.Header()[name] = values
 	}

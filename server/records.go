@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -166,7 +167,7 @@ func (s *Server) expireRecords(ctx context.Context, in *bodyOf[api.Expire]) (*an
 	if err := callerOf(ctx).unbound(); err != nil {
 		return nil, err
 	}
-	o := audit.Operation{Action: "idempotency.expire", Attributes: map[string]string{"limit": fmt.Sprint(in.Body.Limit)}}
+	o := audit.Operation{Action: "idempotency.expire", Attributes: map[string]string{"limit": strconv.Itoa(in.Body.Limit)}}
 	if err := s.record(ctx, o); err != nil {
 		return nil, err
 	}

@@ -203,7 +203,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("server: requests were cut off: %w", err), httpServer.Close())
 	}
-	<-ended
+	if ended := <-ended; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }
 

@@ -67,7 +67,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	begun, url := p.begin(target)
 	http.SetCookie(w, p.cookie(loginCookie, begun, loginTime))
-	http.Redirect(w, r, url, http.StatusFound)
+	http.Redirect(w, r, url, http.StatusFound) //nolint:gosec // the provider of the options
 }
 
 func (s *Server) loginCallback(w http.ResponseWriter, r *http.Request) {

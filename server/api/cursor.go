@@ -3,7 +3,7 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"errors"
 )
 
 // Cursor says where a page of a list ended. Its content is the server's own; clients hand it back as it is.
@@ -22,11 +22,11 @@ func (c Cursor) Position(list string, p any) error {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(string(c))
 	if err != nil {
-		return fmt.Errorf("cursor: not one of this server")
+		return errors.New("cursor: not one of this server")
 	}
 	var found map[string]json.RawMessage
 	if json.Unmarshal(raw, &found) != nil || len(found) != 1 || found[list] == nil || json.Unmarshal(found[list], p) != nil {
-		return fmt.Errorf("cursor: not one of this list")
+		return errors.New("cursor: not one of this list")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"net/http"
+	"strings"
 )
 
 // Problem is a problem document (RFC 9457) with a remedy.
@@ -25,11 +26,11 @@ type Fault struct {
 
 // Error implements error.
 func (p *Problem) Error() string {
-	text := cmp.Or(p.Detail, p.Title)
+	parts := []string{cmp.Or(p.Detail, p.Title)}
 	for _, f := range p.Errors {
-		text += "; " + f.Path + ": " + f.Problem
+		parts = append(parts, f.Path+": "+f.Problem)
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // GetStatus returns the status of the answer.

@@ -41,7 +41,12 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	api, err := apiReference()
+	if err != nil {
+		return nil, err
+	}
 	return map[string][]byte{
+		"docs/api.md":              api,
 		"policyfile/fields_gen.go": code,
 		"docs/policy-reference.md": reference(comments),
 		"docs/reason-codes.md":     reasons(),
