@@ -69,8 +69,8 @@ func TestA3SignedHeadsAreChecked(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ head, trust, want string }{
 		"unsigned":       {plain, public, "not signed"},
-		"another key":    {signed, other, "not signed by this key"},
-		"changed":        {forged, public, "not signed by this key"},
+		"another key":    {signed, other, "does not match the key"},
+		"changed":        {forged, public, "does not match the key"},
 		"a private key":  {signed, private, ""},
 		"no key at all":  {signed, log, "not a PEM file"},
 		"no heads":       {log, public, ""},

@@ -4,6 +4,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,10 +21,12 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server"
 )
 
 // world holds everything that commands read, with one text in each place of a user's data.
-type world struct{ store, dead, held, key, log, id, policy, periodic, lines, envoy string }
+type world struct{ store, dead, held, key, log, id, policy, periodic, lines, envoy, server, secret string }
 
 func newWorld(t *testing.T, text string) world {
 	t.Helper()
@@ -51,8 +56,9 @@ func newWorld(t *testing.T, text string) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { _ = db.Close() })
 	w.fill(t, db, text)
+	w.serve(t, db, text)
 	w.key = "k"
 	for _, key := range []string{"k", text} { // the store may reject one
 		_, _ = db.Idempotency().Begin(t.Context(), idempotency.BeginRequest{ID: idempotency.ID{Key: key}, Owner: text, Lease: time.Hour})
@@ -99,6 +105,33 @@ func (w *world) fill(t *testing.T, db *sqlite.DB, text string) {
 	}
 }
 
+// serve starts a server on the store, with a document, a client and a token that hold the text.
+func (w *world) serve(t *testing.T, db *sqlite.DB, text string) {
+	t.Helper()
+	clean := strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
+	store := db.Policies()
+	admin, secret := server.NewToken(policystore.Token{Name: "admin", Scopes: []policystore.Scope{policystore.ScopeAdmin}})
+	other, _ := server.NewToken(policystore.Token{Name: clean, Queues: []string{clean}, Creator: clean})
+	_, err := store.Save(t.Context(), policystore.Document{Name: "d", Newest: 2, Current: 1, Rollout: &policystore.Rollout{ID: clean, Candidate: 2, Base: 1, State: policystore.Running, Actor: clean}},
+		policystore.Revision{Document: "d", Number: 1, Body: []byte("version: 1\n"), Author: clean, Message: clean},
+		policystore.Revision{Document: "d", Number: 2, Body: []byte("version: 1\npolicies: {a.b: {}}\n"), Author: clean})
+	if err := errors.Join(err, store.AddToken(t.Context(), admin), store.AddToken(t.Context(), other), store.SaveClients(t.Context(), []policystore.Client{
+		{Document: "d", ID: clean, Labels: map[string]string{clean: clean}, Reason: clean, LastSeen: time.Now()},
+	})); err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(t.Context(), server.Options{
+		Stores:   server.Stores{Jobs: db.Jobs(), Records: db.Idempotency(), Audit: db.Audit(), Policies: store},
+		ReadOnly: true, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(s.Handler())
+	t.Cleanup(listener.Close)
+	w.server, w.secret = listener.URL, secret
+}
+
 // commands lists every command that prints data, and some that only print their arguments.
 func (w world) commands(text string) [][]string {
 	store := []string{"--store", w.store}
@@ -115,7 +148,16 @@ func (w world) commands(text string) [][]string {
 	for i := range list {
 		list[i] = append(slices.Clone(list[i]), store...)
 	}
+	for _, args := range [][]string{
+		{"clients", "list"}, {"token", "list"}, {"token", "create", text}, {"token", "revoke", text}, {"jobs", "search", "error:" + text}, {"jobs", "list"},
+		{"policy", "publish", w.policy, "--name", "d"}, {"policy", "revisions", "d"}, {"policy", "revisions", text}, {"policy", "get", "d"}, {"policy", "get", text},
+		{"policy", "compare", "d", "1", "2"}, {"policy", "rollback", "d", "--to", "1"}, {"policy", "rollout", "show", "d"}, {"policy", "rollout", "pause", text},
+		{"policy", "rollout", "resume", text}, {"policy", "rollout", "abort", text},
+	} {
+		list = append(list, append(args, "--server", w.server, "--token", w.secret))
+	}
 	list = append(list, [][]string{
+		{"migrate", "index", text, "--dry-run", "--store", w.store},
 		{"audit", "query", w.log}, {"audit", "query", w.log, "--type", text}, {"audit", "tail", "--follow=false", w.log}, {"audit", "explain", w.log, w.id},
 		{"audit", "explain", w.log, text}, {"audit", "verify", w.log}, {"audit", "head", w.log}, {"audit", "replay", w.log}, {"audit", "stats", w.log},
 		{"audit", "stats", w.log, "--alert", text}, {"audit", "verify", text}, {"audit", "query", "file:" + text},
