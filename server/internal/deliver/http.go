@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // writeTimeout is how long one write to a client may take.
@@ -231,7 +232,8 @@ func (h *Hub) Report(ctx context.Context, name string, p *protocol.Report) error
 
 // problem writes a problem of RFC 9457.
 func problem(w http.ResponseWriter, status int, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
+	p := &api.Problem{Type: api.TypeOf(status), Title: http.StatusText(status), Status: status, Detail: detail}
+	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+	_ = json.NewEncoder(w).Encode(p) // the client may be gone
 }
