@@ -20,7 +20,7 @@ RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
 test: check ## vet, race tests, command-line scripts, import rules, stale documents: nine minutes on two cores
 	go test $(RACE) -short -p 4 -timeout 20m $(ALL)
-	go test ./bench/...
+	go test ./bench/... ./server # without -race: also the checks against the OpenAPI document, whose validator takes minutes to compile with it
 
 soak: ## all tests at full size, without -short: about an hour
 	go test -timeout 2h -p 1 $(ALL)

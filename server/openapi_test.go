@@ -1,3 +1,7 @@
+//go:build !race
+
+// The validator takes minutes to compile with the race detector.
+
 package server
 
 import (
