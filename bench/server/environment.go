@@ -61,14 +61,14 @@ func newEnvironment(ctx context.Context) (env *environment, err error) {
 	if err = env.lite.Policies().AddToken(ctx, token); err != nil {
 		return nil, err
 	}
-	env.secret, env.server = secret, "PostgreSQL, fsync and synchronous_commit on,"
+	env.secret, env.server = secret, "PostgreSQL with fsync and synchronous_commit for jobs and idempotency records, SQLite for policies"
 	return env, env.serve(ctx)
 }
 
 // serve starts the server.
 func (env *environment) serve(ctx context.Context) error {
 	s, err := server.New(ctx, server.Options{
-		Stores: server.Stores{Jobs: env.jobs.Jobs(), Records: env.lite.Idempotency(), Audit: env.lite.Audit(), Policies: env.lite.Policies()},
+		Stores: server.Stores{Jobs: env.jobs.Jobs(), Records: env.jobs.Idempotency(), Audit: env.lite.Audit(), Policies: env.lite.Policies()},
 		Log:    env.log, Logger: slog.New(slog.DiscardHandler),
 		Limits: server.Limits{Rate: 1e6, Burst: 1e6, Followers: 20_000},
 	})

@@ -30,7 +30,7 @@ func main() {
 			Title:   "Benchmarks of the server",
 			Command: fmt.Sprintf("go run -C bench ./server -rounds %d -clients %d -markdown ../docs/benchmarks-server.md", f.Rounds, *clients),
 			Facts: []string{
-				env.server + " for jobs, SQLite for policies; all clients on this machine, over loopback, so that server and clients share the processors.",
+				env.server + "; all clients on this machine, over loopback, so that server and clients share the processors.",
 				"A client that has applied a revision has read its event. The first one in the process verifies the signature and compiles the document for all, which 10,000 machines would do at the same time.",
 			},
 			Cases: cases(env, *clients), Bars: goals(),
