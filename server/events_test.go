@@ -1,0 +1,120 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// events opens a stream and returns its events, each as its type, its ID and its data.
+func (e *env) events(ctx context.Context, query, after string) <-chan [3]string {
+	e.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, e.http.URL+"/v1/events"+query, http.NoBody)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+e.secret)
+	r.Header.Set("Last-Event-ID", after)
+	answer, err := e.http.Client().Do(r)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
+		e.t.Fatal(answer.Status, answer.Header)
+	}
+	found := make(chan [3]string)
+	go func() {
+		defer close(found)
+		defer answer.Body.Close()
+		var event [3]string
+		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+			name, value, _ := strings.Cut(lines.Text(), ": ")
+			switch {
+			case name == "event":
+				event[0] = value
+			case name == "id":
+				event[1] = value
+			case name == "data":
+				event[2] = value
+			case lines.Text() == "" && event[0] != "":
+				select {
+				case found <- event:
+				case <-ctx.Done():
+					return
+				}
+				event = [3]string{}
+			}
+		}
+	}()
+	return found
+}
+
+// next returns the next event of a type.
+func next(t *testing.T, events <-chan [3]string, kind string) [3]string {
+	t.Helper()
+	for {
+		select {
+		case event, open := <-events:
+			if !open {
+				t.Fatal("the stream ended")
+			}
+			if event[0] == kind {
+				return event
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("no event %q", kind)
+		}
+	}
+}
+
+func TestS7CountersAreStreamedWhenTheyChange(t *testing.T) {
+	e := newEnv(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	events := e.events(ctx, "?topics=stats", "")
+	if first := next(t, events, "stats"); first[2] != `{"queues":{}}` {
+		t.Errorf("at first: %s", first[2])
+	}
+	e.enqueue(api.NewJobRequest{Type: "mail", Queue: "out"})
+	if second := next(t, events, "stats"); !strings.Contains(second[2], `"out"`) || !strings.Contains(second[2], `"ready":1`) {
+		t.Errorf("after a job was stored: %s", second[2])
+	}
+}
+
+func TestS7TransitionsAreStreamedAndGoOnAfterAnEvent(t *testing.T) {
+	e := newEnv(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	events := e.events(ctx, "?topics=transitions", "")
+	e.enqueue(api.NewJobRequest{Type: "mail"})
+	worker := job.NewWorker(e.db.Jobs(), job.WithObserver(e.options.Log))
+	worker.HandleRaw("mail", func(context.Context, job.Job[[]byte]) error { return nil })
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	first := next(t, events, "transition")
+	if !strings.Contains(first[2], `"job_transition"`) || first[1] == "" {
+		t.Fatalf("%q", first)
+	}
+	e.enqueue(api.NewJobRequest{Type: "mail", Queue: job.DefaultQueue})
+	second := next(t, events, "transition")
+	if again := next(t, e.events(ctx, "?topics=transitions", first[1]), "transition"); again != second {
+		t.Errorf("after %q the stream goes on with %q, want %q", first, again, second)
+	}
+	cancel()
+	<-ended
+}
+
+func TestS7AStreamEndsWhenTheServerDrains(t *testing.T) {
+	e := newEnv(t, nil)
+	events := e.events(t.Context(), "?topics=stats", "")
+	next(t, events, "stats")
+	e.server.Drain()
+	for range events { // until the end
+	}
+}
