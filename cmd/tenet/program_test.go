@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -12,9 +13,27 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
 )
 
+// output takes the writes of commands and of their loggers, which may come at the same time, as files do.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
 // runIn runs the command line in this process with the given environment.
 func runIn(ctx context.Context, env map[string]string, stdin string, args ...string) (code int, stdout, stderr string) {
-	var out, errs strings.Builder
+	var out, errs output
 	p := cli.Program{
 		Args: args, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
 		Getenv: func(name string) string { return env[name] }, AddCommands: addCommands,
