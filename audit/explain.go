@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// ErrNoWork is returned by [Explain] if the log has no events of the work.
+// ErrNoWork is returned by [Explain] if the log holds no events of the given call, job or transaction.
 var ErrNoWork = errors.New("audit: the log has no event of this work")
 
 // Story is the record of one piece of work.

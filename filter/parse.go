@@ -102,7 +102,7 @@ func (p *parser) term() (Term, error) {
 	}
 }
 
-// bare returns the error for what is not followed by a colon.
+// bare returns the error for a word without a colon.
 func (p *parser) bare(start int, word string) error {
 	switch strings.ToLower(word) {
 	case "and":

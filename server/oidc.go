@@ -28,7 +28,7 @@ type OIDC struct {
 	ClientSecret string // may be empty for a public client
 	// BaseURL is the address under which people reach the server; the provider redirects to BaseURL/v1/session/callback.
 	BaseURL string
-	// Groups maps the groups of a person to scopes. Who has none of them is refused.
+	// Groups maps the groups of a person to scopes. A person in none of these groups is refused.
 	Groups map[string][]policystore.Scope
 	// GroupsClaim is the claim of the ID token that lists the groups. Default "groups".
 	GroupsClaim string

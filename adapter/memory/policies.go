@@ -16,8 +16,8 @@ import (
 	"github.com/tenetdev/tenet/policystore"
 )
 
-// Policies is a policystore.Store. It is safe for concurrent use. Everything in it ends with the process, so that it is for
-// tests and demonstrations.
+// Policies is a policystore.Store. It is safe for concurrent use. Its content is lost when the process ends: use it for tests and
+// demonstrations.
 type Policies struct {
 	bell fanout.Bell
 

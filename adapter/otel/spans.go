@@ -135,7 +135,8 @@ func resultOf(a *observe.AttemptRecord) []attribute.KeyValue {
 	return addText(list, attrDetail, a.Outcome.Attributes[observe.AttrDetail])
 }
 
-// endCall ends the span of a call. If the context has no span of this package, or an attempt's, Start did not see the call.
+// endCall ends the span of a call. It does nothing if Start did not begin one: the context then carries no span of this package,
+// or only that of an attempt.
 func endCall(ctx context.Context, e *observe.Event) {
 	b, ok := spanOf(ctx)
 	if !ok || b.attempt {
