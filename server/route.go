@@ -135,7 +135,7 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		r = r.WithContext(ctx)
 		r.Body = http.MaxBytesReader(connection, r.Body, o.MaxBodyBytes)
 		if o.public {
-			if err := s.limits.take("address:" + hostOf(r.RemoteAddr)); err != nil && !o.free {
+			if err := s.take(ctx, "address:"+hostOf(r.RemoteAddr)); err != nil && !o.free {
 				s.problemOf(ctx, err).write(w)
 				return
 			}
@@ -148,7 +148,7 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 		}
 		if err != nil {
 			if who == nil { // nobody: bounded by where they come from
-				err = firstError(s.limits.take("address:"+hostOf(r.RemoteAddr)), err)
+				err = firstError(s.take(ctx, "address:"+hostOf(r.RemoteAddr)), err)
 			}
 			s.problemOf(ctx, err).write(w)
 			return
@@ -157,10 +157,18 @@ func (s *Server) protect(o *route, next http.Handler) http.Handler {
 	})
 }
 
+// take counts a request of a caller, or refuses it. Requests that come through Local are not counted.
+func (s *Server) take(ctx context.Context, caller string) error {
+	if ctx.Value(localKey{}) != nil {
+		return nil
+	}
+	return s.limits.take(caller)
+}
+
 // admit decides whether a caller may use an operation now.
 func (s *Server) admit(o *route, r *http.Request, who *caller) error {
 	if !o.free {
-		if err := s.limits.take("caller:" + who.Name); err != nil {
+		if err := s.take(r.Context(), "caller:"+who.Name); err != nil {
 			return err
 		}
 	}

@@ -165,6 +165,23 @@ func (s *Server) Handler() http.Handler {
 	return s.observe(http.NewCrossOriginProtection().Handler(s.mux))
 }
 
+// Local returns the API for a part of the same program, such as the web UI. It identifies callers like Handler, and does not
+// bound how many requests they make: whoever uses it does.
+func (s *Server) Local() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localKey{}, true)))
+	})
+}
+
+// localKey marks the contexts of requests that come through Local.
+type localKey struct{}
+
+// Mount serves a handler under a pattern of net/http's ServeMux beside the API. It is called before the server runs.
+func (s *Server) Mount(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+
+// Closing is closed when the server drains: streams of mounted handlers then end.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
+
 // drainTime bounds how long Run waits for requests in flight when it ends.
 const drainTime = 20 * time.Second
 

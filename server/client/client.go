@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,8 @@ type Options struct {
 	Token string
 	// HTTP sends the requests. Default: http.DefaultTransport. Redirects are not followed: they could carry the token elsewhere.
 	HTTP *http.Client
+	// MaxAttempts is how often a request that may be repeated is sent. Default 4.
+	MaxAttempts int
 	// Secrets asks for payloads, metadata and results as they are stored. The token then needs the scope operate.
 	Secrets bool
 }
@@ -52,7 +55,7 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("client: Token: it holds a character that a header cannot carry; trim line breaks")
 	}
 	fixed, err := policy.Compile(policy.Policy{Key: policy.ParseKey(key), Retry: policy.Retry{
-		MaxAttempts: 4, InitialBackoff: 100 * time.Millisecond, MaxBackoff: 2 * time.Second, TimeoutPerAttempt: attemptTime, ClassifierName: tenethttp.ClassifierName,
+		MaxAttempts: cmp.Or(o.MaxAttempts, 4), InitialBackoff: 100 * time.Millisecond, MaxBackoff: 2 * time.Second, TimeoutPerAttempt: attemptTime, ClassifierName: tenethttp.ClassifierName,
 	}}, policy.CallLimits(), policy.SourceDefault)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -103,6 +106,7 @@ type Call struct {
 	Query        url.Values
 	Body         any    // sent as JSON; nil for none
 	Once         bool   // a change that the server makes once, or a POST that changes nothing: sent with an Idempotency-Key
+	Key          string // the Idempotency-Key; empty for a new one
 	IfMatch      string // may be empty
 }
 
@@ -161,7 +165,7 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 		r.Header.Set("Authorization", "Bearer "+c.options.Token)
 	}
 	if call.Once {
-		r.Header.Set(tenethttp.HeaderIdempotencyKey, uuidv7.Next())
+		r.Header.Set(tenethttp.HeaderIdempotencyKey, cmp.Or(call.Key, uuidv7.Next()))
 	}
 	if call.IfMatch != "" {
 		r.Header.Set("If-Match", call.IfMatch)
