@@ -15,13 +15,13 @@ import (
 // events opens a stream and returns its events, each as its type, its ID and its data.
 func (e *env) events(ctx context.Context, query, after string) <-chan [3]string {
 	e.t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, e.http.URL+"/v1/events"+query, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+"/v1/events"+query, http.NoBody)
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+e.secret)
 	r.Header.Set("Last-Event-ID", after)
-	answer, err := e.http.Client().Do(r)
+	answer, err := e.client.Do(r)
 	if err != nil {
 		e.t.Fatal(err)
 	}

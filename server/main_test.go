@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/testhttp"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -27,7 +29,8 @@ type env struct {
 	db      *sqlite.DB
 	options Options
 	server  *Server
-	http    *httptest.Server
+	client  *http.Client
+	url     string
 	log     *lockedBuffer
 	secret  string // of the token that requests carry
 }
@@ -52,6 +55,25 @@ func (l *lockedBuffer) String() string {
 // newEnv starts a server with a token that may do everything. change may change its options first.
 func newEnv(t *testing.T, change func(*Options)) *env {
 	t.Helper()
+	e := newStores(t, change)
+	e.start()
+	return e
+}
+
+// inBubble runs a test in virtual time, with a server that is reached without sockets.
+func inBubble(t *testing.T, change func(*Options), run func(*testing.T, *env)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := newStores(t, change)
+		e.makeServer()
+		e.url, e.client = "http://localhost", &http.Client{Transport: testhttp.Transport{Handler: e.server.Handler()}}
+		run(t, e)
+	})
+}
+
+// newStores opens the stores of an env.
+func newStores(t *testing.T, change func(*Options)) *env {
+	t.Helper()
 	ctx := t.Context()
 	db, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "s.db"), sqlite.Options{Create: true})
 	if err != nil {
@@ -70,10 +92,8 @@ func newEnv(t *testing.T, change func(*Options)) *env {
 	if change != nil {
 		change(&e.options)
 	}
-	e.start()
 	t.Cleanup(func() {
 		e.server.Drain()
-		e.http.Close()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		if err := log.Close(ctx); err != nil {
@@ -86,13 +106,24 @@ func newEnv(t *testing.T, change func(*Options)) *env {
 	return e
 }
 
-func (e *env) start() {
+func (e *env) makeServer() {
 	e.t.Helper()
 	var err error
 	if e.server, err = New(e.t.Context(), e.options); err != nil {
 		e.t.Fatal(err)
 	}
-	e.http = httptest.NewServer(e.server.Handler())
+}
+
+func (e *env) start() {
+	e.t.Helper()
+	e.makeServer()
+	server := e.server
+	site := httptest.NewServer(server.Handler())
+	e.url, e.client = site.URL, site.Client()
+	e.t.Cleanup(func() {
+		server.Drain()
+		site.Close()
+	})
 }
 
 // token makes a token with scopes and returns its secret.
@@ -148,7 +179,7 @@ func (e *env) do(c call) reply {
 		}
 		body = string(raw)
 	}
-	r, err := http.NewRequestWithContext(e.t.Context(), c.method, e.http.URL+c.path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(e.t.Context(), c.method, e.url+c.path, strings.NewReader(body))
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -164,7 +195,7 @@ func (e *env) do(c call) reply {
 	for name, value := range c.header {
 		r.Header.Set(name, value)
 	}
-	answer, err := e.http.Client().Do(r)
+	answer, err := e.client.Do(r)
 	if err != nil {
 		e.t.Fatal(err)
 	}

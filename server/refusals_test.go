@@ -134,7 +134,6 @@ func TestS9TwoServersShareAStore(t *testing.T) {
 	e := newEnv(t, nil)
 	first := *e
 	e.start()
-	t.Cleanup(first.http.Close)
 	ids := e.enqueue(api.NewJobRequest{Type: "t"})
 	if again := first.enqueue(api.NewJobRequest{Type: "t"}); again[0] != ids[0] {
 		t.Errorf("the key counts on one server only: %v, %v", ids, again)

@@ -91,7 +91,8 @@ type Server struct {
 
 	hub       *deliver.Hub
 	documents *documents.Service
-	counters  counters
+	counters  *counters
+	feed      *feed
 	closing   chan struct{} // closed when the server drains: streams end
 	closeOnce sync.Once
 }
@@ -113,8 +114,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	o.Limits = o.Limits.withDefaults()
 	s := &Server{
 		options: o, log: o.Logger, limits: newLimiter(o.Limits), closing: make(chan struct{}),
-		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits),
+		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits), counters: newCounters(),
 	}
+	s.feed = newFeed(s)
 	var err error
 	if s.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, fmt.Errorf("server: metrics: %w", err)

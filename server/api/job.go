@@ -274,6 +274,15 @@ func (s Stats) Stats() map[string]job.QueueStats {
 	return stats
 }
 
+// Pulse has a number for each part of a server's stores. It grows when something in the part has changed since the server was
+// first asked.
+type Pulse struct {
+	Jobs      uint64 `json:"jobs"`      // their counts by queue and state, and paused queues
+	Documents uint64 `json:"documents"` // revisions and rollouts
+	Audit     uint64 `json:"audit"`     // also changes of tokens and records, which are operators' actions
+	Clients   uint64 `json:"clients"`   // what they have and are to have
+}
+
 // Queues lists the queues that are or were paused.
 type Queues struct {
 	Queues []job.QueueState `json:"queues" nullable:"false"`

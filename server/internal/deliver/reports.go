@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tenetdev/tenet/controlplane/protocol"
@@ -20,7 +21,8 @@ const (
 
 // reports collects what clients do until it is written to the store.
 type reports struct {
-	mu       sync.Mutex // guards everything
+	changes  atomic.Uint64 // of what is known of clients, times aside
+	mu       sync.Mutex    // guards all below
 	clients  map[policystore.ClientKey]*client
 	evidence map[evidenceKey]*rollout.Counters
 }
@@ -83,9 +85,15 @@ func (r *reports) saw(k contact, now time.Time) {
 		c.Applied = k.applied
 		c.Delivered = max(c.Delivered, k.applied)
 	}
-	c.dirty = c.dirty || before.Desired != c.Desired || before.Delivered != c.Delivered || before.Applied != c.Applied ||
-		now.Sub(c.written) >= seenInterval || !maps.Equal(before.Labels, c.Labels)
+	changed := before.Desired != c.Desired || before.Delivered != c.Delivered || before.Applied != c.Applied || !maps.Equal(before.Labels, c.Labels)
+	if changed {
+		r.changes.Add(1)
+	}
+	c.dirty = c.dirty || changed || now.Sub(c.written) >= seenInterval
 }
+
+// Changes counts the changes of what the clients of this server have and are to have. It says nothing else.
+func (h *Hub) Changes() uint64 { return h.reported.changes.Load() }
 
 // report counts a report. One whose number has already been counted changes nothing.
 func (r *reports) report(v *view, p *protocol.Report, now time.Time) {
@@ -96,6 +104,9 @@ func (r *reports) report(v *view, p *protocol.Report, now time.Time) {
 		return
 	}
 	c.session, c.sequence = p.Session, p.Sequence
+	if c.Applied != p.Applied || c.Refused != p.Refused {
+		r.changes.Add(1)
+	}
 	c.Labels, c.Applied, c.Refused, c.Reason = p.Labels, p.Applied, p.Refused, p.Reason
 	c.Staleness, c.LastSeen, c.dirty = time.Duration(p.Staleness*float64(time.Second)), now, true
 	c.Delivered = max(c.Delivered, c.Applied, c.Refused)
