@@ -156,6 +156,32 @@ func checkTerm(t filter.Term) (problem string) {
 	return ""
 }
 
+// String returns the filter in the form that ParseFilter reads, with times in RFC 3339.
+func (f *Filter) String() string {
+	var terms filter.Terms
+	add := func(field string, texts ...string) {
+		if len(texts) > 0 && texts[0] != "" {
+			terms = append(terms, filter.Term{Field: field, Values: filter.Exactly(texts...)})
+		}
+	}
+	var states []string
+	for _, s := range f.States {
+		states = append(states, string(s))
+	}
+	add("id", f.IDs...)
+	add("state", states...)
+	add(FieldQueue, f.Queue)
+	add(FieldType, f.Type)
+	add(FieldError, f.ErrorContains)
+	if !f.CreatedBefore.IsZero() {
+		add("before", f.CreatedBefore.UTC().Format(time.RFC3339Nano))
+	}
+	if !f.CreatedAfter.IsZero() {
+		add("after", f.CreatedAfter.UTC().Format(time.RFC3339Nano))
+	}
+	return append(terms, f.Terms...).String()
+}
+
 // Matches reports whether a job is selected.
 func (f *Filter) Matches(r *Record) bool {
 	return (len(f.IDs) == 0 || slices.Contains(f.IDs, r.ID)) && (f.Queue == "" || f.Queue == r.Queue) && (f.Type == "" || f.Type == r.Type) &&

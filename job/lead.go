@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,7 +12,7 @@ const (
 	leadFor   = 6 * time.Second // another worker leads at most leadFor + leadEvery, less than 10 s, after the leader's end
 )
 
-// leader runs the tasks that only one worker of a store should run: retention and schedules. Every worker announces itself
+// leader runs the tasks that only one worker of a store should run: retention, schedules and redrives. Every worker announces itself
 // in the same loop.
 type leader struct {
 	store    Store
@@ -23,6 +24,7 @@ type leader struct {
 	health   *health
 	report   *reporter
 	log      *slog.Logger
+	leads    atomic.Bool
 }
 
 // run leads while no other worker does, until ctx ends.
@@ -46,6 +48,7 @@ func (l *leader) run(ctx context.Context) {
 				l.health.report("elect a leader", err)
 			}
 		}
+		l.leads.Store(leads && err == nil)
 		next := leadEvery
 		switch {
 		case leads:

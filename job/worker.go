@@ -20,8 +20,8 @@ import (
 
 // Worker claims jobs and runs their handlers. Register handlers before Run; a worker runs once.
 //
-// Its parts and the calls of the store that each makes; the loops claim, settler, leases, upkeep, leader and listen have a
-// goroutine each:
+// Its parts and the calls of the store that each makes; the loops claim, settler, leases, upkeep and listen have a goroutine
+// each, and leader has two, one of them for redrives:
 //
 //	Claim          Settle        Extend         Maintain       Lead, Enqueue   Notify
 //	  │              ▲              ▲               ▲                ▲            │
@@ -138,7 +138,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var services sync.WaitGroup
-	for _, run := range []func(context.Context){w.settler.run, w.leases.run, w.upkeep.run, w.leader().run} {
+	leader := w.leader()
+	for _, run := range []func(context.Context){w.settler.run, w.leases.run, w.upkeep.run, leader.run, leader.redrive} {
 		services.Go(func() { run(background) })
 	}
 	if n, ok := w.store.(Notifier); ok {

@@ -24,7 +24,9 @@ func randomCases() []jobsCase {
 		rapid.Check(struct{ *testing.T }{s.T}, func(t *rapid.T) {
 			m := newModel(s, t)
 			t.Repeat(map[string]func(*rapid.T){
-				"": m.compare, "enqueue": m.enqueue, "claim": m.claim, "settle": m.settle, "settle again": m.settle, "extend": m.extend, "change": m.change, "pause": m.pause, "lapse": m.lapse,
+				"": m.compare, "enqueue": m.enqueue, "claim": m.claim, "settle": m.settle, "settle again": m.settle, "extend": m.extend, "change": m.change, "pause": m.pause,
+				"create a redrive": m.createRedrive, "step a redrive": m.stepRedrive, "step a redrive again": m.stepRedrive, "change a redrive": m.updateRedrive,
+				"lapse": m.lapse,
 			})
 			m.compareHistories()
 		})
@@ -45,6 +47,8 @@ type model struct {
 	holders map[[2]string]keyHolder
 	paused  map[string]bool
 	refs    []job.Ref // every lease ever given
+
+	redrives []*modelRedrive
 }
 
 type keyHolder struct {

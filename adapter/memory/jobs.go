@@ -30,6 +30,7 @@ type Jobs struct {
 	leader    string
 	leaderTo  time.Time
 	workers   map[string]announcement // by name
+	redrives  map[string]*redrive     // by ID
 }
 
 // entry is a stored job. It is in the pile of its state or, while it is ready, in a run.
@@ -64,6 +65,7 @@ func newJobs() *Jobs {
 		unique:    uniques{holders: map[uniqueKey]holder{}},
 		queues:    map[string]job.QueueState{},
 		workers:   map[string]announcement{},
+		redrives:  map[string]*redrive{},
 	}
 }
 
