@@ -4,7 +4,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 BIN := $(CURDIR)/.bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build test soak check cover lint generate tidy fuzz bench grid demo
+.PHONY: help build packages test soak check cover lint generate tidy fuzz bench grid demo
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -18,7 +18,10 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 # The race detector watches everything but the C code of SQLite, translated to Go, which takes six times as long under it.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
-test: check ## vet, race tests, command-line scripts, import rules, stale documents: nine minutes on two cores
+packages: ## install the Debian packages whose programs tests run, where they are missing: a minute the first time, as root
+	go run ./internal/debian/install
+
+test: packages check ## vet, race tests, command-line scripts, import rules, stale documents: nine minutes on two cores
 	go test $(RACE) -short -p 4 -timeout 20m $(ALL)
 	go test ./bench/... ./server # without -race: also the checks against the OpenAPI document, whose validator takes minutes to compile with it
 

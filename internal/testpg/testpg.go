@@ -11,11 +11,12 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/debian"
 )
 
 const (
@@ -52,7 +53,7 @@ func Start() (*Server, error) { return start(&Server{}) }
 // StartWithClock makes and starts a new server whose clock SetClock sets. It needs libfaketime, which it installs like the
 // server. Each reading of such a clock costs about 20 µs.
 func StartWithClock() (*Server, error) {
-	library, err := find(faketime, "faketime")
+	library, err := debian.Find("faketime")
 	if err != nil {
 		return nil, fmt.Errorf("testpg: %w", err)
 	}
@@ -67,9 +68,11 @@ func start(s *Server) (*Server, error) {
 }
 
 func (s *Server) make() (err error) {
-	if s.bin, err = binaries(); err != nil {
+	initdb, err := debian.Find("postgresql")
+	if err != nil {
 		return err
 	}
+	s.bin = filepath.Dir(initdb)
 	if s.folder, err = os.MkdirTemp("", "testpg"); err != nil {
 		return err
 	}
@@ -91,8 +94,8 @@ func (s *Server) make() (err error) {
 		return err
 	}
 	s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
-	initdb := s.command("initdb", "--pgdata", s.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
-	if out, err := initdb.CombinedOutput(); err != nil {
+	create := s.command("initdb", "--pgdata", s.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
+	if out, err := create.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	return s.Run()
@@ -207,42 +210,6 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = attributes(s.as)
 	return cmd
-}
-
-// faketime is where Debian puts the library that shifts the clock of a process.
-const faketime = "/usr/lib/*/faketime/libfaketime.so.1"
-
-// binaries is the folder of the newest PostgreSQL, which is installed where there is none.
-func binaries() (string, error) {
-	const debian = "/usr/lib/postgresql/*/bin"
-	if found, _ := filepath.Glob(debian); len(found) == 0 {
-		if path, err := exec.LookPath("initdb"); err == nil {
-			return filepath.Dir(path), nil
-		}
-	}
-	return find(debian, "postgresql")
-}
-
-// find returns the newest path that matches a pattern, and installs a Debian package where there is none.
-func find(pattern, packageName string) (string, error) {
-	for _, args := range [][]string{nil, {"update"}, {"install", "-y", "--no-install-recommends", packageName}} {
-		if args != nil {
-			cmd := exec.Command("apt-get", args...)
-			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return "", fmt.Errorf("%s is missing, and apt-get %v failed: %w: %s", packageName, args, err, out)
-			}
-		}
-		if found, _ := filepath.Glob(pattern); len(found) > 0 {
-			return slices.MaxFunc(found, func(a, b string) int { return majorVersion(a) - majorVersion(b) }), nil
-		}
-	}
-	return "", fmt.Errorf("%s is installed, but nothing is at %s", packageName, pattern)
-}
-
-func majorVersion(folder string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(folder)))
-	return n
 }
 
 func credential(name string) (*syscall.Credential, error) {

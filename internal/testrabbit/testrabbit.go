@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/debian"
 )
 
 const (
@@ -51,7 +53,7 @@ func Start() (*Server, error) {
 }
 
 func (s *Server) make() (err error) {
-	if s.script, err = script(); err != nil {
+	if s.script, err = debian.Find("rabbitmq-server"); err != nil {
 		return err
 	}
 	if s.folder, err = os.MkdirTemp("", "testrabbit"); err != nil {
@@ -168,34 +170,6 @@ func (s *Server) command(name string) *exec.Cmd {
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 -noinput -kernel inet_dist_use_interface {127,0,0,1}",
 	)
 	return cmd
-}
-
-// script is the program that starts a server, which is installed where there is none.
-func script() (string, error) {
-	if path, err := installed(); err == nil {
-		return path, nil
-	}
-	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "rabbitmq-server"}} {
-		cmd := exec.Command("apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("rabbitmq-server is missing, and apt-get %v failed: %w: %s", args, err, out)
-		}
-	}
-	return installed()
-}
-
-// installed does without Debian's wrapper in the PATH, which changes the user.
-func installed() (string, error) {
-	const debian = "/usr/lib/rabbitmq/bin/rabbitmq-server"
-	if _, err := os.Stat(debian); err == nil {
-		return debian, nil
-	}
-	path, err := exec.LookPath("rabbitmq-server")
-	if err != nil {
-		return "", fmt.Errorf("rabbitmq-server is not installed: %w", err)
-	}
-	return path, nil
 }
 
 func until(what string, ok func() bool) error {

@@ -1,0 +1,2 @@
+// The command install installs the Debian packages whose programs tests need, where they are missing.
+package main
