@@ -54,9 +54,10 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	redrive(t, db)
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
-			for _, p := range []string{"job", "ready", "scheduled", "running", "done", "attempt", "unique_key"} {
+			for _, p := range []string{"job", "ready", "scheduled", "running", "done", "attempt", "unique_key", "redrive", "redrive_waiting", "redrive_pending"} {
 				if _, err := db.pool.Exec(ctx, db.sql("ANALYZE {{schema}}."+p)); err != nil {
 					t.Fatal(err)
 				}
@@ -160,6 +161,20 @@ func stock(t *testing.T, store *Jobs) []job.Ref {
 	return leases
 }
 
+const redriveID = "01990000-0000-7000-c000-000000000001"
+
+// redrive makes a redrive of the 40 dead jobs, of which 20 are pending.
+func redrive(t *testing.T, db *DB) {
+	t.Helper()
+	ctx := context.Background()
+	if _, err := db.jobs.CreateRedrive(ctx, job.NewRedrive{ID: redriveID, RedrivePlan: job.RedrivePlan{MaxPending: 20}}); err != nil {
+		t.Fatal(err)
+	}
+	if state, _, err := db.jobs.StepRedrive(ctx, redriveID, 0); err != nil || state.Pending() != 20 || state.Left() != 20 {
+		t.Fatalf("%+v, %v", state.RedriveCounts, err)
+	}
+}
+
 // planned returns the statements with their arguments.
 func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	t.Helper()
@@ -198,6 +213,15 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		"remove":      {db.sql(removeSQL(job.Completed)), []any{time.Hour.Microseconds(), batch}},
 		"remove dead": {db.sql(removeSQL(job.Dead)), []any{time.Hour.Microseconds(), batch}},
 		"history":     {db.sql(historySQL), []any{ids[0]}},
+	}
+	id, _ := parseID(redriveID)
+	for name, q := range map[string]selection{
+		"redrive": {redriveSQL + ` FOR UPDATE`, []any{id}}, "redrives": {redrivesSQL, []any{id, batch}}, "active redrives": {activeSQL, []any{id, batch}},
+		"settled": {settledSQL, []any{id, 0, batch}}, "release": {releasableSQL, []any{id, 20, 20 + batch}}, "retry": {inTable(retryFinishedSQL, "done"), []any{ids[:1]}},
+		"undo": {undoSQL, []any{id, 0, batch}}, "discard": {discardSQL, []any{id, 20, 20 + batch}}, "save a redrive": {saveSQL, []any{id, true, "{}"}},
+		"not released": {unreleasedSQL, []any{id, 0, ids[:1]}},
+	} {
+		list[name] = selection{db.sql(q.text), q.args}
 	}
 	const middle = "01990000-0000-7000-b000-00000000f000"
 	for name, f := range map[string]job.Filter{

@@ -145,6 +145,7 @@ func hotPlans(t *testing.T, db *DB) map[string][]string {
 	if errs, err := settle(q, settlements, at); errs != nil || err != nil {
 		t.Fatal(errs, err)
 	}
+	stepRedrives(t, q, at)
 	keep := map[job.State]time.Duration{job.Completed: 0, job.Dead: 0, job.Cancelled: 0}
 	done, err := maintain(q, job.Maintenance{Limit: 1000, Keep: keep}, at.Add(2*time.Second))
 	if err != nil || done.Promoted == 0 || done.Reclaimed == 0 || done.Removed == 0 {
@@ -177,6 +178,44 @@ func hotPlans(t *testing.T, db *DB) map[string][]string {
 		q.explain(newest, append(args, 10))
 	}
 	return q.plans
+}
+
+// stepRedrives takes all kinds of steps of a redrive. Making one may read every dead job.
+func stepRedrives(t *testing.T, q *recorder, at time.Time) {
+	t.Helper()
+	n := job.NewRedrive{ID: "01990000-0000-7000-9000-000000000001", RedrivePlan: job.RedrivePlan{MaxPending: 3}}
+	if _, err := createRedrive(q.transaction, n); err != nil {
+		t.Fatal(err)
+	}
+	seq := int64(0)
+	if err := each(q.transaction, []any{&seq}, func() error { return nil }, `SELECT seq FROM tenet_redrive`); err != nil {
+		t.Fatal(err)
+	}
+	var total job.RedriveVerdict
+	for range 2 {
+		_, v, err := stepRedrive(q, n.ID, 0, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total.Release += v.Release
+	}
+	step := redriveStep{q, seq, at}
+	undone, _, err := step.Undo(0, 10)
+	if err != nil || undone != 3 || total.Release != 3 {
+		t.Fatalf("%d released, %d put back, %v", total.Release, undone, err)
+	}
+	if err := step.end([]redriven{{position: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.exec(unrefuse, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readRedrives(q, activeSQL, aboveAll, 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readRedrives(q, redrivesSQL, aboveAll, 10); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // query explains queries too, except the EXPLAIN queries themselves.

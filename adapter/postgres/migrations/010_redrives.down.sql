@@ -1,0 +1,3 @@
+DROP TABLE {{schema}}.redrive_pending;
+DROP TABLE {{schema}}.redrive_waiting;
+DROP TABLE {{schema}}.redrive;
