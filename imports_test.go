@@ -98,6 +98,7 @@ var allowed = map[string][]string{
 	"cmd/tenet":                    {"*"},
 	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/keyring", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "internal/operation"},
 	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policyfile", "policystore", "rollout"},
+	"server/ui":                    {"server", "server/api", "server/client", "audit", "decision", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout"},
 	"server/examples/rollout":      {"*"},
 	"server/client":                {"server/api", "adapter/http", "retry", "policy", "classify", "job", "idempotency", "audit", "policystore"},
 }
@@ -132,6 +133,7 @@ var vendors = map[string][]string{
 	"golang.org/x/net":           {},
 	"github.com/santhosh-tekuri": {},
 	"github.com/danielgtaylor":   {"server"},
+	"github.com/chromedp":        {}, // tests of the web UI
 	"github.com/pb33f":           {}, // tests of the HTTP API
 	"github.com/coreos":          {"server"},
 	"golang.org/x/oauth2":        {"server"},

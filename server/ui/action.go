@@ -1,0 +1,179 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+// action is a change that a person previews and then makes.
+type action struct {
+	path string // under "do/", as a pattern of ServeMux
+	// preview says what would happen.
+	preview func(*request) (*preview, error)
+	// make makes the change, and returns what happened in a sentence and the path to go to; an empty one is where the person
+	// came from.
+	make func(*request) (notice, next string, err error)
+}
+
+// preview is what an action would do.
+type preview struct {
+	Title   string   // "Retry 12,000 jobs?"
+	Text    []string // what happens, a paragraph each
+	Fields  []field  // what the person fills in
+	Counted bool     // Count says how many are changed
+	Count   int
+	Button  string // "Retry 12,000 jobs"
+	Danger  bool   // it cannot be undone
+	Command string // the same on the command line
+	Nothing bool   // there is nothing to do: no button
+	// Extra is shown below the text, by the template named in ExtraTemplate.
+	ExtraTemplate string
+	Extra         any
+
+	Key, Action, Return, Problem string // filled in by servePreview
+}
+
+// field is an input of a preview. Its value comes back under its name.
+type field struct {
+	Name, Label, Help, Value, Type string // Type is that of an input element; "textarea", "select" and "checkbox" too
+	Required                       bool
+	Options                        []string // of a select
+}
+
+// typedAbove is the count above which a person types it to confirm.
+const typedAbove = 1000
+
+// MustType says whether the count has to be typed.
+func (p *preview) MustType() bool { return p.Counted && p.Count > typedAbove }
+
+// servePreview answers with the preview of an action, in a dialog where a script asks for it.
+func (u *UI) servePreview(w http.ResponseWriter, r *http.Request, a *action) {
+	q := u.request(r)
+	u.showPreview(w, q, a, "")
+}
+
+func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault string) {
+	err := q.identify()
+	var p *preview
+	if err == nil {
+		p, err = a.preview(q)
+	}
+	if err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	p.Key, p.Action, p.Return, p.Problem = uuidv7.Next(), q.URL.RequestURI(), u.returnPath(q), fault
+	for i, f := range p.Fields { // what was typed stays
+		if q.Method == http.MethodPost && q.PostForm.Has(f.Name) {
+			p.Fields[i].Value = q.PostForm.Get(f.Name)
+		}
+	}
+	v := view{Title: p.Title, Nav: u.navigation(""), Who: q.who, Data: p}
+	if q.Header.Get("Hx-Request") == "" {
+		u.render(w, http.StatusOK, "preview", v)
+		return
+	}
+	var b bytes.Buffer
+	if err := u.templates["preview"].ExecuteTemplate(&b, "content", v); err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	u.write(w, http.StatusOK, "", b.Bytes())
+}
+
+// maxForm bounds the forms of actions. A document to publish is the largest.
+const maxForm = 4 << 20
+
+// serveAction makes a change.
+func (u *UI) serveAction(w http.ResponseWriter, r *http.Request, a *action) {
+	q := u.request(r)
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		u.fail(w, q, &client.Problem{Status: http.StatusBadRequest, Title: "The form could not be read", Detail: "It is larger than 4 MiB, or cut off.", Remedy: "Go back and try again."})
+		return
+	}
+	if want := r.PostFormValue("count"); want != "" {
+		typed := strings.NewReplacer(",", "", " ", "", ".", "").Replace(r.PostFormValue("typed"))
+		if n, err := strconv.Atoi(want); err == nil && n > typedAbove && typed != want {
+			u.showPreview(w, q, a, "Type the number "+want+" to confirm.")
+			return
+		}
+	}
+	notice, next, err := a.make(q)
+	if err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	if next == "" {
+		next = u.returnPath(q)
+	}
+	setNotice(w, u.options.Prefix, notice)
+	if r.Header.Get("Hx-Request") != "" {
+		w.Header().Set("Hx-Redirect", next)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // returnPath keeps it under the prefix
+}
+
+// returnPath is the page that an action came from, under the prefix.
+func (u *UI) returnPath(r *request) string {
+	target := r.query.Get("return")
+	if p, err := url.Parse(target); err != nil || p.Scheme != "" || p.Host != "" || p.Path != u.options.Prefix && !strings.HasPrefix(p.Path, u.options.Prefix+"/") {
+		return u.href("")
+	}
+	return target
+}
+
+const noticeCookie = "tenet_notice"
+
+// setNotice keeps a sentence for the next page.
+func setNotice(w http.ResponseWriter, prefix, text string) {
+	http.SetCookie(w, &http.Cookie{
+		Name: noticeCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(text)), Path: prefix, MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// takeNotice returns the sentence of the last action, once.
+func takeNotice(w http.ResponseWriter, r *http.Request, prefix string) string {
+	c, err := r.Cookie(noticeCookie)
+	if err != nil {
+		return ""
+	}
+	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Path: prefix, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	text, _ := base64.RawURLEncoding.DecodeString(c.Value)
+	return string(text)
+}
+
+// fragment is a part of a page that a script asks for.
+type fragment struct {
+	path string
+	file string // template, which defines "content"
+	load func(*request) (any, error)
+}
+
+func (u *UI) serveFragment(w http.ResponseWriter, r *http.Request, f *fragment) {
+	q := u.request(r)
+	err := q.identify()
+	var data any
+	if err == nil {
+		data, err = f.load(q)
+	}
+	if err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	var b bytes.Buffer
+	if err := u.templates[f.file].ExecuteTemplate(&b, "content", view{Who: q.who, Data: data}); err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	u.write(w, http.StatusOK, "", b.Bytes())
+}

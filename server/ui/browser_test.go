@@ -1,0 +1,206 @@
+package ui_test
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+//go:embed testdata/axe.min.js
+var axe string
+
+// chromium is the browser of all tests of the package, started with the first.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900))
+	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, _ = chromedp.NewContext(ctx)
+	return ctx, chromedp.Do(ctx)
+})
+
+// look is how a tab shows pages.
+type look struct {
+	width, height int64
+	dark          bool
+	scripts       bool
+}
+
+var wide = look{width: 1280, height: 900, scripts: true}
+
+// tab is a tab of the browser. It fails the test for what pages must not do: console errors, exceptions, violations of the
+// Content-Security-Policy, and requests that leave the origin.
+type tab struct {
+	t   testing.TB
+	ctx context.Context
+	url string
+
+	stop func()
+
+	mu     sync.Mutex
+	faults []string
+}
+
+// tab opens a tab on a site. It is closed at the end of t.
+func (s *site) tab(t testing.TB, l look) *tab {
+	t.Helper()
+	browser, err := chromium()
+	if err != nil {
+		t.Fatalf("chromium: %v", err)
+	}
+	ctx, cancel := chromedp.NewContext(browser)
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	b := &tab{t: t, ctx: ctx, url: s.http.URL}
+	t.Cleanup(b.close)
+	b.stop = func() { stop(); cancel() }
+	if err := chromedp.Listen(ctx, b.event); err != nil {
+		t.Fatal(err)
+	}
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	send(b, network.Enable, network.EnableParams{})
+	send(b, cdplog.Enable, cdp.Empty{})
+	send(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+	send(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !l.scripts})
+	b.do(chromedp.EmulateViewport(l.width, l.height))
+	return b
+}
+
+// send sends a command of the browser's protocol.
+func send[P, R any](b *tab, cmd cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	out, err := chromedp.Call(b.ctx, cmd, params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+// close closes the tab and reports its faults.
+func (b *tab) close() {
+	b.stop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range b.faults {
+		b.t.Error(f)
+	}
+	b.faults = nil
+}
+
+func (b *tab) event(e any) {
+	var fault string
+	switch e := e.(type) {
+	case *runtime.EventExceptionThrown:
+		fault = fmt.Sprintf("an exception: %+v", e.ExceptionDetails)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			fault = fmt.Sprintf("the console: %s", e.Args[0].Value)
+		}
+	case *cdplog.EventEntryAdded:
+		if e.Entry.Level == cdplog.EntryLevelError {
+			fault = "the log: " + e.Entry.Text + " " + e.Entry.URL
+		}
+	case *network.EventRequestWillBeSent:
+		if u := e.Request.URL; !strings.HasPrefix(u, b.url) && !strings.HasPrefix(u, "data:") && u != "about:blank" {
+			fault = "a request leaves the origin: " + u
+		}
+	}
+	if fault != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.faults = append(b.faults, fault)
+	}
+}
+
+// do does something in the tab.
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// open goes to a path under /ui/ and waits for its content.
+func (b *tab) open(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.url+"/ui/"+path), chromedp.WaitReady(chromedp.CSS("#content > *")))
+}
+
+// text returns the text that an element shows.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	text, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS(selector)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return text
+}
+
+// value evaluates an expression in the page, and waits for a promise.
+func value[T any](b *tab, expression string) T {
+	b.t.Helper()
+	out, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) { p.AwaitPromise = new(true) }))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+// wait waits until an expression is true in the page.
+func (b *tab) wait(expression string) {
+	b.t.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+}
+
+// keys presses keys, one after the other, as a person does.
+func (b *tab) keys(keys ...string) {
+	b.t.Helper()
+	for _, k := range keys {
+		b.do(chromedp.KeyEvent(k))
+	}
+}
+
+// accessible fails the test for violations that axe finds.
+func (b *tab) accessible(name string) {
+	b.t.Helper()
+	value[bool](b, axe+"; true") // by the debugger: the policy of the page does not apply
+	raw := value[string](b, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))}))))`)
+	var violations []struct {
+		ID, Help string
+		Nodes    []string
+	}
+	if err := json.Unmarshal([]byte(raw), &violations); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, v := range violations {
+		b.t.Errorf("%s: %s: %s:\n\t%s", name, v.ID, v.Help, strings.Join(v.Nodes, "\n\t"))
+	}
+}
+
+// screenshot returns a picture of what the window shows.
+func (b *tab) screenshot() []byte {
+	b.t.Helper()
+	return send(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+}

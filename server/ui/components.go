@@ -1,0 +1,48 @@
+package ui
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// componentsPage shows the parts of which pages are made.
+func componentsPage() *page {
+	return &page{path: "components", title: "Components", file: "components-page", still: true, load: func(*request) (any, error) {
+		line := func(values ...float64) (list []*float64) {
+			for _, v := range values {
+				list = append(list, &v)
+			}
+			return list
+		}
+		return map[string]any{
+			"States": job.States(),
+			"Tree":   tree(json.RawMessage(`{"order": {"id": 42, "lines": ["pen", "ink"]}, "paid": true}`)),
+			"Chart": chart{Title: "Jobs", Unit: "rate", X: []float64{1, 2, 3, 4}, Series: []series{
+				{"completed", 1, line(4, 6, 5, 7), "7/s"}, {"dead", 2, line(0, 0, 1, 0), "0/s"},
+			}},
+			"Diff": diffLines("--- revision 1\n+++ revision 2\n@@ -1,2 +1,2 @@\n version: 1\n-max_attempts: 3\n+max_attempts: 5\n"),
+		}, nil
+	}}
+}
+
+// diffLine is a line of a unified diff.
+type diffLine struct{ Class, Text string }
+
+func diffLines(text string) (list []diffLine) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		d := diffLine{"same", line}
+		switch {
+		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"), strings.HasPrefix(line, "@@"):
+			d.Class = "place"
+		case strings.HasPrefix(line, "+"):
+			d.Class = "added"
+		case strings.HasPrefix(line, "-"):
+			d.Class = "removed"
+		}
+		list = append(list, d)
+	}
+	return list
+}

@@ -1,0 +1,290 @@
+package ui
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policystore"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// parseTemplates reads a set of templates for each page: the layout, the components and the page's own file.
+func (u *UI) parseTemplates() (map[string]*template.Template, error) {
+	base, err := template.New("").Funcs(u.functions()).ParseFS(templateFiles, "templates/layout.html", "templates/components.html")
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(templateFiles, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	sets := map[string]*template.Template{}
+	for _, name := range names {
+		file := strings.TrimSuffix(path.Base(name), ".html")
+		if file == "layout" || file == "components" {
+			continue
+		}
+		set, err := base.Clone()
+		if err == nil {
+			sets[file], err = set.ParseFS(templateFiles, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
+}
+
+// functions are what templates may call.
+func (u *UI) functions() template.FuncMap {
+	return template.FuncMap{
+		"href":     u.href,
+		"asset":    u.assetPath,
+		"number":   number,
+		"seconds":  seconds,
+		"duration": func(d time.Duration) string { return seconds(d.Seconds()) },
+		"bytes":    byteSize,
+		"percent":  percent,
+		"instant":  instant,
+		"dict":     dict,
+		"list":     func(items ...any) []any { return items },
+		"plural":   plural,
+		"tree":     tree,
+		"jsonText": func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
+		"can":      func(v view, scope string) bool { return can(v, policystore.Scope(scope)) },
+		"join":     strings.Join,
+		"first":    func(s string, n int) string { return s[:min(n, len(s))] },
+		"command":  func(parts ...string) string { return commandLine(parts) },
+	}
+}
+
+func (u *UI) assetPath(name string) (string, error) {
+	f := u.assets.files[name]
+	if f == nil {
+		return "", fmt.Errorf("there is no asset %q", name)
+	}
+	return f.path, nil
+}
+
+// can reports whether the caller may use operations of a scope.
+func can(v view, scope policystore.Scope) bool {
+	return (scope == policystore.ScopeRead || !v.Who.ReadOnly) && (&policystore.Token{Scopes: v.Who.Scopes}).Has(scope)
+}
+
+// dict makes a map from names and values, for templates with several arguments.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is not a name", pairs[i])
+		}
+		m[name] = pairs[i+1]
+	}
+	return m, nil
+}
+
+// number writes an integer with separators of thousands.
+func number(v any) string {
+	n, ok := toFloat(v)
+	if !ok {
+		return fmt.Sprint(v)
+	}
+	text := strconv.FormatFloat(math.Abs(math.Round(n)), 'f', 0, 64)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	if n <= -0.5 {
+		text = "−" + text
+	}
+	return text
+}
+
+func toFloat(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int:
+		return float64(n), true
+	case int64:
+		return float64(n), true
+	case uint64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+// seconds writes a time span to two or three digits: 0.4 ms, 35 ms, 1.2 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
+func seconds(s float64) string {
+	abs := math.Abs(s)
+	whole := int64(math.Round(abs))
+	switch {
+	case abs == 0:
+		return "0 s"
+	case abs < 0.01:
+		return trim(s*1e3, 2) + " ms"
+	case abs < 1:
+		return trim(s*1e3, 0) + " ms"
+	case abs < 10:
+		return trim(s, 1) + " s"
+	case whole < 60:
+		return trim(s, 0) + " s"
+	case whole < 3600:
+		return two(whole/60, "min", whole%60, "s")
+	case whole < 86400:
+		return two(whole/3600, "h", whole%3600/60, "min")
+	}
+	return two(whole/86400, "d", whole%86400/3600, "h")
+}
+
+func two(a int64, unit string, b int64, smaller string) string {
+	if b == 0 {
+		return fmt.Sprintf("%d %s", a, unit)
+	}
+	return fmt.Sprintf("%d %s %d %s", a, unit, b, smaller)
+}
+
+// trim writes a number with at most so many decimals.
+func trim(f float64, decimals int) string {
+	text := strconv.FormatFloat(f, 'f', decimals, 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}
+
+func byteSize(v any) string {
+	n, _ := toFloat(v)
+	switch {
+	case n < 1024:
+		return trim(n, 0) + " B"
+	case n < 1<<20:
+		return trim(n/1024, 1) + " KiB"
+	}
+	return trim(n/(1<<20), 1) + " MiB"
+}
+
+// percent writes a share from 0 to 1.
+func percent(share float64) string {
+	switch {
+	case share == 0 || share >= 0.1:
+		return trim(share*100, 0) + " %"
+	case share < 0.001:
+		return trim(share*100, 3) + " %"
+	}
+	return trim(share*100, 1) + " %"
+}
+
+// instant writes a time as an element that holds the exact value. Scripts add how long ago it was.
+func instant(t time.Time) template.HTML {
+	if t.IsZero() {
+		return `<span class="none">never</span>`
+	}
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339Nano) + `" title="` + t.Format("2006-01-02 15:04:05.000000") + ` UTC">` + //nolint:gosec // digits only
+		t.Format("2006-01-02 15:04:05") + ` UTC</time>`)
+}
+
+// plural chooses between one and many: plural 2 "job" "jobs" is "2 jobs".
+func plural(n any, one, many string) string {
+	if f, _ := toFloat(n); f == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + many
+}
+
+// commandLine writes a command for a shell.
+func commandLine(parts []string) string {
+	out := []string{"tenet"}
+	for _, p := range parts {
+		if p == "" {
+			continue
+		}
+		if strings.ContainsFunc(p, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/:.,@%+", r)
+		}) {
+			p = "'" + strings.ReplaceAll(p, "'", `'\''`) + "'"
+		}
+		out = append(out, p)
+	}
+	return strings.Join(out, " ")
+}
+
+// node is a value of a JSON document, to be shown as a tree.
+type node struct {
+	Name     string
+	Kind     string // object, array, string, number, bool, null, cut
+	Text     string // of a scalar
+	Size     int    // of an object or array
+	Children []node
+}
+
+// Bounds of a tree.
+const (
+	treeDepth = 24
+	treeNodes = 2000
+)
+
+// tree reads a JSON document. Text that is not JSON becomes a single string.
+func tree(raw json.RawMessage) node {
+	var v any
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return node{Kind: "string", Text: string(raw)}
+	}
+	left := treeNodes
+	return newNode("", v, treeDepth, &left)
+}
+
+func newNode(name string, v any, depth int, left *int) node {
+	*left--
+	if depth == 0 || *left < 0 {
+		return node{Name: name, Kind: "cut"}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		n := node{Name: name, Kind: "object", Size: len(v)}
+		names := make([]string, 0, len(v))
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if *left < 0 {
+				n.Children = append(n.Children, node{Kind: "cut"})
+				break
+			}
+			n.Children = append(n.Children, newNode(name, v[name], depth-1, left))
+		}
+		return n
+	case []any:
+		n := node{Name: name, Kind: "array", Size: len(v)}
+		for i, item := range v {
+			if *left < 0 {
+				n.Children = append(n.Children, node{Kind: "cut"})
+				break
+			}
+			n.Children = append(n.Children, newNode(strconv.Itoa(i), item, depth-1, left))
+		}
+		return n
+	case string:
+		return node{Name: name, Kind: "string", Text: strconv.Quote(v)}
+	case json.Number:
+		return node{Name: name, Kind: "number", Text: v.String()}
+	case bool:
+		return node{Name: name, Kind: "bool", Text: strconv.FormatBool(v)}
+	}
+	return node{Name: name, Kind: "null", Text: "null"}
+}

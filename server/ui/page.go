@@ -1,0 +1,158 @@
+package ui
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+// page is a page of the UI.
+type page struct {
+	path  string // under the prefix, as a pattern of ServeMux; "{$}" is the first page
+	nav   string // entry of the navigation that is current
+	title string // of the browser's window; the data may have a Title of its own
+	file  string // template in templates/, without .html; it defines "content"
+	// still is set for pages that do not follow changes.
+	still bool
+	// load reads the page's data from the API.
+	load func(*request) (any, error)
+}
+
+// titled is data that names its page.
+type titled interface{ Title() string }
+
+// view is what the layout shows.
+type view struct {
+	Title   string
+	Nav     []navGroup
+	Who     api.Caller
+	Data    any
+	Live    string // address of the page's updates; empty for none
+	Notice  string // of the last action
+	Return  string // the page's own path and query, for actions that lead back
+	Nonce   string // of scripts and styles
+	Problem *client.Problem
+}
+
+// navGroup is a part of the navigation.
+type navGroup struct {
+	Name    string
+	Entries []navEntry
+}
+
+type navEntry struct {
+	Name, Path string
+	Current    bool
+}
+
+// navigation lists the pages that can be reached from everywhere.
+func (u *UI) navigation(current string) []navGroup {
+	entry := func(name, path string) navEntry { return navEntry{name, u.href(path), name == current} }
+	return []navGroup{
+		{"", []navEntry{entry("Overview", "")}},
+		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs")}},
+	}
+}
+
+// href returns a path under the prefix with a query of names and values.
+func (u *UI) href(path string, pairs ...string) string {
+	target := u.options.Prefix + "/" + path
+	query := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	return target
+}
+
+var errNoPage = &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no page at this address.", Remedy: "Use the navigation, or search."}
+
+// servePage answers with a page.
+func (u *UI) servePage(w http.ResponseWriter, r *http.Request, p *page) {
+	q := u.request(r)
+	if err := q.identify(); err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	data, err := p.load(q)
+	if err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	v := view{Title: p.title, Nav: u.navigation(p.nav), Who: q.who, Data: data, Notice: takeNotice(w, r, u.options.Prefix), Return: r.URL.RequestURI()}
+	if t, ok := data.(titled); ok {
+		v.Title = t.Title()
+	}
+	if !p.still {
+		v.Live = u.href("live", "page", r.URL.RequestURI())
+	}
+	u.render(w, http.StatusOK, p.file, v)
+}
+
+// content renders what a live update replaces.
+func (u *UI) content(p *page, data any) ([]byte, error) {
+	var b bytes.Buffer
+	err := u.templates[p.file].ExecuteTemplate(&b, "content", data)
+	return b.Bytes(), err
+}
+
+// render answers with a template in the layout.
+func (u *UI) render(w http.ResponseWriter, status int, file string, v view) {
+	var b bytes.Buffer
+	v.Nonce = rand.Text()
+	if err := u.templates[file].ExecuteTemplate(&b, "layout", v); err != nil {
+		u.options.Logger.Error("a page of the UI could not be rendered", "page", file, "error", err)
+		http.Error(w, "This page could not be shown: the server's log says why.", http.StatusInternalServerError)
+		return
+	}
+	u.write(w, status, v.Nonce, b.Bytes())
+}
+
+// write answers with HTML, whose scripts and styles carry the nonce.
+func (u *UI) write(w http.ResponseWriter, status int, nonce string, html []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", contentPolicy(nonce))
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(html) // the browser may be gone
+}
+
+// contentPolicy allows scripts and styles that carry the nonce, and nothing from elsewhere.
+func contentPolicy(nonce string) string {
+	return "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce + "'; img-src 'self'; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}
+
+// fail answers with a problem: with the page to sign in if the caller is not known.
+func (u *UI) fail(w http.ResponseWriter, r *request, err error) {
+	problem, ok := errors.AsType[*client.Problem](err)
+	if !ok {
+		u.options.Logger.ErrorContext(r.Context(), "a page of the UI failed", "path", r.URL.Path, "error", err)
+		problem = &client.Problem{Status: http.StatusInternalServerError, Title: "This page failed", Detail: "The server's log says why.", Remedy: "Reload the page."}
+	}
+	if problem.Status == http.StatusUnauthorized && r.Method == http.MethodGet && r.Header.Get("Hx-Request") == "" {
+		http.Redirect(w, r.Request, u.href("login", "return", r.URL.RequestURI()), http.StatusSeeOther)
+		return
+	}
+	v := view{Title: problem.Title, Nav: u.navigation(""), Who: r.who, Problem: problem}
+	if r.Header.Get("Hx-Request") != "" {
+		var b bytes.Buffer
+		if err := u.templates["problem"].ExecuteTemplate(&b, "content", v); err == nil {
+			u.write(w, http.StatusOK, "", b.Bytes()) // shown in place
+			return
+		}
+	}
+	u.render(w, problem.Status, "problem", v)
+}

@@ -1,0 +1,197 @@
+// What pages do with scripts: live updates, dialogs, the command palette, keys, charts. Without scripts every page can be read.
+"use strict";
+(() => {
+	const body = document.body;
+	const prefix = body.dataset.prefix;
+	const $ = (selector, from = document) => from.querySelector(selector);
+	const $$ = (selector, from = document) => [...from.querySelectorAll(selector)];
+	const announce = (text) => { $("#announcer").textContent = text; };
+
+	// Times: how long ago, beside the exact value.
+	const spans = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+	function ago(seconds) {
+		const abs = Math.abs(seconds);
+		const [size, unit] = spans.find(([size]) => abs >= size) ?? [1, "s"];
+		const text = `${Math.floor(abs / size)} ${unit}`;
+		return seconds >= 0 ? `${text} ago` : `in ${text}`;
+	}
+	function times(from = document) {
+		const now = Date.now();
+		for (const t of $$("time[datetime]", from)) {
+			t.dataset.exact ??= t.textContent;
+			const text = `${t.dataset.exact} · ${ago((now - Date.parse(t.dateTime)) / 1000)}`;
+			if (t.textContent !== text) t.textContent = text;
+		}
+	}
+
+	// Charts. uPlot is loaded with the first of them.
+	let plotting;
+	function script() {
+		return plotting ??= new Promise((done, fail) => {
+			const style = document.createElement("link");
+			style.rel = "stylesheet"; style.href = body.dataset.chartStyle; style.nonce = body.dataset.nonce;
+			const code = document.createElement("script");
+			code.src = body.dataset.chartScript; code.nonce = body.dataset.nonce;
+			code.onload = () => done(window.uPlot); code.onerror = fail;
+			document.head.append(style, code);
+		});
+	}
+	const units = {
+		number: (v) => Intl.NumberFormat("en", { notation: "compact" }).format(v),
+		rate: (v) => `${Intl.NumberFormat("en", { notation: "compact" }).format(v)}/s`,
+		seconds: (v) => v >= 60 ? `${+(v / 60).toFixed(1)} min` : v >= 1 || v === 0 ? `${+v.toFixed(1)} s` : `${+(v * 1000).toFixed(1)} ms`,
+		percent: (v) => `${+(v * 100).toFixed(1)} %`,
+	};
+	function color(name) { // light-dark() is resolved by giving it to an element
+		const probe = document.createElement("i");
+		probe.style.color = `var(${name})`;
+		body.append(probe);
+		const value = getComputedStyle(probe).color;
+		probe.remove();
+		return value;
+	}
+	async function charts(from = document) {
+		const list = $$("[data-chart]", from);
+		if (!list.length) return;
+		const Plot = await script();
+		for (const figure of list) {
+			const place = $(".plot", figure);
+			const chart = JSON.parse(figure.dataset.chart);
+			const data = [chart.x, ...chart.series.map((s) => s.values)];
+			const width = Math.max(120, place.clientWidth);
+			if (place.plot && place.shape === chart.series.map((s) => s.name).join() && place.root === place.plot.root && place.contains(place.plot.root)) {
+				place.plot.setData(data);
+				continue;
+			}
+			place.textContent = "";
+			const write = units[chart.unit] ?? units.number;
+			const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") }, font: "11px system-ui" };
+			place.plot = new Plot({
+				width, height: 170, legend: { show: false }, cursor: { drag: { x: false, y: false } }, scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 1e-3) * 1.08] } },
+				axes: [axis, { ...axis, size: 58, values: (_, list) => list.map(write) }],
+				series: [{}, ...chart.series.map((s) => ({ label: s.name, stroke: color(`--line-${s.color}`), width: 1.8, points: { show: false }, spanGaps: false }))],
+			}, data, place);
+			place.shape = chart.series.map((s) => s.name).join();
+			place.root = place.plot.root;
+		}
+	}
+	new ResizeObserver(() => { for (const p of $$(".plot")) if (p.plot) p.plot.setSize({ width: Math.max(120, p.clientWidth), height: 170 }); }).observe($("main"));
+
+	// Live updates: the server sends the content whenever it has changed. What the person is typing in stays.
+	function dress(from = document) { times(from); charts(from); }
+	function follow(address) {
+		let failures = 0;
+		let announced = 0;
+		const source = new EventSource(address);
+		// A browser opens few connections to a server: a tab that nobody sees leaves its own to others.
+		document.addEventListener("visibilitychange", () => { source.close(); if (!document.hidden) follow(address); }, { once: true });
+		source.addEventListener("content", (event) => {
+			failures = 0;
+			$("#stale").hidden = true;
+			const next = document.createElement("div");
+			next.innerHTML = event.data;
+			Idiomorph.morph($("#content"), next.childNodes, {
+				morphStyle: "innerHTML", ignoreActiveValue: true,
+				callbacks: {
+					beforeNodeMorphed: (old, node) => !(old.dataset?.keep !== undefined || old.tagName === "TIME" && old.dateTime === node.dateTime),
+					beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS") && !(name === "value" && node === document.activeElement) && name !== "data-exact",
+				},
+			});
+			htmx.process($("#content"));
+			dress($("#content"));
+			if (Date.now() - announced > 15000) { announced = Date.now(); announce("The page was updated."); }
+		});
+		source.onopen = () => { failures = 0; $("#stale").hidden = true; };
+		source.onerror = () => { if (++failures > 1) $("#stale").hidden = false; };
+		addEventListener("pagehide", () => source.close());
+	}
+
+	// Dialogs. What an action would do is shown in one, if scripts run.
+	let opener;
+	document.addEventListener("htmx:beforeRequest", (event) => { opener = event.detail.elt; });
+	document.addEventListener("htmx:afterSwap", (event) => {
+		if (event.detail.target.id !== "dialog-body") return;
+		const dialog = $("#dialog");
+		if (!dialog.open) dialog.showModal();
+		(($("#dialog-body input:not([type=hidden]), #dialog-body select, #dialog-body textarea")) ?? $("#dialog-body button"))?.focus();
+		dress(dialog);
+	});
+	for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
+		document.addEventListener(name, () => announce("The server did not answer. Try again."));
+	}
+	$("#dialog").addEventListener("close", () => { $("#dialog-body").textContent = ""; if (opener?.isConnected) opener.focus(); });
+
+	// The command palette lists the pages of the navigation, and searches jobs.
+	const palette = $("#palette");
+	function choices(text) {
+		const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+		const list = $$("nav.side a").map((a) => ({ text: a.textContent, href: a.href }))
+			.concat($$("#content a.button[hx-get]").map((a) => ({ text: a.textContent + (a.closest("tr")?.querySelector("th") ? `: ${a.closest("tr").querySelector("th").textContent.trim()}` : ""), act: a })));
+		const found = list.filter((c) => words.every((w) => c.text.toLowerCase().includes(w))).slice(0, 30);
+		if (text.trim()) found.push({ text: `Search jobs: ${text.trim()}`, href: `${prefix}jobs?filter=${encodeURIComponent(text.trim())}` });
+		return found;
+	}
+	function showChoices(selected = 0) {
+		const list = $("#palette-list");
+		palette.choices = choices($("input", palette).value);
+		list.replaceChildren(...palette.choices.map((c, i) => {
+			const item = document.createElement("li");
+			item.id = `choice-${i}`; item.role = "option"; item.textContent = c.text; item.ariaSelected = String(i === selected);
+			item.addEventListener("click", () => choose(i));
+			return item;
+		}));
+		palette.selected = selected;
+		$("input", palette).setAttribute("aria-activedescendant", palette.choices.length ? `choice-${selected}` : "");
+		list.children[selected]?.scrollIntoView({ block: "nearest" });
+	}
+	function choose(i) {
+		const c = palette.choices[i];
+		if (!c) return;
+		palette.close();
+		if (c.act) c.act.click(); else location.href = c.href;
+	}
+	function openPalette() { $("input", palette).value = ""; showChoices(); palette.showModal(); }
+	$("input", palette).addEventListener("input", () => showChoices());
+	palette.addEventListener("keydown", (event) => {
+		const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+		if (step) { event.preventDefault(); const n = palette.choices.length; if (n) showChoices((palette.selected + step + n) % n); }
+		if (event.key === "Enter") { event.preventDefault(); choose(palette.selected); }
+	});
+
+	// Keys.
+	function theme() {
+		const root = document.documentElement;
+		const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+		root.dataset.theme = dark ? "light" : "dark";
+		try { localStorage.setItem("tenet-theme", root.dataset.theme); } catch { /* storage is not allowed */ }
+		for (const p of $$(".plot")) { p.plot?.destroy(); p.plot = undefined; }
+		charts();
+	}
+	const places = { o: "", q: "queues", j: "jobs", d: "dlq", p: "policies", a: "audit" };
+	let going = 0;
+	function row(step) {
+		const links = $$("table[data-rows] tbody th a, table[data-rows] tbody td:first-child a");
+		const at = links.indexOf(document.activeElement);
+		links[at < 0 ? 0 : Math.min(links.length - 1, Math.max(0, at + step))]?.focus();
+	}
+	document.addEventListener("keydown", (event) => {
+		if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); if (!palette.open) openPalette(); return; }
+		if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]") || event.target.closest("input, select, textarea, [contenteditable]")) return;
+		if (Date.now() - going < 1500 && places[event.key] !== undefined) { event.preventDefault(); location.href = prefix + places[event.key]; return; }
+		const keys = { "/": () => $("#filter, #search")?.focus(), "?": () => $("#shortcuts").showModal(), g: () => { going = Date.now(); }, j: () => row(1), k: () => row(-1), t: theme };
+		if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
+	});
+	document.addEventListener("click", (event) => {
+		const on = (selector) => event.target.closest(selector);
+		if (on("[data-theme-toggle]")) theme();
+		if (on("[data-open=palette]")) openPalette();
+		const copy = on("[data-copy]");
+		if (copy) navigator.clipboard?.writeText(copy.dataset.copy).then(() => announce("Copied."), () => announce("Copying is not allowed here."));
+		if (on("[data-close]") && on("dialog")) { event.preventDefault(); on("dialog").close(); }
+	});
+
+	if (matchMedia("(max-width: 60rem)").matches) $("details.menu")?.removeAttribute("open");
+	dress();
+	setInterval(() => { if (!document.hidden) times(); }, 1000);
+	if (body.dataset.live) follow(body.dataset.live);
+})();

@@ -1,0 +1,110 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/tenetdev/tenet/server"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+// Options of [New].
+type Options struct {
+	// Prefix is the path under which the handler is mounted, without a slash at its end. Default "/ui".
+	Prefix string
+	// Development serves the components of pages under Prefix/components.
+	Development bool
+	// Logger gets failures, never a token or a payload. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// UI serves the pages of a server. It is safe for concurrent use.
+type UI struct {
+	server    *server.Server
+	options   Options
+	client    *client.Client
+	mux       *http.ServeMux
+	matching  *http.ServeMux                // finds the pages of live updates
+	templates map[string]*template.Template // by name of the page's file
+	assets    *assets
+	live      live
+}
+
+// New makes the UI of a server. Its handler is mounted with [server.Server.Mount], or in a program's own server.
+func New(s *server.Server, o Options) (*UI, error) {
+	if s == nil {
+		return nil, errors.New("ui: New: the server is missing")
+	}
+	if o.Prefix == "" {
+		o.Prefix = "/ui"
+	}
+	if !strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") || strings.ContainsAny(o.Prefix, "{}?# ") {
+		return nil, fmt.Errorf("ui: New: Prefix %q: write a path such as /ui, without a slash at its end", o.Prefix)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	u := &UI{server: s, options: o, mux: http.NewServeMux(), matching: http.NewServeMux()}
+	u.live.ui = u
+	var err error
+	if u.client, err = newClient(s); err != nil {
+		return nil, fmt.Errorf("ui: %w", err)
+	}
+	if u.assets, err = loadAssets(o.Prefix); err != nil {
+		return nil, fmt.Errorf("ui: assets: %w", err)
+	}
+	if u.templates, err = u.parseTemplates(); err != nil {
+		return nil, fmt.Errorf("ui: templates: %w", err)
+	}
+	u.routes()
+	return u, nil
+}
+
+// Handler returns the handler of everything under the prefix.
+func (u *UI) Handler() http.Handler {
+	return http.NewCrossOriginProtection().Handler(u.mux)
+}
+
+func (u *UI) routes() {
+	prefix := u.options.Prefix
+	u.mux.Handle("GET "+prefix+"/static/", u.assets)
+	u.mux.HandleFunc("GET "+prefix+"/live", u.serveLive)
+	for _, p := range u.pages() {
+		u.mux.HandleFunc("GET "+prefix+"/"+p.path, func(w http.ResponseWriter, r *http.Request) { u.servePage(w, r, p) })
+		u.matching.HandleFunc("GET "+prefix+"/"+p.path, func(_ http.ResponseWriter, r *http.Request) {
+			found := r.Context().Value(matchKey{}).(*match)
+			found.page, found.r = p, r
+		})
+	}
+	for _, a := range u.actions() {
+		pattern := prefix + "/do/" + a.path
+		u.mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) { u.servePreview(w, r, a) })
+		u.mux.HandleFunc("POST "+pattern, func(w http.ResponseWriter, r *http.Request) { u.serveAction(w, r, a) })
+	}
+	for _, f := range u.fragments() {
+		u.mux.HandleFunc("GET "+prefix+"/part/"+f.path, func(w http.ResponseWriter, r *http.Request) { u.serveFragment(w, r, f) })
+	}
+	u.sessionRoutes()
+	u.mux.HandleFunc(prefix+"/", func(w http.ResponseWriter, r *http.Request) { u.fail(w, u.request(r), errNoPage) })
+}
+
+// pages lists the pages, in the order of the navigation.
+func (u *UI) pages() []*page {
+	list := []*page{overviewPage(), queuesPage(), jobsPage(), jobPage()}
+	if u.options.Development {
+		list = append(list, componentsPage())
+	}
+	return list
+}
+
+// actions lists the changes that a person can make.
+func (u *UI) actions() []*action {
+	return []*action{pauseQueueAction(), resumeQueueAction()}
+}
+
+// fragments lists the parts of pages that scripts ask for.
+func (u *UI) fragments() []*fragment { return nil }
