@@ -16,7 +16,7 @@ func Seed(workID string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// StepSeed is the seed of one step of a transaction.
+// StepSeed is the seed of one step of a transaction. The order is that of the seeded text, <transaction>/<step>.
 func StepSeed(transactionID, step string) uint64 { return Seed(transactionID + "/" + step) }
 
 // Draws reports whether delays under j depend on the seed.

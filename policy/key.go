@@ -38,7 +38,7 @@ const (
 	producerNamespace = "producer/"
 )
 
-// JobKey returns the key of a job type in a queue.
+// JobKey returns the key of a job type in a queue. The order is that of the key's text, job/<queue>.<type>.
 func JobKey(queue, jobType string) Key { return Key{Namespace: jobNamespace + queue, Name: jobType} }
 
 // ConsumerKey returns the key of a step of a named consumer.

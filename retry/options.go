@@ -125,7 +125,7 @@ func WithCorrelation(id string) CallOption { return func(o *callOptions) { o.cor
 func WithTrace(id string) CallOption { return func(o *callOptions) { o.traceID = id } }
 
 // WithAttribute adds an attribute to the call's timeline, events and audit trail. It replaces an earlier attribute of the
-// same name. Never put secrets or payloads into it.
+// same name. The name comes first, as in slog.String. Never put secrets or payloads into it.
 func WithAttribute(name, value string) CallOption {
 	return func(o *callOptions) { o.attributes = o.attributes.With(name, value) }
 }

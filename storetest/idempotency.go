@@ -108,8 +108,8 @@ func replaySafe(id idempotency.ID) idempotency.BeginRequest {
 	return r
 }
 
-// brief returns a request whose lease ends during the case.
-func (s *keys) brief(id idempotency.ID) idempotency.BeginRequest {
+// shortLease returns a request whose lease ends during the case.
+func (s *keys) shortLease(id idempotency.ID) idempotency.BeginRequest {
 	r := request(id)
 	r.Lease = s.short
 	return r
@@ -214,7 +214,7 @@ func (s *keys) settled(settlement idempotency.Settlement) idempotency.Record {
 // lapsed returns a new record that was claimed and whose lease has ended.
 func (s *keys) lapsed() idempotency.Record {
 	s.Helper()
-	c := s.claim(s.brief(newKey()))
+	c := s.claim(s.shortLease(newKey()))
 	s.lapse(s.short)
 	return s.got(c.ID)
 }

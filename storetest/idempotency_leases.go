@@ -51,7 +51,7 @@ func lapseCases() []keysCase {
 		}},
 		{name: "I4/a lease ends at its time, for those who take over", run: func(s *keys) {
 			s.edges(func() (time.Time, func() bool) {
-				c := s.claim(s.brief(newKey()))
+				c := s.claim(s.shortLease(newKey()))
 				return s.got(c.ID).Lease, func() bool {
 					b, err := s.Begin(s.ctx, replaySafe(c.ID))
 					s.must(err, nil)
@@ -61,7 +61,7 @@ func lapseCases() []keysCase {
 		}},
 		{name: "I4/a lease ends at its time, for those who may not", run: func(s *keys) {
 			s.edges(func() (time.Time, func() bool) {
-				c := s.claim(s.brief(newKey()))
+				c := s.claim(s.shortLease(newKey()))
 				return s.got(c.ID).Lease, func() bool {
 					b, err := s.Begin(s.ctx, request(c.ID))
 					s.must(err, nil)
@@ -86,7 +86,7 @@ func lapseCases() []keysCase {
 			}
 		}},
 		{name: "I5/a renewed claim is live beyond its first lease", run: func(s *keys) {
-			c := s.claim(s.brief(newKey()))
+			c := s.claim(s.shortLease(newKey()))
 			s.must(s.Renew(s.ctx, c, long), nil)
 			s.lapse(s.short)
 			s.begin(replaySafe(c.ID), idempotency.Busy)

@@ -146,8 +146,8 @@ type keyCaller struct {
 	answered func(keyCall, keyAnswer)
 }
 
-// play runs a number of rounds or, if that is 0, until ctx ends. An unexpected error of the store ends it.
-func (c *keyCaller) play(ctx context.Context, rounds int) error {
+// run runs a number of rounds or, if that is 0, until ctx ends. An unexpected error of the store ends it.
+func (c *keyCaller) run(ctx context.Context, rounds int) error {
 	for i := 0; (rounds == 0 || i < rounds) && ctx.Err() == nil; i++ {
 		id := idempotency.ID{Operation: "linearizable", Key: c.keys[rand.IntN(len(c.keys))]}
 		call := keyCall{What: "begin", Key: id.Key, Owner: fmt.Sprintf("%s-%d", c.name, i), ReplaySafe: rand.IntN(8) > 0}
@@ -254,7 +254,7 @@ func (s *keys) checkKeys(h *keyHistory, lease time.Duration) (counts map[string]
 
 // linearizableKeys runs concurrent callers in one process.
 func linearizableKeys(s *keys) {
-	lease := flicker(s.options.Bubble != nil, s.options.Advance != nil, s.short)
+	lease := contestedLease(s.options.Bubble != nil, s.options.Advance != nil, s.short)
 	s.linearizable(lease, func(history *keyHistory) {
 		var names []string
 		for range 12 {
@@ -265,7 +265,7 @@ func linearizableKeys(s *keys) {
 				store: store, name: fmt.Sprintf("caller-%s-%d", run, i), keys: names[i%3*4 : i%3*4+4], lease: lease,
 				called: func(keyCall) {}, answered: func(call keyCall, answer keyAnswer) { history.add(i, call, answer) },
 			}
-			if err := caller.play(s.ctx, 40); err != nil {
+			if err := caller.run(s.ctx, 40); err != nil {
 				s.Error(err)
 			}
 		})

@@ -91,8 +91,8 @@ func listCases() []keysCase {
 		{name: "I4/a list of unknown outcomes holds lapsed claims, and no live ones", run: func(s *keys) {
 			id := idempotency.ID{Tenant: tenant()}
 			named := func(key string) idempotency.ID { id.Key = key; return id }
-			s.claim(s.brief(named("lapsed")))
-			s.claim(s.brief(named("unknown")))
+			s.claim(s.shortLease(named("lapsed")))
+			s.claim(s.shortLease(named("unknown")))
 			for _, settlement := range settlements() {
 				s.must(s.Settle(s.ctx, s.claim(request(named(string(settlement.State)))), settlement), nil)
 			}

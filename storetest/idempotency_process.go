@@ -52,14 +52,14 @@ func IdempotencyProcess(open func() (idempotency.Store, error)) {
 	if raw == "" {
 		return
 	}
-	if err := play(raw, open); err != nil {
+	if err := runProcess(raw, open); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func play(raw string, open func() (idempotency.Store, error)) error {
+func runProcess(raw string, open func() (idempotency.Store, error)) error {
 	var p processPart
 	if err := json.Unmarshal([]byte(raw), &p); err != nil {
 		return err
@@ -128,17 +128,17 @@ func (p processPart) crash(store idempotency.Store) error {
 		return err
 	}
 	_, err = guard.Do(context.Background(), requestOf(p.ID), func(context.Context) ([]byte, error) {
-		p.reach(afterClaim)
+		p.stopAt(afterClaim)
 		result, err := p.effect()
-		p.reach(afterEffect)
+		p.stopAt(afterEffect)
 		return result, err
 	})
-	p.reach(afterReply)
+	p.stopAt(afterReply)
 	return errors.Join(err, errors.New("nobody killed the process"))
 }
 
-// reach waits for the end if this is the part's point.
-func (p processPart) reach(point crashPoint) {
+// stopAt waits for the end if this is the part's point.
+func (p processPart) stopAt(point crashPoint) {
 	if point != p.Point {
 		return
 	}
@@ -152,13 +152,13 @@ type crashingStore struct {
 }
 
 func (s crashingStore) Begin(ctx context.Context, req idempotency.BeginRequest) (idempotency.Begun, error) {
-	s.part.reach(beforeClaim)
+	s.part.stopAt(beforeClaim)
 	return s.Store.Begin(ctx, req)
 }
 
 func (s crashingStore) Settle(ctx context.Context, c idempotency.Claim, settlement idempotency.Settlement) error {
 	err := s.Store.Settle(ctx, c, settlement)
-	s.part.reach(afterRecord)
+	s.part.stopAt(afterRecord)
 	return err
 }
 
@@ -174,7 +174,7 @@ func (p processPart) random(store idempotency.Store) error {
 				called:   func(call keyCall) { write(keyLine{Caller: i, Call: call}) },
 				answered: func(call keyCall, answer keyAnswer) { write(keyLine{Caller: i, Call: call, Answer: &answer}) },
 			}
-			errs[i] = caller.play(context.Background(), 0)
+			errs[i] = caller.run(context.Background(), 0)
 		})
 	}
 	group.Wait()
@@ -217,8 +217,8 @@ func (s *keys) start(p processPart) *child {
 	return c
 }
 
-// line waits for a line of a process, which must be want.
-func (s *keys) line(c *child, want string) {
+// expectLine waits for a line of a process, which must be want.
+func (s *keys) expectLine(c *child, want string) {
 	s.Helper()
 	if got, err := c.out.ReadString('\n'); err != nil || got != want+"\n" {
 		_ = c.Process.Kill()
@@ -249,7 +249,7 @@ func manyProcesses(s *keys) {
 		children = append(children, s.start(part))
 	}
 	for _, c := range children {
-		s.line(c, "ready")
+		s.expectLine(c, "ready")
 	}
 	for _, c := range children {
 		_, err := c.in.Write([]byte("\n"))
@@ -293,7 +293,7 @@ func killedProcesses(s *keys) {
 			Play: "crash", ID: newKey(), Point: c.point, ReplaySafe: c.replaySafe, Effects: filepath.Join(s.TempDir(), "effects"), Lease: 2 * s.short,
 		}
 		process := s.start(part)
-		s.line(process, "reached")
+		s.expectLine(process, "reached")
 		options := part.options()
 		options.Wait = 0
 		guard, err := idempotency.NewGuard(s.Store, options)
@@ -327,7 +327,7 @@ func linearizableProcesses(s *keys) {
 		return
 	}
 	const processes, lives, callers = 3, 3, 3
-	lease := 2 * flicker(s.options.Bubble != nil, s.options.Advance != nil, s.short)
+	lease := 2 * contestedLease(s.options.Bubble != nil, s.options.Advance != nil, s.short)
 	s.linearizable(lease, func(history *keyHistory) {
 		part := processPart{Play: "random", Callers: callers, Lease: lease}
 		for range 6 {
@@ -339,7 +339,7 @@ func linearizableProcesses(s *keys) {
 				for life := range lives {
 					mine := part
 					mine.Name = fmt.Sprintf("%s-%d-%d", run, i, life)
-					s.live(mine, history, (i*lives+life)*callers, 40+rand.IntN(60))
+					s.runAndKill(mine, history, (i*lives+life)*callers, 40+rand.IntN(60))
 				}
 			})
 		}
@@ -347,8 +347,8 @@ func linearizableProcesses(s *keys) {
 	})
 }
 
-// live runs a process for a number of lines, kills it and notes what it did.
-func (s *keys) live(part processPart, history *keyHistory, first, lines int) {
+// runAndKill runs a process for a number of lines, kills it and notes what it did.
+func (s *keys) runAndKill(part processPart, history *keyHistory, first, lines int) {
 	c := s.start(part)
 	open := map[int]keyCall{}
 	for n := 0; ; n++ {

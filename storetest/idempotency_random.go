@@ -103,7 +103,7 @@ func (m *keyModel) settle(t *rapid.T) {
 	if old := m.records[c.ID]; want == nil && old.Expired(time.Now()) && errors.Is(err, idempotency.ErrFenced) {
 		return
 	}
-	m.agree(t, "I5: settle", err, want)
+	m.sameError(t, "I5: settle", err, want)
 	if write {
 		m.set(next)
 	}
@@ -113,7 +113,7 @@ func (m *keyModel) renew(t *rapid.T) {
 	c, lease := m.claim(t), m.span(t)
 	err := m.s.Renew(m.s.ctx, c, lease)
 	next, want := idempotency.Renew(m.records[c.ID], c, lease, time.Now())
-	m.agree(t, "I5: renew", err, want)
+	m.sameError(t, "I5: renew", err, want)
 	if want == nil {
 		m.set(next)
 	}
@@ -123,7 +123,7 @@ func (m *keyModel) resolve(t *rapid.T) {
 	c, settlement := m.claim(t), m.settlement(t)
 	err := m.s.Resolve(m.s.ctx, c, settlement)
 	next, want := idempotency.Resolve(m.records[c.ID], c, settlement, time.Now())
-	m.agree(t, "I4: resolve", err, want)
+	m.sameError(t, "I4: resolve", err, want)
 	if want == nil {
 		m.set(next)
 		m.claims = append(m.claims, next.Claim())
@@ -135,11 +135,11 @@ func (m *keyModel) clear(t *rapid.T) {
 	err := m.s.Clear(m.s.ctx, c)
 	r := m.records[c.ID]
 	if r == nil || r.Claim() != c || r.Live(time.Now()) {
-		m.agree(t, "I5: clear", err, idempotency.ErrFenced)
+		m.sameError(t, "I5: clear", err, idempotency.ErrFenced)
 		return
 	}
 	if !r.Expired(time.Now()) { // else it may have been removed before
-		m.agree(t, "I5: clear", err, nil)
+		m.sameError(t, "I5: clear", err, nil)
 	}
 	delete(m.records, c.ID)
 }
@@ -156,7 +156,7 @@ func (m *keyModel) lapse(t *rapid.T) {
 	}
 }
 
-func (m *keyModel) agree(t *rapid.T, what string, got, want error) {
+func (m *keyModel) sameError(t *rapid.T, what string, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {
 		t.Fatalf("%s: %v, want %v", what, got, want)

@@ -18,7 +18,7 @@ func keyValueCases() []keysCase {
 				result  []byte
 			}{
 				{false, nil}, {true, nil}, {true, []byte{}}, {true, []byte("null")}, {true, []byte("0")}, {true, []byte(`""`)}, {true, []byte("false")},
-				{true, []byte{0}}, {true, []byte(" \n")}, {true, everyByte()}, {true, bytes.Repeat([]byte("0123456789abcdef"), 16<<10)},
+				{true, []byte{0}}, {true, []byte(" \n")}, {true, allBytes()}, {true, bytes.Repeat([]byte("0123456789abcdef"), 16<<10)},
 			} {
 				r := s.settled(idempotency.Settlement{State: idempotency.Completed, HasResult: c.present, Result: c.result, TTL: long})
 				b := s.begin(request(r.ID), idempotency.Replay)
@@ -255,7 +255,7 @@ func resolveCases() []keysCase {
 				func(c idempotency.Claim) error { return s.Clear(s.ctx, c) },
 			} {
 				s.edges(func() (time.Time, func() bool) {
-					c := s.claim(s.brief(newKey()))
+					c := s.claim(s.shortLease(newKey()))
 					return s.got(c.ID).Lease, func() bool {
 						err := act(c)
 						if err != nil && !errors.Is(err, idempotency.ErrFenced) {

@@ -318,8 +318,8 @@ func (s *jobs) lapse(d time.Duration) {
 	time.Sleep(d)
 }
 
-// nearly lets almost d pass: all but a microsecond in virtual time, a quarter of it otherwise.
-func (s *jobs) nearly(d time.Duration) {
+// almostElapse lets almost d pass: all but a microsecond in virtual time, a quarter of it otherwise.
+func (s *jobs) almostElapse(d time.Duration) {
 	switch {
 	case s.virtual:
 		time.Sleep(d - time.Microsecond)

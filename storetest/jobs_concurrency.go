@@ -107,7 +107,7 @@ func concurrencyCases() []jobsCase {
 			}
 		}},
 		{name: "J1/nothing is lost while everything happens at once", real: true, run: func(s *jobs) {
-			lease := s.flicker()
+			lease := s.contestedLease()
 			var settled, lost atomic.Int64
 			s.together(func(store job.Store, worker int) {
 				admin := store.(job.Admin)
@@ -172,13 +172,13 @@ func (s *jobs) report(what string, err error, expected ...error) {
 	}
 }
 
-// flicker is a lease in real time that some workers outlive and others do not.
-func (s *jobs) flicker() time.Duration {
-	return flicker(s.options.Bubble != nil, s.options.Advance != nil, s.short)
+// contestedLease is a lease in real time that some workers outlive and others do not.
+func (s *jobs) contestedLease() time.Duration {
+	return contestedLease(s.options.Bubble != nil, s.options.Advance != nil, s.short)
 }
 
-// flicker is a lease in real time that some callers outlive and others do not: a fast store has a shorter one.
-func flicker(bubble, advance bool, short time.Duration) time.Duration {
+// contestedLease is a lease in real time that some callers outlive and others do not: a fast store has a shorter one.
+func contestedLease(bubble, advance bool, short time.Duration) time.Duration {
 	switch {
 	case bubble:
 		return 40 * time.Millisecond

@@ -123,7 +123,7 @@ func uniqueCases() []jobsCase {
 		{name: "J9/a key with a window holds for the window only", run: func(s *jobs) {
 			first := s.start(job.Insert{UniqueKey: "k", UniqueFor: s.short}, long)
 			s.must(s.settle(first.Ref(), job.KindComplete), nil)
-			s.nearly(s.short)
+			s.almostElapse(s.short)
 			s.duplicate(first.ID, job.Insert{UniqueKey: "k", UniqueFor: s.short})
 			s.lapse(s.short)
 			second := s.add(job.Insert{UniqueKey: "k", UniqueFor: s.short})

@@ -237,7 +237,7 @@ func leaseCases() []jobsCase {
 		}},
 		{name: "J6/a lease is never taken back before it expires", run: func(s *jobs) {
 			r := s.start(job.Insert{}, s.short)
-			s.nearly(s.short)
+			s.almostElapse(s.short)
 			if done := s.maintain(); done.Reclaimed != 0 {
 				s.Fatal("reclaimed early")
 			}

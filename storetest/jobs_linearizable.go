@@ -118,7 +118,7 @@ func (l *leaseLog) add(worker int, call leaseCall, err error) {
 // linearizable lets workers claim, extend and settle, sometimes too late, and checks that all answers fit one order.
 func linearizable(s *jobs) {
 	const rounds, jobsAtOnce = 20, 4
-	lease := s.flicker()
+	lease := s.contestedLease()
 	s.enqueue(make([]job.Insert, jobsAtOnce)...)
 	log := &leaseLog{start: time.Now()}
 	s.together(func(store job.Store, worker int) {

@@ -16,7 +16,7 @@ func maintenanceCases() []jobsCase {
 		{name: "J13/finished jobs are removed when their state's time is over", run: func(s *jobs) {
 			by := s.inEveryState()
 			keep := map[job.State]time.Duration{job.Completed: s.short, job.Dead: 3 * s.short}
-			s.nearly(s.short)
+			s.almostElapse(s.short)
 			s.removes(0, job.Maintenance{Limit: 100, Keep: keep})
 			s.lapse(s.short)
 			delete(s.kept, by[job.Completed])

@@ -160,7 +160,7 @@ func orderCases() []jobsCase {
 			scheduled := s.add(job.Insert{RunAt: s.clock().Add(s.short)})
 			retried := s.start(job.Insert{Type: "u"}, long)
 			s.must(s.settle(retried.Ref(), job.KindRetry, fails("x", s.short)), nil)
-			s.nearly(s.short)
+			s.almostElapse(s.short)
 			if got := s.lease(queue, 5, long); len(got) != 0 {
 				s.Fatalf("claimed %v before its time", namesOf(got))
 			}
@@ -209,7 +209,7 @@ func orderCases() []jobsCase {
 			s.add(job.Insert{})
 			until := s.clock().Add(s.short)
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Until: until}), nil)
-			s.nearly(s.short)
+			s.almostElapse(s.short)
 			if got := s.lease(queue, 1, long); len(got) != 0 {
 				s.Fatal("claimed from a paused queue")
 			}

@@ -65,12 +65,12 @@ func sharedCases() []jobsCase {
 		}},
 		{name: "J25/the request to cancel a running job is notified", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
-			s.toldToCancel(s, func() { s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1) })
+			s.cancelNotified(s, func() { s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1) })
 		}},
 		{name: "J25/a request of another handle to cancel a running job is notified", run: func(s *jobs) {
 			r := s.start(job.Insert{}, long)
 			s.second(func(other *jobs) {
-				s.toldToCancel(other, func() { s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1) })
+				s.cancelNotified(other, func() { s.change(job.ActionCancel, job.Filter{IDs: []string{r.ID}}, 1) })
 			})
 		}},
 		{name: "J11/the notifications end with their context", run: func(s *jobs) {
@@ -109,7 +109,7 @@ func sharedCases() []jobsCase {
 			lead("b", false)
 			s.lapse(s.short / 2)
 			lead("a", true)
-			s.nearly(s.short)
+			s.almostElapse(s.short)
 			lead("b", false)
 			s.lapse(s.short)
 			lead("b", true)
@@ -174,8 +174,8 @@ func (s *jobs) second(f func(other *jobs)) {
 	s.must(other.Close(), nil)
 }
 
-// toldToCancel checks that a worker on a handle is notified of a request to cancel while workers also listen for new work.
-func (s *jobs) toldToCancel(on *jobs, f func()) {
+// cancelNotified checks that a worker on a handle is notified of a request to cancel while workers also listen for new work.
+func (s *jobs) cancelNotified(on *jobs, f func()) {
 	s.Helper()
 	notifier, ok := on.Store.(job.CancelNotifier)
 	if !ok {
@@ -189,7 +189,7 @@ func (s *jobs) toldToCancel(on *jobs, f func()) {
 	}
 	signals, err := notifier.NotifyCancel(ctx)
 	s.must(err, nil)
-	s.heard(signals, f)
+	s.signalled(signals, f)
 }
 
 // notified checks that a worker on a handle is notified of the work that f makes.
@@ -203,11 +203,11 @@ func (s *jobs) notified(on *jobs, f func()) {
 	defer cancel()
 	signals, err := notifier.Notify(ctx)
 	s.must(err, nil)
-	s.heard(signals, f)
+	s.signalled(signals, f)
 }
 
-// heard checks that f causes a signal. It first drains earlier signals, since signals may be false.
-func (s *jobs) heard(signals <-chan struct{}, f func()) {
+// signalled checks that f causes a signal. It first drains earlier signals, since signals may be false.
+func (s *jobs) signalled(signals <-chan struct{}, f func()) {
 	s.Helper()
 	drained := time.After(50 * time.Millisecond)
 	for waiting := true; waiting; {

@@ -26,7 +26,7 @@ func stateCases() []jobsCase {
 		{name: "J2/a scheduled job is ready when due and not before", run: func(s *jobs) {
 			id := s.add(job.Insert{RunAt: s.clock().Add(s.short)})
 			s.in(id, job.Scheduled)
-			s.nearly(s.short)
+			s.almostElapse(s.short)
 			s.maintain()
 			s.in(id, job.Scheduled)
 			if got := s.lease(queue, 1, long); len(got) != 0 {
@@ -64,7 +64,7 @@ func stateCases() []jobsCase {
 				!got.RunAt.Equal(got.FailedAt.Add(s.short)) || !got.LeaseUntil.IsZero() {
 				s.Fatalf("after a failure: %+v", got)
 			}
-			s.nearly(s.short)
+			s.almostElapse(s.short)
 			s.maintain()
 			s.in(r.ID, job.Scheduled)
 			s.lapse(s.short)

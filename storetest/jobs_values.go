@@ -17,8 +17,8 @@ func ignoreUnread() cmp.Option {
 	return cmpopts.IgnoreFields(job.Record{}, "LastError", "FailedAt", "Reason", "Output", "FinishedAt", "RefusedReason", "RefusedAt")
 }
 
-// everyByte is a payload that no encoding of text survives.
-func everyByte() []byte {
+// allBytes is a payload that no encoding of text survives.
+func allBytes() []byte {
 	b := make([]byte, 512)
 	for i := range b {
 		b[i] = byte(i)
@@ -40,7 +40,7 @@ func valueCases() []jobsCase {
 		{name: "J18/a job comes back unchanged", run: func(s *jobs) {
 			runAt := s.clock().Add(-time.Hour)
 			in := job.Insert{
-				ID: newID(), Type: "email:send 'ü'", Queue: "Mails/\"x\" ü", Priority: 7, Payload: everyByte(), Meta: oddMeta(), Timeout: 1500001 * time.Microsecond,
+				ID: newID(), Type: "email:send 'ü'", Queue: "Mails/\"x\" ü", Priority: 7, Payload: allBytes(), Meta: oddMeta(), Timeout: 1500001 * time.Microsecond,
 				MaxAttempts: 1 << 30, RunAt: runAt, UniqueKey: "k",
 			}
 			s.add(in)

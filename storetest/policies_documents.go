@@ -200,8 +200,8 @@ func documentCases() []policiesCase {
 			d := s.document("payments")
 			s.await(first)
 			s.await(second)
-			quiet(first)
-			quiet(second)
+			drainSignals(first)
+			drainSignals(second)
 			d.Newest = 2
 			_, err = s.second.Save(s.ctx, d, revision("payments", 2))
 			s.must(err)
@@ -234,8 +234,8 @@ func (s *policies) await(signals <-chan struct{}) {
 	}
 }
 
-// quiet takes the signals that are under way: those of the first look and of the store's own bell.
-func quiet(signals <-chan struct{}) {
+// drainSignals takes the signals that are under way: those of the first look and of the store's own bell.
+func drainSignals(signals <-chan struct{}) {
 	for {
 		select {
 		case <-signals:

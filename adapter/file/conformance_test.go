@@ -52,7 +52,7 @@ func queue(name string, o file.SourceOptions, s file.SinkOptions) func(t *testin
 
 // flat makes a transaction whose payload is a flat object of strings, as a row of CSV is.
 func flat(i int) *pipeline.Transaction {
-	plain := pipelinetest.Plain(i)
+	plain := pipelinetest.MakePlain(i)
 	payload, _ := json.Marshal(map[string]string{"id": plain.ID(), "text": "a \"quoted\",\nsecond line"})
 	return plain.With(pipeline.WithPayload(payload))
 }
@@ -60,10 +60,10 @@ func flat(i int) *pipeline.Transaction {
 func TestSource(t *testing.T) {
 	for name, o := range map[string]pipelinetest.SourceOptions{
 		"jsonl": {
-			Open: queue("in.jsonl", file.SourceOptions{}, file.SinkOptions{}), Make: pipelinetest.Plain, Finite: true,
+			Open: queue("in.jsonl", file.SourceOptions{}, file.SinkOptions{}), Make: pipelinetest.MakePlain, Finite: true,
 		},
 		"jsonl followed": {
-			Open: queue("in.jsonl", file.SourceOptions{Follow: true}, file.SinkOptions{}), Make: pipelinetest.Plain,
+			Open: queue("in.jsonl", file.SourceOptions{Follow: true}, file.SinkOptions{}), Make: pipelinetest.MakePlain,
 		},
 		"envelopes followed": {
 			Open: queue("in.jsonl", file.SourceOptions{Follow: true, Envelope: true}, file.SinkOptions{Envelope: true}),
@@ -137,9 +137,9 @@ func all(t *testing.T, path string, o file.SourceOptions) (list []*pipeline.Tran
 
 func TestSink(t *testing.T) {
 	for name, o := range map[string]pipelinetest.SinkOptions{
-		"jsonl":       {Open: target("out.jsonl", file.SinkOptions{}, file.SourceOptions{}), Make: pipelinetest.Plain},
-		"appended":    {Open: target("out.jsonl", file.SinkOptions{Append: true}, file.SourceOptions{}), Make: pipelinetest.Plain},
-		"not flushed": {Open: target("out.jsonl", file.SinkOptions{NoSync: true}, file.SourceOptions{}), Make: pipelinetest.Plain},
+		"jsonl":       {Open: target("out.jsonl", file.SinkOptions{}, file.SourceOptions{}), Make: pipelinetest.MakePlain},
+		"appended":    {Open: target("out.jsonl", file.SinkOptions{Append: true}, file.SourceOptions{}), Make: pipelinetest.MakePlain},
+		"not flushed": {Open: target("out.jsonl", file.SinkOptions{NoSync: true}, file.SourceOptions{}), Make: pipelinetest.MakePlain},
 		"envelopes":   {Open: target("out.jsonl", file.SinkOptions{Envelope: true}, file.SourceOptions{Envelope: true})},
 		"csv":         {Open: target("out.csv", file.SinkOptions{}, file.SourceOptions{}), Make: flat},
 	} {

@@ -13,7 +13,7 @@ func TestL11EveryTransactionEndsAsScriptedThroughCrashes(t *testing.T) {
 	options := map[string]map[string]rabbitmq.Options{}
 	for _, kind := range kinds {
 		options[kind] = map[string]rabbitmq.Options{}
-		for _, name := range []string{pipelinetest.Work, pipelinetest.Letters} {
+		for _, name := range []string{pipelinetest.Work, pipelinetest.DeadLetters} {
 			o := rabbitmq.Options{Queue: queue(), Declare: kind}
 			options[kind][name] = o
 			must(t, openSink(t, o).Close())

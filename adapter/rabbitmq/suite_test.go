@@ -26,7 +26,7 @@ func TestSource(t *testing.T) {
 						Restart: restart,
 					}
 				},
-				Ordered: true, Counts: true, Patience: 30 * time.Second,
+				Ordered: true, Counts: true, Timeout: 30 * time.Second,
 			})
 		})
 	}
@@ -46,7 +46,7 @@ func TestSink(t *testing.T) {
 						Restart: restart,
 					}
 				},
-				Ordered: true, Patience: 30 * time.Second,
+				Ordered: true, Timeout: 30 * time.Second,
 			})
 		})
 	}

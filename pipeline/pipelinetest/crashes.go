@@ -17,11 +17,11 @@ import (
 
 // The queues of a [Broker].
 const (
-	Work    = "work"
-	Letters = "letters"
+	Work        = "work"
+	DeadLetters = "dead_letters"
 )
 
-// Broker is a server with two empty queues, [Work] and [Letters], that can be killed.
+// Broker is a server with two empty queues, [Work] and [DeadLetters], that can be killed.
 type Broker struct {
 	// Source opens a handle of a queue. Required. The suite closes it if it is an io.Closer, as with Sink.
 	Source func(t *testing.T, queue string) pipeline.Source
@@ -36,8 +36,8 @@ type Broker struct {
 	Lease time.Duration
 	// Transactions is the number of transactions, at least 5,000. Default 100,000. With -short it is a tenth, at least 5,000.
 	Transactions int
-	// Patience is how long the whole test may take before missing transactions count as lost. Default 5 min.
-	Patience time.Duration
+	// Timeout is how long the whole test may take before missing transactions count as lost. Default 5 min.
+	Timeout time.Duration
 }
 
 // Crashes checks that every transaction of a queue ends exactly as scripted although the server is killed twice under load:
@@ -53,8 +53,8 @@ func Crashes(t *testing.T, b Broker) {
 	if testing.Short() {
 		b.Transactions = max(b.Transactions/10, 5000)
 	}
-	if b.Patience == 0 {
-		b.Patience = 5 * time.Minute
+	if b.Timeout == 0 {
+		b.Timeout = 5 * time.Minute
 	}
 	l := newLedger(b.Transactions)
 	began := time.Now()
@@ -79,9 +79,9 @@ func Crashes(t *testing.T, b Broker) {
 }
 
 const (
-	kills        = 2
-	giveUp       = 5 * time.Second // time of an attempt: far more than those take that do not wait for it
-	manyAttempts = 1000            // more than any outage takes
+	kills          = 2
+	attemptTimeout = 5 * time.Second // time of an attempt: far more than those take that do not wait for it
+	manyAttempts   = 1000            // more than any outage takes
 )
 
 func (l *ledger) fill(t *testing.T, b Broker) {
@@ -92,7 +92,7 @@ func (l *ledger) fill(t *testing.T, b Broker) {
 		list[i] = pipeline.NewTransaction(id, []byte(`{"number":`+id+`}`))
 	}
 	var p policy.Producer
-	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 256, 10_000, b.Patience
+	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 256, 10_000, b.Timeout
 	to := b.Sink(t, Work)
 	summary, err := pipeline.NewProducer(to, pipeline.Raw{}, p).Run(t.Context(), pipeline.Values(list...))
 	if err != nil || summary.Success != len(list) {
@@ -116,8 +116,8 @@ func (l *ledger) settle(t *testing.T, b Broker) (summary pipeline.Summary, down 
 		})
 	}
 	from := b.Source(t, Work)
-	consumer := pipeline.NewConsumer(from, l.task(), persevering(b.Patience), pipeline.WithLogger(slog.New(slog.DiscardHandler)),
-		pipeline.WithDeadLetter(closing(t, b.Sink(t, Letters))), pipeline.WithEnded(l.ended))
+	consumer := pipeline.NewConsumer(from, l.task(), retryingPolicy(b.Timeout), pipeline.WithLogger(slog.New(slog.DiscardHandler)),
+		pipeline.WithDeadLetter(closing(t, b.Sink(t, DeadLetters))), pipeline.WithEnded(l.ended))
 	ran := make(chan struct{})
 	group.Go(func() {
 		select {
@@ -127,7 +127,7 @@ func (l *ledger) settle(t *testing.T, b Broker) (summary pipeline.Summary, down 
 		}
 		killing.Lock() // Left may ask the server
 		defer killing.Unlock()
-		for end := time.Now().Add(b.Patience); b.Left(t, Work) > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(b.Timeout); b.Left(t, Work) > 0 && time.Now().Before(end); {
 			time.Sleep(fetchWait)
 		}
 		consumer.Drain()
@@ -142,12 +142,12 @@ func (l *ledger) settle(t *testing.T, b Broker) (summary pipeline.Summary, down 
 	return summary, down
 }
 
-// persevering is a policy under which nothing is given up but what the script fails.
-func persevering(patience time.Duration) (p policy.Consumer) {
-	p.Loop.Streaming, p.Loop.Timeout = true, patience
+// retryingPolicy is a policy under which nothing is given up but what the script fails.
+func retryingPolicy(timeout time.Duration) (p policy.Consumer) {
+	p.Loop.Streaming, p.Loop.Timeout = true, timeout
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = 64, 500, fetchWait
 	p.Loop.EmptyQueue = policy.EmptyQueue{Backoff: 20 * time.Millisecond, BackoffCap: 100 * time.Millisecond}
-	p.Steps.Process.Retry = policy.Retry{MaxAttempts: 2, InitialBackoff: 5 * time.Millisecond, TimeoutPerAttempt: giveUp}
+	p.Steps.Process.Retry = policy.Retry{MaxAttempts: 2, InitialBackoff: 5 * time.Millisecond, TimeoutPerAttempt: attemptTimeout}
 	again := policy.Retry{MaxAttempts: manyAttempts, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond}
 	p.Steps.Fetch.Retry, p.Steps.Exception.Retry = again, again
 	return p
@@ -156,10 +156,10 @@ func persevering(patience time.Duration) (p policy.Consumer) {
 // read empties the queue of letters and returns the categories of each transaction's.
 func read(t *testing.T, b Broker) map[int][]string {
 	t.Helper()
-	from := closing(t, b.Source(t, Letters))
+	from := closing(t, b.Source(t, DeadLetters))
 	rest := &source{T: t, ctx: t.Context()}
 	letters := map[int][]string{}
-	for end := time.Now().Add(b.Patience); ; {
+	for end := time.Now().Add(b.Timeout); ; {
 		got, err := from.Fetch(t.Context(), pipeline.FetchRequest{Max: 1000, Wait: fetchWait})
 		if err != nil {
 			t.Fatalf("Fetch of letters: %v", err)
@@ -172,7 +172,7 @@ func read(t *testing.T, b Broker) map[int][]string {
 		if len(got) > 0 {
 			continue
 		}
-		if n := b.Left(t, Letters); n == 0 {
+		if n := b.Left(t, DeadLetters); n == 0 {
 			return letters
 		} else if time.Now().After(end) {
 			t.Fatalf("%d letters do not come", n)
@@ -211,24 +211,24 @@ func (l *ledger) task() pipeline.Raw {
 			switch scripted(i) {
 			case refused:
 				return nil, errRefused
-			case spent:
+			case exhausted:
 				return nil, errDown
-			case late:
+			case timesOut:
 				<-ctx.Done()
 				return nil, ctx.Err()
 			case failsOnce:
 				if e.attempts == 1 {
 					return nil, errDown
 				}
-			case comesAgain:
-				if e.givenBack == 0 {
+			case nacked:
+				if e.nacks == 0 {
 					return nil, errDown
 				}
 			}
 			return nil, nil
 		},
 		Exception: func(_ context.Context, x *pipeline.Transaction, _ error) error {
-			if scripted(number(x)) == comesAgain {
+			if scripted(number(x)) == nacked {
 				return errBack
 			}
 			return nil

@@ -4,8 +4,8 @@
 //
 // # The model
 //
-// Every case opens a new queue. It is a subtest named after the rule and the behaviour that it checks ("L11/what is given back
-// comes again after its delay"), so that `-run 'TestSource/L11'` selects the cases of a rule. A suite skips what a source does
-// not support, such as taking deliveries back, and checks what the source says that it supports.
+// Every case opens a new queue. It is a subtest named after the rule and the behaviour that it checks ("L11/a nacked delivery
+// returns after its delay"), so that `-run 'TestSource/L11'` selects the cases of a rule. A suite skips what a source does
+// not support, such as Nack, and checks what the source says that it supports.
 // The suites run in real time.
 package pipelinetest

@@ -14,8 +14,8 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-// board counts how often the steps of transactions ran.
-type board struct {
+// progress counts how often the steps of transactions ran.
+type progress struct {
 	mu      sync.Mutex
 	calls   map[string]int
 	done    map[string]bool
@@ -24,12 +24,12 @@ type board struct {
 	letters pipeline.Sink // nil for none
 }
 
-func newBoard() *board {
-	return &board{calls: map[string]int{}, done: map[string]bool{}, running: map[string]bool{}}
+func newProgress() *progress {
+	return &progress{calls: map[string]int{}, done: map[string]bool{}, running: map[string]bool{}}
 }
 
 // call counts a call and returns which it is, from 1.
-func (b *board) call(name string) int {
+func (b *progress) call(name string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls[name]++
@@ -37,20 +37,20 @@ func (b *board) call(name string) int {
 }
 
 // finish notes that a transaction is done.
-func (b *board) finish(id string) {
+func (b *progress) finish(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done[id] = true
 }
 
-func (b *board) finished() int {
+func (b *progress) finished() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.done)
 }
 
 // enter notes that a transaction runs until the function returned is called.
-func (b *board) enter(id string) func() {
+func (b *progress) enter(id string) func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.running[id] {
@@ -69,7 +69,7 @@ func flow(s *source) policy.Consumer {
 	var p policy.Consumer
 	p.Loop.Streaming = !s.o.Finite
 	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Batch.Interval = 4, 10, fetchWait
-	p.Loop.Timeout = 4 * s.o.Patience
+	p.Loop.Timeout = 4 * s.o.Timeout
 	p.Loop.EmptyQueue = policy.EmptyQueue{Backoff: 20 * time.Millisecond, BackoffCap: 100 * time.Millisecond}
 	quick := policy.Retry{MaxAttempts: 2, InitialBackoff: 10 * time.Millisecond}
 	p.Steps.Process.Retry, p.Steps.Success.Retry, p.Steps.Exception.Retry = quick, quick, quick
@@ -78,7 +78,7 @@ func flow(s *source) policy.Consumer {
 }
 
 // consume runs an engine until n transactions are done, or it is at its end.
-func (b *board) consume(s *source, from pipeline.Source, task pipeline.Raw, n int) pipeline.Summary {
+func (b *progress) consume(s *source, from pipeline.Source, task pipeline.Raw, n int) pipeline.Summary {
 	s.Helper()
 	opts := []pipeline.Option{pipeline.WithLogger(slog.New(slog.DiscardHandler)), pipeline.WithGrace(5 * time.Second)}
 	if b.letters != nil {
@@ -87,7 +87,7 @@ func (b *board) consume(s *source, from pipeline.Source, task pipeline.Raw, n in
 	consumer := pipeline.NewConsumer(from, task, flow(s), opts...)
 	ended := make(chan struct{})
 	go func() {
-		for end := time.Now().Add(3 * s.o.Patience); b.finished() < n && time.Now().Before(end); {
+		for end := time.Now().Add(3 * s.o.Timeout); b.finished() < n && time.Now().Before(end); {
 			select {
 			case <-ended:
 				return
@@ -120,7 +120,7 @@ func (s *source) outcomes() {
 	}
 	from, end := s.open()
 	_, nacks := from.(pipeline.Nacker)
-	b := newBoard()
+	b := newProgress()
 	var letters pipeline.MemorySink
 	b.letters = &letters
 	task := pipeline.Raw{
@@ -168,7 +168,7 @@ func (s *source) poison() {
 	put := s.put(30)
 	poisonous := put[3].ID()
 	from, _ := s.open()
-	b := newBoard()
+	b := newProgress()
 	summary := b.consume(s, from, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if t.ID() == poisonous {
 			return nil, errors.New("poison")
@@ -185,7 +185,7 @@ func (s *source) duplicates() {
 	list := []*pipeline.Transaction{s.o.Make(0), s.o.Make(1), s.o.Make(0), s.o.Make(0), s.o.Make(2)}
 	s.queue.Put(s.T, list...)
 	from, _ := s.open()
-	b := newBoard()
+	b := newProgress()
 	b.consume(s, from, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		defer b.enter(t.ID())()
 		time.Sleep(20 * time.Millisecond)
@@ -204,7 +204,7 @@ func (s *source) stopped() {
 	if _, ok := from.(pipeline.Acker); !ok {
 		return
 	}
-	b := newBoard()
+	b := newProgress()
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	half := pipeline.Map(func(ctx context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
@@ -240,7 +240,7 @@ func (s *source) restarted() {
 	}
 	put := s.put(s.o.Load)
 	from, _ := s.open()
-	b := newBoard()
+	b := newProgress()
 	var restarts sync.WaitGroup
 	summary := b.consume(s, from, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if b.call("all") == s.o.Load/2 {

@@ -8,7 +8,7 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-func (s *source) whole() {
+func (s *source) unchanged() {
 	want := map[string]*pipeline.Transaction{}
 	for _, t := range s.put(20) {
 		want[t.ID()] = t
@@ -28,11 +28,11 @@ func (s *source) whole() {
 	}
 }
 
-func (s *source) most() {
+func (s *source) maximum() {
 	s.put(10)
 	from, _ := s.open()
 	seen := 0
-	for end := time.Now().Add(s.o.Patience); seen < 10; {
+	for end := time.Now().Add(s.o.Timeout); seen < 10; {
 		got, err := from.Fetch(s.ctx, pipeline.FetchRequest{Max: 3, Wait: fetchWait})
 		if len(got) > 3 {
 			s.Fatalf("%d deliveries where 3 were asked for", len(got))
@@ -62,7 +62,7 @@ func (s *source) empty() {
 	if len(got) > 0 || errors.Is(err, pipeline.ErrEnd) != s.o.Finite || err != nil && !s.o.Finite {
 		s.Errorf("an empty queue gave %d and %v", len(got), err)
 	}
-	if took := time.Since(start); took > s.o.Patience/2 {
+	if took := time.Since(start); took > s.o.Timeout/2 {
 		s.Errorf("a fetch that must not wait took %v", took)
 	}
 }
@@ -79,13 +79,13 @@ func (s *source) waits() {
 	<-put
 }
 
-func (s *source) obeys() {
+func (s *source) cancelled() {
 	from, _ := s.open()
 	ctx, cancel := context.WithTimeout(s.ctx, 2*fetchWait)
 	defer cancel()
 	start := time.Now()
-	got, _ := from.Fetch(ctx, pipeline.FetchRequest{Max: 1, Wait: s.o.Patience * 4})
-	if took := time.Since(start); len(got) > 0 || took > s.o.Patience {
+	got, _ := from.Fetch(ctx, pipeline.FetchRequest{Max: 1, Wait: s.o.Timeout * 4})
+	if took := time.Since(start); len(got) > 0 || took > s.o.Timeout {
 		s.Errorf("a cancelled fetch gave %d after %v", len(got), took)
 	}
 	s.put(1) // the handle is still good
@@ -108,7 +108,7 @@ func (s *source) acknowledged() {
 	s.none(reopened, 3*fetchWait)
 }
 
-func (s *source) twice() {
+func (s *source) acknowledgedTwice() {
 	s.put(3)
 	from, end := s.open()
 	a, ok := from.(pipeline.Acker)
@@ -133,7 +133,7 @@ func (s *source) twice() {
 	s.ack(reopened, again...)
 }
 
-func (s *source) again() {
+func (s *source) unacknowledged() {
 	s.put(5)
 	from, end := s.open()
 	if _, ok := from.(pipeline.Acker); !ok {
@@ -163,7 +163,7 @@ func (s *source) again() {
 	s.none(reopened, 3*fetchWait)
 }
 
-func (s *source) delayed() {
+func (s *source) nackedWithDelay() {
 	put := s.put(2)
 	from, _ := s.open()
 	n, ok := from.(pipeline.Nacker)
@@ -197,7 +197,7 @@ func indexOf(put []*pipeline.Transaction, d pipeline.Delivery) int {
 	return 0
 }
 
-func (s *source) givenBack() {
+func (s *source) nackedAtOnce() {
 	s.put(3)
 	from, _ := s.open()
 	n, ok := from.(pipeline.Nacker)
@@ -213,12 +213,12 @@ func (s *source) givenBack() {
 	s.none(from, 3*fetchWait)
 }
 
-func (s *source) shared() {
+func (s *source) twoConsumers() {
 	s.put(20)
 	one, _ := s.open()
 	two, _ := s.open()
 	seen := map[string]bool{}
-	for end := time.Now().Add(s.o.Patience); len(seen) < 20; {
+	for end := time.Now().Add(s.o.Timeout); len(seen) < 20; {
 		for _, from := range []pipeline.Source{one, two} {
 			got, err := from.Fetch(s.ctx, pipeline.FetchRequest{Max: 3, Wait: fetchWait})
 			if err != nil && !errors.Is(err, pipeline.ErrEnd) || time.Now().After(end) {
@@ -235,7 +235,7 @@ func (s *source) shared() {
 	}
 }
 
-func (s *source) lapsed() {
+func (s *source) leaseExpires() {
 	s.put(2)
 	from, _ := s.open()
 	got := s.fetch(from, 2)
@@ -248,7 +248,7 @@ func (s *source) lapsed() {
 	s.ack(from, again...)
 }
 
-func (s *source) extended() {
+func (s *source) leaseExtended() {
 	s.put(1)
 	from, _ := s.open()
 	e, ok := from.(pipeline.Extender)

@@ -11,43 +11,43 @@ import (
 	"github.com/tenetdev/tenet/pipeline"
 )
 
-// course is the scripted course of a transaction.
-type course int
+// scenario is the script of a transaction.
+type scenario int
 
 const (
-	succeeds course = iota
+	succeeds scenario = iota
 	failsOnce
-	comesAgain
+	nacked
 	refused
-	spent
-	late
+	exhausted
+	timesOut
 )
 
-// scripted returns the course of the i-th transaction.
-func scripted(i int) course {
+// scripted returns the scenario of the i-th transaction.
+func scripted(i int) scenario {
 	switch {
 	case i%5000 == 1:
-		return late
+		return timesOut
 	case i%20 == 3:
 		return failsOnce
 	case i%20 == 7:
 		return refused
 	case i%20 == 11:
-		return spent
+		return exhausted
 	case i%20 == 15:
-		return comesAgain
+		return nacked
 	}
 	return succeeds
 }
 
-// ends returns how a course ends: as a success, or as a dead letter of a category.
-func (c course) ends() string {
+// ends returns how a scenario ends: as a success, or as a dead letter of a category.
+func (c scenario) ends() string {
 	switch c {
 	case refused:
 		return classify.CategoryBusiness.String()
-	case spent:
+	case exhausted:
 		return classify.CategorySystem.String()
-	case late:
+	case timesOut:
 		return classify.CategoryTimeout.String()
 	}
 	return string(pipeline.Success)
@@ -55,9 +55,9 @@ func (c course) ends() string {
 
 // entry records what has happened to a transaction.
 type entry struct {
-	attempts  int // to process it
-	givenBack int
-	ends      []string // those that are different
+	attempts int // to process it
+	nacks    int
+	ends     []string // those that are different
 }
 
 // ledger holds an entry for each transaction by its number, which is its ID.
@@ -100,7 +100,7 @@ func (l *ledger) ended(d pipeline.Ended) {
 	how := string(pipeline.Success)
 	switch d.Outcome {
 	case pipeline.Failed:
-		if e.givenBack++; scripted(i) != comesAgain {
+		if e.nacks++; scripted(i) != nacked {
 			l.faults = append(l.faults, fmt.Sprintf("a delivery of %d failed: %v", i, d.Err))
 		}
 		return
@@ -126,9 +126,9 @@ func (l *ledger) ended(d pipeline.Ended) {
 	}
 }
 
-const mostFaults = 20
+const maxFaults = 20
 
-// audit lists the differences between the script, the ledger and the dead letters that the server has.
+// audit lists the differences between the scenario, the ledger and the dead letters that the server has.
 func (l *ledger) audit(letters map[int][]string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,8 +144,8 @@ func (l *ledger) audit(letters map[int][]string) []string {
 			faults = append(faults, fmt.Sprintf("%d succeeded and has the letters %q", i, written))
 		case c.ends() != string(pipeline.Success) && !slices.Equal(written, want):
 			faults = append(faults, fmt.Sprintf("%d has the letters %q instead of %q", i, written, want))
-		case c == failsOnce && e.attempts < 2, c == comesAgain && e.givenBack == 0:
-			faults = append(faults, fmt.Sprintf("%d ended after %d attempts, given back %d times", i, e.attempts, e.givenBack))
+		case c == failsOnce && e.attempts < 2, c == nacked && e.nacks == 0:
+			faults = append(faults, fmt.Sprintf("%d ended after %d attempts, given back %d times", i, e.attempts, e.nacks))
 		}
 	}
 	for i := range letters {
@@ -153,8 +153,8 @@ func (l *ledger) audit(letters map[int][]string) []string {
 			faults = append(faults, fmt.Sprintf("a letter of %d, which was never there", i))
 		}
 	}
-	if len(faults) > mostFaults {
-		return append(faults[:mostFaults], fmt.Sprintf("and %d more", len(faults)-mostFaults))
+	if len(faults) > maxFaults {
+		return append(faults[:maxFaults], fmt.Sprintf("and %d more", len(faults)-maxFaults))
 	}
 	return faults
 }

@@ -18,15 +18,15 @@ func asScripted(n int) (*ledger, map[int][]string) {
 		switch c := scripted(i); c {
 		case failsOnce:
 			l.attempt(i)
-		case comesAgain:
+		case nacked:
 			l.end(i, pipeline.Failed, classify.CategorySystem)
 		case refused:
 			l.letter(letters, i, classify.CategoryBusiness)
 			continue
-		case spent:
+		case exhausted:
 			l.letter(letters, i, classify.CategorySystem)
 			continue
-		case late:
+		case timesOut:
 			l.letter(letters, i, classify.CategoryTimeout)
 			continue
 		}
@@ -69,7 +69,7 @@ func TestL4TheAuditOfCrashesFindsFaults(t *testing.T) {
 		"two ends":                           {func(l *ledger, _ map[int][]string) { l.end(0, pipeline.Exception, classify.CategorySystem) }, `0 ended as ["success" "system"]`},
 		"an unscripted fault":                {func(l *ledger, _ map[int][]string) { l.end(0, pipeline.Failed, classify.CategorySystem) }, "a delivery of 0 failed"},
 		"not retried":                        {func(l *ledger, _ map[int][]string) { l.entries[3].attempts = 1 }, "3 ended after 1 attempts"},
-		"not given back":                     {func(l *ledger, _ map[int][]string) { l.entries[15].givenBack = 0 }, "given back 0 times"},
+		"not given back":                     {func(l *ledger, _ map[int][]string) { l.entries[15].nacks = 0 }, "given back 0 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, letters := asScripted(n)

@@ -26,14 +26,14 @@ type Target struct {
 type SinkOptions struct {
 	// Open makes a new, empty target. Required.
 	Open func(t *testing.T) Target
-	// Make makes the i-th transaction, with an ID that is different for each. Default [Whole].
+	// Make makes the i-th transaction, with an ID that is different for each. Default [MakeFull].
 	Make func(i int) *pipeline.Transaction
 	// Ordered says that transactions dispatched by one goroutine arrive in their order.
 	Ordered bool
-	// Deduplicates says that a transaction that is dispatched again arrives once.
+	// Deduplicates says that a repeated dispatch arrives once.
 	Deduplicates bool
-	// Patience is how long the suite waits for a transaction before it counts as lost. Default 15 s.
-	Patience time.Duration
+	// Timeout is how long the suite waits for a transaction before it counts as lost. Default 15 s.
+	Timeout time.Duration
 	// Load is the number of transactions of cases under load. Default 200.
 	Load int
 }
@@ -41,10 +41,10 @@ type SinkOptions struct {
 // Sinks checks that a sink keeps the contract of pipeline.Sink.
 func Sinks(t *testing.T, o SinkOptions) {
 	if o.Make == nil {
-		o.Make = Whole
+		o.Make = MakeFull
 	}
-	if o.Patience == 0 {
-		o.Patience = 15 * time.Second
+	if o.Timeout == 0 {
+		o.Timeout = 15 * time.Second
 	}
 	if o.Load == 0 {
 		o.Load = 200
@@ -54,11 +54,11 @@ func Sinks(t *testing.T, o SinkOptions) {
 		when bool
 		run  func(s *sink)
 	}{
-		{"L11/what is dispatched arrives whole", true, (*sink).whole},
+		{"L11/transactions arrive unchanged", true, (*sink).unchanged},
 		{"L10/order", o.Ordered, (*sink).order},
-		{"L10/concurrent dispatches all arrive", true, (*sink).concurrent},
-		{"L4/a transaction that is dispatched again arrives once", o.Deduplicates, (*sink).again},
-		{"L4/a dispatch whose context is over fails", true, (*sink).cancelled},
+		{"L10/concurrent dispatches arrive", true, (*sink).concurrent},
+		{"L4/a transaction that is dispatched again arrives once", o.Deduplicates, (*sink).deduplicated},
+		{"L4/a dispatch with an ended context fails", true, (*sink).cancelled},
 		{"L10/a producer's transactions arrive", true, (*sink).produced},
 		{"L4/a server that restarts under load loses nothing", true, (*sink).restarted},
 	}
@@ -109,7 +109,7 @@ func (s *sink) dispatch(to pipeline.Sink, list ...*pipeline.Transaction) {
 // arrived waits until all of list have arrived and returns everything that has.
 func (s *sink) arrived(list []*pipeline.Transaction) []*pipeline.Transaction {
 	s.Helper()
-	for end := time.Now().Add(s.o.Patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(s.o.Timeout); ; time.Sleep(20 * time.Millisecond) {
 		taken := s.target.Taken(s.T)
 		missing := map[string]*pipeline.Transaction{}
 		for _, t := range list {
@@ -135,7 +135,7 @@ func (s *sink) once(list []*pipeline.Transaction) {
 	}
 }
 
-func (s *sink) whole() {
+func (s *sink) unchanged() {
 	list := s.make(20)
 	to := s.open()
 	s.dispatch(to, list...)
@@ -181,7 +181,7 @@ func (s *sink) concurrent() {
 	s.once(list)
 }
 
-func (s *sink) again() {
+func (s *sink) deduplicated() {
 	list := s.make(10)
 	to := s.open()
 	s.dispatch(to, list...)
@@ -204,7 +204,7 @@ func (s *sink) cancelled() {
 func (s *sink) produce(list []*pipeline.Transaction, task pipeline.Raw) pipeline.Summary {
 	s.Helper()
 	var p policy.Producer
-	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 8, 50, 4*s.o.Patience
+	p.Loop.Concurrency.Value, p.Loop.Batch.Size, p.Loop.Timeout = 8, 50, 4*s.o.Timeout
 	p.Steps.Produce.Retry = policy.Retry{
 		MaxAttempts: 1000, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, TimeoutPerAttempt: 5 * time.Second,
 	}
@@ -229,7 +229,7 @@ func (s *sink) restarted() {
 		return
 	}
 	list := s.make(s.o.Load)
-	b := newBoard()
+	b := newProgress()
 	var restarts sync.WaitGroup
 	summary := s.produce(list, pipeline.Map(func(_ context.Context, t *pipeline.Transaction) (*pipeline.Transaction, error) {
 		if b.call("all") == s.o.Load/2 {

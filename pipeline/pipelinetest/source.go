@@ -52,8 +52,8 @@ type SourceOptions struct {
 	Delay time.Duration
 	// Early is how much earlier than its delay a source may deliver a transaction again. Default 0.
 	Early time.Duration
-	// Patience is how long the suite waits for a delivery before it counts as lost. Default 15 s.
-	Patience time.Duration
+	// Timeout is how long the suite waits for a delivery before it counts as lost. Default 15 s.
+	Timeout time.Duration
 	// Load is the number of transactions of cases under load. Default 200.
 	Load int
 }
@@ -61,13 +61,13 @@ type SourceOptions struct {
 // Sources checks that a source keeps the contract of pipeline.Source and its optional interfaces.
 func Sources(t *testing.T, o SourceOptions) {
 	if o.Make == nil {
-		o.Make = Whole
+		o.Make = MakeFull
 	}
 	if o.Delay == 0 {
 		o.Delay = time.Second
 	}
-	if o.Patience == 0 {
-		o.Patience = 15 * time.Second
+	if o.Timeout == 0 {
+		o.Timeout = 15 * time.Second
 	}
 	if o.Load == 0 {
 		o.Load = 200
@@ -87,24 +87,24 @@ type sourceCase struct {
 
 func sourceCases(o SourceOptions) (list []sourceCase) {
 	for _, c := range []sourceCase{
-		{"L11/what is put comes out whole", true, (*source).whole},
-		{"L5/never more than asked for", true, (*source).most},
+		{"L11/transactions arrive unchanged", true, (*source).unchanged},
+		{"L5/a fetch returns at most its maximum", true, (*source).maximum},
 		{"L5/order", o.Ordered, (*source).order},
-		{"L6/an empty queue says so", true, (*source).empty},
-		{"L6/waits for the first", !o.Finite, (*source).waits},
-		{"L9/a fetch obeys its context", !o.Finite, (*source).obeys},
-		{"L11/what is acknowledged is gone", true, (*source).acknowledged},
-		{"L11/acknowledging twice takes nothing else along", true, (*source).twice},
-		{"L11/what is not acknowledged comes again", !o.Once, (*source).again},
-		{"L11/what is given back comes again after its delay", true, (*source).delayed},
-		{"L11/what is given back without a delay comes again at once", true, (*source).givenBack},
-		{"L7/consumers share nothing", !o.Exclusive, (*source).shared},
-		{"L7/a lease that runs out brings the delivery again", o.Lease > 0, (*source).lapsed},
-		{"L7/an extended lease does not", o.Lease > 0, (*source).extended},
+		{"L6/a fetch from an empty queue returns nothing", true, (*source).empty},
+		{"L6/a fetch waits for the first transaction", !o.Finite, (*source).waits},
+		{"L9/a fetch ends with its context", !o.Finite, (*source).cancelled},
+		{"L11/an acknowledged delivery does not return", true, (*source).acknowledged},
+		{"L11/a repeated acknowledgement settles nothing else", true, (*source).acknowledgedTwice},
+		{"L11/an unacknowledged delivery returns", !o.Once, (*source).unacknowledged},
+		{"L11/a nacked delivery returns after its delay", true, (*source).nackedWithDelay},
+		{"L11/a nacked delivery without a delay returns at once", true, (*source).nackedAtOnce},
+		{"L7/two consumers get different deliveries", !o.Exclusive, (*source).twoConsumers},
+		{"L7/a delivery returns when its lease expires", o.Lease > 0, (*source).leaseExpires},
+		{"L7/an extended lease keeps its delivery", o.Lease > 0, (*source).leaseExtended},
 		{"L4/every outcome is settled", true, (*source).outcomes},
-		{"L4/a poisonous transaction holds nobody back", true, (*source).poison},
-		{"L4/duplicates are delivered, and never at once", true, (*source).duplicates},
-		{"L9/what a stopped engine has not finished comes again", !o.Once, (*source).stopped},
+		{"L4/a poison transaction does not block others", true, (*source).poison},
+		{"L4/duplicates are delivered, but never run concurrently", true, (*source).duplicates},
+		{"L9/a stopped consumer leaves unfinished transactions in the queue", !o.Once, (*source).stopped},
 		{"L5/a server that restarts under load loses nothing", true, (*source).restarted},
 	} {
 		if c.when {
@@ -114,8 +114,8 @@ func sourceCases(o SourceOptions) (list []sourceCase) {
 	return list
 }
 
-// Whole makes a transaction that uses every field, with a payload of all bytes.
-func Whole(i int) *pipeline.Transaction {
+// MakeFull makes a transaction that uses every field, with a payload of all bytes.
+func MakeFull(i int) *pipeline.Transaction {
 	payload := make([]byte, 256, 300)
 	for b := range payload {
 		payload[b] = byte(b)
@@ -125,8 +125,8 @@ func Whole(i int) *pipeline.Transaction {
 		pipeline.WithCorrelation(fmt.Sprintf("correlation-%d", i)), pipeline.WithParent(fmt.Sprintf("parent-%d", i)))
 }
 
-// Plain makes a transaction of an ID and a JSON object that has it as "id".
-func Plain(i int) *pipeline.Transaction {
+// MakePlain makes a transaction of an ID and a JSON object that has it as "id".
+func MakePlain(i int) *pipeline.Transaction {
 	id := fmt.Sprintf("transaction-%05d", i)
 	return pipeline.NewTransaction(id, fmt.Appendf(nil, `{"id":%q,"number":%d}`, id, i))
 }
@@ -171,7 +171,7 @@ const fetchWait = 100 * time.Millisecond
 // fetch collects n deliveries.
 func (s *source) fetch(from pipeline.Source, n int) (list []pipeline.Delivery) {
 	s.Helper()
-	for end := time.Now().Add(s.o.Patience); len(list) < n; {
+	for end := time.Now().Add(s.o.Timeout); len(list) < n; {
 		got, err := from.Fetch(s.ctx, pipeline.FetchRequest{Max: n - len(list), Wait: fetchWait})
 		if list = append(list, got...); len(list) >= n {
 			break

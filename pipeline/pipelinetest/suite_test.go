@@ -159,7 +159,7 @@ func TestSourceWithoutAbilities(t *testing.T) {
 				Source: func(*testing.T) pipeline.Source { return bare{q} },
 			}
 		},
-		Make: pipelinetest.Plain, Ordered: true, Once: true, Load: 20,
+		Make: pipelinetest.MakePlain, Ordered: true, Once: true, Load: 20,
 	})
 }
 
@@ -211,7 +211,7 @@ func TestSinkInMemory(t *testing.T) {
 
 func TestCrashesInMemory(t *testing.T) {
 	queues := map[string]*queue{}
-	for _, name := range []string{pipelinetest.Work, pipelinetest.Letters} {
+	for _, name := range []string{pipelinetest.Work, pipelinetest.DeadLetters} {
 		queues[name] = &queue{MemorySource: pipeline.NewMemorySource(), lease: time.Second}
 	}
 	pipelinetest.Crashes(t, pipelinetest.Broker{

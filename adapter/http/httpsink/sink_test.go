@@ -96,7 +96,7 @@ func TestSink(t *testing.T) {
 				Taken: e.list, Restart: e.restart,
 			}
 		},
-		Make: pipelinetest.Plain, Ordered: true, Deduplicates: true,
+		Make: pipelinetest.MakePlain, Ordered: true, Deduplicates: true,
 	})
 }
 

@@ -90,7 +90,7 @@ func TestL11EveryTransactionEndsAsScriptedThroughCrashes(t *testing.T) {
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
 	must(t, err)
-	for _, name := range []string{pipelinetest.Work, pipelinetest.Letters} {
+	for _, name := range []string{pipelinetest.Work, pipelinetest.DeadLetters} {
 		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage})
 		must(t, err)
 	}

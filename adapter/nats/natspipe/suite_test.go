@@ -124,7 +124,7 @@ func TestSource(t *testing.T) {
 						Restart: n.restart,
 					}
 				},
-				Ordered: true, Counts: true, Lease: slow, Patience: 30 * time.Second,
+				Ordered: true, Counts: true, Lease: slow, Timeout: 30 * time.Second,
 			})
 		})
 	}
@@ -141,7 +141,7 @@ func TestSink(t *testing.T) {
 				Restart: n.restart,
 			}
 		},
-		Ordered: true, Deduplicates: true, Patience: 30 * time.Second,
+		Ordered: true, Deduplicates: true, Timeout: 30 * time.Second,
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 // TestL11EveryTransactionEndsAsScriptedThroughCrashes marks finished rows, so that the table shows the outcome of each.
 func TestL11EveryTransactionEndsAsScriptedThroughCrashes(t *testing.T) {
 	options, names := map[string]pgpipe.Options{}, map[string]string{}
-	for _, queue := range []string{pipelinetest.Work, pipelinetest.Letters} {
+	for _, queue := range []string{pipelinetest.Work, pipelinetest.DeadLetters} {
 		o, name := newTable(t, queueColumns+", done_at timestamptz")
 		exec(t, "CREATE INDEX ON "+name+" (available_at, id) WHERE done_at IS NULL")
 		o.Done, o.Lease = "done_at", 5*time.Second

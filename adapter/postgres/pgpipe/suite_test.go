@@ -27,7 +27,7 @@ func TestQueue(t *testing.T) {
 						Restart: restart,
 					}
 				},
-				Ordered: true, Counts: true, Lease: lease, Advance: advance, Patience: 30 * time.Second, Load: 1000,
+				Ordered: true, Counts: true, Lease: lease, Advance: advance, Timeout: 30 * time.Second, Load: 1000,
 			})
 		})
 	}
@@ -54,7 +54,7 @@ func TestOutbox(t *testing.T) {
 				Restart: restart,
 			}
 		},
-		Ordered: true, Exclusive: true, Patience: 30 * time.Second, Load: 1000,
+		Ordered: true, Exclusive: true, Timeout: 30 * time.Second, Load: 1000,
 	})
 }
 
@@ -77,7 +77,7 @@ func TestSink(t *testing.T) {
 				Restart: restart,
 			}
 		},
-		Ordered: true, Deduplicates: true, Patience: 30 * time.Second, Load: 1000,
+		Ordered: true, Deduplicates: true, Timeout: 30 * time.Second, Load: 1000,
 	})
 }
 

@@ -69,8 +69,8 @@ func (a *App) FollowDocument(ctx context.Context, d Document, log *slog.Logger, 
 	return file, document.Set, err
 }
 
-// serverPatience is how long a command waits for the first document of a server.
-const serverPatience = 10 * time.Second
+// firstDocumentTimeout is how long a command waits for the first document of a server.
+const firstDocumentTimeout = 10 * time.Second
 
 func (a *App) followServer(ctx context.Context, d Document, log *slog.Logger, changed func(*policy.Set)) (policy.Provider, *policy.Set, error) {
 	address := strings.TrimPrefix(d.Path, ServerScheme)
@@ -102,7 +102,7 @@ func (a *App) followServer(ctx context.Context, d Document, log *slog.Logger, ch
 	if err != nil {
 		return nil, nil, Usagef("--policy: %w", err)
 	}
-	for deadline := time.Now().Add(serverPatience); server.Set() == nil && ctx.Err() == nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(firstDocumentTimeout); server.Set() == nil && ctx.Err() == nil && time.Now().Before(deadline); {
 		if err := server.Status().LastError; err != nil && !errors.Is(err, policy.ErrProviderUnavailable) {
 			break
 		}
