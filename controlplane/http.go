@@ -80,21 +80,28 @@ func newGetter(o RemoteOptions) (*getter, error) {
 	return g, nil
 }
 
-// send makes a request with the headers of every request and those of extra. Errors are *fetchError.
-func (g *getter) send(ctx context.Context, method, path string, extra http.Header, body io.Reader) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, g.base+path, body)
+// request is a request to a control plane, with the headers that it adds to those of every request.
+type request struct {
+	method, path string
+	headers      http.Header
+	body         io.Reader
+}
+
+// send makes a request. Errors are *fetchError.
+func (g *getter) send(ctx context.Context, r request) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, r.method, g.base+r.path, r.body)
 	if err != nil {
-		return nil, g.fail(method, path, policy.ErrPolicyFetchFailed, err)
+		return nil, g.fail(r.method, r.path, policy.ErrPolicyFetchFailed, err)
 	}
 	request.Header = g.headers.Clone()
-	maps.Copy(request.Header, extra)
+	maps.Copy(request.Header, r.headers)
 	answer, err := g.client.Do(request)
 	if err != nil {
 		var inner *url.Error
 		if errors.As(err, &inner) {
 			err = inner.Err // the outer error only adds the address
 		}
-		return nil, g.fail(method, path, policy.ErrProviderUnavailable, err)
+		return nil, g.fail(r.method, r.path, policy.ErrProviderUnavailable, err)
 	}
 	return answer, nil
 }
@@ -116,7 +123,7 @@ func (g *getter) get(ctx context.Context, path, etag string) (response, error) {
 func (g *getter) fetch(ctx context.Context, path string, extra http.Header, most int) (response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answer, err := g.send(ctx, http.MethodGet, path, extra, http.NoBody)
+	answer, err := g.send(ctx, request{method: http.MethodGet, path: path, headers: extra})
 	if err != nil {
 		return response{}, err
 	}

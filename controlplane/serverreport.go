@@ -64,7 +64,7 @@ func (r *reporter) send(ctx context.Context, within time.Duration) {
 	}
 	headers := http.Header{}
 	headers.Set("Content-Type", protocol.TypeJSON)
-	answer, err := f.getter.send(ctx, http.MethodPost, protocol.ReportsPath(f.o.Document), headers, bytes.NewReader(body))
+	answer, err := f.getter.send(ctx, request{http.MethodPost, protocol.ReportsPath(f.o.Document), headers, bytes.NewReader(body)})
 	if err != nil {
 		return // the stream tells about a server that is away
 	}

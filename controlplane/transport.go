@@ -155,7 +155,7 @@ func (f *follower) stream(ctx context.Context) error {
 	headers := f.headers()
 	headers.Set("Accept", protocol.TypeStream)
 	path := protocol.LivePath(f.o.Document)
-	answer, err := f.getter.send(ctx, http.MethodGet, path, headers, http.NoBody)
+	answer, err := f.getter.send(ctx, request{method: http.MethodGet, path: path, headers: headers})
 	if err != nil && context.Cause(ctx) == errSilent {
 		return &unsuitableError{errSilent}
 	}

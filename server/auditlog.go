@@ -24,25 +24,17 @@ const (
 )
 
 func (s *Server) auditRoutes() {
-	read := route{
-		Operation: huma.Operation{
-			OperationID: "read-audit", Method: http.MethodGet, Path: "/v1/audit/events", Summary: "Read the audit log as JSON lines", Tags: []string{"Audit"},
-			Description: "Each line is {cursor, event}, in stored order; a line that is not JSON is in raw, in base64. The answer ends after limit lines, or earlier; continue after the last cursor until an answer is empty. A line with a cursor and nothing else says how far a filtered answer has looked.",
-			Parameters: []*huma.Param{
-				queryParameter("after", "The cursor of a line.", &huma.Schema{Type: huma.TypeString}),
-				queryParameter("limit", "How many lines at most.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(float64(1)), Maximum: new(float64(maxLines)), Default: 1000}),
-				queryParameter("type", "Only events of this type.", &huma.Schema{Type: huma.TypeString}),
-				queryParameter("work_id", "Only events of this call, job or transaction.", &huma.Schema{Type: huma.TypeString}),
-			},
-		},
-		scope: policystore.ScopeRead,
+	audits := group{tag: "Audit", scope: policystore.ScopeRead}
+	read := audits.route(http.MethodGet, "/v1/audit/events", "read-audit", "Read the audit log as JSON lines")
+	read.Description = "Each line is {cursor, event}, in stored order; a line that is not JSON is in raw, in base64. The answer ends after limit lines, or earlier; continue after the last cursor until an answer is empty. A line with a cursor and nothing else says how far a filtered answer has looked."
+	read.Parameters = []*huma.Param{
+		queryParameter("after", "The cursor of a line.", &huma.Schema{Type: huma.TypeString}),
+		queryParameter("limit", "How many lines at most.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(float64(1)), Maximum: new(float64(maxLines)), Default: 1000}),
+		queryParameter("type", "Only events of this type.", &huma.Schema{Type: huma.TypeString}),
+		queryParameter("work_id", "Only events of this call, job or transaction.", &huma.Schema{Type: huma.TypeString}),
 	}
 	s.raw(read, "application/jsonl", s.readAudit)
-	heads := route{
-		Operation: huma.Operation{OperationID: "audit-heads", Method: http.MethodGet, Path: "/v1/audit/heads", Summary: "List the ends of the chains of the audit log", Tags: []string{"Audit"}},
-		scope:     policystore.ScopeRead,
-	}
-	register(s, heads, func(ctx context.Context, _ *struct{}) (*answer[api.Heads], error) {
+	register(s, audits.route(http.MethodGet, "/v1/audit/heads", "audit-heads", "List the ends of the chains of the audit log"), func(ctx context.Context, _ *struct{}) (*answer[api.Heads], error) {
 		list, err := s.options.Audit.Heads(ctx)
 		if list == nil {
 			list = []audit.Head{}

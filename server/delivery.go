@@ -25,32 +25,30 @@ const seenWithin = 10 * time.Minute
 
 // deliveryRoutes registers what client programs use, and what is known of them.
 func (s *Server) deliveryRoutes() {
-	o := func(method, path, id, summary string) route {
-		return route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Clients"}}, scope: policystore.ScopeRead}
-	}
-	live := o(http.MethodGet, "/v1/documents/{name}/live", "follow-document", "Follow a document: a stream, a long poll or a conditional GET")
+	read := group{tag: "Clients", scope: policystore.ScopeRead}
+	reports := group{tag: "Clients", scope: policystore.ScopeReport}
+	live := reports.route(http.MethodGet, "/v1/documents/{name}/live", "follow-document", "Follow a document: a stream, a long poll or a conditional GET")
 	live.Description = "The protocol of client programs, which docs/control-plane.md describes."
 	live.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
-	live.scope, live.stream, live.free = policystore.ScopeReport, true, true
+	live.stream, live.free = true, true
 	s.raw(live, "application/json", s.bound(s.follow))
-	report := o(http.MethodPost, "/v1/documents/{name}/reports", "report", "Report the applied revision and counters of a client")
+	report := reports.route(http.MethodPost, "/v1/documents/{name}/reports", "report", "Report the applied revision and counters of a client")
 	report.Description, report.Parameters = live.Description, live.Parameters
-	report.scope, report.free = policystore.ScopeReport, true
+	report.free = true
 	report.Responses = map[string]*huma.Response{"204": {Description: "Taken"}}
 	s.raw(report, "", s.bound(s.hub.ServeReport))
 
-	register(s, o(http.MethodGet, "/v1/clients", "list-clients", "List client programs"), s.listClients)
-	register(s, o(http.MethodGet, "/v1/documents/{name}/clients", "count-clients", "Count the clients of a document by revision, of the last 10 minutes"), s.countClients)
-	register(s, o(http.MethodGet, "/v1/signing-key", "get-signing-key", "Show the key that clients pin"), func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
+	register(s, read.route(http.MethodGet, "/v1/clients", "list-clients", "List client programs"), s.listClients)
+	register(s, read.route(http.MethodGet, "/v1/documents/{name}/clients", "count-clients", "Count the clients of a document by revision, of the last 10 minutes"), s.countClients)
+	register(s, read.route(http.MethodGet, "/v1/signing-key", "get-signing-key", "Show the key that clients pin"), func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
 		keys, err := keyring.Load(ctx, s.options.Policies)
 		if err != nil {
 			return nil, err
 		}
 		return answers(api.SigningKey{PublicKey: protocol.FormatKey(keys.Public())}, nil)
 	})
-	rotate := o(http.MethodPost, "/v1/signing-key/rotate", "rotate-signing-key", "Replace the signing key; the old one endorses the new one")
-	rotate.scope, rotate.once = policystore.ScopeAdmin, keyed
-	register(s, rotate, func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
+	admin := group{"Clients", policystore.ScopeAdmin, keyed}
+	register(s, admin.route(http.MethodPost, "/v1/signing-key/rotate", "rotate-signing-key", "Replace the signing key; the old one endorses the new one"), func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
 		if err := callerOf(ctx).unbound(); err != nil {
 			return nil, err
 		}

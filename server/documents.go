@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
@@ -65,13 +63,7 @@ type rolloutAction struct {
 }
 
 func (s *Server) documentRoutes() {
-	o := func(method, path, id, summary string) route {
-		r := route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Documents"}}, scope: policystore.ScopeRead}
-		if method != http.MethodGet {
-			r.scope, r.once = policystore.ScopePublish, keyed
-		}
-		return r
-	}
+	read, publish := group{tag: "Documents", scope: policystore.ScopeRead}, group{"Documents", policystore.ScopePublish, keyed}
 	based := func(r route) route {
 		r.once = condition
 		r.Description = `If-Match names the revision that is replaced, as the ETag of the document does: "7"; "0" for a document that does not exist yet, * for any.`
@@ -79,21 +71,21 @@ func (s *Server) documentRoutes() {
 		return r
 	}
 	const name = "/v1/documents/{name}"
-	register(s, o(http.MethodGet, "/v1/documents", "list-documents", "List documents by name"), s.listDocuments)
-	register(s, o(http.MethodGet, name, "get-document", "Show the state of a document"), s.getDocument)
-	register(s, o(http.MethodGet, name+"/revisions", "list-revisions", "List the revisions of a document, newest first"), s.listRevisions)
-	register(s, o(http.MethodGet, name+"/revisions/{revision}", "get-revision", "Show a revision with its text"), s.getRevision)
-	register(s, o(http.MethodGet, name+"/diff", "diff-revisions", "Compare two revisions"), s.diff)
-	register(s, based(o(http.MethodPost, name+"/revisions", "publish", "Publish a revision")), s.publish)
-	register(s, based(o(http.MethodPost, name+"/rollback", "rollback", "Publish the content of an old revision anew")), s.rollback)
-	register(s, o(http.MethodGet, name+"/rollout", "get-rollout", "Show the rollout of a document with its evidence"), s.getRollout)
-	register(s, o(http.MethodPost, name+"/rollout/{action}", "change-rollout", "Pause, resume or abort the rollout of a document"), s.changeRollout)
-	register(s, o(http.MethodPut, name+"/freeze", "freeze", "Refuse changes of a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
+	register(s, read.route(http.MethodGet, "/v1/documents", "list-documents", "List documents by name"), s.listDocuments)
+	register(s, read.route(http.MethodGet, name, "get-document", "Show the state of a document"), s.getDocument)
+	register(s, read.route(http.MethodGet, name+"/revisions", "list-revisions", "List the revisions of a document, newest first"), s.listRevisions)
+	register(s, read.route(http.MethodGet, name+"/revisions/{revision}", "get-revision", "Show a revision with its text"), s.getRevision)
+	register(s, read.route(http.MethodGet, name+"/diff", "diff-revisions", "Compare two revisions"), s.diff)
+	register(s, based(publish.route(http.MethodPost, name+"/revisions", "publish", "Publish a revision")), s.publish)
+	register(s, based(publish.route(http.MethodPost, name+"/rollback", "rollback", "Publish the content of an old revision anew")), s.rollback)
+	register(s, read.route(http.MethodGet, name+"/rollout", "get-rollout", "Show the rollout of a document with its evidence"), s.getRollout)
+	register(s, publish.route(http.MethodPost, name+"/rollout/{action}", "change-rollout", "Pause, resume or abort the rollout of a document"), s.changeRollout)
+	register(s, publish.route(http.MethodPut, name+"/freeze", "freeze", "Refuse changes of a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.freeze", Detail: in.Body.Reason}, func() (policystore.Document, error) {
 			return s.documents.Freeze(ctx, in.Name, callerOf(ctx).actor(), in.Body.Reason)
 		})
 	})
-	register(s, o(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes of a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
+	register(s, publish.route(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes of a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.unfreeze"}, func() (policystore.Document, error) {
 			return s.documents.Unfreeze(ctx, in.Name)
 		})

@@ -23,17 +23,13 @@ const (
 )
 
 func (s *Server) eventRoutes() {
-	o := route{
-		Operation: huma.Operation{
-			OperationID: "events", Method: http.MethodGet, Path: "/v1/events", Summary: "Stream counters, transitions of jobs, and signs of change", Tags: []string{"Events"},
-			Description: "Server-sent events. stats has the counters of GET /v1/stats, sent at first and when they change. transition has a job_transition event of the audit log, written by workers that record there; its ID is a cursor, from which a stream goes on after Last-Event-ID. pulse has a number for each of jobs, documents, audit and clients, which grows when something there has changed: sent at first, and then at most once a second. Numbers of different servers cannot be compared.",
-			Parameters: []*huma.Param{
-				queryParameter("topics", "Some of stats, transitions and pulse, separated by commas; stats,transitions if absent. Tokens that are bound to queues or documents may not have transitions.", &huma.Schema{Type: huma.TypeString}),
-				{Name: "Last-Event-ID", In: "header", Description: "The ID of the last transition that was received.", Schema: &huma.Schema{Type: huma.TypeString}},
-			},
-		},
-		scope: policystore.ScopeRead, stream: true,
+	o := group{tag: "Events", scope: policystore.ScopeRead}.route(http.MethodGet, "/v1/events", "events", "Stream counters, transitions of jobs, and signs of change")
+	o.Description = "Server-sent events. stats has the counters of GET /v1/stats, sent at first and when they change. transition has a job_transition event of the audit log, written by workers that record there; its ID is a cursor, from which a stream goes on after Last-Event-ID. pulse has a number for each of jobs, documents, audit and clients, which grows when something there has changed: sent at first, and then at most once a second. Numbers of different servers cannot be compared."
+	o.Parameters = []*huma.Param{
+		queryParameter("topics", "Some of stats, transitions and pulse, separated by commas; stats,transitions if absent. Tokens that are bound to queues or documents may not have transitions.", &huma.Schema{Type: huma.TypeString}),
+		{Name: "Last-Event-ID", In: "header", Description: "The ID of the last transition that was received.", Schema: &huma.Schema{Type: huma.TypeString}},
 	}
+	o.stream = true
 	s.raw(o, "text/event-stream", s.streamEvents)
 }
 

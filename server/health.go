@@ -24,10 +24,9 @@ const readyTime = 3 * time.Second
 
 func (s *Server) healthRoutes() {
 	get := func(path, id, summary string) route {
-		return route{
-			Operation: huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"Server"}},
-			public:    true, free: true,
-		}
+		r := group{tag: "Server"}.route(http.MethodGet, path, id, summary)
+		r.public, r.free = true, true
+		return r
 	}
 	s.raw(get("/livez", "livez", "Say that the process lives"), "text/plain", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
 	s.raw(get("/readyz", "readyz", "Say whether the server can serve: its store answers and it does not drain"), "text/plain", s.ready)

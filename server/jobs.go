@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/secrets"
@@ -39,42 +37,36 @@ type jobChange struct {
 	Body   api.JobChange
 }
 
-func jobOperation(method, path, id, summary string, scope policystore.Scope) route {
-	o := route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Jobs"}}, scope: scope}
-	return o
-}
-
 func (s *Server) jobRoutes() {
-	read, operate := policystore.ScopeRead, policystore.ScopeOperate
-	register(s, jobOperation(http.MethodGet, "/v1/jobs", "list-jobs", "List jobs by ID", read),
+	read, operate := group{tag: "Jobs", scope: policystore.ScopeRead}, group{"Jobs", policystore.ScopeOperate, keyed}
+	register(s, read.route(http.MethodGet, "/v1/jobs", "list-jobs", "List jobs by ID"),
 		func(ctx context.Context, in *jobQuery) (*answer[api.JobPage], error) {
 			return answers(s.searchJobs(ctx, api.JobSearch{
 				Filter: api.JobFilter{Filter: in.Filter}, Cursor: in.Cursor, Limit: in.Limit, Secrets: in.Secrets,
 			}))
 		})
-	search := jobOperation(http.MethodPost, "/v1/jobs/search", "search-jobs", "List jobs by ID, with a filter in the body", read)
+	search := read.route(http.MethodPost, "/v1/jobs/search", "search-jobs", "List jobs by ID, with a filter in the body")
 	search.Description = "Changes nothing: it is a POST because filters can be long."
 	register(s, search, func(ctx context.Context, in *bodyOf[api.JobSearch]) (*answer[api.JobPage], error) {
 		return answers(s.searchJobs(ctx, in.Body))
 	})
-	find := jobOperation(http.MethodPost, "/v1/jobs/find", "find-jobs", "Find the newest jobs, in a bounded time", read)
+	find := read.route(http.MethodPost, "/v1/jobs/find", "find-jobs", "Find the newest jobs, in a bounded time")
 	find.Description = "Changes nothing: it is a POST because filters can be long."
 	register(s, find, func(ctx context.Context, in *bodyOf[api.JobFind]) (*answer[api.JobFound], error) {
 		return answers(s.findJobs(ctx, in.Body))
 	})
-	register(s, jobOperation(http.MethodGet, "/v1/indexes", "list-indexes", "List the indexed fields of metadata and payloads", read), s.listIndexes)
-	register(s, jobOperation(http.MethodGet, "/v1/jobs/{id}", "get-job", "Show a job with its history", read), s.getJob)
-	register(s, jobOperation(http.MethodGet, "/v1/stats", "stats", "Count jobs by queue and state", read),
+	register(s, read.route(http.MethodGet, "/v1/indexes", "list-indexes", "List the indexed fields of metadata and payloads"), s.listIndexes)
+	register(s, read.route(http.MethodGet, "/v1/jobs/{id}", "get-job", "Show a job with its history"), s.getJob)
+	register(s, read.route(http.MethodGet, "/v1/stats", "stats", "Count jobs by queue and state"),
 		func(ctx context.Context, _ *struct{}) (*answer[api.Stats], error) {
 			return answers(s.stats(ctx, callerOf(ctx)))
 		})
-	register(s, jobOperation(http.MethodGet, "/v1/workers", "list-workers", "List live workers", read), s.listWorkers)
+	register(s, read.route(http.MethodGet, "/v1/workers", "list-workers", "List live workers"), s.listWorkers)
 
-	enqueue := jobOperation(http.MethodPost, "/v1/jobs", "enqueue", "Store up to 1,000 jobs, all or none", operate)
-	enqueue.once, enqueue.MaxBodyBytes = keyed, largeBody
+	enqueue := operate.route(http.MethodPost, "/v1/jobs", "enqueue", "Store up to 1,000 jobs, all or none")
+	enqueue.MaxBodyBytes = largeBody
 	register(s, enqueue, s.enqueue)
-	change := jobOperation(http.MethodPost, "/v1/jobs/actions/{action}", "change-jobs", "Retry, cancel or delete up to 1,000 jobs", operate)
-	change.once = keyed
+	change := operate.route(http.MethodPost, "/v1/jobs/actions/{action}", "change-jobs", "Retry, cancel or delete up to 1,000 jobs")
 	change.Description = "Applies to the oldest jobs that the filter selects. Running jobs are asked to cancel, and cannot be retried or deleted."
 	register(s, change, func(ctx context.Context, in *jobChange) (*answer[api.Changed], error) {
 		return answers(s.change(ctx, changeRequest{name: "jobs." + string(in.Action), action: in.Action, JobChange: in.Body}))
@@ -84,8 +76,7 @@ func (s *Server) jobRoutes() {
 		action  job.Action
 		summary string
 	}{{"requeue", job.ActionRetry, "Run up to 1,000 dead jobs again"}, {"purge", job.ActionDelete, "Remove up to 1,000 dead jobs"}} {
-		o := jobOperation(http.MethodPost, "/v1/dlq/"+dlq.verb, dlq.verb, dlq.summary, operate)
-		o.once = keyed
+		o := operate.route(http.MethodPost, "/v1/dlq/"+dlq.verb, dlq.verb, dlq.summary)
 		register(s, o, func(ctx context.Context, in *bodyOf[api.JobChange]) (*answer[api.Changed], error) {
 			in.Body.Filter.States = []job.State{job.Dead}
 			return answers(s.change(ctx, changeRequest{name: "dlq." + dlq.verb, action: dlq.action, JobChange: in.Body}))

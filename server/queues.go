@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
@@ -25,17 +23,11 @@ type periodicName struct {
 }
 
 func (s *Server) queueRoutes() {
-	o := func(method, path, id, summary string, scope policystore.Scope) route {
-		return route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Queues"}}, scope: scope}
-	}
-	register(s, o(http.MethodGet, "/v1/queues", "list-queues", "List queues that are or were paused", policystore.ScopeRead), s.listQueues)
-	set := o(http.MethodPut, "/v1/queues/{queue}", "set-queue", "Pause or resume a queue", policystore.ScopeOperate)
-	set.once = keyed
-	register(s, set, s.setQueue)
-	register(s, o(http.MethodGet, "/v1/periodic", "list-periodic", "List the server's periodic jobs", policystore.ScopeRead), s.listPeriodic)
-	run := o(http.MethodPost, "/v1/periodic/{name}/run", "run-periodic", "Enqueue a periodic job now, in addition to its schedule", policystore.ScopeOperate)
-	run.once = keyed
-	register(s, run, s.runPeriodic)
+	read, operate := group{tag: "Queues", scope: policystore.ScopeRead}, group{"Queues", policystore.ScopeOperate, keyed}
+	register(s, read.route(http.MethodGet, "/v1/queues", "list-queues", "List queues that are or were paused"), s.listQueues)
+	register(s, operate.route(http.MethodPut, "/v1/queues/{queue}", "set-queue", "Pause or resume a queue"), s.setQueue)
+	register(s, read.route(http.MethodGet, "/v1/periodic", "list-periodic", "List the server's periodic jobs"), s.listPeriodic)
+	register(s, operate.route(http.MethodPost, "/v1/periodic/{name}/run", "run-periodic", "Enqueue a periodic job now, in addition to its schedule"), s.runPeriodic)
 }
 
 func (s *Server) listQueues(ctx context.Context, _ *struct{}) (*answer[api.Queues], error) {

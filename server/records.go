@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/internal/operation"
@@ -43,20 +41,13 @@ type matching[B any] struct {
 }
 
 func (s *Server) recordRoutes() {
-	o := func(method, path, id, summary string, scope policystore.Scope) route {
-		return route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Idempotency"}}, scope: scope}
-	}
-	register(s, o(http.MethodGet, "/v1/idempotency", "list-records", "List idempotency records without their results", policystore.ScopeRead), s.listRecords)
-	register(s, o(http.MethodGet, "/v1/idempotency/record", "get-record", "Show the record of a key", policystore.ScopeRead), s.getRecord)
-	resolve := o(http.MethodPost, "/v1/idempotency/resolve", "resolve-record", "Set the outcome of an effect whose outcome is unknown", policystore.ScopeOperate)
-	resolve.once = condition
-	register(s, resolve, s.resolveRecord)
-	clear := o(http.MethodPost, "/v1/idempotency/clear", "clear-record", "Remove a record, so that its effect can run again", policystore.ScopeOperate)
-	clear.once = condition
-	register(s, clear, s.clearRecord)
-	expire := o(http.MethodPost, "/v1/idempotency/expire", "expire-records", "Remove expired records", policystore.ScopeOperate)
-	expire.once = keyed
-	register(s, expire, s.expireRecords)
+	read, operate := group{tag: "Idempotency", scope: policystore.ScopeRead}, group{"Idempotency", policystore.ScopeOperate, keyed}
+	matching := group{"Idempotency", policystore.ScopeOperate, condition}
+	register(s, read.route(http.MethodGet, "/v1/idempotency", "list-records", "List idempotency records without their results"), s.listRecords)
+	register(s, read.route(http.MethodGet, "/v1/idempotency/record", "get-record", "Show the record of a key"), s.getRecord)
+	register(s, matching.route(http.MethodPost, "/v1/idempotency/resolve", "resolve-record", "Set the outcome of an effect whose outcome is unknown"), s.resolveRecord)
+	register(s, matching.route(http.MethodPost, "/v1/idempotency/clear", "clear-record", "Remove a record, so that its effect can run again"), s.clearRecord)
+	register(s, operate.route(http.MethodPost, "/v1/idempotency/expire", "expire-records", "Remove expired records"), s.expireRecords)
 }
 
 func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.RecordPage], error) {

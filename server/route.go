@@ -33,6 +33,19 @@ type route struct {
 	free   bool // not rate limited
 }
 
+// group is what operations of one tag have in common.
+type group struct {
+	tag   string
+	scope policystore.Scope
+	once  once
+}
+
+func (g group) route(method, path, id, summary string) route {
+	return route{
+		Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{g.tag}}, scope: g.scope, once: g.once,
+	}
+}
+
 // mux registers the handlers of declared operations.
 type mux struct {
 	*http.ServeMux

@@ -15,28 +15,27 @@ import (
 )
 
 func (s *Server) sessionRoutes() {
-	o := func(method, path, id, summary string) route {
-		return route{
-			Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Session"}}, public: true,
-		}
+	public := func(method, path, id, summary string) route {
+		r := group{tag: "Session"}.route(method, path, id, summary)
+		r.public = true
+		return r
 	}
 	redirect := func(r route) route {
 		r.Responses = map[string]*huma.Response{"302": {Description: "Redirection of the browser"}}
 		return r
 	}
-	login := redirect(o(http.MethodGet, "/v1/session/login", "login", "Send a browser to the OpenID Connect provider"))
+	login := redirect(public(http.MethodGet, "/v1/session/login", "login", "Send a browser to the OpenID Connect provider"))
 	login.Parameters = []*huma.Param{queryParameter("return", "The path of this server to come back to; / if absent.", &huma.Schema{Type: huma.TypeString})}
 	s.raw(login, "", s.login)
-	s.raw(redirect(o(http.MethodGet, "/v1/session/callback", "login-callback", "Finish a sign-in; the provider sends browsers here")), "", s.loginCallback)
-	logout := o(http.MethodDelete, "/v1/session", "logout", "End the session of a browser")
+	s.raw(redirect(public(http.MethodGet, "/v1/session/callback", "login-callback", "Finish a sign-in; the provider sends browsers here")), "", s.loginCallback)
+	logout := public(http.MethodDelete, "/v1/session", "logout", "End the session of a browser")
 	logout.Responses = map[string]*huma.Response{"204": {Description: "The session has ended"}}
 	s.raw(logout, "", func(w http.ResponseWriter, _ *http.Request) {
 		http.SetCookie(w, expired(sessionCookie))
 		w.WriteHeader(http.StatusNoContent)
 	})
-	me := o(http.MethodGet, "/v1/session", "who-am-i", "Say who makes the request, and what it may do")
-	me.public, me.scope = false, anyScope
-	register(s, me, func(ctx context.Context, _ *struct{}) (*answer[api.Caller], error) {
+	me := group{tag: "Session", scope: anyScope}
+	register(s, me.route(http.MethodGet, "/v1/session", "who-am-i", "Say who makes the request, and what it may do"), func(ctx context.Context, _ *struct{}) (*answer[api.Caller], error) {
 		who := callerOf(ctx)
 		return answers(api.Caller{
 			Name: who.Name, Kind: who.kind, Scopes: who.Scopes, Queues: who.Queues, Documents: who.Documents, Expires: who.Expires, ReadOnly: s.options.ReadOnly,

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/policystore"
@@ -22,19 +20,13 @@ type tokenID struct {
 }
 
 func (s *Server) tokenRoutes() {
-	o := func(method, path, id, summary string) route {
-		return route{
-			Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Tokens"}}, scope: policystore.ScopeAdmin,
-		}
-	}
-	register(s, o(http.MethodGet, "/v1/tokens", "list-tokens", "List tokens without their secrets"), s.listTokens)
-	create := o(http.MethodPost, "/v1/tokens", "create-token", "Make a token; its secret is in this answer only")
+	read, change := group{tag: "Tokens", scope: policystore.ScopeAdmin}, group{"Tokens", policystore.ScopeAdmin, keyed}
+	register(s, read.route(http.MethodGet, "/v1/tokens", "list-tokens", "List tokens without their secrets"), s.listTokens)
+	create := read.route(http.MethodPost, "/v1/tokens", "create-token", "Make a token; its secret is in this answer only")
 	create.once = named
 	create.Description = "A name exists once: a repetition gets 409. Revoke the token of a lost answer, and make another."
 	register(s, create, s.createToken)
-	revoke := o(http.MethodDelete, "/v1/tokens/{id}", "revoke-token", "Revoke a token; servers refuse it within 5 seconds")
-	revoke.once = keyed
-	register(s, revoke, s.revokeToken)
+	register(s, change.route(http.MethodDelete, "/v1/tokens/{id}", "revoke-token", "Revoke a token; servers refuse it within 5 seconds"), s.revokeToken)
 }
 
 const tokenCursor = "tokens"

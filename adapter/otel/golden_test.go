@@ -31,8 +31,8 @@ func TestP2MetricNames(t *testing.T) {
 		kind, labels := describe(t, m)
 		fmt.Fprintf(&table, "| `%s` | %s | `%s` | %s | %s |\n", m.Name, kind, m.Unit, labels, m.Description)
 	}
-	testobserve.Hold(t, *update, filepath.Join("testdata", "metrics.md"), "", table.String())
-	testobserve.Hold(t, *update, filepath.Join("..", "..", "docs", "metrics.md"), "otel metrics", table.String())
+	testobserve.Golden{File: filepath.Join("testdata", "metrics.md")}.Check(t, *update, table.String())
+	testobserve.Golden{File: filepath.Join("..", "..", "docs", "metrics.md"), Section: "otel metrics"}.Check(t, *update, table.String())
 }
 
 func describe(t *testing.T, m metricdata.Metrics) (kind, labels string) {
@@ -78,8 +78,8 @@ func TestSpanNames(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		fmt.Fprintf(&table, "| %s | %s |\n", name, keys(found[name]))
 	}
-	testobserve.Hold(t, *update, filepath.Join("testdata", "spans.md"), "", table.String())
-	testobserve.Hold(t, *update, filepath.Join("..", "..", "docs", "metrics.md"), "otel spans", table.String())
+	testobserve.Golden{File: filepath.Join("testdata", "spans.md")}.Check(t, *update, table.String())
+	testobserve.Golden{File: filepath.Join("..", "..", "docs", "metrics.md"), Section: "otel spans"}.Check(t, *update, table.String())
 }
 
 func keys(attributes []attribute.KeyValue) string {

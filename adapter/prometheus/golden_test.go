@@ -39,8 +39,8 @@ func TestP2MetricNames(t *testing.T) {
 	if described := descriptions(registry); described != len(families) {
 		t.Errorf("%d metrics are registered, but the events of this test reach %d", described, len(families))
 	}
-	testobserve.Hold(t, *update, filepath.Join("testdata", "metrics.md"), "", table.String())
-	testobserve.Hold(t, *update, filepath.Join("..", "..", "docs", "metrics.md"), "prometheus", table.String())
+	testobserve.Golden{File: filepath.Join("testdata", "metrics.md")}.Check(t, *update, table.String())
+	testobserve.Golden{File: filepath.Join("..", "..", "docs", "metrics.md"), Section: "prometheus"}.Check(t, *update, table.String())
 }
 
 // descriptions counts the registered metrics, with or without samples.

@@ -20,12 +20,12 @@ func history(q querier, e *entry) ([]job.Attempt, error) {
 	var started, finished, delay int64
 	var kind, outcome, reason string
 	targets := []any{&a.Number, &a.Fence, &kind, &a.Worker, &started, &finished, &outcome, &reason, &a.Error, &a.Stack, &delay, &a.Count}
-	err := each(q, targets, func() error {
+	err := each(q, selection{text: historySelect, args: []any{e.seq}, into: targets}, func() error {
 		a.Kind, a.Outcome, a.Reason = job.Kind(kind), job.AttemptOutcome(outcome), policy.Reason(reason)
 		a.Started, a.Finished, a.Delay = fromMicros(started), fromMicros(finished), time.Duration(delay)
 		rows = append(rows, a)
 		return nil
-	}, historySelect, e.seq)
+	})
 	return append(rows, e.completion()...), err
 }
 
@@ -212,11 +212,11 @@ func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 	err := s.view(ctx, "queues", func(query querier) error {
 		var q job.QueueState
 		var until int64
-		return each(query, []any{&q.Queue, &q.Paused, &q.Reason, &until}, func() error {
+		return each(query, selection{text: `SELECT name, paused, reason, until FROM tenet_queue ORDER BY name`, into: []any{&q.Queue, &q.Paused, &q.Reason, &until}}, func() error {
 			q.Until = fromMicros(until)
 			queues = append(queues, q)
 			return nil
-		}, `SELECT name, paused, reason, until FROM tenet_queue ORDER BY name`)
+		})
 	})
 	if err != nil {
 		return nil, err

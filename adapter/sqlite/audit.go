@@ -66,10 +66,10 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	var heads []audit.Head
 	err := a.db.jobs.view(ctx, "audit: heads", func(q querier) error {
 		var head audit.Head
-		return each(q, []any{&head.ChainID, &head.Seq, &head.Hash}, func() error {
+		return each(q, selection{text: headsSQL, into: []any{&head.ChainID, &head.Seq, &head.Hash}}, func() error {
 			heads = append(heads, head)
 			return nil
-		}, headsSQL)
+		})
 	})
 	return heads, err
 }
@@ -89,10 +89,10 @@ func (a *Audit) page(ctx context.Context, after int64, limit int) (page []paging
 	}
 	err = a.db.jobs.view(ctx, "audit: read", func(q querier) error {
 		var line paging.Line
-		return each(q, []any{&line.Position, &line.Text}, func() error {
+		return each(q, selection{text: readEventsSQL, args: []any{after, limit}, into: []any{&line.Position, &line.Text}}, func() error {
 			page = append(page, line)
 			return nil
-		}, readEventsSQL, after, limit)
+		})
 	})
 	return page, err
 }
@@ -104,10 +104,10 @@ func (a *Audit) Tail(ctx context.Context) (cursor string, err error) {
 	}
 	err = a.db.jobs.view(ctx, "audit: tail", func(q querier) error {
 		var last int64
-		return each(q, []any{&last}, func() error {
+		return each(q, selection{text: `SELECT position FROM tenet_audit ORDER BY position DESC LIMIT 1`, into: []any{&last}}, func() error {
 			cursor = strconv.FormatInt(last, 10)
 			return nil
-		}, `SELECT position FROM tenet_audit ORDER BY position DESC LIMIT 1`)
+		})
 	})
 	return cursor, err
 }

@@ -147,10 +147,13 @@ func (s *Idempotency) List(ctx context.Context, f idempotency.Filter, after idem
 		list = nil
 		var c recordColumns
 		id := []any{&c.Tenant, &c.Operation, &c.Key}
-		return each(q, append(id, c.targets()...), func() error {
+		return each(q, selection{
+			text: listRecordsSQL, into: append(id, c.targets()...),
+			args: []any{after.Tenant, after.Operation, after.Key, f.Tenant, f.Operation, string(f.State), now().UnixMicro(), int64(max(limit, 0))},
+		}, func() error {
 			list = append(list, c.record())
 			return nil
-		}, listRecordsSQL, after.Tenant, after.Operation, after.Key, f.Tenant, f.Operation, string(f.State), now().UnixMicro(), int64(max(limit, 0)))
+		})
 	})
 	return list, err
 }
@@ -238,11 +241,11 @@ func (s *Idempotency) write(ctx context.Context, what string, f func(q querier) 
 // readRecord returns the stored record, or nil.
 func readRecord(q querier, id idempotency.ID) (found *idempotency.Record, err error) {
 	c := &recordColumns{Record: idempotency.Record{ID: id}}
-	err = each(q, append(c.targets(), &c.Result), func() error {
+	err = each(q, selection{text: readRecordSQL, args: []any{id.Tenant, id.Operation, id.Key}, into: append(c.targets(), &c.Result)}, func() error {
 		r := c.record()
 		found = &r
 		return nil
-	}, readRecordSQL, id.Tenant, id.Operation, id.Key)
+	})
 	return found, err
 }
 

@@ -132,7 +132,7 @@ const typesAtOnce = 100
 func ready(q querier, slots job.Slots, types []string, at time.Time) (found []*entry, err error) {
 	if len(types) == 0 {
 		name := ""
-		err := each(q, []any{&name}, func() error { types = append(types, name); return nil }, typesSQL, slots.Queue)
+		err := each(q, selection{text: typesSQL, args: []any{slots.Queue}, into: []any{&name}}, func() error { types = append(types, name); return nil })
 		if err != nil {
 			return nil, err
 		}
@@ -180,11 +180,11 @@ func readySQL(types int) string {
 // promote makes due jobs ready and returns how many.
 func promote(q querier, limit int, at time.Time) (n int, err error) {
 	queue, counts := "", totals{}
-	err = each(q, []any{&queue}, func() error {
+	err = each(q, selection{text: promoteSQL, args: []any{at.UnixMicro(), limit}, into: []any{&queue}}, func() error {
 		n++
 		counts.move(queue, job.Scheduled, job.Ready, 1)
 		return nil
-	}, promoteSQL, at.UnixMicro(), limit)
+	})
 	if n == 0 || err != nil {
 		return n, err
 	}
@@ -328,11 +328,11 @@ func complete(q querier, settlements []job.Settlement, at time.Time) (left []int
 		}
 	}
 	n, queue, counts := 0, "", totals{}
-	err = completeSQL.each(q, []any{&queue}, func() error {
+	err = completeSQL.each(q, selection{args: args, into: []any{&queue}}, func() error {
 		n++
 		counts.move(queue, job.Running, job.Completed, 1)
 		return nil
-	}, args, at.UnixMicro())
+	}, at.UnixMicro())
 	if err != nil {
 		return nil, err
 	}

@@ -76,10 +76,10 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 		return done, err
 	}
 	var due int64
-	err = each(q, []any{&due}, func() error {
+	err = each(q, selection{text: nextDueSQL, args: []any{math.MinInt64}, into: []any{&due}}, func() error {
 		done.NextDue = time.UnixMicro(due).UTC()
 		return nil
-	}, nextDueSQL, math.MinInt64)
+	})
 	return done, err
 }
 
@@ -114,7 +114,7 @@ func (s *Jobs) Lead(ctx context.Context, worker string, ttl time.Duration) (bool
 	err := s.write(ctx, "lead", func(q querier) error {
 		leads = false
 		at, one := now(), 0
-		return each(q, []any{&one}, func() error { leads = true; return nil }, leadSQL, worker, at.Add(ttl).UnixMicro(), at.UnixMicro())
+		return each(q, selection{text: leadSQL, args: []any{worker, at.Add(ttl).UnixMicro(), at.UnixMicro()}, into: []any{&one}}, func() error { leads = true; return nil })
 	})
 	return leads && err == nil, err
 }

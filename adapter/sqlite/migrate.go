@@ -94,16 +94,16 @@ func (db *DB) MigrationStatus(ctx context.Context) ([]migrate.Status, error) {
 // applied returns the applied versions, or none if the table of versions is missing.
 func applied(q querier) ([]migrate.Applied, error) {
 	exists := 0
-	err := each(q, []any{&exists}, func() error { return nil }, `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'tenet_migration'`)
+	err := each(q, selection{text: `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'tenet_migration'`, into: []any{&exists}}, func() error { return nil })
 	if err != nil || exists == 0 {
 		return nil, err
 	}
 	var list []migrate.Applied
 	var version int
 	var at int64
-	err = each(q, []any{&version, &at}, func() error {
+	err = each(q, selection{text: `SELECT version, applied_at FROM tenet_migration`, into: []any{&version, &at}}, func() error {
 		list = append(list, migrate.Applied{Version: version, At: time.UnixMicro(at).UTC()})
 		return nil
-	}, `SELECT version, applied_at FROM tenet_migration`)
+	})
 	return list, err
 }

@@ -53,7 +53,7 @@ func (t policyTx) ExecMany(text string, rows [][]any) error {
 
 // Query implements policysql.Tx.
 func (t policyTx) Query(q policysql.Query, f func() error) error {
-	return each(t.querier, q.Targets, f, policyTable(q.Text), q.Args...)
+	return each(t.querier, selection{text: policyTable(q.Text), args: q.Args, into: q.Targets}, f)
 }
 
 var tableName = regexp.MustCompile(`\{\{(\w+)\}\}`)

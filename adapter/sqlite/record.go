@@ -190,11 +190,11 @@ func now() time.Time { return job.Stamp(time.Now()) }
 func read(q querier, c columns, from string, args ...any) ([]*entry, error) {
 	var list []*entry
 	var r row
-	err := each(q, c.into(&r), func() error {
+	err := each(q, selection{text: `SELECT ` + c.String() + ` FROM tenet_job ` + from, args: args, into: c.into(&r)}, func() error {
 		e, err := r.entry()
 		list = append(list, e)
 		return err
-	}, `SELECT `+c.String()+` FROM tenet_job `+from, args...)
+	})
 	return list, err
 }
 

@@ -28,7 +28,7 @@ func (s *Jobs) Search(ctx context.Context, q job.Search) (job.Found, error) {
 		text, args := newestSQL(q.Filter, indexed, below)
 		err = s.view(ctx, "search", func(q querier) error {
 			id := ""
-			return each(q, []any{&id}, func() error { ids = append(ids, id); return nil }, text, append(args, n)...)
+			return each(q, selection{text: text, args: append(args, n), into: []any{&id}}, func() error { ids = append(ids, id); return nil })
 		})
 		return ids, err
 	}
@@ -64,10 +64,13 @@ func indexName(t filter.Term) string { return `"` + indexPrefix + t.Name() + `"`
 func (s *Jobs) Indexes(ctx context.Context) (fields []string, err error) {
 	err = s.view(ctx, "indexes", func(q querier) error {
 		name := ""
-		return each(q, []any{&name}, func() error {
+		return each(q, selection{
+			text: `SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'tenet_job' AND substr(name, 1, length(?1)) = ?1 ORDER BY name`,
+			args: []any{indexPrefix}, into: []any{&name},
+		}, func() error {
 			fields = append(fields, strings.TrimPrefix(name, indexPrefix))
 			return nil
-		}, `SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'tenet_job' AND substr(name, 1, length(?1)) = ?1 ORDER BY name`, indexPrefix)
+		})
 	})
 	return fields, err
 }

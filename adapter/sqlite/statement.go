@@ -168,11 +168,13 @@ func (b *bulk) exec(q querier, args []any, head ...any) error {
 	return nil
 }
 
-// each runs the statement for all rows of parameters, scans every row that it returns into targets and calls f.
-func (b *bulk) each(q querier, targets []any, f func() error, args []any, head ...any) error {
+// each runs the statement for all rows of s.args, scans every row that it returns and calls f. head comes before the
+// parameters of each statement.
+func (b *bulk) each(q querier, s selection, f func() error, head ...any) error {
 	for i, n := range bulkSizes {
-		for n *= b.width; len(args) >= n; args = args[n:] {
-			if err := each(q, targets, f, b.texts[i], append(head[:len(head):len(head)], args[:n]...)...); err != nil {
+		for n *= b.width; len(s.args) >= n; s.args = s.args[n:] {
+			part := selection{text: b.texts[i], args: append(head[:len(head):len(head)], s.args[:n]...), into: s.into}
+			if err := each(q, part, f); err != nil {
 				return err
 			}
 		}
@@ -180,13 +182,20 @@ func (b *bulk) each(q querier, targets []any, f func() error, args []any, head .
 	return nil
 }
 
-// each scans every row of a query into targets and calls f.
-func each(q querier, targets []any, f func() error, text string, args ...any) error {
-	rows, err := q.query(text, args...)
+// selection is a query with its parameters and the targets of its columns.
+type selection struct {
+	text string
+	args []any
+	into []any
+}
+
+// each scans every row of a query into its targets and calls f.
+func each(q querier, s selection, f func() error) error {
+	rows, err := q.query(s.text, s.args...)
 	if err != nil {
 		return err
 	}
-	return drain(rows, targets, f)
+	return drain(rows, s.into, f)
 }
 
 func drain(rows *sql.Rows, targets []any, f func() error) error {

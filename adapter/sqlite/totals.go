@@ -76,17 +76,17 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 		var queue string
 		var c job.QueueStats
 		targets := []any{&queue, &c.Scheduled, &c.Ready, &c.Running, &c.Completed, &c.Dead, &c.Cancelled}
-		err := each(q, targets, func() error { stats[queue] = c; return nil }, totalsSQL)
+		err := each(q, selection{text: totalsSQL, into: targets}, func() error { stats[queue] = c; return nil })
 		if err != nil {
 			return err
 		}
 		at, oldest := now(), int64(0)
-		return each(q, []any{&queue, &oldest}, func() error {
+		return each(q, selection{text: oldestSQL, into: []any{&queue, &oldest}}, func() error {
 			c := stats[queue]
 			c.OldestReady = max(c.OldestReady, at.Sub(time.UnixMicro(oldest)))
 			stats[queue] = c
 			return nil
-		}, oldestSQL)
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -37,12 +37,12 @@ func (s *Jobs) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	err := s.view(ctx, "workers", func(q querier) error {
 		found = nil
 		var name, queues, types string
-		return each(q, []any{&name, &queues, &types}, func() error {
+		return each(q, selection{text: workersSQL, args: []any{now().UnixMicro()}, into: []any{&name, &queues, &types}}, func() error {
 			w := job.WorkerInfo{Name: name}
 			err := errors.Join(json.Unmarshal([]byte(queues), &w.Queues), json.Unmarshal([]byte(types), &w.Types))
 			found = append(found, w)
 			return err
-		}, workersSQL, now().UnixMicro())
+		})
 	})
 	if err != nil {
 		return nil, err

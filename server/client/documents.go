@@ -30,7 +30,7 @@ func (d *Documents) get(ctx context.Context, path string, query url.Values, out 
 
 // List lists documents by name.
 func (d *Documents) List(ctx context.Context) ([]policystore.Document, error) {
-	return all(ctx, d.client, "/v1/documents", nil, func(p *api.Documents) ([]policystore.Document, api.Cursor) { return p.Documents, p.Next })
+	return all(ctx, d.client, Call{Path: "/v1/documents"}, func(p *api.Documents) ([]policystore.Document, api.Cursor) { return p.Documents, p.Next })
 }
 
 // Get returns the state of a document.
@@ -41,7 +41,7 @@ func (d *Documents) Get(ctx context.Context, name string) (out policystore.Docum
 
 // Revisions lists the revisions of a document, newest first, without their texts.
 func (d *Documents) Revisions(ctx context.Context, name string) ([]api.Revision, error) {
-	return all(ctx, d.client, pathOf(name, "/revisions"), nil, func(p *api.Revisions) ([]api.Revision, api.Cursor) { return p.Revisions, p.Next })
+	return all(ctx, d.client, Call{Path: pathOf(name, "/revisions")}, func(p *api.Revisions) ([]api.Revision, api.Cursor) { return p.Revisions, p.Next })
 }
 
 // Revision returns a revision with its text.
@@ -96,18 +96,19 @@ func (d *Documents) Clients(ctx context.Context, document string) ([]policystore
 	if document != "" {
 		query.Set("document", document)
 	}
-	return all(ctx, d.client, "/v1/clients", query, func(p *api.Clients) ([]policystore.Client, api.Cursor) { return p.Clients, p.Next })
+	return all(ctx, d.client, Call{Path: "/v1/clients", Query: query}, func(p *api.Clients) ([]policystore.Client, api.Cursor) { return p.Clients, p.Next })
 }
 
 // all reads all pages of a list.
-func all[P, T any](ctx context.Context, c *Client, path string, query url.Values, of func(*P) ([]T, api.Cursor)) (list []T, err error) {
-	if query == nil {
-		query = url.Values{}
+func all[P, T any](ctx context.Context, c *Client, call Call, of func(*P) ([]T, api.Cursor)) (list []T, err error) {
+	call.Method = http.MethodGet
+	if call.Query == nil {
+		call.Query = url.Values{}
 	}
-	query.Set("limit", strconv.Itoa(api.MaxBatch))
+	call.Query.Set("limit", strconv.Itoa(api.MaxBatch))
 	for {
 		var page P
-		if err := c.Do(ctx, Call{Method: http.MethodGet, Path: path, Query: query}, &page); err != nil {
+		if err := c.Do(ctx, call, &page); err != nil {
 			return nil, asPolicy(err)
 		}
 		items, next := of(&page)
@@ -115,6 +116,6 @@ func all[P, T any](ctx context.Context, c *Client, path string, query url.Values
 		if next == "" {
 			return list, nil
 		}
-		query.Set("cursor", string(next))
+		call.Query.Set("cursor", string(next))
 	}
 }

@@ -17,7 +17,7 @@ func (c *Client) CreateToken(ctx context.Context, in api.NewToken) (out api.Crea
 
 // Tokens lists tokens by ID, without their secrets.
 func (c *Client) Tokens(ctx context.Context) ([]policystore.Token, error) {
-	return all(ctx, c, "/v1/tokens", nil, func(p *api.TokenPage) ([]policystore.Token, api.Cursor) { return p.Tokens, p.Next })
+	return all(ctx, c, Call{Path: "/v1/tokens"}, func(p *api.TokenPage) ([]policystore.Token, api.Cursor) { return p.Tokens, p.Next })
 }
 
 // RevokeToken revokes a token. Servers refuse it within 5 seconds.

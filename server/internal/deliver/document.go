@@ -125,11 +125,11 @@ func (d *document) load(ctx context.Context, store policystore.Documents, keys *
 		return policystore.ErrNotFound
 	}
 	next := &view{Document: state, keys: keys.Version}
-	if next.current, err = d.sign(ctx, store, keys, state.Current, old); err != nil {
+	if next.current, err = d.sign(ctx, store, keys, state.Current); err != nil {
 		return err
 	}
 	if state.Rollout != nil && !state.Rollout.State.Ended() {
-		if next.candidate, err = d.sign(ctx, store, keys, state.Rollout.Candidate, old); err != nil {
+		if next.candidate, err = d.sign(ctx, store, keys, state.Rollout.Candidate); err != nil {
 			return err
 		}
 	}
@@ -137,9 +137,9 @@ func (d *document) load(ctx context.Context, store policystore.Documents, keys *
 	return nil
 }
 
-// sign returns a revision ready to send, from the old view if it is there.
-func (d *document) sign(ctx context.Context, store policystore.Documents, keys *keyring.Keys, number int64, old *view) (*signed, error) {
-	if old != nil && old.keys == keys.Version {
+// sign returns a revision ready to send, from the current view if it is there.
+func (d *document) sign(ctx context.Context, store policystore.Documents, keys *keyring.Keys, number int64) (*signed, error) {
+	if old := d.view.Load(); old != nil && old.keys == keys.Version {
 		for _, s := range []*signed{old.current, old.candidate} {
 			if s != nil && s.number == number {
 				return s, nil

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -106,19 +105,17 @@ func Named(set *policy.Set, kind string) (names []string) {
 func (r pipelineResult) describe(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	cli.Fprintln(t, cli.Safe("KIND\tNAME\tCONCURRENCY\tBATCH\tLIMIT\tTIMEOUT\tTRANSACTION\tATTEMPTS"))
-	line := func(kind, name string, concurrency, batch, limit int, timeout, transaction time.Duration, attempts string) {
-		cli.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", kind, name, concurrency, batch, orNone(limit), orNone(timeout), orNone(transaction), attempts)
-	}
+	line := func(cells ...any) { cli.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", cells...) }
 	for _, name := range slices.Sorted(maps.Keys(r.Consumers)) {
 		c := r.Consumers[name]
 		l, s := c.Loop, c.Steps
-		line("consumer", name, l.Concurrency.Value, l.Batch.Size, l.Limit, l.Timeout, l.TransactionTimeout, fmt.Sprintf("fetch %d, process %d, success %d, exception %d",
+		line("consumer", name, l.Concurrency.Value, l.Batch.Size, orNone(l.Limit), orNone(l.Timeout), orNone(l.TransactionTimeout), fmt.Sprintf("fetch %d, process %d, success %d, exception %d",
 			s.Fetch.Retry.MaxAttempts, s.Process.Retry.MaxAttempts, s.Success.Retry.MaxAttempts, s.Exception.Retry.MaxAttempts))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Producers)) {
 		p := r.Producers[name]
 		l, s := p.Loop, p.Steps
-		line("producer", name, l.Concurrency.Value, l.Batch.Size, l.Limit, l.Timeout, l.TransactionTimeout, fmt.Sprintf("produce %d, success %d, exception %d",
+		line("producer", name, l.Concurrency.Value, l.Batch.Size, orNone(l.Limit), orNone(l.Timeout), orNone(l.TransactionTimeout), fmt.Sprintf("produce %d, success %d, exception %d",
 			s.Produce.Retry.MaxAttempts, s.Success.Retry.MaxAttempts, s.Exception.Retry.MaxAttempts))
 	}
 	_ = t.Flush()
