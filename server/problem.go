@@ -71,6 +71,7 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 	request, isRequest := errors.AsType[*job.RequestError](err)
 	key, isKey := errors.AsType[*idempotency.KeyError](err)
 	fault, isFilter := errors.AsType[*filter.Error](err)
+	redrive, isRedrive := errors.AsType[*job.RedriveError](err)
 	_, isDuration := errors.AsType[*job.DurationError](err)
 	switch {
 	case errors.Is(err, job.ErrNotFound), errors.Is(err, idempotency.ErrNotFound), errors.Is(err, policystore.ErrNotFound):
@@ -78,7 +79,7 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 	case errors.Is(err, policystore.ErrConflict), errors.Is(err, idempotency.ErrFenced):
 		p.Status, p.Remedy = http.StatusPreconditionFailed, "it was changed meanwhile: read it again, and decide anew"
 	case errors.Is(err, job.ErrConflict):
-		p.Status, p.Remedy = http.StatusConflict, "read the job again: its state does not allow this"
+		p.Status, p.Remedy = http.StatusConflict, "read it again: its state does not allow this"
 	case isLarge:
 		p.Status, p.Remedy = http.StatusRequestEntityTooLarge, "store the payload elsewhere, and enqueue a reference"
 		p.fault("body.jobs["+strconv.Itoa(large.Index)+"].payload", err.Error())
@@ -86,6 +87,8 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 		p.invalid("body.jobs["+strconv.Itoa(request.Index)+"]."+request.Field, request.Problem)
 	case isKey:
 		p.invalid("body."+key.Field, key.Problem)
+	case isRedrive:
+		p.invalid("body."+redrive.Field, redrive.Problem)
 	case isFilter:
 		p.invalid("filter", fault.Error())
 	case isDuration:

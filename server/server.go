@@ -22,6 +22,7 @@ import (
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/internal/deliver"
 	"github.com/tenetdev/tenet/server/internal/documents"
+	"github.com/tenetdev/tenet/server/internal/redrives"
 	"github.com/tenetdev/tenet/server/internal/rollouts"
 )
 
@@ -151,6 +152,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 func (s *Server) routes() {
 	s.healthRoutes()
 	s.jobRoutes()
+	s.redriveRoutes()
 	s.queueRoutes()
 	s.recordRoutes()
 	s.auditRoutes()
@@ -236,8 +238,8 @@ func (s *Server) Drain() {
 	})
 }
 
-// Work follows the policy store, so that documents can be delivered, and judges rollouts while this server leads them, until
-// ctx ends. Run calls it; a program that serves the Handler itself calls it beside.
+// Work follows the policy store, so that documents can be delivered, and runs rollouts and redrives while this server leads
+// them, until ctx ends. Run calls it; a program that serves the Handler itself calls it beside.
 func (s *Server) Work(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -245,6 +247,10 @@ func (s *Server) Work(ctx context.Context) {
 	if !s.options.ReadOnly {
 		runner := rollouts.New(s.options.Policies, s.documents, rollouts.Options{Record: s.recordJudgement, Logger: s.log})
 		group.Go(func() { runner.Run(ctx) })
+		if store, ok := s.options.Jobs.(job.RedriveStepper); ok {
+			runner := redrives.New(s.options.Policies, store, job.RedriveRunnerOptions{Judged: s.recordRedrive, Logger: s.log})
+			group.Go(func() { runner.Run(ctx) })
+		}
 	}
 }
 

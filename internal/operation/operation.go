@@ -101,6 +101,32 @@ func OnPeriodic(name, queue, jobType string) audit.Operation {
 	}
 }
 
+// OnRedrive is the making of a redrive of n jobs.
+func OnRedrive(r job.NewRedrive, n int) (audit.Operation, error) {
+	o, err := OnJobs("redrives.create", r.Filter, n)
+	o.From, o.To = string(job.Dead), string(job.Ready)
+	o.Attributes["redrive"] = r.ID
+	for name, value := range map[string]float64{
+		"rate": r.Rate, "canary": float64(r.Canary), "canary_share": r.CanaryShare, "stop_share": r.StopShare, "stop_least": float64(r.StopLeast), "max_pending": float64(r.MaxPending),
+	} {
+		if value != 0 {
+			o.Attributes[name] = strconv.FormatFloat(value, 'g', -1, 64)
+		}
+	}
+	return o, err
+}
+
+// OnRedriveChange is an operator's change of a redrive, as it is before and after.
+func OnRedriveChange(before, after job.Redrive, c job.RedriveChange) audit.Operation {
+	o := audit.Operation{Action: "redrives." + string(c.Action), From: string(before.State), To: string(after.State), Attributes: map[string]string{"redrive": before.ID}}
+	if c.Action == job.RedriveSetRate {
+		o.From, o.To = rateText(before.Rate), rateText(after.Rate)
+	}
+	return o
+}
+
+func rateText(rate float64) string { return strconv.FormatFloat(rate, 'g', -1, 64) + "/s" }
+
 // OnRecord describes an action on an idempotency record.
 func OnRecord(action string, r idempotency.Record) audit.Operation {
 	return audit.Operation{Action: action, TenantID: r.Tenant, Operation: r.Operation, IdempotencyKey: r.Key, From: string(r.State)}

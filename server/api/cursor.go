@@ -35,4 +35,6 @@ func (c Cursor) Position(list string, p any) error {
 const (
 	JobCursor    = "jobs"    // a job's ID
 	RecordCursor = "records" // an idempotency.ID
+
+	RedriveCursor = "redrives" // a redrive's ID
 )
