@@ -40,14 +40,14 @@ type redrive struct {
 func readRedrives(q querier, text string, args ...any) (list []*redrive, err error) {
 	r := redrive{}
 	groups := ""
-	err = each(q, []any{&r.seq, &r.saved, &groups}, func() error {
+	err = each(q, selection{text: text, args: args, into: []any{&r.seq, &r.saved, &groups}}, func() error {
 		one := r
 		if err := json.Unmarshal([]byte(r.saved), &one.Redrive); err != nil {
 			return err
 		}
 		list = append(list, &one)
 		return json.Unmarshal([]byte(groups), &one.Groups)
-	}, text, args...)
+	})
 	return list, err
 }
 
@@ -94,10 +94,10 @@ func deadGroups(q querier, n job.NewRedrive) (groups []job.RedriveGroup, err err
 		return nil, err
 	}
 	var g job.RedriveGroup
-	err = each(q, []any{&g.Queue, &g.Type, &g.Jobs}, func() error {
+	err = each(q, selection{text: `SELECT queue, type, count(*) FROM tenet_job ` + from + ` GROUP BY queue, type`, args: args, into: []any{&g.Queue, &g.Type, &g.Jobs}}, func() error {
 		groups = append(groups, g)
 		return nil
-	}, `SELECT queue, type, count(*) FROM tenet_job `+from+` GROUP BY queue, type`, args...)
+	})
 	return job.SortGroups(groups), err
 }
 
@@ -227,10 +227,10 @@ type redriven struct {
 // members reads a part of the selection, with the jobs.
 func (t redriveStep) members(text string, args ...any) (list []redriven, err error) {
 	var m redriven
-	err = each(t.q, []any{&m.position, &m.id, &m.fence, &m.facts}, func() error {
+	err = each(t.q, selection{text: text, args: append([]any{t.seq}, args...), into: []any{&m.position, &m.id, &m.fence, &m.facts}}, func() error {
 		list = append(list, m)
 		return nil
-	}, text, append([]any{t.seq}, args...)...)
+	})
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
