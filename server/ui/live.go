@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -25,7 +26,7 @@ const (
 // live renders pages for those who watch them: once for all who watch the same page with the same rights.
 //
 //	watch ─► watcher of the page exists? ──no──► start its goroutine
-//	                 │ yes                        │ every second, if anything may have changed: load, render
+//	                 │ yes                        │ at most once a second, when the server's pulse has changed: load, render
 //	                 └──────► subscribe ◄─────────┘ differs from the last: hand to all subscribers
 //	the last subscriber leaves ─► the goroutine ends
 type live struct {
@@ -159,11 +160,12 @@ func (l *live) watch(p *page, q *request) (updates <-chan []byte, leave func(), 
 // follow renders a page until nobody watches it.
 func (l *live) follow(ctx context.Context, key string, w *watched) {
 	var sum [sha256.Size]byte
+	changed := l.ui.server.Watch(ctx)
 	every := time.NewTicker(liveEvery)
 	defer every.Stop()
 	for {
 		html, err := l.content(w)
-		if p, isProblem := err.(*client.Problem); isProblem && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests { //nolint:errorlint // made by the client, never wrapped
+		if p, isProblem := errors.AsType[*client.Problem](err); isProblem && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests {
 			l.end(key, w)
 			return
 		}
@@ -175,6 +177,17 @@ func (l *live) follow(ctx context.Context, key string, w *watched) {
 		case <-ctx.Done():
 			return
 		case <-every.C:
+		}
+		if w.page.moving && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case _, open := <-changed:
+			if !open { // the server drains
+				return
+			}
 		}
 	}
 }

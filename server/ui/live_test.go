@@ -1,0 +1,91 @@
+package ui_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// watch opens the stream of a page's updates and returns a function for the next one, which is empty when the stream ends.
+func (s *site) watch(ctx context.Context, path string) (next func() string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http.URL+"/ui/live?page="+url.QueryEscape("/ui/"+path), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := s.http.Client().Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = answer.Body.Close() })
+	if answer.StatusCode != http.StatusOK {
+		s.t.Fatalf("%s: %s", path, answer.Status)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 4<<20)
+	return func() string {
+		var b strings.Builder
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				b.WriteString(data + "\n")
+			} else if lines.Text() == "" && b.Len() > 0 {
+				return b.String()
+			}
+		}
+		return ""
+	}
+}
+
+func TestU1AnUpdateOfAPageIsStreamedWhenTheStoreChanges(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue(job.Request{Type: "email:send", Queue: "mail", Payload: []byte(`{}`)})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	next := s.watch(ctx, "queues")
+	if first := next(); !strings.Contains(first, "mail") || strings.Contains(first, "late") {
+		t.Fatalf("the first content: %s", first)
+	}
+	s.enqueue(job.Request{Type: "email:send", Queue: "late", Payload: []byte(`{}`)})
+	for content := next(); !strings.Contains(content, "late"); content = next() {
+		if content == "" {
+			t.Fatal("the stream ended without the change")
+		}
+	}
+}
+
+func TestU1AStreamEndsWithTheRightsOfItsCaller(t *testing.T) {
+	s := newSite(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	receipts := s.enqueue(job.Request{Type: "email:send", Payload: []byte(`{}`)})
+	next := s.watch(ctx, "jobs/"+receipts[0].ID)
+	if first := next(); !strings.Contains(first, "email:send") {
+		t.Fatal(first)
+	}
+	if _, err := s.db.Jobs().Change(ctx, job.ActionDelete, job.Filter{IDs: []string{receipts[0].ID}}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if more := next(); more != "" {
+		t.Fatalf("the job is gone, and its stream goes on: %s", more)
+	}
+}
+
+func TestU1PagesThatDoNotExistHaveNoUpdates(t *testing.T) {
+	s := newSite(t, nil)
+	for _, target := range []string{"", "/ui/nothing", "http://example.com/ui/queues", "/v1/jobs", "/ui/components", "//example.com/ui/"} {
+		answer, err := s.http.Client().Get(s.http.URL + "/ui/live?page=" + url.QueryEscape(target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%q: %s", target, answer.Status)
+		}
+	}
+}
