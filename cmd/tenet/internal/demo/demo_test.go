@@ -1,8 +1,6 @@
 package demo
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,19 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// isolated is a policy under which calls share no state, so that the decisions of each depend only on the seed.
-const isolated = `
-version: 1
-defaults:
-  calls: {retry: {max_attempts: 5, timeout: 1.5s, backoff: 1ms, backoff_cap: 20ms, classifier: http, max_pushback: 100ms}}
-`
 
 func compiled(t *testing.T, document string) *policy.Set {
 	t.Helper()
@@ -43,84 +33,6 @@ func embedded(t *testing.T) []Delivery {
 		t.Fatal(err)
 	}
 	return list
-}
-
-func run(t *testing.T, o Options) Report {
-	t.Helper()
-	r, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func TestTheDemoMeetsItsBounds(t *testing.T) {
-	r := run(t, Options{Seed: 1, Deliveries: embedded(t), Concurrency: 16, Set: compiled(t, Policy())})
-	if !r.Good() || r.Deliveries != 1000 || r.Delivered+r.Failed != 1000 {
-		t.Errorf("delivered %d, failed %d, unexplained %v, bound %+v", r.Delivered, r.Failed, r.Unexplained, r.Bound)
-	}
-	if r.Delivered < 900 {
-		t.Errorf("only %d of 1000 were delivered", r.Delivered)
-	}
-	for _, f := range []Fault{ServerError, Unavailable, Throttled, Closed, Rejected, Broken, Hang, Slow, SlowBody, Reset} {
-		if r.Faults[f] == 0 {
-			t.Errorf("fault %s never happened", f)
-		}
-	}
-	if r.Retries == 0 || r.HedgeWins == 0 || r.Denied == 0 || r.FailedByReason[policy.ReasonCircuitOpen] == 0 {
-		t.Errorf("retries %d, hedge wins %d, denied %d, failed %v: a mechanism did nothing", r.Retries, r.HedgeWins, r.Denied, r.FailedByReason)
-	}
-	if r.Requests <= 1000 || r.Requests > r.Attempts {
-		t.Errorf("the endpoint counted %d requests of %d attempts", r.Requests, r.Attempts)
-	}
-	if r.Bound == nil || r.Bound.Max != 1.22 {
-		t.Errorf("bound %+v, want 1.22", r.Bound)
-	}
-	if len(r.Timelines) != 3 {
-		t.Errorf("%d timelines", len(r.Timelines))
-	}
-}
-
-func TestTheSameSeedMeansTheSameDecisions(t *testing.T) {
-	o := Options{Seed: 11, Deliveries: embedded(t)[:150], Concurrency: 12, Set: compiled(t, isolated)}
-	first := run(t, o)
-	o.Concurrency = 5 // the digest does not depend on the order of deliveries
-	second := run(t, o)
-	if diff := cmp.Diff(first.Decisions, second.Decisions); diff != "" {
-		t.Errorf("(-first +second):\n%s", diff)
-	}
-	if first.Digest != second.Digest || first.Requests != second.Requests {
-		t.Errorf("digests %s and %s, requests %d and %d", first.Digest, second.Digest, first.Requests, second.Requests)
-	}
-	if first.Retries == 0 {
-		t.Error("nothing was retried")
-	}
-	if first.Bound != nil {
-		t.Errorf("a bound without a retry ratio: %+v", first.Bound)
-	}
-	o.Seed = 12
-	if third := run(t, o); third.Digest == first.Digest {
-		t.Error("another seed gave the same decisions")
-	}
-}
-
-func TestAnEndedContextEndsTheDemo(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("enough")
-	o := Options{Seed: 1, Deliveries: embedded(t), Concurrency: 4, Set: compiled(t, isolated)}
-	finished := 0
-	o.Progress = func(done, total int) {
-		finished = done
-		if done == 20 {
-			cancel(cause)
-		}
-	}
-	if _, err := Run(ctx, o); !errors.Is(err, cause) {
-		t.Errorf("got %v", err)
-	}
-	if finished > 60 {
-		t.Errorf("%d deliveries finished after the context ended", finished)
-	}
 }
 
 func TestTheScheduleIsAPureFunctionOfSeedDeliveryAndRequest(t *testing.T) {
@@ -163,57 +75,6 @@ func TestAFaultAffectsAllRequestsOfADelivery(t *testing.T) {
 	}
 	if struck == 0 {
 		t.Error("no delivery was affected")
-	}
-}
-
-// account makes a report of invented results.
-func account(o Options, counts Counts, reasons ...policy.Reason) Report {
-	var results []result
-	for i, reason := range reasons {
-		results = append(results, result{delivery: o.Deliveries[i], reason: reason, timeline: observe.Timeline{Reason: reason}})
-	}
-	return newReport(o, results, counts, time.Second)
-}
-
-func TestADeliveryThatTheEndpointDoesNotKnowIsUnexplained(t *testing.T) {
-	o := Options{Deliveries: embedded(t)[:3], Set: compiled(t, isolated)}
-	accepted := map[string]int{o.Deliveries[0].ID: 1}
-	r := account(o, Counts{Requests: 3, Accepted: accepted}, policy.ReasonSuccess, policy.ReasonSuccess, "")
-	if diff := cmp.Diff([]string{o.Deliveries[1].ID, o.Deliveries[2].ID}, r.Unexplained); diff != "" || r.Good() {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	accepted[o.Deliveries[1].ID] = 2
-	r = account(o, Counts{Requests: 3, Accepted: accepted}, policy.ReasonSuccess, policy.ReasonSuccess, policy.ReasonCircuitOpen)
-	if !r.Good() || r.Delivered != 2 || r.Failed != 1 || r.Duplicates != 1 {
-		t.Errorf("got %+v", r)
-	}
-}
-
-func TestTooManyRequestsBreakTheBound(t *testing.T) {
-	o := Options{Deliveries: embedded(t)[:10], Set: compiled(t, Policy())}
-	for requests, kept := range map[int]bool{32: true, 33: false} { // 10 · 1.2 + 20
-		reasons := make([]policy.Reason, 10)
-		accepted := map[string]int{}
-		for i := range reasons {
-			reasons[i] = policy.ReasonSuccess
-			accepted[o.Deliveries[i].ID] = 1
-		}
-		if r := account(o, Counts{Requests: requests, Accepted: accepted}, reasons...); r.Good() != kept {
-			t.Errorf("%d requests: good is %v with %+v", requests, r.Good(), r.Bound)
-		}
-	}
-}
-
-func TestLatencyUsesTheNearestRank(t *testing.T) {
-	var list []time.Duration
-	for i := 100; i > 0; i-- {
-		list = append(list, time.Duration(i)*time.Second)
-	}
-	if diff := cmp.Diff(Latency{P50: 50, P95: 95, P99: 99, Max: 100}, latencyOf(list)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if latencyOf(nil) != (Latency{}) {
-		t.Error("latency of nothing")
 	}
 }
 

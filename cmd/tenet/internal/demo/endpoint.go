@@ -38,7 +38,7 @@ type Endpoint struct {
 	strays   int               // requests with another key than the first of their delivery
 }
 
-// DeliveryHeader names the delivery that a request belongs to, where the idempotency key is not the delivery's ID.
+// DeliveryHeader names the delivery that a request belongs to: its idempotency key is the job's ID.
 const DeliveryHeader = "Demo-Delivery"
 
 // StartEndpoint starts an endpoint for the deliveries. It must be closed.
@@ -94,17 +94,12 @@ func (e *Endpoint) Counts() Counts {
 
 // ServeHTTP implements http.Handler.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	key := r.Header.Get("Idempotency-Key")
-	id := r.Header.Get(DeliveryHeader)
-	if id == "" {
-		id = key
-	}
-	d, known := e.deliveries[id]
+	d, known := e.deliveries[r.Header.Get(DeliveryHeader)]
 	if !known {
 		http.Error(w, "unknown delivery", http.StatusNotFound)
 		return
 	}
-	n := e.count(d.ID, key)
+	n := e.count(d.ID, r.Header.Get("Idempotency-Key"))
 	fault := e.schedule.Fault(d.Queue, d.ID, n)
 	e.note(fault)
 	_, _ = io.Copy(io.Discard, r.Body) // also lets the server notice when the client goes away

@@ -1,53 +1,48 @@
 package demo
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"hash"
-	"slices"
+	"strings"
 	"time"
 
-	"github.com/tenetdev/tenet/classify"
-	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/internal/paging"
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
 
-// Report is the result of deliveries that ran as calls. Durations are in seconds.
+// Report is the result of the deliveries. Durations are in seconds.
 type Report struct {
-	Seed           uint64                `json:"seed"`
-	Deliveries     int                   `json:"deliveries"`
-	Concurrency    int                   `json:"concurrency"`
-	Elapsed        float64               `json:"elapsed"`
-	Delivered      int                   `json:"delivered"`
-	Failed         int                   `json:"failed"`
-	FailedByReason map[policy.Reason]int `json:"failed_by_reason"`
-	// Unexplained lists deliveries that neither arrived nor failed for a reason, or that arrived although the endpoint did not
-	// accept them. It must be empty.
-	Unexplained []string `json:"unexplained"`
+	Seed       uint64  `json:"seed"`
+	Deliveries int     `json:"deliveries"`
+	Elapsed    float64 `json:"elapsed"`
+	Throughput float64 `json:"throughput"` // finished jobs per second
 
-	Attempts  int `json:"attempts"`
-	Retries   int `json:"retries"`
-	Hedges    int `json:"hedges"`
-	HedgeWins int `json:"hedge_wins"`
-	Denied    int `json:"denied"` // attempts that budget or breaker refused
+	// Arrived deliveries completed and are in the endpoint's ledger. Dead ones are in the dead-letter queue, with a reason;
+	// the endpoint accepted DeadArrived of them, but its answer came too late. Lost are all others and must be empty.
+	Arrived      int                   `json:"arrived"`
+	Dead         int                   `json:"dead"`
+	DeadByReason map[policy.Reason]int `json:"dead_by_reason"`
+	DeadArrived  int                   `json:"dead_arrived"`
+	Lost         []string              `json:"lost"`
 
-	// Requests is the endpoint's own count, Duplicates its answers to deliveries that it had accepted before.
-	Requests   int           `json:"requests"`
-	Duplicates int           `json:"duplicates"`
-	Faults     map[Fault]int `json:"faults"`
-	// Amplification is requests per delivery; Bound is nil if the policies set none.
-	Amplification float64 `json:"amplification"`
-	Bound         *Bound  `json:"amplification_bound"`
+	// From the store's history: attempts that ran, those of them that failed, and those that the killed worker lost.
+	// Attempts refused by a budget or breaker are counted apart.
+	Attempts    int `json:"attempts"`
+	Failed      int `json:"failed"`
+	LostLeases  int `json:"lost_leases"`
+	Refused     int `json:"refused"`
+	Interrupted int `json:"interrupted"`
 
-	Latency Latency `json:"latency"`
-	// Decisions is a digest of every delivery's attempts, outcomes, reasons and waits, by its ID, and Digest one of them
-	// all.
-	Decisions map[string]string `json:"decisions"`
-	Digest    string            `json:"decisions_digest"`
-	Timelines []TimelineStory   `json:"timelines"`
+	// From the endpoint: Repeated deliveries were accepted more than once; Strays are requests whose idempotency key
+	// differed from that of the delivery's first request and must be 0.
+	Requests      int           `json:"requests"`
+	Repeated      int           `json:"repeated"`
+	Strays        int           `json:"strays"`
+	Faults        map[Fault]int `json:"faults"`
+	Amplification float64       `json:"amplification"`
+	Bound         *Bound        `json:"amplification_bound"`
+
+	Stories []Story `json:"-"`
 }
 
 // Bound is how many requests the shared retry ratio allows per delivery: 1 + ratio + burst/deliveries.
@@ -58,112 +53,79 @@ type Bound struct {
 	Kept  bool    `json:"kept"`
 }
 
-// Latency of the deliveries that arrived, in seconds, from the first attempt to the end of the answer.
-type Latency struct {
-	P50 float64 `json:"p50"`
-	P95 float64 `json:"p95"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+// Story is a job with its history and the reason why it is shown.
+type Story struct {
+	Why     string
+	Job     *job.Record
+	History []job.Attempt
 }
 
-// TimelineStory is a timeline and why it is shown.
-type TimelineStory struct {
-	Why      string           `json:"why"`
-	Timeline observe.Timeline `json:"timeline"`
-}
+// processes is how many workers the demo starts.
+const processes = 3
 
 // Good reports whether every delivery is accounted for and the bound was kept.
 func (r *Report) Good() bool {
-	return len(r.Unexplained) == 0 && r.Delivered+r.Failed == r.Deliveries && (r.Bound == nil || r.Bound.Kept)
+	return len(r.Lost) == 0 && r.Strays == 0 && r.Arrived+r.Dead == r.Deliveries && (r.Bound == nil || r.Bound.Kept)
 }
 
-func newReport(o Options, results []result, counts Counts, elapsed time.Duration) Report {
+// ending is the result of a finished run, besides its store.
+type ending struct {
+	killed  string // part of the killed worker's name
+	counts  Counts // of the endpoint
+	elapsed time.Duration
+}
+
+func newReport(ctx context.Context, o Options, run ending) (Report, error) {
+	counts := run.counts
 	r := Report{
-		Seed: o.Seed, Deliveries: len(results), Concurrency: o.Concurrency, Elapsed: elapsed.Seconds(),
-		FailedByReason: map[policy.Reason]int{}, Unexplained: []string{}, Requests: counts.Requests, Faults: counts.Faults,
-		Decisions: make(map[string]string, len(results)),
+		Seed: o.Seed, Deliveries: len(o.Deliveries), Elapsed: run.elapsed.Seconds(), DeadByReason: map[policy.Reason]int{}, Lost: []string{},
+		Requests: counts.Requests, Strays: counts.Strays, Faults: counts.Faults, Amplification: float64(counts.Requests) / float64(max(len(o.Deliveries), 1)),
 	}
-	var latencies []time.Duration
-	all := sha256.New()
-	for i := range results {
-		one := &results[i]
-		r.addOutcome(one, counts)
-		r.addAttempts(&one.timeline)
-		if one.reason == policy.ReasonSuccess {
-			latencies = append(latencies, one.took)
-		}
-		digest := digestOf(&one.timeline)
-		r.Decisions[one.delivery.ID] = digest
-		fmt.Fprintln(all, one.delivery.ID, digest)
+	stored, err := records(ctx, o.Store)
+	if err != nil {
+		return r, err
 	}
-	for _, n := range counts.Accepted {
-		r.Duplicates += n - 1
-	}
-	r.Digest = sum(all)
-	r.Amplification = float64(r.Requests) / float64(max(r.Deliveries, 1))
-	r.Bound = boundOf(o, r.Requests)
-	r.Latency = latencyOf(latencies)
-	r.Timelines = interesting(results)
-	return r
-}
-
-func (r *Report) addOutcome(one *result, counts Counts) {
-	switch {
-	case one.reason == "", one.reason == policy.ReasonSuccess && counts.Accepted[one.delivery.ID] == 0:
-		r.Unexplained = append(r.Unexplained, one.delivery.ID)
-	case one.reason == policy.ReasonSuccess:
-		r.Delivered++
-	default:
-		r.Failed++
-		r.FailedByReason[one.reason]++
-	}
-}
-
-func (r *Report) addAttempts(t *observe.Timeline) {
-	for i := range t.Attempts {
-		a := &t.Attempts[i]
-		switch {
-		case a.Denied:
-			r.Denied++
-			continue
-		case a.HedgeIndex > 0:
-			r.Hedges++
-			if a.Outcome.Kind == classify.Success {
-				r.HedgeWins++
-			}
-		case a.RetryIndex > 0:
-			r.Retries++
-		}
-		r.Attempts++
-	}
-}
-
-// digestOf returns a hash of all decisions of a call: without times, only what follows from the policy, the outcomes and the
-// seed.
-func digestOf(t *observe.Timeline) string {
-	attempts := slices.SortedFunc(slices.Values(t.Attempts), func(a, b observe.AttemptRecord) int { return cmp.Compare(a.Attempt, b.Attempt) })
-	h := sha256.New()
-	for _, a := range attempts {
-		fmt.Fprintln(h, a.Attempt, a.RetryIndex, a.HedgeIndex, a.Outcome.Kind, a.Outcome.Reason, int64(a.Backoff), a.BudgetAllowed, a.Denied)
-	}
-	fmt.Fprintln(h, t.Reason)
-	return sum(h)
-}
-
-func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:8]) }
-
-// boundOf compares the amplification with the retry ratio that all policies in use share. It returns nil without one.
-func boundOf(o Options, requests int) *Bound {
 	keys := make([]policy.Key, len(o.Deliveries))
+	var picks picker
 	for i, d := range o.Deliveries {
-		keys[i] = keyOf(d.Queue)
+		keys[i] = policy.JobKey(d.Queue, "http")
+		if counts.Accepted[d.ID] > 1 {
+			r.Repeated++
+		}
+		record := stored[d.ID]
+		r.addJob(d.ID, record, counts.Accepted[d.ID] > 0)
+		if record == nil {
+			continue
+		}
+		_, history, err := o.Store.Get(ctx, record.ID)
+		if err != nil {
+			return r, err
+		}
+		r.addHistory(history)
+		picks.look(Story{Job: record, History: history}, run.killed)
 	}
-	return sharedBound(o.Set, keys, requests, 1)
+	r.Throughput = float64(r.Arrived+r.Dead) / max(r.Elapsed, 1e-9)
+	r.Bound = boundOf(o.Set, keys, counts.Requests)
+	r.Stories = picks.stories()
+	return r, nil
 }
 
-// sharedBound returns the bound of work under the given keys, one for each call or job. Each of the processes has its own
-// budget.
-func sharedBound(set *policy.Set, keys []policy.Key, requests, processes int) *Bound {
+// records returns all jobs by their unique keys, which are the deliveries' IDs.
+func records(ctx context.Context, s JobStore) (map[string]*job.Record, error) {
+	found := map[string]*job.Record{}
+	page := func(after string, limit int) ([]*job.Record, error) { return s.List(ctx, job.Filter{}, after, limit) }
+	for record, err := range paging.All("", 1000, page, func(r *job.Record) string { return r.ID }) {
+		if err != nil {
+			return nil, err
+		}
+		found[record.UniqueKey] = record
+	}
+	return found, nil
+}
+
+// boundOf returns the bound of jobs under the given keys, one for each job, or nil if they share no retry ratio. Each of the
+// processes has its own budget.
+func boundOf(set *policy.Set, keys []policy.Key, requests int) *Bound {
 	name := ""
 	for i, key := range keys {
 		p, err := set.Policy(context.Background(), key)
@@ -176,68 +138,73 @@ func sharedBound(set *policy.Set, keys []policy.Key, requests, processes int) *B
 	if !ok || b.Kind != policy.BudgetRetryRatio || len(keys) == 0 {
 		return nil
 	}
-	calls, burst := float64(len(keys)), b.Burst*float64(processes)
-	bound := Bound{Ratio: b.Ratio, Burst: burst, Max: 1 + b.Ratio + burst/calls}
-	bound.Kept = float64(requests) <= calls*(1+b.Ratio)+burst
+	all, burst := float64(len(keys)), b.Burst*processes
+	bound := Bound{Ratio: b.Ratio, Burst: burst, Max: 1 + b.Ratio + burst/all}
+	bound.Kept = float64(requests) <= all*(1+b.Ratio)+burst
 	return &bound
 }
 
-func latencyOf(list []time.Duration) Latency {
-	if len(list) == 0 {
-		return Latency{}
+func (r *Report) addJob(id string, record *job.Record, taken bool) {
+	switch {
+	case record != nil && record.State == job.Completed && taken:
+		r.Arrived++
+	case record != nil && record.State == job.Dead && record.Reason != "":
+		r.Dead++
+		r.DeadByReason[record.Reason]++
+		if taken {
+			r.DeadArrived++
+		}
+	default:
+		r.Lost = append(r.Lost, id)
 	}
-	slices.Sort(list)
-	at := func(q float64) float64 { // nearest rank
-		rank := int(q*float64(len(list))+0.999999) - 1
-		return list[min(max(rank, 0), len(list)-1)].Seconds()
-	}
-	return Latency{P50: at(0.50), P95: at(0.95), P99: at(0.99), Max: list[len(list)-1].Seconds()}
 }
 
-// interesting picks up to three timelines: the delivery that took the most attempts, one that a hedge saved, and one that
-// failed.
-func interesting(results []result) []TimelineStory {
-	most := best(results, func(r *result) int {
-		if r.reason != policy.ReasonSuccess {
-			return 0
+func (r *Report) addHistory(history []job.Attempt) {
+	for _, h := range history {
+		switch h.Outcome {
+		case job.AttemptCompleted:
+			r.Attempts++
+		case job.AttemptFailed:
+			r.Attempts++
+			r.Failed++
+		case job.AttemptLost:
+			r.Attempts++
+			r.LostLeases++
+		case job.AttemptRefused:
+			r.Refused += h.Count
+		case job.AttemptInterrupted:
+			r.Interrupted++
 		}
-		return r.timeline.Ran()
-	})
-	hedged := best(results, func(r *result) int {
-		won := slices.ContainsFunc(r.timeline.Attempts, func(a observe.AttemptRecord) bool {
-			return a.HedgeIndex > 0 && a.Outcome.Kind == classify.Success
-		})
-		if r == most || !won {
-			return 0
-		}
-		return len(r.timeline.Attempts)
-	})
-	failed := best(results, func(r *result) int {
-		if r.reason == policy.ReasonSuccess {
-			return 0
-		}
-		return len(r.timeline.Attempts)
-	})
-	var list []TimelineStory
-	for _, pick := range []struct {
-		why string
-		r   *result
-	}{{"delivered after the most attempts", most}, {"a hedge answered first", hedged}, {"not delivered", failed}} {
-		if pick.r != nil {
-			list = append(list, TimelineStory{pick.why + ": " + pick.r.delivery.ID, pick.r.timeline})
+	}
+}
+
+// picker selects the jobs with the longest histories, one of each kind.
+type picker struct{ crashed, hardest, dead Story }
+
+func (p *picker) look(s Story, killed string) {
+	lost := false
+	for _, h := range s.History {
+		lost = lost || h.Outcome == job.AttemptLost && killed != "" && strings.Contains(h.Worker, killed)
+	}
+	longer := func(than Story) bool { return len(s.History) > len(than.History) }
+	switch {
+	case lost && s.Job.State == job.Completed && longer(p.crashed):
+		s.Why = "its worker was killed"
+		p.crashed = s
+	case !lost && s.Job.State == job.Completed && len(s.History) > 1 && longer(p.hardest):
+		s.Why = "delivered after the most attempts"
+		p.hardest = s
+	case s.Job.State == job.Dead && longer(p.dead):
+		s.Why = "in the dead-letter queue"
+		p.dead = s
+	}
+}
+
+func (p *picker) stories() (list []Story) {
+	for _, s := range []Story{p.crashed, p.hardest, p.dead} {
+		if s.Job != nil {
+			list = append(list, s)
 		}
 	}
 	return list
-}
-
-// best returns the first result with the highest score, or nil if all score 0.
-func best(results []result, score func(*result) int) *result {
-	var found *result
-	highest := 0
-	for i := range results {
-		if s := score(&results[i]); s > highest {
-			found, highest = &results[i], s
-		}
-	}
-	return found
 }

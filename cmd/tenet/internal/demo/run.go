@@ -1,167 +1,229 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	_ "embed" // for the policy
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
+	"maps"
+	"net/url"
+	"os/exec"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	tenethttp "github.com/tenetdev/tenet/adapter/http"
-	"github.com/tenetdev/tenet/classify"
-	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
-	"github.com/tenetdev/tenet/retry"
 )
 
 //go:embed policy.yaml
-var defaultPolicy string
+var builtinPolicy string
 
-// Policy is the built-in policy document, in YAML.
-func Policy() string { return defaultPolicy }
+// Policy is the built-in policy document of the workers, in YAML.
+func Policy() string { return builtinPolicy }
 
-// Options of [Run].
+// JobStore is the store that [Run] needs.
+type JobStore interface {
+	job.Store
+	job.Admin
+}
+
+// Options are the options of [Run].
 type Options struct {
-	Seed        uint64
-	Deliveries  []Delivery
-	Concurrency int // deliveries at a time, at least 1
-	// Set is the policies. Keys are "hooks." and the queue.
+	Seed       uint64
+	Deliveries []Delivery
+	// Store is empty. Workers open it themselves.
+	Store JobStore
+	// Worker makes the command of a worker that serves the queues of the deliveries, with short leases, and that stops when
+	// its stdin ends.
+	Worker func() *exec.Cmd
+	// Set is the workers' policies.
 	Set *policy.Set
-	// Progress is called for every finished delivery, on the goroutine of Run. May be nil.
+	// Progress is called with the number of finished jobs, on the goroutine of Run. May be nil.
 	Progress func(done, total int)
 }
 
-// result is the result of one delivery.
-type result struct {
-	delivery Delivery
-	reason   policy.Reason // success, or why not
-	timeline observe.Timeline
-	took     time.Duration // until the end of the response
-}
+// ErrNotEmpty is returned for a store that holds jobs: the demo's workers would run them too.
+var ErrNotEmpty = errors.New("demo: the store already holds jobs; name a new one")
 
-// keyOf returns the key of a destination.
-func keyOf(queue string) policy.Key { return policy.Key{Namespace: "hooks", Name: queue} }
+const (
+	watchEvery = 5 * time.Millisecond
+	// runTimeout is how long the jobs may take. The slowest takes about 20 s.
+	runTimeout = 50 * time.Second
+)
 
-// Run starts an endpoint, sends it all deliveries and returns a report. If ctx ends first, it returns the context's cause.
-func Run(ctx context.Context, o Options) (report Report, err error) {
+// Run starts an endpoint, stores all deliveries as jobs, and starts two workers. It kills one halfway and starts another,
+// and returns a report when all jobs have finished. If ctx ends first, it returns the context's cause.
+func Run(ctx context.Context, o Options) (Report, error) {
+	stats, err := o.Store.Stats(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	if len(stats) > 0 {
+		return Report{}, ErrNotEmpty
+	}
 	endpoint, err := StartEndpoint(Schedule{o.Seed}, o.Deliveries)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = errors.Join(err, endpoint.Close()) }()
-	sender := newSender(o.Set, endpoint.Address())
-	began := time.Now()
-	results := deliver(ctx, o, sender)
-	elapsed := time.Since(began)
-	if ctx.Err() != nil {
-		return Report{}, context.Cause(ctx)
-	}
-	if err := sender.client.Executor.Wait(ctx); err != nil { // hedges that lost still count at the endpoint
+	defer func() { _ = endpoint.Close() }() // nothing depends on how it ends
+	if err := importJobs(ctx, o, endpoint.Address()); err != nil {
 		return Report{}, err
 	}
-	return newReport(o, results, endpoint.Counts(), elapsed), nil
-}
-
-// deliver sends all deliveries concurrently, and returns their results in order.
-func deliver(ctx context.Context, o Options, s *sender) []result {
-	type finished struct {
-		index int
-		result
-	}
-	next, done := make(chan int), make(chan finished)
-	var workers sync.WaitGroup
-	for range max(o.Concurrency, 1) {
-		workers.Go(func() {
-			for i := range next {
-				done <- finished{i, s.send(ctx, o.Deliveries[i])}
-			}
-		})
-	}
-	go func() {
-		defer close(done)
-		defer workers.Wait()
-		defer close(next)
-		for i := range o.Deliveries {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	results, count := make([]result, len(o.Deliveries)), 0
-	for f := range done {
-		results[f.index] = f.result
-		count++
-		if o.Progress != nil {
-			o.Progress(count, len(results))
-		}
-	}
-	return results
-}
-
-// sender sends deliveries to one address.
-type sender struct{ client tenethttp.Client }
-
-func newSender(set *policy.Set, address string) *sender {
-	dialer := &net.Dialer{Timeout: 5 * time.Second}
-	transport := &http.Transport{
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, address)
-		},
-		// On a reused connection net/http would repeat a broken request itself, outside of any budget.
-		DisableKeepAlives: true,
-	}
-	return &sender{tenethttp.Client{
-		HTTP: &http.Client{Transport: transport},
-		Executor: retry.NewExecutor(retry.ExecutorOptions{
-			Provider: set, Classes: []classify.Family{tenethttp.Classes()},
-			Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
-		}),
-	}}
-}
-
-// send makes one delivery.
-func (s *sender) send(ctx context.Context, d Delivery) result {
-	r := result{delivery: d}
+	f := &fleet{options: o, endpoint: endpoint}
+	defer f.end()
 	began := time.Now()
-	answered, err := s.answer(ctx, d, &r.timeline)
-	r.took = time.Since(began)
-	switch {
-	case !r.timeline.Reason.Succeeded() && r.timeline.Reason != "":
-		r.reason = r.timeline.Reason
-	case err != nil:
-		r.reason = policy.ReasonTransport // the response broke off
-	case d.ExpectStatus != 0 && answered != d.ExpectStatus:
-		r.reason = policy.ReasonHTTPStatus
-	default:
-		r.reason = policy.ReasonSuccess
+	for range 2 {
+		if err := f.start(); err != nil {
+			return Report{}, err
+		}
 	}
-	return r
+	if err := f.watch(ctx); err != nil {
+		return Report{}, err
+	}
+	elapsed := time.Since(began)
+	if err := f.stop(); err != nil {
+		return Report{}, err
+	}
+	return newReport(ctx, o, ending{f.killed, endpoint.Counts(), elapsed})
 }
 
-// answer sends the request under its policy and reads the whole response.
-func (s *sender) answer(ctx context.Context, d Delivery, timeline *observe.Timeline) (status int, err error) {
-	req, err := http.NewRequest(d.Method, d.URL, strings.NewReader(d.Body)) // the client sets the context
+// importJobs stores the deliveries, with the endpoint's address as their host.
+func importJobs(ctx context.Context, o Options, address string) error {
+	var lines bytes.Buffer
+	e := json.NewEncoder(&lines)
+	for _, d := range o.Deliveries {
+		l, err := lineOf(d, address)
+		if err == nil {
+			err = e.Encode(l)
+		}
+		if err != nil {
+			return fmt.Errorf("demo: %s: %w", d.ID, err)
+		}
+	}
+	result, err := jobline.Import(ctx, job.NewClient(o.Store), &lines, jobline.Options{})
+	if err == nil && result.Imported != len(o.Deliveries) {
+		err = fmt.Errorf("demo: %d of %d deliveries were imported: %v", result.Imported, len(o.Deliveries), result.Rejected)
+	}
+	return err
+}
+
+func lineOf(d Delivery, address string) (jobline.Line, error) {
+	u, err := url.Parse(d.URL)
 	if err != nil {
-		return 0, fmt.Errorf("demo: %s: %w", d.ID, err)
+		return jobline.Line{}, err
 	}
-	for name, value := range d.Headers {
-		req.Header.Set(name, value)
+	u.Host = address
+	p := httpjob.Payload{Method: d.Method, URL: u.String(), Headers: maps.Clone(d.Headers)}
+	if p.Headers == nil {
+		p.Headers = map[string]string{}
 	}
-	recorded, capture := observe.RecordTimeline(ctx)
-	resp, err := s.client.Do(recorded, req, keyOf(d.Queue),
-		retry.WithCallID(d.ID), retry.WithIdempotencyKey(d.ID), retry.WithOperation(d.Method+" "+req.URL.Path))
-	*timeline, _ = capture.Timeline()
-	if err != nil {
-		return 0, err
+	p.Headers[DeliveryHeader] = d.ID
+	if d.ExpectStatus > 0 {
+		p.ExpectStatus = httpjob.Statuses{d.ExpectStatus}
 	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode, err
+	if p.Body, err = json.Marshal(d.Body); err != nil {
+		return jobline.Line{}, err
+	}
+	payload, err := json.Marshal(p)
+	return jobline.Line{Type: httpjob.Type, Queue: d.Queue, UniqueKey: d.ID, Payload: payload}, err
+}
+
+// fleet is the set of workers.
+type fleet struct {
+	options  Options
+	endpoint *Endpoint
+	alive    []*process
+	killed   string // part of the killed worker's name: its process ID between slashes
+}
+
+func (f *fleet) start() error {
+	p, err := startProcess(f.options.Worker())
+	if err == nil {
+		f.alive = append(f.alive, p)
+	}
+	return err
+}
+
+// watch waits until all jobs have finished, and crashes a worker halfway.
+func (f *fleet) watch(ctx context.Context) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	total := len(f.options.Deliveries)
+	for end := time.Now().Add(runTimeout); ; {
+		stats, err := f.options.Store.Stats(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		done := 0
+		for _, q := range stats {
+			done += q.Completed + q.Dead + q.Cancelled
+		}
+		if f.options.Progress != nil {
+			f.options.Progress(done, total)
+		}
+		if done >= total || time.Now().After(end) { // unfinished jobs are then reported as lost
+			return nil
+		}
+		if f.killed == "" && 2*done >= total {
+			if err := f.crash(ctx, 10*done >= 9*total); err != nil {
+				return err
+			}
+		}
+		for _, p := range f.alive {
+			if p.gone() {
+				return fmt.Errorf("demo: a worker exited unexpectedly: %w: %s", p.err, lastLines(p.output.Bytes()))
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// crash kills the first worker as soon as it has jobs running, or anyway, and starts another.
+func (f *fleet) crash(ctx context.Context, anyway bool) error {
+	victim := f.alive[0]
+	mark := "/" + strconv.Itoa(victim.cmd.Process.Pid) + "/"
+	if !anyway {
+		running, err := f.options.Store.List(ctx, job.Filter{States: []job.State{job.Running}}, "", 1000)
+		if err != nil {
+			return err
+		}
+		busy := false
+		for _, r := range running {
+			busy = busy || strings.Contains(r.Worker, mark)
+		}
+		if !busy {
+			return nil
+		}
+	}
+	victim.kill()
+	f.alive, f.killed = f.alive[1:], mark
+	return f.start()
+}
+
+// stop lets all workers finish.
+func (f *fleet) stop() (err error) {
+	for _, p := range f.alive {
+		err = errors.Join(err, p.stop())
+	}
+	f.alive = nil
+	return err
+}
+
+// end kills the workers that still run.
+func (f *fleet) end() {
+	for _, p := range f.alive {
+		p.kill()
+	}
 }

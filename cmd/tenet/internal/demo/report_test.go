@@ -15,7 +15,7 @@ import (
 )
 
 // settled imports the deliveries and settles the first jobs with the given kinds.
-func settled(t *testing.T, o JobsOptions, kinds ...job.Kind) {
+func settled(t *testing.T, o Options, kinds ...job.Kind) {
 	t.Helper()
 	if err := importJobs(t.Context(), o, "127.0.0.1:1"); err != nil {
 		t.Fatal(err)
@@ -50,12 +50,12 @@ func TestJobsAreAccountedForByTheEndpointsLedger(t *testing.T) {
 	}
 	store := memory.Open().Jobs()
 	defer store.Close()
-	o := JobsOptions{Deliveries: list, Store: store, Set: compiled(t, JobsPolicy())}
+	o := Options{Deliveries: list, Store: store, Set: compiled(t, Policy())}
 	settled(t, o, job.KindComplete, job.KindComplete, job.KindDead, job.KindDead)
 	// The first was delivered twice; the second is completed, but the endpoint does not know it; the third is dead although it
 	// was delivered; the last is unfinished.
 	counts := Counts{Requests: 6, Accepted: map[string]int{ids[0]: 2, ids[2]: 1}}
-	r, err := newJobsReport(t.Context(), o, jobsRun{"/7/", counts, 2 * time.Second})
+	r, err := newReport(t.Context(), o, ending{"/7/", counts, 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +74,14 @@ func TestForeignIdempotencyKeysAndTooManyRequestsAreFaults(t *testing.T) {
 	store := memory.Open().Jobs()
 	defer store.Close()
 	list := embedded(t)[:1]
-	o := JobsOptions{Deliveries: list, Store: store, Set: compiled(t, JobsPolicy())}
+	o := Options{Deliveries: list, Store: store, Set: compiled(t, Policy())}
 	settled(t, o, job.KindComplete)
 	for name, c := range map[string]struct {
 		requests, strays int
 		good             bool
 	}{"kept": {361, 0, true}, "too many requests": {362, 0, false}, "another key": {2, 1, false}} { // 1.2 + 3·120
 		counts := Counts{Requests: c.requests, Strays: c.strays, Accepted: map[string]int{list[0].ID: 1}}
-		if r, err := newJobsReport(t.Context(), o, jobsRun{"", counts, time.Second}); err != nil || r.Good() != c.good {
+		if r, err := newReport(t.Context(), o, ending{"", counts, time.Second}); err != nil || r.Good() != c.good {
 			t.Errorf("%s: good is %v, %v", name, r.Good(), err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestAStoreWithJobsIsRejected(t *testing.T) {
 	if _, err := job.NewClient(store).Enqueue(t.Context(), job.Request{Type: "other"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RunJobs(t.Context(), JobsOptions{Deliveries: embedded(t)[:1], Store: store}); !errors.Is(err, ErrNotEmpty) {
+	if _, err := Run(t.Context(), Options{Deliveries: embedded(t)[:1], Store: store}); !errors.Is(err, ErrNotEmpty) {
 		t.Error(err)
 	}
 }

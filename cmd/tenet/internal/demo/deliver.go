@@ -25,9 +25,9 @@ type storyJSON struct {
 	Job jobs.JSON `json:"job"`
 }
 
-// jobsReportJSON is the demo's report.
-type jobsReportJSON struct {
-	*JobsReport
+// reportJSON is the demo's report.
+type reportJSON struct {
+	*Report
 	Stories []storyJSON  `json:"stories"`
 	Audit   auditSummary `json:"audit"`
 }
@@ -43,11 +43,8 @@ func (s *auditSummary) good() bool {
 	return s.Verify.Intact() && s.Replay.Diverged == 0 && s.Replay.CannotReplay.Total() == 0
 }
 
-// demoConcurrency is the default concurrency of each queue in a worker of the demo.
-const demoConcurrency = 3
-
-func demoJobs(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
-	document, err := demoDocument(ctx, a, f.policy, JobsPolicy())
+func deliver(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
+	d, err := document(ctx, a, f.policy)
 	if err != nil {
 		return err
 	}
@@ -62,15 +59,15 @@ func demoJobs(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
 	if err := open.CheckShared(f.store); err != nil { // the workers are other processes
 		return err
 	}
-	worker, err := demoWorker(ctx, a, f, folder)
+	worker, err := workerCommand(ctx, a, f, folder)
 	if err != nil {
 		return err
 	}
 	return open.WithJobs(ctx, a, open.Options{URL: f.store, Create: true}, func(s open.JobStore) error {
-		o := JobsOptions{Seed: f.seed, Deliveries: f.deliveries, Store: s, Worker: worker, Set: document.Set}
+		o := Options{Seed: f.seed, Deliveries: f.deliveries, Store: s, Worker: worker, Set: d.Set}
 		var clear func()
 		o.Progress, clear = countDone(a)
-		report, err := RunJobs(ctx, o)
+		report, err := Run(ctx, o)
 		clear()
 		if errors.Is(err, ErrNotEmpty) {
 			return cli.Fail(cli.ExitConflict, err)
@@ -82,11 +79,11 @@ func demoJobs(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
 		if err != nil {
 			return err
 		}
-		out := jobsReportJSON{Audit: log, JobsReport: &report, Stories: make([]storyJSON, len(report.Stories))}
+		out := reportJSON{Audit: log, Report: &report, Stories: make([]storyJSON, len(report.Stories))}
 		for i, story := range report.Stories {
 			out.Stories[i] = storyJSON{story.Why, jobs.NewJSON(story.Job).WithHistory(story.History)}
 		}
-		if err := a.Print(*f.form, out, func(w io.Writer) { writeJobsReport(a, w, &report, &log) }); err != nil {
+		if err := a.Print(*f.form, out, func(w io.Writer) { writeReport(a, w, &report, &log) }); err != nil {
 			return err
 		}
 		if !report.Good() || !log.good() {
@@ -108,13 +105,13 @@ func checkAudit(ctx context.Context, a *cli.App, url string) (s auditSummary, er
 	return s, err
 }
 
-// demoWorker returns a function that makes the commands of workers: this program, without the settings of this process.
-func demoWorker(ctx context.Context, a *cli.App, f *demoFlags, folder string) (func() *exec.Cmd, error) {
+// workerCommand returns a function that makes the commands of workers: this program, without the settings of this process.
+func workerCommand(ctx context.Context, a *cli.App, f *demoFlags, folder string) (func() *exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	text := []byte(JobsPolicy())
+	text := []byte(Policy())
 	if f.policy == cli.StandardInput {
 		return nil, cli.Usagef("--policy -: workers cannot read this process's stdin; write the document to a file")
 	}
@@ -127,13 +124,9 @@ func demoWorker(ctx context.Context, a *cli.App, f *demoFlags, folder string) (f
 	if err := os.WriteFile(document, text, 0o600); err != nil {
 		return nil, err
 	}
-	concurrency := f.concurrency
-	if concurrency == 0 {
-		concurrency = demoConcurrency
-	}
 	args := []string{
 		"worker", "--store", f.store, "--audit", f.store, "--policy", document, "--allow-private-networks", "--lease", "2s", "--grace", "5s", "--until-stdin-ends",
-		"--concurrency", strconv.Itoa(concurrency),
+		"--concurrency", strconv.Itoa(f.concurrency),
 	}
 	queues := map[string]bool{}
 	for _, d := range f.deliveries {
@@ -151,8 +144,8 @@ func demoWorker(ctx context.Context, a *cli.App, f *demoFlags, folder string) (f
 	}, nil
 }
 
-// writeJobsReport writes the report for people.
-func writeJobsReport(a *cli.App, w io.Writer, r *JobsReport, log *auditSummary) {
+// writeReport writes the report for people.
+func writeReport(a *cli.App, w io.Writer, r *Report, log *auditSummary) {
 	head := fmt.Sprintf("%d of %d deliveries arrived in %s, %d are in the dead-letter queue, %d lost", r.Arrived, r.Deliveries, inSeconds(r.Elapsed), r.Dead, len(r.Lost))
 	cli.Fprintf(w, "%s  %s\n\n", a.Paint(a.Stdout, cli.Bold, head), a.Paint(a.Stdout, cli.Faint, fmt.Sprintf("seed %d, 3 workers, one of them killed", r.Seed)))
 	line := func(name any, format string, args ...any) {
