@@ -21,6 +21,8 @@ type demoFlags struct {
 	n, concurrency int
 	policy, store  string
 	printPolicy    bool
+	ui             bool
+	listen         string
 	form           *string
 	deliveries     []Delivery
 }
@@ -40,8 +42,12 @@ kept in the same store, is verified and replayed. Exits with 1 if a delivery has
 dead-letter queue for a reason, if the endpoint counted more requests than the document's retry ratio allows, or if
 the log has a fault or a decision does not follow from the record.
 
+With --ui a server shows the jobs at http://127.0.0.1:7070/ui/ while they run, and until Ctrl-C afterwards: the endpoint still
+answers and a worker still runs, so that dead deliveries can be redriven.
+
 --policy replaces the built-in document. It must have policies for the job type http.`,
 		Example: `  tenet demo
+  tenet demo --ui
   tenet demo --seed 7 -n 200 -o json
   tenet demo --store sqlite:demo.db && tenet dlq list --group --store sqlite:demo.db
   tenet demo --print-policy > mine.yaml && tenet demo --policy mine.yaml`,
@@ -53,6 +59,8 @@ the log has a fault or a decision does not follow from the record.
 	flags.StringVar(&f.policy, "policy", "", "policy document to use instead of the built-in one; - is stdin")
 	flags.StringVar(&f.store, "store", "", "new store to use and keep: "+open.UseJobs.Forms())
 	flags.BoolVar(&f.printPolicy, "print-policy", false, "print the built-in policy document and exit")
+	flags.BoolVar(&f.ui, "ui", false, "show it live in the web UI, and stay there until a signal")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "address of the web UI, as host:port; port 0 is any free one")
 	cli.ExplicitFlags(cmd, "store", "policy")
 	f.form = cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {

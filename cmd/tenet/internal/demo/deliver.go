@@ -63,34 +63,57 @@ func deliver(ctx context.Context, a *cli.App, f *demoFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	return open.WithJobs(ctx, a, open.Options{URL: f.store, Create: true}, func(s open.JobStore) error {
-		o := Options{Seed: f.seed, Deliveries: f.deliveries, Store: s, Worker: worker, Set: d.Set}
-		var clear func()
-		o.Progress, clear = countDone(a)
-		report, err := Run(ctx, o)
-		clear()
-		if errors.Is(err, ErrNotEmpty) {
-			return cli.Fail(cli.ExitConflict, err)
+	all, err := open.Everything(ctx, a, open.Options{URL: f.store, Create: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	o := Options{Seed: f.seed, Deliveries: f.deliveries, Store: all.Jobs, Worker: worker, Set: d.Set}
+	if f.ui {
+		show, failure := showUI(ctx, a, f.listen, all)
+		if failure != nil {
+			return failure
 		}
-		if err != nil {
-			return err
+		defer func() { err = errors.Join(err, show.close()) }()
+		o.Stay = func(r Report) error {
+			if err := f.report(ctx, a, r); err != nil {
+				return err
+			}
+			a.Note("", "the web UI stays at %s until Ctrl-C", show.url)
+			<-ctx.Done()
+			return nil
 		}
-		log, err := checkAudit(ctx, a, f.store)
-		if err != nil {
-			return err
-		}
-		out := reportJSON{Audit: log, Report: &report, Stories: make([]storyJSON, len(report.Stories))}
-		for i, story := range report.Stories {
-			out.Stories[i] = storyJSON{story.Why, jobs.NewJSON(story.Job).WithHistory(story.History)}
-		}
-		if err := a.Print(*f.form, out, func(w io.Writer) { writeReport(a, w, &report, &log) }); err != nil {
-			return err
-		}
-		if !report.Good() || !log.good() {
-			return errors.New("the demo failed: see lost deliveries, idempotency keys, the amplification bound and the audit log")
-		}
-		return nil
-	})
+	}
+	var clear func()
+	o.Progress, clear = countDone(a)
+	report, err := Run(ctx, o)
+	clear()
+	switch {
+	case errors.Is(err, ErrNotEmpty):
+		return cli.Fail(cli.ExitConflict, err)
+	case err != nil || f.ui:
+		return err
+	}
+	return f.report(ctx, a, report)
+}
+
+// report prints the report, and fails if the demo did.
+func (f *demoFlags) report(ctx context.Context, a *cli.App, report Report) error {
+	log, err := checkAudit(ctx, a, f.store)
+	if err != nil {
+		return err
+	}
+	out := reportJSON{Audit: log, Report: &report, Stories: make([]storyJSON, len(report.Stories))}
+	for i, story := range report.Stories {
+		out.Stories[i] = storyJSON{story.Why, jobs.NewJSON(story.Job).WithHistory(story.History)}
+	}
+	if err := a.Print(*f.form, out, func(w io.Writer) { writeReport(a, w, &report, &log) }); err != nil {
+		return err
+	}
+	if !report.Good() || !log.good() {
+		return errors.New("the demo failed: see lost deliveries, idempotency keys, the amplification bound and the audit log")
+	}
+	return nil
 }
 
 // checkAudit verifies and replays the log that the workers have written.

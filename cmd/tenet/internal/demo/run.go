@@ -45,6 +45,8 @@ type Options struct {
 	Set *policy.Set
 	// Progress is called with the number of finished jobs, on the goroutine of Run. May be nil.
 	Progress func(done, total int)
+	// Stay is called with the report, while the endpoint still answers and a worker runs. May be nil.
+	Stay func(Report) error
 }
 
 // ErrNotEmpty is returned for a store that holds jobs: the demo's workers would run them too.
@@ -89,7 +91,16 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := f.stop(); err != nil {
 		return Report{}, err
 	}
-	return newReport(ctx, o, ending{f.killed, endpoint.Counts(), elapsed})
+	report, err := newReport(ctx, o, ending{f.killed, endpoint.Counts(), elapsed})
+	if err != nil || o.Stay == nil {
+		return report, err
+	}
+	if err := f.start(); err != nil {
+		return report, err
+	}
+	err = o.Stay(report)
+	_ = f.stop() // what has ended the stay may have reached the worker too
+	return report, err
 }
 
 // importJobs stores the deliveries, with the endpoint's address as their host.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server"
+	"github.com/tenetdev/tenet/server/ui"
 )
 
 // serverFlags are the flags of "server".
@@ -24,17 +26,18 @@ type serverFlags struct {
 	cert, key                      string
 	people                         peopleFlags
 	readOnly, insecure, worker     bool
-	migrate, exitZero              bool
+	migrate, exitZero, noUI        bool
 }
 
 // Command returns "tenet server".
 func Command(a *cli.App) *cobra.Command {
 	f := &serverFlags{}
 	cmd := &cobra.Command{
-		Use: "server --store URL", Short: "Serve a store and policy documents over HTTP", Args: cobra.NoArgs,
+		Use: "server --store URL", Short: "Serve a store and policy documents over HTTP, with a web UI", Args: cobra.NoArgs,
 		Long: `Serve a store over HTTP: jobs, queues, idempotency records, the audit log, policy documents, the programs that follow them,
 and tokens. Any number of servers can run on one store. A missing SQLite store is created. When the server is ready it
-prints its address on stderr: listening on URL.
+prints its address on stderr: listening on URL. The web UI is at URL/ui/; people sign in there with a token or OpenID
+Connect.
 
 Make a token before other machines reach the server (tenet token create NAME --scopes admin). A server without tokens and
 without OpenID Connect allows everything to everybody on this machine and refuses any other address, unless --insecure
@@ -57,6 +60,7 @@ SIGTERM and SIGINT end the server: it accepts no more requests, those in flight 
 	flags.BoolVar(&f.readOnly, "read-only", false, "refuse every change")
 	flags.BoolVar(&f.insecure, "insecure", false, "let everybody who reaches the server do everything, until there is a token")
 	flags.BoolVar(&f.worker, "embed-worker", false, "also run the jobs of type http in the queue default; for more, run tenet worker")
+	flags.BoolVar(&f.noUI, "no-ui", false, "serve the HTTP API only, without the web UI at /ui/")
 	flags.BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
 	log := open.LogFlag(cmd, "audit log that records changes instead of the store's own")
 	cli.ExitZeroFlag(cmd, &f.exitZero)
@@ -90,7 +94,7 @@ func (f *serverFlags) run(ctx context.Context, a *cli.App) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	o.Log = log
-	s, err := server.New(ctx, o)
+	s, err := New(ctx, o, !f.noUI)
 	if err != nil {
 		return err
 	}
@@ -99,6 +103,21 @@ func (f *serverFlags) run(ctx context.Context, a *cli.App) (err error) {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	return f.serve(ctx, a, serving{s, listener, all.Jobs, o})
+}
+
+// New makes a server, with the web UI under /ui/ if asked for.
+func New(ctx context.Context, o server.Options, withUI bool) (*server.Server, error) {
+	s, err := server.New(ctx, o)
+	if err != nil || !withUI {
+		return s, err
+	}
+	u, err := ui.New(s, ui.Options{Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	s.Mount("/ui/", u.Handler())
+	s.Mount("GET /{$}", http.RedirectHandler("/ui/", http.StatusSeeOther))
+	return s, nil
 }
 
 // log opens the log that records changes.
