@@ -20,9 +20,11 @@ import (
 // absolute pattern, or a name in the PATH. The first place that has it counts.
 func programs() map[string][]string {
 	return map[string][]string{
-		"faketime":        {"/usr/lib/*/faketime/libfaketime.so.1"},
-		"postgresql":      {"/usr/lib/postgresql/*/bin/initdb", "initdb"},
-		"rabbitmq-server": {"/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"}, // Debian's wrapper in the PATH changes the user
+		"chromium":          {"chromium"},
+		"fonts-dejavu-core": {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"}, // without a font, pages show nothing
+		"faketime":          {"/usr/lib/*/faketime/libfaketime.so.1"},
+		"postgresql":        {"/usr/lib/postgresql/*/bin/initdb", "initdb"},
+		"rabbitmq-server":   {"/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"}, // Debian's wrapper in the PATH changes the user
 	}
 }
 

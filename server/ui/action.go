@@ -77,7 +77,7 @@ func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault str
 	}
 	v := view{Title: p.Title, Nav: u.navigation(""), Who: q.who, Data: p}
 	if q.Header.Get("Hx-Request") == "" {
-		u.render(w, http.StatusOK, "preview", v)
+		u.render(w, q.Request, "preview", v)
 		return
 	}
 	var b bytes.Buffer
@@ -85,7 +85,7 @@ func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault str
 		u.fail(w, q, err)
 		return
 	}
-	u.write(w, http.StatusOK, "", b.Bytes())
+	u.write(w, q.Request, reply{http.StatusOK, "", b.Bytes()})
 }
 
 // maxForm bounds the forms of actions. A document to publish is the largest.
@@ -175,5 +175,5 @@ func (u *UI) serveFragment(w http.ResponseWriter, r *http.Request, f *fragment) 
 		u.fail(w, q, err)
 		return
 	}
-	u.write(w, http.StatusOK, "", b.Bytes())
+	u.write(w, q.Request, reply{http.StatusOK, "", b.Bytes()})
 }

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -13,11 +12,14 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/tenetdev/tenet/internal/debian"
 )
 
 //go:embed testdata/axe.min.js
@@ -25,7 +27,10 @@ var axe string
 
 // chromium is the browser of all tests of the package, started with the first.
 var chromium = sync.OnceValues(func() (context.Context, error) {
-	path, err := exec.LookPath("chromium")
+	if _, err := debian.Find("fonts-dejavu-core"); err != nil {
+		return nil, err
+	}
+	path, err := debian.Find("chromium")
 	if err != nil {
 		return nil, err
 	}
@@ -166,20 +171,37 @@ func value[T any](b *tab, expression string) T {
 	return out
 }
 
-// wait waits until an expression is true in the page.
+// wait waits until an expression is true in the page, also while the tab goes from one page to the next.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && b.ctx.Err() == nil; {
+		var is bool
+		if is, err = chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")")); is {
+			return
+		}
+		b.do(chromedp.Sleep(20 * time.Millisecond))
 	}
+	b.t.Fatalf("%s: never true: %v", expression, err)
 }
 
-// keys presses keys, one after the other, as a person does.
+// keys presses keys, one after the other, as a person does: a page that handles the key keeps it from being typed.
 func (b *tab) keys(keys ...string) {
 	b.t.Helper()
 	for _, k := range keys {
-		b.do(chromedp.KeyEvent(k))
+		if len(k) > 1 || k < " " || k > "~" {
+			b.do(chromedp.KeyEvent(k))
+			continue
+		}
+		send(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: k, Text: k})
+		send(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: k})
 	}
+}
+
+// write types a text.
+func (b *tab) write(text string) {
+	b.t.Helper()
+	b.keys(strings.Split(text, "")...)
 }
 
 // accessible fails the test for violations that axe finds.

@@ -2,10 +2,13 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
@@ -40,6 +43,7 @@ type view struct {
 	Return  string // the page's own path and query, for actions that lead back
 	Nonce   string // of scripts and styles
 	Problem *client.Problem
+	Status  int // of the answer; 0 is 200
 }
 
 // navGroup is a part of the navigation.
@@ -98,7 +102,7 @@ func (u *UI) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	if !p.still {
 		v.Live = u.href("live", "page", r.URL.RequestURI())
 	}
-	u.render(w, http.StatusOK, p.file, v)
+	u.render(w, r, p.file, v)
 }
 
 // content renders what a live update replaces.
@@ -109,7 +113,7 @@ func (u *UI) content(p *page, data any) ([]byte, error) {
 }
 
 // render answers with a template in the layout.
-func (u *UI) render(w http.ResponseWriter, status int, file string, v view) {
+func (u *UI) render(w http.ResponseWriter, r *http.Request, file string, v view) {
 	var b bytes.Buffer
 	v.Nonce = rand.Text()
 	if err := u.templates[file].ExecuteTemplate(&b, "layout", v); err != nil {
@@ -117,19 +121,35 @@ func (u *UI) render(w http.ResponseWriter, status int, file string, v view) {
 		http.Error(w, "This page could not be shown: the server's log says why.", http.StatusInternalServerError)
 		return
 	}
-	u.write(w, status, v.Nonce, b.Bytes())
+	u.write(w, r, reply{cmp.Or(v.Status, http.StatusOK), v.Nonce, b.Bytes()})
 }
 
-// write answers with HTML, whose scripts and styles carry the nonce.
-func (u *UI) write(w http.ResponseWriter, status int, nonce string, html []byte) {
+// reply is an answer of HTML, whose scripts and styles carry the nonce.
+type reply struct {
+	status int
+	nonce  string
+	html   []byte
+}
+
+// write answers with HTML, compressed for browsers that take it.
+func (u *UI) write(w http.ResponseWriter, r *http.Request, a reply) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", contentPolicy(nonce))
+	h.Set("Content-Security-Policy", contentPolicy(a.nonce))
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(html) // the browser may be gone
+	h.Add("Vary", "Accept-Encoding")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(a.status)
+		_, _ = w.Write(a.html) // the browser may be gone
+		return
+	}
+	h.Set("Content-Encoding", "gzip")
+	w.WriteHeader(a.status)
+	z := gzip.NewWriter(w)
+	_, _ = z.Write(a.html) // the browser may be gone
+	_ = z.Close()
 }
 
 // contentPolicy allows scripts and styles that carry the nonce, and nothing from elsewhere.
@@ -149,13 +169,13 @@ func (u *UI) fail(w http.ResponseWriter, r *request, err error) {
 		http.Redirect(w, r.Request, u.href("login", "return", r.URL.RequestURI()), http.StatusSeeOther)
 		return
 	}
-	v := view{Title: problem.Title, Nav: u.navigation(""), Who: r.who, Problem: problem}
+	v := view{Title: problem.Title, Nav: u.navigation(""), Who: r.who, Problem: problem, Status: problem.Status}
 	if r.Header.Get("Hx-Request") != "" {
 		var b bytes.Buffer
 		if err := u.templates["problem"].ExecuteTemplate(&b, "content", v); err == nil {
-			u.write(w, http.StatusOK, "", b.Bytes()) // shown in place
+			u.write(w, r.Request, reply{http.StatusOK, "", b.Bytes()}) // shown in place
 			return
 		}
 	}
-	u.render(w, problem.Status, "problem", v)
+	u.render(w, r.Request, "problem", v)
 }

@@ -4,7 +4,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tenetdev/tenet/job"
 )
 
 // everyPage lists a path of every page.
@@ -43,5 +51,94 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 				b.close()
 			}
 		})
+	}
+}
+
+func TestU1EveryPageReadsWithoutScripts(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	for name, path := range s.everyPage() {
+		b := s.tab(t, look{width: 1280, height: 900})
+		b.do(chromedp.Navigate(b.url + "/ui/" + path))
+		page := s.get(path)
+		if !strings.Contains(page, "<h1") {
+			t.Errorf("%s has no heading", name)
+		}
+		if strings.Contains(page, "onclick=") || strings.Contains(page, " style=") || regexp.MustCompile(`<script(?: nonce="\w+")?>`).MatchString(page) {
+			t.Errorf("%s has something inline", name)
+		}
+		if png := b.screenshot(); len(png) < 5000 {
+			t.Errorf("%s shows nothing: a picture of %d bytes", name, len(png))
+		}
+		b.close()
+	}
+}
+
+func TestU3KeysReachEverything(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	b := s.tab(t, wide)
+	b.open("")
+	b.keys("/")
+	if id := value[string](b, `document.activeElement.id`); id != "search" {
+		t.Fatalf("/ focuses %q", id)
+	}
+	b.write("state:dead")
+	b.keys(kb.Enter)
+	b.wait(`location.search === "?filter=state%3Adead" && document.querySelectorAll("#content tbody tr").length > 3`)
+	b.do(chromedp.Focus(chromedp.CSS("#main")))
+	b.keys("j", "j")
+	if row := value[int](b, `[...document.querySelectorAll("#content tbody tr")].findIndex((r) => r.contains(document.activeElement))`); row != 1 {
+		t.Errorf("j twice reaches row %d", row)
+	}
+	b.keys("k", kb.Enter)
+	b.wait(`location.pathname.startsWith("/ui/jobs/")`)
+	b.wait(`document.readyState === "complete"`)
+	b.keys("?")
+	b.wait(`document.querySelector("#shortcuts").open`)
+	b.keys(kb.Escape)
+	b.wait(`!document.querySelector("#shortcuts").open`)
+	b.keys("g", "q")
+	b.wait(`location.pathname === "/ui/queues" && document.readyState === "complete"`)
+	b.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	b.wait(`document.querySelector("#palette").open`)
+	b.write("jobs")
+	b.keys(kb.Enter)
+	b.wait(`location.pathname === "/ui/jobs"`)
+}
+
+func TestU4AQueueIsPausedAfterAPreview(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	b := s.tab(t, wide)
+	b.open("queues")
+	b.do(chromedp.Focus(chromedp.CSS(`a[href*="do/queues/mail/pause"]`)))
+	b.keys(kb.Enter)
+	b.wait(`document.querySelector("#dialog").open && document.activeElement.name === "reason"`)
+	b.accessible("the preview")
+	b.write("hi")
+	b.keys(kb.Enter)
+	b.wait(`document.querySelector(".notice")?.textContent.includes("mail is paused")`)
+	if text := b.text("#content table"); !strings.Contains(text, "paused") || !strings.Contains(text, "hi") {
+		t.Errorf("the queues: %s", text)
+	}
+	if line := b.text(".command code"); !strings.HasPrefix(line, "tenet ") {
+		t.Errorf("the command line: %s", line)
+	}
+}
+
+func TestU1AChangeIsSeenWithinTwoSecondsAndWhatIsTypedStays(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	b := s.tab(t, wide)
+	b.open("jobs?filter=queue%3Afresh")
+	b.do(chromedp.Focus(chromedp.CSS("#filter")))
+	b.write("xy")
+	began := time.Now()
+	s.enqueue(job.Request{Type: "email:send", Queue: "fresh", Payload: []byte(`{}`)})
+	b.wait(`document.querySelector("#content tbody")?.textContent.includes("fresh")`)
+	t.Logf("seen after %v", time.Since(began).Round(time.Millisecond))
+	if typed := value[string](b, `document.activeElement.id + " " + document.activeElement.value`); typed != "filter xyqueue:fresh" {
+		t.Errorf("the field has become %q", typed)
 	}
 }

@@ -34,7 +34,7 @@ func (u *UI) showLogin(w http.ResponseWriter, q *request, status int, problem st
 	} else {
 		s.Methods = []string{"token"}
 	}
-	u.render(w, status, "login", view{Title: "Sign in", Data: s})
+	u.render(w, q.Request, "login", view{Title: "Sign in", Data: s, Status: status})
 }
 
 // login exchanges a token for a session cookie, which the API sets.
