@@ -107,6 +107,10 @@ func (u *UI) serveAction(w http.ResponseWriter, r *http.Request, a *action) {
 		}
 	}
 	notice, next, err := a.make(q)
+	if text := faultOf(err); text != "" {
+		u.showPreview(w, q, a, text)
+		return
+	}
 	if err != nil {
 		u.fail(w, q, err)
 		return

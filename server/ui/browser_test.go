@@ -151,6 +151,12 @@ func (b *tab) open(path string) {
 	b.do(chromedp.Navigate(b.url+"/ui/"+path), chromedp.WaitReady(chromedp.CSS("#content > *")))
 }
 
+// ready waits for an element, on the next page too.
+func (b *tab) ready(selector string) {
+	b.t.Helper()
+	b.do(chromedp.WaitReady(chromedp.CSS(selector)))
+}
+
 // text returns the text that an element shows.
 func (b *tab) text(selector string) string {
 	b.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io/fs"
 	"math"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -64,6 +65,8 @@ func (u *UI) functions() template.FuncMap {
 		"jsonText": func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
 		"can":      func(v view, scope string) bool { return can(v, policystore.Scope(scope)) },
 		"join":     strings.Join,
+		"escape":   url.PathEscape,
+		"term":     term,
 		"first":    func(s string, n int) string { return s[:min(n, len(s))] },
 		"command":  func(parts ...string) string { return commandLine(parts) },
 	}

@@ -62,7 +62,7 @@ func (u *UI) navigation(current string) []navGroup {
 	entry := func(name, path string) navEntry { return navEntry{name, u.href(path), name == current} }
 	return []navGroup{
 		{"", []navEntry{entry("Overview", "")}},
-		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs")}},
+		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Periodic jobs", "periodic"), entry("Workers", "workers")}},
 	}
 }
 

@@ -23,7 +23,7 @@ func (s *site) everyPage() map[string]string {
 	}
 	return map[string]string{
 		"overview": "", "queues": "queues", "jobs": "jobs?filter=state%3Adead", "job": "jobs/" + jobs[0].ID, "components": "components",
-		"pause": "do/queues/mail/pause",
+		"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
 	}
 }
 

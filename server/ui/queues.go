@@ -2,7 +2,6 @@ package ui
 
 import (
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -10,23 +9,26 @@ import (
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
-	"github.com/tenetdev/tenet/server/client"
 )
 
 type queues struct {
 	States []job.State
 	Queues []queueRow
+	Paused int
 }
 
+// queueRow is a queue with its counts and its switch.
 type queueRow struct {
 	Name, Escaped, Filter, Reason string
 	Paused                        bool
-	Until                         time.Time
+	Until                         time.Time // a paused queue resumes by itself; zero for never
 	Counts                        []stateCount
 	Oldest                        float64 // seconds
+	Workers                       []string
 }
 
 type stateCount struct {
+	State  job.State
 	Filter string
 	Count  int
 }
@@ -36,71 +38,83 @@ func term(field, value string) string {
 	return filter.Terms{{Field: field, Values: []filter.Value{{Text: value}}}}.String()
 }
 
+// readQueues returns all queues that hold jobs, are or were paused, or have workers, ordered by name.
+func readQueues(r *request) ([]queueRow, error) {
+	var stats api.Stats
+	var switches api.Queues
+	var workers api.Workers
+	for path, out := range map[string]any{"/v1/stats": &stats, "/v1/queues": &switches, "/v1/workers": &workers} {
+		if err := r.get(path, nil, out); err != nil {
+			return nil, err
+		}
+	}
+	rows := map[string]*queueRow{}
+	row := func(name string) *queueRow {
+		if rows[name] == nil {
+			rows[name] = newQueueRow(name, stats.Queues[name])
+		}
+		return rows[name]
+	}
+	for name := range stats.Queues {
+		row(name)
+	}
+	for _, s := range switches.Queues {
+		q := row(s.Queue)
+		q.Paused, q.Reason, q.Until = s.Holds(time.Now()), s.Reason, s.Until
+	}
+	for _, w := range workers.Workers {
+		for _, name := range w.Queues {
+			if r.mayQueue(name) {
+				q := row(name)
+				q.Workers = append(q.Workers, w.Name)
+			}
+		}
+	}
+	list := make([]queueRow, 0, len(rows))
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		list = append(list, *rows[name])
+	}
+	return list, nil
+}
+
+func newQueueRow(name string, stats api.QueueStats) *queueRow {
+	row := &queueRow{Name: name, Escaped: url.PathEscape(name), Filter: term("queue", name), Oldest: stats.OldestReady}
+	for _, s := range job.States() {
+		row.Counts = append(row.Counts, stateCount{s, term("state", string(s)) + " " + row.Filter, *stats.Of(s)})
+	}
+	return row
+}
+
 func queuesPage() *page {
 	return &page{path: "queues", nav: "Queues", title: "Queues", file: "queues", load: func(r *request) (any, error) {
-		var stats api.Stats
-		var paused api.Queues
-		if err := r.get("/v1/stats", nil, &stats); err != nil {
-			return nil, err
-		}
-		if err := r.get("/v1/queues", nil, &paused); err != nil {
-			return nil, err
-		}
-		for _, q := range paused.Queues {
-			if _, ok := stats.Queues[q.Queue]; !ok {
-				stats.Queues[q.Queue] = api.QueueStats{}
+		list, err := readQueues(r)
+		out := queues{States: job.States(), Queues: list}
+		for i := range list {
+			if list[i].Paused {
+				out.Paused++
 			}
 		}
-		out := queues{States: job.States()}
-		for _, name := range slices.Sorted(maps.Keys(stats.Queues)) {
-			q := stats.Queues[name]
-			row := queueRow{Name: name, Escaped: url.PathEscape(name), Filter: term("queue", name), Oldest: q.OldestReady}
-			for _, s := range out.States {
-				row.Counts = append(row.Counts, stateCount{term("state", string(s)) + " " + row.Filter, *q.Of(s)})
-			}
-			if i := slices.IndexFunc(paused.Queues, func(p job.QueueState) bool { return p.Queue == name }); i >= 0 {
-				p := paused.Queues[i]
-				row.Paused, row.Reason, row.Until = p.Holds(time.Now()), p.Reason, p.Until
-			}
-			out.Queues = append(out.Queues, row)
-		}
-		return out, nil
+		return out, err
 	}}
 }
 
-func queueChange(r *request, s api.QueueSwitch) error {
-	return r.change(client.Call{Method: http.MethodPut, Path: "/v1/queues/" + url.PathEscape(r.PathValue("queue")), Body: s}, nil)
-}
+// queueView is what the page of one queue shows.
+type queueView struct{ queueRow }
 
-func pauseQueueAction() *action {
-	return &action{
-		path: "queues/{queue}/pause",
-		preview: func(r *request) (*preview, error) {
-			name := r.PathValue("queue")
-			return &preview{
-				Title: "Pause " + name + "?", Button: "Pause " + name, Command: commandLine([]string{"queues", "pause", name}),
-				Text:   []string{"Workers finish the jobs that they have begun, and claim no more from this queue. Jobs can still be enqueued."},
-				Fields: []field{{Name: "reason", Label: "Reason", Help: "Others see it beside the queue."}},
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			return r.PathValue("queue") + " is paused.", "", queueChange(r, api.QueueSwitch{Paused: true, Reason: r.PostFormValue("reason")})
-		},
-	}
-}
+// Title names the page.
+func (v queueView) Title() string { return "Queue " + v.Name }
 
-func resumeQueueAction() *action {
-	return &action{
-		path: "queues/{queue}/resume",
-		preview: func(r *request) (*preview, error) {
-			name := r.PathValue("queue")
-			return &preview{
-				Title: "Resume " + name + "?", Button: "Resume " + name, Command: commandLine([]string{"queues", "resume", name}),
-				Text: []string{"Workers claim jobs from this queue again at once."},
-			}, nil
-		},
-		make: func(r *request) (string, string, error) {
-			return r.PathValue("queue") + " is open.", "", queueChange(r, api.QueueSwitch{})
-		},
-	}
+func queuePage() *page {
+	return &page{path: "queues/{queue}", nav: "Queues", file: "queue", load: func(r *request) (any, error) {
+		name := r.PathValue("queue")
+		list, err := readQueues(r)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(list, func(q queueRow) bool { return q.Name == name })
+		if i < 0 {
+			return queueView{*newQueueRow(name, api.QueueStats{})}, nil // a queue exists once it holds a job
+		}
+		return queueView{list[i]}, nil
+	}}
 }

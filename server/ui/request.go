@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tenetdev/tenet/server"
@@ -53,6 +54,14 @@ const sessionPath = "/v1/session"
 
 // identify finds out who makes the request.
 func (r *request) identify() error { return r.get(sessionPath, nil, &r.who) }
+
+// mayQueue reports whether the caller's scopes reach a queue.
+func (r *request) mayQueue(name string) bool {
+	return len(r.who.Queues) == 0 || slices.ContainsFunc(r.who.Queues, func(bound string) bool {
+		prefix, cut := strings.CutSuffix(bound, "*")
+		return name == bound || cut && strings.HasPrefix(name, prefix)
+	})
+}
 
 // newClient makes a client of the API in the same process.
 func newClient(s *server.Server) (*client.Client, error) {

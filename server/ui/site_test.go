@@ -49,6 +49,7 @@ func newSite(t testing.TB, change func(*server.Options)) *site {
 	o := server.Options{
 		Stores: server.Stores{Jobs: db.Jobs(), Records: db.Idempotency(), Audit: db.Audit(), Policies: db.Policies()},
 		Log:    log, Logger: slog.New(slog.DiscardHandler),
+		Periodic: []job.Periodic{{Name: "nightly/report", Cron: "0 3 * * *", Missed: job.MissedOnce, Request: job.Request{Type: "report:build", Queue: "documents"}}},
 	}
 	if change != nil {
 		change(&o)

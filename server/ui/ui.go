@@ -94,7 +94,7 @@ func (u *UI) routes() {
 
 // pages lists the pages, in the order of the navigation.
 func (u *UI) pages() []*page {
-	list := []*page{overviewPage(), queuesPage(), jobsPage(), jobPage()}
+	list := []*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage()}
 	if u.options.Development {
 		list = append(list, componentsPage())
 	}
@@ -103,7 +103,7 @@ func (u *UI) pages() []*page {
 
 // actions lists the changes that a person can make.
 func (u *UI) actions() []*action {
-	return []*action{pauseQueueAction(), resumeQueueAction()}
+	return queueActions()
 }
 
 // fragments lists the parts of pages that scripts ask for.

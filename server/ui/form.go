@@ -1,0 +1,49 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/tenetdev/tenet/server/client"
+)
+
+// formFault is something that a person can mend in the form of a preview, which is then shown again.
+type formFault string
+
+// Error implements error.
+func (f formFault) Error() string { return string(f) }
+
+// faultOf returns the text of an error that a person can mend in the form; empty for others.
+func faultOf(err error) string {
+	if f, ok := errors.AsType[formFault](err); ok {
+		return string(f)
+	}
+	p, ok := errors.AsType[*client.Problem](err)
+	if !ok {
+		return ""
+	}
+	switch p.Status {
+	case http.StatusBadRequest, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnprocessableEntity:
+	default:
+		return ""
+	}
+	text := p.Detail
+	for _, e := range p.Errors {
+		text += ": " + e.Problem
+	}
+	return text
+}
+
+// formDuration reads a time span such as 30m from a field, which may be empty.
+func formDuration(r *request, name, label string) (time.Duration, error) {
+	text := r.PostFormValue(name)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, formFault(label + ": write a time span such as 30m, 2h or 720h.")
+	}
+	return d, nil
+}

@@ -1,0 +1,116 @@
+package ui_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// post sends a form to a path under /ui/, as a browser without scripts does, and returns the page that it ends on.
+func (s *site) post(path string, form url.Values) string {
+	s.t.Helper()
+	browser := *s.http.Client()
+	browser.Jar, _ = cookiejar.New(nil) // never fails
+	answer, err := browser.PostForm(s.http.URL+"/ui/"+path, form)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		s.t.Fatalf("POST %s: %s, %v\n%s", path, answer.Status, err, raw)
+	}
+	return string(raw)
+}
+
+// has fails the test unless a page holds all of the texts.
+func has(t testing.TB, page string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(page, text) {
+			t.Errorf("no %q in\n%s", text, page)
+		}
+	}
+}
+
+func (s *site) queue(name string) job.QueueState {
+	s.t.Helper()
+	list, err := s.db.Jobs().Queues(context.Background())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, q := range list {
+		if q.Queue == name {
+			return q
+		}
+	}
+	return job.QueueState{Queue: name}
+}
+
+func TestU2QueuesArePausedWithAReasonAndATimeAndResumed(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue(job.Request{Type: "t", Queue: "a/b c"})
+	page := s.get("queues")
+	has(t, page, "/ui/queues/a%2Fb%20c", "none", "Pause")
+	has(t, s.get("queues/a%2Fb%20c"), "No worker serves this queue", "Queue a/b c")
+
+	has(t, s.post("do/queues/a%2Fb%20c/pause", url.Values{"reason": {"provider"}, "for": {"soon"}, "key": {"k0"}}), "write a time span", `value="provider"`)
+	if q := s.queue("a/b c"); q.Paused {
+		t.Fatalf("paused for %q", "soon")
+	}
+	before := time.Now()
+	s.post("do/queues/a%2Fb%20c/pause", url.Values{"reason": {"provider <down>"}, "for": {"30m"}, "key": {"k1"}})
+	q := s.queue("a/b c")
+	if !q.Paused || q.Reason != "provider <down>" || q.Until.Before(before.Add(29*time.Minute)) || q.Until.After(before.Add(31*time.Minute)) {
+		t.Fatalf("%+v", q)
+	}
+	has(t, s.get("queues"), "paused", "provider &lt;down&gt;", "Resume")
+	s.post("do/queues/a%2Fb%20c/resume", url.Values{"key": {"k2"}})
+	if diff := cmp.Diff(job.QueueState{Queue: "a/b c"}, s.queue("a/b c")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestU2APeriodicJobRunsAtOnce(t *testing.T) {
+	s := newSite(t, nil)
+	has(t, s.get("periodic"), "nightly/report", "0 3 * * *", "the latest is run", "UTC")
+	has(t, s.get("do/periodic/nightly%2Freport/run"), "One job of type report:build is enqueued in documents", "periodic run nightly/report")
+	has(t, s.post("do/periodic/nightly%2Freport/run", url.Values{"key": {"k"}, "count": {"1"}}), "was enqueued", "report:build")
+	if list, err := s.db.Jobs().List(t.Context(), job.Filter{Queue: "documents"}, "", 10); err != nil || len(list) != 1 {
+		t.Errorf("%d jobs, %v", len(list), err)
+	}
+}
+
+func TestU3AQueueIsPausedByKeyboardAlone(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue(job.Request{Type: "t", Queue: "mail"})
+	b := s.tab(t, wide)
+	b.open("queues")
+	b.keys("j", kb.Tab) // the row, then its next link
+	for range 20 {
+		if value[string](b, `document.activeElement.textContent`) == "Pause" {
+			break
+		}
+		b.keys(kb.Tab)
+	}
+	b.keys(kb.Enter)
+	b.wait(`document.querySelector("#dialog[open] input[name=reason]") === document.activeElement`)
+	b.keys("d", "o", "w", "n", kb.Enter)
+	b.ready(".notice")
+	if text := b.text(".notice"); text != "mail is paused." {
+		t.Error(text)
+	}
+	if q := s.queue("mail"); !q.Paused || q.Reason != "down" {
+		t.Errorf("%+v", q)
+	}
+}
