@@ -118,7 +118,7 @@ func (r *Record) Apply(a Action, now time.Time) (rows []Attempt) {
 	case a == ActionRetry:
 		rows = r.refusals(now)
 		r.State, r.RunAt, r.Failures, r.FinishedAt, r.CancelRequestedAt = Ready, now, 0, time.Time{}, time.Time{}
-		r.StartedAt, r.Refusals, r.RefusedReason, r.RefusedAt = time.Time{}, 0, "", time.Time{}
+		r.StartedAt, r.Refusals, r.RefusedReason, r.RefusedAt, r.Cause = time.Time{}, 0, "", time.Time{}, ""
 	}
 	return rows
 }

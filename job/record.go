@@ -48,6 +48,7 @@ type Record struct {
 	LastError  string
 	Reason     policy.Reason // why the job is dead, or why it last failed
 	Output     []byte        // set by the completed attempt
+	Cause      string        // of a dead job: the same for jobs that died of the same cause, as CauseOf returns it
 
 	Worker     string
 	Fence      int64 // of the claim that returned the record; it grows with every claim and is 0 in records from Get and List

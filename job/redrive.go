@@ -345,16 +345,17 @@ type DeadFacts struct {
 	Failures        int           `json:"failures,omitempty"`
 	Refusals        int           `json:"refusals,omitempty"`
 	RefusedReason   policy.Reason `json:"refused_reason,omitempty"`
+	Cause           string        `json:"cause,omitempty"`
 }
 
 // DeadFacts returns the facts to keep before the job is run again.
 func (r *Record) DeadFacts() DeadFacts {
-	return DeadFacts{r.RunAt, r.FinishedAt, r.StartedAt, r.CancelRequestedAt, r.RefusedAt, r.Failures, r.Refusals, r.RefusedReason}
+	return DeadFacts{r.RunAt, r.FinishedAt, r.StartedAt, r.CancelRequestedAt, r.RefusedAt, r.Failures, r.Refusals, r.RefusedReason, r.Cause}
 }
 
 // PutBack makes a job that was run again, and has not been claimed since, dead as it was. If f has refusals, the caller
 // removes their row, the last one, from the history.
 func (r *Record) PutBack(f DeadFacts) {
 	r.State, r.RunAt, r.FinishedAt, r.StartedAt, r.CancelRequestedAt = Dead, f.RunAt, f.FinishedAt, f.StartedAt, f.CancelRequested
-	r.Failures, r.Refusals, r.RefusedReason, r.RefusedAt = f.Failures, f.Refusals, f.RefusedReason, f.RefusedAt
+	r.Failures, r.Refusals, r.RefusedReason, r.RefusedAt, r.Cause = f.Failures, f.Refusals, f.RefusedReason, f.RefusedAt, f.Cause
 }

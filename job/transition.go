@@ -120,7 +120,7 @@ func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 		return nil
 	}
 	if s.Kind == KindBury {
-		r.State, r.FinishedAt, r.Reason = Dead, now, s.Reason
+		r.State, r.FinishedAt, r.Reason, r.Cause = Dead, now, s.Reason, s.Cause()
 		return nil
 	}
 	rows := append(r.refusals(now), a)
@@ -139,12 +139,23 @@ func (r *Record) Settle(s Settlement, now time.Time) []Attempt {
 		r.reschedule(now, s.Delay)
 	case KindDead:
 		r.failed(a)
-		r.State, r.FinishedAt = Dead, now
+		r.State, r.FinishedAt, r.Cause = Dead, now, s.Cause()
 	}
 	if r.CancelRequested() && !r.State.Finished() {
 		r.State, r.FinishedAt = Cancelled, now
 	}
 	return rows
+}
+
+// Cause returns the cause of death that a settlement of KindDead or KindBury gives its job, and "" for other kinds.
+func (s *Settlement) Cause() string {
+	switch s.Kind {
+	case KindDead:
+		return CauseOf(CleanText(s.Error), s.Reason)
+	case KindBury:
+		return CauseOf("", s.Reason)
+	}
+	return ""
 }
 
 // Lose reclaims an expired lease: the attempt counts as failed. A job that has reached its own maximum of attempts is dead;
@@ -164,7 +175,7 @@ func (r *Record) Lose(now time.Time) []Attempt {
 	case r.CancelRequested():
 		r.State, r.FinishedAt = Cancelled, now
 	case r.MaxAttempts > 0 && r.Failures >= r.MaxAttempts:
-		r.State, r.FinishedAt = Dead, now
+		r.State, r.FinishedAt, r.Cause = Dead, now, CauseOf(a.Error, a.Reason)
 	default:
 		r.reschedule(now, 0)
 	}

@@ -38,7 +38,7 @@ func Jobs(t *testing.T, o JobsOptions) {
 	}
 	for _, group := range [][]jobsCase{
 		stateCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(),
-		changeCases(), redriveCases(), maintenanceCases(), sharedCases(), concurrencyCases(), workerCases(), searchCases(), randomCases(),
+		changeCases(), redriveCases(), causeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), workerCases(), searchCases(), randomCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {

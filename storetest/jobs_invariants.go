@@ -15,6 +15,7 @@ func (s *jobs) checkInvariants() {
 	s.Helper()
 	seen := map[string]bool{}
 	count := map[string]job.QueueStats{}
+	dead := map[causeName]int{}
 	for after := ""; ; {
 		page, err := s.List(s.ctx, job.Filter{}, after, 1000)
 		if err != nil {
@@ -30,6 +31,9 @@ func (s *jobs) checkInvariants() {
 			stats := count[r.Queue]
 			*stats.Of(r.State)++
 			count[r.Queue] = stats
+			if r.State == job.Dead {
+				dead[causeName{r.Cause, r.Queue, r.Type}]++
+			}
 			if len(seen) <= maxInspected {
 				s.checkHistory(r.ID)
 			}
@@ -45,6 +49,7 @@ func (s *jobs) checkInvariants() {
 		}
 	}
 	s.checkStats(count)
+	s.checkCauses(dead)
 }
 
 func (s *jobs) checkRecord(r *job.Record) {

@@ -18,6 +18,8 @@ func (q *selection) term(t filter.Term) string {
 	case job.FieldKey:
 		return q.values("b.unique_key = ANY (SELECT convert_to(v, 'UTF8') FROM unnest(%s::text[]) v)",
 			"position(convert_to(%s, 'UTF8') IN b.unique_key) = 1", t)
+	case job.FieldCause:
+		return q.values("s.cause = ANY (%s::text[])", "", t)
 	case job.FieldError:
 		var texts []string
 		for _, v := range t.Values {

@@ -33,11 +33,11 @@ func places() []place {
 func (p place) rows() string {
 	switch p.table {
 	case "done":
-		return `(SELECT ` + factColumns + `, finished_at, NULL::timestamptz AS lease_until, state FROM {{schema}}.done)`
+		return `(SELECT ` + factColumns + `, finished_at, NULL::timestamptz AS lease_until, state, cause FROM {{schema}}.done)`
 	case "running":
-		return `(SELECT ` + factColumns + `, NULL::timestamptz AS finished_at, lease_until, 'running' AS state FROM {{schema}}.running)`
+		return `(SELECT ` + factColumns + `, NULL::timestamptz AS finished_at, lease_until, 'running' AS state, NULL::text AS cause FROM {{schema}}.running)`
 	}
-	return `(SELECT ` + factColumns + `, NULL::timestamptz AS finished_at, NULL::timestamptz AS lease_until, '` + p.table + `' AS state FROM {{schema}}.` + p.table + `)`
+	return `(SELECT ` + factColumns + `, NULL::timestamptz AS finished_at, NULL::timestamptz AS lease_until, '` + p.table + `' AS state, NULL::text AS cause FROM {{schema}}.` + p.table + `)`
 }
 
 // selection is a query for the jobs of a filter with its arguments.

@@ -25,7 +25,7 @@ WITH due AS (
 )
 SELECT count(*), statement_timestamp() FROM moved`
 
-// reclaimSQL gives moveSQL its rows. $2 is the reason and $3 the error text. It returns a row for each lost lease, or if there
+// reclaimSQL gives moveSQL its rows. $2 is the reason, $3 the error text and $5 the cause of death. It returns a row for each lost lease, or if there
 // is none a row with only the time.
 const reclaimSQL = `
 WITH expired AS (
@@ -40,10 +40,15 @@ WITH expired AS (
         CASE WHEN r.cancel_requested IS NOT NULL THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE 'ready' END AS state,
         r.attempts + 1 AS number, NULL::text AS kind, 0::bigint AS delay, $2::text AS cause, $3::text AS error, NULL::text AS stack,
         r.claimed_at AS started, statement_timestamp() AS finished,
-        r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for, b.type, b.meta
+        r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for, b.type, b.meta, $5::text AS death
 )` + moveSQL + `
 SELECT statement_timestamp(), g.id, g.fence, g.type, g.queue, g.meta, g.worker, g.state, g.attempts
 FROM (VALUES (0)) always LEFT JOIN gone g ON true`
+
+// reclaimArgs are the arguments of reclaimSQL.
+func reclaimArgs(limit int, from pgtype.Timestamptz) []any {
+	return []any{limit, string(policy.ReasonLeaseExpired), lostText, from, job.CauseOf(lostText, policy.ReasonLeaseExpired)}
+}
 
 // lostText is the error of a lost lease, the same on every store.
 const lostText = "the lease expired before the attempt was settled"
@@ -82,7 +87,7 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	err := retryDeadlock(ctx, func() error {
 		b := steadyBatch()
 		b.Queue(j.text.promote, limit, due).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Promoted, &promotedAt) })
-		b.Queue(j.text.reclaim, limit, string(policy.ReasonLeaseExpired), lostText, expired).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(j.text.reclaim, reclaimArgs(limit, expired)...).Query(func(rows pgx.Rows) (err error) {
 			done.Lost, reclaimedAt, err = scanLost(rows)
 			done.Reclaimed = len(done.Lost)
 			return err
@@ -99,6 +104,8 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 		})
 		b.Queue(j.db.sql(expireKeysSQL), limit)
 		b.Queue(j.db.sql(addUpSQL), j.db.lockKey("totals"))
+		b.Queue(j.db.sql(addCausesSQL), j.db.lockKey("totals"))
+		b.Queue(j.db.sql(forgetCausesSQL), j.db.lockKey("totals"))
 		return j.db.run(ctx, "maintain", b)
 	})
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/policy"
 )
 
 const (
@@ -208,7 +207,7 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		"complete":    {text.complete, completionColumns(settlements)},
 		"judge":       {text.judge, []any{ids, fences, make([]pgtype.Text, len(ids))}},
 		"promote":     {text.promote, []any{batch, beginning}},
-		"reclaim":     {text.reclaim, []any{batch, string(policy.ReasonLeaseExpired), lostText, beginning}},
+		"reclaim":     {text.reclaim, reclaimArgs(batch, beginning)},
 		"due":         {text.nextDue, []any{beginning}},
 		"remove":      {db.sql(removeSQL(job.Completed)), []any{time.Hour.Microseconds(), batch}},
 		"remove dead": {db.sql(removeSQL(job.Dead)), []any{time.Hour.Microseconds(), batch}},
@@ -219,6 +218,7 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 		"redrive": {redriveSQL + ` FOR UPDATE`, []any{id}}, "redrives": {redrivesSQL, []any{id, batch}}, "active redrives": {activeSQL, []any{id, batch}},
 		"settled": {settledSQL, []any{id, 0, batch}}, "release": {releasableSQL, []any{id, 20, 20 + batch}}, "retry": {inTable(retryFinishedSQL, "done"), []any{ids[:1]}},
 		"undo": {undoSQL, []any{id, 0, batch}}, "discard": {discardSQL, []any{id, 20, 20 + batch}}, "save a redrive": {saveSQL, []any{id, true, "{}"}},
+		"newest of causes": {newestOfSQL, []any{[]string{job.CauseOf("boom", "")}, []string{"first"}, []string{"t"}, 3}}, "forget causes": {forgetCausesSQL, []any{1}},
 		"not released": {unreleasedSQL, []any{id, 0, ids[:1]}},
 	} {
 		list[name] = selection{db.sql(q.text), q.args}

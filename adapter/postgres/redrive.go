@@ -45,8 +45,8 @@ WITH locked AS (
 ), gone AS (
     DELETE FROM {{schema}}.redrive_waiting WHERE redrive = $1 AND position > $2 AND position <= $3
 )
-INSERT INTO {{schema}}.redrive_pending (redrive, position, job_id, fence, run_at, finished_at, attempts, refusals, started_at, cancel_requested, refused_at, refused_reason)
-SELECT $1, position, id, fence, run_at, finished_at, attempts, refusals, started_at, cancel_requested, refused_at, refused_reason FROM locked RETURNING job_id`
+INSERT INTO {{schema}}.redrive_pending (redrive, position, job_id, fence, run_at, finished_at, attempts, refusals, started_at, cancel_requested, refused_at, refused_reason, cause)
+SELECT $1, position, id, fence, run_at, finished_at, attempts, refusals, started_at, cancel_requested, refused_at, refused_reason, cause FROM locked RETURNING job_id`
 
 	// unreleasedSQL removes pending jobs that could not be released because another job holds their unique key.
 	unreleasedSQL = `DELETE FROM {{schema}}.redrive_pending WHERE redrive = $1 AND position > $2 AND job_id = ANY ($3::uuid[])`
@@ -58,12 +58,12 @@ WITH looked AS (
     SELECT * FROM {{schema}}.redrive_pending WHERE redrive = $1 AND position > $2 ORDER BY position LIMIT $3
 ), gone AS (
     DELETE FROM {{schema}}.ready r USING looked p WHERE r.id = p.job_id AND r.fence = p.fence
-    RETURNING p.position, p.run_at, p.finished_at, p.attempts, p.refusals, p.started_at, p.cancel_requested, p.refused_at, p.refused_reason,
-        r.id, r.fence, r.priority, r.queue, r.unique_key, r.claimed_at, r.failed_at, r.worker, r.reason, r.last_error, r.output
+    RETURNING p.position, p.run_at, p.finished_at, p.attempts, p.refusals, p.started_at, p.cancel_requested, p.refused_at, p.refused_reason, p.cause,
+        r.type, r.id, r.fence, r.priority, r.queue, r.unique_key, r.claimed_at, r.failed_at, r.worker, r.reason, r.last_error, r.output
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, ready, dead) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
 ), ended AS (
-    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state) SELECT ` + factColumns + `, finished_at, 'dead' FROM gone
+    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state, cause, dead_type) SELECT ` + factColumns + `, finished_at, 'dead', cause, type FROM gone
 ), histories AS (
     DELETE FROM {{schema}}.attempt a USING gone g WHERE a.job_id = g.id AND a.fence = g.fence AND a.part = 0 AND g.refusals > 0
 ), undone AS (

@@ -14,7 +14,7 @@ import (
 // moveSQL moves rows of running from "gone" to their history and to the table of their new state. Settling jobs and
 // reclaiming lost leases share it; both give "gone" the columns of running with their new values,
 // and also: state, finished, and for the history number, kind, started, delay, cause, error, stack, held_refusals,
-// refused_since, refused_for. Conditions are on columns that come first, where reading them is cheap.
+// refused_since, refused_for, and for dead jobs death, the cause. Conditions are on columns that come first, where reading them is cheap.
 const moveSQL = `, history AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason, error, stack)
     SELECT id, fence, started, finished, delay, number, 1, 1, kind, worker, cause, error, stack FROM gone WHERE number IS NOT NULL
@@ -23,8 +23,9 @@ const moveSQL = `, history AS (
     SELECT id, fence, refused_since, finished, 0, number, held_refusals, 0, worker, refused_for FROM gone
     WHERE number IS NOT NULL AND held_refusals > 0
 ), ended AS (
-    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
-    SELECT ` + factColumns + `, finished, state FROM gone WHERE state NOT IN ('ready', 'scheduled')
+    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state, cause, dead_type)
+    SELECT ` + factColumns + `, finished, state, CASE WHEN state = 'dead' THEN death END, CASE WHEN state = 'dead' THEN type END
+    FROM gone WHERE state NOT IN ('ready', 'scheduled')
 ), again AS (
     INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM gone WHERE state = 'ready'
 ), later AS (
@@ -56,8 +57,8 @@ WITH s AS (
     SELECT *, kind = 'complete' AS completes, kind IN ('retry', 'dead') AS failed, kind IN ('retry', 'snooze', 'refuse', 'release') AS repeated, kind IN ('refuse', 'bury') AS keeps,
         CASE WHEN kind = 'release' THEN 0 ELSE delay / 1000 END * interval '1 microsecond' AS wait,
         greatest(began, 0) * interval '1 microsecond' AS since_claim
-    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bigint[])
-        WITH ORDINALITY AS s(id, fence, kind, delay, cause, error, stack, output, began, ord)
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bigint[], $10::text[])
+        WITH ORDINALITY AS s(id, fence, kind, delay, cause, error, stack, output, began, death, ord)
 ), gone AS (
     DELETE FROM {{schema}}.running r USING s
     WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
@@ -76,7 +77,7 @@ WITH s AS (
         CASE WHEN s.completes THEN 0 WHEN s.kind = 'refuse' THEN r.refusals + 1 WHEN s.kind = 'bury' THEN r.refusals ELSE 0 END AS refusals,
         CASE WHEN NOT s.keeps THEN NULL WHEN s.kind = 'refuse' AND r.refusals = 0 THEN statement_timestamp() ELSE r.refused_at END AS refused_at,
         CASE WHEN NOT s.keeps THEN NULL WHEN s.kind = 'refuse' THEN s.cause ELSE r.refused_reason END AS refused_reason,
-        s.kind, s.delay, s.cause, s.error, s.stack, ` + beganSQL + ` AS started, statement_timestamp() AS finished,
+        s.kind, s.delay, s.cause, s.error, s.stack, s.death, ` + beganSQL + ` AS started, statement_timestamp() AS finished,
         r.refused_at AS refused_since, r.refused_reason AS refused_for
 )` + moveSQL + `
 SELECT coalesce(array_agg(ord), '{}'), coalesce(bool_or(state = 'ready'), false) FROM gone`
@@ -196,11 +197,12 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 func settlementColumns(list []job.Settlement) []any {
 	n := len(list)
 	ids, fences, kinds, delays, began := make([]pgtype.UUID, n), make([]int64, n), make([]string, n), make([]int64, n), make([]int64, n)
-	var causes, texts, stacks []pgtype.Text
+	var causes, texts, stacks, deaths []pgtype.Text
 	var outputs [][]byte
 	for i := range list {
 		s := &list[i]
 		ids[i], _ = parseID(s.ID)
+		deaths = addText(deaths, i, s.Cause())
 		fences[i], kinds[i], delays[i], began[i] = s.Fence, string(s.Kind), int64(min(s.Delay, job.MaxDelay)), max(s.Started, 0).Microseconds()
 		if !s.Ran() {
 			began[i] = -1
@@ -208,7 +210,7 @@ func settlementColumns(list []job.Settlement) []any {
 		causes, texts, stacks = addText(causes, i, string(s.Reason)), addText(texts, i, s.Error), addText(stacks, i, s.Stack)
 		outputs = addBytes(outputs, i, s.Output)
 	}
-	return []any{ids, fences, kinds, delays, causes, texts, stacks, outputs, began}
+	return []any{ids, fences, kinds, delays, causes, texts, stacks, outputs, began, deaths}
 }
 
 // completionColumns are the arguments of completeSQL.

@@ -45,7 +45,7 @@ func utc(t pgtype.Timestamptz) time.Time {
 const (
 	bodyColumns = `b.id, b.type, b.queue, b.priority, b.payload, b.meta, b.timeout, b.max_attempts, b.unique_key, b.created_at`
 	allColumns  = bodyColumns + `, s.run_at, s.attempts, s.started_at, s.fence, s.claimed_at, s.refusals, s.worker, s.cancel_requested,
-s.finished_at, s.failed_at, s.last_error, s.reason, s.output, s.lease_until, s.refused_reason, s.refused_at, s.state`
+s.finished_at, s.failed_at, s.last_error, s.reason, s.output, s.lease_until, s.refused_reason, s.refused_at, s.state, s.cause`
 )
 
 // row holds the columns of a record while it is read.
@@ -56,6 +56,7 @@ type row struct {
 	finishedAt, failedAt, leaseUntil, refusedAt pgtype.Timestamptz
 	cancelRequested                             pgtype.Timestamptz
 	worker, lastError, reason, refusedReason    pgtype.Text
+	cause                                       pgtype.Text
 	meta, uniqueKey                             []byte
 	priority                                    int16
 	maxAttempts, attempts, refusals             int32
@@ -71,7 +72,7 @@ func (r *row) claimed() []any {
 }
 
 func (r *row) all() []any {
-	return append(r.claimed(), &r.worker, &r.cancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state)
+	return append(r.claimed(), &r.worker, &r.cancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state, &r.cause)
 }
 
 // record returns the record that was read.
@@ -82,6 +83,7 @@ func (r *row) record() (*job.Record, error) {
 	out.CreatedAt, out.RunAt, out.StartedAt, out.ClaimedAt = utc(r.createdAt), utc(r.runAt), utc(r.startedAt), utc(r.claimedAt)
 	out.FinishedAt, out.FailedAt, out.LeaseUntil, out.RefusedAt = utc(r.finishedAt), utc(r.failedAt), utc(r.leaseUntil), utc(r.refusedAt)
 	out.CancelRequestedAt = utc(r.cancelRequested)
+	out.Cause = r.cause.String
 	out.Worker, out.LastError, out.Reason, out.RefusedReason = r.worker.String, r.lastError.String, policy.Reason(r.reason.String), policy.Reason(r.refusedReason.String)
 	if r.meta == nil {
 		return &out, nil

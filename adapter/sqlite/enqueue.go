@@ -98,7 +98,7 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 		err = insertSQL.exec(q, other, at.UnixMicro())
 	}
 	if err == nil {
-		err = q.count(counts)
+		err = q.count(counts, nil)
 	}
 	return receipts, err
 }

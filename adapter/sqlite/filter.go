@@ -16,6 +16,8 @@ func termSQL(t filter.Term) (condition string, args []any) {
 		return valuesSQL("type", t)
 	case job.FieldKey:
 		return valuesSQL("unique_key", t)
+	case job.FieldCause:
+		return valuesSQL("cause", t)
 	case job.FieldError:
 		return `EXISTS (SELECT 1 FROM json_each(?) AS v WHERE instr(tenet_job.last_error, v.value) > 0)`, []any{list(t.Values, valueText)}
 	}

@@ -122,7 +122,7 @@ func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
 			return nil, err
 		}
 	}
-	return claimed, q.count(counts)
+	return claimed, q.count(counts, nil)
 }
 
 // typesAtOnce bounds the types of one statement; SQLite allows 500 parts in a compound select.
@@ -189,7 +189,7 @@ func promote(q querier, limit int, at time.Time) (n int, err error) {
 		return n, err
 	}
 	q.changed()
-	return n, q.count(counts)
+	return n, q.count(counts, nil)
 }
 
 // Extend implements job.Store.
@@ -342,7 +342,7 @@ func complete(q querier, settlements []job.Settlement, at time.Time) (left []int
 			left = append(left, i)
 		}
 	}
-	return left, q.count(counts)
+	return left, q.count(counts, nil)
 }
 
 // judge returns why a settlement is refused, or nil if its lease is live or it repeats an earlier settlement.

@@ -20,7 +20,7 @@ SET worker = excluded.worker, until = excluded.until WHERE worker = excluded.wor
 )
 
 // reclaimColumns are the columns that Lose and the report of lost leases need.
-var reclaimColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "type", "meta")
+var reclaimColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "meta")
 
 // Maintain implements job.Store.
 func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained, error) {
@@ -91,11 +91,14 @@ func drop(q querier, gone []*entry) error {
 	if err := releaseKeys(q, gone); err != nil {
 		return err
 	}
-	counts := totals{}
+	counts, left := totals{}, causes{}
 	for _, e := range gone {
 		counts.add(e.Queue, e.was, -1)
+		if e.was == job.Dead {
+			left.left(e)
+		}
 	}
-	if err := q.count(counts); err != nil {
+	if err := q.count(counts, left); err != nil {
 		return err
 	}
 	seqs := list(gone, seqOf)

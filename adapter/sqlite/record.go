@@ -32,14 +32,14 @@ var (
 	stateColumns = columns{
 		"seq", "id", "queue", "state", "priority", "run_at", "fence", "lease_until", "attempts", "max_attempts", "started_at", "claimed_at", "finished_at",
 		"failed_at", "cancel_requested", "refusals", "refused_at", "refused_reason", "reason", "worker", "unique_key", "unique_for", "last_error", "output",
-		"ran_at",
+		"ran_at", "type", "cause",
 	}
 	// claimColumns are the columns that a worker reads.
 	claimColumns = columns{
 		"seq", "id", "queue", "priority", "run_at", "fence", "attempts", "max_attempts", "created_at", "started_at", "cancel_requested", "refusals",
 		"type", "timeout", "unique_key", "meta", "payload",
 	}
-	allColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "created_at", "type", "timeout", "meta", "payload")
+	allColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "created_at", "timeout", "meta", "payload")
 )
 
 func (c columns) String() string { return strings.Join(c, ", ") }
@@ -115,6 +115,8 @@ func (r *row) target(column string) any {
 		return &r.Output
 	case "ran_at":
 		return &r.ran
+	case "cause":
+		return &r.Cause
 	}
 	panic("sqlite: no column " + column)
 }
@@ -122,18 +124,19 @@ func (r *row) target(column string) any {
 // entry is a job during an operation, with the rows to add to its history.
 type entry struct {
 	job.Record
-	seq     int64
-	was     job.State // when it was read
-	living  bool      // its unique key, if any, is held for its life, not for a window
-	ran     time.Time // when the attempt began that completed the job without a row in the history
-	changed bool
-	rows    []job.Attempt
+	seq      int64
+	was      job.State // when it was read
+	causeWas string
+	living   bool      // its unique key, if any, is held for its life, not for a window
+	ran      time.Time // when the attempt began that completed the job without a row in the history
+	changed  bool
+	rows     []job.Attempt
 }
 
 // entry turns a row into a job.
 func (r *row) entry() (*entry, error) {
 	e := &entry{Record: r.Record, seq: r.seq, living: r.uniqueFor == 0}
-	e.was = job.State(r.state)
+	e.was, e.causeWas = job.State(r.state), r.Cause
 	e.State, e.Reason, e.RefusedReason = e.was, policy.Reason(r.reason), policy.Reason(r.refusedReason)
 	e.RunAt, e.CreatedAt = time.UnixMicro(r.run).UTC(), time.UnixMicro(r.created).UTC()
 	e.StartedAt, e.FinishedAt, e.FailedAt = fromMicros(r.started), fromMicros(r.finished), fromMicros(r.failed)
@@ -198,11 +201,11 @@ func read(q querier, c columns, from string, args ...any) ([]*entry, error) {
 	return list, err
 }
 
-var saveSQL = newBulk(15, `WITH v (seq, state, run_at, lease_until, attempts, started_at, finished_at, failed_at, cancel_requested, refusals, refused_at,
-refused_reason, reason, last_error, output) AS (VALUES `, `)
+var saveSQL = newBulk(16, `WITH v (seq, state, run_at, lease_until, attempts, started_at, finished_at, failed_at, cancel_requested, refusals, refused_at,
+refused_reason, reason, last_error, output, cause) AS (VALUES `, `)
 UPDATE tenet_job SET state = v.state, run_at = v.run_at, lease_until = v.lease_until, attempts = v.attempts, started_at = v.started_at,
 finished_at = v.finished_at, failed_at = v.failed_at, cancel_requested = v.cancel_requested, refusals = v.refusals, refused_at = v.refused_at,
-refused_reason = v.refused_reason, reason = v.reason, last_error = v.last_error, output = v.output, ran_at = 0
+refused_reason = v.refused_reason, reason = v.reason, last_error = v.last_error, output = v.output, cause = v.cause, ran_at = 0
 FROM v WHERE tenet_job.seq = v.seq`)
 
 var historySQL = newBulk(14, `INSERT INTO tenet_attempt (job, part, number, fence, kind, worker, started, finished, outcome, reason, error, stack, delay,
@@ -212,14 +215,15 @@ count) VALUES `, ``)
 func save(q querier, list []*entry) error {
 	jobs, history := make([]any, 0, len(list)*saveSQL.width), make([]any, 0, len(list)*historySQL.width)
 	var ended []*entry
-	counts := totals{}
+	counts, died := totals{}, causes{}
 	for _, e := range list {
 		if !e.changed {
 			continue
 		}
 		counts.move(e.Queue, e.was, e.State, 1)
+		died.move(e)
 		jobs = append(jobs, e.seq, string(e.State), e.RunAt.UnixMicro(), micros(e.LeaseUntil), int64(e.Failures), micros(e.StartedAt), micros(e.FinishedAt),
-			micros(e.FailedAt), micros(e.CancelRequestedAt), int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output))
+			micros(e.FailedAt), micros(e.CancelRequestedAt), int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output), e.Cause)
 		for _, a := range e.rows {
 			part := 2 * e.Fence
 			if a.Outcome == job.AttemptRefused {
@@ -241,7 +245,7 @@ func save(q querier, list []*entry) error {
 	if err := historySQL.exec(q, history); err != nil {
 		return err
 	}
-	if err := q.count(counts); err != nil {
+	if err := q.count(counts, died); err != nil {
 		return err
 	}
 	return releaseKeys(q, ended)

@@ -14,8 +14,8 @@ type querier interface {
 	query(text string, args ...any) (*sql.Rows, error)
 	// changed notes that work has become ready.
 	changed()
-	// count adds to the totals, at the latest when the transaction is committed.
-	count(changes totals) error
+	// count adds to the totals and to the causes of dead jobs, at the latest when the transaction is committed.
+	count(changes totals, deaths causes) error
 }
 
 // session is a connection of the writer or a reader. It keeps its statements prepared: planning one costs more than running
@@ -27,10 +27,11 @@ type session struct {
 	inTransaction bool
 	ready         bool   // work has become ready in this transaction
 	totals        totals // changes in this transaction that are to be written before it is committed
+	causes        causes // the same
 }
 
 func newSession(ctx context.Context, conn *sql.Conn) *session {
-	return &session{ctx: ctx, conn: conn, statements: map[string]*sql.Stmt{}, totals: totals{}}
+	return &session{ctx: ctx, conn: conn, statements: map[string]*sql.Stmt{}, totals: totals{}, causes: causes{}}
 }
 
 // begin begins a transaction: `BEGIN IMMEDIATE` to write, `BEGIN` to read.
@@ -38,11 +39,15 @@ func (s *session) begin(text string) error {
 	err := s.exec(text)
 	s.inTransaction = err == nil
 	clear(s.totals)
+	clear(s.causes)
 	return err
 }
 
 func (s *session) commit() error {
 	err := s.totals.write(s.exec)
+	if err == nil {
+		err = s.causes.write(s.exec)
+	}
 	if err == nil {
 		err = s.exec(`COMMIT`)
 	}
@@ -100,8 +105,11 @@ func (s *session) query(text string, args ...any) (*sql.Rows, error) {
 
 func (s *session) changed() { s.ready = true }
 
-func (s *session) count(changes totals) error {
+func (s *session) count(changes totals, deaths causes) error {
 	s.totals.merge(changes)
+	for k, d := range deaths {
+		s.causes.add(k, d)
+	}
 	return nil
 }
 
@@ -133,7 +141,12 @@ func (t transaction) query(text string, args ...any) (*sql.Rows, error) {
 
 func (t transaction) changed() {}
 
-func (t transaction) count(changes totals) error { return changes.write(t.exec) }
+func (t transaction) count(changes totals, deaths causes) error {
+	if err := changes.write(t.exec); err != nil {
+		return err
+	}
+	return deaths.write(t.exec)
+}
 
 // bulkSizes are the numbers of rows that a bulk statement is prepared for. Starting a statement is most of its cost, so each
 // run takes as many rows as possible.

@@ -142,14 +142,14 @@ func (w *writer) apart(group []*operation) error {
 		if err := w.session.exec(`SAVEPOINT operation`); err != nil {
 			return err
 		}
-		before := maps.Clone(w.session.totals)
+		totals, causes := maps.Clone(w.session.totals), maps.Clone(w.session.causes)
 		if len(o.inserts) > 0 {
 			o.receipts, o.err = enqueue(w.session, o.inserts, w.db.jobs.durability())
 		} else {
 			o.err = o.run(w.session)
 		}
 		if o.err != nil {
-			w.session.totals = before
+			w.session.totals, w.session.causes = totals, causes
 			if err := w.session.exec(`ROLLBACK TO operation`); err != nil {
 				return err // such as a full disk, which ends the whole transaction
 			}
