@@ -20,7 +20,7 @@ var scopes = map[string]policystore.Scope{
 	"stats": policystore.ScopeRead, "list-workers": policystore.ScopeRead, "list-indexes": policystore.ScopeRead, "list-queues": policystore.ScopeRead,
 	"list-periodic": policystore.ScopeRead, "list-records": policystore.ScopeRead, "get-record": policystore.ScopeRead,
 	"enqueue": policystore.ScopeOperate, "change-jobs": policystore.ScopeOperate, "requeue": policystore.ScopeOperate, "purge": policystore.ScopeOperate,
-	"list-redrives": policystore.ScopeRead, "get-redrive": policystore.ScopeRead, "preview-redrive": policystore.ScopeRead,
+	"list-redrives": policystore.ScopeRead, "list-causes": policystore.ScopeRead, "get-redrive": policystore.ScopeRead, "preview-redrive": policystore.ScopeRead,
 	"create-redrive": policystore.ScopeOperate, "change-redrive": policystore.ScopeOperate, "set-redrive-rate": policystore.ScopeOperate,
 	"set-queue": policystore.ScopeOperate, "run-periodic": policystore.ScopeOperate, "resolve-record": policystore.ScopeOperate,
 	"clear-record": policystore.ScopeOperate, "expire-records": policystore.ScopeOperate,
@@ -52,7 +52,7 @@ func TestS5EveryOperationAsksForItsScope(t *testing.T) {
 			t.Errorf("%s: scope %q, in the table %q (%t)", o.OperationID, o.scope, want, listed)
 			continue
 		}
-		readsOnly := o.Method == http.MethodGet || slices.Contains([]string{"search-jobs", "find-jobs", "preview-redrive", "report", "logout"}, o.OperationID)
+		readsOnly := o.Method == http.MethodGet || slices.Contains([]string{"search-jobs", "find-jobs", "preview-redrive", "list-causes", "report", "logout"}, o.OperationID)
 		if changes := o.once != reads; changes == readsOnly {
 			t.Errorf("%s changes something: %t", o.OperationID, changes)
 		}

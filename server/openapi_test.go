@@ -126,6 +126,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	try("set-queue", "PUT", "/v1/queues/out", 200, api.QueueSwitch{Paused: true, Reason: "r"}, "")
 	get("list-queues", "/v1/queues")
 	try("run-periodic", "POST", "/v1/periodic/nightly/run", 200, nil, "")
+	try("list-causes", "POST", "/v1/dlq/causes", 200, api.CauseQuery{}, "")
 	try("preview-redrive", "POST", "/v1/redrives/preview", 200, api.RedriveSelection{Filter: api.JobFilter{Queue: "default"}}, "")
 	try("create-redrive", "POST", "/v1/redrives", 200, api.NewRedrive{Canary: 1, Rate: 0.5, StopShare: 0.2}, "")
 	get("list-redrives", "/v1/redrives")

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/uuidv7"
@@ -39,28 +37,24 @@ type redriveRate struct {
 }
 
 func (s *Server) redriveRoutes() {
-	o := func(method, path, id, summary string) route {
-		r := route{Operation: huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"Redrives"}}, scope: policystore.ScopeRead}
-		if method != http.MethodGet {
-			r.scope, r.once = policystore.ScopeOperate, keyed
-		}
-		return r
-	}
-	register(s, o(http.MethodGet, "/v1/redrives", "list-redrives", "List redrives, newest first"), s.listRedrives)
-	register(s, o(http.MethodGet, "/v1/redrives/{id}", "get-redrive", "Show a redrive with its progress"), s.getRedrive)
-	preview := o(http.MethodPost, "/v1/redrives/preview", "preview-redrive", "Count the jobs that a redrive would select")
-	preview.scope, preview.once = policystore.ScopeRead, reads
+	read, operate := group{tag: "Redrives", scope: policystore.ScopeRead}, group{"Redrives", policystore.ScopeOperate, keyed}
+	causes := read.route(http.MethodPost, "/v1/dlq/causes", "list-causes", "Count dead jobs by cause")
+	causes.Description = "Changes nothing: it is a POST because filters can be long."
+	register(s, causes, s.listCauses)
+	register(s, read.route(http.MethodGet, "/v1/redrives", "list-redrives", "List redrives, newest first"), s.listRedrives)
+	register(s, read.route(http.MethodGet, "/v1/redrives/{id}", "get-redrive", "Show a redrive with its progress"), s.getRedrive)
+	preview := read.route(http.MethodPost, "/v1/redrives/preview", "preview-redrive", "Count the jobs that a redrive would select")
 	preview.Description = "Changes nothing: it is a POST because filters can be long."
 	register(s, preview, s.previewRedrive)
-	create := o(http.MethodPost, "/v1/redrives", "create-redrive", "Run dead jobs again, a part at a time")
+	create := operate.route(http.MethodPost, "/v1/redrives", "create-redrive", "Run dead jobs again, a part at a time")
 	create.Description = "Selects dead jobs, once and exactly. The server, or workers of its store, release them as the plan says."
 	register(s, create, s.createRedrive)
-	change := o(http.MethodPost, "/v1/redrives/{id}/{action}", "change-redrive", "Pause, resume, abort or undo a redrive")
+	change := operate.route(http.MethodPost, "/v1/redrives/{id}/{action}", "change-redrive", "Pause, resume, abort or undo a redrive")
 	change.Description = "abort releases no further jobs; undo also puts back the released jobs that no worker has claimed."
 	register(s, change, func(ctx context.Context, in *redriveAction) (*answer[api.Redrive], error) {
 		return s.changeRedrive(ctx, in.ID, job.RedriveChange{Action: in.Action, Actor: callerOf(ctx).actor()})
 	})
-	register(s, o(http.MethodPost, "/v1/redrives/{id}/rate", "set-redrive-rate", "Change the rate of a redrive"),
+	register(s, operate.route(http.MethodPost, "/v1/redrives/{id}/rate", "set-redrive-rate", "Change the rate of a redrive"),
 		func(ctx context.Context, in *redriveRate) (*answer[api.Redrive], error) {
 			return s.changeRedrive(ctx, in.ID, job.RedriveChange{Action: job.RedriveSetRate, Rate: in.Body.Rate})
 		})
@@ -74,11 +68,27 @@ func (s *Server) redriver() (job.RedriveStepper, error) {
 	return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this store keeps no redrives", Remedy: "requeue the jobs: POST /v1/dlq/requeue"}}
 }
 
+func (s *Server) listCauses(ctx context.Context, in *bodyOf[api.CauseQuery]) (*answer[api.Causes], error) {
+	store, ok := s.options.Jobs.(job.Causer)
+	if !ok {
+		return nil, &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this store does not count causes", Remedy: "list the jobs: POST /v1/jobs/search"}}
+	}
+	f, err := deadFilter(callerOf(ctx), api.RedriveSelection{Filter: in.Body.Filter})
+	if err != nil {
+		return nil, err
+	}
+	found, err := store.Causes(ctx, job.CauseQuery{Filter: f, Limit: in.Body.Limit})
+	if found.Groups == nil {
+		found.Groups = []job.CauseGroup{}
+	}
+	return answers(api.Causes(found), err)
+}
+
 // deadFilter parses the filter of a selection and narrows it to what a caller may change.
 func deadFilter(who *caller, s api.RedriveSelection) (job.Filter, error) {
 	f, err := filterFor(who, s.Filter)
 	if err == nil && slices.ContainsFunc(f.States, func(s job.State) bool { return s != job.Dead }) {
-		err = fmt.Errorf("%w: a redrive selects dead jobs; leave the states out", errInvalid)
+		err = fmt.Errorf("%w: only dead jobs are selected; leave the states out", errInvalid)
 	}
 	return f, err
 }

@@ -74,6 +74,15 @@ func TestJ23ARedriveIsMadeRunJudgedAndOnRecord(t *testing.T) {
 		if made.Total != 40 || made.ID == "" || again.ID != made.ID || made.Phase != job.PhaseCanary || !strings.HasPrefix(made.Actor, "token:") {
 			t.Fatalf("%+v, again %s", made, again.ID)
 		}
+		var causes api.Causes
+		e.do(call{method: http.MethodPost, path: "/v1/dlq/causes", body: api.CauseQuery{Filter: api.JobFilter{Queue: "out"}}}).into(t, &causes)
+		if len(causes.Groups) != 1 || causes.Groups[0].Count != 40 || causes.Groups[0].Fingerprint != "boom" || len(causes.Groups[0].Samples) != 3 || causes.Looked != 0 {
+			t.Errorf("%+v", causes)
+		}
+		e.do(call{method: http.MethodPost, path: "/v1/redrives/preview", body: api.RedriveSelection{Filter: api.JobFilter{Filter: "cause:" + causes.Groups[0].Cause}}}).into(t, &preview)
+		if preview.Total != 42 {
+			t.Errorf("%+v", preview)
+		}
 		defer e.works()()
 		time.Sleep(10 * time.Second)
 		if r := e.redrive(made.ID); r.Released != 3 || r.Pending != 3 || r.Left != 37 || r.Phase != job.PhaseCanary {

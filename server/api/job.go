@@ -35,6 +35,7 @@ type Job struct {
 	Payload           json.RawMessage   `json:"payload,omitempty" doc:"Secrets are redacted unless secrets=true was asked for."`
 	PayloadBase64     []byte            `json:"payload_base64,omitempty" doc:"A payload that is not JSON."`
 	Reason            policy.Reason     `json:"reason,omitempty"`
+	Cause             string            `json:"cause,omitempty" doc:"Of a dead job: the same for jobs that died of the same cause."`
 	LastError         string            `json:"last_error"`
 	Output            json.RawMessage   `json:"output,omitempty"`
 	OutputBase64      []byte            `json:"output_base64,omitempty" doc:"An output that is not JSON."`
@@ -66,7 +67,7 @@ func NewJob(r *job.Record, history []job.Attempt) Job {
 		ID: r.ID, Type: r.Type, Queue: r.Queue, State: r.State, Attempts: r.Attempts(), Failures: r.Failures, MaxAttempts: r.MaxAttempts,
 		Priority: r.Priority, RunAt: r.RunAt, CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, FailedAt: r.FailedAt,
 		CancelRequestedAt: r.CancelRequestedAt, UniqueKey: r.UniqueKey, Timeout: r.Timeout.Seconds(), Worker: r.Worker, LeaseUntil: r.LeaseUntil,
-		ClaimedAt: r.ClaimedAt, Meta: r.Meta, Reason: r.Reason, LastError: r.LastError, Refusals: r.Refusals, RefusedReason: r.RefusedReason,
+		ClaimedAt: r.ClaimedAt, Meta: r.Meta, Reason: r.Reason, Cause: r.Cause, LastError: r.LastError, Refusals: r.Refusals, RefusedReason: r.RefusedReason,
 		RefusedAt: r.RefusedAt,
 	}
 	j.Payload, j.PayloadBase64 = split(r.Payload)
@@ -85,7 +86,7 @@ func (j *Job) Record() (*job.Record, []job.Attempt) {
 	r := &job.Record{
 		ID: j.ID, Type: j.Type, Queue: j.Queue, State: j.State, Priority: j.Priority, Payload: join(j.Payload, j.PayloadBase64), Meta: j.Meta,
 		Timeout: Duration(j.Timeout), MaxAttempts: j.MaxAttempts, UniqueKey: j.UniqueKey, CreatedAt: j.CreatedAt, RunAt: j.RunAt,
-		Failures: j.Failures, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, FailedAt: j.FailedAt, LastError: j.LastError, Reason: j.Reason,
+		Failures: j.Failures, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, FailedAt: j.FailedAt, LastError: j.LastError, Reason: j.Reason, Cause: j.Cause,
 		Output: join(j.Output, j.OutputBase64), Worker: j.Worker, LeaseUntil: j.LeaseUntil, ClaimedAt: j.ClaimedAt,
 		CancelRequestedAt: j.CancelRequestedAt, Refusals: j.Refusals, RefusedReason: j.RefusedReason, RefusedAt: j.RefusedAt,
 	}

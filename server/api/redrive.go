@@ -106,3 +106,16 @@ type RedrivePage struct {
 type RedriveRate struct {
 	Rate float64 `json:"rate" minimum:"0" maximum:"1000000" doc:"Jobs per second; 0 for no limit."`
 }
+
+// CauseQuery asks for groups of dead jobs.
+type CauseQuery struct {
+	Filter JobFilter `json:"filter,omitzero" doc:"By queue, type and cause it is answered from kept counts; with anything else, from the newest 10,000 dead jobs."`
+	Limit  int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"Groups."`
+}
+
+// Causes are groups of dead jobs, the largest first.
+type Causes struct {
+	Groups []job.CauseGroup `json:"groups" nullable:"false"`
+	Looked int              `json:"looked,omitempty" doc:"How many of the newest dead jobs were counted; absent if all were."`
+	More   bool             `json:"more,omitempty" doc:"There are older dead jobs that were not counted."`
+}

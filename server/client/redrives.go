@@ -11,7 +11,18 @@ import (
 	"github.com/tenetdev/tenet/server/api"
 )
 
-var _ job.Redriver = (*Jobs)(nil)
+var (
+	_ job.Redriver = (*Jobs)(nil)
+	_ job.Causer   = (*Jobs)(nil)
+)
+
+// Causes implements job.Causer.
+func (j *Jobs) Causes(ctx context.Context, q job.CauseQuery) (job.Causes, error) {
+	var out api.Causes
+	body := api.CauseQuery{Filter: api.NewJobFilter(q.Filter), Limit: min(q.Groups(), api.MaxBatch)}
+	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/dlq/causes", Body: body, Once: true}, &out)
+	return job.Causes(out), asJob(err)
+}
 
 // PreviewRedrive implements job.Redriver. Groups beyond the largest 100 are one group without a name.
 func (j *Jobs) PreviewRedrive(ctx context.Context, f job.Filter) ([]job.RedriveGroup, error) {

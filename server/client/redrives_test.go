@@ -33,6 +33,14 @@ func TestJ23ARedriveOfAServerIsThatOfItsStore(t *testing.T) {
 	if diff := cmp.Diff([]job.RedriveGroup{{Queue: "q", Type: "t", Jobs: 3}}, groups); diff != "" || err != nil {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
+	want, err := store.Causes(t.Context(), job.CauseQuery{Filter: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := served.Causes(t.Context(), job.CauseQuery{Filter: f})
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || len(got.Groups) != 1 {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 	plan := job.RedrivePlan{Rate: 2, Canary: 1, StopShare: 0.5, StopLeast: 2, MaxPending: 7}
 	made, err := served.CreateRedrive(t.Context(), job.NewRedrive{Filter: f, RedrivePlan: plan})
 	if err != nil {
