@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -36,13 +37,15 @@ type preview struct {
 	// Extra is shown below the text, by the template named in ExtraTemplate.
 	ExtraTemplate string
 	Extra         any
+	// File is the template of a preview that is a page of its own, without .html; empty for the usual one.
+	File string
 
 	Key, Action, Return, Problem string // filled in by servePreview
 }
 
 // field is an input of a preview. Its value comes back under its name.
 type field struct {
-	Name, Label, Help, Value, Type string // Type is that of an input element; "textarea", "select" and "checkbox" too
+	Name, Label, Help, Value, Type string // Type is that of an input element; "textarea", "select", "checkbox" and "hidden" too
 	Required                       bool
 	Options                        []string // of a select
 }
@@ -71,17 +74,18 @@ func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault str
 	}
 	p.Key, p.Action, p.Return, p.Problem = uuidv7.Next(), q.URL.RequestURI(), u.returnPath(q), fault
 	for i, f := range p.Fields { // what was typed stays
-		if q.Method == http.MethodPost && q.PostForm.Has(f.Name) {
+		if q.Method == http.MethodPost && f.Type != "hidden" && q.PostForm.Has(f.Name) {
 			p.Fields[i].Value = q.PostForm.Get(f.Name)
 		}
 	}
 	v := view{Title: p.Title, Nav: u.navigation(""), Who: q.who, Data: p}
+	file := cmp.Or(p.File, "preview")
 	if q.Header.Get("Hx-Request") == "" {
-		u.render(w, q.Request, "preview", v)
+		u.render(w, q.Request, file, v)
 		return
 	}
 	var b bytes.Buffer
-	if err := u.templates["preview"].ExecuteTemplate(&b, "content", v); err != nil {
+	if err := u.templates[file].ExecuteTemplate(&b, "content", v); err != nil {
 		u.fail(w, q, err)
 		return
 	}

@@ -20,9 +20,10 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// parseTemplates reads a set of templates for each page: the layout, the components and the page's own file.
+// parseTemplates reads a set of templates for each page: the layout, the components, the parts that several pages share, and the
+// page's own file.
 func (u *UI) parseTemplates() (map[string]*template.Template, error) {
-	base, err := template.New("").Funcs(u.functions()).ParseFS(templateFiles, "templates/layout.html", "templates/components.html")
+	base, err := template.New("").Funcs(u.functions()).ParseFS(templateFiles, "templates/layout.html", "templates/components.html", "templates/parts-*.html")
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (u *UI) parseTemplates() (map[string]*template.Template, error) {
 	sets := map[string]*template.Template{}
 	for _, name := range names {
 		file := strings.TrimSuffix(path.Base(name), ".html")
-		if file == "layout" || file == "components" {
+		if file == "layout" || file == "components" || strings.HasPrefix(file, "parts-") {
 			continue
 		}
 		set, err := base.Clone()
@@ -68,6 +69,7 @@ func (u *UI) functions() template.FuncMap {
 		"escape":   url.PathEscape,
 		"term":     term,
 		"first":    func(s string, n int) string { return s[:min(n, len(s))] },
+		"add":      func(a, b int) int { return a + b },
 		"command":  func(parts ...string) string { return commandLine(parts) },
 	}
 }

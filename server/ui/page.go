@@ -63,6 +63,7 @@ func (u *UI) navigation(current string) []navGroup {
 	return []navGroup{
 		{"", []navEntry{entry("Overview", "")}},
 		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Periodic jobs", "periodic"), entry("Workers", "workers")}},
+		{"Policies", []navEntry{entry("Policies", "policies")}},
 	}
 }
 

@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,15 +22,18 @@ func (s *site) everyPage() map[string]string {
 	if err != nil || len(jobs) == 0 {
 		s.t.Fatal("no dead job", err)
 	}
-	return map[string]string{
+	list := map[string]string{
 		"overview": "", "queues": "queues", "jobs": "jobs?filter=state%3Adead", "job": "jobs/" + jobs[0].ID, "components": "components",
 		"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
 	}
+	maps.Copy(list, policyPaths)
+	return list
 }
 
 func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 	s := newSite(t, nil)
 	s.seed()
+	s.seedPolicies()
 	for name, path := range s.everyPage() {
 		t.Run(name, func(t *testing.T) {
 			for _, l := range []look{{360, 740, false, true}, {1280, 900, true, true}, {2560, 1440, false, true}, {320, 640, true, true}} {

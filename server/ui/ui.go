@@ -95,6 +95,7 @@ func (u *UI) routes() {
 // pages lists the pages, in the order of the navigation.
 func (u *UI) pages() []*page {
 	list := []*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage()}
+	list = append(list, policyPages()...)
 	if u.options.Development {
 		list = append(list, componentsPage())
 	}
@@ -103,7 +104,7 @@ func (u *UI) pages() []*page {
 
 // actions lists the changes that a person can make.
 func (u *UI) actions() []*action {
-	return queueActions()
+	return append(queueActions(), policyActions()...)
 }
 
 // fragments lists the parts of pages that scripts ask for.

@@ -1,0 +1,107 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/rollout"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// planForm is a rollout as a person fills it in. A field that is empty takes its default.
+type planForm struct {
+	Steps, Hold, MinSamples                          string
+	FailureShare, ExtraAttempts, Latency, Confidence string
+	Openings                                         string
+}
+
+// defaultSteps are the steps that a form suggests.
+const defaultSteps = "1%,10%,50%,100%"
+
+func (r *request) planForm() planForm {
+	v := r.PostFormValue
+	return planForm{
+		Steps: v("steps"), Hold: v("hold"), MinSamples: v("min_samples"), FailureShare: v("failure_share"), ExtraAttempts: v("extra_attempts"),
+		Latency: v("latency"), Openings: v("openings"), Confidence: v("confidence"),
+	}
+}
+
+// fields are the inputs of the form.
+func (f planForm) fields() []field {
+	return []field{
+		{Name: "steps", Label: "Roll out in steps of clients", Value: f.Steps, Help: "For example " + defaultSteps + ". Empty: every client gets the revision at once."},
+		{Name: "hold", Label: "Each step lasts at least", Value: f.Hold, Help: "For example 5m, which is the default."},
+	}
+}
+
+// plan returns the plan, or nil for none.
+func (f planForm) plan() (*api.Plan, error) {
+	if strings.TrimSpace(f.Steps) == "" {
+		return nil, nil
+	}
+	var faults []error
+	plan := rollout.Plan{}
+	hold, err := holdOf(f.Hold)
+	faults = append(faults, err)
+	plan.Steps, err = rollout.ParseSteps(f.Steps, hold)
+	faults = append(faults, err)
+	read := func(name, text string) (value float64) {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			return 0
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %q is not a number", name, text))
+		}
+		if strings.HasSuffix(text, "%") {
+			value /= 100
+		}
+		return value
+	}
+	samples := int64(read("the fewest calls", f.MinSamples))
+	for i := range plan.Steps {
+		plan.Steps[i].MinSamples = samples
+	}
+	plan.Thresholds = rollout.Thresholds{
+		FailureShare: read("failed calls", f.FailureShare), ExtraAttempts: read("attempts per call", f.ExtraAttempts),
+		Latency: read("latency", f.Latency), Openings: read("breaker openings", f.Openings),
+	}
+	plan.Confidence = read("confidence", f.Confidence)
+	if err := errors.Join(faults...); err != nil {
+		return nil, errors.New(sentence(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	}
+	return api.NewPlan(&plan), nil
+}
+
+// holdOf reads how long a step lasts; 0 for the default.
+func holdOf(text string) (time.Duration, error) {
+	if text = strings.TrimSpace(text); text == "" {
+		return 0, nil
+	}
+	hold, err := policy.ParseDuration(text)
+	if err != nil || hold <= 0 {
+		return 0, fmt.Errorf("each step lasts at least: %q is not a duration such as 5m", text)
+	}
+	return hold, nil
+}
+
+// sentence begins a text with a capital letter and ends it with a full stop.
+func sentence(text string) string {
+	text = strings.TrimPrefix(text, "rollout: ")
+	if text == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(text)
+	text = string(unicode.ToUpper(first)) + text[size:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
+}

@@ -1,0 +1,242 @@
+package ui
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// documentHead is what the pages of a document have in common.
+type documentHead struct {
+	policystore.Document
+	InForce  api.Revision // with its text
+	Clients  clientTotals
+	Progress string // of a rollout that has not ended
+	Tabs     []tab
+}
+
+// tab is a link to a part of what a page is about.
+type tab struct {
+	Name, Path string
+	Current    bool
+}
+
+// documentHead reads the state of the document that the path names. current is the tab that is shown.
+func (r *request) documentHead(current string) (h documentHead, err error) {
+	name := r.PathValue("name")
+	if err = r.get(documentPath(name, ""), nil, &h.Document); err != nil {
+		return h, err
+	}
+	if h.InForce, err = r.revision(name, h.Current); err != nil {
+		return h, err
+	}
+	if h.Clients, err = r.clientTotals(h.Document); err != nil {
+		return h, err
+	}
+	if h.Rollout != nil && !h.Rollout.State.Ended() {
+		h.Progress = rolloutPlace(h.Rollout)
+	}
+	for _, t := range []struct{ name, rest string }{{"Text", "/text"}, {"Revisions", "/revisions"}} {
+		h.Tabs = append(h.Tabs, tab{t.name, r.ui.href("policies/" + name + t.rest), t.name == current})
+	}
+	return h, nil
+}
+
+// rolloutPlace says how far a rollout has come.
+func rolloutPlace(o *policystore.Rollout) string {
+	text := fmt.Sprintf("revision %d: step %d of %d", o.Candidate, o.Step+1, len(o.Plan.Steps))
+	if o.State == policystore.Paused {
+		text += ", paused"
+	}
+	return text
+}
+
+// count sums up clients by the revision that they run.
+func (t *clientTotals) count(counts []policystore.ClientCount, current int64) {
+	by := map[int64]*revisionClients{}
+	for _, c := range counts {
+		t.All += c.Clients
+		if c.Applied == current {
+			t.Current += c.Clients
+		}
+		if by[c.Applied] == nil {
+			by[c.Applied] = &revisionClients{Revision: c.Applied}
+		}
+		by[c.Applied].Clients += c.Clients
+		if c.Refused != 0 {
+			t.Refused += c.Clients
+			by[c.Applied].Refused += c.Clients
+		}
+	}
+	for _, c := range by {
+		t.ByRevision = append(t.ByRevision, *c)
+	}
+	slices.SortFunc(t.ByRevision, func(a, b revisionClients) int { return cmp.Compare(b.Revision, a.Revision) })
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// maxShownLines bounds the lines of a text on a page.
+const maxShownLines = 10_000
+
+type policyText struct {
+	documentHead
+	Shown   api.Revision
+	Lines   []string
+	Cut     bool
+	Command string
+}
+
+// Title names the page.
+func (p policyText) Title() string { return p.Name + " · Text" }
+
+func policyTextPage() *page {
+	return &page{path: "policies/{name}/text", nav: "Policies", file: "policy-text", load: func(r *request) (any, error) {
+		h, err := r.documentHead("Text")
+		if err != nil {
+			return nil, err
+		}
+		out := policyText{documentHead: h, Shown: h.InForce, Command: commandLine([]string{"policy", "get", h.Name})}
+		if n := r.number("revision"); n > 0 {
+			out.Command = commandLine([]string{"policy", "get", h.Name, "--revision", decimal(n)})
+			if out.Shown, err = r.revision(h.Name, n); err != nil {
+				return nil, err
+			}
+		}
+		out.Lines = strings.Split(strings.TrimSuffix(out.Shown.Body, "\n"), "\n")
+		if out.Cut = len(out.Lines) > maxShownLines; out.Cut {
+			out.Lines = out.Lines[:maxShownLines]
+		}
+		return out, nil
+	}}
+}
+
+// number reads a number of the page's query; 0 if it is missing or not a number.
+func (r *request) number(name string) int64 {
+	n, _ := strconv.ParseInt(r.query.Get(name), 10, 64)
+	return n
+}
+
+type policyRevisions struct {
+	documentHead
+	Revisions []revisionRow
+	Next      string
+	Command   string
+}
+
+// revisionRow is a revision in the list of a document's.
+type revisionRow struct {
+	api.Revision
+	Clients   int64
+	InForce   bool
+	Candidate bool
+}
+
+// Title names the page.
+func (p policyRevisions) Title() string { return p.Name + " · Revisions" }
+
+func policyRevisionsPage() *page {
+	return &page{path: "policies/{name}/revisions", nav: "Policies", file: "policy-revisions", load: func(r *request) (any, error) {
+		h, err := r.documentHead("Revisions")
+		if err != nil {
+			return nil, err
+		}
+		out := policyRevisions{documentHead: h, Command: commandLine([]string{"policy", "revisions", h.Name})}
+		list, err := r.revisions(h.Name, r.query.Get("cursor"))
+		if err != nil {
+			return nil, err
+		}
+		if list.Next != "" {
+			out.Next = r.ui.href("policies/"+h.Name+"/revisions", "cursor", string(list.Next))
+		}
+		for _, v := range list.Revisions {
+			row := revisionRow{Revision: v, InForce: v.Revision == h.Current, Candidate: h.Progress != "" && v.Revision == h.Rollout.Candidate}
+			if i := slices.IndexFunc(h.Clients.ByRevision, func(c revisionClients) bool { return c.Revision == v.Revision }); i >= 0 {
+				row.Clients = h.Clients.ByRevision[i].Clients
+			}
+			out.Revisions = append(out.Revisions, row)
+		}
+		return out, nil
+	}}
+}
+
+// revisions reads a page of the revisions of a document.
+func (r *request) revisions(name, cursor string) (list api.Revisions, err error) {
+	query := map[string][]string{"limit": {"50"}}
+	if cursor != "" {
+		query["cursor"] = []string{cursor}
+	}
+	err = r.get(documentPath(name, "/revisions"), query, &list)
+	return list, err
+}
+
+type policyDiff struct {
+	documentHead
+	From, To int64
+	difference
+	Command string
+}
+
+// difference is how one text differs from another.
+type difference struct {
+	Fields []fieldChange
+	Lines  []diffLine
+}
+
+// fieldChange is a field that differs.
+type fieldChange struct{ Path, From, To string }
+
+func newDifference(d api.Difference) difference {
+	out := difference{Lines: diffLines(d.Text)}
+	for _, f := range d.Fields {
+		out.Fields = append(out.Fields, fieldChange{f.Path, fieldText(f.From), fieldText(f.To)})
+	}
+	return out
+}
+
+// fieldText writes a value of a field as documents do.
+func fieldText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// Title names the page.
+func (p policyDiff) Title() string {
+	return fmt.Sprintf("%s · Revisions %d and %d", p.Name, p.From, p.To)
+}
+
+func policyDiffPage() *page {
+	return &page{path: "policies/{name}/diff", nav: "Policies", file: "policy-diff", load: func(r *request) (any, error) {
+		h, err := r.documentHead("Revisions")
+		if err != nil {
+			return nil, err
+		}
+		out := policyDiff{documentHead: h, From: r.number("from"), To: r.number("to")}
+		if out.To == 0 {
+			out.To = h.Current
+		}
+		if out.From == 0 {
+			out.From = max(out.To-1, 1)
+		}
+		out.Command = commandLine([]string{"policy", "compare", h.Name, decimal(out.From), decimal(out.To)})
+		d, err := r.difference(h.Name, out.From, out.To)
+		out.difference = d
+		return out, err
+	}}
+}
+
+// difference compares two revisions.
+func (r *request) difference(name string, from, to int64) (difference, error) {
+	var d api.Difference
+	err := r.get(documentPath(name, "/diff"), map[string][]string{"from": {decimal(from)}, "to": {decimal(to)}}, &d)
+	return newDifference(d), err
+}

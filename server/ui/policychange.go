@@ -1,0 +1,118 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+func freezeAction() *action {
+	return &action{
+		path: "policies/{name}/freeze",
+		preview: func(r *request) (*preview, error) {
+			name := r.PathValue("name")
+			return &preview{
+				Title: "Freeze " + name + "?", Button: "Freeze " + name,
+				Text:   []string{"Nobody can publish or roll back the document, and a rollout does not advance, until somebody unfreezes it. A revision that does harm is still taken back."},
+				Fields: []field{{Name: "reason", Label: "Reason", Required: true, Help: "Whoever wants to change the document sees it."}},
+			}, nil
+		},
+		make: func(r *request) (string, string, error) {
+			name := r.PathValue("name")
+			return name + " is frozen.", "", r.change(client.Call{Method: http.MethodPut, Path: documentPath(name, "/freeze"), Body: api.Freeze{Reason: r.PostFormValue("reason")}}, nil)
+		},
+	}
+}
+
+func unfreezeAction() *action {
+	return &action{
+		path: "policies/{name}/unfreeze",
+		preview: func(r *request) (*preview, error) {
+			name := r.PathValue("name")
+			var d policystore.Document
+			if err := r.get(documentPath(name, ""), nil, &d); err != nil {
+				return nil, err
+			}
+			p := &preview{Title: "Unfreeze " + name + "?", Button: "Unfreeze " + name, Nothing: d.Freeze == nil, Text: []string{name + " is not frozen."}}
+			if d.Freeze != nil {
+				p.Text = []string{fmt.Sprintf("%s froze it: %s", d.Freeze.Actor, d.Freeze.Reason), "The document can be published and rolled back again, and its rollout goes on."}
+			}
+			return p, nil
+		},
+		make: func(r *request) (string, string, error) {
+			name := r.PathValue("name")
+			return name + " can be changed again.", "", r.change(client.Call{Method: http.MethodDelete, Path: documentPath(name, "/freeze")}, nil)
+		},
+	}
+}
+
+func rollbackAction() *action {
+	return &action{
+		path: "policies/{name}/rollback/{revision}",
+		preview: func(r *request) (*preview, error) {
+			name, to := r.PathValue("name"), r.pathNumber("revision")
+			var d policystore.Document
+			if err := r.get(documentPath(name, ""), nil, &d); err != nil {
+				return nil, err
+			}
+			change, err := r.difference(name, d.Current, to)
+			if err != nil {
+				return nil, err
+			}
+			p := &preview{
+				Title: fmt.Sprintf("Bring back revision %d of %s?", to, name), Button: fmt.Sprintf("Bring back revision %d", to),
+				Text: []string{fmt.Sprintf("Its content becomes revision %d and replaces revision %d, at once or in steps. A client never goes back in numbers.", d.Newest+1, d.Current)},
+				Fields: append([]field{
+					{Name: "base", Type: "hidden", Value: decimal(d.Current)},
+					{Name: "message", Label: "Message", Help: "Others see it in the list of revisions."},
+				}, planForm{}.fields()...),
+				Command: commandLine([]string{"policy", "rollback", name, "--to", decimal(to), "--base", decimal(d.Current)}),
+				Extra:   change, ExtraTemplate: "difference",
+			}
+			if len(change.Lines) == 0 {
+				p.Text = append(p.Text, fmt.Sprintf("The two do not differ: nothing changes but the number."))
+			}
+			return p, nil
+		},
+		make: func(r *request) (string, string, error) {
+			name, to := r.PathValue("name"), r.pathNumber("revision")
+			plan, err := r.planForm().plan()
+			if err != nil {
+				return "", "", formFault(err.Error())
+			}
+			var out api.Published
+			err = r.change(client.Call{
+				Method: http.MethodPost, Path: documentPath(name, "/rollback"), IfMatch: strconv.Quote(r.PostFormValue("base")),
+				Body: api.Rollback{To: to, Message: r.PostFormValue("message"), Rollout: plan},
+			}, &out)
+			if changed(err) {
+				return "", "", formFault("Another revision has come into force meanwhile. Look at the differences to it below, and decide anew.")
+			}
+			return publishedNotice(out), "", err
+		},
+	}
+}
+
+func publishedNotice(p api.Published) string {
+	if p.Rollout != nil {
+		return fmt.Sprintf("Revision %d of %s is rolled out in %s.", p.Revision, p.Name, plural(len(p.Rollout.Plan.Steps), "step", "steps"))
+	}
+	return fmt.Sprintf("Revision %d of %s is in force.", p.Revision, p.Name)
+}
+
+// changed reports whether another revision was in force than the one that a change was to replace.
+func changed(err error) bool {
+	p, ok := errors.AsType[*client.Problem](err)
+	return ok && p.Status == http.StatusPreconditionFailed
+}
+
+// pathNumber reads a number of the page's path; 0 if it is not a number.
+func (r *request) pathNumber(name string) int64 {
+	n, _ := strconv.ParseInt(r.PathValue(name), 10, 64)
+	return n
+}
