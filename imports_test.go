@@ -62,6 +62,7 @@ var allowed = map[string][]string{
 	"storetest":               {"filter", "job", "idempotency", "audit", "policy", "policystore", "rollout"},
 
 	"server/internal/documents": {"policy", "policyfile", "policystore", "rollout", "controlplane/protocol"},
+	"server/internal/history":   {"job"},
 	"server/internal/keyring":   {"policystore", "controlplane/protocol"},
 	"server/internal/rollouts":  {"policystore", "rollout", "server/internal/documents"},
 	"server/internal/redrives":  {"job", "policystore"},
@@ -97,7 +98,7 @@ var allowed = map[string][]string{
 	"cmd/tenet/internal/crashtest": {"*"},
 	"cmd/tenet/internal/release":   {},
 	"cmd/tenet":                    {"*"},
-	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/redrives", "server/internal/keyring", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "internal/operation"},
+	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/redrives", "server/internal/keyring", "server/internal/history", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "internal/operation"},
 	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policyfile", "policystore", "rollout"},
 	"server/ui":                    {"server", "server/api", "server/client", "audit", "decision", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout"},
 	"server/examples/rollout":      {"*"},

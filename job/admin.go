@@ -72,6 +72,81 @@ type QueueStats struct {
 	Dead        int           `json:"dead"`
 	Cancelled   int           `json:"cancelled"`
 	OldestReady time.Duration `json:"-"` // since its run_at
+	Activity    Activity      `json:"activity"`
+}
+
+// Activity counts what has happened in a queue. The counters only grow, until the store forgets a queue that has no jobs: then
+// they begin at zero again. The change of a counter between two looks, divided by the time, is a rate.
+type Activity struct {
+	Enqueued  int64 `json:"enqueued"`  // jobs stored
+	Completed int64 `json:"completed"` // jobs that have ended so; again after an operator's retry
+	Dead      int64 `json:"dead"`      // not by an undone redrive
+	Cancelled int64 `json:"cancelled"`
+	Attempts  int64 `json:"attempts"` // ended by completion, failure, cancellation or a lost lease
+	Retries   int64 `json:"retries"`  // failed or lost attempts after which the job runs again
+}
+
+// Moved counts that a job went to a state, from one in which it ran or not, with the rows that this added to its history.
+func (a *Activity) Moved(ran bool, to State, rows []Attempt) {
+	if to == Cancelled {
+		a.Cancelled++
+	}
+	if !ran || to == Running { // dead again is a redrive that was undone
+		return
+	}
+	switch to {
+	case Completed:
+		a.Completed++
+	case Dead:
+		a.Dead++
+	case Cancelled, Scheduled, Ready, Running:
+	}
+	for i := range rows {
+		switch rows[i].Outcome {
+		case AttemptFailed, AttemptLost:
+			if !to.Finished() {
+				a.Retries++
+			}
+			a.Attempts++
+		case AttemptCompleted, AttemptCancelled:
+			a.Attempts++
+		case AttemptInterrupted, AttemptRefused, AttemptSnoozed:
+		}
+	}
+}
+
+// Add adds the counters of another.
+func (a *Activity) Add(b Activity) {
+	a.Enqueued, a.Completed, a.Dead, a.Cancelled = a.Enqueued+b.Enqueued, a.Completed+b.Completed, a.Dead+b.Dead, a.Cancelled+b.Cancelled
+	a.Attempts, a.Retries = a.Attempts+b.Attempts, a.Retries+b.Retries
+}
+
+// Since returns how the counters have grown since an earlier look. A counter that has become smaller began at zero again.
+func (a Activity) Since(before Activity) Activity {
+	grown := func(now, before int64) int64 {
+		if now < before {
+			return now
+		}
+		return now - before
+	}
+	return Activity{
+		Enqueued: grown(a.Enqueued, before.Enqueued), Completed: grown(a.Completed, before.Completed), Dead: grown(a.Dead, before.Dead),
+		Cancelled: grown(a.Cancelled, before.Cancelled), Attempts: grown(a.Attempts, before.Attempts), Retries: grown(a.Retries, before.Retries),
+	}
+}
+
+// Finisher is implemented by stores that know which jobs have finished last.
+type Finisher interface {
+	// Finished returns at most limit jobs that completed or died after a time, the newest first.
+	Finished(ctx context.Context, after time.Time, limit int) ([]Finish, error)
+}
+
+// Finish is the end of a job.
+type Finish struct {
+	Queue    string
+	State    State     // completed or dead
+	Due      time.Time // when its last attempt was due
+	Finished time.Time
 }
 
 // Of returns the counter of a state.

@@ -17,7 +17,7 @@ var scopes = map[string]policystore.Scope{
 	"livez": "", "readyz": "", "openapi": "", "login": "", "login-callback": "", "logout": "", "who-am-i": anyScope,
 	"metrics": policystore.ScopeRead, "events": policystore.ScopeRead, "read-audit": policystore.ScopeRead, "audit-heads": policystore.ScopeRead,
 	"list-jobs": policystore.ScopeRead, "search-jobs": policystore.ScopeRead, "find-jobs": policystore.ScopeRead, "get-job": policystore.ScopeRead,
-	"stats": policystore.ScopeRead, "list-workers": policystore.ScopeRead, "list-indexes": policystore.ScopeRead, "list-queues": policystore.ScopeRead,
+	"stats": policystore.ScopeRead, "stats-history": policystore.ScopeRead, "list-workers": policystore.ScopeRead, "list-indexes": policystore.ScopeRead, "list-queues": policystore.ScopeRead,
 	"list-periodic": policystore.ScopeRead, "list-records": policystore.ScopeRead, "get-record": policystore.ScopeRead,
 	"enqueue": policystore.ScopeOperate, "change-jobs": policystore.ScopeOperate, "requeue": policystore.ScopeOperate, "purge": policystore.ScopeOperate,
 	"list-redrives": policystore.ScopeRead, "list-causes": policystore.ScopeRead, "get-redrive": policystore.ScopeRead, "preview-redrive": policystore.ScopeRead,

@@ -108,7 +108,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	}
 	get := func(id, path string) { t.Helper(); try(id, http.MethodGet, path, 200, nil, "") }
 	for id, path := range map[string]string{
-		"livez": "/livez", "readyz": "/readyz", "openapi": "/v1/openapi.json", "metrics": "/metrics", "who-am-i": "/v1/session", "stats": "/v1/stats",
+		"livez": "/livez", "readyz": "/readyz", "openapi": "/v1/openapi.json", "metrics": "/metrics", "who-am-i": "/v1/session", "stats": "/v1/stats", "stats-history": "/v1/stats/history?queues=true",
 		"list-jobs": "/v1/jobs", "list-workers": "/v1/workers", "list-indexes": "/v1/indexes", "list-queues": "/v1/queues", "list-periodic": "/v1/periodic",
 		"list-records": "/v1/idempotency", "get-record": "/v1/idempotency/record?key=k", "audit-heads": "/v1/audit/heads", "read-audit": "/v1/audit/events",
 		"list-tokens": "/v1/tokens", "list-documents": "/v1/documents", "get-document": "/v1/documents/pay", "list-revisions": "/v1/documents/pay/revisions",

@@ -19,31 +19,30 @@ const (
 
 // counters holds the last counters, for everybody who does not need newer ones.
 type counters struct {
-	hold  chan struct{} // a mutex that a context can leave
-	until time.Time
+	hold chan struct{} // a mutex that a context can leave
+	at   time.Time
 	stats map[string]job.QueueStats // never changed
 }
 
 func newCounters() *counters { return &counters{hold: make(chan struct{}, 1)} }
 
-// get returns counters of at most half a second ago. The caller does not change them.
-func (c *counters) get(ctx context.Context, store job.Admin) (map[string]job.QueueStats, error) {
+// get returns counters of at most half a second ago, and when they were read. The caller does not change them.
+func (c *counters) get(ctx context.Context, store job.Admin) (stats map[string]job.QueueStats, at time.Time, err error) {
 	select {
 	case c.hold <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, at, ctx.Err()
 	}
 	defer func() { <-c.hold }()
 	now := time.Now()
-	if now.Before(c.until) {
-		return c.stats, nil
+	if c.stats != nil && now.Sub(c.at) < countersTime {
+		return c.stats, c.at, nil
 	}
-	stats, err := store.Stats(ctx)
-	if err != nil {
-		return nil, err
+	if stats, err = store.Stats(ctx); err != nil {
+		return nil, at, err
 	}
-	c.stats, c.until = stats, now.Add(countersTime)
-	return stats, nil
+	c.stats, c.at = stats, now
+	return stats, now, nil
 }
 
 // ofQueues returns the counters of the queues that a caller may see.

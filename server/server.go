@@ -94,6 +94,7 @@ type Server struct {
 	documents *documents.Service
 	counters  *counters
 	feed      *feed
+	sampler   sampler
 	closing   chan struct{} // closed when the server drains: streams end
 	closeOnce sync.Once
 }
@@ -118,6 +119,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits), counters: newCounters(),
 	}
 	s.feed = newFeed(s)
+	s.sampler.asked = make(chan struct{}, 1)
 	var err error
 	if s.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, fmt.Errorf("server: metrics: %w", err)
@@ -153,6 +155,7 @@ func (s *Server) routes() {
 	s.healthRoutes()
 	s.jobRoutes()
 	s.redriveRoutes()
+	s.historyRoutes()
 	s.queueRoutes()
 	s.recordRoutes()
 	s.auditRoutes()
@@ -238,12 +241,13 @@ func (s *Server) Drain() {
 	})
 }
 
-// Work follows the policy store, so that documents can be delivered, and runs rollouts and redrives while this server leads
-// them, until ctx ends. Run calls it; a program that serves the Handler itself calls it beside.
+// Work follows the policy store, so that documents can be delivered, keeps the history of the counters, and runs rollouts and
+// redrives while this server leads them, until ctx ends. Run calls it; a program that serves the Handler itself calls it beside.
 func (s *Server) Work(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { s.hub.Run(ctx) })
+	group.Go(func() { s.sampler.run(ctx, s) })
 	if !s.options.ReadOnly {
 		runner := rollouts.New(s.options.Policies, s.documents, rollouts.Options{Record: s.recordJudgement, Logger: s.log})
 		group.Go(func() { runner.Run(ctx) })

@@ -37,7 +37,7 @@ func Jobs(t *testing.T, o JobsOptions) {
 		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
 	}
 	for _, group := range [][]jobsCase{
-		stateCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(),
+		stateCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(), activityCases(),
 		changeCases(), redriveCases(), causeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), workerCases(), searchCases(), randomCases(),
 	} {
 		for _, c := range group {

@@ -149,7 +149,7 @@ func adminCases() []jobsCase {
 				queue: {Scheduled: 1, Ready: 1, Running: 1, Completed: 1, Dead: 1, Cancelled: 1},
 			}
 			for name, q := range stats {
-				q.OldestReady = 0
+				q.OldestReady, q.Activity = 0, job.Activity{}
 				stats[name] = q
 			}
 			if diff := cmp.Diff(want, stats); diff != "" {

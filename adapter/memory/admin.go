@@ -103,25 +103,6 @@ func unleased(r *job.Record) *job.Record {
 	return c
 }
 
-// Stats implements job.Admin.
-func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
-	now, err := s.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	stats := map[string]job.QueueStats{}
-	for _, e := range s.jobs {
-		q := stats[e.Queue]
-		*q.Of(e.State)++
-		if e.State == job.Ready {
-			q.OldestReady = max(q.OldestReady, now.Sub(e.RunAt))
-		}
-		stats[e.Queue] = q
-	}
-	return stats, nil
-}
-
 // Change implements job.Admin. It does not retry a job whose unique key now belongs to another job.
 func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limit int) ([]string, error) {
 	if err := f.Check(); err != nil {

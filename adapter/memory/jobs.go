@@ -13,7 +13,7 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// Jobs is a job.Store, job.Admin, job.Notifier, job.Elector, job.Registry and job.Searcher. It is safe for concurrent use.
+// Jobs is a job.Store, job.Admin, job.Notifier, job.Elector, job.Registry, job.Searcher and job.Finisher. It is safe for concurrent use.
 type Jobs struct {
 	mu        sync.Mutex // guards all below
 	closed    bool
@@ -25,8 +25,9 @@ type Jobs struct {
 	finished  map[job.State]*pile
 	unique    uniques
 	queues    map[string]job.QueueState
-	work      fanout.Bell // rings when work becomes ready
-	cancels   fanout.Bell // rings when the cancellation of a running job is requested
+	stats     map[string]*job.QueueStats // without the oldest
+	work      fanout.Bell                // rings when work becomes ready
+	cancels   fanout.Bell                // rings when the cancellation of a running job is requested
 	leader    string
 	leaderTo  time.Time
 	workers   map[string]announcement // by name
@@ -37,7 +38,9 @@ type Jobs struct {
 type entry struct {
 	*job.Record
 	history []job.Attempt
-	living  bool // it holds its unique key, if any, until it ends, not for a window
+	was     job.State // as it is counted; "" for not yet
+	rows    int       // of the history, that are counted
+	living  bool      // it holds its unique key, if any, until it ends, not for a window
 	pile    *pile
 	run     *run
 	index   int // in the pile or run
@@ -65,6 +68,7 @@ func newJobs() *Jobs {
 		unique:    uniques{holders: map[uniqueKey]holder{}},
 		queues:    map[string]job.QueueState{},
 		workers:   map[string]announcement{},
+		stats:     map[string]*job.QueueStats{},
 		redrives:  map[string]*redrive{},
 	}
 }
@@ -130,6 +134,7 @@ func (s *Jobs) forget(e *entry) {
 // it right after every change: a pile tolerates one entry that is out of order, as long as that entry is removed next.
 func (s *Jobs) place(e *entry) {
 	e.lift()
+	s.count(e)
 	switch e.State {
 	case job.Ready:
 		s.line(e.Queue, e.Type).add(e)
@@ -318,6 +323,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 // drop removes a job. A window of its unique key stays.
 func (s *Jobs) drop(e *entry) {
 	e.lift()
+	*s.stats[e.Queue].Of(e.was)--
 	s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
 	delete(s.jobs, e.ID)
 	s.order.remove(s.jobs)

@@ -54,8 +54,8 @@ WITH locked AS (
 WITH gone AS (
     DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *, {{was}} AS was
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, cancelled, ready, scheduled)
-    SELECT queue, count(*), -count(*) FILTER (WHERE was = 'ready'), -count(*) FILTER (WHERE was = 'scheduled') FROM gone GROUP BY queue
+    INSERT INTO {{schema}}.total_change (queue, cancelled, all_cancelled, ready, scheduled)
+    SELECT queue, count(*), count(*), -count(*) FILTER (WHERE was = 'ready'), -count(*) FILTER (WHERE was = 'scheduled') FROM gone GROUP BY queue
 ), ended AS (
     INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
     SELECT ` + factColumns + `, now(), 'cancelled' FROM gone

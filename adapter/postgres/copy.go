@@ -16,7 +16,7 @@ import (
 const copySQL = `
 COPY {{schema}}.job (id, timeout, max_attempts, type, queue, priority, payload, meta) FROM STDIN (FORMAT binary);
 COPY {{schema}}.ready (id, priority, queue, type) FROM STDIN (FORMAT binary);
-COPY {{schema}}.total_change (queue, ready) FROM STDIN (FORMAT binary)`
+COPY {{schema}}.total_change (queue, ready, enqueued) FROM STDIN (FORMAT binary)`
 
 // plain reports whether entries can be copied: there is nothing to look up and nothing to compare with the server's clock.
 func plain(entries []entry) bool {
@@ -138,9 +138,10 @@ func appendReady(b []byte, e *entry) []byte {
 }
 
 func appendCount(b []byte, queue string, ready uint64) []byte {
-	b = binary.BigEndian.AppendUint16(b, 2)
+	b = binary.BigEndian.AppendUint16(b, 3)
 	b = appendField(b, queue)
-	return binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 8), ready)
+	b = binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 8), ready)
+	return binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 8), ready) // all of them are enqueued now
 }
 
 // null is the length of a field that is NULL.

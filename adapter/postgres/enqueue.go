@@ -40,8 +40,8 @@ WITH input AS (
     SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
     FROM fresh WHERE run_at > statement_timestamp()
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, ready, scheduled)
-    SELECT queue, count(*) FILTER (WHERE run_at <= statement_timestamp()), count(*) FILTER (WHERE run_at > statement_timestamp())
+    INSERT INTO {{schema}}.total_change (queue, enqueued, ready, scheduled)
+    SELECT queue, count(*), count(*) FILTER (WHERE run_at <= statement_timestamp()), count(*) FILTER (WHERE run_at > statement_timestamp())
     FROM fresh GROUP BY queue
 )`
 	enqueueSQL = inputSQL + `, fresh AS (SELECT * FROM input)` + storeSQL + `

@@ -33,6 +33,7 @@ var (
 	_ job.Registry = (*Jobs)(nil)
 	_ job.Searcher = (*Jobs)(nil)
 	_ job.Indexer  = (*Jobs)(nil)
+	_ job.Finisher = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )

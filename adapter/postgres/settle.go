@@ -35,9 +35,12 @@ const moveSQL = `, history AS (
         SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'scheduled') ORDER BY queue, unique_key) g
     WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, running, scheduled, ready, completed, dead, cancelled)
+    INSERT INTO {{schema}}.total_change (queue, running, scheduled, ready, completed, dead, cancelled, all_completed, all_dead, all_cancelled, attempts, retries)
     SELECT queue, -count(*), count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'ready'), count(*) FILTER (WHERE state = 'completed'),
-        count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'cancelled')
+        count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'cancelled'), count(*) FILTER (WHERE state = 'completed'),
+        count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'cancelled'),
+        count(*) FILTER (WHERE kind IS NULL OR kind IN ('complete', 'retry', 'dead', 'cancel')),
+        count(*) FILTER (WHERE (kind IS NULL OR kind = 'retry') AND state IN ('ready', 'scheduled'))
     FROM gone GROUP BY queue
 )`
 
@@ -101,7 +104,8 @@ WITH s AS (
     SELECT id, run_at, fence, attempts, 0, priority, cancel_requested, queue, unique_key, started_at, claimed_at, failed_at, NULL,
         worker, cause, NULL, last_error, output, statement_timestamp(), completed_from, 'completed' FROM gone
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, running, completed) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
+    INSERT INTO {{schema}}.total_change (queue, running, completed, all_completed, attempts)
+    SELECT queue, -n, n, n, n FROM (SELECT queue, count(*) AS n FROM gone GROUP BY queue) c
 )` + keysSQL + `
 SELECT coalesce(array_agg(ord), '{}'), false FROM gone`
 

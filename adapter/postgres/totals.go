@@ -9,8 +9,10 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
-// totalColumns are the sums of total and total_change, in the order of job.States.
-const totalColumns = `sum(scheduled)::bigint, sum(ready)::bigint, sum(running)::bigint, sum(completed)::bigint, sum(dead)::bigint, sum(cancelled)::bigint`
+// totalColumns are the sums of total and total_change, in the order of job.States, and those of job.Activity.
+const totalColumns = `sum(scheduled)::bigint, sum(ready)::bigint, sum(running)::bigint, sum(completed)::bigint, sum(dead)::bigint, sum(cancelled)::bigint,
+    coalesce(sum(enqueued), 0)::bigint, coalesce(sum(all_completed), 0)::bigint, coalesce(sum(all_dead), 0)::bigint,
+    coalesce(sum(all_cancelled), 0)::bigint, coalesce(sum(attempts), 0)::bigint, coalesce(sum(retries), 0)::bigint`
 
 const totalsSQL = `
 SELECT queue, ` + totalColumns + ` FROM (SELECT * FROM {{schema}}.total UNION ALL SELECT * FROM {{schema}}.total_change) t
@@ -32,10 +34,13 @@ const addUpSQL = `
 WITH gone AS (
     DELETE FROM {{schema}}.total_change WHERE (SELECT pg_try_advisory_xact_lock($1)) RETURNING *
 )
-INSERT INTO {{schema}}.total AS t (queue, scheduled, ready, running, completed, dead, cancelled)
+INSERT INTO {{schema}}.total AS t (queue, scheduled, ready, running, completed, dead, cancelled, enqueued, all_completed, all_dead, all_cancelled,
+    attempts, retries)
 SELECT queue, ` + totalColumns + ` FROM gone GROUP BY queue
 ON CONFLICT (queue) DO UPDATE SET scheduled = t.scheduled + excluded.scheduled, ready = t.ready + excluded.ready, running = t.running + excluded.running,
-    completed = t.completed + excluded.completed, dead = t.dead + excluded.dead, cancelled = t.cancelled + excluded.cancelled`
+    completed = t.completed + excluded.completed, dead = t.dead + excluded.dead, cancelled = t.cancelled + excluded.cancelled,
+    enqueued = t.enqueued + excluded.enqueued, all_completed = t.all_completed + excluded.all_completed, all_dead = t.all_dead + excluded.all_dead,
+    all_cancelled = t.all_cancelled + excluded.all_cancelled, attempts = t.attempts + excluded.attempts, retries = t.retries + excluded.retries`
 
 // Stats implements job.Admin. It reads the kept counts, a row or a few for each queue, whatever the number of jobs.
 func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
@@ -45,7 +50,10 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 		for rows.Next() {
 			var queue string
 			var q job.QueueStats
-			if err := rows.Scan(&queue, &q.Scheduled, &q.Ready, &q.Running, &q.Completed, &q.Dead, &q.Cancelled); err != nil {
+			a := &q.Activity
+			err := rows.Scan(&queue, &q.Scheduled, &q.Ready, &q.Running, &q.Completed, &q.Dead, &q.Cancelled,
+				&a.Enqueued, &a.Completed, &a.Dead, &a.Cancelled, &a.Attempts, &a.Retries)
+			if err != nil {
 				return err
 			}
 			stats[queue] = q
@@ -77,4 +85,28 @@ func (j *Jobs) forgetEmpty(ctx context.Context) error {
 	b := &pgx.Batch{}
 	b.Queue(j.db.sql(`DELETE FROM {{schema}}.total WHERE scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0`))
 	return j.db.run(ctx, "remove empty totals", b)
+}
+
+// lastSQL reads the newest of both states from the ends of their indexes.
+const lastSQL = `
+(SELECT queue, state, run_at, finished_at FROM {{schema}}.done WHERE state = 'completed' AND finished_at > $1 ORDER BY finished_at DESC LIMIT $2)
+UNION ALL
+(SELECT queue, state, run_at, finished_at FROM {{schema}}.done WHERE state = 'dead' AND state <> 'completed' AND finished_at > $1 ORDER BY finished_at DESC LIMIT $2)
+ORDER BY finished_at DESC LIMIT $2`
+
+// Finished implements job.Finisher.
+func (j *Jobs) Finished(ctx context.Context, after time.Time, limit int) ([]job.Finish, error) {
+	var list []job.Finish
+	b := steadyBatch()
+	b.Queue(j.db.sql(lastSQL), after, max(limit, 0)).Query(func(rows pgx.Rows) error {
+		var f job.Finish
+		_, err := pgx.ForEachRow(rows, []any{&f.Queue, &f.State, &f.Due, &f.Finished}, func() error {
+			f.Due, f.Finished = f.Due.UTC(), f.Finished.UTC()
+			list = append(list, f)
+			return nil
+		})
+		return err
+	})
+	err := j.db.run(ctx, "finished", b)
+	return list, err
 }

@@ -80,7 +80,7 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 		if r.State == job.Ready {
 			q.changed()
 		}
-		counts.add(r.Queue, r.State, 1)
+		counts.enqueued(r.Queue, r.State)
 		receipts[i] = job.Receipt{ID: in.ID, Durability: durability}
 		if r.Priority == 0 && r.MaxAttempts == 0 && r.Timeout == 0 && r.UniqueKey == "" && len(r.Meta) == 0 {
 			plain = append(plain, r.ID, r.Queue, r.RunAt.UnixMicro(), r.Type, blob(r.Payload))

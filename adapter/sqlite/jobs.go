@@ -26,6 +26,7 @@ var (
 	_ job.Registry = (*Jobs)(nil)
 	_ job.Searcher = (*Jobs)(nil)
 	_ job.Indexer  = (*Jobs)(nil)
+	_ job.Finisher = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )
@@ -330,7 +331,7 @@ func complete(q querier, settlements []job.Settlement, at time.Time) (left []int
 	n, queue, counts := 0, "", totals{}
 	err = completeSQL.each(q, selection{args: args, into: []any{&queue}}, func() error {
 		n++
-		counts.move(queue, job.Running, job.Completed, 1)
+		counts.completed(queue)
 		return nil
 	}, at.UnixMicro())
 	if err != nil {

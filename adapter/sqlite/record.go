@@ -220,7 +220,7 @@ func save(q querier, list []*entry) error {
 		if !e.changed {
 			continue
 		}
-		counts.move(e.Queue, e.was, e.State, 1)
+		counts.moved(e.Queue, e.was, e.State, e.rows)
 		died.move(e)
 		jobs = append(jobs, e.seq, string(e.State), e.RunAt.UnixMicro(), micros(e.LeaseUntil), int64(e.Failures), micros(e.StartedAt), micros(e.FinishedAt),
 			micros(e.FailedAt), micros(e.CancelRequestedAt), int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output), e.Cause)

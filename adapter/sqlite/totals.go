@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -23,6 +25,30 @@ func (t totals) move(queue string, from, to job.State, n int) {
 	t.add(queue, to, n)
 }
 
+// moved counts a job that a transition has moved, with the rows that it added to the history.
+func (t totals) moved(queue string, from, to job.State, rows []job.Attempt) {
+	t.move(queue, from, to, 1)
+	q := t[queue]
+	q.Activity.Moved(from == job.Running, to, rows)
+	t[queue] = q
+}
+
+// enqueued counts a new job.
+func (t totals) enqueued(queue string, state job.State) {
+	q := t[queue]
+	*q.Of(state)++
+	q.Activity.Enqueued++
+	t[queue] = q
+}
+
+// completed counts a running job that has completed.
+func (t totals) completed(queue string) {
+	q := t[queue]
+	q.Running, q.Completed = q.Running-1, q.Completed+1
+	q.Activity.Completed, q.Activity.Attempts = q.Activity.Completed+1, q.Activity.Attempts+1
+	t[queue] = q
+}
+
 // merge adds changes to others.
 func (t totals) merge(more totals) {
 	for queue, m := range more {
@@ -30,16 +56,21 @@ func (t totals) merge(more totals) {
 		for _, s := range job.States() {
 			*q.Of(s) += *m.Of(s)
 		}
+		q.Activity.Add(m.Activity)
 		t[queue] = q
 	}
 }
 
 const (
-	addTotalSQL = `INSERT INTO tenet_total (queue, scheduled, ready, running, completed, dead, cancelled) VALUES (?, ?, ?, ?, ?, ?, ?)
+	addTotalSQL = `INSERT INTO tenet_total (queue, scheduled, ready, running, completed, dead, cancelled,
+enqueued, all_completed, all_dead, all_cancelled, attempts, retries) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (queue) DO UPDATE SET scheduled = scheduled + excluded.scheduled, ready = ready + excluded.ready, running = running + excluded.running,
-completed = completed + excluded.completed, dead = dead + excluded.dead, cancelled = cancelled + excluded.cancelled`
+completed = completed + excluded.completed, dead = dead + excluded.dead, cancelled = cancelled + excluded.cancelled,
+enqueued = enqueued + excluded.enqueued, all_completed = all_completed + excluded.all_completed, all_dead = all_dead + excluded.all_dead,
+all_cancelled = all_cancelled + excluded.all_cancelled, attempts = attempts + excluded.attempts, retries = retries + excluded.retries`
 	forgetSQL = `DELETE FROM tenet_total WHERE scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0`
-	totalsSQL = `SELECT queue, scheduled, ready, running, completed, dead, cancelled FROM tenet_total
+	totalsSQL = `SELECT queue, scheduled, ready, running, completed, dead, cancelled, enqueued, all_completed, all_dead, all_cancelled, attempts, retries
+FROM tenet_total
 WHERE scheduled + ready + running + completed + dead + cancelled > 0`
 	// oldestSQL hops through the index of claims, from the first job of each queue, type and priority to the next. One comparison
 	// of all three columns would read every job of the queue: SQLite begins at the columns' values and skips what is equal.
@@ -62,7 +93,10 @@ func (t totals) write(exec func(text string, args ...any) error) error {
 		if q == (job.QueueStats{}) {
 			continue
 		}
-		if err := exec(addTotalSQL, queue, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled); err != nil {
+		a := &q.Activity
+		err := exec(addTotalSQL, queue, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled,
+			a.Enqueued, a.Completed, a.Dead, a.Cancelled, a.Attempts, a.Retries)
+		if err != nil {
 			return err
 		}
 	}
@@ -75,7 +109,11 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 	err := s.view(ctx, "stats", func(q querier) error {
 		var queue string
 		var c job.QueueStats
-		targets := []any{&queue, &c.Scheduled, &c.Ready, &c.Running, &c.Completed, &c.Dead, &c.Cancelled}
+		a := &c.Activity
+		targets := []any{
+			&queue, &c.Scheduled, &c.Ready, &c.Running, &c.Completed, &c.Dead, &c.Cancelled,
+			&a.Enqueued, &a.Completed, &a.Dead, &a.Cancelled, &a.Attempts, &a.Retries,
+		}
 		err := each(q, selection{text: totalsSQL, into: targets}, func() error { stats[queue] = c; return nil })
 		if err != nil {
 			return err
@@ -92,4 +130,30 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 		return nil, err
 	}
 	return stats, nil
+}
+
+// lastSQL reads the newest of a state from the end of the index.
+const lastSQL = `SELECT queue, state, run_at, finished_at FROM tenet_job INDEXED BY tenet_job_finished
+WHERE state = '%s' AND state IN ('completed', 'dead', 'cancelled') AND finished_at > ? ORDER BY finished_at DESC LIMIT ? + 0`
+
+// Finished implements job.Finisher. It reads the ends of an index.
+func (s *Jobs) Finished(ctx context.Context, after time.Time, limit int) ([]job.Finish, error) {
+	var list []job.Finish
+	err := s.view(ctx, "finished", func(q querier) error {
+		var f job.Finish
+		var due, finished int64
+		add := func() error {
+			f.Due, f.Finished = time.UnixMicro(due).UTC(), time.UnixMicro(finished).UTC()
+			list = append(list, f)
+			return nil
+		}
+		for _, state := range []job.State{job.Completed, job.Dead} {
+			if err := each(q, selection{text: fmt.Sprintf(lastSQL, state), args: []any{micros(after), limit}, into: []any{&f.Queue, &f.State, &due, &finished}}, add); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	slices.SortStableFunc(list, func(a, b job.Finish) int { return b.Finished.Compare(a.Finished) })
+	return list[:min(len(list), max(limit, 0))], err
 }
