@@ -19,8 +19,8 @@ const (
 
 // counters holds the last counters, for everybody who does not need newer ones.
 type counters struct {
-	hold chan struct{} // a mutex that a context can leave
-	at   time.Time
+	hold  chan struct{} // a mutex that a context can leave
+	at    time.Time
 	stats map[string]job.QueueStats // never changed
 }
 
