@@ -149,7 +149,7 @@ func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (job.QueueStats{Completed: 1600}); stats["q"] != want {
+	if want := (job.QueueStats{Completed: 1600, Activity: job.Activity{Enqueued: 1600, Completed: 1600, Attempts: 1600}}); stats["q"] != want {
 		t.Errorf("after %d faults: %+v, want %+v", o.faults.Load(), stats["q"], want)
 	}
 	// The listener is back when it receives a new announcement; until then announcements may be lost.
