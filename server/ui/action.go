@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,9 @@ type action struct {
 	// make makes the change, and returns what happened in a sentence and the path to go to; an empty one is where the person
 	// came from.
 	make func(*request) (notice, next string, err error)
+	// show makes the change and returns what to show, by the template of this name: for what is seen once. It stands instead of
+	// make.
+	show func(*request) (file string, data any, err error)
 }
 
 // preview is what an action would do.
@@ -45,9 +49,16 @@ type preview struct {
 
 // field is an input of a preview. Its value comes back under its name.
 type field struct {
-	Name, Label, Help, Value, Type string // Type is that of an input element; "textarea", "select", "checkbox" and "hidden" too
+	Name, Label, Help, Value, Type string // Type is that of an input element; "textarea", "select", "checkbox", "checks" and "hidden" too
 	Required                       bool
 	Options                        []string // of a select
+	Choices                        []choice // of checks, which are several boxes of one name
+}
+
+// choice is a box of checks.
+type choice struct {
+	Value, Text string
+	Chosen      bool
 }
 
 // typedAbove is the count above which a person types it to confirm.
@@ -76,6 +87,9 @@ func (u *UI) showPreview(w http.ResponseWriter, q *request, a *action, fault str
 	for i, f := range p.Fields { // what was typed stays
 		if q.Method == http.MethodPost && f.Type != "hidden" && q.PostForm.Has(f.Name) {
 			p.Fields[i].Value = q.PostForm.Get(f.Name)
+		}
+		for j, c := range f.Choices {
+			f.Choices[j].Chosen = c.Chosen || slices.Contains(q.PostForm[f.Name], c.Value)
 		}
 	}
 	v := view{Title: p.Title, Nav: u.navigation(""), Who: q.who, Data: p}
@@ -110,6 +124,10 @@ func (u *UI) serveAction(w http.ResponseWriter, r *http.Request, a *action) {
 			return
 		}
 	}
+	if a.show != nil {
+		u.serveShown(w, q, a)
+		return
+	}
 	notice, next, err := a.make(q)
 	if text := faultOf(err); text != "" {
 		u.showPreview(w, q, a, text)
@@ -129,6 +147,29 @@ func (u *UI) serveAction(w http.ResponseWriter, r *http.Request, a *action) {
 		return
 	}
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // returnPath keeps it under the prefix
+}
+
+// serveShown makes a change and answers with what it returns.
+func (u *UI) serveShown(w http.ResponseWriter, q *request, a *action) {
+	err := q.identify()
+	var file string
+	var data any
+	if err == nil {
+		file, data, err = a.show(q)
+	}
+	if text := faultOf(err); text != "" {
+		u.showPreview(w, q, a, text)
+		return
+	}
+	if err != nil {
+		u.fail(w, q, err)
+		return
+	}
+	v := view{Title: "Done", Nav: u.navigation(""), Who: q.who, Data: data}
+	if t, ok := data.(titled); ok {
+		v.Title = t.Title()
+	}
+	u.render(w, q.Request, file, v)
 }
 
 // returnPath is the page that an action came from, under the prefix.

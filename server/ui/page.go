@@ -64,6 +64,7 @@ func (u *UI) navigation(current string) []navGroup {
 		{"", []navEntry{entry("Overview", "")}},
 		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Periodic jobs", "periodic"), entry("Workers", "workers")}},
 		{"Policies", []navEntry{entry("Policies", "policies")}},
+		{"Access", []navEntry{entry("Tokens", "tokens")}},
 	}
 }
 

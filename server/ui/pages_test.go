@@ -24,7 +24,7 @@ func (s *site) everyPage() map[string]string {
 	}
 	list := map[string]string{
 		"overview": "", "queues": "queues", "jobs": "jobs?filter=state%3Adead", "job": "jobs/" + jobs[0].ID, "components": "components",
-		"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
+		"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "tokens": "tokens", "create-token": "do/tokens/create", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
 	}
 	maps.Copy(list, policyPaths)
 	return list

@@ -2,9 +2,6 @@ package ui_test
 
 import (
 	"context"
-	"io"
-	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"testing"
@@ -15,23 +12,6 @@ import (
 
 	"github.com/tenetdev/tenet/job"
 )
-
-// post sends a form to a path under /ui/, as a browser without scripts does, and returns the page that it ends on.
-func (s *site) post(path string, form url.Values) string {
-	s.t.Helper()
-	browser := *s.http.Client()
-	browser.Jar, _ = cookiejar.New(nil) // never fails
-	answer, err := browser.PostForm(s.http.URL+"/ui/"+path, form)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	raw, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		s.t.Fatalf("POST %s: %s, %v\n%s", path, answer.Status, err, raw)
-	}
-	return string(raw)
-}
 
 // has fails the test unless a page holds all of the texts.
 func has(t testing.TB, page string, texts ...string) {

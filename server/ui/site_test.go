@@ -32,6 +32,7 @@ type site struct {
 	log    *audit.Log
 	server *server.Server
 	http   *httptest.Server
+	secret string // of the caller's token; empty for none
 }
 
 // newSite starts a site. change may change its options first.
@@ -96,14 +97,43 @@ func (s *site) enqueue(requests ...job.Request) []job.Receipt {
 // get returns the page at a path under /ui/.
 func (s *site) get(path string) string {
 	s.t.Helper()
-	answer, err := s.http.Client().Get(s.http.URL + "/ui/" + path)
+	return s.ask(http.MethodGet, path, nil, http.StatusOK)
+}
+
+// post sends a form to a path under /ui/, as a browser without scripts does, and returns the page that it ends on.
+func (s *site) post(path string, form url.Values) string {
+	s.t.Helper()
+	return s.ask(http.MethodPost, path, form, http.StatusOK)
+}
+
+// refused returns the page with which a path is refused.
+func (s *site) refused(path string, status int) string {
+	s.t.Helper()
+	return s.ask(http.MethodGet, path, nil, status)
+}
+
+// refusedPost returns the page with which a form is refused.
+func (s *site) refusedPost(path string, form url.Values, status int) string {
+	s.t.Helper()
+	return s.ask(http.MethodPost, path, form, status)
+}
+
+// ask makes a request that must be answered with a status.
+func (s *site) ask(method, path string, form url.Values, want int) string {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), method, s.http.URL+"/ui/"+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := s.browser().Do(r)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		s.t.Fatalf("GET %s: %s, %v\n%s", path, answer.Status, err, raw)
+	if err != nil || answer.StatusCode != want {
+		s.t.Fatalf("%s %s: %s, %v\n%s", method, path, answer.Status, err, raw)
 	}
 	return string(raw)
 }

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tenetdev/tenet/server"
@@ -94,8 +95,11 @@ func (u *UI) routes() {
 
 // pages lists the pages, in the order of the navigation.
 func (u *UI) pages() []*page {
-	list := []*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage()}
-	list = append(list, policyPages()...)
+	list := slices.Concat(
+		[]*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage()},
+		policyPages(),
+		[]*page{tokensPage()},
+	)
 	if u.options.Development {
 		list = append(list, componentsPage())
 	}
@@ -104,7 +108,11 @@ func (u *UI) pages() []*page {
 
 // actions lists the changes that a person can make.
 func (u *UI) actions() []*action {
-	return append(queueActions(), policyActions()...)
+	return slices.Concat(
+		queueActions(),
+		policyActions(),
+		tokenActions(),
+	)
 }
 
 // fragments lists the parts of pages that scripts ask for.

@@ -1,0 +1,200 @@
+package ui
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+// tokenList is what the page of tokens shows.
+type tokenList struct {
+	Tokens []tokenRow
+	Next   string
+	Scopes []choice
+}
+
+type tokenRow struct {
+	policystore.Token
+	State string // valid, expired, revoked
+	Own   bool   // the caller's
+}
+
+// scopeChoices explains what tokens may do.
+func scopeChoices() []choice {
+	return []choice{
+		{Value: string(policystore.ScopeRead), Text: "read everything but tokens and hidden payloads"},
+		{Value: string(policystore.ScopeReport), Text: "follow documents and report, as client programs do"},
+		{Value: string(policystore.ScopeOperate), Text: "change jobs, queues, periodic jobs and idempotency records"},
+		{Value: string(policystore.ScopePublish), Text: "publish, roll out and roll back documents"},
+		{Value: string(policystore.ScopeAdmin), Text: "everything, tokens included"},
+	}
+}
+
+const tokensPath = "/v1/tokens"
+
+// tokenPageSize is how many tokens a page lists.
+const tokenPageSize = "100"
+
+func tokensPage() *page {
+	return &page{path: "tokens", nav: "Tokens", title: "Tokens", file: "tokens", load: func(r *request) (any, error) {
+		var found api.TokenPage
+		query := url.Values{"limit": {tokenPageSize}}
+		if after := r.query.Get("cursor"); after != "" {
+			query.Set("cursor", after)
+		}
+		if err := r.get(tokensPath, query, &found); err != nil {
+			return nil, err
+		}
+		out := tokenList{Scopes: scopeChoices()}
+		for _, t := range found.Tokens {
+			out.Tokens = append(out.Tokens, tokenRow{t, tokenState(&t, time.Now()), r.owns(t.Name)})
+		}
+		if found.Next != "" {
+			out.Next = r.ui.href("tokens", "cursor", string(found.Next))
+		}
+		return out, nil
+	}}
+}
+
+func tokenState(t *policystore.Token, now time.Time) string {
+	switch {
+	case t.Valid(now):
+		return "valid"
+	case !t.Revoked.IsZero():
+		return "revoked"
+	}
+	return "expired"
+}
+
+// owns reports whether the caller came with the token of a name.
+func (r *request) owns(name string) bool { return r.who.Kind == "token" && r.who.Name == name }
+
+func tokenActions() []*action { return []*action{createTokenAction(), revokeTokenAction()} }
+
+// lifetimes are how long new tokens work.
+var lifetimes = []struct {
+	text string
+	days int
+}{{"90 days", 90}, {"1 day", 1}, {"7 days", 7}, {"30 days", 30}, {"1 year", 365}, {"until it is revoked", 0}}
+
+// createdToken is the page that shows a secret once.
+type createdToken struct {
+	api.CreatedToken
+	First bool
+}
+
+// Title names the page.
+func (t createdToken) Title() string { return "Token " + t.Name }
+
+func createTokenAction() *action {
+	return &action{
+		path: "tokens/create",
+		preview: func(r *request) (*preview, error) {
+			if err := r.get(tokensPath, url.Values{"limit": {"1"}}, &api.TokenPage{}); err != nil {
+				return nil, err // the caller may not
+			}
+			p := &preview{
+				Title: "Create a token", Button: "Create the token", Command: commandLine([]string{"token", "create", "NAME", "--scopes", "read,operate", "--expires", "2160h"}),
+				Text:   []string{"The next page shows the secret once. The store keeps only its hash."},
+				Fields: tokenFields(),
+			}
+			if r.who.Kind == "local" {
+				p.Text = append(p.Text, "This is the first token. As soon as it exists the server asks everybody who they are, you too: give it the scope admin, and sign in with it.")
+			}
+			return p, nil
+		},
+		show: func(r *request) (string, any, error) {
+			in, err := newToken(r)
+			if err != nil {
+				return "", nil, err
+			}
+			out := createdToken{First: r.who.Kind == "local"}
+			err = r.do(client.Call{Method: http.MethodPost, Path: tokensPath, Body: in}, &out.CreatedToken)
+			return "token", out, err
+		},
+	}
+}
+
+func tokenFields() []field {
+	expires := make([]string, len(lifetimes))
+	for i, l := range lifetimes {
+		expires[i] = l.text
+	}
+	return []field{
+		{Name: "name", Label: "Name", Help: "Who or what uses it; the audit log names it. A name exists once.", Required: true},
+		{Name: "scopes", Label: "Scopes", Type: "checks", Choices: scopeChoices()},
+		{Name: "queues", Label: "Only these queues", Help: "Separated by spaces; a name that ends in * is a prefix. Empty: all."},
+		{Name: "documents", Label: "Only these documents", Help: "Separated by spaces. Empty: all."},
+		{Name: "expires", Label: "Works for", Type: "select", Options: expires},
+	}
+}
+
+// newToken reads the form.
+func newToken(r *request) (in api.NewToken, err error) {
+	in = api.NewToken{
+		Name: strings.TrimSpace(r.PostFormValue("name")), Queues: strings.Fields(r.PostFormValue("queues")), Documents: strings.Fields(r.PostFormValue("documents")),
+	}
+	for _, s := range r.PostForm["scopes"] {
+		in.Scopes = append(in.Scopes, policystore.Scope(s))
+	}
+	if len(in.Scopes) == 0 {
+		return in, formFault("Choose at least one scope.")
+	}
+	for _, l := range lifetimes {
+		if l.text == r.PostFormValue("expires") && l.days > 0 {
+			in.Expires = time.Now().Add(time.Duration(l.days) * 24 * time.Hour)
+		}
+	}
+	return in, nil
+}
+
+// findToken returns the token of an ID.
+func findToken(r *request, id string) (policystore.Token, error) {
+	query := url.Values{"limit": {"1000"}}
+	for {
+		var found api.TokenPage
+		if err := r.get(tokensPath, query, &found); err != nil {
+			return policystore.Token{}, err
+		}
+		if i := slices.IndexFunc(found.Tokens, func(t policystore.Token) bool { return t.ID == id }); i >= 0 {
+			return found.Tokens[i], nil
+		}
+		if found.Next == "" {
+			return policystore.Token{}, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "There is no such token.", Remedy: "Choose one of the list"}
+		}
+		query.Set("cursor", string(found.Next))
+	}
+}
+
+func revokeTokenAction() *action {
+	return &action{
+		path: "tokens/{id}/revoke",
+		preview: func(r *request) (*preview, error) {
+			t, err := findToken(r, r.PathValue("id"))
+			if err != nil {
+				return nil, err
+			}
+			p := &preview{
+				Title: "Revoke the token " + t.Name + "?", Button: "Revoke 1 token", Danger: true, Counted: true, Count: 1, Nothing: !t.Revoked.IsZero(),
+				Command: commandLine([]string{"token", "revoke", t.Name}),
+				Text:    []string{"All servers refuse it within 5 seconds. It cannot be brought back: whoever uses it needs another one."},
+			}
+			switch {
+			case p.Nothing:
+				p.Text = []string{"It has been revoked already."}
+			case r.owns(t.Name):
+				p.Text = append(p.Text, "This is the token that you are signed in with: you will be signed out.")
+			}
+			return p, nil
+		},
+		make: func(r *request) (string, string, error) {
+			return "The token was revoked.", "", r.change(client.Call{Method: http.MethodDelete, Path: tokensPath + "/" + url.PathEscape(r.PathValue("id"))}, nil)
+		},
+	}
+}
