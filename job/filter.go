@@ -43,8 +43,8 @@ const (
 	FieldPayload = "payload"
 )
 
-// filterFields are the fields of the grammar.
-func filterFields() []filter.Field {
+// FilterFields returns the fields of the grammar that ParseFilter reads.
+func FilterFields() []filter.Field {
 	return []filter.Field{
 		{Name: "id"}, {Name: "state"}, {Name: FieldQueue, Prefix: true}, {Name: FieldType, Prefix: true}, {Name: FieldKey, Prefix: true}, {Name: FieldError}, {Name: FieldCause},
 		{Name: FieldMeta, Nested: true}, {Name: FieldPayload, Nested: true}, {Name: "before"}, {Name: "after"},
@@ -58,7 +58,7 @@ func filterFields() []filter.Field {
 // whose grammar is that of package filter. The fields are id, state, those of Filter.Terms, and before and after, which take
 // a time in RFC 3339, a date, or how long ago the job was created relative to now. Errors are of type *filter.Error.
 func ParseFilter(text string, now time.Time) (f Filter, err error) {
-	terms, err := filter.Parse(text, filterFields())
+	terms, err := filter.Parse(text, FilterFields())
 	if err != nil {
 		return f, err
 	}
@@ -132,12 +132,12 @@ func (f *Filter) Check() error {
 }
 
 func checkTerm(t filter.Term) (problem string) {
-	at := slices.IndexFunc(filterFields(), func(f filter.Field) bool { return f.Name == t.Field })
+	at := slices.IndexFunc(FilterFields(), func(f filter.Field) bool { return f.Name == t.Field })
 	unfit := func(r rune) bool { return unicode.IsControl(r) || r == '"' || r == '\\' }
 	switch {
 	case at < 0 || slices.Contains([]string{"id", "state", "before", "after"}, t.Field):
 		return fmt.Sprintf("%q is not a field of terms", t.Field)
-	case (t.Path != "") != filterFields()[at].Nested:
+	case (t.Path != "") != FilterFields()[at].Nested:
 		return t.Field + ": a name after a dot is missing, or not allowed"
 	case !utf8.ValidString(t.Path) || strings.ContainsFunc(t.Path, unfit):
 		return fmt.Sprintf("%s: names with quotes, backslashes or control characters cannot be searched", t.Name())
@@ -150,7 +150,7 @@ func checkTerm(t filter.Term) (problem string) {
 			return t.Name() + " has no value"
 		case len(v.Text) > filter.MaxValue || !utf8.ValidString(v.Text) || strings.ContainsRune(v.Text, 0):
 			return fmt.Sprintf("%s: a value has more than %d bytes, is not valid UTF-8 or contains NUL", t.Name(), filter.MaxValue)
-		case v.Prefix && !filterFields()[at].Prefix:
+		case v.Prefix && !FilterFields()[at].Prefix:
 			return t.Name() + " takes whole values, without *"
 		}
 	}

@@ -48,7 +48,7 @@ type Found struct {
 // type *filter.Error.
 func IndexedField(name string) (filter.Term, error) {
 	t := filter.Term{Pos: 1, Values: filter.Exactly("value")}
-	terms, err := filter.Parse(name+":value", filterFields())
+	terms, err := filter.Parse(name+":value", FilterFields())
 	if err != nil {
 		return t, err
 	}

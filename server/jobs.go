@@ -323,9 +323,12 @@ func (s *Server) change(ctx context.Context, c changeRequest) (out api.Changed, 
 		return out, nil
 	}
 	f.States = states
-	list, err := s.options.Jobs.List(ctx, f, "", c.Limit)
+	list, err := s.options.Jobs.List(ctx, f, c.After, c.Limit)
 	if err != nil || len(list) == 0 {
 		return out, err
+	}
+	if len(list) == c.Limit {
+		out.Next = list[len(list)-1].ID
 	}
 	o, err := operation.OnRecords(c.name, list)
 	if err != nil {

@@ -177,12 +177,14 @@ type JobPage struct {
 // JobChange applies an action to jobs.
 type JobChange struct {
 	Filter JobFilter `json:"filter" doc:"Jobs in a state to which the action does not apply are not selected."`
+	After  string    `json:"after,omitempty" maxLength:"64" doc:"Only jobs with higher IDs: the next of the change that this one continues."`
 	Limit  int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"1000"`
 }
 
 // Changed lists the jobs that were changed.
 type Changed struct {
-	IDs []string `json:"ids" nullable:"false"`
+	IDs  []string `json:"ids" nullable:"false"`
+	Next string   `json:"next,omitempty" doc:"Continues the change, as after. Absent if no further job was selected."`
 }
 
 // NewJobRequest is a job to be stored.

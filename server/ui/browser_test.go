@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tenetdev/tenet/internal/debian"
 )
@@ -191,16 +192,18 @@ func (b *tab) wait(expression string) {
 	b.t.Fatalf("%s: never true: %v", expression, err)
 }
 
-// keys presses keys, one after the other, as a person does: a page that handles the key keeps it from being typed.
+// keys presses keys, one after the other, as a person does: a page that takes a key keeps its character from being typed.
 func (b *tab) keys(keys ...string) {
 	b.t.Helper()
-	for _, k := range keys {
-		if len(k) > 1 || k < " " || k > "~" {
-			b.do(chromedp.KeyEvent(k))
-			continue
+	for _, r := range strings.Join(keys, "") {
+		events := kb.Encode(r)
+		if len(events) == 3 { // down, character, up
+			events[0].Text, events[0].UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+			events = []*input.DispatchKeyEventParams{events[0], events[2]}
 		}
-		send(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: k, Text: k})
-		send(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: k})
+		for _, e := range events {
+			send(b, input.DispatchKeyEvent, *e)
+		}
 	}
 }
 

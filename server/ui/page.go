@@ -32,6 +32,9 @@ type page struct {
 // titled is data that names its page.
 type titled interface{ Title() string }
 
+// still is data that does not follow changes if Still says so.
+type still interface{ Still() bool }
+
 // view is what the layout shows.
 type view struct {
 	Title   string
@@ -101,7 +104,8 @@ func (u *UI) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 	if t, ok := data.(titled); ok {
 		v.Title = t.Title()
 	}
-	if !p.still {
+	fixed, ok := data.(still)
+	if !p.still && !(ok && fixed.Still()) {
 		v.Live = u.href("live", "page", r.URL.RequestURI())
 	}
 	u.render(w, r, p.file, v)

@@ -23,7 +23,8 @@ func (s *site) everyPage() map[string]string {
 		s.t.Fatal("no dead job", err)
 	}
 	list := map[string]string{
-		"overview": "", "queues": "queues", "jobs": "jobs?filter=state%3Adead", "job": "jobs/" + jobs[0].ID, "components": "components",
+		"overview": "", "queues": "queues", "jobs": "jobs?filter=state%3Adead", "jobs-fault": "jobs?filter=mailbox", "jobs-retry": "do/jobs/retry?filter=state%3Adead",
+		"job": "jobs/" + jobs[0].ID, "components": "components",
 		"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "tokens": "tokens", "create-token": "do/tokens/create", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
 	}
 	maps.Copy(list, policyPaths)

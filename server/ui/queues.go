@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -31,11 +30,6 @@ type stateCount struct {
 	State  job.State
 	Filter string
 	Count  int
-}
-
-// term writes a condition of the filter grammar.
-func term(field, value string) string {
-	return filter.Terms{{Field: field, Values: []filter.Value{{Text: value}}}}.String()
 }
 
 // readQueues returns all queues that hold jobs, are or were paused, or have workers, ordered by name.

@@ -110,10 +110,11 @@ func (u *UI) pages() []*page {
 func (u *UI) actions() []*action {
 	return slices.Concat(
 		queueActions(),
+		jobActions(),
 		policyActions(),
 		tokenActions(),
 	)
 }
 
 // fragments lists the parts of pages that scripts ask for.
-func (u *UI) fragments() []*fragment { return nil }
+func (u *UI) fragments() []*fragment { return []*fragment{jobSuggestions()} }

@@ -78,7 +78,7 @@
 	new ResizeObserver(() => { for (const p of $$(".plot")) if (p.plot) p.plot.setSize({ width: Math.max(120, p.clientWidth), height: 170 }); }).observe($("main"));
 
 	// Live updates: the server sends the content whenever it has changed. What the person is typing in stays.
-	function dress(from = document) { times(from); charts(from); }
+	function dress(from = document) { times(from); charts(from); chosen(); }
 	function follow(address) {
 		let failures = 0;
 		let announced = 0;
@@ -158,6 +158,60 @@
 		if (event.key === "Enter") { event.preventDefault(); choose(palette.selected); }
 	});
 
+	// Suggestions while typing: an input with data-combo names its list, which the server fills.
+	function combo(input) {
+		const list = $(`#${input.dataset.combo}`);
+		const characters = (text) => [...text].length;
+		let selected = -1;
+		const options = () => $$("[role=option]", list);
+		function show(on) {
+			list.hidden = !on || !options().length;
+			input.setAttribute("aria-expanded", String(!list.hidden));
+			select(-1);
+		}
+		function select(i) {
+			selected = i;
+			options().forEach((o, n) => { o.ariaSelected = String(n === i); });
+			input.setAttribute("aria-activedescendant", options()[i]?.id ?? "");
+			options()[i]?.scrollIntoView({ block: "nearest" });
+		}
+		function take(option) {
+			input.value = option.dataset.text;
+			const caret = [...input.value].slice(0, +option.dataset.caret).join("").length;
+			input.setSelectionRange(caret, caret);
+			show(false);
+			htmx.trigger(input, "suggest");
+		}
+		input.addEventListener("htmx:configRequest", (event) => { event.detail.parameters.at = String(characters(input.value.slice(0, input.selectionStart))); });
+		list.addEventListener("htmx:afterSwap", () => show(document.activeElement === input));
+		list.addEventListener("mousedown", (event) => { event.preventDefault(); const option = event.target.closest("[role=option]"); if (option) take(option); });
+		input.addEventListener("blur", () => show(false));
+		input.addEventListener("keydown", (event) => {
+			const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+			const n = options().length;
+			if (step && list.hidden) { event.preventDefault(); htmx.trigger(input, "suggest"); return; }
+			if (step) { event.preventDefault(); select((selected + step + n + (selected < 0 && step < 0 ? 1 : 0)) % n); }
+			if (list.hidden) return;
+			if ((event.key === "Enter" || event.key === "Tab") && selected >= 0) { event.preventDefault(); take(options()[selected]); }
+			if (event.key === "Escape") { event.preventDefault(); show(false); }
+		});
+	}
+	$$("[data-combo]").forEach(combo);
+
+	// The rows that a person has selected.
+	function chosen() {
+		const boxes = $$("#chosen input[name=id]");
+		const n = boxes.filter((b) => b.checked).length;
+		const text = $("#chosen-count");
+		if (text) text.textContent = n ? `${n} selected:` : "All that match:";
+		const all = $("#choose-all");
+		if (all) { all.checked = n > 0 && n === boxes.length; all.indeterminate = n > 0 && n < boxes.length; }
+	}
+	document.addEventListener("change", (event) => {
+		if (event.target.id === "choose-all") for (const b of $$("#chosen input[name=id]")) b.checked = event.target.checked;
+		if (event.target.closest("#chosen")) chosen();
+	});
+
 	// Keys.
 	function theme() {
 		const root = document.documentElement;
@@ -178,7 +232,7 @@
 		if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); if (!palette.open) openPalette(); return; }
 		if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]") || event.target.closest("input, select, textarea, [contenteditable]")) return;
 		if (Date.now() - going < 1500 && places[event.key] !== undefined) { event.preventDefault(); location.href = prefix + places[event.key]; return; }
-		const keys = { "/": () => $("#filter, #search")?.focus(), "?": () => $("#shortcuts").showModal(), g: () => { going = Date.now(); }, j: () => row(1), k: () => row(-1), t: theme };
+		const keys = { "/": () => ($("#filter") ?? $("#search"))?.focus(), x: () => document.activeElement.closest("tr")?.querySelector("input[name=id]")?.click(), "?": () => $("#shortcuts").showModal(), g: () => { going = Date.now(); }, j: () => row(1), k: () => row(-1), t: theme };
 		if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 	});
 	document.addEventListener("click", (event) => {

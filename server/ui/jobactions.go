@@ -1,0 +1,266 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+// Bounds of a change of many jobs.
+const (
+	maxChanged  = 100_000          // jobs of one change; a person goes on with the next
+	changeTime  = 20 * time.Second // after which no further batch begins
+	shownJobs   = 5                // of a preview
+	shownGroups = 12
+)
+
+// jobVerb is an action on jobs in words.
+type jobVerb struct {
+	action           job.Action
+	verb, done, text string
+	// states are those that a selection without a state is narrowed to; nil for all to which the action applies.
+	states []job.State
+	danger bool
+}
+
+var jobVerbs = []jobVerb{
+	{
+		action: job.ActionRetry, verb: "Retry", done: "Retried", states: []job.State{job.Scheduled, job.Dead, job.Cancelled},
+		text: "They are due at once, and their attempts are counted from 0 again.",
+	},
+	{action: job.ActionCancel, verb: "Cancel", done: "Cancelled", text: "Waiting jobs are cancelled. The workers of running jobs are asked to stop them; a handler may finish nevertheless."},
+	{action: job.ActionDelete, verb: "Delete", done: "Deleted", text: "They are removed with their history. This cannot be undone.", danger: true},
+}
+
+// jobActions are the changes of jobs: of those that the query names by id, or of those that its filter selects.
+func jobActions() []*action {
+	list := make([]*action, len(jobVerbs))
+	for i, v := range jobVerbs {
+		list[i] = &action{path: "jobs/" + string(v.action), preview: v.preview, make: v.make}
+	}
+	return list
+}
+
+// chosen is what a person has chosen to change.
+type chosen struct {
+	filter api.JobFilter
+	text   string   // of the filter; empty for named jobs and for all
+	ids    []string // named
+	// narrowed says that the filter named no state, and was narrowed to those of the verb.
+	narrowed bool
+}
+
+func (v jobVerb) chosen(r *request) (c chosen, err error) {
+	if c.ids = r.query["id"]; len(c.ids) > 0 {
+		c.filter = api.JobFilter{IDs: c.ids}
+		return c, nil
+	}
+	s := parseSearch(r.ui, r.query.Get("filter"))
+	if s.Fault != nil {
+		return c, &client.Problem{Status: http.StatusUnprocessableEntity, Title: "The filter is not valid", Detail: s.Fault.Problem, Remedy: "Correct the filter, and try again"}
+	}
+	f, err := job.ParseFilter(s.Text, time.Now())
+	if err != nil {
+		return c, err
+	}
+	c.text = s.Text
+	if len(f.States) == 0 && v.states != nil && len(f.IDs) == 0 {
+		f.States, c.narrowed = v.states, true
+	}
+	c.filter = api.NewJobFilter(f)
+	return c, nil
+}
+
+// selection is what a change of jobs would apply to.
+type selection struct {
+	Total  int
+	Cut    bool // there are more than maxChanged
+	Groups []selectionGroup
+	More   int // groups that are not shown
+	Jobs   []api.Job
+}
+
+// selectionGroup counts the jobs of a queue, type and state.
+type selectionGroup struct {
+	Queue, Type string
+	State       job.State
+	Jobs        int
+}
+
+// selects counts the jobs that an action applies to, oldest first.
+func (v jobVerb) selects(r *request, f api.JobFilter) (s selection, err error) {
+	groups := map[selectionGroup]int{}
+	search := api.JobSearch{Filter: f, Limit: api.MaxBatch}
+	for {
+		var page api.JobPage
+		if err := r.ask("/v1/jobs/search", search, &page); err != nil {
+			return s, err
+		}
+		for _, j := range page.Jobs {
+			if !v.action.Applies(j.State) {
+				continue
+			}
+			if s.Total == maxChanged {
+				s.Cut = true
+				break
+			}
+			s.Total++
+			groups[selectionGroup{Queue: j.Queue, Type: j.Type, State: j.State}]++
+			if len(s.Jobs) < shownJobs {
+				s.Jobs = append(s.Jobs, j)
+			}
+		}
+		if search.Cursor = page.Next; page.Next == "" || s.Cut {
+			break
+		}
+	}
+	for g, n := range groups {
+		g.Jobs = n
+		s.Groups = append(s.Groups, g)
+	}
+	slices.SortFunc(s.Groups, func(a, b selectionGroup) int {
+		return cmp.Or(b.Jobs-a.Jobs, cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Type, b.Type), cmp.Compare(a.State, b.State))
+	})
+	if s.More = len(s.Groups) - shownGroups; s.More > 0 {
+		s.Groups = s.Groups[:shownGroups]
+	} else {
+		s.More = 0
+	}
+	return s, nil
+}
+
+// has reports whether a state is among those selected.
+func (s *selection) has(state job.State) bool {
+	return slices.ContainsFunc(s.Groups, func(g selectionGroup) bool { return g.State == state })
+}
+
+func (v jobVerb) preview(r *request) (*preview, error) {
+	c, err := v.chosen(r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := v.selects(r, c.filter)
+	if err != nil {
+		return nil, err
+	}
+	count := plural(s.Total, "job", "jobs")
+	p := &preview{
+		Title: v.verb + " " + count + "?", Button: v.verb + " " + count, Counted: true, Count: s.Total, Danger: v.danger,
+		Text: []string{v.text}, Command: v.command(c), ExtraTemplate: "selection", Extra: s,
+	}
+	switch {
+	case s.Total == 0:
+		p.Title, p.Nothing, p.Extra, p.Command = "Nothing to "+strings.ToLower(v.verb), true, nil, ""
+		p.Text = []string{"No job that was chosen is in a state that allows this."}
+	case s.Total == 1:
+		p.Text = []string{strings.NewReplacer("They are", "It is", "their attempts are", "its attempts are", "with their", "with its").Replace(v.text)}
+	}
+	if len(c.ids) == 0 && s.Total > 0 {
+		where := "all jobs"
+		if c.text != "" {
+			where = "all jobs that match " + c.text
+		}
+		p.Text = append([]string{"This applies to " + where + "."}, p.Text...)
+	}
+	if c.narrowed && s.Total > 0 {
+		p.Text = append(p.Text, "Ready, running and completed jobs are left alone. To run completed jobs again, add state:completed to the filter.")
+	}
+	if s.Cut {
+		p.Text = append(p.Text, fmt.Sprintf("More than %s jobs match. This changes the oldest %[1]s; repeat it for the others.", number(maxChanged)))
+	}
+	if v.action == job.ActionRetry && s.Total > typedAbove && s.has(job.Dead) {
+		p.Text = append(p.Text, "This runs all of them at once. A redrive runs dead jobs a part at a time, and stops by itself if they die again.")
+	}
+	return p, nil
+}
+
+// command is the command line that makes the same change.
+func (v jobVerb) command(c chosen) string {
+	if len(c.ids) > 0 {
+		return commandLine(append([]string{"jobs", string(v.action)}, c.ids...))
+	}
+	dead := len(c.filter.States) == 1 && c.filter.States[0] == job.Dead
+	switch {
+	case dead && v.action == job.ActionRetry:
+		return commandLine([]string{"dlq", "requeue", "--filter", c.text})
+	case dead && v.action == job.ActionDelete:
+		return commandLine([]string{"dlq", "purge", "--filter", c.text})
+	}
+	list := []string{"jobs", "list", "--limit", "0", "-o", "jsonl"}
+	if c.narrowed {
+		list = append(list, "--state", "scheduled,dead,cancelled")
+	}
+	if c.text != "" {
+		list = append(list, "--filter", c.text)
+	}
+	each := "jobs " + string(v.action)
+	if v.danger {
+		each += " --yes"
+	}
+	return commandLine(list) + " | jq -r .id | xargs tenet " + each
+}
+
+// make changes the jobs in batches, never more than the preview has counted.
+func (v jobVerb) make(r *request) (notice, next string, err error) {
+	c, err := v.chosen(r)
+	if err != nil {
+		return "", "", err
+	}
+	most, err := strconv.Atoi(r.PostFormValue("count"))
+	if err != nil || most < 1 {
+		return "", "", &client.Problem{Status: http.StatusBadRequest, Title: "The count is missing", Detail: "A change of jobs states how many it changes.", Remedy: "Open the preview again"}
+	}
+	most = min(most, maxChanged)
+	key := cmp.Or(r.PostFormValue("key"), uuidv7.Next())
+	changed, over := 0, false
+	body := api.JobChange{Filter: c.filter}
+	start := time.Now()
+	for batch := 1; changed < most && !over; batch++ {
+		body.Limit = min(most-changed, api.MaxBatch)
+		var out api.Changed
+		call := client.Call{Method: http.MethodPost, Path: "/v1/jobs/actions/" + string(v.action), Body: body, Once: true, Key: fmt.Sprintf("%s.%d", key, batch)}
+		if err := r.do(call, &out); err != nil {
+			if changed == 0 {
+				return "", "", err
+			}
+			return fmt.Sprintf("%s %s of %s jobs, and then the server did not go on: %v", v.done, number(changed), number(most), err), "", nil
+		}
+		changed += len(out.IDs)
+		if body.After = out.Next; out.Next == "" {
+			break
+		}
+		over = time.Since(start) > changeTime
+	}
+	if v.action == job.ActionDelete && len(c.ids) == 1 && strings.HasSuffix(pathOf(r.query.Get("return")), "/"+c.ids[0]) {
+		next = r.ui.href("jobs")
+	}
+	notice = v.done + " " + plural(changed, "job", "jobs") + "."
+	switch {
+	case v.action == job.ActionCancel && changed > 0:
+		notice = "Asked to cancel " + plural(changed, "job", "jobs") + ". Running jobs end when their handlers return."
+	case over && changed < most:
+		notice = fmt.Sprintf("%s %s of %s jobs in %s. Repeat the action for the others.", v.done, number(changed), number(most), seconds(changeTime.Seconds()))
+	case changed < most:
+		notice += fmt.Sprintf(" %s meanwhile in a state that does not allow it.", plural(most-changed, "job was", "jobs were"))
+	}
+	return notice, next, nil
+}
+
+// pathOf is the path of an address.
+func pathOf(target string) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return ""
+	}
+	return u.Path
+}

@@ -1,0 +1,164 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/filter"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// jobSearch is what a person searches for.
+type jobSearch struct {
+	Text  string
+	Fault *searchFault // the text is not a filter
+	Terms filter.Terms // valid without Fault
+}
+
+// searchFault says what is wrong with a search, and where.
+type searchFault struct {
+	Problem string
+	Before  string // the text up to the fault
+	After   string // the rest
+	Marked  bool   // Before and After are known
+	Fixes   []link // searches that the person may have meant
+}
+
+type link struct{ Text, Href string }
+
+// term writes a condition of the filter grammar.
+func term(field, value string) string {
+	return filter.Terms{{Field: field, Values: filter.Exactly(value)}}.String()
+}
+
+// parseSearch reads a search. An ID alone finds its job.
+func parseSearch(u *UI, text string) jobSearch {
+	s := jobSearch{Text: strings.TrimSpace(text)}
+	if isID(s.Text) {
+		s.Text = term("id", s.Text)
+	}
+	_, err := job.ParseFilter(s.Text, time.Now())
+	if err == nil {
+		s.Terms, err = filter.Parse(s.Text, job.FilterFields())
+	}
+	if fault, ok := errors.AsType[*filter.Error](err); ok {
+		runes := []rune(s.Text)
+		at := min(max(fault.Pos-1, 0), len(runes))
+		s.Fault = &searchFault{Problem: fmt.Sprintf("Character %d: %s", fault.Pos, fault.Problem), Before: string(runes[:at]), After: string(runes[at:]), Marked: true, Fixes: fixes(u, s.Text)}
+	}
+	return s
+}
+
+// isID reports whether a text has the form of a job's ID.
+func isID(text string) bool {
+	if len(text) != 36 {
+		return false
+	}
+	for i, r := range text {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (r == '-') || !dash && !strings.ContainsRune("0123456789abcdef", r) {
+			return false
+		}
+	}
+	return true
+}
+
+// fixes returns searches for words that name no field.
+func fixes(u *UI, text string) (list []link) {
+	if strings.Contains(text, `"`) {
+		return nil
+	}
+	var words, terms []string
+	for w := range strings.FieldsSeq(text) {
+		if strings.Contains(w, ":") {
+			terms = append(terms, w)
+		} else {
+			words = append(words, w)
+		}
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	phrase := strings.Join(words, " ")
+	for _, f := range []struct{ field, text string }{
+		{job.FieldError, "Jobs whose last error contains “" + phrase + "”"}, {job.FieldType, "Jobs of the type “" + phrase + "”"},
+		{job.FieldQueue, "Jobs in the queue “" + phrase + "”"},
+	} {
+		fixed := strings.Join(append(slices.Clone(terms), term(f.field, phrase)), " ")
+		if _, err := job.ParseFilter(fixed, time.Now()); err == nil {
+			list = append(list, link{f.text, u.href("jobs", "filter", fixed)})
+		}
+	}
+	return list
+}
+
+const stateField = "state"
+
+// withState returns the search for jobs of a state, or of all if it is empty.
+func (s *jobSearch) withState(state job.State) string {
+	var terms filter.Terms
+	if state != "" {
+		terms = append(terms, filter.Term{Field: stateField, Values: filter.Exactly(string(state))})
+	}
+	for _, t := range s.Terms {
+		if t.Field != stateField {
+			terms = append(terms, t)
+		}
+	}
+	return terms.String()
+}
+
+// queues returns the names that the search's queues have exactly, and whether no other term narrows it than queue and state.
+func (s *jobSearch) queues() (names []string, counted bool) {
+	for _, t := range s.Terms {
+		switch {
+		case t.Field == stateField:
+		case t.Field == job.FieldQueue && !slices.ContainsFunc(t.Values, func(v filter.Value) bool { return v.Prefix }):
+			for _, v := range t.Values {
+				names = append(names, v.Text)
+			}
+		default:
+			return nil, false
+		}
+	}
+	return names, true
+}
+
+// tabs returns the quick filters by state, with counts where they are kept.
+func (s *jobSearch) tabs(u *UI, stats api.Stats) []stateTab {
+	names, counted := s.queues()
+	var total job.QueueStats
+	for name, q := range stats.Queues {
+		if len(names) > 0 && !slices.Contains(names, name) {
+			continue
+		}
+		for _, state := range job.States() {
+			*total.Of(state) += *q.Of(state)
+		}
+	}
+	all := 0
+	for _, state := range job.States() {
+		all += *total.Of(state)
+	}
+	current := job.State("")
+	if i := slices.IndexFunc(s.Terms, func(t filter.Term) bool { return t.Field == stateField }); i >= 0 {
+		if current = "several"; len(s.Terms[i].Values) == 1 {
+			current = job.State(s.Terms[i].Values[0].Text)
+		}
+	}
+	tab := func(name string, state job.State, n int) stateTab {
+		t := stateTab{Name: name, Link: u.href("jobs", "filter", s.withState(state)), Current: state == current}
+		if counted && s.Fault == nil {
+			t.Count = number(n)
+		}
+		return t
+	}
+	list := []stateTab{tab("all", "", all)}
+	for _, state := range job.States() {
+		list = append(list, tab(string(state), state, *total.Of(state)))
+	}
+	return list
+}
