@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ import (
 // caller is whoever makes a request, with what it may do.
 type caller struct {
 	policystore.Token        // of a person or an unknown caller: only name, scopes and bounds
-	kind              string // token, person or local
+	kind              string // token, person, user or local
 }
 
 type callerKey struct{}
@@ -125,9 +126,12 @@ const maxTokens = 10_000 // that are remembered
 // identity finds out who makes a request.
 type identity struct {
 	store    policystore.Credentials
-	people   *people // nil without OIDC
+	cookies  cookies
+	own      func(*http.Request) (*Caller, error) // may be nil
+	people   *people                              // nil without OIDC
+	log      *slog.Logger
 	insecure bool
-	known    atomic.Bool // there is a token, or OIDC
+	known    atomic.Bool // there is a token, or another way to say who one is
 
 	mu     sync.Mutex
 	tokens map[string]cachedToken // by hash
@@ -139,14 +143,54 @@ type cachedToken struct {
 }
 
 func newIdentity(ctx context.Context, o Options) (*identity, error) {
-	i := &identity{store: o.Policies, insecure: o.Insecure, tokens: map[string]cachedToken{}}
+	i := &identity{
+		store: o.Policies, cookies: cookies{store: o.Policies}, own: o.Authenticate, log: o.Logger, insecure: o.Insecure, tokens: map[string]cachedToken{},
+	}
+	i.known.Store(o.OIDC != nil || o.Authenticate != nil)
 	if o.OIDC == nil {
 		return i, nil
 	}
-	i.known.Store(true)
 	var err error
-	i.people, err = newPeople(ctx, o.OIDC, o.Policies)
+	i.people, err = newPeople(ctx, o.OIDC)
 	return i, err
+}
+
+// Caller is whoever makes a request, as Options.Authenticate says.
+type Caller struct {
+	// Name stands in the audit log, as user:NAME. Required.
+	Name   string
+	Scopes []policystore.Scope
+	// Queues and Documents bound the scopes, as those of a token do. Empty means all.
+	Queues, Documents []string
+}
+
+// methods lists how one can sign in with a browser.
+func (i *identity) methods() []string {
+	if i.people != nil {
+		return []string{"token", "oidc"}
+	}
+	return []string{"token"}
+}
+
+// authenticated asks the program that the server is part of. It returns nil if that does not know the caller.
+func (i *identity) authenticated(r *http.Request) (*caller, error) {
+	if i.own == nil {
+		return nil, nil
+	}
+	who, err := i.own(r)
+	if err == nil && who == nil {
+		return nil, nil
+	}
+	if err == nil && who.Name == "" {
+		err = errors.New("the caller has no name")
+	}
+	if err != nil {
+		i.log.WarnContext(r.Context(), "a caller was refused by Options.Authenticate", "error", err)
+		return nil, &problem{Problem: api.Problem{
+			Status: http.StatusUnauthorized, Detail: "the program that this server is part of does not accept you", Remedy: "sign in to it again",
+		}}
+	}
+	return &caller{policystore.Token{Name: who.Name, Scopes: who.Scopes, Queues: who.Queues, Documents: who.Documents}, "user"}, nil
 }
 
 // configured reports whether callers can say who they are. Until they can, everybody may do everything.
@@ -166,14 +210,15 @@ func (i *identity) configured(ctx context.Context) (bool, error) {
 
 // caller returns who makes a request. A refusal returns nil.
 func (i *identity) caller(r *http.Request) (*caller, error) {
+	if who, err := i.authenticated(r); who != nil || err != nil {
+		return who, err
+	}
 	secret, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if bearer {
 		return i.token(r.Context(), strings.TrimSpace(secret))
 	}
-	if i.people != nil {
-		if who := i.people.session(r); who != nil {
-			return who, nil
-		}
+	if who, err := i.session(r); who != nil || err != nil {
+		return who, err
 	}
 	known, err := i.configured(r.Context())
 	switch {
@@ -182,7 +227,7 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 	case known:
 		return nil, &problem{Problem: api.Problem{
 			Status: http.StatusUnauthorized, Detail: "this server does not know you",
-			Remedy: "send a token in the header Authorization: Bearer …; tenet token create makes one",
+			Remedy: "send a token in the header Authorization: Bearer …; tenet token create makes one. A browser signs in by one of GET /v1/session/methods",
 		}}
 	case !i.insecure && !loopback(r.Host):
 		// Another site's name that leads to this machine (DNS rebinding) is not loopback.
@@ -195,19 +240,27 @@ func (i *identity) caller(r *http.Request) (*caller, error) {
 
 // token finds the token of a secret.
 func (i *identity) token(ctx context.Context, secret string) (*caller, error) {
-	refused := &problem{Problem: api.Problem{
+	if !strings.HasPrefix(secret, tokenPrefix) {
+		return nil, refusedToken()
+	}
+	return i.tokenOf(ctx, hashOf(secret))
+}
+
+func refusedToken() error {
+	return &problem{Problem: api.Problem{
 		Status: http.StatusUnauthorized, Detail: "the token is not valid, has expired, or was revoked", Remedy: "tenet token create makes a new one",
 	}}
-	if !strings.HasPrefix(secret, tokenPrefix) {
-		return nil, refused
-	}
-	hash, now := hashOf(secret), time.Now()
+}
+
+// tokenOf finds the token with a hash.
+func (i *identity) tokenOf(ctx context.Context, hash string) (*caller, error) {
+	now := time.Now()
 	who := i.cached(hash, now)
 	if who == nil {
 		t, err := i.store.Token(ctx, hash)
 		switch {
 		case errors.Is(err, policystore.ErrNotFound):
-			return nil, refused
+			return nil, refusedToken()
 		case err != nil:
 			return nil, err
 		}
@@ -215,7 +268,7 @@ func (i *identity) token(ctx context.Context, secret string) (*caller, error) {
 		i.remember(hash, cachedToken{who, now.Add(tokenTime)})
 	}
 	if !who.Valid(now) {
-		return nil, refused
+		return nil, refusedToken()
 	}
 	return who, nil
 }

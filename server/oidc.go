@@ -2,11 +2,7 @@ package server
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,10 +35,8 @@ type OIDC struct {
 }
 
 const (
-	sessionCookie = "__Host-tenet-session"
-	loginCookie   = "__Host-tenet-login"
-	sessionTime   = 8 * time.Hour
-	loginTime     = 10 * time.Minute
+	loginCookie = "__Host-tenet-login"
+	loginTime   = 10 * time.Minute
 )
 
 // people signs people in.
@@ -51,10 +45,9 @@ type people struct {
 	provider *oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	oauth    oauth2.Config
-	seal     cipher.AEAD // of cookies; all servers of a store have its key
 }
 
-func newPeople(ctx context.Context, o *OIDC, store policystore.Credentials) (*people, error) {
+func newPeople(ctx context.Context, o *OIDC) (*people, error) {
 	p := &people{options: *o}
 	if p.options.GroupsClaim == "" {
 		p.options.GroupsClaim = "groups"
@@ -74,84 +67,13 @@ func newPeople(ctx context.Context, o *OIDC, store policystore.Credentials) (*pe
 		RedirectURL: strings.TrimSuffix(o.BaseURL, "/") + "/v1/session/callback",
 		Scopes:      append([]string{oidc.ScopeOpenID, "profile", "email"}, o.Scopes...),
 	}
-	key, err := sharedKey(ctx, store)
-	if err != nil {
-		return nil, fmt.Errorf("server: key of sessions: %w", err)
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("server: key of sessions: %w", err)
-	}
-	p.seal, err = cipher.NewGCM(block)
-	return p, err
-}
-
-// sharedKey returns the key of the store's sessions, and makes one if there is none.
-func sharedKey(ctx context.Context, store policystore.Credentials) ([]byte, error) {
-	const name = "session-key"
-	for {
-		found, err := store.Setting(ctx, name)
-		if !errors.Is(err, policystore.ErrNotFound) {
-			return found.Value, err
-		}
-		key := make([]byte, 32)
-		_, _ = rand.Read(key) // never fails
-		if _, err := store.SaveSetting(ctx, policystore.Setting{Name: name, Value: key}); err == nil {
-			return key, nil
-		} else if !errors.Is(err, policystore.ErrConflict) {
-			return nil, err
-		}
-	}
-}
-
-// cookie seals a value into a cookie. The name is authenticated, so that one cookie cannot stand for another.
-func (p *people) cookie(name string, value any, age time.Duration) *http.Cookie {
-	raw, _ := json.Marshal(value) // structs of texts and times
-	nonce := make([]byte, p.seal.NonceSize())
-	_, _ = rand.Read(nonce) // never fails
-	return &http.Cookie{
-		Name: name, Value: base64.RawURLEncoding.EncodeToString(p.seal.Seal(nonce, nonce, raw, []byte(name))), Path: "/", MaxAge: int(age / time.Second),
-		HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
-	}
-}
-
-// open reads a sealed cookie.
-func (p *people) open(r *http.Request, name string, value any) error {
-	c, err := r.Cookie(name)
-	if err != nil {
-		return err
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(c.Value)
-	if err != nil || len(raw) < p.seal.NonceSize() {
-		return errors.New("not a cookie of this server")
-	}
-	plain, err := p.seal.Open(nil, raw[:p.seal.NonceSize()], raw[p.seal.NonceSize():], []byte(name))
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(plain, value)
+	return p, nil
 }
 
 // login is a sign-in that has begun.
 type login struct {
 	State, Nonce, Verifier, Return string
 	Expires                        time.Time
-}
-
-// session is a person who has signed in.
-type session struct {
-	Name    string
-	Scopes  []policystore.Scope
-	Expires time.Time
-}
-
-// session returns the person of a request's session, or nil.
-func (p *people) session(r *http.Request) *caller {
-	var s session
-	if p.open(r, sessionCookie, &s) != nil || !time.Now().Before(s.Expires) {
-		return nil
-	}
-	return &caller{policystore.Token{Name: s.Name, Scopes: s.Scopes, Expires: s.Expires}, "person"}
 }
 
 // begin returns a sign-in and where the browser goes for it.

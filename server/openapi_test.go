@@ -108,7 +108,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	}
 	get := func(id, path string) { t.Helper(); try(id, http.MethodGet, path, 200, nil, "") }
 	for id, path := range map[string]string{
-		"livez": "/livez", "readyz": "/readyz", "openapi": "/v1/openapi.json", "metrics": "/metrics", "who-am-i": "/v1/session", "stats": "/v1/stats", "stats-history": "/v1/stats/history?queues=true",
+		"livez": "/livez", "readyz": "/readyz", "openapi": "/v1/openapi.json", "metrics": "/metrics", "who-am-i": "/v1/session", "sign-in-methods": "/v1/session/methods", "stats": "/v1/stats", "stats-history": "/v1/stats/history?queues=true",
 		"list-jobs": "/v1/jobs", "list-workers": "/v1/workers", "list-indexes": "/v1/indexes", "list-queues": "/v1/queues", "list-periodic": "/v1/periodic",
 		"list-records": "/v1/idempotency", "get-record": "/v1/idempotency/record?key=k", "audit-heads": "/v1/audit/heads", "read-audit": "/v1/audit/events",
 		"list-tokens": "/v1/tokens", "list-documents": "/v1/documents", "get-document": "/v1/documents/pay", "list-revisions": "/v1/documents/pay/revisions",
@@ -153,6 +153,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	try("freeze", "PUT", "/v1/documents/pay/freeze", 200, api.Freeze{Reason: "r"}, "")
 	try("unfreeze", "DELETE", "/v1/documents/pay/freeze", 200, nil, "")
 	try("rotate-signing-key", "POST", "/v1/signing-key/rotate", 200, nil, "")
+	try("sign-in", "POST", "/v1/session", 200, api.SignIn{Token: e.secret}, "")
 	try("logout", "DELETE", "/v1/session", 204, nil, "")
 	for _, o := range e.server.mux.declared {
 		if !done[o.OperationID] {

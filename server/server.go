@@ -64,6 +64,10 @@ type Options struct {
 	Periodic []job.Periodic
 	// OIDC signs people in. May be nil.
 	OIDC *OIDC
+	// Authenticate says who makes a request, for a server that is mounted in a program which knows its users. It goes before
+	// tokens and sessions. A nil caller without an error leaves the request to these; an error refuses the request with 401, and
+	// is logged but not sent. It is called for every request, at the same time for several. May be nil.
+	Authenticate func(*http.Request) (*Caller, error)
 	// Limits bound requests.
 	Limits Limits
 	// TLS serves HTTPS. May be nil.

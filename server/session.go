@@ -34,13 +34,37 @@ func (s *Server) sessionRoutes() {
 		http.SetCookie(w, expired(sessionCookie))
 		w.WriteHeader(http.StatusNoContent)
 	})
+	register(s, public(http.MethodGet, "/v1/session/methods", "sign-in-methods", "Say how a browser can sign in"),
+		func(context.Context, *struct{}) (*answer[api.SignInMethods], error) {
+			return answers(api.SignInMethods{Methods: s.identity.methods()}, nil)
+		})
+	signIn := public(http.MethodPost, "/v1/session", "sign-in", "Begin the session of a browser with a token")
+	signIn.Description = "The session lasts 8 hours, or as long as the token if that is shorter, and ends within 5 seconds when the token is revoked."
+	register(s, signIn, s.signIn)
 	me := group{tag: "Session", scope: anyScope}
 	register(s, me.route(http.MethodGet, "/v1/session", "who-am-i", "Say who makes the request, and what it may do"), func(ctx context.Context, _ *struct{}) (*answer[api.Caller], error) {
-		who := callerOf(ctx)
-		return answers(api.Caller{
-			Name: who.Name, Kind: who.kind, Scopes: who.Scopes, Queues: who.Queues, Documents: who.Documents, Expires: who.Expires, ReadOnly: s.options.ReadOnly,
-		}, nil)
+		return answers(s.described(callerOf(ctx)), nil)
 	})
+}
+
+func (s *Server) described(who *caller) api.Caller {
+	return api.Caller{
+		Name: who.Name, Kind: who.kind, Scopes: who.Scopes, Queues: who.Queues, Documents: who.Documents, Expires: who.Expires, ReadOnly: s.options.ReadOnly,
+		Methods: s.identity.methods(),
+	}
+}
+
+type sessionAnswer struct {
+	SetCookie http.Cookie `header:"Set-Cookie"`
+	Body      api.Caller
+}
+
+func (s *Server) signIn(ctx context.Context, in *bodyOf[api.SignIn]) (*sessionAnswer, error) {
+	cookie, who, err := s.identity.signIn(ctx, strings.TrimSpace(in.Body.Token))
+	if err != nil {
+		return nil, err
+	}
+	return &sessionAnswer{*cookie, s.described(who)}, nil
 }
 
 // anyScope stands for an operation that every known caller may use.
@@ -65,7 +89,12 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		target = "/" // not another site
 	}
 	begun, url := p.begin(target)
-	http.SetCookie(w, p.cookie(loginCookie, begun, loginTime))
+	cookie, err := s.identity.cookies.seal(r.Context(), loginCookie, begun, loginTime)
+	if err != nil {
+		s.problemOf(r.Context(), err).write(w)
+		return
+	}
+	http.SetCookie(w, cookie)
 	http.Redirect(w, r, url, http.StatusFound) //nolint:gosec // the provider of the options
 }
 
@@ -81,7 +110,7 @@ func (s *Server) loginCallback(w http.ResponseWriter, r *http.Request) {
 	var begun login
 	query := r.URL.Query()
 	http.SetCookie(w, expired(loginCookie)) // once
-	if err := p.open(r, loginCookie, &begun); err != nil || !time.Now().Before(begun.Expires) ||
+	if err := s.identity.cookies.open(r, loginCookie, &begun); err != nil || !time.Now().Before(begun.Expires) ||
 		subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(begun.State)) != 1 {
 		refuse(http.StatusBadRequest, "this sign-in was not begun in this browser, or too long ago")
 		return
@@ -94,7 +123,12 @@ func (s *Server) loginCallback(w http.ResponseWriter, r *http.Request) {
 		s.log.WarnContext(r.Context(), "a sign-in failed", "error", err)
 		refuse(http.StatusBadRequest, "the provider's answer was not accepted")
 	default:
-		http.SetCookie(w, p.cookie(sessionCookie, person, sessionTime))
+		cookie, err := s.identity.cookies.seal(r.Context(), sessionCookie, person, sessionTime)
+		if err != nil {
+			s.problemOf(r.Context(), err).write(w)
+			return
+		}
+		http.SetCookie(w, cookie)
 		http.Redirect(w, r, begun.Return, http.StatusFound)
 	}
 }

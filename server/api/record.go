@@ -129,10 +129,21 @@ type TokenPage struct {
 // Caller is who makes a request.
 type Caller struct {
 	Name      string              `json:"name"`
-	Kind      string              `json:"kind" enum:"token,person,local"`
+	Kind      string              `json:"kind" enum:"token,person,user,local" doc:"Person is known from OpenID Connect, user to the program that the server is part of."`
 	Scopes    []policystore.Scope `json:"scopes" nullable:"false"`
 	Queues    []string            `json:"queues,omitempty" doc:"That the scopes are bound to; absent for all."`
 	Documents []string            `json:"documents,omitempty" doc:"That the scopes are bound to; absent for all."`
 	Expires   time.Time           `json:"expires,omitzero"`
 	ReadOnly  bool                `json:"read_only" doc:"The server refuses all changes."`
+	Methods   []string            `json:"methods" nullable:"false" doc:"How a browser can sign in."`
+}
+
+// SignIn begins the session of a browser.
+type SignIn struct {
+	Token string `json:"token" minLength:"1" maxLength:"1024"`
+}
+
+// SignInMethods lists how a browser can sign in.
+type SignInMethods struct {
+	Methods []string `json:"methods" nullable:"false" enum:"token,oidc" doc:"With a token: POST /v1/session. With OpenID Connect: GET /v1/session/login."`
 }
