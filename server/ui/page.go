@@ -67,6 +67,7 @@ func (u *UI) navigation(current string) []navGroup {
 		{"", []navEntry{entry("Overview", "")}},
 		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Periodic jobs", "periodic"), entry("Workers", "workers")}},
 		{"Policies", []navEntry{entry("Policies", "policies")}},
+		{"Records", []navEntry{entry("Idempotency", "idempotency")}},
 		{"Access", []navEntry{entry("Tokens", "tokens")}},
 	}
 }

@@ -25,9 +25,9 @@ func (s *site) everyPage() map[string]string {
 	list := map[string]string{
 		"overview": "", "queues": "queues", "jobs": "jobs?filter=state%3Adead", "jobs-fault": "jobs?filter=mailbox", "jobs-retry": "do/jobs/retry?filter=state%3Adead",
 		"job": "jobs/" + jobs[0].ID, "components": "components",
-		"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "tokens": "tokens", "create-token": "do/tokens/create", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
 	}
 	maps.Copy(list, policyPaths)
+	maps.Copy(list, operationPaths)
 	return list
 }
 
@@ -35,6 +35,7 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 	s := newSite(t, nil)
 	s.seed()
 	s.seedPolicies()
+	s.seedRecords()
 	for name, path := range s.everyPage() {
 		t.Run(name, func(t *testing.T) {
 			for _, l := range []look{{360, 740, false, true}, {1280, 900, true, true}, {2560, 1440, false, true}, {320, 640, true, true}} {
@@ -62,6 +63,8 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 func TestU1EveryPageReadsWithoutScripts(t *testing.T) {
 	s := newSite(t, nil)
 	s.seed()
+	s.seedPolicies()
+	s.seedRecords()
 	for name, path := range s.everyPage() {
 		b := s.tab(t, look{width: 1280, height: 900})
 		b.do(chromedp.Navigate(b.url + "/ui/" + path))

@@ -13,6 +13,13 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
+// operationPaths are pages of queues, workers, records and tokens.
+var operationPaths = map[string]string{
+	"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
+	"idempotency": "idempotency", "record": "idempotency/record?" + invoice4, "resolve": "do/idempotency/resolve?" + invoice4,
+	"tokens": "tokens", "create-token": "do/tokens/create",
+}
+
 // has fails the test unless a page holds all of the texts.
 func has(t testing.TB, page string, texts ...string) {
 	t.Helper()

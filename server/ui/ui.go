@@ -98,7 +98,7 @@ func (u *UI) pages() []*page {
 	list := slices.Concat(
 		[]*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage()},
 		policyPages(),
-		[]*page{tokensPage()},
+		[]*page{recordsPage(), recordPage(), tokensPage()},
 	)
 	if u.options.Development {
 		list = append(list, componentsPage())
@@ -112,6 +112,7 @@ func (u *UI) actions() []*action {
 		queueActions(),
 		jobActions(),
 		policyActions(),
+		recordActions(),
 		tokenActions(),
 	)
 }
