@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/policyfile"
@@ -16,6 +17,7 @@ import (
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/documents"
+	"github.com/tenetdev/tenet/server/internal/rollouts"
 )
 
 // PageQuery is the page of a list. It is exported, as is DocumentName, because inputs embed it: huma leaves out embedded types
@@ -51,10 +53,22 @@ type revisionName struct {
 	Revision int64 `path:"revision" minimum:"1"`
 }
 
+type rulesPage struct {
+	DocumentName
+	PageQuery
+	Revision int64  `path:"revision" minimum:"1"`
+	Rule     string `query:"rule" maxLength:"1024" doc:"Only the one of this name."`
+}
+
 type diffQuery struct {
 	DocumentName
 	From int64 `query:"from" required:"true" minimum:"1"`
 	To   int64 `query:"to" required:"true" minimum:"1"`
+}
+
+type checkedDocument struct {
+	DocumentName
+	Body api.Check
 }
 
 type rolloutAction struct {
@@ -71,10 +85,14 @@ func (s *Server) documentRoutes() {
 		return r
 	}
 	const name = "/v1/documents/{name}"
+	check := read.route(http.MethodPost, name+"/check", "check-document", "Say what publishing a text would do, without publishing it")
+	check.MaxBodyBytes = 4 << 20
 	register(s, read.route(http.MethodGet, "/v1/documents", "list-documents", "List documents by name"), s.listDocuments)
 	register(s, read.route(http.MethodGet, name, "get-document", "Show the state of a document"), s.getDocument)
 	register(s, read.route(http.MethodGet, name+"/revisions", "list-revisions", "List the revisions of a document, newest first"), s.listRevisions)
 	register(s, read.route(http.MethodGet, name+"/revisions/{revision}", "get-revision", "Show a revision with its text"), s.getRevision)
+	register(s, read.route(http.MethodGet, name+"/revisions/{revision}/rules", "list-rules", "List what a revision says, with the origin of each value"), s.listRules)
+	register(s, check, s.check)
 	register(s, read.route(http.MethodGet, name+"/diff", "diff-revisions", "Compare two revisions"), s.diff)
 	register(s, based(publish.route(http.MethodPost, name+"/revisions", "publish", "Publish a revision")), s.publish)
 	register(s, based(publish.route(http.MethodPost, name+"/rollback", "rollback", "Publish the content of an old revision anew")), s.rollback)
@@ -183,6 +201,56 @@ func (s *Server) getRevision(ctx context.Context, in *revisionName) (*answer[api
 	return answers(api.NewRevision(r), err)
 }
 
+const ruleCursor = "rules"
+
+func (s *Server) listRules(ctx context.Context, in *rulesPage) (*answer[api.Rules], error) {
+	var from int
+	if err := in.Cursor.Position(ruleCursor, &from); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	list, err := s.documents.Rules(ctx, in.Name, in.Revision)
+	if err != nil {
+		return nil, err
+	}
+	page := api.Rules{Rules: []api.Rule{}}
+	for i, rule := range list[min(max(from, 0), len(list)):] {
+		if in.Rule != "" && in.Rule != rule.Name {
+			continue
+		}
+		if len(page.Rules) == in.Limit {
+			page.Next = api.NewCursor(ruleCursor, from+i)
+			break
+		}
+		page.Rules = append(page.Rules, api.Rule(rule))
+	}
+	return answers(page, nil)
+}
+
+func (s *Server) check(ctx context.Context, in *checkedDocument) (*answer[api.Checked], error) {
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	c, err := s.documents.Check(ctx, in.Name, []byte(in.Body.Body))
+	if err != nil {
+		return nil, err
+	}
+	out := api.Checked{Revision: c.Revision, Base: c.Base, Hash: c.Hash, Faults: []api.Fault{}, Warnings: []api.Fault{}, Fields: c.Fields, Text: c.Text}
+	if out.Fields == nil {
+		out.Fields = []policyfile.Change{}
+	}
+	for i, f := range faultsOf(c.Faults) {
+		if c.Faults[i].Warning {
+			out.Warnings = append(out.Warnings, f)
+		} else {
+			out.Faults = append(out.Faults, f)
+		}
+	}
+	return answers(out, nil)
+}
+
 func (s *Server) diff(ctx context.Context, in *diffQuery) (*answer[api.Difference], error) {
 	if err := mayDocument(ctx, in.Name); err != nil {
 		return nil, err
@@ -279,6 +347,10 @@ func (s *Server) getRollout(ctx context.Context, in *DocumentName) (*answer[api.
 			return nil, err
 		}
 		out.Evidence[i] = api.Evidence{Step: e.Step, Revision: e.Revision, Counters: raw}
+	}
+	if !d.Rollout.State.Ended() {
+		j := rollout.Judge(d.Rollout.Plan, rollouts.Observe(d.Rollout, list, time.Now()))
+		out.Judgement = &j
 	}
 	return answers(out, nil)
 }

@@ -76,3 +76,75 @@ func TestS1ADocumentIsPublishedComparedAndBroughtBack(t *testing.T) {
 		t.Errorf("bound to another: %s", r.body)
 	}
 }
+
+func TestS1ATextIsCheckedWithoutPublishingIt(t *testing.T) {
+	e := newEnv(t, nil)
+	check := func(text string) (c api.Checked) {
+		t.Helper()
+		e.do(call{method: http.MethodPost, path: "/v1/documents/pay/check", body: api.Check{Body: text}}).into(t, &c)
+		return c
+	}
+	if c := check(fmt.Sprintf(documentText, 3)); c.Revision != 1 || c.Base != 0 || len(c.Hash) != 64 || len(c.Faults)+len(c.Warnings) != 0 {
+		t.Errorf("a first text: %+v", c)
+	}
+	e.do(call{method: http.MethodPost, path: "/v1/documents/pay/revisions", body: api.Publish{Body: fmt.Sprintf(documentText, 3)}, header: map[string]string{"If-Match": "*"}})
+	if c := check(fmt.Sprintf(documentText, 4)); c.Revision != 2 || c.Base != 1 || len(c.Fields) != 1 || !strings.Contains(c.Text, "+policies: {pay.Charge: {retry: {max_attempts: 4}}}") {
+		t.Errorf("a change: %+v", c)
+	}
+	if c := check(fmt.Sprintf(documentText, 50)); len(c.Warnings) != 1 || c.Warnings[0].Line != 2 || len(c.Faults) != 0 {
+		t.Errorf("above a limit: %+v", c)
+	}
+	if c := check(fmt.Sprintf(documentText, 0)); len(c.Faults) != 1 || c.Faults[0].Line != 2 || c.Faults[0].Column == 0 || c.Hash != "" {
+		t.Errorf("a fault: %+v", c)
+	}
+	if r := e.get("/v1/documents/pay"); r.header.Get("ETag") != `"1"` {
+		t.Errorf("a check published something: %v", r.header)
+	}
+}
+
+func TestP12RulesSayWhereTheirValuesComeFrom(t *testing.T) {
+	e := newEnv(t, nil)
+	text := "version: 1\ndefaults: {calls: {retry: {backoff: 50ms}}}\nbudgets: {shared: {kind: retry_ratio, ratio: 0.3}}\npolicies:\n" +
+		"  pay.Charge: {retry: {max_attempts: 50, budget: {name: shared}}}\n  pay.Send: {category: NATS_PUBLISH}\n" +
+		"queues: {mail: {concurrency: 7}}\nconsumers: {orders: {loop: {batch: {size: 5}}}}\n"
+	e.do(call{method: http.MethodPost, path: "/v1/documents/pay/revisions", body: api.Publish{Body: text, AcceptWarnings: true}, header: map[string]string{"If-Match": "*"}})
+	values := func(rule string) string {
+		t.Helper()
+		var page api.Rules
+		e.get("/v1/documents/pay/revisions/1/rules?rule="+rule).into(t, &page)
+		if len(page.Rules) != 1 {
+			t.Fatalf("%s: %d rules", rule, len(page.Rules))
+		}
+		var b strings.Builder
+		for _, v := range page.Rules[0].Values {
+			fmt.Fprintf(&b, "%s=%s %s:%d %s %v;", v.Field, v.Text, v.Path, v.Line, v.Category, v.Clamped)
+		}
+		return b.String()
+	}
+	for rule, want := range map[string][]string{
+		"pay.Charge": {"retry.max_attempts=10 policies.pay.Charge.retry.max_attempts:5  true", "retry.backoff=50ms defaults.calls.retry.backoff:2  false", "retry.jitter=full :0  false"},
+		"pay.Send":   {"retry.timeout=5s :0 NATS_PUBLISH false", "retry.jitter=proportional :0 NATS_PUBLISH false"},
+		"*":          {"retry.max_attempts=3 :0  false", "retry.backoff=50ms defaults.calls.retry.backoff:2"},
+		"shared":     {"ratio=0.3 budgets.shared.ratio:3", "burst=10 :0"},
+		"mail":       {"concurrency=7 queues.mail.concurrency:7"},
+		"orders":     {"batch.size=5 consumers.orders.loop.batch.size:8"},
+	} {
+		for _, text := range want {
+			if got := values(rule); !strings.Contains(got, text) {
+				t.Errorf("%s: no %q in %s", rule, text, got)
+			}
+		}
+	}
+	seen := 0
+	for next := ""; ; {
+		var page api.Rules
+		e.get("/v1/documents/pay/revisions/1/rules?limit=4&cursor="+next).into(t, &page)
+		if seen += len(page.Rules); page.Next == "" {
+			break
+		}
+		next = string(page.Next)
+	}
+	if seen != 2+1+1+1+4+1+3 { // calls, other calls, the queue's other types, other jobs, steps, other steps, and what is not a policy
+		t.Errorf("%d rules", seen)
+	}
+}

@@ -112,7 +112,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 		"list-jobs": "/v1/jobs", "list-workers": "/v1/workers", "list-indexes": "/v1/indexes", "list-queues": "/v1/queues", "list-periodic": "/v1/periodic",
 		"list-records": "/v1/idempotency", "get-record": "/v1/idempotency/record?key=k", "audit-heads": "/v1/audit/heads", "read-audit": "/v1/audit/events",
 		"list-tokens": "/v1/tokens", "list-documents": "/v1/documents", "get-document": "/v1/documents/pay", "list-revisions": "/v1/documents/pay/revisions",
-		"get-revision": "/v1/documents/pay/revisions/1", "diff-revisions": "/v1/documents/pay/diff?from=1&to=2", "get-rollout": "/v1/documents/pay/rollout",
+		"get-revision": "/v1/documents/pay/revisions/1", "list-rules": "/v1/documents/pay/revisions/1/rules", "diff-revisions": "/v1/documents/pay/diff?from=1&to=2", "get-rollout": "/v1/documents/pay/rollout",
 		"list-clients": "/v1/clients", "count-clients": "/v1/documents/pay/clients", "get-signing-key": "/v1/signing-key",
 	} {
 		get(id, path)
@@ -121,6 +121,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 		get("get-job", "/v1/jobs/"+id)
 	}
 	try("search-jobs", "POST", "/v1/jobs/search", 200, api.JobSearch{Limit: 1}, "")
+	try("check-document", "POST", "/v1/documents/pay/check", 200, api.Check{Body: fmt.Sprintf(documentText, 5)}, "")
 	try("find-jobs", "POST", "/v1/jobs/find", 200, api.JobFind{Filter: api.JobFilter{Filter: "payload.a:1"}}, "")
 	try("enqueue", "POST", "/v1/jobs", 200, api.Enqueue{Jobs: []api.NewJobRequest{{Type: "t", UniqueKey: "u"}}}, "")
 	try("set-queue", "PUT", "/v1/queues/out", 200, api.QueueSwitch{Paused: true, Reason: "r"}, "")

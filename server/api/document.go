@@ -110,10 +110,43 @@ type Difference struct {
 	Text   string              `json:"text" doc:"A unified diff."`
 }
 
+// Rules is a page of what a revision says.
+type Rules struct {
+	Rules []Rule `json:"rules" nullable:"false"`
+	Next  Cursor `json:"next,omitempty"`
+}
+
+// Rule is what a revision says about one thing.
+type Rule struct {
+	Kind   string             `json:"kind" enum:"call,job,step,queue,consumer,producer,budget"`
+	Name   string             `json:"name" doc:"The key of a call, job or step, and else the name in the document. * stands for all that the document does not name."`
+	Title  string             `json:"title" doc:"The name in words."`
+	Values []policyfile.Value `json:"values" nullable:"false" doc:"The fields that have a value, with the place that it was taken from."`
+	Policy json.RawMessage    `json:"policy,omitempty" doc:"That of a call, job or step, as documents write it, with durations in seconds."`
+}
+
+// Check asks what publishing a text would do.
+type Check struct {
+	Body string `json:"body" maxLength:"1048576" doc:"The document, YAML or JSON."`
+}
+
+// Checked is what publishing a text would do.
+type Checked struct {
+	Revision int64               `json:"revision" doc:"The number that it would get."`
+	Base     int64               `json:"base" doc:"The revision in force, which it would replace; 0 for none."`
+	Hash     string              `json:"hash,omitempty" doc:"Absent if there are faults."`
+	Faults   []Fault             `json:"faults" nullable:"false" doc:"Why it would be refused."`
+	Warnings []Fault             `json:"warnings" nullable:"false" doc:"What has to be accepted."`
+	Fields   []policyfile.Change `json:"fields" nullable:"false" doc:"How it differs from the revision in force."`
+	Text     string              `json:"text" doc:"The same as a unified diff."`
+}
+
 // RolloutStatus is a rollout with its evidence.
 type RolloutStatus struct {
 	Rollout  policystore.Rollout `json:"rollout"`
 	Evidence []Evidence          `json:"evidence" nullable:"false"`
+	// Judgement is that of this moment, which changes nothing; absent for a rollout that has ended.
+	Judgement *rollout.Judgement `json:"judgement,omitempty" doc:"That of this moment, which changes nothing. Absent for a rollout that has ended."`
 }
 
 // Evidence is what the clients on one revision reported during one step of a rollout, in sum.

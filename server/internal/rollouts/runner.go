@@ -97,7 +97,7 @@ func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
 	if err != nil {
 		return err
 	}
-	j := rollout.Judge(d.Rollout.Plan, observation(d.Rollout, evidence, time.Now()))
+	j := rollout.Judge(d.Rollout.Plan, Observe(d.Rollout, evidence, time.Now()))
 	if j.Verdict == rollout.Wait || d.Freeze != nil && j.Verdict != rollout.Revert {
 		return nil
 	}
@@ -113,9 +113,12 @@ func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
 	return nil
 }
 
-// observation returns what the judgement of the current step looks at. A step for all clients leaves nobody on the base: it is
+// Observe returns what the judgement of the current step looks at. The time of a paused rollout stands still. A step for all clients leaves nobody on the base: it is
 // compared with the base of the newest step before.
-func observation(r *policystore.Rollout, evidence []policystore.Evidence, now time.Time) rollout.Observation {
+func Observe(r *policystore.Rollout, evidence []policystore.Evidence, now time.Time) rollout.Observation {
+	if !r.PausedAt.IsZero() {
+		now = r.PausedAt
+	}
 	o := rollout.Observation{Step: r.Step, Elapsed: now.Sub(r.StepStarted)}
 	forAll := r.Step < len(r.Plan.Steps) && r.Plan.Steps[r.Step].Share >= 1
 	for _, e := range evidence { // by step

@@ -15,7 +15,7 @@ import (
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
-	"github.com/tenetdev/tenet/cmd/tenet/internal/policies"
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
@@ -77,7 +77,7 @@ func locate(a *cli.App, s *audit.Story, file string, document *policyfile.Docume
 		key := document.Set.KeyNamed(cmp.Or(s.Steps[i].Key, s.Key))
 		now := map[string]string{}
 		if p, err := cli.PolicyOf(document.Set, key); err == nil {
-			policies.EachField("", reflect.ValueOf(*p), func(path string, v reflect.Value) { now[path] = policies.Show(v) })
+			fields.Each("", reflect.ValueOf(*p), func(path string, v reflect.Value) { now[path] = fields.Text(v) })
 		}
 		for j := range s.Steps[i].Fields {
 			f := &s.Steps[i].Fields[j]

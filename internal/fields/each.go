@@ -1,0 +1,46 @@
+package fields
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Each calls f with every field of a struct that has a value, and its path in documents. It skips hedging and breakers that are
+// off.
+func Each(prefix string, v reflect.Value, f func(path string, v reflect.Value)) {
+	for _, field := range Of(v.Type()) {
+		value, path := v.Field(field.Index), prefix+field.Name
+		off := path == "hedge" && !value.FieldByName("Enabled").Bool() || path == "circuit" && value.FieldByName("Kind").String() == ""
+		switch {
+		case off, value.IsZero():
+		case value.Kind() == reflect.Struct:
+			Each(path+".", value, f)
+		default:
+			f(path, value)
+		}
+	}
+}
+
+// unbounded is a duration from which on a field means that there is no bound: the longest one, less what seconds round away.
+const unbounded = math.MaxInt64 - time.Hour
+
+// Text writes the value of a field as documents do.
+func Text(v reflect.Value) string {
+	if d, ok := v.Interface().(time.Duration); ok {
+		if d > unbounded {
+			return "none"
+		}
+		return d.String()
+	}
+	if v.Kind() != reflect.Slice {
+		return fmt.Sprint(v.Interface())
+	}
+	items := make([]string, v.Len())
+	for i := range items {
+		items[i] = fmt.Sprint(v.Index(i).Interface())
+	}
+	return strings.Join(items, ", ")
+}

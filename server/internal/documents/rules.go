@@ -1,0 +1,151 @@
+package documents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/policystore"
+)
+
+// Rule is what a revision says about one thing.
+type Rule struct {
+	// Kind is call, job, step, queue, consumer, producer or budget.
+	Kind string `json:"kind"`
+	// Name is the key of a call, job or step, and else the name in the document. It ends in * for a policy that holds for all that
+	// the document does not name.
+	Name   string             `json:"name"`
+	Title  string             `json:"title" doc:"The name in words."`
+	Values []policyfile.Value `json:"values" nullable:"false"`
+	// Policy is that of a call, job or step as documents write it, with durations in seconds.
+	Policy json.RawMessage `json:"policy,omitempty"`
+}
+
+// Rules lists what a revision says, each field with its value and where the value was taken from. It returns
+// policystore.ErrNotFound if the revision does not exist.
+func (s *Service) Rules(ctx context.Context, name string, number int64) ([]Rule, error) {
+	r, err := s.store.Revision(ctx, name, number)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.parse(name, r.Body)
+	if err != nil {
+		return nil, err // limits that have become narrower since
+	}
+	keys := append(d.Set.Keys(), policy.Key{Name: "*"}, policy.JobKey("*", "*"), policy.ConsumerKey("*", "*"))
+	order := []policy.Surface{policy.SurfaceCall, policy.SurfaceJob, policy.SurfaceStep}
+	slices.SortStableFunc(keys, func(a, b policy.Key) int { return slices.Index(order, a.Surface()) - slices.Index(order, b.Surface()) })
+	var list []Rule
+	for _, key := range keys {
+		p, err := d.Set.Policy(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := json.Marshal(p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Rule{Kind: string(key.Surface()), Name: key.String(), Title: title(key), Values: d.Values(p), Policy: raw})
+	}
+	return append(list, others(d)...), nil
+}
+
+// title says in words what a key stands for.
+func title(k policy.Key) string {
+	surface, engine, _ := strings.Cut(k.Namespace, "/")
+	switch {
+	case k.Name == "*" && k.Surface() == policy.SurfaceStep:
+		return "steps of other pipelines"
+	case k.Name == "*":
+		return "other " + string(k.Surface()) + "s"
+	case k.Surface() == policy.SurfaceCall:
+		return k.String()
+	case k.Surface() == policy.SurfaceStep:
+		return k.Name + " of " + surface + " " + engine
+	case engine == "":
+		return k.Name + " in other queues"
+	case k.Name == "":
+		return "other types in queue " + engine
+	}
+	return k.Name + " in queue " + engine
+}
+
+// others lists what is not the policy of a key.
+func others(d *policyfile.Document) (list []Rule) {
+	add := func(kind, name, path string, object any) {
+		if values := d.ValuesAt(path, object); len(values) > 0 {
+			list = append(list, Rule{Kind: kind, Name: name, Title: kind + " " + name, Values: values})
+		}
+	}
+	queues, budgets := d.Set.Queues(), d.Set.Budgets()
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		add("queue", name, "queues."+name, struct {
+			Concurrency int `json:"concurrency"`
+		}{queues[name].Concurrency})
+	}
+	for _, key := range d.Set.Keys() {
+		surface, name, _ := strings.Cut(key.Namespace, "/")
+		if c, ok := d.Set.Consumer(name); ok && key == policy.ConsumerKey(name, "process") {
+			add(surface, name, "consumers."+name+".loop", c.Loop)
+		}
+		if p, ok := d.Set.Producer(name); ok && key == policy.ProducerKey(name, "produce") {
+			add(surface, name, "producers."+name+".loop", p.Loop)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(budgets)) {
+		add("budget", name, "budgets."+name, budgets[name])
+	}
+	return list
+}
+
+// Checked is what publishing a text would do.
+type Checked struct {
+	Revision int64              // the number that it would get
+	Base     int64              // the revision in force, which it would replace; 0 for none
+	Hash     string             // empty if the text is refused
+	Faults   []policyfile.Fault // warnings included
+	Fields   []policyfile.Change
+	Text     string // a unified diff
+}
+
+// Check says what publishing a text would do, without publishing it. The faults of the text are part of the answer.
+func (s *Service) Check(ctx context.Context, name string, body []byte) (Checked, error) {
+	d, err := s.store.Document(ctx, name)
+	if err != nil && !errors.Is(err, policystore.ErrNotFound) {
+		return Checked{}, err
+	}
+	out := Checked{Revision: d.Newest + 1, Base: d.Current}
+	parsed, err := s.parse(name, body)
+	if invalid, ok := errors.AsType[*InvalidError](err); ok && len(invalid.Faults) > 0 {
+		out.Faults = invalid.Faults
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Hash, out.Faults = parsed.Set.Revision(), parsed.Warnings
+	before, old := "", (*policyfile.Document)(nil)
+	if d.Current > 0 {
+		r, err := s.store.Revision(ctx, name, d.Current)
+		if err != nil {
+			return out, err
+		}
+		before = string(r.Body)
+		if old, err = s.parse(name, r.Body); err != nil {
+			return out, err
+		}
+		if out.Fields, err = policyfile.Diff(old, parsed); err != nil {
+			return out, err
+		}
+	}
+	out.Text = udiff.Unified(fmt.Sprintf("%s revision %d", name, d.Current), fmt.Sprintf("%s revision %d", name, out.Revision), before, string(body))
+	return out, nil
+}
