@@ -69,6 +69,7 @@ func (u *UI) functions() template.FuncMap {
 		"escape":   url.PathEscape,
 		"term":     term,
 		"first":    func(s string, n int) string { return s[:min(n, len(s))] },
+		"addf":     func(a float64, b float64) string { return strconv.FormatFloat(a+b, 'f', 1, 64) },
 		"add":      func(a, b int) int { return a + b },
 		"command":  func(parts ...string) string { return commandLine(parts) },
 	}

@@ -9,7 +9,7 @@ import (
 
 // policyPages lists the pages of policy documents.
 func policyPages() []*page {
-	return []*page{policiesPage(), policyTextPage(), policyRevisionsPage(), policyDiffPage()}
+	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyRevisionsPage(), policyDiffPage()}
 }
 
 // policyActions lists the changes of policy documents.
