@@ -23,7 +23,7 @@ func (s *site) everyPage() map[string]string {
 		s.t.Fatal("no dead job", err)
 	}
 	list := map[string]string{
-		"overview": "", "queues": "queues", "jobs": "jobs?filter=state%3Adead", "jobs-fault": "jobs?filter=mailbox", "jobs-retry": "do/jobs/retry?filter=state%3Adead",
+		"overview": "", "queues": "queues", "job-story": "jobs/" + s.storied() + "?payload=show", "jobs": "jobs?filter=state%3Adead", "jobs-fault": "jobs?filter=mailbox", "jobs-retry": "do/jobs/retry?filter=state%3Adead",
 		"job": "jobs/" + jobs[0].ID, "components": "components",
 	}
 	maps.Copy(list, policyPaths)
