@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
@@ -41,4 +42,46 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output: sent to ada@example.org at attempt 2
+}
+
+// A redrive runs dead jobs again: here one as a canary, which dies again and so saves the others.
+func ExampleRedriveRunner() {
+	ctx := context.Background()
+	store := memory.Open().Jobs()
+	client := job.NewClient(store)
+	die := func() {
+		claimed, err := store.Claim(ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "mail", Free: 10}}, Lease: time.Minute})
+		if err != nil {
+			fmt.Println(err)
+		}
+		for _, r := range claimed {
+			store.Settle(ctx, []job.Settlement{{Ref: r.Ref(), Kind: job.KindDead, Error: "mail server busy"}})
+		}
+	}
+	for range 3 {
+		if _, err := client.Enqueue(ctx, job.Request{Type: "email:send", Queue: "mail"}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	die()
+
+	redrive, err := store.CreateRedrive(ctx, job.NewRedrive{
+		ID: "01990000-0000-7000-8000-000000000001", Filter: job.Filter{Queue: "mail", ErrorContains: "busy"}, Actor: "ada",
+		RedrivePlan: job.RedrivePlan{Rate: 50, Canary: 1, StopShare: 0.2},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("selected:", redrive.Total)
+	runner := job.NewRedriveRunner(store, job.RedriveRunnerOptions{Logger: slog.New(slog.DiscardHandler)})
+	redrive, err = runner.Follow(ctx, redrive.ID, func(r job.Redrive) {
+		if r.Pending() > 0 {
+			die() // a worker would run the released jobs
+		}
+	})
+	fmt.Println(redrive.State, "after", redrive.Released, "with", redrive.Left(), "left", err)
+	// Output:
+	// selected: 3
+	// stopped after 1 with 2 left <nil>
 }

@@ -45,7 +45,7 @@ func TestS7AFilterOfJobsIsParsed(t *testing.T) {
 		"before:-2h":             "character 1: before:-2h: write a time",
 		"before:1h,2h":           "character 1: before takes one time",
 		`state:dead meta.a\b:x`:  "character 12: meta.a\\b: names with quotes, backslashes or control characters cannot be searched",
-		"tenant:acme":            `character 1: unknown field "tenant"; the fields are id, state, queue, type, key, error, meta, payload, before, after`,
+		"tenant:acme":            `character 1: unknown field "tenant"; the fields are id, state, queue, type, key, error, cause, meta, payload, before, after`,
 		"payload.order.id:42*":   "character 18: payload.order.id takes whole values, without *",
 		"state:dead errror:oops": `character 12: unknown field "errror"; did you mean error?`,
 	} {

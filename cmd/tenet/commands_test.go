@@ -35,7 +35,7 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 		"tenet dlq list", "tenet idempotency get", "tenet idempotency list", "tenet jobs inspect", "tenet jobs list", "tenet jobs search", "tenet jobs stats", "tenet migrate status",
 		"tenet periodic check", "tenet periodic list", "tenet pipeline check", "tenet policy catalog", "tenet policy check", "tenet policy delays",
 		"tenet clients list", "tenet policy compare", "tenet policy get", "tenet policy revisions", "tenet policy rollout show", "tenet server", "tenet token list",
-		"tenet policy import envoy", "tenet policy import grpc", "tenet policy limits", "tenet policy schema", "tenet policy show", "tenet queues list", "tenet version",
+		"tenet policy import envoy", "tenet policy import grpc", "tenet policy limits", "tenet policy schema", "tenet policy show", "tenet queues list", "tenet redrives inspect", "tenet redrives list", "tenet version",
 	}
 	destructive := []string{"tenet dlq purge", "tenet dlq requeue", "tenet jobs delete", "tenet migrate down", "tenet idempotency clear"}
 	for path, cmd := range leaves() {

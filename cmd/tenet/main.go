@@ -58,7 +58,7 @@ func addCommands(a *cli.App, root *cobra.Command) {
 	policyCommand := policies.Command(a)
 	policyCommand.AddCommand(serve.DocumentCommands(a)...)
 	root.AddCommand(run.Command(a), policyCommand, demo.Command(a), jobs.EnqueueCommand(a), jobs.Command(a), workers.Command(a),
-		dlq.Command(a), queues.Command(a), periodic.Command(a), schema.Command(a), records.Command(a), auditlog.Command(a))
+		dlq.Command(a), dlq.RedrivesCommand(a), queues.Command(a), periodic.Command(a), schema.Command(a), records.Command(a), auditlog.Command(a))
 	root.AddCommand(pipelines.Commands(a)...)
 	root.AddCommand(serve.Command(a), serve.TokenCommand(a), serve.ClientsCommand(a))
 	complete.Add(a, root)

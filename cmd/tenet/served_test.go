@@ -63,7 +63,7 @@ func storeOf(args []string) (store string, rest []string) {
 	_, err := os.Stat(path)
 	creates := args[0] == "enqueue" || args[0] == "jobs" && len(args) > 1 && (args[1] == "import" || args[1] == "enqueue")
 	switch {
-	case !slices.Contains([]string{"jobs", "dlq", "queues", "periodic", "idempotency", "enqueue", "audit"}, args[0]),
+	case !slices.Contains([]string{"jobs", "dlq", "redrives", "queues", "periodic", "idempotency", "enqueue", "audit"}, args[0]),
 		!lite, err != nil && !creates, args[0] == "audit" && len(rest) == len(args), args[0] == "periodic" && len(args) > 1 && args[1] != "run":
 		return "", nil
 	}

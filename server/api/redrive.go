@@ -46,6 +46,7 @@ type Redrive struct {
 	Ended    time.Time          `json:"ended,omitzero"`
 	State    job.RedriveState   `json:"state" enum:"running,paused,aborted,stopped,finished"`
 	Phase    job.RedrivePhase   `json:"phase" enum:"canary,releasing,settling,undoing,idle" doc:"What it does now: release the canary or wait for it, release the others, wait for outcomes, put jobs back, or nothing."`
+	Active   bool               `json:"active" doc:"It has something left to do: it is running, or waits for outcomes."`
 	Reason   string             `json:"reason,omitempty" doc:"Why it stopped or was aborted."`
 	Pending  int                `json:"pending" doc:"Released jobs that have not ended."`
 	Left     int                `json:"left" doc:"Jobs that have been neither released nor skipped."`
@@ -61,7 +62,7 @@ const maxGroups = 100
 // NewRedriveState describes a redrive.
 func NewRedriveState(r job.Redrive) Redrive {
 	return Redrive{
-		ID: r.ID, Filter: r.Filter, Actor: r.Actor, Created: r.Created, Ended: r.Ended, State: r.State, Phase: r.Phase(), Reason: r.Reason,
+		ID: r.ID, Filter: r.Filter, Actor: r.Actor, Created: r.Created, Ended: r.Ended, State: r.State, Phase: r.Phase(), Active: r.Active(), Reason: r.Reason,
 		Pending: r.Pending(), Left: r.Left(), DeadJobs: r.DeadJobs, Groups: largest(r.Groups), RedrivePlan: r.RedrivePlan, RedriveCounts: r.RedriveCounts,
 	}
 }
@@ -73,12 +74,16 @@ func largest(groups []job.RedriveGroup) []job.RedriveGroup {
 	return groups[:min(len(groups), maxGroups)]
 }
 
-// Redrive returns the redrive as stores return it, without its progress.
+// Redrive returns the redrive as stores return it, with as much of its progress as job.Redrive.Active needs.
 func (r *Redrive) Redrive() job.Redrive {
-	return job.Redrive{
+	out := job.Redrive{
 		ID: r.ID, Filter: r.Filter, Actor: r.Actor, Created: r.Created, Ended: r.Ended, State: r.State, Reason: r.Reason, Undo: r.Phase == job.PhaseUndoing,
 		DeadJobs: r.DeadJobs, Groups: r.Groups, RedrivePlan: r.RedrivePlan, RedriveCounts: r.RedriveCounts,
 	}
+	if !r.Active {
+		out.Progress.Discarded = out.Left()
+	}
+	return out
 }
 
 // RedrivePreview counts the dead jobs that a redrive would select now.

@@ -70,6 +70,9 @@ func TestJ23ARedriveOfAServerIsThatOfItsStore(t *testing.T) {
 			},
 		} {
 			r, err := get()
+			if r.Active() != want.Active() {
+				t.Errorf("%s after %s: active %t", name, action, r.Active())
+			}
 			if diff := cmp.Diff(want, r, cmpopts.IgnoreFields(job.Redrive{}, "Progress")); diff != "" || err != nil {
 				t.Errorf("%s after %s: %v (-want +got):\n%s", name, action, err, diff)
 			}

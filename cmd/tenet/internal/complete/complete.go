@@ -74,6 +74,9 @@ func argumentCandidates() map[string]candidates {
 	for _, name := range []string{"inspect", "cancel", "delete"} {
 		list["tenet jobs "+name] = jobIDs()
 	}
+	for _, name := range []string{"inspect", "pause", "resume", "abort", "undo", "rate"} {
+		list["tenet redrives "+name] = redriveIDs
+	}
 	return list
 }
 
@@ -147,6 +150,19 @@ func jobIDs(states ...job.State) candidates {
 			return ids, err
 		})
 	}
+}
+
+func redriveIDs(ctx context.Context, a *cli.App, cmd *cobra.Command) []string {
+	return ofStore(ctx, a, cmd, func(s open.JobStore) (ids []string, err error) {
+		if store, ok := s.(job.Redriver); ok {
+			list, err := store.Redrives(ctx, job.RedriveQuery{Limit: completionJobs})
+			for _, r := range list {
+				ids = append(ids, r.ID)
+			}
+			return ids, err
+		}
+		return nil, nil
+	})
 }
 
 func jobStates(context.Context, *cli.App, *cobra.Command) (names []string) {

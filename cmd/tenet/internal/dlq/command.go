@@ -2,13 +2,8 @@ package dlq
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +12,6 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/internal/operation"
-	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -61,185 +55,6 @@ numbers, hexadecimal strings, UUIDs and quoted texts count as one.`,
 		})
 	})
 	return cmd
-}
-
-type requeueFlags struct {
-	rate       string
-	audit      string
-	canary     int
-	canaryWait time.Duration
-	all        bool // no filter and no ID was given
-	dryRun     bool
-	yes        bool
-	form       string
-	filter     job.Filter
-	every      time.Duration // between two jobs; 0 is no limit
-}
-
-// requeueResult is the output of "dlq requeue".
-type requeueResult struct {
-	Requeued int            `json:"requeued"`
-	Canary   map[string]int `json:"canary,omitempty"` // jobs by state after the canary run
-}
-
-func requeueCommand(a *cli.App) *cobra.Command {
-	f := &requeueFlags{canaryWait: 10 * time.Minute}
-	cmd := &cobra.Command{
-		Use: "requeue [ID…]", Short: "Run dead jobs again", Args: cobra.ArbitraryArgs,
-		Long: `Run dead jobs again, with their attempts counted from 0: those with the given IDs or that the filters select.
-Without either the command asks before it runs all of them, or needs --yes. Each job is requeued once, even if it fails
-again in the meantime.
-
---rate spreads the jobs out, so that a service that has just recovered is not overloaded. --canary N runs N jobs first and
-waits until they have finished; if one is dead again, the others stay dead and the exit code is 4.`,
-		Example: `  tenet dlq requeue --error 'connection refused' --canary 10 --rate 50/s --store sqlite:jobs.db
-  tenet dlq requeue 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55`,
-	}
-	store, filter, audit := open.JobsFlag(cmd), jobs.AddFilterFlags(cmd), recording.OperatorFlag(cmd)
-	cmd.Flags().StringVar(&f.rate, "rate", "", "maximum rate, for example 10/s or 500/m")
-	cmd.Flags().IntVar(&f.canary, "canary", 0, "number of jobs to run first and wait for")
-	cmd.Flags().Var(cli.Duration(&f.canaryWait), "canary-wait", "how long the canary jobs may take")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "count the jobs without changing them")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before running all dead jobs again")
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
-		var err error
-		if f.every, err = parseRate(f.rate); err != nil {
-			return err
-		}
-		if f.canary < 0 {
-			return cli.Usagef("--canary: %d is negative", f.canary)
-		}
-		if f.filter, err = filter.Filter(job.Dead); err != nil {
-			return err
-		}
-		if len(ids) > 0 && len(f.filter.IDs) > 0 {
-			return cli.Usagef("name the jobs either as arguments or in --filter")
-		}
-		f.filter.IDs = append(f.filter.IDs, ids...)
-		f.audit, f.form, f.all = *audit, *form, len(ids) == 0 && !filter.Any()
-		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
-			return requeue(cmd.Context(), a, s, f)
-		})
-	})
-	return cmd
-}
-
-// parseRate returns the time between two jobs for a rate such as 10/s, or 0 for no limit.
-func parseRate(text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	number, unit, _ := strings.Cut(text, "/")
-	n, err := strconv.ParseFloat(number, 64)
-	per := map[string]time.Duration{"s": time.Second, "sec": time.Second, "m": time.Minute, "min": time.Minute, "h": time.Hour}[unit]
-	if err != nil || per == 0 || !(n > 0) || n > 1e6 || n < 1e-3 {
-		return 0, cli.Usagef("--rate %q: write a number of jobs and a time, for example 10/s or 500/m", text)
-	}
-	return time.Duration(float64(per) / n), nil
-}
-
-func requeue(ctx context.Context, a *cli.App, s open.JobStore, f *requeueFlags) error {
-	var ids []string // listed before any change: a job that dies again must not be requeued again
-	if err := jobs.EachJob(ctx, s, jobs.Range{Filter: f.filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
-		return err
-	}
-	for _, id := range f.filter.IDs {
-		if !slices.Contains(ids, id) {
-			return cli.Fail(cli.ExitNotFound, fmt.Errorf("job %s is not in the dead-letter queue; nothing was changed", id))
-		}
-	}
-	if f.dryRun {
-		return a.Print(f.form, requeueResult{Requeued: len(ids)}, func(w io.Writer) { cli.Fprintf(w, "%s would be requeued\n", cli.Count(len(ids), "job")) })
-	}
-	if f.all && len(ids) > 0 {
-		if err := a.Confirm(ctx, f.yes, "Run all jobs of the dead-letter queue again (%s)?", cli.Count(len(ids), "job")); err != nil {
-			return err
-		}
-	}
-	if len(ids) > 0 {
-		o, err := operation.OnJobs("dlq.requeue", f.filter, len(ids))
-		if err != nil {
-			return cli.AsUsage(err)
-		}
-		o.From, o.To, o.Attributes["canary"] = string(job.Dead), string(job.Ready), strconv.Itoa(f.canary)
-		if err := recording.Put(ctx, a, f.audit, o); err != nil {
-			return err
-		}
-	}
-	result, failed := requeueAll(ctx, s, f, ids)
-	err := a.Print(f.form, result, func(w io.Writer) { cli.Fprintf(w, "%s requeued\n", cli.Count(result.Requeued, "job")) })
-	return errors.Join(failed, err)
-}
-
-// requeueAll requeues the canary jobs first, and the others after those have completed.
-func requeueAll(ctx context.Context, s open.JobStore, f *requeueFlags, ids []string) (result requeueResult, err error) {
-	if f.canary > 0 && len(ids) > 0 {
-		first := ids[:min(f.canary, len(ids))]
-		if result.Requeued, err = requeueIDs(ctx, s, first, f.every); err != nil {
-			return result, err
-		}
-		if result.Canary, err = awaitCanary(ctx, s, first, f.canaryWait); err != nil {
-			return result, err
-		}
-		if bad := len(first) - result.Canary[string(job.Completed)]; bad > 0 {
-			return result, cli.Fail(cli.ExitThreshold, fmt.Errorf("canary: %d of %s did not complete; the other %d stay dead", bad, cli.Count(len(first), "job"), len(ids)-len(first)))
-		}
-		ids = ids[len(first):]
-	}
-	n, err := requeueIDs(ctx, s, ids, f.every)
-	result.Requeued += n
-	return result, err
-}
-
-// requeueIDs retries dead jobs, one in each interval, or all at once if it is 0.
-func requeueIDs(ctx context.Context, s open.JobStore, ids []string, every time.Duration) (done int, err error) {
-	// Above a hundred jobs per second, each round retries several.
-	const shortest = 10 * time.Millisecond
-	chunkSize := jobs.PageSize
-	if every > 0 {
-		chunkSize = max(1, int(shortest/every))
-	}
-	for chunk := range slices.Chunk(ids, chunkSize) {
-		if done > 0 && wait.For(ctx, every*time.Duration(chunkSize)) != nil {
-			return done, context.Cause(ctx)
-		}
-		changed, err := s.Change(ctx, job.ActionRetry, job.Filter{IDs: chunk, States: []job.State{job.Dead}}, len(chunk))
-		done += len(changed)
-		if err != nil {
-			return done, err
-		}
-	}
-	return done, nil
-}
-
-// awaitCanary waits until all jobs have finished, and counts them by state.
-func awaitCanary(ctx context.Context, s open.JobStore, ids []string, limit time.Duration) (map[string]int, error) {
-	const poll = 100 * time.Millisecond
-	for end := time.Now().Add(limit); ; {
-		states, finished := map[string]int{}, 0
-		for _, id := range ids {
-			r, _, err := s.Get(ctx, id)
-			switch {
-			case errors.Is(err, job.ErrNotFound):
-				states["deleted"]++
-				finished++
-				continue
-			case err != nil:
-				return states, err
-			}
-			states[string(r.State)]++
-			if r.State.Finished() {
-				finished++
-			}
-		}
-		if finished == len(ids) || states[string(job.Dead)] > 0 || !time.Now().Before(end) {
-			return states, nil
-		}
-		if wait.For(ctx, poll) != nil {
-			return states, context.Cause(ctx)
-		}
-	}
 }
 
 func purgeCommand(a *cli.App) *cobra.Command {

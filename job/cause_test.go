@@ -1,13 +1,11 @@
-package dlq
+package job_test
 
 import (
-	"fmt"
+	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 func TestFingerprintReplacesVariableParts(t *testing.T) {
@@ -26,7 +24,7 @@ func TestFingerprintReplacesVariableParts(t *testing.T) {
 		``:                                                         ``,
 		`POST hooks.example.com: 503 Service Unavailable (try 12)`: `POST hooks.example.com: 503 Service Unavailable (try <n>)`,
 	} {
-		if got := fingerprint(text); got != want {
+		if got := job.Fingerprint(text); got != want {
 			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
 		}
 	}
@@ -44,40 +42,34 @@ func TestFingerprintKeepsExitCodesStatusesAndPaths(t *testing.T) {
 		`exec: "backup": executable file not found in $PATH`: `exec: "backup": executable file not found in $PATH`,
 		`404 of 500 rows, "a text / more"`:                   `<n> of <n> rows, <text>`,
 	} {
-		if got := fingerprint(text); got != want {
+		if got := job.Fingerprint(text); got != want {
 			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
 		}
 	}
 }
 
-func TestErrorGroupsDistinguishThePathsOfHTTPJobs(t *testing.T) {
-	groups := errorGroups{}
-	for _, url := range []string{"https://h/orders/1?k=1", "https://h/orders/2", "https://h/mail", "https://h"} {
-		groups.add(&job.Record{Type: "http", Payload: []byte(`{"url":"` + url + `"}`), LastError: "http: GET h: 503 Service Unavailable"})
-	}
-	var got []string
-	for _, g := range groups.list() {
-		got = append(got, fmt.Sprint(g.Count, " ", g.Fingerprint))
-	}
-	text := " http: GET h: 503 Service Unavailable at "
-	if diff := cmp.Diff([]string{"2" + text + "/orders/<n>", "1" + text + "/", "1" + text + "/mail"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestErrorGroupsAreSortedBySize(t *testing.T) {
-	at := func(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
-	groups := errorGroups{}
+func TestJ23CausesStandForTheirText(t *testing.T) {
+	long := "dial " + strings.Repeat("é", 3000)
 	for _, r := range []job.Record{
-		{ID: "a", LastError: "x 1", FailedAt: at(2)}, {ID: "b", LastError: "y", FailedAt: at(4)}, {ID: "c", LastError: "x 22", FailedAt: at(3)},
-		{ID: "d", LastError: "x 3", FailedAt: at(1)}, {ID: "e", Reason: "overall_timeout", FinishedAt: at(5)},
+		{LastError: "timeout after 3s", Reason: policy.ReasonError}, {Reason: policy.ReasonOverallTimeout}, {LastError: long}, {LastError: "\xff\xfe"}, {},
 	} {
-		groups.add(&r)
+		r.Cause = job.CauseOf(r.LastError, r.Reason)
+		text := r.LastError
+		if text == "" {
+			text = string(r.Reason)
+		}
+		if r.CauseText() != job.Fingerprint(text) || len(r.Cause) != 12 {
+			t.Errorf("%.40q: cause %s stands for %.40q", text, r.Cause, r.CauseText())
+		}
 	}
-	want := []errorGroup{
-		{"x <n>", 3, at(1), at(3), "c", "x 22"}, {"overall_timeout", 1, at(5), at(5), "e", "overall_timeout"}, {"y", 1, at(4), at(4), "b", "y"},
+	if job.CauseOf(long, "") != job.CauseOf(long+" and more", "") {
+		t.Error("the end of a long text counts")
 	}
-	if diff := cmp.Diff(want, groups.list()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	buried := job.Record{LastError: "boom", Reason: policy.ReasonAttemptsExhausted, Cause: job.CauseOf("", policy.ReasonAttemptsExhausted)}
+	if buried.CauseText() != string(policy.ReasonAttemptsExhausted) {
+		t.Errorf("%q", buried.CauseText())
+	}
+	if (&job.Record{LastError: "x"}).CauseText() != "" {
+		t.Error("a job without a cause has a text")
 	}
 }
