@@ -138,7 +138,7 @@ func (w world) commands(text string) [][]string {
 	list := [][]string{
 		{"jobs", "list"}, {"jobs", "list", "--state", text}, {"jobs", "inspect", w.dead}, {"jobs", "inspect", text}, {"jobs", "stats"},
 		{"jobs", "cancel", text}, {"jobs", "cancel", w.held, "--dry-run"}, {"jobs", "retry", text}, {"jobs", "delete", "--yes", text},
-		{"jobs", "import", w.lines}, {"dlq", "list"}, {"dlq", "list", "--group"}, {"dlq", "requeue", "--dry-run", text}, {"dlq", "requeue", "--dry-run", "--canary", "1"}, {"redrives", "list"}, {"redrives", "inspect", text}, {"redrives", "undo", text}, {"dlq", "purge", "--dry-run", "--type", text},
+		{"jobs", "import", w.lines}, {"dlq", "list"}, {"dlq", "list", "--group"}, {"dlq", "requeue", "--dry-run", text}, {"dlq", "requeue", "--dry-run", "--canary", "1"}, {"redrives", "list"}, {"redrives", "inspect", text}, {"redrives", "undo", text}, {"redrives", "abort", text}, {"redrives", "pause", text}, {"redrives", "resume", text}, {"redrives", "rate", text, "1/s"}, {"dlq", "purge", "--dry-run", "--type", text},
 		{"queues", "list"}, {"queues", "pause", text, "--reason", text}, {"queues", "resume", text},
 		{"enqueue", text, text, "--dry-run"}, {"enqueue", text, "--queue", text}, {"enqueue", "--json", text}, {"jobs", "enqueue", text, "--dry-run"},
 		{"idempotency", "get", w.key}, {"idempotency", "get", text}, {"idempotency", "list", "--state", "in_flight"}, {"idempotency", "resolve", text, "--as", "failed", "--dry-run"}, {"idempotency", "clear", text, "--dry-run"},
