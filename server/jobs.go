@@ -55,6 +55,9 @@ func (s *Server) jobRoutes() {
 	register(s, find, func(ctx context.Context, in *bodyOf[api.JobFind]) (*answer[api.JobFound], error) {
 		return answers(s.findJobs(ctx, in.Body))
 	})
+	count := read.route(http.MethodPost, "/v1/jobs/count", "count-jobs", "Count the jobs that a filter selects")
+	count.Description = "Exact where the filter has only queues and states. Otherwise it counts for 2 seconds at most, and says whether that was enough. Changes nothing: it is a POST because filters can be long."
+	register(s, count, s.countJobs)
 	register(s, read.route(http.MethodGet, "/v1/indexes", "list-indexes", "List the indexed fields of metadata and payloads"), s.listIndexes)
 	register(s, read.route(http.MethodGet, "/v1/jobs/{id}", "get-job", "Show a job with its history"), s.getJob)
 	register(s, read.route(http.MethodGet, "/v1/stats", "stats", "Count jobs by queue and state"),

@@ -122,6 +122,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	}
 	try("search-jobs", "POST", "/v1/jobs/search", 200, api.JobSearch{Limit: 1}, "")
 	try("check-document", "POST", "/v1/documents/pay/check", 200, api.Check{Body: fmt.Sprintf(documentText, 5)}, "")
+	try("count-jobs", "POST", "/v1/jobs/count", 200, api.JobCounting{Filter: api.JobFilter{Filter: "payload.a:1"}}, "")
 	try("find-jobs", "POST", "/v1/jobs/find", 200, api.JobFind{Filter: api.JobFilter{Filter: "payload.a:1"}}, "")
 	try("enqueue", "POST", "/v1/jobs", 200, api.Enqueue{Jobs: []api.NewJobRequest{{Type: "t", UniqueKey: "u"}}}, "")
 	try("set-queue", "PUT", "/v1/queues/out", 200, api.QueueSwitch{Paused: true, Reason: "r"}, "")

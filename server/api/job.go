@@ -335,6 +335,17 @@ type JobFound struct {
 	Unindexed []string `json:"unindexed,omitempty" doc:"Fields of the filter that have no index."`
 }
 
+// JobCounting asks how many jobs a filter selects.
+type JobCounting struct {
+	Filter JobFilter `json:"filter,omitzero"`
+}
+
+// JobCount is a number of jobs.
+type JobCount struct {
+	Count int  `json:"count"`
+	Exact bool `json:"exact" doc:"If false there are at least as many."`
+}
+
 // Indexes lists the indexed fields of metadata and payloads.
 type Indexes struct {
 	Fields []string `json:"fields" nullable:"false"`

@@ -118,6 +118,9 @@ func TestS7JobsAreTheSameThroughAServer(t *testing.T) {
 	if err != nil || len(found.Jobs) != 2 || found.Jobs[0].ID != ids[2] || found.Next != ids[1] {
 		t.Errorf("searched: %+v, %v", found, err)
 	}
+	if n, err := jobs.Count(ctx, job.Filter{IDs: ids[1:]}); err != nil || n != (api.JobCount{Count: len(ids) - 1, Exact: true}) {
+		t.Errorf("counted: %+v, %v", n, err)
+	}
 	if changed, err := jobs.Change(ctx, job.ActionCancel, job.Filter{IDs: ids[:1]}, 10); err != nil || len(changed) != 1 {
 		t.Errorf("%v, %v", changed, err)
 	}

@@ -92,6 +92,13 @@ func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) 
 	}
 }
 
+// Count counts the jobs that a filter selects, for 2 seconds at most.
+func (j *Jobs) Count(ctx context.Context, f job.Filter) (n api.JobCount, err error) {
+	body := api.JobCounting{Filter: api.NewJobFilter(f)}
+	err = j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/jobs/count", Body: body, Once: true}, &n)
+	return n, asJob(err)
+}
+
 // Search implements job.Searcher.
 func (j *Jobs) Search(ctx context.Context, q job.Search) (found job.Found, err error) {
 	if q.Limit <= 0 {
