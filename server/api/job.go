@@ -42,7 +42,7 @@ type Job struct {
 	Refusals          int               `json:"refusals,omitempty" doc:"By budgets and breakers, in a row."`
 	RefusedReason     policy.Reason     `json:"refused_reason,omitempty"`
 	RefusedAt         time.Time         `json:"refused_at,omitzero"`
-	History           []Attempt         `json:"history,omitempty" doc:"Attempts, oldest first. Lists leave it out."`
+	History           []Attempt         `json:"history,omitzero" doc:"Attempts, oldest first. Lists leave it out."`
 }
 
 // Attempt is an attempt in a job's history.
@@ -72,6 +72,9 @@ func NewJob(r *job.Record, history []job.Attempt) Job {
 	}
 	j.Payload, j.PayloadBase64 = split(r.Payload)
 	j.Output, j.OutputBase64 = split(r.Output)
+	if history != nil {
+		j.History = make([]Attempt, 0, len(history))
+	}
 	for _, a := range history {
 		j.History = append(j.History, Attempt{
 			Attempt: a.Number, Fence: a.Fence, Kind: a.Kind, Worker: a.Worker, Started: a.Started, Finished: a.Finished, Outcome: a.Outcome,

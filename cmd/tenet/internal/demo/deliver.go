@@ -17,12 +17,13 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // storyJSON is a job of the demo's report with its history.
 type storyJSON struct {
-	Why string    `json:"why"`
-	Job jobs.JSON `json:"job"`
+	Why string  `json:"why"`
+	Job api.Job `json:"job"`
 }
 
 // reportJSON is the demo's report.
@@ -105,7 +106,7 @@ func (f *demoFlags) report(ctx context.Context, a *cli.App, report Report) error
 	}
 	out := reportJSON{Audit: log, Report: &report, Stories: make([]storyJSON, len(report.Stories))}
 	for i, story := range report.Stories {
-		out.Stories[i] = storyJSON{story.Why, jobs.NewJSON(story.Job).WithHistory(story.History)}
+		out.Stories[i] = storyJSON{story.Why, jobs.NewJSON(story.Job, story.History)}
 	}
 	if err := a.Print(*f.form, out, func(w io.Writer) { writeReport(a, w, &report, &log) }); err != nil {
 		return err

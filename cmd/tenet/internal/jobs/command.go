@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // Command returns "tenet jobs".
@@ -92,12 +93,12 @@ type Listing struct {
 
 // Print prints jobs of a store.
 func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
-	list := []JSON{}
+	list := []api.Job{}
 	if l.After != "" && uuid.Validate(l.After) != nil {
 		return cli.Usagef("--after %q: write the ID of a job", l.After)
 	}
 	err := EachJob(ctx, s, Range{l.Filter, l.After}, func(r *job.Record) bool {
-		list = append(list, NewJSON(l.Hidden.hide(r)))
+		list = append(list, NewJSON(l.Hidden.hide(r), nil))
 		return len(list) != l.Limit
 	})
 	if err != nil {
@@ -107,14 +108,14 @@ func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 }
 
 // writeTable prints a line for each job.
-func writeTable(w io.Writer, list []JSON) {
-	cli.Table(w, "ID\tTYPE\tQUEUE\tSTATE\tATTEMPTS\tRUN AT\tLAST ERROR", list, func(j JSON) []any {
+func writeTable(w io.Writer, list []api.Job) {
+	cli.Table(w, "ID\tTYPE\tQUEUE\tSTATE\tATTEMPTS\tRUN AT\tLAST ERROR", list, func(j api.Job) []any {
 		return []any{j.ID, j.Type, j.Queue, stateOf(j), j.Attempts, cli.Clock(j.RunAt), cli.OneLine(j.LastError)}
 	})
 }
 
 // stateOf formats a job's state for a list.
-func stateOf(j JSON) string {
+func stateOf(j api.Job) string {
 	if j.State == job.Running && !j.CancelRequestedAt.IsZero() {
 		return "running (asked to cancel)"
 	}
@@ -144,7 +145,7 @@ func inspectCommand(a *cli.App) *cobra.Command {
 				return notFound(args[0], err)
 			}
 			r = hidden.hide(r)
-			return a.Print(*form, NewJSON(r).WithHistory(history), func(w io.Writer) { Write(a, w, r, history) })
+			return a.Print(*form, NewJSON(r, append([]job.Attempt{}, history...)), func(w io.Writer) { Write(a, w, r, history) })
 		})
 	})
 	return cmd
@@ -385,7 +386,7 @@ func statsCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, newStatsJSON(stats), func(w io.Writer) {
+			return a.Print(*form, api.NewStats(stats), func(w io.Writer) {
 				cli.Table(w, "QUEUE\tSCHEDULED\tREADY\tRUNNING\tCOMPLETED\tDEAD\tCANCELLED\tOLDEST READY", slices.Sorted(maps.Keys(stats)), func(name string) []any {
 					q := stats[name]
 					return []any{name, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled, cli.Brief(q.OldestReady)}

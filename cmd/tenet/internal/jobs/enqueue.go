@@ -16,14 +16,8 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
 )
-
-// EnqueueResult is the output of "enqueue".
-type EnqueueResult struct {
-	ID         string         `json:"id"`
-	Existed    bool           `json:"existed"`
-	Durability job.Durability `json:"durability"`
-}
 
 type enqueueFlags struct {
 	line      jobline.Line
@@ -88,8 +82,7 @@ and stores it.`,
 				return err
 			}
 			warnUntaken(cmd.Context(), a, s, map[jobKind]bool{kindOfJob(r): true})
-			result := EnqueueResult(receipt)
-			return a.Print(*form, result, func(w io.Writer) { cli.Fprintln(w, result.ID) })
+			return a.Print(*form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
 		})
 	})
 	return cmd

@@ -13,13 +13,14 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // foundJSON is what "jobs search" prints.
 type foundJSON struct {
-	Jobs      []JSON   `json:"jobs"`                // newest first
-	Next      string   `json:"next,omitempty"`      // continues the search, as --below
-	Unindexed []string `json:"unindexed,omitempty"` // fields that were compared job by job
+	Jobs      []api.Job `json:"jobs"`                // newest first
+	Next      string    `json:"next,omitempty"`      // continues the search, as --below
+	Unindexed []string  `json:"unindexed,omitempty"` // fields that were compared job by job
 }
 
 func searchCommand(a *cli.App) *cobra.Command {
@@ -58,9 +59,9 @@ pass that ID to --below to go on.`,
 			if err != nil {
 				return err
 			}
-			out := foundJSON{Jobs: []JSON{}, Next: found.Next, Unindexed: found.Unindexed}
+			out := foundJSON{Jobs: []api.Job{}, Next: found.Next, Unindexed: found.Unindexed}
 			for _, r := range found.Jobs {
-				out.Jobs = append(out.Jobs, NewJSON(hidden.hide(r)))
+				out.Jobs = append(out.Jobs, NewJSON(hidden.hide(r), nil))
 			}
 			tellHowFar(a, found, q.Limit)
 			return a.Print(*form, out, func(w io.Writer) { writeTable(w, out.Jobs) })

@@ -20,6 +20,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // periodicEntry is an entry of a file of periodic jobs.
@@ -184,7 +185,7 @@ func periodicRunCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(*form, jobs.EnqueueResult(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
+			return a.Print(*form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
 		})
 	})
 	return cmd
