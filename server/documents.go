@@ -259,7 +259,7 @@ func (s *Server) diff(ctx context.Context, in *diffQuery) (*answer[api.Differenc
 	if d.Fields == nil {
 		d.Fields = []policyfile.Change{}
 	}
-	return answers(api.Difference(d), err)
+	return answers(d, err)
 }
 
 // onDocument describes a change of a document for the audit log.

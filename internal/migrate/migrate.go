@@ -22,10 +22,10 @@ const (
 
 // Step is one version's change in one direction.
 type Step struct {
-	Version   int
-	Name      string
-	Direction Direction
-	SQL       string // rendered
+	Version   int       `json:"version"`
+	Name      string    `json:"name"`
+	Direction Direction `json:"direction"`
+	SQL       string    `json:"sql,omitempty"` // rendered
 }
 
 // String is the step's heading.
@@ -39,10 +39,10 @@ type Applied struct {
 
 // Status says whether a version is applied.
 type Status struct {
-	Version   int
-	Name      string
-	Applied   bool
-	AppliedAt time.Time // zero where it is not applied
+	Version   int       `json:"version"`
+	Name      string    `json:"name"`
+	Applied   bool      `json:"applied"`
+	AppliedAt time.Time `json:"applied_at,omitzero"` // zero where it is not applied
 }
 
 // Set holds all versions of a store in order. It is immutable.

@@ -106,7 +106,7 @@ type Revisions struct {
 type Difference struct {
 	From   int64               `json:"from"`
 	To     int64               `json:"to"`
-	Fields []policyfile.Change `json:"fields" nullable:"false"`
+	Fields []policyfile.Change `json:"fields" nullable:"false" doc:"Empty if the documents differ only in layout and comments."`
 	Text   string              `json:"text" doc:"A unified diff."`
 }
 

@@ -7,21 +7,12 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/server/api"
 )
 
-// Difference is how one revision differs from another.
-type Difference struct {
-	From int64 `json:"from"`
-	To   int64 `json:"to"`
-	// Fields are the fields that differ. It is empty if the documents differ only in layout and comments.
-	Fields []policyfile.Change `json:"fields"`
-	// Text is the difference of the texts as a unified diff.
-	Text string `json:"text"`
-}
-
 // Diff compares two revisions of a document. It returns policystore.ErrNotFound if one does not exist.
-func (s *Service) Diff(ctx context.Context, name string, from, to int64) (Difference, error) {
-	out := Difference{From: from, To: to}
+func (s *Service) Diff(ctx context.Context, name string, from, to int64) (api.Difference, error) {
+	out := api.Difference{From: from, To: to}
 	var texts [2]string
 	var parsed [2]*policyfile.Document
 	for i, number := range []int64{from, to} {

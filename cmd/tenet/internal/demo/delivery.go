@@ -5,34 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"maps"
 	"net/url"
 	"strings"
+
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 )
 
 // Delivery is one webhook to be delivered.
 type Delivery struct {
-	ID           string // the job line's unique key
-	Queue        string // the destination
-	Method       string
-	URL          string
-	Headers      map[string]string
-	Body         string
-	ExpectStatus int // 0 is any status of success
-}
-
-// line is a job line; fields that matter to job stores only are left out.
-type line struct {
-	Type      string `json:"type"`
-	Queue     string `json:"queue"`
-	UniqueKey string `json:"unique_key"`
-	Payload   struct {
-		Method       string            `json:"method"`
-		URL          string            `json:"url"`
-		Headers      map[string]string `json:"headers"`
-		Body         string            `json:"body"`
-		ExpectStatus int               `json:"expect_status"`
-	} `json:"payload"`
+	ID      string // the job line's unique key
+	Queue   string // the destination
+	Request httpjob.Payload
 }
 
 // deliveries is a thousand webhooks of an imaginary shop, as job lines. It is a variable because go:embed needs one; nothing
@@ -67,27 +52,36 @@ func parseDeliveries(lines string) ([]Delivery, error) {
 	return list, nil
 }
 
-func parseDelivery(text string) (Delivery, error) {
-	var l line
-	if err := json.Unmarshal([]byte(text), &l); err != nil {
-		return Delivery{}, err
-	}
-	p := l.Payload
+func parseDelivery(text string) (d Delivery, err error) {
+	r, err := jobline.Parse([]byte(text))
 	switch {
-	case l.Type != "http":
-		return Delivery{}, fmt.Errorf("type: %q is not http", l.Type)
-	case l.UniqueKey == "":
-		return Delivery{}, errors.New("unique_key: missing")
-	case l.Queue == "":
-		return Delivery{}, errors.New("queue: missing")
+	case err != nil:
+		return d, err
+	case r.Type != httpjob.Type:
+		return d, fmt.Errorf("type: %q is not http", r.Type)
+	case r.UniqueKey == "":
+		return d, errors.New("unique_key: missing")
+	case r.Queue == "":
+		return d, errors.New("queue: missing")
 	}
-	if u, err := url.Parse(p.URL); err != nil || u.Scheme != "http" || u.Host == "" {
-		return Delivery{}, fmt.Errorf("payload.url: %q is not an http address", p.URL)
+	d = Delivery{ID: r.UniqueKey, Queue: r.Queue}
+	payload, _ := r.Payload.(json.RawMessage)
+	return d, json.Unmarshal(payload, &d.Request)
+}
+
+// line is the delivery's job line, with the endpoint's address as its host.
+func (d Delivery) line(address string) (jobline.Line, error) {
+	p := d.Request
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return jobline.Line{}, err
 	}
-	if p.Method == "" {
-		p.Method = http.MethodPost
+	u.Host = address
+	p.URL, p.Headers = u.String(), maps.Clone(p.Headers)
+	if p.Headers == nil {
+		p.Headers = map[string]string{}
 	}
-	return Delivery{
-		ID: l.UniqueKey, Queue: l.Queue, Method: p.Method, URL: p.URL, Headers: p.Headers, Body: p.Body, ExpectStatus: p.ExpectStatus,
-	}, nil
+	p.Headers[DeliveryHeader] = d.ID
+	payload, err := json.Marshal(p)
+	return jobline.Line{Type: httpjob.Type, Queue: d.Queue, UniqueKey: d.ID, Payload: payload}, err
 }

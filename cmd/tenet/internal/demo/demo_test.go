@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -84,16 +87,16 @@ func TestDeliveriesAreParsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Delivery{{ID: "k", Queue: "q", Method: "POST", URL: "http://demo.invalid/x", Body: "b", ExpectStatus: 204}}
+	want := []Delivery{{ID: "k", Queue: "q", Request: httpjob.Payload{URL: "http://demo.invalid/x", Body: json.RawMessage(`"b"`), ExpectStatus: httpjob.Statuses{204}}}}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for name, lines := range map[string]string{
 		"line 2: unique_key": good + "\n" + good,
-		"line 1: type":       strings.Replace(good, `"http"`, `"exec"`, 1),
+		"line 1: type":       strings.Replace(good, `"http"`, `"other"`, 1),
 		"unique_key: miss":   strings.Replace(good, `"k"`, `""`, 1),
 		"queue: miss":        strings.Replace(good, `"q"`, `""`, 1),
-		"payload.url":        strings.Replace(good, `http://demo.invalid/x`, `file:///x`, 1),
+		"url: must be":       strings.Replace(good, `http://demo.invalid/x`, `file:///x`, 1),
 		"line 1: ":           "{",
 	} {
 		if _, err := parseDeliveries(lines); err == nil || !strings.Contains(err.Error(), name) {
@@ -103,13 +106,13 @@ func TestDeliveriesAreParsed(t *testing.T) {
 }
 
 func TestTheEmbeddedDeliveriesAreVaried(t *testing.T) {
-	queues, methods, statuses := map[string]int{}, map[string]int{}, map[int]int{}
+	queues, methods, statuses := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, d := range embedded(t) {
 		queues[d.Queue]++
-		methods[d.Method]++
-		statuses[d.ExpectStatus]++
-		if !strings.HasPrefix(d.URL, "http://demo.invalid/hooks/"+d.Queue) || d.Body == "" {
-			t.Errorf("%s: %s with %d bytes", d.ID, d.URL, len(d.Body))
+		methods[d.Request.Method]++
+		statuses[fmt.Sprint(d.Request.ExpectStatus)]++
+		if !strings.HasPrefix(d.Request.URL, "http://demo.invalid/hooks/"+d.Queue) || len(d.Request.Body) < 3 {
+			t.Errorf("%s: %s with %d bytes", d.ID, d.Request.URL, len(d.Request.Body))
 		}
 	}
 	if len(queues) != 10 || len(methods) != 4 || len(statuses) != 4 {

@@ -146,9 +146,9 @@ func (e *Endpoint) accept(w http.ResponseWriter, d Delivery, body string) {
 	e.mu.Lock()
 	e.accepted[d.ID]++
 	e.mu.Unlock()
-	status := d.ExpectStatus
-	if status == 0 {
-		status = http.StatusOK
+	status := http.StatusOK
+	if expected := d.Request.ExpectStatus; len(expected) > 0 {
+		status = expected[0]
 	}
 	w.WriteHeader(status)
 	if status != http.StatusNoContent {

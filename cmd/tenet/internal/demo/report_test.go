@@ -89,7 +89,7 @@ func TestForeignIdempotencyKeysAndTooManyRequestsAreFaults(t *testing.T) {
 
 func TestJobsPointAtTheEndpointAndNameTheirDelivery(t *testing.T) {
 	d := embedded(t)[0]
-	l, err := lineOf(d, "127.0.0.1:99")
+	l, err := d.line("127.0.0.1:99")
 	if err != nil {
 		t.Fatal(err)
 	}

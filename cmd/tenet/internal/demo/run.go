@@ -7,14 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"net/url"
 	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/tenetdev/tenet/adapter/http/httpjob"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobline"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -108,7 +105,7 @@ func importJobs(ctx context.Context, o Options, address string) error {
 	var lines bytes.Buffer
 	e := json.NewEncoder(&lines)
 	for _, d := range o.Deliveries {
-		l, err := lineOf(d, address)
+		l, err := d.line(address)
 		if err == nil {
 			err = e.Encode(l)
 		}
@@ -121,27 +118,6 @@ func importJobs(ctx context.Context, o Options, address string) error {
 		err = fmt.Errorf("demo: %d of %d deliveries were imported: %v", result.Imported, len(o.Deliveries), result.Rejected)
 	}
 	return err
-}
-
-func lineOf(d Delivery, address string) (jobline.Line, error) {
-	u, err := url.Parse(d.URL)
-	if err != nil {
-		return jobline.Line{}, err
-	}
-	u.Host = address
-	p := httpjob.Payload{Method: d.Method, URL: u.String(), Headers: maps.Clone(d.Headers)}
-	if p.Headers == nil {
-		p.Headers = map[string]string{}
-	}
-	p.Headers[DeliveryHeader] = d.ID
-	if d.ExpectStatus > 0 {
-		p.ExpectStatus = httpjob.Statuses{d.ExpectStatus}
-	}
-	if p.Body, err = json.Marshal(d.Body); err != nil {
-		return jobline.Line{}, err
-	}
-	payload, err := json.Marshal(p)
-	return jobline.Line{Type: httpjob.Type, Queue: d.Queue, UniqueKey: d.ID, Payload: payload}, err
 }
 
 // fleet is the set of workers.

@@ -15,21 +15,16 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/server/api"
 )
 
-// recordJSON is a record for output, by default without its result, which may hold secrets.
-type recordJSON struct {
-	idempotency.Record
-	Result []byte `json:"result,omitempty"`
-	Size   int    `json:"result_bytes"`
-}
-
-func shown(r idempotency.Record, withResult bool) recordJSON {
-	j := recordJSON{Record: r, Size: len(r.Result)}
+// shown returns a record as it is printed: without its result, which may hold secrets, unless withResult is set.
+func shown(r idempotency.Record, withResult bool) api.Record {
+	out := api.NewRecord(r, time.Now())
 	if withResult {
-		j.Result = r.Result
+		out.Result = r.Result
 	}
-	return j
+	return out
 }
 
 // Command returns "tenet idempotency".

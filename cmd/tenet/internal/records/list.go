@@ -14,13 +14,8 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/internal/paging"
+	"github.com/tenetdev/tenet/server/api"
 )
-
-// listedJSON is a record in a list, without its result.
-type listedJSON struct {
-	idempotency.Record
-	Lapsed bool `json:"lapsed"` // in flight under a lease that has ended: the outcome is unknown
-}
 
 func recordListCommand(a *cli.App) *cobra.Command {
 	f := &recordTarget{}
@@ -54,7 +49,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 			return err
 		}
 		filter := idempotency.Filter{State: idempotency.State(state), Tenant: f.tenant, Operation: f.operation}
-		list, more := []listedJSON{}, false
+		list, more := []api.Record{}, false
 		page := func(after idempotency.ID, most int) ([]idempotency.Record, error) {
 			return s.List(ctx, filter, after, most)
 		}
@@ -65,13 +60,13 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 			if more = *limit > 0 && len(list) == *limit; more {
 				break
 			}
-			list = append(list, listedJSON{r, r.State == idempotency.InFlight && !r.Live(time.Now())})
+			list = append(list, api.NewRecord(r, time.Now()))
 		}
 		if more {
 			cli.Fprintf(a.Stderr, "only the first %d are listed; --limit 0 lists all\n", *limit)
 		}
 		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r listedJSON) []any {
+			cli.Table(w, "KEY\tTENANT\tOPERATION\tSTATE\tATTEMPTS\tCREATED\tLEASE\tOWNER", list, func(r api.Record) []any {
 				state := string(r.State)
 				if r.Lapsed {
 					state += " (lapsed)"

@@ -2,7 +2,7 @@ package schema
 
 import (
 	"io"
-	"time"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -10,22 +10,6 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/internal/migrate"
 )
-
-// stepJSON is a migration that was or would be made.
-type stepJSON struct {
-	Version   int               `json:"version"`
-	Name      string            `json:"name"`
-	Direction migrate.Direction `json:"direction"`
-	SQL       string            `json:"sql,omitempty"` // with --show-sql
-}
-
-// versionJSON is a version of a store's tables.
-type versionJSON struct {
-	Version   int       `json:"version"`
-	Name      string    `json:"name"`
-	Applied   bool      `json:"applied"`
-	AppliedAt time.Time `json:"applied_at,omitzero"`
-}
 
 // Command returns "tenet migrate".
 func Command(a *cli.App) *cobra.Command {
@@ -62,11 +46,10 @@ func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Co
 			if err != nil {
 				return err
 			}
-			list := make([]stepJSON, len(steps))
-			for i, s := range steps {
-				list[i] = stepJSON{Version: s.Version, Name: s.Name, Direction: s.Direction}
-				if *showSQL {
-					list[i].SQL = s.SQL
+			list := append([]migrate.Step{}, steps...)
+			for i := range list {
+				if !*showSQL {
+					list[i].SQL = ""
 				}
 			}
 			return a.Print(*form, list, func(w io.Writer) { writeSteps(w, list, *dryRun) })
@@ -75,7 +58,7 @@ func stepsCommand(a *cli.App, cmd *cobra.Command, d migrate.Direction) *cobra.Co
 	return cmd
 }
 
-func writeSteps(w io.Writer, list []stepJSON, dryRun bool) {
+func writeSteps(w io.Writer, list []migrate.Step, dryRun bool) {
 	if len(list) == 0 {
 		cli.Fprintln(w, "nothing to do")
 	}
@@ -84,7 +67,7 @@ func writeSteps(w io.Writer, list []stepJSON, dryRun bool) {
 		if dryRun {
 			verb = "would apply"
 		}
-		cli.Fprintf(w, "-- %s %03d_%s.%s\n", verb, s.Version, s.Name, s.Direction)
+		cli.Fprintf(w, "-- %s %s\n", verb, s)
 		if s.SQL != "" {
 			cli.Fprintln(w, cli.Safe(s.SQL)) // from this program
 		}
@@ -101,17 +84,13 @@ func migrateStatusCommand(a *cli.App) *cobra.Command {
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
 		return open.WithDatabase(cmd.Context(), a, open.Options{URL: *store}, func(db open.Database) error {
-			status, err := db.MigrationStatus(cmd.Context())
+			list, err := db.MigrationStatus(cmd.Context())
 			if err != nil {
 				return err
 			}
-			list, behind := make([]versionJSON, len(status)), false
-			for i, s := range status {
-				list[i] = versionJSON(s)
-				behind = behind || !s.Applied
-			}
+			behind := slices.ContainsFunc(list, func(s migrate.Status) bool { return !s.Applied })
 			err = a.Print(*form, list, func(w io.Writer) {
-				cli.Table(w, "VERSION\tNAME\tAPPLIED", list, func(v versionJSON) []any { return []any{v.Version, v.Name, cli.Clock(v.AppliedAt)} })
+				cli.Table(w, "VERSION\tNAME\tAPPLIED", list, func(v migrate.Status) []any { return []any{v.Version, v.Name, cli.Clock(v.AppliedAt)} })
 			})
 			if err == nil && behind {
 				return cli.Exit(cli.ExitThreshold)
