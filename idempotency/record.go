@@ -38,7 +38,7 @@ func (f *Failure) Error() string { return f.Message }
 type Record struct {
 	ID
 	Fingerprint string    `json:"fingerprint"`
-	State       State     `json:"state" enum:"in_flight,completed,failed,released,unknown"`
+	State       State     `json:"state"`
 	Owner       string    `json:"owner"`
 	Fence       int64     `json:"fence"`          // grows with every claim
 	Lease       time.Time `json:"lease,omitzero"` // when the claim lapses; zero unless in flight

@@ -65,7 +65,7 @@ func (s *Server) listRecords(ctx context.Context, in *recordQuery) (*answer[api.
 	}
 	page := api.RecordPage{Records: make([]api.Record, len(list))}
 	for i := range list {
-		page.Records[i] = api.NewRecord(list[i], time.Now())
+		page.Records[i] = api.NewRecord(&list[i], time.Now())
 	}
 	if len(list) == in.Limit {
 		page.Next = api.NewCursor(api.RecordCursor, list[len(list)-1].ID)
@@ -95,7 +95,7 @@ func (s *Server) getRecord(ctx context.Context, in *recordName) (*recordAnswer, 
 	if err != nil {
 		return nil, err
 	}
-	out := &recordAnswer{api.ClaimTag(r.Claim()), api.NewRecord(r, time.Now())}
+	out := &recordAnswer{api.ClaimTag(r.Claim()), api.NewRecord(&r, time.Now())}
 	if in.Result {
 		out.Body.Result = r.Result
 	}
@@ -142,7 +142,7 @@ func (s *Server) resolveRecord(ctx context.Context, in *matching[api.Resolution]
 	if r, err = s.options.Records.Get(ctx, r.ID); err != nil {
 		return nil, err
 	}
-	return &recordAnswer{api.ClaimTag(r.Claim()), api.NewRecord(r, time.Now())}, nil
+	return &recordAnswer{api.ClaimTag(r.Claim()), api.NewRecord(&r, time.Now())}, nil
 }
 
 func (s *Server) clearRecord(ctx context.Context, in *matching[api.RecordID]) (*struct{}, error) {

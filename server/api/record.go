@@ -10,18 +10,44 @@ import (
 	"github.com/tenetdev/tenet/policystore"
 )
 
-// Record is an idempotency record, with its result where result=true was asked for.
+// Record is an idempotency record.
 type Record struct {
-	idempotency.Record
-	Lapsed      bool `json:"lapsed" doc:"In flight under a lease that has ended: the outcome is unknown."`
-	ResultBytes int  `json:"result_bytes"`
+	TenantID    string               `json:"tenant_id"`
+	Operation   string               `json:"operation"`
+	Key         string               `json:"key"`
+	Fingerprint string               `json:"fingerprint"`
+	State       idempotency.State    `json:"state" enum:"in_flight,completed,failed,released,unknown"`
+	Owner       string               `json:"owner"`
+	Fence       int64                `json:"fence"`
+	Lease       time.Time            `json:"lease,omitzero"`
+	Lapsed      bool                 `json:"lapsed" doc:"In flight under a lease that has ended: the outcome is unknown."`
+	Attempts    int                  `json:"attempts"`
+	PolicyHash  string               `json:"policy_hash,omitempty"`
+	HasResult   bool                 `json:"has_result"`
+	ResultBytes int                  `json:"result_bytes"`
+	Result      []byte               `json:"result,omitempty" doc:"In base64, where result=true was asked for."`
+	Failure     *idempotency.Failure `json:"failure,omitempty"`
+	Created     time.Time            `json:"created"`
+	Completed   time.Time            `json:"completed,omitzero"`
+	Expires     time.Time            `json:"expires,omitzero"`
 }
 
 // NewRecord describes a record without its result.
-func NewRecord(r idempotency.Record, now time.Time) Record {
-	out := Record{Record: r, Lapsed: r.State == idempotency.InFlight && !r.Live(now), ResultBytes: len(r.Result)}
-	out.Result = nil
-	return out
+func NewRecord(r *idempotency.Record, now time.Time) Record {
+	return Record{
+		TenantID: r.Tenant, Operation: r.Operation, Key: r.Key, Fingerprint: r.Fingerprint, State: r.State, Owner: r.Owner, Fence: r.Fence,
+		Lease: r.Lease, Lapsed: r.State == idempotency.InFlight && !r.Live(now), Attempts: r.Attempts, PolicyHash: r.PolicyHash,
+		HasResult: r.HasResult, ResultBytes: len(r.Result), Failure: r.Failure, Created: r.Created, Completed: r.Completed, Expires: r.Expires,
+	}
+}
+
+// Record returns the record as stores return it.
+func (r *Record) Record() idempotency.Record {
+	return idempotency.Record{
+		ID: idempotency.ID{Tenant: r.TenantID, Operation: r.Operation, Key: r.Key}, Fingerprint: r.Fingerprint, State: r.State, Owner: r.Owner,
+		Fence: r.Fence, Lease: r.Lease, Attempts: r.Attempts, PolicyHash: r.PolicyHash, HasResult: r.HasResult, Result: r.Result,
+		Failure: r.Failure, Created: r.Created, Completed: r.Completed, Expires: r.Expires,
+	}
 }
 
 // ClaimTag is the entity tag of a record under a claim. It changes whenever the record gets another claim.

@@ -61,10 +61,11 @@ func (r *Records) Get(ctx context.Context, id idempotency.ID) (idempotency.Recor
 	if err := r.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/idempotency/record", Query: query}, &out); err != nil {
 		return idempotency.Record{}, asRecord(err)
 	}
-	if out.HasResult && len(out.Result) == 0 {
-		out.Result = make([]byte, out.ResultBytes)
+	record := out.Record()
+	if record.HasResult && len(record.Result) == 0 {
+		record.Result = make([]byte, out.ResultBytes)
 	}
-	return out.Record, nil
+	return record, nil
 }
 
 // List implements idempotency.Admin.
@@ -87,7 +88,7 @@ func (r *Records) List(ctx context.Context, f idempotency.Filter, after idempote
 	}
 	list := make([]idempotency.Record, len(page.Records))
 	for i := range page.Records {
-		list[i] = page.Records[i].Record
+		list[i] = page.Records[i].Record()
 	}
 	return list, nil
 }

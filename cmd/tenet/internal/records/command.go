@@ -20,7 +20,7 @@ import (
 
 // shown returns a record as it is printed: without its result, which may hold secrets, unless withResult is set.
 func shown(r idempotency.Record, withResult bool) api.Record {
-	out := api.NewRecord(r, time.Now())
+	out := api.NewRecord(&r, time.Now())
 	if withResult {
 		out.Result = r.Result
 	}

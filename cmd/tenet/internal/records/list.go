@@ -60,7 +60,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 			if more = *limit > 0 && len(list) == *limit; more {
 				break
 			}
-			list = append(list, api.NewRecord(r, time.Now()))
+			list = append(list, api.NewRecord(&r, time.Now()))
 		}
 		if more {
 			cli.Fprintf(a.Stderr, "only the first %d are listed; --limit 0 lists all\n", *limit)
@@ -71,7 +71,7 @@ lease has ended. Inspect one with get, find out what happened, and set its outco
 				if r.Lapsed {
 					state += " (lapsed)"
 				}
-				return []any{r.Key, r.Tenant, r.Operation, state, r.Attempts, cli.Clock(r.Created), cli.Clock(r.Lease), r.Owner}
+				return []any{r.Key, r.TenantID, r.Operation, state, r.Attempts, cli.Clock(r.Created), cli.Clock(r.Lease), r.Owner}
 			})
 		})
 	})
