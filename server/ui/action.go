@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -129,7 +130,7 @@ func (u *UI) serveAction(w http.ResponseWriter, r *http.Request, a *action) {
 		return
 	}
 	notice, next, err := a.make(q)
-	if text := faultOf(err); text != "" {
+	if text := faultOf(err); text != "" || errors.Is(err, errReview) {
 		u.showPreview(w, q, a, text)
 		return
 	}

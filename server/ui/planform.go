@@ -51,29 +51,25 @@ func (f planForm) plan() (*api.Plan, error) {
 	faults = append(faults, err)
 	plan.Steps, err = rollout.ParseSteps(f.Steps, hold)
 	faults = append(faults, err)
-	read := func(name, text string) (value float64) {
-		text = strings.TrimSpace(text)
-		if text == "" {
-			return 0
-		}
-		value, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s: %q is not a number", name, text))
-		}
-		if strings.HasSuffix(text, "%") {
-			value /= 100
-		}
+	share := func(name, text string) float64 {
+		value, err := shareOf(name, text)
+		faults = append(faults, err)
 		return value
 	}
-	samples := int64(read("the fewest calls", f.MinSamples))
-	for i := range plan.Steps {
-		plan.Steps[i].MinSamples = samples
+	if text := strings.TrimSpace(f.MinSamples); text != "" {
+		samples, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || samples < 1 {
+			faults = append(faults, fmt.Errorf("fewest calls: %q is not a number above 0", text))
+		}
+		for i := range plan.Steps {
+			plan.Steps[i].MinSamples = samples
+		}
 	}
 	plan.Thresholds = rollout.Thresholds{
-		FailureShare: read("failed calls", f.FailureShare), ExtraAttempts: read("attempts per call", f.ExtraAttempts),
-		Latency: read("latency", f.Latency), Openings: read("breaker openings", f.Openings),
+		FailureShare: share("more failed calls", f.FailureShare), ExtraAttempts: share("more attempts per call", f.ExtraAttempts),
+		Latency: share("longer 95th percentile", f.Latency), Openings: share("more breaker openings", f.Openings),
 	}
-	plan.Confidence = read("confidence", f.Confidence)
+	plan.Confidence = share("confidence", f.Confidence)
 	if err := errors.Join(faults...); err != nil {
 		return nil, errors.New(sentence(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
@@ -90,6 +86,19 @@ func holdOf(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("each step lasts at least: %q is not a duration such as 5m", text)
 	}
 	return hold, nil
+}
+
+// shareOf reads a share such as 1%; 0 for the default.
+func shareOf(name, text string) (float64, error) {
+	if text = strings.TrimSpace(text); text == "" {
+		return 0, nil
+	}
+	number, isPercent := strings.CutSuffix(text, "%")
+	value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || !isPercent || !(value > 0) {
+		return 0, fmt.Errorf("%s: %q is not a share such as 1%%", name, text)
+	}
+	return value / 100, nil
 }
 
 // sentence begins a text with a capital letter and ends it with a full stop.

@@ -14,7 +14,7 @@ func policyPages() []*page {
 
 // policyActions lists the changes of policy documents.
 func policyActions() []*action {
-	return []*action{freezeAction(), unfreezeAction(), rollbackAction()}
+	return []*action{publishAction(), newDocumentAction(), freezeAction(), unfreezeAction(), rollbackAction()}
 }
 
 type policies struct {

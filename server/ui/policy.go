@@ -185,6 +185,7 @@ type policyDiff struct {
 
 // difference is how one text differs from another.
 type difference struct {
+	Label  string // what is compared
 	Fields []fieldChange
 	Lines  []diffLine
 }
@@ -194,6 +195,9 @@ type fieldChange struct{ Path, From, To string }
 
 func newDifference(d api.Difference) difference {
 	out := difference{Lines: diffLines(d.Text)}
+	if len(out.Lines) > 1 {
+		out.Label = strings.TrimPrefix(out.Lines[0].Text, "--- ") + " and " + strings.TrimPrefix(out.Lines[1].Text, "+++ ")
+	}
 	for _, f := range d.Fields {
 		out.Fields = append(out.Fields, fieldChange{f.Path, fieldText(f.From), fieldText(f.To)})
 	}

@@ -19,6 +19,7 @@ import (
 // policyPaths lists a path of every page and preview of policy documents.
 var policyPaths = map[string]string{
 	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
+	"editor": "do/policies/search/publish", "new-policy": "do/new-policy",
 	"freeze": "do/policies/shop/freeze", "rollback": "do/policies/mail/rollback/2",
 }
 

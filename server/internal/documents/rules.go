@@ -11,6 +11,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
@@ -118,6 +119,9 @@ type Checked struct {
 
 // Check says what publishing a text would do, without publishing it. The faults of the text are part of the answer.
 func (s *Service) Check(ctx context.Context, name string, body []byte) (Checked, error) {
+	if err := protocol.CheckName(name); err != nil {
+		return Checked{}, &InvalidError{Cause: err}
+	}
 	d, err := s.store.Document(ctx, name)
 	if err != nil && !errors.Is(err, policystore.ErrNotFound) {
 		return Checked{}, err

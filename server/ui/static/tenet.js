@@ -241,6 +241,14 @@
 		if (on("[data-open=palette]")) openPalette();
 		const copy = on("[data-copy]");
 		if (copy) navigator.clipboard?.writeText(copy.dataset.copy).then(() => announce("Copied."), () => announce("Copying is not allowed here."));
+		const line = on("[data-line]");
+		if (line) {
+			event.preventDefault();
+			const text = $("#text"), lines = text.value.split("\n"), n = Number(line.dataset.line);
+			const from = lines.slice(0, n - 1).join("\n").length + (n > 1 ? 1 : 0);
+			text.focus(); text.setSelectionRange(from, from + (lines[n - 1] ?? "").length);
+			text.scrollTop = (n - 4) * text.scrollHeight / lines.length;
+		}
 		if (on("[data-close]") && on("dialog")) { event.preventDefault(); on("dialog").close(); }
 	});
 

@@ -1,0 +1,295 @@
+package ui
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/rollout"
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+// editor is the form in which a person writes the next revision of a document. It is shown again with what publishing the text
+// would do, and only then publishes it:
+//
+//	GET ─► text in force ─► POST review ─► faults, or the differences ─► POST publish ─► published
+//	                             ▲                                            │ text changed since, another revision in force
+//	                             └────────────────────────────────────────────┘
+type editor struct {
+	Document            *policystore.Document // nil for a new one
+	Name, Text, Message string
+	NameFault           string
+	Base                int64 // the revision that the text replaces
+	Plan                planForm
+	Steps               bool // deliver in steps
+	Defaults            rollout.Plan
+	Clients             int64
+	Reviewed            string // names the text and base that the review is about
+	Review              *review
+	Faults, Warnings    []placedFault
+	Conflict            *conflict
+}
+
+// review is what publishing the text would do.
+type review struct {
+	Revision, Base int64
+	Same           bool // nothing differs
+	difference
+}
+
+// conflict says that another revision has come into force since the person began.
+type conflict struct {
+	Began   int64
+	InForce api.Revision
+	Change  difference // between the two
+}
+
+// placedFault is a fault with the line that it is in.
+type placedFault struct {
+	api.Fault
+	Source, Caret string
+}
+
+// starter is the text of a new document.
+const starter = `# How often, how fast and for how long work is repeated.
+# The reference of all fields: docs/policy-reference.md
+version: 1
+
+defaults:
+  calls:
+    retry:
+      max_attempts: 3      # the first one included
+      backoff: 50ms        # before the first retry; doubles from retry to retry
+      backoff_cap: 2s
+      jitter: full
+
+budgets:
+  shared-api:
+    kind: retry_ratio      # retries may add at most this share of load
+    ratio: 0.2
+    burst: 10
+
+policies:
+  user-service.GetUser:    # the key that the program gives to the call
+    retry:
+      timeout: 300ms       # of an attempt
+      overall_timeout: 2s  # of all attempts and waits together
+      budget: {name: shared-api}
+
+queues:
+  mail:
+    retry:
+      max_attempts: 15
+      backoff: 1s
+      backoff_cap: 1h
+`
+
+func publishAction() *action {
+	return &action{path: "policies/{name}/publish", preview: editorPreview, make: publish}
+}
+
+func newDocumentAction() *action {
+	return &action{path: "new-policy", preview: editorPreview, make: publish}
+}
+
+// errReview shows the editor again without a fault.
+var errReview = errors.New("review the text")
+
+func editorPreview(r *request) (*preview, error) {
+	e := editor{Name: r.PathValue("name"), Text: starter, Defaults: rollout.Plan{}.WithDefaults()}
+	if e.Name != "" {
+		e.Document = &policystore.Document{}
+		if err := r.get(documentPath(e.Name, ""), nil, e.Document); err != nil {
+			return nil, err
+		}
+		e.Base = e.Document.Current
+		totals, err := r.clientTotals(*e.Document)
+		if err != nil {
+			return nil, err
+		}
+		e.Clients = totals.All
+	}
+	p := &preview{Title: "New document", File: "editor", Extra: &e}
+	if e.Document != nil {
+		p.Title = "Edit " + e.Name
+	}
+	if r.Method == http.MethodPost {
+		return p, e.read(r)
+	}
+	if e.Document != nil {
+		from := e.Base
+		if n := r.number("revision"); n > 0 {
+			from = n
+		}
+		old, err := r.revision(e.Name, from)
+		if err != nil {
+			return nil, err
+		}
+		e.Text = old.Body
+	}
+	e.Plan.Steps = defaultSteps
+	return p, nil
+}
+
+// read takes what the person filled in, and finds out what publishing it would do.
+func (e *editor) read(r *request) error {
+	e.take(r)
+	e.NameFault = ""
+	began := e.Base
+	var c api.Checked
+	if e.Name == "" {
+		e.NameFault = "Give the document a name."
+		return nil
+	}
+	err := r.ask(documentPath(e.Name, "/check"), api.Check{Body: e.Text}, &c)
+	if text := faultOf(err); text != "" {
+		e.NameFault = sentence(text)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(e.Text, "\n")
+	e.Faults, e.Warnings = placed(c.Faults, lines), placed(c.Warnings, lines)
+	e.Base = c.Base
+	if began != c.Base {
+		e.Conflict = &conflict{Began: began}
+		if e.Conflict.InForce, err = r.revision(e.Name, c.Base); err != nil {
+			return err
+		}
+		if began > 0 {
+			if e.Conflict.Change, err = r.difference(e.Name, began, c.Base); err != nil {
+				return err
+			}
+		}
+	}
+	if len(e.Faults) == 0 {
+		e.Review = &review{Revision: c.Revision, Base: c.Base, Same: c.Base > 0 && c.Text == "", difference: newDifference(api.Difference{Fields: c.Fields, Text: c.Text})}
+		e.Reviewed = e.fingerprint()
+	}
+	return nil
+}
+
+// take reads the form.
+func (e *editor) take(r *request) {
+	if e.Document == nil {
+		e.Name = strings.TrimSpace(r.PostFormValue("name"))
+	}
+	e.Text = strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n")
+	e.Message, e.Plan, e.Steps = r.PostFormValue("message"), r.planForm(), r.PostFormValue("delivery") == "steps"
+	e.Base, _ = strconv.ParseInt(r.PostFormValue("base"), 10, 64)
+}
+
+// DefaultConfidence is the confidence of a judgement that the form does not set.
+func (e *editor) DefaultConfidence() string { return trim(e.Defaults.Confidence*100, 3) + " %" }
+
+// Lines counts the lines of the text.
+func (e *editor) Lines() int { return strings.Count(e.Text, "\n") + 1 }
+
+// fingerprint names the text and what it replaces.
+func (e *editor) fingerprint() string {
+	sum := sha256.Sum256([]byte(decimal(e.Base) + " " + e.Text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// placed adds to faults the lines that they are in.
+func placed(faults []api.Fault, lines []string) (list []placedFault) {
+	for _, f := range faults {
+		p := placedFault{Fault: f}
+		if f.Line > 0 && f.Line <= len(lines) {
+			p.Source = lines[f.Line-1]
+			before := []rune(p.Source)
+			before = before[:min(max(f.Column-1, 0), len(before))]
+			p.Caret = strings.Map(func(c rune) rune {
+				if c == '\t' {
+					return c
+				}
+				return ' '
+			}, string(before)) + "^"
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// publish publishes a text that was reviewed.
+func publish(r *request) (notice, next string, err error) {
+	e := editor{Name: r.PathValue("name")}
+	if e.Name != "" {
+		e.Document = &policystore.Document{}
+	}
+	e.take(r)
+	if r.PostFormValue("step") != "publish" {
+		return "", "", errReview
+	}
+	if r.PostFormValue("reviewed") != e.fingerprint() {
+		return "", "", formFault("The text has changed since the review. Look at the differences, then publish.")
+	}
+	in := api.Publish{Body: e.Text, Message: e.Message, AcceptWarnings: r.PostFormValue("accept_warnings") == "true"}
+	if e.Steps {
+		if in.Rollout, err = e.Plan.plan(); err != nil {
+			return "", "", formFault(err.Error())
+		}
+		if in.Rollout == nil {
+			return "", "", formFault("Write the steps, or deliver the revision at once.")
+		}
+	}
+	var out api.Published
+	err = r.change(client.Call{Method: http.MethodPost, Path: documentPath(e.Name, "/revisions"), IfMatch: strconv.Quote(decimal(e.Base)), Body: in}, &out)
+	switch {
+	case changed(err):
+		return "", "", formFault("Nothing was published: another revision has come into force since you began. Your text is kept.")
+	case err != nil:
+		return "", "", err
+	case out.Rollout != nil:
+		return publishedNotice(out), r.ui.href("policies/" + e.Name + "/rollout"), nil
+	}
+	return publishedNotice(out), r.ui.href("policies/" + e.Name), nil
+}
+
+// Command is the command line that publishes the same text. It takes the default thresholds.
+func (e *editor) Command() string {
+	parts := []string{"policy", "publish", "policies.yaml", "--name", e.Name}
+	if e.Name == "" {
+		parts[4] = "NAME"
+	}
+	parts = append(parts, "--base", decimal(e.Base))
+	if e.Message != "" {
+		parts = append(parts, "--message", e.Message)
+	}
+	if len(e.Warnings) > 0 {
+		parts = append(parts, "--accept-warnings")
+	}
+	if e.Steps && e.Plan.Steps != "" {
+		parts = append(parts, "--rollout", strings.ReplaceAll(e.Plan.Steps, " ", ""))
+		if e.Plan.Hold != "" {
+			parts = append(parts, "--hold", e.Plan.Hold)
+		}
+	}
+	return commandLine(parts)
+}
+
+// Delivery says in words who gets the revision, and when.
+func (e *editor) Delivery() string {
+	to := "everyone"
+	if e.Clients > 0 {
+		to = plural(e.Clients, "client", "clients")
+	}
+	if !e.Steps {
+		return "to " + to + " at once"
+	}
+	return fmt.Sprintf("to %s in steps: %s, each for at least %s", to, e.Plan.Steps, orText(e.Plan.Hold, "5 min"))
+}
+
+func orText(text, otherwise string) string {
+	if strings.TrimSpace(text) == "" {
+		return otherwise
+	}
+	return text
+}
