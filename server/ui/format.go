@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -52,6 +53,7 @@ func (u *UI) parseTemplates() (map[string]*template.Template, error) {
 func (u *UI) functions() template.FuncMap {
 	return template.FuncMap{
 		"href":     u.href,
+		"store":    u.storeName,
 		"asset":    u.assetPath,
 		"number":   number,
 		"seconds":  seconds,
@@ -59,6 +61,7 @@ func (u *UI) functions() template.FuncMap {
 		"bytes":    byteSize,
 		"percent":  percent,
 		"instant":  instant,
+		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" },
 		"dict":     dict,
 		"list":     func(items ...any) []any { return items },
 		"plural":   plural,
@@ -74,6 +77,9 @@ func (u *UI) functions() template.FuncMap {
 		"command":  func(parts ...string) string { return commandLine(parts) },
 	}
 }
+
+// storeName is how commands name the store.
+func (u *UI) storeName() string { return cmp.Or(u.options.Store, "URL") }
 
 func (u *UI) assetPath(name string) (string, error) {
 	f := u.assets.files[name]

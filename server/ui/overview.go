@@ -1,8 +1,17 @@
 package ui
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
 )
 
 // figure is a number with its name.
@@ -12,30 +21,192 @@ type figure struct {
 }
 
 type overview struct {
-	Empty                         bool
-	EnqueueCommand, WorkerCommand string
-	States                        []figure
+	Empty     bool
+	Start     start
+	Figures   []figure
+	Attention []attention
+	Course    course
+	Causes    []causeRow
+	Running   []running
 }
 
+// start says how to begin, with commands that work when pasted.
+type start struct {
+	Enqueue, Worker, Publish string
+	Signed                   bool // the commands need a token
+}
+
+// attention is a queue that needs somebody.
+type attention struct {
+	queueRow
+	Why []string
+}
+
+// causeRow is a group of dead jobs.
+type causeRow struct {
+	job.CauseGroup
+	Filter string
+}
+
+// running is a rollout, a redrive, or programs without the revision that they should have.
+type running struct{ What, Link, State string }
+
 func overviewPage() *page {
-	return &page{path: "{$}", nav: "Overview", title: "Overview", file: "overview", load: func(r *request) (any, error) {
-		var stats api.Stats
-		if err := r.get("/v1/stats", nil, &stats); err != nil {
+	return &page{path: "{$}", nav: "Overview", title: "Overview", file: "overview", moving: true, load: func(r *request) (any, error) {
+		queues, err := readQueues(r)
+		if err != nil {
 			return nil, err
 		}
-		total := job.QueueStats{}
-		for _, q := range stats.Queues {
-			for _, s := range job.States() {
-				*total.Of(s) += *q.Of(s)
+		o := overview{Empty: !slices.ContainsFunc(queues, func(q queueRow) bool { return q.used() })}
+		if o.Empty {
+			o.Start = r.start()
+		} else {
+			o.Figures, o.Attention = figures(r, queues), needAttention(queues)
+			o.Causes, err = newestCauses(r)
+			if err == nil {
+				o.Course, err = readCourse(r, "", "")
 			}
 		}
-		o := overview{Empty: len(stats.Queues) == 0}
-		o.EnqueueCommand = commandLine([]string{"jobs", "enqueue", "--type", "http", "--payload", `{"url": "https://example.com"}`})
-		o.WorkerCommand = commandLine([]string{"worker"})
-		for _, s := range job.States() {
-			n := *total.Of(s)
-			o.States = append(o.States, figure{Name: string(s), Value: number(n), Link: r.ui.href("jobs", "filter", "state:"+string(s)), Alarm: s == job.Dead && n > 0})
+		if err != nil {
+			return nil, err
 		}
-		return o, nil
+		o.Running, err = readRunning(r)
+		return o, err
 	}}
+}
+
+// start writes the first commands for whoever looks at the page.
+func (r *request) start() start {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	address := scheme + "://" + r.Host
+	return start{
+		Enqueue: commandLine([]string{"enqueue", "http", `{"url": "https://example.com/"}`, "--server", address}),
+		Worker:  commandLine([]string{"worker", "--store", r.ui.storeName()}),
+		Publish: commandLine([]string{"policy", "publish", "policies.yaml", "--name", "main", "--server", address}),
+		Signed:  r.who.Kind != "local",
+	}
+}
+
+func figures(r *request, queues []queueRow) (list []figure) {
+	workers := map[string]bool{}
+	oldest, total := 0.0, job.QueueStats{}
+	for i := range queues {
+		q := &queues[i]
+		oldest = max(oldest, q.Oldest)
+		for _, c := range q.Counts {
+			*total.Of(c.State) += c.Count
+		}
+		for _, name := range q.Workers {
+			workers[name] = true
+		}
+	}
+	for _, s := range job.States() {
+		n := *total.Of(s)
+		list = append(list, figure{Name: string(s), Value: number(n), Link: r.ui.href("jobs", "filter", "state:"+string(s)), Alarm: s == job.Dead && n > 0})
+	}
+	waiting := total.Ready > 0 && len(workers) == 0
+	return append(list,
+		figure{Name: "Oldest due", Value: seconds(oldest)},
+		figure{Name: "Workers", Value: strconv.Itoa(len(workers)), Link: r.ui.href("workers"), Alarm: waiting})
+}
+
+// lateAfter is the age in seconds of the oldest ready job from which a queue needs attention.
+const lateAfter = 60
+
+func needAttention(queues []queueRow) (list []attention) {
+	for i := range queues {
+		a := attention{queueRow: queues[i]}
+		if a.Oldest >= lateAfter {
+			a.Why = append(a.Why, "its oldest job has been due for "+seconds(a.Oldest))
+		}
+		if a.count(job.Ready) > 0 && len(a.Workers) == 0 {
+			a.Why = append(a.Why, "no worker serves it")
+		}
+		if a.Paused || len(a.Why) > 0 {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// absent hides the refusal of something that the store does not keep or that the caller may not read.
+func absent(err error) error {
+	if p, ok := errors.AsType[*client.Problem](err); ok && (p.Status == http.StatusNotFound || p.Status == http.StatusForbidden) {
+		return nil
+	}
+	return err
+}
+
+// causesShown is how many causes of death the overview shows.
+const causesShown = 5
+
+// newestCauses returns the groups of dead jobs that have grown last.
+func newestCauses(r *request) (list []causeRow, err error) {
+	var found api.Causes
+	if err := absent(r.ask("/v1/dlq/causes", api.CauseQuery{}, &found)); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found.Groups, func(a, b job.CauseGroup) int { return b.LastSeen.Compare(a.LastSeen) })
+	for _, g := range found.Groups[:min(len(found.Groups), causesShown)] {
+		row := causeRow{g, "state:dead " + term("queue", g.Queue) + " " + term("type", g.Type)}
+		if g.Cause != "" {
+			row.Filter += " " + term(job.FieldCause, g.Cause)
+		}
+		list = append(list, row)
+	}
+	return list, nil
+}
+
+// readRunning returns what runs beside the jobs: redrives, rollouts, and programs that lag behind.
+func readRunning(r *request) (list []running, err error) {
+	var redrives api.RedrivePage
+	if err := absent(r.get("/v1/redrives", url.Values{"limit": {"20"}}, &redrives)); err != nil {
+		return nil, err
+	}
+	for i := range redrives.Redrives {
+		if d := &redrives.Redrives[i]; !d.State.Ended() {
+			list = append(list, running{
+				"Redrive of " + plural(d.Total, "job", "jobs"), r.ui.href("redrives/" + d.ID),
+				fmt.Sprintf("%s: %s completed, %s dead again, %s left", d.State, number(d.Completed), number(d.Dead), number(d.Left)),
+			})
+		}
+	}
+	var documents api.Documents
+	if err := absent(r.get("/v1/documents", url.Values{"limit": {documentsLooked}}, &documents)); err != nil {
+		return nil, err
+	}
+	for i := range documents.Documents {
+		d := &documents.Documents[i]
+		more, err := documentRuns(r, d)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	return list, nil
+}
+
+// documentsLooked is how many documents the overview looks at.
+const documentsLooked = "10"
+
+// documentRuns returns the running rollout of a document, and its clients that lag behind.
+func documentRuns(r *request, d *policystore.Document) (list []running, err error) {
+	link := r.ui.href("policies/" + url.PathEscape(d.Name))
+	if d.Rollout != nil && !d.Rollout.State.Ended() {
+		return []running{{"Rollout of " + d.Name, link, string(d.Rollout.State) + ", " + rolloutPlace(d.Rollout)}}, nil
+	}
+	clients, err := r.clientTotals(*d)
+	if err != nil {
+		return nil, err
+	}
+	if clients.Refused > 0 {
+		list = append(list, running{plural(clients.Refused, "client", "clients") + " of " + d.Name, link, "refused a revision"})
+	}
+	if behind := clients.All - clients.Current - clients.Refused; behind > 0 {
+		list = append(list, running{plural(behind, "client", "clients") + " of " + d.Name, link, "not yet at revision " + decimal(d.Current)})
+	}
+	return list, nil
 }

@@ -13,7 +13,6 @@ import (
 type queues struct {
 	States []job.State
 	Queues []queueRow
-	Paused int
 }
 
 // queueRow is a queue with its counts and its switch.
@@ -24,6 +23,7 @@ type queueRow struct {
 	Counts                        []stateCount
 	Oldest                        float64 // seconds
 	Workers                       []string
+	Rate                          string // completed jobs per second, over the last minute
 }
 
 type stateCount struct {
@@ -71,6 +71,17 @@ func readQueues(r *request) ([]queueRow, error) {
 	return list, nil
 }
 
+// count returns the number of jobs in a state.
+func (q *queueRow) count(state job.State) int {
+	i := slices.IndexFunc(q.Counts, func(c stateCount) bool { return c.State == state })
+	return q.Counts[i].Count
+}
+
+// used reports whether the queue has held a job.
+func (q *queueRow) used() bool {
+	return slices.ContainsFunc(q.Counts, func(c stateCount) bool { return c.Count > 0 })
+}
+
 func newQueueRow(name string, stats api.QueueStats) *queueRow {
 	row := &queueRow{Name: name, Escaped: url.PathEscape(name), Filter: term("queue", name), Oldest: stats.OldestReady}
 	for _, s := range job.States() {
@@ -80,35 +91,50 @@ func newQueueRow(name string, stats api.QueueStats) *queueRow {
 }
 
 func queuesPage() *page {
-	return &page{path: "queues", nav: "Queues", title: "Queues", file: "queues", load: func(r *request) (any, error) {
+	return &page{path: "queues", nav: "Queues", title: "Queues", file: "queues", moving: true, load: func(r *request) (any, error) {
 		list, err := readQueues(r)
-		out := queues{States: job.States(), Queues: list}
-		for i := range list {
-			if list[i].Paused {
-				out.Paused++
-			}
+		if err == nil {
+			err = setRates(r, list)
 		}
-		return out, err
+		return queues{States: job.States(), Queues: list}, err
 	}}
 }
 
+// setRates fills in how fast jobs of the queues complete.
+func setRates(r *request, list []queueRow) error {
+	var h api.StatsHistory
+	if err := r.get("/v1/stats/history", url.Values{"step": {"10s"}, "points": {"6"}, "queues": {"true"}}, &h); err != nil {
+		return err
+	}
+	for i := range list {
+		if rates := h.Queues[list[i].Name].Complete; len(rates) > 0 {
+			list[i].Rate = shortNumber(mean(rates)) + "/s"
+		}
+	}
+	return nil
+}
+
 // queueView is what the page of one queue shows.
-type queueView struct{ queueRow }
+type queueView struct {
+	queueRow
+	Course course
+}
 
 // Title names the page.
 func (v queueView) Title() string { return "Queue " + v.Name }
 
 func queuePage() *page {
-	return &page{path: "queues/{queue}", nav: "Queues", file: "queue", load: func(r *request) (any, error) {
+	return &page{path: "queues/{queue}", nav: "Queues", file: "queue", moving: true, load: func(r *request) (any, error) {
 		name := r.PathValue("queue")
 		list, err := readQueues(r)
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(list, func(q queueRow) bool { return q.Name == name })
-		if i < 0 {
-			return queueView{*newQueueRow(name, api.QueueStats{})}, nil // a queue exists once it holds a job
+		out := queueView{queueRow: *newQueueRow(name, api.QueueStats{})} // a queue exists once it holds a job
+		if i := slices.IndexFunc(list, func(q queueRow) bool { return q.Name == name }); i >= 0 {
+			out.queueRow = list[i]
 		}
-		return queueView{list[i]}, nil
+		out.Course, err = readCourse(r, "queues/"+out.Escaped, name)
+		return out, err
 	}}
 }

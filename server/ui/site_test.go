@@ -59,7 +59,7 @@ func newSite(t testing.TB, change func(*server.Options)) *site {
 	if s.server, err = server.New(ctx, o); err != nil {
 		t.Fatal(err)
 	}
-	u, err := ui.New(s.server, ui.Options{Development: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	u, err := ui.New(s.server, ui.Options{Development: true, Store: "sqlite:/jobs.db", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

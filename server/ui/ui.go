@@ -19,6 +19,9 @@ type Options struct {
 	Prefix string
 	// Development serves the components of pages under Prefix/components.
 	Development bool
+	// Store is how a worker names the stores, such as sqlite:/var/lib/jobs.db, in commands that pages show: never with a
+	// password. Default URL, which a person replaces.
+	Store string
 	// Logger gets failures, never a token or a payload. Default slog.Default().
 	Logger *slog.Logger
 }

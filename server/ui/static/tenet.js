@@ -40,8 +40,13 @@
 		number: (v) => Intl.NumberFormat("en", { notation: "compact" }).format(v),
 		rate: (v) => `${Intl.NumberFormat("en", { notation: "compact" }).format(v)}/s`,
 		seconds: (v) => v >= 60 ? `${+(v / 60).toFixed(1)} min` : v >= 1 || v === 0 ? `${+v.toFixed(1)} s` : `${+(v * 1000).toFixed(1)} ms`,
+		times: (v) => `${+v.toFixed(2)}×`,
 		percent: (v) => `${+(v * 100).toFixed(1)} %`,
 	};
+	function clock(seconds) {
+		const at = new Date(seconds * 1000);
+		return at.toLocaleTimeString("en-GB", at.getSeconds() ? {} : { hour: "2-digit", minute: "2-digit" });
+	}
 	function color(name) { // light-dark() is resolved by giving it to an element
 		const probe = document.createElement("i");
 		probe.style.color = `var(${name})`;
@@ -57,7 +62,7 @@
 		for (const figure of list) {
 			const place = $(".plot", figure);
 			const chart = JSON.parse(figure.dataset.chart);
-			const data = [chart.x, ...chart.series.map((s) => s.values)];
+			const data = [chart.x.map((x) => x + (chart.start ?? 0)), ...chart.series.map((s) => s.values)];
 			const width = Math.max(120, place.clientWidth);
 			if (place.plot && place.shape === chart.series.map((s) => s.name).join() && place.root === place.plot.root && place.contains(place.plot.root)) {
 				place.plot.setData(data);
@@ -67,9 +72,9 @@
 			const write = units[chart.unit] ?? units.number;
 			const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") }, font: "11px system-ui" };
 			place.plot = new Plot({
-				width, height: 170, legend: { show: false }, cursor: { drag: { x: false, y: false } }, scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 1e-3) * 1.08] } },
-				axes: [axis, { ...axis, size: 58, values: (_, list) => list.map(write) }],
-				series: [{}, ...chart.series.map((s) => ({ label: s.name, stroke: color(`--line-${s.color}`), width: 1.8, points: { show: false }, spanGaps: false }))],
+				width, height: 170, legend: { show: false }, cursor: { drag: { x: false, y: false } }, scales: { x: { range: (_, low, high) => [Math.min(low, high - 60), high] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, chart.unit === "seconds" ? 1e-3 : 1) * 1.08] } },
+				axes: [{ ...axis, values: (_, list) => list.map(clock) }, { ...axis, size: 58, values: (_, list) => list.map(write) }],
+				series: [{}, ...chart.series.map((s) => ({ label: s.name, stroke: color(`--line-${s.color}`), width: 1.8, points: { show: (u, i) => u.data[i].filter((v) => v !== null).length < 3, size: 6 }, spanGaps: true }))],
 			}, data, place);
 			place.shape = chart.series.map((s) => s.name).join();
 			place.root = place.plot.root;

@@ -10,6 +10,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/serve"
 	"github.com/tenetdev/tenet/server"
+	"github.com/tenetdev/tenet/server/ui"
 )
 
 // show is the web UI of the demo's store.
@@ -26,7 +27,7 @@ func showUI(ctx context.Context, a *cli.App, address string, all *open.All) (*sh
 	}
 	s, err := serve.New(ctx, server.Options{
 		Stores: server.Stores{Jobs: all.Jobs, Records: all.Records, Audit: all.Log, Policies: all.Policies}, Log: log, Logger: a.Logger(a.Stderr, false),
-	}, true)
+	}, &ui.Options{})
 	if err != nil {
 		return nil, errors.Join(err, closeLog())
 	}

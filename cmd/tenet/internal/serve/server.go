@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -94,7 +96,11 @@ func (f *serverFlags) run(ctx context.Context, a *cli.App) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	o.Log = log
-	s, err := New(ctx, o, !f.noUI)
+	pages := &ui.Options{Store: shownStore(f.store)}
+	if f.noUI {
+		pages = nil
+	}
+	s, err := New(ctx, o, pages)
 	if err != nil {
 		return err
 	}
@@ -105,13 +111,27 @@ func (f *serverFlags) run(ctx context.Context, a *cli.App) (err error) {
 	return f.serve(ctx, a, serving{s, listener, all.Jobs, o})
 }
 
-// New makes a server, with the web UI under /ui/ if asked for.
-func New(ctx context.Context, o server.Options, withUI bool) (*server.Server, error) {
+// shownStore is how pages name the store. The URL of a database may hold a password and is not shown.
+func shownStore(store string) string {
+	path, ok := strings.CutPrefix(store, "sqlite:")
+	if !ok {
+		return ""
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return store
+	}
+	return "sqlite:" + full
+}
+
+// New makes a server, with the web UI under /ui/ unless pages is nil.
+func New(ctx context.Context, o server.Options, pages *ui.Options) (*server.Server, error) {
 	s, err := server.New(ctx, o)
-	if err != nil || !withUI {
+	if err != nil || pages == nil {
 		return s, err
 	}
-	u, err := ui.New(s, ui.Options{Logger: o.Logger})
+	pages.Logger = o.Logger
+	u, err := ui.New(s, *pages)
 	if err != nil {
 		return nil, err
 	}
