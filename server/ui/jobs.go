@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/job"
-	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
@@ -31,7 +30,7 @@ type jobsView struct {
 	Unindexed []string
 	Empty     bool // there are no jobs at all
 	Command   string
-	MayChange bool
+	OfDead    bool // the search is for dead jobs
 	Below     string
 }
 
@@ -76,7 +75,6 @@ func jobsPage() *page {
 
 func loadJobs(r *request) (any, error) {
 	out := jobsView{Search: parseSearch(r.ui, r.query.Get("filter")), Below: r.query.Get("below")}
-	out.MayChange = can(view{Who: r.who}, policystore.ScopeOperate)
 	text := out.Search.Text
 	out.Command = commandLine([]string{"jobs", "list"})
 	if text != "" {
@@ -88,6 +86,7 @@ func loadJobs(r *request) (any, error) {
 	}
 	out.Empty = len(stats.Queues) == 0
 	out.Tabs = out.Search.tabs(r.ui, stats)
+	out.OfDead = out.Search.state() == job.Dead
 	if out.Search.Fault != nil {
 		return out, nil
 	}

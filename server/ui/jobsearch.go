@@ -127,6 +127,18 @@ func (s *jobSearch) queues() (names []string, counted bool) {
 	return names, true
 }
 
+// state returns the state that the search is for, "" for all, or "several".
+func (s *jobSearch) state() job.State {
+	i := slices.IndexFunc(s.Terms, func(t filter.Term) bool { return t.Field == stateField })
+	switch {
+	case i < 0:
+		return ""
+	case len(s.Terms[i].Values) > 1:
+		return "several"
+	}
+	return job.State(s.Terms[i].Values[0].Text)
+}
+
 // tabs returns the quick filters by state, with counts where they are kept.
 func (s *jobSearch) tabs(u *UI, stats api.Stats) []stateTab {
 	names, counted := s.queues()
@@ -143,12 +155,7 @@ func (s *jobSearch) tabs(u *UI, stats api.Stats) []stateTab {
 	for _, state := range job.States() {
 		all += *total.Of(state)
 	}
-	current := job.State("")
-	if i := slices.IndexFunc(s.Terms, func(t filter.Term) bool { return t.Field == stateField }); i >= 0 {
-		if current = "several"; len(s.Terms[i].Values) == 1 {
-			current = job.State(s.Terms[i].Values[0].Text)
-		}
-	}
+	current := s.state()
 	tab := func(name string, state job.State, n int) stateTab {
 		t := stateTab{Name: name, Link: u.href("jobs", "filter", s.withState(state)), Current: state == current}
 		if counted && s.Fault == nil {

@@ -65,7 +65,7 @@ func (u *UI) navigation(current string) []navGroup {
 	entry := func(name, path string) navEntry { return navEntry{name, u.href(path), name == current} }
 	return []navGroup{
 		{"", []navEntry{entry("Overview", "")}},
-		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Periodic jobs", "periodic"), entry("Workers", "workers")}},
+		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Dead letters", "dlq"), entry("Redrives", "redrives"), entry("Periodic jobs", "periodic"), entry("Workers", "workers")}},
 		{"Policies", []navEntry{entry("Policies", "policies")}},
 		{"Records", []navEntry{entry("Idempotency", "idempotency")}},
 		{"Access", []navEntry{entry("Tokens", "tokens")}},

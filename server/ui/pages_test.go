@@ -3,6 +3,7 @@ package ui_test
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,6 +27,8 @@ func (s *site) everyPage() map[string]string {
 		"overview": "", "queues": "queues", "job-story": "jobs/" + s.storied() + "?payload=show", "jobs": "jobs?filter=state%3Adead", "jobs-fault": "jobs?filter=mailbox", "jobs-retry": "do/jobs/retry?filter=state%3Adead",
 		"job": "jobs/" + jobs[0].ID, "components": "components",
 	}
+	list["dlq"], list["redrives"], list["make-redrive"] = "dlq", "redrives", "do/dlq/redrive?filter=queue%3Amail"
+	list["redrive"] = "redrives/" + s.redrive("queue:documents", url.Values{"canary": {"2"}, "rate": {"0.5"}, "stop": {"20"}, "count": {"5"}})
 	maps.Copy(list, policyPaths)
 	maps.Copy(list, operationPaths)
 	return list

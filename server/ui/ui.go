@@ -100,6 +100,7 @@ func (u *UI) routes() {
 func (u *UI) pages() []*page {
 	list := slices.Concat(
 		[]*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage()},
+		[]*page{deadLettersPage(), redrivesPage(), redrivePage()},
 		policyPages(),
 		[]*page{recordsPage(), recordPage(), tokensPage()},
 	)
@@ -114,6 +115,7 @@ func (u *UI) actions() []*action {
 	return slices.Concat(
 		queueActions(),
 		jobActions(),
+		redriveActions(),
 		policyActions(),
 		recordActions(),
 		tokenActions(),

@@ -1,0 +1,65 @@
+package ui
+
+import (
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// deadLetters is the page of dead jobs, grouped by cause.
+type deadLetters struct {
+	Search jobSearch
+	Groups []causeRow
+	Total  int // of the groups
+	Looked int // jobs that were counted, if not all were
+	More   bool
+	All    string // the filter that selects all that is shown
+	Active []redriveView
+	Empty  bool // there are no dead jobs at all
+}
+
+// causeRow is a group of dead jobs.
+type causeRow struct {
+	job.CauseGroup
+	Filter string // selects the group
+	Text   string
+}
+
+// shownCauses bounds the groups of the page.
+const shownCauses = 200
+
+func deadLettersPage() *page {
+	return &page{path: "dlq", nav: "Dead letters", title: "Dead letters", file: "dlq", load: loadDeadLetters}
+}
+
+func loadDeadLetters(r *request) (any, error) {
+	d := deadLetters{Search: parseSearch(r.ui, r.query.Get("filter"))}
+	if d.Search.Fault != nil {
+		return d, nil
+	}
+	d.All = d.Search.withState("")
+	var causes api.Causes
+	if err := r.ask("/v1/dlq/causes", api.CauseQuery{Filter: api.JobFilter{Filter: d.All}, Limit: shownCauses}, &causes); err != nil {
+		return nil, err
+	}
+	d.Looked, d.More = causes.Looked, causes.More
+	for _, g := range causes.Groups {
+		d.Groups = append(d.Groups, newCauseRow(g))
+		d.Total += g.Count
+	}
+	d.Empty = len(d.Groups) == 0 && d.All == ""
+	active, err := readRedrives(r, "", true)
+	d.Active = active.Redrives
+	return d, err
+}
+
+func newCauseRow(g job.CauseGroup) causeRow {
+	row := causeRow{CauseGroup: g, Text: g.Fingerprint}
+	row.Filter = term(job.FieldQueue, g.Queue) + " " + term(job.FieldType, g.Type)
+	if g.Cause != "" {
+		row.Filter = term(job.FieldCause, g.Cause) + " " + row.Filter
+	}
+	if row.Text == "" {
+		row.Text = "Cause not recorded: these jobs died in an earlier release"
+	}
+	return row
+}
