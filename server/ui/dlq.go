@@ -8,7 +8,7 @@ import (
 // deadLetters is the page of dead jobs, grouped by cause.
 type deadLetters struct {
 	Search jobSearch
-	Groups []causeRow
+	Groups []causeGroup
 	Total  int // of the groups
 	Looked int // jobs that were counted, if not all were
 	More   bool
@@ -17,8 +17,8 @@ type deadLetters struct {
 	Empty  bool // there are no dead jobs at all
 }
 
-// causeRow is a group of dead jobs.
-type causeRow struct {
+// causeGroup is a group of dead jobs.
+type causeGroup struct {
 	job.CauseGroup
 	Filter string // selects the group
 	Text   string
@@ -43,7 +43,7 @@ func loadDeadLetters(r *request) (any, error) {
 	}
 	d.Looked, d.More = causes.Looked, causes.More
 	for _, g := range causes.Groups {
-		d.Groups = append(d.Groups, newCauseRow(g))
+		d.Groups = append(d.Groups, newCauseGroup(g))
 		d.Total += g.Count
 	}
 	d.Empty = len(d.Groups) == 0 && d.All == ""
@@ -52,8 +52,8 @@ func loadDeadLetters(r *request) (any, error) {
 	return d, err
 }
 
-func newCauseRow(g job.CauseGroup) causeRow {
-	row := causeRow{CauseGroup: g, Text: g.Fingerprint}
+func newCauseGroup(g job.CauseGroup) causeGroup {
+	row := causeGroup{CauseGroup: g, Text: g.Fingerprint}
 	row.Filter = term(job.FieldQueue, g.Queue) + " " + term(job.FieldType, g.Type)
 	if g.Cause != "" {
 		row.Filter = term(job.FieldCause, g.Cause) + " " + row.Filter
