@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -75,11 +76,8 @@ func TestSource(t *testing.T) {
 			Open: queue("in.csv", file.SourceOptions{Follow: true}, file.SinkOptions{Columns: []string{"id", "text"}}), Make: flat,
 		},
 	} {
-		o.Ordered, o.Exclusive = true, true
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pipelinetest.Sources(t, o)
-		})
+		o.Ordered, o.Exclusive, o.Bubble = true, true, synctest.Test
+		t.Run(name, func(t *testing.T) { pipelinetest.Sources(t, o) })
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,7 +64,7 @@ func TestSource(t *testing.T) {
 				},
 			}
 		},
-		Ordered: true, Counts: true, Lease: lease,
+		Ordered: true, Counts: true, Lease: lease, Bubble: synctest.Test,
 	})
 }
 

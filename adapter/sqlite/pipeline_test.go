@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/jobs"
@@ -36,7 +37,7 @@ func TestJobsAreASource(t *testing.T) {
 				},
 			}
 		},
-		Ordered: true, Counts: true, Lease: lease,
+		Ordered: true, Counts: true, Lease: lease, Bubble: synctest.Test,
 	})
 }
 

@@ -46,6 +46,9 @@ type SourceOptions struct {
 	// Advance moves the server's clock forward by d for the rest of the case, if a test can set the clock. If it is nil, the
 	// suite waits instead.
 	Advance func(t *testing.T, d time.Duration)
+	// Bubble runs a case in virtual time: synctest.Test for sources that take their time from package time and wait for nothing
+	// outside the process. Nil runs in real time.
+	Bubble func(t *testing.T, run func(t *testing.T))
 	// Once says that a delivery is not delivered again after its handle was closed: for queues that end with their handle.
 	Once bool
 	// Delay is the delay with which the suite gives deliveries back. Default 1 s.
@@ -72,9 +75,12 @@ func Sources(t *testing.T, o SourceOptions) {
 	if o.Load == 0 {
 		o.Load = 200
 	}
+	if o.Bubble == nil {
+		o.Bubble = func(t *testing.T, run func(t *testing.T)) { run(t) }
+	}
 	for _, c := range sourceCases(o) {
 		t.Run(c.name, func(t *testing.T) {
-			c.run(&source{T: t, o: o, queue: o.Open(t), ctx: t.Context()})
+			o.Bubble(t, func(t *testing.T) { c.run(&source{T: t, o: o, queue: o.Open(t), ctx: t.Context()}) })
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -145,7 +146,7 @@ func TestSourceOfAQueue(t *testing.T) {
 				Restart: q.restart,
 			}
 		},
-		Ordered: true, Counts: true, Lease: time.Second, Delay: 300 * time.Millisecond, Load: 60,
+		Ordered: true, Counts: true, Lease: time.Second, Delay: 300 * time.Millisecond, Load: 60, Bubble: synctest.Test,
 	})
 }
 
@@ -209,7 +210,9 @@ func TestSinkInMemory(t *testing.T) {
 	})
 }
 
-func TestCrashesInMemory(t *testing.T) {
+func TestCrashesInMemory(t *testing.T) { synctest.Test(t, crashesInMemory) }
+
+func crashesInMemory(t *testing.T) {
 	queues := map[string]*queue{}
 	for _, name := range []string{pipelinetest.Work, pipelinetest.DeadLetters} {
 		queues[name] = &queue{MemorySource: pipeline.NewMemorySource(), lease: time.Second}
