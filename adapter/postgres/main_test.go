@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int) {
 	var err error
-	if server, err = testpg.StartWithClock(); err != nil {
+	if server, err = testpg.StartWithClock(testpg.NoSync); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -115,7 +115,7 @@ func TestTailFollowsUntilItIsStopped(t *testing.T) {
 }
 
 func TestAuditOnPostgreSQL(t *testing.T) {
-	server, err := testpg.Start()
+	server, err := testpg.Start(testpg.NoSync)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func read(t *testing.T, name string) string {
 // TestPipelinesOnPostgreSQL moves an input into a queue, the queue through a command into an outbox, and the outbox into a
 // file.
 func TestPipelinesOnPostgreSQL(t *testing.T) {
-	server, err := testpg.Start()
+	server, err := testpg.Start(testpg.NoSync)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // TestJobsOnPostgreSQL follows an operator: it creates the tables, runs jobs and removes the tables.
 func TestJobsOnPostgreSQL(t *testing.T) {
-	server, err := testpg.Start()
+	server, err := testpg.Start(testpg.NoSync)
 	if err != nil {
 		t.Fatal(err)
 	}

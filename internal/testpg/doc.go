@@ -4,7 +4,7 @@
 //
 // A test binary starts one server in TestMain and closes it at the end. Each test uses a schema of its own in the server's
 // only database. The server listens on a free port of 127.0.0.1 and on a socket in its own temporary folder, which is
-// removed with it; fsync is on, so that what tests see is what production does. It dies with the test process, also when
+// removed with it; fsync is on, as in production, unless the test says [NoSync]. It dies with the test process, also when
 // that is killed.
 //
 //	func TestMain(m *testing.M) {

@@ -35,9 +35,14 @@ type Server struct {
 	ahead  time.Duration       // how far Advance has moved the clock
 	faker  string              // the library that reads it
 	as     *syscall.Credential // of the server's user; nil for the caller's own
+	set    []string            // settings such as fsync=off
 	cmd    *exec.Cmd
 	output *bytes.Buffer
 }
+
+// NoSync is a setting for tests that do not crash the server's machine: commits do not wait for the disk. What was
+// committed still outlives [Server.Kill].
+const NoSync = "fsync=off"
 
 // Open returns the server of TENET_TEST_POSTGRES, a URL, or where that is not set a new one.
 func Open() (*Server, error) {
@@ -47,17 +52,17 @@ func Open() (*Server, error) {
 	return Start()
 }
 
-// Start makes and starts a new server.
-func Start() (*Server, error) { return start(&Server{}) }
+// Start makes and starts a new server with some settings, such as [NoSync].
+func Start(settings ...string) (*Server, error) { return start(&Server{set: settings}) }
 
 // StartWithClock makes and starts a new server whose clock SetClock sets. It needs libfaketime, which it installs like the
 // server. Each reading of such a clock costs about 20 µs.
-func StartWithClock() (*Server, error) {
+func StartWithClock(settings ...string) (*Server, error) {
 	library, err := debian.Find("faketime")
 	if err != nil {
 		return nil, fmt.Errorf("testpg: %w", err)
 	}
-	return start(&Server{faker: library})
+	return start(&Server{faker: library, set: settings})
 }
 
 func start(s *Server) (*Server, error) {
@@ -138,6 +143,9 @@ func (s *Server) Advance(t *testing.T, d time.Duration) {
 func (s *Server) Run() error {
 	s.cmd = s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.folder,
 		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB")
+	for _, setting := range s.set {
+		s.cmd.Args = append(s.cmd.Args, "-c", setting)
+	}
 	if s.clock != "" {
 		s.cmd.Env = append(s.cmd.Env, "LD_PRELOAD="+s.faker, "FAKETIME_TIMESTAMP_FILE="+s.clock, "FAKETIME_NO_CACHE=1",
 			"FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_RESET=1")
