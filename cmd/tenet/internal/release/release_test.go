@@ -64,7 +64,7 @@ func publish(t *testing.T) []string {
 	cache := t.TempDir()
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", cache).Run() }) // the go command makes the module cache read-only
 	return append(os.Environ(),
-		"GOWORK=off", "GOFLAGS=-mod=mod", "GOSUMDB=off", "GOMODCACHE="+cache,
+		"GOWORK=off", "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOSUMDB=off", "GOMODCACHE="+cache,
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(lines[0], "cache", "download")+","+lines[1])
 }
 
