@@ -24,6 +24,7 @@ var (
 
 func TestMain(m *testing.M) {
 	storetest.IdempotencyProcess(openProcess)
+	storetest.RedriveProcess(openNamed)
 	os.Exit(run(m))
 }
 

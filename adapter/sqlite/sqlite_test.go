@@ -16,6 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	storetest.IdempotencyProcess(openProcess)
+	storetest.RedriveProcess(openNamed)
 	if path := os.Getenv(victimFile); path != "" {
 		victim(path)
 	}
