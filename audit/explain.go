@@ -253,6 +253,10 @@ func deciding(e *Event, p *policy.Policy) (paths []string) {
 		add("hedge.max_extra_load")
 	case policy.ReasonCircuitOpen, policy.ReasonHalfOpen:
 		add(ofCircuit(p))
+	case policy.ReasonConcurrencyLimited:
+		add("limit.concurrency")
+	case policy.ReasonRateLimited:
+		add("limit.rate.count")
 	}
 	return paths
 }
@@ -356,6 +360,10 @@ func otherValue(p *policy.Policy, path string) string {
 		return number(p.Circuit.SlowRate)
 	case "circuit.kind":
 		return string(p.Circuit.Kind)
+	case "limit.concurrency":
+		return strconv.Itoa(p.Limit.Concurrency)
+	case "limit.rate.count":
+		return strconv.Itoa(p.Limit.Rate.Count)
 	}
 	return ""
 }

@@ -308,10 +308,11 @@ func fromOutside(r policy.Reason) bool {
 	return false
 }
 
-// refused reports whether a reason means that budget or breaker did not admit a retry.
+// refused reports whether a reason means that a budget, breaker or limit did not admit a retry.
 func refused(r policy.Reason) bool {
 	switch r {
-	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound, policy.ReasonCircuitOpen, policy.ReasonHalfOpen:
+	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound, policy.ReasonCircuitOpen, policy.ReasonHalfOpen,
+		policy.ReasonConcurrencyLimited, policy.ReasonRateLimited:
 		return true
 	}
 	return false

@@ -22,7 +22,8 @@ const (
 	AttrClassNotFound       = "class_not_found"
 	AttrBudgetReason        = "budget_reason" // a budget's own reason, if it is neither allowed nor budget_denied
 	AttrDetail              = "detail"
-	AttrFallback            = "fallback" // of a timeline: "used" or "failed"; of a decision that stops a call with a fallback: "called"
+	AttrLimitWait           = "limit_wait" // how long an attempt waited for its limit, such as 12ms; absent if it did not wait
+	AttrFallback            = "fallback"   // of a timeline: "used" or "failed"; of a decision that stops a call with a fallback: "called"
 )
 
 // Attributes is an immutable list of named strings. The zero value is empty.

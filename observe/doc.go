@@ -13,7 +13,7 @@
 //	CallStarted, AttemptStarted ─► Starter: may add a value, such as a span, to the context of the work
 //	AttemptEnded, Decided ───────► Observer; Journal first, if one is set
 //	CallEnded ───────────────────► Observer and the Capture of RecordTimeline
-//	CircuitChanged, Reported ────► Observer
+//	CircuitChanged, LimitChanged, Reported ────► Observer
 //	Flowed ──────────────────────► Observer, of pipelines: deliveries fetched, in flight and ended
 //
 // [Slog] writes events as log lines; packages adapter/otel and adapter/prometheus export spans and metrics. [Multi] combines

@@ -25,6 +25,8 @@ const (
 	CallEnded EventType = "call_ended"
 	// CircuitChanged: a breaker changed its state; Circuit is set.
 	CircuitChanged EventType = "circuit_changed"
+	// LimitChanged: an adaptive concurrency limit moved; Limit is set.
+	LimitChanged EventType = "limit_changed"
 	// Idempotent: a guard read or changed the record of a key; Idempotency is set.
 	Idempotent EventType = "idempotency"
 	// JobMoved: a job changed its state; Transition is set.
@@ -51,6 +53,7 @@ type Event struct {
 	Decision    *Decision
 	Timeline    *Timeline
 	Circuit     *CircuitChange
+	Limit       *LimitChange
 	Idempotency *IdempotencyAction
 	Transition  *Transition
 	Report      *Report
@@ -80,7 +83,8 @@ type AttemptRecord struct {
 	RetryIndex int // 0 for the first attempt or group
 	HedgeIndex int // 0 for a primary
 	Start, End time.Time
-	// Outcome also has, in its attributes, a budget's own reason and text: budget_reason and detail.
+	// Outcome also has, in its attributes, a budget's own reason and text, and the wait for a limit: budget_reason, detail and
+	// limit_wait.
 	Outcome classify.Outcome
 	// Rule is the rule by which decision.Judge derives Outcome from Facts and the policy; "" if the attempt was not judged
 	// because it was denied, cancelled or interrupted by a panic.
@@ -92,7 +96,7 @@ type AttemptRecord struct {
 	Backoff       time.Duration
 	BudgetReason  policy.Reason
 	BudgetAllowed bool
-	// Denied is set if the attempt was refused by a budget, a breaker or max_extra_load.
+	// Denied is set if the attempt was refused by a budget, a breaker, a limit or max_extra_load.
 	Denied bool
 	// Circuit is the breaker's state when the attempt was admitted (closed, open, half_open), or "" without a breaker.
 	Circuit string
@@ -102,7 +106,7 @@ type AttemptRecord struct {
 //
 // If Rule is not "", decision.Judge derives Outcome from Facts and the event's policy; the outcome of a group may have a
 // longer pushback, from another of its attempts. decision.Next derives Verdict from State and Outcome, unless Verdict is
-// external or its reason comes from elsewhere: a budget, a breaker, the journal, a panic.
+// external or its reason comes from elsewhere: a budget, a breaker, a limit, the journal, a panic.
 type Decision struct {
 	Outcome classify.Outcome
 	Rule    decision.Rule
@@ -119,6 +123,19 @@ type Decision struct {
 
 // CircuitChange describes a change of a breaker's state.
 type CircuitChange struct{ From, To string }
+
+// LimitChange describes a change of an adaptive concurrency limit, in attempts at a time.
+type LimitChange struct{ From, To int }
+
+// LimitWait returns how long the attempt waited for its limit, and whether it did.
+func (a *AttemptRecord) LimitWait() (time.Duration, bool) {
+	text, waited := a.Outcome.Attributes[AttrLimitWait]
+	if !waited {
+		return 0, false
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil
+}
 
 // IdempotencyAction describes what a guard did with a key: hit, record, failed, conflict, mismatch, fenced, released, unknown
 // or cleared.

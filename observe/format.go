@@ -91,6 +91,9 @@ func (t Timeline) row(a *AttemptRecord) []string {
 	if a.Backoff > 0 {
 		backoff = rounded(a.Backoff)
 	}
+	if wait, waited := a.LimitWait(); waited {
+		backoff = strings.TrimPrefix(backoff+" + limit "+rounded(wait), "- + ")
+	}
 	return []string{
 		number, "+" + rounded(a.Start.Sub(t.Start)), took, outcome, string(a.Outcome.Reason), backoff, oneLine(text(a.Err)),
 	}

@@ -36,6 +36,7 @@ const (
 	LogBackoff       = "backoff"
 	LogBudget        = "budget_reason"
 	LogCircuit       = "circuit"
+	LogLimitWait     = "limit_wait"
 	LogAction        = "action"
 	LogDelay         = "delay"
 	LogElapsed       = "elapsed"
@@ -46,7 +47,7 @@ const (
 )
 
 // Slog returns an Observer that writes log lines: the final outcome of every piece of work at Info, or at Warn where it
-// failed; attempts and decisions at Debug; changes of breakers and reports at Warn. A nil logger is slog.Default() at the
+// failed; attempts, decisions and changes of adaptive limits at Debug; changes of breakers and reports at Warn. A nil logger is slog.Default() at the
 // time of the event.
 //
 // Lines carry the time of the event and the names above. Durations are slog durations and errors are text. Payloads,
@@ -82,6 +83,8 @@ func (o logObserver) Observe(ctx context.Context, e *Event) {
 		addDecision(&line, e.Decision)
 	case CallEnded:
 		addTimeline(&line, e.Timeline)
+	case LimitChanged:
+		line.AddAttrs(slog.Int(LogFrom, e.Limit.From), slog.Int(LogTo, e.Limit.To))
 	case CircuitChanged:
 		line.AddAttrs(slog.String(LogFrom, e.Circuit.From), slog.String(LogTo, e.Circuit.To))
 	case Reported:
@@ -93,7 +96,7 @@ func (o logObserver) Observe(ctx context.Context, e *Event) {
 
 func logLevel(e *Event) (level slog.Level, told bool) {
 	switch e.Type {
-	case AttemptEnded, Decided:
+	case AttemptEnded, Decided, LimitChanged:
 		return slog.LevelDebug, true
 	case CallEnded:
 		if e.Timeline.Failed() {
@@ -122,6 +125,8 @@ func logMessage(e *Event) string {
 		return "work succeeded"
 	case CircuitChanged:
 		return "circuit changed"
+	case LimitChanged:
+		return "limit changed"
 	}
 	return "report"
 }
@@ -141,6 +146,7 @@ func addAttempt(line *slog.Record, a *AttemptRecord) {
 	addText(line, LogBudget, string(a.BudgetReason))
 	addText(line, LogDetail, a.Outcome.Attributes[AttrDetail])
 	addText(line, LogCircuit, a.Circuit)
+	addText(line, LogLimitWait, a.Outcome.Attributes[AttrLimitWait])
 	addText(line, LogError, text(a.Err))
 }
 

@@ -74,14 +74,18 @@ func unfinished(ctx context.Context, failure *TransactionError) end {
 	return end{outcome: Redelivered, err: context.Cause(ctx), failure: failure}
 }
 
-// refused reports whether a budget or a breaker refused the first attempt. That says nothing about the transaction, so it
+// refused reports whether a budget, a breaker or a limit refused the first attempt. That says nothing about the transaction, so it
 // is given back if the source supports that.
 func (w *worker) refused(err *TransactionError) bool {
 	failed, ok := errors.AsType[*retry.Error](err)
 	if !ok || err.Step != w.r.steps.work || failed.Attempts > 0 || w.r.nacker == nil {
 		return false
 	}
-	return failed.Reason == policy.ReasonCircuitOpen || failed.Reason == policy.ReasonBudgetDenied
+	switch failed.Reason {
+	case policy.ReasonCircuitOpen, policy.ReasonBudgetDenied, policy.ReasonConcurrencyLimited, policy.ReasonRateLimited:
+		return true
+	}
+	return false
 }
 
 // work runs the normal steps: process or produce, then success, under one transaction timeout.

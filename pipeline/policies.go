@@ -96,7 +96,7 @@ type enginePolicy struct {
 func ofConsumer(given policy.Consumer) enginePolicy {
 	p, err := checked(given)
 	return enginePolicy{steps: map[string]policy.Step{
-		stepFetch:   {Category: p.Steps.Fetch.Category, Retry: p.Steps.Fetch.Retry},
+		stepFetch:   {Category: p.Steps.Fetch.Category, Retry: p.Steps.Fetch.Retry, Limit: p.Steps.Fetch.Limit},
 		stepProcess: p.Steps.Process, stepSuccess: p.Steps.Success, stepException: p.Steps.Exception,
 	}, loop: consumerLoop(p), fault: err}
 }
@@ -114,7 +114,7 @@ func newPolicies(k kind, name string, from enginePolicy) (*policies, error) {
 	s := &snapshot{version: 1, steps: map[policy.Key]step{}, loop: from.loop, set: policy.NewSet(policy.SetConfig{Source: policy.SourceStatic})}
 	for name, given := range from.steps {
 		key := k.key(p.name, name)
-		compiled, err := policy.Compile(policy.Policy{Key: key, Retry: given.Retry}, policy.StepLimits(), policy.SourceStatic)
+		compiled, err := policy.Compile(policy.Policy{Key: key, Retry: given.Retry, Limit: given.Limit}, policy.StepLimits(), policy.SourceStatic)
 		if err != nil {
 			return nil, err
 		}

@@ -75,6 +75,15 @@ func (c *Circuit) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// MarshalJSON writes durations as seconds and leaves absent fields out.
+func (l Limit) MarshalJSON() ([]byte, error) { return marshal(l) }
+
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (l *Limit) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, l, fields.Deprecated())
+	return err
+}
+
 // MarshalJSON leaves absent fields out.
 func (b Budget) MarshalJSON() ([]byte, error) { return marshal(b) }
 

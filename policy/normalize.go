@@ -45,6 +45,7 @@ func (p Policy) Normalize(l Limits) (Policy, error) {
 	if p.Circuit != (Circuit{}) {
 		n.unused("circuit", reflect.ValueOf(&p.Circuit).Elem())
 	}
+	n.limit("limit", &p.Limit)
 	return p, nil
 }
 

@@ -92,6 +92,8 @@ type Step struct {
 	Category Category `json:"category" check:"null"`
 	// Retry bounds the step's repetition.
 	Retry Retry `json:"retry"`
+	// Limit bounds how many attempts of the step run at a time and start per period.
+	Limit Limit `json:"limit" check:"null"`
 }
 
 // FetchStep is the retry envelope of fetching, with values for the source.
@@ -100,6 +102,8 @@ type FetchStep struct {
 	Category Category `json:"category" check:"null"`
 	// Retry bounds the step's repetition.
 	Retry Retry `json:"retry"`
+	// Limit bounds how many attempts of the step run at a time and start per period.
+	Limit Limit `json:"limit" check:"null"`
 	// Extra holds values for the source, which gets a deep copy; nothing else reads them.
 	Extra map[string]any `json:"extra" check:"null"`
 }
@@ -155,21 +159,25 @@ type stepFields struct {
 	path     string
 	category *Category
 	retry    *Retry
+	limit    *Limit
 }
 
 func (c *Consumer) steps() []stepFields {
 	s := &c.Steps
 	return []stepFields{
-		{"steps.fetch", &s.Fetch.Category, &s.Fetch.Retry}, {"steps.process", &s.Process.Category, &s.Process.Retry},
-		{"steps.success", &s.Success.Category, &s.Success.Retry}, {"steps.exception", &s.Exception.Category, &s.Exception.Retry},
+		{"steps.fetch", &s.Fetch.Category, &s.Fetch.Retry, &s.Fetch.Limit},
+		{"steps.process", &s.Process.Category, &s.Process.Retry, &s.Process.Limit},
+		{"steps.success", &s.Success.Category, &s.Success.Retry, &s.Success.Limit},
+		{"steps.exception", &s.Exception.Category, &s.Exception.Retry, &s.Exception.Limit},
 	}
 }
 
 func (p *Producer) steps() []stepFields {
 	s := &p.Steps
 	return []stepFields{
-		{"steps.produce", &s.Produce.Category, &s.Produce.Retry},
-		{"steps.success", &s.Success.Category, &s.Success.Retry}, {"steps.exception", &s.Exception.Category, &s.Exception.Retry},
+		{"steps.produce", &s.Produce.Category, &s.Produce.Retry, &s.Produce.Limit},
+		{"steps.success", &s.Success.Category, &s.Success.Retry, &s.Success.Limit},
+		{"steps.exception", &s.Exception.Category, &s.Exception.Retry, &s.Exception.Limit},
 	}
 }
 
@@ -186,6 +194,7 @@ func (n notes) steps(steps []stepFields, engine Category, l Limits, again bool) 
 		if err := n.retry(s.path+".retry.", s.retry, l); err != nil {
 			return err
 		}
+		n.limit(s.path+".limit", s.limit)
 	}
 	return nil
 }
@@ -255,6 +264,7 @@ func (c Consumer) Check(l Limits) []Violation {
 	v.order(empty, q.Backoff, q.BackoffCap, SurfaceStep)
 	for _, s := range c.steps() {
 		v.retry(s.path+".retry", *s.retry, l)
+		v.limit(s.path+".limit", *s.limit)
 	}
 	return v
 }
@@ -269,6 +279,7 @@ func (p Producer) Check(l Limits) []Violation {
 	v.loop(p.Loop.Batch, p.Loop.Concurrency)
 	for _, s := range p.steps() {
 		v.retry(s.path+".retry", *s.retry, l)
+		v.limit(s.path+".limit", *s.limit)
 	}
 	return v
 }

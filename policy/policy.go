@@ -23,6 +23,8 @@ type Policy struct {
 	Hedge Hedge `json:"hedge" check:"null"`
 	// Circuit is a breaker that stops calls after repeated failures.
 	Circuit Circuit `json:"circuit" check:"null"`
+	// Limit bounds how many attempts run at a time and start per period.
+	Limit Limit `json:"limit" check:"null"`
 
 	Meta Meta `json:"-"`
 }
@@ -179,10 +181,10 @@ func Compile(p Policy, l Limits, source Source) (*Policy, error) {
 }
 
 // Compiled reports whether p, or the policy that p is a copy of, was made by [Compile] and needs no further normalisation:
-// its Retry, Hedge and Circuit are as Compile left them. It costs about a microsecond; ask once, not per call.
+// its Retry, Hedge, Circuit and Limit are as Compile left them. It costs about a microsecond; ask once, not per call.
 func (p *Policy) Compiled() bool {
 	made := p.Meta.compiled
-	return made != nil && p.Hedge == made.Hedge && p.Circuit == made.Circuit && reflect.DeepEqual(p.Retry, made.Retry)
+	return made != nil && p.Hedge == made.Hedge && p.Circuit == made.Circuit && p.Limit == made.Limit && reflect.DeepEqual(p.Retry, made.Retry)
 }
 
 // Revise returns the policy's revision: the SHA-256 of its canonical JSON (RFC 8785) in hexadecimal.
@@ -207,7 +209,7 @@ func (p Policy) Clone() Policy {
 
 // IsZero reports whether no field of the policy but its key is set.
 func (p Policy) IsZero() bool {
-	return p.ID == "" && p.Category == "" && p.Retry.isZero() && p.Hedge == Hedge{} && p.Circuit == Circuit{}
+	return p.ID == "" && p.Category == "" && p.Retry.isZero() && p.Hedge == Hedge{} && p.Circuit == Circuit{} && p.Limit == Limit{}
 }
 
 func (r Retry) isZero() bool {

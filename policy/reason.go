@@ -58,7 +58,7 @@ const (
 	ReasonHandlerExited  Reason = "handler_exited"
 )
 
-// Answers of budgets and breakers.
+// Answers of budgets, breakers and limits.
 const (
 	ReasonAllowed        Reason = "allowed"
 	ReasonNoBudget       Reason = "no_budget"
@@ -67,6 +67,9 @@ const (
 	ReasonCircuitOpen    Reason = "circuit_open"
 	ReasonMaxExtraLoad   Reason = "max_extra_load"
 	ReasonHalfOpen       Reason = "circuit_half_open"
+
+	ReasonConcurrencyLimited Reason = "concurrency_limited"
+	ReasonRateLimited        Reason = "rate_limited"
 )
 
 // Missing names, and faults of user code.
@@ -155,6 +158,8 @@ func Reasons() []ReasonInfo {
 		{ReasonCircuitOpen, admission, "The breaker is open, or its probes are all in use."},
 		{ReasonMaxExtraLoad, admission, "The hedge would exceed max_extra_load."},
 		{ReasonHalfOpen, admission, "A half-open breaker admits probes and no hedges."},
+		{ReasonConcurrencyLimited, admission, "The policy's concurrency limit was reached, and no attempt ended within max_wait."},
+		{ReasonRateLimited, admission, "The policy's rate limit was reached, and the wait would exceed max_wait or the time left."},
 
 		{ReasonNoPolicy, decision, "The provider failed and missing policies are denied."},
 		{ReasonPolicyFallback, report, "The provider failed and gave no policy; the default policy stood in."},

@@ -83,6 +83,7 @@ func (p Policy) Check(l Limits) []Violation {
 	if p.Circuit.Kind == CircuitSlow && p.Circuit.SlowAfter == 0 {
 		v.warn("circuit.slow_after", "not given, "+show(l.Circuit.SlowAfter)+" is used", "say from when on a call is slow")
 	}
+	v.limit("limit", p.Limit)
 	return v
 }
 

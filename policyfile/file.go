@@ -80,6 +80,8 @@ type CallDefaults struct {
 	Hedge policy.Hedge `json:"hedge" check:"null"`
 	// Circuit is a breaker that stops calls after repeated failures.
 	Circuit policy.Circuit `json:"circuit" check:"null"`
+	// Limit bounds how many attempts of a key run at a time and start per period. Each key has its own.
+	Limit policy.Limit `json:"limit" check:"null"`
 }
 
 // Marshal writes the document as YAML, fields in the order of their declaration, names sorted, durations in seconds. A

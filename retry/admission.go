@@ -9,6 +9,7 @@ import (
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -22,14 +23,18 @@ type grant struct {
 	release func()
 }
 
-// annotate adds the budget's own reason and detail to an attempt's outcome.
-func (g *grant) annotate(o *classify.Outcome) {
-	if g.own == "" && g.detail == "" {
+// annotate adds the budget's own reason and detail, and the wait for the limit, to an attempt's outcome.
+func (l *launch) annotate(o *classify.Outcome) {
+	g := &l.grant
+	if g.own == "" && g.detail == "" && l.place.waited == 0 {
 		return
 	}
 	attributes := maps.Clone(o.Attributes) // classifiers may share theirs
 	if attributes == nil {
 		attributes = make(map[string]string, 2)
+	}
+	if l.place.waited > 0 {
+		attributes[observe.AttrLimitWait] = l.place.waited.String()
 	}
 	if g.own != "" {
 		attributes[observe.AttrBudgetReason] = string(g.own)
@@ -67,8 +72,20 @@ func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
 	return ""
 }
 
-// ask asks the breaker, then the budget.
+// ask asks the breaker, the budget and the limit, in this order: only the limit may wait, so it comes last.
 func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
+	reason := r.askFirst(l, kind)
+	if reason != "" || r.plan.limiter == nil {
+		return reason
+	}
+	if reason = r.enter(l, kind); reason != "" {
+		r.free(l, circuit.Ignored)
+	}
+	return reason
+}
+
+// askFirst asks the breaker, then the budget.
+func (r *run) askFirst(l *launch, kind budget.AttemptKind) policy.Reason {
 	p := r.plan
 	if p.breaker != nil && !r.passBreaker(l, kind) {
 		r.dropGrant()
@@ -176,15 +193,21 @@ func (r *run) free(l *launch, result circuit.Result) {
 	if l.watch != nil {
 		l.watch.Stop()
 	}
+	var took, now time.Duration
+	if result != circuit.Ignored && (l.hasTicket || l.place.result != limit.Ignored) {
+		now = time.Since(epoch)
+		if l.began != 0 { // 0 if the plan is not timed, although the breaker may have become one of kind slow since
+			took = now - l.began
+		}
+	}
+	if l.place.limiter != nil {
+		change := l.place.leave(took, now)
+		if r.recorded() {
+			defer r.rec.limit(r, change)
+		}
+	}
 	if l.hasTicket {
 		l.hasTicket = false
-		var took, now time.Duration
-		if result != circuit.Ignored {
-			now = time.Since(epoch)
-			if l.began != 0 { // 0 if the plan is not timed, although the breaker may have become one of kind slow since
-				took = now - l.began
-			}
-		}
 		change := r.plan.breaker.Done(l.ticket, result, took, now)
 		if r.recorded() {
 			defer r.rec.circuit(r, change) // after the release, because an observer may panic

@@ -18,7 +18,7 @@ import (
 //	                    ▲                                            │
 //	                    └──────────────── wait ◄─── retry ───────────┘
 //
-// The longer stages have their own files: admission.go asks the breaker and the budget, judge.go classifies a result,
+// The longer stages have their own files: admission.go asks the breaker and the budget, limit.go the limit, judge.go classifies a result,
 // record.go records everything, and group.go runs an attempt with hedges.
 
 // do runs a call and writes its timeline into t, unless t is nil.
@@ -213,16 +213,7 @@ func (r *run) wait(d time.Duration) policy.Reason {
 			return policy.ReasonCanceled
 		}
 	case d >= minTimerWait:
-		if r.timer == nil {
-			r.timer = time.NewTimer(d)
-		} else {
-			r.timer.Reset(d)
-		}
-		select {
-		case <-r.timer.C:
-		case <-r.ctx.Done():
-			r.timer.Stop()
-		}
+		r.await(nil, d)
 	}
 	reason := r.panicReason
 	if reason == "" {
@@ -232,6 +223,22 @@ func (r *run) wait(d time.Duration) policy.Reason {
 		r.dropGrant()
 	}
 	return reason
+}
+
+// await waits for d, until ready is closed or the caller's context ends.
+func (r *run) await(ready <-chan struct{}, d time.Duration) {
+	if r.timer == nil {
+		r.timer = time.NewTimer(d)
+	} else {
+		r.timer.Reset(d)
+	}
+	select {
+	case <-r.timer.C:
+		return
+	case <-ready:
+	case <-r.ctx.Done():
+	}
+	r.timer.Stop()
 }
 
 // substitute calls the Wait that replaces the timer.

@@ -28,6 +28,7 @@ var (
 	ErrNoClassifier   = errors.New("tenet: classifier not registered")
 	ErrBudgetDenied   = errors.New("tenet: denied by budget")
 	ErrCircuitOpen    = errors.New("tenet: circuit open")
+	ErrLimited        = errors.New("tenet: limit reached") // of concurrency or rate; the Reason says which
 	ErrOverallTimeout = fmt.Errorf("tenet: overall timeout: %w", context.DeadlineExceeded)
 )
 

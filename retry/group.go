@@ -171,6 +171,7 @@ func race[T any, O operation[T]](e *Executor, l *racer[T], op O, results chan<- 
 // giveUp cleans up a loser whose group was decided without it.
 func (l *racer[T]) giveUp(e *Executor) {
 	l.state.Store(gone)
+	l.place.leave(0, 0)
 	if release := l.grant.release; release != nil {
 		e.safely(release)
 	}
@@ -257,7 +258,7 @@ func (g *hedgedGroup[T, O]) interrupt(r *run, op O, reason policy.Reason) {
 }
 
 // abandon cancels the attempts that a decided group does not need. They run until they notice that, and then release their
-// grants; breaker tickets are released at once.
+// grants and places; breaker tickets are released at once.
 func (g *hedgedGroup[T, O]) abandon(r *run) {
 	for _, l := range g.racers {
 		if l.settled {
@@ -265,10 +266,10 @@ func (g *hedgedGroup[T, O]) abandon(r *run) {
 		}
 		l.settled = true
 		l.ctx.close(canceled)
-		release := l.grant.release
-		l.grant.release = nil
+		release, held := l.grant.release, l.place
+		l.grant.release, l.place = nil, place{}
 		r.free(&l.launch, circuit.Ignored)
-		l.grant.release = release
+		l.grant.release, l.place = release, held
 		if l.state.CompareAndSwap(running, lost) {
 			watchLoser(r.e, l)
 		} else {

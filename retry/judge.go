@@ -64,7 +64,8 @@ func (r *run) conclude(l *launch, j *judgement, err error) {
 		r.plan.hedge.digest.Add(time.Since(epoch) - l.began)
 	}
 	l.settled = true
-	if l.watch != nil || l.hasTicket || l.grant.release != nil {
+	if l.watch != nil || l.hasTicket || l.place.limiter != nil || l.grant.release != nil {
+		l.place.result = latencyOf(j.outcome)
 		r.free(l, resultOf(j.outcome))
 	}
 	l.ctx.finish()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/hedge"
+	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -16,9 +17,10 @@ import (
 type keyState struct {
 	key     policy.Key
 	plan    atomic.Pointer[plan]
-	breaker *circuit.Breaker // like the next two fields, made when first needed and guarded by Executor.mu; plans have copies
+	breaker *circuit.Breaker // like the next three fields, made when first needed and guarded by Executor.mu; plans have copies
 	digest  *hedge.Digest
 	load    *hedge.Load
+	limiter *limit.Limiter
 
 	next  atomic.Pointer[keyState] // in its bucket
 	order *list.Element            // in the table's order; guarded by the table's mu

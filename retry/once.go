@@ -80,7 +80,7 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 	return result
 }
 
-// refusedFor returns how long it takes until the breaker and the budget may allow an attempt.
+// refusedFor returns how long it takes until the breaker, the budget and the rate limit may allow an attempt.
 func (r *run) refusedFor() time.Duration {
 	var wait time.Duration
 	if b := r.plan.breaker; b != nil {
@@ -88,6 +88,9 @@ func (r *run) refusedFor() time.Duration {
 	}
 	if b, ok := r.plan.budget.budget.(budget.Waiter); ok {
 		wait = max(wait, b.Wait(r.plan.budget.ref))
+	}
+	if m := r.plan.limiter; m != nil {
+		wait = max(wait, m.Wait(time.Since(epoch)))
 	}
 	return wait
 }

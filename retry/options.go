@@ -132,7 +132,7 @@ func WithAttribute(name, value string) CallOption {
 
 // WithPolicy edits a copy of the policy for this call only, field by field. The result is normalised again, under the
 // executor's limits. It costs a few microseconds per call: policies that do not change from call to call belong in a
-// document. All calls of a key share a breaker; the edit can switch it off but not change it.
+// document. All calls of a key share a breaker and a limit; the edit can switch them off and set limit.max_wait, but not change them otherwise.
 func WithPolicy(edit func(p *policy.Policy)) CallOption {
 	need(edit != nil, "WithPolicy: the function")
 	return func(o *callOptions) { o.edit = edit }

@@ -11,6 +11,7 @@ import (
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/hedge"
+	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -32,6 +33,7 @@ type plan struct {
 	breaker    *circuit.Breaker
 	changed    circuit.Transition // the change of the breaker by the policy
 	hedge      hedger
+	limiter    *limit.Limiter // nil without a limit
 	traits
 }
 
@@ -73,8 +75,8 @@ type hedger struct {
 
 // traits say what the attempts of a plan need.
 type traits struct {
-	timed   bool // breaker or digest need to know how long attempts take
-	gated   bool // a breaker or budget admits attempts
+	timed   bool // breaker, limiter or digest need to know how long attempts take
+	gated   bool // a breaker, a budget or a limit admits attempts
 	plain   bool // attempts need no admission, timeout, classifier, hedge or observer
 	byClass bool // retry_on or abort_on are in use
 }
@@ -237,14 +239,16 @@ func (e *Executor) resolveNames(p *plan, shared bool) {
 		p.hedge.budget = e.gateFor(p, h.Budget)
 	}
 	e.setBreaker(p, shared)
+	e.setLimiter(p, shared)
 	if h.Enabled {
 		e.setTrigger(p)
 	}
 	p.bare.plan = p
-	p.gated = p.breaker != nil || p.budget.ref.Name != "" || p.hedge.trigger != nil
+	p.gated = p.breaker != nil || p.limiter != nil || p.budget.ref.Name != "" || p.hedge.trigger != nil
 	p.plain = p.refusal.reason == "" && p.classifier == nil && !p.gated && r.TimeoutPerAttempt <= 0 && r.OverallTimeout <= 0 &&
 		e.options.Observer == nil && e.options.Journal == nil
-	p.timed = p.hedge.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow
+	p.timed = p.hedge.digest != nil || p.breaker != nil && p.policy.Circuit.Kind == policy.CircuitSlow ||
+		p.limiter != nil && p.limiter.Timed()
 }
 
 // checkClasses notes the listed classes that no registered family can match.
@@ -342,6 +346,11 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 	changed.Meta.Source, changed.Meta.Revision = policy.SourceOption, ""
 	if changed.Circuit.Kind != "" {
 		changed.Circuit = base.policy.Circuit
+	}
+	if changed.Limit.Active() {
+		wait := changed.Limit.MaxWait
+		changed.Limit = base.policy.Limit
+		changed.Limit.MaxWait = wait
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

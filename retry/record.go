@@ -12,6 +12,7 @@ import (
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -161,7 +162,7 @@ func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 		a.Facts = &facts
 	}
 	a.BudgetAllowed, a.BudgetReason = true, l.grant.reason
-	l.grant.annotate(&a.Outcome)
+	l.annotate(&a.Outcome)
 	rec.notifyAttempt(r, l, a)
 }
 
@@ -171,7 +172,7 @@ func (rec *recorder) denied(r *run, l *launch, reason policy.Reason) {
 	a.End, a.Denied = l.started, true
 	a.Outcome = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
 	a.BudgetAllowed, a.BudgetReason = l.grant.given, l.grant.reason
-	l.grant.annotate(&a.Outcome)
+	l.annotate(&a.Outcome)
 	rec.notifyAttempt(r, l, a)
 }
 
@@ -269,6 +270,16 @@ func (rec *recorder) circuit(r *run, change circuit.Transition) {
 	e := &observe.Event{Type: observe.CircuitChanged, Time: rec.now(r.e), Circuit: &observe.CircuitChange{
 		From: change.From.String(), To: change.To.String(),
 	}}
+	rec.stamp(r, e)
+	rec.notify(r, r.ctx, e)
+}
+
+// limit notifies the observer of a change of an adaptive limit.
+func (rec *recorder) limit(r *run, change limit.Change) {
+	if !change.Changed() || r.e.options.Observer == nil {
+		return
+	}
+	e := &observe.Event{Type: observe.LimitChanged, Time: rec.now(r.e), Limit: &observe.LimitChange{From: change.From, To: change.To}}
 	rec.stamp(r, e)
 	rec.notify(r, r.ctx, e)
 }

@@ -91,9 +91,10 @@ type launch struct {
 	grant     grant
 	ticket    circuit.Ticket
 	hasTicket bool // the breaker has not got the ticket back yet
+	place     place
 	circuit   circuit.State
 	settled   bool
-	began     time.Duration // since epoch; only where the plan is timed
+	began     time.Duration // since epoch, after any wait for a place; only where the plan is timed
 	started   time.Time     // of the record
 	watch     *time.Timer   // reports an overrun
 }
@@ -119,6 +120,8 @@ func causeOf(reason policy.Reason) error {
 		return context.DeadlineExceeded
 	case policy.ReasonCircuitOpen:
 		return ErrCircuitOpen
+	case policy.ReasonConcurrencyLimited, policy.ReasonRateLimited:
+		return ErrLimited
 	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound:
 		return ErrBudgetDenied
 	}

@@ -73,6 +73,8 @@ func withStatus(err error) error {
 		code = codes.DeadlineExceeded
 	case policy.ReasonCircuitOpen, policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound:
 		code = codes.Unavailable
+	case policy.ReasonConcurrencyLimited, policy.ReasonRateLimited:
+		code = codes.ResourceExhausted
 	}
 	return &callError{err, status.New(code, err.Error())}
 }

@@ -113,7 +113,7 @@ func (c *call) last(ctx context.Context, returned *http.Response, err error) *ht
 	}
 	switch failure.Reason {
 	case policy.ReasonNonRetryable, policy.ReasonAttemptsExhausted, policy.ReasonPushbackTooLong, policy.ReasonCircuitOpen,
-		policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound, policy.ReasonOverallTimeout, policy.ReasonDeadlineExceeded:
+		policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound, policy.ReasonConcurrencyLimited, policy.ReasonRateLimited, policy.ReasonOverallTimeout, policy.ReasonDeadlineExceeded:
 	default:
 		return nil
 	}

@@ -70,6 +70,7 @@ const (
 	attrClass        = attribute.Key("tenet.class")
 	attrBudgetReason = attribute.Key("tenet.budget.reason")
 	attrCircuit      = attribute.Key("tenet.circuit")
+	attrLimitWait    = attribute.Key("tenet.limit.wait") // a duration such as 12ms
 
 	attrCircuitFrom = attribute.Key("tenet.circuit.from")
 	attrCircuitTo   = attribute.Key("tenet.circuit.to")
@@ -97,6 +98,8 @@ type instruments struct {
 	denied       metric.Int64Counter
 	retryDelay   metric.Float64Histogram
 	circuitState metric.Int64Gauge
+	limitWait    metric.Float64Histogram
+	limit        metric.Int64Gauge
 	reports      metric.Int64Counter
 	pipelines    pipelineInstruments
 }
@@ -130,6 +133,9 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	circuitState, err := meter.Int64Gauge("tenet.circuit.state", metric.WithUnit("1"),
 		metric.WithDescription("State of the breaker: 0 closed, 1 half open, 2 open. Absent until the first change."))
 	faults = append(faults, err)
+	limit, err := meter.Int64Gauge("tenet.limit.concurrency", metric.WithUnit("{attempt}"),
+		metric.WithDescription("The adaptive concurrency limit, in attempts. Absent until the first change."))
+	faults = append(faults, err)
 	inFlight, err := meter.Int64UpDownCounter("tenet.pipeline.in_flight", metric.WithUnit("{transaction}"),
 		metric.WithDescription("Transactions that are running."))
 	faults = append(faults, err)
@@ -148,10 +154,13 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		hedges: counter("tenet.hedges", "{hedge}",
 			"Attempts started while a slow one was running."),
 		denied: counter("tenet.denied", "{attempt}",
-			"Attempts refused by a budget, a breaker or max_extra_load before the operation ran."),
+			"Attempts refused by a budget, a breaker, a limit or max_extra_load before the operation ran."),
 		retryDelay: seconds("tenet.retry.delay",
 			"Delays before retries, as decided."),
 		circuitState: circuitState,
+		limitWait: seconds("tenet.limit.wait",
+			"Waits of attempts for a concurrency or rate limit; attempts that did not wait are not counted."),
+		limit: limit,
 		reports: counter("tenet.reports", "{report}",
 			"Reports to operators, such as overruns and missing parts."),
 		pipelines: pipelineInstruments{

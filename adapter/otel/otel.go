@@ -73,6 +73,8 @@ func (o *Observer) Observe(ctx context.Context, e *observe.Event) {
 	case observe.CircuitChanged:
 		o.countCircuit(ctx, e)
 		addCircuit(ctx, e)
+	case observe.LimitChanged:
+		o.instruments.limit.Record(ctx, int64(e.Limit.To), metric.WithAttributes(o.keys.Get(e.Work.Key)))
 	case observe.Reported:
 		o.instruments.reports.Add(ctx, 1, metric.WithAttributes(attrReason.String(observe.ReasonLabel(e.Report.Reason))))
 		addReport(ctx, e)
@@ -82,6 +84,9 @@ func (o *Observer) Observe(ctx context.Context, e *observe.Event) {
 func (o *Observer) countAttempt(ctx context.Context, e *observe.Event) {
 	a, key := e.Attempt, o.keys.Get(e.Work.Key)
 	reason := attrReason.String(observe.ReasonLabel(a.Outcome.Reason))
+	if wait, waited := a.LimitWait(); waited {
+		o.instruments.limitWait.Record(ctx, wait.Seconds(), metric.WithAttributes(key))
+	}
 	if a.Denied {
 		o.instruments.denied.Add(ctx, 1, metric.WithAttributes(key, reason))
 		return

@@ -132,6 +132,7 @@ func resultOf(a *observe.AttemptRecord) []attribute.KeyValue {
 	list = addText(list, attrClass, string(a.Outcome.Class))
 	list = addText(list, attrBudgetReason, string(a.BudgetReason))
 	list = addText(list, attrCircuit, a.Circuit)
+	list = addText(list, attrLimitWait, a.Outcome.Attributes[observe.AttrLimitWait])
 	return addText(list, attrDetail, a.Outcome.Attributes[observe.AttrDetail])
 }
 

@@ -31,6 +31,8 @@ type metrics struct {
 	denied       *prometheus.CounterVec
 	retryDelay   *prometheus.HistogramVec
 	circuitState *prometheus.GaugeVec
+	limitWait    *prometheus.HistogramVec
+	limit        *prometheus.GaugeVec
 	reports      *prometheus.CounterVec
 	pipelines    pipelineMetrics
 }
@@ -61,11 +63,15 @@ func newMetrics() *metrics {
 		hedges: counter("tenet_hedges_total",
 			"Attempts started while a slow one was running.", labelKey),
 		denied: counter("tenet_denied_total",
-			"Attempts refused by a budget, a breaker or max_extra_load before the operation ran.", labelKey, labelReason),
+			"Attempts refused by a budget, a breaker, a limit or max_extra_load before the operation ran.", labelKey, labelReason),
 		retryDelay: histogram("tenet_retry_delay_seconds",
 			"Delays before retries, as decided.", labelKey),
 		circuitState: gauge("tenet_circuit_state",
 			"State of the breaker: 0 closed, 1 half open, 2 open. Absent until the first change.", labelKey),
+		limitWait: histogram("tenet_limit_wait_seconds",
+			"Waits of attempts for a concurrency or rate limit; attempts that did not wait are not counted.", labelKey),
+		limit: gauge("tenet_limit_concurrency",
+			"The adaptive concurrency limit, in attempts. Absent until the first change.", labelKey),
 		reports: counter("tenet_reports_total",
 			"Reports to operators, such as overruns and missing parts.", labelReason),
 		pipelines: pipelineMetrics{
@@ -99,7 +105,7 @@ type collectors []prometheus.Collector
 func (m *metrics) collectors() collectors {
 	p := &m.pipelines
 	return collectors{
-		m.calls, m.callDuration, m.attempts, m.retries, m.hedges, m.denied, m.retryDelay, m.circuitState, m.reports,
+		m.calls, m.callDuration, m.attempts, m.retries, m.hedges, m.denied, m.retryDelay, m.circuitState, m.limitWait, m.limit, m.reports,
 		p.deliveries, p.processed, p.inFlight, p.fetchSize, p.emptyWait, p.runDuration, p.stepDuration, p.retries, p.backoff, p.timeouts,
 	}
 }

@@ -52,7 +52,11 @@ func (o *Observer) Observe(_ context.Context, e *observe.Event) {
 	}
 	switch e.Type {
 	case observe.AttemptEnded:
-		o.keys.Get(e.Work.Key).attempt(e.Attempt)
+		s := o.keys.Get(e.Work.Key)
+		s.attempt(e.Attempt)
+		if wait, waited := e.Attempt.LimitWait(); waited {
+			o.metrics.limitWait.WithLabelValues(s.label).Observe(wait.Seconds())
+		}
 	case observe.Decided:
 		if v := e.Decision.Verdict; v.Action == decision.Retry {
 			o.keys.Get(e.Work.Key).delay.Observe(v.Delay.Seconds())
@@ -63,6 +67,8 @@ func (o *Observer) Observe(_ context.Context, e *observe.Event) {
 		if level, ok := observe.CircuitLevel(e.Circuit.To); ok {
 			o.metrics.circuitState.WithLabelValues(o.keys.Get(e.Work.Key).label).Set(float64(level))
 		}
+	case observe.LimitChanged:
+		o.metrics.limit.WithLabelValues(o.keys.Get(e.Work.Key).label).Set(float64(e.Limit.To))
 	case observe.Reported:
 		o.metrics.reports.WithLabelValues(observe.ReasonLabel(e.Report.Reason)).Inc()
 	}

@@ -55,7 +55,7 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 
 // documentOf encodes a conversion as a document.
 func documentOf(c policyimport.Converted) ([]byte, error) {
-	defaults := policyfile.CallDefaults{Retry: c.Defaults.Retry, Hedge: c.Defaults.Hedge, Circuit: c.Defaults.Circuit}
+	defaults := policyfile.CallDefaults{Retry: c.Defaults.Retry, Hedge: c.Defaults.Hedge, Circuit: c.Defaults.Circuit, Limit: c.Defaults.Limit}
 	return policyfile.File{Defaults: policyfile.Defaults{Calls: defaults}, Budgets: c.Budgets, Policies: c.Policies}.Marshal()
 }
 

@@ -1,0 +1,153 @@
+package retry
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/tenetdev/tenet/budget"
+	"github.com/tenetdev/tenet/circuit"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/limit"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// place is what an attempt holds of its key's limit.
+type place struct {
+	limiter *limit.Limiter // nil without a place
+	result  limit.Result
+	waited  time.Duration // for the place and for the rate
+}
+
+// leave gives the place back, once.
+func (p *place) leave(took, now time.Duration) (change limit.Change) {
+	if m := p.limiter; m != nil {
+		p.limiter = nil
+		change = m.Leave(p.result, took, now)
+	}
+	return change
+}
+
+// latencyOf returns what an outcome means to an adaptive limit. Failures other than timeouts are often faster than a success
+// and say nothing about load.
+func latencyOf(o classify.Outcome) limit.Result {
+	switch {
+	case o.Kind == classify.Success:
+		return limit.Measured
+	case o.Kind != classify.Abort && o.Category == classify.CategoryTimeout:
+		return limit.TimedOut
+	}
+	return limit.Ignored
+}
+
+// setLimiter gives the plan the key's limiter, and updates the limiter to a changed policy. A policy that one call has edited
+// can only switch the limit off.
+func (e *Executor) setLimiter(p *plan, shared bool) {
+	if !p.policy.Limit.Active() {
+		return
+	}
+	switch {
+	case p.state.limiter == nil && shared:
+		p.state.limiter = limit.New(p.policy.Limit, time.Since(epoch))
+	case shared:
+		p.state.limiter.Update(p.policy.Limit, time.Since(epoch))
+	}
+	p.limiter = p.state.limiter
+}
+
+// enter takes a place under the plan's limit, then a turn in its rate, and waits for both where the policy allows it. The
+// caller frees what a refused attempt holds.
+func (r *run) enter(l *launch, kind budget.AttemptKind) policy.Reason {
+	m := r.plan.limiter
+	if m.TryEnter() {
+		l.place.limiter = m
+		if !m.Rated() {
+			return ""
+		}
+	}
+	began := time.Since(epoch)
+	longest, end := r.mayWait(kind)
+	if l.place.limiter == nil {
+		if reason := r.queue(l, longest, end); reason != "" {
+			return reason
+		}
+	}
+	if m.Rated() {
+		if reason := r.awaitTurn(l, began+longest); reason != "" {
+			return reason
+		}
+	}
+	if l.place.waited == 0 {
+		return ""
+	}
+	l.began = time.Since(epoch)
+	l.place.waited = l.began - began
+	if r.recorded() {
+		l.started = r.rec.now(r.e)
+	}
+	return r.passAgain(l, kind)
+}
+
+// mayWait returns how long an attempt may wait for the limit, and the reason with which it ends after that. Hedges do not wait, because they would come too late. Stored work
+// does not wait either: its store waits for it.
+func (r *run) mayWait(kind budget.AttemptKind) (longest time.Duration, end policy.Reason) {
+	longest = r.plan.policy.Limit.MaxWait
+	if longest <= 0 || kind == budget.KindHedge || r.once != nil {
+		return 0, policy.ReasonConcurrencyLimited
+	}
+	if left, reason := r.left(); left < longest {
+		return left, reason
+	}
+	return longest, policy.ReasonConcurrencyLimited
+}
+
+// queue waits in line for a place. end is the reason if that takes longer than longest.
+func (r *run) queue(l *launch, longest time.Duration, end policy.Reason) policy.Reason {
+	m := r.plan.limiter
+	if longest < minTimerWait {
+		return end
+	}
+	w := m.Queue()
+	if w == nil {
+		l.place.limiter = m
+		return ""
+	}
+	l.place.waited = 1 // enter measures it
+	r.await(w.Ready(), longest)
+	if w.Cancel() {
+		return cmp.Or(r.endReason(), end)
+	}
+	l.place.limiter = m
+	return r.endReason()
+}
+
+// awaitTurn waits for a turn in the rate, which must come before the time until.
+func (r *run) awaitTurn(l *launch, until time.Duration) policy.Reason {
+	m, now := r.plan.limiter, time.Since(epoch)
+	turn, wait, ok := m.Turn(now, max(until-now, 0))
+	switch {
+	case !ok:
+		return cmp.Or(r.endReason(), policy.ReasonRateLimited)
+	case wait == 0:
+		return ""
+	}
+	l.place.waited = 1 // enter measures it
+	r.await(nil, wait)
+	reason := r.endReason()
+	if reason != "" {
+		m.GiveBack(turn)
+	}
+	return reason
+}
+
+// passAgain asks the breaker again after a wait, since it may have opened meanwhile. A probe keeps its slot.
+func (r *run) passAgain(l *launch, kind budget.AttemptKind) policy.Reason {
+	if !l.hasTicket || l.ticket.Probe() {
+		return ""
+	}
+	l.hasTicket = false
+	r.plan.breaker.Done(l.ticket, circuit.Ignored, 0, l.began)
+	if r.passBreaker(l, kind) {
+		return ""
+	}
+	return policy.ReasonCircuitOpen
+}
