@@ -102,7 +102,7 @@ func (v *violations) limit(path string, l Limit) {
 	if a.Enabled && a.Initial != 0 && (a.Initial < a.Min || a.Initial > highest) {
 		v.add(path+".adaptive.initial", "is not between min and concurrency", "write a value between the two")
 	}
-	if l.MaxWait != 0 && !l.Active() {
+	if l.MaxWait > 0 && !l.Active() {
 		v.warn(path+".max_wait", "has no effect without concurrency, rate or adaptive", "give one of them, or remove it")
 	}
 }

@@ -32,6 +32,8 @@ func TestEventsBecomeMetrics(t *testing.T) {
 		`tenet.circuit.state{tenet.key="user-service.GetUser"} 2`,
 		`tenet.denied{tenet.key="user-service.GetUser",tenet.reason="budget_denied"} 1`,
 		`tenet.hedges{tenet.key="user-service.GetUser"} 1`,
+		`tenet.limit.concurrency{tenet.key="user-service.GetUser"} 24`,
+		`tenet.limit.wait{tenet.key="user-service.GetUser"} 1 in 0.03s`,
 		`tenet.reports{tenet.reason="hedge_overrun"} 1`,
 		`tenet.retries{tenet.key="user-service.GetUser"} 1`,
 		`tenet.retry.delay{tenet.key="user-service.GetUser"} 1 in 0.02s`,

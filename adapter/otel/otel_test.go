@@ -118,12 +118,16 @@ func story(ctx context.Context, f *fixture) {
 		Outcome: outcome(classify.Retryable, classify.CategorySystem, policy.ReasonHTTPStatus),
 	}
 	first.Outcome.Class = "http_503"
+	first.Outcome.Attributes = map[string]string{observe.AttrLimitWait: "30ms"}
 	firstCtx := c.attempt(first)
 	_, inner := f.tracers.Tracer("client").Start(firstCtx, "GET", trace.WithTimestamp(at(1)))
 	inner.End(trace.WithTimestamp(at(9)))
 	opened := c.event(observe.CircuitChanged, 10)
 	opened.Circuit = &observe.CircuitChange{From: "closed", To: "open"}
 	f.Observe(c.ctx, opened)
+	moved := c.event(observe.LimitChanged, 10)
+	moved.Limit = &observe.LimitChange{From: 20, To: 24}
+	f.Observe(c.ctx, moved)
 	c.ended(firstCtx, first)
 	decided := c.event(observe.Decided, 10)
 	decided.Decision = &observe.Decision{Verdict: decision.Verdict{Action: decision.Retry, Delay: 20 * time.Millisecond}}
@@ -207,8 +211,8 @@ func TestSpanAttributes(t *testing.T) {
 		},
 		"attempt 1": {
 			"tenet.attempt=1", "tenet.backoff=0", "tenet.budget.reason=no_budget", "tenet.category=system", "tenet.circuit=closed",
-			"tenet.class=http_503", "tenet.hedge_index=0", "tenet.key=user-service.GetUser", "tenet.outcome=retryable",
-			"tenet.reason=http_status", "tenet.retry_index=0",
+			"tenet.class=http_503", "tenet.hedge_index=0", "tenet.key=user-service.GetUser",
+			"tenet.limit.wait=30ms", "tenet.outcome=retryable", "tenet.reason=http_status", "tenet.retry_index=0",
 		},
 		"attempt 2": {
 			"tenet.attempt=2", "tenet.backoff=0.02", "tenet.category=system", "tenet.hedge_index=0", "tenet.key=user-service.GetUser",
@@ -363,8 +367,8 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	story(t.Context(), f)
-	if len(f.spans.Ended()) != 5 || len(samples(t, f)) != 11 {
-		t.Errorf("%d spans and %d series at the global providers, want 5 and 11", len(f.spans.Ended()), len(samples(t, f)))
+	if len(f.spans.Ended()) != 5 || len(samples(t, f)) != 13 {
+		t.Errorf("%d spans and %d series at the global providers, want 5 and 13", len(f.spans.Ended()), len(samples(t, f)))
 	}
 }
 

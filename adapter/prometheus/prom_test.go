@@ -63,9 +63,13 @@ func story() []*observe.Event {
 	ajar.Circuit = &observe.CircuitChange{From: "open", To: "ajar"}
 	report := event(getUser, observe.Reported)
 	report.Report = &observe.Report{Reason: policy.ReasonAttemptOverrun}
+	moved := event(getUser, observe.LimitChanged)
+	moved.Limit = &observe.LimitChange{From: 20, To: 24}
+	first := outcome(classify.Retryable, policy.ReasonHTTPStatus)
+	first.Attributes = map[string]string{observe.AttrLimitWait: "30ms"}
 	return []*observe.Event{
 		event(getUser, observe.CallStarted),
-		attempt(getUser, observe.AttemptRecord{Attempt: 1, Outcome: outcome(classify.Retryable, policy.ReasonHTTPStatus)}),
+		attempt(getUser, observe.AttemptRecord{Attempt: 1, Outcome: first}),
 		decided(decision.Verdict{Action: decision.Retry, Delay: 20 * time.Millisecond, Reason: policy.ReasonRetry}),
 		attempt(getUser, observe.AttemptRecord{
 			Attempt: 4, RetryIndex: 1, HedgeIndex: 2, Denied: true, Outcome: outcome(classify.Abort, policy.ReasonMaxExtraLoad),
@@ -76,7 +80,7 @@ func story() []*observe.Event {
 		attempt(getUser, observe.AttemptRecord{Attempt: 2, RetryIndex: 1, Outcome: outcome(classify.Success, policy.ReasonSuccess)}),
 		decided(decision.Verdict{Action: decision.Done, Reason: policy.ReasonSuccess}),
 		call(getUser, 1500*time.Millisecond, policy.ReasonSuccess),
-		circuit, ajar, report,
+		circuit, ajar, moved, report,
 	}
 }
 
@@ -128,6 +132,8 @@ func TestEventsBecomeMetrics(t *testing.T) {
 		`tenet_circuit_state{key="user-service.GetUser"} 2`,
 		`tenet_denied_total{key="user-service.GetUser",reason="max_extra_load"} 1`,
 		`tenet_hedges_total{key="user-service.GetUser"} 1`,
+		`tenet_limit_concurrency{key="user-service.GetUser"} 24`,
+		`tenet_limit_wait_seconds{key="user-service.GetUser"} 1 in 0.03s`,
 		`tenet_reports_total{reason="attempt_overrun"} 1`,
 		`tenet_retries_total{key="user-service.GetUser"} 1`,
 		`tenet_retry_delay_seconds{key="user-service.GetUser"} 1 in 0.02s`,
