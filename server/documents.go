@@ -348,8 +348,15 @@ func (s *Server) getRollout(ctx context.Context, in *DocumentName) (*answer[api.
 		}
 		out.Evidence[i] = api.Evidence{Step: e.Step, Revision: e.Revision, Counters: raw}
 	}
-	if !d.Rollout.State.Ended() {
-		j := rollout.Judge(d.Rollout.Plan, rollouts.Observe(d.Rollout, list, time.Now()))
+	switch d.Rollout.State {
+	case policystore.Promoted, policystore.Reverted:
+		out.Judgement = d.Rollout.Judgement // which ended it
+	default:
+		at := d.Rollout.Ended
+		if at.IsZero() {
+			at = time.Now()
+		}
+		j := rollout.Judge(d.Rollout.Plan, rollouts.Observe(d.Rollout, list, at))
 		out.Judgement = &j
 	}
 	return answers(out, nil)

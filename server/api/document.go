@@ -145,8 +145,8 @@ type Checked struct {
 type RolloutStatus struct {
 	Rollout  policystore.Rollout `json:"rollout"`
 	Evidence []Evidence          `json:"evidence" nullable:"false"`
-	// Judgement is that of this moment, which changes nothing; absent for a rollout that has ended.
-	Judgement *rollout.Judgement `json:"judgement,omitempty" doc:"That of this moment, which changes nothing. Absent for a rollout that has ended."`
+	// Judgement is the one that ended the rollout; for a rollout that has not ended it is that of this moment, and changes nothing.
+	Judgement *rollout.Judgement `json:"judgement,omitempty" doc:"The one that ended the rollout, or that of this moment."`
 }
 
 // Evidence is what the clients on one revision reported during one step of a rollout, in sum.

@@ -9,12 +9,12 @@ import (
 
 // policyPages lists the pages of policy documents.
 func policyPages() []*page {
-	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyRevisionsPage(), policyDiffPage()}
+	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage()}
 }
 
 // policyActions lists the changes of policy documents.
 func policyActions() []*action {
-	return []*action{publishAction(), newDocumentAction(), freezeAction(), unfreezeAction(), rollbackAction()}
+	return []*action{publishAction(), newDocumentAction(), freezeAction(), unfreezeAction(), rollbackAction(), rolloutAction()}
 }
 
 type policies struct {

@@ -1,11 +1,15 @@
 package ui_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tenetdev/tenet/controlplane"
 )
 
 // fill replaces the text of an input.
@@ -29,7 +33,7 @@ func quoted(text string) string { return "`" + text + "`" }
 // shows waits until the content holds a text.
 func (b *tab) shows(text string) {
 	b.t.Helper()
-	b.wait(`(document.querySelector("#content")?.innerText ?? "").includes(` + quoted(text) + `) || (document.querySelector("dialog[open]")?.innerText ?? "").includes(` + quoted(text) + `)`)
+	b.wait(`(document.querySelector("main")?.innerText ?? "").includes(` + quoted(text) + `) || (document.querySelector("dialog[open]")?.innerText ?? "").includes(` + quoted(text) + `)`)
 }
 
 func TestU2ATextWithAFaultIsMendedReviewedAndPublished(t *testing.T) {
@@ -146,6 +150,47 @@ func TestU3ARevisionIsPublishedAndBroughtBackByKeyboardAlone(t *testing.T) {
 	if err != nil || r.Restores != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+func TestU1ARolloutIsStartedWatchedLiveAndAborted(t *testing.T) {
+	s := newSite(t, nil)
+	s.publish("pay", 0, "version: 1\n", "first", nil)
+	follower, err := controlplane.NewServer(controlplane.ServerOptions{
+		URL: s.http.URL, Document: "pay", ClientID: "checkout-1", ReportInterval: 50 * time.Millisecond, MinBackoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = follower.Close() }()
+	b := s.tab(t, wide)
+	b.open("do/policies/pay/publish")
+	b.fill("#text", "version: 1\ndefaults: {calls: {retry: {max_attempts: 4}}}\n")
+	b.do(chromedp.Click(chromedp.CSS("[name=delivery][value=steps]")), chromedp.Click(chromedp.CSS("fieldset summary")))
+	b.fill("#p-steps", "100%")
+	b.fill("#p-failure_share", "2")
+	b.press("Review")
+	b.shows("in steps: 100%")
+	b.press("Publish revision 2")
+	b.shows("is not a share such as 1%")
+	b.fill("#p-failure_share", "2%")
+	b.press("Publish revision 2")
+	b.shows("Revision 2 of pay is rolled out in 1 step")
+	b.shows("Step 1 of 1: 100 % of clients get revision 2")
+	b.shows("1 client runs revision 2") // live: the client applies it after the page was opened
+	if d := s.document("pay"); d.Rollout.Plan.Thresholds.FailureShare != 0.02 {
+		t.Errorf("%+v", d.Rollout.Plan)
+	}
+	b.press("Pause")
+	b.shows("Pause the rollout of pay?")
+	b.press("Pause the rollout")
+	b.shows("Paused")
+	b.press("Abort")
+	b.shows("Revision 2 is taken back from 1 client")
+	b.press("Abort the rollout")
+	b.shows("The rollout of revision 2 was aborted at step 1 of 1")
+	b.shows("Revision 3 is in force")
+	b.shows("0 clients run revision 2")
 }
 
 // tabTo presses the tabulator until an element has the focus: one that a selector names, or that shows a text.

@@ -19,6 +19,7 @@ import (
 // policyPaths lists a path of every page and preview of policy documents.
 var policyPaths = map[string]string{
 	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
+	"rollout": "policies/shop/rollout", "rollout-ended": "policies/mail/rollout", "rollout-none": "policies/search/rollout", "abort": "do/policies/shop/rollout/abort",
 	"editor": "do/policies/search/publish", "new-policy": "do/new-policy",
 	"freeze": "do/policies/shop/freeze", "rollback": "do/policies/mail/rollback/2",
 }
@@ -192,6 +193,9 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.reads("policies", "shop", "revision 5: step 2 of 4", "frozen", "refused by 1")
 	s.reads("policies/shop", "other types in queue mail", "default, line 4", "catalog NATS_PUBLISH", "budget shared-api", "built in")
 	s.reads("policies/shop?rule=users.Get", "policies.users.Get.retry.max_attempts", "Wait before each retry", "overall timeout 2 s", "text?revision=4#L13")
+	s.reads("policies/shop/rollout", "Step 2 of 4: 10 % of clients get revision 5 since", "waiting for 1,000 calls under the new revision, 639 so far")
+	s.reads("policies/mail/rollout", "Revision 2 was taken back at step 1 of 3", "Failed calls: 20 % instead of 0.9 %")
+	s.reads("policies/search/rollout", "No rollout yet")
 	s.reads("policies/shop/text", "revision 4", "max_attempts: 5", "The gateway gives up")
 	s.reads("policies/shop/text?revision=2", "max_attempts: 3")
 	s.reads("policies/shop/revisions", "users.Get: 4 attempts", "in force")
