@@ -125,6 +125,7 @@ func TestU3ARevisionIsPublishedAndBroughtBackByKeyboardAlone(t *testing.T) {
 	b.open("")
 	b.keys("g", "p")
 	b.shows("Documents that say")
+	b.wait(`document.readyState === "complete"`)
 	b.keys("j", kb.Enter)
 	b.shows("Revision 1 is in force")
 	b.tabTo("Edit")
