@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -156,6 +157,13 @@ func (b *tab) open(path string) {
 func (b *tab) ready(selector string) {
 	b.t.Helper()
 	b.do(chromedp.WaitReady(chromedp.CSS(selector)))
+}
+
+// allow forgets faults that hold a text.
+func (b *tab) allow(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = slices.DeleteFunc(b.faults, func(f string) bool { return strings.Contains(f, text) })
 }
 
 // text returns the text that an element shows.

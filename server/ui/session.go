@@ -2,8 +2,10 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
+	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
 
@@ -26,14 +28,12 @@ func (u *UI) sessionRoutes() {
 
 func (u *UI) showLogin(w http.ResponseWriter, q *request, status int, problem string) {
 	s := signIn{Return: u.returnPath(q), Problem: problem}
-	var methods struct {
-		Methods []string `json:"methods"`
+	var found api.SignInMethods
+	if err := q.get("/v1/session/methods", nil, &found); err != nil {
+		u.fail(w, q, err)
+		return
 	}
-	if err := q.get("/v1/session/methods", nil, &methods); err == nil {
-		s.Methods = methods.Methods
-	} else {
-		s.Methods = []string{"token"}
-	}
+	s.Methods = found.Methods
 	u.render(w, q.Request, "login", view{Title: "Sign in", Data: s, Status: status})
 }
 
@@ -41,9 +41,13 @@ func (u *UI) showLogin(w http.ResponseWriter, q *request, status int, problem st
 func (u *UI) login(w http.ResponseWriter, r *http.Request) {
 	q := u.request(r)
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	body := map[string]string{"token": r.PostFormValue("token")}
-	if err := u.pass(w, q, client.Call{Method: http.MethodPost, Path: sessionPath, Body: body}); err != nil {
-		u.showLogin(w, q, http.StatusUnauthorized, "The server does not accept this token. It may have expired or been revoked.")
+	err := u.pass(w, q, client.Call{Method: http.MethodPost, Path: sessionPath, Body: api.SignIn{Token: r.PostFormValue("token")}})
+	if p, ok := errors.AsType[*client.Problem](err); ok && (p.Status == http.StatusUnauthorized || p.Status == http.StatusUnprocessableEntity) {
+		u.showLogin(w, q, http.StatusUnauthorized, "The server does not accept this token. It may have expired or been revoked, or a part of it is missing.")
+		return
+	}
+	if err != nil {
+		u.fail(w, q, err)
 		return
 	}
 	http.Redirect(w, r, u.returnPath(q), http.StatusSeeOther) //nolint:gosec // returnPath keeps it under the prefix

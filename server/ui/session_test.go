@@ -1,0 +1,108 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server"
+)
+
+func TestS5ATokenSignsInAndOut(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.tab(t, wide)
+	b.open("tokens")
+	b.press("Create a token")
+	b.wait(`document.querySelector("#dialog[open] input[name=name]") === document.activeElement`)
+	b.keys("m", "e", kb.Tab, kb.Tab, kb.Tab, kb.Tab, kb.Tab, " ") // the name, then the scope admin
+	b.keys(kb.Enter)
+	b.ready("#secret")
+	secret := b.text("#secret")
+	b.open("") // with a token in the store, the server asks who this is
+	b.ready("#token")
+	b.accessible("sign in")
+	b.fill("#token", "tenet_wrong")
+	b.press("Sign in")
+	b.ready("#content .problem")
+	b.fill("#token", secret)
+	b.press("Sign in")
+	b.ready("details.who")
+	if who := b.text("details.who summary"); who != "me" {
+		t.Errorf("signed in as %q", who)
+	}
+	b.open("tokens")
+	if text := b.text("#content"); !strings.Contains(text, "yours") || strings.Contains(text, secret) {
+		t.Error(text)
+	}
+	value[bool](b, `document.querySelector("details.who").open = true; document.querySelector("details.who form button").click(); true`)
+	b.ready("#token")
+	b.open("jobs")
+	b.ready("#token")
+	b.allow("401 (Unauthorized)") // of the wrong token
+}
+
+func TestS5SigningInNeedsAValidToken(t *testing.T) {
+	s := newSite(t, nil)
+	secret := s.token(policystore.Token{Name: "me", Scopes: []policystore.Scope{policystore.ScopeRead}})
+	has(t, s.get("queues?span=1d"), `action="/ui/login?return=%2Fui%2Fqueues%3Fspan%3D1d"`)
+	for _, wrong := range []string{"", "tenet_wrong", secret + "x", strings.Repeat("x", 70_000)} {
+		page := s.refusedPost("login", url.Values{"token": {wrong}}, http.StatusUnauthorized)
+		has(t, page, "does not accept this token")
+		if wrong != "" && strings.Contains(page, wrong) {
+			t.Error("the page repeats the token")
+		}
+	}
+	// Only paths of the UI are places to return to.
+	for target, want := range map[string]string{"/ui/jobs": "/ui/jobs", "https://evil.example/ui/": "/ui/", "//evil.example/ui/": "/ui/", "/v1/stats": "/ui/"} {
+		browser := s.browser()
+		browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		answer, err := browser.PostForm(s.http.URL+"/ui/login?return="+url.QueryEscape(target), url.Values{"token": {secret}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if got := answer.Header.Get("Location"); got != want {
+			t.Errorf("%s leads to %s", target, got)
+		}
+		for _, c := range answer.Cookies() {
+			if !c.HttpOnly || !c.Secure || c.SameSite == http.SameSiteNoneMode || strings.Contains(c.Value, secret) {
+				t.Errorf("the cookie %+v", c)
+			}
+		}
+	}
+}
+
+func TestS5NoPageShowsASecret(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	s.seedPolicies()
+	s.seedRecords()
+	secret := s.token(policystore.Token{Name: "root", Scopes: []policystore.Scope{policystore.ScopeAdmin}})
+	root := s.as(secret)
+	for name, path := range s.everyPage() {
+		page := root.get(path)
+		if strings.Contains(page, "tenet_") || strings.Contains(page, secret) {
+			t.Errorf("%s shows a secret:\n%s", name, page)
+		}
+		if strings.Contains(page, "ch_s3cret") {
+			t.Errorf("%s shows the result of a record", name)
+		}
+	}
+}
+
+func TestS5UsersOfAProgramDoNotSignOutHere(t *testing.T) {
+	s := newSite(t, func(o *server.Options) {
+		o.Authenticate = func(*http.Request) (*server.Caller, error) {
+			return &server.Caller{Name: "ann", Scopes: []policystore.Scope{policystore.ScopeRead}}, nil
+		}
+	})
+	page := s.get("queues")
+	has(t, page, "<summary>ann</summary>")
+	if strings.Contains(page, "Sign out") {
+		t.Error("a button that would do nothing")
+	}
+}
