@@ -26,7 +26,7 @@ type overview struct {
 	Figures   []figure
 	Attention []attention
 	Course    course
-	Causes    []causeRow
+	Causes    []causeGroup
 	Running   []running
 }
 
@@ -40,12 +40,6 @@ type start struct {
 type attention struct {
 	queueRow
 	Why []string
-}
-
-// causeRow is a group of dead jobs.
-type causeRow struct {
-	job.CauseGroup
-	Filter string
 }
 
 // running is a rollout, a redrive, or programs without the revision that they should have.
@@ -144,35 +138,27 @@ func absent(err error) error {
 const causesShown = 5
 
 // newestCauses returns the groups of dead jobs that have grown last.
-func newestCauses(r *request) (list []causeRow, err error) {
+func newestCauses(r *request) (list []causeGroup, err error) {
 	var found api.Causes
 	if err := absent(r.ask("/v1/dlq/causes", api.CauseQuery{}, &found)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found.Groups, func(a, b job.CauseGroup) int { return b.LastSeen.Compare(a.LastSeen) })
 	for _, g := range found.Groups[:min(len(found.Groups), causesShown)] {
-		row := causeRow{g, "state:dead " + term("queue", g.Queue) + " " + term("type", g.Type)}
-		if g.Cause != "" {
-			row.Filter += " " + term(job.FieldCause, g.Cause)
-		}
-		list = append(list, row)
+		list = append(list, newCauseGroup(g))
 	}
 	return list, nil
 }
 
 // readRunning returns what runs beside the jobs: redrives, rollouts, and programs that lag behind.
 func readRunning(r *request) (list []running, err error) {
-	var redrives api.RedrivePage
-	if err := absent(r.get("/v1/redrives", url.Values{"limit": {"20"}}, &redrives)); err != nil {
+	redrives, err := readRedrives(r, "", true)
+	if err := absent(err); err != nil {
 		return nil, err
 	}
 	for i := range redrives.Redrives {
-		if d := &redrives.Redrives[i]; !d.State.Ended() {
-			list = append(list, running{
-				"Redrive of " + plural(d.Total, "job", "jobs"), r.ui.href("redrives/" + d.ID),
-				fmt.Sprintf("%s: %s completed, %s dead again, %s left", d.State, number(d.Completed), number(d.Dead), number(d.Left)),
-			})
-		}
+		d := &redrives.Redrives[i]
+		list = append(list, running{d.Title(), r.ui.href("redrives/" + d.ID), fmt.Sprintf("%s, %s ended: %s", d.State, d.Share, d.Text)})
 	}
 	var documents api.Documents
 	if err := absent(r.get("/v1/documents", url.Values{"limit": {documentsLooked}}, &documents)); err != nil {

@@ -29,7 +29,7 @@ func TestU2TheOverviewSaysWhatNeedsAttention(t *testing.T) {
 	s.enqueue(job.Request{Type: "email:send", Queue: "slow", RunAt: time.Now().Add(-time.Hour)})
 	page := s.get("")
 	has(t, page, "Queues that need attention", "printer on fire", "its oldest job has been due for 1 h", "no worker serves it", "Newest causes of death", "Under way", "Rollout of shop")
-	cause := regexp.MustCompile(`<th scope="row"><a href="(/ui/jobs\?[^"]*cause[^"]*)">`).FindStringSubmatch(page)
+	cause := regexp.MustCompile(`<th scope="row"><a href="(/ui/dlq\?[^"]*cause[^"]*)">`).FindStringSubmatch(page)
 	if cause == nil {
 		t.Fatalf("no link to a cause in\n%s", page)
 	}
