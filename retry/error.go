@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tenetdev/tenet/policy"
 )
@@ -19,7 +20,10 @@ type Error struct {
 	Attempts  int // attempts that were started; for stored work, those of earlier turns included
 	Reason    policy.Reason
 	Last      error // the operation's last error; nil if it never ran
-	Cause     error // what ended the call from outside: a context, a budget, a journal; nil otherwise
+	// RetryAfter is how long it takes until the breaker, the budget or the rate limit that refused the call's last attempt may
+	// allow one; 0 if that is not known, or if nothing refused it.
+	RetryAfter time.Duration
+	Cause      error // what ended the call from outside: a context, a budget, a journal; nil otherwise
 }
 
 // Errors that end up as the Cause of an [Error].

@@ -106,6 +106,10 @@ func WithFingerprint(fingerprint string) CallOption {
 // WithoutHedging runs the call without hedges whatever its policy says, for operations that must not run twice at once.
 func WithoutHedging() CallOption { return func(o *callOptions) { o.unhedged = true } }
 
+// WithSingleAttempt runs the operation once whatever the policy says: no retries and no hedges. It is meant for servers, whose
+// handlers consume the request that they serve.
+func WithSingleAttempt() CallOption { return func(o *callOptions) { o.limit, o.unhedged = 1, true } }
+
 // WithHedgingByKey lets the policy hedge the call only if the call has an idempotency key, by which the server recognises
 // two attempts as the same request.
 func WithHedgingByKey() CallOption { return func(o *callOptions) { o.hedgedByKey = true } }

@@ -172,8 +172,14 @@ func (r *run) fail(reason policy.Reason) error {
 	if r.once != nil {
 		attempts += r.once.before
 	}
+	var wait time.Duration
+	switch reason {
+	case policy.ReasonCircuitOpen, policy.ReasonBudgetDenied, policy.ReasonConcurrencyLimited, policy.ReasonRateLimited:
+		wait = r.refusedFor()
+	}
 	return &Error{
-		Key: p.key, Category: p.policy.Category.Code(), Operation: r.options.operation, PolicyID: p.policy.ID,
+		RetryAfter: wait,
+		Key:        p.key, Category: p.policy.Category.Code(), Operation: r.options.operation, PolicyID: p.policy.ID,
 		Attempts: attempts, Reason: reason, Last: r.last, Cause: r.cause,
 	}
 }

@@ -1,4 +1,4 @@
-// Package tenetgrpc runs gRPC client calls under policies.
+// Package tenetgrpc runs gRPC client calls under policies, and servers under their limits ([UnaryServerInterceptor]).
 //
 // # The model
 //
@@ -24,7 +24,8 @@
 // A6).
 //
 // Every error has a gRPC status for status.FromError and status.Code: that of the last attempt or, where none was made,
-// Canceled, DeadlineExceeded, Unavailable (refused by a breaker or budget) or Unknown. errors.As finds the *retry.Error
+// Canceled, DeadlineExceeded, Unavailable (refused by a breaker or budget),
+// ResourceExhausted (refused by a limit) or Unknown. errors.As finds the *retry.Error
 // in it.
 //
 // # Streams

@@ -25,6 +25,7 @@ func TestO3MissingArgumentsAreNamedAtOnce(t *testing.T) {
 			tenethttp.Idempotent(new(idempotency.Guard), tenethttp.IdempotencyOptions{})(nil)
 			return nil
 		},
+		`tenethttp: Shed: the key is nil`:                func() error { tenethttp.Shed(tenethttp.ServerOptions{}); return nil },
 		`tenethttp: NewStatusError: the response is nil`: func() error { _ = tenethttp.NewStatusError(nil); return nil },
 	})
 }

@@ -1,4 +1,4 @@
-// Package tenethttp sends HTTP requests under policies.
+// Package tenethttp sends HTTP requests under policies, and serves them under limits ([Shed]).
 //
 // # The model
 //

@@ -2,6 +2,7 @@ package tenethttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -273,6 +274,7 @@ func (answers) Decode(raw []byte) (*answer, error) {
 
 // problem is a problem document.
 type problem struct {
+	of     string // what refused the request; "" for idempotency
 	status int
 	name   string
 	detail string
@@ -312,6 +314,6 @@ func (p *problem) write(w http.ResponseWriter) {
 	}
 	w.WriteHeader(p.status)
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"type": "urn:tenet:idempotency:" + p.name, "title": http.StatusText(p.status), "status": p.status, "detail": p.detail,
+		"type": "urn:tenet:" + cmp.Or(p.of, "idempotency") + ":" + p.name, "title": http.StatusText(p.status), "status": p.status, "detail": p.detail,
 	})
 }
