@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +57,14 @@ type Step struct {
 	Fields []Field `json:"fields,omitempty"`
 	// Detail is the action on an idempotency key, a change of state, or the event's own detail.
 	Detail string `json:"detail,omitempty"`
+
+	Revision string     `json:"policy_revision,omitempty"`
+	Rule     string     `json:"matched_rule,omitempty"` // of the classification
+	Facts    *StepFacts `json:"facts,omitempty"`
+	Maximum  int        `json:"max_attempts,omitempty"` // in effect
+	// Range bounds the wait under the recorded policy. Now is what other policies decide; see [ExplainUnder].
+	Range *Range       `json:"wait_range,omitempty"`
+	Now   *Alternative `json:"now,omitempty"`
 }
 
 // Field is a policy field that took part in a decision.
@@ -71,15 +78,15 @@ type Field struct {
 // Explain returns the events of a call, job or transaction in order, and for each decision the policy fields that determined
 // it.
 func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
-	if err := readable(ctx, s); err != nil {
-		return nil, fmt.Errorf("audit: explain: %w", err)
-	}
+	return ExplainUnder(ctx, s, workID, nil)
+}
+
+// scanWork reads a whole log for the events of a piece of work.
+func scanWork(ctx context.Context, s Source, workID string) (events []Event, policies map[string]*policy.Policy, unreadable int, err error) {
 	quoted := appendString([]byte(`"work_id":`), workID)
-	policies := map[string]*policy.Policy{}
+	policies = map[string]*policy.Policy{}
 	seen := map[string]bool{}
-	var events []Event
-	unreadable := 0
-	err := s.Read(ctx, "", func(_ string, line []byte) error {
+	err = s.Read(ctx, "", func(_ string, line []byte) error {
 		mine, snapshot := bytes.Contains(line, quoted), bytes.Contains(line, []byte(`"policy":{`))
 		if !mine && !snapshot {
 			if CheckLine(line) != nil {
@@ -103,19 +110,7 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("audit: explain: %w", err)
-	}
-	switch {
-	case len(events) > 0:
-	case unreadable > 0:
-		return nil, fmt.Errorf("%w: %s; %d lines of the log are not events", ErrNoWork, workID, unreadable)
-	default:
-		return nil, fmt.Errorf("%w: %s", ErrNoWork, workID)
-	}
-	story := storyOf(inOrder(events), policies)
-	story.Unreadable = unreadable
-	return story, nil
+	return events, policies, unreadable, err
 }
 
 // inOrder sorts the events of a piece of work by WorkSeq. Events without one, such as the actions of guards, are inserted by
@@ -193,6 +188,7 @@ func stepOf(e *Event, p *policy.Policy) Step {
 		}
 		s.Fields = append(s.Fields, Field{Path: path, Value: value})
 	}
+	s.ground(e, p)
 	return s
 }
 

@@ -26,9 +26,11 @@ const (
 func (s *Server) auditRoutes() {
 	audits := group{tag: "Audit", scope: policystore.ScopeRead}
 	read := audits.route(http.MethodGet, "/v1/audit/events", "read-audit", "Read the audit log as JSON lines")
-	read.Description = "Each line is {cursor, event}, in stored order; a line that is not JSON is in raw, in base64. The answer ends after limit lines, or earlier; continue after the last cursor until an answer is empty. A line with a cursor and nothing else says how far a filtered answer has looked."
+	read.Description = "Each line is {cursor, event}, in stored order, or backwards; a line that is not JSON is in raw, in base64. The answer ends after limit lines, or earlier; continue after the last cursor, or before it, until an answer is empty. A line with a cursor and nothing else says how far a filtered answer has looked."
 	read.Parameters = []*huma.Param{
-		queryParameter("after", "The cursor of a line.", &huma.Schema{Type: huma.TypeString}),
+		queryParameter("after", "The cursor of a line: only lines after it. Not with order=newest.", &huma.Schema{Type: huma.TypeString}),
+				queryParameter("order", "newest reads from the end to the beginning; SQLite and PostgreSQL can. Policy snapshots, policy changes and operators' actions, and the events of one work_id, are then found through indexes.", &huma.Schema{Type: huma.TypeString, Enum: []any{"oldest", "newest"}, Default: "oldest"}),
+				queryParameter("before", "The cursor of a line: only lines before it. With order=newest.", &huma.Schema{Type: huma.TypeString}),
 		queryParameter("limit", "How many lines at most.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(float64(1)), Maximum: new(float64(maxLines)), Default: 1000}),
 		queryParameter("type", "Only events of this type.", &huma.Schema{Type: huma.TypeString}),
 		queryParameter("work_id", "Only events of this call, job or transaction.", &huma.Schema{Type: huma.TypeString}),
@@ -60,14 +62,29 @@ func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 	if err != nil || limit < 1 || limit > maxLines {
 		err = fmt.Errorf("%w: limit: write a number from 1 to %d", errInvalid, maxLines)
 	}
-	after := query.Get("after")
-	if err := firstError(err, callerOf(r.Context()).unbound(), checkAfter(after)); err != nil {
+	after, before, newest := query.Get("after"), query.Get("before"), query.Get("order") == "newest"
+	if err == nil && (newest && after != "" || !newest && before != "") {
+		err = fmt.Errorf("%w: after goes with order=oldest, and before with order=newest", errInvalid)
+	}
+	finder, ok := s.options.Audit.(audit.Finder)
+	if err == nil && newest && !ok {
+		err = &problem{Problem: api.Problem{Status: http.StatusNotFound, Detail: "this log cannot be read backwards", Remedy: "read it with order=oldest"}}
+	}
+	if err := firstError(err, callerOf(r.Context()).unbound(), checkAfter(after), checkAfter(before)); err != nil {
 		s.problemOf(r.Context(), err).write(w)
 		return
 	}
 	lines := auditWriter{out: bufio.NewWriterSize(w, 64<<10), limit: limit, kind: query.Get("type"), work: query.Get("work_id")}
 	w.Header().Set("Content-Type", "application/jsonl")
-	err = s.options.Audit.Read(r.Context(), after, lines.add)
+	if newest {
+		q := audit.Query{WorkID: lines.work, Before: before}
+		if kind := audit.Type(lines.kind); audit.Indexed(kind) {
+			q.Type = kind
+		}
+		err = finder.Find(r.Context(), q, lines.add)
+	} else {
+		err = s.options.Audit.Read(r.Context(), after, lines.add)
+	}
 	if err != nil && !errors.Is(err, errEnough) {
 		if lines.written == 0 && lines.out.Buffered() == 0 {
 			s.problemOf(r.Context(), err).write(w)

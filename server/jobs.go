@@ -60,6 +60,9 @@ func (s *Server) jobRoutes() {
 	register(s, count, s.countJobs)
 	register(s, read.route(http.MethodGet, "/v1/indexes", "list-indexes", "List the indexed fields of metadata and payloads"), s.listIndexes)
 	register(s, read.route(http.MethodGet, "/v1/jobs/{id}", "get-job", "Show a job with its history"), s.getJob)
+	explain := read.route(http.MethodGet, "/v1/jobs/{id}/explain", "explain-job", "Explain the attempts and decisions of a job")
+	explain.Description = "From the audit log: each decision with its facts, the fields of the policy that decided, the wait with its bounds, and what the current policy decides for the same outcome in the same state. If the log has nothing of the job, from the job's own history."
+	register(s, explain, s.explainJob)
 	register(s, read.route(http.MethodGet, "/v1/stats", "stats", "Count jobs by queue and state"),
 		func(ctx context.Context, _ *struct{}) (*answer[api.Stats], error) {
 			return answers(s.stats(ctx, callerOf(ctx)))

@@ -206,6 +206,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	}
 	for _, id := range ids {
 		get("get-job", "/v1/jobs/"+id)
+		get("explain-job", "/v1/jobs/"+id+"/explain?document=pay")
 	}
 	try("search-jobs", "POST", "/v1/jobs/search", 200, api.JobSearch{Limit: 1}, "")
 	try("check-document", "POST", "/v1/documents/pay/check", 200, api.Check{Body: fmt.Sprintf(documentText, 5)}, "")

@@ -35,7 +35,7 @@ type AuditOptions struct {
 // Audit checks that a sink keeps the contract of audit.Sink, and its reader the contract of audit.Source. It skips cases that
 // need a second handle if Second is nil.
 func Audit(t *testing.T, o AuditOptions) {
-	for _, group := range [][]auditCase{auditAppendCases(), auditReadCases(), auditChainCases()} {
+	for _, group := range [][]auditCase{auditAppendCases(), auditReadCases(), auditFindCases(), auditChainCases()} {
 		for _, c := range group {
 			if c.shared && o.Second == nil {
 				continue

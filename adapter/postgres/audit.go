@@ -25,6 +25,7 @@ var (
 	_ audit.Sink   = (*Audit)(nil)
 	_ audit.Source = (*Audit)(nil)
 	_ audit.Tailer = (*Audit)(nil)
+	_ audit.Finder = (*Audit)(nil)
 )
 
 // Audit returns a new handle on the database's audit events.
@@ -120,16 +121,16 @@ const readEventsSQL = `SELECT position, line FROM {{schema}}.audit WHERE positio
 // Read implements audit.Source. It also returns events that are appended while it reads, and holds no connection while it
 // calls f.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
-	page := func(after int64, limit int) ([]paging.Line, error) { return a.page(ctx, after, limit) }
+	page := func(after int64, limit int) ([]paging.Line, error) { return a.lines(ctx, readEventsSQL, []any{after, limit}) }
 	return paging.Lines(ctx, after, page, f)
 }
 
-func (a *Audit) page(ctx context.Context, after int64, limit int) (page []paging.Line, err error) {
+func (a *Audit) lines(ctx context.Context, text string, args []any) (page []paging.Line, err error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
 	b := steadyBatch()
-	b.Queue(a.db.sql(readEventsSQL), after, limit).Query(func(rows pgx.Rows) error {
+	b.Queue(a.db.sql(text), args...).Query(func(rows pgx.Rows) error {
 		var line paging.Line
 		_, err := pgx.ForEachRow(rows, []any{&line.Position, &line.Text}, func() error {
 			page = append(page, line)
@@ -140,6 +141,32 @@ func (a *Audit) page(ctx context.Context, after int64, limit int) (page []paging
 	})
 	err = a.db.run(ctx, "audit: read", b)
 	return page, err
+}
+
+// findSQL reads backwards through the index that a query names.
+func findSQL(q audit.Query) (s selection) {
+	s.text = `SELECT position, line FROM {{schema}}.audit WHERE `
+	if q.WorkID != "" {
+		s.text += `work_id = ` + s.arg(text(q.WorkID[:min(len(q.WorkID), maxWorkID)])) + ` AND work_id IS NOT NULL AND `
+	}
+	if q.Type != "" {
+		s.text += `event_type = ` + s.arg(string(q.Type)) + ` AND event_type IN ('policy_snapshot', 'policy_changed', 'operator_action') AND `
+	}
+	return s
+}
+
+// Find implements audit.Finder. It holds no connection while it calls f. IDs of work that share their first 1,000 bytes are
+// not told apart.
+func (a *Audit) Find(ctx context.Context, q audit.Query, f func(cursor string, line []byte) error) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	page := func(before int64, limit int) ([]paging.Line, error) {
+		s := findSQL(q)
+		s.text += `position < ` + s.arg(before) + ` ORDER BY position DESC LIMIT ` + s.arg(limit)
+		return a.lines(ctx, s.text, s.args)
+	}
+	return paging.LinesBefore(ctx, q.Before, page, f)
 }
 
 // Tail implements audit.Tailer.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -22,6 +23,7 @@ var (
 	_ audit.Sink   = (*Audit)(nil)
 	_ audit.Source = (*Audit)(nil)
 	_ audit.Tailer = (*Audit)(nil)
+	_ audit.Finder = (*Audit)(nil)
 )
 
 // Audit returns a new handle on the file's audit events.
@@ -79,22 +81,50 @@ const readEventsSQL = `SELECT position, line FROM tenet_audit WHERE position > ?
 // Read implements audit.Source. It also returns events that are appended while it reads, and holds no connection while it
 // calls f.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
-	page := func(after int64, limit int) ([]paging.Line, error) { return a.page(ctx, after, limit) }
+	page := func(after int64, limit int) ([]paging.Line, error) { return a.lines(ctx, readEventsSQL, []any{after, limit}) }
 	return paging.Lines(ctx, after, page, f)
 }
 
-func (a *Audit) page(ctx context.Context, after int64, limit int) (page []paging.Line, err error) {
+func (a *Audit) lines(ctx context.Context, text string, args []any) (page []paging.Line, err error) {
 	if a.closed.Load() {
 		return nil, job.ErrClosed
 	}
 	err = a.db.jobs.view(ctx, "audit: read", func(q querier) error {
 		var line paging.Line
-		return each(q, selection{text: readEventsSQL, args: []any{after, limit}, into: []any{&line.Position, &line.Text}}, func() error {
+		return each(q, selection{text: text, args: args, into: []any{&line.Position, &line.Text}}, func() error {
 			page = append(page, line)
 			return nil
 		})
 	})
 	return page, err
+}
+
+// findSQL reads backwards through the index that a query names.
+func findSQL(q audit.Query) (text string, args []any) {
+	text = `SELECT position, line FROM tenet_audit `
+	switch {
+	case q.WorkID != "":
+		text, args = text+`INDEXED BY tenet_audit_work WHERE work_id = ? AND work_id <> '' AND `, append(args, q.WorkID)
+		if q.Type != "" {
+			text, args = text+`event_type = ? AND `, append(args, string(q.Type))
+		}
+	case q.Type != "":
+		text = text + `INDEXED BY tenet_audit_rare WHERE event_type = ? AND event_type IN ('policy_snapshot', 'policy_changed', 'operator_action') AND `
+		args = append(args, string(q.Type))
+	default:
+		text += `WHERE `
+	}
+	return text + `position < ? ORDER BY position DESC LIMIT ? + 0`, args
+}
+
+// Find implements audit.Finder. It holds no connection while it calls f.
+func (a *Audit) Find(ctx context.Context, q audit.Query, f func(cursor string, line []byte) error) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	text, args := findSQL(q)
+	page := func(before int64, limit int) ([]paging.Line, error) { return a.lines(ctx, text, append(slices.Clone(args), before, limit)) }
+	return paging.LinesBefore(ctx, q.Before, page, f)
 }
 
 // Tail implements audit.Tailer.

@@ -16,7 +16,10 @@ import (
 // Audit is the audit log of a server.
 type Audit struct{ client *Client }
 
-var _ audit.Source = (*Audit)(nil)
+var (
+	_ audit.Source = (*Audit)(nil)
+	_ audit.Finder = (*Audit)(nil)
+)
 
 const (
 	auditPage = 10_000  // lines
@@ -25,21 +28,41 @@ const (
 
 // Read implements audit.Source.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
+	return a.pages(ctx, url.Values{}, "after", after, f)
+}
+
+// Find implements audit.Finder.
+func (a *Audit) Find(ctx context.Context, q audit.Query, f func(cursor string, line []byte) error) error {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	query := url.Values{"order": {"newest"}}
+	if q.WorkID != "" {
+		query.Set("work_id", q.WorkID)
+	}
+	if q.Type != "" {
+		query.Set("type", string(q.Type))
+	}
+	return a.pages(ctx, query, "before", q.Before, f)
+}
+
+// pages reads lines from a cursor on, which a parameter of a query names.
+func (a *Audit) pages(ctx context.Context, query url.Values, parameter, cursor string, f func(cursor string, line []byte) error) error {
+	query.Set("limit", strconv.Itoa(auditPage))
 	for {
-		n, last, err := a.page(ctx, after, f)
+		if cursor != "" {
+			query.Set(parameter, cursor)
+		}
+		n, last, err := a.page(ctx, query, f)
 		if err != nil || n == 0 {
 			return err
 		}
-		after = last
+		cursor = last
 	}
 }
 
 // page reads some lines and returns their number and the last cursor.
-func (a *Audit) page(ctx context.Context, after string, f func(cursor string, line []byte) error) (n int, last string, err error) {
-	query := url.Values{"limit": {strconv.Itoa(auditPage)}}
-	if after != "" {
-		query.Set("after", after)
-	}
+func (a *Audit) page(ctx context.Context, query url.Values, f func(cursor string, line []byte) error) (n int, last string, err error) {
 	answer, err := a.client.send(ctx, Call{Method: http.MethodGet, Path: "/v1/audit/events", Query: query})
 	if err != nil {
 		return 0, "", err
@@ -56,10 +79,12 @@ func (a *Audit) page(ctx context.Context, after string, f func(cursor string, li
 		if line.Event == nil {
 			text = line.Raw
 		}
+		if n, last = n+1, line.Cursor; text == nil {
+			continue // how far a filtered answer has looked
+		}
 		if err := f(line.Cursor, text); err != nil {
 			return n, last, err
 		}
-		n, last = n+1, line.Cursor
 	}
 	return n, last, lines.Err()
 }

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -193,6 +194,16 @@ func TestS7AnAuditLogIsTheSameThroughAServer(t *testing.T) {
 	r, err := audit.Verify(t.Context(), e.Audit(), audit.VerifyOptions{})
 	if err != nil || !r.Intact() || r.Events < 5_100 {
 		t.Errorf("%d events, %v, %v", r.Events, r.Faults, err)
+	}
+	n := 0
+	err = e.Audit().Find(t.Context(), audit.Query{Type: audit.OperatorAction}, func(_ string, line []byte) error {
+		if n++; !bytes.Contains(line, []byte(`"n":"`+strconv.Itoa(5_100-n)+`"`)) {
+			t.Fatalf("line %d from the end: %s", n, line)
+		}
+		return nil
+	})
+	if err != nil || n != 5_100 {
+		t.Errorf("found %d, %v", n, err)
 	}
 	heads, err := e.Audit().Heads(t.Context())
 	if err != nil || len(heads) != 1 || heads[0].Seq != uint64(r.Events) {

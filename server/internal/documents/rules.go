@@ -30,6 +30,24 @@ type Rule struct {
 	Policy json.RawMessage `json:"policy,omitempty"`
 }
 
+// Current returns the policies of the revision that is in force. It returns policystore.ErrNotFound for a document that does
+// not exist or has none.
+func (s *Service) Current(ctx context.Context, name string) (*policy.Set, error) {
+	state, err := s.store.Document(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.store.Revision(ctx, name, state.Current)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.parse(name, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return d.Set, nil
+}
+
 // Rules lists what a revision says, each field with its value and where the value was taken from. It returns
 // policystore.ErrNotFound if the revision does not exist.
 func (s *Service) Rules(ctx context.Context, name string, number int64) ([]Rule, error) {

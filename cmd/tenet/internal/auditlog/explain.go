@@ -42,7 +42,7 @@ of the policy that decided it. With --policy, also the file and line of that fie
 			}
 		}
 		return open.WithAuditLog(cmd.Context(), a, url, func(log *open.AuditLog) error {
-			story, err := audit.Explain(cmd.Context(), log, id)
+			story, err := audit.Explain(cmd.Context(), log.Direct(), id)
 			if errors.Is(err, audit.ErrNoWork) {
 				return cli.Fail(cli.ExitNotFound, err)
 			}

@@ -1,0 +1,1 @@
+DROP INDEX tenet_audit_rare;

@@ -1,0 +1,82 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Query selects lines of a log.
+type Query struct {
+	// WorkID selects the lines of a call, job or transaction. "" selects those of any.
+	WorkID string
+	// Type is "", or one that [Indexed] reports.
+	Type Type
+	// Before is the cursor of a line: only lines before it are selected. "" selects from the end.
+	Before string
+}
+
+// Finder is implemented by sources that read backwards, and that have indexes.
+type Finder interface {
+	// Find calls f for each line that a query selects, the newest first, until there are no more, f fails or ctx is done. It
+	// reads no others. The line is valid until f returns.
+	Find(ctx context.Context, q Query, f func(cursor string, line []byte) error) error
+}
+
+// Indexed reports whether sources find the events of a type through an index: those that are rare.
+func Indexed(t Type) bool { return t == PolicySnapshot || t == PolicyChanged || t == OperatorAction }
+
+// Check returns an error if a Finder cannot answer the query.
+func (q Query) Check() error {
+	if q.Type != "" && !Indexed(q.Type) {
+		return fmt.Errorf("audit: find: events of type %q have no index", q.Type)
+	}
+	return nil
+}
+
+// mostSnapshots bounds the snapshots that are looked at for the policies of one piece of work.
+const mostSnapshots = 10_000
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// findWork reads the events of a piece of work, and the policies that they name, through the indexes of a log.
+func findWork(ctx context.Context, s Finder, workID string) (events []Event, policies map[string]*policy.Policy, err error) {
+	seen, missing := map[string]bool{}, map[string]bool{}
+	err = s.Find(ctx, Query{WorkID: workID}, func(_ string, line []byte) error {
+		e, err := ParseLine(line)
+		if err != nil || e.WorkID != workID || seen[e.ID] {
+			return nil //nolint:nilerr // Verify reports it
+		}
+		seen[e.ID] = true
+		events = append(events, e)
+		if e.PolicyRevision != "" {
+			missing[e.PolicyRevision] = true
+		}
+		return nil
+	})
+	if err != nil || len(missing) == 0 {
+		return events, nil, err
+	}
+	policies = map[string]*policy.Policy{}
+	looked := 0
+	err = s.Find(ctx, Query{Type: PolicySnapshot}, func(_ string, line []byte) error {
+		e, err := ParseLine(line)
+		if err == nil && e.Policy != nil && missing[e.PolicyRevision] {
+			if p, err := e.Snapshot(); err == nil {
+				policies[e.PolicyRevision] = p
+				delete(missing, e.PolicyRevision)
+			}
+		}
+		if looked++; len(missing) == 0 || looked == mostSnapshots {
+			return errFound
+		}
+		return nil
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return events, policies, err
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/audit"
+)
+
+// auditLines returns the cursors and the IDs of work of an answer.
+func (e *env) auditLines(query string) (cursors, works []string) {
+	e.t.Helper()
+	r := e.get("/v1/audit/events?" + query)
+	if r.status != 200 {
+		e.t.Fatalf("%s: %d %s", query, r.status, r.body)
+	}
+	for line := range strings.Lines(r.body) {
+		var l struct {
+			Cursor string
+			Event  struct {
+				WorkID string `json:"work_id"`
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			e.t.Fatal(err)
+		}
+		cursors, works = append(cursors, l.Cursor), append(works, l.Event.WorkID)
+	}
+	return cursors, works
+}
+
+func TestU2TheAuditLogIsReadFromItsEnd(t *testing.T) {
+	e := newEnv(t, nil)
+	for i := range 30 {
+		event := audit.Event{Type: audit.JobTransition, Surface: "job", WorkID: fmt.Sprint("w", i%3), From: "ready", To: "running"}
+		if err := e.options.Log.Record(t.Context(), event); err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 0 {
+			if err := e.options.Log.OperatorAction(t.Context(), audit.Operation{Action: "test", Actor: "x", WorkID: "operated"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cursors, works := e.auditLines("order=newest&limit=3")
+	if fmt.Sprint(works) != "[w2 w1 w0]" {
+		t.Errorf("the newest: %v", works)
+	}
+	if _, works := e.auditLines("order=newest&limit=2&before=" + cursors[2]); fmt.Sprint(works) != "[w2 w1]" {
+		t.Errorf("those before: %v", works)
+	}
+	if _, works := e.auditLines("order=newest&type=operator_action"); fmt.Sprint(works) != "[operated operated operated]" {
+		t.Errorf("operators' actions: %v", works)
+	}
+	if _, works := e.auditLines("order=newest&work_id=w1&type=job_transition"); len(works) != 10 {
+		t.Errorf("of one piece of work: %v", works)
+	}
+	for _, query := range []string{"order=newest&after=1", "before=1", "order=newest&before=x"} {
+		if r := e.get("/v1/audit/events?" + query); r.status != 422 {
+			t.Errorf("%s: %d %s", query, r.status, r.body)
+		}
+	}
+}
