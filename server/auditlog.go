@@ -29,8 +29,8 @@ func (s *Server) auditRoutes() {
 	read.Description = "Each line is {cursor, event}, in stored order, or backwards; a line that is not JSON is in raw, in base64. The answer ends after limit lines, or earlier; continue after the last cursor, or before it, until an answer is empty. A line with a cursor and nothing else says how far a filtered answer has looked."
 	read.Parameters = []*huma.Param{
 		queryParameter("after", "The cursor of a line: only lines after it. Not with order=newest.", &huma.Schema{Type: huma.TypeString}),
-				queryParameter("order", "newest reads from the end to the beginning; SQLite and PostgreSQL can. Policy snapshots, policy changes and operators' actions, and the events of one work_id, are then found through indexes.", &huma.Schema{Type: huma.TypeString, Enum: []any{"oldest", "newest"}, Default: "oldest"}),
-				queryParameter("before", "The cursor of a line: only lines before it. With order=newest.", &huma.Schema{Type: huma.TypeString}),
+		queryParameter("order", "newest reads from the end to the beginning; SQLite and PostgreSQL can. Policy snapshots, policy changes and operators' actions, and the events of one work_id, are then found through indexes.", &huma.Schema{Type: huma.TypeString, Enum: []any{"oldest", "newest"}, Default: "oldest"}),
+		queryParameter("before", "The cursor of a line: only lines before it. With order=newest.", &huma.Schema{Type: huma.TypeString}),
 		queryParameter("limit", "How many lines at most.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(float64(1)), Maximum: new(float64(maxLines)), Default: 1000}),
 		queryParameter("type", "Only events of this type.", &huma.Schema{Type: huma.TypeString}),
 		queryParameter("work_id", "Only events of this call, job or transaction.", &huma.Schema{Type: huma.TypeString}),

@@ -121,7 +121,9 @@ const readEventsSQL = `SELECT position, line FROM {{schema}}.audit WHERE positio
 // Read implements audit.Source. It also returns events that are appended while it reads, and holds no connection while it
 // calls f.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
-	page := func(after int64, limit int) ([]paging.Line, error) { return a.lines(ctx, readEventsSQL, []any{after, limit}) }
+	page := func(after int64, limit int) ([]paging.Line, error) {
+		return a.lines(ctx, readEventsSQL, []any{after, limit})
+	}
 	return paging.Lines(ctx, after, page, f)
 }
 

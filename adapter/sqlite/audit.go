@@ -81,7 +81,9 @@ const readEventsSQL = `SELECT position, line FROM tenet_audit WHERE position > ?
 // Read implements audit.Source. It also returns events that are appended while it reads, and holds no connection while it
 // calls f.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
-	page := func(after int64, limit int) ([]paging.Line, error) { return a.lines(ctx, readEventsSQL, []any{after, limit}) }
+	page := func(after int64, limit int) ([]paging.Line, error) {
+		return a.lines(ctx, readEventsSQL, []any{after, limit})
+	}
 	return paging.Lines(ctx, after, page, f)
 }
 
@@ -123,7 +125,9 @@ func (a *Audit) Find(ctx context.Context, q audit.Query, f func(cursor string, l
 		return err
 	}
 	text, args := findSQL(q)
-	page := func(before int64, limit int) ([]paging.Line, error) { return a.lines(ctx, text, append(slices.Clone(args), before, limit)) }
+	page := func(before int64, limit int) ([]paging.Line, error) {
+		return a.lines(ctx, text, append(slices.Clone(args), before, limit))
+	}
 	return paging.LinesBefore(ctx, q.Before, page, f)
 }
 
