@@ -81,9 +81,10 @@ func TestS5NoPageShowsASecret(t *testing.T) {
 	s.seed()
 	s.seedPolicies()
 	s.seedRecords()
+	pages := s.everyPage()
 	secret := s.token(policystore.Token{Name: "root", Scopes: []policystore.Scope{policystore.ScopeAdmin}})
 	root := s.as(secret)
-	for name, path := range s.everyPage() {
+	for name, path := range pages {
 		page := root.get(path)
 		if strings.Contains(page, "tenet_") || strings.Contains(page, secret) {
 			t.Errorf("%s shows a secret:\n%s", name, page)
