@@ -256,6 +256,7 @@ func (f *frozen) beat(to net.Conn) {
 func (f *frozen) url() string { return "amqp://guest:guest@" + f.Addr().String() + "/" }
 
 func TestL9AFrozenBrokerDoesNotBlockCalls(t *testing.T) {
+	t.Parallel()
 	f := between(t)
 	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 5 * time.Second}
 	put(t, o, plain(2)...)
@@ -299,6 +300,7 @@ func TestL9AFrozenBrokerDoesNotBlockCalls(t *testing.T) {
 }
 
 func TestL9CloseReturnsWhenTheBrokerOnlySendsHeartbeats(t *testing.T) {
+	t.Parallel()
 	f := between(t)
 	f.pulse = true
 	o := rabbitmq.Options{Queue: queue(), Declare: rabbitmq.Classic, Timeout: 5 * time.Second}

@@ -113,6 +113,7 @@ func put(t testing.TB, n node, o natspipe.Options, list []*pipeline.Transaction)
 func TestSource(t *testing.T) {
 	for name, double := range map[string]bool{"acks": false, "double acks": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			pipelinetest.Sources(t, pipelinetest.SourceOptions{
 				Open: func(t *testing.T) pipelinetest.Queue {
 					n := start(t)
