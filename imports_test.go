@@ -62,7 +62,7 @@ var allowed = map[string][]string{
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
 	"storetest":               {"filter", "job", "idempotency", "audit", "policy", "policystore", "rollout"},
 
-	"server/internal/documents": {"policy", "policyfile", "policystore", "rollout", "controlplane/protocol"},
+	"server/internal/documents": {"server/api", "policy", "policyfile", "policystore", "rollout", "controlplane/protocol"},
 	"server/internal/history":   {"job"},
 	"server/internal/keyring":   {"policystore", "controlplane/protocol"},
 	"server/internal/rollouts":  {"policystore", "rollout", "server/internal/documents"},
