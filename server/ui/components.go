@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 // componentsPage shows the parts of which pages are made.
@@ -22,7 +23,9 @@ func componentsPage() *page {
 			"Chart": chart{Title: "Jobs", Unit: "rate", X: []float64{1, 2, 3, 4}, Series: []series{
 				{"completed", 1, line(4, 6, 5, 7), "7/s"}, {"dead", 2, line(0, 0, 1, 0), "0/s"},
 			}},
-			"Diff": diffLines("--- revision 1\n+++ revision 2\n@@ -1,2 +1,2 @@\n version: 1\n-max_attempts: 3\n+max_attempts: 5\n"),
+			"Selection": selection{Total: 12, Groups: []selectionGroup{{"mail", "email:send", job.Dead, 12}}},
+			"Redrive":   newRedriveView(api.Redrive{RedriveCounts: job.RedriveCounts{Total: 100, Released: 70, Completed: 50, Dead: 3}, Pending: 17, Left: 30}),
+			"Diff":      diffLines("--- revision 1\n+++ revision 2\n@@ -1,2 +1,2 @@\n version: 1\n-max_attempts: 3\n+max_attempts: 5\n"),
 		}, nil
 	}}
 }

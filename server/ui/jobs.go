@@ -14,7 +14,7 @@ import (
 const (
 	jobsPageSize = 50
 	// firstLook bounds the search that opens the page, and longLook one that a person continues, in seconds.
-	firstLook = 0.25
+	firstLook = 0.15
 	longLook  = 2
 )
 
@@ -87,7 +87,7 @@ func loadJobs(r *request) (any, error) {
 	out.Empty = len(stats.Queues) == 0
 	out.Tabs = out.Search.tabs(r.ui, stats)
 	out.OfDead = out.Search.state() == job.Dead
-	if out.Search.Fault != nil {
+	if out.Search.Fault != nil || out.Search.nothing(stats) {
 		return out, nil
 	}
 	within := firstLook

@@ -139,10 +139,9 @@ func (s *jobSearch) state() job.State {
 	return job.State(s.Terms[i].Values[0].Text)
 }
 
-// tabs returns the quick filters by state, with counts where they are kept.
-func (s *jobSearch) tabs(u *UI, stats api.Stats) []stateTab {
+// kept returns the kept counts of the search's queues by state, and whether they count what the search selects in a state.
+func (s *jobSearch) kept(stats api.Stats) (total job.QueueStats, counted bool) {
 	names, counted := s.queues()
-	var total job.QueueStats
 	for name, q := range stats.Queues {
 		if len(names) > 0 && !slices.Contains(names, name) {
 			continue
@@ -151,14 +150,33 @@ func (s *jobSearch) tabs(u *UI, stats api.Stats) []stateTab {
 			*total.Of(state) += *q.Of(state)
 		}
 	}
+	return total, counted && s.Fault == nil
+}
+
+// nothing reports whether the kept counts say that the search finds nothing.
+func (s *jobSearch) nothing(stats api.Stats) bool {
+	total, counted := s.kept(stats)
+	if !counted {
+		return false
+	}
+	for _, state := range job.States() {
+		if (s.state() == "" || s.state() == "several" || s.state() == state) && *total.Of(state) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// tabs returns the quick filters by state, with counts where they are kept.
+func (s *jobSearch) tabs(u *UI, stats api.Stats) []stateTab {
+	total, counted := s.kept(stats)
 	all := 0
 	for _, state := range job.States() {
 		all += *total.Of(state)
 	}
-	current := s.state()
 	tab := func(name string, state job.State, n int) stateTab {
-		t := stateTab{Name: name, Link: u.href("jobs", "filter", s.withState(state)), Current: state == current}
-		if counted && s.Fault == nil {
+		t := stateTab{Name: name, Link: u.href("jobs", "filter", s.withState(state)), Current: state == s.state()}
+		if counted {
 			t.Count = number(n)
 		}
 		return t
