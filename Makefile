@@ -4,7 +4,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 BIN := $(CURDIR)/.bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build packages test soak check cover lint generate tidy fuzz bench grid demo
+.PHONY: help build packages test soak check cover lint generate tidy fuzz bench grid screenshots demo
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -69,6 +69,9 @@ bench: ## benchmarks of calls beside the peers: three minutes; ./jobs, ./records
 
 grid: ## the outage grid of retry budgets
 	cd bench && go run . -grid
+
+screenshots: ## renew the pictures in docs/screenshots: a minute
+	SCREENSHOTS=$(CURDIR)/docs/screenshots go test -count=1 -run TestU3EveryPage ./server/ui
 
 demo: ## the main job, embedded: ten seconds
 	go run ./cmd/tenet demo
