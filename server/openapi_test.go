@@ -1,7 +1,3 @@
-//go:build !race
-
-// The validator takes minutes to compile with the race detector.
-
 package server
 
 import (
