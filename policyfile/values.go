@@ -9,12 +9,15 @@ import (
 
 // Value is a field of a compiled policy and where its value was taken from.
 type Value struct {
-	Field string `json:"field"` // path inside the policy, for example retry.max_attempts
-	Text  string `json:"text"`  // the value as documents write it
-	// Path and Line are the place in the document. They are absent for a value that comes from Category's row of the catalog,
-	// or that is built in.
-	Path     string          `json:"path,omitempty"`
-	Line     int             `json:"line,omitempty"`
+	// Field is the path inside the policy, for example retry.max_attempts.
+	Field string `json:"field"`
+	// Text is the value as documents write it.
+	Text string `json:"text"`
+	// Path is the place in the document. It is absent for a value that comes from Category's row of the catalog, or that is built in.
+	Path string `json:"path,omitempty"`
+	// Line is that of Path, and absent with it.
+	Line int `json:"line,omitempty"`
+	// Category is the one whose row of the catalog the value comes from.
 	Category policy.Category `json:"category,omitempty"`
 	// Clamped is set if the document's value was outside the limits.
 	Clamped bool `json:"clamped,omitempty"`
