@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -18,7 +19,20 @@ import (
 type clientQuery struct {
 	PageQuery
 	Document string `query:"document" maxLength:"255" doc:"Only clients of this document."`
+	Revision int64  `query:"revision" minimum:"0" doc:"Only clients that run this revision."`
+	Label    string `query:"label" maxLength:"401" doc:"Only clients with this label, as name=value."`
+	Refused  bool   `query:"refused" doc:"Only clients that could not use a revision."`
 }
+
+// selects reports whether a client is one of those that the query asks for, its document aside.
+func (q *clientQuery) selects(c *policystore.Client) bool {
+	name, value, _ := strings.Cut(q.Label, "=")
+	return (q.Revision == 0 || c.Applied == q.Revision) && (q.Label == "" || c.Labels[name] == value) && (!q.Refused || c.Refused != 0)
+}
+
+// maxClientsScanned bounds the clients that a page with filters looks at. A page can hold fewer clients than asked for, or none,
+// and have a next page.
+const maxClientsScanned = 20_000
 
 // seenWithin is how recently a client that is counted was seen.
 const seenWithin = 10 * time.Minute
@@ -97,19 +111,29 @@ func (s *Server) listClients(ctx context.Context, in *clientQuery) (*answer[api.
 			return nil, err
 		}
 	}
-	list, err := s.options.Policies.Clients(ctx, in.Document, after, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	page := api.Clients{Clients: []policystore.Client{}}
-	for _, c := range list {
-		if within(c.Document, callerOf(ctx).Documents) {
-			page.Clients = append(page.Clients, c)
+	page := api.Clients{Clients: []api.Client{}}
+	for scanned := 0; scanned < maxClientsScanned; {
+		list, err := s.options.Policies.Clients(ctx, in.Document, after, in.Limit)
+		if err != nil {
+			return nil, err
 		}
+		for i := range list {
+			c := &list[i]
+			after = c.Key()
+			if !within(c.Document, callerOf(ctx).Documents) || !in.selects(c) {
+				continue
+			}
+			if page.Clients = append(page.Clients, api.Client{Client: *c, StalenessSeconds: c.Staleness.Seconds()}); len(page.Clients) == in.Limit {
+				page.Next = api.NewCursor(clientCursor, after)
+				return answers(page, nil)
+			}
+		}
+		if len(list) < in.Limit {
+			return answers(page, nil)
+		}
+		scanned += len(list)
 	}
-	if len(list) == in.Limit {
-		page.Next = api.NewCursor(clientCursor, list[len(list)-1].Key())
-	}
+	page.Next = api.NewCursor(clientCursor, after)
 	return answers(page, nil)
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -146,5 +147,47 @@ func TestP12RulesSayWhereTheirValuesComeFrom(t *testing.T) {
 	}
 	if seen != 2+1+1+1+4+1+3 { // calls, other calls, the queue's other types, other jobs, steps, other steps, and what is not a policy
 		t.Errorf("%d rules", seen)
+	}
+}
+
+func TestS3ClientsAreFilteredAndPaged(t *testing.T) {
+	e := newEnv(t, nil)
+	var list []policystore.Client
+	for i := range 50 {
+		c := policystore.Client{
+			Document: "pay", ID: fmt.Sprintf("c%02d", i), Labels: map[string]string{"region": []string{"eu", "us"}[i%2]}, Desired: 2, Applied: int64(1 + i%5/4),
+			Staleness: 1500 * time.Millisecond, LastSeen: policystore.Stamp(time.Now()),
+		}
+		if i == 7 {
+			c.Refused, c.Reason = 2, "no"
+		}
+		list = append(list, c)
+	}
+	if err := e.options.Policies.SaveClients(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		"document=pay&revision=2&label=region%3Deu": "c04 c14 c24 c34 c44", "refused=true": "c07", "label=region": "", "document=other": "",
+	} {
+		var got []string
+		for next := ""; ; {
+			var page api.Clients
+			r := e.get("/v1/clients?limit=3&cursor=" + next + "&" + query)
+			if r.into(t, &page); r.status != 200 {
+				t.Fatalf("%s: %d %s", query, r.status, r.body)
+			}
+			for _, c := range page.Clients {
+				got = append(got, c.ID)
+				if c.StalenessSeconds != 1.5 {
+					t.Errorf("%+v", c)
+				}
+			}
+			if next = string(page.Next); next == "" {
+				break
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", query, got, want)
+		}
 	}
 }

@@ -163,8 +163,14 @@ type Freeze struct {
 
 // Clients is a page of clients in the order of document and ID.
 type Clients struct {
-	Clients []policystore.Client `json:"clients" nullable:"false"`
-	Next    Cursor               `json:"next,omitempty"`
+	Clients []Client `json:"clients" nullable:"false"`
+	Next    Cursor   `json:"next,omitempty"`
+}
+
+// Client is what is known of a program that follows a document.
+type Client struct {
+	policystore.Client
+	StalenessSeconds float64 `json:"staleness_seconds" doc:"How long before its last report the client had heard from a server."`
 }
 
 // ClientCounts counts clients by desired, applied and refused revision.

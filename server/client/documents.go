@@ -90,13 +90,35 @@ func (d *Documents) ChangeRollout(ctx context.Context, name, action string) (out
 	return out, asPolicy(err)
 }
 
-// Clients lists the programs that follow a document, or any for "".
-func (d *Documents) Clients(ctx context.Context, document string) ([]policystore.Client, error) {
+// ClientFilter selects clients. The zero value selects all.
+type ClientFilter struct {
+	Document string // that they follow
+	Revision int64  // that they run
+	Label    string // name=value
+	Refused  bool   // only those that could not use a revision
+}
+
+// Clients lists the programs that follow documents, by document and ID.
+func (d *Documents) Clients(ctx context.Context, f ClientFilter) ([]policystore.Client, error) {
 	query := url.Values{}
-	if document != "" {
-		query.Set("document", document)
+	for name, value := range map[string]string{"document": f.Document, "label": f.Label} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
-	return all(ctx, d.client, Call{Path: "/v1/clients", Query: query}, func(p *api.Clients) ([]policystore.Client, api.Cursor) { return p.Clients, p.Next })
+	if f.Revision != 0 {
+		query.Set("revision", strconv.FormatInt(f.Revision, 10))
+	}
+	if f.Refused {
+		query.Set("refused", "true")
+	}
+	return all(ctx, d.client, Call{Path: "/v1/clients", Query: query}, func(p *api.Clients) ([]policystore.Client, api.Cursor) {
+		list := make([]policystore.Client, len(p.Clients))
+		for i, c := range p.Clients {
+			list[i] = c.Client
+		}
+		return list, p.Next
+	})
 }
 
 // all reads all pages of a list.

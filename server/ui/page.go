@@ -66,7 +66,7 @@ func (u *UI) navigation(current string) []navGroup {
 	return []navGroup{
 		{"", []navEntry{entry("Overview", "")}},
 		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Dead letters", "dlq"), entry("Redrives", "redrives"), entry("Periodic jobs", "periodic"), entry("Workers", "workers")}},
-		{"Policies", []navEntry{entry("Policies", "policies")}},
+		{"Policies", []navEntry{entry("Policies", "policies"), entry("Clients", "clients")}},
 		{"Records", []navEntry{entry("Idempotency", "idempotency")}},
 		{"Access", []navEntry{entry("Tokens", "tokens")}},
 	}

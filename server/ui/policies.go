@@ -9,7 +9,7 @@ import (
 
 // policyPages lists the pages of policy documents.
 func policyPages() []*page {
-	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage()}
+	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage(), clientsPage()}
 }
 
 // policyActions lists the changes of policy documents.

@@ -20,6 +20,7 @@ import (
 var policyPaths = map[string]string{
 	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
 	"rollout": "policies/shop/rollout", "rollout-ended": "policies/mail/rollout", "rollout-none": "policies/search/rollout", "abort": "do/policies/shop/rollout/abort",
+	"clients": "clients?document=shop", "clients-refused": "clients?refused=true", "clients-none": "clients?label=x%3Dy",
 	"editor": "do/policies/search/publish", "new-policy": "do/new-policy",
 	"freeze": "do/policies/shop/freeze", "rollback": "do/policies/mail/rollback/2",
 }
@@ -196,6 +197,12 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.reads("policies/shop/rollout", "Step 2 of 4: 10 % of clients get revision 5 since", "waiting for 1,000 calls under the new revision, 639 so far")
 	s.reads("policies/mail/rollout", "Revision 2 was taken back at step 1 of 3", "Failed calls: 20 % instead of 0.9 %")
 	s.reads("policies/search/rollout", "No rollout yet")
+	s.reads("clients", "web-00", "worker-1", "Next page")
+	s.reads("clients?document=shop&refused=true", "web-06", "7 is above the limit of 5", "tenet clients list --document shop --refused")
+	s.reads("clients?document=shop&revision=5&label=region%3Deu", "web-04")
+	if page := s.get("clients?document=shop&revision=5&label=region%3Deu"); strings.Contains(page, "web-05") || strings.Contains(page, "web-08") {
+		s.t.Errorf("clients that do not match: %s", page)
+	}
 	s.reads("policies/shop/text", "revision 4", "max_attempts: 5", "The gateway gives up")
 	s.reads("policies/shop/text?revision=2", "max_attempts: 3")
 	s.reads("policies/shop/revisions", "users.Get: 4 attempts", "in force")

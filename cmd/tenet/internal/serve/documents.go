@@ -416,14 +416,18 @@ the one that it runs (applied), and the one that it could not use (refused), wit
 		Example: "  tenet clients list --document mail --server https://tenet.example.com",
 	}
 	open.ServerFlags(cmd)
-	document := cmd.Flags().String("document", "", "only programs that follow this document")
+	var f client.ClientFilter
+	cmd.Flags().StringVar(&f.Document, "document", "", "only programs that follow this document")
+	cmd.Flags().Int64Var(&f.Revision, "revision", 0, "only programs that run this revision")
+	cmd.Flags().StringVar(&f.Label, "label", "", "only programs with this label, as NAME=VALUE")
+	cmd.Flags().BoolVar(&f.Refused, "refused", false, "only programs that could not use a revision")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
 		d, err := target(cmd.Context())
 		if err != nil {
 			return err
 		}
-		list, err := d.Clients(cmd.Context(), *document)
+		list, err := d.Clients(cmd.Context(), f)
 		if err != nil {
 			return err
 		}
