@@ -160,6 +160,9 @@ func kindOf(status int) error {
 	return policy.ErrPolicyFetchFailed
 }
 
+// ErrNotAllowed is wrapped by the error of a server that does not know the caller or refuses it (401, 403).
+var ErrNotAllowed = errors.New("not allowed")
+
 // statusError is an answer that is not what was asked for.
 type statusError struct {
 	status     int
@@ -174,11 +177,18 @@ func statusOf(answer *http.Response) *statusError {
 	return e
 }
 
+// Is makes a refusal an [ErrNotAllowed].
+func (e *statusError) Is(target error) bool { return target == ErrNotAllowed && e.refused() }
+
+func (e *statusError) refused() bool {
+	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
+}
+
 // Error names the status and a remedy. It leaves out the body, which may repeat secrets of the request.
 func (e *statusError) Error() string {
 	remedy := ""
 	switch {
-	case e.status == http.StatusUnauthorized, e.status == http.StatusForbidden:
+	case e.refused():
 		remedy = "; check Token and Headers"
 	case e.status == http.StatusNotModified:
 		remedy = " to a request that named no ETag; a server or proxy in between answers wrongly"

@@ -86,8 +86,10 @@ func TestS4ARunFollowsADocumentOfAServerAndReports(t *testing.T) {
 	if code, errs := run(env, "server:"+address+"/other"); code != cli.ExitNotFound {
 		t.Errorf("another document: code %d: %s", code, errs)
 	}
-	if code, errs := run(nil, "server:"+address+"/none", "--policy-cache", ""); code == 0 || !strings.Contains(errs, "401") {
-		t.Errorf("without a token: code %d: %s", code, errs)
+	for name, env := range map[string]map[string]string{"without a token": nil, "with another token": {"TENET_TOKEN": "x"}} {
+		if code, errs := run(env, "server:"+address+"/none", "--policy-cache", ""); code != 6 || !strings.Contains(errs, "401") {
+			t.Errorf("%s: code %d: %s", name, code, errs)
+		}
 	}
 	for _, mistake := range []string{"server:shop", "server:ftp://x/shop", "server:http://x/a b"} {
 		if code, errs := run(env, mistake); code != cli.ExitUsage {

@@ -117,8 +117,11 @@ func (a *App) followServer(ctx context.Context, d Document, log *slog.Logger, ch
 			err = context.Cause(ctx)
 		}
 		code := ExitFailed
-		if errors.Is(err, policy.ErrPolicyNotFound) {
+		switch {
+		case errors.Is(err, policy.ErrPolicyNotFound):
 			code = ExitNotFound
+		case errors.Is(err, controlplane.ErrNotAllowed):
+			code = exitNotAllowed
 		}
 		return nil, nil, errors.Join(Fail(code, fmt.Errorf("no document from the server: %w", err)), server.Close())
 	}
