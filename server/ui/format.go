@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
 )
 
 //go:embed templates/*.html
@@ -71,6 +72,10 @@ func (u *UI) functions() template.FuncMap {
 		"join":     strings.Join,
 		"escape":   url.PathEscape,
 		"term":     term,
+		"facts":    factsText,
+		"bounds":   boundsText,
+		"current":  nowText,
+		"event":    func(s api.StoryStep) string { return eventText(&s) },
 		"first":    func(s string, n int) string { return s[:min(n, len(s))] },
 		"addf":     func(a float64, b float64) string { return strconv.FormatFloat(a+b, 'f', 1, 64) },
 		"add":      func(a, b int) int { return a + b },

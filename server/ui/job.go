@@ -15,10 +15,11 @@ type jobView struct {
 	Story jobStory
 	Axis  axis
 	// Attempts are the rows of the history, newest first; Older were left out.
-	Attempts []attemptView
-	Older    int
-	Like     int    // dead jobs with the same cause, with this one
-	LikeText string // the filter that selects them
+	Attempts  []attemptView
+	Older     int
+	Explained explanation
+	Like      int    // dead jobs with the same cause, with this one
+	LikeText  string // the filter that selects them
 
 	ShowPayload, ShowSecrets, MaySecrets bool
 	Scales                               []scaleLink
@@ -32,7 +33,7 @@ func (v *jobView) Title() string { return v.Job.Type + " " + v.Job.ID }
 // With returns the address of the page with a parameter changed.
 func (v *jobView) With(name, value string) string {
 	pairs := []string{name, value}
-	for _, other := range []string{"scale", "payload", "secrets"} {
+	for _, other := range []string{"scale", "payload", "secrets", "document"} {
 		if other != name {
 			pairs = append(pairs, other, v.self.Get(other))
 		}
@@ -71,7 +72,10 @@ func loadJob(r *request) (any, error) {
 	scale := parseScale(r.query.Get("scale"))
 	v.Axis = newAxis(&v.Job, history, scale)
 	v.Scales = v.scales(scale)
-	v.Attempts = attemptViews(&v.Job, history)
+	if v.Explained, err = readExplanation(r, v); err != nil {
+		return nil, err
+	}
+	v.Attempts = attemptViews(&v.Job, history, &v.Explained)
 	return v, nil
 }
 
@@ -90,20 +94,21 @@ func (v *jobView) scales(current scale) (list []scaleLink) {
 
 // attemptView is a row of the history with what followed.
 type attemptView struct {
-	Row     api.Attempt
-	Took    float64 // seconds
-	Waited  float64 // until the next row or, for the last, now planned; in seconds
-	Next    time.Time
-	Meaning string // of the reason
-	Then    string // what was decided, in a sentence
-	Again   bool   // the first after an operator retried the job: attempts count from 1 again
+	Row      api.Attempt
+	Took     float64 // seconds
+	Waited   float64 // until the next row or, for the last, now planned; in seconds
+	Next     time.Time
+	Meaning  string         // of the reason
+	Then     string         // what was decided, in a sentence
+	Decision *api.StoryStep // from the audit log; nil if it has none
+	Again    bool           // the first after an operator retried the job: attempts count from 1 again
 }
 
 // attemptViews returns the rows of a history, newest first.
-func attemptViews(j *api.Job, history []api.Attempt) []attemptView {
+func attemptViews(j *api.Job, history []api.Attempt, e *explanation) []attemptView {
 	list := make([]attemptView, len(history))
 	for i, a := range history {
-		v := attemptView{Row: a, Took: max(0, ended(history, i).Sub(a.Started).Seconds()), Meaning: meaning(a.Reason)}
+		v := attemptView{Row: a, Took: max(0, ended(history, i).Sub(a.Started).Seconds()), Meaning: meaning(a.Reason), Decision: e.take(&a)}
 		v.Again = i > 0 && a.Attempt < history[i-1].Attempt
 		last := i == len(history)-1
 		switch {
