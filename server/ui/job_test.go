@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"html"
 	"strings"
 	"testing"
@@ -129,4 +130,38 @@ func TestU4AJobIsDeletedByKeyboardAfterItsPreview(t *testing.T) {
 	b.do(chromedp.Focus(chromedp.CSS(`#dialog button.danger`)))
 	b.keys(kb.Enter)
 	b.wait(`location.pathname === "/ui/jobs" && document.querySelector(".notice")?.textContent === "Deleted 1 job."`)
+}
+
+func TestU2AJobExplainsEachDecision(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	filter := deadJobs
+	filter.ErrorContains = "try again later"
+	jobs, err := s.db.Jobs().List(t.Context(), filter, "", 1)
+	if err != nil || len(jobs) != 1 {
+		t.Fatal(len(jobs), err)
+	}
+	path := "jobs/" + jobs[0].ID
+	page := html.UnescapeString(s.get(path))
+	for _, want := range []string{
+		"it returned an error", "<code>default</code>", "retry.max_attempts = 3", "retry.backoff = 20ms", "16 ms to 24 ms", "32 ms to 48 ms", "Policy revision", "events of this job in the audit log", "job_transition", "retry_exhausted",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "Under ") {
+		t.Error("a decision is compared with a document, but there is none")
+	}
+	s.publish("shop", 0, fmt.Sprintf(shopText, 3), "first", nil)
+	if page := html.UnescapeString(s.get(path)); !strings.Contains(page, "Under shop now") || !strings.Contains(page, `class="differs">retry (retry) after`) {
+		t.Errorf("the decisions are not compared with the only document: %s", page)
+	}
+	s.publish("mail", 0, fmt.Sprintf(shopText, 4), "first", nil)
+	if page := html.UnescapeString(s.get(path)); strings.Contains(page, "Under ") || !strings.Contains(page, "document=mail#attempts") {
+		t.Errorf("with two documents, one is chosen without being asked for: %s", page)
+	}
+	if page := html.UnescapeString(s.get(path + "?document=mail")); !strings.Contains(page, "Under mail now") {
+		t.Errorf("the document that was asked for is not compared: %s", page)
+	}
 }

@@ -29,10 +29,10 @@ func readExplanation(r *request, v *jobView) (e explanation, err error) {
 	}
 	e.Document = r.query.Get("document")
 	if e.Document == "" && len(documents.Documents) == 1 {
-		e.Document = documents.Documents[0].Document
+		e.Document = documents.Documents[0].Name
 	}
 	for _, d := range documents.Documents {
-		e.Documents = append(e.Documents, scaleLink{d.Document, v.With("document", d.Document) + "#attempts", d.Document == e.Document})
+		e.Documents = append(e.Documents, scaleLink{d.Name, v.With("document", d.Name) + "#attempts", d.Name == e.Document})
 	}
 	query := url.Values{}
 	if e.Document != "" {
