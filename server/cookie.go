@@ -84,7 +84,7 @@ func (c *cookies) seal(ctx context.Context, name string, value any, age time.Dur
 	}
 	nonce := make([]byte, aead.NonceSize())
 	_, _ = rand.Read(nonce) // never fails
-	sealed := expired(name)
+	sealed := expired(name) //nolint:gosec // expired has set them
 	sealed.Value, sealed.MaxAge = base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, raw, []byte(name))), int(age/time.Second)
 	return sealed, nil
 }

@@ -12,9 +12,9 @@ import (
 
 // The steps of points, and how many points of each are kept.
 const (
-	Second  = time.Second
-	Seconds = 10 * time.Second
-	Minute  = time.Minute
+	Second = time.Second
+	Tens   = 10 * time.Second
+	Minute = time.Minute
 )
 
 // MaxQueues bounds the queues of a point: those with the most jobs and attempts are kept.
@@ -59,7 +59,7 @@ type level struct {
 var sizes = [3]struct {
 	step   time.Duration
 	points int
-}{{Second, 900}, {Seconds, 720}, {Minute, 1440}}
+}{{Second, 900}, {Tens, 720}, {Minute, 1440}}
 
 // Add adds a sample: the counters at a time, and jobs that have finished since the sample before. It keeps none of its
 // arguments.

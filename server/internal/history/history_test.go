@@ -67,7 +67,7 @@ func TestU2NothingIsLostBetweenSteps(t *testing.T) {
 		}
 		at = at.Truncate(time.Minute).Add(time.Minute)
 		h.Add(at, map[string]job.QueueStats{"a": did(n, n)}, nil)
-		for _, step := range []time.Duration{history.Second, history.Seconds, history.Minute} {
+		for _, step := range []time.Duration{history.Second, history.Tens, history.Minute} {
 			sum, covered := int64(0), time.Duration(0)
 			for _, p := range h.Points(step, 10_000) {
 				sum, covered = sum+p.Total.Did.Completed, covered+p.Since
