@@ -11,7 +11,9 @@ import (
 	backoffv5 "github.com/cenkalti/backoff/v5"
 	backoffv7 "github.com/cenkalti/backoff/v7"
 	fs "github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	fsbudget "github.com/failsafe-go/failsafe-go/budget"
+	"github.com/failsafe-go/failsafe-go/bulkhead"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/hedgepolicy"
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
@@ -84,6 +86,12 @@ func failsafeOpen(work Work) Call {
 func failsafeLimited(work Work) Call {
 	return failsafeWith(ratelimiter.NewBursty[any](plenty, time.Second))(work)
 }
+
+func failsafeAdaptive(work Work) Call {
+	return failsafeWith(adaptivelimiter.NewBuilder[any]().WithLimits(1, 1000, 1000).Build())(work)
+}
+
+func failsafeBulkhead(work Work) Call { return failsafeWith(bulkhead.New[any](1000))(work) }
 
 func failsafeHedged(work Work) Call { return failsafeInside(hedgepolicy.NewWithDelay[any](far))(work) }
 

@@ -144,6 +144,30 @@ func Scenarios() []Scenario {
 			},
 		},
 		{
+			Name: "adaptive limit", Attempts: 1, Work: succeed,
+			Note: "An adaptive concurrency limit, so high that it never refuses. Each attempt's latency is measured.",
+			Cases: []Case{
+				{tenet, tenetUnder(adaptive(), nil)},
+				{failsafe, failsafeAdaptive},
+			},
+		},
+		{
+			Name: "bulkhead", Attempts: 1, Work: succeed,
+			Note: "At most 1,000 attempts at a time.",
+			Cases: []Case{
+				{tenet, tenetUnder(bounded(), nil)},
+				{failsafe, failsafeBulkhead},
+			},
+		},
+		{
+			Name: "rate limit", Attempts: 1, Work: succeed,
+			Note: "A rate so high that it never refuses. failsafe-go: its bursty rate limiter.",
+			Cases: []Case{
+				{tenet, tenetUnder(paced(), nil)},
+				{failsafe, failsafeLimited},
+			},
+		},
+		{
 			Name: "hedge", Attempts: 1, Work: succeed,
 			Note: "Hedging after 1 s is on, the operation succeeds at once. failsafe-go: the hedge policy alone.",
 			Cases: []Case{

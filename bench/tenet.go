@@ -48,6 +48,17 @@ func guarded() policy.Policy {
 
 func bucketed() policy.Policy { return policy.Policy{Retry: policy.Retry{Budget: shared}} }
 
+// adaptive, bounded and paced are so wide that they never refuse.
+func adaptive() policy.Policy {
+	return policy.Policy{Limit: policy.Limit{Concurrency: 1000, Adaptive: policy.Adaptive{Enabled: true, Initial: 1000}}}
+}
+
+func bounded() policy.Policy { return policy.Policy{Limit: policy.Limit{Concurrency: 1000}} }
+
+func paced() policy.Policy {
+	return policy.Policy{Limit: policy.Limit{Rate: policy.Rate{Count: 1_000_000, Per: time.Millisecond, Burst: 1_000_000}}}
+}
+
 func hedged() policy.Policy {
 	return policy.Policy{Hedge: policy.Hedge{Enabled: true, HedgeDelay: far}}
 }
