@@ -104,7 +104,7 @@ func (r *Redrive) mustStop() string {
 	return ""
 }
 
-// Phase is what the redrive does now.
+// RedrivePhase is what a redrive does now.
 type RedrivePhase string
 
 // The phases.

@@ -84,10 +84,10 @@ func (r *redrives) finish(from string, n int, kind job.Kind) {
 	}
 }
 
-// create makes a redrive of a queue's dead jobs.
-func (r *redrives) create(from string, plan job.RedrivePlan) job.Redrive {
+// create makes a redrive of the dead jobs of "q".
+func (r *redrives) create(plan job.RedrivePlan) job.Redrive {
 	r.Helper()
-	made, err := r.store.CreateRedrive(r.ctx, job.NewRedrive{ID: newID(), Filter: job.Filter{Queue: from}, Actor: "somebody", RedrivePlan: plan})
+	made, err := r.store.CreateRedrive(r.ctx, job.NewRedrive{ID: newID(), Filter: job.Filter{Queue: queue}, Actor: "somebody", RedrivePlan: plan})
 	r.must(err, nil)
 	return made
 }
@@ -216,7 +216,7 @@ func (r *redrives) lists() {
 	r.dead(queue, 1)
 	var made []string
 	for range 5 {
-		made = append(made, r.create(queue, job.RedrivePlan{}).ID)
+		made = append(made, r.create(job.RedrivePlan{}).ID)
 	}
 	slices.Reverse(made)
 	var got []string
@@ -246,7 +246,7 @@ func (r *redrives) lists() {
 
 func (r *redrives) releases() {
 	ids := r.dead(queue, 4)
-	made := r.create(queue, job.RedrivePlan{})
+	made := r.create(job.RedrivePlan{})
 	state, v := r.step(made.ID)
 	if v.Release != 4 {
 		r.Fatalf("%+v", v)
@@ -297,7 +297,7 @@ func (r *redrives) skips() {
 
 func (r *redrives) canary() {
 	r.dead(queue, 5)
-	made := r.create(queue, job.RedrivePlan{Canary: 2})
+	made := r.create(job.RedrivePlan{Canary: 2})
 	state, v := r.step(made.ID)
 	if v.Release != 2 || state.Phase() != job.PhaseCanary {
 		r.Fatalf("%+v", v)
@@ -320,7 +320,7 @@ func (r *redrives) canary() {
 
 func (r *redrives) canaryDies() {
 	ids := r.dead(queue, 4)
-	made := r.create(queue, job.RedrivePlan{Canary: 2})
+	made := r.create(job.RedrivePlan{Canary: 2})
 	r.step(made.ID)
 	r.finish(queue, 1, job.KindDead)
 	judged := 0
@@ -353,7 +353,7 @@ func (r *redrives) canaryDies() {
 
 func (r *redrives) stops() {
 	r.dead(queue, 20)
-	made := r.create(queue, job.RedrivePlan{StopShare: 0.25, StopLeast: 2, MaxPending: 4})
+	made := r.create(job.RedrivePlan{StopShare: 0.25, StopLeast: 2, MaxPending: 4})
 	if state, _ := r.step(made.ID); state.Released != 4 {
 		r.Fatalf("%d jobs were released with at most 4 pending", state.Released)
 	}
@@ -378,7 +378,7 @@ func (r *redrives) stops() {
 
 func (r *redrives) rate() {
 	r.dead(queue, 30)
-	made := r.create(queue, job.RedrivePlan{Rate: 0.001})
+	made := r.create(job.RedrivePlan{Rate: 0.001})
 	for range 3 {
 		if state, v := r.step(made.ID); state.Released != 1 || v.Wait == 0 {
 			r.Fatalf("%d released at 1 in 1,000 s, %+v", state.Released, v)
@@ -392,7 +392,7 @@ func (r *redrives) rate() {
 		return
 	}
 	r.update(made.ID, job.RedriveChange{Action: job.RedriveAbort})
-	made = r.create(queue, job.RedrivePlan{Rate: 10})
+	made = r.create(job.RedrivePlan{Rate: 10})
 	began := time.Now()
 	for at := 1; at < 10; at++ {
 		want := at
@@ -411,7 +411,7 @@ func (r *redrives) rate() {
 
 func (r *redrives) pauses() {
 	r.dead(queue, 4)
-	made := r.create(queue, job.RedrivePlan{Canary: 1})
+	made := r.create(job.RedrivePlan{Canary: 1})
 	r.step(made.ID)
 	r.update(made.ID, job.RedriveChange{Action: job.RedrivePause})
 	r.finish(queue, 1, job.KindComplete)
@@ -438,7 +438,7 @@ func (r *redrives) pauses() {
 func (r *redrives) undoes() {
 	before := map[string]*job.Record{}
 	history := map[string][]job.Attempt{}
-	ids := r.dead(queue, 3)
+	ids := r.dead(queue, 4)
 	refusedID := r.add(job.Insert{}) // fails once, then is refused and buried, with the refusals still on the record
 	for _, kind := range []job.Kind{job.KindRetry, job.KindRefuse, job.KindRefuse, job.KindBury} {
 		c := r.take(long)
@@ -450,23 +450,26 @@ func (r *redrives) undoes() {
 	for _, id := range ids {
 		before[id], history[id] = r.job(id)
 	}
-	made := r.create(queue, job.RedrivePlan{})
+	made := r.create(job.RedrivePlan{})
 	r.step(made.ID)
 	run := r.take(long) // ids[0]
+	interrupted := r.take(long)
+	r.must(r.settle(interrupted.Ref(), job.KindRelease), nil) // ids[1]: ready, but it has been claimed
 	r.update(made.ID, job.RedriveChange{Action: job.RedriveUndo, Actor: "me"})
 	state := r.update(made.ID, job.RedriveChange{Action: job.RedriveUndo, Actor: "me"})
 	if state.State != job.RedriveAborted || state.Phase() != job.PhaseUndoing {
 		r.Fatalf("%s, %s", state.State, state.Phase())
 	}
 	state, _ = r.step(made.ID)
-	r.counts(state, job.RedriveCounts{Total: 5, Released: 5, Undone: 4})
+	r.counts(state, job.RedriveCounts{Total: 6, Released: 6, Undone: 4})
 	if state.Undo {
 		r.Error("the undo goes on")
 	}
 	r.must(r.settle(run.Ref(), job.KindComplete), nil)
+	r.finish(queue, 1, job.KindComplete)
 	state = r.follow(made.ID)
-	r.counts(state, job.RedriveCounts{Total: 5, Released: 5, Undone: 4, Completed: 1})
-	for _, id := range ids[1:] {
+	r.counts(state, job.RedriveCounts{Total: 6, Released: 6, Undone: 4, Completed: 2})
+	for _, id := range ids[2:] {
 		got, past := r.job(id)
 		if diff := cmp.Diff(before[id], got, cmpopts.EquateEmpty()); diff != "" {
 			r.Errorf("job (-want +got):\n%s", diff)
@@ -504,7 +507,7 @@ func (r *redrives) holds() {
 
 func (r *redrives) notifies() {
 	r.dead(queue, 1)
-	made := r.create(queue, job.RedrivePlan{})
+	made := r.create(job.RedrivePlan{})
 	r.notified(r.jobs, func() { r.step(made.ID) })
 }
 
@@ -513,7 +516,7 @@ func (r *redrives) discards() {
 	for range n / 500 {
 		r.dead(queue, 500)
 	}
-	made := r.create(queue, job.RedrivePlan{MaxPending: 1})
+	made := r.create(job.RedrivePlan{MaxPending: 1})
 	r.step(made.ID)
 	r.update(made.ID, job.RedriveChange{Action: job.RedriveAbort})
 	r.finish(queue, 1, job.KindComplete)
@@ -532,7 +535,7 @@ func (r *redrives) concurrent() {
 	for range n / 500 {
 		ids = append(ids, r.dead(queue, 500)...)
 	}
-	made := r.create(queue, job.RedrivePlan{Canary: 10, MaxPending: 900})
+	made := r.create(job.RedrivePlan{Canary: 10, MaxPending: 900})
 	stores := []job.RedriveStepper{r.store, r.store}
 	if r.options.Second != nil {
 		r.second(func(other *jobs) {

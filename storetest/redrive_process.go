@@ -63,7 +63,7 @@ func KilledRedrives(t *testing.T, store job.Store, name string) {
 			at[id] = len(at)
 		}
 	}
-	made := r.create(queue, job.RedrivePlan{MaxPending: n / 25})
+	made := r.create(job.RedrivePlan{MaxPending: n / 25})
 	if made.Total != n {
 		t.Fatalf("%d jobs were selected, want %d", made.Total, n)
 	}
@@ -97,7 +97,7 @@ func KilledRedrives(t *testing.T, store job.Store, name string) {
 // runUntil runs a redrive in a process, and kills it once it has released so many jobs. Beyond the last job it waits for its end.
 func (r *redrives) runUntil(id, name string, released int) {
 	r.Helper()
-	child := exec.Command(os.Args[0])
+	child := exec.Command(os.Args[0]) //nolint:gosec // this test binary
 	child.Env = append(os.Environ(), redriveVariable+"="+id+" "+name)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()

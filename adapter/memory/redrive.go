@@ -170,13 +170,8 @@ func (t redriveStep) look(after, n int, keep func(redriven, *entry) bool) (last 
 	if to < len(p) {
 		last = p[to-1].position
 	}
-	kept := p[:from]
-	for _, m := range p[from:to] {
-		if keep(m, t.s.jobs[m.id]) {
-			kept = append(kept, m)
-		}
-	}
-	t.r.pending = append(kept, p[to:]...)
+	kept := slices.DeleteFunc(p[from:to:to], func(m redriven) bool { return !keep(m, t.s.jobs[m.id]) })
+	t.r.pending = slices.Delete(p, from+len(kept), to)
 	return last
 }
 
