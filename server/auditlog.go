@@ -34,6 +34,8 @@ func (s *Server) auditRoutes() {
 		queryParameter("limit", "How many lines at most.", &huma.Schema{Type: huma.TypeInteger, Minimum: new(float64(1)), Maximum: new(float64(maxLines)), Default: 1000}),
 		queryParameter("type", "Only events of this type.", &huma.Schema{Type: huma.TypeString}),
 		queryParameter("work_id", "Only events of this call, job or transaction.", &huma.Schema{Type: huma.TypeString}),
+		queryParameter("actor", "Only events of this operator, worker or process, such as token:ops.", &huma.Schema{Type: huma.TypeString}),
+		queryParameter("action", "Only events with this action, such as queues.pause.", &huma.Schema{Type: huma.TypeString}),
 	}
 	s.raw(read, "application/jsonl", s.readAudit)
 	register(s, audits.route(http.MethodGet, "/v1/audit/heads", "audit-heads", "List the ends of the chains of the audit log"), func(ctx context.Context, _ *struct{}) (*answer[api.Heads], error) {
@@ -74,7 +76,9 @@ func (s *Server) readAudit(w http.ResponseWriter, r *http.Request) {
 		s.problemOf(r.Context(), err).write(w)
 		return
 	}
-	lines := auditWriter{out: bufio.NewWriterSize(w, 64<<10), limit: limit, kind: query.Get("type"), work: query.Get("work_id")}
+	lines := auditWriter{
+		out: bufio.NewWriterSize(w, 64<<10), limit: limit, kind: query.Get("type"), work: query.Get("work_id"), actor: query.Get("actor"), action: query.Get("action"),
+	}
 	w.Header().Set("Content-Type", "application/jsonl")
 	if newest {
 		q := audit.Query{WorkID: lines.work, Before: before}
@@ -111,13 +115,24 @@ type auditWriter struct {
 	out                    *bufio.Writer
 	limit, written, looked int
 	kind, work             string
+	actor, action          string
+}
+
+// filtered reports whether only some lines are wanted.
+func (a *auditWriter) filtered() bool {
+	return a.kind != "" || a.work != "" || a.actor != "" || a.action != ""
+}
+
+func (a *auditWriter) wants(e *audit.Event) bool {
+	return (a.kind == "" || a.kind == string(e.Type)) && (a.work == "" || a.work == e.WorkID) &&
+		(a.actor == "" || a.actor == e.Actor) && (a.action == "" || a.action == e.Action)
 }
 
 func (a *auditWriter) add(cursor string, line []byte) error {
 	wanted := true
-	if a.kind != "" || a.work != "" {
+	if a.filtered() {
 		e, err := audit.ParseLine(line)
-		wanted = err == nil && (a.kind == "" || a.kind == string(e.Type)) && (a.work == "" || a.work == e.WorkID)
+		wanted = err == nil && a.wants(&e)
 	}
 	a.looked++
 	if !wanted {

@@ -57,6 +57,11 @@ func TestU2TheAuditLogIsReadFromItsEnd(t *testing.T) {
 	if _, works := e.auditLines("order=newest&work_id=w1&type=job_transition"); len(works) != 10 {
 		t.Errorf("of one piece of work: %v", works)
 	}
+	for query, want := range map[string]int{"actor=x": 3, "actor=x&order=newest": 3, "action=test": 3, "actor=y": 0, "action=other&order=newest&type=operator_action": 0} {
+		if _, works := e.auditLines(query); len(works) != want {
+			t.Errorf("%s: %v", query, works)
+		}
+	}
 	for _, query := range []string{"order=newest&after=1", "before=1", "order=newest&before=x"} {
 		if r := e.get("/v1/audit/events?" + query); r.status != 422 {
 			t.Errorf("%s: %d %s", query, r.status, r.body)

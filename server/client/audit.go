@@ -89,6 +89,50 @@ func (a *Audit) page(ctx context.Context, query url.Values, f func(cursor string
 	return n, last, lines.Err()
 }
 
+// AuditQuery selects events. All that is given holds; empty fields select all.
+type AuditQuery struct {
+	Type          audit.Type
+	WorkID        string // ID of a call, job or transaction
+	Actor, Action string
+	Before        string // the cursor of a line: only lines before it
+	Limit         int    // lines, from 1 to 10,000
+}
+
+// Newest returns lines as they are stored, the newest first, and the cursor before which to go on: that of the last line that the
+// server has looked at, or "" if it has seen the beginning of the log. It fails for a server whose log cannot be read backwards.
+func (a *Audit) Newest(ctx context.Context, q AuditQuery) (list []api.AuditLine, before string, err error) {
+	query := url.Values{"order": {"newest"}, "limit": {strconv.Itoa(q.Limit)}}
+	for name, value := range map[string]string{"type": string(q.Type), "work_id": q.WorkID, "actor": q.Actor, "action": q.Action, "before": q.Before} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	n, last, err := a.page(ctx, query, func(cursor string, line []byte) error {
+		list = append(list, api.AuditLine{Cursor: cursor, Event: line})
+		return nil
+	})
+	if n < q.Limit && n == len(list) {
+		last = ""
+	}
+	return list, last, err
+}
+
+// At returns the line of a cursor. It is empty if there is none.
+func (a *Audit) At(ctx context.Context, cursor string) (found api.AuditLine, err error) {
+	n, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || n < 1 {
+		return found, nil //nolint:nilerr // stores number their lines
+	}
+	query := url.Values{"limit": {"1"}, "after": {strconv.FormatInt(n-1, 10)}}
+	_, _, err = a.page(ctx, query, func(at string, line []byte) error {
+		if at == cursor {
+			found = api.AuditLine{Cursor: at, Event: line}
+		}
+		return nil
+	})
+	return found, err
+}
+
 // Heads returns the last entry of every chain, ordered by chain ID.
 func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	var out api.Heads

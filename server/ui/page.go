@@ -67,7 +67,7 @@ func (u *UI) navigation(current string) []navGroup {
 		{"", []navEntry{entry("Overview", "")}},
 		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Dead letters", "dlq"), entry("Redrives", "redrives"), entry("Periodic jobs", "periodic"), entry("Workers", "workers")}},
 		{"Policies", []navEntry{entry("Policies", "policies"), entry("Clients", "clients")}},
-		{"Records", []navEntry{entry("Idempotency", "idempotency")}},
+		{"Records", []navEntry{entry("Idempotency", "idempotency"), entry("Audit", "audit"), entry("Operators' actions", "operators")}},
 		{"Access", []navEntry{entry("Tokens", "tokens")}},
 	}
 }

@@ -17,7 +17,7 @@ import (
 var operationPaths = map[string]string{
 	"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
 	"idempotency": "idempotency", "record": "idempotency/record?" + invoice4, "resolve": "do/idempotency/resolve?" + invoice4,
-	"tokens": "tokens", "create-token": "do/tokens/create",
+	"audit": "audit", "event": "audit/1", "operators": "operators", "tokens": "tokens", "create-token": "do/tokens/create",
 }
 
 // has fails the test unless a page holds all of the texts.

@@ -102,7 +102,7 @@ func (u *UI) pages() []*page {
 		[]*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage()},
 		[]*page{deadLettersPage(), redrivesPage(), redrivePage()},
 		policyPages(),
-		[]*page{recordsPage(), recordPage(), tokensPage()},
+		[]*page{recordsPage(), recordPage(), auditPage(), eventPage(), operatorsPage(), tokensPage()},
 	)
 	if u.options.Development {
 		list = append(list, componentsPage())

@@ -1,0 +1,73 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policystore"
+)
+
+func TestU2TheAuditLogAndOperatorsActionsAreSearched(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	root := s.as(s.token(policystore.Token{Name: "root", Scopes: []policystore.Scope{policystore.ScopeAdmin}}))
+	root.post("do/queues/mail/pause", url.Values{"reason": {"provider is down"}, "key": {"k1"}})
+	root.post("do/queues/mail/resume", url.Values{"key": {"k2"}})
+	page := root.get("operators")
+	has(t, page, "queues.pause", "queues.resume", "token:root", "provider is down", "open", "paused")
+	if strings.Index(page, "queues.resume") > strings.Index(page, "queues.pause") {
+		t.Error("the oldest comes first")
+	}
+	if page := root.get("operators?action=queues.pause&actor=token%3Aroot"); !strings.Contains(page, ">queues.pause</a>") || strings.Contains(page, ">queues.resume</a>") {
+		t.Error(page)
+	}
+	has(t, root.get("operators?actor=nobody"), "No action matches")
+	has(t, root.get("audit?type=operator_action&actor=token%3Aroot"), "queues.pause, open → paused", "tenet audit query --type operator_action", "Heads of the chains")
+
+	dead, err := s.db.Jobs().List(t.Context(), job.Filter{States: []job.State{job.Dead}}, "", 1)
+	if err != nil || len(dead) == 0 {
+		t.Fatal(dead, err)
+	}
+	page = root.get("audit?work_id=" + dead[0].ID)
+	has(t, page, "/ui/jobs/"+dead[0].ID, "--work "+dead[0].ID)
+	event := regexp.MustCompile(`href="/ui/(audit/\d+)"`).FindStringSubmatch(page)
+	if event == nil {
+		t.Fatalf("no event in\n%s", page)
+	}
+	has(t, root.get(event[1]), dead[0].ID, "schema_version", "open the job")
+	has(t, root.refused("audit/999999999", http.StatusNotFound), "no event at this place")
+	bound := s.as(s.token(policystore.Token{Name: "bound", Scopes: []policystore.Scope{policystore.ScopeRead}, Queues: []string{"mail"}}))
+	for _, path := range []string{"audit", "operators", event[1]} {
+		has(t, bound.refused(path, http.StatusForbidden), "bound to the queues mail")
+	}
+}
+
+func TestU2TheAuditLogIsReadPageByPage(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed() // more than a page of events
+	older := regexp.MustCompile(`href="/ui/(audit\?[^"]*before=[^"]*)"`)
+	seen := map[string]bool{}
+	path := "audit"
+	for range 20 {
+		page := s.get(path)
+		for _, m := range regexp.MustCompile(`href="/ui/audit/(\d+)"`).FindAllStringSubmatch(page, -1) {
+			if seen[m[1]] {
+				t.Errorf("event %s twice", m[1])
+			}
+			seen[m[1]] = true
+		}
+		next := older.FindStringSubmatch(page)
+		if next == nil {
+			break
+		}
+		path = strings.ReplaceAll(next[1], "&amp;", "&")
+	}
+	n := 0
+	if err := s.db.Audit().Read(t.Context(), "", func(string, []byte) error { n++; return nil }); err != nil || n != len(seen) || n <= 100 {
+		t.Errorf("%d of %d events, %v", len(seen), n, err)
+	}
+}
