@@ -72,7 +72,8 @@ grid: ## the outage grid of retry budgets
 	cd bench && go run . -grid
 
 screenshots: ## renew the pictures in docs/screenshots: a minute
-	SCREENSHOTS=$(CURDIR)/docs/screenshots go test -count=1 -run TestU3EveryPage ./server/ui
+	mkdir -p docs/screenshots
+	SCREENSHOTS=$(CURDIR)/docs/screenshots go test -count=1 -run TestScreenshots ./server/ui
 
 demo: ## the main job, embedded: ten seconds
 	go run ./cmd/tenet demo
