@@ -20,7 +20,7 @@ func TestJ17OverallTimeoutHoldsWhateverTheServersClockShows(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(fmt.Sprint(by), func(t *testing.T) {
 			t.Parallel()
-			server, err := testpg.StartWithClock(testpg.NoSync)
+			server, err := testpg.StartWithClock()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int) {
 	var err error
-	if server, err = testpg.StartWithClock(testpg.NoSync); err != nil {
+	if server, err = testpg.StartWithClock(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
