@@ -100,7 +100,7 @@ func (a *adaptive) end(limit int, now time.Duration) (next int, ended bool) {
 	if late < count {
 		s.Mean = time.Duration(a.sum.Load() / (count - late))
 	}
-	a.level, next = a.level.after(limit, s)
+	a.level, next = a.after(limit, s)
 	a.restart(now)
 	return a.clamp(next), true
 }

@@ -53,8 +53,8 @@ type places struct{ word atomic.Uint64 }
 
 const oneInLine = 1 << 32
 
-func inside(word uint64) uint32 { return uint32(word) }       //nolint:gosec // the low half
-func inLine(word uint64) uint32 { return uint32(word >> 32) } //nolint:gosec // the high half
+func inside(word uint64) uint32 { return uint32(word) }       // the low half
+func inLine(word uint64) uint32 { return uint32(word >> 32) } // the high half
 
 // New makes the limiter of a normalised policy.
 func New(p policy.Limit, now time.Duration) *Limiter {
@@ -211,7 +211,7 @@ func (l *Limiter) handOver() {
 
 // setLimit changes the number of places. The caller holds mu.
 func (l *Limiter) setLimit(n int) {
-	l.limit.Store(uint32(min(max(n, 1), unlimited))) //nolint:gosec // in range
+	l.limit.Store(uint32(min(max(n, 1), unlimited)))
 	l.handOver()
 }
 

@@ -111,7 +111,7 @@ func findSQL(q audit.Query) (text string, args []any) {
 			text, args = text+`event_type = ? AND `, append(args, string(q.Type))
 		}
 	case q.Type != "":
-		text = text + `INDEXED BY tenet_audit_rare WHERE event_type = ? AND event_type IN ('policy_snapshot', 'policy_changed', 'operator_action') AND `
+		text += `INDEXED BY tenet_audit_rare WHERE event_type = ? AND event_type IN ('policy_snapshot', 'policy_changed', 'operator_action') AND `
 		args = append(args, string(q.Type))
 	default:
 		text += `WHERE `

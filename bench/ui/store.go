@@ -145,7 +145,7 @@ func fillCompleted(ctx context.Context, url string, n int) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }() // only after errors does it matter
 	id := `('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
 	for _, sql := range []string{
 		fmt.Sprintf(`INSERT INTO tenet.job (id, timeout, max_attempts, type, queue, priority, payload, meta)

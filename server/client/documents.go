@@ -90,8 +90,8 @@ func (d *Documents) ChangeRollout(ctx context.Context, name, action string) (out
 	return out, asPolicy(err)
 }
 
-// ClientFilter selects clients. The zero value selects all.
-type ClientFilter struct {
+// Selection selects clients. The zero value selects all.
+type Selection struct {
 	Document string // that they follow
 	Revision int64  // that they run
 	Label    string // name=value
@@ -99,7 +99,7 @@ type ClientFilter struct {
 }
 
 // Clients lists the programs that follow documents, by document and ID.
-func (d *Documents) Clients(ctx context.Context, f ClientFilter) ([]policystore.Client, error) {
+func (d *Documents) Clients(ctx context.Context, f Selection) ([]policystore.Client, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"document": f.Document, "label": f.Label} {
 		if value != "" {

@@ -187,7 +187,7 @@ const noticeCookie = "tenet_notice"
 // setNotice keeps a sentence for the next page.
 func setNotice(w http.ResponseWriter, prefix, text string) {
 	http.SetCookie(w, &http.Cookie{
-		Name: noticeCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(text)), Path: prefix, MaxAge: 60, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: noticeCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(text)), Path: prefix, MaxAge: 60, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
 }
 
@@ -197,7 +197,7 @@ func takeNotice(w http.ResponseWriter, r *http.Request, prefix string) string {
 	if err != nil {
 		return ""
 	}
-	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Path: prefix, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Path: prefix, MaxAge: -1, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	text, _ := base64.RawURLEncoding.DecodeString(c.Value)
 	return string(text)
 }

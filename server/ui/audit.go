@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -119,6 +118,6 @@ func eventPage() *page {
 		if line.Cursor == "" {
 			return nil, &client.Problem{Status: http.StatusNotFound, Title: "Not found", Detail: "The log has no event at this place.", Remedy: "Choose one of the list"}
 		}
-		return eventView{newEventRow(r, line), tree(json.RawMessage(line.Event))}, nil
+		return eventView{newEventRow(r, line), tree(line.Event)}, nil
 	}}
 }

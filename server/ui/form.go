@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/server/client"
@@ -28,11 +29,11 @@ func faultOf(err error) string {
 	default:
 		return ""
 	}
-	text := p.Detail
+	parts := []string{p.Detail}
 	for _, e := range p.Errors {
-		text += ": " + e.Problem
+		parts = append(parts, e.Problem)
 	}
-	return text
+	return strings.Join(parts, ": ")
 }
 
 // formDuration reads a time span such as 30m from a field, which may be empty.

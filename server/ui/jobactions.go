@@ -158,11 +158,11 @@ func (v jobVerb) preview(r *request) (*preview, error) {
 		Title: v.verb + " " + count + "?", Button: v.verb + " " + count, Counted: true, Count: s.Total, Danger: v.danger,
 		Text: []string{v.text}, Command: v.command(c), ExtraTemplate: "selection", Extra: s,
 	}
-	switch {
-	case s.Total == 0:
+	switch s.Total {
+	case 0:
 		p.Title, p.Nothing, p.Extra, p.Command = "Nothing to "+strings.ToLower(v.verb), true, nil, ""
 		p.Text = []string{"No job that was chosen is in a state that allows this."}
-	case s.Total == 1:
+	case 1:
 		p.Text = []string{strings.NewReplacer("They are", "It is", "their attempts are", "its attempts are", "with their", "with its").Replace(v.text)}
 	}
 	if len(c.ids) == 0 && s.Total > 0 {

@@ -106,7 +106,7 @@ func (u *UI) servePage(w http.ResponseWriter, r *http.Request, p *page) {
 		v.Title = t.Title()
 	}
 	fixed, ok := data.(still)
-	if !p.still && !(ok && fixed.Still()) {
+	if !p.still && (!ok || !fixed.Still()) {
 		v.Live = u.href("live", "page", r.URL.RequestURI())
 	}
 	u.render(w, r, p.file, v)

@@ -75,7 +75,7 @@ func rollbackAction() *action {
 				Extra:   change, ExtraTemplate: "difference",
 			}
 			if len(change.Lines) == 0 {
-				p.Text = append(p.Text, fmt.Sprintf("The two do not differ: nothing changes but the number."))
+				p.Text = append(p.Text, "The two do not differ: nothing changes but the number.")
 			}
 			return p, nil
 		},

@@ -171,7 +171,7 @@ func (s *site) evidence(d policystore.Document, step int, base, candidate rollou
 
 // counters are those of calls of which a share fails, spread over some clients. They are the same each time.
 func counters(calls int, failing float64, clients int) (sum rollout.Counters) {
-	random := rand.New(rand.NewPCG(uint64(calls), uint64(clients))) //nolint:gosec // not for secrets
+	random := rand.New(rand.NewPCG(uint64(calls), uint64(clients)))
 	for range clients {
 		var c rollout.Counters
 		for range calls / clients {

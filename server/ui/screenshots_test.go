@@ -23,8 +23,8 @@ func TestScreenshots(t *testing.T) {
 		for mode, dark := range map[string]bool{"light": false, "dark": true} {
 			b := s.tab(t, look{width: 1280, height: 900, dark: dark, scripts: true})
 			b.open(path)
-			b.do(chromedp.Sleep(300 * time.Millisecond))                                                             // charts are drawn after the page
-			if err := os.WriteFile(filepath.Join(folder, name+"-"+mode+".png"), b.screenshot(), 0o644); err != nil { //nolint:gosec // a part of the documentation
+			b.do(chromedp.Sleep(300 * time.Millisecond)) // charts are drawn after the page
+			if err := os.WriteFile(filepath.Join(folder, name+"-"+mode+".png"), b.screenshot(), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			b.close()

@@ -154,7 +154,8 @@ func (s *Service) Check(ctx context.Context, name string, body []byte) (Checked,
 		return out, err
 	}
 	out.Hash, out.Faults = parsed.Set.Revision(), parsed.Warnings
-	before, old := "", (*policyfile.Document)(nil)
+	before := ""
+	var old *policyfile.Document
 	if d.Current > 0 {
 		r, err := s.store.Revision(ctx, name, d.Current)
 		if err != nil {

@@ -416,7 +416,7 @@ the one that it runs (applied), and the one that it could not use (refused), wit
 		Example: "  tenet clients list --document mail --server https://tenet.example.com",
 	}
 	open.ServerFlags(cmd)
-	var f client.ClientFilter
+	var f client.Selection
 	cmd.Flags().StringVar(&f.Document, "document", "", "only programs that follow this document")
 	cmd.Flags().Int64Var(&f.Revision, "revision", 0, "only programs that run this revision")
 	cmd.Flags().StringVar(&f.Label, "label", "", "only programs with this label, as NAME=VALUE")
