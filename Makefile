@@ -28,7 +28,7 @@ packages: ## install the Debian packages whose programs tests run, where they ar
 	go run ./internal/debian/install
 
 test: export GOFLAGS = $(RACE)
-test: packages check ## vet, race tests, command-line scripts, import rules, stale documents: nine minutes on two cores
+test: packages check ## vet, race tests, command-line scripts, import rules, stale documents: ten to twelve minutes on two cores
 	go test -vet=off -short -p 6 -parallel 8 -timeout 20m $(LONG) $(ALL) ./bench/...
 
 soak: ## all tests at full size, without -short: about an hour
