@@ -26,7 +26,7 @@ type window struct {
 	probing    atomic.Bool // only attempts that began in the window count
 }
 
-// adaptive estimates how many attempts the other side takes without a queue. The limiter's mu guards what is not atomic.
+// adaptive estimates how many attempts the backend runs at once without queueing. Limiter.mu guards the fields that are not atomic.
 type adaptive struct {
 	window
 	level

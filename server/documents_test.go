@@ -145,7 +145,7 @@ func TestP12RulesSayWhereTheirValuesComeFrom(t *testing.T) {
 		}
 		next = string(page.Next)
 	}
-	if seen != 2+1+1+1+4+1+3 { // calls, other calls, the queue's other types, other jobs, steps, other steps, and what is not a policy
+	if seen != 2+1+1+1+4+1+3 { // calls, other calls, the queue's other types, other jobs, steps, other steps, and the values outside policies
 		t.Errorf("%d rules", seen)
 	}
 }

@@ -97,7 +97,7 @@ func title(k policy.Key) string {
 	return k.Name + " in queue " + engine
 }
 
-// others lists what is not the policy of a key.
+// others lists the values that belong to no key's policy.
 func others(d *policyfile.Document) (list []Rule) {
 	add := func(kind, name, path string, object any) {
 		if values := d.ValuesAt(path, object); len(values) > 0 {
