@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/simulate"
 )
 
 // page is one Markdown file.
@@ -192,9 +193,15 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// TestDocsDocumentsAreAccepted checks that every block of YAML is a complete policy document without faults or warnings.
+// TestDocsDocumentsAreAccepted checks that every block of YAML is a scenario, or a complete policy document without faults or warnings.
 func TestDocsDocumentsAreAccepted(t *testing.T) {
 	for _, b := range blocks(t, "yaml") {
+		if strings.Contains(b.code, "\nservices:") {
+			if _, err := simulate.Parse(b.at, []byte(b.code)); err != nil {
+				t.Errorf("%v", err)
+			}
+			continue
+		}
 		document, err := policyfile.Parse(b.at, []byte(b.code), policyfile.Options{})
 		if err != nil {
 			t.Errorf("%v", err)

@@ -62,6 +62,11 @@ func (e *Event) decided(o *observe.Event, total int, ended, denied *observe.Atte
 	}
 	e.judged(d.Outcome, d.Rule, d.Facts)
 	e.decision(d.State, d.Verdict)
+	if s := d.Shadow; s != nil {
+		e.Shadow = &Shadow{
+			Decision: s.Verdict.Action.String(), DelayNS: Nanos(s.Verdict.Delay), PolicyRevision: clean(s.Revision), Reason: s.Verdict.Reason,
+		}
+	}
 	if ended != nil {
 		e.admitted(ended)
 		e.note(ended.Outcome.Attributes)

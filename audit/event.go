@@ -152,6 +152,8 @@ type Event struct {
 	Deciding int
 	// Version of the decision functions. The same version derives the same decisions.
 	CoreVersion string
+	// What the policy under trial decides, if that differs.
+	Shadow *Shadow
 
 	// Admission.
 
@@ -228,6 +230,18 @@ type Facts struct {
 	Classes []classify.Match
 	// Answer of the policy's classifier.
 	Classified *Outcome
+}
+
+// Shadow is the stored form of an observe.ShadowDecision.
+type Shadow struct {
+	// What would follow: retry, stop or done.
+	Decision string
+	// The wait after this attempt.
+	DelayNS Nanos
+	// Revision of the policy under trial. The log does not hold that policy.
+	PolicyRevision string
+	// Reason for the decision; a reason code.
+	Reason policy.Reason
 }
 
 // Outcome is the stored form of a classify.Outcome.

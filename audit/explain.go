@@ -82,35 +82,33 @@ func Explain(ctx context.Context, s Source, workID string) (*Story, error) {
 }
 
 // scanWork reads a whole log for the events of a piece of work.
-func scanWork(ctx context.Context, s Source, workID string) (events []Event, policies map[string]*policy.Policy, unreadable int, err error) {
+func scanWork(ctx context.Context, s Source, workID string) (w workRecord, err error) {
 	quoted := appendString([]byte(`"work_id":`), workID)
-	policies = map[string]*policy.Policy{}
+	w.snapshots = map[string]Event{}
 	seen := map[string]bool{}
 	err = s.Read(ctx, "", func(_ string, line []byte) error {
 		mine, snapshot := bytes.Contains(line, quoted), bytes.Contains(line, []byte(`"policy":{`))
 		if !mine && !snapshot {
 			if CheckLine(line) != nil {
-				unreadable++
+				w.unreadable++
 			}
 			return nil
 		}
 		e, err := ParseLine(line)
 		if err != nil {
-			unreadable++
+			w.unreadable++
 			return nil //nolint:nilerr // it is counted; Verify reports it
 		}
 		if e.Policy != nil {
-			if p, err := e.Snapshot(); err == nil {
-				policies[e.PolicyRevision] = p
-			}
+			w.snapshots[e.PolicyRevision] = e
 		}
 		if e.WorkID == workID && !seen[e.ID] {
 			seen[e.ID] = true
-			events = append(events, e)
+			w.events = append(w.events, e)
 		}
 		return nil
 	})
-	return events, policies, unreadable, err
+	return w, err
 }
 
 // inOrder sorts the events of a piece of work by WorkSeq. Events without one, such as the actions of guards, are inserted by

@@ -37,20 +37,13 @@ type Alternative struct {
 // ExplainUnder is [Explain] with, for each decision, what the policies of a set decide for the same outcome in the same state:
 // step by step, as if everything before had happened as recorded. A nil set leaves that out.
 func ExplainUnder(ctx context.Context, s Source, workID string, set *policy.Set) (*Story, error) {
-	events, policies, unreadable, err := workEvents(ctx, s, workID)
+	w, err := recordOf(ctx, "explain", s, workID)
 	if err != nil {
-		return nil, fmt.Errorf("audit: explain: %w", err)
+		return nil, err
 	}
-	switch {
-	case len(events) > 0:
-	case unreadable > 0:
-		return nil, fmt.Errorf("%w: %s; %d lines of the log are not events", ErrNoWork, workID, unreadable)
-	default:
-		return nil, fmt.Errorf("%w: %s", ErrNoWork, workID)
-	}
-	events = inOrder(events)
+	events, policies := inOrder(w.events), w.policies()
 	story := storyOf(events, policies)
-	story.Unreadable = unreadable
+	story.Unreadable = w.unreadable
 	if set != nil {
 		story.under(events, policies, set)
 	}
@@ -123,17 +116,24 @@ func (s *Step) ground(e *Event, p *policy.Policy) {
 	}
 }
 
-// workEvents returns the events of a piece of work and the policies that they name: through indexes if the source has them.
-func workEvents(ctx context.Context, s Source, workID string) (events []Event, policies map[string]*policy.Policy, unreadable int, err error) {
+// recordOf returns the record of a piece of work, which it reads through indexes if the source has them. Without an event of
+// the work it fails with [ErrNoWork].
+func recordOf(ctx context.Context, operation string, s Source, workID string) (w workRecord, err error) {
 	if err := readable(ctx, s); err != nil {
-		return nil, nil, 0, err
+		return w, fmt.Errorf("audit: %s: %w", operation, err)
 	}
-	if workID == "" {
-		return nil, nil, 0, nil
+	if finder, ok := s.(Finder); ok && workID != "" {
+		w, err = findWork(ctx, finder, workID)
+	} else if workID != "" {
+		w, err = scanWork(ctx, s, workID)
 	}
-	if finder, ok := s.(Finder); ok {
-		events, policies, err = findWork(ctx, finder, workID)
-		return events, policies, 0, err
+	switch {
+	case err != nil:
+		return w, fmt.Errorf("audit: %s: %w", operation, err)
+	case len(w.events) > 0:
+		return w, nil
+	case w.unreadable > 0:
+		return w, fmt.Errorf("%w: %s; %d lines of the log are not events", ErrNoWork, workID, w.unreadable)
 	}
-	return scanWork(ctx, s, workID)
+	return w, fmt.Errorf("%w: %s", ErrNoWork, workID)
 }

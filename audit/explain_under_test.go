@@ -26,7 +26,7 @@ func (x indexed) Find(_ context.Context, q audit.Query, f func(cursor string, li
 		if err != nil || q.WorkID != "" && e.WorkID != q.WorkID || q.Type != "" && e.Type != q.Type {
 			continue
 		}
-		if err := f(strconv.Itoa(i), x.lines[i]); err != nil {
+		if err := f(strconv.Itoa(i+1), x.lines[i]); err != nil {
 			return err
 		}
 	}

@@ -394,7 +394,7 @@ func TestA4ImpossibleRecordedOutcomes(t *testing.T) {
 		t.Errorf("facts with an unknown mark: %v", err)
 	}
 	var c WhatIfCategory
-	if c.count(workEnd{}, workEnd{known: true}); c.FailedEarlier != 1 {
+	if c.count(workEnd{unknown: UnknownRecord}, workEnd{}); c.FailedEarlier != 1 {
 		t.Errorf("work without a recorded end that would have failed: %+v", c)
 	}
 }

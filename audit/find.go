@@ -42,8 +42,26 @@ const mostSnapshots = 10_000
 // errFound ends a search.
 var errFound = errors.New("found")
 
+// workRecord is what a log holds of one piece of work.
+type workRecord struct {
+	events     []Event          // without duplicates, in the order of the log or its reverse
+	snapshots  map[string]Event // policies that the events name, and possibly others, by revision
+	unreadable int              // lines of the log that are not events
+}
+
+// policies returns the policies of the snapshots that can be read, by revision.
+func (w *workRecord) policies() map[string]*policy.Policy {
+	policies := make(map[string]*policy.Policy, len(w.snapshots))
+	for revision, e := range w.snapshots {
+		if p, err := e.Snapshot(); err == nil {
+			policies[revision] = p
+		}
+	}
+	return policies
+}
+
 // findWork reads the events of a piece of work, and the policies that they name, through the indexes of a log.
-func findWork(ctx context.Context, s Finder, workID string) (events []Event, policies map[string]*policy.Policy, err error) {
+func findWork(ctx context.Context, s Finder, workID string) (w workRecord, err error) {
 	seen, missing := map[string]bool{}, map[string]bool{}
 	err = s.Find(ctx, Query{WorkID: workID}, func(_ string, line []byte) error {
 		e, err := ParseLine(line)
@@ -51,24 +69,22 @@ func findWork(ctx context.Context, s Finder, workID string) (events []Event, pol
 			return nil //nolint:nilerr // Verify reports it
 		}
 		seen[e.ID] = true
-		events = append(events, e)
+		w.events = append(w.events, e)
 		if e.PolicyRevision != "" {
 			missing[e.PolicyRevision] = true
 		}
 		return nil
 	})
 	if err != nil || len(missing) == 0 {
-		return events, nil, err
+		return w, err
 	}
-	policies = map[string]*policy.Policy{}
+	w.snapshots = map[string]Event{}
 	looked := 0
 	err = s.Find(ctx, Query{Type: PolicySnapshot}, func(_ string, line []byte) error {
 		e, err := ParseLine(line)
 		if err == nil && e.Policy != nil && missing[e.PolicyRevision] {
-			if p, err := e.Snapshot(); err == nil {
-				policies[e.PolicyRevision] = p
-				delete(missing, e.PolicyRevision)
-			}
+			w.snapshots[e.PolicyRevision] = e
+			delete(missing, e.PolicyRevision)
 		}
 		if looked++; len(missing) == 0 || looked == mostSnapshots {
 			return errFound
@@ -78,5 +94,5 @@ func findWork(ctx context.Context, s Finder, workID string) (events []Event, pol
 	if errors.Is(err, errFound) {
 		err = nil
 	}
-	return events, policies, err
+	return w, err
 }

@@ -69,6 +69,9 @@ func (e *Event) members(c *codec) {
 	mustInteger(c, `,"schema_version":`, &e.SchemaVersion)
 	c.quoted(`,"seed":`, &e.Seed)
 	c.unsigned(`,"seq":`, &e.Seq)
+	if !c.brief {
+		object(c, `,"shadow":`, &e.Shadow, (*Shadow).members)
+	}
 	integer(c, `,"state_attempt":`, &e.StateNumber)
 	integer(c, `,"state_max_attempts":`, &e.StateLimit)
 	symbol(c, `,"surface":`, &e.Surface)
@@ -90,6 +93,13 @@ func (f *Facts) members(c *codec) {
 	symbol(c, `,"mark":`, &f.Mark)
 	c.nanos(`,"pushback_ns":`, &f.PushbackNS)
 	c.flag(`,"timed_out":`, &f.TimedOut)
+}
+
+func (s *Shadow) members(c *codec) {
+	mustText(c, `,"decision":`, &s.Decision)
+	c.nanos(`,"delay_ns":`, &s.DelayNS)
+	text(c, `,"policy_revision":`, &s.PolicyRevision)
+	text(c, `,"reason":`, &s.Reason)
 }
 
 func (o *Outcome) members(c *codec) {

@@ -55,3 +55,13 @@ func BenchmarkReplay(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkWhatIf(b *testing.B) {
+	log, _ := recorded(b, 1, 20_000)
+	set := setOf(catalogue(b)...)
+	perEvent(b, len(log), func() {
+		if _, err := audit.WhatIf(context.Background(), log, set, audit.ReplayOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	})
+}

@@ -164,6 +164,7 @@ var objectsOf = []struct {
 	{"Object `classified`", "outcome", membersOf((*Outcome).members)},
 	{"Objects in `classes`", "match", membersOf(matchMembers)},
 	{"Objects in `heads`", "head", membersOf((*Head).members)},
+	{"Object `shadow`", "shadow", membersOf((*Shadow).members)},
 }
 
 func objectSchema(members []member) schema {
@@ -321,7 +322,7 @@ func published(t *testing.T, file, want string) {
 func TestA1EveryFieldIsAMemberWithAMeaning(t *testing.T) {
 	for i, fields := range []int{
 		reflect.TypeFor[Event]().NumField(), reflect.TypeFor[Facts]().NumField(), reflect.TypeFor[Outcome]().NumField(),
-		reflect.TypeFor[classify.Match]().NumField(), reflect.TypeFor[Head]().NumField(),
+		reflect.TypeFor[classify.Match]().NumField(), reflect.TypeFor[Head]().NumField(), reflect.TypeFor[Shadow]().NumField(),
 	} {
 		o := objectsOf[i]
 		if len(o.members) != fields {
@@ -394,6 +395,7 @@ func oneOfEach() []*observe.Event {
 	}
 	d.Outcome, d.State.Left, d.State.LeftReason, d.State.Seed, d.State.MaxAttempts = outcome, 0, policy.ReasonOverallTimeout, 1<<63, 9
 	d.Attempt, d.Group = 2, []int{1, 2}
+	d.Shadow = &observe.ShadowDecision{Revision: "r", Verdict: decision.Verdict{Action: decision.Retry, Delay: time.Second, Reason: policy.ReasonRetry}}
 	refused := attemptOf("call-1", 1, observe.AttemptRecord{
 		Attempt: 3, HedgeIndex: 2, Denied: true, BudgetReason: policy.ReasonBudgetDenied, Circuit: "half_open", Start: start, End: start,
 		Outcome: classify.Outcome{Kind: classify.Abort, Reason: policy.ReasonBudgetDenied, Attributes: map[string]string{observe.AttrDetail: "tenant-1"}},

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -102,21 +101,25 @@ func Verify(ctx context.Context, s Source, o VerifyOptions) (*VerifyReport, erro
 	if err != nil {
 		return nil, err
 	}
-	parsers := make([]linkParser, runtime.GOMAXPROCS(0))
-	err = readParallel(ctx, s, func(worker int, b *batch[link]) {
+	if err := v.readFrom(ctx, s); err != nil {
+		return nil, fmt.Errorf("audit: verify: %w", err)
+	}
+	return v.report(), nil
+}
+
+// readFrom adds the lines of a source.
+func (v *verifier) readFrom(ctx context.Context, s Source) error {
+	parsers, before := make([]linkParser, runtime.GOMAXPROCS(0)), v.lines
+	return readParallel(ctx, s, func(worker int, b *batch[link]) {
 		for i := range b.ends {
 			b.made = append(b.made, parsers[worker].parse(b.line(i)))
 		}
 	}, func(b *batch[link]) error {
 		for i := range b.made {
-			v.take(b.first+i, &b.made[i])
+			v.take(before+b.first+i, &b.made[i])
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("audit: verify: %w", err)
-	}
-	return v.report(), nil
 }
 
 type digest [sha256.Size]byte
@@ -224,14 +227,19 @@ func newVerifier(o VerifyOptions) (*verifier, error) {
 		if !parseDigest(&x.digest, []byte(h.Hash)) {
 			return nil, fmt.Errorf("audit: head %q: not a hash of 64 lower-case hexadecimal digits", h.Hash)
 		}
-		v.expected = append(v.expected, x)
-		if h.ChainID == "" {
-			v.anyChain[x.digest] = x
-			continue
-		}
-		v.byChain[h.ChainID] = append(v.byChain[h.ChainID], x)
+		v.expect(x)
 	}
 	return v, nil
+}
+
+// expect adds a head that the log should hold.
+func (v *verifier) expect(x *expectation) {
+	v.expected = append(v.expected, x)
+	if x.ChainID == "" {
+		v.anyChain[x.digest] = x
+		return
+	}
+	v.byChain[x.ChainID] = append(v.byChain[x.ChainID], x)
 }
 
 // fault records a fault unless one of its kind was found earlier in the log.
@@ -275,8 +283,7 @@ func (v *verifier) expectHeads(raw []byte) {
 		}
 		c := v.chains[h.ChainID]
 		if c == nil || c.last.seq < h.Seq {
-			v.expected = append(v.expected, x)
-			v.byChain[h.ChainID] = append(v.byChain[h.ChainID], x)
+			v.expect(x)
 			continue
 		}
 		known := c.find(h.Seq)
@@ -294,9 +301,7 @@ func (v *verifier) expectHeads(raw []byte) {
 // report returns the result at the end of the log.
 func (v *verifier) report() *VerifyReport {
 	v.finish()
-	r := &VerifyReport{Lines: v.lines, Events: v.events, Duplicates: v.duplicates, Faults: []Fault{}, Chains: []ChainReport{}}
-	r.Faults = slices.AppendSeq(r.Faults, maps.Values(v.faults))
-	slices.SortFunc(r.Faults, func(a, b Fault) int { return cmp.Or(a.Index-b.Index, cmp.Compare(a.Kind, b.Kind)) })
+	r := &VerifyReport{Lines: v.lines, Events: v.events, Duplicates: v.duplicates, Faults: sortedFaults(v.faults), Chains: []ChainReport{}}
 	given := slices.ContainsFunc(v.expected, func(x *expectation) bool { return x.given })
 	r.TailVerified = given && r.Intact()
 	for _, id := range slices.Sorted(maps.Keys(v.chains)) {

@@ -55,6 +55,7 @@ type chainState struct {
 	last     place
 	recent   []place // a ring of the last events
 	next     int     // the ring's next place
+	forgot   bool    // a saved state has left out events that the ring had
 	rival    *place  // a second event with the last one's number and predecessor; their successor shows which is genuine
 	gaps     []gap
 	run      *run
@@ -163,7 +164,7 @@ func (v *verifier) late(c *chainState, index int, l *link) {
 	if v.fill(c, l) {
 		return
 	}
-	if len(c.recent) < recentEvents || l.seq > c.recent[c.next%len(c.recent)].seq { // in the place of an unsound line
+	if !c.forgot && len(c.recent) < recentEvents || len(c.recent) > 0 && l.seq > c.recent[c.next%len(c.recent)].seq { // in the place of an unsound line
 		v.duplicates++
 		return
 	}

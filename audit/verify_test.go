@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -18,7 +19,47 @@ func verify(t testing.TB, s audit.Source, heads ...audit.Head) *audit.VerifyRepo
 	if err != nil {
 		t.Fatal(err)
 	}
+	sizes := []int{1, 3, 50}
+	if r.Lines > 300 {
+		sizes = []int{997}
+	}
+	for _, size := range sizes { // a verification in parts gives the same result
+		if diff := cmp.Diff(written(t, r), written(t, verifyInParts(t, s, audit.VerifyOptions{Heads: heads}, size))); diff != "" {
+			t.Errorf("in parts of %d lines: %s", size, diff)
+		}
+	}
 	return r
+}
+
+// written returns a report as JSON, in which IDs of damaged lines are valid UTF-8.
+func written(t testing.TB, r *audit.VerifyReport) string {
+	t.Helper()
+	raw, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// verifyInParts verifies a log in parts of some lines, each with the state that the one before returned.
+func verifyInParts(t testing.TB, s audit.Source, o audit.VerifyOptions, size int) *audit.VerifyReport {
+	t.Helper()
+	v, err := audit.NewVerification(o)
+	for err == nil {
+		var ended bool
+		if ended, err = v.Continue(context.Background(), s, audit.Bounds{Lines: size}); err != nil {
+			break
+		}
+		var state []byte
+		if state, err = v.State(); err != nil {
+			break
+		}
+		if v, err = audit.ResumeVerification(state); err == nil && ended {
+			return v.Report()
+		}
+	}
+	t.Fatal(err)
+	return nil
 }
 
 func TestA3WholeLogIsIntact(t *testing.T) {

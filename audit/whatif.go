@@ -21,6 +21,11 @@ type WhatIfReport struct {
 	Revision   string           `json:"revision"` // of the other policies' document
 	Total      WhatIfCategory   `json:"total"`
 	Categories []WhatIfCategory `json:"categories"` // ordered by code
+	Decisions  WhatIfDecisions  `json:"decisions"`  // of all work
+	// Keys are ordered by the number of decisions that change, the highest first: at most ReplayOptions.Limit of them. The totals
+	// include the rest. KeysOmitted is the number of the rest; a report in parts may count a key several times.
+	Keys        []WhatIfKey `json:"keys"`
+	KeysOmitted int         `json:"keys_omitted"`
 }
 
 // WhatIfCategory compares the work of one category: calls, jobs, and each step of transactions. Each counts as one of: same,
@@ -67,6 +72,9 @@ func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (_ 
 	if set == nil {
 		return nil, errors.New("audit: what if: the set of policies is nil")
 	}
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
 	w, err := gather(ctx, s, o.Spill, neededForReplay)
 	if err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)
@@ -75,28 +83,19 @@ func WhatIf(ctx context.Context, s Source, set *policy.Set, o ReplayOptions) (_ 
 	recorded := w.snapshots()
 	workers := make([]simulator, runtime.GOMAXPROCS(0))
 	for i := range workers {
-		workers[i] = simulator{set: set, recorded: recorded, resolved: map[target]*policy.Policy{}, categories: map[string]*WhatIfCategory{}}
+		workers[i] = simulator{set: set, recorded: recorded, resolved: map[target]*policy.Policy{}, tallies: map[target]*keyTally{}}
 	}
 	if err := w.each(ctx, func(worker int, events []Event) { workers[worker].work(events) }); err != nil {
 		return nil, fmt.Errorf("audit: what if: %w", err)
 	}
-	sums := map[string]*WhatIfCategory{}
 	r := &WhatIfReport{
 		Lines: w.total.lines, Unreadable: w.total.unreadable, Duplicates: w.total.duplicates, Revision: set.Revision(),
-		Categories: []WhatIfCategory{},
 	}
+	var tallies []*keyTally
 	for i := range workers {
-		for code, c := range workers[i].categories {
-			if sums[code] == nil {
-				sums[code] = &WhatIfCategory{Category: code}
-			}
-			sums[code].add(c)
-			r.Total.add(c)
-		}
+		tallies = slices.AppendSeq(tallies, maps.Values(workers[i].tallies))
 	}
-	for _, code := range slices.Sorted(maps.Keys(sums)) {
-		r.Categories = append(r.Categories, *sums[code])
-	}
+	r.sum(tallies, o.Limit)
 	return r, nil
 }
 
@@ -126,9 +125,39 @@ func saturating(a, b time.Duration) time.Duration {
 	return a + b
 }
 
+// Unknown says why the record cannot show how work would have ended.
+type Unknown string
+
+// The reasons why an end is unknown.
+const (
+	UnknownAttempts     Unknown = "more_attempts"    // the policy allows an attempt after the last one that ran
+	UnknownTimeout      Unknown = "other_timeout"    // the attempt's timeout would have cut it off, or let it run longer
+	UnknownInterruption Unknown = "shorter_wait"     // another attempt would have begun before the work was interrupted
+	UnknownRecord       Unknown = "incomplete"       // the log lacks the start, the end or a part of the work, or the work still runs
+	UnknownAfterStep    Unknown = "after_other_step" // an earlier step of the transaction would have ended differently
+)
+
+// String returns a phrase for people.
+func (u Unknown) String() string {
+	switch u {
+	case UnknownAttempts:
+		return "it allows attempts after the last one that ran"
+	case UnknownTimeout:
+		return "its timeout would have cut off an attempt, or let it run longer"
+	case UnknownInterruption:
+		return "another attempt would have begun before the work was interrupted"
+	case UnknownRecord:
+		return "the record is incomplete, or the work still runs"
+	case UnknownAfterStep:
+		return "an earlier step of the transaction would have ended differently"
+	}
+	return string(u)
+}
+
 // workEnd is how a piece of work ended, as recorded or under another policy.
 type workEnd struct {
-	known   bool
+	unknown Unknown       // "" if the end is known
+	reason  policy.Reason // of the last decision
 	success bool
 	effort  Effort
 	at      time.Duration // since the work began
@@ -138,16 +167,16 @@ type workEnd struct {
 func (c *WhatIfCategory) count(before, after workEnd) {
 	c.Works++
 	switch {
-	case !after.known:
+	case after.unknown != "":
 		c.CannotKnow++
 		return
-	case after.success && !before.known: // the log lacks its end
+	case after.success && before.unknown != "": // the log lacks its end
 		c.CannotKnow++
 		return
 	case !after.success && before.success:
 		c.FailedEarlier++
 		c.LostSuccesses++
-	case !before.known:
+	case before.unknown != "":
 		c.FailedEarlier++
 	case after.at == before.at && after.effort == before.effort:
 		c.Same++

@@ -15,11 +15,12 @@ type target struct{ key, surface, category string }
 
 // simulator runs [WhatIf] for one piece of work after another.
 type simulator struct {
-	set        *policy.Set
-	recorded   map[string]*policy.Policy // by revision
-	resolved   map[target]*policy.Policy
-	categories map[string]*WhatIfCategory
-	facts      map[int]decision.Facts // of the hedged attempts of the current work
+	set      *policy.Set
+	recorded map[string]*policy.Policy // by revision
+	resolved map[target]*policy.Policy
+	tallies  map[target]*keyTally
+	facts    map[int]decision.Facts // of the hedged attempts of the current work
+	verdicts []decision.Verdict     // of the last walk, by step
 }
 
 // work counts a call, a job, or each step of a transaction. After a step that would have ended differently, later steps are
@@ -28,12 +29,14 @@ func (s *simulator) work(events []Event) {
 	diverged := false
 	for len(events) > 0 {
 		n := stepEnd(events)
-		before, after, c := s.simulate(events[:n])
+		e := &events[n-1]
+		steps, sound := s.steps(events[:n])
+		before, after := s.ends(steps, sound, e)
 		if diverged {
-			after = workEnd{}
+			after, s.verdicts = workEnd{unknown: UnknownAfterStep}, s.verdicts[:0]
 		}
-		c.count(before, after)
-		diverged = diverged || !after.known || after.success != before.success
+		s.tallyOf(e).add(before, after, steps, s.verdicts)
+		diverged = diverged || after.unknown != "" || after.success != before.success
 		events = events[n:]
 	}
 }
@@ -52,11 +55,19 @@ func stepEnd(events []Event) int {
 	return n
 }
 
-// simulate returns how the work of some events ended and would have ended, and the category that it belongs to.
-func (s *simulator) simulate(events []Event) (before, after workEnd, c *WhatIfCategory) {
+// ends returns how some steps ended and would have ended under the policy of an event.
+func (s *simulator) ends(steps []step, sound bool, e *Event) (before, after workEnd) {
+	s.verdicts = s.verdicts[:0]
+	if !sound || !complete(steps) {
+		return recordedEnd(steps), workEnd{unknown: UnknownRecord}
+	}
+	return recordedEnd(steps), s.walk(steps, s.policyOf(e))
+}
+
+// steps returns the decisions among the events of a call, job or step; sound is false if one of them cannot be read.
+func (s *simulator) steps(events []Event) (steps []step, sound bool) {
 	s.facts = map[int]decision.Facts{}
-	steps := make([]step, 0, len(events))
-	sound := true
+	steps, sound = make([]step, 0, len(events)), true
 	for i := range events {
 		e := &events[i]
 		if e.Type == Hedge {
@@ -70,16 +81,7 @@ func (s *simulator) simulate(events []Event) (before, after workEnd, c *WhatIfCa
 			sound = false
 		}
 	}
-	last := &events[len(events)-1]
-	if c = s.categories[last.Category]; c == nil {
-		c = &WhatIfCategory{}
-		s.categories[last.Category] = c
-	}
-	before = recordedEnd(steps)
-	if sound && complete(steps) {
-		after = s.walk(steps, s.policyOf(last))
-	}
-	return before, after, c
+	return steps, sound
 }
 
 // step is one recorded decision.
@@ -135,16 +137,16 @@ func complete(steps []step) bool {
 
 // recordedEnd returns how the work ended according to the log.
 func recordedEnd(steps []step) workEnd {
-	var r workEnd
+	r := workEnd{unknown: UnknownRecord}
 	for i := range steps {
 		x := &steps[i]
 		if x.judged {
 			r.effort.Attempts++
 		}
-		r.known = x.verdict.Action != decision.Retry
 		r.success = x.verdict.Action == decision.Done
-		r.at = x.at
+		r.at, r.unknown, r.reason = x.at, "", x.verdict.Reason
 		if x.verdict.Action == decision.Retry {
+			r.unknown = UnknownRecord
 			r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), waited(steps, i)))
 		}
 	}
@@ -167,26 +169,25 @@ func (s *simulator) walk(steps []step, p *policy.Policy) workEnd {
 	for i := range steps {
 		x := &steps[i]
 		if !x.judged { // nothing to decide: the work was denied or interrupted before
-			return workEnd{known: true, effort: r.effort, at: x.at + shift}
+			return workEnd{reason: x.verdict.Reason, effort: r.effort, at: x.at + shift}
 		}
 		cut, ok := s.cutShort(x, p)
 		if !ok {
-			return workEnd{}
+			return r.stopsAt(UnknownTimeout)
 		}
 		shift -= cut
 		r.effort.Attempts++
 		r.at = x.at + shift
 		v := s.verdict(x, p, shift)
-		switch v.Action {
-		case decision.Done:
-			r.known, r.success = true, true
+		s.verdicts = append(s.verdicts, v)
+		switch {
+		case v.Action != decision.Retry:
+			r.reason, r.success = v.Reason, v.Action == decision.Done
 			return r
-		case decision.Stop:
-			r.known = true
-			return r
-		}
-		if i+1 == len(steps) || x.verdict.Action != decision.Retry {
-			return workEnd{} // more attempts than recorded
+		case x.verdict.Action != decision.Retry:
+			return r.stopsAt(UnknownAttempts)
+		case i+1 == len(steps):
+			return r.stopsAt(UnknownRecord)
 		}
 		if next := &steps[i+1]; !next.judged {
 			return r.interrupted(x, next, v.Delay, shift)
@@ -194,19 +195,25 @@ func (s *simulator) walk(steps []step, p *policy.Policy) workEnd {
 		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), v.Delay))
 		shift += v.Delay - x.verdict.Delay
 	}
-	return workEnd{}
+	return r.stopsAt(UnknownRecord)
+}
+
+// stopsAt ends a walk where the record cannot show what would have followed.
+func (r workEnd) stopsAt(u Unknown) workEnd {
+	r.unknown = u
+	return r
 }
 
 // interrupted ends the work during a wait that the log shows as interrupted, or at an attempt that was denied.
 func (r workEnd) interrupted(x, next *step, delay, shift time.Duration) workEnd {
-	r.known = true
+	r.reason = next.verdict.Reason
 	if refused(next.verdict.Reason) || fromOutside(next.verdict.Reason) {
 		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), delay))
 		r.at = next.at + shift + delay - x.verdict.Delay
 		return r
 	}
 	if shift+delay < x.verdict.Delay && x.at+shift+delay < next.at { // another attempt could have started before
-		return workEnd{}
+		return r.stopsAt(UnknownInterruption)
 	}
 	waiting := min(delay, max(next.at-x.at-shift, 0))
 	r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), waiting))

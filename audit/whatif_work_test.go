@@ -39,7 +39,7 @@ func TestA4WhatIfKeepsExternalFacts(t *testing.T) {
 	next.at = time.Second
 	x = stepUnder("r", decision.Retry, policy.ReasonRetry)
 	x.verdict.Delay = time.Second
-	if r := (workEnd{}).interrupted(x, next, 3*time.Second, 0); !r.known || r.at != 3*time.Second || time.Duration(r.effort.Waiting) != 3*time.Second {
+	if r := (workEnd{}).interrupted(x, next, 3*time.Second, 0); r.unknown != "" || r.at != 3*time.Second || time.Duration(r.effort.Waiting) != 3*time.Second {
 		t.Errorf("a launch that was denied: %+v", r)
 	}
 }
@@ -72,11 +72,11 @@ func TestA4WhatIfDoesNotGuess(t *testing.T) {
 	if complete([]step{*stepUnder("r", decision.Stop, ""), *stepUnder("r", decision.Stop, "")}) {
 		t.Error("events follow the end")
 	}
-	if r := s.walk(nil, retrying()); r.known {
+	if r := s.walk(nil, retrying()); r.unknown == "" {
 		t.Errorf("nothing is recorded: %+v", r)
 	}
 	var c WhatIfCategory
-	if c.count(workEnd{}, workEnd{known: true, success: true}); c.CannotKnow != 1 {
+	if c.count(workEnd{unknown: UnknownRecord}, workEnd{success: true}); c.CannotKnow != 1 {
 		t.Errorf("the recording stops before the success: %+v", c)
 	}
 	if got := saturating(math.MaxInt64, 1); got != math.MaxInt64 {
@@ -86,10 +86,11 @@ func TestA4WhatIfDoesNotGuess(t *testing.T) {
 
 func TestA4WhatIfWorkWithFactsOfANewerVersionIsUnknown(t *testing.T) {
 	s := &simulator{
-		set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{}, categories: map[string]*WhatIfCategory{},
+		set: policy.NewSet(policy.SetConfig{Revision: "r"}), recorded: map[string]*policy.Policy{},
 	}
 	broken := Event{Type: CallStopped, Surface: "call", Decision: "stop", MatchedRule: "default", Facts: &Facts{Mark: "unheard of"}}
-	if _, after, _ := s.simulate([]Event{broken}); after.known {
+	steps, sound := s.steps([]Event{broken})
+	if _, after := s.ends(steps, sound, &broken); after.unknown == "" {
 		t.Errorf("an end is derived from facts that cannot be read: %+v", after)
 	}
 }

@@ -74,6 +74,7 @@ func Bars() []Bar {
 		timeOver(stack, 0.35, "breaker closed", "breaker closed", failsafe),
 		allocations(stack, 1, "breaker closed"),
 		timeOver("three failing attempts", 1.1, "three failing attempts", "three failing attempts", avast),
+		timeOver("shared budget", 1.5, "shared budget", "shared budget", ownBudget),
 		timeOver("adaptive limit", 1, "adaptive limit", "adaptive limit", failsafe),
 		timeOver("bulkhead", 1, "bulkhead", "bulkhead", failsafe),
 		timeOver("rate limit", 1, "rate limit", "rate limit", failsafe),

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/tenetdev/tenet/policy"
 )
 
 // Work is what a case repeats until it succeeds.
@@ -35,6 +37,8 @@ const (
 	cenkalti = "cenkalti/backoff v5"
 	avast    = "avast/retry-go v5"
 	byHand   = "hand-written"
+
+	ownBudget = "Tenet, budget of one process"
 
 	cenkaltiPerCall = cenkalti + ", options per call"
 )
@@ -141,6 +145,14 @@ func Scenarios() []Scenario {
 				{"x/time/rate, the limiter alone", rateLimiter},
 				{byHand + " with x/time/rate", rateLoop},
 				{failsafe, failsafeLimited},
+			},
+		},
+		{
+			Name: "shared budget", Attempts: 1, Work: succeed,
+			Note: "Retries under a retry ratio that processes share, through a store in memory; beside it, the same budget of one process.",
+			Cases: []Case{
+				{tenet, tenetSharing(policy.ScopeShared)},
+				{ownBudget, tenetSharing(policy.ScopeProcess)},
 			},
 		},
 		{

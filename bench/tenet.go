@@ -4,10 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
+	"github.com/tenetdev/tenet/sharing"
 )
 
 var key = policy.ParseKey("user-service.GetUser")
@@ -95,6 +97,14 @@ func tenetWith(options retry.ExecutorOptions) func(Work) Call {
 // tenetUnder makes an executor with its own budgets and breakers for each measurement.
 func tenetUnder(p policy.Policy, budgets map[string]policy.Budget) func(Work) Call {
 	return tenetWith(retry.ExecutorOptions{Provider: document(p, budgets)})
+}
+
+// tenetSharing puts calls under a retry ratio of a scope. The hub lives as long as the program.
+func tenetSharing(scope policy.Scope) func(Work) Call {
+	return func(work Work) Call {
+		budgets := map[string]policy.Budget{"shared": {Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 10, Scope: scope}}
+		return tenetWith(retry.ExecutorOptions{Provider: document(bucketed(), budgets), Sharing: sharing.NewHub(memory.Open().Limits())})(work)
+	}
 }
 
 func tenetDefault(work Work) Call { return tenetWith(retry.ExecutorOptions{})(work) }

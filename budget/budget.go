@@ -75,8 +75,8 @@ type Waiter interface {
 // Cost returns the cost of an attempt under ref: ref.Cost, at least 1.
 func Cost(ref policy.BudgetRef) int { return max(ref.Cost, 1) }
 
-// New makes the budget that a document describes. Absent ratio and burst take their defaults (0.2 and 10). It returns
-// the *policy.ValidationError of a description that breaks a rule.
+// New makes the budget that a document describes, for this process only. Absent ratio and burst take their defaults (0.2 and
+// 10). It returns the *policy.ValidationError of a description that breaks a rule.
 func New(b policy.Budget) (Budget, error) {
 	if err := b.Validate(); err != nil {
 		return nil, fmt.Errorf("budget: %w", err)

@@ -18,6 +18,8 @@
 //	RetryRatio   | free, earn ratio| cost               | ratio · calls + burst, over retries and hedges
 //	Concurrency  | cost, in flight | cost, in flight    | limit attempts at a time
 //
+// Token buckets and retry ratios of shared scope spend a lot of tokens that processes share; see [NewSharedRegistry].
+//
 // Use [RetryRatio] unless there is a reason not to: it never refuses healthy traffic and, whatever the backoff or the
 // latency, keeps an outage from multiplying the load.
 //

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -26,7 +27,8 @@ type TokenBucket struct {
 	refill   float64       // tokens per second
 	tokens   float64       // at `at`
 	at       time.Duration // since epoch
-	_        [24]byte      // makes it one
+	world    virtual.World // nil outside of a simulation
+	_        [8]byte       // makes it one
 }
 
 // epoch is the zero of the buckets' monotonic clock.
@@ -35,19 +37,28 @@ var epoch = time.Now()
 // NewTokenBucket makes a full bucket that holds capacity tokens and regains refillPerSecond of them. Negative numbers
 // and NaN count as 0, so that a bucket with an invalid capacity refuses everything.
 func NewTokenBucket(capacity, refillPerSecond float64) *TokenBucket {
+	return newTokenBucket(nil, capacity, refillPerSecond)
+}
+
+func newTokenBucket(w virtual.World, capacity, refillPerSecond float64) *TokenBucket {
 	capacity = amount(capacity, maxTokens)
-	return &TokenBucket{
-		capacity: capacity,
-		refill:   amount(refillPerSecond, maxTokens),
-		tokens:   capacity,
-		at:       time.Since(epoch),
+	b := &TokenBucket{capacity: capacity, refill: amount(refillPerSecond, maxTokens), tokens: capacity, world: w}
+	b.at = b.now()
+	return b
+}
+
+// now returns the time since epoch, or in a simulation that of its world.
+func (b *TokenBucket) now() time.Duration {
+	if b.world != nil {
+		return b.world.Now()
 	}
+	return time.Since(epoch)
 }
 
 // AllowAttempt takes the attempt's cost, or refuses and takes nothing.
 func (b *TokenBucket) AllowAttempt(_ context.Context, _ policy.Key, _ int, _ AttemptKind, ref policy.BudgetRef) Decision {
 	cost := float64(Cost(ref))
-	now := time.Since(epoch)
+	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if cost > b.capacity {
@@ -65,7 +76,7 @@ func (b *TokenBucket) AllowAttempt(_ context.Context, _ policy.Key, _ int, _ Att
 // Wait returns the time until the bucket holds ref's cost; for a cost above the capacity, the time until it is full. At
 // most an hour.
 func (b *TokenBucket) Wait(ref policy.BudgetRef) time.Duration {
-	now := time.Since(epoch)
+	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	missing := min(float64(Cost(ref)), b.capacity) - b.tokensAt(now)
@@ -91,7 +102,7 @@ func (b *TokenBucket) tokensAt(now time.Duration) float64 {
 
 // update changes the limits and keeps the tokens. tokensAt cuts them to the new capacity.
 func (b *TokenBucket) update(capacity, refillPerSecond float64) {
-	now := time.Since(epoch)
+	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tokens, b.at = b.tokensAt(now), max(now, b.at) // earned at the old rate

@@ -92,8 +92,9 @@ type Breaker struct {
 	mu        sync.Mutex
 	window    window
 	openedAt  time.Duration
-	probing   int // probes in flight
-	succeeded int // probes that succeeded in this phase
+	probing   int     // probes in flight
+	succeeded int     // probes that succeeded in this phase
+	shared    *shared // nil for a breaker of this process only
 }
 
 // New makes a closed breaker. The policy must be normalised: of a known kind, with every field of that kind set. A policy
@@ -119,6 +120,7 @@ func (b *Breaker) Update(c policy.Circuit) Transition {
 		return Transition{}
 	}
 	if old.Kind != c.Kind {
+		b.tell(Closed)
 		t := b.enter(Closed)
 		b.install(c)
 		return t
@@ -158,7 +160,11 @@ func (b *Breaker) Look(now time.Duration) (State, bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.look(now)
+	s, ok := b.look(now)
+	if !ok {
+		b.want(s)
+	}
+	return s, ok
 }
 
 // look needs b.mu.
@@ -169,9 +175,9 @@ func (b *Breaker) look(now time.Duration) (State, bool) {
 		if now-b.openedAt < c.Cooldown {
 			return Open, false
 		}
-		return HalfOpen, true
+		return HalfOpen, b.probes() > 0
 	case HalfOpen:
-		return HalfOpen, b.probing < c.Probes
+		return HalfOpen, b.probing < b.probes()
 	}
 	return Closed, true
 }
@@ -212,6 +218,9 @@ func (b *Breaker) acquire(now time.Duration, hedge bool) (Ticket, Transition, bo
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, ok := b.look(now)
+	if !ok {
+		b.want(s)
+	}
 	if !ok || s == HalfOpen && hedge {
 		return Ticket{}, Transition{}, false
 	}
@@ -289,9 +298,14 @@ func (b *Breaker) settleProbe(r Result, bad bool, now time.Duration) Transition 
 		return Transition{}
 	}
 	b.succeeded++
+	if b.shared != nil {
+		b.shared.succeeded++
+		b.shared.link.Wake()
+	}
 	if b.succeeded < b.policy.Load().Probes {
 		return Transition{}
 	}
+	b.tell(Closed)
 	return b.enter(Closed)
 }
 
@@ -323,6 +337,7 @@ func (b *Breaker) count(bad bool, now time.Duration) bool {
 // open needs b.mu.
 func (b *Breaker) open(now time.Duration) Transition {
 	b.openedAt = now
+	b.tell(Open)
 	return b.enter(Open)
 }
 

@@ -23,6 +23,8 @@
 //
 // The sliding window is ten buckets of a tenth of the window each, so that it covers between nine and ten tenths of it.
 //
+// A breaker of [NewShared] shares its openings, closings and probes with other processes, and counts in a window of its own.
+//
 // The caller supplies the time: `now` is a reading of a monotonic clock since an epoch of the caller's choice, which must be
 // the same for all calls to a breaker. A breaker does not read a clock, start goroutines, or allocate after [New].
 package circuit

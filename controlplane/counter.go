@@ -9,13 +9,16 @@ import (
 	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/internal/striped"
 	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/rollout"
 )
 
 // counter counts what calls do under each revision, between two reports. Calls on different goroutines use different stripes,
 // so that they rarely wait for each other.
 type counter struct {
-	current atomic.Pointer[epoch] // nil while no revision is in force
+	mechanisms *mechanisms
+	pipelines  *pipelines
+	current    atomic.Pointer[epoch] // nil while no revision is in force
 
 	mu    sync.Mutex // guards ended
 	ended []*epoch   // that have not been reported yet
@@ -51,6 +54,7 @@ func (c *counter) begin(revision int64) {
 
 // Observe implements observe.Observer.
 func (c *counter) Observe(_ context.Context, e *observe.Event) {
+	c.note(e)
 	now := c.current.Load()
 	if now == nil {
 		return
@@ -74,6 +78,23 @@ func (c *counter) Observe(_ context.Context, e *observe.Event) {
 			s.counters.Openings++
 			s.mu.Unlock()
 		}
+	}
+}
+
+// note keeps what an event says of mechanisms and pipelines.
+func (c *counter) note(e *observe.Event) {
+	step := e.Work.Surface == policy.SurfaceStep
+	switch {
+	case e.Type == observe.AttemptEnded && e.Attempt != nil && e.Attempt.Denied:
+		c.mechanisms.denied(e)
+	case e.Type == observe.CircuitChanged && e.Circuit != nil:
+		c.mechanisms.changed(e)
+	case e.Type == observe.Flowed && e.Flow != nil:
+		c.pipelines.of(e).flow(e.Flow)
+	case step && e.Type == observe.AttemptEnded && e.Attempt != nil && e.Attempt.RetryIndex > 0:
+		c.pipelines.of(e).retries.Add(1)
+	case step && e.Type == observe.CallEnded && e.Work.Key.Name == observe.StepRun:
+		c.pipelines.of(e).end()
 	}
 }
 

@@ -95,7 +95,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	name := getter.base + protocol.LivePath(o.Document)
 	faults := newReports(o.OnError, o.Logger)
 	f := newFollower(o, getter, faults)
-	s := &Server{follower: f, counter: &counter{}}
+	s := &Server{follower: f, counter: &counter{mechanisms: newMechanisms(), pipelines: newPipelines()}}
 	s.live = newLive(f, liveOptions{
 		name: name, source: policy.SourceRemote, interval: time.Minute, timeout: defaultTimeout, lowPause: time.Minute, maxPause: time.Minute,
 		limits: o.Limits, onChange: o.OnChange, tried: s.tried,
@@ -132,7 +132,7 @@ func (s *Server) tried(revision string, err error) {
 }
 
 // Observer returns an observer that counts calls, failures, extra attempts, openings of breakers and latencies for the server,
-// which judges rollouts by them. Give it to every executor that uses this provider.
+// which judges rollouts by them, and notes the state of breakers, budgets and limits and the totals of pipelines, which the server shows. Give it to every executor that uses this provider.
 func (s *Server) Observer() observe.Observer { return s.counter }
 
 // Status returns which revision is in force, why a newer one is not, and how old the provider's knowledge is.

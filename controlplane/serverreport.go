@@ -44,6 +44,7 @@ type reporter struct {
 	sequence int64
 	pending  *protocol.Report // not confirmed yet
 	said     clientState      // in the last report
+	before   protocol.Report  // the last one
 	sent     time.Time
 }
 
@@ -94,15 +95,20 @@ func (r *reporter) next() *protocol.Report {
 		return nil // the server is not known to be there
 	}
 	counters := r.server.counter.take()
-	if len(counters) == 0 && state == r.said && time.Since(r.sent) < quietReport {
+	now := time.Now()
+	mechanisms, pipelines := r.server.counter.mechanisms.report(now), r.server.counter.pipelines.report(now)
+	same := state == r.said && sameMechanisms(mechanisms, r.before.Mechanisms) && samePipelines(pipelines, r.before.Pipelines)
+	if len(counters) == 0 && same && time.Since(r.sent) < quietReport {
 		return nil
 	}
 	r.said = state
 	r.sequence++
-	return &protocol.Report{
+	r.before = protocol.Report{
 		Client: f.o.ClientID, Session: r.session, Labels: f.o.Labels, Applied: state.applied, Refused: state.refused,
 		Reason: shorten(state.reason, protocol.MaxReason), Staleness: time.Since(heard).Seconds(), Sequence: r.sequence, Counters: counters,
+		Mechanisms: mechanisms, Pipelines: pipelines,
 	}
+	return &r.before
 }
 
 func shorten(text string, most int) string {

@@ -50,21 +50,25 @@ type Action string
 
 // The actions, and the states that they apply to.
 const (
-	ActionRetry  Action = "retry"  // all but running: ready at once, with its attempts counted from 0 again
-	ActionCancel Action = "cancel" // scheduled and ready: cancelled; running: requested of its worker
+	ActionRetry  Action = "retry"  // all but running and waiting: ready at once, with its attempts counted from 0 again
+	ActionCancel Action = "cancel" // waiting, scheduled and ready: cancelled; running: requested of its worker
 	ActionDelete Action = "delete" // all but running: removed with its history
 )
 
 // Applies reports whether the action can be applied to a job in state s.
 func (a Action) Applies(s State) bool {
-	if a == ActionCancel {
+	switch a {
+	case ActionCancel:
 		return !s.Finished()
+	case ActionRetry:
+		return s != Running && s != Waiting // what a waiting job waits for still holds
 	}
 	return s != Running
 }
 
 // QueueStats counts the jobs of a queue.
 type QueueStats struct {
+	Waiting     int           `json:"waiting"`
 	Scheduled   int           `json:"scheduled"`
 	Ready       int           `json:"ready"`
 	Running     int           `json:"running"`
@@ -99,7 +103,7 @@ func (a *Activity) Moved(ran bool, to State, rows []Attempt) {
 		a.Completed++
 	case Dead:
 		a.Dead++
-	case Cancelled, Scheduled, Ready, Running:
+	case Cancelled, Waiting, Scheduled, Ready, Running:
 	}
 	for i := range rows {
 		switch rows[i].Outcome {
@@ -152,6 +156,8 @@ type Finish struct {
 // Of returns the counter of a state.
 func (q *QueueStats) Of(s State) *int {
 	switch s {
+	case Waiting:
+		return &q.Waiting
 	case Scheduled:
 		return &q.Scheduled
 	case Ready:
@@ -171,7 +177,8 @@ type QueueState struct {
 	Queue  string    `json:"queue"`
 	Paused bool      `json:"paused"`
 	Reason string    `json:"reason,omitempty"`
-	Until  time.Time `json:"until,omitzero"` // when it resumes by itself; zero for never
+	Until  time.Time `json:"until,omitzero"`  // when it resumes by itself; zero for never
+	Actor  string    `json:"actor,omitempty"` // who switched it last, as the audit log names operators; may be empty
 }
 
 // Holds reports whether the queue is paused at now.
@@ -189,7 +196,7 @@ func (r *Record) Apply(a Action, now time.Time) (rows []Attempt) {
 			r.CancelRequestedAt = now
 		}
 	case a == ActionCancel:
-		r.State, r.FinishedAt = Cancelled, now
+		r.State, r.FinishedAt, r.WaitsFor = Cancelled, now, ""
 	case a == ActionRetry:
 		rows = r.refusals(now)
 		r.State, r.RunAt, r.Failures, r.FinishedAt, r.CancelRequestedAt = Ready, now, 0, time.Time{}, time.Time{}

@@ -26,8 +26,10 @@ type runner struct {
 	executor   *retry.Executor
 	middleware []Middleware
 	handlers   map[string]RawHandler
+	batchers   map[string]gatherer // of the types whose handlers take batches
 	types      []string            // the job types with handlers
 	keys       map[kind]policy.Key // of queues and types known at the start
+	flows      FlowStore           // nil for a store that keeps none
 	log        *slog.Logger
 }
 
@@ -54,6 +56,15 @@ func (n *runner) start(queues []string) {
 	for _, queue := range queues {
 		for jobType := range n.handlers {
 			n.keys[kind{queue, jobType}] = policy.JobKey(queue, jobType)
+		}
+	}
+}
+
+// expect announces the jobs of a claim to the batches that they will be in.
+func (n *runner) expect(records []*Record) {
+	for _, r := range records {
+		if b := n.batchers[r.Type]; b != nil {
+			b.expect(r.Ref())
 		}
 	}
 }
@@ -89,6 +100,9 @@ func (e *panicError) Unwrap() error {
 // attempt runs one attempt of a job and completes its settlement s. It returns false if there is nothing to settle because
 // the lease is lost.
 func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settlement, bool) {
+	if b := n.batchers[r.Type]; b != nil {
+		defer b.left(r.Ref())
+	}
 	key := n.key(r.Queue, r.Type)
 	p := n.executor.Policy(ctx, key)
 	attempts, delays := n.policies.fromCode(ctx, p)
@@ -165,12 +179,15 @@ func failed(s Settlement, r *Record, p *policy.Policy, limit int) Settlement {
 // call runs the handler and turns a panic into an error.
 func (n *runner) call(ctx context.Context, handler RawHandler, r *Record) (err error) {
 	defer func() {
-		if v := recover(); v != nil {
+		v := recover()
+		if failure, ok := v.(*panicError); ok { // of a batch, with the stack of its goroutine
+			err = failure
+		} else if v != nil {
 			err = &panicError{value: v, stack: string(debug.Stack())}
 		}
 	}()
 	return handler(ctx, Job[[]byte]{
-		ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Failures + 1, Priority: r.Priority, Meta: r.Meta, record: r,
+		ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Failures + 1, Priority: r.Priority, Meta: r.Meta, record: r, ctx: ctx, flows: n.flows,
 	})
 }
 

@@ -88,3 +88,28 @@ func TestJ18ARequestsOwnPayloadLimitWins(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestJ21ADefinedTypeIsHandledInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		w := job.NewWorker(b.store, quiet, job.WithQueues(map[string]int{"billing": 10}))
+		var paid []invoice
+		payInvoice.HandleBatch(w, job.BatchOptions{}, func(_ context.Context, jobs []job.Job[invoice]) []error {
+			for _, j := range jobs {
+				paid = append(paid, j.Payload)
+			}
+			return make([]error, len(jobs))
+		})
+		for n := range 2 {
+			if _, err := payInvoice.Enqueue(t.Context(), b.client, invoice{n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop := b.run(w)
+		time.Sleep(time.Second)
+		stop()
+		if len(paid) != 2 || paid[0] == paid[1] {
+			t.Errorf("paid %v", paid)
+		}
+	})
+}

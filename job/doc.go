@@ -12,7 +12,10 @@
 //	                               ▲ ▲               │ │ ├──Retry, Snooze, Refuse──► scheduled (ready if due)
 //	                               │ └──Release──────┘ │ ├──Dead────► dead: the dead-letter queue
 //	                               └──lease expired────┘ └──Cancel──► cancelled
-//	scheduled, ready ──cancel──► cancelled      all but running ──retry──► ready, attempts from 0 again
+//	waiting, scheduled, ready ──cancel──► cancelled      all but running and waiting ──retry──► ready, attempts from 0 again
+//
+// A job is waiting while something other than its run_at stands between it and a claim, as its waits_for says. When that is over it is
+// ready, or scheduled if its run_at is later.
 //
 // Delivery is at least once: an attempt whose lease has expired may still be running somewhere, so handlers must be safe to
 // repeat. The store refuses the late result of such an attempt by its fencing token.

@@ -44,6 +44,39 @@ func Example() {
 	// Output: sent to ada@example.org at attempt 2
 }
 
+// A handler of batches writes many rows at once. Each job has its own result.
+func ExampleHandleBatch() {
+	db := memory.Open()
+	w := job.NewWorker(db.Jobs(), job.WithLogger(slog.New(slog.DiscardHandler)))
+	ctx, stop := context.WithCancel(context.Background())
+	job.HandleBatch(w, "row:insert", job.BatchOptions{Size: 50}, func(_ context.Context, rows []job.Job[int]) []error {
+		defer stop()
+		errs := make([]error, len(rows))
+		for i, row := range rows {
+			if row.Payload < 0 {
+				errs[i] = job.Unrecoverable(fmt.Errorf("row %d is negative", row.Payload))
+			}
+		}
+		fmt.Println(len(rows), "rows in one call")
+		return errs
+	})
+	var requests []job.Request
+	for _, n := range []int{1, -2, 3} {
+		requests = append(requests, job.Request{Type: "row:insert", Payload: n})
+	}
+	if _, err := job.NewClient(db.Jobs()).EnqueueMany(ctx, requests); err != nil {
+		fmt.Println(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	stats, err := db.Jobs().Stats(context.Background())
+	fmt.Println(stats["default"].Completed, "completed,", stats["default"].Dead, "dead", err)
+	// Output:
+	// 3 rows in one call
+	// 2 completed, 1 dead <nil>
+}
+
 // A redrive runs dead jobs again: here one as a canary, which dies again and so saves the others.
 func ExampleRedriveRunner() {
 	ctx := context.Background()
@@ -84,4 +117,85 @@ func ExampleRedriveRunner() {
 	// Output:
 	// selected: 3
 	// stopped after 1 with 2 left <nil>
+}
+
+// A program follows its own worker.
+func ExampleWorker_Events() {
+	db := memory.Open()
+	w := job.NewWorker(db.Jobs())
+	job.Handle(w, "email:send", func(context.Context, job.Job[Email]) error { return nil })
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	events := w.Events(ctx, 100)
+	go func() {
+		defer close(done)
+		for e := range events {
+			fmt.Println(e.Type, e.From, "->", e.To)
+			if e.To.Finished() {
+				stop()
+			}
+		}
+	}()
+	if _, err := job.NewClient(db.Jobs()).Enqueue(ctx, job.Request{Type: "email:send", Payload: Email{To: "ada@example.org"}}); err != nil {
+		fmt.Println(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		fmt.Println(err)
+	}
+	<-done
+	// Output:
+	// email:send ready -> running
+	// email:send running -> completed
+}
+
+// At most two jobs of a tenant run at a time, whatever the number of workers.
+func ExampleLimiter() {
+	ctx := context.Background()
+	store := memory.Open().Jobs()
+	defer func() { _ = store.Close() }()
+	var limiter job.Limiter = store
+	perTenant := job.LimitName{Queue: "mail", Name: "per-tenant"}
+	err := limiter.SetLimit(ctx, job.LimitSetting{LimitName: perTenant, Limit: &policy.JobLimit{Key: []string{"meta.tenant"}, Concurrency: 2}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := job.NewClient(store)
+	for range 3 {
+		_, _ = client.Enqueue(ctx, job.Request{Type: "mail:send", Queue: "mail", Meta: map[string]string{"tenant": "acme"}})
+	}
+	waiting, _ := store.List(ctx, job.Filter{States: []job.State{job.Waiting}}, "", 10)
+	fmt.Println(len(waiting), "waits for", waiting[0].WaitsFor)
+	// Output: 1 waits for limit per-tenant of queue mail, meta.tenant:acme
+}
+
+func ExampleFlow() {
+	var fetch, merge = job.Define[string]("fetch"), job.Define[string]("merge")
+	var f job.Flow
+	pages := f.Group(nil,
+		job.FlowJob{Node: "page-1", Request: fetch.Request("https://example.com/1")},
+		job.FlowJob{Node: "page-2", Request: fetch.Request("https://example.com/2")})
+	f.Add(job.FlowJob{Node: "all", Needs: pages, Request: merge.Request("")})
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	store := memory.Open().Jobs()
+	if _, err := job.NewClient(store).EnqueueFlow(ctx, &f); err != nil {
+		fmt.Println(err)
+		return
+	}
+	w := job.NewWorker(store)
+	fetch.Handle(w, func(_ context.Context, j job.Job[string]) error { return job.SetOutput(j, len(j.Payload)) })
+	merge.Handle(w, func(ctx context.Context, j job.Job[string]) error {
+		first, err := job.NeedOutput[int](ctx, j, "page-1")
+		if err != nil {
+			return err
+		}
+		second, err := job.NeedOutput[int](ctx, j, "page-2")
+		fmt.Println(first + second)
+		stop()
+		return err
+	})
+	_ = w.Run(ctx)
+	// Output: 42
 }

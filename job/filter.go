@@ -24,7 +24,7 @@ type Filter struct {
 	CreatedBefore time.Time
 	CreatedAfter  time.Time
 	// Terms narrow the selection further; each of them holds. They are those that ParseFilter leaves: FieldQueue, FieldType,
-	// FieldKey, FieldError, FieldCause, FieldMeta and FieldPayload.
+	// FieldKey, FieldError, FieldCause, FieldFlow, FieldMeta and FieldPayload.
 	Terms filter.Terms
 }
 
@@ -35,6 +35,7 @@ const (
 	FieldKey   = "key"   // the unique key
 	FieldError = "error" // a part of the last error
 	FieldCause = "cause" // of a dead job, as CauseOf returns it
+	FieldFlow  = "flow"  // the ID of its flow
 	// FieldMeta is a value of the job's metadata. The term's path is its name.
 	FieldMeta = "meta"
 	// FieldPayload is a string, number or boolean in a JSON payload. The term's path is the names of the objects on the way and
@@ -46,7 +47,7 @@ const (
 // FilterFields returns the fields of the grammar that ParseFilter reads.
 func FilterFields() []filter.Field {
 	return []filter.Field{
-		{Name: "id"}, {Name: "state"}, {Name: FieldQueue, Prefix: true}, {Name: FieldType, Prefix: true}, {Name: FieldKey, Prefix: true}, {Name: FieldError}, {Name: FieldCause},
+		{Name: "id"}, {Name: "state"}, {Name: FieldQueue, Prefix: true}, {Name: FieldType, Prefix: true}, {Name: FieldKey, Prefix: true}, {Name: FieldError}, {Name: FieldCause}, {Name: FieldFlow},
 		{Name: FieldMeta, Nested: true}, {Name: FieldPayload, Nested: true}, {Name: "before"}, {Name: "after"},
 	}
 }
@@ -204,6 +205,8 @@ func holds(t filter.Term, r *Record) bool {
 		return slices.ContainsFunc(t.Values, func(v filter.Value) bool { return strings.Contains(r.LastError, v.Text) })
 	case FieldCause:
 		return t.Matches(r.Cause)
+	case FieldFlow:
+		return t.Matches(r.Flow)
 	case FieldMeta:
 		return t.Matches(r.Meta[t.Path])
 	case FieldPayload:

@@ -40,12 +40,12 @@ func TestS7AFilterOfJobsIsParsed(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"queue:a state:daed":     `character 9: state "daed" does not exist; did you mean dead?`,
-		"state:x":                `character 1: state "x" does not exist; write one of scheduled, ready, running, completed, dead, cancelled`,
+		"state:x":                `character 1: state "x" does not exist; write one of waiting, scheduled, ready, running, completed, dead, cancelled`,
 		"after:soon":             "character 1: after:soon: write a time such as 2026-03-02T08:00:00Z, a date, or a duration such as 24h",
 		"before:-2h":             "character 1: before:-2h: write a time",
 		"before:1h,2h":           "character 1: before takes one time",
 		`state:dead meta.a\b:x`:  "character 12: meta.a\\b: names with quotes, backslashes or control characters cannot be searched",
-		"tenant:acme":            `character 1: unknown field "tenant"; the fields are id, state, queue, type, key, error, cause, meta, payload, before, after`,
+		"tenant:acme":            `character 1: unknown field "tenant"; the fields are id, state, queue, type, key, error, cause, flow, meta, payload, before, after`,
 		"payload.order.id:42*":   "character 18: payload.order.id takes whole values, without *",
 		"state:dead errror:oops": `character 12: unknown field "errror"; did you mean error?`,
 	} {

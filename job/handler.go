@@ -22,6 +22,18 @@ type Job[T any] struct {
 	Priority int
 	Meta     map[string]string
 	record   *Record
+	ctx      context.Context // of the attempt
+	flows    FlowStore       // of the worker, if it keeps flows
+}
+
+// Context returns the context of the job's own attempt, which a handler of batches needs to tell its jobs apart: it ends at the
+// job's timeout, when an operator cancels the job, when its lease is lost and when the worker shuts down. Outside a worker, as
+// in tests of a handler, it is context.Background().
+func (j Job[T]) Context() context.Context {
+	if j.ctx == nil {
+		return context.Background()
+	}
+	return j.ctx
 }
 
 // SetOutput sets the output that the worker stores with the job when it completes this attempt. A completion in the
@@ -65,7 +77,7 @@ func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, 
 	}
 	w.HandleRaw(jobType, func(ctx context.Context, raw Job[[]byte]) error {
 		j := Job[T]{
-			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record,
+			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record, ctx: ctx, flows: raw.flows,
 		}
 		if p, ok := any(&j.Payload).(*[]byte); ok {
 			*p = raw.Payload

@@ -19,7 +19,10 @@ type leader struct {
 	name     string
 	timeout  time.Duration // of an announcement
 	keep     map[State]time.Duration
-	schedule *schedule
+	periodic []Periodic                // of code
+	settings atomic.Pointer[[]Setting] // that were not followed yet; nil if there are none
+	changed  signal                    // settings were stored
+	schedule schedule
 	takes    func() WorkerInfo // the queues and types that the worker claims now
 	health   *health
 	report   *reporter
@@ -32,13 +35,20 @@ func (l *leader) run(ctx context.Context) {
 	elector, shared := l.store.(Elector)
 	announcer := NewAnnouncer(l.store)
 	defer l.withdraw(ctx, announcer)
+	if _, stored := l.store.(SettingStore); !stored { // otherwise nothing is enqueued before the settings are known
+		l.schedule.follow(l.periodic, nil, l.log)
+	}
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-l.changed:
 		case <-t.C:
+		}
+		if list := l.settings.Swap(nil); list != nil {
+			l.schedule.follow(l.periodic, *list, l.log)
 		}
 		l.announce(ctx, announcer)
 		leads := true
@@ -61,6 +71,12 @@ func (l *leader) run(ctx context.Context) {
 		}
 		t.Reset(next)
 	}
+}
+
+// follow makes the leader follow settings from now on. It is safe for concurrent use.
+func (l *leader) follow(settings []Setting) {
+	l.settings.Store(&settings)
+	l.changed.send()
 }
 
 // retain removes finished jobs whose retention is over.

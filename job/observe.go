@@ -20,6 +20,7 @@ var after = map[Kind]State{
 // reporter notifies the observer and the log of state changes of jobs.
 type reporter struct {
 	observer observe.Observer // nil if there is none
+	events   events
 	log      *slog.Logger
 	worker   string
 	runner   *runner // knows the jobs' policies
@@ -28,11 +29,25 @@ type reporter struct {
 // moved notifies the observer of the state change by a settlement; at is when the write began. The job may already be
 // running again.
 func (p *reporter) moved(r *Record, x *Settlement, at time.Time) {
-	if p.observer == nil {
+	t := &observe.Transition{From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: p.worker}
+	p.event(r, at, t, x.Error)
+	if p.observer != nil {
+		p.tell(p.workOf(r), at, r.Fence, t)
+	}
+}
+
+// started adds the start of a claimed job to the events. The observer gets the start of its attempt instead.
+func (p *reporter) started(r *Record, at time.Time) {
+	p.event(r, at, &observe.Transition{From: string(Ready), To: string(Running), Attempts: r.Failures, Worker: p.worker}, "")
+}
+
+func (p *reporter) event(r *Record, at time.Time, t *observe.Transition, text string) {
+	if p.events.readers.Load() == 0 {
 		return
 	}
-	p.tell(p.workOf(r), at, r.Fence, &observe.Transition{
-		From: string(Running), To: string(after[x.Kind]), Reason: x.Reason, Attempts: x.made(r), Worker: p.worker,
+	p.events.add(&Event{
+		Time: Stamp(at), ID: r.ID, Type: r.Type, Queue: r.Queue, From: State(t.From), To: State(t.To), Reason: t.Reason, Attempts: t.Attempts,
+		Error: excerpt(CleanText(text)), Worker: t.Worker, Meta: r.Meta,
 	})
 }
 
@@ -65,12 +80,12 @@ func (p *reporter) lost(list []Lost) {
 		if l.State == Dead {
 			p.log.Warn("job: dead", "job", l.ID, "type", l.Type, "queue", l.Queue, "attempts", l.Attempts, "reason", policy.ReasonLeaseExpired, "worker", l.Worker)
 		}
-		if p.observer == nil {
-			continue
+		r := &Record{ID: l.ID, Queue: l.Queue, Type: l.Type, Meta: l.Meta}
+		t := &observe.Transition{From: string(Running), To: string(l.State), Reason: policy.ReasonLeaseExpired, Attempts: l.Attempts, Worker: l.Worker}
+		p.event(r, at, t, "")
+		if p.observer != nil {
+			p.tell(p.workOf(r), at, l.Fence, t)
 		}
-		p.tell(p.workOf(&Record{ID: l.ID, Queue: l.Queue, Type: l.Type, Meta: l.Meta}), at, l.Fence, &observe.Transition{
-			From: string(Running), To: string(l.State), Reason: policy.ReasonLeaseExpired, Attempts: l.Attempts, Worker: l.Worker,
-		})
 	}
 }
 

@@ -27,6 +27,8 @@ type settings struct {
 	grace      time.Duration
 	poll       time.Duration
 	queues     map[string]int
+	named      bool // by WithQueues
+	stored     bool // by WithStoredQueues
 	policies   policies
 	executor   retry.ExecutorOptions
 	middleware []Middleware
@@ -43,14 +45,19 @@ type WorkerOption func(*settings)
 func WithName(name string) WorkerOption { return func(s *settings) { s.name = name } }
 
 // WithQueues sets the queues to work on and how many jobs of each run at once, default {"default": 100}. A concurrency below
-// 1 takes the default.
+// 1 takes the default. A concurrency that an operator has set in the store ([ConcurrencySetting]) goes before; the worker follows
+// it within a second.
 func WithQueues(concurrency map[string]int) WorkerOption {
 	return func(s *settings) {
 		if len(concurrency) > 0 {
-			s.queues = maps.Clone(concurrency)
+			s.queues, s.named = maps.Clone(concurrency), true
 		}
 	}
 }
+
+// WithStoredQueues makes a worker serve also the queues that its options do not name and whose concurrency an operator sets in the
+// store, from then on. It is the default for a worker without [WithQueues].
+func WithStoredQueues() WorkerOption { return func(s *settings) { s.stored = true } }
 
 // WithLease sets the length of a lease, default 30 s, 1 ms to 24 h: how long other workers cannot claim a job after its
 // worker last extended the lease. The worker extends the leases of running jobs every third of their length.

@@ -87,33 +87,27 @@ func checkPeriodic(list []Periodic) error {
 type schedule struct{ entries []entry }
 
 type entry struct {
-	periodic *Periodic
-	cron     cron.Schedule
-	next     time.Time
+	periodic     *Periodic
+	cron         cron.Schedule
+	after, until time.Time // of the ticks that follow this definition; zero for no bound
+	next         time.Time
 }
 
-func newSchedule(list []Periodic, now time.Time) *schedule {
-	s := &schedule{}
-	for i := range list {
-		p := &list[i]
-		c, err := p.parse()
-		if err != nil { // checked when the worker started
-			continue
-		}
-		e := entry{periodic: p, cron: c}
-		e.next = e.first(now)
-		s.entries = append(s.entries, e)
-	}
-	return s
-}
+// ended reports whether the next tick follows another definition.
+func (e *entry) ended() bool { return !e.until.IsZero() && e.next.After(e.until) }
 
 // first returns the tick to start with: the next one, or an earlier one that may have been missed.
 func (e *entry) first(now time.Time) time.Time {
-	now = e.in(now)
-	if e.periodic.Missed == MissedSkip {
-		return e.cron.Next(now)
+	later := func(t time.Time) time.Time {
+		if t.Before(e.after) {
+			t = e.after
+		}
+		return e.in(t)
 	}
-	first := e.cron.Next(now.Add(-lookBack))
+	if e.periodic.Missed == MissedSkip {
+		return e.cron.Next(later(now))
+	}
+	first := e.cron.Next(later(now.Add(-lookBack)))
 	if e.periodic.Missed == MissedOnce {
 		for next := first; next.Before(now); next = e.cron.Next(next) {
 			first = next
@@ -136,7 +130,7 @@ func (s *schedule) run(ctx context.Context, client *Client) (next time.Duration,
 	next = leadEvery
 	for i := range s.entries {
 		e := &s.entries[i]
-		for now := time.Now(); !e.next.After(now); {
+		for now := time.Now(); !e.next.After(now) && !e.ended(); {
 			r := e.periodic.Request
 			r.UniqueKey = "periodic/" + e.periodic.Name + "/" + e.next.UTC().Format(time.RFC3339)
 			r.UniqueFor = 2 * lookBack
@@ -146,7 +140,7 @@ func (s *schedule) run(ctx context.Context, client *Client) (next time.Duration,
 			}
 			e.next = e.cron.Next(e.next)
 		}
-		if until := time.Until(e.next); until > 0 { // otherwise it has failed and waits
+		if until := time.Until(e.next); until > 0 && !e.ended() { // otherwise it has failed and waits
 			next = min(next, until)
 		}
 	}

@@ -12,6 +12,7 @@ type State string
 
 // The states.
 const (
+	Waiting   State = "waiting" // stored, but not to be claimed yet: Record.WaitsFor says why
 	Scheduled State = "scheduled"
 	Ready     State = "ready"
 	Running   State = "running"
@@ -21,7 +22,10 @@ const (
 )
 
 // States lists all states in the order of a job's life.
-func States() []State { return []State{Scheduled, Ready, Running, Completed, Dead, Cancelled} }
+func States() []State { return []State{Waiting, Scheduled, Ready, Running, Completed, Dead, Cancelled} }
+
+// WaitsForNeeds is Record.WaitsFor of a job of a flow whose needs have not all ended.
+const WaitsForNeeds = "needs"
 
 // Finished reports whether the state is final unless an operator changes it.
 func (s State) Finished() bool { return s == Completed || s == Dead || s == Cancelled }
@@ -32,7 +36,10 @@ type Record struct {
 	Type        string
 	Queue       string
 	State       State
-	Priority    int // 0 is the highest, 9 the lowest
+	Flow        string // ID of the flow, for a job of one; only in records from Get and List
+	Node        string // its name in the flow; the same
+	WaitsFor    string // of a waiting job: why it cannot be claimed yet, such as WaitsForNeeds
+	Priority    int    // 0 is the highest, 9 the lowest
 	Payload     []byte
 	Meta        map[string]string // for example trace context, tenant, correlation
 	Timeout     time.Duration     // of one attempt; 0 for the policy's

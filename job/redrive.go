@@ -357,5 +357,5 @@ func (r *Record) DeadFacts() DeadFacts {
 // removes their row, the last one, from the history.
 func (r *Record) PutBack(f DeadFacts) {
 	r.State, r.RunAt, r.FinishedAt, r.StartedAt, r.CancelRequestedAt = Dead, f.RunAt, f.FinishedAt, f.StartedAt, f.CancelRequested
-	r.Failures, r.Refusals, r.RefusedReason, r.RefusedAt, r.Cause = f.Failures, f.Refusals, f.RefusedReason, f.RefusedAt, f.Cause
+	r.Failures, r.Refusals, r.RefusedReason, r.RefusedAt, r.Cause, r.WaitsFor = f.Failures, f.Refusals, f.RefusedReason, f.RefusedAt, f.Cause, ""
 }

@@ -8,7 +8,11 @@ import (
 
 // slots counts the running jobs of each queue and holds their limits.
 type slots struct {
+	others bool // queues of the store are served too
+
 	mu     sync.Mutex
+	own    map[string]int // sizes by options
+	stored map[string]int // sizes by the store, which go before
 	queues map[string]*queue
 }
 
@@ -20,19 +24,53 @@ type queue struct{ size, busy int }
 func (s *slots) set(concurrency map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.own = maps.Clone(concurrency)
+	s.resize()
+}
+
+// override changes the sizes that the store holds, and reports whether that changes what is served.
+func (s *slots) override(concurrency map[string]int) bool {
+	before := s.sizes()
+	s.mu.Lock()
+	s.stored = concurrency
+	s.resize()
+	s.mu.Unlock()
+	return !maps.Equal(before, s.sizes())
+}
+
+// resize gives the queues their sizes. The caller holds mu.
+func (s *slots) resize() {
 	if s.queues == nil {
 		s.queues = map[string]*queue{}
 	}
 	for _, q := range s.queues {
 		q.size = 0
 	}
-	for name, size := range concurrency {
+	for name, size := range s.own {
 		if size < 1 {
 			size = DefaultConcurrency
 		}
 		s.queue(name).size = size
 	}
+	for name, size := range s.stored {
+		if _, own := s.own[name]; own || s.others {
+			s.queue(name).size = size
+		}
+	}
 	maps.DeleteFunc(s.queues, func(_ string, q *queue) bool { return q.size == 0 && q.busy == 0 })
+}
+
+// sizes returns the size of each queue that is served.
+func (s *slots) sizes() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sizes := map[string]int{}
+	for name, q := range s.queues {
+		if q.size > 0 {
+			sizes[name] = q.size
+		}
+	}
+	return sizes
 }
 
 // queue finds or adds a queue. The caller holds mu.
@@ -77,9 +115,5 @@ func (s *slots) free() []Slots {
 
 // served lists the queues that the worker serves, by name.
 func (s *slots) served() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	served := maps.Clone(s.queues)
-	maps.DeleteFunc(served, func(_ string, q *queue) bool { return q.size == 0 })
-	return slices.Sorted(maps.Keys(served))
+	return slices.Sorted(maps.Keys(s.sizes()))
 }

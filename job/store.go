@@ -47,6 +47,10 @@ type Insert struct {
 	// until the first job is completed, dead, cancelled or deleted.
 	UniqueKey string
 	UniqueFor time.Duration
+	// WaitsFor, if set, stores the job waiting, for this.
+	WaitsFor string
+	// Needed is NotInFlow except for jobs of a flow, which only FlowStore stores.
+	Needed Needed
 }
 
 // Receipt is the result of an insert.
@@ -148,9 +152,11 @@ type Maintained struct {
 	Promoted  int // scheduled jobs that became ready
 	Reclaimed int // expired leases that were taken back
 	Removed   int // finished jobs
-	// NextDue is when the next scheduled job is due; zero if there is none. Now is the time of the maintenance. Both are by
+	// NextDue is when the next scheduled job or the next place of a limit is due; zero if there is none. Now is the time of the maintenance. Both are by
 	// the store's clock, so a worker may use only their difference.
 	NextDue, Now time.Time
+	// More is set if limits have left work for the next maintenance, which should follow at once.
+	More bool
 	// Lost lists the leases that were taken back, in no order: as many as Reclaimed.
 	Lost []Lost
 }

@@ -38,6 +38,9 @@ func New(in Insert, now time.Time) *Record {
 	if r.RunAt.After(now) {
 		r.State = Scheduled
 	}
+	if in.WaitsFor != "" {
+		r.State, r.WaitsFor = Waiting, in.WaitsFor
+	}
 	return r
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/tenetdev/tenet/policy"
 )
 
 const (
@@ -21,6 +23,7 @@ type upkeep struct {
 	nearer  signal        // received when next has become earlier
 	health  *health
 	report  *reporter
+	limits  *publisher
 
 	mu   sync.Mutex
 	next time.Time // the earliest due time of the jobs that this worker has scheduled since the last maintenance
@@ -61,8 +64,9 @@ func (u *upkeep) run(ctx context.Context) {
 		u.mu.Lock()
 		u.next = time.Time{}
 		u.mu.Unlock()
-		var err error
 		limited, cancel := context.WithTimeout(ctx, u.timeout)
+		u.health.report("publish limits", u.limits.publish(limited))
+		var err error
 		done, err = u.store.Maintain(limited, Maintenance{Limit: maintainLimit})
 		cancel()
 		if ctx.Err() == nil {
@@ -85,7 +89,7 @@ func (u *upkeep) run(ctx context.Context) {
 // pause returns the wait until a job is due, whether reported by the store or scheduled by this worker, or until the next
 // maintenance.
 func (u *upkeep) pause(done Maintained, due time.Time) time.Duration {
-	if done.Promoted >= maintainLimit || done.Reclaimed >= maintainLimit {
+	if done.Promoted >= maintainLimit || done.Reclaimed >= maintainLimit || done.More {
 		return 0
 	}
 	u.mu.Lock()
@@ -101,4 +105,31 @@ func (u *upkeep) pause(done Maintained, due time.Time) time.Duration {
 		return maintainPause
 	}
 	return min(until, maintainEvery)
+}
+
+// publisher tells the store what the worker's document says about limits, whenever the document has changed.
+type publisher struct {
+	store    Store
+	document policy.Provider // nil if there is none
+	last     *policy.Set     // that was published
+}
+
+// publish is called at least every second.
+func (p *publisher) publish(ctx context.Context) error {
+	limiter, bounds := p.store.(Limiter)
+	provider, documented := p.document.(policy.SetProvider)
+	if !bounds || !documented {
+		return nil
+	}
+	set := provider.Set()
+	if set == nil || set == p.last {
+		return nil
+	}
+	if scopes := set.Limits(); len(scopes) > 0 {
+		if err := limiter.PublishLimits(ctx, scopes); err != nil {
+			return err
+		}
+	}
+	p.last = set
+	return nil
 }

@@ -68,15 +68,19 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	w.health = &health{log: s.log, answer: time.Now()}
 	w.runner = &runner{
 		policies: s.policies, executor: retry.NewExecutor(s.executor), middleware: s.middleware,
-		handlers: map[string]RawHandler{}, log: s.log,
+		handlers: map[string]RawHandler{}, batchers: map[string]gatherer{}, log: s.log,
 	}
+	w.runner.flows, _ = store.(FlowStore)
 	w.reporter = &reporter{observer: s.observer, log: s.log, worker: s.name, runner: w.runner}
-	w.slots = &slots{}
+	w.slots = &slots{others: s.stored || !s.named}
 	w.slots.set(s.queues)
 	w.leases = &leases{
 		store: store, length: s.lease, cancelled: newSignal(), health: w.health, log: s.log, running: map[string]running{},
 	}
-	w.upkeep = &upkeep{store: store, timeout: s.lease, wake: w.wake, nearer: newSignal(), health: w.health, report: w.reporter}
+	w.upkeep = &upkeep{
+		store: store, timeout: s.lease, wake: w.wake, nearer: newSignal(), health: w.health, report: w.reporter,
+		limits: &publisher{store: store, document: s.policies.document},
+	}
 	w.settler = newSettler(store, s.lease)
 	w.settler.answered = w.settled
 	w.settler.failing = func(err error) { w.health.report("settle", err) }
@@ -106,11 +110,29 @@ func (w *Worker) Name() string { return w.settings.name }
 func (w *Worker) HandleRaw(jobType string, handler RawHandler) { w.runner.register(jobType, handler) }
 
 // SetQueues changes the queues that the worker serves and how many jobs of each run at once, as [WithQueues] does, also while
-// it runs: new queues are claimed from at once. Running jobs continue if their queue is gone or has become smaller. It is
+// it runs: new queues are claimed from at once. What operators have set in the store goes before. Running jobs continue if their queue is gone or has become smaller. It is
 // safe for concurrent use.
 func (w *Worker) SetQueues(concurrency map[string]int) {
 	w.slots.set(concurrency)
 	w.wake.send()
+}
+
+// Queues returns the queues that the worker serves and how many jobs of each it runs at once, with what operators have set in
+// the store. It is safe for concurrent use.
+func (w *Worker) Queues() map[string]int { return w.slots.sizes() }
+
+// override applies the concurrency of queues that operators have set.
+func (w *Worker) override(list []Setting) {
+	set := map[string]int{}
+	for _, s := range list {
+		if n, ok := s.Concurrency(); ok {
+			set[s.Name] = n
+		}
+	}
+	if w.slots.override(set) {
+		w.settings.log.Info("job: the store has changed the queues", "queues", w.slots.sizes())
+		w.wake.send()
+	}
 }
 
 // Healthy returns an error if the store has not answered for the time given.
@@ -135,10 +157,19 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.runner.start(w.slots.served())
 	w.settings.policies.warn(w.settings.log)
 	w.health.answered()
+	w.publish(ctx)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var services sync.WaitGroup
 	leader := w.leader()
+	if store, ok := w.store.(SettingStore); ok {
+		f := &follower{store: store, timeout: w.settings.lease, health: w.health, version: -1, apply: func(list []Setting) {
+			leader.follow(list)
+			w.override(list)
+		}}
+		f.look(ctx, cancelGrace) // a store that does not answer is asked again
+		services.Go(func() { f.run(background) })
+	}
 	for _, run := range []func(context.Context){w.settler.run, w.leases.run, w.upkeep.run, leader.run, leader.redrive} {
 		services.Go(func() { run(background) })
 	}
@@ -147,6 +178,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	if n, ok := w.store.(CancelNotifier); ok {
 		services.Go(func() { w.listen(background, listening{"cancellations", n.NotifyCancel, w.leases.cancelled}) })
+	}
+
+	if store, ok := w.store.(Relay); ok {
+		events := &w.reporter.events
+		r := &relay{store: store, timeout: w.settings.lease, events: events, health: w.health, own: events.subscribe(relayRoom)}
+		services.Go(func() { r.run(background) })
 	}
 
 	w.claim(ctx, background)
@@ -160,10 +197,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
+// publish tells the store of the document's limits before the worker claims its first jobs. If it fails, upkeep tries again.
+func (w *Worker) publish(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, w.settings.lease)
+	defer cancel()
+	w.health.report("publish limits", w.upkeep.limits.publish(limited))
+}
+
 func (w *Worker) leader() *leader {
 	return &leader{
 		store: w.store, name: w.settings.name, timeout: w.settings.lease, keep: w.settings.keep,
-		schedule: newSchedule(w.settings.periodic, time.Now()),
+		periodic: w.settings.periodic, changed: newSignal(),
 		takes: func() WorkerInfo {
 			return WorkerInfo{Name: w.settings.name, Queues: w.slots.served(), Types: w.runner.types}
 		},
@@ -191,6 +235,9 @@ func (w *Worker) claim(ctx, background context.Context) {
 			w.health.report("claim", nil)
 			w.health.answered()
 			received := time.Now()
+			if ctx.Err() == nil {
+				w.runner.expect(records)
+			}
 			for _, r := range records {
 				if ctx.Err() != nil {
 					w.settler.add(r, interrupted(r, false))
@@ -242,6 +289,7 @@ func (w *Worker) start(background context.Context, r *Record, received time.Time
 	ctx, cancel := context.WithCancelCause(background)
 	w.slots.take(r.Queue)
 	w.leases.add(r, cancel)
+	w.reporter.started(r, received)
 	w.running.Go(func() {
 		s := Settlement{Ref: r.Ref(), Started: time.Since(received), NotRun: true}
 		settle, returned := false, false

@@ -55,6 +55,10 @@ func work(t *testing.T, handler job.RawHandler, options ...job.WorkerOption) *be
 func (b *bench) start(store job.Store, handler job.RawHandler, options ...job.WorkerOption) (stop func()) {
 	w := job.NewWorker(store, append([]job.WorkerOption{quiet}, options...)...)
 	w.HandleRaw("t", handler)
+	return b.run(w)
+}
+
+func (b *bench) run(w *job.Worker) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -35,6 +35,9 @@
 // Only successes are measured. If a tenth of a window's attempts timed out, the limit is halved, since a latency that
 // timeouts cut off says too little. Other failures do not count, because they are often faster than a success.
 //
+// A limiter of [NewShared] shares its places and turns with other processes: it holds leases of places, and lots of turns, which a
+// sharing.Hub exchanges in the background.
+//
 // The caller supplies the time: `now` is a reading of a monotonic clock since an epoch of the caller's choice, which must be
 // the same for all calls to a limiter. A limiter does not read a clock or start goroutines, and allocates only for those who
 // wait in line.

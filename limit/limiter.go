@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/sharing"
 )
 
 // Result is the result of an attempt for an adaptive limit.
@@ -38,11 +39,13 @@ type Limiter struct {
 	limit atomic.Uint32 // of places; written under mu
 
 	rate     rate
+	lot      *sharing.Lot // of the turns of a shared rate; nil for a rate of this process
 	adaptive adaptive
 	measured atomic.Bool // the limit is adaptive
 
 	mu          sync.Mutex // guards the line, and the adaptive limit's windows
 	first, last *Waiter
+	shared      *shared // nil unless the places are shared
 }
 
 // unlimited is the number of places without a concurrency limit.
@@ -90,7 +93,7 @@ func (l *Limiter) Update(p policy.Limit, now time.Duration) {
 func (l *Limiter) Timed() bool { return l.measured.Load() }
 
 // Rated reports whether there is a rate limit.
-func (l *Limiter) Rated() bool { return l.rate.limits.Load() != nil }
+func (l *Limiter) Rated() bool { return l.lot != nil || l.rate.limits.Load() != nil }
 
 // Limit returns how many attempts may be inside; a very high number if there is no bound.
 func (l *Limiter) Limit() int { return int(l.limit.Load()) }
@@ -106,6 +109,9 @@ func (l *Limiter) TryEnter() bool {
 	for {
 		word := l.state.word.Load()
 		if inLine(word) > 0 || inside(word) >= l.limit.Load() {
+			if l.shared != nil {
+				l.want()
+			}
 			return false
 		}
 		if l.state.word.CompareAndSwap(word, word+1) {
@@ -151,6 +157,7 @@ func (l *Limiter) Queue() *Waiter {
 			break
 		}
 	}
+	l.wantLocked()
 	w := &Waiter{limiter: l, prev: l.last, ready: make(chan struct{})}
 	if l.last == nil {
 		l.first = w
@@ -211,7 +218,11 @@ func (l *Limiter) handOver() {
 
 // setLimit changes the number of places. The caller holds mu.
 func (l *Limiter) setLimit(n int) {
-	l.limit.Store(uint32(min(max(n, 1), unlimited)))
+	lowest := 1
+	if l.shared != nil {
+		lowest = 0 // other processes may hold all places
+	}
+	l.limit.Store(uint32(min(max(n, lowest), unlimited)))
 	l.handOver()
 }
 

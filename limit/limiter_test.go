@@ -211,3 +211,22 @@ func TestB4AChangedPolicyKeepsPlacesAndWhatWasLearnt(t *testing.T) {
 		t.Errorf("limit %d without a policy", l.Limit())
 	}
 }
+
+// TestB4APlaceThatIsBeingHandedOverIsNotTaken stops between the steps of Leave: a place is free, and somebody still waits for it.
+func TestB4APlaceThatIsBeingHandedOverIsNotTaken(t *testing.T) {
+	l := New(bounded(1), 0)
+	l.TryEnter()
+	w := l.Queue()
+	l.mu.Lock()
+	l.state.word.Add(^uint64(0))
+	if l.TryEnter() {
+		t.Error("somebody overtook the line")
+	}
+	l.handOver()
+	l.mu.Unlock()
+	select {
+	case <-w.Ready():
+	default:
+		t.Error("the first in line was not let in")
+	}
+}

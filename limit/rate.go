@@ -35,8 +35,18 @@ func (r *rate) update(p policy.Rate, now time.Duration) {
 // Turn is an attempt's turn under the rate limit. The zero Turn is that of a limiter without one.
 type Turn struct{ next, apart int64 }
 
-// Turn takes the next turn, unless it is further away than longest; it then takes nothing. wait is the time until the turn.
+// lotWait is how long an attempt waits before it asks again for a turn of a shared rate.
+const lotWait = 20 * time.Millisecond
+
+// Turn takes the next turn, unless it is further away than longest; it then takes nothing. wait is the time until the turn, or under
+// a shared rate the time until it is worth asking again.
 func (l *Limiter) Turn(now, longest time.Duration) (t Turn, wait time.Duration, ok bool) {
+	if l.lot != nil {
+		if !l.lot.Spend(1) {
+			return Turn{}, lotWait, false
+		}
+		return Turn{}, 0, true
+	}
 	limits := l.rate.limits.Load()
 	if limits == nil {
 		return Turn{}, 0, true
@@ -62,8 +72,12 @@ func (l *Limiter) GiveBack(t Turn) {
 	}
 }
 
-// Wait returns how long it takes until the rate has a turn, 0 if it has one now or there is no rate limit. Nothing is taken.
+// Wait returns how long it takes until the rate has a turn, 0 if it has one now or there is no rate limit. Nothing is taken. For a
+// shared rate it is an estimate.
 func (l *Limiter) Wait(now time.Duration) time.Duration {
+	if l.lot != nil {
+		return lotWait
+	}
 	limits := l.rate.limits.Load()
 	if limits == nil {
 		return 0

@@ -20,6 +20,8 @@ const (
 	AttrBudgetNotFound      = "budget_not_found"
 	AttrTriggerNotFound     = "trigger_not_found"
 	AttrClassNotFound       = "class_not_found"
+	AttrNotShared           = "not_shared"    // budget, circuit or limit: asked for as shared, but the executor has no store for it
+	AttrLimitStore          = "limit_store"   // of an attempt: "away" if it was admitted or denied by this process's own share of shared limits
 	AttrBudgetReason        = "budget_reason" // a budget's own reason, if it is neither allowed nor budget_denied
 	AttrDetail              = "detail"
 	AttrLimitWait           = "limit_wait" // how long an attempt waited for its limit, such as 12ms; absent if it did not wait

@@ -119,6 +119,14 @@ type Decision struct {
 	Attempt int
 	Group   []int
 	Err     error
+	// Shadow is what the policy under trial decides, if that differs; nil otherwise. See retry.ExecutorOptions.Shadow.
+	Shadow *ShadowDecision
+}
+
+// ShadowDecision is what a policy under trial decides in place of a decision. It has no effect.
+type ShadowDecision struct {
+	Revision string // of the policy under trial
+	Verdict  decision.Verdict
 }
 
 // CircuitChange describes a change of a breaker's state.

@@ -9,6 +9,10 @@ import (
 // Flow describes one occurrence in a run of a pipeline's engine; unrelated fields are zero. Its event's work is the run. The
 // sums over the flows of a run are its totals, in whatever order they arrive.
 type Flow struct {
+	// Begun: the run begins. Source and Sink are the kinds of what it reads from and writes to, the names of their packages, such
+	// as file or rabbitmq; empty if not known.
+	Begun        bool
+	Source, Sink string
 	// InFlight is the change of the number of transactions in flight: 1 when one starts, -1 when one has ended, less when
 	// several are abandoned.
 	InFlight int

@@ -39,11 +39,17 @@ const (
 	LogLimitWait     = "limit_wait"
 	LogAction        = "action"
 	LogDelay         = "delay"
-	LogElapsed       = "elapsed"
-	LogFrom          = "from"
-	LogTo            = "to"
-	LogPanic         = "panic"
-	LogStack         = "stack"
+	// Of the policy under trial, where it decides differently.
+	LogShadowAction   = "shadow_action"
+	LogShadowReason   = "shadow_reason"
+	LogShadowDelay    = "shadow_delay"
+	LogShadowRevision = "shadow_revision"
+
+	LogElapsed = "elapsed"
+	LogFrom    = "from"
+	LogTo      = "to"
+	LogPanic   = "panic"
+	LogStack   = "stack"
 )
 
 // Slog returns an Observer that writes log lines: the final outcome of every piece of work at Info, or at Warn where it
@@ -97,6 +103,9 @@ func (o logObserver) Observe(ctx context.Context, e *Event) {
 func logLevel(e *Event) (level slog.Level, told bool) {
 	switch e.Type {
 	case AttemptEnded, Decided, LimitChanged:
+		if e.Decision != nil && e.Decision.Shadow != nil {
+			return slog.LevelInfo, true
+		}
 		return slog.LevelDebug, true
 	case CallEnded:
 		if e.Timeline.Failed() {
@@ -117,6 +126,9 @@ func logMessage(e *Event) string {
 		}
 		return "attempt ended"
 	case Decided:
+		if e.Decision.Shadow != nil {
+			return "decided; the policy under trial decides differently"
+		}
 		return "decided"
 	case CallEnded:
 		if e.Timeline.Failed() {
@@ -161,6 +173,13 @@ func addDecision(line *slog.Record, d *Decision) {
 		line.AddAttrs(slog.Duration(LogDelay, d.Verdict.Delay))
 	}
 	addText(line, LogError, text(d.Err))
+	if s := d.Shadow; s != nil {
+		line.AddAttrs(slog.String(LogShadowAction, s.Verdict.Action.String()), slog.String(LogShadowReason, string(s.Verdict.Reason)))
+		if s.Verdict.Action == decision.Retry {
+			line.AddAttrs(slog.Duration(LogShadowDelay, s.Verdict.Delay))
+		}
+		addText(line, LogShadowRevision, s.Revision)
+	}
 }
 
 func addTimeline(line *slog.Record, t *Timeline) {

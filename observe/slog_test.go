@@ -41,6 +41,11 @@ func story() []*observe.Event {
 	stop.Decision = &observe.Decision{
 		Attempt: 2, Elapsed: 5 * time.Millisecond, Verdict: decision.Verdict{Action: decision.Stop, Reason: policy.ReasonBudgetDenied},
 	}
+	trial := event(observe.Decided, 5*time.Millisecond)
+	trial.Decision = &observe.Decision{
+		Attempt: 2, Elapsed: 5 * time.Millisecond, Verdict: decision.Verdict{Action: decision.Stop, Reason: policy.ReasonAttemptsExhausted},
+		Shadow: &observe.ShadowDecision{Revision: "8d1c", Verdict: decision.Verdict{Action: decision.Retry, Delay: 9 * time.Millisecond, Reason: policy.ReasonRetry}},
+	}
 	lost := event(observe.CallEnded, 6*time.Millisecond)
 	lost.Timeline = &failed
 	won := event(observe.CallEnded, 7*time.Millisecond)
@@ -52,7 +57,7 @@ func story() []*observe.Event {
 		Reason: policy.ReasonPanicInOperation, Detail: "late loser", Attempt: 2, Panic: errors.New("boom"), Stack: []byte("goroutine 7"),
 	}
 	begun := event(observe.CallStarted, 0)
-	return []*observe.Event{begun, first, denied, retry, stop, lost, won, opened, report}
+	return []*observe.Event{begun, first, denied, retry, stop, trial, lost, won, opened, report}
 }
 
 func TestSlogLines(t *testing.T) {
@@ -69,7 +74,7 @@ func TestSlogLines(t *testing.T) {
 
 func TestSlogLevels(t *testing.T) {
 	for level, want := range map[slog.Level][]string{
-		slog.LevelInfo: {"work failed", "work succeeded", "circuit changed", "report"},
+		slog.LevelInfo: {"the policy under trial decides differently", "work failed", "work succeeded", "circuit changed", "report"},
 		slog.LevelWarn: {"work failed", "circuit changed", "report"},
 	} {
 		var out bytes.Buffer

@@ -24,7 +24,9 @@ type engine struct {
 	starter  observe.Starter // the observer, if it begins spans
 	steps    steps
 	capabilities
-	checked []any // source, sinks and task, for Check
+	checked []any  // source, sinks and task, for Check
+	reads   string // kind of the source, for observers
+	writes  string // kind of the sink
 
 	drained chan struct{}
 	drain   sync.Once

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"path"
+	"reflect"
 	"strings"
 	"time"
 
@@ -78,6 +80,18 @@ func (e *engine) now() time.Time {
 		return e.options.executor.Clock()
 	}
 	return time.Now()
+}
+
+// placeOf returns the kind of a source or sink: the name of its type's package, or "".
+func placeOf(end any) string {
+	if isNil(end) {
+		return ""
+	}
+	t := reflect.TypeOf(end)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return path.Base("/" + t.PkgPath())
 }
 
 // flow notifies the observer of transactions that were fetched, started or ended.

@@ -34,6 +34,9 @@ const (
 	ClassNATSNoResponders Class = "nats_no_responders"
 	ClassNATSTimeout      Class = "nats_timeout"
 	ClassNATSConnection   Class = "nats_connection"
+	ClassRedis            Class = "redis"
+	ClassRedisUnavailable Class = "redis_unavailable"
+	ClassRedisConnection  Class = "redis_connection"
 	ClassGRPC             Class = "grpc"
 	ClassExit             Class = "exit"
 )
@@ -44,6 +47,7 @@ var classParents = map[Class]Class{
 	ClassHTTP4xx: "", ClassHTTP5xx: "",
 	ClassSQL: "", ClassSQLSerialization: ClassSQL, ClassSQLDeadlock: ClassSQL, ClassSQLConnection: ClassSQL,
 	ClassNATS: "", ClassNATSNoResponders: ClassNATS, ClassNATSTimeout: ClassNATS, ClassNATSConnection: ClassNATS,
+	ClassRedis: "", ClassRedisUnavailable: ClassRedis, ClassRedisConnection: ClassRedis,
 	ClassGRPC: "", ClassExit: "",
 	"grpc_canceled": ClassGRPC, "grpc_unknown": ClassGRPC, "grpc_invalid_argument": ClassGRPC, "grpc_deadline_exceeded": ClassGRPC,
 	"grpc_not_found": ClassGRPC, "grpc_already_exists": ClassGRPC, "grpc_permission_denied": ClassGRPC,

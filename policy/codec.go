@@ -112,6 +112,15 @@ func (q *Queue) UnmarshalJSON(b []byte) error {
 }
 
 // MarshalJSON writes durations as seconds and leaves absent fields out.
+func (l JobLimit) MarshalJSON() ([]byte, error) { return marshal(l) }
+
+// UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
+func (l *JobLimit) UnmarshalJSON(b []byte) error {
+	_, err := unmarshal(b, l, fields.Deprecated())
+	return err
+}
+
+// MarshalJSON writes durations as seconds and leaves absent fields out.
 func (c Consumer) MarshalJSON() ([]byte, error) { return marshal(c) }
 
 // UnmarshalJSON is as strict as [Policy.UnmarshalJSON].
@@ -139,6 +148,12 @@ func encode(v reflect.Value) any {
 	switch {
 	case fields.IsDuration(v.Type()):
 		return time.Duration(v.Int()).Seconds()
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = encode(v.Index(i))
+		}
+		return list
 	case v.Kind() != reflect.Struct:
 		return v.Interface()
 	}
@@ -284,6 +299,8 @@ func (d *decoder) field(path string, f fields.Field, data []byte, v reflect.Valu
 		return fail("null is not accepted", "write a value, or leave the field out")
 	case v.Kind() == reflect.Struct:
 		return d.object(path, data, v)
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		return d.list(path, data, v)
 	}
 	var number float64
 	var err error
@@ -317,6 +334,22 @@ func (d *decoder) field(path string, f fields.Field, data []byte, v reflect.Valu
 	if problem, remedy := f.Rule.Check(number); problem != "" {
 		return fail(string(data)+" "+problem, remedy)
 	}
+	return nil
+}
+
+// list reads a list of objects.
+func (d *decoder) list(path string, data []byte, v reflect.Value) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(data, &items); err != nil {
+		return fmt.Errorf("policy: %s: %w", path, err)
+	}
+	list := reflect.MakeSlice(v.Type(), len(items), len(items))
+	for i, item := range items {
+		if err := d.object(fmt.Sprintf("%s[%d]", path, i), item, list.Index(i)); err != nil {
+			return err
+		}
+	}
+	v.Set(list)
 	return nil
 }
 

@@ -30,6 +30,12 @@ func filled[T any](t *testing.T) T {
 				field.SetInt(int64(1500*time.Millisecond) + int64(f.Index))
 			case f.Type.Kind() == reflect.Struct:
 				inner(field)
+			case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+				field.Set(reflect.MakeSlice(f.Type, 2, 2))
+				inner(field.Index(0))
+				inner(field.Index(1))
+			case f.Type == reflect.TypeFor[[]string]():
+				field.Set(reflect.ValueOf([]string{"meta.a", "queue"}))
 			case f.Type.Kind() == reflect.Slice:
 				field.Set(reflect.ValueOf([]Class{ClassTLS, "own"}))
 			case f.Type.Kind() == reflect.Map:

@@ -18,6 +18,8 @@ type Job struct {
 	Circuit Circuit `json:"circuit" check:"null"`
 	// Budget is asked before every attempt; the same as retry.budget. Default none.
 	Budget BudgetRef `json:"budget" check:"null"`
+	// Limits bound the jobs over all workers of the store.
+	Limits []JobLimit `json:"limits"`
 }
 
 // Queue governs the jobs of one queue.
@@ -34,6 +36,8 @@ type Queue struct {
 	Circuit Circuit `json:"circuit" check:"null"`
 	// Budget is asked before every attempt; the same as retry.budget. Default none.
 	Budget BudgetRef `json:"budget" check:"null"`
+	// Limits bound the jobs over all workers of the store.
+	Limits []JobLimit `json:"limits"`
 }
 
 // Policy returns the job's policy under key k.
@@ -66,7 +70,7 @@ func (q Queue) Validate(l Limits) error { return violations(q.Check(l)).err() }
 func (q Queue) Check(l Limits) []Violation {
 	var v violations
 	v.ranges("", reflect.ValueOf(q))
-	v.job(Job{Timeout: q.Timeout, Retry: q.Retry, Circuit: q.Circuit, Budget: q.Budget}, l)
+	v.job(Job{Timeout: q.Timeout, Retry: q.Retry, Circuit: q.Circuit, Budget: q.Budget, Limits: q.Limits}, l)
 	return v
 }
 
@@ -84,6 +88,7 @@ func (v *violations) job(j Job, l Limits) {
 	if (j.Circuit != Circuit{} && j.Circuit.Kind == "") {
 		v.add("circuit.kind", "missing", "write consecutive, rate or slow, or remove the circuit")
 	}
+	v.jobLimits(j.Limits)
 }
 
 // Validate is the strict reading: a *ValidationError with every violation, or nil.
@@ -103,6 +108,9 @@ func (b Budget) Check() []Violation {
 		if b.RefillPerSecond == 0 {
 			v.add("refill_per_second", "missing", "say how many tokens come back per second")
 		}
+	}
+	if b.Scope == ScopeShared && b.Kind == BudgetUnlimited {
+		v.add("scope", "an unlimited budget has nothing to share", "remove scope, or write kind: token_bucket or retry_ratio")
 	}
 	if b.Kind != BudgetTokenBucket && (b.Capacity != 0 || b.RefillPerSecond != 0) {
 		v.add("kind", "capacity and refill_per_second belong to token_bucket", "change the kind or remove them")

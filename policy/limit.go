@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limit bounds the attempts of a key in this process: how many run at a time, and how many start per period. Off unless
+// Limit bounds the attempts of a key: how many run at a time, and how many start per period. Off unless
 // concurrency, rate or adaptive is given. Every attempt counts, retries and hedges too.
 type Limit struct {
 	// Concurrency is how many attempts may run at a time. Default: no bound, or 200 with adaptive.
@@ -17,6 +17,9 @@ type Limit struct {
 	Rate Rate `json:"rate" check:"null"`
 	// Adaptive moves the concurrency limit with the latency of the attempts.
 	Adaptive Adaptive `json:"adaptive" check:"null"`
+	// Scope is process, or shared with the other processes that use the same store of limits; an adaptive limit cannot be
+	// shared. Default process.
+	Scope Scope `json:"scope"`
 }
 
 // Rate bounds how many attempts start per period. Off unless a count is given.
@@ -80,6 +83,10 @@ func (n notes) limit(path string, l *Limit) {
 		l.MaxWait = 0
 		n.clamped(path + ".max_wait")
 	}
+	if l.Scope == ScopeShared && l.Adaptive.Enabled {
+		l.Scope = ""
+		n.clamped(path + ".scope")
+	}
 	n.unused(path+".rate", reflect.ValueOf(&l.Rate).Elem())
 	n.unused(path+".adaptive", reflect.ValueOf(&l.Adaptive).Elem())
 }
@@ -101,6 +108,13 @@ func (v *violations) limit(path string, l Limit) {
 	}
 	if a.Enabled && a.Initial != 0 && (a.Initial < a.Min || a.Initial > highest) {
 		v.add(path+".adaptive.initial", "is not between min and concurrency", "write a value between the two")
+	}
+	if l.Scope == ScopeShared && a.Enabled {
+		v.add(path+".scope", "an adaptive limit cannot be shared, because each process measures its own latencies",
+			"remove scope, or replace adaptive by the concurrency that all processes share")
+	}
+	if l.Scope == ScopeShared && !l.Active() {
+		v.warn(path+".scope", "has no effect without concurrency or rate", "give one of them, or remove it")
 	}
 	if l.MaxWait > 0 && !l.Active() {
 		v.warn(path+".max_wait", "has no effect without concurrency, rate or adaptive", "give one of them, or remove it")

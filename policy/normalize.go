@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -46,7 +47,18 @@ func (p Policy) Normalize(l Limits) (Policy, error) {
 		n.unused("circuit", reflect.ValueOf(&p.Circuit).Elem())
 	}
 	n.limit("limit", &p.Limit)
+	if err := cmp.Or(p.Circuit.Scope.check("circuit.scope"), p.Limit.Scope.check("limit.scope")); err != nil {
+		return Policy{}, err
+	}
 	return p, nil
+}
+
+// check returns an error for an unknown value.
+func (s Scope) check(field string) *NormalizeError {
+	if s == "" || slices.Contains(s.Values(), string(s)) {
+		return nil
+	}
+	return &NormalizeError{Field: field, Value: string(s), Known: s.Values()}
 }
 
 // notes applies defaults and clamps values, and notes the changed fields in meta.

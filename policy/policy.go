@@ -68,7 +68,21 @@ type Circuit struct {
 	Cooldown time.Duration `json:"cooldown" check:"positive"`
 	// Probes let through at a time while half open; as many successes close the breaker. Default 1.
 	Probes int `json:"probes" check:"min=1"`
+	// Scope is process, or shared with the other processes that use the same store of limits. Default process.
+	Scope Scope `json:"scope"`
 }
+
+// Scope says whether each process counts for itself.
+type Scope string
+
+// The scopes. The zero value means process.
+const (
+	ScopeProcess Scope = "process"
+	ScopeShared  Scope = "shared"
+)
+
+// Values lists the accepted values.
+func (Scope) Values() []string { return []string{string(ScopeProcess), string(ScopeShared)} }
 
 // CircuitKind is what a breaker counts.
 type CircuitKind string
@@ -111,6 +125,8 @@ type Budget struct {
 	Ratio float64 `json:"ratio" check:"positive,max=10"`
 	// Burst of extra attempts that a retry ratio allows beyond the ratio. Default 10.
 	Burst float64 `json:"burst" check:"min=1"`
+	// Scope is process, or shared with the other processes that use the same store of limits. Default process.
+	Scope Scope `json:"scope"`
 }
 
 // BudgetKind is how a budget counts.

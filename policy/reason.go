@@ -53,6 +53,7 @@ const (
 	ReasonShutdown       Reason = "shutdown"
 	ReasonSnoozed        Reason = "snoozed"
 	ReasonOperator       Reason = "operator"
+	ReasonNeedFailed     Reason = "need_failed"
 	ReasonUnknownType    Reason = "unknown_type"
 	ReasonInvalidPayload Reason = "invalid_payload"
 	ReasonHandlerExited  Reason = "handler_exited"
@@ -92,6 +93,9 @@ const (
 	ReasonAttemptOverrun     Reason = "attempt_overrun"
 	ReasonHedgeOverrun       Reason = "hedge_overrun"
 	ReasonKeyEvicted         Reason = "key_evicted"
+	ReasonLimitStoreAway     Reason = "limit_store_away"
+	ReasonLimitStoreBack     Reason = "limit_store_back"
+	ReasonNotShared          Reason = "not_shared"
 )
 
 // Succeeded reports whether work that ended for the reason succeeded: its operation did, or an idempotency guard returned
@@ -147,6 +151,7 @@ func Reasons() []ReasonInfo {
 		{ReasonShutdown, job, "The worker shut down while the job ran; no attempt is used up."},
 		{ReasonSnoozed, job, "The handler asked to run later; no attempt is used up."},
 		{ReasonOperator, job, "An operator cancelled, retried or deleted the job."},
+		{ReasonNeedFailed, job, "A job of a flow was cancelled because a job that it needs ended dead, cancelled or deleted."},
 		{ReasonUnknownType, job, "The worker had no handler for the job's type. Histories of earlier releases have it: workers no longer claim such jobs."},
 		{ReasonInvalidPayload, job, "The job's payload does not fit its handler; a retry cannot help."},
 		{ReasonHandlerExited, job, "The job's handler ended its goroutine (runtime.Goexit); the attempt failed."},
@@ -179,5 +184,8 @@ func Reasons() []ReasonInfo {
 		{ReasonAttemptOverrun, report, "An operation continued for more than a second after its timeout."},
 		{ReasonHedgeOverrun, report, "A hedged attempt that had lost continued for more than a second."},
 		{ReasonKeyEvicted, report, "More keys are in use than MaxKeys; the state of old ones was dropped."},
+		{ReasonLimitStoreAway, report, "The store of shared limits does not answer; the process goes on with its last known share."},
+		{ReasonLimitStoreBack, report, "The store of shared limits answers again."},
+		{ReasonNotShared, report, "The policy asks for a shared budget, breaker or limit, but the executor has no store for it. This process counts on its own."},
 	}
 }

@@ -28,8 +28,10 @@ type SetConfig struct {
 	CallLimits Limits
 	Budgets    map[string]Budget
 	Queues     map[string]Queue
-	Consumers  map[string]Consumer
-	Producers  map[string]Producer
+	// Limits of the jobs of every queue and type that the document names, also of those without limits.
+	Limits    []LimitScope
+	Consumers map[string]Consumer
+	Producers map[string]Producer
 }
 
 // NewSet makes a set.
@@ -175,8 +177,28 @@ func (s *Set) CallLimits() Limits {
 // Budgets returns a copy of the document's budgets by name.
 func (s *Set) Budgets() map[string]Budget { return maps.Clone(s.config.Budgets) }
 
+// Shared names what a policy of the set shares with other processes: "budget NAME", "circuit", "limit".
+func (s *Set) Shared(p *Policy) []string {
+	var parts []string
+	for _, ref := range []BudgetRef{p.Retry.Budget, p.Hedge.Budget} {
+		if part := "budget " + ref.Name; s.config.Budgets[ref.Name].Scope == ScopeShared && !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if p.Circuit.Kind != "" && p.Circuit.Scope == ScopeShared {
+		parts = append(parts, "circuit")
+	}
+	if p.Limit.Active() && p.Limit.Scope == ScopeShared {
+		parts = append(parts, "limit")
+	}
+	return parts
+}
+
 // Queues returns a copy of the document's queues by name.
 func (s *Set) Queues() map[string]Queue { return maps.Clone(s.config.Queues) }
+
+// Limits returns the limits of the jobs of every queue and type that the document names, also of those without limits.
+func (s *Set) Limits() []LimitScope { return slices.Clone(s.config.Limits) }
 
 // Consumer returns a consumer by name.
 func (s *Set) Consumer(name string) (Consumer, bool) {

@@ -154,6 +154,8 @@ func (r *reader) field(n *yaml.Node, t reflect.Type, f fields.Field, path string
 	switch {
 	case f.Type == freeType:
 		return r.free(n, path)
+	case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		return r.objects(n, f.Type.Elem(), path)
 	case f.Type.Kind() == reflect.Slice:
 		return r.list(n, kind, path)
 	case f.Type.Kind() == reflect.Map:
@@ -208,6 +210,25 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 	return entries, true
 }
 
+// objects reads a list of objects of struct type t.
+func (r *reader) objects(n *yaml.Node, t reflect.Type, path string) (any, bool) {
+	if n.Kind != yaml.SequenceNode {
+		return r.mismatch(n, path, "a list", "write its entries one below the other, each after a hyphen")
+	}
+	list, whole := []any{}, true
+	for i, item := range n.Content {
+		where := fmt.Sprintf("%s[%d]", path, i)
+		at := placeOf(item)
+		r.fields[where] = field{key: at, value: at}
+		if item = target(item); item.Kind != yaml.MappingNode {
+			_, whole = r.mismatch(item, where, "an object", "write its fields")
+			continue
+		}
+		list = append(list, r.object(item, t, where))
+	}
+	return list, whole
+}
+
 // list reads a list of names.
 func (r *reader) list(n *yaml.Node, kind, path string) (any, bool) {
 	if n.Kind != yaml.SequenceNode {
@@ -220,6 +241,15 @@ func (r *reader) list(n *yaml.Node, kind, path string) (any, bool) {
 		}
 	}
 	return list, true
+}
+
+// require reports the text fields that the object at path lacks.
+func (r *reader) require(path string, values map[string]any, names ...string) {
+	for _, name := range names {
+		if where := join(path, name); values[name] == nil && !r.faults.bad[where] || values[name] == "" {
+			r.faults.add(r.fields[path].value, where, "missing", "write it")
+		}
+	}
 }
 
 // name reads a name and, if kind is not empty, records that something must define it.

@@ -72,7 +72,7 @@ func (c *compiler) judge(levels []level, found []policy.Violation, inherited com
 		}
 		if !given {
 			path = join(own, v.Path)
-			at = c.around(path)
+			at = around(c.fields, path)
 		}
 		switch {
 		case v.Warning && c.clamped[path]: // has a warning already
@@ -91,9 +91,9 @@ func (c *compiler) isBroken(levels []level, path string) bool {
 }
 
 // around returns the innermost field of the document that contains path.
-func (c *compiler) around(path string) field {
+func around(known map[string]field, path string) field {
 	for {
-		if f, ok := c.fields[path]; ok {
+		if f, ok := known[path]; ok {
 			return f
 		}
 		dot := strings.LastIndexByte(path, '.')
@@ -191,25 +191,41 @@ func (c *compiler) jobs() {
 			fmt.Sprintf("%d queues and %d job types make more than %d policies", len(queues), len(types), maxPairs), "split the document")
 		return
 	}
-	defaults := c.jobLevel("defaults.jobs", c.defaults("jobs").values)
+	own := c.defaults("jobs").values
+	defaults := c.jobLevel("defaults.jobs", own)
 	inherited := c.base(policy.SurfaceJob, defaults)
 	c.parts.Queues = map[string]policy.Queue{}
 
 	ofTypes := map[string]complaints{}
 	typeLevels := map[string]level{}
+	if _, given := own["limits"]; given {
+		c.faults.add(c.fields["defaults.jobs.limits"].key, "defaults.jobs.limits", "a limit belongs to one queue or type", "write it under queues or jobs")
+	}
 	for name, values := range entries(c.root, "jobs") {
 		typeLevels[name] = c.jobLevel("jobs."+name, values)
+		c.jobLimits(policy.LimitScope{Type: name}, typeLevels[name].path, values)
 		ofTypes[name] = c.draft(policy.JobKey("", name), []level{typeLevels[name], defaults}, inherited)
 	}
 	for queue, values := range entries(c.root, "queues") {
 		c.parts.Queues[queue] = as[policy.Queue](values)
 		queueLevel := c.jobLevel("queues."+queue, values)
+		c.jobLimits(policy.LimitScope{Queue: queue}, queueLevel.path, values)
 		ofQueue := c.draft(policy.JobKey(queue, ""), []level{queueLevel, defaults}, inherited)
 		for name := range entries(c.root, "jobs") {
 			levels := []level{typeLevels[name], queueLevel, defaults}
 			c.draft(policy.JobKey(queue, name), levels, nil, ofQueue, ofTypes[name])
 		}
 	}
+}
+
+// jobLimits checks the limits of a queue or type and collects them.
+func (c *compiler) jobLimits(scope policy.LimitScope, path string, values map[string]any) {
+	given := as[policy.Job](map[string]any{"limits": values["limits"]})
+	c.judge([]level{{path: path}}, given.Check(c.limits[policy.SurfaceJob]), nil)
+	for _, l := range given.Limits {
+		scope.Limits = append(scope.Limits, l.Normalize())
+	}
+	c.parts.Limits = append(c.parts.Limits, scope)
 }
 
 // jobLevel checks that a job or queue sets nothing twice, and converts it to the form of a policy.

@@ -38,6 +38,24 @@ type File struct {
 	Consumers map[string]policy.Consumer `json:"consumers"`
 	// Producers by name.
 	Producers map[string]policy.Producer `json:"producers"`
+	// Prove is read by tenet policy prove.
+	Prove Prove `json:"prove"`
+}
+
+// Prove says which findings of tenet policy prove are accepted.
+type Prove struct {
+	// Suppress lists the accepted findings.
+	Suppress []Suppression `json:"suppress"`
+}
+
+// Suppression accepts a finding of tenet policy prove.
+type Suppression struct {
+	// Code of the finding, for example zero-delay. Required.
+	Code string `json:"code"`
+	// Path of the finding, for example consumers.orders.steps.process.retry.backoff. Required.
+	Path string `json:"path"`
+	// Reason why the finding is accepted. Required.
+	Reason string `json:"reason"`
 }
 
 // Declared lists names that the document uses and code registers.
@@ -94,6 +112,11 @@ func (f File) Marshal() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return dump(node)
+}
+
+// dump writes a node as YAML.
+func dump(node *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	dumper, err := yaml.NewDumper(&out, yaml.WithV4Defaults(), yaml.WithLineWidth(-1))
 	if err != nil {
@@ -117,11 +140,7 @@ func encode(v reflect.Value) (*yaml.Node, error) {
 	case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Struct:
 		return encodeMap(v)
 	case v.Kind() == reflect.Slice:
-		list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-		for i := range v.Len() {
-			list.Content = append(list.Content, text(v.Index(i).String()))
-		}
-		return list, nil
+		return encodeList(v)
 	case v.Kind() == reflect.String:
 		return text(v.String()), nil
 	case v.Kind() == reflect.Float64:
@@ -132,6 +151,18 @@ func encode(v reflect.Value) (*yaml.Node, error) {
 		return nil, fmt.Errorf("policyfile: %w", err)
 	}
 	return node, nil
+}
+
+func encodeList(v reflect.Value) (*yaml.Node, error) {
+	list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+	for i := range v.Len() {
+		item, err := encode(v.Index(i))
+		if err != nil {
+			return nil, err
+		}
+		list.Content = append(list.Content, item)
+	}
+	return list, nil
 }
 
 func encodeStruct(v reflect.Value) (*yaml.Node, error) {

@@ -40,3 +40,23 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFormat checks that formatting keeps the meaning of every accepted document, and that formatting it again changes nothing.
+func FuzzFormat(f *testing.F) {
+	for _, text := range corpus(f, "valid") {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := Parse("fuzz", text, Options{}); err != nil {
+			return
+		}
+		once, err := Format("fuzz", text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		twice, err := Format("fuzz", once, Options{})
+		if err != nil || string(twice) != string(once) {
+			t.Fatalf("%v\nonce:\n%s\ntwice:\n%s", err, once, twice)
+		}
+	})
+}

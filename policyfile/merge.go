@@ -167,7 +167,7 @@ func assign(v reflect.Value, value any) {
 	case []any:
 		list := reflect.MakeSlice(v.Type(), len(x), len(x))
 		for i, item := range x {
-			list.Index(i).SetString(item.(string))
+			assign(list.Index(i), item)
 		}
 		v.Set(list)
 	case map[string]any:
@@ -178,6 +178,15 @@ func assign(v reflect.Value, value any) {
 func assignObject(v reflect.Value, values map[string]any) {
 	if v.Type() == freeType {
 		v.Set(reflect.ValueOf(maps.Clone(values)))
+		return
+	}
+	if v.Kind() == reflect.Map {
+		v.Set(reflect.MakeMapWithSize(v.Type(), len(values)))
+		for name, value := range values {
+			entry := reflect.New(v.Type().Elem()).Elem()
+			assign(entry, value)
+			v.SetMapIndex(reflect.ValueOf(name), entry)
+		}
 		return
 	}
 	for _, f := range fields.Of(v.Type()) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -46,6 +47,35 @@ type Document struct {
 	levels  map[policy.Key][]string
 	surface map[policy.Surface][]string
 	root    map[string]any // the document as it was hashed
+	faults  *faults
+}
+
+// Suppressed lists the findings of tenet policy prove that the document accepts.
+func (d *Document) Suppressed() []Suppression { return as[Prove](object(d.root, "prove")).Suppress }
+
+// Locate returns a fault, still without a problem, at a field of a key's policy: where the document gives the field, else
+// the innermost object around it, else at the key's own object.
+func (d *Document) Locate(key policy.Key, field string) Fault {
+	for ; field != ""; field = field[:max(strings.LastIndexByte(field, '.'), 0)] {
+		if path, line := d.Origin(key, field); line > 0 {
+			return d.LocatePath(path)
+		}
+	}
+	levels := d.levels[key]
+	if len(levels) == 0 {
+		levels = d.surface[key.Surface()]
+	}
+	return d.LocatePath(levels[0])
+}
+
+// LocatePath is Locate for a full path, which it keeps.
+func (d *Document) LocatePath(path string) Fault {
+	at := around(d.fields, path).key
+	f := Fault{File: d.faults.file, Line: max(at.line, 1), Column: max(at.column, 1), Path: path}
+	if lines := d.faults.lines; f.Line <= len(lines) {
+		f.source = lines[f.Line-1]
+	}
+	return f
 }
 
 // Line is the line of a field by its full path, for example "policies.user-service.GetUser.retry.max_attempts", or 0
@@ -86,7 +116,12 @@ func parse(name string, data []byte, o Options, deprecated map[string]string) (*
 		return nil, &Error{Faults: faults.sorted()}
 	}
 	r := newReader(faults, deprecated)
-	root := r.document(node)
+	return r.compiled(name, r.document(node, documentType), o)
+}
+
+// compiled compiles the policies of a document whose fields have been read.
+func (r *reader) compiled(name string, root map[string]any, o Options) (*Document, error) {
+	faults := r.faults
 	r.resolve(known(root, o.Declared))
 	o.Source = cmp.Or(o.Source, policy.SourceFile)
 	c := compile(r, root, o)
@@ -102,7 +137,7 @@ func parse(name string, data []byte, o Options, deprecated map[string]string) (*
 	}
 	return &Document{
 		Set: policy.NewSet(config), Warnings: faults.sorted(),
-		fields: r.fields, levels: c.levels, surface: c.surface, root: root,
+		fields: r.fields, levels: c.levels, surface: c.surface, root: root, faults: faults,
 	}, nil
 }
 
@@ -134,9 +169,9 @@ func ParsePolicy(name string, data []byte, key policy.Key, o Options) (*policy.P
 }
 
 // document checks the top of a document.
-func (r *reader) document(node *yaml.Node) map[string]any {
+func (r *reader) document(node *yaml.Node, t reflect.Type) map[string]any {
 	r.outline(node, "")
-	root := r.object(node, documentType, "")
+	root := r.object(node, t, "")
 	at := placeOf(node)
 	switch v, given := root["version"].(float64); {
 	case r.faults.bad["version"]:
@@ -144,6 +179,10 @@ func (r *reader) document(node *yaml.Node) map[string]any {
 		r.faults.add(at, "version", "missing", "write version: 1")
 	case v != version:
 		r.faults.add(r.fields["version"].value, "version", fmt.Sprintf("%g is not a known version", v), "write version: 1")
+	}
+	suppressed, _ := object(root, "prove")["suppress"].([]any)
+	for i, entry := range suppressed {
+		r.require(fmt.Sprintf("prove.suppress[%d]", i), entry.(map[string]any), "code", "path", "reason")
 	}
 	return root
 }

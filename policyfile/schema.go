@@ -1,10 +1,12 @@
 package policyfile
 
 import (
-	"encoding/json"
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
 
 	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
@@ -13,24 +15,20 @@ import (
 // Schema returns the JSON Schema (draft 2020-12) of documents, indented. It is generated from the Go types, their tags and
 // their comments. See the package documentation for the rules that it cannot state.
 func Schema() []byte {
-	s := schemas{defs: map[string]any{}}
-	root := s.object(documentType)
-	maps.Copy(root, map[string]any{
-		"$schema":  "https://json-schema.org/draft/2020-12/schema",
-		"$id":      "urn:tenet:policy-document:1",
-		"title":    "Tenet policy document",
-		"required": []string{"version"},
-		"$defs":    s.defs,
-	})
-	text, err := json.MarshalIndent(root, "", "  ")
-	if err != nil {
-		panic("policyfile: schema: " + err.Error()) // it holds only maps, lists, strings and finite numbers
-	}
-	return append(text, '\n')
+	s := schemas{defs: map[string]any{}, root: documentType, example: map[string]any{
+		"version":  version,
+		"defaults": map[string]any{"calls": map[string]any{"retry": map[string]any{"max_attempts": 3, "backoff": "50ms", "backoff_cap": "2s"}}},
+		"policies": map[string]any{"user-service.GetUser": map[string]any{"retry": map[string]any{"max_attempts": 4, "timeout": "300ms", "overall_timeout": "2s"}}},
+	}}
+	return s.document("urn:tenet:policy-document:1", "Tenet policy document")
 }
 
 // schemas collects the definitions of struct types.
-type schemas struct{ defs map[string]any }
+type schemas struct {
+	defs    map[string]any
+	root    reflect.Type
+	example map[string]any // a document that editors can offer; nil for none
+}
 
 // none lists the values of a nullable field that mean explicitly none.
 func none() map[string]any { return map[string]any{"enum": []any{nil, "", "none"}} }
@@ -59,17 +57,48 @@ func (s schemas) object(t reflect.Type) map[string]any {
 		schema := s.field(t, f)
 		if text := descriptions[t.Name()+"."+f.Name]; text != "" {
 			schema["description"] = text
+			if value, ok := defaultOf(text, f); ok {
+				schema["default"] = value
+			}
+		}
+		if fields.IsDuration(f.Type) && !f.Rule.Reserved {
+			schema["examples"] = []any{"250ms", 1.5}
 		}
 		properties[f.Name] = schema
 	}
 	object := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
-	if text := descriptions[t.Name()]; text != "" && t != documentType {
+	if text := descriptions[t.Name()]; text != "" && t != s.root {
 		object["description"] = text
 	}
-	if t == reflect.TypeFor[policy.Budget]() {
+	switch t {
+	case reflect.TypeFor[policy.Budget]():
 		maps.Copy(object, budgetKinds())
+	case reflect.TypeFor[Suppression]():
+		object["required"] = []string{"code", "path", "reason"}
+		for _, required := range properties {
+			required.(map[string]any)["minLength"] = 1
+		}
 	}
 	return object
+}
+
+var namedDefault = regexp.MustCompile(`\bDefault:? ([0-9.]*[0-9]|[a-z_]+)\b`)
+
+// defaultOf returns the default that a description names: a number, or a value of the field's own list.
+func defaultOf(description string, f fields.Field) (any, bool) {
+	m := namedDefault.FindStringSubmatch(description)
+	if m == nil {
+		return nil, false
+	}
+	if enum, ok := reflect.Zero(f.Type).Interface().(interface{ Values() []string }); ok {
+		return m[1], slices.Contains(enum.Values(), m[1])
+	}
+	switch kind := f.Type.Kind(); kind {
+	case reflect.Int, reflect.Int64, reflect.Float64:
+		number, err := strconv.ParseFloat(m[1], 64)
+		return number, err == nil
+	}
+	return nil, false
 }
 
 // budgetKinds states which fields belong to which kind of budget.
@@ -87,10 +116,12 @@ func budgetKinds() map[string]any {
 	}
 	bucket := without("ratio", "burst")
 	bucket["required"] = []string{"capacity", "refill_per_second"}
+	unlimited := without("capacity", "refill_per_second", "ratio", "burst")
+	unlimited["properties"].(m)["scope"] = m{"const": string(policy.ScopeProcess)}
 	return m{"required": []string{"kind"}, "allOf": []any{
 		when(policy.BudgetTokenBucket, bucket),
 		when(policy.BudgetRetryRatio, without("capacity", "refill_per_second")),
-		when(policy.BudgetUnlimited, without("capacity", "refill_per_second", "ratio", "burst")),
+		when(policy.BudgetUnlimited, unlimited),
 	}}
 }
 
@@ -107,12 +138,14 @@ func (s schemas) field(t reflect.Type, f fields.Field) map[string]any {
 
 func (s schemas) value(t reflect.Type, f fields.Field) map[string]any {
 	switch kind := f.Type.Kind(); {
-	case t == documentType && f.Name == "version":
+	case t == s.root && f.Name == "version":
 		return map[string]any{"const": version}
 	case fields.IsDuration(f.Type):
 		return durations(f.Rule)
 	case f.Type == freeType:
 		return map[string]any{"type": "object"}
+	case kind == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		return map[string]any{"type": "array", "items": s.ref(f.Type.Elem().Name(), f.Type.Elem())}
 	case kind == reflect.Slice:
 		return map[string]any{"type": "array", "items": names()}
 	case kind == reflect.Map:

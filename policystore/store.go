@@ -50,6 +50,9 @@ type Clients interface {
 	// Clients returns clients of a document, or of all for "", whose document and ID come after a cursor, in the order of
 	// document and ID, at most limit.
 	Clients(ctx context.Context, document string, after ClientKey, limit int) ([]Client, error)
+	// ReportingClients returns the clients that reported something and were seen since a time, whose document and ID come after a
+	// cursor, in the order of document and ID, at most limit.
+	ReportingClients(ctx context.Context, since time.Time, after ClientKey, limit int) ([]Client, error)
 	// CountClients counts the clients of a document seen since a time, by desired, applied and refused revision.
 	CountClients(ctx context.Context, document string, since time.Time) ([]ClientCount, error)
 	// RemoveClients removes clients last seen before a time, at most limit, and returns their number.

@@ -23,10 +23,11 @@ type grant struct {
 	release func()
 }
 
-// annotate adds the budget's own reason and detail, and the wait for the limit, to an attempt's outcome.
-func (l *launch) annotate(o *classify.Outcome) {
+// annotate adds to an attempt's outcome the budget's own reason and detail, the wait for the limit, and whether the attempt was
+// admitted without the store of shared limits.
+func (l *launch) annotate(o *classify.Outcome, away bool) {
 	g := &l.grant
-	if g.own == "" && g.detail == "" && l.place.waited == 0 {
+	if g.own == "" && g.detail == "" && l.place.waited == 0 && !away {
 		return
 	}
 	attributes := maps.Clone(o.Attributes) // classifiers may share theirs
@@ -35,6 +36,9 @@ func (l *launch) annotate(o *classify.Outcome) {
 	}
 	if l.place.waited > 0 {
 		attributes[observe.AttrLimitWait] = l.place.waited.String()
+	}
+	if away {
+		attributes[observe.AttrLimitStore] = "away"
 	}
 	if g.own != "" {
 		attributes[observe.AttrBudgetReason] = string(g.own)
@@ -54,7 +58,7 @@ func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
 	r.launches++
 	l.number = r.launches
 	if r.plan.timed {
-		l.began = time.Since(epoch)
+		l.began = r.e.elapsed()
 	}
 	if r.recorded() {
 		l.started = r.rec.start(r.e, l.number)
@@ -121,7 +125,7 @@ func (r *run) passBreaker(l *launch, kind budget.AttemptKind) bool {
 		return true
 	}
 	if !r.plan.timed {
-		l.began = time.Since(epoch)
+		l.began = r.e.elapsed()
 	}
 	var change circuit.Transition
 	l.ticket, change, l.hasTicket = b.Acquire(l.began, kind == budget.KindHedge)
@@ -177,7 +181,7 @@ func (r *run) context(l *launch) *attemptCtx {
 		r.root = c
 	}
 	if timeout := r.plan.policy.Retry.TimeoutPerAttempt; timeout > 0 && timeout < noTimeout {
-		c.deadline = time.Since(epoch) + timeout
+		c.deadline = r.e.elapsed() + timeout
 	}
 	if r.deadline != 0 && (c.deadline == 0 || r.deadline < c.deadline) {
 		c.deadline, c.overall = r.deadline, true
@@ -195,13 +199,13 @@ func (r *run) free(l *launch, result circuit.Result) {
 	}
 	var took, now time.Duration
 	if result != circuit.Ignored && (l.hasTicket || l.place.result != limit.Ignored) {
-		now = time.Since(epoch)
+		now = r.e.elapsed()
 		if l.began != 0 { // 0 if the plan is not timed, although the breaker may have become one of kind slow since
 			took = now - l.began
 		}
 	}
 	if l.place.limiter != nil {
-		change := l.place.leave(took, now)
+		change := l.place.leave(r.e, took, now)
 		if r.recorded() {
 			defer r.rec.limit(r, change)
 		}
@@ -241,7 +245,7 @@ func (r *run) permit(v decision.Verdict) decision.Verdict {
 	var state circuit.State
 	if p.breaker != nil {
 		var ok bool
-		if state, ok = p.breaker.Look(time.Since(epoch)); !ok {
+		if state, ok = p.breaker.Look(r.e.elapsed()); !ok {
 			r.refuse(policy.ReasonCircuitOpen, state, grant{})
 			return stop(policy.ReasonCircuitOpen)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -89,7 +90,7 @@ func (r *run) begin(timeline bool) {
 	}
 	r.seed = o.seed
 	if overall := r.plan.policy.Retry.OverallTimeout; overall > 0 && overall < noTimeout {
-		r.deadline = time.Since(epoch) + overall
+		r.deadline = r.e.elapsed() + overall
 		if r.once != nil {
 			r.deadline -= r.once.age
 		}
@@ -213,7 +214,7 @@ func (r *run) wait(d time.Duration) policy.Reason {
 			return policy.ReasonCanceled
 		}
 	case d >= minTimerWait:
-		r.await(nil, d)
+		r.await(nil, d, nil)
 	}
 	reason := r.panicReason
 	if reason == "" {
@@ -225,8 +226,12 @@ func (r *run) wait(d time.Duration) policy.Reason {
 	return reason
 }
 
-// await waits for d, until ready is closed or the caller's context ends.
-func (r *run) await(ready <-chan struct{}, d time.Duration) {
+// await waits for d, until ready is closed or the caller's context ends. A world is woken with the key at.
+func (r *run) await(ready <-chan struct{}, d time.Duration, at any) {
+	if w := r.e.options.World; w != nil {
+		awaitIn(w, ready, d, at)
+		return
+	}
 	if r.timer == nil {
 		r.timer = time.NewTimer(d)
 	} else {
@@ -239,6 +244,22 @@ func (r *run) await(ready <-chan struct{}, d time.Duration) {
 	case <-r.ctx.Done():
 	}
 	r.timer.Stop()
+}
+
+// awaitIn waits in a world.
+func awaitIn(w virtual.World, ready <-chan struct{}, d time.Duration, at any) {
+	if ready == nil {
+		w.Await(d, nil, nil)
+		return
+	}
+	w.Await(d, at, func() bool {
+		select {
+		case <-ready:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // substitute calls the Wait that replaces the timer.

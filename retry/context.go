@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -127,7 +128,11 @@ func (c *attemptCtx) Deadline() (time.Time, bool) {
 	if end == 0 {
 		return parent, ok
 	}
-	if own := epoch.Add(end); !ok || own.Before(parent) {
+	start := epoch
+	if c.options.plan.executor.options.World != nil {
+		start = virtual.Epoch
+	}
+	if own := start.Add(end); !ok || own.Before(parent) {
 		return own, true
 	}
 	return parent, true
@@ -170,7 +175,7 @@ func (c *attemptCtx) Err() error {
 	}
 	if err := c.parent.Err(); err != nil {
 		c.close(stateOf(err))
-	} else if at := c.end(); at != 0 && time.Since(epoch) >= at {
+	} else if at := c.end(); at != 0 && c.options.plan.executor.elapsed() >= at {
 		c.expire()
 	}
 	return errOf(c.state.Load())
@@ -300,7 +305,7 @@ func (c *attemptCtx) timedOut() bool {
 		return false
 	}
 	at := c.end()
-	return at != 0 && time.Since(epoch) >= at
+	return at != 0 && c.options.plan.executor.elapsed() >= at
 }
 
 func (c *attemptCtx) callID() string {

@@ -16,8 +16,10 @@ import (
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/hedge"
+	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/sharing"
 )
 
 // FailureMode says what happens if something that a policy names, or the policy itself, is missing.
@@ -45,12 +47,20 @@ func (m FailureMode) String() string {
 type ExecutorOptions struct {
 	// Provider finds policies. Default: the built-in default policy for every key.
 	Provider policy.Provider
+	// Shadow finds policies under trial. They are evaluated beside those in force, without effect: a [observe.Decision] whose
+	// policy under trial decides differently has it in Shadow. Both decide from the same facts in the same state; budgets,
+	// breakers, limits, hedges, timeouts of attempts and classifiers are those of the policy in force. Without an Observer or
+	// a Journal nothing is evaluated. A key for which Shadow fails is not compared. Default none.
+	Shadow policy.Provider
 	// Observer receives every event. Default none. Combine several with observe.Multi.
 	Observer observe.Observer
 	// Journal receives decisions before they take effect and can refuse them. Default none.
 	Journal observe.Journal
 	// Budgets that policies may name. A budget here wins over a document's budget of the same name.
 	Budgets *budget.Registry
+	// Sharing connects the executor with the processes that share budgets, breakers and limits. The caller closes the hub after
+	// the last call. Without one, what a policy shares counts for this process only, which is reported once per policy.
+	Sharing *sharing.Hub
 	// Classifiers that policies may name.
 	Classifiers map[string]classify.Classifier
 	// Triggers that policies may name in addition to fixed, p50, p90, p95 and p99.
@@ -81,9 +91,13 @@ type ExecutorOptions struct {
 	// Clock returns the times of records. Default: the system clock, whose steps show in records within a second. Timeouts
 	// and delays do not use it.
 	Clock func() time.Time
-	// Wait replaces the timer between attempts. It returns early, with the context's error, when the context ends. It is
+	// Wait replaces the timer between attempts and that for a turn of a rate limit. It returns early, with the context's error, when the context ends. It is
 	// meant for tests; see package tenettest.
 	Wait func(ctx context.Context, d time.Duration) error
+	// World replaces the clock, the timers and the goroutines of hedges by those of a simulation; see package simulate. Only
+	// Tenet's own packages can set it. Calls in a world take contexts that do not end; their operations use
+	// the context's Deadline and Err, not Done; there is no observer.
+	World virtual.World
 }
 
 // Executor runs operations under policies. It is safe for concurrent use; create one with [NewExecutor] and share it.
@@ -135,8 +149,11 @@ func NewExecutor(options ExecutorOptions) *Executor {
 	}
 	options.Triggers = maps.Clone(options.Triggers)
 	e := &Executor{
-		options: options, documentBudgets: budget.NewRegistry(),
+		options: options, documentBudgets: budget.NewSharedRegistry(options.Sharing),
 		keys: newKeyTable(options.MaxKeys), missing: map[string]bool{},
+	}
+	if options.World != nil {
+		e.documentBudgets = budget.NewRegistryIn(options.World)
 	}
 	e.vocabulary.Store(&vocabulary{
 		classifiers: options.Classifiers, families: append(classify.Builtin(), options.Classes...), registered: map[string]bool{},
@@ -146,6 +163,9 @@ func NewExecutor(options ExecutorOptions) *Executor {
 		e.versioned = recoveringVersions{e.versioned}
 	}
 	e.starter, _ = options.Observer.(observe.Starter)
+	if options.Sharing != nil {
+		options.Sharing.Watch(e.reportStore)
+	}
 	return e
 }
 
@@ -307,8 +327,11 @@ func (e *Executor) Policy(ctx context.Context, key policy.Key) *policy.Policy {
 // now returns the time for records. It adds the monotonic time to a clock reading that is at most a second old, which is
 // cheaper than a new reading each time.
 func (e *Executor) now() time.Time {
-	if e.options.Clock != nil {
+	switch {
+	case e.options.Clock != nil:
 		return e.clock()
+	case e.options.World != nil:
+		return virtual.Epoch.Add(e.elapsed())
 	}
 	if reading := e.clockReading.Load(); reading != nil {
 		if d := time.Since(*reading); d >= 0 && d < time.Second {
@@ -318,6 +341,22 @@ func (e *Executor) now() time.Time {
 	t := time.Now()
 	e.clockReading.Store(&t)
 	return t
+}
+
+// elapsed returns the monotonic time that the mechanisms take: since epoch, or since virtual.Epoch in a world.
+func (e *Executor) elapsed() time.Duration {
+	if e.options.World != nil {
+		return e.options.World.Now()
+	}
+	return time.Since(epoch)
+}
+
+// until returns how long it takes until t.
+func (e *Executor) until(t time.Time) time.Duration {
+	if e.options.World != nil {
+		return t.Sub(virtual.Epoch) - e.elapsed()
+	}
+	return time.Until(t)
 }
 
 // clock asks the options' clock. With RecoverPanics, the system's time stands in for a clock that panics.

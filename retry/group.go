@@ -90,40 +90,30 @@ func (g *hedgedGroup[T, O]) coordinate(r *run, op O) {
 		}
 	default:
 	}
-	var hedge, end <-chan time.Time
-	var hedgeTimer *time.Timer
+	var a alarms
+	defer a.stop()
 	if wait, ok := g.delay(r); ok {
-		hedgeTimer = time.NewTimer(wait)
-		defer hedgeTimer.Stop()
-		hedge = hedgeTimer.C
+		a.setHedge(r, wait)
 	}
-	if r.deadline != 0 {
-		endTimer := time.NewTimer(r.deadline - time.Since(epoch))
-		defer endTimer.Stop()
-		end = endTimer.C
-	}
+	a.setEnd(r)
 	for {
-		select {
-		case l := <-g.results:
+		l, due := awaitNext(r, &a, g.results)
+		switch {
+		case l != nil:
 			if g.take(r, op, l) {
 				return
 			}
-		case <-hedge:
-			hedge = nil
+		case !due:
+			g.interrupt(r, op, r.endReason())
+			return
+		default:
 			if g.hedge(r, op); r.panicReason != "" {
 				g.interrupt(r, op, r.panicReason)
 				return
 			}
 			if wait, ok := g.delay(r); ok {
-				hedgeTimer.Reset(wait)
-				hedge = hedgeTimer.C
+				a.setHedge(r, wait)
 			}
-		case <-r.ctx.Done():
-			g.interrupt(r, op, r.endReason())
-			return
-		case <-end:
-			g.interrupt(r, op, r.endReason())
-			return
 		}
 	}
 }
@@ -143,7 +133,12 @@ func (g *hedgedGroup[T, O]) launch(r *run, op O, kind budget.AttemptKind) (denie
 	g.racers = append(g.racers, l)
 	g.group.Launch()
 	r.e.losers.add()
-	go race(r.e, l, op, g.results)
+	e, results := r.e, g.results // so that no closure holds the run
+	if w := e.options.World; w != nil {
+		w.Go(func() { race(e, l, op, results) })
+	} else {
+		go race(e, l, op, results)
+	}
 	return ""
 }
 
@@ -160,6 +155,7 @@ func race[T any, O operation[T]](e *Executor, l *racer[T], op O, results chan<- 
 		}
 		if l.state.CompareAndSwap(running, delivered) {
 			results <- l
+			e.wake(results)
 			return
 		}
 		l.giveUp(e)
@@ -171,7 +167,7 @@ func race[T any, O operation[T]](e *Executor, l *racer[T], op O, results chan<- 
 // giveUp cleans up a loser whose group was decided without it.
 func (l *racer[T]) giveUp(e *Executor) {
 	l.state.Store(gone)
-	l.place.leave(0, 0)
+	l.place.leave(e, 0, 0)
 	if release := l.grant.release; release != nil {
 		e.safely(release)
 	}
@@ -230,7 +226,7 @@ func (g *hedgedGroup[T, O]) hedge(r *run, op O) {
 		if r.recorded() {
 			l := launch{number: r.launches, hedge: g.hedges, started: r.rec.now(r.e)}
 			if b := r.plan.breaker; b != nil {
-				l.circuit = b.State(time.Since(epoch))
+				l.circuit = b.State(r.e.elapsed())
 			}
 			r.rec.denied(r, &l, policy.ReasonMaxExtraLoad)
 		}
@@ -266,6 +262,7 @@ func (g *hedgedGroup[T, O]) abandon(r *run) {
 		}
 		l.settled = true
 		l.ctx.close(canceled)
+		r.e.wake(l.ctx)
 		release, held := l.grant.release, l.place
 		l.grant.release, l.place = nil, place{}
 		r.free(&l.launch, circuit.Ignored)

@@ -1,8 +1,6 @@
 package retry
 
 import (
-	"time"
-
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
@@ -61,7 +59,7 @@ func (r *run) classify(value any, err error) (o classify.Outcome) {
 // conclude ends an attempt that was judged: it releases what the attempt held and records it.
 func (r *run) conclude(l *launch, j *judgement, err error) {
 	if r.plan.hedge.digest != nil && j.outcome.Kind == classify.Success {
-		r.plan.hedge.digest.Add(time.Since(epoch) - l.began)
+		r.plan.hedge.digest.Add(r.e.elapsed() - l.began)
 	}
 	l.settled = true
 	if l.watch != nil || l.hasTicket || l.place.limiter != nil || l.grant.release != nil {

@@ -22,6 +22,8 @@ type keyState struct {
 	load    *hedge.Load
 	limiter *limit.Limiter
 
+	trial atomic.Pointer[trial] // nil without a policy under trial
+
 	next  atomic.Pointer[keyState] // in its bucket
 	order *list.Element            // in the table's order; guarded by the table's mu
 }
@@ -77,7 +79,9 @@ func (t *keyTable) add(s *keyState) (evicted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if evicted = t.order.Len() >= t.limit; evicted {
-		t.drop(t.order.Remove(t.order.Back()).(*keyState))
+		last := t.order.Remove(t.order.Back()).(*keyState)
+		t.drop(last)
+		last.leave()
 	}
 	s.order = t.order.PushFront(s)
 	t.latest.Store(s)

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/tenetdev/tenet/budget"
@@ -19,12 +20,20 @@ type place struct {
 }
 
 // leave gives the place back, once.
-func (p *place) leave(took, now time.Duration) (change limit.Change) {
+func (p *place) leave(e *Executor, took, now time.Duration) (change limit.Change) {
 	if m := p.limiter; m != nil {
 		p.limiter = nil
 		change = m.Leave(p.result, took, now)
+		e.wake(m)
 	}
 	return change
+}
+
+// wake resumes what waits for key in a world.
+func (e *Executor) wake(key any) {
+	if e.options.World != nil {
+		e.options.World.Wake(key)
+	}
 }
 
 // latencyOf returns what an outcome means to an adaptive limit. Failures other than timeouts are often faster than a success
@@ -45,11 +54,8 @@ func (e *Executor) setLimiter(p *plan, shared bool) {
 	if !p.policy.Limit.Active() {
 		return
 	}
-	switch {
-	case p.state.limiter == nil && shared:
-		p.state.limiter = limit.New(p.policy.Limit, time.Since(epoch))
-	case shared:
-		p.state.limiter.Update(p.policy.Limit, time.Since(epoch))
+	if shared {
+		e.updateLimiter(p.state, p.policy.Limit)
 	}
 	p.limiter = p.state.limiter
 }
@@ -64,7 +70,7 @@ func (r *run) enter(l *launch, kind budget.AttemptKind) policy.Reason {
 			return ""
 		}
 	}
-	began := time.Since(epoch)
+	began := r.e.elapsed()
 	longest, end := r.mayWait(kind)
 	if l.place.limiter == nil {
 		if reason := r.queue(l, longest, end); reason != "" {
@@ -79,7 +85,7 @@ func (r *run) enter(l *launch, kind budget.AttemptKind) policy.Reason {
 	if l.place.waited == 0 {
 		return ""
 	}
-	l.began = time.Since(epoch)
+	l.began = r.e.elapsed()
 	l.place.waited = l.began - began
 	if r.recorded() {
 		l.started = r.rec.now(r.e)
@@ -112,7 +118,7 @@ func (r *run) queue(l *launch, longest time.Duration, end policy.Reason) policy.
 		return ""
 	}
 	l.place.waited = 1 // enter measures it
-	r.await(w.Ready(), longest)
+	r.await(w.Ready(), longest, m)
 	if w.Cancel() {
 		return cmp.Or(r.endReason(), end)
 	}
@@ -122,8 +128,17 @@ func (r *run) queue(l *launch, longest time.Duration, end policy.Reason) policy.
 
 // awaitTurn waits for a turn in the rate, which must come before the time until.
 func (r *run) awaitTurn(l *launch, until time.Duration) policy.Reason {
-	m, now := r.plan.limiter, time.Since(epoch)
+	m, now := r.plan.limiter, r.e.elapsed()
 	turn, wait, ok := m.Turn(now, max(until-now, 0))
+	for !ok && m.SharedRate() && until-now >= minTimerWait {
+		l.place.waited = 1 // enter measures it
+		r.await(nil, min(wait, until-now), nil)
+		if reason := r.endReason(); reason != "" {
+			return reason
+		}
+		now = r.e.elapsed()
+		turn, wait, ok = m.Turn(now, max(until-now, 0))
+	}
 	switch {
 	case !ok:
 		return cmp.Or(r.endReason(), policy.ReasonRateLimited)
@@ -131,8 +146,13 @@ func (r *run) awaitTurn(l *launch, until time.Duration) policy.Reason {
 		return ""
 	}
 	l.place.waited = 1 // enter measures it
-	r.await(nil, wait)
-	reason := r.endReason()
+	reason := policy.Reason("")
+	if r.e.options.Wait == nil {
+		r.await(nil, wait, nil)
+	} else if r.substitute(wait) != nil && r.ctx.Err() == nil {
+		r.cause, reason = context.Canceled, policy.ReasonCanceled
+	}
+	reason = cmp.Or(r.panicReason, reason, r.endReason())
 	if reason != "" {
 		m.GiveBack(turn)
 	}

@@ -235,11 +235,7 @@ func TestB4HedgesDoNotWait(t *testing.T) {
 func TestB4EveryPlaceIsReleasedOnce(t *testing.T) {
 	boom := func(context.Context) error { panic("boom") }
 	deaf := func(context.Context) error { time.Sleep(time.Minute); return nil }
-	for name, c := range map[string]struct {
-		hedges int
-		runs   []func(context.Context) error
-		cancel time.Duration
-	}{
+	for name, c := range map[string]ending{
 		"success":              {0, []func(context.Context) error{after(0, nil)}, 0},
 		"failures":             {0, []func(context.Context) error{after(0, errDown)}, 0},
 		"panic":                {0, []func(context.Context) error{boom}, 0},
@@ -254,24 +250,11 @@ func TestB4EveryPlaceIsReleasedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := exact(3)
-				if c.hedges > 0 {
-					p = hedged(3, c.hedges)
-				}
 				const places = 3
+				p := c.policy()
 				p.Limit = policy.Limit{Concurrency: places}
 				e := executor(t, p, func(o *retry.ExecutorOptions) { o.Observer = &log{} })
-				ctx, cancel := context.WithCancel(bg)
-				defer cancel()
-				if c.cancel > 0 {
-					time.AfterFunc(c.cancel, cancel)
-				}
-				op, _ := racing(c.runs...)
-				func() {
-					defer func() { _ = recover() }()
-					_ = e.Do(ctx, key, op)
-				}()
-				_ = e.Wait(bg)
+				c.happen(t, e)
 				var group sync.WaitGroup
 				var running atomic.Int64
 				for range places {

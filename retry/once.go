@@ -84,13 +84,13 @@ func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...Ca
 func (r *run) refusedFor() time.Duration {
 	var wait time.Duration
 	if b := r.plan.breaker; b != nil {
-		wait = b.Wait(time.Since(epoch))
+		wait = b.Wait(r.e.elapsed())
 	}
 	if b, ok := r.plan.budget.budget.(budget.Waiter); ok {
 		wait = max(wait, b.Wait(r.plan.budget.ref))
 	}
 	if m := r.plan.limiter; m != nil {
-		wait = max(wait, m.Wait(time.Since(epoch)))
+		wait = max(wait, m.Wait(r.e.elapsed()))
 	}
 	return wait
 }

@@ -78,6 +78,7 @@ type traits struct {
 	timed   bool // breaker, limiter or digest need to know how long attempts take
 	gated   bool // a breaker, a budget or a limit admits attempts
 	plain   bool // attempts need no admission, timeout, classifier, hedge or observer
+	shares  bool // a budget, the breaker or the limit is shared with other processes
 	byClass bool // retry_on or abort_on are in use
 }
 
@@ -243,6 +244,7 @@ func (e *Executor) resolveNames(p *plan, shared bool) {
 	if h.Enabled {
 		e.setTrigger(p)
 	}
+	e.noteShared(p)
 	p.bare.plan = p
 	p.gated = p.breaker != nil || p.limiter != nil || p.budget.ref.Name != "" || p.hedge.trigger != nil
 	p.plain = p.refusal.reason == "" && p.classifier == nil && !p.gated && r.TimeoutPerAttempt <= 0 && r.OverallTimeout <= 0 &&
@@ -290,11 +292,8 @@ func (e *Executor) setBreaker(p *plan, shared bool) {
 	if c.Kind == "" {
 		return
 	}
-	switch {
-	case p.state.breaker == nil && shared:
-		p.state.breaker = circuit.New(c)
-	case shared:
-		p.changed = p.state.breaker.Update(c)
+	if shared {
+		p.changed = e.updateBreaker(p.state, c)
 	}
 	p.breaker = p.state.breaker
 }
@@ -321,8 +320,30 @@ func (e *Executor) setTrigger(p *plan) {
 	}
 	if p.state.digest == nil {
 		p.state.digest = &hedge.Digest{}
+		if e.options.World != nil {
+			p.state.digest = hedge.NewSerialDigest()
+		}
 	}
 	p.hedge.digest = p.state.digest
+}
+
+// changed returns a copy of a policy, changed by a call's options.
+func (e *Executor) changed(p *policy.Policy, o *callOptions) policy.Policy {
+	changed := p.Clone()
+	if o.category != "" && changed.Category == "" {
+		changed = changed.UnderCategory(o.category, e.lockedLimits(p.Key.Surface()))
+	}
+	if o.edit != nil {
+		o.edit(&changed) // without the lock, because it is the caller's code
+	}
+	return changed
+}
+
+// lockedLimits is limits for callers that do not hold mu.
+func (e *Executor) lockedLimits(s policy.Surface) policy.Limits {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.limits(s)
 }
 
 // edited makes a plan for one call that edits its policy. The plan shares the key's breaker, digest and load.
@@ -332,16 +353,7 @@ func (e *Executor) edited(base *plan, o *callOptions) *plan {
 	if base.refusal.reason == policy.ReasonNoPolicy || base.refusal.reason == policy.ReasonPanicInProvider { // other missing names are looked up again
 		p.refusal = base.refusal
 	}
-	changed := base.policy.Clone()
-	if o.category != "" && changed.Category == "" {
-		e.mu.Lock()
-		limits := e.limits(p.surface)
-		e.mu.Unlock()
-		changed = changed.UnderCategory(o.category, limits)
-	}
-	if o.edit != nil {
-		o.edit(&changed) // without the lock, because it is the caller's code
-	}
+	changed := e.changed(base.policy, o)
 	changed.Key = base.key
 	changed.Meta.Source, changed.Meta.Revision = policy.SourceOption, ""
 	if changed.Circuit.Kind != "" {

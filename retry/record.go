@@ -126,8 +126,8 @@ func (rec *recorder) now(e *Executor) time.Time { return e.since(rec.started) }
 
 // since returns the time. Without a clock in the options it counts from start, which is cheaper than reading the time of day.
 func (e *Executor) since(start time.Time) time.Time {
-	if e.options.Clock != nil {
-		return e.clock()
+	if e.options.Clock != nil || e.options.World != nil {
+		return e.now()
 	}
 	return start.Add(time.Since(start))
 }
@@ -162,7 +162,7 @@ func (rec *recorder) ended(r *run, l *launch, j *judgement, err error) {
 		a.Facts = &facts
 	}
 	a.BudgetAllowed, a.BudgetReason = true, l.grant.reason
-	l.annotate(&a.Outcome)
+	l.annotate(&a.Outcome, r.plan.storeAway())
 	rec.notifyAttempt(r, l, a)
 }
 
@@ -172,7 +172,7 @@ func (rec *recorder) denied(r *run, l *launch, reason policy.Reason) {
 	a.End, a.Denied = l.started, true
 	a.Outcome = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: reason}
 	a.BudgetAllowed, a.BudgetReason = l.grant.given, l.grant.reason
-	l.annotate(&a.Outcome)
+	l.annotate(&a.Outcome, r.plan.storeAway())
 	rec.notifyAttempt(r, l, a)
 }
 
@@ -221,6 +221,9 @@ func (rec *recorder) decided(r *run, j *judgement, b *basis) {
 		Attempt: b.attempt, Group: b.group, Err: r.last,
 	}}
 	rec.stamp(r, e)
+	if r.e.options.Shadow != nil {
+		e.Decision.Shadow = r.shadow(j, b)
+	}
 	r.noteFallback(e.Decision)
 	if r.e.options.Journal != nil {
 		ctx := r.ctx

@@ -47,61 +47,74 @@ func (l *ledger) AllowAttempt(_ context.Context, _ policy.Key, index int, kind b
 
 func (l *ledger) AskAtLaunch() bool { return l.launch }
 
+// ending is a way in which a call ends.
+type ending struct {
+	hedges int                           // at most, of each attempt
+	runs   []func(context.Context) error // in launch order; the last one repeats
+	cancel time.Duration                 // when the caller cancels; 0 for never
+}
+
+// policy is that of the call: three attempts.
+func (c ending) policy() policy.Policy {
+	if c.hedges > 0 {
+		return hedged(3, c.hedges)
+	}
+	return exact(3)
+}
+
+// happen makes the call, drops its panic, and waits for what it leaves running.
+func (c ending) happen(t *testing.T, e *retry.Executor) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(bg)
+	defer cancel()
+	if c.cancel > 0 {
+		time.AfterFunc(c.cancel, cancel)
+	}
+	op, _ := racing(c.runs...)
+	func() {
+		defer func() { _ = recover() }()
+		_ = e.Do(ctx, key, op)
+	}()
+	if err := e.Wait(bg); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestR7EachGrantIsReleasedExactlyOnce: it checks each grant, because a grant that is released twice would hide one that is
 // never released.
 func TestR7EachGrantIsReleasedExactlyOnce(t *testing.T) {
-	type ends struct {
-		hedges int
-		runs   []func(context.Context) error // in launch order; the last one repeats
-		cancel time.Duration                 // when the caller cancels; 0 for never
-		grants int                           // asked when decided
-		late   int                           // asked at launch
-	}
 	deaf := func(d time.Duration, err error) func(context.Context) error { // ignores its context
 		return func(context.Context) error { time.Sleep(d); return err }
 	}
 	boom := func(context.Context) error { panic("boom") }
 	lateBoom := func(ctx context.Context) error { <-ctx.Done(); panic("boom") }
-	for name, c := range map[string]ends{
-		"success":                                {0, []func(context.Context) error{after(0, nil)}, 0, 1, 1},
-		"all attempts fail":                      {0, []func(context.Context) error{after(0, errDown)}, 0, 3, 3},
-		"panic of a retry":                       {0, []func(context.Context) error{after(0, errDown), boom}, 0, 2, 2},
-		"cancelled while running":                {0, []func(context.Context) error{after(time.Minute, nil)}, time.Second, 1, 1},
-		"cancelled while waiting":                {0, []func(context.Context) error{after(0, errDown)}, 5 * time.Millisecond, 2, 1},
-		"hedged, the primary wins":               {2, []func(context.Context) error{after(150*time.Millisecond, nil), after(time.Hour, nil)}, 0, 2, 2},
-		"hedged, a hedge wins":                   {2, []func(context.Context) error{after(time.Hour, nil), after(time.Hour, nil), after(0, nil)}, 0, 3, 3},
-		"hedged, losers ignore their context":    {2, []func(context.Context) error{deaf(time.Minute, nil), deaf(2*time.Minute, errDown), after(0, nil)}, 0, 3, 3},
-		"hedged, all fail and are retried":       {1, []func(context.Context) error{after(150*time.Millisecond, errDown)}, 0, 6, 6},
-		"hedged, cancelled":                      {2, []func(context.Context) error{after(time.Hour, nil)}, time.Second, 3, 3},
-		"hedged, cancelled while waiting":        {1, []func(context.Context) error{after(0, errDown)}, 5 * time.Millisecond, 2, 1},
-		"hedged, the primary panics":             {1, []func(context.Context) error{boom}, 0, 1, 1},
-		"hedged, a hedge panics":                 {1, []func(context.Context) error{deaf(time.Minute, nil), boom}, 0, 2, 2},
-		"hedged, a loser panics":                 {1, []func(context.Context) error{lateBoom, after(0, nil)}, 0, 2, 2},
-		"hedged, a winner while others end":      {2, []func(context.Context) error{after(300*time.Millisecond, nil), after(200*time.Millisecond, nil), after(100*time.Millisecond, nil)}, 0, 3, 3},
-		"hedged, one fails and another succeeds": {1, []func(context.Context) error{after(150*time.Millisecond, errDown), after(100*time.Millisecond, nil)}, 0, 2, 2},
+	for name, c := range map[string]struct {
+		ending
+		grants int // asked when decided
+		late   int // asked at launch
+	}{
+		"success":                                {ending{0, []func(context.Context) error{after(0, nil)}, 0}, 1, 1},
+		"all attempts fail":                      {ending{0, []func(context.Context) error{after(0, errDown)}, 0}, 3, 3},
+		"panic of a retry":                       {ending{0, []func(context.Context) error{after(0, errDown), boom}, 0}, 2, 2},
+		"cancelled while running":                {ending{0, []func(context.Context) error{after(time.Minute, nil)}, time.Second}, 1, 1},
+		"cancelled while waiting":                {ending{0, []func(context.Context) error{after(0, errDown)}, 5 * time.Millisecond}, 2, 1},
+		"hedged, the primary wins":               {ending{2, []func(context.Context) error{after(150*time.Millisecond, nil), after(time.Hour, nil)}, 0}, 2, 2},
+		"hedged, a hedge wins":                   {ending{2, []func(context.Context) error{after(time.Hour, nil), after(time.Hour, nil), after(0, nil)}, 0}, 3, 3},
+		"hedged, losers ignore their context":    {ending{2, []func(context.Context) error{deaf(time.Minute, nil), deaf(2*time.Minute, errDown), after(0, nil)}, 0}, 3, 3},
+		"hedged, all fail and are retried":       {ending{1, []func(context.Context) error{after(150*time.Millisecond, errDown)}, 0}, 6, 6},
+		"hedged, cancelled":                      {ending{2, []func(context.Context) error{after(time.Hour, nil)}, time.Second}, 3, 3},
+		"hedged, cancelled while waiting":        {ending{1, []func(context.Context) error{after(0, errDown)}, 5 * time.Millisecond}, 2, 1},
+		"hedged, the primary panics":             {ending{1, []func(context.Context) error{boom}, 0}, 1, 1},
+		"hedged, a hedge panics":                 {ending{1, []func(context.Context) error{deaf(time.Minute, nil), boom}, 0}, 2, 2},
+		"hedged, a loser panics":                 {ending{1, []func(context.Context) error{lateBoom, after(0, nil)}, 0}, 2, 2},
+		"hedged, a winner while others end":      {ending{2, []func(context.Context) error{after(300*time.Millisecond, nil), after(200*time.Millisecond, nil), after(100*time.Millisecond, nil)}, 0}, 3, 3},
+		"hedged, one fails and another succeeds": {ending{1, []func(context.Context) error{after(150*time.Millisecond, errDown), after(100*time.Millisecond, nil)}, 0}, 2, 2},
 	} {
 		for _, launch := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, asked at launch %v", name, launch), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := exact(3)
-					if c.hedges > 0 {
-						p = hedged(3, c.hedges)
-					}
 					b := &ledger{launch: launch}
-					e := withBudget(t, p, b, func(o *retry.ExecutorOptions) { o.Observer = &log{} })
-					ctx, cancel := context.WithCancel(bg)
-					defer cancel()
-					if c.cancel > 0 {
-						time.AfterFunc(c.cancel, cancel)
-					}
-					op, _ := racing(c.runs...)
-					func() {
-						defer func() { _ = recover() }()
-						_ = e.Do(ctx, key, op)
-					}()
-					if err := e.Wait(bg); err != nil {
-						t.Fatal(err)
-					}
+					c.happen(t, withBudget(t, c.policy(), b, func(o *retry.ExecutorOptions) { o.Observer = &log{} }))
 					want := c.grants
 					if launch {
 						want = c.late

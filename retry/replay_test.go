@@ -21,16 +21,7 @@ import (
 // calls.
 func TestA4EventsHoldAllThatReplayNeeds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		p := exact(rapid.IntRange(1, 4).Draw(rt, "attempts"))
-		p.Retry.Jitter = rapid.SampledFrom([]policy.Jitter{"none", "full", "equal", "proportional", "decorrelated"}).Draw(rt, "jitter")
-		p.Retry.TimeoutPerAttempt = rapid.SampledFrom([]time.Duration{0, 150 * time.Millisecond}).Draw(rt, "timeout")
-		p.Retry.OverallTimeout = rapid.SampledFrom([]time.Duration{0, 400 * time.Millisecond}).Draw(rt, "overall")
-		p.Retry.ClassifierName = rapid.SampledFrom([]string{"", "c"}).Draw(rt, "classifier")
-		p.Retry.RetryOn = rapid.SampledFrom([][]policy.Class{nil, {"timeout"}, {"quota"}}).Draw(rt, "retry_on")
-		p.Retry.AbortOn = rapid.SampledFrom([][]policy.Class{nil, {"eof"}}).Draw(rt, "abort_on")
-		p.Hedge.Enabled = rapid.Bool().Draw(rt, "hedged")
-		p.Hedge.MaxHedges, p.Hedge.HedgeDelay = 2, 50*time.Millisecond
-		p.Hedge.CancelOnFirstTerminal = rapid.Bool().Draw(rt, "cancel")
+		p := randomPolicy(rt)
 		script := rapid.SliceOfN(rapid.IntRange(0, len(ends)-1), 1, 12).Draw(rt, "script")
 		latency := rapid.SliceOfN(rapid.SampledFrom([]int{0, 20, 75, 110, 151, 301, 501}), 1, 12).Draw(rt, "latency")
 		cancelled := time.Duration(rapid.SampledFrom([]int{2000, 250, 60, 0}).Draw(rt, "cancelled")) * time.Millisecond
@@ -42,19 +33,39 @@ func TestA4EventsHoldAllThatReplayNeeds(t *testing.T) {
 				o.Observer = l
 				o.Classifiers = map[string]classify.Classifier{"c": classify.Func(classifyQuota)}
 			})
-			_ = e.Do(ctx, key, func(ctx context.Context) error {
-				a, _ := retry.AttemptFromContext(ctx)
-				wait := time.Duration(latency[a.Number%len(latency)]) * time.Millisecond
-				if wait%(2*time.Millisecond) != 0 { // some ignore their context
-					time.Sleep(wait)
-				}
-				return after(wait, ends[script[a.Number%len(script)]])(ctx)
-			})
+			_ = e.Do(ctx, key, scripted(script, latency))
 			_ = e.Wait(bg)
 			cancel()
 			replay(t, l)
 		})
 	})
+}
+
+// randomPolicy draws a policy that uses everything that decisions depend on.
+func randomPolicy(rt *rapid.T) policy.Policy {
+	p := exact(rapid.IntRange(1, 4).Draw(rt, "attempts"))
+	p.Retry.Jitter = rapid.SampledFrom([]policy.Jitter{"none", "full", "equal", "proportional", "decorrelated"}).Draw(rt, "jitter")
+	p.Retry.TimeoutPerAttempt = rapid.SampledFrom([]time.Duration{0, 150 * time.Millisecond}).Draw(rt, "timeout")
+	p.Retry.OverallTimeout = rapid.SampledFrom([]time.Duration{0, 400 * time.Millisecond}).Draw(rt, "overall")
+	p.Retry.ClassifierName = rapid.SampledFrom([]string{"", "c"}).Draw(rt, "classifier")
+	p.Retry.RetryOn = rapid.SampledFrom([][]policy.Class{nil, {"timeout"}, {"quota"}}).Draw(rt, "retry_on")
+	p.Retry.AbortOn = rapid.SampledFrom([][]policy.Class{nil, {"eof"}}).Draw(rt, "abort_on")
+	p.Hedge.Enabled = rapid.Bool().Draw(rt, "hedged")
+	p.Hedge.MaxHedges, p.Hedge.HedgeDelay = 2, 50*time.Millisecond
+	p.Hedge.CancelOnFirstTerminal = rapid.Bool().Draw(rt, "cancel")
+	return p
+}
+
+// scripted is an operation that takes turns at the given ends and latencies in ms. With some latencies it ignores its context.
+func scripted(script, latency []int) retry.Operation {
+	return func(ctx context.Context) error {
+		a, _ := retry.AttemptFromContext(ctx)
+		wait := time.Duration(latency[a.Number%len(latency)]) * time.Millisecond
+		if wait%(2*time.Millisecond) != 0 {
+			time.Sleep(wait)
+		}
+		return after(wait, ends[script[a.Number%len(script)]])(ctx)
+	}
 }
 
 var ends = []error{

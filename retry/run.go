@@ -100,13 +100,16 @@ type launch struct {
 }
 
 // left returns the time until the work must end, and the reason why it must.
-func (r *run) left() (time.Duration, policy.Reason) {
+func (r *run) left() (time.Duration, policy.Reason) { return r.leftUntil(r.deadline) }
+
+// leftUntil is left with another deadline of the call, 0 for none.
+func (r *run) leftUntil(deadline time.Duration) (time.Duration, policy.Reason) {
 	left, reason := decision.Unbounded, policy.Reason("")
-	if r.deadline != 0 {
-		left, reason = r.deadline-time.Since(epoch), policy.ReasonOverallTimeout
+	if deadline != 0 {
+		left, reason = deadline-r.e.elapsed(), policy.ReasonOverallTimeout
 	}
-	if deadline, ok := r.ctx.Deadline(); ok && time.Until(deadline) < left {
-		left, reason = time.Until(deadline), policy.ReasonDeadlineExceeded
+	if deadline, ok := r.ctx.Deadline(); ok && r.e.until(deadline) < left {
+		left, reason = r.e.until(deadline), policy.ReasonDeadlineExceeded
 	}
 	return left, reason
 }
@@ -149,7 +152,7 @@ func (r *run) endReason() policy.Reason {
 		}
 		return policy.ReasonCanceled
 	}
-	if r.deadline != 0 && time.Since(epoch) >= r.deadline {
+	if r.deadline != 0 && r.e.elapsed() >= r.deadline {
 		r.cause = ErrOverallTimeout
 		return policy.ReasonOverallTimeout
 	}

@@ -52,14 +52,20 @@ func (e *Executor) Register(name string, c classify.Classifier, classes classify
 // reportMissing reports each name in a policy that is not registered, once. Without the name's class or classifier, the policy
 // stops work that it means to retry.
 func (e *Executor) reportMissing(p *plan) {
-	for attribute, reason := range map[string]policy.Reason{
-		observe.AttrClassNotFound: policy.ReasonClassNotFound, observe.AttrClassifierNotFound: policy.ReasonClassifierNotFound,
+	const unmatched = "named by a policy but not registered with the executor, so errors do not match; see ExecutorOptions.Classes and Classifiers"
+	for attribute, missing := range map[string]struct {
+		reason policy.Reason
+		detail string
+	}{
+		observe.AttrClassNotFound:      {policy.ReasonClassNotFound, unmatched},
+		observe.AttrClassifierNotFound: {policy.ReasonClassifierNotFound, unmatched},
+		observe.AttrNotShared:          {policy.ReasonNotShared, "of shared scope, but counts for this process only; see ExecutorOptions.Sharing"},
 	} {
 		names := p.attributes.Get(attribute)
 		if names == "" {
 			continue
 		}
-		problem := string(reason) + " " + names
+		problem := string(missing.reason) + " " + names
 		e.mu.Lock()
 		reported := e.missing[problem] || len(e.missing) >= e.options.MaxKeys
 		e.missing[problem] = true
@@ -67,11 +73,10 @@ func (e *Executor) reportMissing(p *plan) {
 		if reported {
 			continue
 		}
-		detail := strings.ReplaceAll(names, ",", ", ") + ": named by a policy but not registered with the executor, so errors do not match; " +
-			"see ExecutorOptions.Classes and Classifiers"
-		e.report(context.Background(), observe.Work{Key: p.key, Surface: p.surface}, &observe.Report{Reason: reason, Detail: detail})
+		detail := strings.ReplaceAll(names, ",", ", ") + ": " + missing.detail
+		e.report(context.Background(), observe.Work{Key: p.key, Surface: p.surface}, &observe.Report{Reason: missing.reason, Detail: detail})
 		if e.options.Observer == nil {
-			slog.Warn("tenet: "+detail, "key", p.key.String(), "reason", string(reason))
+			slog.Warn("tenet: "+detail, "key", p.key.String(), "reason", string(missing.reason))
 		}
 	}
 }

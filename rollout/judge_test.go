@@ -188,11 +188,12 @@ func TestS2SwappedGroups(t *testing.T) {
 		back := rollout.Judge(rollout.Plan{}, rollout.Observation{Base: b, Candidate: a}).Measures
 		for i, m := range there {
 			n := back[i]
-			sum := m.Difference + n.Difference
-			if m.Name == rollout.ReasonLatency || m.Name == rollout.ReasonExtraAttempts {
-				sum = math.Log1p(m.Difference) + math.Log1p(n.Difference)
+			higher, lower := max(m.Difference, n.Difference), min(m.Difference, n.Difference)
+			mirrored := -higher
+			if m.Name == rollout.ReasonLatency || m.Name == rollout.ReasonExtraAttempts { // relative to the base
+				mirrored = 1/(1+higher) - 1
 			}
-			if !(math.Abs(sum) < 1e-6) || m.Base != n.Candidate || m.Finding == rollout.Worse && n.Finding == rollout.Worse {
+			if !(math.Abs(lower-mirrored) < 1e-6) || m.Base != n.Candidate || m.Finding == rollout.Worse && n.Finding == rollout.Worse {
 				t.Fatalf("%+v\n%+v", m, n)
 			}
 		}

@@ -45,6 +45,7 @@ func (s *Server) auditRoutes() {
 		}
 		return answers(api.Heads{Heads: list}, err)
 	})
+	s.auditRunRoutes()
 }
 
 func queryParameter(name, text string, schema *huma.Schema) *huma.Param {

@@ -54,6 +54,12 @@ func (s *Server) deliveryRoutes() {
 
 	register(s, read.route(http.MethodGet, "/v1/clients", "list-clients", "List client programs"), s.listClients)
 	register(s, read.route(http.MethodGet, "/v1/documents/{name}/clients", "count-clients", "Count the clients of a document by revision, of the last 10 minutes"), s.countClients)
+	mechanisms := read.route(http.MethodGet, "/v1/mechanisms", "list-mechanisms", "List breakers, budgets and limits of client programs")
+	mechanisms.Description = "Those that have opened or refused an attempt since their client started, of clients seen within the last 10 minutes, as they last reported them."
+	register(s, mechanisms, s.listMechanisms)
+	pipelines := read.route(http.MethodGet, "/v1/pipelines", "list-pipelines", "List consumers and producers of client programs")
+	pipelines.Description = "With their totals since their client started, of clients seen within the last 10 minutes, as they last reported them."
+	register(s, pipelines, s.listPipelines)
 	register(s, read.route(http.MethodGet, "/v1/signing-key", "get-signing-key", "Show the key that clients pin"), func(ctx context.Context, _ *struct{}) (*answer[api.SigningKey], error) {
 		keys, err := keyring.Load(ctx, s.options.Policies)
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -188,6 +190,67 @@ func TestS3ClientsAreFilteredAndPaged(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
+		}
+	}
+}
+
+func TestU2MechanismsAreFilteredPagedAndSummedUp(t *testing.T) {
+	e := newEnv(t, nil)
+	now := time.Now()
+	var list []policystore.Client
+	for i := range 40 {
+		breaker := policystore.Mechanism{Kind: "breaker", Name: "users.Get", State: []string{"closed", "open", "half_open", "open"}[i%4], Since: now.Add(-time.Duration(i) * time.Second), Openings: 2, Refusals: int64(i)}
+		budget := policystore.Mechanism{Kind: "budget", Name: "shared", State: []string{"exhausted", "available"}[i%2], Since: now, Refusals: 1}
+		list = append(list, policystore.Client{
+			Document: []string{"pay", "shop"}[i/20], ID: fmt.Sprintf("c%02d", i), LastSeen: now, Reported: &policystore.Reported{Mechanisms: []policystore.Mechanism{budget, breaker}},
+		})
+	}
+	gone := policystore.Client{Document: "pay", ID: "gone", LastSeen: now.Add(-time.Hour), Reported: list[0].Reported}
+	if err := e.options.Policies.SaveClients(t.Context(), append(list, gone)); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{
+		"": 80, "document=pay": 40, "kind=budget": 40, "state=open": 20, "document=shop&kind=breaker&name=users.Get&state=closed": 5, "client=c07": 2, "client=gone": 0, "name=other": 0,
+	} {
+		seen, totals := map[string]bool{}, 0
+		for next := ""; ; {
+			var page api.Mechanisms
+			r := e.get("/v1/mechanisms?limit=7&cursor=" + next + "&" + query)
+			if r.into(t, &page); r.status != 200 {
+				t.Fatalf("%s: %d %s", query, r.status, r.body)
+			}
+			for _, m := range page.Mechanisms {
+				seen[m.Document+" "+m.Client+" "+m.Kind+" "+m.Name] = true
+			}
+			totals += len(page.Totals)
+			if next = string(page.Next); next == "" {
+				break
+			}
+			if len(page.Mechanisms) != 7 {
+				t.Errorf("%s: a page of %d with a next page", query, len(page.Mechanisms))
+			}
+		}
+		if len(seen) != want || totals > 4 {
+			t.Errorf("%s: %d mechanisms and %d totals, want %d", query, len(seen), totals, want)
+		}
+	}
+	var page api.Mechanisms
+	e.get("/v1/mechanisms?document=pay&state=closed").into(t, &page)
+	first := page.Totals[0]
+	if got := first.Since.Sub(now).Round(time.Second); first.Since.IsZero() || got != -19*time.Second {
+		t.Errorf("since %v, want that of the oldest open breaker", got)
+	}
+	first.Since = time.Time{}
+	want := []api.MechanismTotal{
+		{Document: "pay", Kind: "breaker", Name: "users.Get", Clients: 20, Open: 10, HalfOpen: 5, Openings: 40, Refusals: 190}, {Document: "pay", Kind: "budget", Name: "shared", Clients: 20, Exhausted: 10, Refusals: 20},
+	}
+	page.Totals[1].Since = time.Time{}
+	if diff := cmp.Diff(want, []api.MechanismTotal{first, page.Totals[1]}); diff != "" {
+		t.Error(diff)
+	}
+	for _, query := range []string{"kind=fuse", "state=broken", "cursor=x", "limit=0"} {
+		if r := e.get("/v1/mechanisms?" + query); r.status != 422 && r.status != 400 {
+			t.Errorf("%s: %d", query, r.status)
 		}
 	}
 }

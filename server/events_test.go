@@ -15,12 +15,20 @@ import (
 // events opens a stream and returns its events, each as its type, its ID and its data.
 func (e *env) events(ctx context.Context, query, after string) <-chan [3]string {
 	e.t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+"/v1/events"+query, http.NoBody)
+	return e.stream(ctx, "/v1/events"+query, after)
+}
+
+// stream is events at a path.
+func (e *env) stream(ctx context.Context, path, after string) <-chan [3]string {
+	e.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, http.NoBody)
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+e.secret)
-	r.Header.Set("Last-Event-ID", after)
+	if after != "" {
+		r.Header.Set("Last-Event-ID", after)
+	}
 	answer, err := e.client.Do(r)
 	if err != nil {
 		e.t.Fatal(err)

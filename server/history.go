@@ -18,8 +18,8 @@ const (
 )
 
 type historyQuery struct {
-	Step   string `query:"step" enum:"1s,10s,1m" default:"10s" doc:"Of 1s there are the last 15 minutes, of 10s 2 hours, of 1m a day."`
-	Points int    `query:"points" minimum:"1" maximum:"1440" default:"180" doc:"The newest that are wanted."`
+	Step   string `query:"step" enum:"1s,10s,1m" default:"10s" doc:"The resolution: 1s covers the last 15 minutes, 10s 2 hours, 1m a day."`
+	Points int    `query:"points" minimum:"1" maximum:"1440" default:"180" doc:"How many of the newest to return."`
 	Queue  string `query:"queue" maxLength:"255" doc:"Only this queue."`
 	Queues bool   `query:"queues" doc:"Also list the queues one by one."`
 }

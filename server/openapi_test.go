@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/pb33f/libopenapi"
@@ -82,6 +83,15 @@ func filled(t *testing.T) (e *env, ids []string, claim idempotency.Claim) {
 	}
 	e.do(call{method: http.MethodPost, path: "/v1/documents/pay/revisions", body: api.Publish{Body: fmt.Sprintf(documentText, 3)}, header: map[string]string{"If-Match": "*"}})
 	e.do(call{method: http.MethodPost, path: "/v1/documents/pay/revisions", body: api.Publish{Body: fmt.Sprintf(documentText, 4), Rollout: &api.Plan{}}, header: map[string]string{"If-Match": "*"}})
+	seen := policystore.Client{Document: "pay", ID: "web-1", LastSeen: time.Now(), Reported: &policystore.Reported{
+		Mechanisms: []policystore.Mechanism{
+			{Kind: "breaker", Name: "users.Get", State: "open", Since: time.Now(), Openings: 1, Refusals: 3}, {Kind: "budget", Name: "shared", State: "available", Since: time.Now()},
+		},
+		Pipelines: []policystore.Pipeline{{Kind: "consumer", Name: "orders", Begun: time.Now()}, {Kind: "producer", Name: "bills", Sink: "file", Begun: time.Now()}},
+	}}
+	if err := e.options.Policies.SaveClients(t.Context(), []policystore.Client{seen}); err != nil {
+		t.Fatal(err)
+	}
 	return e, ids, begun.Record.Claim()
 }
 
@@ -91,7 +101,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	e, ids, claim := filled(t)
 	v := checker(t, e.server.document)
 	tag := api.ClaimTag(claim)
-	done := map[string]bool{"events": true, "login": true, "login-callback": true, "follow-document": true, "report": true} // other tests call these
+	done := map[string]bool{"events": true, "job-events": true, "login": true, "login-callback": true, "follow-document": true, "report": true} // other tests call these
 	try := func(id, method, path string, status int, body any, match string) {
 		t.Helper()
 		c := call{method: method, path: path, body: body, header: map[string]string{"Idempotency-Key": "do-" + id + path, "If-Match": match}}
@@ -105,11 +115,11 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	get := func(id, path string) { t.Helper(); try(id, http.MethodGet, path, 200, nil, "") }
 	for id, path := range map[string]string{
 		"livez": "/livez", "readyz": "/readyz", "openapi": "/v1/openapi.json", "metrics": "/metrics", "who-am-i": "/v1/session", "sign-in-methods": "/v1/session/methods", "stats": "/v1/stats", "stats-history": "/v1/stats/history?queues=true",
-		"list-jobs": "/v1/jobs", "list-workers": "/v1/workers", "list-indexes": "/v1/indexes", "list-queues": "/v1/queues", "list-periodic": "/v1/periodic",
+		"list-jobs": "/v1/jobs", "list-workers": "/v1/workers", "list-indexes": "/v1/indexes", "list-queues": "/v1/queues", "list-settings": "/v1/settings", "list-periodic": "/v1/periodic",
 		"list-records": "/v1/idempotency", "get-record": "/v1/idempotency/record?key=k", "audit-heads": "/v1/audit/heads", "read-audit": "/v1/audit/events",
 		"list-tokens": "/v1/tokens", "list-documents": "/v1/documents", "get-document": "/v1/documents/pay", "list-revisions": "/v1/documents/pay/revisions",
 		"get-revision": "/v1/documents/pay/revisions/1", "list-rules": "/v1/documents/pay/revisions/1/rules", "diff-revisions": "/v1/documents/pay/diff?from=1&to=2", "get-rollout": "/v1/documents/pay/rollout",
-		"list-clients": "/v1/clients", "count-clients": "/v1/documents/pay/clients", "get-signing-key": "/v1/signing-key",
+		"list-clients": "/v1/clients", "list-mechanisms": "/v1/mechanisms?limit=1", "list-pipelines": "/v1/pipelines?limit=1", "count-clients": "/v1/documents/pay/clients", "get-signing-key": "/v1/signing-key",
 	} {
 		get(id, path)
 	}
@@ -117,17 +127,36 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 		get("get-job", "/v1/jobs/"+id)
 		get("explain-job", "/v1/jobs/"+id+"/explain?document=pay")
 	}
+	try("put-setting", "PUT", "/v1/settings/concurrency/mail", 200, api.SettingChange{Value: []byte("3")}, "")
+	get("list-settings", "/v1/settings")
 	try("search-jobs", "POST", "/v1/jobs/search", 200, api.JobSearch{Limit: 1}, "")
 	try("check-document", "POST", "/v1/documents/pay/check", 200, api.Check{Body: fmt.Sprintf(documentText, 5)}, "")
 	try("count-jobs", "POST", "/v1/jobs/count", 200, api.JobCounting{Filter: api.JobFilter{Filter: "payload.a:1"}}, "")
 	try("find-jobs", "POST", "/v1/jobs/find", 200, api.JobFind{Filter: api.JobFilter{Filter: "payload.a:1"}}, "")
+	try("verify-audit", "POST", "/v1/audit/verify", 200, api.AuditVerify{Lines: 1}, "")
+	try("replay-audit", "POST", "/v1/audit/replay", 200, api.AuditReplay{Lines: 1}, "")
+	try("replay-audit", "POST", "/v1/audit/replay", 200, api.AuditReplay{Document: "pay"}, "")
 	try("enqueue", "POST", "/v1/jobs", 200, api.Enqueue{Jobs: []api.NewJobRequest{{Type: "t", UniqueKey: "u"}}}, "")
 	try("set-queue", "PUT", "/v1/queues/out", 200, api.QueueSwitch{Paused: true, Reason: "r"}, "")
 	get("list-queues", "/v1/queues")
+	try("set-limit", "PUT", "/v1/limits/per-tenant?queue=out", 200, api.LimitSetting{Values: &api.LimitValues{Key: []string{"meta.tenant"}, Concurrency: 2, Rate: &api.LimitRate{Count: 3}}}, "")
+	get("list-limits", "/v1/limits")
+	try("reset-limit", "DELETE", "/v1/limits/per-tenant?queue=out", 200, nil, "")
 	try("run-periodic", "POST", "/v1/periodic/nightly/run", 200, nil, "")
 	try("list-causes", "POST", "/v1/dlq/causes", 200, api.CauseQuery{}, "")
 	try("preview-redrive", "POST", "/v1/redrives/preview", 200, api.RedriveSelection{Filter: api.JobFilter{Queue: "default"}}, "")
 	try("create-redrive", "POST", "/v1/redrives", 200, api.NewRedrive{Canary: 1, Rate: 0.5, StopShare: 0.2}, "")
+	flow := api.NewFlow{ID: "nightly/1", Jobs: []api.FlowJobRequest{
+		{Node: "a", NewJobRequest: api.NewJobRequest{Type: "mail"}}, {Node: "b", Needs: []string{"a"}, OnFailure: job.FailureHold, NewJobRequest: api.NewJobRequest{Type: "mail"}},
+	}}
+	try("enqueue-flow", "POST", "/v1/flows", 200, flow, "")
+	get("list-flows", "/v1/flows?limit=1")
+	get("get-flow", "/v1/flows/nightly%2F1")
+	get("list-flow-nodes", "/v1/flows/nightly%2F1/nodes")
+	var nodes api.FlowNodePage
+	e.get("/v1/flows/nightly%2F1/nodes?after=1").into(t, &nodes)
+	get("list-related-jobs", "/v1/jobs/"+nodes.Nodes[0].JobID+"/needs")
+	try("change-flow", "POST", "/v1/flows/nightly%2F1/cancel", 200, api.FlowChange{}, "")
 	get("list-redrives", "/v1/redrives")
 	var page api.RedrivePage
 	e.get("/v1/redrives").into(t, &page)

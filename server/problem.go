@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -71,6 +72,7 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 	request, isRequest := errors.AsType[*job.RequestError](err)
 	key, isKey := errors.AsType[*idempotency.KeyError](err)
 	fault, isFilter := errors.AsType[*filter.Error](err)
+	flow, isFlow := errors.AsType[*job.FlowError](err)
 	redrive, isRedrive := errors.AsType[*job.RedriveError](err)
 	_, isDuration := errors.AsType[*job.DurationError](err)
 	switch {
@@ -85,6 +87,8 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 		p.fault("body.jobs["+strconv.Itoa(large.Index)+"].payload", err.Error())
 	case isRequest:
 		p.invalid("body.jobs["+strconv.Itoa(request.Index)+"]."+request.Field, request.Problem)
+	case isFlow:
+		p.invalid("body.jobs", strings.TrimPrefix(flow.Error(), "job: flow: "))
 	case isKey:
 		p.invalid("body."+key.Field, key.Problem)
 	case isRedrive:

@@ -26,8 +26,9 @@ func (s *Server) queueRoutes() {
 	read, operate := group{tag: "Queues", scope: policystore.ScopeRead}, group{"Queues", policystore.ScopeOperate, keyed}
 	register(s, read.route(http.MethodGet, "/v1/queues", "list-queues", "List queues that are or were paused"), s.listQueues)
 	register(s, operate.route(http.MethodPut, "/v1/queues/{queue}", "set-queue", "Pause or resume a queue"), s.setQueue)
-	register(s, read.route(http.MethodGet, "/v1/periodic", "list-periodic", "List the server's periodic jobs"), s.listPeriodic)
+	register(s, read.route(http.MethodGet, "/v1/periodic", "list-periodic", "List the periodic jobs of operators and of the server"), s.listPeriodic)
 	register(s, operate.route(http.MethodPost, "/v1/periodic/{name}/run", "run-periodic", "Enqueue a periodic job now, in addition to its schedule"), s.runPeriodic)
+	s.limitRoutes()
 }
 
 func (s *Server) listQueues(ctx context.Context, _ *struct{}) (*answer[api.Queues], error) {
@@ -46,7 +47,7 @@ func (s *Server) listQueues(ctx context.Context, _ *struct{}) (*answer[api.Queue
 }
 
 func (s *Server) setQueue(ctx context.Context, in *queueSwitch) (*answer[job.QueueState], error) {
-	q := job.QueueState{Queue: in.Queue, Paused: in.Body.Paused, Reason: in.Body.Reason, Until: in.Body.Until}
+	q := job.QueueState{Queue: in.Queue, Paused: in.Body.Paused, Reason: in.Body.Reason, Until: in.Body.Until, Actor: callerOf(ctx).actor()}
 	if err := callerOf(ctx).mayQueue(q.Queue); err != nil {
 		return nil, err
 	}
@@ -76,34 +77,34 @@ func switchText(paused bool) string {
 func (s *Server) listPeriodic(ctx context.Context, _ *struct{}) (*answer[api.PeriodicList], error) {
 	who := callerOf(ctx)
 	out := api.PeriodicList{Periodic: []api.Periodic{}}
-	for _, p := range s.options.Periodic {
-		queue := cmp.Or(p.Request.Queue, job.DefaultQueue)
-		if !within(queue, who.Queues) {
-			continue
-		}
-		next, err := p.Next(time.Now())
+	list, err := s.periodicJobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		p, err := periodicOf(&list[i])
 		if err != nil {
 			return nil, err
 		}
-		zone := "UTC"
-		if p.Location != nil {
-			zone = p.Location.String()
+		if within(p.Queue, who.Queues) {
+			out.Periodic = append(out.Periodic, p)
 		}
-		out.Periodic = append(out.Periodic, api.Periodic{
-			Name: p.Name, Cron: p.Cron, TimeZone: zone, Missed: cmp.Or(string(p.Missed), "skip"), Next: next, Type: p.Request.Type, Queue: queue,
-		})
 	}
 	return answers(out, nil)
 }
 
 func (s *Server) runPeriodic(ctx context.Context, in *periodicName) (*answer[api.Receipt], error) {
-	i := slices.IndexFunc(s.options.Periodic, func(p job.Periodic) bool { return p.Name == in.Name })
+	list, err := s.periodicJobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(list, func(p job.PeriodicState) bool { return p.Name == in.Name })
 	if i < 0 {
 		return nil, &problem{Problem: api.Problem{
-			Status: http.StatusNotFound, Detail: "the server has no periodic job of this name", Remedy: "GET /v1/periodic lists them",
+			Status: http.StatusNotFound, Detail: "there is no periodic job of this name", Remedy: "GET /v1/periodic lists them",
 		}}
 	}
-	request := s.options.Periodic[i].Request
+	request := list[i].Request
 	queue := cmp.Or(request.Queue, job.DefaultQueue)
 	if err := callerOf(ctx).mayQueue(queue); err != nil {
 		return nil, err

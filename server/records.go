@@ -31,7 +31,7 @@ type recordName struct {
 }
 
 type recordAnswer struct {
-	ETag string `header:"ETag" doc:"Names the claim, for If-Match."`
+	ETag string `header:"ETag" doc:"The entity tag of the claim, for If-Match."`
 	Body api.Record
 }
 

@@ -97,6 +97,7 @@ type Server struct {
 	hub       *deliver.Hub
 	documents *documents.Service
 	counters  *counters
+	reporting *reporting
 	feed      *feed
 	sampler   sampler
 	closing   chan struct{} // closed when the server drains: streams end
@@ -120,7 +121,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	o.Limits = o.Limits.withDefaults()
 	s := &Server{
 		options: o, log: o.Logger, limits: newLimiter(o.Limits), closing: make(chan struct{}),
-		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits), counters: newCounters(),
+		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits), counters: newCounters(), reporting: newReporting(),
 	}
 	s.feed = newFeed(s)
 	s.sampler.asked = make(chan struct{}, 1)
@@ -158,9 +159,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 func (s *Server) routes() {
 	s.healthRoutes()
 	s.jobRoutes()
+	s.jobEventRoutes()
 	s.redriveRoutes()
+	s.flowRoutes()
 	s.historyRoutes()
 	s.queueRoutes()
+	s.settingRoutes()
 	s.recordRoutes()
 	s.auditRoutes()
 	s.eventRoutes()

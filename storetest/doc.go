@@ -13,6 +13,9 @@
 // compete for a key, some are killed at each point of an effect, and some are killed at random, whereupon the answers that all
 // processes got must fit one order. Those processes call [IdempotencyProcess].
 //
+// [Limits] checks a sharing.Store, and through it budgets, breakers and limits that several simulated processes share;
+// [LimitsInOutages] runs the cases in which the store is away against a server that the test stops.
+//
 // [Transactions] checks the methods of a database's stores that join a user's transaction, for jobs and idempotency records:
 // what they wrote exists exactly when the transaction commits.
 //

@@ -37,8 +37,9 @@ func Jobs(t *testing.T, o JobsOptions) {
 		o.Short = shortTime(o.Bubble != nil, o.Advance != nil)
 	}
 	for _, group := range [][]jobsCase{
-		stateCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(), activityCases(),
-		changeCases(), redriveCases(), causeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), workerCases(), searchCases(), randomCases(),
+		stateCases(), waitingCases(), startCases(), historyCases(), leaseCases(), orderCases(), enqueueCases(), uniqueCases(), valueCases(), adminCases(), activityCases(),
+		changeCases(), redriveCases(), causeCases(), maintenanceCases(), sharedCases(), concurrencyCases(), workerCases(), eventCases(), settingCases(), limitCases(), searchCases(), randomCases(),
+		needCases(), failedNeedCases(), randomFlowCases(),
 	} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {

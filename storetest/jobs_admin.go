@@ -23,6 +23,7 @@ func (s *jobs) inEveryState() map[job.State]string {
 	}
 	by[job.Running] = s.start(job.Insert{}, long).ID
 	by[job.Ready] = s.add(job.Insert{})
+	by[job.Waiting] = s.add(job.Insert{WaitsFor: job.WaitsForNeeds})
 	by[job.Scheduled] = s.add(job.Insert{RunAt: s.clock().Add(long)})
 	return by
 }
@@ -146,7 +147,7 @@ func adminCases() []jobsCase {
 			s.must(err, nil)
 			want := map[string]job.QueueStats{
 				"a": {Ready: 2}, "b": {Ready: 1, Scheduled: 1}, "clock": {Ready: 2},
-				queue: {Scheduled: 1, Ready: 1, Running: 1, Completed: 1, Dead: 1, Cancelled: 1},
+				queue: {Waiting: 1, Scheduled: 1, Ready: 1, Running: 1, Completed: 1, Dead: 1, Cancelled: 1},
 			}
 			for name, q := range stats {
 				q.OldestReady, q.Activity = 0, job.Activity{}

@@ -63,6 +63,9 @@ func (s *jobs) checkRecord(r *job.Record) {
 	if r.State.Finished() == r.FinishedAt.IsZero() {
 		s.Errorf("J2: job %s is %s, finished at %v", r.ID, r.State, r.FinishedAt)
 	}
+	if (r.State == job.Waiting) == (r.WaitsFor == "") {
+		s.Errorf("J20: job %s is %s and waits for %q", r.ID, r.State, r.WaitsFor)
+	}
 	if r.Fence != 0 {
 		s.Errorf("J26: job %s is handed out with its lease %d", r.ID, r.Fence)
 	}

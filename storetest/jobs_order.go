@@ -188,20 +188,20 @@ func orderCases() []jobsCase {
 		{name: "J13/a paused queue is not claimed until it is resumed", run: func(s *jobs) {
 			id := s.add(job.Insert{})
 			other := s.add(job.Insert{Queue: "other"})
-			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Reason: "it's \"broken\"\x00"}), nil)
+			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue, Paused: true, Reason: "it's \"broken\"\x00", Actor: "token:ops\x00"}), nil)
 			list, err := s.Claim(s.ctx, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: queue, Free: 1}, {Queue: "other", Free: 1}}, Lease: long})
 			if err != nil || !slices.Equal(namesOf(list), []string{other}) {
 				s.Fatalf("claimed %v, %v", namesOf(list), err)
 			}
 			queues, err := s.Queues(s.ctx)
-			if err != nil || len(queues) != 1 || !queues[0].Paused || queues[0].Queue != queue || queues[0].Reason != job.CleanText("it's \"broken\"\x00") || !queues[0].Until.IsZero() {
+			if err != nil || len(queues) != 1 || !queues[0].Paused || queues[0].Queue != queue || queues[0].Reason != job.CleanText("it's \"broken\"\x00") || queues[0].Actor != job.CleanText("token:ops\x00") || !queues[0].Until.IsZero() {
 				s.Fatalf("queues: %+v, %v", queues, err)
 			}
 			s.must(s.SetQueue(s.ctx, job.QueueState{Queue: queue}), nil)
 			if r := s.take(long); r.ID != id {
 				s.Fatalf("claimed %s", r.ID)
 			}
-			if queues, err = s.Queues(s.ctx); err != nil || len(queues) != 1 || queues[0].Paused {
+			if queues, err = s.Queues(s.ctx); err != nil || len(queues) != 1 || queues[0].Paused || queues[0].Actor != "" {
 				s.Fatalf("queues after the pause: %+v, %v", queues, err)
 			}
 		}},

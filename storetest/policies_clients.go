@@ -60,6 +60,36 @@ func clientCases() []policiesCase {
 				}
 			}
 		}},
+		{"S3 what clients reported last is kept", func(s *policies) {
+			breaker := policystore.Mechanism{Kind: "breaker", Name: "users.\x00Get", State: "open", Since: published, Openings: 3, Refusals: 40}
+			budget := policystore.Mechanism{Kind: "budget", Name: "shared", State: "exhausted", Since: published, Refusals: 7}
+			a, b, quiet := client("payments", "a"), client("payments", "b"), client("payments", "quiet")
+			consumer := policystore.Pipeline{Kind: "consumer", Name: "orders", Source: "file", Begun: published, Rate: 2.5, Fetched: 9, Success: 7, InFlight: 2}
+			a.Reported = &policystore.Reported{Mechanisms: []policystore.Mechanism{breaker, budget}}
+			b.Reported, quiet.Reported = &policystore.Reported{Pipelines: []policystore.Pipeline{consumer}}, &policystore.Reported{}
+			gone := client("payments", "gone")
+			gone.Reported, gone.LastSeen = b.Reported, published.Add(-time.Hour)
+			s.must(s.SaveClients(s.ctx, []policystore.Client{a, b, quiet, gone, client("other", "a")}))
+			check := func(what string, want map[string]int) {
+				got := map[string]int{}
+				for after := (policystore.ClientKey{}); ; {
+					page, err := s.second.ReportingClients(s.ctx, published.Add(-time.Minute), after, 1)
+					s.must(err)
+					if len(page) == 0 {
+						break
+					}
+					got[page[0].ID], after = len(page[0].Reported.Mechanisms)+len(page[0].Reported.Pipelines), page[0].Key()
+				}
+				s.same(want, got, what)
+			}
+			check("as reported", map[string]int{"a": 2, "b": 1})
+			list, err := s.Clients(s.ctx, "payments", policystore.ClientKey{}, 2)
+			s.must(err)
+			s.same([]*policystore.Reported{a.Reported.Stamped(), b.Reported.Stamped()}, []*policystore.Reported{list[0].Reported, list[1].Reported}, "what was reported")
+			a.Reported, b.Reported = nil, &policystore.Reported{}
+			s.must(s.SaveClients(s.ctx, []policystore.Client{a, b}))
+			check("nil keeps it and an empty report removes it", map[string]int{"a": 2})
+		}},
 		{"S3 clients are counted by revision", func(s *policies) {
 			a, b, c := client("payments", "a"), client("payments", "b"), client("payments", "c")
 			b.Refused = 0

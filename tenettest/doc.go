@@ -9,4 +9,8 @@
 //			// r.State, r.Attempts(), r.LastError, r.Output, r.History
 //		}
 //	})
+//
+// [Replay] walks through recorded work, which tenet audit extract wrote, under the policies of today:
+//
+//	tenettest.Replay(t, "testdata/incident.json", set).AssertSame()
 package tenettest

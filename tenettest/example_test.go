@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 
 	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/retry"
 	"github.com/tenetdev/tenet/tenettest"
 )
@@ -20,4 +22,18 @@ func ExampleNewExecutor() {
 	// Output:
 	// tenet: mail.Send: attempts_exhausted after 3 attempts: unavailable
 	// [10ms 20ms]
+}
+
+// A recorded incident as a test: the outage of the payment service made charges fail after four attempts.
+func ExampleReplay() {
+	var t *testing.T    // of the test
+	var policies []byte // the document, for example embedded
+	document, err := policyfile.Parse("policies.yaml", policies, policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayed := tenettest.Replay(t, "testdata/incident.json", document.Set)
+	if end := replayed.End(); end.Attempts > 3 {
+		t.Errorf("too many attempts at a payment: %s", end)
+	}
 }

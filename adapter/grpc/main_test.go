@@ -93,7 +93,7 @@ func (s *service) FullDuplexCall(stream grpc.BidiStreamingServer[grpc_testing.St
 }
 
 // connect starts a server and a client with in-memory connections; stop ends both.
-func connect(t *testing.T, s *service, o tenetgrpc.Options, more ...grpc.DialOption) (client grpc_testing.TestServiceClient, stop func()) {
+func connect(t *testing.T, s grpc_testing.TestServiceServer, o tenetgrpc.Options, more ...grpc.DialOption) (client grpc_testing.TestServiceClient, stop func()) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()

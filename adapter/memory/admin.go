@@ -112,7 +112,7 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 	if err != nil {
 		return nil, err
 	}
-	defer s.mu.Unlock()
+	defer s.leave()
 	var changed []string
 	// A job that is retried takes its key when it is picked: a later job of the same call then finds the key taken.
 	for _, e := range s.matching(f, "", limit, func(e *entry) bool {
@@ -122,6 +122,9 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 			s.drop(e)
 		} else {
 			e.history = append(e.history, e.Apply(action, now)...)
+			if action == job.ActionRetry && e.node != nil && e.node.unmet > 0 {
+				e.Hold()
+			}
 			s.place(e)
 			if e.State == job.Running {
 				s.cancels.Ring()
@@ -164,7 +167,7 @@ func (s *Jobs) SetQueue(ctx context.Context, q job.QueueState) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	q.Reason, q.Until = job.CleanText(q.Reason), job.Stamp(q.Until)
+	q.Reason, q.Until, q.Actor = job.CleanText(q.Reason), job.Stamp(q.Until), job.CleanText(q.Actor)
 	s.queues[q.Queue] = q
 	s.work.Ring()
 	return nil

@@ -21,7 +21,7 @@ func (s *Jobs) Causes(ctx context.Context, q job.CauseQuery) (job.Causes, error)
 	defer s.mu.Unlock()
 	type key struct{ cause, queue, jobType string }
 	dead := map[key][]*job.Record{}
-	for _, e := range s.finished[job.Dead].entries {
+	for _, e := range s.ended(job.Dead) {
 		k := key{e.Cause, e.Queue, e.Type}
 		dead[k] = append(dead[k], e.Record)
 	}

@@ -32,18 +32,24 @@ type Jobs struct {
 	leaderTo  time.Time
 	workers   map[string]announcement // by name
 	redrives  map[string]*redrive     // by ID
+	flows     flows
+	events    relayed
+	gate      gate
+	settings  settings
 }
 
 // entry is a stored job. It is in the pile of its state or, while it is ready, in a run.
 type entry struct {
 	*job.Record
+	gated
 	history []job.Attempt
 	was     job.State // as it is counted; "" for not yet
 	rows    int       // of the history, that are counted
 	living  bool      // it holds its unique key, if any, until it ends, not for a window
 	pile    *pile
 	run     *run
-	index   int // in the pile or run
+	index   int       // in the pile or run
+	node    *flowNode // of a job of a flow
 }
 
 var (
@@ -53,6 +59,9 @@ var (
 	_ job.Elector  = (*Jobs)(nil)
 	_ job.Registry = (*Jobs)(nil)
 	_ job.Searcher = (*Jobs)(nil)
+	_ job.Relay    = (*Jobs)(nil)
+
+	_ job.SettingStore = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )
@@ -68,8 +77,10 @@ func newJobs() *Jobs {
 		unique:    uniques{holders: map[uniqueKey]holder{}},
 		queues:    map[string]job.QueueState{},
 		workers:   map[string]announcement{},
+		flows:     newFlows(),
 		stats:     map[string]*job.QueueStats{},
 		redrives:  map[string]*redrive{},
+		gate:      newGate(),
 	}
 }
 
@@ -93,7 +104,7 @@ func (s *Jobs) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, e
 	if err != nil {
 		return nil, err
 	}
-	defer s.mu.Unlock()
+	defer s.leave()
 	receipts := make([]job.Receipt, len(list))
 	added := make([]*entry, 0, len(list))
 	for i, in := range list {
@@ -134,8 +145,11 @@ func (s *Jobs) forget(e *entry) {
 // it right after every change: a pile tolerates one entry that is out of order, as long as that entry is removed next.
 func (s *Jobs) place(e *entry) {
 	e.lift()
+	s.pass(e)
+	was := e.was
 	s.count(e)
 	switch e.State {
+	case job.Waiting: // nothing looks for it but its ID, or the line that it enters at the gate
 	case job.Ready:
 		s.line(e.Queue, e.Type).add(e)
 		s.work.Ring()
@@ -144,9 +158,14 @@ func (s *Jobs) place(e *entry) {
 	case job.Running:
 		s.leases.add(e)
 	case job.Completed, job.Dead, job.Cancelled:
-		s.finished[e.State].add(e)
+		if e.node == nil {
+			s.finished[e.State].add(e)
+		} else {
+			s.flows.finished[e.State].add(e)
+		}
 		s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
 	}
+	s.flows.moved(s, e, was)
 }
 
 // line returns the line of a queue and type.
@@ -204,8 +223,9 @@ func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.mu.Unlock()
+	defer s.leave()
 	s.promote(len(s.jobs), now)
+	s.tend(now)
 	var claimed []*job.Record
 	for _, slots := range c.Queues {
 		if s.queues[slots.Queue].Holds(now) {
@@ -262,7 +282,7 @@ func (s *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
 	if err != nil {
 		return slices.Repeat([]error{err}, len(list))
 	}
-	defer s.mu.Unlock()
+	defer s.leave()
 	var errs errorList
 	for i, settlement := range list {
 		errs.set(i, len(list), s.settle(settlement, now))
@@ -296,7 +316,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	if err != nil {
 		return job.Maintained{}, err
 	}
-	defer s.mu.Unlock()
+	defer s.leave()
 	done := job.Maintained{Promoted: s.promote(m.Limit, now), Now: now}
 	for e := s.leases.first(); done.Reclaimed < m.Limit && e != nil && !now.Before(e.LeaseUntil); e = s.leases.first() {
 		e.history = append(e.history, e.Lose(now)...)
@@ -313,9 +333,14 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 			done.Removed++
 		}
 	}
+	done.Removed += s.flows.remove(s, m, m.Limit-done.Removed, now)
 	s.unique.expire(now)
 	if e := s.scheduled.first(); e != nil {
 		done.NextDue = e.RunAt
+	}
+	s.tend(now)
+	if due := s.gate.due; len(due) > 0 && (done.NextDue.IsZero() || due[0].at.Before(done.NextDue)) {
+		done.NextDue = due[0].at
 	}
 	return done, nil
 }
@@ -323,7 +348,9 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 // drop removes a job. A window of its unique key stays.
 func (s *Jobs) drop(e *entry) {
 	e.lift()
+	s.gone(e)
 	*s.stats[e.Queue].Of(e.was)--
+	s.flows.dropped(s, e)
 	s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
 	delete(s.jobs, e.ID)
 	s.order.remove(s.jobs)

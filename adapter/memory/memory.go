@@ -5,10 +5,13 @@ type DB struct {
 	jobs        *Jobs
 	idempotency *Idempotency
 	policies    *Policies
+	limits      *Limits
 }
 
 // Open returns an empty store.
-func Open() *DB { return &DB{jobs: newJobs(), idempotency: newIdempotency(), policies: newPolicies()} }
+func Open() *DB {
+	return &DB{jobs: newJobs(), idempotency: newIdempotency(), policies: newPolicies(), limits: newLimits()}
+}
 
 // Jobs is the job store. All calls return the same one.
 func (db *DB) Jobs() *Jobs { return db.jobs }
@@ -19,9 +22,13 @@ func (db *DB) Idempotency() *Idempotency { return db.idempotency }
 // Policies is the policy store. All calls return the same one.
 func (db *DB) Policies() *Policies { return db.policies }
 
+// Limits is the store of shared limits. All calls return the same one.
+func (db *DB) Limits() *Limits { return db.limits }
+
 // Close closes everything in the store. Closing again does nothing.
 func (db *DB) Close() error {
 	db.idempotency.close()
 	db.policies.close()
+	db.limits.close()
 	return db.jobs.Close()
 }

@@ -206,32 +206,54 @@ func (s *Policies) SaveClients(ctx context.Context, list []policystore.Client) e
 	}
 	defer s.mu.Unlock()
 	for _, c := range list {
-		c.Labels, c.LastSeen = maps.Clone(c.Labels), policystore.Stamp(c.LastSeen)
-		if old, ok := s.clients[c.Key()]; !ok || !c.LastSeen.Before(old.LastSeen) {
+		c = copyClient(c)
+		c.LastSeen = policystore.Stamp(c.LastSeen)
+		old, ok := s.clients[c.Key()]
+		switch {
+		case c.Reported == nil:
+			c.Reported = old.Reported
+		case c.Reported.Empty():
+			c.Reported = nil
+		}
+		if !ok || !c.LastSeen.Before(old.LastSeen) {
 			s.clients[c.Key()] = c
 		}
 	}
 	return nil
 }
 
+func copyClient(c policystore.Client) policystore.Client {
+	c.Labels, c.Reported = maps.Clone(c.Labels), c.Reported.Stamped()
+	return c
+}
+
 // Clients implements policystore.Clients.
 func (s *Policies) Clients(ctx context.Context, document string, after policystore.ClientKey, limit int) ([]policystore.Client, error) {
+	return s.selectClients(ctx, after, limit, func(c *policystore.Client) bool { return document == "" || c.Document == document })
+}
+
+// ReportingClients implements policystore.Clients.
+func (s *Policies) ReportingClients(ctx context.Context, since time.Time, after policystore.ClientKey, limit int) ([]policystore.Client, error) {
+	return s.selectClients(ctx, after, limit, func(c *policystore.Client) bool {
+		return c.Reported != nil && !c.LastSeen.Before(since)
+	})
+}
+
+func (s *Policies) selectClients(ctx context.Context, after policystore.ClientKey, limit int, selects func(*policystore.Client) bool) ([]policystore.Client, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	keys := func(yield func(policystore.ClientKey) bool) {
-		for k := range s.clients {
-			if (document == "" || k.Document == document) && !yield(k) {
+		for k, c := range s.clients {
+			if selects(&c) && !yield(k) {
 				return
 			}
 		}
 	}
 	var list []policystore.Client
 	for _, k := range sorted(keys, after, compareClients, limit) {
-		c := s.clients[k]
-		c.Labels = maps.Clone(c.Labels)
-		list = append(list, c)
+		list = append(list, copyClient(s.clients[k]))
 	}
 	return list, nil
 }

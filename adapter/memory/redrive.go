@@ -145,7 +145,7 @@ func (s *Jobs) StepRedrive(ctx context.Context, id string, hold time.Duration) (
 	if err != nil {
 		return job.Redrive{}, job.RedriveVerdict{}, err
 	}
-	defer s.mu.Unlock()
+	defer s.leave()
 	r, err := s.redrive(id)
 	if err != nil {
 		return job.Redrive{}, job.RedriveVerdict{}, err
@@ -217,7 +217,7 @@ func (t redriveStep) Release(_, n int) (released int, err error) {
 // Undo implements job.RedriveSelection.
 func (t redriveStep) Undo(after, n int) (undone, last int, err error) {
 	last = t.look(after, n, func(m redriven, e *entry) bool {
-		if e == nil || e.State != job.Ready || e.Fence != m.fence {
+		if e == nil || e.State != job.Ready && e.State != job.Waiting || e.Fence != m.fence {
 			return true
 		}
 		if e.PutBack(m.facts); m.facts.Refusals > 0 {

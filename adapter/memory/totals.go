@@ -83,7 +83,7 @@ func (s *Jobs) Finished(ctx context.Context, after time.Time, limit int) ([]job.
 	defer s.mu.Unlock()
 	var list []job.Finish
 	for _, state := range []job.State{job.Completed, job.Dead} {
-		for _, e := range s.finished[state].entries {
+		for _, e := range s.ended(state) {
 			if e.FinishedAt.After(after) {
 				list = append(list, job.Finish{Queue: e.Queue, State: state, Due: e.RunAt, Finished: e.FinishedAt})
 			}

@@ -37,6 +37,7 @@ func TestEventsBecomeMetrics(t *testing.T) {
 		`tenet.reports{tenet.reason="hedge_overrun"} 1`,
 		`tenet.retries{tenet.key="user-service.GetUser"} 1`,
 		`tenet.retry.delay{tenet.key="user-service.GetUser"} 1 in 0.02s`,
+		`tenet.shadow.divergences{tenet.key="user-service.GetUser",tenet.reason="retry",tenet.shadow.reason="attempts_exhausted"} 1`,
 	}
 	if diff := cmp.Diff(want, samples(t, f)); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)

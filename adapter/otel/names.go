@@ -47,10 +47,11 @@ const (
 // Attributes. Metrics have only the first six, with bounded values. The outcome is an attempt's or, in the metrics of
 // pipelines, a delivery's.
 const (
-	attrKey     = attribute.Key("tenet.key")
-	attrSurface = attribute.Key("tenet.surface")
-	attrOutcome = attribute.Key("tenet.outcome")
-	attrReason  = attribute.Key("tenet.reason")
+	attrKey          = attribute.Key("tenet.key")
+	attrSurface      = attribute.Key("tenet.surface")
+	attrOutcome      = attribute.Key("tenet.outcome")
+	attrReason       = attribute.Key("tenet.reason")
+	attrShadowReason = attribute.Key("tenet.shadow.reason")
 
 	attrPipeline = attribute.Key("tenet.pipeline") // consumer/<name> or producer/<name>
 	attrStep     = attribute.Key("tenet.step")
@@ -101,6 +102,7 @@ type instruments struct {
 	limitWait    metric.Float64Histogram
 	limit        metric.Int64Gauge
 	reports      metric.Int64Counter
+	shadow       metric.Int64Counter
 	pipelines    pipelineInstruments
 }
 
@@ -163,6 +165,8 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		limit: limit,
 		reports: counter("tenet.reports", "{report}",
 			"Reports to operators, such as overruns and missing parts."),
+		shadow: counter("tenet.shadow.divergences", "{decision}",
+			"Decisions that the policy under trial would have made differently, by both reasons. Two equal reasons: the wait differs."),
 		pipelines: pipelineInstruments{
 			deliveries: counter("tenet.pipeline.deliveries", "{delivery}",
 				"Finished deliveries, by outcome."),

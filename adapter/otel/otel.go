@@ -67,6 +67,10 @@ func (o *Observer) Observe(ctx context.Context, e *observe.Event) {
 		if v := e.Decision.Verdict; v.Action == decision.Retry {
 			o.instruments.retryDelay.Record(ctx, v.Delay.Seconds(), metric.WithAttributes(o.keys.Get(e.Work.Key)))
 		}
+		if s := e.Decision.Shadow; s != nil {
+			o.instruments.shadow.Add(ctx, 1, metric.WithAttributes(o.keys.Get(e.Work.Key),
+				attrReason.String(observe.ReasonLabel(e.Decision.Verdict.Reason)), attrShadowReason.String(observe.ReasonLabel(s.Verdict.Reason))))
+		}
 	case observe.CallEnded:
 		o.countCall(ctx, e)
 		endCall(ctx, e)

@@ -130,7 +130,8 @@ func story(ctx context.Context, f *fixture) {
 	f.Observe(c.ctx, moved)
 	c.ended(firstCtx, first)
 	decided := c.event(observe.Decided, 10)
-	decided.Decision = &observe.Decision{Verdict: decision.Verdict{Action: decision.Retry, Delay: 20 * time.Millisecond}}
+	decided.Decision = &observe.Decision{Verdict: decision.Verdict{Action: decision.Retry, Delay: 20 * time.Millisecond, Reason: policy.ReasonRetry}}
+	decided.Decision.Shadow = &observe.ShadowDecision{Verdict: decision.Verdict{Action: decision.Stop, Reason: policy.ReasonAttemptsExhausted}}
 	f.Observe(c.ctx, decided)
 
 	loser := observe.AttemptRecord{
@@ -367,8 +368,8 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	story(t.Context(), f)
-	if len(f.spans.Ended()) != 5 || len(samples(t, f)) != 13 {
-		t.Errorf("%d spans and %d series at the global providers, want 5 and 13", len(f.spans.Ended()), len(samples(t, f)))
+	if len(f.spans.Ended()) != 5 || len(samples(t, f)) != 14 {
+		t.Errorf("%d spans and %d series at the global providers, want 5 and 14", len(f.spans.Ended()), len(samples(t, f)))
 	}
 }
 

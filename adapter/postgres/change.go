@@ -13,20 +13,37 @@ import (
 
 // Statements that change the jobs $1 of one table and return the IDs of those that were still there. All statements of a
 // transaction use the same time, so that jobs which are retried together keep their order.
-const (
+var (
 	// readySQL starts jobs again, from "gone". Refusals that are still on the record go to the history.
 	readySQL = `, refused AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
     SELECT id, fence, refused_at, now(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, ready, scheduled, completed, dead, cancelled)
-    SELECT queue, count(*) FILTER (WHERE was <> 'ready'), ` + leftSQL + ` FROM gone GROUP BY queue
+    INSERT INTO {{schema}}.total_change (queue, waiting, ready, scheduled, completed, dead, cancelled)
+    SELECT queue, count(*) FILTER (WHERE state IN ('waiting', 'held')), count(*) FILTER (WHERE state = 'ready') - count(*) FILTER (WHERE was = 'ready'), ` + leftSQL + ` FROM gone GROUP BY queue
+), gate AS (
+    INSERT INTO {{schema}}.gate_event (arrived) SELECT array_agg(id) FROM gone WHERE state = 'waiting' HAVING count(*) > 0
+), held_back AS (
+    INSERT INTO {{schema}}.waiting (` + waitingColumns + `, waits_for)
+    SELECT ` + afreshSQL + `, CASE state WHEN 'held' THEN 'needs' ELSE '` + atGate + `' END FROM gone WHERE state IN ('waiting', 'held')
+), flowed AS (
+    INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
+    SELECT n.flow, 0, ` + leftDoneSQL + ` FROM gone g JOIN {{schema}}.flow_node n ON n.job_id = g.id WHERE g.needed > 0 GROUP BY n.flow
+), again AS (
+    INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + afreshSQL + ` FROM gone WHERE state = 'ready'
 )
-INSERT INTO {{schema}}.ready (` + waitingColumns + `)
-SELECT id, now(), fence, 0, 0, priority, NULL, queue, unique_key, NULL, claimed_at, failed_at, NULL,
-    worker, reason, NULL, last_error, output, type FROM gone RETURNING id`
+SELECT id FROM gone`
 
-	retryWaitingSQL = `WITH gone AS (DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *, {{was}} AS was)` + readySQL
+	afreshSQL = `id, now(), fence, 0, 0, priority, NULL::timestamptz, queue, unique_key, NULL::timestamptz, claimed_at, failed_at, NULL::timestamptz,
+        worker, reason, NULL, last_error, output, type, places, needed`
+
+	leftDoneSQL = `-count(*) FILTER (WHERE g.was = 'completed'), -count(*) FILTER (WHERE g.was = 'dead'), -count(*) FILTER (WHERE g.was = 'cancelled')`
+
+	// A ready job keeps its places.
+	retryWaitingSQL = `WITH gone AS (
+    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[])
+    RETURNING *, {{was}} AS was, CASE WHEN {{was}} = 'ready' AND places IS NOT NULL THEN 'ready' ELSE ` + dueStateSQL("{{table}}") + ` END AS state
+)` + readySQL
 
 	// A finished job has released its key and has to take it again. A job whose key another job holds, or takes in the same
 	// statement, is left out. The attempt that completed it moves from its row to the history.
@@ -41,10 +58,14 @@ WITH locked AS (
         job_id = CASE WHEN u.expires_at <= now() THEN excluded.job_id ELSE u.job_id END,
         expires_at = CASE WHEN u.expires_at <= now() THEN NULL ELSE u.expires_at END
     RETURNING job_id
-), gone AS (
+), left_done AS (
     DELETE FROM {{schema}}.done d USING locked l
     WHERE d.id = l.id AND (l.unique_key IS NULL OR EXISTS (SELECT FROM taken t WHERE t.job_id = l.id))
-    RETURNING d.*, {{was}} AS was, (SELECT b.type FROM {{schema}}.job b WHERE b.id = d.id) AS type
+    RETURNING d.*, (SELECT b.type FROM {{schema}}.job b WHERE b.id = d.id) AS type
+), gone AS (
+    SELECT id, fence, priority, queue, unique_key, claimed_at, failed_at, worker, reason, last_error, output, refusals, refused_at, refused_reason, attempts,
+        completed_from, finished_at, type, needed, state AS was, NULL::text[] AS places,
+        CASE WHEN needed > 0 AND (SELECT n.unmet FROM {{schema}}.flow_node n WHERE n.job_id = d.id) > 0 THEN 'held' WHEN ` + boundSQL("d") + ` THEN 'waiting' ELSE 'ready' END AS state FROM left_done d
 ), completed AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason)
     SELECT id, fence, completed_from, finished_at, 0, attempts + 1, 1, 1, 'complete', worker, reason FROM gone WHERE completed_from IS NOT NULL
@@ -54,33 +75,41 @@ WITH locked AS (
 WITH gone AS (
     DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING *, {{was}} AS was
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, cancelled, all_cancelled, ready, scheduled)
-    SELECT queue, count(*), count(*), -count(*) FILTER (WHERE was = 'ready'), -count(*) FILTER (WHERE was = 'scheduled') FROM gone GROUP BY queue
+    INSERT INTO {{schema}}.total_change (queue, cancelled, all_cancelled, waiting, ready, scheduled)
+    SELECT queue, count(*), count(*), -count(*) FILTER (WHERE was = 'waiting'), -count(*) FILTER (WHERE was = 'ready'), -count(*) FILTER (WHERE was = 'scheduled') FROM gone GROUP BY queue
 ), ended AS (
-    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state)
-    SELECT ` + factColumns + `, now(), 'cancelled' FROM gone
-)` + freeKeysSQL
+    INSERT INTO {{schema}}.done (` + factColumns + `, needed, finished_at, state)
+    SELECT ` + factColumns + `, CASE WHEN needed > 1 THEN 3 ELSE needed END, now(), 'cancelled' FROM gone
+)` + departSQL + keysSQL + changedSQL + `'cancelled'::text` + endedSQL + changedIDsSQL
 
 	cancelRunningSQL = `UPDATE {{schema}}.running SET cancel_requested = coalesce(cancel_requested, now()) WHERE id = ANY ($1::uuid[]) RETURNING id`
 
 	deleteSQL = `
 WITH gone AS (
-    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING id, queue, unique_key, {{was}} AS was
+    DELETE FROM {{schema}}.{{table}} WHERE id = ANY ($1::uuid[]) RETURNING id, queue, unique_key, needed, {{was}} AS was{{gated}}
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, ready, scheduled, completed, dead, cancelled)
-    SELECT queue, -count(*) FILTER (WHERE was = 'ready'), ` + leftSQL + ` FROM gone GROUP BY queue
+    INSERT INTO {{schema}}.total_change (queue, waiting, ready, scheduled, completed, dead, cancelled)
+    SELECT queue, -count(*) FILTER (WHERE was = 'waiting'), -count(*) FILTER (WHERE was = 'ready'), ` + leftSQL + ` FROM gone GROUP BY queue
 ), bodies AS (
     DELETE FROM {{schema}}.job b USING gone WHERE b.id = gone.id
 ), histories AS (
     DELETE FROM {{schema}}.attempt a USING gone WHERE a.job_id = gone.id
-)` + freeKeysSQL
+), flowed AS (
+    INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
+    SELECT n.flow, -count(*), ` + leftDoneSQL + ` FROM gone g JOIN {{schema}}.flow_node n ON n.job_id = g.id WHERE g.needed > 0 GROUP BY n.flow
+)` + departSQL + keysSQL + changedSQL + `''::text` + endedSQL + changedIDsSQL
+
+	// departSQL gives up the places of jobs, and leaves the lines in which they wait. inTable chooses the columns.
+	departSQL = `{{departed}}`
 
 	// leftSQL counts the jobs that leave scheduled, completed, dead and cancelled. "was" is the state that a job of "gone" had.
 	leftSQL = `-count(*) FILTER (WHERE was = 'scheduled'), -count(*) FILTER (WHERE was = 'completed'), -count(*) FILTER (WHERE was = 'dead'),
         -count(*) FILTER (WHERE was = 'cancelled')`
 
-	freeKeysSQL = keysSQL + `
-SELECT id FROM gone`
+	// changedSQL, a state, endedSQL and changedIDsSQL select the IDs of "gone" and tell the flows of these jobs that they have ended.
+	changedSQL = `
+SELECT g.id FROM gone g, (SELECT ` + tellFlowsSQL
+	changedIDsSQL = ` AS released FROM gone) f WHERE f.released IS NOT NULL`
 
 	// keysSQL releases the keys of "gone" that are held until their job ends.
 	keysSQL = `, keys AS (
@@ -143,12 +172,16 @@ func (j *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 		}
 		after = last
 	}
+	if len(changed) > 0 && j.limits.known() {
+		j.tendSoon(ctx)
+	}
 	switch {
 	case len(changed) == 0:
-	case action == job.ActionRetry:
-		j.bell.wake()
 	case action == job.ActionCancel:
 		j.cancels.Ring()
+		fallthrough // dependents in flows may run
+	default:
+		j.bell.wake()
 	}
 	return changed, nil
 }
@@ -170,6 +203,11 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 			if len(ids) == 0 {
 				continue
 			}
+			if action == job.ActionRetry && p.table == "done" {
+				if _, err := tx.Exec(ctx, j.db.sql(lockNodesSQL), ids); err != nil {
+					return err
+				}
+			}
 			rows, err := tx.Query(ctx, j.db.sql(inTable(changeSQL(action, p.table), p.table)), ids)
 			if err != nil {
 				return err
@@ -177,6 +215,11 @@ func (j *Jobs) changeSome(ctx context.Context, action job.Action, q selection) (
 			names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			if err != nil {
 				return err
+			}
+			if action == job.ActionDelete {
+				if _, err := tx.Exec(ctx, j.db.sql(dropNodesSQL), ids); err != nil {
+					return err
+				}
 			}
 			changed = append(changed, names...)
 			if action == job.ActionCancel && p.table == "running" && len(names) > 0 {

@@ -38,11 +38,14 @@ WITH taken AS (
     RETURNING *
 ), leased AS (
     INSERT INTO {{schema}}.running (id, run_at, fence, attempts, refusals, priority, cancel_requested, queue, unique_key, started_at, claimed_at,
-        failed_at, refused_at, worker, reason, refused_reason, last_error, output, type, lease_until)
+        failed_at, refused_at, worker, reason, refused_reason, last_error, output, type, places, needed, lease_until)
     SELECT id, run_at, fence + 1, attempts, refusals, priority, cancel_requested, queue, unique_key,
-        started_at, statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output, type,
+        started_at, statement_timestamp(), failed_at, refused_at, $3, reason, refused_reason, last_error, output, type, places, needed,
         statement_timestamp() + $4::bigint * interval '1 microsecond'
     FROM taken
+), gate AS (
+    INSERT INTO {{schema}}.gate_event (started, started_at)
+    SELECT array_agg(p), statement_timestamp() FROM (SELECT places FROM taken WHERE places IS NOT NULL) t, unnest(t.places) p WHERE p ~ '^[rb]' HAVING count(*) > 0
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, ready, running) SELECT $1::text, -n, n FROM (SELECT count(*) AS n FROM taken) t WHERE n > 0
 )
@@ -123,7 +126,15 @@ func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := j.tendIfNews(ctx); err != nil {
+		return nil, err
+	}
 	list, again, err := j.claim(ctx, c, from, false)
+	if err == nil && j.limits.pending() {
+		if err := j.tendIfNews(ctx); err == nil {
+			again = left(from, list)
+		}
+	}
 	if err != nil || len(again) == 0 {
 		return list, err
 	}
@@ -132,6 +143,21 @@ func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 		return nil, err
 	}
 	return append(list, more...), nil // the jobs claimed first must run even if the rest fails
+}
+
+// left returns what a claim may still take.
+func left(from []origin, list []*job.Record) (again []origin) {
+	for _, o := range from {
+		for _, r := range list {
+			if r.Queue == o.Queue {
+				o.Free--
+			}
+		}
+		if o.Free > 0 {
+			again = append(again, o)
+		}
+	}
+	return again
 }
 
 // origin is a part of a claim: up to free jobs of a queue, of types.
@@ -170,9 +196,12 @@ func (j *Jobs) origins(ctx context.Context, c job.Claim) (from []origin, err err
 // promote makes due jobs ready in a batch.
 func (j *Jobs) promote(b *pgx.Batch) {
 	b.Queue(j.text.promote, maxPromoted, j.due.from(time.Now())).QueryRow(func(r pgx.Row) error {
-		n, at := 0, time.Time{}
-		if err := r.Scan(&n, &at); err != nil {
+		n, at, gated := 0, time.Time{}, false
+		if err := r.Scan(&n, &at, &gated); err != nil {
 			return err
+		}
+		if gated {
+			j.limits.news()
 		}
 		if n > 0 {
 			j.bell.wake() // they may belong to queues and types that this claim does not take
@@ -194,6 +223,7 @@ func (j *Jobs) claim(ctx context.Context, c job.Claim, from []origin, head bool)
 	if !head && len(c.Types) > 0 {
 		j.promote(b)
 	}
+	j.askLimits(b)
 	start := time.Now()
 	var noted []func(took time.Duration)
 	for _, o := range from {
@@ -305,7 +335,8 @@ const judgeSQL = `
 SELECT r.id IS NOT NULL, coalesce(r.lease_until > statement_timestamp(), false), coalesce(r.fence = s.fence, false),
     EXISTS (SELECT FROM {{schema}}.job b WHERE b.id = s.id),
     CASE s.kind
-    WHEN 'refuse' THEN EXISTS (SELECT FROM {{schema}}.ready x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
+    WHEN 'refuse' THEN EXISTS (SELECT FROM {{schema}}.waiting x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
+        OR EXISTS (SELECT FROM {{schema}}.ready x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
         OR EXISTS (SELECT FROM {{schema}}.scheduled x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
         OR EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.refusals > 0)
     WHEN 'bury' THEN EXISTS (SELECT FROM {{schema}}.done x WHERE x.id = s.id AND x.fence = s.fence AND x.state = 'dead')

@@ -18,33 +18,40 @@ const (
 	maxShared   = 100
 )
 
-const (
+var (
 	inputSQL = `
 WITH input AS (
-    SELECT id, type, queue, priority, max_attempts, timeout, payload, meta, unique_key, unique_for, ord,
+    SELECT id, type, queue, priority, max_attempts, timeout, payload, meta, unique_key, unique_for, waits_for, needed, ord,
            coalesce(run_at, statement_timestamp()) AS run_at
     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::bytea[], $8::text[], $9::timestamptz[],
-                $10::bytea[], $11::bigint[])
-         WITH ORDINALITY AS i(id, type, queue, priority, max_attempts, timeout, payload, meta, run_at, unique_key, unique_for, ord)
+                $10::bytea[], $11::bigint[], $12::text[], $13::smallint[])
+         WITH ORDINALITY AS i(id, type, queue, priority, max_attempts, timeout, payload, meta, run_at, unique_key, unique_for, waits_for, needed, ord)
 )`
 	// A job neither releases nor retakes a key that is held for a window: only its body contains the key.
 	storeSQL = `, body AS (
     INSERT INTO {{schema}}.job (id, created_at, timeout, max_attempts, type, queue, priority, unique_key, payload, meta)
     SELECT id, statement_timestamp(), timeout, max_attempts, type, queue, priority, unique_key, payload, meta::json FROM fresh
 ), due AS (
-    INSERT INTO {{schema}}.ready (id, run_at, fence, attempts, refusals, priority, queue, type, unique_key)
-    SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
-    FROM fresh WHERE run_at <= statement_timestamp()
+    INSERT INTO {{schema}}.ready (id, run_at, fence, attempts, refusals, priority, queue, type, unique_key, needed)
+    SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END, needed
+    FROM fresh WHERE due AND NOT bound
 ), later AS (
-    INSERT INTO {{schema}}.scheduled (id, run_at, fence, attempts, refusals, priority, queue, type, unique_key)
-    SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END
-    FROM fresh WHERE run_at > statement_timestamp()
+    INSERT INTO {{schema}}.scheduled (id, run_at, fence, attempts, refusals, priority, queue, type, unique_key, needed)
+    SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END, needed
+    FROM fresh WHERE run_at > statement_timestamp() AND waits_for IS NULL
+), held AS (
+    INSERT INTO {{schema}}.waiting (id, run_at, fence, attempts, refusals, priority, queue, type, unique_key, needed, waits_for)
+    SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END, needed, coalesce(waits_for, '` + atGate + `')
+    FROM fresh WHERE waits_for IS NOT NULL OR due AND bound
+), gate AS (
+    INSERT INTO {{schema}}.gate_event (arrived) SELECT array_agg(id) FROM fresh WHERE due AND bound HAVING count(*) > 0
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, enqueued, ready, scheduled)
-    SELECT queue, count(*), count(*) FILTER (WHERE run_at <= statement_timestamp()), count(*) FILTER (WHERE run_at > statement_timestamp())
+    INSERT INTO {{schema}}.total_change (queue, enqueued, waiting, ready, scheduled)
+    SELECT queue, count(*), count(*) FILTER (WHERE waits_for IS NOT NULL OR due AND bound), count(*) FILTER (WHERE due AND NOT bound),
+        count(*) FILTER (WHERE waits_for IS NULL AND run_at > statement_timestamp())
     FROM fresh GROUP BY queue
 )`
-	enqueueSQL = inputSQL + `, fresh AS (SELECT * FROM input)` + storeSQL + `
+	enqueueSQL = inputSQL + `, fresh AS (SELECT *, ` + freshSQL + ` FROM input i)` + storeSQL + `
 SELECT`
 
 	// A key that is already taken is written unchanged, because only then does the statement wait for a concurrent one and
@@ -60,7 +67,7 @@ SELECT`
 ), owned AS (
     SELECT i.*, t.job_id, t.job_id IS NULL OR t.job_id = i.id AND NOT EXISTS (SELECT FROM {{schema}}.job j WHERE j.id = i.id) AS is_new
     FROM input i LEFT JOIN taken t ON t.queue = i.queue AND t.key = i.unique_key
-), fresh AS (SELECT * FROM owned WHERE is_new)` + storeSQL + `
+), fresh AS (SELECT *, ` + freshSQL + ` FROM owned i WHERE is_new)` + storeSQL + `
 SELECT ord, job_id, is_new FROM owned WHERE job_id IS NOT NULL`
 )
 
@@ -133,10 +140,14 @@ func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error
 	err := retryDeadlock(ctx, func() error {
 		b := &pgx.Batch{}
 		receipts = j.queue(b, entries, true)
+		j.askLimits(b)
 		return j.db.run(ctx, "enqueue", b)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if j.limits.known() {
+		j.tendSoon(ctx)
 	}
 	if anyDue(entries) {
 		j.bell.wake()
@@ -146,7 +157,13 @@ func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error
 
 // storePlain is store for many entries that can be copied.
 func (j *Jobs) storePlain(ctx context.Context, entries []entry) ([]job.Receipt, error) {
-	if err := j.copy(ctx, entries); err != nil {
+	if j.limits.known() {
+		return j.store(ctx, entries)
+	}
+	if err := j.copy(ctx, entries); code(err) == divisionByZero {
+		j.limits.note(true)
+		return j.store(ctx, entries)
+	} else if err != nil {
 		return nil, err
 	}
 	j.bell.wake()
@@ -243,22 +260,28 @@ func (c columns) arguments() []any {
 	priorities, attempts, timeouts := make([]int16, n), make([]int32, n), make([]int64, n)
 	payloads, metas, runAts := make([][]byte, n), make([]pgtype.Text, n), make([]pgtype.Timestamptz, n)
 	keys, windows := make([][]byte, n), make([]int64, n)
+	var reasons []pgtype.Text
+	var needed []pgtype.Int2
 	for i, at := range c.positions {
 		e := &c.entries[at]
 		ids[i], types[i], queues[i] = e.id, e.Type, e.Queue
 		priorities[i], attempts[i], timeouts[i] = int16(e.Priority), int32(e.MaxAttempts), int64(e.Timeout)
 		payloads[i], metas[i], runAts[i] = e.Payload, e.meta, stamp(e.RunAt)
+		reasons = addText(reasons, i, e.WaitsFor)
+		if e.Needed != job.NotInFlow {
+			needed = append(append(needed, make([]pgtype.Int2, i-len(needed))...), pgtype.Int2{Int16: int16(e.Needed), Valid: true})
+		}
 		if e.UniqueKey != "" {
 			keys[i], windows[i] = []byte(e.UniqueKey), e.UniqueFor.Microseconds()
 		}
 	}
-	return []any{ids, types, queues, priorities, attempts, timeouts, payloads, metas, runAts, keys, windows}
+	return []any{ids, types, queues, priorities, attempts, timeouts, payloads, metas, runAts, keys, windows, reasons, needed}
 }
 
 func anyDue(entries []entry) bool {
 	now := time.Now()
 	for i := range entries {
-		if !entries[i].RunAt.After(now) {
+		if entries[i].WaitsFor == "" && !entries[i].RunAt.After(now) {
 			return true
 		}
 	}

@@ -23,6 +23,7 @@ type Jobs struct {
 	claims  sync.Map // texts of claims, by claimText
 	due     sweep    // of scheduled jobs
 	expired sweep    // of leases
+	limits  limited
 }
 
 var (
@@ -31,9 +32,12 @@ var (
 	_ job.Notifier = (*Jobs)(nil)
 	_ job.Elector  = (*Jobs)(nil)
 	_ job.Registry = (*Jobs)(nil)
-	_ job.Searcher = (*Jobs)(nil)
-	_ job.Indexer  = (*Jobs)(nil)
-	_ job.Finisher = (*Jobs)(nil)
+	_ job.Relay    = (*Jobs)(nil)
+
+	_ job.SettingStore = (*Jobs)(nil)
+	_ job.Searcher     = (*Jobs)(nil)
+	_ job.Indexer      = (*Jobs)(nil)
+	_ job.Finisher     = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )
@@ -48,6 +52,14 @@ type statements struct {
 	judge                  string
 	promote, reclaim       string
 	nextDue                string
+	askLimits, jobLimits   string
+	gateStatements
+}
+
+// gateStatements are the statements that tend the gate.
+type gateStatements struct {
+	events, dueBuckets, arrived, buckets, lines, nextPlace string
+	admit, lineUp, putBuckets, dropBuckets, touch          string
 }
 
 func newJobs(db *DB, durable bool) *Jobs {
@@ -55,6 +67,11 @@ func newJobs(db *DB, durable bool) *Jobs {
 		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), copy: db.sql(copySQL),
 		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
+		askLimits: db.sql(askLimitsSQL), jobLimits: db.sql(jobLimitsSQL), gateStatements: gateStatements{
+			events: db.sql(eventsSQL), dueBuckets: db.sql(dueBucketsSQL), arrived: db.sql(arrivedSQL), buckets: db.sql(bucketsSQL),
+			lines: db.sql(linesSQL), nextPlace: db.sql(nextPlaceSQL), admit: db.sql(admitSQL), lineUp: db.sql(lineUpSQL),
+			putBuckets: db.sql(putBucketsSQL), dropBuckets: db.sql(dropBucketsSQL), touch: db.sql(touchSQL),
+		},
 	}}
 	j.flusher = newFlusher(j.store)
 	j.bell.ring = j.notify

@@ -22,6 +22,7 @@ type place struct {
 // places lists the tables. Every job is in one of them at any moment.
 func places() []place {
 	return []place{
+		{"waiting", []job.State{job.Waiting}},
 		{"ready", []job.State{job.Ready}},
 		{"scheduled", []job.State{job.Scheduled}},
 		{"running", []job.State{job.Running}},
@@ -33,11 +34,13 @@ func places() []place {
 func (p place) rows() string {
 	switch p.table {
 	case "done":
-		return `(SELECT ` + factColumns + `, finished_at, NULL::timestamptz AS lease_until, state, cause FROM {{schema}}.done)`
+		return `(SELECT ` + factColumns + `, needed, finished_at, NULL::timestamptz AS lease_until, state, cause, NULL::text AS waits_for FROM {{schema}}.done)`
 	case "running":
-		return `(SELECT ` + factColumns + `, NULL::timestamptz AS finished_at, lease_until, 'running' AS state, NULL::text AS cause FROM {{schema}}.running)`
+		return `(SELECT ` + factColumns + `, needed, NULL::timestamptz AS finished_at, lease_until, 'running' AS state, NULL::text AS cause, NULL::text AS waits_for FROM {{schema}}.running)`
+	case "waiting":
+		return `(SELECT ` + factColumns + `, needed, NULL::timestamptz AS finished_at, NULL::timestamptz AS lease_until, 'waiting' AS state, NULL::text AS cause, waits_for FROM {{schema}}.waiting)`
 	}
-	return `(SELECT ` + factColumns + `, NULL::timestamptz AS finished_at, NULL::timestamptz AS lease_until, '` + p.table + `' AS state, NULL::text AS cause FROM {{schema}}.` + p.table + `)`
+	return `(SELECT ` + factColumns + `, needed, NULL::timestamptz AS finished_at, NULL::timestamptz AS lease_until, '` + p.table + `' AS state, NULL::text AS cause, NULL::text AS waits_for FROM {{schema}}.` + p.table + `)`
 }
 
 // selection is a query for the jobs of a filter with its arguments.

@@ -13,37 +13,43 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
-const promoteSQL = `
+var promoteSQL = `
 WITH due AS (
     DELETE FROM {{schema}}.scheduled WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {{schema}}.scheduled WHERE run_at > $2 AND run_at <= statement_timestamp() ORDER BY run_at LIMIT $1 FOR UPDATE SKIP LOCKED))
-    RETURNING *
+    RETURNING *, ` + dueStateSQL("scheduled") + ` AS state
 ), moved AS (
-    INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM due RETURNING id
+    INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM due WHERE state = 'ready'
+), held_back AS (
+    INSERT INTO {{schema}}.waiting (` + waitingColumns + `, waits_for) SELECT ` + waitingColumns + `, '` + atGate + `' FROM due WHERE state = 'waiting'
+), gate AS (
+    INSERT INTO {{schema}}.gate_event (arrived) SELECT array_agg(id) FROM due WHERE state = 'waiting' HAVING count(*) > 0
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, scheduled, ready) SELECT queue, -count(*), count(*) FROM due GROUP BY queue
+    INSERT INTO {{schema}}.total_change (queue, scheduled, waiting, ready)
+    SELECT queue, -count(*), count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'ready') FROM due GROUP BY queue
 )
-SELECT count(*), statement_timestamp() FROM moved`
+SELECT count(*), statement_timestamp(), coalesce(bool_or(state = 'waiting'), false) FROM due`
 
 // reclaimSQL gives moveSQL its rows. $2 is the reason, $3 the error text and $5 the cause of death. It returns a row for each lost lease, or if there
 // is none a row with only the time.
-const reclaimSQL = `
+var reclaimSQL = `
 WITH expired AS (
     SELECT id FROM {{schema}}.running WHERE lease_until > $4 AND lease_until <= statement_timestamp() ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM {{schema}}.running r USING expired e, {{schema}}.job b
     WHERE r.id = e.id AND b.id = e.id
-    RETURNING r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, coalesce(r.started_at, r.claimed_at) AS started_at, r.claimed_at, r.worker, r.output,
+    RETURNING r.id, r.fence, r.priority, r.cancel_requested, r.queue, r.unique_key, coalesce(r.started_at, r.claimed_at) AS started_at, r.claimed_at, r.worker, r.output, r.needed,
         r.attempts + 1 AS attempts, 0 AS refusals, NULL::timestamptz AS refused_at, NULL::text AS refused_reason,
         CASE WHEN r.cancel_requested IS NOT NULL OR b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN r.run_at ELSE statement_timestamp() END AS run_at,
         statement_timestamp() AS failed_at, $3::text AS last_error, $2::text AS reason,
-        CASE WHEN r.cancel_requested IS NOT NULL THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE 'ready' END AS state,
+        CASE WHEN r.cancel_requested IS NOT NULL THEN 'cancelled' WHEN b.max_attempts BETWEEN 1 AND r.attempts + 1 THEN 'dead' ELSE ` + dueStateSQL("r") + ` END AS state,
+        r.places AS held, ` + keptSQL + ` AS places,
         r.attempts + 1 AS number, NULL::text AS kind, 0::bigint AS delay, $2::text AS cause, $3::text AS error, NULL::text AS stack,
         r.claimed_at AS started, statement_timestamp() AS finished,
         r.refusals AS held_refusals, r.refused_at AS refused_since, r.refused_reason AS refused_for, b.type, b.meta, $5::text AS death
 )` + moveSQL + `
-SELECT statement_timestamp(), g.id, g.fence, g.type, g.queue, g.meta, g.worker, g.state, g.attempts
-FROM (VALUES (0)) always LEFT JOIN gone g ON true`
+SELECT statement_timestamp(), g.id, g.fence, g.type, g.queue, g.meta, g.worker, g.state, g.attempts, f.released
+FROM (SELECT ` + tellFlowsSQL + `state` + endedSQL + ` AS released FROM gone) f LEFT JOIN gone g ON true`
 
 // reclaimArgs are the arguments of reclaimSQL.
 func reclaimArgs(limit int, from pgtype.Timestamptz) []any {
@@ -58,7 +64,7 @@ func removeSQL(s job.State) string {
 	return `
 WITH over AS (
     DELETE FROM {{schema}}.done WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM {{schema}}.done s WHERE ` + inStates([]job.State{s}) + ` AND finished_at <= statement_timestamp() - $1::bigint * interval '1 microsecond'
+        SELECT ctid FROM {{schema}}.done s WHERE ` + inStates([]job.State{s}) + ` AND finished_at <= statement_timestamp() - $1::bigint * interval '1 microsecond' AND needed IS NULL
         ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED))
     RETURNING id, queue
 ), counted AS (
@@ -86,7 +92,10 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	var promotedAt, reclaimedAt time.Time
 	err := retryDeadlock(ctx, func() error {
 		b := steadyBatch()
-		b.Queue(j.text.promote, limit, due).QueryRow(func(r pgx.Row) error { return r.Scan(&done.Promoted, &promotedAt) })
+		b.Queue(j.text.promote, limit, due).QueryRow(func(r pgx.Row) error {
+			gated := false
+			return r.Scan(&done.Promoted, &promotedAt, &gated)
+		})
 		b.Queue(j.text.reclaim, reclaimArgs(limit, expired)...).Query(func(rows pgx.Rows) (err error) {
 			done.Lost, reclaimedAt, err = scanLost(rows)
 			done.Reclaimed = len(done.Lost)
@@ -103,7 +112,9 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 			return nil
 		})
 		b.Queue(j.db.sql(expireKeysSQL), limit)
+		j.askLimits(b)
 		b.Queue(j.db.sql(addUpSQL), j.db.lockKey("totals"))
+		b.Queue(j.db.sql(addFlowsSQL), j.db.lockKey("totals"))
 		b.Queue(j.db.sql(addCausesSQL), j.db.lockKey("totals"))
 		b.Queue(j.db.sql(forgetCausesSQL), j.db.lockKey("totals"))
 		return j.db.run(ctx, "maintain", b)
@@ -112,6 +123,9 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 		return job.Maintained{}, err
 	}
 	done.Now = promotedAt.UTC()
+	if err := j.maintainGate(ctx, &done); err != nil {
+		return job.Maintained{}, err
+	}
 	if done.Promoted < limit {
 		j.due.done(promotedAt)
 	}
@@ -132,12 +146,13 @@ func (j *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 // scanLost reads what reclaimSQL returns.
 func scanLost(rows pgx.Rows) (list []job.Lost, at time.Time, err error) {
 	for rows.Next() {
+		var released bool
 		var id pgtype.UUID
 		var fence pgtype.Int8
 		var attempts pgtype.Int4
 		var jobType, queue, worker, state pgtype.Text
 		var meta []byte
-		if err := rows.Scan(&at, &id, &fence, &jobType, &queue, &meta, &worker, &state, &attempts); err != nil {
+		if err := rows.Scan(&at, &id, &fence, &jobType, &queue, &meta, &worker, &state, &attempts, &released); err != nil {
 			return nil, at, err
 		}
 		if !id.Valid {
@@ -172,6 +187,13 @@ func (j *Jobs) remove(ctx context.Context, limit int, keep map[job.State]time.Du
 			return removed, err
 		}
 		removed += n
+		if removed < limit {
+			n, err := j.removeOfFlows(ctx, state, limit-removed, d)
+			if err != nil {
+				return removed, err
+			}
+			removed += n
+		}
 		if n > 0 {
 			if err := j.forgetEmpty(ctx); err != nil {
 				return removed, err

@@ -201,6 +201,7 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struc
 		if news != nil && news.Payload == cancelPayload {
 			continue
 		}
+		j.limits.news()
 		select {
 		case signals <- struct{}{}:
 		default:

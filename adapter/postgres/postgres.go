@@ -147,6 +147,7 @@ const (
 	invalidSchema   = "3F000"
 	uniqueViolation = "23505"
 	deadlock        = "40P01"
+	divisionByZero  = "22012"
 )
 
 // wrap adds the operation to an error, and the sentinel error for failures that callers handle.

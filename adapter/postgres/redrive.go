@@ -17,7 +17,7 @@ import (
 
 var _ job.RedriveStepper = (*Jobs)(nil)
 
-const (
+var (
 	redriveColumns = `SELECT data, jobs, statement_timestamp() FROM {{schema}}.redrive`
 	redriveSQL     = redriveColumns + ` WHERE id = $1`
 	redrivesSQL    = redriveColumns + ` WHERE id < $1 ORDER BY id DESC LIMIT $2`
@@ -56,20 +56,31 @@ SELECT $1, position, id, fence, run_at, finished_at, attempts, refusals, started
 	undoSQL = `
 WITH looked AS (
     SELECT * FROM {{schema}}.redrive_pending WHERE redrive = $1 AND position > $2 ORDER BY position LIMIT $3
-), gone AS (
+), gone_ready AS (
     DELETE FROM {{schema}}.ready r USING looked p WHERE r.id = p.job_id AND r.fence = p.fence
-    RETURNING p.position, p.run_at, p.finished_at, p.attempts, p.refusals, p.started_at, p.cancel_requested, p.refused_at, p.refused_reason, p.cause,
-        r.type, r.id, r.fence, r.priority, r.queue, r.unique_key, r.claimed_at, r.failed_at, r.worker, r.reason, r.last_error, r.output
+    RETURNING 'ready' AS was, ` + undoneColumns + `, r.places, NULL::text AS line
+), gone_waiting AS (
+    DELETE FROM {{schema}}.waiting r USING looked p WHERE r.id = p.job_id AND r.fence = p.fence
+    RETURNING 'waiting' AS was, ` + undoneColumns + `, r.places, r.line
+), gone AS (SELECT * FROM gone_ready UNION ALL SELECT * FROM gone_waiting
+), gate AS (
+    INSERT INTO {{schema}}.gate_event (dropped, freed, departed) SELECT * FROM (SELECT
+        (SELECT array_agg(p) FROM gone_ready g, unnest(g.places) p) AS dropped, (SELECT array_agg(p) FROM gone_waiting g, unnest(g.places) p) AS freed,
+        (SELECT array_agg(line) FROM gone_waiting WHERE line IS NOT NULL) AS departed) e WHERE dropped IS NOT NULL OR freed IS NOT NULL OR departed IS NOT NULL
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, ready, dead) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
+    INSERT INTO {{schema}}.total_change (queue, waiting, ready, dead)
+    SELECT queue, -count(*) FILTER (WHERE was = 'waiting'), -count(*) FILTER (WHERE was = 'ready'), count(*) FROM gone GROUP BY queue
 ), ended AS (
-    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state, cause, dead_type) SELECT ` + factColumns + `, finished_at, 'dead', cause, type FROM gone
+    INSERT INTO {{schema}}.done (` + factColumns + `, needed, finished_at, state, cause, dead_type) SELECT ` + factColumns + `, needed, finished_at, 'dead', cause, type FROM gone
 ), histories AS (
     DELETE FROM {{schema}}.attempt a USING gone g WHERE a.job_id = g.id AND a.fence = g.fence AND a.part = 0 AND g.refusals > 0
 ), undone AS (
     DELETE FROM {{schema}}.redrive_pending p USING gone g WHERE p.redrive = $1 AND p.position = g.position
 )` + keysSQL + `
-SELECT (SELECT count(*) FROM gone), coalesce(max(position), 0), count(*) FROM looked`
+SELECT (SELECT count(*) FROM gone), (SELECT ` + tellFlowsSQL + `'dead'::text` + endedSQL + ` FROM gone), coalesce(max(position), 0), count(*) FROM looked`
+
+	undoneColumns = `p.position, p.run_at, p.finished_at, p.attempts, p.refusals, p.started_at, p.cancel_requested, p.refused_at, p.refused_reason, p.cause,
+        r.type, r.id, r.fence, r.priority, r.queue, r.unique_key, r.claimed_at, r.failed_at, r.worker, r.reason, r.last_error, r.output, r.needed`
 
 	discardSQL = `DELETE FROM {{schema}}.redrive_waiting WHERE redrive = $1 AND position > $2 AND position <= $3`
 )
@@ -289,6 +300,9 @@ func (j *Jobs) StepRedrive(ctx context.Context, id string, hold time.Duration) (
 		v, err = r.Step(at, hold, redriveStep{ctx, j, tx, key})
 		return err
 	})
+	if err == nil && j.limits.known() {
+		j.tendSoon(ctx)
+	}
 	if err == nil && v.Release > 0 {
 		j.bell.wake()
 	}
@@ -359,8 +373,8 @@ func (t redriveStep) uuids(text string, args ...any) ([]pgtype.UUID, error) {
 
 // Undo implements job.RedriveSelection.
 func (t redriveStep) Undo(after, n int) (undone, last int, err error) {
-	looked := 0
-	err = t.tx.QueryRow(t.ctx, t.j.db.sql(undoSQL), t.id, after, n).Scan(&undone, &last, &looked)
+	looked, released := 0, false
+	err = t.tx.QueryRow(t.ctx, t.j.db.sql(undoSQL), t.id, after, n).Scan(&undone, &released, &last, &looked)
 	if looked < n {
 		last = 0
 	}

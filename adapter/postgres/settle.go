@@ -23,24 +23,30 @@ const moveSQL = `, history AS (
     SELECT id, fence, refused_since, finished, 0, number, held_refusals, 0, worker, refused_for FROM gone
     WHERE number IS NOT NULL AND held_refusals > 0
 ), ended AS (
-    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, state, cause, dead_type)
-    SELECT ` + factColumns + `, finished, state, CASE WHEN state = 'dead' THEN death END, CASE WHEN state = 'dead' THEN type END
-    FROM gone WHERE state NOT IN ('ready', 'scheduled')
+    INSERT INTO {{schema}}.done (` + factColumns + `, needed, finished_at, state, cause, dead_type)
+    SELECT ` + factColumns + `, CASE WHEN needed > 1 AND state = 'completed' THEN 1 WHEN needed > 1 THEN 3 ELSE needed END, finished, state, CASE WHEN state = 'dead' THEN death END, CASE WHEN state = 'dead' THEN type END
+    FROM gone WHERE state NOT IN ('ready', 'waiting', 'scheduled')
 ), again AS (
     INSERT INTO {{schema}}.ready (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM gone WHERE state = 'ready'
+), held_back AS (
+    INSERT INTO {{schema}}.waiting (` + waitingColumns + `, waits_for) SELECT ` + waitingColumns + `, '` + atGate + `' FROM gone WHERE state = 'waiting'
+), gate AS (
+    INSERT INTO {{schema}}.gate_event (freed, arrived) SELECT freed, arrived FROM (SELECT
+        (SELECT array_agg(p) FROM (SELECT held, state FROM gone WHERE held IS NOT NULL) g, unnest(g.held) p WHERE g.state NOT IN ('waiting', 'scheduled') OR p !~ '^[sb]') AS freed,
+        (SELECT array_agg(id) FROM gone WHERE state = 'waiting') AS arrived) e WHERE freed IS NOT NULL OR arrived IS NOT NULL
 ), later AS (
     INSERT INTO {{schema}}.scheduled (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM gone WHERE state = 'scheduled'
 ), keys AS (
     DELETE FROM {{schema}}.unique_key u USING (
-        SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'scheduled') ORDER BY queue, unique_key) g
+        SELECT id, queue, unique_key FROM gone WHERE unique_key IS NOT NULL AND state NOT IN ('ready', 'waiting', 'scheduled') ORDER BY queue, unique_key) g
     WHERE u.queue = g.queue AND u.key = g.unique_key AND u.job_id = g.id AND u.expires_at IS NULL
 ), counted AS (
-    INSERT INTO {{schema}}.total_change (queue, running, scheduled, ready, completed, dead, cancelled, all_completed, all_dead, all_cancelled, attempts, retries)
-    SELECT queue, -count(*), count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'ready'), count(*) FILTER (WHERE state = 'completed'),
+    INSERT INTO {{schema}}.total_change (queue, running, waiting, scheduled, ready, completed, dead, cancelled, all_completed, all_dead, all_cancelled, attempts, retries)
+    SELECT queue, -count(*), count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'ready'), count(*) FILTER (WHERE state = 'completed'),
         count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'cancelled'), count(*) FILTER (WHERE state = 'completed'),
         count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'cancelled'),
         count(*) FILTER (WHERE kind IS NULL OR kind IN ('complete', 'retry', 'dead', 'cancel')),
-        count(*) FILTER (WHERE (kind IS NULL OR kind = 'retry') AND state IN ('ready', 'scheduled'))
+        count(*) FILTER (WHERE (kind IS NULL OR kind = 'retry') AND state IN ('ready', 'waiting', 'scheduled'))
     FROM gone GROUP BY queue
 )`
 
@@ -49,13 +55,13 @@ const factColumns = `id, run_at, fence, attempts, refusals, priority, cancel_req
     worker, reason, refused_reason, last_error, output`
 
 // waitingColumns are the columns of ready and scheduled.
-const waitingColumns = factColumns + `, type`
+const waitingColumns = factColumns + `, type, places, needed`
 
 // beganSQL is when an attempt began, by the server's clock.
 const beganSQL = `least(r.claimed_at + s.since_claim, statement_timestamp())`
 
 // settleSQL settles any kind. An attempt that began below 0 did not run.
-const settleSQL = `
+var settleSQL = `
 WITH s AS (
     SELECT *, kind = 'complete' AS completes, kind IN ('retry', 'dead') AS failed, kind IN ('retry', 'snooze', 'refuse', 'release') AS repeated, kind IN ('refuse', 'bury') AS keeps,
         CASE WHEN kind = 'release' THEN 0 ELSE delay / 1000 END * interval '1 microsecond' AS wait,
@@ -67,9 +73,9 @@ WITH s AS (
     WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
     RETURNING s.ord,
         CASE WHEN s.completes THEN 'completed' WHEN s.kind IN ('dead', 'bury') THEN 'dead' WHEN s.kind = 'cancel' OR r.cancel_requested IS NOT NULL THEN 'cancelled'
-            WHEN s.wait > interval '0' THEN 'scheduled' ELSE 'ready' END AS state,
+            WHEN s.wait > interval '0' THEN 'scheduled' ELSE ` + dueStateSQL("r") + ` END AS state, r.places AS held, ` + keptSQL + ` AS places,
         CASE WHEN NOT s.keeps THEN r.attempts + 1 END AS number, r.refusals AS held_refusals, r.queue, r.unique_key, r.id,
-        r.fence, r.priority, r.cancel_requested, r.claimed_at, r.worker, r.type,
+        r.fence, r.priority, r.cancel_requested, r.claimed_at, r.worker, r.type, r.needed,
         CASE WHEN s.began < 0 THEN r.started_at ELSE coalesce(r.started_at, ` + beganSQL + `) END AS started_at,
         CASE WHEN s.repeated THEN statement_timestamp() + s.wait ELSE r.run_at END AS run_at,
         CASE WHEN s.failed THEN r.attempts + 1 ELSE r.attempts END AS attempts,
@@ -83,11 +89,11 @@ WITH s AS (
         s.kind, s.delay, s.cause, s.error, s.stack, s.death, ` + beganSQL + ` AS started, statement_timestamp() AS finished,
         r.refused_at AS refused_since, r.refused_reason AS refused_for
 )` + moveSQL + `
-SELECT coalesce(array_agg(ord), '{}'), coalesce(bool_or(state = 'ready'), false) FROM gone`
+SELECT coalesce(array_agg(ord), '{}'), ` + tellFlowsSQL + `state` + endedSQL + ` OR coalesce(bool_or(state = 'ready'), false), coalesce(bool_or(held IS NOT NULL OR state = 'waiting'), false) FROM gone`
 
 // completeSQL settles completions that a row of done describes completely. Most settlements are of this kind, and this
 // statement takes two thirds of the server's time for settleSQL.
-const completeSQL = `
+var completeSQL = `
 WITH s AS (
     SELECT *, began * interval '1 microsecond' AS since_claim
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS s(id, fence, cause, output, began, ord)
@@ -95,19 +101,21 @@ WITH s AS (
     DELETE FROM {{schema}}.running r USING s
     WHERE r.id = s.id AND r.fence = s.fence AND r.lease_until > statement_timestamp()
     RETURNING s.ord, r.queue, r.unique_key, r.refusals, r.id, r.run_at, r.fence, r.attempts, r.priority, r.cancel_requested, coalesce(r.started_at, ` + beganSQL + `) AS started_at, r.claimed_at,
-        r.failed_at, r.refused_at, r.worker, r.refused_reason, r.last_error, s.cause, s.output, ` + beganSQL + ` AS completed_from
+        r.failed_at, r.refused_at, r.worker, r.refused_reason, r.last_error, r.needed, s.cause, s.output, ` + beganSQL + ` AS completed_from, r.places AS held
+), gate AS (
+    INSERT INTO {{schema}}.gate_event (freed) SELECT array_agg(p) FROM (SELECT held FROM gone WHERE held IS NOT NULL) g, unnest(g.held) p HAVING count(*) > 0
 ), refused AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, worker, reason)
     SELECT id, fence, refused_at, statement_timestamp(), 0, attempts + 1, refusals, 0, worker, refused_reason FROM gone WHERE refusals > 0
 ), ended AS (
-    INSERT INTO {{schema}}.done (` + factColumns + `, finished_at, completed_from, state)
+    INSERT INTO {{schema}}.done (` + factColumns + `, needed, finished_at, completed_from, state)
     SELECT id, run_at, fence, attempts, 0, priority, cancel_requested, queue, unique_key, started_at, claimed_at, failed_at, NULL,
-        worker, cause, NULL, last_error, output, statement_timestamp(), completed_from, 'completed' FROM gone
+        worker, cause, NULL, last_error, output, CASE WHEN needed > 0 THEN 1 END, statement_timestamp(), completed_from, 'completed' FROM gone
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, running, completed, all_completed, attempts)
     SELECT queue, -n, n, n, n FROM (SELECT queue, count(*) AS n FROM gone GROUP BY queue) c
 )` + keysSQL + `
-SELECT coalesce(array_agg(ord), '{}'), false FROM gone`
+SELECT coalesce(array_agg(ord), '{}'), ` + tellFlowsSQL + `'completed'::text` + endedSQL + `, coalesce(bool_or(held IS NOT NULL), false) FROM gone`
 
 // Settle implements job.Store. Completions are one transaction and all other settlements another.
 func (j *Jobs) Settle(ctx context.Context, list []job.Settlement) []error {
@@ -168,10 +176,10 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 		return nil
 	}
 	var settled []int
-	ready := false
+	ready, gated := false, false
 	err := retryDeadlock(ctx, func() error {
 		b := steadyBatch()
-		b.Queue(statement, columns(list)...).QueryRow(func(r pgx.Row) error { return r.Scan(&settled, &ready) })
+		b.Queue(statement, columns(list)...).QueryRow(func(r pgx.Row) error { return r.Scan(&settled, &ready, &gated) })
 		return j.db.run(ctx, "settle", b)
 	})
 	if err != nil {
@@ -179,6 +187,9 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 	}
 	if ready {
 		j.bell.wake()
+	}
+	if gated || ready && j.limits.known() {
+		j.tendSoon(ctx)
 	}
 	errs := make([]error, len(list))
 	missing := without(len(list), settled)

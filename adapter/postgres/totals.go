@@ -10,13 +10,13 @@ import (
 )
 
 // totalColumns are the sums of total and total_change, in the order of job.States, and those of job.Activity.
-const totalColumns = `sum(scheduled)::bigint, sum(ready)::bigint, sum(running)::bigint, sum(completed)::bigint, sum(dead)::bigint, sum(cancelled)::bigint,
+const totalColumns = `coalesce(sum(waiting), 0)::bigint, sum(scheduled)::bigint, sum(ready)::bigint, sum(running)::bigint, sum(completed)::bigint, sum(dead)::bigint, sum(cancelled)::bigint,
     coalesce(sum(enqueued), 0)::bigint, coalesce(sum(all_completed), 0)::bigint, coalesce(sum(all_dead), 0)::bigint,
     coalesce(sum(all_cancelled), 0)::bigint, coalesce(sum(attempts), 0)::bigint, coalesce(sum(retries), 0)::bigint`
 
 const totalsSQL = `
 SELECT queue, ` + totalColumns + ` FROM (SELECT * FROM {{schema}}.total UNION ALL SELECT * FROM {{schema}}.total_change) t
-GROUP BY queue HAVING sum(scheduled + ready + running + completed + dead + cancelled) > 0`
+GROUP BY queue HAVING sum(coalesce(waiting, 0) + scheduled + ready + running + completed + dead + cancelled) > 0`
 
 // oldestSQL hops through the index of claims, from the first job of each queue, type and priority to the next.
 const oldestSQL = `
@@ -34,10 +34,10 @@ const addUpSQL = `
 WITH gone AS (
     DELETE FROM {{schema}}.total_change WHERE (SELECT pg_try_advisory_xact_lock($1)) RETURNING *
 )
-INSERT INTO {{schema}}.total AS t (queue, scheduled, ready, running, completed, dead, cancelled, enqueued, all_completed, all_dead, all_cancelled,
+INSERT INTO {{schema}}.total AS t (queue, waiting, scheduled, ready, running, completed, dead, cancelled, enqueued, all_completed, all_dead, all_cancelled,
     attempts, retries)
 SELECT queue, ` + totalColumns + ` FROM gone GROUP BY queue
-ON CONFLICT (queue) DO UPDATE SET scheduled = t.scheduled + excluded.scheduled, ready = t.ready + excluded.ready, running = t.running + excluded.running,
+ON CONFLICT (queue) DO UPDATE SET waiting = t.waiting + excluded.waiting, scheduled = t.scheduled + excluded.scheduled, ready = t.ready + excluded.ready, running = t.running + excluded.running,
     completed = t.completed + excluded.completed, dead = t.dead + excluded.dead, cancelled = t.cancelled + excluded.cancelled,
     enqueued = t.enqueued + excluded.enqueued, all_completed = t.all_completed + excluded.all_completed, all_dead = t.all_dead + excluded.all_dead,
     all_cancelled = t.all_cancelled + excluded.all_cancelled, attempts = t.attempts + excluded.attempts, retries = t.retries + excluded.retries`
@@ -51,7 +51,7 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 			var queue string
 			var q job.QueueStats
 			a := &q.Activity
-			err := rows.Scan(&queue, &q.Scheduled, &q.Ready, &q.Running, &q.Completed, &q.Dead, &q.Cancelled,
+			err := rows.Scan(&queue, &q.Waiting, &q.Scheduled, &q.Ready, &q.Running, &q.Completed, &q.Dead, &q.Cancelled,
 				&a.Enqueued, &a.Completed, &a.Dead, &a.Cancelled, &a.Attempts, &a.Retries)
 			if err != nil {
 				return err
@@ -83,7 +83,7 @@ func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 // forgetEmpty removes the totals of queues without jobs.
 func (j *Jobs) forgetEmpty(ctx context.Context) error {
 	b := &pgx.Batch{}
-	b.Queue(j.db.sql(`DELETE FROM {{schema}}.total WHERE scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0`))
+	b.Queue(j.db.sql(`DELETE FROM {{schema}}.total WHERE waiting = 0 AND scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0`))
 	return j.db.run(ctx, "remove empty totals", b)
 }
 

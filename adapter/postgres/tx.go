@@ -66,12 +66,16 @@ func (s SQLJobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) er
 	if tx == nil {
 		return errNoTx
 	}
-	j, settled, ready := s.jobs, "", false
+	j, settled, ready, gated := s.jobs, "", false, false
 	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete}}
-	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready); err != nil {
+	if err := tx.QueryRowContext(ctx, j.text.complete, literals(completionColumns(list))...).Scan(&settled, &ready, &gated); err != nil {
 		return j.db.wrap("complete", err)
 	}
 	if settled != "{}" {
+		if ready || gated {
+			_, err := tx.ExecContext(ctx, notifySQL, j.channel())
+			return j.db.wrap("complete", err)
+		}
 		return nil
 	}
 	var state leaseState
@@ -147,12 +151,16 @@ func (j *Jobs) CompleteTx(ctx context.Context, tx pgx.Tx, lease job.Lease) error
 		return errNoTx
 	}
 	var settled []int
-	ready := false
+	ready, gated := false, false
 	list := []job.Settlement{{Ref: lease.Ref(), Kind: job.KindComplete}}
-	if err := tx.QueryRow(ctx, j.text.complete, completionColumns(list)...).Scan(&settled, &ready); err != nil {
+	if err := tx.QueryRow(ctx, j.text.complete, completionColumns(list)...).Scan(&settled, &ready, &gated); err != nil {
 		return j.db.wrap("complete", err)
 	}
 	if len(settled) == 1 {
+		if ready || gated {
+			_, err := tx.Exec(ctx, notifySQL, j.channel())
+			return j.db.wrap("complete", err)
+		}
 		return nil
 	}
 	var state leaseState

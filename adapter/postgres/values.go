@@ -45,7 +45,8 @@ func utc(t pgtype.Timestamptz) time.Time {
 const (
 	bodyColumns = `b.id, b.type, b.queue, b.priority, b.payload, b.meta, b.timeout, b.max_attempts, b.unique_key, b.created_at`
 	allColumns  = bodyColumns + `, s.run_at, s.attempts, s.started_at, s.fence, s.claimed_at, s.refusals, s.worker, s.cancel_requested,
-s.finished_at, s.failed_at, s.last_error, s.reason, s.output, s.lease_until, s.refused_reason, s.refused_at, s.state, s.cause`
+s.finished_at, s.failed_at, s.last_error, s.reason, s.output, s.lease_until, s.refused_reason, s.refused_at, s.state, s.cause, s.waits_for,
+    CASE WHEN s.needed > 0 THEN (SELECT ARRAY[f.id, n.name] FROM {{schema}}.flow_node n JOIN {{schema}}.flow f ON f.seq = n.flow WHERE n.job_id = s.id) END AS node`
 )
 
 // row holds the columns of a record while it is read.
@@ -56,12 +57,13 @@ type row struct {
 	finishedAt, failedAt, leaseUntil, refusedAt pgtype.Timestamptz
 	cancelRequested                             pgtype.Timestamptz
 	worker, lastError, reason, refusedReason    pgtype.Text
-	cause                                       pgtype.Text
+	cause, waitsFor                             pgtype.Text
 	meta, uniqueKey                             []byte
 	priority                                    int16
 	maxAttempts, attempts, refusals             int32
 	timeout                                     int64
 	state                                       string
+	node                                        []string // flow and name
 }
 
 func (r *row) claimed() []any {
@@ -72,7 +74,7 @@ func (r *row) claimed() []any {
 }
 
 func (r *row) all() []any {
-	return append(r.claimed(), &r.worker, &r.cancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state, &r.cause)
+	return append(r.claimed(), &r.worker, &r.cancelRequested, &r.finishedAt, &r.failedAt, &r.lastError, &r.reason, &r.Output, &r.leaseUntil, &r.refusedReason, &r.refusedAt, &r.state, &r.cause, &r.waitsFor, &r.node)
 }
 
 // record returns the record that was read.
@@ -83,8 +85,11 @@ func (r *row) record() (*job.Record, error) {
 	out.CreatedAt, out.RunAt, out.StartedAt, out.ClaimedAt = utc(r.createdAt), utc(r.runAt), utc(r.startedAt), utc(r.claimedAt)
 	out.FinishedAt, out.FailedAt, out.LeaseUntil, out.RefusedAt = utc(r.finishedAt), utc(r.failedAt), utc(r.leaseUntil), utc(r.refusedAt)
 	out.CancelRequestedAt = utc(r.cancelRequested)
-	out.Cause = r.cause.String
+	out.Cause, out.WaitsFor = r.cause.String, r.waitsFor.String
 	out.Worker, out.LastError, out.Reason, out.RefusedReason = r.worker.String, r.lastError.String, policy.Reason(r.reason.String), policy.Reason(r.refusedReason.String)
+	if len(r.node) == 2 {
+		out.Flow, out.Node = r.node[0], r.node[1]
+	}
 	if r.meta == nil {
 		return &out, nil
 	}

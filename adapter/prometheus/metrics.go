@@ -4,10 +4,11 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // The names and labels of all metrics are a public interface: a change is noted in the changelog.
 const (
-	labelKey     = "key"
-	labelSurface = "surface"
-	labelOutcome = "outcome"
-	labelReason  = "reason"
+	labelKey          = "key"
+	labelSurface      = "surface"
+	labelOutcome      = "outcome"
+	labelReason       = "reason"
+	labelShadowReason = "shadow_reason"
 
 	labelPipeline = "pipeline" // consumer/<name> or producer/<name>
 	labelStep     = "step"
@@ -34,6 +35,7 @@ type metrics struct {
 	limitWait    *prometheus.HistogramVec
 	limit        *prometheus.GaugeVec
 	reports      *prometheus.CounterVec
+	shadow       *prometheus.CounterVec
 	pipelines    pipelineMetrics
 }
 
@@ -74,6 +76,8 @@ func newMetrics() *metrics {
 			"The adaptive concurrency limit, in attempts. Absent until the first change.", labelKey),
 		reports: counter("tenet_reports_total",
 			"Reports to operators, such as overruns and missing parts.", labelReason),
+		shadow: counter("tenet_shadow_divergences_total",
+			"Decisions that the policy under trial would have made differently, by both reasons. Two equal reasons: the wait differs.", labelKey, labelReason, labelShadowReason),
 		pipelines: pipelineMetrics{
 			deliveries: counter("tenet_pipeline_deliveries_total",
 				"Finished deliveries, by outcome.", labelPipeline, labelOutcome),
@@ -105,7 +109,7 @@ type collectors []prometheus.Collector
 func (m *metrics) collectors() collectors {
 	p := &m.pipelines
 	return collectors{
-		m.calls, m.callDuration, m.attempts, m.retries, m.hedges, m.denied, m.retryDelay, m.circuitState, m.limitWait, m.limit, m.reports,
+		m.calls, m.callDuration, m.attempts, m.retries, m.hedges, m.denied, m.retryDelay, m.circuitState, m.limitWait, m.limit, m.reports, m.shadow,
 		p.deliveries, p.processed, p.inFlight, p.fetchSize, p.emptyWait, p.runDuration, p.stepDuration, p.retries, p.backoff, p.timeouts,
 	}
 }

@@ -61,6 +61,9 @@ func (o *Observer) Observe(_ context.Context, e *observe.Event) {
 		if v := e.Decision.Verdict; v.Action == decision.Retry {
 			o.keys.Get(e.Work.Key).delay.Observe(v.Delay.Seconds())
 		}
+		if s := e.Decision.Shadow; s != nil {
+			o.metrics.shadow.WithLabelValues(o.keys.Get(e.Work.Key).label, observe.ReasonLabel(e.Decision.Verdict.Reason), observe.ReasonLabel(s.Verdict.Reason)).Inc()
+		}
 	case observe.CallEnded:
 		o.keys.Get(e.Work.Key).call(e.Work.Surface, e.Timeline)
 	case observe.CircuitChanged:

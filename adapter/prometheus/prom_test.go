@@ -47,6 +47,9 @@ func call(key policy.Key, took time.Duration, reason policy.Reason) *observe.Eve
 func decided(v decision.Verdict) *observe.Event {
 	e := event(getUser, observe.Decided)
 	e.Decision = &observe.Decision{Verdict: v}
+	if v.Action == decision.Retry {
+		e.Decision.Shadow = &observe.ShadowDecision{Verdict: decision.Verdict{Action: decision.Stop, Reason: policy.ReasonAttemptsExhausted}}
+	}
 	return e
 }
 
@@ -137,6 +140,7 @@ func TestEventsBecomeMetrics(t *testing.T) {
 		`tenet_reports_total{reason="attempt_overrun"} 1`,
 		`tenet_retries_total{key="user-service.GetUser"} 1`,
 		`tenet_retry_delay_seconds{key="user-service.GetUser"} 1 in 0.02s`,
+		`tenet_shadow_divergences_total{key="user-service.GetUser",reason="retry",shadow_reason="attempts_exhausted"} 1`,
 	}
 	if diff := cmp.Diff(want, samples(t, registry)); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)

@@ -174,6 +174,9 @@ func changeEach(q querier, action job.Action, found []*entry, at time.Time) (cha
 		}
 		if held {
 			e.rows, e.changed = append(e.completion(), e.Apply(action, at)...), true
+			if err := hold(q, action, e); err != nil {
+				return nil, err
+			}
 			kept = append(kept, e)
 			requested = requested || e.State == job.Running
 		}
@@ -212,7 +215,7 @@ func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 	err := s.view(ctx, "queues", func(query querier) error {
 		var q job.QueueState
 		var until int64
-		return each(query, selection{text: `SELECT name, paused, reason, until FROM tenet_queue ORDER BY name`, into: []any{&q.Queue, &q.Paused, &q.Reason, &until}}, func() error {
+		return each(query, selection{text: `SELECT name, paused, reason, until, actor FROM tenet_queue ORDER BY name`, into: []any{&q.Queue, &q.Paused, &q.Reason, &until, &q.Actor}}, func() error {
 			q.Until = fromMicros(until)
 			queues = append(queues, q)
 			return nil
@@ -228,7 +231,7 @@ func (s *Jobs) Queues(ctx context.Context) ([]job.QueueState, error) {
 func (s *Jobs) SetQueue(ctx context.Context, state job.QueueState) error {
 	return s.write(ctx, "set queue", func(q querier) error {
 		q.changed()
-		return q.exec(`INSERT OR REPLACE INTO tenet_queue (name, paused, reason, until) VALUES (?, ?, ?, ?)`,
-			state.Queue, state.Paused, job.CleanText(state.Reason), micros(job.Stamp(state.Until)))
+		return q.exec(`INSERT OR REPLACE INTO tenet_queue (name, paused, reason, until, actor) VALUES (?, ?, ?, ?, ?)`,
+			state.Queue, state.Paused, job.CleanText(state.Reason), micros(job.Stamp(state.Until)), job.CleanText(state.Actor))
 	})
 }

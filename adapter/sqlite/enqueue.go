@@ -41,7 +41,11 @@ func (s *Jobs) insertTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]j
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	receipts, err := enqueue(transaction{ctx: ctx, tx: tx}, list, job.InTransaction)
+	q := newTransaction(ctx, tx)
+	receipts, err := enqueue(q, list, job.InTransaction)
+	if err == nil {
+		err = tend(q, now())
+	}
 	return receipts, s.db.wrap("enqueue", err)
 }
 
@@ -49,13 +53,16 @@ func (s *Jobs) insertTx(ctx context.Context, tx *sql.Tx, list []job.Insert) ([]j
 // time of creation. OR FAIL avoids copies of pages for undoing a single statement: after an error the whole transaction is
 // rolled back.
 var (
-	insertSQL = newBulk(11, `INSERT OR FAIL INTO tenet_job (created_at, state, id, queue, run_at, type, payload, priority, max_attempts, timeout, unique_key,
-unique_for, meta) SELECT ?1, `+newState+`, * FROM (VALUES `, `) AS v`)
+	insertSQL = newBulk(13, `INSERT OR FAIL INTO tenet_job (created_at, state, id, queue, run_at, type, payload, priority, max_attempts, timeout, unique_key,
+unique_for, meta, waits_for, needed) SELECT ?1, `+newWaitingState+`, * FROM (VALUES `, `) AS v`)
 	plainSQL = newBulk(5, `INSERT OR FAIL INTO tenet_job (created_at, state, id, queue, run_at, type, payload) SELECT ?1, `+newState+`, * FROM (VALUES `, `) AS v`)
 )
 
-// newState is the state of a row of insertSQL and plainSQL.
+// newState is the state of a row of plainSQL.
 const newState = `iif(v.column3 > ?1, 'scheduled', 'ready')`
+
+// newWaitingState is the state of a row of insertSQL.
+const newWaitingState = `iif(v.column12 <> '', 'waiting', ` + newState + `)`
 
 // enqueue stores jobs, all or none: after an error the caller rolls back.
 func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Receipt, error) {
@@ -64,6 +71,10 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 	plain := make([]any, 0, len(list)*plainSQL.width)
 	var other []any
 	counts := totals{}
+	gate, err := q.gate()
+	if err != nil {
+		return nil, err
+	}
 	for i := range list {
 		in := &list[i]
 		if in.UniqueKey != "" {
@@ -80,9 +91,12 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 		if r.State == job.Ready {
 			q.changed()
 		}
+		if gate.atGate(r) {
+			gate.came(r, nil)
+		}
 		counts.enqueued(r.Queue, r.State)
 		receipts[i] = job.Receipt{ID: in.ID, Durability: durability}
-		if r.Priority == 0 && r.MaxAttempts == 0 && r.Timeout == 0 && r.UniqueKey == "" && len(r.Meta) == 0 {
+		if r.Priority == 0 && r.MaxAttempts == 0 && r.Timeout == 0 && r.UniqueKey == "" && len(r.Meta) == 0 && r.WaitsFor == "" && in.Needed == job.NotInFlow {
 			plain = append(plain, r.ID, r.Queue, r.RunAt.UnixMicro(), r.Type, blob(r.Payload))
 			continue
 		}
@@ -91,9 +105,9 @@ func enqueue(q querier, list []job.Insert, durability job.Durability) ([]job.Rec
 			return nil, err
 		}
 		other = append(other, r.ID, r.Queue, r.RunAt.UnixMicro(), r.Type, blob(r.Payload), int64(r.Priority), int64(r.MaxAttempts), int64(r.Timeout),
-			r.UniqueKey, int64(max(in.UniqueFor, 0)), meta)
+			r.UniqueKey, int64(max(in.UniqueFor, 0)), meta, r.WaitsFor, int64(in.Needed))
 	}
-	err := plainSQL.exec(q, plain, at.UnixMicro())
+	err = plainSQL.exec(q, plain, at.UnixMicro())
 	if err == nil {
 		err = insertSQL.exec(q, other, at.UnixMicro())
 	}

@@ -18,6 +18,9 @@ func termSQL(t filter.Term) (condition string, args []any) {
 		return valuesSQL("unique_key", t)
 	case job.FieldCause:
 		return valuesSQL("cause", t)
+	case job.FieldFlow:
+		return `seq IN (SELECT n.job FROM tenet_flow AS f JOIN tenet_flow_node AS n ON n.flow = f.seq WHERE f.id IN (SELECT value FROM json_each(?)))`,
+			[]any{list(t.Values, valueText)}
 	case job.FieldError:
 		return `EXISTS (SELECT 1 FROM json_each(?) AS v WHERE instr(tenet_job.last_error, v.value) > 0)`, []any{list(t.Values, valueText)}
 	}

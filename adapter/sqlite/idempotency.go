@@ -73,7 +73,7 @@ func (s *Idempotency) BeginTx(ctx context.Context, tx *sql.Tx, req idempotency.B
 	if err := s.db.jobs.check(ctx); err != nil {
 		return idempotency.Begun{}, err
 	}
-	b, err := beginRecord(transaction{ctx: ctx, tx: tx}, req)
+	b, err := beginRecord(newTransaction(ctx, tx), req)
 	if err != nil {
 		return idempotency.Begun{}, s.db.wrap("idempotency: begin", err)
 	}
@@ -114,7 +114,7 @@ func (s *Idempotency) SettleTx(ctx context.Context, tx *sql.Tx, c idempotency.Cl
 	if err := s.db.jobs.check(ctx); err != nil {
 		return err
 	}
-	refused, err := stepRecord(transaction{ctx: ctx, tx: tx}, c.ID, settling(c, settlement))
+	refused, err := stepRecord(newTransaction(ctx, tx), c.ID, settling(c, settlement))
 	if err != nil {
 		return s.db.wrap("idempotency: settle", err)
 	}

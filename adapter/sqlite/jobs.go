@@ -25,8 +25,11 @@ var (
 	_ job.Elector  = (*Jobs)(nil)
 	_ job.Registry = (*Jobs)(nil)
 	_ job.Searcher = (*Jobs)(nil)
-	_ job.Indexer  = (*Jobs)(nil)
-	_ job.Finisher = (*Jobs)(nil)
+	_ job.Relay    = (*Jobs)(nil)
+
+	_ job.SettingStore = (*Jobs)(nil)
+	_ job.Indexer      = (*Jobs)(nil)
+	_ job.Finisher     = (*Jobs)(nil)
 
 	_ job.CancelNotifier = (*Jobs)(nil)
 )
@@ -66,7 +69,7 @@ const maxPromoted = 1000
 // "? + 0" or "+until > ?", which the planner does not analyse. OR FAIL is explained at insertSQL.
 const (
 	promoteSQL = `UPDATE tenet_job SET state = 'ready' WHERE seq IN
-(SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ? + 0) RETURNING queue`
+(SELECT seq FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at <= ? ORDER BY run_at LIMIT ? + 0) RETURNING queue, type, id`
 	resumedSQL = `NOT EXISTS (SELECT 1 FROM tenet_queue WHERE name = ?1 AND paused AND (until = 0 OR until > ?2))`
 	inOrderSQL = ` ORDER BY priority, run_at, id LIMIT ?3 + 0`
 	// typesSQL steps from type to type in the index; its cost does not grow with the number of jobs.
@@ -100,6 +103,10 @@ func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
 	if _, err := promote(q, maxPromoted, at); err != nil {
 		return nil, err
 	}
+	if err := tend(q, at); err != nil {
+		return nil, err
+	}
+	var moves []move
 	var claimed []*job.Record
 	counts := totals{}
 	for _, slots := range c.Queues {
@@ -116,12 +123,16 @@ func claim(q querier, c job.Claim, at time.Time) ([]*job.Record, error) {
 		for _, e := range found {
 			e.Claim(c.Worker, c.Lease, at)
 			claimed = append(claimed, &e.Record)
+			moves = append(moves, move{e.ID, e.Queue, e.Type, job.Ready, job.Running})
 		}
 		counts.move(slots.Queue, job.Ready, job.Running, len(found))
 		r := found[0]
 		if err := q.exec(claimSQL, list(found, seqOf), r.Worker, r.ClaimedAt.UnixMicro(), r.LeaseUntil.UnixMicro()); err != nil {
 			return nil, err
 		}
+	}
+	if err := pass(q, moves, at); err != nil {
+		return nil, err
 	}
 	return claimed, q.count(counts, nil)
 }
@@ -180,16 +191,22 @@ func readySQL(types int) string {
 
 // promote makes due jobs ready and returns how many.
 func promote(q querier, limit int, at time.Time) (n int, err error) {
-	queue, counts := "", totals{}
-	err = each(q, selection{text: promoteSQL, args: []any{at.UnixMicro(), limit}, into: []any{&queue}}, func() error {
+	counts := totals{}
+	m := move{from: job.Scheduled, to: job.Ready}
+	var moves []move
+	err = each(q, selection{text: promoteSQL, args: []any{at.UnixMicro(), limit}, into: []any{&m.queue, &m.jobType, &m.id}}, func() error {
 		n++
-		counts.move(queue, job.Scheduled, job.Ready, 1)
+		counts.move(m.queue, job.Scheduled, job.Ready, 1)
+		moves = append(moves, m)
 		return nil
 	})
 	if n == 0 || err != nil {
 		return n, err
 	}
 	q.changed()
+	if err := pass(q, moves, at); err != nil {
+		return n, err
+	}
 	return n, q.count(counts, nil)
 }
 
@@ -277,7 +294,11 @@ func (s *Jobs) CompleteTx(ctx context.Context, tx *sql.Tx, lease job.Lease) erro
 		return err
 	}
 	complete := job.Settlement{Ref: lease.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}
-	errs, err := settle(transaction{ctx: ctx, tx: tx}, []job.Settlement{complete}, now())
+	q := newTransaction(ctx, tx)
+	errs, err := settle(q, []job.Settlement{complete}, now())
+	if err == nil {
+		err = tend(q, now())
+	}
 	if err == nil && errs != nil {
 		return errs[0]
 	}
@@ -314,7 +335,7 @@ func settle(q querier, settlements []job.Settlement, at time.Time) (errorList, e
 // completeSQL completes jobs whose completion needs no row in the history.
 var completeSQL = newBulk(3, `UPDATE OR FAIL tenet_job SET state = 'completed', reason = 'success', finished_at = ?1, lease_until = 0, output = NULL,
 ran_at = min(claimed_at + v.column3, ?1), started_at = iif(started_at = 0, min(claimed_at + v.column3, ?1), started_at) FROM (VALUES `, `) AS v WHERE tenet_job.id = v.column1 AND fence = v.column2 AND state = 'running'
-AND lease_until > ?1 AND refusals = 0 AND unique_key = '' RETURNING tenet_job.queue`)
+AND lease_until > ?1 AND refusals = 0 AND needed = 0 AND unique_key = '' RETURNING tenet_job.queue, tenet_job.id`)
 
 // complete settles plain completions, the most frequent settlements, without reading the jobs first. It returns the positions
 // of the remaining settlements: all of them if it missed a job, because repeating a completion is harmless.
@@ -329,12 +350,18 @@ func complete(q querier, settlements []job.Settlement, at time.Time) (left []int
 		}
 	}
 	n, queue, counts := 0, "", totals{}
-	err = completeSQL.each(q, selection{args: args, into: []any{&queue}}, func() error {
+	m := move{from: job.Running, to: job.Completed}
+	var moves []move
+	err = completeSQL.each(q, selection{args: args, into: []any{&queue, &m.id}}, func() error {
 		n++
 		counts.completed(queue)
+		moves = append(moves, m)
 		return nil
 	}, at.UnixMicro())
 	if err != nil {
+		return nil, err
+	}
+	if err := pass(q, moves, at); err != nil {
 		return nil, err
 	}
 	if n < len(settlements)-len(left) {

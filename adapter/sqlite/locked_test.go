@@ -42,7 +42,7 @@ func TestAWaitCutShortByItsContextNamesTheLock(t *testing.T) {
 			return err
 		},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // opening and migrating take some of it before they wait
 		err := use(ctx)
 		if !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), "sqlite:") != 1 {
 			t.Errorf("%s: %v", name, err)
@@ -69,7 +69,7 @@ func TestAnExclusivelyLockedFileIsLocked(t *testing.T) {
 	if _, err := other.ExecContext(t.Context(), `CREATE TABLE mine (n)`); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // opening and migrating take some of it before they wait
 	defer cancel()
 	if _, err := sqlite.Open(ctx, path, sqlite.Options{}); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("hurried: %v", err)

@@ -11,7 +11,7 @@ import (
 
 const (
 	expiredSQL     = `INDEXED BY tenet_job_running WHERE state = 'running' AND lease_until <= ? ORDER BY lease_until LIMIT ? + 0`
-	finishedSQL    = `INDEXED BY tenet_job_finished WHERE state = '%s' AND state IN ('completed', 'dead', 'cancelled') AND finished_at <= ? ORDER BY finished_at LIMIT ? + 0`
+	finishedSQL    = `INDEXED BY tenet_job_finished WHERE state = '%s' AND state IN ('completed', 'dead', 'cancelled') AND finished_at <= ? AND needed = 0 ORDER BY finished_at LIMIT ? + 0`
 	nextDueSQL     = `SELECT run_at FROM tenet_job INDEXED BY tenet_job_scheduled WHERE state = 'scheduled' AND run_at > ? ORDER BY run_at LIMIT 1`
 	dropHistorySQL = `DELETE FROM tenet_attempt WHERE job IN (SELECT value FROM json_each(?))`
 	dropSQL        = `DELETE FROM tenet_job WHERE seq IN (SELECT value FROM json_each(?))`
@@ -62,6 +62,13 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 		if err != nil {
 			return done, err
 		}
+		if len(old) < m.Limit-done.Removed {
+			ofFlows, err := read(q, stateColumns, finishedFlowsSQL, string(state), at.Add(-keep).UnixMicro(), m.Limit-done.Removed-len(old))
+			if err != nil {
+				return done, err
+			}
+			old = append(old, ofFlows...)
+		}
 		if err := drop(q, old); err != nil {
 			return done, err
 		}
@@ -75,9 +82,20 @@ func maintain(q querier, m job.Maintenance, at time.Time) (done job.Maintained, 
 	if err := q.exec(expireSQL, at.UnixMicro(), m.Limit); err != nil {
 		return done, err
 	}
+	if done.More, err = gateStep(q); err != nil {
+		return done, err
+	}
+	if err := tend(q, at); err != nil {
+		return done, err
+	}
+	if done.NextDue, err = nextPlace(q); err != nil {
+		return done, err
+	}
 	var due int64
 	err = each(q, selection{text: nextDueSQL, args: []any{math.MinInt64}, into: []any{&due}}, func() error {
-		done.NextDue = time.UnixMicro(due).UTC()
+		if at := time.UnixMicro(due).UTC(); done.NextDue.IsZero() || at.Before(done.NextDue) {
+			done.NextDue = at
+		}
 		return nil
 	})
 	return done, err
@@ -92,7 +110,14 @@ func drop(q querier, gone []*entry) error {
 		return err
 	}
 	counts, left := totals{}, causes{}
+	var moves []move
+	var inFlows []*entry
 	for _, e := range gone {
+		if e.needed != job.NotInFlow {
+			e.State = "" // outside the store
+			inFlows = append(inFlows, e)
+		}
+		moves = append(moves, move{id: e.ID, from: e.was, to: removed})
 		counts.add(e.Queue, e.was, -1)
 		if e.was == job.Dead {
 			left.left(e)
@@ -101,7 +126,18 @@ func drop(q querier, gone []*entry) error {
 	if err := q.count(counts, left); err != nil {
 		return err
 	}
+	if err := pass(q, moves, time.Time{}); err != nil {
+		return err
+	}
+	if err := flowsMoved(q, inFlows); err != nil {
+		return err
+	}
 	seqs := list(gone, seqOf)
+	if len(inFlows) > 0 {
+		if err := q.exec(dropNodesSQL, seqs); err != nil {
+			return err
+		}
+	}
 	if err := q.exec(dropHistorySQL, seqs); err != nil {
 		return err
 	}

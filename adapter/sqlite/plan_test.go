@@ -127,7 +127,7 @@ func hotPlans(t *testing.T, db *DB) map[string][]string {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	q := &recorder{transaction: transaction{ctx: context.Background(), tx: tx}, t: t, plans: map[string][]string{}}
+	q := &recorder{transaction: newTransaction(context.Background(), tx), t: t, plans: map[string][]string{}}
 	at := now()
 	claimed, err := claim(q, job.Claim{Worker: "w", Queues: []job.Slots{{Queue: "q1", Free: 100}}, Lease: time.Minute}, at)
 	if err != nil || len(claimed) != 100 {

@@ -15,6 +15,7 @@ type row struct {
 	job.Record
 	seq       int64
 	uniqueFor int64
+	needed    int
 
 	meta                                                     []byte
 	run, created, started, finished, failed, claimed, leased int64
@@ -32,14 +33,14 @@ var (
 	stateColumns = columns{
 		"seq", "id", "queue", "state", "priority", "run_at", "fence", "lease_until", "attempts", "max_attempts", "started_at", "claimed_at", "finished_at",
 		"failed_at", "cancel_requested", "refusals", "refused_at", "refused_reason", "reason", "worker", "unique_key", "unique_for", "last_error", "output",
-		"ran_at", "type", "cause",
+		"ran_at", "type", "cause", "waits_for", "needed",
 	}
 	// claimColumns are the columns that a worker reads.
 	claimColumns = columns{
 		"seq", "id", "queue", "priority", "run_at", "fence", "attempts", "max_attempts", "created_at", "started_at", "cancel_requested", "refusals",
 		"type", "timeout", "unique_key", "meta", "payload",
 	}
-	allColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "created_at", "timeout", "meta", "payload")
+	allColumns = append(stateColumns[:len(stateColumns):len(stateColumns)], "created_at", "timeout", "meta", "payload", flowColumn, nodeColumn)
 )
 
 func (c columns) String() string { return strings.Join(c, ", ") }
@@ -117,6 +118,14 @@ func (r *row) target(column string) any {
 		return &r.ran
 	case "cause":
 		return &r.Cause
+	case "waits_for":
+		return &r.WaitsFor
+	case "needed":
+		return &r.needed
+	case flowColumn:
+		return &r.Flow
+	case nodeColumn:
+		return &r.Node
 	}
 	panic("sqlite: no column " + column)
 }
@@ -131,11 +140,12 @@ type entry struct {
 	ran      time.Time // when the attempt began that completed the job without a row in the history
 	changed  bool
 	rows     []job.Attempt
+	needed   job.Needed // before it moved
 }
 
 // entry turns a row into a job.
 func (r *row) entry() (*entry, error) {
-	e := &entry{Record: r.Record, seq: r.seq, living: r.uniqueFor == 0}
+	e := &entry{Record: r.Record, seq: r.seq, living: r.uniqueFor == 0, needed: job.Needed(r.needed)}
 	e.was, e.causeWas = job.State(r.state), r.Cause
 	e.State, e.Reason, e.RefusedReason = e.was, policy.Reason(r.reason), policy.Reason(r.refusedReason)
 	e.RunAt, e.CreatedAt = time.UnixMicro(r.run).UTC(), time.UnixMicro(r.created).UTC()
@@ -201,11 +211,11 @@ func read(q querier, c columns, from string, args ...any) ([]*entry, error) {
 	return list, err
 }
 
-var saveSQL = newBulk(16, `WITH v (seq, state, run_at, lease_until, attempts, started_at, finished_at, failed_at, cancel_requested, refusals, refused_at,
-refused_reason, reason, last_error, output, cause) AS (VALUES `, `)
+var saveSQL = newBulk(18, `WITH v (seq, state, run_at, lease_until, attempts, started_at, finished_at, failed_at, cancel_requested, refusals, refused_at,
+refused_reason, reason, last_error, output, cause, waits_for, needed) AS (VALUES `, `)
 UPDATE tenet_job SET state = v.state, run_at = v.run_at, lease_until = v.lease_until, attempts = v.attempts, started_at = v.started_at,
 finished_at = v.finished_at, failed_at = v.failed_at, cancel_requested = v.cancel_requested, refusals = v.refusals, refused_at = v.refused_at,
-refused_reason = v.refused_reason, reason = v.reason, last_error = v.last_error, output = v.output, cause = v.cause, ran_at = 0
+refused_reason = v.refused_reason, reason = v.reason, last_error = v.last_error, output = v.output, cause = v.cause, waits_for = v.waits_for, needed = v.needed, ran_at = 0
 FROM v WHERE tenet_job.seq = v.seq`)
 
 var historySQL = newBulk(14, `INSERT INTO tenet_attempt (job, part, number, fence, kind, worker, started, finished, outcome, reason, error, stack, delay,
@@ -214,7 +224,7 @@ count) VALUES `, ``)
 // save writes what transitions have changed: the jobs, their history, and the unique keys of those that have ended.
 func save(q querier, list []*entry) error {
 	jobs, history := make([]any, 0, len(list)*saveSQL.width), make([]any, 0, len(list)*historySQL.width)
-	var ended []*entry
+	var ended, inFlows []*entry
 	counts, died := totals{}, causes{}
 	for _, e := range list {
 		if !e.changed {
@@ -223,7 +233,7 @@ func save(q querier, list []*entry) error {
 		counts.moved(e.Queue, e.was, e.State, e.rows)
 		died.move(e)
 		jobs = append(jobs, e.seq, string(e.State), e.RunAt.UnixMicro(), micros(e.LeaseUntil), int64(e.Failures), micros(e.StartedAt), micros(e.FinishedAt),
-			micros(e.FailedAt), micros(e.CancelRequestedAt), int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output), e.Cause)
+			micros(e.FailedAt), micros(e.CancelRequestedAt), int64(e.Refusals), micros(e.RefusedAt), string(e.RefusedReason), string(e.Reason), e.LastError, blob(e.Output), e.Cause, e.WaitsFor, int64(e.needed.Ended(e.State)))
 		for _, a := range e.rows {
 			part := 2 * e.Fence
 			if a.Outcome == job.AttemptRefused {
@@ -231,6 +241,9 @@ func save(q querier, list []*entry) error {
 			}
 			history = append(history, e.seq, part, int64(a.Number), a.Fence, string(a.Kind), a.Worker, micros(a.Started), micros(a.Finished), string(a.Outcome),
 				string(a.Reason), a.Error, a.Stack, int64(a.Delay), int64(a.Count))
+		}
+		if e.needed != job.NotInFlow && e.State != e.was {
+			inFlows = append(inFlows, e)
 		}
 		switch {
 		case e.State == job.Ready:
@@ -248,7 +261,13 @@ func save(q querier, list []*entry) error {
 	if err := q.count(counts, died); err != nil {
 		return err
 	}
-	return releaseKeys(q, ended)
+	if err := pass(q, movesOf(list), time.Time{}); err != nil {
+		return err
+	}
+	if err := releaseKeys(q, ended); err != nil {
+		return err
+	}
+	return flowsMoved(q, inFlows)
 }
 
 // blob keeps an absent value NULL.

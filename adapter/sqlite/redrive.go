@@ -323,7 +323,7 @@ func (t redriveStep) Undo(after, n int) (undone, last int, err error) {
 	var jobs []*entry
 	gone := list[:0]
 	for _, m := range list {
-		if m.job == nil || m.job.State != job.Ready || m.job.Fence != m.fence {
+		if m.job == nil || m.job.State != job.Ready && m.job.State != job.Waiting || m.job.Fence != m.fence {
 			continue
 		}
 		var facts job.DeadFacts

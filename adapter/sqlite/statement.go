@@ -16,6 +16,10 @@ type querier interface {
 	changed()
 	// count adds to the totals and to the causes of dead jobs, at the latest when the transaction is committed.
 	count(changes totals, deaths causes) error
+	// gate returns the limits of the store, with what has happened in this transaction to jobs that have some.
+	gate() (*gate, error)
+	// refreshGate notes that the limits have changed.
+	refreshGate()
 }
 
 // session is a connection of the writer or a reader. It keeps its statements prepared: planning one costs more than running
@@ -28,6 +32,7 @@ type session struct {
 	ready         bool   // work has become ready in this transaction
 	totals        totals // changes in this transaction that are to be written before it is committed
 	causes        causes // the same
+	gates         *gate  // of this transaction; nil until it is asked for
 }
 
 func newSession(ctx context.Context, conn *sql.Conn) *session {
@@ -40,11 +45,18 @@ func (s *session) begin(text string) error {
 	s.inTransaction = err == nil
 	clear(s.totals)
 	clear(s.causes)
+	s.gates = nil
 	return err
 }
 
 func (s *session) commit() error {
-	err := s.totals.write(s.exec)
+	var err error
+	if s.gates != nil {
+		err = tend(s, now())
+	}
+	if err == nil {
+		err = s.totals.write(s.exec)
+	}
 	if err == nil {
 		err = s.causes.write(s.exec)
 	}
@@ -113,6 +125,15 @@ func (s *session) count(changes totals, deaths causes) error {
 	return nil
 }
 
+func (s *session) gate() (g *gate, err error) {
+	if s.gates == nil {
+		s.gates, err = readGate(s)
+	}
+	return s.gates, err
+}
+
+func (s *session) refreshGate() { s.gates = nil }
+
 func (s *session) close() error {
 	for _, statement := range s.statements {
 		_ = statement.Close()
@@ -122,9 +143,23 @@ func (s *session) close() error {
 
 // transaction is a caller's transaction. Listeners notice its work when they check whether the file has changed.
 type transaction struct {
-	ctx context.Context
-	tx  *sql.Tx
+	ctx   context.Context
+	tx    *sql.Tx
+	gates *[1]*gate // in this operation
 }
+
+func newTransaction(ctx context.Context, tx *sql.Tx) transaction {
+	return transaction{ctx: ctx, tx: tx, gates: &[1]*gate{}}
+}
+
+func (t transaction) gate() (g *gate, err error) {
+	if t.gates[0] == nil {
+		t.gates[0], err = readGate(t)
+	}
+	return t.gates[0], err
+}
+
+func (t transaction) refreshGate() { t.gates[0] = nil }
 
 func (t transaction) exec(text string, args ...any) error {
 	_, err := t.update(text, args...)

@@ -62,16 +62,16 @@ func (t totals) merge(more totals) {
 }
 
 const (
-	addTotalSQL = `INSERT INTO tenet_total (queue, scheduled, ready, running, completed, dead, cancelled,
-enqueued, all_completed, all_dead, all_cancelled, attempts, retries) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (queue) DO UPDATE SET scheduled = scheduled + excluded.scheduled, ready = ready + excluded.ready, running = running + excluded.running,
+	addTotalSQL = `INSERT INTO tenet_total (queue, waiting, scheduled, ready, running, completed, dead, cancelled,
+enqueued, all_completed, all_dead, all_cancelled, attempts, retries) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (queue) DO UPDATE SET waiting = waiting + excluded.waiting, scheduled = scheduled + excluded.scheduled, ready = ready + excluded.ready, running = running + excluded.running,
 completed = completed + excluded.completed, dead = dead + excluded.dead, cancelled = cancelled + excluded.cancelled,
 enqueued = enqueued + excluded.enqueued, all_completed = all_completed + excluded.all_completed, all_dead = all_dead + excluded.all_dead,
 all_cancelled = all_cancelled + excluded.all_cancelled, attempts = attempts + excluded.attempts, retries = retries + excluded.retries`
-	forgetSQL = `DELETE FROM tenet_total WHERE scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0`
-	totalsSQL = `SELECT queue, scheduled, ready, running, completed, dead, cancelled, enqueued, all_completed, all_dead, all_cancelled, attempts, retries
+	forgetSQL = `DELETE FROM tenet_total WHERE waiting = 0 AND scheduled = 0 AND ready = 0 AND running = 0 AND completed = 0 AND dead = 0 AND cancelled = 0`
+	totalsSQL = `SELECT queue, waiting, scheduled, ready, running, completed, dead, cancelled, enqueued, all_completed, all_dead, all_cancelled, attempts, retries
 FROM tenet_total
-WHERE scheduled + ready + running + completed + dead + cancelled > 0`
+WHERE waiting + scheduled + ready + running + completed + dead + cancelled > 0`
 	// oldestSQL hops through the index of claims, from the first job of each queue, type and priority to the next. One comparison
 	// of all three columns would read every job of the queue: SQLite begins at the columns' values and skips what is equal.
 	oldestSQL = `WITH RECURSIVE head (queue, type, priority) AS (
@@ -94,7 +94,7 @@ func (t totals) write(exec func(text string, args ...any) error) error {
 			continue
 		}
 		a := &q.Activity
-		err := exec(addTotalSQL, queue, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled,
+		err := exec(addTotalSQL, queue, q.Waiting, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled,
 			a.Enqueued, a.Completed, a.Dead, a.Cancelled, a.Attempts, a.Retries)
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 		var c job.QueueStats
 		a := &c.Activity
 		targets := []any{
-			&queue, &c.Scheduled, &c.Ready, &c.Running, &c.Completed, &c.Dead, &c.Cancelled,
+			&queue, &c.Waiting, &c.Scheduled, &c.Ready, &c.Running, &c.Completed, &c.Dead, &c.Cancelled,
 			&a.Enqueued, &a.Completed, &a.Dead, &a.Cancelled, &a.Attempts, &a.Retries,
 		}
 		err := each(q, selection{text: totalsSQL, into: targets}, func() error { stats[queue] = c; return nil })

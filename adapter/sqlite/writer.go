@@ -148,7 +148,11 @@ func (w *writer) apart(group []*operation) error {
 		} else {
 			o.err = o.run(w.session)
 		}
+		if o.err == nil && w.session.gates != nil {
+			o.err = tend(w.session, now())
+		}
 		if o.err != nil {
+			w.session.gates = nil
 			w.session.totals, w.session.causes = totals, causes
 			if err := w.session.exec(`ROLLBACK TO operation`); err != nil {
 				return err // such as a full disk, which ends the whole transaction

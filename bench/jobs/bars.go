@@ -55,6 +55,9 @@ func flat(scenario string) Bar {
 func Bars() []Bar {
 	return []Bar{
 		times(pgBurn, peerTenet, 2, peerRiver),
+		times(pgBurn, peerTenetByKey, 0.6, peerTenet),
+		times(pgBurn, peerTenetByKey, 1, peerRiver),
+		times(pgBurn, peerTenetFlows, 0.7, peerTenet),
 		times(pgBurnPlain, peerTenet, 10, peerRiver),
 		times(pgBurnPlain, peerTenetSame, 10, peerRiver),
 		times(pgInsertMany, peerTenet, 4, peerRiver),

@@ -46,6 +46,8 @@ type Outcome struct {
 const (
 	peerTenet       = "Tenet"
 	peerTenetSame   = "Tenet, 100 slots"
+	peerTenetByKey  = "Tenet, a limit by key"
+	peerTenetFlows  = "Tenet, flows"
 	peerRiver       = "River"
 	peerRiverSQLite = "River SQLite"
 	peerGoqite      = "goqite"
@@ -107,8 +109,13 @@ func scenarios(o settings) []Scenario {
 		{Name: pgBulk, Task: bulk, Cases: onPostgres, Note: "10,000 jobs in each call; River by InsertManyFast."},
 		{
 			Name: pgBurn, Task: burn(o.jobs),
-			Note:  "Jobs that do nothing are there; the clock runs from the start of the worker until it has recorded all of them and stopped. Tenet with 1,000 slots; River with 2,000, FetchCooldown and FetchPollInterval at 1 ms, their minimum, and no job timeout. It exposes no setting of its completer, which takes 5,000 at a time.",
-			Cases: []Case{{Peer: peerTenet, Run: within(tuned)}, {Peer: peerRiver, Run: within(riverBest)}},
+			Note: "Jobs that do nothing are there; the clock runs from the start of the worker until it has recorded all of them and stopped. Tenet with 1,000 slots; River with 2,000, FetchCooldown and FetchPollInterval at 1 ms, their minimum, and no job timeout. It exposes no setting of its completer, which takes 5,000 at a time. Once more with at most 10 jobs of each of 1,000 keys at a time, and in flows that fan out and in.",
+			Cases: []Case{
+				{Peer: peerTenet, Run: within(tuned)},
+				{Peer: peerTenetByKey, Run: within(byKey(tuned, 1000)), Jobs: max(o.jobs/2, 1000)},
+				{Peer: peerTenetFlows, Run: within(inFlows(tuned)), Jobs: max(o.jobs/2, 1000)},
+				{Peer: peerRiver, Run: within(riverBest)},
+			},
 		},
 		{
 			Name: pgBurnPlain, Task: burn(o.jobs / 40),

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
 )
@@ -25,6 +27,8 @@ type tenetJobs struct {
 	store  job.Store
 	client *job.Client
 	slots  int // 0: the worker's default
+	keys   int // above 0: every job has one of so many keys
+	flows  bool
 	settle func(context.Context) error
 	close  func() error
 
@@ -86,9 +90,60 @@ func (s *tenetJobs) InsertMany(ctx context.Context, n int) error {
 	list := make([]job.Request, n)
 	for i := range list {
 		list[i] = job.Request{Type: jobType, Payload: payload{N: i}}
+		if s.keys > 0 {
+			list[i].Meta = map[string]string{"key": strconv.Itoa(i % s.keys)}
+		}
+	}
+	if s.flows {
+		_, err := s.client.EnqueueFlow(ctx, fan(list))
+		return err
 	}
 	_, err := s.client.EnqueueMany(ctx, list)
 	return err
+}
+
+// fan makes a flow: all jobs but the first and the last need the first, and the last needs all of them.
+func fan(list []job.Request) *job.Flow {
+	flow, nodes := &job.Flow{}, make([]job.FlowJob, len(list))
+	for i := range list {
+		nodes[i] = job.FlowJob{Request: list[i], Node: strconv.Itoa(i)}
+	}
+	last := len(nodes) - 1
+	flow.Chain(flow.Group(flow.Chain(nil, nodes[0]), nodes[1:last]...), nodes[last])
+	return flow
+}
+
+// byKey bounds how many of the jobs of a key run at a time.
+func byKey(open opener, keys int) opener {
+	return func(ctx context.Context, env *environment) (measure.System, error) {
+		system, err := open(ctx, env)
+		if err != nil {
+			return nil, err
+		}
+		s := system.(*tenetJobs)
+		s.keys = keys
+		err = s.store.(job.Limiter).SetLimit(ctx, job.LimitSetting{
+			LimitName: job.LimitName{Queue: job.DefaultQueue, Name: "by-key"},
+			Limit:     &policy.JobLimit{Key: []string{"meta.key"}, Concurrency: 10},
+		})
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		return s, nil
+	}
+}
+
+// inFlows enqueues the jobs of each call as a flow.
+func inFlows(open opener) opener {
+	return func(ctx context.Context, env *environment) (measure.System, error) {
+		system, err := open(ctx, env)
+		if err != nil {
+			return nil, err
+		}
+		s := system.(*tenetJobs)
+		s.flows = true
+		return s, nil
+	}
 }
 
 func (s *tenetJobs) Work(ctx context.Context, ran func()) (func() error, error) {
@@ -118,7 +173,7 @@ func (s *tenetJobs) Left(ctx context.Context) (int, error) {
 	stats, err := admin.Stats(ctx)
 	n := 0
 	for _, q := range stats {
-		n += q.Scheduled + q.Ready + q.Running + q.Dead + q.Cancelled
+		n += q.Waiting + q.Scheduled + q.Ready + q.Running + q.Dead + q.Cancelled
 	}
 	return n, err
 }

@@ -31,11 +31,14 @@ func leaves() map[string]*cobra.Command {
 
 func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 	reads := []string{ // or writes only a file that it is asked to create
+		"tenet limits list",
 		"tenet audit explain", "tenet audit head", "tenet audit query", "tenet audit replay", "tenet audit stats", "tenet audit tail", "tenet audit verify", "tenet demo",
 		"tenet dlq list", "tenet idempotency get", "tenet idempotency list", "tenet jobs inspect", "tenet jobs list", "tenet jobs search", "tenet jobs stats", "tenet migrate status",
 		"tenet periodic check", "tenet periodic list", "tenet pipeline check", "tenet policy catalog", "tenet policy check", "tenet policy delays",
 		"tenet clients list", "tenet policy compare", "tenet policy get", "tenet policy revisions", "tenet policy rollout show", "tenet server", "tenet token list",
-		"tenet policy import envoy", "tenet policy import grpc", "tenet policy limits", "tenet policy schema", "tenet policy show", "tenet queues list", "tenet redrives inspect", "tenet redrives list", "tenet version",
+		"tenet policy import aws", "tenet policy import dapr", "tenet policy import envoy", "tenet policy import gateway-api", "tenet policy import grpc",
+		"tenet policy import istio", "tenet policy import resilience4j", "tenet policy limits", "tenet policy diff", "tenet policy list", "tenet policy prove",
+		"tenet audit extract", "tenet clients mechanisms", "tenet clients pipelines", "tenet flows inspect", "tenet flows list", "tenet jobs watch", "tenet limits list", "tenet map", "tenet policy schema", "tenet policy show", "tenet queues list", "tenet redrives inspect", "tenet redrives list", "tenet simulate", "tenet version",
 	}
 	destructive := []string{"tenet dlq purge", "tenet dlq requeue", "tenet jobs delete", "tenet migrate down", "tenet idempotency clear"}
 	for path, cmd := range leaves() {
@@ -54,7 +57,10 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 }
 
 func TestEveryCommandThatPrintsDataHasAnOutputFlag(t *testing.T) {
-	others := []string{"tenet run", "tenet server", "tenet worker"} // print the output of their commands and jobs
+	others := []string{
+		"tenet run", "tenet server", "tenet worker", // print the output of their commands and jobs
+		"tenet audit extract", "tenet policy fmt", // print a file
+	}
 	for path, cmd := range leaves() {
 		if !slices.Contains(others, path) && cmd.Flags().Lookup("output") == nil {
 			t.Errorf("%s has no --output", path)

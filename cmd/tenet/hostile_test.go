@@ -139,17 +139,19 @@ func (w world) commands(text string) [][]string {
 		{"jobs", "list"}, {"jobs", "list", "--state", text}, {"jobs", "inspect", w.dead}, {"jobs", "inspect", text}, {"jobs", "stats"},
 		{"jobs", "cancel", text}, {"jobs", "cancel", w.held, "--dry-run"}, {"jobs", "retry", text}, {"jobs", "delete", "--yes", text},
 		{"jobs", "import", w.lines}, {"dlq", "list"}, {"dlq", "list", "--group"}, {"dlq", "requeue", "--dry-run", text}, {"dlq", "requeue", "--dry-run", "--canary", "1"}, {"redrives", "list"}, {"redrives", "inspect", text}, {"redrives", "undo", text}, {"redrives", "abort", text}, {"redrives", "pause", text}, {"redrives", "resume", text}, {"redrives", "rate", text, "1/s"}, {"dlq", "purge", "--dry-run", "--type", text},
-		{"queues", "list"}, {"queues", "pause", text, "--reason", text}, {"queues", "resume", text},
+		{"queues", "list"}, {"limits", "list"}, {"limits", "set", "x", "--queue", text, "--key", "meta." + text, "--concurrency", "1"}, {"queues", "pause", text, "--reason", text}, {"queues", "resume", text},
 		{"enqueue", text, text, "--dry-run"}, {"enqueue", text, "--queue", text}, {"enqueue", "--json", text}, {"jobs", "enqueue", text, "--dry-run"},
 		{"idempotency", "get", w.key}, {"idempotency", "get", text}, {"idempotency", "list", "--state", "in_flight"}, {"idempotency", "resolve", text, "--as", "failed", "--dry-run"}, {"idempotency", "clear", text, "--dry-run"},
 		{"periodic", "run", text, "--file", w.periodic}, {"migrate", "status"}, {"migrate", "up", "--dry-run"}, {"migrate", "down", "--dry-run"},
-		{"worker", "--dry-run", "--queue", text},
+		{"worker", "--dry-run", "--queue", text}, {"jobs", "watch", "state:" + text},
+		{"flows", "list"}, {"flows", "inspect", text}, {"flows", "cancel", text, "--dry-run"}, {"flows", "retry", text}, {"queues", "set", text, "concurrency=2"},
+		{"periodic", "set", text, "--cron", "@daily", "--job", `{"type":"x"}`}, {"periodic", "set", "x", "--cron", text, "--job", text}, {"periodic", "delete", text},
 	}
 	for i := range list {
 		list[i] = append(slices.Clone(list[i]), store...)
 	}
 	for _, args := range [][]string{
-		{"clients", "list"}, {"token", "list"}, {"token", "create", text}, {"token", "revoke", text}, {"jobs", "search", "error:" + text}, {"jobs", "list"},
+		{"clients", "list"}, {"clients", "mechanisms"}, {"clients", "pipelines"}, {"policy", "list"}, {"token", "list"}, {"token", "create", text}, {"token", "revoke", text}, {"jobs", "search", "error:" + text}, {"jobs", "list"},
 		{"policy", "publish", w.policy, "--name", "d"}, {"policy", "revisions", "d"}, {"policy", "revisions", text}, {"policy", "get", "d"}, {"policy", "get", text},
 		{"policy", "compare", "d", "1", "2"}, {"policy", "rollback", "d", "--to", "1"}, {"policy", "rollout", "show", "d"}, {"policy", "rollout", "pause", text},
 		{"policy", "rollout", "resume", text}, {"policy", "rollout", "abort", text},
@@ -163,6 +165,9 @@ func (w world) commands(text string) [][]string {
 		{"audit", "stats", w.log, "--alert", text}, {"audit", "verify", text}, {"audit", "query", "file:" + text},
 		{"policy", "check", w.policy}, {"policy", "check", w.periodic}, {"policy", "show", "a." + text, "--policy", w.policy},
 		{"policy", "delays", "a." + text, "--policy", w.policy}, {"policy", "import", "envoy", w.envoy}, {"policy", "import", "grpc", w.envoy},
+		{"policy", "import", "istio", w.envoy}, {"policy", "import", "gateway-api", w.envoy}, {"policy", "import", "resilience4j", w.envoy}, {"policy", "import", "dapr", w.envoy},
+		{"policy", "import", "aws", w.envoy}, {"policy", "prove", w.policy}, {"policy", "diff", w.policy, w.policy}, {"policy", "diff", w.policy, text},
+		{"map", "--graph", w.policy}, {"map", "--graph", text}, {"simulate", w.policy}, {"simulate", text},
 		{"policy", "limits"}, {"policy", "catalog"}, {"policy", "schema"}, {"pipeline", "check", "--policy", w.policy}, {"periodic", "list", "--file", w.periodic}, {"periodic", "check", w.periodic}, {"pipeline", "check", w.periodic},
 		{"run", "--key", text, "--max-attempts", "1", "-v", "--timeline", "text", "--", "false"}, {"run", "--key", text, "--dry-run", "--", "true"},
 		{"run", "--max-attempts", "1", "--", text}, {"run", "--retry-exit", text, "--", "true"}, {"run", "--policy", text, "--", "true"},

@@ -16,7 +16,9 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/complete"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/demo"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/dlq"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/flows"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/jobs"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/limits"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/periodic"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/pipelines"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/policies"
@@ -25,6 +27,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/run"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/schema"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/serve"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/simulation"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/workers"
 )
 
@@ -55,10 +58,11 @@ func main() {
 
 // addCommands adds every command group and its completions to the root.
 func addCommands(a *cli.App, root *cobra.Command) {
+	root.AddCommand(limits.Command(a))
 	policyCommand := policies.Command(a)
 	policyCommand.AddCommand(serve.DocumentCommands(a)...)
-	root.AddCommand(run.Command(a), policyCommand, demo.Command(a), jobs.EnqueueCommand(a), jobs.Command(a), workers.Command(a),
-		dlq.Command(a), dlq.RedrivesCommand(a), queues.Command(a), periodic.Command(a), schema.Command(a), records.Command(a), auditlog.Command(a))
+	root.AddCommand(run.Command(a), policyCommand, policies.MapCommand(a), demo.Command(a), jobs.EnqueueCommand(a), jobs.Command(a), workers.Command(a),
+		dlq.Command(a), dlq.RedrivesCommand(a), queues.Command(a), flows.Command(a), periodic.Command(a), schema.Command(a), records.Command(a), auditlog.Command(a), simulation.Command(a))
 	root.AddCommand(pipelines.Commands(a)...)
 	root.AddCommand(serve.Command(a), serve.TokenCommand(a), serve.ClientsCommand(a))
 	complete.Add(a, root)

@@ -31,7 +31,7 @@ func TestJobsOnPostgreSQL(t *testing.T) {
 		{`enqueue exec {"argv":["true"]} --migrate`, 0, "-", ""},
 		{"migrate up", 0, "nothing to do", ""},
 		{"worker --until-idle --allow-exec", 0, "", "working"},
-		{"jobs stats", 0, "default  0          0      0        1", ""},
+		{"jobs stats", 0, "default  0        0          0      0        1", ""},
 		{"jobs list -o jsonl", 0, `"state":"completed"`, ""},
 		{"queues pause mail --create --reason why", 0, "is paused", ""},
 		{"queues list", 0, "why", ""},

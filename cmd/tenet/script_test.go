@@ -31,7 +31,7 @@ func scripts() testscript.Params {
 			setupServers(e)
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "serve": startServer, "term": stopServer, "kill9": killServer, "envfile": setFromFile},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits, "serve": startServer, "term": stopServer, "kill9": killServer, "envfile": setFromFile, "certificate": writeCertificate},
 	}
 }
 

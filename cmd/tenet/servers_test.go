@@ -4,7 +4,10 @@ package main
 
 import (
 	"bufio"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -96,4 +99,18 @@ func end(ts *testscript.TestScript, running servers, name string, s syscall.Sign
 func setFromFile(ts *testscript.TestScript, neg bool, args []string) {
 	serversOf(ts, neg, len(args) == 2)
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}
+
+// writeCertificate writes a certificate for 127.0.0.1 and its private key: certificate CERT-FILE KEY-FILE
+func writeCertificate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: certificate CERT-FILE KEY-FILE")
+	}
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
+	ts.Check(err)
+	for i, block := range []*pem.Block{{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}, {Type: "PRIVATE KEY", Bytes: key}} {
+		ts.Check(os.WriteFile(ts.MkAbs(args[i]), pem.EncodeToMemory(block), 0o600))
+	}
 }

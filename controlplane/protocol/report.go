@@ -43,6 +43,10 @@ type Report struct {
 	Sequence int64 `json:"sequence"`
 	// Counters are the calls that ended since the report before, by the revision under which they began.
 	Counters []RevisionCounters `json:"counters,omitempty"`
+	// Mechanisms are the breakers, budgets and limits that have opened or refused something, the worst first.
+	Mechanisms []Mechanism `json:"mechanisms,omitempty"`
+	// Pipelines are the consumers and producers that have run.
+	Pipelines []Pipeline `json:"pipelines,omitempty"`
 }
 
 // RevisionCounters are the calls under one revision.
@@ -96,7 +100,7 @@ func (r *Report) check() error {
 			return errors.New("counters: spread is for servers to compute")
 		}
 	}
-	return nil
+	return r.checkParts()
 }
 
 // CheckClient refuses a client ID that is empty, too long or not printable, and labels out of bounds.

@@ -19,6 +19,8 @@ func report() protocol.Report {
 	return protocol.Report{
 		Client: "web-1", Session: "s", Labels: map[string]string{"region": "eu"}, Applied: 6, Refused: 7, Reason: "unknown field",
 		Staleness: 1.5, Sequence: 1, Counters: []protocol.RevisionCounters{{Revision: 6, Counters: c}},
+		Mechanisms: []protocol.Mechanism{{Kind: protocol.Breaker, Name: "users.Get", State: "open", Seconds: 2.5, Openings: 1, Refusals: 7}},
+		Pipelines:  []protocol.Pipeline{{Kind: protocol.Consumer, Name: "orders", Source: "rabbitmq", Seconds: 9, Rate: 2.5, Fetched: 40, Success: 30, InFlight: 10}},
 	}
 }
 
@@ -51,6 +53,18 @@ func TestS9ReportsAreBounded(t *testing.T) {
 		"negative calls":    func(r *protocol.Report) { r.Counters[0].Counters.Calls = -1 },
 		"too many failures": func(r *protocol.Report) { r.Counters[0].Counters.Failures = 9 },
 		"own spread":        func(r *protocol.Report) { r.Counters[0].Counters.Spread.Clients = 9 },
+		"many mechanisms":   func(r *protocol.Report) { r.Mechanisms = make([]protocol.Mechanism, protocol.MaxMechanisms+1) },
+		"unknown kind":      func(r *protocol.Report) { r.Mechanisms[0].Kind = "fuse" },
+		"unknown state":     func(r *protocol.Report) { r.Mechanisms[0].State = "exhausted" },
+		"long name":         func(r *protocol.Report) { r.Mechanisms[0].Name = long },
+		"no name":           func(r *protocol.Report) { r.Mechanisms[0].Name = "" },
+		"negative refusals": func(r *protocol.Report) { r.Mechanisms[0].Refusals = -1 },
+		"negative seconds":  func(r *protocol.Report) { r.Mechanisms[0].Seconds = -1 },
+		"many pipelines":    func(r *protocol.Report) { r.Pipelines = make([]protocol.Pipeline, protocol.MaxPipelines+1) },
+		"unknown pipeline":  func(r *protocol.Report) { r.Pipelines[0].Kind = "oil" },
+		"negative fetched":  func(r *protocol.Report) { r.Pipelines[0].Fetched = -1 },
+		"negative rate":     func(r *protocol.Report) { r.Pipelines[0].Rate = -1 },
+		"odd source":        func(r *protocol.Report) { r.Pipelines[0].Source = "a\nb" },
 		"many revisions":    func(r *protocol.Report) { r.Counters = make([]protocol.RevisionCounters, 99) },
 	} {
 		r := report()
@@ -62,6 +76,9 @@ func TestS9ReportsAreBounded(t *testing.T) {
 		if _, err := protocol.ReadReport(data); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+	if _, err := protocol.ReadReport([]byte(`{"client":"a","session":"","applied":0,"staleness":0,"sequence":1}`)); err != nil {
+		t.Errorf("a report of an older client: %v", err)
 	}
 	if _, err := protocol.ReadReport([]byte(`{"client":"a","session":"","applied":0,"staleness":0,"sequence":1,"more":1}`)); err == nil {
 		t.Error("an unknown field was accepted")

@@ -24,6 +24,7 @@ func programs() map[string][]string {
 		"fonts-dejavu-core": {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"}, // without a font, pages show nothing
 		"faketime":          {"/usr/lib/*/faketime/libfaketime.so.1"},
 		"postgresql":        {"/usr/lib/postgresql/*/bin/initdb", "initdb"},
+		"redis-server":      {"redis-server"},
 		"rabbitmq-server":   {"/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"}, // Debian's wrapper in the PATH changes the user
 	}
 }

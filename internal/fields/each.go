@@ -18,6 +18,10 @@ func Each(prefix string, v reflect.Value, f func(path string, v reflect.Value)) 
 		case off, value.IsZero():
 		case value.Kind() == reflect.Struct:
 			Each(path+".", value, f)
+		case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct:
+			for i := range value.Len() {
+				Each(fmt.Sprintf("%s[%d].", path, i), value.Index(i), f)
+			}
 		default:
 			f(path, value)
 		}

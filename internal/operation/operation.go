@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -99,6 +100,38 @@ func OnPeriodic(name, queue, jobType string) audit.Operation {
 	return audit.Operation{
 		Action: "periodic.run", Key: policy.JobKey(queue, jobType), Attributes: map[string]string{"name": name, "queue": queue},
 	}
+}
+
+// OnSetting is the change of a setting. The record holds no payloads.
+func OnSetting(before, after job.Setting) audit.Operation {
+	o := audit.Operation{Action: "queues.set", From: settingText(before), To: settingText(after), Attributes: map[string]string{"queue": after.Name, "setting": string(after.Kind)}}
+	if after.Kind == job.SettingPeriodic {
+		o.Action, o.Attributes = "periodic.set", map[string]string{"name": after.Name}
+		if p, deleted, err := after.Periodic(); err == nil && p != nil {
+			o.Key, o.Attributes["queue"] = policy.JobKey(cmp.Or(p.Request.Queue, job.DefaultQueue), p.Request.Type), cmp.Or(p.Request.Queue, job.DefaultQueue)
+		} else if deleted {
+			o.Action = "periodic.delete"
+		}
+	}
+	return o
+}
+
+// settingText describes the value of a setting for the audit log.
+func settingText(s job.Setting) string {
+	if s.Value == nil {
+		return "document"
+	}
+	if s.Kind != job.SettingPeriodic {
+		return string(s.Value)
+	}
+	p, deleted, err := s.Periodic()
+	switch {
+	case deleted:
+		return "deleted"
+	case err != nil || p == nil:
+		return "unreadable"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s: %s in %s %s", p.Cron, p.Location, p.Request.Type, cmp.Or(p.Request.Queue, job.DefaultQueue), p.Missed))
 }
 
 // OnRedrive is the making of a redrive of n jobs.

@@ -20,13 +20,18 @@ func (s *Store) SaveClients(ctx context.Context, list []policystore.Client) erro
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []any{c.Document, c.ID, labels, c.Desired, c.Delivered, c.Applied, c.Refused, c.Reason, int64(c.Staleness), micros(c.LastSeen)})
+		said, err := encodeReported(&c)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []any{c.Document, c.ID, labels, c.Desired, c.Delivered, c.Applied, c.Refused, c.Reason, int64(c.Staleness), micros(c.LastSeen), said})
 	}
 	return s.engine.Write(ctx, "save clients", func(tx Tx) error {
-		return tx.ExecMany(`INSERT INTO {{client}} AS c (document, id, labels, desired, delivered, applied, refused, reason, staleness, last_seen)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+		return tx.ExecMany(`INSERT INTO {{client}} AS c (document, id, labels, desired, delivered, applied, refused, reason, staleness, last_seen, reported)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 ON CONFLICT (document, id) DO UPDATE SET labels = excluded.labels, desired = excluded.desired, delivered = excluded.delivered,
-applied = excluded.applied, refused = excluded.refused, reason = excluded.reason, staleness = excluded.staleness, last_seen = excluded.last_seen
+applied = excluded.applied, refused = excluded.refused, reason = excluded.reason, staleness = excluded.staleness, last_seen = excluded.last_seen,
+reported = COALESCE(excluded.reported, c.reported)
 WHERE excluded.last_seen >= c.last_seen`, rows)
 	})
 }
@@ -35,26 +40,51 @@ func sortedBy[T any](list []T, compare func(a, b T) int) []T {
 	return slices.SortedStableFunc(slices.Values(list), compare)
 }
 
-// Clients implements policystore.Clients.
-func (s *Store) Clients(ctx context.Context, document string, after policystore.ClientKey, limit int) (list []policystore.Client, err error) {
-	const columns = `SELECT document, id, labels, desired, delivered, applied, refused, reason, staleness, last_seen FROM {{client}} `
-	text := columns + `WHERE (document, id) > (?1, ?2) ORDER BY document, id LIMIT ?3`
-	args := []any{after.Document, after.ID, max(limit, 0)}
-	if document != "" {
-		text = columns + `WHERE document = ?1 AND (document, id) > (?2, ?3) ORDER BY document, id LIMIT ?4`
-		args = append([]any{document}, args...)
+// encodeReported returns nil if nothing was reported, and an empty text, which the partial index leaves out, for an empty report.
+func encodeReported(c *policystore.Client) (any, error) {
+	switch {
+	case c.Reported == nil:
+		return nil, nil
+	case c.Reported.Empty():
+		return "", nil
 	}
-	err = s.engine.Read(ctx, "clients", func(tx Tx) error {
+	return encode(c.Reported.Stamped())
+}
+
+const clientColumns = `SELECT document, id, labels, desired, delivered, applied, refused, reason, staleness, last_seen, COALESCE(reported, '') FROM {{client}} `
+
+// Clients implements policystore.Clients.
+func (s *Store) Clients(ctx context.Context, document string, after policystore.ClientKey, limit int) ([]policystore.Client, error) {
+	q := Query{Text: clientColumns + `WHERE (document, id) > (?1, ?2) ORDER BY document, id LIMIT ?3`, Args: []any{after.Document, after.ID, max(limit, 0)}}
+	if document != "" {
+		q.Text = clientColumns + `WHERE document = ?1 AND (document, id) > (?2, ?3) ORDER BY document, id LIMIT ?4`
+		q.Args = append([]any{document}, q.Args...)
+	}
+	return s.readClients(ctx, "clients", q)
+}
+
+// ReportingClients implements policystore.Clients.
+func (s *Store) ReportingClients(ctx context.Context, since time.Time, after policystore.ClientKey, limit int) ([]policystore.Client, error) {
+	return s.readClients(ctx, "reporting clients", Query{
+		Text: clientColumns + `WHERE reported <> '' AND last_seen >= ?1 AND (document, id) > (?2, ?3) ORDER BY document, id LIMIT ?4`,
+		Args: []any{micros(since), after.Document, after.ID, max(limit, 0)},
+	})
+}
+
+func (s *Store) readClients(ctx context.Context, what string, q Query) (list []policystore.Client, err error) {
+	var c policystore.Client
+	var labels, said string
+	var staleness, seen int64
+	q.Targets = []any{&c.Document, &c.ID, &labels, &c.Desired, &c.Delivered, &c.Applied, &c.Refused, &c.Reason, &staleness, &seen, &said}
+	err = s.engine.Read(ctx, what, func(tx Tx) error {
 		list = nil
-		var c policystore.Client
-		var labels string
-		var staleness, seen int64
-		return tx.Query(Query{text, args, []any{
-			&c.Document, &c.ID, &labels, &c.Desired, &c.Delivered, &c.Applied, &c.Refused, &c.Reason, &staleness, &seen,
-		}}, func() error {
+		return tx.Query(q, func() error {
 			found := c
 			found.Staleness, found.LastSeen = time.Duration(staleness), fromMicros(seen)
 			err := decode(labels, &found.Labels)
+			if err == nil && said != "" {
+				err = decode(said, &found.Reported)
+			}
 			list = append(list, found)
 			return err
 		})

@@ -37,4 +37,5 @@ const (
 	RecordCursor = "records" // an idempotency.ID
 
 	RedriveCursor = "redrives" // a redrive's ID
+	FlowCursor    = "flows"    // a flow's cursor
 )

@@ -24,7 +24,7 @@ type Plan struct {
 
 // Step is a step of a rollout.
 type Step struct {
-	Share      float64           `json:"share,omitempty" doc:"Of all clients, from 0 to 1."`
+	Share      float64           `json:"share,omitempty" doc:"The share of all clients, from 0 to 1."`
 	Labels     map[string]string `json:"labels,omitempty" doc:"Selects the clients that have all of them, beside the share."`
 	Hold       float64           `json:"hold,omitempty" doc:"How long the step lasts at least, in seconds; absent for 300."`
 	MinSamples int64             `json:"min_samples,omitempty" doc:"The fewest calls in each group; absent for 1000."`
@@ -106,7 +106,7 @@ type Revisions struct {
 type Difference struct {
 	From   int64               `json:"from"`
 	To     int64               `json:"to"`
-	Fields []policyfile.Change `json:"fields" nullable:"false" doc:"Empty if the documents differ only in layout and comments."`
+	Fields []policyfile.Change `json:"fields" nullable:"false" doc:"The changed fields; empty if the documents differ only in layout and comments."`
 	Text   string              `json:"text" doc:"A unified diff."`
 }
 
@@ -122,7 +122,7 @@ type Rule struct {
 	Name   string             `json:"name" doc:"The key of a call, job or step, and else the name in the document. * stands for all that the document does not name."`
 	Title  string             `json:"title" doc:"The name in words."`
 	Values []policyfile.Value `json:"values" nullable:"false" doc:"The fields that have a value, with the place that it was taken from."`
-	Policy json.RawMessage    `json:"policy,omitempty" doc:"That of a call, job or step, as documents write it, with durations in seconds."`
+	Policy json.RawMessage    `json:"policy,omitempty" doc:"The policy of a call, job or step, as documents write it, with durations in seconds."`
 }
 
 // Check asks what publishing a text would do.
@@ -132,13 +132,13 @@ type Check struct {
 
 // Checked is what publishing a text would do.
 type Checked struct {
-	Revision int64               `json:"revision" doc:"The number that it would get."`
+	Revision int64               `json:"revision" doc:"The number that the revision would get."`
 	Base     int64               `json:"base" doc:"The revision in force, which it would replace; 0 for none."`
 	Hash     string              `json:"hash,omitempty" doc:"Absent if there are faults."`
-	Faults   []Fault             `json:"faults" nullable:"false" doc:"Why it would be refused."`
-	Warnings []Fault             `json:"warnings" nullable:"false" doc:"What has to be accepted."`
-	Fields   []policyfile.Change `json:"fields" nullable:"false" doc:"How it differs from the revision in force."`
-	Text     string              `json:"text" doc:"The same as a unified diff."`
+	Faults   []Fault             `json:"faults" nullable:"false" doc:"The faults for which the document would be refused."`
+	Warnings []Fault             `json:"warnings" nullable:"false" doc:"Warnings, which accept_warnings accepts."`
+	Fields   []policyfile.Change `json:"fields" nullable:"false" doc:"The differences from the revision in force."`
+	Text     string              `json:"text" doc:"The same differences as a unified diff."`
 }
 
 // RolloutStatus is a rollout with its evidence.
@@ -146,7 +146,7 @@ type RolloutStatus struct {
 	Rollout  policystore.Rollout `json:"rollout"`
 	Evidence []Evidence          `json:"evidence" nullable:"false"`
 	// Judgement is the one that ended the rollout; for a rollout that has not ended it is that of this moment, and changes nothing.
-	Judgement *rollout.Judgement `json:"judgement,omitempty" doc:"The one that ended the rollout, or that of this moment."`
+	Judgement *rollout.Judgement `json:"judgement,omitempty" doc:"The judgement that ended the rollout, or the current one."`
 }
 
 // Evidence is what the clients on one revision reported during one step of a rollout, in sum.
@@ -176,6 +176,50 @@ type Client struct {
 // ClientCounts counts clients by desired, applied and refused revision.
 type ClientCounts struct {
 	Counts []policystore.ClientCount `json:"counts" nullable:"false"`
+}
+
+// Mechanisms is a page of breakers, budgets and limits in the order of document, client, kind and name.
+type Mechanisms struct {
+	Mechanisms []Mechanism      `json:"mechanisms" nullable:"false"`
+	Totals     []MechanismTotal `json:"totals,omitempty" doc:"Over all clients, the worst first, at most 1,000; on the first page only. The filters for clients and states do not apply."`
+	Partial    bool             `json:"partial,omitempty" doc:"There are more clients with mechanisms than the server looks at."`
+	Next       Cursor           `json:"next,omitempty"`
+}
+
+// Mechanism is the state of a breaker, budget or limit in a client.
+type Mechanism struct {
+	Document string `json:"document"`
+	Client   string `json:"client"`
+	policystore.Mechanism
+}
+
+// Pipelines is a page of consumers and producers in the order of document, client, kind and name.
+type Pipelines struct {
+	Pipelines []Pipeline `json:"pipelines" nullable:"false"`
+	Partial   bool       `json:"partial,omitempty" doc:"There are more clients with pipelines than the server looks at."`
+	Next      Cursor     `json:"next,omitempty"`
+}
+
+// Pipeline is a consumer or producer in a client.
+type Pipeline struct {
+	Document string    `json:"document"`
+	Client   string    `json:"client"`
+	LastSeen time.Time `json:"last_seen" doc:"The last contact of the client."`
+	policystore.Pipeline
+}
+
+// MechanismTotal sums up the breakers, budgets or limits of a name over the clients of a document.
+type MechanismTotal struct {
+	Document  string    `json:"document"`
+	Kind      string    `json:"kind" enum:"breaker,budget,limit"`
+	Name      string    `json:"name"`
+	Clients   int       `json:"clients" doc:"That report it."`
+	Open      int       `json:"open" doc:"Clients in which the breaker is open."`
+	HalfOpen  int       `json:"half_open"`
+	Exhausted int       `json:"exhausted" doc:"Clients in which the budget or limit has refused an attempt within the last minute."`
+	Since     time.Time `json:"since,omitzero" doc:"When the oldest open or exhausted state began; absent if there is none."`
+	Openings  int64     `json:"openings"`
+	Refusals  int64     `json:"refusals"`
 }
 
 // SigningKey is the key with which the servers of a store sign documents.

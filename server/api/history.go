@@ -8,18 +8,19 @@ import (
 
 // StatsHistory is a course of counters, rates and latencies. All lists have the length of Times.
 type StatsHistory struct {
-	Step   float64           `json:"step_seconds" doc:"The usual time between two points."`
+	Step   float64           `json:"step_seconds" doc:"The usual time between two points, in seconds."`
 	Times  []time.Time       `json:"times" nullable:"false" doc:"The ends of the points, oldest first."`
-	Total  Series            `json:"total" doc:"Of the queue that was asked for, or of all that the caller may see."`
-	Queues map[string]Series `json:"queues,omitempty" doc:"By queue: of the 50 busiest of each point. A queue that is not among them has zeros."`
+	Total  Series            `json:"total" doc:"The series of the queue in the request, or of all queues that the caller may see."`
+	Queues map[string]Series `json:"queues,omitempty" doc:"The series by queue, of the 50 busiest queues of each point. A queue that is not among them has zeros."`
 }
 
 // Series is the course of one queue, or of all.
 type Series struct {
+	Waiting   []int     `json:"waiting" nullable:"false"`
 	Scheduled []int     `json:"scheduled" nullable:"false"`
 	Ready     []int     `json:"ready" nullable:"false"`
 	Running   []int     `json:"running" nullable:"false"`
-	Completed []int     `json:"completed" nullable:"false" doc:"Those that are kept."`
+	Completed []int     `json:"completed" nullable:"false" doc:"The number of completed jobs in the store."`
 	Dead      []int     `json:"dead" nullable:"false"`
 	Cancelled []int     `json:"cancelled" nullable:"false"`
 	Oldest    []float64 `json:"oldest_ready_seconds" nullable:"false" doc:"How long the oldest ready job has been due."`
@@ -32,7 +33,7 @@ type Series struct {
 	Retry    []float64 `json:"retries_per_second" nullable:"false"`
 
 	Amplification []float64 `json:"amplification" nullable:"false" doc:"Attempts for each job that completed or died; 0 where none did."`
-	P50           []float64 `json:"latency_p50_seconds" nullable:"false" doc:"From when the last attempt was due until the job completed or died, to a twentieth; 0 where none did. Of at most 1,000 jobs of each look at the store, and in the total of a token that is bound to queues of no more than one queue."`
+	P50           []float64 `json:"latency_p50_seconds" nullable:"false" doc:"The median time from when the last attempt was due until the job completed or died, to a twentieth; 0 where no job did. Taken from at most 1,000 jobs at each look at the store. The total of a token that is bound to queues covers one queue at most."`
 	P95           []float64 `json:"latency_p95_seconds" nullable:"false"`
 	P99           []float64 `json:"latency_p99_seconds" nullable:"false"`
 }
@@ -41,13 +42,14 @@ type Series struct {
 func NewSeries(n int) Series {
 	f, i := func() []float64 { return make([]float64, n) }, func() []int { return make([]int, n) }
 	return Series{
-		Scheduled: i(), Ready: i(), Running: i(), Completed: i(), Dead: i(), Cancelled: i(), Oldest: f(), Enqueue: f(), Complete: f(), Die: f(),
+		Waiting: i(), Scheduled: i(), Ready: i(), Running: i(), Completed: i(), Dead: i(), Cancelled: i(), Oldest: f(), Enqueue: f(), Complete: f(), Die: f(),
 		Cancel: f(), Attempt: f(), Retry: f(), Amplification: f(), P50: f(), P95: f(), P99: f(),
 	}
 }
 
 // SetStats fills in point i: the counters at its end, and what happened in the time before.
 func (s *Series) SetStats(i int, q job.QueueStats, did job.Activity, since time.Duration) {
+	s.Waiting[i] = q.Waiting
 	s.Scheduled[i], s.Ready[i], s.Running[i], s.Completed[i], s.Dead[i], s.Cancelled[i] = q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled
 	s.Oldest[i] = q.OldestReady.Seconds()
 	rate := func(n int64) float64 {

@@ -15,11 +15,14 @@ type Job struct {
 	ID                string            `json:"id"`
 	Type              string            `json:"type"`
 	Queue             string            `json:"queue"`
-	State             job.State         `json:"state" enum:"scheduled,ready,running,completed,dead,cancelled"`
-	Attempts          int               `json:"attempts" doc:"Attempts made."`
-	Failures          int               `json:"failures" doc:"Attempts that count against the maximum."`
-	MaxAttempts       int               `json:"max_attempts" doc:"0 for the policy's."`
-	Priority          int               `json:"priority" doc:"From 0, the highest, to 9."`
+	State             job.State         `json:"state" enum:"waiting,scheduled,ready,running,completed,dead,cancelled"`
+	WaitsFor          string            `json:"waits_for,omitempty" doc:"What a waiting job waits for: needs for the jobs of its flow that it needs."`
+	Flow              string            `json:"flow,omitempty" doc:"The ID of the flow, for a job of one."`
+	Node              string            `json:"node,omitempty" doc:"The name of the job in its flow."`
+	Attempts          int               `json:"attempts" doc:"The number of attempts made."`
+	Failures          int               `json:"failures" doc:"The number of attempts that count against the maximum."`
+	MaxAttempts       int               `json:"max_attempts" doc:"The maximum number of attempts; 0 for the policy's."`
+	Priority          int               `json:"priority" doc:"The priority, from 0 (highest) to 9."`
 	RunAt             time.Time         `json:"run_at"`
 	CreatedAt         time.Time         `json:"created_at"`
 	StartedAt         time.Time         `json:"started_at,omitzero" doc:"Start of the first attempt that ran."`
@@ -27,7 +30,7 @@ type Job struct {
 	FailedAt          time.Time         `json:"failed_at,omitzero"`
 	CancelRequestedAt time.Time         `json:"cancel_requested_at,omitzero"`
 	UniqueKey         string            `json:"unique_key,omitempty"`
-	Timeout           float64           `json:"timeout,omitempty" doc:"Of one attempt, in seconds; 0 for the policy's."`
+	Timeout           float64           `json:"timeout,omitempty" doc:"The timeout of one attempt, in seconds; 0 for the policy's."`
 	Worker            string            `json:"worker,omitempty"`
 	LeaseUntil        time.Time         `json:"lease_until,omitzero"`
 	ClaimedAt         time.Time         `json:"claimed_at,omitzero"`
@@ -35,11 +38,11 @@ type Job struct {
 	Payload           json.RawMessage   `json:"payload,omitempty" doc:"Secrets are redacted unless secrets=true was asked for."`
 	PayloadBase64     []byte            `json:"payload_base64,omitempty" doc:"A payload that is not JSON."`
 	Reason            policy.Reason     `json:"reason,omitempty"`
-	Cause             string            `json:"cause,omitempty" doc:"Of a dead job: the same for jobs that died of the same cause."`
+	Cause             string            `json:"cause,omitempty" doc:"The cause of death, the same for jobs that died of the same cause."`
 	LastError         string            `json:"last_error"`
 	Output            json.RawMessage   `json:"output,omitempty"`
 	OutputBase64      []byte            `json:"output_base64,omitempty" doc:"An output that is not JSON."`
-	Refusals          int               `json:"refusals,omitempty" doc:"By budgets and breakers, in a row."`
+	Refusals          int               `json:"refusals,omitempty" doc:"The number of refusals in a row by budgets and breakers."`
 	RefusedReason     policy.Reason     `json:"refused_reason,omitempty"`
 	RefusedAt         time.Time         `json:"refused_at,omitzero"`
 	History           []Attempt         `json:"history,omitzero" doc:"Attempts, oldest first. Lists leave it out."`
@@ -57,14 +60,14 @@ type Attempt struct {
 	Reason   policy.Reason      `json:"reason"`
 	Error    string             `json:"error"`
 	Stack    string             `json:"stack,omitempty"`
-	Delay    float64            `json:"delay" doc:"Until the next attempt, in seconds."`
-	Count    int                `json:"count" doc:"Of refusals in a row; otherwise 1."`
+	Delay    float64            `json:"delay" doc:"The wait until the next attempt, in seconds."`
+	Count    int                `json:"count" doc:"The number of refusals in a row; otherwise 1."`
 }
 
 // NewJob describes a record with its history, which may be nil.
 func NewJob(r *job.Record, history []job.Attempt) Job {
 	j := Job{
-		ID: r.ID, Type: r.Type, Queue: r.Queue, State: r.State, Attempts: r.Attempts(), Failures: r.Failures, MaxAttempts: r.MaxAttempts,
+		ID: r.ID, Type: r.Type, Queue: r.Queue, State: r.State, WaitsFor: r.WaitsFor, Flow: r.Flow, Node: r.Node, Attempts: r.Attempts(), Failures: r.Failures, MaxAttempts: r.MaxAttempts,
 		Priority: r.Priority, RunAt: r.RunAt, CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, FailedAt: r.FailedAt,
 		CancelRequestedAt: r.CancelRequestedAt, UniqueKey: r.UniqueKey, Timeout: r.Timeout.Seconds(), Worker: r.Worker, LeaseUntil: r.LeaseUntil,
 		ClaimedAt: r.ClaimedAt, Meta: r.Meta, Reason: r.Reason, Cause: r.Cause, LastError: r.LastError, Refusals: r.Refusals, RefusedReason: r.RefusedReason,
@@ -87,7 +90,7 @@ func NewJob(r *job.Record, history []job.Attempt) Job {
 // Record returns the job as stores return it.
 func (j *Job) Record() (*job.Record, []job.Attempt) {
 	r := &job.Record{
-		ID: j.ID, Type: j.Type, Queue: j.Queue, State: j.State, Priority: j.Priority, Payload: join(j.Payload, j.PayloadBase64), Meta: j.Meta,
+		ID: j.ID, Type: j.Type, Queue: j.Queue, State: j.State, WaitsFor: j.WaitsFor, Flow: j.Flow, Node: j.Node, Priority: j.Priority, Payload: join(j.Payload, j.PayloadBase64), Meta: j.Meta,
 		Timeout: Duration(j.Timeout), MaxAttempts: j.MaxAttempts, UniqueKey: j.UniqueKey, CreatedAt: j.CreatedAt, RunAt: j.RunAt,
 		Failures: j.Failures, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, FailedAt: j.FailedAt, LastError: j.LastError, Reason: j.Reason, Cause: j.Cause,
 		Output: join(j.Output, j.OutputBase64), Worker: j.Worker, LeaseUntil: j.LeaseUntil, ClaimedAt: j.ClaimedAt,
@@ -129,7 +132,7 @@ type JobFilter struct {
 	IDs           []string    `json:"ids,omitempty" maxItems:"10000"`
 	Queue         string      `json:"queue,omitempty"`
 	Type          string      `json:"type,omitempty"`
-	States        []job.State `json:"states,omitempty" enum:"scheduled,ready,running,completed,dead,cancelled" maxItems:"6"`
+	States        []job.State `json:"states,omitempty" enum:"waiting,scheduled,ready,running,completed,dead,cancelled" maxItems:"7"`
 	Error         string      `json:"error,omitempty" doc:"Part of the last error."`
 	CreatedBefore time.Time   `json:"created_before,omitzero"`
 	CreatedAfter  time.Time   `json:"created_after,omitzero"`
@@ -197,9 +200,9 @@ type NewJobRequest struct {
 	PayloadBase64 []byte            `json:"payload_base64,omitempty" doc:"A payload that is not JSON, instead of payload."`
 	Queue         string            `json:"queue,omitempty"`
 	RunAt         time.Time         `json:"run_at,omitzero" doc:"The earliest start; absent is now."`
-	MaxAttempts   int               `json:"max_attempts,omitempty" minimum:"0" doc:"0 for the policy's."`
+	MaxAttempts   int               `json:"max_attempts,omitempty" minimum:"0" doc:"The maximum number of attempts; 0 for the policy's."`
 	Priority      int               `json:"priority,omitempty" minimum:"0" maximum:"9"`
-	Timeout       float64           `json:"timeout,omitempty" minimum:"0" doc:"Of one attempt, in seconds; 0 for the policy's."`
+	Timeout       float64           `json:"timeout,omitempty" minimum:"0" doc:"The timeout of one attempt, in seconds; 0 for the policy's."`
 	UniqueKey     string            `json:"unique_key,omitempty"`
 	UniqueFor     float64           `json:"unique_for,omitempty" minimum:"0" doc:"How long the key is held, in seconds; 0 until the job has finished."`
 	Meta          map[string]string `json:"meta,omitempty"`
@@ -240,7 +243,7 @@ type Enqueue struct {
 
 // Receipt is the result of enqueuing one job.
 type Receipt struct {
-	ID         string         `json:"id" doc:"Of the job, or of the one that existed."`
+	ID         string         `json:"id" doc:"The ID of the job, or of the one that existed."`
 	Existed    bool           `json:"existed" doc:"A job with the same unique key existed, and nothing was changed."`
 	Durability job.Durability `json:"durability"`
 }
@@ -306,7 +309,34 @@ type Workers struct {
 	Workers []job.WorkerInfo `json:"workers" nullable:"false"`
 }
 
-// Periodic is a periodic job of the server.
+// Where a setting comes from.
+const (
+	SourceDocument = "document" // or file, or code, of the workers and the server
+	SourceOperator = "operator"
+)
+
+// Setting is what an operator has set.
+type Setting struct {
+	Kind  job.SettingKind `json:"kind"`
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value,omitempty" doc:"Absent where the default of the workers applies again."`
+	By    string          `json:"by,omitempty"`
+	At    time.Time       `json:"at,omitzero"`
+}
+
+// Settings lists what operators have set.
+type Settings struct {
+	Version  int64     `json:"version" doc:"Grows with every change."`
+	Settings []Setting `json:"settings" nullable:"false"`
+}
+
+// SettingChange sets a value.
+type SettingChange struct {
+	Value   json.RawMessage `json:"value,omitempty" doc:"Absent or null for the default of the workers."`
+	Version *int64          `json:"version,omitempty" doc:"If present, the change is refused unless this is still the version of the settings."`
+}
+
+// Periodic is a periodic job.
 type Periodic struct {
 	Name     string    `json:"name"`
 	Cron     string    `json:"cron"`
@@ -315,6 +345,9 @@ type Periodic struct {
 	Next     time.Time `json:"next"`
 	Type     string    `json:"type"`
 	Queue    string    `json:"queue"`
+	Source   string    `json:"source" enum:"document,operator"`
+	By       string    `json:"by,omitempty" doc:"The operator who set it."`
+	At       time.Time `json:"at,omitzero" doc:"When the operator set it."`
 }
 
 // PeriodicList lists periodic jobs.
@@ -346,7 +379,7 @@ type JobCounting struct {
 // JobCount is a number of jobs.
 type JobCount struct {
 	Count int  `json:"count"`
-	Exact bool `json:"exact" doc:"If false there are at least as many."`
+	Exact bool `json:"exact" doc:"If false, there are at least this many."`
 }
 
 // Indexes lists the indexed fields of metadata and payloads.

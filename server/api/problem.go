@@ -8,18 +8,18 @@ import (
 
 // Problem is a problem document (RFC 9457) with a remedy.
 type Problem struct {
-	Type   string  `json:"type" doc:"Names the kind of problem: urn:tenet:problem:NAME."`
+	Type   string  `json:"type" doc:"The kind of problem: urn:tenet:problem:NAME."`
 	Title  string  `json:"title"`
 	Status int     `json:"status"`
 	Detail string  `json:"detail,omitempty"`
-	Remedy string  `json:"remedy,omitempty" doc:"What the caller can do."`
+	Remedy string  `json:"remedy,omitempty" doc:"How the caller can mend the request."`
 	Errors []Fault `json:"errors,omitempty" doc:"What is wrong with the request, field by field."`
 }
 
 // Fault is something wrong with a request.
 type Fault struct {
 	Path    string `json:"path,omitempty" doc:"For example body.jobs[3].type or query.limit."`
-	Line    int    `json:"line,omitempty" doc:"In a document, from 1."`
+	Line    int    `json:"line,omitempty" doc:"The line in the document, from 1."`
 	Column  int    `json:"column,omitempty"`
 	Problem string `json:"problem"`
 }

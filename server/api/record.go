@@ -20,12 +20,12 @@ type Record struct {
 	Owner       string               `json:"owner"`
 	Fence       int64                `json:"fence"`
 	Lease       time.Time            `json:"lease,omitzero"`
-	Lapsed      bool                 `json:"lapsed" doc:"In flight under a lease that has ended: the outcome is unknown."`
+	Lapsed      bool                 `json:"lapsed" doc:"The record is in flight under a lease that has ended, so the outcome is unknown."`
 	Attempts    int                  `json:"attempts"`
 	PolicyHash  string               `json:"policy_hash,omitempty"`
 	HasResult   bool                 `json:"has_result"`
 	ResultBytes int                  `json:"result_bytes"`
-	Result      []byte               `json:"result,omitempty" doc:"In base64, where result=true was asked for."`
+	Result      []byte               `json:"result,omitempty" doc:"The stored result in base64, if the request has result=true."`
 	Failure     *idempotency.Failure `json:"failure,omitempty"`
 	Created     time.Time            `json:"created"`
 	Completed   time.Time            `json:"completed,omitzero"`
@@ -105,6 +105,37 @@ type Heads struct {
 	Heads []audit.Head `json:"heads" nullable:"false"`
 }
 
+// AuditVerify asks for the next part of a verification.
+type AuditVerify struct {
+	Heads  []audit.Head `json:"heads,omitempty" maxItems:"10000" doc:"Heads that the log must contain; of the first request, which has no cursor."`
+	Cursor []byte       `json:"cursor,omitempty" doc:"That of the answer before."`
+	Lines  int          `json:"lines,omitempty" minimum:"1" doc:"How many lines at most; fewer if the server's own bound is lower."`
+}
+
+// AuditVerified is how far a verification is.
+type AuditVerified struct {
+	Ended  bool                `json:"ended" doc:"The report is that of the whole log."`
+	Cursor []byte              `json:"cursor,omitempty" doc:"For the next request; absent at the end."`
+	Report *audit.VerifyReport `json:"report" doc:"Before the end only with faults that are certain, and without chains."`
+}
+
+// AuditReplay asks for the next part of a replay.
+type AuditReplay struct {
+	Document string `json:"document,omitempty" maxLength:"255" doc:"Says what this document would have changed; of the first request, as revision is."`
+	Revision int64  `json:"revision,omitempty" minimum:"1" doc:"Of the document; the one in force if absent."`
+	Cursor   []byte `json:"cursor,omitempty" doc:"That of the answer before."`
+	Lines    int    `json:"lines,omitempty" minimum:"1" doc:"How many lines at most; fewer if the server's own bound is lower."`
+}
+
+// AuditReplayed is how far a replay is.
+type AuditReplayed struct {
+	Ended    bool                `json:"ended" doc:"The report is that of the whole log."`
+	Cursor   []byte              `json:"cursor,omitempty" doc:"For the next request; absent at the end."`
+	Revision int64               `json:"revision,omitempty" doc:"Of the document."`
+	Report   *audit.ReplayReport `json:"report,omitempty" doc:"Without a document. Lists the first 100 divergences."`
+	WhatIf   json.RawMessage     `json:"what_if,omitempty" doc:"With a document: what tenet audit replay --what-if -o json prints."`
+}
+
 // NewToken asks for a token.
 type NewToken struct {
 	Name      string              `json:"name" minLength:"1" maxLength:"100"`
@@ -129,10 +160,10 @@ type TokenPage struct {
 // Caller is who makes a request.
 type Caller struct {
 	Name      string              `json:"name"`
-	Kind      string              `json:"kind" enum:"token,person,user,local" doc:"Person is known from OpenID Connect, user to the program that the server is part of."`
+	Kind      string              `json:"kind" enum:"token,person,user,local" doc:"A person has signed in with OpenID Connect; a user is known to the program that the server is part of."`
 	Scopes    []policystore.Scope `json:"scopes" nullable:"false"`
-	Queues    []string            `json:"queues,omitempty" doc:"That the scopes are bound to; absent for all."`
-	Documents []string            `json:"documents,omitempty" doc:"That the scopes are bound to; absent for all."`
+	Queues    []string            `json:"queues,omitempty" doc:"The queues to which the scopes are bound; absent for all."`
+	Documents []string            `json:"documents,omitempty" doc:"The documents to which the scopes are bound; absent for all."`
 	Expires   time.Time           `json:"expires,omitzero"`
 	ReadOnly  bool                `json:"read_only" doc:"The server refuses all changes."`
 	Methods   []string            `json:"methods" nullable:"false" doc:"How a browser can sign in."`
@@ -145,5 +176,5 @@ type SignIn struct {
 
 // SignInMethods lists how a browser can sign in.
 type SignInMethods struct {
-	Methods []string `json:"methods" nullable:"false" enum:"token,oidc" doc:"With a token: POST /v1/session. With OpenID Connect: GET /v1/session/login."`
+	Methods []string `json:"methods" nullable:"false" enum:"token,oidc" doc:"token: POST /v1/session; oidc: GET /v1/session/login."`
 }

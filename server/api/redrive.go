@@ -8,7 +8,7 @@ import (
 
 // RedriveSelection selects the dead jobs of a redrive.
 type RedriveSelection struct {
-	Filter JobFilter `json:"filter,omitzero" doc:"Of dead jobs; absent is all of them."`
+	Filter JobFilter `json:"filter,omitzero" doc:"A filter of dead jobs; absent for all of them."`
 }
 
 // NewRedrive asks for a redrive.
@@ -40,16 +40,16 @@ func (n NewRedrive) NewRedrive() job.NewRedrive {
 // Redrive is a redrive: dead jobs, selected once, that are run again a part at a time.
 type Redrive struct {
 	ID       string             `json:"id"`
-	Filter   string             `json:"filter" doc:"What selected the jobs."`
-	Actor    string             `json:"actor" doc:"Who asked for it."`
+	Filter   string             `json:"filter" doc:"The filter that selected the jobs."`
+	Actor    string             `json:"actor" doc:"The operator who started the redrive."`
 	Created  time.Time          `json:"created"`
 	Ended    time.Time          `json:"ended,omitzero"`
 	State    job.RedriveState   `json:"state" enum:"running,paused,aborted,stopped,finished"`
-	Phase    job.RedrivePhase   `json:"phase" enum:"canary,releasing,settling,undoing,idle" doc:"What it does now: release the canary or wait for it, release the others, wait for outcomes, put jobs back, or nothing."`
-	Active   bool               `json:"active" doc:"It has something left to do: it is running, or waits for outcomes."`
-	Reason   string             `json:"reason,omitempty" doc:"Why it stopped or was aborted."`
-	Pending  int                `json:"pending" doc:"Released jobs that have not ended."`
-	Left     int                `json:"left" doc:"Jobs that have been neither released nor skipped."`
+	Phase    job.RedrivePhase   `json:"phase" enum:"canary,releasing,settling,undoing,idle" doc:"The current phase: releasing the canary or waiting for it, releasing the others, waiting for outcomes, putting jobs back, or nothing."`
+	Active   bool               `json:"active" doc:"The redrive is running, or waits for outcomes of released jobs."`
+	Reason   string             `json:"reason,omitempty" doc:"Why the redrive stopped or was aborted."`
+	Pending  int                `json:"pending" doc:"The number of released jobs that have not ended."`
+	Left     int                `json:"left" doc:"The number of jobs that are neither released nor skipped."`
 	DeadJobs []string           `json:"dead_jobs,omitempty" doc:"The first jobs that died again."`
 	Groups   []job.RedriveGroup `json:"groups" nullable:"false" doc:"The largest groups of the selection."`
 	job.RedrivePlan
@@ -89,7 +89,7 @@ func (r *Redrive) Redrive() job.Redrive {
 // RedrivePreview counts the dead jobs that a redrive would select now.
 type RedrivePreview struct {
 	Total  int                `json:"total"`
-	Groups []job.RedriveGroup `json:"groups" nullable:"false" doc:"By queue and type, the largest 100 first."`
+	Groups []job.RedriveGroup `json:"groups" nullable:"false" doc:"The selection by queue and type: the 100 largest groups, largest first."`
 }
 
 // NewRedrivePreview describes a selection.
@@ -115,7 +115,7 @@ type RedriveRate struct {
 // CauseQuery asks for groups of dead jobs.
 type CauseQuery struct {
 	Filter JobFilter `json:"filter,omitzero" doc:"By queue, type and cause it is answered from kept counts; with anything else, from the newest 10,000 dead jobs."`
-	Limit  int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"Groups."`
+	Limit  int       `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"The most groups to return."`
 }
 
 // Causes are groups of dead jobs, the largest first.

@@ -11,7 +11,7 @@ import (
 type Story struct {
 	ID       string      `json:"id"`
 	Source   string      `json:"source" enum:"log,history"`
-	Key      string      `json:"key,omitempty" doc:"Of its policy."`
+	Key      string      `json:"key,omitempty" doc:"The key of the policy."`
 	PolicyID string      `json:"policy_id,omitempty"`
 	Revision string      `json:"policy_revision,omitempty" doc:"The hash of the policies in force at the last decision."`
 	TraceID  string      `json:"trace_id,omitempty"`
@@ -28,7 +28,7 @@ type StoryStep struct {
 	EventID  string     `json:"event_id,omitempty"`
 	Type     audit.Type `json:"type,omitempty"`
 	Attempt  int        `json:"attempt,omitempty"`
-	Maximum  int        `json:"max_attempts,omitempty" doc:"In effect."`
+	Maximum  int        `json:"max_attempts,omitempty" doc:"The maximum number of attempts in effect."`
 	Outcome  string     `json:"outcome,omitempty"`
 	Class    string     `json:"class,omitempty"`
 	Why      string     `json:"outcome_reason,omitempty"`
@@ -36,10 +36,10 @@ type StoryStep struct {
 	Decision string     `json:"decision,omitempty" doc:"retry, stop or done."`
 	Reason   string     `json:"reason,omitempty"`
 	Wait     float64    `json:"wait_seconds,omitempty"`
-	Range    *Range     `json:"wait_range,omitempty" doc:"What the policy allows for this wait, whatever the seed."`
+	Range    *Range     `json:"wait_range,omitempty" doc:"The shortest and the longest wait that the policy allows here, whatever the seed."`
 	Revision string     `json:"policy_revision,omitempty"`
 	Rule     string     `json:"matched_rule,omitempty" doc:"The rule that classified the outcome."`
-	Facts    *Facts     `json:"facts,omitempty" doc:"What the outcome was judged from."`
+	Facts    *Facts     `json:"facts,omitempty" doc:"The facts from which the outcome was judged."`
 	Fields   []Field    `json:"fields,omitempty" doc:"The fields of the policy that decided."`
 	Detail   string     `json:"detail,omitempty"`
 	Now      *Now       `json:"now,omitempty" doc:"What the current policy decides for the same outcome in the same state."`
@@ -54,7 +54,7 @@ type Range struct {
 // Facts is what an outcome was judged from.
 type Facts struct {
 	Failed   bool     `json:"failed"`
-	Ended    string   `json:"ended,omitempty" doc:"Why the work had to end."`
+	Ended    string   `json:"ended,omitempty" doc:"Why the work ended without another attempt."`
 	TimedOut bool     `json:"timed_out,omitempty"`
 	Mark     string   `json:"mark,omitempty"`
 	Pushback float64  `json:"pushback_seconds,omitempty"`
@@ -120,7 +120,7 @@ func NewHistoryStory(r *job.Record, history []job.Attempt) Story {
 		s.Result = "done"
 	case job.Dead, job.Cancelled:
 		s.Result = "stop"
-	case job.Scheduled, job.Ready, job.Running:
+	case job.Waiting, job.Scheduled, job.Ready, job.Running:
 	}
 	for i := range history {
 		a := &history[i]

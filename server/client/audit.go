@@ -139,3 +139,33 @@ func (a *Audit) Heads(ctx context.Context) ([]audit.Head, error) {
 	err := a.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/audit/heads"}, &out)
 	return out.Heads, err
 }
+
+// Verify verifies the log on the server. progress, unless nil, is called after each part.
+func (a *Audit) Verify(ctx context.Context, heads []audit.Head, progress func(*audit.VerifyReport)) (*audit.VerifyReport, error) {
+	in := api.AuditVerify{Heads: heads}
+	for {
+		var out api.AuditVerified
+		if err := a.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/audit/verify", Body: in}, &out); err != nil || out.Ended {
+			return out.Report, err
+		}
+		if progress != nil {
+			progress(out.Report)
+		}
+		in = api.AuditVerify{Cursor: out.Cursor}
+	}
+}
+
+// Replay replays the log on the server, or says what a revision of a document would have changed if in names one. The last
+// answer is that of the whole log. progress, unless nil, is called after each part.
+func (a *Audit) Replay(ctx context.Context, in api.AuditReplay, progress func(api.AuditReplayed)) (out api.AuditReplayed, err error) {
+	for {
+		out = api.AuditReplayed{}
+		if err := a.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/audit/replay", Body: in}, &out); err != nil || out.Ended {
+			return out, err
+		}
+		if progress != nil {
+			progress(out)
+		}
+		in = api.AuditReplay{Cursor: out.Cursor}
+	}
+}

@@ -108,6 +108,8 @@ type Call struct {
 	Once         bool   // a change that the server makes once, or a POST that changes nothing: sent with an Idempotency-Key
 	Key          string // the Idempotency-Key; empty for a new one
 	IfMatch      string // may be empty
+	Accept       string // the media type; empty for any
+	LastEventID  string // where a stream goes on; may be empty
 }
 
 // name says in errors which request it was.
@@ -167,8 +169,10 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 	if call.Once {
 		r.Header.Set(tenethttp.HeaderIdempotencyKey, cmp.Or(call.Key, uuidv7.Next()))
 	}
-	if call.IfMatch != "" {
-		r.Header.Set("If-Match", call.IfMatch)
+	for name, value := range map[string]string{"If-Match": call.IfMatch, "Accept": call.Accept, "Last-Event-ID": call.LastEventID} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
 	}
 	answer, err := c.http.Do(ctx, r, policy.ParseKey(key))
 	switch {

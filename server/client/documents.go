@@ -141,3 +141,48 @@ func all[P, T any](ctx context.Context, c *Client, call Call, of func(*P) ([]T, 
 		call.Query.Set("cursor", string(next))
 	}
 }
+
+// MechanismSelection selects breakers, budgets and limits. The zero value selects all.
+type MechanismSelection struct {
+	Document, Client string // that have them
+	Kind, Name       string // breaker, budget or limit, and its name
+	State            string // open, half_open, closed, exhausted or available
+}
+
+// Query returns the selection as the query of GET /v1/mechanisms.
+func (f MechanismSelection) Query() url.Values {
+	query := url.Values{}
+	for name, value := range map[string]string{"document": f.Document, "client": f.Client, "kind": f.Kind, "name": f.Name, "state": f.State} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
+}
+
+// Mechanisms lists breakers, budgets and limits by document, client, kind and name, and their totals, the worst first.
+func (d *Documents) Mechanisms(ctx context.Context, f MechanismSelection) (list []api.Mechanism, totals []api.MechanismTotal, err error) {
+	list, err = all(ctx, d.client, Call{Path: "/v1/mechanisms", Query: f.Query()}, func(p *api.Mechanisms) ([]api.Mechanism, api.Cursor) {
+		if p.Totals != nil {
+			totals = p.Totals
+		}
+		return p.Mechanisms, p.Next
+	})
+	return list, totals, err
+}
+
+// PipelineSelection selects consumers and producers. The zero value selects all.
+type PipelineSelection struct {
+	Document, Client string // that run them
+	Kind, Name       string // consumer or producer, and its name
+}
+
+// Query returns the selection as the query of GET /v1/pipelines.
+func (f PipelineSelection) Query() url.Values {
+	return MechanismSelection{Document: f.Document, Client: f.Client, Kind: f.Kind, Name: f.Name}.Query()
+}
+
+// Pipelines lists consumers and producers by document, client, kind and name.
+func (d *Documents) Pipelines(ctx context.Context, f PipelineSelection) ([]api.Pipeline, error) {
+	return all(ctx, d.client, Call{Path: "/v1/pipelines", Query: f.Query()}, func(p *api.Pipelines) ([]api.Pipeline, api.Cursor) { return p.Pipelines, p.Next })
+}

@@ -46,9 +46,11 @@ func summary(e *audit.Event) string {
 	if e.Attempt > 0 {
 		parts = append(parts, "attempt "+strconv.Itoa(e.Attempt))
 	}
-	if e.From != "" || e.To != "" {
-		parts = append(parts, e.From+" → "+e.To)
+	change := e.From
+	if e.To != "" {
+		change = strings.TrimSpace(change + " → " + e.To)
 	}
+	parts = append(parts, change)
 	parts = append(parts, e.Decision, string(e.Reason), e.Detail)
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }

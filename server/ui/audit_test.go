@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -70,4 +71,48 @@ func TestU2TheAuditLogIsReadPageByPage(t *testing.T) {
 	if err := s.db.Audit().Read(t.Context(), "", func(string, []byte) error { n++; return nil }); err != nil || n != len(seen) || n <= 100 {
 		t.Errorf("%d of %d events, %v", len(seen), n, err)
 	}
+}
+
+func TestU2TheAuditLogIsVerifiedAndReplayedPartByPart(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	s.publish("shop", 0, "version: 1\ndefaults: {jobs: {retry: {max_attempts: 1}}}\n", "", nil)
+	has(t, s.get("audit"), "do/audit/verify", "do/audit/replay")
+	has(t, s.get("do/audit/verify"), "Heads that were kept elsewhere", "tenet audit verify --server URL")
+	has(t, s.get("do/audit/replay"), "as recorded", "shop")
+	hidden := regexp.MustCompile(`name="cursor" value="([^"]+)"`)
+	run := func(path string, form url.Values) (page string) {
+		for parts := 1; ; parts++ {
+			page = s.post(path, form)
+			cursor := hidden.FindStringSubmatch(page)
+			if cursor == nil {
+				if parts < 3 {
+					t.Errorf("%s: %d parts", path, parts)
+				}
+				return page
+			}
+			has(t, page, "of about", "Continue")
+			form.Set("cursor", html.UnescapeString(cursor[1]))
+		}
+	}
+	heads, err := s.db.Audit().Heads(t.Context())
+	if err != nil || len(heads) == 0 {
+		t.Fatal(heads, err)
+	}
+	has(t, run("do/audit/verify", url.Values{"lines": {"50"}}), "intact", "Nothing confirms the end", heads[0].Hash)
+	has(t, run("do/audit/verify", url.Values{"lines": {"50"}, "heads": {strings.Repeat("0", 64)}}), "not intact", "truncated")
+	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {"as recorded"}}), "replayed as recorded")
+	has(t, run("do/audit/replay", url.Values{"lines": {"50"}, "document": {"shop"}}), "Under revision 1 of shop", "Total")
+	has(t, s.post("do/audit/verify", url.Values{"heads": {"rubbish"}}), "A hash has 64 digits")
+	has(t, s.post("do/audit/replay", url.Values{"document": {"shop"}, "revision": {"x"}}), "Write the number of a revision")
+}
+
+func TestU2AVerificationGoesOnByItself(t *testing.T) {
+	s := newSite(t, nil)
+	s.seed()
+	b := s.tab(t, wide)
+	b.open("do/audit/verify")
+	value[bool](b, `(() => { const f = document.querySelector("form.preview"); f.insertAdjacentHTML("beforeend", '<input type="hidden" name="lines" value="20">'); f.requestSubmit(); return true })()`)
+	b.wait(`document.querySelector("#content [role=status]")?.textContent.includes("intact")`)
+	b.accessible("a verification")
 }

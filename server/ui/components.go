@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/server/api"
 )
 
@@ -23,9 +24,15 @@ func componentsPage() *page {
 			"Chart": chart{Title: "Jobs", Unit: "rate", X: []float64{1, 2, 3, 4}, Series: []series{
 				{"completed", 1, line(4, 6, 5, 7), "7/s"}, {"dead", 2, line(0, 0, 1, 0), "0/s"},
 			}},
-			"Selection": selection{Total: 12, Groups: []selectionGroup{{"mail", "email:send", job.Dead, 12}}},
-			"Redrive":   newRedriveView(api.Redrive{RedriveCounts: job.RedriveCounts{Total: 100, Released: 70, Completed: 50, Dead: 3}, Pending: 17, Left: 30}),
-			"Diff":      diffLines("--- revision 1\n+++ revision 2\n@@ -1,2 +1,2 @@\n version: 1\n-max_attempts: 3\n+max_attempts: 5\n"),
+			"Selection":  selection{Total: 12, Groups: []selectionGroup{{"mail", "email:send", job.Dead, 12}}},
+			"Redrive":    newRedriveView(api.Redrive{RedriveCounts: job.RedriveCounts{Total: 100, Released: 70, Completed: 50, Dead: 3}, Pending: 17, Left: 30}),
+			"Brief":      "published sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+			"Queue":      queueRow{Name: "mail", Escaped: "mail", Paused: true, Reason: "the provider is down", Actor: "token:ops"},
+			"Record":     map[string]any{"Unknown": false, "State": "in_flight", "Lapsed": true},
+			"Tabs":       []tab{{"Rules", "#tabs", true}, {"Text", "#tabs", false}},
+			"Difference": newDifference(api.Difference{Fields: []policyfile.Change{{Path: "policies.users.Get.retry.max_attempts", From: json.RawMessage("3"), To: json.RawMessage("5")}}}),
+			"Course":     course{Spans: []span{{Text: "1 h", Path: "#course", Current: true}, {Text: "24 h", Path: "#course"}}},
+			"Diff":       diffLines("--- revision 1\n+++ revision 2\n@@ -1,2 +1,2 @@\n version: 1\n-max_attempts: 3\n+max_attempts: 5\n"),
 		}, nil
 	}}
 }

@@ -105,7 +105,7 @@ func newCharts(h *api.StatsHistory, s *span) []chart {
 		{ID: "throughput", Title: "Throughput", Unit: "rate", Series: []series{line("completed", 5, t.Complete), line("dead", 2, t.Die), line("retried", 3, t.Retry)}},
 		{ID: "latency", Title: "From due to finished", Unit: "seconds", Series: gaps(peak("p50", 1, t.P50), peak("p95", 3, t.P95), peak("p99", 2, t.P99))},
 		{ID: "amplification", Title: "Attempts per finished job", Unit: "times", Series: gaps(line("amplification", 4, t.Amplification))},
-		{ID: "backlog", Title: "Backlog", Unit: "number", Series: []series{level("ready", 1, t.Ready), level("running", 4, t.Running), level("scheduled", 3, t.Scheduled)}},
+		{ID: "backlog", Title: "Backlog", Unit: "number", Series: []series{level("ready", 1, t.Ready), level("running", 4, t.Running), level("scheduled", 3, t.Scheduled), level("waiting", 6, t.Waiting)}},
 		{ID: "oldest", Title: "Oldest ready job", Unit: "seconds", Series: []series{peak("due for", 2, t.Oldest)}},
 	}
 	for i := range charts {

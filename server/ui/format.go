@@ -10,11 +10,13 @@ import (
 	"math"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -59,6 +61,8 @@ func (u *UI) functions() template.FuncMap {
 		"number":   number,
 		"seconds":  seconds,
 		"duration": func(d time.Duration) string { return seconds(d.Seconds()) },
+		"waiting":  func(s audit.Seconds) string { return seconds(time.Duration(s).Seconds()) },
+		"brief":    brief,
 		"bytes":    byteSize,
 		"percent":  percent,
 		"instant":  instant,
@@ -211,6 +215,13 @@ func instant(t time.Time) template.HTML {
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339Nano) + `" title="` + t.Format("2006-01-02 15:04:05.000000") + ` UTC">` + //nolint:gosec // digits only
 		t.Format("2006-01-02 15:04:05") + ` UTC</time>`)
+}
+
+var longHash = regexp.MustCompile(`\b[0-9a-f]{40,128}\b`)
+
+// brief cuts long hashes in a text to 12 digits.
+func brief(text string) string {
+	return longHash.ReplaceAllStringFunc(text, func(hash string) string { return hash[:12] + "…" })
 }
 
 // plural chooses between one and many: plural 2 "job" "jobs" is "2 jobs".

@@ -167,7 +167,7 @@ func axisSpans(j *api.Job, history []api.Attempt) (spans []axisSpan) {
 		if j.RunAt.After(at) {
 			spans = append(spans, axisSpan{Kind: spanWait, Title: "waits until " + exact(j.RunAt), from: at, to: j.RunAt})
 		}
-	case job.Ready, job.Completed, job.Dead, job.Cancelled:
+	case job.Waiting, job.Ready, job.Completed, job.Dead, job.Cancelled:
 	}
 	return spans
 }

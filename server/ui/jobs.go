@@ -57,6 +57,8 @@ func newJobRow(j api.Job) jobRow {
 		row.Number += " of " + strconv.Itoa(j.MaxAttempts)
 	}
 	switch j.State {
+	case job.Waiting:
+		row.When, row.At = "stored", j.CreatedAt
 	case job.Scheduled:
 		row.When, row.At = "runs", j.RunAt
 	case job.Ready:

@@ -95,7 +95,7 @@ func TestU2SearchIsCompletedByKeyboard(t *testing.T) {
 	b.keys("s", "t", "a")
 	b.wait(`document.querySelector("#suggestions li")?.dataset.text === "state:"`)
 	b.keys(kb.ArrowDown, kb.Enter)
-	b.wait(`document.querySelector("#filter").value === "state:" && document.querySelectorAll("#suggestions li").length === 6`)
+	b.wait(fmt.Sprintf(`document.querySelector("#filter").value === "state:" && document.querySelectorAll("#suggestions li").length === %d`, len(job.States())))
 	b.keys("d", "e")
 	b.wait(`document.querySelectorAll("#suggestions li").length === 1`)
 	b.accessible("suggestions")
@@ -128,6 +128,21 @@ func TestU4ABulkActionIsPreviewedExactlyAndRunsInBatches(t *testing.T) {
 	if err != nil || stats["mail"].Ready != 2_346 || stats["mail"].Dead != 0 {
 		t.Errorf("%+v, %v", stats["mail"], err)
 	}
+}
+
+func TestU4ManyJobsAreChangedOnlyOnceTheirNumberIsTyped(t *testing.T) {
+	s := newSite(t, nil)
+	const n = 1001
+	s.dead(n, "email:send", "smtp: 550 mailbox %d is unavailable")
+	act := "do/jobs/retry?return=/ui/jobs&filter=state:dead"
+	for _, typed := range []string{"", "1000", "all"} {
+		has(t, s.post(act, url.Values{"count": {"1001"}, "typed": {typed}}), "Type the number 1001 to confirm")
+		if stats, err := s.db.Jobs().Stats(t.Context()); err != nil || stats["mail"].Dead != n {
+			t.Fatalf("typed %q: %+v, %v", typed, stats["mail"], err)
+		}
+	}
+	has(t, s.post(act, url.Values{"typed": {"1001"}}), "A change of jobs states how many it changes.")
+	has(t, s.post(act, url.Values{"count": {"1001"}, "typed": {"1,001"}}), "Retried 1,001 jobs.")
 }
 
 func TestU4SelectedRowsAreChangedAndNoOthers(t *testing.T) {

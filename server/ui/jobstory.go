@@ -87,7 +87,7 @@ func readJobFacts(r *request, j *api.Job) (f jobFacts, err error) {
 				f.workers++
 			}
 		}
-	case job.Running, job.Completed, job.Cancelled:
+	case job.Waiting, job.Running, job.Completed, job.Cancelled:
 	}
 	return f, nil
 }
@@ -108,6 +108,11 @@ func (f *jobFacts) story(j *api.Job) jobStory {
 			s.Advice = fmt.Sprintf("Mend the cause. Then retry this job, or redrive all %s that died of the same cause.", plural(f.like, "job", "jobs"))
 		}
 		return s
+	case job.Waiting:
+		if j.WaitsFor == job.WaitsForNeeds {
+			return jobStory{What: "This job waits for other jobs of its flow."}
+		}
+		return jobStory{What: "This job waits for " + j.WaitsFor + "."}
 	case job.Scheduled:
 		return f.waiting(j, jobStory{What: "This job runs at the time below."})
 	case job.Ready:

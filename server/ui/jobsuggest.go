@@ -71,7 +71,7 @@ func wordStart(text []rune) (start int) {
 
 // fieldHelp says what fields are.
 var fieldHelp = map[string]string{
-	"id": "of the job", "state": "scheduled, ready, running, completed, dead or cancelled", job.FieldQueue: "a name, or the beginning of one and *",
+	"id": "of the job", "state": "waiting, scheduled, ready, running, completed, dead or cancelled", job.FieldQueue: "a name, or the beginning of one and *",
 	job.FieldType: "a job type, or the beginning of one and *", job.FieldKey: "unique key", job.FieldError: "part of the last error",
 	job.FieldMeta: "a value of the metadata", job.FieldPayload: "a value in the payload", "before": "created before a time, or longer ago", "after": "created after a time, or within",
 }
@@ -163,7 +163,7 @@ func fieldValues(r *request, name string) (list []suggestion, err error) {
 	case name == job.FieldQueue:
 		for _, q := range slices.Sorted(maps.Keys(stats.Queues)) {
 			counts := stats.Queues[q]
-			list = append(list, suggestion{Word: q, Help: fmt.Sprintf("%s waiting, %s dead", number(counts.Ready+counts.Scheduled), number(counts.Dead))})
+			list = append(list, suggestion{Word: q, Help: fmt.Sprintf("%s waiting, %s dead", number(counts.Waiting+counts.Ready+counts.Scheduled), number(counts.Dead))})
 		}
 	case name == job.FieldType:
 		return typeValues(r)

@@ -1,10 +1,12 @@
 package ui
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
@@ -40,6 +42,75 @@ func runPeriodicAction() *action {
 			var receipt api.Receipt
 			err := r.change(client.Call{Method: http.MethodPost, Path: "/v1/periodic/" + url.PathEscape(r.PathValue("name")) + "/run"}, &receipt)
 			return r.PathValue("name") + " was enqueued.", r.ui.href("jobs/" + receipt.ID), err
+		},
+	}
+}
+
+func setPeriodicAction() *action {
+	return &action{
+		path: "periodic/set",
+		preview: func(*request) (*preview, error) {
+			return &preview{
+				Title: "Set a periodic job", Button: "Set the periodic job", Command: commandLine([]string{"periodic", "set", "NAME", "--cron", "EXPRESSION", "--job", "JSON"}),
+				Text: []string{"Workers follow within a second. A job of the same name is replaced, also one that workers have from a file: ticks from two seconds after the change follow the new definition."},
+				Fields: []field{
+					{Name: "name", Label: "Name", Required: true}, {Name: "cron", Label: "Schedule", Help: "Five fields, or @hourly, @daily, @every 10m.", Required: true},
+					{Name: "zone", Label: "Time zone", Help: "For example Europe/Berlin. Empty: UTC."},
+					{Name: "missed", Label: "Missed ticks", Type: "select", Options: []string{"skip", "once", "all"}, Help: "Those that passed while no worker ran."},
+					{Name: "job", Label: "Job", Type: "textarea", Help: `JSON, for example {"type": "report", "queue": "reports", "payload": {}}.`, Required: true},
+				},
+			}, nil
+		},
+		make: func(r *request) (string, string, error) {
+			missed := r.PostFormValue("missed")
+			if missed == "skip" {
+				missed = ""
+			}
+			if !json.Valid([]byte(r.PostFormValue("job"))) {
+				return "", "", formFault("Job: write JSON.")
+			}
+			value, err := json.Marshal(map[string]any{
+				"cron": r.PostFormValue("cron"), "time_zone": r.PostFormValue("zone"), "missed": missed, "job": json.RawMessage(r.PostFormValue("job")),
+			})
+			if err != nil {
+				return "", "", err
+			}
+			name := r.PostFormValue("name")
+			return name + " is set.", "", settingChange(r, job.SettingPeriodic, name, api.SettingChange{Value: value})
+		},
+	}
+}
+
+func deletePeriodicAction() *action {
+	return &action{
+		path: "periodic/{name}/delete",
+		preview: func(r *request) (*preview, error) {
+			name := r.PathValue("name")
+			return &preview{
+				Title: "End " + name + "?", Button: "End " + name, Danger: true, Command: commandLine([]string{"periodic", "delete", name}),
+				Text: []string{"No more ticks are enqueued, also if workers have the job from a file. Jobs that are enqueued already stay."},
+			}, nil
+		},
+		make: func(r *request) (string, string, error) {
+			name := r.PathValue("name")
+			return name + " has ended.", "", settingChange(r, job.SettingPeriodic, name, api.SettingChange{Value: json.RawMessage(`{"deleted":true}`)})
+		},
+	}
+}
+
+func resetPeriodicAction() *action {
+	return &action{
+		path: "periodic/{name}/reset",
+		preview: func(r *request) (*preview, error) {
+			name := r.PathValue("name")
+			return &preview{
+				Title: "Follow the workers' own " + name + "?", Button: "Follow the workers' own", Command: commandLine([]string{"periodic", "set", name, "--document"}),
+				Text: []string{"What an operator has set for this periodic job is dropped. Workers that have it from a file or from code follow that; if none has, it ends."},
+			}, nil
+		},
+		make: func(r *request) (string, string, error) {
+			name := r.PathValue("name")
+			return name + " is as the workers have it.", "", settingChange(r, job.SettingPeriodic, name, api.SettingChange{})
 		},
 	}
 }

@@ -20,6 +20,8 @@ import (
 var policyPaths = map[string]string{
 	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
 	"rollout": "policies/shop/rollout", "rollout-ended": "policies/mail/rollout", "rollout-none": "policies/search/rollout", "abort": "do/policies/shop/rollout/abort",
+	"mechanisms": "mechanisms", "mechanism": "mechanisms?document=shop&kind=breaker&name=users.Get", "mechanisms-none": "mechanisms?client=nobody",
+	"pipelines": "pipelines", "pipelines-none": "pipelines?name=other",
 	"clients": "clients?document=shop", "clients-refused": "clients?refused=true", "clients-none": "clients?label=x%3Dy",
 	"editor": "do/policies/search/publish", "new-policy": "do/new-policy",
 	"freeze": "do/policies/shop/freeze", "rollback": "do/policies/mail/rollback/2",
@@ -127,7 +129,22 @@ func (s *site) seedClients() {
 			Desired: 4, Delivered: 4, Applied: 4, LastSeen: policystore.Stamp(now.Add(-time.Duration(i) * time.Second)), Staleness: time.Duration(i) * 100 * time.Millisecond,
 		}
 		switch {
+		case i == 0:
+			c.Reported = &policystore.Reported{Mechanisms: []policystore.Mechanism{
+				{Kind: "breaker", Name: "users.Get", State: "open", Since: now.Add(-4 * time.Second), Openings: 3, Refusals: 412},
+				{Kind: "budget", Name: "shared-api", State: "exhausted", Since: now.Add(-90 * time.Second), Refusals: 96},
+				{Kind: "limit", Name: "search.Query", State: "available", Since: now.Add(-10 * time.Minute), Refusals: 2},
+			}, Pipelines: []policystore.Pipeline{
+				{Kind: "consumer", Name: "orders", Source: "rabbitmq", Sink: "pgpipe", Begun: now.Add(-time.Hour), Rate: 41.5, Fetched: 120_412, Success: 119_800, Exception: 402, Failed: 3, Redelivered: 7, Retries: 1_044, InFlight: 10},
+				{Kind: "producer", Name: "invoices", Sink: "httpsink", Begun: now.Add(-2 * time.Hour), Ended: true, Fetched: 500, Success: 500},
+			}}
+			fallthrough
 		case i < 6:
+			if i > 0 {
+				c.Reported = &policystore.Reported{Mechanisms: []policystore.Mechanism{
+					{Kind: "breaker", Name: "users.Get", State: []string{"closed", "open", "half_open"}[i%3], Since: now.Add(-time.Duration(i) * time.Minute), Openings: 1, Refusals: int64(40 * i)},
+				}}
+			}
 			c.Desired, c.Delivered, c.Applied = 5, 5, 5
 		case i == 6:
 			c.Desired, c.Delivered, c.Refused, c.Reason = 5, 5, 5, "policies.users.Get.retry.max_attempts: 7 is above the limit of 5"
@@ -197,6 +214,17 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.reads("policies/shop/rollout", "Step 2 of 4: 10 % of clients get revision 5 since", "waiting for 1,000 calls under the new revision, 639 so far")
 	s.reads("policies/mail/rollout", "Revision 2 was taken back at step 1 of 3", "Failed calls: 20 % instead of 0.9 %")
 	s.reads("policies/search/rollout", "No rollout yet")
+	s.reads("mechanisms", "open in 3 of 6 clients", "exhausted in 1 of 1 client", "available again", "1,012", "tenet clients mechanisms")
+	s.reads("mechanisms?document=shop&kind=breaker&name=users.Get&state=half_open", "web-02", "web-05", "half_open", "--state half_open")
+	if page := s.get("mechanisms?name=users.Get&state=half_open"); strings.Contains(page, "web-01") {
+		s.t.Errorf("a client whose breaker is open: %s", page)
+	}
+	s.reads("mechanisms?client=nobody", "Nothing matches")
+	s.reads("pipelines", "orders", "rabbitmq → pgpipe", "41.5/s", "120,412", "1,044", "running", "ended", "tenet clients pipelines")
+	if page := s.get("pipelines?kind=producer&document=shop"); strings.Contains(page, "orders") || !strings.Contains(page, "invoices") {
+		s.t.Errorf("not only producers: %s", page)
+	}
+	s.reads("pipelines?name=other", "No pipeline matches")
 	s.reads("clients", "web-00", "worker-1", "Next page")
 	s.reads("clients?document=shop&refused=true", "web-06", "7 is above the limit of 5", "tenet clients list --document shop --refused")
 	s.reads("clients?document=shop&revision=5&label=region%3Deu", "web-04")

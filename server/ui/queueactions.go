@@ -3,14 +3,17 @@ package ui
 import (
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
 
 func queueActions() []*action {
-	return []*action{pauseQueueAction(), resumeQueueAction(), runPeriodicAction()}
+	return []*action{pauseQueueAction(), resumeQueueAction(), setQueueAction(), runPeriodicAction(), setPeriodicAction(), deletePeriodicAction(), resetPeriodicAction()}
 }
 
 func queueChange(r *request, s api.QueueSwitch) error {
@@ -59,4 +62,34 @@ func resumeQueueAction() *action {
 			return r.PathValue("queue") + " is open.", "", queueChange(r, api.QueueSwitch{})
 		},
 	}
+}
+
+func setQueueAction() *action {
+	return &action{
+		path: "queues/{queue}/concurrency",
+		preview: func(r *request) (*preview, error) {
+			name := r.PathValue("queue")
+			return &preview{
+				Title: "Set the concurrency of " + name + "?", Button: "Set the concurrency", Command: commandLine([]string{"queues", "set", name, "concurrency=N"}),
+				Text:   []string{"All workers follow within a second. Running jobs continue if the number becomes smaller."},
+				Fields: []field{{Name: "concurrency", Label: "Jobs at once on each worker", Help: "From 1 to 100,000. Empty: what the workers' documents and flags say."}},
+			}, nil
+		},
+		make: func(r *request) (string, string, error) {
+			name, text := r.PathValue("queue"), strings.TrimSpace(r.PostFormValue("concurrency"))
+			notice, change := "The workers decide about the concurrency of "+name+" again.", api.SettingChange{}
+			if text != "" {
+				n, err := strconv.Atoi(text)
+				if err != nil || n < 1 || n > job.MaxConcurrency {
+					return "", "", formFault("Jobs at once on each worker: write a number from 1 to 100,000.")
+				}
+				notice, change.Value = "Each worker runs "+strconv.Itoa(n)+" of "+name+" at once.", []byte(strconv.Itoa(n))
+			}
+			return notice, "", settingChange(r, job.SettingConcurrency, name, change)
+		},
+	}
+}
+
+func settingChange(r *request, kind job.SettingKind, name string, change api.SettingChange) error {
+	return r.change(client.Call{Method: http.MethodPut, Path: "/v1/settings/" + string(kind) + "/" + url.PathEscape(name), Body: change}, nil)
 }

@@ -17,13 +17,14 @@ type queues struct {
 
 // queueRow is a queue with its counts and its switch.
 type queueRow struct {
-	Name, Escaped, Filter, Reason string
-	Paused                        bool
-	Until                         time.Time // a paused queue resumes by itself; zero for never
-	Counts                        []stateCount
-	Oldest                        float64 // seconds
-	Workers                       []string
-	Rate                          string // completed jobs per second, over the last minute
+	Name, Escaped, Filter, Reason, Actor string
+	Paused                               bool
+	Until                                time.Time // a paused queue resumes by itself; zero for never
+	Counts                               []stateCount
+	Oldest                               float64 // seconds
+	Workers                              []string
+	Rate                                 string      // completed jobs per second, over the last minute
+	Setting                              api.Setting // of the concurrency, by an operator; without a value if the workers decide
 }
 
 type stateCount struct {
@@ -37,7 +38,8 @@ func readQueues(r *request) ([]queueRow, error) {
 	var stats api.Stats
 	var switches api.Queues
 	var workers api.Workers
-	for path, out := range map[string]any{"/v1/stats": &stats, "/v1/queues": &switches, "/v1/workers": &workers} {
+	var settings api.Settings
+	for path, out := range map[string]any{"/v1/stats": &stats, "/v1/queues": &switches, "/v1/workers": &workers, "/v1/settings": &settings} {
 		if err := r.get(path, nil, out); err != nil {
 			return nil, err
 		}
@@ -54,7 +56,12 @@ func readQueues(r *request) ([]queueRow, error) {
 	}
 	for _, s := range switches.Queues {
 		q := row(s.Queue)
-		q.Paused, q.Reason, q.Until = s.Holds(time.Now()), s.Reason, s.Until
+		q.Paused, q.Reason, q.Until, q.Actor = s.Holds(time.Now()), s.Reason, s.Until, s.Actor
+	}
+	for _, x := range settings.Settings {
+		if x.Kind == job.SettingConcurrency && x.Value != nil {
+			row(x.Name).Setting = x
+		}
 	}
 	for _, w := range workers.Workers {
 		for _, name := range w.Queues {

@@ -15,9 +15,9 @@ import (
 
 // operationPaths are pages of queues, workers, records and tokens.
 var operationPaths = map[string]string{
-	"pause": "do/queues/mail/pause", "queue": "queues/mail", "workers": "workers", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
+	"pause": "do/queues/mail/pause", "concurrency": "do/queues/mail/concurrency", "set-periodic": "do/periodic/set", "end-periodic": "do/periodic/nightly%2Freport/delete", "queue": "queues/mail", "workers": "workers", "periodic": "periodic", "run-periodic": "do/periodic/nightly%2Freport/run",
 	"idempotency": "idempotency", "record": "idempotency/record?" + invoice4, "resolve": "do/idempotency/resolve?" + invoice4,
-	"audit": "audit", "event": "audit/1", "operators": "operators", "tokens": "tokens", "create-token": "do/tokens/create",
+	"audit": "audit", "verify-audit": "do/audit/verify", "replay-audit": "do/audit/replay", "event": "audit/1", "operators": "operators", "tokens": "tokens", "create-token": "do/tokens/create",
 }
 
 // has fails the test unless a page holds all of the texts.
@@ -61,9 +61,9 @@ func TestU2QueuesArePausedWithAReasonAndATimeAndResumed(t *testing.T) {
 	if !q.Paused || q.Reason != "provider <down>" || q.Until.Before(before.Add(29*time.Minute)) || q.Until.After(before.Add(31*time.Minute)) {
 		t.Fatalf("%+v", q)
 	}
-	has(t, s.get("queues"), "paused", "provider &lt;down&gt;", "Resume")
+	has(t, s.get("queues"), "paused", "provider &lt;down&gt;", "by local:anyone", "Resume")
 	s.post("do/queues/a%2Fb%20c/resume", url.Values{"key": {"k2"}})
-	if diff := cmp.Diff(job.QueueState{Queue: "a/b c"}, s.queue("a/b c")); diff != "" {
+	if diff := cmp.Diff(job.QueueState{Queue: "a/b c", Actor: "local:anyone"}, s.queue("a/b c")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -76,6 +76,30 @@ func TestU2APeriodicJobRunsAtOnce(t *testing.T) {
 	if list, err := s.db.Jobs().List(t.Context(), job.Filter{Queue: "documents"}, "", 10); err != nil || len(list) != 1 {
 		t.Errorf("%d jobs, %v", len(list), err)
 	}
+}
+
+func TestU2TheConcurrencyOfAQueueIsSetAndGivenBack(t *testing.T) {
+	s := newSite(t, nil)
+	s.enqueue(job.Request{Type: "t", Queue: "mail"})
+	has(t, s.get("queues/mail"), "as the workers' documents and flags say", "Set concurrency")
+	has(t, s.post("do/queues/mail/concurrency", url.Values{"concurrency": {"0"}, "key": {"k0"}}), "write a number from 1 to 100,000")
+	s.post("do/queues/mail/concurrency", url.Values{"concurrency": {"7"}, "key": {"k1"}})
+	has(t, s.get("queues/mail"), "<strong>7</strong>, set by local:anyone")
+	s.post("do/queues/mail/concurrency", url.Values{"concurrency": {""}, "key": {"k2"}})
+	has(t, s.get("queues/mail"), "as the workers' documents and flags say")
+}
+
+func TestU2PeriodicJobsAreSetEndedAndGivenBack(t *testing.T) {
+	s := newSite(t, nil)
+	fields := url.Values{"name": {"weekly"}, "cron": {"@weekly"}, "missed": {"once"}, "job": {`{"type":"t","queue":"mail"}`}, "key": {"k1"}}
+	s.post("do/periodic/set", fields)
+	has(t, s.get("periodic"), "weekly", "@weekly", "local:anyone")
+	s.post("do/periodic/nightly%2Freport/delete", url.Values{"key": {"k2"}})
+	if page := s.get("periodic"); strings.Contains(page, "nightly/report") {
+		t.Error("the job has not ended")
+	}
+	s.post("do/periodic/nightly%2Freport/reset", url.Values{"key": {"k3"}})
+	has(t, s.get("periodic"), "nightly/report", "document")
 }
 
 func TestU3AQueueIsPausedByKeyboardAlone(t *testing.T) {

@@ -200,6 +200,8 @@ func TestU1PagesCanBeReadWithoutScripts(t *testing.T) {
 	if page := s.get(""); !strings.Contains(page, "No jobs yet") {
 		t.Errorf("an empty store: %s", page)
 	}
+	s.reads("pipelines", "No pipelines yet", "tenet consume --policy server:URL/NAME")
+	s.reads("mechanisms", "Nothing has been refused", "tenet worker --policy server:URL/NAME")
 	s.seed()
 	for path, want := range map[string]string{
 		"": "dead", "queues": "documents", "jobs": "email:send", "jobs?filter=" + url.QueryEscape("state:dead"): "mailbox", "components": "Components",

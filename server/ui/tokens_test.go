@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server"
 )
@@ -60,6 +63,29 @@ func TestU2ATokenIsShownOnceAndRevoked(t *testing.T) {
 		}
 	}
 	has(t, s.as(secret).get("queues"), "<h1>Sign in</h1>")
+}
+
+func TestU4ATokenIsRevokedAfterAPreview(t *testing.T) {
+	s := newSite(t, nil)
+	root := s.token(policystore.Token{Name: "root", Scopes: []policystore.Scope{policystore.ScopeAdmin}})
+	victim := s.token(policystore.Token{Name: "ops", Scopes: []policystore.Scope{policystore.ScopeRead}})
+	b := s.tab(t, wide)
+	b.open("login?return=%2Fui%2Ftokens")
+	b.do(chromedp.Focus(chromedp.CSS(`input[type="password"]`)))
+	b.write(root)
+	b.keys(kb.Enter)
+	b.wait(`location.pathname === "/ui/tokens" && document.readyState === "complete"`)
+	row := `[...document.querySelectorAll("#content tbody tr")].find((r) => r.querySelector("th").textContent.includes("ops"))`
+	b.wait(row + `?.querySelector('a[href*="/revoke"]')`)
+	value[bool](b, row+`.querySelector('a[href*="/revoke"]').focus(), true`)
+	b.keys(kb.Enter)
+	b.wait(`document.querySelector("#dialog").open && document.querySelector("#dialog").textContent.includes("Revoke the token ops?")`)
+	b.accessible("the preview")
+	has(t, s.as(victim).get("queues"), "Queues") // a preview changes nothing
+	b.do(chromedp.Click(chromedp.CSS("#dialog button.danger")))
+	b.wait(`document.querySelector(".notice")?.textContent.includes("The token was revoked")`)
+	b.wait(row + `.textContent.includes("revoked")`)
+	has(t, s.as(victim).get("queues"), "<h1>Sign in</h1>")
 }
 
 func TestS5PagesShowWhatTheCallerMay(t *testing.T) {

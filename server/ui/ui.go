@@ -119,6 +119,7 @@ func (u *UI) actions() []*action {
 		policyActions(),
 		recordActions(),
 		tokenActions(),
+		auditActions(),
 	)
 }
 

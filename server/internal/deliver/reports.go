@@ -110,6 +110,7 @@ func (r *reports) report(v *view, p *protocol.Report, now time.Time) {
 	c.Labels, c.Applied, c.Refused, c.Reason = p.Labels, p.Applied, p.Refused, p.Reason
 	c.Staleness, c.LastSeen, c.dirty = time.Duration(p.Staleness*float64(time.Second)), now, true
 	c.Delivered = max(c.Delivered, c.Applied, c.Refused)
+	c.Reported = reportedOf(p, now)
 	if c.Desired == 0 { // the client follows the document through another server
 		c.Desired = v.desired(identity{id: p.Client, labels: p.Labels}).number
 	}
@@ -133,6 +134,24 @@ func (r *reports) report(v *view, p *protocol.Report, now time.Time) {
 	}
 }
 
+// reportedOf returns what a report says of parts; it is never nil.
+func reportedOf(p *protocol.Report, now time.Time) *policystore.Reported {
+	since := func(seconds float64) time.Time { return now.Add(-time.Duration(seconds * float64(time.Second))) }
+	out := &policystore.Reported{}
+	for _, m := range p.Mechanisms {
+		out.Mechanisms = append(out.Mechanisms, policystore.Mechanism{
+			Kind: m.Kind, Name: m.Name, State: m.State, Since: since(m.Seconds), Openings: m.Openings, Refusals: m.Refusals,
+		})
+	}
+	for _, l := range p.Pipelines {
+		out.Pipelines = append(out.Pipelines, policystore.Pipeline{
+			Kind: l.Kind, Name: l.Name, Source: l.Source, Sink: l.Sink, Begun: since(l.Seconds), Ended: l.Ended, Rate: l.Rate, Fetched: l.Fetched,
+			Success: l.Success, Exception: l.Exception, Failed: l.Failed, Redelivered: l.Redelivered, Retries: l.Retries, InFlight: l.InFlight,
+		})
+	}
+	return out
+}
+
 // sum returns the evidence that waits for the next flush. The caller holds mu.
 func (r *reports) sum(k evidenceKey) *rollout.Counters {
 	if r.evidence == nil {
@@ -154,6 +173,7 @@ func (r *reports) take(now time.Time) ([]policystore.Client, []policystore.Evide
 		case c.dirty:
 			c.dirty, c.written = false, now
 			clients = append(clients, c.Client)
+			c.Reported = nil // the store has it; another server may get the next report
 		case now.Sub(c.LastSeen) >= idleAfter:
 			delete(r.clients, key)
 		}
@@ -173,6 +193,9 @@ func (r *reports) putBack(clients []policystore.Client, evidence []policystore.E
 	for i := range clients {
 		if c := r.clients[clients[i].Key()]; c != nil {
 			c.dirty = true
+			if c.Reported == nil {
+				c.Reported = clients[i].Reported
+			}
 		}
 	}
 	for _, e := range evidence {

@@ -171,3 +171,40 @@ func TestS9BadReportsAreRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestS3TheNewestMechanismsOfAClientAreKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.publish("shop", 3, nil)
+		open := protocol.Mechanism{Kind: protocol.Breaker, Name: "users.Get", State: "open", Seconds: 2.5, Openings: 1, Refusals: 7}
+		r := protocol.Report{Client: "web-1", Session: "a", Applied: 1, Sequence: 1, Mechanisms: []protocol.Mechanism{open}}
+		began := time.Now().Add(-2500 * time.Millisecond)
+		p.report("shop", r)
+		time.Sleep(2 * time.Second)
+		want := []policystore.Mechanism{{Kind: "breaker", Name: "users.Get", State: "open", Since: policystore.Stamp(began), Openings: 1, Refusals: 7}}
+		if diff := cmp.Diff(want, p.clients("shop")[0].Reported.Mechanisms); diff != "" {
+			t.Error(diff)
+		}
+		p.get("shop", protocol.HeaderClient, "web-1", protocol.HeaderLabels, "region=eu") // a contact says nothing of mechanisms
+		time.Sleep(2 * time.Second)
+		if r := p.clients("shop")[0].Reported; len(r.Mechanisms) != 1 {
+			t.Errorf("%+v after a contact", r)
+		}
+		other := p.clients("shop")[0] // as another server has heard from the client
+		other.LastSeen, other.Reported = time.Now(), &policystore.Reported{Pipelines: []policystore.Pipeline{{Kind: "consumer", Name: "orders"}}}
+		if err := p.store.SaveClients(t.Context(), []policystore.Client{other}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		p.get("shop", protocol.HeaderClient, "web-1", protocol.HeaderLabels, "region=us")
+		time.Sleep(2 * time.Second)
+		if r := p.clients("shop")[0].Reported; len(r.Mechanisms) != 0 || len(r.Pipelines) != 1 {
+			t.Errorf("%+v is older than what another server has stored", r)
+		}
+		r.Sequence, r.Mechanisms = 2, nil
+		p.report("shop", r)
+		time.Sleep(2 * time.Second)
+		if r := p.clients("shop")[0].Reported; r != nil {
+			t.Errorf("%+v after a report without any", r)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package documents_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -110,6 +111,37 @@ func TestS1AWarningHasToBeAccepted(t *testing.T) {
 	}
 	p, err := s.Publish(t.Context(), documents.Change{Name: "shop"}, body, true)
 	if err != nil || len(p.Warnings) != 1 || p.Document.Current != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestS1ADocumentThatProveShowsToBeBrokenIsRefusedWithAllFaults(t *testing.T) {
+	s, _ := newService(t)
+	body := []byte(`version: 1
+policies:
+  a: {retry: {max_attempts: 3, jitter: none, backoff: 1s, overall_timeout: 500ms}}
+  b: {circuit: {kind: slow, slow_after: 1s}, retry: {timeout: 500ms}, hedge: {enabled: true}}
+`)
+	_, err := s.Publish(t.Context(), documents.Change{Name: "shop"}, body, true)
+	var invalid *documents.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Faults) != 3 || !strings.HasPrefix(invalid.Faults[0].Problem, "attempt-unreachable: ") {
+		t.Fatalf("%v", err)
+	}
+	c, err := s.Check(t.Context(), "shop", body)
+	if err != nil || c.Hash != "" || len(c.Faults) != 3 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestS1AWarningOfProveHasToBeAccepted(t *testing.T) {
+	s, _ := newService(t)
+	body := []byte("version: 1\npolicies:\n  a: {hedge: {enabled: true}}\n")
+	_, err := s.Publish(t.Context(), documents.Change{Name: "shop"}, body, false)
+	var warnings *documents.WarningsError
+	if !errors.As(err, &warnings) || len(warnings.Warnings) != 1 || !strings.HasPrefix(warnings.Warnings[0].Problem, "hedge-always-launches: ") {
+		t.Fatalf("%v", err)
+	}
+	if p, err := s.Publish(t.Context(), documents.Change{Name: "shop"}, body, true); err != nil || len(p.Warnings) != 1 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -1,10 +1,12 @@
 package documents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/prove"
 	"github.com/tenetdev/tenet/rollout"
 )
 
@@ -49,20 +52,42 @@ type Published struct {
 	Warnings []policyfile.Fault
 }
 
-// Publish makes body the next revision of a document. It returns *InvalidError with all faults, *WarningsError unless
+// Publish makes body the next revision of a document. It returns *InvalidError with all faults, those that package prove shows
+// included, *WarningsError unless
 // acceptWarnings is set, *ConflictError, *FrozenError, ErrRunning or ErrFirst; then nothing has changed.
 func (s *Service) Publish(ctx context.Context, c Change, body []byte, acceptWarnings bool) (Published, error) {
 	parsed, err := s.parse(c.Name, body)
 	if err != nil {
 		return Published{}, err
 	}
-	if len(parsed.Warnings) > 0 && !acceptWarnings {
-		return Published{}, &WarningsError{parsed.Warnings}
+	faults, err := proved(parsed)
+	if err != nil {
+		return Published{}, err
+	}
+	if slices.ContainsFunc(faults, broken) {
+		return Published{}, &InvalidError{Faults: faults, Cause: &policyfile.Error{Faults: faults}}
+	}
+	if len(faults) > 0 && !acceptWarnings {
+		return Published{}, &WarningsError{faults}
 	}
 	published, err := s.change(ctx, c, policystore.Revision{Hash: parsed.Set.Revision(), Body: body})
-	published.Warnings = parsed.Warnings
+	published.Warnings = faults
 	return published, err
 }
+
+// proved lists the warnings of a document and the violations that it does not accept, in the order of their places.
+func proved(d *policyfile.Document) ([]policyfile.Fault, error) {
+	findings, err := prove.Document(d, nil)
+	if err != nil {
+		return nil, err // not reached: only a call graph can fail
+	}
+	faults := slices.Concat(d.Warnings, prove.Faults(findings))
+	slices.SortStableFunc(faults, func(a, b policyfile.Fault) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	return faults, nil
+}
+
+// broken reports whether a fault is more than a warning.
+func broken(f policyfile.Fault) bool { return !f.Warning }
 
 func (s *Service) parse(name string, body []byte) (*policyfile.Document, error) {
 	parsed, err := policyfile.Parse(name, body, policyfile.Options{Source: policy.SourceRemote, Limits: s.limits})

@@ -37,7 +37,12 @@ func (s *Service) Current(ctx context.Context, name string) (*policy.Set, error)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.store.Revision(ctx, name, state.Current)
+	return s.Set(ctx, name, state.Current)
+}
+
+// Set returns the policies of a revision. It returns policystore.ErrNotFound if the revision does not exist.
+func (s *Service) Set(ctx context.Context, name string, number int64) (*policy.Set, error) {
+	r, err := s.store.Revision(ctx, name, number)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +158,13 @@ func (s *Service) Check(ctx context.Context, name string, body []byte) (Checked,
 	if err != nil {
 		return out, err
 	}
-	out.Hash, out.Faults = parsed.Set.Revision(), parsed.Warnings
+	if out.Faults, err = proved(parsed); err != nil {
+		return out, err
+	}
+	if slices.ContainsFunc(out.Faults, broken) {
+		return out, nil
+	}
+	out.Hash = parsed.Set.Revision()
 	before := ""
 	var old *policyfile.Document
 	if d.Current > 0 {

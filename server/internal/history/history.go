@@ -147,7 +147,7 @@ func (l *level) close(at time.Time, stats map[string]job.QueueStats, size int) {
 	p.Total = l.sample("", total, did)
 	if len(p.Queues) > MaxQueues {
 		busy := func(s *Sample) int64 {
-			return s.Did.Attempts + s.Did.Enqueued + int64(s.Stats.Scheduled+s.Stats.Ready+s.Stats.Running+s.Stats.Dead)
+			return s.Did.Attempts + s.Did.Enqueued + int64(s.Stats.Waiting+s.Stats.Scheduled+s.Stats.Ready+s.Stats.Running+s.Stats.Dead)
 		}
 		slices.SortStableFunc(p.Queues, func(a, b Sample) int { return cmp.Compare(busy(&b), busy(&a)) })
 		p.Queues = slices.Clone(p.Queues[:MaxQueues])

@@ -11,7 +11,7 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	cmd := cli.Group("audit", "Verify, replay, summarize and read audit logs", `Verify, replay, summarize and read audit logs, as written with --audit. LOG is the path of a file, or file:PATH, sqlite:PATH,
 postgres://… or nats://…; without it the log is that of --server. None of these commands changes a log.`,
-		verifyCommand(a), headCommand(a), replayCommand(a), auditStatsCommand(a), queryCommand(a), tailCommand(a), explainCommand(a))
+		verifyCommand(a), headCommand(a), replayCommand(a), auditStatsCommand(a), queryCommand(a), tailCommand(a), explainCommand(a), extractCommand(a))
 	for _, c := range cmd.Commands() {
 		open.ServerFlags(c)
 	}

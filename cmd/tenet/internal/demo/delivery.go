@@ -57,6 +57,8 @@ func parseDelivery(text string) (d Delivery, err error) {
 	switch {
 	case err != nil:
 		return d, err
+	case r.Flow != "":
+		return d, errors.New("flow: deliveries stand on their own")
 	case r.Type != httpjob.Type:
 		return d, fmt.Errorf("type: %q is not http", r.Type)
 	case r.UniqueKey == "":

@@ -21,6 +21,7 @@ import (
 	"github.com/tenetdev/tenet/adapter/postgres/pgpipe"
 	prom "github.com/tenetdev/tenet/adapter/prometheus"
 	"github.com/tenetdev/tenet/adapter/rabbitmq"
+	"github.com/tenetdev/tenet/adapter/redis"
 	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/controlplane"
@@ -30,6 +31,7 @@ import (
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/sharing"
 )
 
 // contracts are the columns of the table. An adapter has a contract if one of its types implements the interface.
@@ -42,6 +44,7 @@ var contracts = []struct {
 	{"audit", reflect.TypeFor[audit.Sink]()},
 	{"policies", reflect.TypeFor[controlplane.DocumentStore]()},
 	{"control plane", reflect.TypeFor[policystore.Store]()},
+	{"shared limits", reflect.TypeFor[sharing.Store]()},
 	{"source", reflect.TypeFor[pipeline.Source]()},
 	{"sink", reflect.TypeFor[pipeline.Sink]()},
 	{"observer", reflect.TypeFor[observe.Observer]()},
@@ -58,7 +61,7 @@ type adapter struct {
 }
 
 var adapters = []adapter{
-	{folder: "memory", types: []any{(*memory.Jobs)(nil), (*memory.Idempotency)(nil), (*memory.Policies)(nil)}},
+	{folder: "memory", types: []any{(*memory.Jobs)(nil), (*memory.Idempotency)(nil), (*memory.Policies)(nil), (*memory.Limits)(nil)}},
 	{
 		folder: "file", types: []any{(*file.Source)(nil), (*file.Sink)(nil), (*audit.FileSink)(nil)},
 		other: "policies by `controlplane.File`", uses: []any{(*controlplane.File)(nil)},
@@ -71,15 +74,16 @@ var adapters = []adapter{
 	{folder: "exec", other: "job type `exec`", uses: []any{execjob.Register}},
 	{folder: "jobs", types: []any{(*jobs.Source)(nil), (*jobs.Sink)(nil)}},
 	{folder: "grpc", calls: "client, classes"}, // has only functions; this command does not import its SDK
-	{folder: "sqlite", types: []any{(*sqlite.Jobs)(nil), (*sqlite.Idempotency)(nil), (*sqlite.Audit)(nil), (*policysql.Store)(nil)}, calls: "classes", uses: []any{sqlite.Classes}},
+	{folder: "sqlite", types: []any{(*sqlite.Jobs)(nil), (*sqlite.Idempotency)(nil), (*sqlite.Audit)(nil), (*policysql.Store)(nil), (*sqlite.Limits)(nil)}, calls: "classes", uses: []any{sqlite.Classes}},
 	{
-		folder: "postgres", types: []any{(*postgres.Jobs)(nil), (*postgres.Idempotency)(nil), (*postgres.Audit)(nil), (*policysql.Store)(nil), (*pgpipe.Queue)(nil), (*pgpipe.Outbox)(nil), (*pgpipe.Sink)(nil)},
+		folder: "postgres", types: []any{(*postgres.Jobs)(nil), (*postgres.Idempotency)(nil), (*postgres.Audit)(nil), (*policysql.Store)(nil), (*postgres.Limits)(nil), (*pgpipe.Queue)(nil), (*pgpipe.Outbox)(nil), (*pgpipe.Sink)(nil)},
 		calls: "classes", uses: []any{postgres.Classes},
 	},
 	{
 		folder: "nats", types: []any{(*natsstore.Idempotency)(nil), (*natsstore.Audit)(nil), (*natspolicy.Document)(nil), (*natspipe.Source)(nil), (*natspipe.Sink)(nil)},
 		calls: "client, classes", uses: []any{(*tenetnats.Client)(nil), tenetnats.Classes},
 	},
+	{folder: "redis", types: []any{(*redis.Limits)(nil)}, calls: "classes", uses: []any{redis.Classes}},
 	{folder: "rabbitmq", types: []any{(*rabbitmq.Source)(nil), (*rabbitmq.Sink)(nil)}},
 	{folder: "otel", types: []any{(*otel.Observer)(nil)}},
 	{folder: "prometheus", types: []any{(*prom.Observer)(nil)}},

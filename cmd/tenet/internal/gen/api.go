@@ -171,12 +171,11 @@ func writeType(b *bytes.Buffer, name string, s apiSchema) {
 	}
 	fmt.Fprint(b, "| field | type | meaning |\n|---|---|---|\n")
 	for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
-		p := s.Properties[field]
-		meaning := oneLine(p.Description)
+		p, presence := s.Properties[field], ", optional"
 		if slices.Contains(s.Required, field) {
-			meaning = strings.TrimSpace("Always present. " + meaning)
+			presence = ""
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", field, p.text(), meaning)
+		fmt.Fprintf(b, "| `%s` | %s%s | %s |\n", field, p.text(), presence, oneLine(p.Description))
 	}
 	fmt.Fprintln(b)
 }

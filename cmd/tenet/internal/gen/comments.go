@@ -12,6 +12,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/tenetdev/tenet/internal/fields"
+	"github.com/tenetdev/tenet/simulate"
 )
 
 // readComments returns the doc comments of struct types ("Retry") and of their documented fields
@@ -83,6 +86,19 @@ func renamed(comment string, f *ast.Field, name string) string {
 
 func line(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }
 
+// scenarioTypes adds the names of the types that a scenario consists of.
+func scenarioTypes(t reflect.Type, names map[string]bool) {
+	switch {
+	case t.Kind() == reflect.Map:
+		scenarioTypes(t.Elem(), names)
+	case t.Kind() == reflect.Struct && t.PkgPath() == reflect.TypeFor[simulate.Scenario]().PkgPath():
+		names[t.Name()] = true
+		for _, f := range fields.Of(t) {
+			scenarioTypes(f.Type, names)
+		}
+	}
+}
+
 // descriptions writes the comments of documented types as Go code.
 func descriptions(comments map[string]string) ([]byte, error) {
 	var b bytes.Buffer
@@ -92,6 +108,7 @@ func descriptions(comments map[string]string) ([]byte, error) {
 	for _, o := range objects() {
 		documented[o.name()] = true
 	}
+	scenarioTypes(reflect.TypeFor[simulate.Scenario](), documented)
 	for _, name := range slices.Sorted(maps.Keys(comments)) {
 		object, _, _ := strings.Cut(name, ".")
 		if documented[object] {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/tenetdev/tenet/simulate"
 )
 
 func main() {
@@ -33,7 +35,7 @@ func run(root string) error {
 
 // generate returns the content of every generated file by its path below the root.
 func generate(root string) (map[string][]byte, error) {
-	comments, err := readComments(filepath.Join(root, "policy"), filepath.Join(root, "policyfile"))
+	comments, err := readComments(filepath.Join(root, "policy"), filepath.Join(root, "policyfile"), filepath.Join(root, "simulate"))
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +48,12 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	return map[string][]byte{
-		"docs/api.md":              api,
-		"policyfile/fields_gen.go": code,
-		"docs/policy-reference.md": reference(comments),
-		"docs/reason-codes.md":     reasons(),
-		"docs/adapters.md":         adapterTable(),
+		"docs/api.md":               api,
+		"policyfile/fields_gen.go":  code,
+		"docs/policy-reference.md":  reference(comments),
+		"docs/prove.md":             provePage(),
+		"docs/reason-codes.md":      reasons(),
+		"docs/adapters.md":          adapterTable(),
+		"docs/scenario.schema.json": simulate.Schema(),
 	}, nil
 }

@@ -29,8 +29,11 @@ func objects() []object {
 	for i := 0; i < len(list); i++ {
 		for _, f := range fields.Of(list[i].Type) {
 			t, path := f.Type, strings.TrimPrefix(list[i].path+"."+f.Name, ".")
-			if t.Kind() == reflect.Map {
+			switch t.Kind() {
+			case reflect.Map:
 				t, path = t.Elem(), path+".NAME"
+			case reflect.Slice:
+				t, path = t.Elem(), path+"[]"
 			}
 			if t.Kind() == reflect.Struct && !seen[t] {
 				seen[t] = true
@@ -48,6 +51,7 @@ Generated from the Go types by ` + "`go generate ./...`" + `; do not edit.
 A document is YAML or JSON. Durations are seconds as numbers, or strings such as ` + "`250ms`" + ` and ` + "`1h30m`" + `. A field that is
 left out takes its value from the queue (jobs), then from ` + "`defaults`" + `, then from the category's row in the catalog, then from
 the built-in default. Where ` + "`null`" + ` is accepted it means explicitly none; the strings ` + "`\"\"`" + ` and ` + "`none`" + ` mean the same.
+What ` + "`scope: shared`" + ` means is the subject of [shared limits](shared-limits.md).
 The schema printed by ` + "`tenet policy schema`" + ` states the same rules for editors.
 
 `
@@ -92,6 +96,8 @@ func typeName(f fields.Field) string {
 		return "objects by name"
 	case kind == reflect.Map, kind == reflect.Struct:
 		return "object"
+	case kind == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		return "list of objects"
 	case kind == reflect.Slice:
 		return "list of names"
 	case kind == reflect.Int:

@@ -56,7 +56,7 @@ func Import(ctx context.Context, client *job.Client, r io.Reader, o Options) (Re
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
 	}
-	i := importer{client: client, options: o, seen: map[[16]byte]int{}, result: Result{Rejected: []Rejected{}}}
+	i := importer{client: client, options: o, seen: map[[16]byte]int{}, flows: map[string]*flowLines{}, result: Result{Rejected: []Rejected{}}}
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
 		text, size, err := readLine(lines)
@@ -75,7 +75,7 @@ func Import(ctx context.Context, client *job.Client, r io.Reader, o Options) (Re
 			}
 		}
 		if last {
-			return i.result, nil
+			return i.result, i.enqueueFlows(ctx)
 		}
 	}
 }
@@ -86,6 +86,8 @@ type importer struct {
 	options Options
 	seen    map[[16]byte]int // lines without a unique key, by hash of their content
 	batch   []job.Request
+	flows   map[string]*flowLines
+	ofFlows int // jobs in flows
 	held    int // bytes in the batch
 	number  int // of the last line
 	bytes   int64
@@ -100,11 +102,16 @@ func (i *importer) line(text []byte, size int) {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return
 	}
-	r, err := Parse(text)
+	parsed, err := Parse(text)
+	if parsed.Flow != "" {
+		i.flowLine(parsed, err)
+		return
+	}
 	if err != nil {
 		i.reject(err)
 		return
 	}
+	r := parsed.Request
 	if r.UniqueKey == "" {
 		r.UniqueKey = i.key(text)
 	}

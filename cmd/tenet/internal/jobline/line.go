@@ -26,6 +26,13 @@ type Line struct {
 	Priority    int             `json:"priority,omitempty"`
 	Timeout     Timeout         `json:"timeout,omitempty"`
 	UniqueKey   string          `json:"unique_key,omitempty"`
+
+	Meta map[string]string `json:"meta,omitempty"`
+	// Flow is the ID of the flow of the job. The other fields are those of job.FlowJob.
+	Flow      string        `json:"flow,omitempty"`
+	Node      string        `json:"node,omitempty"`
+	Needs     []string      `json:"needs,omitempty"`
+	OnFailure job.OnFailure `json:"on_failure,omitempty"`
 }
 
 // Timeout is a duration in Go syntax. In JSON it can also be a number of seconds.
@@ -54,24 +61,43 @@ func timeoutProblem(text string) error {
 	return fmt.Errorf("timeout: %s is not a duration above 0 such as \"30s\", nor a number of seconds", text)
 }
 
-// Parse reads one line and checks everything that a store would refuse.
-func Parse(text []byte) (job.Request, error) {
+// Job is a checked line. Flow is empty for a job outside flows, which has only a Request.
+type Job struct {
+	Flow string
+	job.FlowJob
+}
+
+// Parse reads one line and checks everything that a store would refuse, but for what the lines of a flow have to do with each other.
+func Parse(text []byte) (Job, error) {
 	var l Line
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		return job.Request{}, plain(err)
+		return Job{}, plain(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return job.Request{}, errors.New("more than one JSON object on the line")
+		return Job{}, errors.New("more than one JSON object on the line")
 	}
-	return l.Request()
+	if l.Flow == "" && l.inFlow() {
+		return Job{}, errors.New("flow: missing, but node, needs or on_failure is set")
+	}
+	plain := l
+	plain.Flow, plain.Node, plain.Needs, plain.OnFailure = "", "", nil, ""
+	r, err := plain.Request()
+	return Job{l.Flow, job.FlowJob{Request: r, Node: l.Node, Needs: l.Needs, OnFailure: l.OnFailure}}, err
 }
 
-// Request converts a line into a request for a client, and checks it.
+func (l Line) inFlow() bool {
+	return l.Flow != "" || l.Node != "" || len(l.Needs) > 0 || l.OnFailure != ""
+}
+
+// Request converts a line of a job outside flows into a request for a client, and checks it.
 func (l Line) Request() (job.Request, error) {
 	r := job.Request{
-		Type: l.Type, Payload: l.Payload, Queue: l.Queue, RunAt: l.RunAt, MaxAttempts: l.MaxAttempts, Priority: l.Priority, UniqueKey: l.UniqueKey,
+		Type: l.Type, Payload: l.Payload, Queue: l.Queue, RunAt: l.RunAt, MaxAttempts: l.MaxAttempts, Priority: l.Priority, UniqueKey: l.UniqueKey, Meta: l.Meta,
+	}
+	if l.inFlow() {
+		return job.Request{}, errors.New("flow: only jobs that are enqueued or imported can be part of a flow; leave out flow, node, needs and on_failure")
 	}
 	if len(l.Payload) == 0 {
 		r.Payload = nil

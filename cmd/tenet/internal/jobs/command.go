@@ -23,7 +23,7 @@ import (
 
 // Command returns "tenet jobs".
 func Command(a *cli.App) *cobra.Command {
-	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", EnqueueCommand(a), jobsImportCommand(a), listCommand(a), searchCommand(a), inspectCommand(a),
+	cmd := cli.Group("jobs", "Store, list, inspect and change jobs", "", EnqueueCommand(a), jobsImportCommand(a), listCommand(a), searchCommand(a), watchCommand(a), inspectCommand(a),
 		changeCommand(a, change{action: job.ActionRetry, name: "retry", short: "Run jobs again at once, with their attempts counted from 0", done: "retried"}),
 		changeCommand(a, change{action: job.ActionCancel, name: "cancel", short: "Cancel jobs, waiting or running", done: "cancelled"}),
 		changeCommand(a, change{action: job.ActionDelete, name: "delete", short: "Remove jobs with their history", done: "deleted", destructive: true}), statsCommand(a))
@@ -387,9 +387,9 @@ func statsCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			return a.Print(*form, api.NewStats(stats), func(w io.Writer) {
-				cli.Table(w, "QUEUE\tSCHEDULED\tREADY\tRUNNING\tCOMPLETED\tDEAD\tCANCELLED\tOLDEST READY", slices.Sorted(maps.Keys(stats)), func(name string) []any {
+				cli.Table(w, "QUEUE\tWAITING\tSCHEDULED\tREADY\tRUNNING\tCOMPLETED\tDEAD\tCANCELLED\tOLDEST READY", slices.Sorted(maps.Keys(stats)), func(name string) []any {
 					q := stats[name]
-					return []any{name, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled, cli.Brief(q.OldestReady)}
+					return []any{name, q.Waiting, q.Scheduled, q.Ready, q.Running, q.Completed, q.Dead, q.Cancelled, cli.Brief(q.OldestReady)}
 				})
 			})
 		})

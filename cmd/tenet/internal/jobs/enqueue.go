@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -43,7 +44,7 @@ The built-in worker runs these types:
   exec  {"argv", "env", "dir", "stdin"}            (workers with --allow-exec)
 
 With --json the job is one line of JSON instead: {type, payload, queue, run_at, max_attempts, priority, timeout,
-unique_key}; --json - reads it from stdin. The command prints the job's ID, or the ID of the earlier job with the same
+unique_key, meta}; --json - reads it from stdin. The command prints the job's ID, or the ID of the earlier job with the same
 unique key. A missing SQLite store is created. If workers are running but none of them takes the job, the command warns
 and stores it.`,
 		Example: `  tenet enqueue http '{"url":"https://example.com/ping"}' --store sqlite:jobs.db
@@ -77,6 +78,9 @@ and stores it.`,
 			})
 		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store, Create: true, Migrate: f.migrate}, func(s open.JobStore) error {
+			if f.line.Flow != "" {
+				return enqueueFlow(cmd.Context(), a, s, r, f.line, *form)
+			}
 			receipt, err := job.NewClient(s).Enqueue(cmd.Context(), r)
 			if err != nil {
 				return err
@@ -155,7 +159,21 @@ func requestOfJSON(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []strin
 	if err != nil {
 		return job.Request{}, cli.Usagef("--json: %w", err)
 	}
-	return r, json.Unmarshal(text, &f.line)
+	return r.Request, json.Unmarshal(text, &f.line)
+}
+
+// enqueueFlow stores a flow of one job.
+func enqueueFlow(ctx context.Context, a *cli.App, s open.JobStore, r job.Request, line jobline.Line, form string) error {
+	flow := &job.Flow{ID: line.Flow, Jobs: []job.FlowJob{{Request: r, Node: line.Node, Needs: line.Needs, OnFailure: line.OnFailure}}}
+	receipt, err := job.NewClient(s).EnqueueFlow(ctx, flow)
+	if fault, ok := errors.AsType[*job.FlowError](err); ok {
+		return cli.Usagef("--json: %w; jobs that need each other stand in one import: tenet jobs import FILE", fault)
+	}
+	if err != nil {
+		return err
+	}
+	warnUntaken(ctx, a, s, map[jobKind]bool{kindOfJob(r): true})
+	return a.Print(form, api.FlowReceipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
 }
 
 type importFlags struct {
@@ -170,7 +188,11 @@ func jobsImportCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Store the jobs in a file of JSON lines", Args: cobra.ExactArgs(1),
 		Long: `Store the jobs of a file, one JSON object on each line: {type, payload, queue, run_at, max_attempts, priority,
-timeout, unique_key}. The file - is stdin. A missing SQLite store is created.
+timeout, unique_key, meta}. The file - is stdin. A missing SQLite store is created.
+
+The jobs of a flow also have {flow, node, needs, on_failure}: the flow's ID, the job's name in it, the names of the
+jobs that must end before it, and what it does when one of them fails: cancel (default), run or hold. All lines of a
+flow stand in one import; each flow is stored as a whole at its end, or not at all. A flow whose ID exists counts as existing.
 
 Importing a file again does not store a job twice, even after a partial import and after its jobs have
 finished: every line has a unique key that is held for --unique-for. It is the line's own or, for lines without

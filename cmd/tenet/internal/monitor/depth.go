@@ -24,7 +24,7 @@ const scrapeTime = 5 * time.Second
 func NewDepth(store job.Admin) prometheus.Collector {
 	return &depth{
 		store: store,
-		jobs: prometheus.NewDesc("tenet_jobs", "Jobs in the store, by queue and state: scheduled, ready, running or dead.",
+		jobs: prometheus.NewDesc("tenet_jobs", "Jobs in the store, by queue and state: waiting, scheduled, ready, running or dead.",
 			[]string{"queue", "state"}, nil),
 		oldest: prometheus.NewDesc("tenet_jobs_oldest_ready_seconds", "How long the oldest ready job of a queue has been due.",
 			[]string{"queue"}, nil),
@@ -43,7 +43,7 @@ func (d *depth) Collect(c chan<- prometheus.Metric) {
 		return
 	}
 	for queue, s := range queues {
-		for state, n := range map[job.State]int{job.Scheduled: s.Scheduled, job.Ready: s.Ready, job.Running: s.Running, job.Dead: s.Dead} {
+		for state, n := range map[job.State]int{job.Waiting: s.Waiting, job.Scheduled: s.Scheduled, job.Ready: s.Ready, job.Running: s.Running, job.Dead: s.Dead} {
 			c <- prometheus.MustNewConstMetric(d.jobs, prometheus.GaugeValue, float64(n), queue, string(state))
 		}
 		c <- prometheus.MustNewConstMetric(d.oldest, prometheus.GaugeValue, s.OldestReady.Seconds(), queue)

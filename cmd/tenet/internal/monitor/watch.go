@@ -21,6 +21,7 @@ type Options struct {
 	Listen   string                 // --listen; empty for none
 	Audit    string                 // --audit; empty for none
 	Verbose  bool                   // log every attempt
+	Shadow   bool                   // log where the policies under trial decide differently
 	Log      *slog.Logger           // at level debug if Verbose is set
 	Metrics  []prometheus.Collector // for --listen, in addition to those of the process
 	Provider policy.Provider        // Changes records those of its document; nil without a document
@@ -54,8 +55,15 @@ func (w *Watch) start(ctx context.Context, a *cli.App, o Options) (err error) {
 		w.OnClose(func() error { closeExport(); return nil })
 		observers = append(observers, exporter) // first, so that log lines carry its IDs
 	}
-	if o.Verbose {
-		observers = append(observers, observe.Slog(o.Log))
+	switch lines := observe.Slog(o.Log); {
+	case o.Verbose:
+		observers = append(observers, lines)
+	case o.Shadow:
+		observers = append(observers, observe.Func(func(ctx context.Context, e *observe.Event) {
+			if e.Type == observe.Decided && e.Decision.Shadow != nil {
+				lines.Observe(ctx, e)
+			}
+		}))
 	}
 	if o.Listen != "" {
 		if w.Health, err = listen(o.Listen, o.Metrics...); err != nil {

@@ -18,6 +18,7 @@ const (
 	UseWorker      // the jobs of a worker, which may be in memory
 	UseRecords     // idempotency records
 	UseLog         // an audit log
+	UseLimits      // limits that processes share
 	UseSource
 	UseSink
 	uses // the number of uses
@@ -25,7 +26,7 @@ const (
 
 // noun returns the word for the target of a use's URL in errors.
 func (u Use) noun() string {
-	return [uses]string{UseJobs: "store", UseWorker: "store", UseRecords: "store", UseLog: "log", UseSource: "source", UseSink: "sink"}[u]
+	return [uses]string{UseJobs: "store", UseWorker: "store", UseRecords: "store", UseLog: "log", UseLimits: "store of limits", UseSource: "source", UseSink: "sink"}[u]
 }
 
 // Forms lists the URLs that the use accepts, for help and errors.
@@ -50,6 +51,7 @@ const (
 	schemeJobs     = "jobs"
 	schemeHTTP     = "http"
 	schemeMemory   = "memory"
+	schemeRedis    = "redis"
 )
 
 // texts holds a text for each use, or "".
@@ -63,8 +65,8 @@ type scheme struct {
 	parse   func(location) (end, error) // a source or sink; nil where the scheme is neither
 }
 
-// schemes returns the table of schemes and their uses, in the order in which help and errors list them. Redis, Kafka and SQS
-// are refused by name.
+// schemes returns the table of schemes and their uses, in the order in which help and errors list them. Kafka and SQS, and
+// Redis except for limits, are refused by name.
 func schemes() []scheme {
 	const (
 		files   = "file:PATH.jsonl, file:PATH.csv"
@@ -83,11 +85,11 @@ func schemes() []scheme {
 		},
 		{
 			names: []string{schemeSQLite},
-			forms: texts{UseJobs: lite, UseWorker: lite, UseRecords: lite, UseLog: lite},
+			forms: texts{UseJobs: lite, UseWorker: lite, UseRecords: lite, UseLog: lite, UseLimits: lite},
 		},
 		{
 			names: []string{schemePostgres, "postgresql"}, parse: parseTable,
-			forms: texts{UseJobs: server, UseWorker: server, UseRecords: server, UseLog: server, UseSource: table, UseSink: table},
+			forms: texts{UseJobs: server, UseWorker: server, UseRecords: server, UseLog: server, UseLimits: server, UseSource: table, UseSink: table},
 		},
 		{
 			names: []string{schemeNATS, "tls"}, parse: parseStream,
@@ -110,14 +112,15 @@ func schemes() []scheme {
 			refused: texts{
 				UseJobs:    "a store in memory ends with this command; only a worker can use it. Write %s",
 				UseRecords: "records in memory are lost when this program ends; write %s",
+				UseLimits:  "limits in memory are not shared by processes; write %s",
 				UseLog:     "an audit log in memory is lost when this program ends; write %s",
 			},
 		},
 		{
-			names: []string{"redis", "rediss"},
+			names: []string{schemeRedis, "rediss"}, forms: texts{UseLimits: "redis://…"},
 			refused: texts{
 				UseJobs: "Redis is not supported by this build; use %s", UseWorker: "Redis is not supported by this build; use %s",
-				UseSource: "Redis" + missing, UseSink: "Redis" + missing,
+				UseRecords: "Redis" + missing, UseLog: "Redis" + missing, UseSource: "Redis" + missing, UseSink: "Redis" + missing,
 			},
 		},
 		{names: []string{"kafka"}, refused: texts{UseSource: "Kafka" + missing, UseSink: "Kafka" + missing}},

@@ -3,6 +3,7 @@ package periodic
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -35,13 +36,17 @@ type periodicEntry struct {
 // periodicJSON is an entry as "periodic list" prints it.
 type periodicJSON struct {
 	periodicEntry
-	Next time.Time `json:"next"`
+	Next   time.Time `json:"next"`
+	Source string    `json:"source"` // document (the file) or operator
+	SetBy  string    `json:"set_by,omitempty"`
+	SetAt  time.Time `json:"set_at,omitzero"`
 }
 
 // Command returns "tenet periodic".
 func Command(a *cli.App) *cobra.Command {
-	cmd := cli.Group("periodic", "Check and list periodic jobs, or enqueue one now", `Workers read periodic jobs from a file (tenet worker --periodic FILE). Each tick is enqueued once,
-however many workers use the same file. The file is a list:
+	cmd := cli.Group("periodic", "Check, list and change periodic jobs, or enqueue one now", `Workers read periodic jobs from a file (tenet worker --periodic FILE) and from their store, where
+"periodic set" and "periodic delete" change them while workers run. What is set in the store goes before the file. Each tick is enqueued
+once, however many workers use the same file. The file is a list:
 
   - name: nightly-report
     cron: 0 3 * * *              # five fields, or @hourly, @daily, @every 10m
@@ -49,7 +54,7 @@ however many workers use the same file. The file is a list:
     missed: once                 # ticks that passed while no worker ran: skip (default), once, all
     job: {type: http, payload: {url: "https://example.com/report"}, queue: reports}
 
-The job has the fields of a job line except unique_key and run_at, which the tick sets.`, periodicCheckCommand(a), periodicListCommand(a), periodicRunCommand(a))
+The job has the fields of a job line except unique_key and run_at, which the tick sets.`, periodicCheckCommand(a), periodicListCommand(a), periodicRunCommand(a), periodicSetCommand(a), periodicDeleteCommand(a))
 	return cmd
 }
 
@@ -117,67 +122,126 @@ func fileFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("file", "", "file of periodic jobs; - is stdin")
 }
 
+// entryOf describes a periodic job as a file does.
+func entryOf(p job.Periodic) (periodicEntry, error) {
+	e := periodicEntry{Name: p.Name, Cron: p.Cron, Missed: string(p.Missed)}
+	if p.Location != nil {
+		e.TimeZone = p.Location.String()
+	}
+	r := p.Request
+	e.Job = jobline.Line{Type: r.Type, Queue: r.Queue, MaxAttempts: r.MaxAttempts, Priority: r.Priority}
+	if r.Timeout > 0 {
+		e.Job.Timeout = jobline.Timeout(r.Timeout.String())
+	}
+	var err error
+	if r.Payload != nil {
+		e.Job.Payload, err = json.Marshal(r.Payload)
+	}
+	return e, err
+}
+
+// merged returns the periodic jobs of a file and a store. Without a store it returns those of the file.
+func merged(ctx context.Context, a *cli.App, file string, s open.JobStore) ([]job.PeriodicState, error) {
+	defaults, err := Read(ctx, a, file)
+	if err != nil {
+		return nil, err
+	}
+	var settings []job.Setting
+	if store, ok := s.(job.SettingStore); ok {
+		if settings, _, err = store.Settings(ctx, -1); err != nil {
+			return nil, err
+		}
+	}
+	return job.PeriodicJobs(defaults, settings), nil
+}
+
 func periodicListCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list --file FILE", Short: "Check a file of periodic jobs and show their next ticks", Args: cobra.NoArgs,
-		Example: "  tenet periodic list --file nightly.yaml",
+		Use: "list [--file FILE]", Short: "Show periodic jobs with their next ticks and where they come from", Args: cobra.NoArgs,
+		Long:    "Show the periodic jobs of a file, of a store, or of workers that have the file and use the store.",
+		Example: "  tenet periodic list --file nightly.yaml\n  tenet periodic list --file nightly.yaml --store sqlite:jobs.db",
 	}
-	file, hidden := fileFlag(cmd), jobs.SecretFlags(cmd)
+	store, file, hidden := open.JobsFlag(cmd), fileFlag(cmd), jobs.SecretFlags(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		entries, periodic, err := readPeriodic(cmd.Context(), a, *file)
-		if err != nil {
-			return err
-		}
-		list := make([]periodicJSON, len(entries))
-		for i, e := range entries {
-			next, err := periodic[i].Next(time.Now())
+		show := func(s open.JobStore) error {
+			list, err := merged(cmd.Context(), a, *file, s)
 			if err != nil {
 				return err
 			}
-			e.Job.Payload = hidden.Payload(e.Job.Payload)
-			list[i] = periodicJSON{e, next}
+			return printList(a, list, hidden, *form)
 		}
-		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "NAME\tCRON\tTIME ZONE\tMISSED\tNEXT\tTYPE", list, func(p periodicJSON) []any {
-				zone, missed := p.TimeZone, p.Missed
-				if zone == "" {
-					zone = "UTC"
-				}
-				if missed == "" {
-					missed = "skip"
-				}
-				return []any{p.Name, p.Cron, zone, missed, cli.Clock(p.Next), p.Job.Type}
-			})
-		})
+		server, err := open.Target(cmd.Context())
+		switch {
+		case err != nil:
+			return err
+		case *store != "" || server != nil:
+			return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, show)
+		case *file == "":
+			return cli.Usagef("no file of periodic jobs given; name it with --file FILE, or a store with --store")
+		}
+		return show(nil)
 	})
 	return cmd
 }
 
+func printList(a *cli.App, periodic []job.PeriodicState, hidden *jobs.Secrets, form string) error {
+	list := make([]periodicJSON, len(periodic))
+	for i := range periodic {
+		p := &periodic[i]
+		next, err := p.Next(time.Now())
+		if err != nil {
+			return err
+		}
+		e, err := entryOf(p.Periodic)
+		if err != nil {
+			return err
+		}
+		e.Job.Payload = hidden.Payload(e.Job.Payload)
+		list[i] = periodicJSON{periodicEntry: e, Next: next, Source: api.SourceDocument}
+		if p.Set.Value != nil {
+			list[i].Source, list[i].SetBy, list[i].SetAt = api.SourceOperator, p.Set.By, p.Set.At
+		}
+	}
+	return a.Print(form, list, func(w io.Writer) {
+		cli.Table(w, "NAME\tCRON\tTIME ZONE\tMISSED\tNEXT\tTYPE\tSET BY", list, func(p periodicJSON) []any {
+			by := "document"
+			if p.Source == api.SourceOperator {
+				by = p.SetBy + " " + cli.Clock(p.SetAt)
+			}
+			return []any{p.Name, p.Cron, cmp.Or(p.TimeZone, "UTC"), cmp.Or(p.Missed, "skip"), cli.Clock(p.Next), p.Job.Type, by}
+		})
+	})
+}
+
 func periodicRunCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "run NAME --file FILE", Short: "Enqueue a periodic job now, in addition to its schedule", Args: cobra.ExactArgs(1),
+		Use: "run NAME [--file FILE]", Short: "Enqueue a periodic job now, in addition to its schedule", Args: cobra.ExactArgs(1),
 		Example: "  tenet periodic run nightly-report --file nightly.yaml --store sqlite:jobs.db",
 	}
 	store, file, log := open.JobsFlag(cmd), fileFlag(cmd), recording.OperatorFlag(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "print what would be enqueued, without storing it")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		entries, list, err := readPeriodic(cmd.Context(), a, *file)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(list, func(p job.Periodic) bool { return p.Name == args[0] })
-		if i < 0 {
-			return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no periodic job %q", *file, args[0]))
-		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
+			list, err := merged(cmd.Context(), a, *file, s)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(list, func(p job.PeriodicState) bool { return p.Name == args[0] })
+			if i < 0 {
+				return cli.Fail(cli.ExitNotFound, fmt.Errorf("the store and the file have no periodic job %q", args[0]))
+			}
+			entry, err := entryOf(list[i].Periodic)
+			if err != nil {
+				return err
+			}
 			if *dryRun {
-				return a.Print(*form, entries[i].Job, func(w io.Writer) { cli.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
+				return a.Print(*form, entry.Job, func(w io.Writer) { cli.Fprintf(w, "would enqueue %s of %s\n", list[i].Request.Type, args[0]) })
 			}
 			request := list[i].Request
 			queue := cmp.Or(request.Queue, job.DefaultQueue)
-			err := recording.Put(cmd.Context(), a, *log, operation.OnPeriodic(args[0], queue, request.Type))
+			err = recording.Put(cmd.Context(), a, *log, operation.OnPeriodic(args[0], queue, request.Type))
 			if err != nil {
 				return err
 			}

@@ -26,13 +26,15 @@ type pipelineFlags struct {
 	verbose, dryRun          bool
 	exitZero                 bool
 	otlp                     *string
-	audit, form              *string
+	audit, form, limits      *string
+	shadow                   *string
 	changed                  func(flag string) bool
 }
 
 // add adds the flags to a command. from is the name of the flag for the source, and usage its usage text.
 func (f *pipelineFlags) add(cmd *cobra.Command, from, usage string) {
-	f.audit, f.form = open.DecisionLogFlag(cmd), cli.OutputFlag(cmd)
+	f.audit, f.form, f.limits = open.DecisionLogFlag(cmd), cli.OutputFlag(cmd), open.LimitsFlag(cmd)
+	f.shadow = open.ShadowFlag(cmd)
 	f.grace, f.ttl, f.changed = pipeline.DefaultGrace, open.JobTTL, cmd.Flags().Changed
 	flags := cmd.Flags()
 	f.document.Flags(cmd, "policy document; changes take effect during the run")

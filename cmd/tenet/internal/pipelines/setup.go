@@ -91,15 +91,24 @@ func (p pipe) unnamed(set *policy.Set) error {
 }
 
 // setUp opens everything for an engine except its source and sinks. o holds its name and observers.
-func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options) (s *pipelineSetup, err error) {
-	s = &pipelineSetup{app: a, log: o.Log}
-	o.OTLP, o.Listen, o.Audit, o.Verbose = *f.otlp, f.listen, *f.audit, f.verbose
+func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options, set *policy.Set) (s *pipelineSetup, err error) {
+	s = &pipelineSetup{app: a, log: o.Log, set: set}
+	o.OTLP, o.Listen, o.Audit, o.Verbose, o.Shadow = *f.otlp, f.listen, *f.audit, f.verbose, *f.shadow != ""
 	watch, err := monitor.Start(ctx, a, o)
 	if err != nil {
 		return nil, err
 	}
 	s.OnClose(watch.Close)
 	s.service = watch.Health
+	hub, closeHub, err := open.Limits(ctx, a, *f.limits, set, func(key policy.Key) bool { return key.Surface() == policy.SurfaceStep })
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.OnClose(closeHub)
+	shadow, err := open.Shadow(ctx, a, open.DocumentRef{Name: *f.shadow, Token: f.document.Token})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	s.options = []pipeline.Option{
 		pipeline.WithName(o.Name), pipeline.WithProvider(o.Provider), pipeline.WithGrace(f.grace), pipeline.WithLogger(s.log),
 		pipeline.WithObserver(watch.Observer), pipeline.WithExecutorOptions(retry.ExecutorOptions{
@@ -107,7 +116,7 @@ func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options)
 			Classifiers: map[string]classify.Classifier{
 				tenethttp.ClassifierName: tenethttp.Classifier(), command.Name: command.Classifier(command.Codes{}),
 			},
-			Journal: watch.Journal,
+			Journal: watch.Journal, Sharing: hub, Shadow: shadow,
 		}),
 	}
 	if f.store == "" {

@@ -21,8 +21,8 @@ import (
 
 // Command returns "tenet policy".
 func Command(a *cli.App) *cobra.Command {
-	cmd := cli.Group("policy", "Check, show and import policy documents", "Check, show and import policy documents.",
-		checkCommand(a), showCommand(a), delaysCommand(a), schemaCommand(a), catalogCommand(a), limitsCommand(a), importCommand(a))
+	cmd := cli.Group("policy", "Check, prove, show, format and import policy documents", "Check, prove, show, format and import policy documents.",
+		checkCommand(a), proveCommand(a), showCommand(a), delaysCommand(a), schemaCommand(a), catalogCommand(a), limitsCommand(a), formatCommand(a), importCommand(a))
 	cmd.Example = `  tenet policy check policies.yaml
   tenet policy show user-service.GetUser --policy policies.yaml`
 	return cmd

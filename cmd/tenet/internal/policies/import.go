@@ -10,14 +10,20 @@ import (
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
+	"github.com/tenetdev/tenet/internal/files"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
 func importCommand(a *cli.App) *cobra.Command {
 	cmd := cli.Group("import", "Convert another system's configuration into a policy document", `Convert another system's retry configuration into a policy document on stdout. Notes on stderr name every field that was
-approximated or left out. The file - is stdin.`,
+approximated or left out; --report writes what became of each field. The file - is stdin.`,
 		importOne(a, "grpc", "a gRPC service config (retryPolicy, hedgingPolicy, retryThrottling; JSON)", policyimport.GRPC),
-		importOne(a, "envoy", "an Envoy configuration (routes and clusters; YAML or JSON)", policyimport.Envoy))
+		importOne(a, "envoy", "an Envoy configuration (routes and clusters; YAML or JSON)", policyimport.Envoy),
+		importOne(a, "istio", "Istio's VirtualServices (timeouts and retries of HTTP routes; YAML)", policyimport.Istio),
+		importOne(a, "gateway-api", "Gateway API manifests (HTTPRoute, BackendTrafficPolicy; YAML)", policyimport.GatewayAPI),
+		importOne(a, "resilience4j", "a Spring Boot application's resilience4j settings (YAML)", policyimport.Resilience4j),
+		importOne(a, "dapr", "Dapr's Resiliency resources (YAML)", policyimport.Dapr),
+		importOne(a, "aws", "the AWS SDKs' shared config file (retry_mode, max_attempts)", policyimport.AWS))
 	cmd.Example = "  tenet policy import grpc service-config.json > policies.yaml"
 	return cmd
 }
@@ -29,6 +35,7 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 		Example: fmt.Sprintf("  tenet policy import %s config.json > policies.yaml", name),
 	}
 	form := cli.OutputFlag(cmd)
+	report := cmd.Flags().String("report", "", "file for what became of each field: a JSON list of path, fidelity (exact, approximate or lost) and message")
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		text, err := a.ReadFile(cmd.Context(), args[0])
 		if err != nil {
@@ -38,8 +45,8 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 		if err != nil {
 			return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s: %w", args[0], err))
 		}
-		for _, note := range converted.Report {
-			a.Note(a.Paint(a.Stderr, cli.Yellow, "note:"), "%s: %s", args[0], note)
+		if err := printReport(a, args[0], *report, converted.Report); err != nil {
+			return err
 		}
 		document, err := documentOf(converted)
 		if err != nil {
@@ -51,6 +58,25 @@ func importOne(a *cli.App, name, what string, convert func([]byte) (policyimport
 		return printDocument(a, *form, document)
 	})
 	return cmd
+}
+
+// printReport prints the notes that a person should read, and writes all of them to a file, if one is named.
+func printReport(a *cli.App, input, file string, notes []policyimport.Note) error {
+	count := map[policyimport.Fidelity]int{}
+	for _, note := range notes {
+		if count[note.Fidelity]++; note.Fidelity != policyimport.Exact {
+			a.Note(a.Paint(a.Stderr, cli.Yellow, "note:"), "%s: %s", input, note)
+		}
+	}
+	a.Note("note:", "%s: fields: %d exact, %d approximate, %d lost", input, count[policyimport.Exact], count[policyimport.Approximate], count[policyimport.Lost])
+	if file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(notes, "", "  ")
+	if err != nil {
+		return err
+	}
+	return files.Write(file, append(text, '\n'))
 }
 
 // documentOf encodes a conversion as a document.

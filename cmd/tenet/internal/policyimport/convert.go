@@ -2,6 +2,7 @@ package policyimport
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -21,14 +22,57 @@ type Converted struct {
 	// Defaults apply to calls without a policy. Zero if the input has no such entry.
 	Defaults policy.Policy
 	Budgets  map[string]policy.Budget
-	// Report lists the fields that were approximated or left out, in the order of the input.
+	// Report has a note for each field that was read, in the order of reading, and remarks.
 	Report []Note
 }
 
-// Note is a remark about one field of the input, or about the whole if the path is empty.
+func newConverted() Converted {
+	return Converted{Policies: map[string]policy.Policy{}, Budgets: map[string]policy.Budget{}}
+}
+
+// add adds a policy under a key, or a similar one if that is taken, and returns its key.
+func (c *Converted) add(r *reader, name, path string, p policy.Policy) string {
+	key := name
+	for n := 2; ; n++ {
+		if _, taken := c.Policies[key]; !taken {
+			break
+		}
+		key = fmt.Sprintf("%s-%d", name, n)
+	}
+	if key != name {
+		r.remark(path, "the name %s is taken by another policy; this one's key is %s", name, key)
+	}
+	c.Policies[key] = p
+	return key
+}
+
+// finish returns the result with its report, or the faults of the input.
+func (c Converted) finish(r *reader, what, nothing string) (Converted, error) {
+	if len(c.Policies) == 0 && c.Defaults.IsZero() && len(r.faults) == 0 {
+		r.fault("", "%s", nothing)
+	}
+	if err := r.err(what); err != nil {
+		return Converted{}, err
+	}
+	c.Report = r.report()
+	return c, nil
+}
+
+// Fidelity is how well a policy says what a field of the input says.
+type Fidelity string
+
+// The fidelities.
+const (
+	Exact       Fidelity = "exact"
+	Approximate Fidelity = "approximate"
+	Lost        Fidelity = "lost"
+)
+
+// Note is what became of one field of the input. A note without a fidelity is a remark on a part of the input.
 type Note struct {
-	Path    string
-	Message string
+	Path     string   `json:"path"`
+	Fidelity Fidelity `json:"fidelity,omitempty"`
+	Message  string   `json:"message,omitempty"`
 }
 
 // String returns "path: message".
@@ -47,17 +91,44 @@ type reader struct {
 	faults []Note
 }
 
-func (r *reader) note(path, format string, args ...any) {
-	n := Note{path, fmt.Sprintf(format, args...)}
+func (r *reader) add(n Note) {
 	if !slices.Contains(r.notes, n) {
 		r.notes = append(r.notes, n)
 	}
 }
 
+// approximate notes a field whose meaning a policy has only nearly.
+func (r *reader) approximate(path, format string, args ...any) {
+	r.add(Note{path, Approximate, fmt.Sprintf(format, args...)})
+}
+
+// lost notes a field without an equivalent.
+func (r *reader) lost(path, format string, args ...any) {
+	r.add(Note{path, Lost, fmt.Sprintf(format, args...)})
+}
+
+// remark notes what no field of the input says.
+func (r *reader) remark(path, format string, args ...any) {
+	r.add(Note{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// report returns the notes. A field that was read is exact unless another note is about it, a part of it or what it is a part of.
+func (r *reader) report() []Note {
+	within := func(a, b string) bool {
+		rest, ok := strings.CutPrefix(a, b)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	return slices.DeleteFunc(r.notes, func(n Note) bool {
+		return n.Fidelity == Exact && slices.ContainsFunc(r.notes, func(o Note) bool {
+			return o.Fidelity != Exact && o.Fidelity != "" && (within(o.Path, n.Path) || within(n.Path, o.Path))
+		})
+	})
+}
+
 // fault reports a field once: a field that could not be read is not reported as missing too.
 func (r *reader) fault(path, format string, args ...any) {
 	if !slices.ContainsFunc(r.faults, func(n Note) bool { return n.Path == path }) {
-		r.faults = append(r.faults, Note{path, fmt.Sprintf(format, args...)})
+		r.faults = append(r.faults, Note{Path: path, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -74,18 +145,43 @@ func (r *reader) err(what string) error {
 
 // load reads a JSON or YAML object.
 func (r *reader) load(data []byte) (object, error) {
+	list, err := r.loadAll(data)
+	if err != nil {
+		return object{}, err
+	}
+	if len(list) != 1 {
+		return object{}, fmt.Errorf("the input is %d documents; one object is required", len(list))
+	}
+	list[0].path = ""
+	return list[0], nil
+}
+
+// loadAll reads a JSON or YAML object, or several as YAML separates them. The path of each begins with its position, if there are
+// several.
+func (r *reader) loadAll(data []byte) ([]object, error) {
 	if len(data) > maxInput {
-		return object{}, fmt.Errorf("%d bytes are too many; at most %d are read", len(data), maxInput)
+		return nil, fmt.Errorf("%d bytes are too many; at most %d are read", len(data), maxInput)
 	}
-	var root any
-	if err := yaml.Load(data, &root, yaml.WithV4Defaults()); err != nil {
-		return object{}, fmt.Errorf("neither JSON nor YAML: %w", err)
+	var roots []any
+	if err := yaml.Load(data, &roots, yaml.WithV4Defaults(), yaml.WithAllDocuments()); err != nil {
+		return nil, fmt.Errorf("neither JSON nor YAML: %w", err)
 	}
-	fields, ok := root.(map[string]any)
-	if !ok {
-		return object{}, fmt.Errorf("the input is %s; an object is required", kind(root))
+	roots = slices.DeleteFunc(roots, func(v any) bool { return v == nil && len(roots) > 1 })
+	list := make([]object, len(roots))
+	for i, root := range roots {
+		fields, ok := root.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the input is %s; an object is required", kind(root))
+		}
+		list[i] = object{r: r, fields: fields}
+		if len(roots) > 1 {
+			list[i].path = fmt.Sprintf("[%d]", i)
+		}
 	}
-	return object{r, "", fields}, nil
+	if len(list) == 0 {
+		return nil, errors.New("the input is empty; an object is required")
+	}
+	return list, nil
 }
 
 // object is a JSON object that is being read. Reading a field removes it.
@@ -93,10 +189,16 @@ type object struct {
 	r      *reader
 	path   string
 	fields map[string]any
+	from   map[string]string // the paths of fields that another object has; nil if there are none
 }
 
 // at returns the path of a field.
-func (o object) at(name string) string { return join(o.path, name) }
+func (o object) at(name string) string {
+	if path := o.from[name]; path != "" {
+		return path
+	}
+	return join(o.path, name)
+}
 
 func join(path, name string) string {
 	if path == "" {
@@ -107,7 +209,7 @@ func join(path, name string) string {
 
 // take removes a field and returns it. name has the spelling of the system's documentation; the other one is accepted too.
 func (o object) take(name string) (value any, path string) {
-	for _, spelling := range []string{name, snake(name), camel(name)} {
+	for _, spelling := range []string{name, snake(name), camel(name), strings.ReplaceAll(snake(name), "_", "-")} {
 		if v, ok := o.fields[spelling]; ok {
 			delete(o.fields, spelling)
 			return v, o.at(spelling) // a null is an absent value
@@ -144,11 +246,19 @@ func (r *reader) object(v any, path string) (object, bool) {
 	if !ok {
 		r.fault(path, "is %s, not an object", kind(v))
 	}
-	return object{r, path, fields}, ok
+	return object{r: r, path: path, fields: fields}, ok
 }
 
-// list reads a field that is a list.
+// list reads a field that is a list of values.
 func (o object) list(name string) (items []any, path string) {
+	items, path = o.items(name)
+	if items != nil {
+		o.r.add(Note{Path: path, Fidelity: Exact})
+	}
+	return items, path
+}
+
+func (o object) items(name string) (items []any, path string) {
 	v, path := o.take(name)
 	if v == nil {
 		return nil, path
@@ -162,7 +272,7 @@ func (o object) list(name string) (items []any, path string) {
 
 // objects reads a field that is a list of objects.
 func (o object) objects(name string) []object {
-	items, path := o.list(name)
+	items, path := o.items(name)
 	var list []object
 	for i, item := range items {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -179,7 +289,10 @@ func (o object) objects(name string) []object {
 func (o object) text(name string) string {
 	v, path := o.take(name)
 	s, ok := v.(string)
-	if v != nil && !ok {
+	switch {
+	case ok:
+		o.r.add(Note{Path: path, Fidelity: Exact})
+	case v != nil:
 		o.r.fault(path, "is %s, not a string", kind(v))
 	}
 	return s
@@ -188,7 +301,10 @@ func (o object) text(name string) string {
 func (o object) flag(name string) bool {
 	v, path := o.take(name)
 	b, ok := v.(bool)
-	if v != nil && !ok {
+	switch {
+	case ok:
+		o.r.add(Note{Path: path, Fidelity: Exact})
+	case v != nil:
 		o.r.fault(path, "is %s, not true or false", kind(v))
 	}
 	return b
@@ -200,6 +316,7 @@ func (o object) duration(name string) (d time.Duration, given bool) {
 	if v == nil {
 		return 0, false
 	}
+	o.r.add(Note{Path: path, Fidelity: Exact})
 	s, ok := v.(string)
 	if !ok || !seconds.MatchString(s) {
 		o.r.fault(path, "%v is not a duration in seconds such as \"0.25s\"", quoted(v))
@@ -217,6 +334,22 @@ func (o object) duration(name string) (d time.Duration, given bool) {
 	return d, true
 }
 
+// span reads a duration as Go writes it, such as "1m30s".
+func (o object) span(name string) (d time.Duration, given bool) {
+	v, path := o.take(name)
+	if v == nil {
+		return 0, false
+	}
+	text, _ := v.(string)
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		o.r.fault(path, "%v is not a duration such as \"250ms\" or \"1m30s\"", quoted(v))
+		return 0, false
+	}
+	o.r.add(Note{Path: path, Fidelity: Exact})
+	return d, true
+}
+
 // number reads a finite number; protobuf's JSON allows it as a string, too.
 func (o object) number(name string) (n float64, path string, given bool) {
 	v, path := o.take(name)
@@ -224,7 +357,7 @@ func (o object) number(name string) (n float64, path string, given bool) {
 	case nil:
 		return 0, path, false
 	case int:
-		return float64(x), path, true
+		n = float64(x)
 	case float64:
 		n = x
 	case string:
@@ -238,6 +371,7 @@ func (o object) number(name string) (n float64, path string, given bool) {
 		o.r.fault(path, "%v is not a number", quoted(v))
 		return 0, path, false
 	}
+	o.r.add(Note{Path: path, Fidelity: Exact})
 	return n, path, true
 }
 
@@ -258,7 +392,7 @@ func (o object) count(name string) (n int, path string, given bool) {
 func (o object) skip(names ...string) {
 	for _, name := range names {
 		if v, path := o.take(name); v != nil {
-			o.r.note(path, "has no equivalent and is left out")
+			o.r.lost(path, "has no equivalent and is left out")
 		}
 	}
 }
@@ -271,7 +405,7 @@ func (o object) rest() {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		o.r.note(o.at(name), "is not known and is left out")
+		o.r.lost(o.at(name), "is not known and is left out")
 	}
 }
 
@@ -281,7 +415,7 @@ func fit[T int | float64 | time.Duration](r *reader, path string, v *T, l policy
 		return
 	}
 	if fitted := min(max(*v, l.Min), l.Max); cmp.Compare(fitted, *v) != 0 {
-		r.note(path, "%v is outside the limits; %v is used", *v, fitted)
+		r.approximate(path, "%v is outside the limits; %v is used", *v, fitted)
 		*v = fitted
 	}
 }

@@ -24,7 +24,7 @@ func Envoy(config []byte) (Converted, error) {
 	}
 	e := envoy{
 		reader: r, clusters: map[string]*envoyCluster{}, targets: map[string]string{},
-		result: Converted{Policies: map[string]policy.Policy{}, Budgets: map[string]policy.Budget{}},
+		result: newConverted(),
 	}
 	if isRetryPolicy(root) {
 		p := e.retryPolicy(root)
@@ -33,14 +33,7 @@ func Envoy(config []byte) (Converted, error) {
 		e.visit(root, names{})
 	}
 	e.join()
-	if len(e.result.Policies) == 0 && len(r.faults) == 0 {
-		r.fault("", "no retry_policy, hedge_policy, circuit_breakers or outlier_detection was found")
-	}
-	e.result.Report = r.notes
-	if err := r.err("envoy configuration"); err != nil {
-		return Converted{}, err
-	}
-	return e.result, nil
+	return e.result.finish(r, "envoy configuration", "no retry_policy, hedge_policy, circuit_breakers or outlier_detection was found")
 }
 
 type envoy struct {
@@ -88,7 +81,7 @@ func (e *envoy) visit(o object, n names) {
 	for _, field := range slices.Sorted(maps.Keys(o.fields)) {
 		switch x := o.fields[field].(type) {
 		case map[string]any:
-			e.visit(object{e.reader, o.at(field), x}, names{parent: n.own, around: n.around})
+			e.visit(object{r: e.reader, path: o.at(field), fields: x}, names{parent: n.own, around: n.around})
 		case []any:
 			e.visitAll(x, o.at(field), n.around)
 		}
@@ -100,7 +93,7 @@ func (e *envoy) visitAll(items []any, path, around string) {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch x := item.(type) {
 		case map[string]any:
-			e.visit(object{e.reader, at, x}, names{around: around})
+			e.visit(object{r: e.reader, path: at, fields: x}, names{around: around})
 		case []any:
 			e.visitAll(x, at, around)
 		}
@@ -114,36 +107,25 @@ func (e *envoy) route(o object, n names, p policy.Policy) {
 	_, isHost := o.fields["routes"]
 	_, isConfig := o.fields["virtual_hosts"]
 	if isHost || isConfig {
-		e.note(o.path, "Envoy applies this policy to routes without one of their own; here it applies to the key %s only", name)
+		e.remark(o.path, "Envoy applies this policy to routes without one of their own; here it applies to the key %s only", name)
 	} else if timeout, ok := o.duration("timeout"); ok {
 		p.Retry.OverallTimeout = timeout
 		fit(e.reader, o.at("timeout"), &p.Retry.OverallTimeout, positive)
 	} else {
 		p.Retry.OverallTimeout = 15 * time.Second
-		e.note(o.at("timeout"), "is not given; Envoy's default of 15s is written out")
+		e.remark(o.at("timeout"), "is not given; Envoy's default of 15s is written out")
 	}
 	e.add(name, cluster, o.path, p)
 }
 
 var positive = policy.Range[time.Duration]{Min: policy.CallLimits().MinTimeout, Max: 1<<63 - 1}
 
-// add adds a policy under a name.
+// add adds a policy under a name, and remembers the cluster of its route.
 func (e *envoy) add(name, cluster, path string, p policy.Policy) {
+	e.targets[e.result.add(e.reader, cmp.Or(name, "envoy"), path, p)] = cluster
 	if name == "" {
-		name = "envoy"
-		e.note(path, "has no name; its key is %s", name)
+		e.remark(path, "has no name; its key is envoy")
 	}
-	key := name
-	for n := 2; ; n++ {
-		if _, taken := e.result.Policies[key]; !taken {
-			break
-		}
-		key = fmt.Sprintf("%s-%d", name, n)
-	}
-	if key != name {
-		e.note(path, "the name %s is taken by another policy; this one's key is %s", name, key)
-	}
-	e.result.Policies[key], e.targets[key] = p, cluster
 }
 
 // retryPolicy converts config.route.v3.RetryPolicy.
@@ -185,7 +167,7 @@ func (e *envoy) backoff(o object, r *policy.Retry) {
 		if given && r.MaxBackoff < r.InitialBackoff {
 			e.fault(b.at("max_interval"), "is below base_interval")
 		}
-		e.note(b.path, "is approximated: delays double from base_interval, where Envoy's grow by 2ⁿ−1 times it")
+		e.approximate(b.path, "is approximated: delays double from base_interval, where Envoy's grow by 2ⁿ−1 times it")
 		b.rest()
 	}
 	if !given {
@@ -209,11 +191,11 @@ func (e *envoy) rateLimited(o object, r *policy.Retry) {
 		name := header.text("name")
 		format := header.text("format")
 		if !strings.EqualFold(name, "Retry-After") || format == "UNIX_TIMESTAMP" {
-			e.note(header.path, "has no equivalent: only Retry-After is read, as seconds or a date")
+			e.lost(header.path, "has no equivalent: only Retry-After is read, as seconds or a date")
 		}
 		header.rest()
 	}
-	e.note(o.path, "is approximated: a server that asks for more than max_interval ends the call, where Envoy falls back to retry_back_off")
+	e.approximate(o.path, "is approximated: a server that asks for more than max_interval ends the call, where Envoy falls back to retry_back_off")
 	o.rest()
 }
 
@@ -222,14 +204,14 @@ func (e *envoy) hedgePolicy(o object, p *policy.Policy) {
 	if o.flag("hedge_on_per_try_timeout") {
 		delay := p.Retry.TimeoutPerAttempt
 		if delay == 0 {
-			e.note(o.at("hedge_on_per_try_timeout"), "has no effect without per_try_timeout")
+			e.lost(o.at("hedge_on_per_try_timeout"), "has no effect without per_try_timeout")
 		} else {
 			p.Retry.TimeoutPerAttempt = 0
 			hedges := max(p.Retry.MaxAttempts-1, 1)
 			fit(e.reader, o.at("hedge_on_per_try_timeout"), &hedges, policy.CallLimits().Hedges)
 			fit(e.reader, o.at("hedge_on_per_try_timeout"), &delay, policy.CallLimits().HedgeDelay)
 			p.Hedge = policy.Hedge{Enabled: true, MaxHedges: hedges, HedgeDelay: delay, TriggerName: policy.TriggerFixed}
-			e.note(o.at("hedge_on_per_try_timeout"), "is approximated: a hedge starts after per_try_timeout, attempts have no timeout of their own")
+			e.approximate(o.at("hedge_on_per_try_timeout"), "is approximated: a hedge starts after per_try_timeout, attempts have no timeout of their own")
 		}
 	}
 	o.skip("initial_requests", "additional_request_chance")

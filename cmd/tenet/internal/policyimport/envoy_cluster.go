@@ -40,7 +40,7 @@ func (e *envoy) breakers(o object, c *envoyCluster) {
 		case !ok:
 			continue
 		case priority != "" && priority != "DEFAULT":
-			e.note(threshold.path, "has no equivalent: policies have no priority %s", priority)
+			e.lost(threshold.path, "has no equivalent: policies have no priority %s", priority)
 			continue
 		}
 		percent, path := 20.0, budget.at("budget_percent.value") // Envoy's defaults
@@ -57,7 +57,7 @@ func (e *envoy) breakers(o object, c *envoyCluster) {
 		if n, _, given := budget.count("min_retry_concurrency"); given {
 			burst = max(n, 1)
 		}
-		e.note(budget.path, "is approximated: retries are bounded to a share of calls and a burst, where Envoy bounds those in flight")
+		e.approximate(budget.path, "is approximated: retries are bounded to a share of calls and a burst, where Envoy bounds those in flight")
 		budget.rest()
 		c.budget = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: percent / 100, Burst: float64(burst)}
 	}
@@ -76,7 +76,7 @@ func (e *envoy) outliers(o object, c *envoyCluster) {
 		cooldown = 30 * time.Second // Envoy's default
 	}
 	if cooldown < policy.CallLimits().MinCooldown {
-		e.note(o.at("base_ejection_time"), "%s is outside the limits; %s is used", cooldown, policy.CallLimits().MinCooldown)
+		e.approximate(o.at("base_ejection_time"), "%s is outside the limits; %s is used", cooldown, policy.CallLimits().MinCooldown)
 		cooldown = policy.CallLimits().MinCooldown
 	}
 	o.skip("interval", "max_ejection_percent", "enforcing_consecutive_5xx", "enforcing_success_rate", "success_rate_minimum_hosts",
@@ -88,10 +88,10 @@ func (e *envoy) outliers(o object, c *envoyCluster) {
 		"monitors", "detect_degraded_hosts")
 	o.rest()
 	if failures == 0 {
-		e.note(path, "is 0, which switches it off; there is no breaker")
+		e.remark(path, "is 0, which switches it off; there is no breaker")
 		return
 	}
-	e.note(o.path, "is approximated: a breaker refuses all calls of a key, where Envoy ejects single hosts")
+	e.approximate(o.path, "is approximated: a breaker refuses all calls of a key, where Envoy ejects single hosts")
 	c.circuit = policy.Circuit{Kind: policy.CircuitConsecutive, Failures: failures, Cooldown: cooldown}
 }
 
@@ -114,7 +114,7 @@ func (e *envoy) join() {
 		if !found {
 			p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
 			e.add(name, "", c.path, c.apply(p, budget))
-			e.note(c.path, "no route names the cluster %s; its policy makes one attempt", name)
+			e.remark(c.path, "no route names the cluster %s; its policy makes one attempt", name)
 		}
 		if c.budget.Kind != "" {
 			e.result.Budgets[budget] = c.budget

@@ -39,68 +39,72 @@ var conditions = map[string]condition{
 }
 
 // conditions reads retry_on and retriable_status_codes.
-func (e *envoy) conditions(o object, r *policy.Retry) {
+func (r *reader) conditions(o object, to *policy.Retry) {
 	path := o.at("retry_on")
 	words := strings.FieldsFunc(o.text("retry_on"), func(c rune) bool { return c == ',' || c == ' ' })
-	statuses := e.statuses(o)
+	r.retryOn(path, words, r.statuses(o, "retriable_status_codes"), to)
+}
+
+// retryOn converts the words of retry_on. statuses stand for retriable-status-codes.
+func (r *reader) retryOn(path string, words []string, statuses []policy.Class, to *policy.Retry) {
 	grpc, http := false, false
 	for _, word := range words {
 		c, known := conditions[word]
 		switch {
 		case !known:
-			e.note(path, "%q is not known and is left out", word)
+			r.lost(path, "%q is not known and is left out", word)
 		case c.note != "":
-			e.note(path, "%q %s", word, c.note)
+			r.approximate(path, "%q %s", word, c.note)
 		case word == "retriable-status-codes":
 			c.classes = statuses
 		}
 		for _, class := range c.classes {
 			if class.Within(policy.ClassGRPC) {
 				grpc = true
-				grpcEffect(e.reader, path, class)
+				grpcEffect(r, path, class)
 			} else {
 				http = true
 			}
-			if !slices.Contains(r.RetryOn, class) {
-				r.RetryOn = append(r.RetryOn, class)
+			if !slices.Contains(to.RetryOn, class) {
+				to.RetryOn = append(to.RetryOn, class)
 			}
 		}
 	}
 	switch {
-	case len(r.RetryOn) == 0:
-		r.MaxAttempts = 1
-		e.note(path, "nothing in it can be retried here; one attempt is made")
+	case len(to.RetryOn) == 0:
+		to.MaxAttempts = 1
+		r.approximate(path, "nothing in it can be retried here; one attempt is made")
 	case grpc:
-		r.ClassifierName = "grpc"
-		e.note(path, suppliedBy, "grpc", "tenetgrpc")
+		to.ClassifierName = "grpc"
+		r.remark(path, suppliedBy, "grpc", "tenetgrpc")
 		if http {
-			e.note(path, "mixes HTTP and gRPC conditions; the grpc classifier is used, which knows the latter only")
+			r.approximate(path, "mixes HTTP and gRPC conditions; the grpc classifier is used, which knows the latter only")
 		}
 	default:
-		r.ClassifierName = "http"
-		e.note(path, suppliedBy, "http", "tenethttp")
-		e.note(path, "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed")
+		to.ClassifierName = "http"
+		r.remark(path, suppliedBy, "http", "tenethttp")
+		r.approximate(path, "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed")
 	}
 }
 
-// statuses reads retriable_status_codes.
-func (e *envoy) statuses(o object) []policy.Class {
-	items, path := o.list("retriable_status_codes")
+// statuses reads a list of status codes.
+func (r *reader) statuses(o object, name string) []policy.Class {
+	items, path := o.list(name)
 	var list []policy.Class
 	for i, item := range items {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		status, ok := item.(int)
 		if !ok || status < 100 || status > 599 {
-			e.fault(at, "%v is not a status code", quoted(item))
+			r.fault(at, "%v is not a status code", quoted(item))
 			continue
 		}
 		class := policy.HTTPClass(status)
 		if class == "" {
-			e.note(at, "%d has no equivalent: it is a success", status)
+			r.lost(at, "%d has no equivalent: it is a success", status)
 			continue
 		}
 		if status < 500 && status != 408 && status != 429 {
-			e.note(at, "%s %s", class, notRepeated)
+			r.approximate(at, "%s %s", class, notRepeated)
 		}
 		list = append(list, class)
 	}

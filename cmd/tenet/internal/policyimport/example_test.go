@@ -24,7 +24,9 @@ func ExampleGRPC() {
 	p := c.Policies["users.Users.Get"].Retry
 	fmt.Println(p.MaxAttempts, p.InitialBackoff, p.MaxBackoff, p.RetryOn)
 	for _, note := range c.Report {
-		fmt.Println(note)
+		if note.Fidelity != policyimport.Exact {
+			fmt.Println(note)
+		}
 	}
 	// Output:
 	// 4 100ms 1s [grpc_unavailable]

@@ -22,7 +22,7 @@ func GRPC(serviceConfig []byte) (Converted, error) {
 	if err != nil {
 		return Converted{}, fmt.Errorf("grpc service config: %w", err)
 	}
-	c := Converted{Policies: map[string]policy.Policy{}, Budgets: map[string]policy.Budget{}}
+	c := newConverted()
 	throttled := grpcThrottling(root, &c)
 	anyDefault := false
 	for _, method := range root.objects("methodConfig") {
@@ -35,15 +35,15 @@ func GRPC(serviceConfig []byte) (Converted, error) {
 		usesGRPC = usesGRPC || p.Retry.ClassifierName == "grpc"
 	}
 	if usesGRPC {
-		r.note("methodConfig", suppliedBy, "grpc", "tenetgrpc")
+		r.remark("methodConfig", suppliedBy, "grpc", "tenetgrpc")
 	}
 	switch {
 	case anyDefault && len(c.Policies) > 0:
-		r.note("methodConfig", "gRPC uses one entry as a whole; here, a policy takes the fields that it does not set from the defaults")
+		r.remark("methodConfig", "gRPC uses one entry as a whole; here, a policy takes the fields that it does not set from the defaults")
 	case !anyDefault:
-		r.note("methodConfig", "gRPC does not retry methods without an entry; write defaults.calls.retry.max_attempts: 1 for the same")
+		r.remark("methodConfig", "gRPC does not retry methods without an entry; write defaults.calls.retry.max_attempts: 1 for the same")
 	}
-	c.Report = r.notes
+	c.Report = r.report()
 	if err := r.err("grpc service config"); err != nil {
 		return Converted{}, err
 	}
@@ -68,7 +68,7 @@ func grpcThrottling(root object, c *Converted) bool {
 	burst := tokens / 2
 	fit(o.r, ratioPath, &ratio, policy.Range[float64]{Max: 10})
 	fit(o.r, tokensPath, &burst, policy.Range[float64]{Min: 1, Max: 1000})
-	o.r.note(o.path, "is approximated: a retry costs a token and every call earns tokenRatio, where gRPC charges failures and credits successes")
+	o.r.approximate(o.path, "is approximated: a retry costs a token and every call earns tokenRatio, where gRPC charges failures and credits successes")
 	o.rest()
 	c.Budgets[throttling] = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: ratio, Burst: burst}
 	return true
@@ -93,11 +93,11 @@ func grpcMethod(o object, c *Converted, throttled bool) (isDefault bool) {
 			if !c.Defaults.IsZero() {
 				o.r.fault(name.path, "is a second default entry")
 			}
-			o.r.note(name.path, "becomes the defaults, which apply to every call of the process")
+			o.r.approximate(name.path, "becomes the defaults, which apply to every call of the process")
 			c.Defaults, isDefault = p, true
 			continue
 		case method == "":
-			o.r.note(name.path, "applies to the key %s; let tenetgrpc.Options.Key return it for the service's methods, or repeat the policy for each", key)
+			o.r.approximate(name.path, "applies to the key %s; let tenetgrpc.Options.Key return it for the service's methods, or repeat the policy for each", key)
 		default:
 			key += "." + method
 		}
@@ -179,7 +179,7 @@ func grpcHedging(o object, p *policy.Policy) {
 	fit(o.r, o.at("maxAttempts"), &hedges, limits.Hedges)
 	delay, _ := o.duration("hedgingDelay")
 	if delay < limits.HedgeDelay.Min {
-		o.r.note(o.at("hedgingDelay"), "%s is outside the limits; %s is used", delay, limits.HedgeDelay.Min)
+		o.r.approximate(o.at("hedgingDelay"), "%s is outside the limits; %s is used", delay, limits.HedgeDelay.Min)
 		delay = limits.HedgeDelay.Min
 	}
 	fit(o.r, o.at("hedgingDelay"), &delay, limits.HedgeDelay)
@@ -187,7 +187,7 @@ func grpcHedging(o object, p *policy.Policy) {
 	p.Retry.ClassifierName = "grpc"
 	p.Retry.RetryOn = grpcCodes(o, "nonFatalStatusCodes")
 	if len(p.Retry.RetryOn) > 0 {
-		o.r.note(o.at("nonFatalStatusCodes"), "is approximated: such an answer does not end the call, but the next hedge waits for its delay all the same")
+		o.r.approximate(o.at("nonFatalStatusCodes"), "is approximated: such an answer does not end the call, but the next hedge waits for its delay all the same")
 	} else {
 		p.Retry.AbortOn = []policy.Class{policy.ClassGRPC} // every code is fatal
 	}
@@ -201,7 +201,7 @@ func grpcAttempts(o object) int {
 		o.r.fault(path, "is required, 2 or more")
 	}
 	if n > 5 {
-		o.r.note(path, "%d counts as 5, as in gRPC", n)
+		o.r.approximate(path, "%d counts as 5, as in gRPC", n)
 	}
 	return min(n, 5)
 }
@@ -250,8 +250,8 @@ func grpcEffect(r *reader, path string, class policy.Class) {
 	switch class {
 	case "grpc_unavailable", "grpc_resource_exhausted", "grpc_aborted":
 	case "grpc_deadline_exceeded":
-		r.note(path, "%s is retried only where the attempt's own timeout struck; set retry.timeout", class)
+		r.approximate(path, "%s is retried only where the attempt's own timeout struck; set retry.timeout", class)
 	default:
-		r.note(path, "%s has no effect: the grpc classifier never retries it", class)
+		r.approximate(path, "%s has no effect: the grpc classifier never retries it", class)
 	}
 }

@@ -1,11 +1,13 @@
 package queues
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,18 +25,30 @@ type queueJSON struct {
 	Paused  bool      `json:"paused"`
 	Reason  string    `json:"reason"`
 	Until   time.Time `json:"until,omitzero"`
+	Actor   string    `json:"actor,omitempty"`
 	Ready   int       `json:"ready"`
 	Running int       `json:"running"`
+	// Concurrency of each worker, where an operator has set it; otherwise it is that of the workers' documents and flags.
+	Concurrency int       `json:"concurrency,omitempty"`
+	Source      string    `json:"source"` // of the concurrency: operator or document
+	SetBy       string    `json:"set_by,omitempty"`
+	SetAt       time.Time `json:"set_at,omitzero"`
 }
+
+// Where a value comes from.
+const (
+	sourceOperator = "operator"
+	sourceDocument = "document" // or flags, of the workers
+)
 
 // Command returns "tenet queues".
 func Command(a *cli.App) *cobra.Command {
-	return cli.Group("queues", "List, pause and resume queues", "", queuesListCommand(a), pauseCommand(a), resumeCommand(a))
+	return cli.Group("queues", "List, pause, resume and set queues", "", queuesListCommand(a), pauseCommand(a), resumeCommand(a), setCommand(a))
 }
 
 func queuesListCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List queues that hold jobs or are paused", Args: cobra.NoArgs,
+		Use: "list", Short: "List queues that hold jobs, are paused or have settings", Args: cobra.NoArgs,
 		Example: "  tenet queues list --store sqlite:jobs.db",
 	}
 	store := open.JobsFlag(cmd)
@@ -46,12 +60,16 @@ func queuesListCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			return a.Print(*form, list, func(w io.Writer) {
-				cli.Table(w, "QUEUE\tREADY\tRUNNING\tPAUSED\tUNTIL\tREASON", list, func(q queueJSON) []any {
+				cli.Table(w, "QUEUE\tREADY\tRUNNING\tPAUSED\tUNTIL\tBY\tREASON\tCONCURRENCY\tSET BY", list, func(q queueJSON) []any {
 					paused := "no"
 					if q.Paused {
 						paused = "yes"
 					}
-					return []any{q.Queue, q.Ready, q.Running, paused, cli.Clock(q.Until), cli.OneLine(q.Reason)}
+					size, by := "document", "-"
+					if q.Source == sourceOperator {
+						size, by = strconv.Itoa(q.Concurrency), q.SetBy+" "+cli.Clock(q.SetAt)
+					}
+					return []any{q.Queue, q.Ready, q.Running, paused, cli.Clock(q.Until), cli.OneLine(q.Actor), cli.OneLine(q.Reason), size, cli.OneLine(by)}
 				})
 			})
 		})
@@ -69,6 +87,12 @@ func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
 	if err != nil {
 		return nil, err
 	}
+	var settings []job.Setting
+	if store, ok := s.(job.SettingStore); ok {
+		if settings, _, err = store.Settings(ctx, -1); err != nil {
+			return nil, err
+		}
+	}
 	found := map[string]queueJSON{}
 	for name, q := range stats {
 		found[name] = queueJSON{Queue: name, Ready: q.Ready, Running: q.Running}
@@ -77,13 +101,22 @@ func queues(ctx context.Context, s open.JobStore) ([]queueJSON, error) {
 		q := found[state.Queue]
 		q.Queue = state.Queue
 		if state.Holds(time.Now()) {
-			q.Paused, q.Reason, q.Until = true, state.Reason, state.Until
+			q.Paused, q.Reason, q.Until, q.Actor = true, state.Reason, state.Until, state.Actor
 		}
 		found[state.Queue] = q
 	}
+	for _, x := range settings {
+		if n, ok := x.Concurrency(); ok {
+			q := found[x.Name]
+			q.Queue, q.Concurrency, q.Source, q.SetBy, q.SetAt = x.Name, n, sourceOperator, x.By, x.At
+			found[x.Name] = q
+		}
+	}
 	list := make([]queueJSON, 0, len(found))
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		list = append(list, found[name])
+		q := found[name]
+		q.Source = cmp.Or(q.Source, sourceDocument)
+		list = append(list, q)
 	}
 	return list, nil
 }
@@ -149,6 +182,7 @@ func queueCommand(a *cli.App, cmd *cobra.Command, create *bool, state func(name 
 		if err != nil {
 			return err
 		}
+		q.Actor = recording.Actor()
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			if !*create {
 				if err := knownQueue(cmd.Context(), s, q.Queue); err != nil {

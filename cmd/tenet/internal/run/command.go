@@ -23,7 +23,7 @@ type runFlags struct {
 	retryExit               string
 	timeline, timelineFile  string
 	killGrace               time.Duration
-	audit                   string
+	audit, limits, shadow   string
 	record                  recordFlags
 	verbose, dryRun         bool
 	changed                 func(flag string) bool
@@ -85,12 +85,12 @@ access to it; 130 and 143 stopped by SIGINT or SIGTERM.`,
 	flags.Var(cli.OneOf(&f.timeline, cli.FormText, cli.FormJSON), "timeline", "print what happened: text or json, to stderr or --timeline-file")
 	flags.StringVar(&f.timelineFile, "timeline-file", "", "write the timeline to this file, as JSON unless --timeline says text")
 	flags.Var(cli.Duration(&f.killGrace), "kill-grace", "how long a stopped attempt may take to end before it is killed")
-	audit := open.DecisionLogFlag(cmd)
+	audit, limits, shadow := open.DecisionLogFlag(cmd), open.LimitsFlag(cmd), open.ShadowFlag(cmd)
 	f.record.add(cmd)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every attempt to stderr")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the policy that would be used, without running the command")
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, argv []string) error {
-		f.changed, f.audit = flags.Changed, *audit
+		f.changed, f.audit, f.limits, f.shadow = flags.Changed, *audit, *limits, *shadow
 		r, err := newRunner(cmd.Context(), a, f, argv)
 		if err != nil {
 			return err

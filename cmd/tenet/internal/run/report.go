@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/retry"
 )
@@ -78,4 +79,18 @@ func printAttempt(a *cli.App, e *observe.Event) {
 	case observe.Reported:
 		cli.Fprintf(a.Stderr, "%s %s: %s\n", prefix, e.Report.Reason, e.Report.Detail)
 	}
+}
+
+// printShadow prints what the policy under trial decides, where it differs.
+func printShadow(a *cli.App, e *observe.Event) {
+	if e.Type != observe.Decided || e.Decision.Shadow == nil {
+		return
+	}
+	in := func(v decision.Verdict) string {
+		if v.Action == decision.Retry {
+			return "retry after " + v.Delay.String()
+		}
+		return v.Action.String() + " (" + string(v.Reason) + ")"
+	}
+	a.Note("shadow:", "attempt %d: %s; under trial: %s", e.Decision.Attempt, in(e.Decision.Verdict), in(e.Decision.Shadow.Verdict))
 }

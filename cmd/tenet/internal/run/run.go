@@ -112,6 +112,18 @@ func (r *runner) open(ctx context.Context) error {
 		}
 	}
 	r.options.Observer = observe.Multi(r.options.Observer, r.reports)
+	if f.shadow != "" {
+		shadow, err := open.Shadow(ctx, r.App, open.DocumentRef{
+			Name: f.shadow, Token: f.document.Token, Limits: map[policy.Surface]policy.Limits{policy.SurfaceCall: policies.CommandLimits()},
+		})
+		if err != nil {
+			return err
+		}
+		r.options.Shadow = shadow
+		if !r.Structured() {
+			r.options.Observer = observe.Multi(r.options.Observer, observe.Func(func(_ context.Context, e *observe.Event) { printShadow(r.App, e) }))
+		}
+	}
 	if f.audit != "" {
 		log, closeLog, err := open.Log(ctx, r.App, f.audit)
 		if err != nil {
@@ -120,6 +132,12 @@ func (r *runner) open(ctx context.Context) error {
 		r.OnClose(closeLog)
 		r.options.Observer, r.options.Journal = observe.Multi(r.options.Observer, log), log
 	}
+	hub, closeHub, err := open.Limits(ctx, r.App, f.limits, r.set, func(key policy.Key) bool { return key == r.key })
+	if err != nil {
+		return err
+	}
+	r.options.Sharing = hub
+	r.OnClose(closeHub)
 	if f.record.key != "" {
 		guard, closeRecords, err := open.Guard(ctx, r.App, f.record.store, idempotency.GuardOptions{
 			TTL: f.record.ttl, ReplaySafe: f.record.replaySafe, Policies: []policy.Policy{*r.policy},

@@ -8,21 +8,21 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/policystore"
-	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/client"
 )
 
 // DocumentCommands returns the commands of "tenet policy" that work with a server.
 func DocumentCommands(a *cli.App) []*cobra.Command {
-	return []*cobra.Command{publishCommand(a), revisionsCommand(a), getCommand(a), compareCommand(a), rollbackCommand(a), rolloutCommand(a)}
+	return []*cobra.Command{
+		listCommand(a), publishCommand(a), revisionsCommand(a), getCommand(a), compareCommand(a), diffCommand(a), rollbackCommand(a), rolloutCommand(a),
+	}
 }
 
 // target returns the documents of --server.
@@ -68,8 +68,7 @@ func newPublished(p *api.Published) *published {
 type changeFlags struct {
 	base    int64
 	message string
-	steps   string
-	hold    time.Duration
+	rollout rolloutFlags
 	form    *string
 	based   bool // --base was given
 	dryRun  bool
@@ -80,8 +79,7 @@ func (f *changeFlags) add(cmd *cobra.Command) {
 	open.ServerFlags(cmd)
 	flags.Int64Var(&f.base, "base", 0, "revision that is replaced: the command exits with 7 if another one is in force; 0 is none (default: the one in force now)")
 	flags.StringVar(&f.message, "message", "", "why, for others")
-	flags.StringVar(&f.steps, "rollout", "", "deliver the revision in steps of clients, for example 1%,10%,50%,100%")
-	flags.Var(cli.Duration(&f.hold), "hold", "how long each step of the rollout lasts at least (default: 5m)")
+	f.rollout.add(flags)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be published, without publishing it")
 	f.form = cli.OutputFlag(cmd)
 }
@@ -110,21 +108,6 @@ func (f *changeFlags) of(ctx context.Context, d *client.Documents, name string) 
 	return t, nil
 }
 
-// plan parses the steps of the rollout.
-func (f *changeFlags) plan() (*api.Plan, error) {
-	if f.steps == "" {
-		if f.hold > 0 {
-			return nil, cli.Usagef("--hold goes with --rollout")
-		}
-		return nil, nil
-	}
-	steps, err := rollout.ParseSteps(f.steps, f.hold)
-	if err != nil {
-		return nil, cli.Usagef("--rollout: %w", err)
-	}
-	return api.NewPlan(&rollout.Plan{Steps: steps}), nil
-}
-
 func publishCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "publish FILE --name NAME", Short: "Publish a document as the next revision", Args: cobra.ExactArgs(1),
@@ -145,7 +128,7 @@ another revision is in force than --base, the document is frozen, or a rollout i
 		if *name == "" {
 			return cli.Usagef("--name is missing: the document's name")
 		}
-		plan, err := f.plan()
+		plan, err := f.rollout.plan()
 		if err != nil {
 			return err
 		}
@@ -195,6 +178,41 @@ func refused(a *cli.App, file string, err error) error {
 		a.Say(slog.LevelError, "", "%s: %s", where, f.Problem)
 	}
 	return cli.Fail(cli.ExitInvalid, fmt.Errorf("%s was not published: %s", file, p.Detail))
+}
+
+func listCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the documents of a server", Args: cobra.NoArgs,
+		Example: "  tenet policy list --server https://tenet.example.com",
+	}
+	open.ServerFlags(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		d, err := target(cmd.Context())
+		if err != nil {
+			return err
+		}
+		list, err := d.List(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if list == nil {
+			list = []policystore.Document{}
+		}
+		return a.Print(*form, list, func(w io.Writer) {
+			cli.Table(w, "NAME\tREVISION\tROLLOUT\tFROZEN\tUPDATED", list, func(d policystore.Document) []any {
+				state, frozen := "-", "-"
+				if d.Rollout != nil {
+					state = fmt.Sprintf("revision %d %s", d.Rollout.Candidate, d.Rollout.State)
+				}
+				if d.Freeze != nil {
+					frozen = cli.OneLine(d.Freeze.Reason)
+				}
+				return []any{d.Name, d.Current, state, frozen, cli.Clock(d.Updated)}
+			})
+		})
+	})
+	return cmd
 }
 
 func revisionsCommand(a *cli.App) *cobra.Command {
@@ -313,7 +331,7 @@ func rollbackCommand(a *cli.App) *cobra.Command {
 		if *to < 1 {
 			return cli.Usagef("--to is missing: the number of a revision")
 		}
-		plan, err := f.plan()
+		plan, err := f.rollout.plan()
 		if err != nil {
 			return err
 		}
@@ -336,109 +354,4 @@ func rollbackCommand(a *cli.App) *cobra.Command {
 		return newPublished(&p).print(a, *f.form)
 	})
 	return cmd
-}
-
-func rolloutCommand(a *cli.App) *cobra.Command {
-	cmd := cli.Group("rollout", "Show, pause, resume and abort the rollout of a document", "", showRolloutCommand(a))
-	for _, c := range []struct{ name, short string }{
-		{"pause", "Stop a rollout at its step"}, {"resume", "Go on with a paused rollout"}, {"abort", "End a rollout, and bring back what was in force before"},
-	} {
-		cmd.AddCommand(changeRolloutCommand(a, c.name, c.short))
-	}
-	return cmd
-}
-
-func showRolloutCommand(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show the rollout of a document, with its evidence", Args: cobra.ExactArgs(1),
-		Example: "  tenet policy rollout show mail -o json",
-	}
-	open.ServerFlags(cmd)
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		status, err := d.Rollout(cmd.Context(), args[0])
-		if err != nil {
-			return missing(args[0], err)
-		}
-		return a.Print(*form, status, func(w io.Writer) { writeRollout(w, args[0], &status.Rollout) })
-	})
-	return cmd
-}
-
-func writeRollout(w io.Writer, name string, r *policystore.Rollout) {
-	cli.Fprintf(w, "%s: revision %d %s, step %d of %d, compared with revision %d\n", name, r.Candidate, r.State, r.Step+1, len(r.Plan.Steps), r.Base)
-	cli.Fprintf(w, "  started %s by %s\n", cli.Clock(r.Started), r.Actor)
-	if r.Judgement != nil {
-		cli.Fprintf(w, "  last judgement: %s (%s)\n", r.Judgement.Verdict, r.Judgement.Reason)
-	}
-}
-
-func changeRolloutCommand(a *cli.App, action, short string) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: action + " NAME", Short: short, Args: cobra.ExactArgs(1),
-		Long:    short + ".\n\nExits with 7 if the document has no rollout in a state that allows it.",
-		Example: "  tenet policy rollout " + action + " mail",
-	}
-	open.ServerFlags(cmd)
-	dryRun := cmd.Flags().Bool("dry-run", false, "show the rollout without changing it")
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if *dryRun {
-			status, err := d.Rollout(cmd.Context(), args[0])
-			if err != nil {
-				return missing(args[0], err)
-			}
-			return a.Print(*form, status, func(w io.Writer) { writeRollout(w, args[0], &status.Rollout) })
-		}
-		state, err := d.ChangeRollout(cmd.Context(), args[0], action)
-		if err != nil {
-			return missing(args[0], err)
-		}
-		return a.Print(*form, state, func(w io.Writer) { writeRollout(w, args[0], state.Rollout) })
-	})
-	return cmd
-}
-
-// ClientsCommand returns "tenet clients".
-func ClientsCommand(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "list", Short: "List programs by document and ID", Args: cobra.NoArgs,
-		Long: `List the programs that follow documents: the revision that each should have (desired), the one last sent to it (delivered),
-the one that it runs (applied), and the one that it could not use (refused), with the reason.`,
-		Example: "  tenet clients list --document mail --server https://tenet.example.com",
-	}
-	open.ServerFlags(cmd)
-	var f client.Selection
-	cmd.Flags().StringVar(&f.Document, "document", "", "only programs that follow this document")
-	cmd.Flags().Int64Var(&f.Revision, "revision", 0, "only programs that run this revision")
-	cmd.Flags().StringVar(&f.Label, "label", "", "only programs with this label, as NAME=VALUE")
-	cmd.Flags().BoolVar(&f.Refused, "refused", false, "only programs that could not use a revision")
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		list, err := d.Clients(cmd.Context(), f)
-		if err != nil {
-			return err
-		}
-		if list == nil {
-			list = []policystore.Client{}
-		}
-		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "DOCUMENT\tID\tDESIRED\tDELIVERED\tAPPLIED\tREFUSED\tLAST SEEN\tREASON", list, func(c policystore.Client) []any {
-				return []any{c.Document, c.ID, c.Desired, c.Delivered, c.Applied, c.Refused, cli.Clock(c.LastSeen), cli.OneLine(c.Reason)}
-			})
-		})
-	})
-	return cli.Group("clients", "List the programs that follow documents of a server", "", cmd)
 }

@@ -31,6 +31,8 @@ func (f *peopleFlags) add(cmd *cobra.Command) {
 // options returns the server's options of OpenID Connect, nil without --oidc-issuer.
 func (f *peopleFlags) options(ctx context.Context, a *cli.App) (*server.OIDC, error) {
 	switch {
+	case f.issuer == "" && (f.clientID != "" || f.secretFile != "" || f.base != "" || len(f.groups)+len(f.scopes) > 0):
+		return nil, cli.Usagef("the flags --oidc-… need --oidc-issuer: without it, nobody can sign in")
 	case f.issuer == "":
 		return nil, nil
 	case f.clientID == "" || f.base == "" || len(f.groups) == 0:

@@ -23,13 +23,14 @@ import (
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
+	"github.com/tenetdev/tenet/sharing"
 )
 
 type workerFlags struct {
 	store, periodic, listen         string
 	document                        cli.Document
 	otlp                            *string
-	audit                           string
+	audit, limits, shadow           string
 	once                            onceFlags
 	queues                          []string
 	concurrency                     int
@@ -52,7 +53,9 @@ Any number of workers may share a store. A missing SQLite store is created.
 Jobs follow the policies of --policy. Changes of the document take effect while the worker runs, within a second or at once on
 SIGHUP, and include its queues and their concurrency unless --queue sets them. Without a document a job has 25
 attempts. The worker serves the queues of --queue, or else "default" and the queues of the document. A queue's concurrency
-comes from --queue name=N, else from the document, else from --concurrency.
+comes from "tenet queues set", else from --queue name=N, else from the document, else from --concurrency. Without --queue the
+worker also serves queues that "tenet queues set" names. Periodic jobs of --periodic are replaced and deleted, and others added, by
+"tenet periodic set" and "tenet periodic delete". Workers follow these commands within a second.
 
 SIGTERM and Ctrl-C stop the worker: it stops claiming, gives running jobs --grace to finish, then cancels the rest and
 gives it back to other workers. A second signal ends it at once; other workers then take over when the
@@ -79,7 +82,7 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	flags.IntVar(&f.concurrency, "concurrency", job.DefaultConcurrency, "concurrent jobs of a queue, unless --queue or the document sets it")
 	flags.Var(cli.Duration(&f.lease), "lease", "how long other workers wait before they take the jobs of a worker that died, at least 1s")
 	flags.Var(cli.Duration(&f.grace), "grace", "how long running jobs may continue after a signal")
-	audit := open.DecisionLogFlag(cmd)
+	audit, limits, shadow := open.DecisionLogFlag(cmd), open.LimitsFlag(cmd), open.ShadowFlag(cmd)
 	f.once.add(cmd)
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
 	flags.StringVar(&f.periodic, "periodic", "", "file of periodic jobs; see tenet periodic --help")
@@ -97,7 +100,7 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	flags.BoolVar(&f.stdin, "until-stdin-ends", false, "stop like a signal when stdin ends")
 	_ = flags.MarkHidden("until-stdin-ends") // the flag exists
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
-		f.store, f.audit = *store, *audit
+		f.store, f.audit, f.limits, f.shadow = *store, *audit, *limits, *shadow
 		return worker(cmd.Context(), a, f)
 	})
 	return cmd
@@ -131,13 +134,17 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	shadow, err := open.Shadow(ctx, a, open.DocumentRef{Name: f.shadow, Token: f.document.Token})
+	if err != nil {
+		return err
+	}
 	return open.WithJobs(ctx, a, open.Options{URL: f.store, Create: true, Migrate: f.migrate, Memory: true, DryRun: f.dryRun}, func(s open.JobStore) error {
 		if f.dryRun {
 			return a.Print(cli.FormText, nil, func(w io.Writer) {
 				cli.Fprintf(w, "would work on %s with %s\n", listQueues(queues.now()), cli.Count(len(periodic), "periodic job"))
 			})
 		}
-		worker := &service{App: a, flags: f, log: log, store: s, provider: provider, changes: changes, queues: queues, periodic: periodic}
+		worker := &service{App: a, flags: f, log: log, store: s, provider: provider, changes: changes, queues: queues, periodic: periodic, shadow: shadow}
 		return worker.run(ctx)
 	})
 }
@@ -152,20 +159,26 @@ type service struct {
 	changes  *recording.Changes
 	queues   *servedQueues
 	periodic []job.Periodic
+	shadow   policy.Provider // nil without a document under trial
 }
 
 // run runs the worker until a signal, the end of stdin or idleness ends it.
 func (s *service) run(ctx context.Context) (err error) {
 	f := s.flags
 	watch, err := monitor.Start(ctx, s.App, monitor.Options{
-		Name: "worker", OTLP: *f.otlp, Listen: f.listen, Audit: f.audit, Verbose: f.verbose, Log: s.log,
+		Name: "worker", OTLP: *f.otlp, Listen: f.listen, Audit: f.audit, Verbose: f.verbose, Shadow: s.shadow != nil, Log: s.log,
 		Metrics: []prometheus.Collector{monitor.NewDepth(s.store)}, Provider: s.provider, Changes: s.changes,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, watch.Close()) }()
-	options := s.options(watch)
+	hub, closeHub, err := open.Limits(ctx, s.App, f.limits, s.set(), func(key policy.Key) bool { return key.Surface() == policy.SurfaceJob })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeHub()) }()
+	options := s.options(watch, hub)
 	if f.once.store != "" {
 		middleware, closeStore, failed := f.middleware(ctx, s.App, watch)
 		if failed != nil {
@@ -193,19 +206,30 @@ func (s *service) run(ctx context.Context) (err error) {
 }
 
 // options returns the options of the worker, without middleware.
-func (s *service) options(watch *monitor.Watch) []job.WorkerOption {
+func (s *service) options(watch *monitor.Watch, hub *sharing.Hub) []job.WorkerOption {
 	options := []job.WorkerOption{
 		job.WithLease(s.flags.lease), job.WithGrace(s.flags.grace), job.WithLogger(s.log), job.WithObserver(watch.Observer),
 		job.WithRetention(retention(s.flags)), job.WithPeriodic(s.periodic...),
 		job.WithExecutorOptions(retry.ExecutorOptions{
 			Classes: []classify.Family{tenethttp.Classes()}, Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
-			Journal: watch.Journal,
+			Journal: watch.Journal, Sharing: hub, Shadow: s.shadow,
 		}),
+	}
+	if len(s.flags.queues) > 0 { // otherwise queues that operators set in the store are served too
+		options = append(options, job.WithQueues(s.queues.now()))
 	}
 	if s.provider != nil {
 		options = append(options, job.WithProvider(s.provider))
 	}
 	return options
+}
+
+// set returns the document in force, or nil without one.
+func (s *service) set() *policy.Set {
+	if follows, ok := s.provider.(policy.SetProvider); ok {
+		return follows.Set()
+	}
+	return nil
 }
 
 // work runs a worker until a signal, the end of stdin or idleness ends it.
@@ -222,7 +246,7 @@ func (s *service) work(ctx context.Context, w *job.Worker) error {
 	go func() {
 		defer close(watched)
 		if s.flags.untilIdle {
-			untilIdle(running, s.log, s.store, s.queues.now)
+			untilIdle(running, s.log, s.store, w.Queues)
 		} else {
 			<-running.Done()
 		}

@@ -1,0 +1,236 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+var _ job.FlowStore = (*Jobs)(nil)
+
+const (
+	// tellFlowsSQL, an expression for the new state and endedSQL tell the flows of the jobs in "gone" of these states. The result is
+	// whether jobs became ready. In an OR it stands first, as what follows a true value is not evaluated. Without jobs of flows it costs next to nothing.
+	tellFlowsSQL = `coalesce(CASE WHEN bool_or(needed > 0) THEN {{schema}}.flow_ended(array_agg(id) FILTER (WHERE needed > 0), array_agg(`
+	endedSQL     = `) FILTER (WHERE needed > 0), array_agg(needed) FILTER (WHERE needed > 0)) END, false)`
+
+	// lockNodesSQL makes those wait who count down the unmet needs of jobs that are about to wait again.
+	lockNodesSQL = `UPDATE {{schema}}.flow_node n SET unmet = unmet FROM (SELECT job_id FROM {{schema}}.flow_node WHERE job_id = ANY ($1::uuid[]) ORDER BY job_id FOR UPDATE) l
+WHERE n.job_id = l.job_id`
+	dropNodesSQL = `DELETE FROM {{schema}}.flow_node WHERE job_id = ANY ($1::uuid[])`
+
+	addFlowsSQL = `
+WITH gone AS (
+    DELETE FROM {{schema}}.flow_change WHERE (SELECT pg_try_advisory_xact_lock($1)) RETURNING *
+), added AS (
+    SELECT flow, sum(jobs) AS jobs, sum(completed) AS completed, sum(dead) AS dead, sum(cancelled) AS cancelled FROM gone GROUP BY flow
+)
+UPDATE {{schema}}.flow f SET jobs = f.jobs + a.jobs, completed = f.completed + a.completed, dead = f.dead + a.dead, cancelled = f.cancelled + a.cancelled,
+    finished_at = CASE WHEN f.completed + a.completed + f.dead + a.dead + f.cancelled + a.cancelled = f.jobs + a.jobs THEN statement_timestamp() END
+FROM added a WHERE f.seq = a.flow`
+	forgetFlowsSQL = `DELETE FROM {{schema}}.flow WHERE jobs <= 0`
+
+	// removeOfFlowsSQL removes finished jobs of a state of flows that finished longer ago than the time given, and have not been retried
+	// since.
+	removeOfFlowsSQL = `
+WITH over AS (
+    DELETE FROM {{schema}}.done WHERE ctid = ANY (ARRAY(
+        SELECT d.ctid FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = f.seq JOIN {{schema}}.done d ON d.id = n.job_id
+        WHERE f.finished_at <= statement_timestamp() - $1::bigint * interval '1 microsecond' AND f.{{state}} > 0 AND d.state = '{{state}}'
+            AND NOT EXISTS (SELECT FROM {{schema}}.flow_change c WHERE c.flow = f.seq)
+        LIMIT $2 FOR UPDATE OF d SKIP LOCKED))
+    RETURNING id, queue
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, {{state}}) SELECT queue, -count(*) FROM over GROUP BY queue
+), bodies AS (
+    DELETE FROM {{schema}}.job b USING over WHERE b.id = over.id
+), histories AS (
+    DELETE FROM {{schema}}.attempt a USING over WHERE a.job_id = over.id
+), nodes AS (
+    DELETE FROM {{schema}}.flow_node n USING over WHERE n.job_id = over.id RETURNING n.flow
+), flowed AS (
+    INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
+    SELECT flow, -count(*), CASE WHEN '{{state}}' = 'completed' THEN -count(*) ELSE 0 END, CASE WHEN '{{state}}' = 'dead' THEN -count(*) ELSE 0 END,
+        CASE WHEN '{{state}}' = 'cancelled' THEN -count(*) ELSE 0 END FROM nodes GROUP BY flow
+)
+SELECT count(*) FROM over`
+
+	flowsSQL = `
+SELECT f.seq, f.id, f.created_at, f.layers, f.jobs + coalesce(c.jobs, 0), f.completed + coalesce(c.completed, 0), f.dead + coalesce(c.dead, 0), f.cancelled + coalesce(c.cancelled, 0)
+FROM {{schema}}.flow f LEFT JOIN (SELECT flow, sum(jobs)::bigint AS jobs, sum(completed)::bigint AS completed, sum(dead)::bigint AS dead, sum(cancelled)::bigint AS cancelled
+    FROM {{schema}}.flow_change GROUP BY flow) c ON c.flow = f.seq
+WHERE `
+
+	// stateSQL is the state and output of the job of node n.
+	stateSQL = `LATERAL (
+    SELECT state, output FROM {{schema}}.done WHERE id = n.job_id UNION ALL SELECT 'waiting', output FROM {{schema}}.waiting WHERE id = n.job_id
+    UNION ALL SELECT 'ready', output FROM {{schema}}.ready WHERE id = n.job_id UNION ALL SELECT 'running', output FROM {{schema}}.running WHERE id = n.job_id
+    UNION ALL SELECT 'scheduled', output FROM {{schema}}.scheduled WHERE id = n.job_id) s`
+	layersSQL = `SELECT n.layer, s.state, count(*) FROM {{schema}}.flow_node n, ` + stateSQL + ` WHERE n.flow = $1 GROUP BY n.layer, s.state ORDER BY n.layer`
+	nodesSQL  = `
+SELECT n.position, n.name, n.layer, n.job_id::text, b.type, s.state, n.on_failure, n.unmet, n.needs, cardinality(n.dependents), CASE WHEN $5 THEN s.output END
+FROM (%s) n JOIN {{schema}}.job b ON b.id = n.job_id, ` + stateSQL + ` ORDER BY n.position`
+	nodePageSQL = ` n.position > $2 AND ($3 = '' OR n.name = $3) ORDER BY n.position LIMIT $4`
+)
+
+// EnqueueFlow implements job.FlowStore.
+func (j *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (receipt job.FlowReceipt, err error) {
+	inserts := make([]job.Insert, len(f.Jobs))
+	for i := range f.Jobs {
+		inserts[i] = f.Jobs[i].Insert
+	}
+	entries, err := prepare(inserts)
+	if err != nil {
+		return receipt, err
+	}
+	err = j.transaction(ctx, "enqueue a flow", func(tx pgx.Tx) error {
+		receipt = job.FlowReceipt{ID: f.ID, Existed: true}
+		seq := int64(0)
+		row := tx.QueryRow(ctx, j.db.sql(`INSERT INTO {{schema}}.flow (id, layers, jobs) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING RETURNING seq`), f.ID, f.Layers, len(f.Jobs))
+		if err := row.Scan(&seq); err != nil {
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			return err
+		}
+		receipt = job.FlowReceipt{ID: f.ID, Durability: job.Fsynced}
+		const chunk = 10_000
+		for start := 0; start < len(entries); start += chunk {
+			b := &pgx.Batch{}
+			j.queue(b, entries[start:min(start+chunk, len(entries))], false)
+			if err := tx.SendBatch(ctx, b).Close(); err != nil {
+				return err
+			}
+		}
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{j.db.name, "flow_node"}, []string{"job_id", "flow", "position", "layer", "unmet", "on_failure", "name", "needs", "dependents"},
+			pgx.CopyFromSlice(len(f.Jobs), func(i int) ([]any, error) {
+				in := &f.Jobs[i]
+				return []any{entries[i].id, seq, i + 1, in.Layer, len(in.Needs), string(in.OnFailure), in.Node, array(in.Needs), array(in.Dependents)}, nil
+			}))
+		return err
+	})
+	if err != nil {
+		return job.FlowReceipt{}, err
+	}
+	if !receipt.Existed && anyDue(entries) {
+		j.bell.wake()
+	}
+	if !receipt.Existed && !j.durable {
+		receipt.Durability = job.InMemory
+	}
+	return receipt, nil
+}
+
+// array is a list that is not NULL.
+func array(list []int32) []int32 {
+	if list == nil {
+		return []int32{}
+	}
+	return list
+}
+
+// removeOfFlows removes up to limit finished jobs of flows whose time is over.
+func (j *Jobs) removeOfFlows(ctx context.Context, state job.State, limit int, keep time.Duration) (n int, err error) {
+	b := steadyBatch()
+	b.Queue(j.db.sql(strings.ReplaceAll(removeOfFlowsSQL, `{{state}}`, string(state))), keep.Microseconds(), limit).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
+	b.Queue(j.db.sql(forgetFlowsSQL))
+	return n, j.db.run(ctx, "remove finished jobs of flows", b)
+}
+
+// flowInfos adds a query for flows to a batch.
+func (j *Jobs) flowInfos(b *pgx.Batch, page *[]job.FlowInfo, condition string, args ...any) {
+	b.Queue(j.db.sql(flowsSQL+condition), args...).Query(func(rows pgx.Rows) error {
+		var f job.FlowInfo
+		_, err := pgx.ForEachRow(rows, []any{&f.Cursor, &f.ID, &f.CreatedAt, &f.Layers, &f.Jobs, &f.Completed, &f.Dead, &f.Cancelled}, func() error {
+			f.CreatedAt = f.CreatedAt.UTC()
+			*page = append(*page, f)
+			return nil
+		})
+		return err
+	})
+}
+
+// Flow implements job.FlowStore.
+func (j *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err error) {
+	if j.db.closed.Load() {
+		return status, job.ErrClosed
+	}
+	err = pgx.BeginTxFunc(ctx, j.db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		var found []job.FlowInfo
+		b := &pgx.Batch{}
+		j.flowInfos(b, &found, `f.id = $1`, id)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("flow %q: %w", id, job.ErrNotFound)
+		}
+		status = job.FlowStatus{FlowInfo: found[0]}
+		rows, err := tx.Query(ctx, j.db.sql(layersSQL), status.Cursor)
+		if err != nil {
+			return err
+		}
+		layer, state, n := 0, "", 0
+		_, err = pgx.ForEachRow(rows, []any{&layer, &state, &n}, func() error {
+			status.Add(layer, job.State(state), n)
+			return nil
+		})
+		return err
+	})
+	return status, j.db.wrap("flow", err)
+}
+
+// Flows implements job.FlowStore.
+func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (page []job.FlowInfo, err error) {
+	b := &pgx.Batch{}
+	j.flowInfos(b, &page, `$1 = 0 OR f.seq < $1 ORDER BY f.seq DESC LIMIT $2`, q.Below, cmp.Or(max(q.Limit, 0), 100))
+	return page, j.db.run(ctx, "flows", b)
+}
+
+// FlowNodes implements job.FlowStore.
+func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (page []job.FlowNode, err error) {
+	find, nodes := `SELECT seq FROM {{schema}}.flow WHERE id = $1`, `SELECT n.* FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = f.seq WHERE f.id = $1 AND`
+	of := any(q.Flow)
+	if q.Flow == "" {
+		column := "needs"
+		if q.NeededBy == "" {
+			column = "dependents"
+		}
+		id, ok := parseID(cmp.Or(q.NeededBy, q.DependsOn))
+		if !ok {
+			return nil, fmt.Errorf("postgres: flow nodes of job %s: %w", strconv.Quote(cmp.Or(q.NeededBy, q.DependsOn)), job.ErrNotFound)
+		}
+		of = id
+		find = `SELECT flow FROM {{schema}}.flow_node WHERE job_id = $1`
+		nodes = `SELECT n.* FROM {{schema}}.flow_node me, unnest(me.` + column + `) p(position) JOIN {{schema}}.flow_node n ON n.position = p.position
+WHERE me.job_id = $1 AND n.flow = me.flow AND`
+	}
+	found := false
+	b := steadyBatch()
+	b.Queue(j.db.sql(find), of).Query(func(rows pgx.Rows) error {
+		found = rows.Next()
+		return nil
+	})
+	b.Queue(j.db.sql(fmt.Sprintf(nodesSQL, nodes+nodePageSQL)), of, q.After, q.Node, cmp.Or(max(q.Limit, 0), 1000), q.Outputs).Query(func(rows pgx.Rows) (err error) {
+		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (n job.FlowNode, err error) {
+			err = row.Scan(&n.Position, &n.Node, &n.Layer, &n.JobID, &n.Type, &n.State, &n.OnFailure, &n.Unmet, &n.Needs, &n.Dependents, &n.Output)
+			return n, err
+		})
+		return err
+	})
+	if err := j.db.run(ctx, "flow nodes", b); err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fmt.Errorf("postgres: flow nodes: %w", job.ErrNotFound)
+	}
+	return page, nil
+}

@@ -1,0 +1,448 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// A statement that makes jobs ready leaves those with limits in waiting, without a line. It notes them, and the places that jobs
+// give up, in gate_event. The gate is tended by one transaction at a time, which no other waits for: it applies the events to the
+// buckets, and moves jobs to ready or into lines. Whoever has committed events tends the gate next, as does every maintenance, so
+// that events outlive whoever wrote them. Tending need not be flushed to disk: a later commit that depends on it is.
+
+// atGate is the waits_for of jobs that have not passed the gate.
+const atGate = "limits"
+
+// boundSQL is the condition that jobs of a row's queue and type have limits. The first part is evaluated once for a statement.
+func boundSQL(row string) string {
+	return strings.ReplaceAll(`((SELECT EXISTS (SELECT FROM {{schema}}.bound)) AND (EXISTS (SELECT FROM {{schema}}.bound n WHERE n.queue = ROW.queue AND n.type = '')
+        OR EXISTS (SELECT FROM {{schema}}.bound n WHERE n.queue = '' AND n.type = ROW.type)))`, "ROW.", row+".")
+}
+
+// dueStateSQL is the state of a due job: ready, or waiting if it has limits or has kept places.
+func dueStateSQL(row string) string {
+	return `CASE WHEN ` + row + `.places IS NOT NULL OR ` + boundSQL(row) + ` THEN 'waiting' ELSE 'ready' END`
+}
+
+// keptSQL are the places that a job keeps through a retry.
+const keptSQL = `CASE WHEN r.places IS NOT NULL THEN (SELECT array_agg(p) FROM unnest(r.places) p WHERE p ~ '^[sb]') END`
+
+// freshSQL says of new jobs whether they are due and whether they have limits.
+var freshSQL = `i.run_at <= statement_timestamp() AND i.waits_for IS NULL AS due, ` + boundSQL("i") + ` AS bound`
+
+// limited is what a process knows of the limits of the store.
+type limited struct {
+	mu    sync.Mutex
+	are   bool      // there are limits, or places that jobs hold
+	asked time.Time // when the store was asked last
+	fresh bool      // there may be events
+}
+
+const askEvery = time.Second
+
+func (l *limited) known() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.are
+}
+
+func (l *limited) note(are bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fresh = l.fresh || are && !l.are
+	l.are, l.asked = are, time.Now()
+}
+
+// news notes that there may be events.
+func (l *limited) news() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fresh = true
+}
+
+// pending reports whether there may be events that nobody tends.
+func (l *limited) pending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.are && l.fresh
+}
+
+// take reports whether there may be events, and leaves them to the caller.
+func (l *limited) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.are && l.fresh
+	l.fresh = l.fresh && !taken
+	return taken
+}
+
+func (l *limited) stale() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.asked) >= askEvery
+}
+
+const askLimitsSQL = `SELECT EXISTS (SELECT FROM {{schema}}.bound) OR EXISTS (SELECT FROM {{schema}}.bucket)`
+
+// askLimits adds to a batch, once per second, the question whether there are limits.
+func (j *Jobs) askLimits(b *pgx.Batch) {
+	if !j.limits.stale() {
+		return
+	}
+	b.Queue(j.text.askLimits).QueryRow(func(r pgx.Row) error {
+		are := false
+		err := r.Scan(&are)
+		if err == nil {
+			j.limits.note(are)
+		}
+		return err
+	})
+}
+
+// tendSoon tends the gate after a commit. If that fails, the next maintenance does it.
+func (j *Jobs) tendSoon(ctx context.Context) {
+	if _, err := j.tend(ctx); err != nil {
+		j.db.log.Debug("postgres: limits are looked at later", "error", err)
+	}
+}
+
+// tendIfNews tends the gate if something may have happened.
+func (j *Jobs) tendIfNews(ctx context.Context) error {
+	if !j.limits.take() {
+		return nil
+	}
+	_, err := j.tend(ctx)
+	if err != nil {
+		j.limits.news()
+	}
+	return err
+}
+
+// tendRounds bounds the transactions of one call.
+const tendRounds = 4
+
+// tended is the result of tending the gate.
+type tended struct {
+	due  time.Time // when time alone gives the next place
+	more bool
+}
+
+// tend applies events and gives free places to those who come next.
+func (j *Jobs) tend(ctx context.Context) (done tended, err error) {
+	admitted := 0
+	for range tendRounds {
+		var n int
+		err = j.transaction(ctx, "limits", func(tx pgx.Tx) (err error) {
+			n, done, err = (&gateTx{ctx: ctx, j: j, tx: tx}).tend()
+			return err
+		})
+		admitted += n
+		if err != nil || !done.more {
+			break
+		}
+	}
+	if admitted > 0 {
+		j.bell.wake()
+	}
+	return done, err
+}
+
+// maintainGate tends the gate, does a part of what changes of limits have left, and adds to the result of a maintenance.
+func (j *Jobs) maintainGate(ctx context.Context, m *job.Maintained) error {
+	if !j.limits.known() {
+		return nil
+	}
+	more, err := j.gateStep(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := j.tend(ctx)
+	m.More = more || done.more
+	if !done.due.IsZero() && (m.NextDue.IsZero() || done.due.Before(m.NextDue)) {
+		m.NextDue = done.due
+	}
+	return err
+}
+
+// gateTx is a transaction that holds the gate.
+type gateTx struct {
+	ctx  context.Context
+	j    *Jobs
+	tx   pgx.Tx
+	gate *job.Gate
+	now  time.Time
+}
+
+const (
+	holdGateSQL = `SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock($1)`
+
+	// eventsSQL and seenSQL share a snapshot: what is committed after it is not seen.
+	eventsSQL = `
+WITH gone AS (
+    DELETE FROM {{schema}}.gate_event WHERE at >= (SELECT seen FROM {{schema}}.gate) RETURNING *
+), seen AS (
+    UPDATE {{schema}}.gate SET seen = pg_snapshot_xmin(pg_current_snapshot()) WHERE EXISTS (SELECT FROM gone)
+)
+SELECT freed, dropped, taken, departed, touched, started, started_at, arrived FROM gone`
+
+	jobLimitsSQL  = `SELECT queue, type, name, number, data FROM {{schema}}.job_limit ORDER BY queue, type, name`
+	dueBucketsSQL = `SELECT name, statement_timestamp() FROM (SELECT 1) one LEFT JOIN LATERAL (
+        SELECT name FROM {{schema}}.bucket WHERE due <= statement_timestamp() ORDER BY due LIMIT 1000) d ON true`
+	arrivedSQL = `
+SELECT w.id::text, w.places, w.priority, w.run_at, b.created_at, b.queue, b.type, b.meta, b.payload
+FROM {{schema}}.waiting w JOIN {{schema}}.job b ON b.id = w.id WHERE w.id = ANY ($1::uuid[]) AND w.line IS NULL AND w.waits_for = '` + atGate + `' ORDER BY w.id FOR UPDATE OF w`
+	bucketsSQL = `SELECT name, held, unstarted, waiting, next FROM {{schema}}.bucket WHERE name = ANY ($1::text[])`
+	linesSQL   = `
+SELECT x.id::text, x.needs, x.places, x.line, x.priority, x.run_at, x.created_at FROM unnest($1::text[], $2::integer[]) AS l(line, first), LATERAL (
+    SELECT w.id, w.needs, w.places, w.line, w.priority, w.run_at, w.created_at FROM {{schema}}.waiting w WHERE w.line = l.line
+    ORDER BY w.line, w.rank, w.since, w.id LIMIT l.first FOR UPDATE) x`
+	nextPlaceSQL = `SELECT due FROM {{schema}}.bucket WHERE due IS NOT NULL ORDER BY due LIMIT 1`
+
+	// admitSQL makes jobs ready, with places in all buckets that they need, a line of text for each.
+	admitSQL = `
+WITH gone AS (
+    DELETE FROM {{schema}}.waiting w USING unnest($1::uuid[], $2::text[]) AS a(id, needs) WHERE w.id = a.id
+    RETURNING w.*, string_to_array(a.needs, E'\n') AS all_needs
+), moved AS (
+    INSERT INTO {{schema}}.ready (` + factColumns + `, type, places, needed) SELECT ` + factColumns + `, type, all_needs, needed FROM gone
+)
+INSERT INTO {{schema}}.total_change (queue, waiting, ready) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue`
+	lineUpSQL = `
+UPDATE {{schema}}.waiting w SET needs = string_to_array(a.needs, E'\n'), places = string_to_array(a.holds, E'\n'), line = a.line, rank = a.rank, since = a.since,
+    waits_for = a.waits_for, created_at = a.created_at
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
+    AS a(id, needs, holds, line, rank, since, waits_for, created_at)
+WHERE w.id = a.id`
+	putBucketsSQL = `
+INSERT INTO {{schema}}.bucket AS b (name, held, unstarted, waiting, next, due)
+SELECT * FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::timestamptz[])
+ON CONFLICT (name) DO UPDATE SET held = excluded.held, unstarted = excluded.unstarted, waiting = excluded.waiting, next = excluded.next, due = excluded.due`
+	dropBucketsSQL = `DELETE FROM {{schema}}.bucket WHERE name = ANY ($1::text[])`
+	touchSQL       = `INSERT INTO {{schema}}.gate_event (touched) VALUES ($1)`
+)
+
+// hold takes the gate and reads the limits. Statements that follow see everything that whoever held it before has written.
+func (t *gateTx) hold() error {
+	b := steadyBatch()
+	b.Queue(holdGateSQL, t.j.db.lockKey("limits"))
+	if err := t.tx.SendBatch(t.ctx, b).Close(); err != nil {
+		return err
+	}
+	list, err := t.limits()
+	t.gate = job.NewGate(list)
+	return err
+}
+
+func (t *gateTx) limits() ([]job.StoredLimit, error) {
+	rows, err := t.tx.Query(t.ctx, t.j.text.jobLimits)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, readLimit)
+}
+
+func readLimit(row pgx.CollectableRow) (l job.StoredLimit, err error) {
+	var name job.LimitName
+	var data string
+	if err := row.Scan(&name.Queue, &name.Type, &name.Name, &l.ID, &data); err != nil {
+		return l, err
+	}
+	err = json.Unmarshal([]byte(data), &l.LimitState)
+	l.LimitName = name
+	return l, err
+}
+
+// tend does one step.
+func (t *gateTx) tend() (admitted int, done tended, err error) {
+	if err := t.hold(); err != nil {
+		return 0, done, err
+	}
+	events, arrived, err := t.events()
+	if err != nil {
+		return 0, done, err
+	}
+	if len(arrived) > 0 {
+		came, err := t.arrivals(arrived)
+		if err != nil {
+			return 0, done, err
+		}
+		events = append(events, job.GateEvents{Arrived: came})
+	}
+	if !slices.ContainsFunc(events, func(v job.GateEvents) bool { return !v.Empty() }) {
+		done.due, err = t.nextPlace()
+		return 0, done, err
+	}
+	result, err := t.gate.Tend(events, t, t.now)
+	if err != nil {
+		return 0, done, err
+	}
+	if err := t.write(result); err != nil {
+		return 0, done, err
+	}
+	done.more = len(result.More) > 0
+	done.due, err = t.nextPlace()
+	return len(result.Admitted), done, err
+}
+
+// events takes the events, and the buckets that are due, from the store.
+func (t *gateTx) events() (events []job.GateEvents, arrived []pgtype.UUID, err error) {
+	b := &pgx.Batch{}
+	b.Queue(t.j.text.events).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var v job.GateEvents
+			var at pgtype.Timestamptz
+			var came []pgtype.UUID
+			if err := rows.Scan(&v.Freed, &v.Dropped, &v.Taken, &v.Left, &v.Touched, &v.Started, &at, &came); err != nil {
+				return err
+			}
+			v.At = utc(at)
+			events, arrived = append(events, v), append(arrived, came...)
+		}
+		return rows.Err()
+	})
+	b.Queue(t.j.text.dueBuckets).Query(func(rows pgx.Rows) error {
+		var due job.GateEvents
+		var name pgtype.Text
+		var now time.Time
+		_, err := pgx.ForEachRow(rows, []any{&name, &now}, func() error {
+			if t.now = now.UTC(); name.Valid {
+				due.Touched = append(due.Touched, name.String)
+			}
+			return nil
+		})
+		events = append(events, due)
+		return err
+	})
+	return events, arrived, t.tx.SendBatch(t.ctx, b).Close()
+}
+
+// arrivals reads jobs that have come to the gate.
+func (t *gateTx) arrivals(ids []pgtype.UUID) ([]*job.Entrant, error) {
+	rows, err := t.tx.Query(t.ctx, t.j.text.arrived, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Entrant, error) {
+		e := &job.Entrant{}
+		var r job.Record
+		var meta []byte
+		var priority int16
+		if err := row.Scan(&e.ID, &e.Holds, &priority, &e.RunAt, &e.CreatedAt, &r.Queue, &r.Type, &meta, &r.Payload); err != nil {
+			return nil, err
+		}
+		if meta != nil {
+			if err := json.Unmarshal(meta, &r.Meta); err != nil {
+				return nil, fmt.Errorf("metadata of job %s: %w", e.ID, err)
+			}
+		}
+		e.Priority, e.RunAt, e.CreatedAt, e.Needs = int(priority), e.RunAt.UTC(), e.CreatedAt.UTC(), t.gate.Needs(&r)
+		return e, nil
+	})
+}
+
+// Buckets implements job.GateStore.
+func (t *gateTx) Buckets(names []string) ([]*job.Bucket, error) {
+	rows, err := t.tx.Query(t.ctx, t.j.text.buckets, names)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Bucket, error) {
+		b := &job.Bucket{}
+		var next pgtype.Timestamptz
+		err := row.Scan(&b.Name, &b.Held, &b.Unstarted, &b.Waiting, &next)
+		b.Next = utc(next)
+		return b, err
+	})
+}
+
+// Lines implements job.GateStore.
+func (t *gateTx) Lines(first map[string]int) ([]*job.Entrant, error) {
+	var names []string
+	var counts []int32
+	for name, n := range first {
+		names, counts = append(names, name), append(counts, int32(n))
+	}
+	rows, err := t.tx.Query(t.ctx, t.j.text.lines, names, counts)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job.Entrant, error) {
+		e := &job.Entrant{}
+		var priority int16
+		err := row.Scan(&e.ID, &e.Needs, &e.Holds, &e.Line, &priority, &e.RunAt, &e.CreatedAt)
+		e.Priority, e.RunAt, e.CreatedAt = int(priority), e.RunAt.UTC(), e.CreatedAt.UTC()
+		return e, err
+	})
+}
+
+// write writes the result of a step.
+func (t *gateTx) write(r *job.GateResult) error {
+	b := &pgx.Batch{}
+	if n := len(r.Admitted); n > 0 {
+		ids, needs := make([]pgtype.UUID, n), make([]pgtype.Text, n)
+		for i, e := range r.Admitted {
+			ids[i], _ = parseID(e.ID)
+			needs[i] = names(e.Needs)
+		}
+		b.Queue(t.j.text.admit, ids, needs)
+	}
+	if n := len(r.Lined); n > 0 {
+		ids, needs, holds, lines, why := make([]pgtype.UUID, n), make([]pgtype.Text, n), make([]pgtype.Text, n), make([]string, n), make([]string, n)
+		ranks, since, created := make([]int16, n), make([]pgtype.Timestamptz, n), make([]pgtype.Timestamptz, n)
+		for i, e := range r.Lined {
+			ids[i], _ = parseID(e.ID)
+			needs[i], holds[i], lines[i], why[i] = names(e.Needs), names(e.Holds), e.Line, t.gate.WaitsFor(e.Line)
+			rank, at := e.Rank()
+			ranks[i], since[i], created[i] = int16(rank), stamp(at), stamp(e.CreatedAt)
+		}
+		b.Queue(t.j.text.lineUp, ids, needs, holds, lines, ranks, since, why, created)
+	}
+	t.putBuckets(b, r.Buckets)
+	if len(r.More) > 0 {
+		b.Queue(t.j.text.touch, r.More)
+	}
+	return t.tx.SendBatch(t.ctx, b).Close()
+}
+
+func (t *gateTx) putBuckets(b *pgx.Batch, buckets []*job.Bucket) {
+	var kept, idle []string
+	var held, unstarted, waiting []int32
+	var next, due []pgtype.Timestamptz
+	for _, x := range buckets {
+		if x.Idle(t.now) {
+			idle = append(idle, x.Name)
+			continue
+		}
+		kept, held, unstarted, waiting = append(kept, x.Name), append(held, int32(x.Held)), append(unstarted, int32(x.Unstarted)), append(waiting, int32(x.Waiting))
+		next, due = append(next, stamp(x.Next)), append(due, stamp(t.gate.Due(x, t.now)))
+	}
+	if len(kept) > 0 {
+		b.Queue(t.j.text.putBuckets, kept, held, unstarted, waiting, next, due)
+	}
+	if len(idle) > 0 {
+		b.Queue(t.j.text.dropBuckets, idle)
+	}
+}
+
+// names joins the names of buckets, which have no control characters. None is NULL.
+func names(list []string) pgtype.Text { return text(strings.Join(list, "\n")) }
+
+func (t *gateTx) nextPlace() (at time.Time, err error) {
+	var due pgtype.Timestamptz
+	rows, err := t.tx.Query(t.ctx, t.j.text.nextPlace)
+	if err != nil {
+		return at, err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&due}, func() error { return nil })
+	return utc(due), err
+}

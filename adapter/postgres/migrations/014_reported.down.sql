@@ -1,0 +1,2 @@
+DROP INDEX {{schema}}.policy_client_reported;
+ALTER TABLE {{schema}}.policy_client DROP COLUMN reported;

@@ -1,0 +1,2 @@
+DROP TABLE {{schema}}.watch;
+DROP TABLE {{schema}}.event;

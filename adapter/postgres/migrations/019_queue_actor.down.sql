@@ -1,0 +1,1 @@
+ALTER TABLE {{schema}}.queue DROP COLUMN actor;

@@ -1,0 +1,390 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// gate is the limits of the store in one transaction, with what has happened to jobs that have limits and has not been applied
+// to their buckets yet.
+type gate struct {
+	inForce *job.Gate
+	used    bool // there are buckets
+	work    bool // a change of limits has left work
+	events  job.GateEvents
+}
+
+const (
+	gateSQL   = `SELECT (SELECT count(*) FROM tenet_job_limit), EXISTS (SELECT 1 FROM tenet_bucket), EXISTS (SELECT 1 FROM tenet_gate_work)`
+	limitsSQL = `SELECT queue, type, name, number, data FROM tenet_job_limit ORDER BY queue, type, name`
+)
+
+func readGate(q querier) (*gate, error) {
+	g := &gate{inForce: job.NewGate(nil)}
+	limits := 0
+	err := each(q, selection{text: gateSQL, into: []any{&limits, &g.used, &g.work}}, func() error { return nil })
+	if err != nil || limits == 0 {
+		return g, err
+	}
+	list, err := readLimits(q)
+	g.inForce = job.NewGate(list)
+	return g, err
+}
+
+func readLimits(q querier) (list []job.StoredLimit, err error) {
+	var name job.LimitName
+	var number int64
+	var data string
+	err = each(q, selection{text: limitsSQL, into: []any{&name.Queue, &name.Type, &name.Name, &number, &data}}, func() error {
+		l := job.StoredLimit{ID: number}
+		err := json.Unmarshal([]byte(data), &l.LimitState)
+		l.LimitName = name
+		list = append(list, l)
+		return err
+	})
+	return list, err
+}
+
+// active reports whether jobs may have limits or places.
+func (g *gate) active() bool { return g.used || !g.inForce.Empty() }
+
+// move is a job that has gone from one state to another; it is in it already.
+type move struct {
+	id, queue, jobType string
+	from, to           job.State
+}
+
+// gatedJob is a row of tenet_gated.
+type gatedJob struct {
+	job.Entrant
+	places []string
+}
+
+const gatedColumns = `id, places, needs, coalesce(line, ''), priority, run_at, created_at FROM tenet_gated `
+
+// readGated reads rows of tenet_gated.
+func readGated(q querier, from string, args ...any) (list []*gatedJob, err error) {
+	var places, needs string
+	var e job.Entrant
+	var run, created int64
+	err = each(q, selection{text: `SELECT ` + gatedColumns + from, args: args, into: []any{&e.ID, &places, &needs, &e.Line, &e.Priority, &run, &created}}, func() error {
+		found := &gatedJob{Entrant: e}
+		found.RunAt, found.CreatedAt = time.UnixMicro(run).UTC(), time.UnixMicro(created).UTC()
+		if err := json.Unmarshal([]byte(places), &found.places); err != nil {
+			return err
+		}
+		found.Holds = found.places
+		list = append(list, found)
+		return json.Unmarshal([]byte(needs), &found.Needs)
+	})
+	return list, err
+}
+
+// pass notes what the moves of jobs mean for their places. A job with limits that has become ready is at the gate, until it is
+// tended before the transaction goes on.
+func pass(q querier, moves []move, at time.Time) error {
+	g, err := q.gate()
+	if err != nil || len(moves) == 0 || !g.active() {
+		return err
+	}
+	known := map[string]*gatedJob{}
+	if g.used {
+		rows, err := readGated(q, byGatedID, list(moves, func(m move) string { return m.id }))
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			known[r.ID] = r
+		}
+	}
+	var gone []string
+	var kept []any
+	var arrived []string
+	for _, m := range moves {
+		r := known[m.id]
+		if r != nil {
+			switch {
+			case m.to == job.Running:
+				g.start(r, at)
+			case g.leave(r, m):
+				gone = append(gone, m.id)
+			case len(r.places) > 0:
+				kept = append(kept, m.id, list(r.places, itself))
+			}
+		}
+		if m.to == job.Ready && m.from != job.Ready && (g.inForce.Bounds(m.queue, m.jobType) || r != nil && len(r.places) > 0) {
+			arrived = append(arrived, m.id)
+		}
+	}
+	if len(gone) > 0 {
+		if err := q.exec(ungateSQL, list(gone, itself)); err != nil {
+			return err
+		}
+	}
+	if err := keepSQL.exec(q, kept); err != nil {
+		return err
+	}
+	return arrive(q, arrived)
+}
+
+const (
+	byGatedID = `WHERE id IN (SELECT value FROM json_each(?))`
+	ungateSQL = `DELETE FROM tenet_gated WHERE id IN (SELECT value FROM json_each(?))`
+)
+
+// keepSQL stores the places that jobs keep through a retry.
+var keepSQL = newBulk(2, `UPDATE tenet_gated SET places = v.column2, needs = '[]', line = NULL FROM (VALUES `, `) AS v WHERE tenet_gated.id = v.column1`)
+
+// start notes the start of a job.
+func (g *gate) start(r *gatedJob, at time.Time) {
+	for _, name := range r.places {
+		if job.Rated(name) {
+			g.events.Started, g.events.At = append(g.events.Started, name), at
+		}
+	}
+}
+
+// leave notes what a job gives up and reports whether it keeps nothing.
+func (g *gate) leave(r *gatedJob, m move) bool {
+	v := &g.events
+	switch {
+	case m.from == m.to:
+		return false
+	case r.Line != "":
+		v.Left = append(v.Left, r.Line)
+		v.Freed, r.places = append(v.Freed, r.places...), nil
+	case m.from == job.Ready:
+		v.Dropped, r.places = append(v.Dropped, r.places...), nil
+	case m.to.Finished() || m.to == removed:
+		v.Freed, r.places = append(v.Freed, r.places...), nil
+	case m.from == job.Running:
+		kept, freed := job.Kept(r.places)
+		v.Freed, r.places = append(v.Freed, freed...), kept
+	}
+	return len(r.places) == 0
+}
+
+// removed is where a deleted job goes.
+const removed job.State = ""
+
+// arrive brings ready jobs to the gate.
+func arrive(q querier, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	g, err := q.gate()
+	if err != nil {
+		return err
+	}
+	jobs, err := read(q, arriveColumns, byIDSQL, list(ids, itself))
+	if err != nil {
+		return err
+	}
+	rows, err := readGated(q, byGatedID, list(ids, itself))
+	if err != nil {
+		return err
+	}
+	places := map[string][]string{}
+	for _, r := range rows {
+		places[r.ID] = r.places
+	}
+	for _, e := range jobs {
+		g.came(&e.Record, places[e.ID])
+	}
+	return nil
+}
+
+var arriveColumns = columns{"id", "queue", "type", "priority", "run_at", "created_at", "meta", "payload"}
+
+func (g *gate) came(r *job.Record, places []string) {
+	g.events.Arrived = append(g.events.Arrived, &job.Entrant{
+		ID: r.ID, Needs: g.inForce.Needs(r), Holds: places, Priority: r.Priority, RunAt: r.RunAt, CreatedAt: r.CreatedAt,
+	})
+}
+
+const (
+	dueBucketsSQL = `SELECT name FROM tenet_bucket INDEXED BY tenet_bucket_due WHERE due > 0 AND due <= ? ORDER BY due LIMIT 1000`
+	bucketsSQL    = `SELECT name, held, unstarted, waiting, next FROM tenet_bucket WHERE name IN (SELECT value FROM json_each(?))`
+	lineSQL       = `INDEXED BY tenet_gated_line WHERE line = ? ORDER BY rank, since, id LIMIT ? + 0`
+	dropBucketSQL = `DELETE FROM tenet_bucket WHERE name IN (SELECT value FROM json_each(?))`
+	moreSQL       = `INSERT OR IGNORE INTO tenet_gate_work (kind, what, position) SELECT 'bucket', value, '' FROM json_each(?)`
+	letGoSQL      = `UPDATE tenet_job SET state = 'ready', waits_for = '' WHERE id IN (SELECT value FROM json_each(?)) AND state = 'waiting' RETURNING queue`
+)
+
+var (
+	putBucketSQL = newBulk(6, `INSERT OR REPLACE INTO tenet_bucket (name, held, unstarted, waiting, next, due) VALUES `, ``)
+	putGatedSQL  = newBulk(9, `INSERT OR REPLACE INTO tenet_gated (id, places, needs, line, rank, since, priority, run_at, created_at) VALUES `, ``)
+	heldBackSQL  = `SELECT queue, count(*) FROM tenet_job WHERE id IN (SELECT value FROM json_each(?)) AND state = 'ready' GROUP BY queue`
+)
+
+// gateReader is the store as its gate reads it.
+type gateReader struct{ q querier }
+
+// Buckets implements job.GateStore.
+func (r gateReader) Buckets(names []string) (found []*job.Bucket, err error) {
+	var b job.Bucket
+	var next int64
+	err = each(r.q, selection{text: bucketsSQL, args: []any{list(names, itself)}, into: []any{&b.Name, &b.Held, &b.Unstarted, &b.Waiting, &next}}, func() error {
+		one := b
+		one.Next = fromMicros(next)
+		found = append(found, &one)
+		return nil
+	})
+	return found, err
+}
+
+// Lines implements job.GateStore.
+func (r gateReader) Lines(first map[string]int) (found []*job.Entrant, err error) {
+	for name, n := range first {
+		rows, err := readGated(r.q, lineSQL, name, n)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			found = append(found, &row.Entrant)
+		}
+	}
+	return found, nil
+}
+
+// tend gives free places to those who come next, in the transaction that freed them.
+func tend(q querier, at time.Time) error {
+	g, err := q.gate()
+	if err != nil || !g.active() && g.events.Empty() {
+		return err
+	}
+	name := ""
+	err = each(q, selection{text: dueBucketsSQL, args: []any{at.UnixMicro()}, into: []any{&name}}, func() error {
+		g.events.Touched = append(g.events.Touched, name)
+		return nil
+	})
+	if err != nil || g.events.Empty() {
+		return err
+	}
+	g.used = true
+	for range tendRounds {
+		events := g.events
+		g.events = job.GateEvents{}
+		done, err := g.inForce.Tend([]job.GateEvents{events}, gateReader{q}, at)
+		if err != nil {
+			return err
+		}
+		if err := writeEntrants(q, g.inForce, done); err != nil {
+			return err
+		}
+		if err := writeBuckets(q, g.inForce, done.Buckets, at); err != nil {
+			return err
+		}
+		if g.events.Touched = done.More; len(done.More) == 0 {
+			return nil
+		}
+	}
+	more := list(g.events.Touched, itself)
+	g.events, g.work = job.GateEvents{}, true
+	return q.exec(moreSQL, more)
+}
+
+// tendRounds bounds the steps of one transaction; maintenance takes the others.
+const tendRounds = 4
+
+func writeBuckets(q querier, g *job.Gate, buckets []*job.Bucket, at time.Time) error {
+	var rows []any
+	var idle []string
+	for _, b := range buckets {
+		if b.Idle(at) {
+			idle = append(idle, b.Name)
+			continue
+		}
+		rows = append(rows, b.Name, int64(b.Held), int64(b.Unstarted), int64(b.Waiting), micros(b.Next), micros(g.Due(b, at)))
+	}
+	if err := putBucketSQL.exec(q, rows); err != nil || len(idle) == 0 {
+		return err
+	}
+	return q.exec(dropBucketSQL, list(idle, itself))
+}
+
+// writeEntrants moves jobs between ready and waiting. All of them are in one of the two.
+func writeEntrants(q querier, g *job.Gate, done *job.GateResult) error {
+	counts := totals{}
+	queue, n := "", 0
+	var rows, waits []any
+	add := func(e *job.Entrant, places []string, line any) {
+		rank, since := 0, time.Time{}
+		if line != nil {
+			rank, since = e.Rank()
+		}
+		rows = append(rows, e.ID, list(places, itself), list(e.Needs, itself), line, int64(rank), micros(since), int64(e.Priority), e.RunAt.UnixMicro(), e.CreatedAt.UnixMicro())
+	}
+	var admitted, unbounded []string
+	for _, e := range done.Admitted {
+		admitted = append(admitted, e.ID)
+		if len(e.Needs) == 0 {
+			unbounded = append(unbounded, e.ID)
+			continue
+		}
+		add(e, e.Needs, nil)
+	}
+	if len(admitted) > 0 {
+		err := each(q, selection{text: letGoSQL, args: []any{list(admitted, itself)}, into: []any{&queue}}, func() error {
+			counts.move(queue, job.Waiting, job.Ready, 1)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		q.changed()
+	}
+	for _, e := range done.Lined {
+		add(e, e.Holds, e.Line)
+		waits = append(waits, e.ID, g.WaitsFor(e.Line))
+	}
+	if len(done.Lined) > 0 {
+		ids := list(done.Lined, func(e *job.Entrant) string { return e.ID })
+		err := each(q, selection{text: heldBackSQL, args: []any{ids}, into: []any{&queue, &n}}, func() error {
+			counts.move(queue, job.Ready, job.Waiting, n)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := waitSQL.exec(q, waits); err != nil {
+		return err
+	}
+	if err := putGatedSQL.exec(q, rows); err != nil {
+		return err
+	}
+	if len(unbounded) > 0 {
+		if err := q.exec(ungateSQL, list(unbounded, itself)); err != nil {
+			return err
+		}
+	}
+	return q.count(counts, nil)
+}
+
+// waitSQL makes jobs wait.
+var waitSQL = newBulk(2, `UPDATE tenet_job SET state = 'waiting', waits_for = v.column2 FROM (VALUES `, `) AS v WHERE tenet_job.id = v.column1`)
+
+// movesOf lists the moves of changed jobs.
+func movesOf(changed []*entry) (moves []move) {
+	for _, e := range changed {
+		if e.changed && e.was != e.State {
+			moves = append(moves, move{e.ID, e.Queue, e.Type, e.was, e.State})
+		}
+	}
+	return moves
+}
+
+// atGate reports whether new jobs of a queue and type have limits.
+func (g *gate) atGate(r *job.Record) bool {
+	return r.State == job.Ready && g.inForce.Bounds(r.Queue, r.Type)
+}
+
+// changePlaces notes the places that a running job has now and had not, and the other way round.
+func (g *gate) changePlaces(places, needs []string) {
+	g.events.Taken = slices.Concat(g.events.Taken, job.Without(needs, places))
+	g.events.Freed = slices.Concat(g.events.Freed, job.Without(places, needs))
+}

@@ -1,0 +1,2 @@
+DROP INDEX tenet_policy_client_reported;
+ALTER TABLE tenet_policy_client DROP COLUMN reported;

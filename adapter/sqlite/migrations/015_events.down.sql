@@ -1,0 +1,2 @@
+DROP TABLE tenet_watch;
+DROP TABLE tenet_event;

@@ -1,0 +1,1 @@
+ALTER TABLE tenet_queue DROP COLUMN actor;

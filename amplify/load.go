@@ -1,0 +1,106 @@
+package amplify
+
+import (
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Load is what one call can become.
+type Load struct {
+	// Attempts is how many attempts a call makes at most, hedges included.
+	Attempts int
+	// Budgeted is how many attempts a call makes at most on average in the long run, over all calls that share its budgets.
+	Budgeted float64
+}
+
+// Of returns the load of a normalised policy whose work ends after within, or never if within is 0. Budgets are those of the
+// policy's document.
+func Of(p *policy.Policy, within time.Duration, budgets map[string]policy.Budget) Load {
+	groups := Reachable(&p.Retry, p.Key.Surface(), within)
+	hedges := 0
+	if p.Hedge.Enabled && !Late(p, within) {
+		hedges = p.Hedge.MaxHedges
+	}
+	l := Load{Attempts: groups * (1 + hedges)}
+	l.Budgeted = budgeted(p, budgets, groups, hedges)
+	return l
+}
+
+// budgeted is the bound of the attempts of a call with so many groups and hedges per group that budgets leave in the long run.
+func budgeted(p *policy.Policy, budgets map[string]policy.Budget, groups, hedges int) float64 {
+	retries := float64(groups - 1)
+	ofRetries, bounded := share(p.Retry.Budget, budgets)
+	if bounded && p.Hedge.Budget.Name == "" { // retries and hedges take from the same budget
+		return 1 + min(ofRetries, float64(groups*(1+hedges)-1))
+	}
+	if bounded {
+		retries = min(retries, ofRetries)
+	}
+	hedged := (1 + retries) * float64(hedges)
+	if ofHedges, bounded := share(p.Hedge.Budget, budgets); bounded {
+		hedged = min(hedged, ofHedges)
+	}
+	if most := p.Hedge.MaxExtraLoad; most > 0 {
+		hedged = min(hedged, most)
+	}
+	return 1 + retries + hedged
+}
+
+// Reachable returns how many attempts (groups when hedging) of a piece of work can start at all if it ends after within, 0 for
+// never: all attempts fail at once and every delay is the shortest possible.
+func Reachable(r *policy.Retry, s policy.Surface, within time.Duration) int {
+	elapsed := time.Duration(0)
+	for n := 1; ; n++ {
+		v, delay := Earliest(r, decision.State{Surface: s, Attempt: n, Left: Left(within, elapsed), LeftReason: policy.ReasonOverallTimeout})
+		if v.Action != decision.Retry {
+			return n
+		}
+		elapsed += delay
+		if within <= 0 {
+			return r.MaxAttempts
+		}
+	}
+}
+
+// Earliest asks what follows a failed attempt if the delay is the shortest possible, which it returns too.
+func Earliest(r *policy.Retry, s decision.State) (decision.Verdict, time.Duration) {
+	s.External = true
+	s.Delay, _ = decision.Bounds(r, s.Attempt-1)
+	return decision.Next(r, s, classify.Outcome{Kind: classify.Retryable, Category: classify.CategorySystem}), s.Delay
+}
+
+// Left is the time left of within, or decision.Unbounded if within is 0.
+func Left(within, elapsed time.Duration) time.Duration {
+	if within <= 0 {
+		return decision.Unbounded
+	}
+	return within - elapsed
+}
+
+// End returns how long an attempt runs at most if it honours its context: its own timeout or the end of the work, whichever
+// comes first, and 0 if nothing bounds it.
+func End(p *policy.Policy, within time.Duration) time.Duration {
+	timeout := p.Retry.TimeoutPerAttempt
+	if within > 0 && (timeout <= 0 || within < timeout) {
+		return within
+	}
+	return max(timeout, 0)
+}
+
+// Late reports whether every attempt has ended by the time at which a hedge would be launched.
+func Late(p *policy.Policy, within time.Duration) bool {
+	end := End(p, within)
+	return p.Hedge.TriggerName == policy.TriggerFixed && end > 0 && p.Hedge.HedgeDelay > end
+}
+
+// share is the number of extra attempts per call that a budget allows in the long run.
+func share(ref policy.BudgetRef, budgets map[string]policy.Budget) (extra float64, bounded bool) {
+	b, known := budgets[ref.Name]
+	if !known || b.Kind != policy.BudgetRetryRatio {
+		return 0, false
+	}
+	return b.Ratio / float64(max(ref.Cost, 1)), true
+}

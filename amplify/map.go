@@ -1,0 +1,162 @@
+package amplify
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+// Requests is a number of requests under each of the four assumptions of the package documentation.
+type Requests struct {
+	// Plain is the number without any retry or hedge.
+	Plain float64 `json:"plain"`
+	// Worst is the number if every attempt fails.
+	Worst float64 `json:"worst"`
+	// Budgeted is the worst case in the long run after budgets.
+	Budgeted float64 `json:"budgeted"`
+	// Expected is the mean for the declared or recorded shares of failures.
+	Expected float64 `json:"expected"`
+}
+
+// Edge is a call of the graph.
+type Edge struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Key  string `json:"key,omitempty"`
+	// Calls per request of From.
+	Calls float64 `json:"calls"`
+	// Attempts of one call. Its Plain is 1.
+	Attempts Requests `json:"attempts"`
+	// Requests that reach To over this edge per request at the entries.
+	Requests Requests `json:"requests"`
+}
+
+// Node is a service of the graph.
+type Node struct {
+	Name string `json:"name"`
+	// Requests that reach the node; 1 for an entry.
+	Requests Requests `json:"requests"`
+	// Amplification is Requests divided by those without retries. Its Plain is 1.
+	Amplification Requests `json:"amplification"`
+	layer         int
+}
+
+// Map is a call graph with its amplification.
+type Map struct {
+	Edges []Edge `json:"edges"`
+	// Nodes in an order in which every call leads to a later one.
+	Nodes []Node `json:"nodes"`
+	// Amplification is the highest of all nodes, separately for each assumption.
+	Amplification Requests `json:"amplification"`
+}
+
+// New multiplies along a graph from [policyfile.ParseGraph], which has no cycle. load returns the load of the calls of a key; it is
+// asked for edges that name one.
+func New(g *policyfile.Graph, load func(key string) (Load, error)) (*Map, error) {
+	m := &Map{Edges: make([]Edge, 0, len(g.Edges)), Amplification: ones}
+	for _, e := range g.Edges {
+		l := Load{Attempts: e.Attempts, Budgeted: float64(e.Attempts)}
+		if e.Key != "" {
+			var err error
+			if l, err = load(e.Key); err != nil {
+				return nil, fmt.Errorf("amplify: call from %s to %s: %w", e.From, e.To, err)
+			}
+		}
+		m.Edges = append(m.Edges, Edge{From: e.From, To: e.To, Key: e.Key, Calls: e.Calls, Attempts: Requests{
+			Plain: 1, Worst: float64(l.Attempts), Budgeted: l.Budgeted, Expected: expected(e.Failures, l.Attempts),
+		}})
+	}
+	m.multiply()
+	for _, n := range m.Nodes { // a sum or quotient out of range is infinite, or not a number
+		if !(n.Amplification.Worst <= math.MaxFloat64 && n.Requests.Worst <= math.MaxFloat64) {
+			return nil, fmt.Errorf("amplify: node %s: the number of requests is out of range", n.Name)
+		}
+	}
+	return m, nil
+}
+
+// Recorded is the mean number of attempts that one piece of work took.
+type Recorded struct {
+	Name     string
+	Attempts float64
+}
+
+// FromRecord maps work of which a record knows the attempts but not the caller: each piece stands by itself, and the recorded mean
+// takes the place of all three numbers.
+func FromRecord(list []Recorded) *Map {
+	m := &Map{Edges: []Edge{}, Nodes: []Node{}, Amplification: ones}
+	for _, r := range list {
+		attempts := Requests{1, r.Attempts, r.Attempts, r.Attempts}
+		m.Edges = append(m.Edges, Edge{From: "recorded work", To: r.Name, Calls: 1, Attempts: attempts})
+	}
+	m.multiply()
+	return m
+}
+
+var ones = Requests{1, 1, 1, 1}
+
+// expected is the mean number of attempts of a call if a share of attempts fails, independently of each other.
+func expected(failures float64, attempts int) float64 {
+	sum, term := 0.0, 1.0
+	for range attempts {
+		sum += term
+		term *= failures
+	}
+	return sum
+}
+
+// multiply computes the requests of all nodes and edges.
+func (m *Map) multiply() {
+	waiting, out := map[string]int{}, map[string][]int{}
+	for i, e := range m.Edges {
+		waiting[e.To]++
+		out[e.From] = append(out[e.From], i)
+	}
+	nodes, next := map[string]*Node{}, []string{}
+	for _, e := range m.Edges {
+		if waiting[e.From] == 0 && nodes[e.From] == nil {
+			nodes[e.From] = &Node{Name: e.From, Requests: ones}
+			next = append(next, e.From)
+		}
+	}
+	slices.Sort(next)
+	for ; len(next) > 0; next = next[1:] {
+		from := nodes[next[0]]
+		from.Amplification = from.Requests.over(from.Requests.Plain)
+		m.Amplification = m.Amplification.highest(from.Amplification)
+		m.Nodes = append(m.Nodes, *from)
+		for _, i := range out[from.Name] {
+			e := &m.Edges[i]
+			e.Requests = from.Requests.times(e.Attempts, e.Calls)
+			to := nodes[e.To]
+			if to == nil {
+				to = &Node{Name: e.To}
+				nodes[e.To] = to
+			}
+			to.Requests, to.layer = to.Requests.plus(e.Requests), max(to.layer, from.layer+1)
+			if waiting[e.To]--; waiting[e.To] == 0 {
+				next = append(next, e.To)
+			}
+		}
+	}
+	slices.SortStableFunc(m.Nodes, func(a, b Node) int { return cmp.Compare(a.layer, b.layer) })
+}
+
+func (r Requests) times(attempts Requests, calls float64) Requests {
+	return Requests{r.Plain * calls * attempts.Plain, r.Worst * calls * attempts.Worst, r.Budgeted * calls * attempts.Budgeted, r.Expected * calls * attempts.Expected}
+}
+
+func (r Requests) plus(s Requests) Requests {
+	return Requests{r.Plain + s.Plain, r.Worst + s.Worst, r.Budgeted + s.Budgeted, r.Expected + s.Expected}
+}
+
+func (r Requests) over(plain float64) Requests {
+	return Requests{1, r.Worst / plain, r.Budgeted / plain, r.Expected / plain}
+}
+
+func (r Requests) highest(s Requests) Requests {
+	return Requests{1, max(r.Worst, s.Worst), max(r.Budgeted, s.Budgeted), max(r.Expected, s.Expected)}
+}

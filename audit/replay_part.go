@@ -1,0 +1,202 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Works is a part of a log as [Replay] and [WhatIf] need it: the complete record of the pieces of work that begin there, and the
+// policies that it names. Its reports add up to those of the whole log. Make it with [ReadWorks].
+type Works struct {
+	// After is the cursor of the last line of the part, from which the next part goes on. Ended says that the log has no more.
+	After string
+	Ended bool
+
+	lines, unreadable int // of the part
+	log               [][]byte
+}
+
+// Indexes is a log that finds the events of a piece of work through an index.
+type Indexes interface {
+	Source
+	Finder
+}
+
+// ReadWorks reads the part of a log after a cursor, "" for the beginning, and of each piece of work whose first event is in it
+// also the events behind it. At least one line is read, whatever the bounds.
+func ReadWorks(ctx context.Context, s Indexes, after string, b Bounds) (*Works, error) {
+	w, err := readWorks(ctx, s, after, b)
+	if err != nil {
+		return nil, fmt.Errorf("audit: read works: %w", err)
+	}
+	return w, nil
+}
+
+func readWorks(ctx context.Context, s Indexes, after string, b Bounds) (*Works, error) {
+	if err := readable(ctx, s); err != nil {
+		return nil, err
+	}
+	if b.Lines <= 0 {
+		return nil, errors.New("the bounds have no lines")
+	}
+	began := time.Now()
+	w := &Works{After: after}
+	var found [][]byte
+	var cursors []string
+	lines := &part{Source: s, after: after, b: b}
+	err := lines.Read(ctx, "", func(cursor string, line []byte) error {
+		found, cursors = append(found, bytes.Clone(line)), append(cursors, cursor)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.Ended = !lines.cut
+	seen, named := map[string]bool{}, map[string]bool{}
+	for i, line := range found {
+		if b.Time > 0 && i > 0 && time.Since(began) >= 2*b.Time {
+			w.Ended = false
+			break
+		}
+		if err := w.add(ctx, s, worksLine{cursors[i], line}, seen, named); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.addPolicies(ctx, s, named)
+}
+
+// worksLine is a line of a part.
+type worksLine struct {
+	cursor string
+	text   []byte
+}
+
+// add adds a line, and if a piece of work begins with it, the work's other lines.
+func (w *Works) add(ctx context.Context, s Finder, l worksLine, seen, named map[string]bool) error {
+	w.After = l.cursor
+	w.lines++
+	e, err := ParseLine(l.text)
+	switch {
+	case err != nil:
+		w.unreadable++
+		return nil //nolint:nilerr // Verify says more
+	case !neededForReplay(&e):
+		return nil
+	case e.WorkID == "":
+		named[e.PolicyRevision] = true
+		w.log = append(w.log, l.text)
+		return nil
+	case seen[e.WorkID]:
+		return nil
+	}
+	seen[e.WorkID] = true
+	var lines [][]byte
+	first := ""
+	err = s.Find(ctx, Query{WorkID: e.WorkID}, func(cursor string, line []byte) error {
+		other, err := ParseLine(line)
+		if err != nil || other.WorkID != e.WorkID || !neededForReplay(&other) {
+			return nil //nolint:nilerr // the line is counted in its part
+		}
+		first = cursor
+		named[other.PolicyRevision] = true
+		lines = append(lines, bytes.Clone(line))
+		return nil
+	})
+	if err == nil && first == l.cursor {
+		w.log = append(w.log, lines...)
+	}
+	return err
+}
+
+// addPolicies adds the snapshots of the revisions that the part names.
+func (w *Works) addPolicies(ctx context.Context, s Finder, named map[string]bool) error {
+	delete(named, "")
+	looked := 0
+	err := s.Find(ctx, Query{Type: PolicySnapshot}, func(_ string, line []byte) error {
+		if len(named) == 0 || looked == mostSnapshots {
+			return errFound
+		}
+		looked++
+		if e, err := ParseLine(line); err == nil && e.Policy != nil && named[e.PolicyRevision] {
+			delete(named, e.PolicyRevision)
+			w.log = append(w.log, bytes.Clone(line))
+		}
+		return nil
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return err
+}
+
+// Read implements Source.
+func (w *Works) Read(ctx context.Context, _ string, f func(cursor string, line []byte) error) error {
+	for _, line := range w.log {
+		if err := errors.Join(ctx.Err(), f("", line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Replay adds the replay of the part to the report of those before it. limit is how many divergences are listed.
+func (w *Works) Replay(ctx context.Context, before *ReplayReport, limit int) (*ReplayReport, error) {
+	r, err := Replay(ctx, w, ReplayOptions{Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	out := *before
+	out.add(r)
+	out.Lines, out.Unreadable, out.Duplicates = before.Lines+w.lines, before.Unreadable+w.unreadable, before.Duplicates+r.Duplicates
+	out.Divergences = first(append(append([]Divergence{}, before.Divergences...), r.Divergences...), limit)
+	return &out, nil
+}
+
+// WhatIf adds what another document would have changed in the part to the report of those before it.
+func (w *Works) WhatIf(ctx context.Context, before *WhatIfReport, set *policy.Set) (*WhatIfReport, error) {
+	r, err := WhatIf(ctx, w, set, ReplayOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := *before
+	out.Revision = r.Revision
+	out.Lines, out.Unreadable, out.Duplicates = before.Lines+w.lines, before.Unreadable+w.unreadable, before.Duplicates+r.Duplicates
+	out.addCategories(r)
+	out.addKeys(r)
+	return &out, nil
+}
+
+// addCategories adds the categories of another part of a log.
+func (r *WhatIfReport) addCategories(part *WhatIfReport) {
+	sums := map[string]*WhatIfCategory{}
+	for _, c := range slices.Concat(r.Categories, part.Categories) {
+		if sums[c.Category] == nil {
+			sums[c.Category] = &WhatIfCategory{Category: c.Category}
+		}
+		sums[c.Category].add(&c)
+	}
+	r.Total.add(&part.Total)
+	r.Categories = []WhatIfCategory{}
+	for _, code := range slices.Sorted(maps.Keys(sums)) {
+		r.Categories = append(r.Categories, *sums[code])
+	}
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Seconds) UnmarshalJSON(text []byte) error {
+	var number float64
+	if err := json.Unmarshal(text, &number); err != nil {
+		return err
+	}
+	*s = Seconds(math.Round(min(number*float64(time.Second), math.MaxInt64-1024)))
+	return nil
+}

@@ -1,0 +1,2 @@
+// Package flows is the command group "tenet flows" ([Command]).
+package flows

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/tenetdev/tenet/prove"
+)
+
+const proveHead = `# What can be proved of a policy document
+
+Generated from the rules of package ` + "`prove`" + ` by ` + "`go generate ./...`" + `; do not edit.
+
+` + "`tenet policy prove`" + ` decides properties of a [policy document](policy-reference.md) before it is in force. Each verdict comes with its
+numbers, and each violation with a counterexample: questions to the code that makes the decisions at run time, with its answers.
+
+` + "```sh" + `
+tenet policy prove policies.yaml
+tenet policy prove policies.yaml --graph graph.yaml --sarif prove.sarif
+` + "```" + `
+
+It exits with 4 if a property is violated, whether as an error or as a warning. Notes only state numbers. ` + "`--all`" + ` also prints what holds, and
+` + "`-o json`" + ` always does. ` + "`--sarif`" + ` writes SARIF 2.1.0 for code hosts and editors. A [server](server.md) refuses to publish a document with
+an error, and publishes one with warnings only if they are accepted. The text editor of the [web UI](ui.md) shows both.
+
+## What a verdict means
+
+A verdict is about the document alone. It holds for every seed, every traffic and every duration of attempts, under these assumptions:
+
+- operations honour their contexts, so that an attempt ends with its timeout;
+- budgets are those of the document, although a budget that a program registers under the same name would win;
+- budgets, breakers and limits with ` + "`scope: shared`" + ` are not judged by what one process counts;
+- ` + "`max_extra_load`" + ` is at least a billionth.
+
+Leases and retention do not appear: a worker renews the lease of a running job, and retention removes only jobs that have ended, so only
+a deadline can end a job early. A violation that many keys inherit from one field is reported once, for the first of them.
+
+## Accepting a finding
+
+A document accepts a finding with its code, its path and a reason. An entry without effect is a warning itself.
+
+` + "```yaml" + `
+version: 1
+consumers:
+  orders:
+    steps: {process: {retry: {max_attempts: 5}}}
+prove:
+  suppress:
+    - {code: zero-delay, path: consumers.orders.steps.process.retry, reason: the task waits by itself}
+` + "```" + `
+
+## Call graphs
+
+A graph says which service calls which, how often per request (` + "`calls`" + `, default 1), and under which policy: ` + "`key`" + ` names one of the
+document, ` + "`attempts`" + ` stands for a policy elsewhere. ` + "`failures`" + ` is the share of attempts that fail. A graph has no cycle.
+
+` + "```text" + `
+version: 1
+nodes: [web, api, db]
+edges:
+  - {from: web, to: api, key: api.Get, calls: 2}
+  - {from: api, to: db, attempts: 3, failures: 0.01}
+` + "```" + `
+
+` + "`tenet map --graph graph.yaml --policy policies.yaml`" + ` multiplies along it. For each call and each service it prints how many requests one
+request becomes at worst (every attempt fails), what retry ratios leave of that in the long run, and the mean for the given shares of
+failures; ` + "`--svg`" + ` draws it. Five layers of 3 attempts make 3⁵ = 243. The budgeted number counts a ratio for all calls that share the
+budget and leaves out its burst; token buckets bound a rate, not a factor. The mean takes failures as independent and leaves hedges out.
+
+` + "`tenet map --audit URL`" + ` prints the mean number of attempts that an audit log recorded for each category and step. The log does not record
+which call ran inside which, so it gives no graph.
+
+## Retry bugs of other systems
+
+The study "If At First You Don't Succeed, Try, Try, Again...?" (SOSP 2024) lists 70 retry bugs of Elasticsearch, Hadoop, HBase, Hive, Kafka,
+Spark and others, 23 of them missing or unsafe caps and missing delays. Its data set names all 23; the text of 14 could be found in public
+sources. The tests of package ` + "`prove`" + ` hold 12 of these as documents, and all 12 are found: HBASE-20492, HBASE-20827, HBASE-21248,
+HIVE-21925, HIVE-23591, YARN-4113 and HBASE-22287 retried without a delay, HBASE-21796, HBASE-24546, KAFKA-15475 and YARN-8710 without
+end, and HDFS-15439 took a negative maximum for none, which reading a document refuses. The other 2, HBASE-8776 and HIVE-20761, gave up
+too early for the outages that they met, which a document does not show.
+
+## Rules
+
+| code | severity | property |
+|---|---|---|
+`
+
+// provePage writes a section per rule.
+func provePage() []byte {
+	var b bytes.Buffer
+	b.WriteString(proveHead)
+	for _, r := range prove.Rules() {
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", r.Code, r.Code, r.Severity, r.Property)
+	}
+	for _, r := range prove.Rules() {
+		fmt.Fprintf(&b, "\n### %s\n\n%s %s\n", r.Code, r.Property, r.Why)
+		if r.Graph != "" {
+			fmt.Fprintf(&b, "\nWith this call graph:\n\n```text\n%s```\n", r.Graph)
+		}
+		if r.Mended == "" {
+			fmt.Fprintf(&b, "\nAn example:\n\n```yaml\n%s```\n", r.Violating)
+			continue
+		}
+		fmt.Fprintf(&b, "\nViolated:\n\n```yaml\n%s```\n\nRemedy: %s.\n\n```yaml\n%s```\n", r.Violating, r.Remedy, r.Mended)
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,219 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+// Command returns "tenet limits".
+func Command(a *cli.App) *cobra.Command {
+	return cli.Group("limits", "List and set the limits of queues and job types", "", listCommand(a), setCommand(a))
+}
+
+// withLimiter opens a store of jobs that has limits.
+func withLimiter(ctx context.Context, a *cli.App, url string, f func(job.Limiter) error) error {
+	return open.WithJobs(ctx, a, open.Options{URL: url}, func(s open.JobStore) error {
+		limiter, ok := s.(job.Limiter)
+		if !ok {
+			return errors.New("the store has no limits")
+		}
+		return f(limiter)
+	})
+}
+
+func listCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List limits with their buckets in use, the fullest first", Args: cobra.NoArgs,
+		Long: `List the limits of the store: what bounds their jobs, where that comes from (the document of a worker, or a setting, which
+stands above it), and their buckets in use. HELD counts the places of jobs that are ready or running, and of those that keep
+their order through a retry; WAITING counts the jobs that wait for a place.`,
+		Example: "  tenet limits list --store sqlite:jobs.db",
+	}
+	store := open.JobsFlag(cmd)
+	buckets := cmd.Flags().IntP("number", "n", 5, "buckets to list of each limit")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		if *buckets < 0 || *buckets > 1000 {
+			return cli.Usagef("--number %d: write a number between 0 and 1000", *buckets)
+		}
+		return withLimiter(cmd.Context(), a, *store, func(s job.Limiter) error {
+			states, err := s.Limits(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list := make([]api.Limit, 0, len(states))
+			for _, l := range states {
+				use, err := s.LimitUse(cmd.Context(), l.LimitName, *buckets)
+				if err != nil {
+					return err
+				}
+				list = append(list, api.NewLimit(l, use))
+			}
+			return a.Print(*form, list, func(w io.Writer) { table(w, list) })
+		})
+	})
+	return cmd
+}
+
+// line is a limit or one of its buckets in the table.
+type line struct {
+	limit api.Limit
+	key   string
+	use   job.BucketUse
+}
+
+func table(w io.Writer, list []api.Limit) {
+	var lines []line
+	for _, l := range list {
+		lines = append(lines, line{limit: l, use: job.BucketUse{Held: l.Use.Held, Waiting: l.Use.Waiting}})
+		for _, b := range l.Use.Fullest {
+			if b.Key != "" {
+				lines = append(lines, line{limit: l, key: b.Key, use: b})
+			}
+		}
+	}
+	cli.Table(w, "LIMIT\tOF\tSOURCE\tBOUND\tHELD\tWAITING", lines, func(x line) []any {
+		if x.key != "" {
+			return []any{x.limit.Name, cli.OneLine(x.key), "", "", x.use.Held, x.use.Waiting}
+		}
+		of := "queue " + x.limit.Queue
+		if x.limit.Type != "" {
+			of = "type " + x.limit.Type
+		}
+		return []any{x.limit.Name, cli.OneLine(of), x.limit.Source, cli.OneLine(bound(x.limit.InForce)), x.use.Held, x.use.Waiting}
+	})
+}
+
+// bound describes the values of a limit.
+func bound(v *api.LimitValues) string {
+	if v == nil {
+		return "off"
+	}
+	var parts []string
+	if v.Concurrency > 0 {
+		parts = append(parts, fmt.Sprint(v.Concurrency, " at a time"))
+	}
+	if v.Rate != nil {
+		per := time.Duration(v.Rate.Per * float64(time.Second))
+		parts = append(parts, fmt.Sprintf("%d per %v, burst %d", v.Rate.Count, per, v.Rate.Burst))
+	}
+	if v.Order == string(policy.OrderStrict) {
+		parts = append(parts, "strict order")
+	}
+	text := strings.Join(parts, ", ")
+	if len(v.Key) > 0 {
+		text += " per " + strings.Join(v.Key, ", ")
+	}
+	return text
+}
+
+// settingFlags are the flags of "set".
+type settingFlags struct {
+	queue, jobType string
+	key            []string
+	concurrency    int
+	count, burst   int
+	per            time.Duration
+	strict         bool
+	off, reset     bool
+}
+
+func setCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "set NAME (--queue QUEUE | --type TYPE)", Short: "Set a limit of a queue or type", Args: cobra.ExactArgs(1),
+		Long: `Set a limit of a queue or type for all workers of the store, above what their documents say. The command replaces the whole
+limit: values that it does not name are absent. It holds for jobs that are enqueued from now on at once, and for those that
+are there when the command returns. --off removes the bound whatever documents say; --reset removes the setting, so that
+documents apply again.`,
+		Example: `  tenet limits set per-tenant --queue mail --key meta.tenant --concurrency 5 --store sqlite:jobs.db
+  tenet limits set vendor --type invoice:send --rate 100 --per 1m --burst 10 --store sqlite:jobs.db
+  tenet limits set per-tenant --queue mail --reset --store sqlite:jobs.db`,
+	}
+	var f settingFlags
+	flags := cmd.Flags()
+	flags.StringVar(&f.queue, "queue", "", "the queue whose jobs the limit bounds")
+	flags.StringVar(&f.jobType, "type", "", "the job type that the limit bounds")
+	flags.StringSliceVar(&f.key, "key", nil, "fields that divide the jobs into buckets: queue, type, meta.NAME, payload.FIELD (default: one bucket)")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "how many jobs of a bucket run at a time (default: no bound)")
+	flags.IntVar(&f.count, "rate", 0, "how many jobs of a bucket start per period (default: no bound)")
+	flags.Var(cli.Duration(&f.per), "per", "the period of --rate (default 1s)")
+	flags.IntVar(&f.burst, "burst", 0, "how many jobs may start at once after a pause (default: as --rate)")
+	flags.BoolVar(&f.strict, "strict", false, "keep the order of enqueueing within a bucket; needs --concurrency 1")
+	flags.BoolVar(&f.off, "off", false, "switch the limit off, whatever documents say")
+	flags.BoolVar(&f.reset, "reset", false, "remove the setting: documents apply again")
+	dryRun := flags.Bool("dry-run", false, "print what would be done, without doing it")
+	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		setting, err := f.setting(args[0])
+		if err != nil {
+			return err
+		}
+		return withLimiter(cmd.Context(), a, *store, func(s job.Limiter) error {
+			before, err := job.FindLimit(cmd.Context(), s, setting.LimitName)
+			if err != nil {
+				return err
+			}
+			after, verb := before, "would be"
+			if after.Setting, after.Off = setting.Limit, setting.Off; !*dryRun {
+				verb = "is"
+				if err := recording.Put(cmd.Context(), a, *log, operation.OnLimit(before, setting)); err != nil {
+					return err
+				}
+				if err := s.SetLimit(cmd.Context(), setting); err != nil {
+					if errors.Is(err, job.ErrNotFound) {
+						err = cli.Fail(cli.ExitNotFound, err)
+					}
+					return err
+				}
+				if after, err = job.FindLimit(cmd.Context(), s, setting.LimitName); err != nil {
+					return err
+				}
+			}
+			shown := api.NewLimit(after, job.LimitUse{})
+			return a.Print(*form, shown, func(w io.Writer) {
+				cli.Fprintf(w, "%s %s %s\n", setting.LimitName, verb, bound(shown.InForce))
+			})
+		})
+	})
+	return cmd
+}
+
+// setting returns what the flags say.
+func (f *settingFlags) setting(name string) (job.LimitSetting, error) {
+	s := job.LimitSetting{LimitName: job.LimitName{Queue: f.queue, Type: f.jobType, Name: name}, Off: f.off}
+	valued := len(f.key) > 0 || f.concurrency != 0 || f.count != 0 || f.per != 0 || f.burst != 0 || f.strict
+	switch {
+	case (f.queue == "") == (f.jobType == ""):
+		return s, cli.Usagef("a limit belongs to one queue or one type: give --queue or --type")
+	case f.off && f.reset || valued && (f.off || f.reset):
+		return s, cli.Usagef("--off and --reset stand alone: give one of them, or the values of the limit")
+	case !valued && !f.off && !f.reset:
+		return s, cli.Usagef("nothing to set: give --concurrency or --rate, or --off or --reset")
+	case valued:
+		s.Limit = &policy.JobLimit{
+			Name: name, Key: f.key, Concurrency: f.concurrency, Rate: policy.Rate{Count: f.count, Per: f.per, Burst: f.burst}, Order: policy.OrderPriority,
+		}
+		if f.strict {
+			s.Limit.Order = policy.OrderStrict
+		}
+	}
+	if err := s.Check(); err != nil {
+		return s, cli.Usagef("%v", err)
+	}
+	return s, nil
+}

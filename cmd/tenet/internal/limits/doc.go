@@ -1,0 +1,2 @@
+// Package limits lists and sets the limits of queues and job types.
+package limits

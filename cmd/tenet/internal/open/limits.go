@@ -1,0 +1,146 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/adapter/redis"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/sharing"
+)
+
+// LimitsFlag adds --limits to a command.
+func LimitsFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("limits", "", "store of the limits that processes share: "+UseLimits.Forms())
+}
+
+// giveBackTime is how long a command waits at its end until its shares of limits are given back.
+const giveBackTime = 2 * time.Second
+
+// Limits opens the store of --limits, which creates a missing SQLite file, and connects this process with it. A server that does not
+// answer is tried again in the background. Without a URL the hub is nil, and it is an error if one of the policies shares something.
+func Limits(ctx context.Context, a *cli.App, url string, set *policy.Set, uses func(policy.Key) bool) (hub *sharing.Hub, closeHub func() error, err error) {
+	none := func() error { return nil }
+	if url == "" {
+		return nil, none, checkUnshared(set, uses)
+	}
+	at, _, err := Ref{Flag: "limits", URL: url, Use: UseLimits}.locate()
+	if err != nil {
+		return nil, nil, err
+	}
+	store := &lateLimits{open: func(ctx context.Context) (sharing.Store, func() error, error) { return openLimits(ctx, a, at) }}
+	if _, err := store.opened(ctx); err != nil {
+		if failure, ok := errors.AsType[*cli.Failure](err); ok || at.scheme != schemePostgres {
+			if ok {
+				return nil, nil, failure
+			}
+			return nil, nil, err
+		}
+		a.Warn("the store of --limits does not answer, so this process has its own share of the limits until it does: %v", err)
+	}
+	hub = sharing.NewHub(store)
+	return hub, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
+		defer cancel()
+		if err := hub.Close(ctx); err != nil {
+			a.Warn("%v", err)
+		}
+		return store.close()
+	}, nil
+}
+
+// checkUnshared returns an error if a policy shares something.
+func checkUnshared(set *policy.Set, uses func(policy.Key) bool) error {
+	if set == nil {
+		return nil
+	}
+	for _, key := range set.Keys() {
+		p, err := cli.PolicyOf(set, key)
+		if err != nil || !uses(key) {
+			continue
+		}
+		if parts := set.Shared(p); len(parts) > 0 {
+			return cli.Usagef("%s shares its %s with other processes; name their store with --limits %s, or remove scope: shared from the document",
+				key, strings.Join(parts, " and its "), UseLimits.Forms())
+		}
+	}
+	return nil
+}
+
+func openLimits(ctx context.Context, a *cli.App, at location) (sharing.Store, func() error, error) {
+	switch at.scheme {
+	case schemeSQLite:
+		db, err := openSQLite(ctx, at, true)
+		if err != nil {
+			return nil, nil, err
+		}
+		return db.Limits(), db.Close, nil
+	case schemeRedis:
+		redis.DisableLog() // its lines would mix with the command's log
+		db, err := redis.Open(at.URL, redis.Options{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return db.Limits(), db.Close, nil
+	}
+	db, err := openPostgres(ctx, a, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	return db.Limits(), db.Close, migrated(ctx, db, false)
+}
+
+// lateLimits is a store that is opened when it first answers.
+type lateLimits struct {
+	open func(ctx context.Context) (sharing.Store, func() error, error)
+
+	mu        sync.Mutex // guards the fields below
+	store     sharing.Store
+	closeDown func() error
+}
+
+func (s *lateLimits) opened(ctx context.Context) (sharing.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store == nil {
+		store, closeDown, err := s.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.store, s.closeDown = store, closeDown
+	}
+	return s.store, nil
+}
+
+// Load opens the store if it is not open.
+func (s *lateLimits) Load(ctx context.Context, names []string) (sharing.Snapshot, error) {
+	store, err := s.opened(ctx)
+	if err != nil {
+		return sharing.Snapshot{}, err
+	}
+	return store.Load(ctx, names)
+}
+
+// Swap opens the store if it is not open.
+func (s *lateLimits) Swap(ctx context.Context, states []sharing.State) ([]bool, error) {
+	store, err := s.opened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return store.Swap(ctx, states)
+}
+
+func (s *lateLimits) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closeDown == nil {
+		return nil
+	}
+	return s.closeDown()
+}

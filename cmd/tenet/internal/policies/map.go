@@ -1,0 +1,131 @@
+package policies
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/amplify"
+	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
+	"github.com/tenetdev/tenet/internal/files"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+// MapCommand returns "tenet map".
+func MapCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "map --graph FILE|--audit URL", Short: "Multiply attempts along a call graph", Args: cobra.NoArgs,
+		Long: `Multiply attempts along a declared call graph: how many requests one request becomes on each service if every attempt fails
+(worst), what budgets leave of that in the long run (budgets), and the mean for the declared shares of failures (expected).
+An edge of the graph states its attempts, or names a key of the policy document. docs/prove.md describes the file.
+
+With --audit, the attempts that one piece of work took on average, for each category and step of an audit log. The log does not
+record which call ran inside which, so these stand side by side, and the recorded mean is all three numbers.`,
+		Example: "  tenet map --graph graph.yaml --policy policies.yaml\n  tenet map --graph graph.yaml --svg graph.svg -o json\n  tenet map --audit audit.jsonl",
+	}
+	graphFile := cmd.Flags().String("graph", "", "call graph; - is stdin")
+	file := cli.DocumentFlag(cmd)
+	log := cmd.Flags().String("audit", "", "audit log, a URL or a file, in place of a graph")
+	svg := cmd.Flags().String("svg", "", "also draw the graph into this SVG file")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, _ []string) error {
+		if (*graphFile == "") == (*log == "") {
+			return cli.Usagef("name either a call graph with --graph FILE or an audit log with --audit URL")
+		}
+		read := func() (*amplify.Map, error) { return mapOf(cmd.Context(), a, *graphFile, *file) }
+		if *log != "" {
+			read = func() (*amplify.Map, error) { return recordedMap(cmd.Context(), a, *log) }
+		}
+		m, err := read()
+		if err != nil {
+			return err
+		}
+		if *svg != "" {
+			if err := files.Write(*svg, m.SVG()); err != nil {
+				return cli.NotMade(*svg, err)
+			}
+		}
+		return a.Print(*form, m, func(w io.Writer) { writeMap(w, m) })
+	})
+	return cmd
+}
+
+// mapOf multiplies along a graph. The document is needed only if an edge names a key.
+func mapOf(ctx context.Context, a *cli.App, graphFile, file string) (*amplify.Map, error) {
+	graph, err := LoadGraph(ctx, a, graphFile)
+	if err != nil {
+		return nil, err
+	}
+	var document *policyfile.Document
+	if file != "" {
+		if document, err = a.Load(ctx, file); err != nil {
+			return nil, err
+		}
+	}
+	m, err := amplify.New(graph, func(name string) (amplify.Load, error) {
+		if document == nil {
+			return amplify.Load{}, fmt.Errorf("the edge names key %q: give the document with --policy FILE", name)
+		}
+		key := document.Set.Find(name)
+		if !document.Set.Named(key) {
+			return amplify.Load{}, fmt.Errorf("%s has no policy for key %q; add one, or give attempts in place of the key", file, name)
+		}
+		p, err := cli.PolicyOf(document.Set, key)
+		if err != nil {
+			return amplify.Load{}, err
+		}
+		return amplify.Of(p, p.Retry.OverallTimeout, document.Set.Budgets()), nil
+	})
+	if err != nil {
+		return nil, cli.Fail(cli.ExitInvalid, err)
+	}
+	return m, nil
+}
+
+// recordedMap reads what an audit log says of each category and step.
+func recordedMap(ctx context.Context, a *cli.App, url string) (*amplify.Map, error) {
+	var calls []amplify.Recorded
+	err := open.WithAuditLog(ctx, a, url, func(log *open.AuditLog) error {
+		report, err := audit.Statistics(ctx, log, audit.Spill{})
+		if err != nil {
+			return err
+		}
+		for _, c := range report.Categories {
+			if c.Amplification != nil {
+				calls = append(calls, amplify.Recorded{Name: cmp.Or(c.Step, c.Category, "work without a category"), Attempts: *c.Amplification})
+			}
+		}
+		return nil
+	})
+	return amplify.FromRecord(calls), err
+}
+
+func writeMap(w io.Writer, m *amplify.Map) {
+	cli.Table(w, "from\tto\tkey\tcalls\tattempts\tworst\tbudgets\texpected", m.Edges, func(e amplify.Edge) []any {
+		return append([]any{e.From, e.To, e.Key, e.Calls, number(e.Attempts.Worst)}, columns(e.Requests)...)
+	})
+	cli.Fprintln(w)
+	nodes := slices.Concat(m.Nodes, []amplify.Node{{Name: "highest amplification", Requests: m.Amplification}})
+	cli.Table(w, "node\twithout retries\tworst\tbudgets\texpected", nodes, func(n amplify.Node) []any {
+		return append([]any{n.Name, number(n.Requests.Plain)}, columns(n.Requests)...)
+	})
+}
+
+func columns(r amplify.Requests) []any {
+	return []any{number(r.Worst), number(r.Budgeted), number(r.Expected)}
+}
+
+// number writes whole numbers exactly and others with four digits.
+func number(f float64) string {
+	if f == math.Trunc(f) && f < 1e15 {
+		return fmt.Sprintf("%.0f", f)
+	}
+	return fmt.Sprintf("%.4g", f)
+}

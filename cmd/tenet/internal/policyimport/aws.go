@@ -1,0 +1,113 @@
+package policyimport
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// awsQuota is the name of the budget that the SDKs call their retry quota.
+const awsQuota = "aws-retry-quota"
+
+// AWS converts the retry settings of the AWS SDKs' shared config file (~/.aws/config): retry_mode and max_attempts of each profile.
+// The key of the default profile is "aws", that of another "aws-NAME". Profiles without these settings are left out.
+func AWS(config []byte) (Converted, error) {
+	const what = "aws config"
+	if len(config) > maxInput {
+		return Converted{}, fmt.Errorf("%s: %d bytes are too many; at most %d are read", what, len(config), maxInput)
+	}
+	r := &reader{}
+	c := newConverted()
+	for _, section := range r.ini(config) {
+		kind, name, _ := strings.Cut(section.path, " ")
+		switch {
+		case section.path == "default" || kind == "profile" && strings.TrimSpace(name) == "default":
+			r.profile(section, "aws", &c)
+		case kind == "profile":
+			r.profile(section, "aws-"+strings.TrimSpace(name), &c)
+		default:
+			r.lost(section.path, "is not a profile and is left out")
+		}
+	}
+	return c.finish(r, what, "no profile has retry_mode or max_attempts")
+}
+
+func (r *reader) profile(o object, key string, c *Converted) {
+	_, mode := o.fields["retry_mode"]
+	_, attempts := o.fields["max_attempts"]
+	if mode || attempts {
+		c.add(r, key, o.path, r.sdk(o, c))
+	}
+	for _, name := range o.names() {
+		r.lost(o.at(name), "does not concern retries and is left out")
+	}
+}
+
+// sdk converts the settings of a profile, as the SDKs' reference guide ("Retry behavior") describes the modes.
+func (r *reader) sdk(o object, c *Converted) policy.Policy {
+	p := policy.Policy{Retry: policy.Retry{
+		MaxAttempts: 3, InitialBackoff: time.Second, BackoffMultiplier: 2, MaxBackoff: 20 * time.Second, Jitter: policy.JitterFull, ClassifierName: "http",
+		RetryOn: []policy.Class{"http_429", "http_500", "http_502", "http_503", "http_504", policy.ClassNetwork, policy.ClassTimeout},
+	}}
+	path := o.at("retry_mode")
+	switch mode := o.text("retry_mode"); mode {
+	case "":
+		r.remark(path, "is not given, and its default depends on the SDK; standard is used")
+	case "standard":
+	case "adaptive":
+		r.approximate(path, "is approximated by standard: requests are not slowed down when the service throttles; limit.adaptive bounds them by latency")
+	case "legacy":
+		p.Retry.MaxAttempts = 5
+		r.approximate(path, "is approximated: legacy differs between SDKs; 5 attempts are made, as in boto3, under the quota of standard")
+	default:
+		r.fault(path, "%q is not legacy, standard or adaptive", mode)
+	}
+	if n, path, given := o.count("max_attempts"); given {
+		if n == 0 {
+			r.fault(path, "is 0: an operation makes at least one attempt")
+		}
+		p.Retry.MaxAttempts = n
+		fit(r, path, &p.Retry.MaxAttempts, policy.CallLimits().Attempts)
+	}
+	p.Retry.Budget.Name = awsQuota
+	c.Budgets[awsQuota] = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 100}
+	r.remark(o.path, "the SDKs' retry quota of 500 tokens, of which a retry takes 5 and a success returns 1, is approximated by a burst of 100 retries and 0.2 retries a call")
+	r.remark(o.path, suppliedBy, "http", "tenethttp")
+	r.remark(o.path, "the http classifier repeats only idempotent methods and requests with an Idempotency-Key after they may have been processed; the SDKs repeat all")
+	return p
+}
+
+// ini reads the sections of a config file. Settings nested below another one are part of it.
+func (r *reader) ini(config []byte) (sections []object) {
+	lines := bufio.NewScanner(bytes.NewReader(config))
+	lines.Buffer(nil, maxInput+1)
+	for number := 1; lines.Scan(); number++ {
+		text := strings.TrimSpace(lines.Text())
+		at := "line " + strconv.Itoa(number)
+		switch {
+		case text == "" || text[0] == '#' || text[0] == ';':
+		case strings.HasPrefix(text, "["):
+			name, ok := strings.CutSuffix(text[1:], "]")
+			if !ok {
+				r.fault(at, "the name of a section has no end")
+			}
+			sections = append(sections, object{r: r, path: strings.TrimSpace(name), fields: map[string]any{}})
+		case len(sections) == 0:
+			r.fault(at, "a setting stands before the first section, such as [default]")
+		case strings.HasPrefix(lines.Text(), " ") || strings.HasPrefix(lines.Text(), "\t"):
+		default:
+			name, value, ok := strings.Cut(text, "=")
+			if !ok {
+				r.fault(at, "is not a setting, written as name = value")
+				continue
+			}
+			sections[len(sections)-1].fields[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+		}
+	}
+	return sections
+}

@@ -1,0 +1,275 @@
+package policyimport
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Dapr converts Resiliency resources (dapr.io/v1alpha1): the timeout, retries and circuit breaker of each target. The key of an app
+// or an actor type is its name; that of a component has ".outbound" or ".inbound" behind its name. Defaults are those of Dapr.
+func Dapr(resources []byte) (Converted, error) {
+	const what = "dapr resiliency"
+	r := &reader{}
+	list, err := r.manifests(resources)
+	if err != nil {
+		return Converted{}, fmt.Errorf("%s: %w", what, err)
+	}
+	c := newConverted()
+	for _, m := range list {
+		if m.kind != "Resiliency" {
+			m.leaveOut()
+			continue
+		}
+		d := dapr{reader: r, result: &c}
+		d.read(m.spec)
+		m.skip("scopes")
+	}
+	return c.finish(r, what, "no Resiliency with targets was found")
+}
+
+// dapr is a Resiliency that is being read. The policies are named templates, which targets refer to.
+type dapr struct {
+	*reader
+	result   *Converted
+	timeouts map[string]time.Duration
+	retries  map[string]policy.Retry
+	circuits map[string]policy.Circuit
+	used     map[string]bool
+}
+
+func (d *dapr) read(spec object) {
+	d.timeouts, d.retries, d.circuits, d.used = map[string]time.Duration{}, map[string]policy.Retry{}, map[string]policy.Circuit{}, map[string]bool{}
+	policies, _ := spec.object("policies")
+	timeouts, _ := policies.object("timeouts")
+	for _, name := range timeouts.names() {
+		d.timeouts[name], _ = timeouts.span(name)
+		timeout := d.timeouts[name]
+		fit(d.reader, timeouts.at(name), &timeout, positive)
+		d.timeouts[name] = timeout
+	}
+	retries, _ := policies.object("retries")
+	for _, name := range retries.names() {
+		if o, ok := retries.object(name); ok {
+			d.retries[name] = d.retry(o)
+		}
+	}
+	breakers, _ := policies.object("circuitBreakers")
+	for _, name := range breakers.names() {
+		if o, ok := breakers.object(name); ok {
+			d.circuits[name] = d.breaker(o)
+		}
+	}
+	policies.rest()
+	targets, _ := spec.object("targets")
+	for _, kind := range []string{"apps", "actors"} {
+		list, _ := targets.object(kind)
+		for _, name := range list.names() {
+			if o, ok := list.object(name); ok {
+				d.target(name, o)
+			}
+		}
+	}
+	components, _ := targets.object("components")
+	for _, name := range components.names() {
+		component, _ := components.object(name)
+		for _, direction := range []string{"outbound", "inbound"} {
+			if o, ok := component.object(direction); ok {
+				d.target(name+"."+direction, o)
+			}
+		}
+		component.rest()
+	}
+	targets.rest()
+	spec.rest()
+	unused(d, timeouts, d.timeouts)
+	unused(d, retries, d.retries)
+	unused(d, breakers, d.circuits)
+}
+
+// unused reports the templates that no target refers to.
+func unused[T any](d *dapr, o object, templates map[string]T) {
+	for _, name := range slices.Sorted(maps.Keys(templates)) {
+		if path := o.at(name); !d.used[path] {
+			d.lost(path, "is left out: no target refers to it")
+		}
+	}
+}
+
+// names lists the fields that have not been read.
+func (o object) names() []string { return slices.Sorted(maps.Keys(o.fields)) }
+
+func (d *dapr) target(key string, o object) {
+	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
+	if name := o.text("retry"); name != "" {
+		p.Retry = refer(d, o, "retry", "retries", name, d.retries)
+	}
+	if name := o.text("timeout"); name != "" {
+		p.Retry.TimeoutPerAttempt = refer(d, o, "timeout", "timeouts", name, d.timeouts)
+	}
+	if name := o.text("circuitBreaker"); name != "" {
+		p.Circuit = refer(d, o, "circuitBreaker", "circuitBreakers", name, d.circuits)
+	}
+	o.skip("circuitBreakerScope", "circuitBreakerCacheSize")
+	o.rest()
+	d.result.add(d.reader, key, o.path, p.Clone())
+}
+
+// refer returns the template that a target names.
+func refer[T any](d *dapr, o object, field, kind, name string, templates map[string]T) T {
+	t, ok := templates[name]
+	if !ok {
+		d.fault(o.at(field), "policies.%s has no %q", kind, name)
+	}
+	root, _, _ := strings.Cut(o.path, "spec.")
+	d.used[root+"spec.policies."+kind+"."+name] = true
+	return t
+}
+
+func (d *dapr) retry(o object) policy.Retry {
+	limits := policy.CallLimits()
+	r := policy.Retry{MaxAttempts: limits.Attempts.Max}
+	n, path, given := o.number("maxRetries")
+	switch {
+	case !given || n == -1:
+		d.approximate(path, "retries without end, which no policy does; %d attempts are made", r.MaxAttempts)
+	case n < -1 || n != float64(int(n)):
+		d.fault(path, "%v is not a whole number from -1", n)
+	default:
+		r.MaxAttempts = int(n) + 1
+		fit(d.reader, path, &r.MaxAttempts, limits.Attempts)
+	}
+	wait, waits := o.span("duration")
+	longest, bounded := o.span("maxInterval")
+	switch kind := cmp.Or(o.text("policy"), "constant"); kind {
+	case "constant":
+		if r.InitialBackoff = 5 * time.Second; waits {
+			r.InitialBackoff = max(wait, limits.Backoff.Min)
+		}
+		r.MaxBackoff, r.BackoffMultiplier, r.Jitter = r.InitialBackoff, 1, policy.JitterNone
+		if bounded {
+			d.lost(o.at("maxInterval"), "has no effect on a constant wait")
+		}
+	case "exponential": // as in package backoff, which Dapr uses
+		r.InitialBackoff, r.BackoffMultiplier, r.Jitter, r.JitterFactor = 500*time.Millisecond, 1.5, policy.JitterProportional, 0.5
+		if r.MaxBackoff = time.Minute; bounded {
+			r.MaxBackoff = max(longest, r.InitialBackoff)
+		}
+		if waits {
+			d.lost(o.at("duration"), "has no effect on an exponential wait")
+		}
+		d.approximate(o.at("policy"), "is approximated: jitter never exceeds backoff_cap, where Dapr's may by half")
+	default:
+		d.fault(o.at("policy"), "%q is neither constant nor exponential", kind)
+	}
+	fit(d.reader, o.at("duration"), &r.InitialBackoff, limits.Backoff)
+	fit(d.reader, o.at("maxInterval"), &r.MaxBackoff, limits.Cap)
+	if matching, ok := o.object("matching"); ok {
+		d.matching(matching, &r)
+	}
+	o.rest()
+	return r
+}
+
+// matching reads the statuses that are retried: "429,500-599".
+func (d *dapr) matching(o object, r *policy.Retry) {
+	for _, status := range d.ranges(o, "httpStatusCodes", 100, 599) {
+		if class := policy.HTTPClass(status); class != "" {
+			r.RetryOn = append(r.RetryOn, class)
+		}
+	}
+	r.RetryOn = wholes(r.RetryOn)
+	http := len(r.RetryOn)
+	for _, code := range d.ranges(o, "gRPCStatusCodes", 0, 16) {
+		if code > 0 {
+			r.RetryOn = append(r.RetryOn, grpcClass(codes[code]))
+			grpcEffect(d.reader, o.at("gRPCStatusCodes"), grpcClass(codes[code]))
+		}
+	}
+	if o.rest(); len(r.RetryOn) == 0 {
+		return
+	}
+	r.RetryOn = append(r.RetryOn, policy.ClassNetwork, policy.ClassTimeout) // Dapr always retries errors that are not answers
+	switch {
+	case http > 0 && len(r.RetryOn) > http+2:
+		r.ClassifierName = "http"
+		d.approximate(o.at("gRPCStatusCodes"), "mixes HTTP and gRPC statuses; the http classifier is used, which knows the former only")
+	case http > 0:
+		r.ClassifierName = "http"
+	default:
+		r.ClassifierName = "grpc"
+	}
+	d.remark(o.path, suppliedBy, r.ClassifierName, "tenet"+r.ClassifierName)
+}
+
+// wholes writes all hundred classes of a family, such as http_500 to http_599, as the family.
+func wholes(list []policy.Class) []policy.Class {
+	for _, family := range []policy.Class{policy.ClassHTTP4xx, policy.ClassHTTP5xx} {
+		within := func(c policy.Class) bool { return c.Within(family) }
+		members := slices.DeleteFunc(slices.Clone(list), func(c policy.Class) bool { return !within(c) })
+		slices.Sort(members)
+		if len(slices.Compact(members)) == 100 {
+			list = append(slices.DeleteFunc(list, within), family)
+		}
+	}
+	return list
+}
+
+// ranges reads a list of numbers and ranges of numbers.
+func (d *dapr) ranges(o object, name string, low, high int) (list []int) {
+	for part := range strings.SplitSeq(o.text(name), ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		first, last, isRange := strings.Cut(part, "-")
+		from, err := strconv.Atoi(first)
+		to := from
+		if isRange && err == nil {
+			to, err = strconv.Atoi(last)
+		}
+		if err != nil || from < low || to > high || from > to {
+			d.fault(o.at(name), "%q is not a status from %d to %d, or a range such as 500-503", part, low, high)
+			continue
+		}
+		for n := from; n <= to; n++ {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+var trips = regexp.MustCompile(`^\s*consecutiveFailures\s*(>=?)\s*([0-9]{1,6})\s*$`)
+
+func (d *dapr) breaker(o object) policy.Circuit {
+	c := policy.Circuit{Kind: policy.CircuitConsecutive, Failures: 6, Cooldown: time.Minute, Probes: 1} // Dapr's defaults
+	if n, _, given := o.count("maxRequests"); given && n > 0 {
+		c.Probes = n
+	}
+	if cooldown, ok := o.span("timeout"); ok && cooldown > 0 {
+		c.Cooldown = max(cooldown, policy.CallLimits().MinCooldown)
+	}
+	if interval, ok := o.span("interval"); ok && interval > 0 {
+		d.lost(o.at("interval"), "has no equivalent: failures in a row are not forgotten with time")
+	}
+	if trip := o.text("trip"); trip != "" {
+		m := trips.FindStringSubmatch(trip)
+		if m == nil {
+			d.lost(o.at("trip"), "is left out: only consecutiveFailures with > or >= and a number is converted; %d failures in a row open the breaker", c.Failures)
+		} else {
+			n, _ := strconv.Atoi(m[2])
+			if m[1] == ">" {
+				n++
+			}
+			c.Failures = max(n, 1)
+		}
+	}
+	o.rest()
+	return c
+}

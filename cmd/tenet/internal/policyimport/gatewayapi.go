@@ -1,0 +1,168 @@
+package policyimport
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// GatewayAPI converts Kubernetes manifests of the Gateway API: the timeouts and retries of HTTPRoutes (gateway.networking.k8s.io/v1),
+// and the retry budgets of BackendTrafficPolicies (XBackendTrafficPolicy, gateway.networking.x-k8s.io/v1alpha1). The key of a rule is
+// its name, or else that of its first backend. Manifests of other kinds are left out.
+func GatewayAPI(manifests []byte) (Converted, error) {
+	const what = "gateway API manifests"
+	r := &reader{}
+	list, err := r.manifests(manifests)
+	if err != nil {
+		return Converted{}, fmt.Errorf("%s: %w", what, err)
+	}
+	g := gateway{reader: r, result: newConverted(), backends: map[string][]string{}}
+	for _, m := range list {
+		switch m.kind {
+		case "HTTPRoute":
+			for _, rule := range m.spec.objects("rules") {
+				g.rule(rule)
+			}
+			m.spec.skip("parentRefs", "hostnames", "useDefaultGateways")
+			m.spec.rest()
+		case "BackendTrafficPolicy", "XBackendTrafficPolicy": // read below, once all routes are known
+		default:
+			m.leaveOut()
+		}
+	}
+	for _, m := range list {
+		if m.kind == "BackendTrafficPolicy" || m.kind == "XBackendTrafficPolicy" {
+			g.traffic(m)
+		}
+	}
+	return g.result.finish(r, what, "no HTTPRoute or BackendTrafficPolicy was found")
+}
+
+type gateway struct {
+	*reader
+	result   Converted
+	backends map[string][]string // keys of policies by the backends of their rules
+}
+
+func (g *gateway) rule(o object) {
+	name, backends := o.text("name"), []string(nil)
+	for _, b := range o.objects("backendRefs") {
+		backends = append(backends, b.text("name"))
+		b.skip("group", "kind", "namespace", "port", "weight", "filters")
+		b.rest()
+	}
+	if name == "" && len(backends) > 0 {
+		name = backends[0]
+	}
+	if name == "" {
+		name = "gateway"
+		g.remark(o.path, "has neither a name nor a backend; its key is %s", name)
+	}
+	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
+	if timeouts, ok := o.object("timeouts"); ok {
+		p.Retry.OverallTimeout, _ = timeouts.span("request")
+		p.Retry.TimeoutPerAttempt, _ = timeouts.span("backendRequest")
+		fit(g.reader, timeouts.at("request"), &p.Retry.OverallTimeout, positive)
+		fit(g.reader, timeouts.at("backendRequest"), &p.Retry.TimeoutPerAttempt, positive)
+		timeouts.rest()
+	}
+	if retry, ok := o.object("retry"); ok {
+		g.retry(retry, &p.Retry)
+	}
+	o.skip("matches", "filters", "sessionPersistence")
+	o.rest()
+	key := g.result.add(g.reader, name, o.path, p)
+	for _, b := range backends {
+		g.backends[b] = append(g.backends[b], key)
+	}
+}
+
+func (g *gateway) retry(o object, r *policy.Retry) {
+	limits := policy.CallLimits()
+	retries, path, given := o.count("attempts")
+	if !given {
+		retries = 1
+		g.remark(path, "is not given, and every implementation has its own default; one retry is written out")
+	}
+	r.MaxAttempts = retries + 1
+	fit(g.reader, path, &r.MaxAttempts, limits.Attempts)
+	r.InitialBackoff = 25 * time.Millisecond
+	if backoff, ok := o.span("backoff"); ok {
+		r.InitialBackoff = max(backoff, limits.Backoff.Min)
+		g.approximate(o.at("backoff"), "is the shortest wait; decorrelated jitter spreads waits up to ten times as long, where implementations differ")
+	}
+	r.MaxBackoff, r.Jitter = 10*r.InitialBackoff, policy.JitterDecorrelated
+	fit(g.reader, o.at("backoff"), &r.InitialBackoff, limits.Backoff)
+	fit(g.reader, o.at("backoff"), &r.MaxBackoff, limits.Cap)
+	r.RetryOn = append(g.statuses(o, "codes"), policy.ClassNetwork, policy.ClassTimeout)
+	slices.Sort(r.RetryOn)
+	r.RetryOn, r.ClassifierName = slices.Compact(r.RetryOn), "http"
+	g.remark(o.path, "failed connections and timeouts are retried too, as the Gateway API recommends")
+	g.remark(o.path, suppliedBy, "http", "tenethttp")
+	g.approximate(o.at("codes"), "is approximated: only idempotent methods, and requests with an Idempotency-Key, are repeated after they may have been processed")
+	o.rest()
+}
+
+// traffic reads a retry budget, and gives it to the policies of its backends.
+func (g *gateway) traffic(m manifest) {
+	var keys []string
+	for _, target := range m.spec.objects("targetRefs") {
+		backend := target.text("name")
+		target.skip("group", "kind", "sectionName")
+		target.rest()
+		if len(g.backends[backend]) == 0 {
+			g.remark(target.path, "no rule of these manifests leads to %q; a policy with one attempt is written for it", backend)
+			g.backends[backend] = []string{g.result.add(g.reader, backend, target.path, policy.Policy{Retry: policy.Retry{MaxAttempts: 1}})}
+		}
+		keys = append(keys, g.backends[backend]...)
+	}
+	if len(keys) == 0 {
+		g.fault(m.spec.at("targetRefs"), "is required: a policy without a target applies to nothing")
+	}
+	if constraint, ok := m.spec.object("retryConstraint"); ok {
+		b := g.constraint(constraint)
+		name := m.name + "-retries"
+		g.result.Budgets[name] = b
+		for _, key := range keys {
+			p := g.result.Policies[key]
+			p.Retry.Budget.Name = name
+			g.result.Policies[key] = p
+		}
+	}
+	m.spec.skip("sessionPersistence")
+	m.spec.rest()
+}
+
+func (g *gateway) constraint(o object) policy.Budget {
+	b := policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 10} // the defaults of the Gateway API
+	if budget, ok := o.object("budget"); ok {
+		if percent, path, given := budget.count("percent"); given {
+			if percent > 100 {
+				g.fault(path, "%d is more than 100 percent", percent)
+			}
+			if b.Ratio = float64(percent) / 100; percent == 0 {
+				b.Ratio = 0.001
+				g.approximate(path, "is approximated: a call earns a thousandth of a retry, the least that a budget can say")
+			}
+		}
+		if _, ok := budget.span("interval"); ok {
+			g.lost(budget.at("interval"), "has no equivalent: calls earn tokens whenever they are made")
+		}
+		budget.rest()
+	}
+	if rate, ok := o.object("minRetryRate"); ok {
+		if count, path, given := rate.count("count"); given {
+			b.Burst = float64(max(count, 1))
+			fit(g.reader, path, &b.Burst, policy.Range[float64]{Min: 1, Max: 1000})
+		}
+		if _, ok := rate.span("interval"); ok {
+			g.lost(rate.at("interval"), "has no equivalent: the burst is not refilled with time")
+		}
+		rate.rest()
+	}
+	g.approximate(o.path, "is approximated: retries are bounded to a share of calls and a burst, in each process, where a gateway counts for all of its clients")
+	o.rest()
+	return b
+}

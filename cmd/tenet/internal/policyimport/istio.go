@@ -1,0 +1,151 @@
+package policyimport
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// istioConditions are the conditions of a route that says nothing of retries.
+const istioConditions = "connect-failure,refused-stream,unavailable,cancelled"
+
+// Istio converts the VirtualServices of Kubernetes manifests (networking.istio.io/v1): the timeout and the retries of their HTTP
+// routes. The key of a route is its name, or else the host of its first destination. Manifests of other kinds are left out.
+func Istio(manifests []byte) (Converted, error) {
+	const what = "istio manifests"
+	r := &reader{}
+	list, err := r.manifests(manifests)
+	if err != nil {
+		return Converted{}, fmt.Errorf("%s: %w", what, err)
+	}
+	c := newConverted()
+	for _, m := range list {
+		if m.kind != "VirtualService" {
+			m.leaveOut()
+			continue
+		}
+		for _, route := range m.spec.objects("http") {
+			r.istioRoute(route, &c)
+		}
+		m.spec.skip("hosts", "gateways", "tls", "tcp", "exportTo")
+		m.spec.rest()
+	}
+	return c.finish(r, what, "no VirtualService with HTTP routes was found")
+}
+
+func (r *reader) istioRoute(o object, c *Converted) {
+	name := o.text("name")
+	for i, to := range o.objects("route") {
+		destination, _ := to.object("destination")
+		if host := destination.text("host"); name == "" && i == 0 {
+			name = host
+		}
+		destination.skip("subset", "port")
+		destination.rest()
+		to.skip("weight", "headers")
+		to.rest()
+	}
+	if name == "" {
+		name = "istio"
+		r.remark(o.path, "has neither a name nor a destination; its key is %s", name)
+	}
+	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 3, Jitter: policy.JitterFull, BackoffMultiplier: 2, InitialBackoff: 25 * time.Millisecond}}
+	retry := &p.Retry
+	if timeout, ok := o.span("timeout"); ok {
+		retry.OverallTimeout = timeout // 0 is none
+		fit(r, o.at("timeout"), &retry.OverallTimeout, positive)
+	}
+	if retries, ok := o.object("retries"); ok {
+		r.istioRetries(retries, retry)
+	} else {
+		r.remark(o.at("retries"), "are not given; Istio's default of 2 retries is written out")
+		r.retryOn(o.at("retries"), strings.Split(istioConditions, ","), nil, retry)
+	}
+	retry.MaxBackoff = 10 * retry.InitialBackoff
+	fit(r, o.at("retries.backoff"), &retry.MaxBackoff, policy.CallLimits().Cap)
+	o.skip("match", "redirect", "directResponse", "delegate", "rewrite", "fault", "mirror", "mirrors", "mirrorPercent", "mirrorPercentage", "corsPolicy", "headers")
+	o.rest()
+	c.add(r, name, o.path, p)
+}
+
+func (r *reader) istioRetries(o object, to *policy.Retry) {
+	retries, path, given := o.count("attempts") // of retries, whatever its name says
+	if given {
+		to.MaxAttempts = retries + 1
+		fit(r, path, &to.MaxAttempts, policy.CallLimits().Attempts)
+	} else {
+		r.remark(path, "is not given; Istio's default of 2 retries is written out")
+	}
+	if timeout, ok := o.span("perTryTimeout"); ok {
+		to.TimeoutPerAttempt = timeout
+		fit(r, o.at("perTryTimeout"), &to.TimeoutPerAttempt, positive)
+	}
+	if backoff, ok := o.span("backoff"); ok && backoff > 0 {
+		to.InitialBackoff = backoff
+		fit(r, o.at("backoff"), &to.InitialBackoff, policy.CallLimits().Backoff)
+	}
+	path = o.at("retryOn")
+	var words []string
+	var statuses []policy.Class
+	for word := range strings.SplitSeq(cmp.Or(o.text("retryOn"), istioConditions), ",") {
+		word = strings.TrimSpace(word)
+		if status, err := strconv.Atoi(word); err == nil {
+			if class := policy.HTTPClass(status); class != "" {
+				statuses = append(statuses, class)
+			} else {
+				r.lost(path, "%q is not the status of an error and is left out", word)
+			}
+			continue
+		}
+		words = append(words, word)
+	}
+	if len(statuses) > 0 && !slices.Contains(words, "retriable-status-codes") {
+		words = append(words, "retriable-status-codes")
+	}
+	if to.MaxAttempts > 1 {
+		r.retryOn(path, words, statuses, to)
+	}
+	o.skip("retryRemoteLocalities", "retryIgnorePreviousHosts")
+	o.rest()
+}
+
+// manifest is a Kubernetes resource.
+type manifest struct {
+	object
+
+	kind, name string
+	spec       object
+}
+
+// manifests reads Kubernetes resources: several documents, or the items of a list.
+func (r *reader) manifests(data []byte) (list []manifest, err error) {
+	roots, err := r.loadAll(data)
+	for len(roots) > 0 {
+		o := roots[0]
+		roots = roots[1:]
+		kind, _ := o.fields["kind"].(string)
+		if strings.HasSuffix(kind, "List") {
+			roots = append(o.objects("items"), roots...)
+			continue
+		}
+		if kind == "" {
+			r.fault(o.at("kind"), "is required, such as VirtualService")
+		}
+		m := manifest{object: o, kind: kind}
+		metadata, _ := o.fields["metadata"].(map[string]any)
+		m.name, _ = metadata["name"].(string)
+		m.spec, _ = o.object("spec")
+		list = append(list, m)
+	}
+	return list, err
+}
+
+// leaveOut reports a resource that has nothing to convert.
+func (m manifest) leaveOut() {
+	m.r.lost(cmp.Or(m.path, m.kind), "%s %q has no equivalent and is left out", m.kind, m.name)
+}

@@ -1,0 +1,266 @@
+package policyimport
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/policy"
+)
+
+// Resilience4j converts the settings of resilience4j in a Spring Boot application's YAML: retry, circuitbreaker, bulkhead, ratelimiter
+// and timelimiter. Instances of the same name become one policy, whose key is that name. Settings that an instance lacks come from its
+// baseConfig, from the configuration "default", or from resilience4j's own defaults.
+func Resilience4j(application []byte) (Converted, error) {
+	const what = "resilience4j configuration"
+	r := &reader{}
+	roots, err := r.loadAll(application)
+	if err != nil {
+		return Converted{}, fmt.Errorf("%s: %w", what, err)
+	}
+	j := resilience4j{reader: r, policies: map[string]*policy.Policy{}}
+	for _, root := range roots {
+		for _, module := range r4jModules {
+			o, ok := root.object("resilience4j." + module.name)
+			if nested, is := root.fields["resilience4j"].(map[string]any); !ok && is {
+				o, ok = object{r: r, path: root.at("resilience4j"), fields: nested}.object(module.name)
+			}
+			if ok {
+				j.instances(o, module.convert)
+			}
+		}
+		if rest, ok := root.object("resilience4j"); ok {
+			rest.rest()
+		}
+	}
+	c := newConverted()
+	for _, name := range slices.Sorted(maps.Keys(j.policies)) {
+		p := j.policies[name]
+		p.Retry.MaxAttempts = max(p.Retry.MaxAttempts, 1)
+		c.Policies[name] = *p
+	}
+	return c.finish(r, what, "no instance of retry, circuitbreaker, bulkhead, ratelimiter or timelimiter was found")
+}
+
+type resilience4j struct {
+	*reader
+	policies map[string]*policy.Policy
+}
+
+// r4jModules are in the order in which Spring applies them, from the outside in. Everything inside retry is done for each attempt.
+var r4jModules = []struct {
+	name    string
+	convert func(object, *policy.Policy)
+}{{"retry", r4jRetry}, {"circuitbreaker", r4jCircuit}, {"ratelimiter", r4jRate}, {"timelimiter", r4jTimeout}, {"bulkhead", r4jBulkhead}}
+
+// instances converts the instances of a module.
+func (j *resilience4j) instances(o object, convert func(object, *policy.Policy)) {
+	configs, _ := o.object("configs")
+	instances, _ := o.object("instances")
+	used := map[string]bool{}
+	for _, name := range instances.names() {
+		instance, _ := instances.object(name)
+		if instance.fields == nil { // an instance without settings of its own
+			instance = object{r: j.reader, path: instances.at(name), fields: map[string]any{}}
+		}
+		base := instance.text("baseConfig")
+		if base == "" {
+			base = "default"
+		} else if configs.fields[base] == nil {
+			j.fault(instance.at("baseConfig"), "configs has no %q", base)
+		}
+		if config, ok := configs.fields[base].(map[string]any); ok {
+			used[base] = true
+			instance = instance.over(object{r: j.reader, path: configs.at(base), fields: config})
+		}
+		p := j.policies[name]
+		if p == nil {
+			p = &policy.Policy{}
+			j.policies[name] = p
+		}
+		convert(instance, p)
+		instance.skip("registerHealthIndicator", "eventConsumerBufferSize")
+		instance.rest()
+	}
+	for _, name := range configs.names() {
+		if !used[name] {
+			j.lost(configs.at(name), "is left out: no instance uses it")
+		}
+	}
+	o.skip("metrics", "circuitBreakerAspectOrder", "retryAspectOrder", "bulkheadAspectOrder", "rateLimiterAspectOrder", "timeLimiterAspectOrder")
+	o.rest()
+}
+
+// over returns the fields of o, and those of base that o lacks.
+func (o object) over(base object) object {
+	both := object{r: o.r, path: o.path, fields: maps.Clone(o.fields), from: map[string]string{}}
+	for name, value := range base.fields {
+		if own, _ := (object{r: o.r, fields: maps.Clone(o.fields)}).take(camel(strings.ReplaceAll(name, "-", "_"))); own == nil {
+			both.fields[name], both.from[name] = value, base.at(name)
+		}
+	}
+	return both
+}
+
+var isoDuration = regexp.MustCompile(`^P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{1,9})?)S)?)?$`)
+
+// spring reads a duration as Spring does: "500ms", "PT0.5S", or a number of milliseconds.
+func (o object) spring(name string, otherwise time.Duration) time.Duration {
+	v, path := o.take(name)
+	if v == nil {
+		return otherwise
+	}
+	o.r.add(Note{Path: path, Fidelity: Exact})
+	text := strings.TrimSpace(fmt.Sprint(v))
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < math.MaxInt64/int64(time.Millisecond) {
+		return time.Duration(n) * time.Millisecond
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour
+		}
+	}
+	if m := isoDuration.FindStringSubmatch(strings.ToUpper(text)); m != nil {
+		var d time.Duration
+		for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {
+			n, _ := strconv.ParseFloat(m[i+1], 64) // an absent part is 0
+			d += time.Duration(min(n, 1e6) * float64(unit))
+		}
+		return d
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		o.r.fault(path, "%v is not a duration such as 500ms or PT0.5S, or a number of milliseconds", quoted(v))
+		return otherwise
+	}
+	return d
+}
+
+const inJava = "names Java code: mark errors in Go with tenet.Permanent, or declare classes and use retry_on and abort_on"
+
+func r4jRetry(o object, p *policy.Policy) {
+	limits, r := policy.CallLimits(), &p.Retry
+	r.MaxAttempts = 3
+	if n, path, given := o.count("maxAttempts"); given {
+		if n == 0 {
+			o.r.fault(path, "must be 1 or more")
+		}
+		r.MaxAttempts = n
+		fit(o.r, path, &r.MaxAttempts, limits.Attempts)
+	}
+	r.InitialBackoff, r.BackoffMultiplier, r.Jitter = o.spring("waitDuration", 500*time.Millisecond), 1, policy.JitterNone
+	fit(o.r, o.at("waitDuration"), &r.InitialBackoff, limits.Backoff)
+	r.InitialBackoff = max(r.InitialBackoff, limits.Backoff.Min)
+	r.MaxBackoff = r.InitialBackoff
+	multiplier, path, _ := o.number("exponentialBackoffMultiplier")
+	longest := o.spring("exponentialMaxWaitDuration", limits.Cap.Max)
+	switch exponential := o.flag("enableExponentialBackoff"); {
+	case exponential && multiplier == 0:
+		r.BackoffMultiplier, r.MaxBackoff = 1.5, longest
+	case exponential:
+		r.BackoffMultiplier, r.MaxBackoff = multiplier, longest
+		fit(o.r, path, &r.BackoffMultiplier, limits.Multiplier)
+	case multiplier != 0:
+		o.r.lost(path, "has no effect without enableExponentialBackoff")
+	}
+	fit(o.r, o.at("exponentialMaxWaitDuration"), &r.MaxBackoff, limits.Cap)
+	factor, path, given := o.number("randomizedWaitFactor")
+	switch {
+	case o.flag("enableRandomizedWait"):
+		r.Jitter, r.JitterFactor = policy.JitterProportional, 0.5
+		if given {
+			r.JitterFactor = factor
+			fit(o.r, path, &r.JitterFactor, policy.Range[float64]{Max: 1})
+		}
+	case given:
+		o.r.lost(path, "has no effect without enableRandomizedWait")
+	}
+	o.lose(inJava, "retryExceptions", "ignoreExceptions", "retryExceptionPredicate", "resultPredicate", "intervalBiFunction")
+	o.skip("failAfterMaxAttempts", "consumeResultBeforeRetryAttempt")
+}
+
+// lose reports fields that are left out for a reason.
+func (o object) lose(why string, names ...string) {
+	for _, name := range names {
+		if v, path := o.take(name); v != nil {
+			o.r.lost(path, "%s", why)
+		}
+	}
+}
+
+func r4jCircuit(o object, p *policy.Policy) {
+	limits := policy.CallLimits()
+	c := policy.Circuit{Kind: policy.CircuitRate, FailureRate: 0.5, MinimumCalls: 100, Window: limits.Circuit.Window}
+	slowRate, slowPath, slow := o.number("slowCallRateThreshold")
+	slowAfter := o.spring("slowCallDurationThreshold", time.Minute)
+	failures, failurePath, failing := o.number("failureRateThreshold")
+	switch {
+	case failing:
+		c.FailureRate = failures / 100
+		fit(o.r, failurePath, &c.FailureRate, policy.Range[float64]{Max: 1})
+		if slow && slowRate < 100 {
+			o.r.lost(slowPath, "is left out: a policy has one breaker, and that of failureRateThreshold is used")
+		}
+	case slow && slowRate < 100:
+		c = policy.Circuit{Kind: policy.CircuitSlow, SlowRate: slowRate / 100, SlowAfter: slowAfter, MinimumCalls: 100, Window: c.Window}
+		o.r.remark(slowPath, "resilience4j also opens at 50 percent of failures, the default of failureRateThreshold; a policy has one breaker")
+	}
+	size, sizePath, sized := o.count("slidingWindowSize")
+	if kind := strings.ToUpper(o.text("slidingWindowType")); kind == "TIME_BASED" {
+		if c.Window = 100 * time.Second; sized {
+			c.Window = time.Duration(min(size, 1e6)) * time.Second
+		}
+		fit(o.r, sizePath, &c.Window, policy.Range[time.Duration]{Min: time.Second, Max: limits.MaxWindow})
+	} else {
+		o.r.approximate(sizePath, "is approximated: rates are counted over %v, where resilience4j counts the last calls", c.Window)
+	}
+	if n, _, given := o.count("minimumNumberOfCalls"); given {
+		c.MinimumCalls = max(n, 1)
+	}
+	c.Cooldown = max(o.spring("waitDurationInOpenState", time.Minute), limits.MinCooldown)
+	c.Probes = 10
+	if n, _, given := o.count("permittedNumberOfCallsInHalfOpenState"); given {
+		c.Probes = max(n, 1)
+	}
+	p.Circuit = c
+	o.lose(inJava, "recordExceptions", "ignoreExceptions", "recordFailurePredicate", "recordResultPredicate", "ignoreExceptionPredicate", "recordExceptionPredicate", "ignoreClassBindingExceptions")
+	o.skip("automaticTransitionFromOpenToHalfOpenEnabled", "maxWaitDurationInHalfOpenState", "writableStackTraceEnabled", "allowHealthIndicatorToFail",
+		"enableExponentialBackoff", "exponentialBackoffMultiplier", "exponentialMaxWaitDurationInOpenState", "enableRandomizedWait", "randomizedWaitFactor", "initialState")
+}
+
+func r4jBulkhead(o object, p *policy.Policy) {
+	p.Limit.Concurrency = 25
+	if n, _, given := o.count("maxConcurrentCalls"); given {
+		p.Limit.Concurrency = max(n, 1)
+	}
+	if wait := o.spring("maxWaitDuration", 0); wait > p.Limit.MaxWait {
+		p.Limit.MaxWait = wait
+	}
+	o.skip("writableStackTraceEnabled", "fairCallHandlingStrategyEnabled")
+}
+
+func r4jRate(o object, p *policy.Policy) {
+	rate := policy.Rate{Count: 50, Per: o.spring("limitRefreshPeriod", 500*time.Nanosecond)}
+	if n, _, given := o.count("limitForPeriod"); given {
+		rate.Count = max(n, 1)
+	}
+	fit(o.r, o.at("limitRefreshPeriod"), &rate.Per, policy.Range[time.Duration]{Min: time.Millisecond, Max: time.Hour})
+	rate.Burst = rate.Count
+	o.r.approximate(o.at("limitForPeriod"), "is approximated: attempts start at an even pace after a burst, where resilience4j refills all at once")
+	p.Limit.Rate, p.Limit.MaxWait = rate, o.spring("timeoutDuration", 5*time.Second)
+	o.skip("allowHealthIndicatorToFail", "subscribeForEvents", "drainPermissionsOnResult", "writableStackTraceEnabled")
+}
+
+func r4jTimeout(o object, p *policy.Policy) {
+	p.Retry.TimeoutPerAttempt = o.spring("timeoutDuration", time.Second)
+	fit(o.r, o.at("timeoutDuration"), &p.Retry.TimeoutPerAttempt, positive)
+	v, path := o.take("cancelRunningFuture")
+	if v == false {
+		o.r.lost(path, "has no equivalent: the context of an attempt ends with its timeout")
+	}
+}

@@ -1,0 +1,34 @@
+package recording
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/internal/operation"
+	"github.com/tenetdev/tenet/job"
+)
+
+// Change is a setting of a job store and the URL of the log that records its change first; empty for none.
+type Change struct {
+	job.Setting
+	Log string
+}
+
+// Set records a change of a setting, then makes it.
+func Set(ctx context.Context, a *cli.App, s job.Store, c Change) error {
+	store, ok := s.(job.SettingStore)
+	if !ok {
+		return errors.New("this store does not keep settings")
+	}
+	before, _, err := job.FindSetting(ctx, store, c.Kind, c.Name)
+	if err != nil {
+		return err
+	}
+	if err := Put(ctx, a, c.Log, operation.OnSetting(before, c.Setting)); err != nil {
+		return err
+	}
+	c.By = Actor()
+	_, err = job.ChangeSetting(ctx, store, c.Setting)
+	return err
+}

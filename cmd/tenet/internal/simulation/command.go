@@ -1,0 +1,93 @@
+package simulation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/internal/files"
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/simulate"
+)
+
+// Command returns "tenet simulate".
+func Command(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "simulate SCENARIO.yaml", Short: "Run policies in a simulated world", Args: cobra.ExactArgs(1),
+		Long: `Run a scenario: services that queue and slow down, clients that call them under policies, and faults over time.
+The production executor makes every decision, in virtual time. The same scenario, policies and seed always give the same output.
+--policy runs the scenario with the policies of another document. --html writes a page with plots that needs nothing else. The
+file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
+		Example: "  tenet simulate examples/scenarios/retry-storm.yaml\n" +
+			"  tenet simulate examples/scenarios/retry-storm.yaml --policy policies.yaml --html report.html --seed 7",
+	}
+	document := cli.DocumentFlag(cmd)
+	page := cmd.Flags().String("html", "", "file to write an HTML page with plots to")
+	seed := cmd.Flags().Uint64("seed", 0, "seed of all random numbers (default: that of the scenario)")
+	form := cli.OutputFlag(cmd)
+	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		text, err := a.ReadFile(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		scenario, err := simulate.Parse(args[0], text)
+		if err != nil {
+			return refused(a, err)
+		}
+		options := simulate.Options{Seed: *seed}
+		if *document != "" {
+			d, err := a.Load(ctx, *document)
+			if err != nil {
+				return err
+			}
+			options.Policies = d.Set
+		}
+		report, err := scenario.Run(ctx, options)
+		if err != nil {
+			return refused(a, err)
+		}
+		if *page != "" {
+			var html bytes.Buffer
+			if err := report.WriteHTML(&html); err != nil {
+				return err
+			}
+			if err := files.Write(*page, html.Bytes()); err != nil {
+				return fmt.Errorf("write %s: %w", *page, err)
+			}
+		}
+		return a.Print(*form, report, func(w io.Writer) { write(w, report) })
+	})
+	return cmd
+}
+
+// refused prints the faults of a scenario.
+func refused(a *cli.App, err error) error {
+	if invalid, ok := errors.AsType[*policyfile.Error](err); ok {
+		a.PrintFaults(invalid.Faults)
+		return cli.Exit(cli.ExitInvalid)
+	}
+	return err
+}
+
+// write prints the totals.
+func write(w io.Writer, r *simulate.Report) {
+	if r.Title != "" {
+		cli.Fprintln(w, r.Title)
+	}
+	for _, t := range r.Tables() {
+		cli.Fprintln(w)
+		cli.Table(w, strings.Join(t.Head, "\t"), t.Rows, func(row []string) []any {
+			cells := make([]any, len(row))
+			for i, cell := range row {
+				cells[i] = cell
+			}
+			return cells
+		})
+	}
+}

@@ -1,0 +1,2 @@
+// Package simulation holds "tenet simulate".
+package simulation

@@ -1,0 +1,124 @@
+package controlplane
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// pipelines keeps the running totals of consumers and producers.
+type pipelines struct {
+	byName *observe.PerKey[*pipeline]
+
+	mu   sync.Mutex // guards list
+	list []*pipeline
+}
+
+// pipeline is one consumer or producer.
+type pipeline struct {
+	kind, name                                                        string
+	fetched, success, exception, failed, redelivered, retries, active atomic.Int64
+
+	mu           sync.Mutex // guards the fields below
+	source, sink string
+	began        time.Time // the latest run
+	ended        bool
+	reported     time.Time // when the rate was computed last
+	done         int64     // deliveries that had ended then
+}
+
+func newPipelines() *pipelines {
+	p := &pipelines{}
+	p.byName = observe.NewPerKey(protocol.MaxPipelines, func(label string) *pipeline {
+		kind, name, _ := strings.Cut(label, "/")
+		one := &pipeline{kind: kind, name: name}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.list = append(p.list, one)
+		return one
+	})
+	return p
+}
+
+// of returns the pipeline that an event is about.
+func (p *pipelines) of(e *observe.Event) *pipeline {
+	return p.byName.Get(policy.Key{Name: e.Work.Key.Namespace}) // consumer/NAME or producer/NAME
+}
+
+func (o *pipeline) flow(f *observe.Flow) {
+	if f.Begun {
+		o.mu.Lock()
+		o.source, o.sink, o.began, o.ended = f.Source, f.Sink, time.Now(), false
+		o.mu.Unlock()
+	}
+	o.active.Add(int64(f.InFlight))
+	o.fetched.Add(int64(f.Fetched))
+	switch f.Outcome {
+	case "success":
+		o.success.Add(1)
+	case "exception":
+		o.exception.Add(1)
+	case "failed":
+		o.failed.Add(1)
+	case "redelivered":
+		o.redelivered.Add(1)
+	}
+}
+
+func (o *pipeline) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+}
+
+func (o *pipeline) report(now time.Time) protocol.Pipeline {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := protocol.Pipeline{
+		Kind: o.kind, Name: shorten(o.name, protocol.MaxName), Source: o.source, Sink: o.sink, Ended: o.ended, Seconds: max(now.Sub(o.began), 0).Seconds(),
+		Fetched: o.fetched.Load(), Success: o.success.Load(), Exception: o.exception.Load(), Failed: o.failed.Load(), Redelivered: o.redelivered.Load(),
+		Retries: o.retries.Load(), InFlight: max(o.active.Load(), 0),
+	}
+	done := out.Success + out.Exception + out.Failed
+	since := o.reported
+	if since.IsZero() {
+		since = o.began
+	}
+	if took := now.Sub(since).Seconds(); took > 0 {
+		out.Rate = float64(done-o.done) / took
+	}
+	o.reported, o.done = now, done
+	return out
+}
+
+// report returns all pipelines by kind and name, with their rates since the last call.
+func (p *pipelines) report(now time.Time) []protocol.Pipeline {
+	p.mu.Lock()
+	known := slices.Clone(p.list)
+	p.mu.Unlock()
+	list := make([]protocol.Pipeline, 0, len(known))
+	for _, one := range known {
+		if one.name != "" { // which a server would refuse
+			list = append(list, one.report(now))
+		}
+	}
+	slices.SortFunc(list, func(a, b protocol.Pipeline) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// samePipelines reports whether two reports say the same, the passing of time aside.
+func samePipelines(a, b []protocol.Pipeline) bool {
+	return slices.EqualFunc(a, b, func(x, y protocol.Pipeline) bool {
+		x.Seconds, y.Seconds = 0, 0
+		return x == y
+	})
+}

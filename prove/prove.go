@@ -1,0 +1,175 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/near"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+)
+
+// subject is one policy with what bounds its work.
+type subject struct {
+	key    policy.Key
+	policy *policy.Policy
+	// within is when the work ends, 0 for never, and bound the field that says so.
+	within  time.Duration
+	bound   string
+	budgets map[string]policy.Budget
+}
+
+// prover collects the findings on one document.
+type prover struct {
+	document *policyfile.Document
+	budgets  map[string]policy.Budget
+	subjects []subject
+	findings []Finding
+	seen     map[[2]string]bool // codes and paths of violations
+}
+
+// Document checks every rule on a document, and on a call graph unless that is nil. The findings are in the order of their places
+// in the document, those on the graph last. A violation that many keys inherit from one field is reported once. The error is that of a
+// graph that names a key without a policy, or multiplies beyond the range of numbers.
+func Document(d *policyfile.Document, graph *policyfile.Graph) ([]Finding, error) {
+	p := &prover{document: d, budgets: d.Set.Budgets(), seen: map[[2]string]bool{}}
+	p.collect()
+	for i := range p.subjects {
+		for _, r := range rules {
+			if r.policy != nil {
+				p.check(r, &p.subjects[i])
+			}
+		}
+	}
+	p.checkBudgets()
+	slices.SortStableFunc(p.findings, func(a, b Finding) int { return a.Line - b.Line })
+	if graph != nil {
+		if err := p.checkGraph(graph); err != nil {
+			return nil, err
+		}
+	}
+	p.suppress()
+	return p.findings, nil
+}
+
+// collect lists the policies of the document, the defaults of its surfaces included.
+func (p *prover) collect() {
+	keys := p.document.Set.Keys()
+	for field, key := range map[string]policy.Key{
+		"defaults.calls": {Name: "*"}, "defaults.jobs": policy.JobKey("*", "*"), "defaults.steps": policy.ConsumerKey("*", "*"),
+	} {
+		if p.document.Line(field) > 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b policy.Key) int { return strings.Compare(a.String(), b.String()) })
+	for _, key := range keys {
+		found, err := p.document.Set.Policy(context.Background(), key)
+		if err != nil {
+			continue // a Set never fails
+		}
+		s := subject{key: key, policy: found, budgets: p.budgets}
+		s.within, s.bound = p.bounds(key, found)
+		p.subjects = append(p.subjects, s)
+	}
+}
+
+// bounds returns when work under a key ends: the overall timeout, or for steps the timeouts of their engine.
+func (p *prover) bounds(key policy.Key, found *policy.Policy) (within time.Duration, field string) {
+	engine, name, _ := strings.Cut(key.Namespace, "/")
+	if key.Surface() != policy.SurfaceStep {
+		return found.Retry.OverallTimeout, "retry.overall_timeout"
+	}
+	transaction, run := time.Duration(0), time.Duration(0)
+	if c, ok := p.document.Set.Consumer(name); ok && engine == "consumer" {
+		transaction, run = c.Loop.TransactionTimeout, c.Loop.Timeout
+	}
+	if c, ok := p.document.Set.Producer(name); ok && engine == "producer" {
+		transaction, run = c.Loop.TransactionTimeout, c.Loop.Timeout
+	}
+	if transaction > 0 && key.Name != "fetch" && (run <= 0 || transaction <= run) {
+		return transaction, "loop.transaction_timeout"
+	}
+	return run, "loop.timeout"
+}
+
+// check asks one rule about one policy.
+func (p *prover) check(r *Rule, s *subject) {
+	a := r.policy(s)
+	if a == nil {
+		return // the rule does not apply
+	}
+	at := p.document.Locate(s.key, "")
+	if a.violated() {
+		at = p.locate(s, a.field)
+	}
+	p.add(r, at, a)
+}
+
+// locate finds a field of a policy, or of the engine around a step.
+func (p *prover) locate(s *subject, field string) policyfile.Fault {
+	if engine, ok := strings.CutPrefix(field, "loop."); ok {
+		kind, name, _ := strings.Cut(s.key.Namespace, "/")
+		return p.document.LocatePath(kind + "s." + name + ".loop." + engine)
+	}
+	return p.document.Locate(s.key, field)
+}
+
+func (p *prover) add(r *Rule, at policyfile.Fault, a *answer) {
+	f := Finding{Code: r.Code, Severity: r.Severity, Verdict: Holds, Message: a.message, Path: at.Path, Line: at.Line, Column: at.Column}
+	if a.violated() {
+		if p.seen[[2]string{r.Code, at.Path}] {
+			return
+		}
+		p.seen[[2]string{r.Code, at.Path}] = true
+		f.Verdict, f.Counterexample = Violated, a.example
+	}
+	f.Fault = at
+	f.Fault.Problem, f.Fault.Remedy, f.Fault.Warning = r.Code+": "+a.message, r.Remedy, r.Severity != Error
+	p.findings = append(p.findings, f)
+}
+
+// checkBudgets asks the rules of budgets about each budget of the document.
+func (p *prover) checkBudgets() {
+	for _, name := range slices.Sorted(maps.Keys(p.budgets)) {
+		for _, r := range rules {
+			if r.budget == nil {
+				continue
+			}
+			a := r.budget(name, p.budgets[name], p.subjects)
+			p.add(r, p.document.LocatePath("budgets."+name), a)
+		}
+	}
+}
+
+// suppress marks the violations that the document accepts, and reports entries without effect.
+func (p *prover) suppress() {
+	unused := ruleOf("suppression-unused")
+	for i, entry := range p.document.Suppressed() {
+		used := false
+		for j := range p.findings {
+			f := &p.findings[j]
+			if f.Verdict == Violated && f.Code == entry.Code && f.Path == entry.Path {
+				f.Suppressed, used = entry.Reason, true
+			}
+		}
+		at := p.document.LocatePath(fmt.Sprintf("prove.suppress[%d]", i))
+		a := &answer{message: fmt.Sprintf("%s at %s is accepted: %s", entry.Code, entry.Path, entry.Reason)}
+		switch codes := Codes(); {
+		case used:
+		case slices.Contains(codes, entry.Code):
+			a.breaks("", "no violation of "+entry.Code+" at "+entry.Path)
+		default:
+			message := fmt.Sprintf("unknown code %q", entry.Code)
+			if match := near.Name(entry.Code, codes); match != "" {
+				message += fmt.Sprintf("; did you mean %q?", match)
+			}
+			a.breaks("", message)
+		}
+		p.add(unused, at, a)
+	}
+}

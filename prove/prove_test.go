@@ -1,0 +1,151 @@
+package prove_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/prove"
+)
+
+func findings(t testing.TB, text, graph string) []prove.Finding {
+	t.Helper()
+	d, err := policyfile.Parse("policies.yaml", []byte(text), policyfile.Options{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var g *policyfile.Graph
+	if graph != "" {
+		if g, err = policyfile.ParseGraph("graph.yaml", []byte(graph)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := prove.Document(d, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func codes(list []prove.Finding) []string {
+	var codes []string
+	for _, f := range list {
+		codes = append(codes, f.Code)
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
+
+// TestT1EveryRuleFindsItsExampleAndAcceptsTheMendedOne also replays each counterexample on the production core.
+func TestT1EveryRuleFindsItsExampleAndAcceptsTheMendedOne(t *testing.T) {
+	for _, r := range prove.Rules() {
+		t.Run(r.Code, func(t *testing.T) {
+			list := findings(t, r.Violating, r.Graph)
+			if r.Severity == prove.Note {
+				if !slices.Contains(codes(list), r.Code) || slices.ContainsFunc(list, func(f prove.Finding) bool { return f.Code == r.Code && f.Broken() }) {
+					t.Errorf("findings %+v", list)
+				}
+				return
+			}
+			if found := codes(prove.Violations(list)); !slices.Contains(found, r.Code) {
+				t.Errorf("violations %v of\n%s", found, r.Violating)
+			}
+			replay(t, list)
+			if found := prove.Violations(findings(t, r.Mended, r.Graph)); len(found) > 0 {
+				t.Errorf("the mended document has violations %+v", found)
+			}
+		})
+	}
+}
+
+func replay(t *testing.T, list []prove.Finding) {
+	t.Helper()
+	for _, f := range list {
+		if f.Verdict != prove.Violated {
+			continue
+		}
+		if f.Counterexample == nil {
+			if f.Code != "suppression-unused" && f.Code != "budget-never-binds" {
+				t.Errorf("%s has no counterexample", f.Code)
+			}
+			continue
+		}
+		if err := f.Counterexample.Replay(); err != nil {
+			t.Errorf("%s: %v", f.Code, err)
+		}
+	}
+}
+
+func TestViolationsNameTheFieldAndItsPlace(t *testing.T) {
+	list := prove.Violations(findings(t, `version: 1
+defaults:
+  calls: {hedge: {enabled: true}}
+policies:
+  a.B: {retry: {max_attempts: 2}}
+  a.C: {hedge: {delay: 400ms}, retry: {timeout: 300ms}}
+consumers:
+  orders:
+    loop: {transaction_timeout: 1s}
+    steps: {process: {retry: {max_attempts: 3, backoff: 600ms}}}
+`, ""))
+	var got []string
+	for _, f := range list {
+		got = append(got, fmt.Sprintf("%s %s:%d:%d", f.Code, f.Path, f.Line, f.Column))
+	}
+	want := []string{
+		"hedge-always-launches defaults.calls.hedge:3:11", "hedge-never-launches policies.a.C.hedge.delay:6:17",
+		"attempt-unreachable consumers.orders.loop.transaction_timeout:9:12",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if caret := list[1].Fault.Caret(); !strings.Contains(caret, "delay: 400ms") || !strings.HasSuffix(caret, strings.Repeat(" ", 16)+"^") {
+		t.Errorf("caret:\n%s", caret)
+	}
+}
+
+func TestSuppressionsAreStrict(t *testing.T) {
+	for text, problem := range map[string]string{
+		"prove: {suppress: [{code: zero-delay, path: a}]}":                        "prove.suppress[0].reason: missing",
+		"prove: {suppress: [{code: zero-delay, path: a, reason: ''}]}":            "prove.suppress[0].reason: missing",
+		"prove: {suppress: [{code: zero-delay, path: a, reason: b, because: c}]}": "unknown field",
+		"prove: {suppress: [zero-delay]}":                                         "expected an object",
+		"prove: {suppress: zero-delay}":                                           "expected a list",
+	} {
+		_, err := policyfile.Parse("p", []byte("version: 1\n"+text), policyfile.Options{})
+		if err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	list := prove.Violations(findings(t, "version: 1\nprove: {suppress: [{code: zero-delays, path: a, reason: b}]}\n", ""))
+	if len(list) != 1 || !strings.Contains(list[0].Message, `did you mean "zero-delay"`) {
+		t.Errorf("an unknown code: %+v", list)
+	}
+}
+
+// TestT1TenThousandPoliciesAreProvedWithinASecond: the document is read in that time too.
+func TestT1TenThousandPoliciesAreProvedWithinASecond(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("version: 1\npolicies:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "  s%d.Get: {retry: {max_attempts: 3, timeout: 1s}}\n", i)
+	}
+	began := time.Now()
+	d, err := policyfile.Parse("p", []byte(text.String()), policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := time.Since(began)
+	list, err := prove.Document(d, nil)
+	if err != nil || len(list) < 40_000 {
+		t.Fatal(len(list), err)
+	}
+	proved := time.Since(began) - read
+	t.Logf("read in %s, proved in %s", read, proved)
+	if !testing.Short() && proved > time.Second {
+		t.Errorf("proved in %s", proved)
+	}
+}

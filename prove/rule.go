@@ -1,0 +1,69 @@
+package prove
+
+import "github.com/tenetdev/tenet/policy"
+
+// Rule is one property that the package decides.
+type Rule struct {
+	Code     string
+	Severity Severity
+	// Property is what a verdict is about, in one sentence.
+	Property string
+	// Why says what goes wrong where the property does not hold, and what the verdict rests on.
+	Why string
+	// Remedy says how to mend a violation.
+	Remedy string
+	// Violating and Mended are documents; Mended is empty for notes. Graph is the call graph that both are checked with, if any.
+	Violating, Mended, Graph string
+
+	policy func(*subject) *answer // nil answer: the rule does not apply
+	budget func(name string, b policy.Budget, users []subject) *answer
+}
+
+// Rules lists the rules in the order of the documentation.
+func Rules() []Rule {
+	list := make([]Rule, len(rules))
+	for i, r := range rules {
+		list[i] = *r
+	}
+	return list
+}
+
+// Codes lists the codes of the rules in the same order.
+func Codes() []string {
+	codes := make([]string, len(rules))
+	for i, r := range rules {
+		codes[i] = r.Code
+	}
+	return codes
+}
+
+func ruleOf(code string) *Rule {
+	for _, r := range rules {
+		if r.Code == code {
+			return r
+		}
+	}
+	panic("prove: no rule " + code)
+}
+
+// answer is a rule's verdict on one subject.
+type answer struct {
+	message string
+	field   string // of the policy, at which a violation is reported
+	broken  bool
+	example *Counterexample
+}
+
+func (a *answer) violated() bool { return a.broken }
+
+// breaks makes the answer a violation.
+func (a *answer) breaks(field, message string) *answer {
+	a.broken, a.field, a.message = true, field, message
+	return a
+}
+
+// with adds the counterexample.
+func (a *answer) with(c *Counterexample) *answer {
+	a.example = c
+	return a
+}

@@ -1,0 +1,51 @@
+package prove_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/prove"
+)
+
+// study holds retry bugs of the class "missing or unsafe cap, missing delay" in the data set of Stoica et al., "If At First You Don't
+// Succeed, Try, Try, Again...?" (SOSP 2024), as documents. Of the 23 issues, these are the ones whose text is public beyond the
+// data set and whose policy a document can state. "Without end" is max_attempts: 1000, the highest that a document can state.
+var study = []struct{ issue, about, text, finding string }{
+	{"HBASE-20492", "UnassignProcedure fails and is executed again at once", step("max_attempts: 1000"), "zero-delay"},
+	{"HBASE-20827", "reportRegionStateTransition is retried at once after CallQueueTooBigException", step("max_attempts: 100"), "zero-delay"},
+	{"HBASE-21248", "ModifyPeerProcedure has no backoff", step("max_attempts: 1000"), "zero-delay"},
+	{"HBASE-22287", "RSProcedureDispatcher retries a failed server without end, and without a delay", step("max_attempts: 1000"), "zero-delay"},
+	{"HIVE-21925", "HiveConnection retries without an interval", step("max_attempts: 5"), "zero-delay"},
+	{"HIVE-23591", "the compactor's worker looks for the metastore again without sleeping", step("max_attempts: 1000"), "zero-delay"},
+	{"YARN-4113", "RETRY_FOREVER ignores the configured interval", step("max_attempts: 1000"), "zero-delay"},
+	{"HBASE-21796", "RecoverableZooKeeper retries a client in AUTH_FAILED without end", step("max_attempts: 1000, backoff: 1s, backoff_cap: 1m"), "unbounded-retry"},
+	{"HBASE-24546", "CloneSnapshotProcedure is retried without end", step("max_attempts: 1000, backoff: 1s, backoff_cap: 10m"), "unbounded-retry"},
+	{"KAFKA-15475", "a request is retried beyond the timeout that its user gave", step("max_attempts: 1000, backoff: 100ms, backoff_cap: 1s"), "unbounded-retry"},
+	{"YARN-8710", "containers are restarted without end", step("max_attempts: 1000, backoff: 30s, backoff_cap: 30s"), "unbounded-retry"},
+	{"HDFS-15439", "a negative dfs.mover.retry.max.attempts retries without end", step("max_attempts: -1, backoff: 1s"), "max_attempts: -1 must be at least 1"},
+}
+
+func step(retry string) string {
+	return "version: 1\nconsumers: {c: {steps: {process: {retry: {" + retry + "}}}}}\n"
+}
+
+func TestT1RetryBugsOfTheStudyAreFound(t *testing.T) {
+	for _, bug := range study {
+		d, err := policyfile.Parse(bug.issue, []byte(bug.text), policyfile.Options{})
+		if err != nil {
+			if !strings.Contains(err.Error(), bug.finding) {
+				t.Errorf("%s: %v", bug.issue, err)
+			}
+			continue
+		}
+		list, err := prove.Document(d, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := codes(prove.Violations(list)); !slices.Contains(found, bug.finding) {
+			t.Errorf("%s (%s): found %v, not %s", bug.issue, bug.about, found, bug.finding)
+		}
+	}
+}

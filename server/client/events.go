@@ -1,0 +1,111 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/tenetdev/tenet/internal/wait"
+	"github.com/tenetdev/tenet/job"
+)
+
+const (
+	eventSilence = 45 * time.Second // three beats of the server
+	maxEvent     = 1 << 20
+	watchPause   = 200 * time.Millisecond // before the first repetition of a failed request
+	watchLongest = 5 * time.Second
+)
+
+var errEnded = errors.New("the stream has ended")
+
+// Watch passes the events of the server's jobs to visit, as [job.Watch] does for a store: until ctx ends or visit returns an
+// error, also while the server is away in between. It returns a *Problem if the server refuses the request.
+func (j *Jobs) Watch(ctx context.Context, o job.WatchOptions, visit func(job.Event) error) error {
+	w := &jobWatch{WatchOptions: o, client: j.client, visit: visit}
+	backoff := wait.Backoff{Min: watchPause, Max: watchLongest}
+	for ctx.Err() == nil {
+		opened, err := w.follow(ctx)
+		problem, refused := errors.AsType[*Problem](err)
+		switch {
+		case w.stopped != nil:
+			return w.stopped
+		case ctx.Err() != nil:
+		case refused && problem.Status < http.StatusInternalServerError && problem.Status != http.StatusTooManyRequests:
+			return asJob(err)
+		default:
+			if opened {
+				backoff.Reset()
+			}
+			if o.Failing != nil && backoff.Failures() == 0 {
+				o.Failing(err)
+				w.away = true
+			}
+			_ = backoff.Wait(ctx)
+		}
+	}
+	return ctx.Err()
+}
+
+// jobWatch is a watch that goes on after the position After.
+type jobWatch struct {
+	job.WatchOptions
+	client  *Client
+	visit   func(job.Event) error
+	stopped error // by visit
+	away    bool  // Failing was called
+}
+
+// follow reads one stream until it ends, and reports whether it was opened.
+func (w *jobWatch) follow(ctx context.Context) (opened bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	call := Call{Method: http.MethodGet, Path: "/v1/jobs/events", Accept: "text/event-stream"}
+	if text := w.Filter.String(); text != "" {
+		call.Query = url.Values{"filter": {text}}
+	}
+	if w.After >= 0 {
+		call.LastEventID = strconv.FormatInt(w.After, 10)
+	}
+	answer, err := w.client.send(ctx, call)
+	if err != nil {
+		return false, err
+	}
+	defer answer.Body.Close()
+	if w.away {
+		w.away = false
+		w.Failing(nil)
+	}
+	watchdog := time.AfterFunc(eventSilence, func() { cancel(errors.New("the server is silent")) })
+	defer watchdog.Stop()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(make([]byte, 64<<10), maxEvent)
+	for lines.Scan() {
+		watchdog.Reset(eventSilence)
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")) // every event stands on one line, and is of the type job
+		if !ok {
+			continue
+		}
+		var e job.Event
+		if err := json.Unmarshal(data, &e); err != nil {
+			return true, fmt.Errorf("%s: the answer is not what the API describes", call.name())
+		}
+		w.After = e.Position
+		if w.stopped = w.visit(e); w.stopped != nil {
+			return true, w.stopped
+		}
+	}
+	if err = context.Cause(ctx); err == nil {
+		err = lines.Err()
+	}
+	if err == nil {
+		err = errEnded
+	}
+	return true, fmt.Errorf("%s: %w", call.name(), bare(err))
+}

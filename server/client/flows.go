@@ -1,0 +1,87 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+var _ job.FlowStore = (*Jobs)(nil)
+
+// EnqueueFlow implements job.FlowStore. The server chooses the IDs of the jobs. The flow may have about 32 MB as JSON.
+func (j *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (job.FlowReceipt, error) {
+	var out api.FlowReceipt
+	err := j.client.Do(ctx, Call{Method: http.MethodPost, Path: "/v1/flows", Body: api.FromNewFlow(f), Once: true}, &out)
+	return job.FlowReceipt(out), asJob(err)
+}
+
+// Flow implements job.FlowStore.
+func (j *Jobs) Flow(ctx context.Context, id string) (job.FlowStatus, error) {
+	var out api.FlowStatus
+	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/flows/" + url.PathEscape(id)}, &out)
+	return out.Status(), asJob(err)
+}
+
+// Flows implements job.FlowStore.
+func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (list []job.FlowInfo, err error) {
+	query, limit := url.Values{}, cmp.Or(max(q.Limit, 0), 100)
+	if q.Below != 0 {
+		query.Set("cursor", string(api.NewCursor(api.FlowCursor, q.Below)))
+	}
+	for len(list) < limit {
+		query.Set("limit", strconv.Itoa(min(limit-len(list), api.MaxBatch)))
+		var page api.FlowPage
+		if err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/flows", Query: query}, &page); err != nil {
+			return nil, asJob(err)
+		}
+		for i := range page.Flows {
+			list = append(list, page.Flows[i].Info())
+		}
+		if page.Next == "" {
+			break
+		}
+		query.Set("cursor", string(page.Next))
+		below := int64(0)
+		if err := page.Next.Position(api.FlowCursor, &below); err != nil {
+			return nil, err
+		}
+		list[len(list)-1].Cursor = below
+	}
+	return list, nil
+}
+
+// FlowNodes implements job.FlowStore. The nodes have no outputs.
+func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (list []job.FlowNode, err error) {
+	path := "/v1/flows/" + url.PathEscape(q.Flow) + "/nodes"
+	switch {
+	case q.Flow != "":
+	case q.NeededBy != "":
+		path = "/v1/jobs/" + url.PathEscape(q.NeededBy) + "/needs"
+	default:
+		path = "/v1/jobs/" + url.PathEscape(q.DependsOn) + "/dependents"
+	}
+	query, limit := url.Values{}, cmp.Or(max(q.Limit, 0), 1000)
+	if q.Node != "" {
+		query.Set("node", q.Node)
+	}
+	for after := q.After; len(list) < limit; {
+		query.Set("after", strconv.Itoa(after))
+		query.Set("limit", strconv.Itoa(min(limit-len(list), api.MaxBatch)))
+		var page api.FlowNodePage
+		if err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: path, Query: query}, &page); err != nil {
+			return nil, asJob(err)
+		}
+		for i := range page.Nodes {
+			list = append(list, page.Nodes[i].FlowNode())
+		}
+		if after = page.Next; after == 0 {
+			break
+		}
+	}
+	return list, nil
+}

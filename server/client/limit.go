@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+var _ job.Limiter = (*Jobs)(nil)
+
+func (j *Jobs) limits(ctx context.Context) ([]api.Limit, error) {
+	var out api.Limits
+	err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/limits"}, &out)
+	return out.Limits, asJob(err)
+}
+
+// Limits implements job.Limiter.
+func (j *Jobs) Limits(ctx context.Context) (list []job.LimitState, err error) {
+	found, err := j.limits(ctx)
+	for _, l := range found {
+		list = append(list, l.State())
+	}
+	return list, err
+}
+
+// LimitUse implements job.Limiter. A server returns at most 20 buckets.
+func (j *Jobs) LimitUse(ctx context.Context, name job.LimitName, n int) (job.LimitUse, error) {
+	found, err := j.limits(ctx)
+	if err != nil {
+		return job.LimitUse{}, err
+	}
+	i := slices.IndexFunc(found, func(l api.Limit) bool { return l.LimitName() == name })
+	if i < 0 {
+		return job.LimitUse{}, job.ErrNotFound
+	}
+	use := found[i].Use
+	use.Cut(n)
+	return use, nil
+}
+
+// SetLimit implements job.Limiter.
+func (j *Jobs) SetLimit(ctx context.Context, s job.LimitSetting) error {
+	call := Call{Method: http.MethodDelete, Path: "/v1/limits/" + url.PathEscape(s.Name), Query: url.Values{}, Once: true}
+	for name, value := range map[string]string{"queue": s.Queue, "type": s.Type} {
+		if value != "" {
+			call.Query.Set(name, value)
+		}
+	}
+	if s.Limit != nil || s.Off {
+		call.Method, call.Body = http.MethodPut, api.NewLimitSetting(s)
+	}
+	return asJob(j.client.Do(ctx, call, nil))
+}
+
+// PublishLimits fails: workers open the store.
+func (j *Jobs) PublishLimits(context.Context, []policy.LimitScope) error { return errLeases }

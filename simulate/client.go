@@ -1,0 +1,219 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/virtual"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// errEnded is the result of requests that were under way when the simulation ended.
+var errEnded = classify.Permanent(errors.New("the simulation has ended"))
+
+// caller is one client, or one service as the client of another: an executor and what it calls.
+type caller struct {
+	group     *group
+	executor  *retry.Executor
+	call      func()
+	operation retry.Operation
+}
+
+// group is a group of equal callers.
+type group struct {
+	*simulation
+	spec    Client
+	key     policy.Key
+	service *service
+	members []*caller
+	single  bool // a single attempt, without a policy
+	hedged  bool
+	random  stream
+	faults  []Fault
+	peak    float64 // the highest factor of the load
+	next    int     // member, for regular arrivals
+	windows []ClientSample
+	total   ClientTotals
+	latency []histogram // by sample
+	all     histogram
+}
+
+// newGroup makes a group of callers. name identifies its random numbers.
+func (m *simulation) newGroup(name string, spec Client) (*group, error) {
+	g := &group{
+		simulation: m, spec: spec, key: policy.ParseKey(spec.Policy), service: m.services[spec.Service], single: spec.Policy == "",
+		random: newStream(m.seed, name), windows: make([]ClientSample, m.samples), latency: make([]histogram, m.samples), peak: 1,
+	}
+	g.total.Reasons = map[string]int64{}
+	if !g.single {
+		p, err := m.policies.Policy(context.Background(), g.key)
+		if err != nil {
+			return nil, fmt.Errorf("simulate: %w", err)
+		}
+		g.hedged = p.Hedge.Enabled
+	}
+	for range spec.Count {
+		c := &caller{group: g, executor: retry.NewExecutor(retry.ExecutorOptions{Provider: m.policies, MaxKeys: 2, World: m.world})}
+		c.call, c.operation = func() { _ = c.do() }, c.attempt
+		g.members = append(g.members, c)
+	}
+	return g, nil
+}
+
+// start schedules the group's first call.
+func (g *group) start() {
+	for i := range g.faults {
+		g.peak *= max(g.faults[i].Load, 1)
+	}
+	g.world.at(g.gap(), g, 0)
+}
+
+// rate returns the calls per second of the whole group.
+func (g *group) rate() float64 { return g.spec.Rate * float64(g.spec.Count) }
+
+// load returns the factor of the load at a time.
+func (g *group) load(now time.Duration) float64 {
+	factor := 1.0
+	for i := range g.faults {
+		factor *= g.faults[i].factor(g.faults[i].Load, now)
+	}
+	return factor
+}
+
+// gap returns the time until the next call. Random arrivals are drawn at the peak of the load, and thinned (Lewis and Shedler,
+// 1979).
+func (g *group) gap() time.Duration {
+	if g.spec.Arrivals == Regular {
+		return time.Duration(float64(time.Second) / (g.rate() * g.load(g.world.now)))
+	}
+	return time.Duration(g.random.exponential() * float64(time.Second) / (g.rate() * g.peak))
+}
+
+// act makes the next call.
+func (g *group) act(uint64) {
+	now := g.world.now
+	g.world.at(now+g.gap(), g, 0)
+	member := g.next
+	if g.spec.Arrivals == Regular {
+		g.next = (g.next + 1) % len(g.members)
+	} else {
+		if g.peak > 1 && g.random.unit()*g.peak >= g.load(now) {
+			return
+		}
+		member = g.random.below(len(g.members))
+	}
+	g.world.Go(g.members[member].call)
+}
+
+// do makes one call with the production executor and counts it.
+func (c *caller) do() error {
+	g := c.group
+	began := g.world.now
+	g.count(began, func(t *ClientCounts) { t.Calls++ })
+	var err error
+	if g.single {
+		err = c.attempt(context.Background())
+	} else {
+		err = c.executor.Do(context.Background(), g.key, c.operation, retry.WithSeed(g.random.next()))
+	}
+	if g.world.ended {
+		return err
+	}
+	g.finish(began, err)
+	return err
+}
+
+// attempt is the operation of a call: a request to the service, and the wait for its response.
+func (c *caller) attempt(ctx context.Context) error {
+	g, w := c.group, c.group.world
+	if w.ended {
+		return errEnded
+	}
+	began := w.now
+	g.count(began, func(t *ClientCounts) { t.Attempts++ })
+	end := forever
+	if deadline, ok := ctx.Deadline(); ok {
+		end = deadline.Sub(virtual.Epoch)
+	}
+	if !g.travel(ctx, end) {
+		return g.gaveUp(ctx)
+	}
+	r := &request{task: w.running}
+	g.service.arrive(r)
+	if !r.answered {
+		if g.hedged {
+			w.Await(end-w.now, ctx, func() bool { return ctx.Err() != nil })
+		} else {
+			w.park(end - w.now)
+		}
+	}
+	r.task = nil
+	if !r.answered || !g.travel(ctx, end) {
+		return g.gaveUp(ctx)
+	}
+	return r.err
+}
+
+// travel waits for the network. It returns false if the attempt ended before.
+func (g *group) travel(ctx context.Context, end time.Duration) bool {
+	if g.spec.Network.Mean == 0 {
+		return true
+	}
+	w, d := g.world, g.spec.Network.draw(&g.random)
+	wait := min(d, end-w.now)
+	if g.hedged {
+		w.Await(wait, ctx, func() bool { return ctx.Err() != nil })
+	} else {
+		w.park(wait)
+	}
+	return wait == d && ctx.Err() == nil && !w.ended
+}
+
+func (g *group) gaveUp(ctx context.Context) error {
+	if g.world.ended {
+		return errEnded
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return context.DeadlineExceeded
+}
+
+// finish counts the end of a call.
+func (g *group) finish(began time.Duration, err error) {
+	now := g.world.now
+	i := g.sample(now)
+	if err == nil {
+		if i < len(g.latency) {
+			g.latency[i].add(now - began)
+		}
+		if now >= g.scenario.Warmup {
+			g.all.add(now - began)
+		}
+		g.count(now, func(t *ClientCounts) { t.Succeeded++ })
+		return
+	}
+	g.count(now, func(t *ClientCounts) { t.Failed++ })
+	if now < g.scenario.Warmup {
+		return
+	}
+	reason := "failed"
+	if failure, ok := errors.AsType[*retry.Error](err); ok {
+		reason = string(failure.Reason)
+	}
+	g.total.Reasons[reason]++
+}
+
+// count counts in the current sample and, after the warm-up, in the totals.
+func (g *group) count(now time.Duration, add func(*ClientCounts)) {
+	if i := g.sample(now); i < len(g.windows) {
+		add(&g.windows[i].ClientCounts)
+	}
+	if now >= g.scenario.Warmup {
+		add(&g.total.ClientCounts)
+	}
+}

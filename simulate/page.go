@@ -1,0 +1,128 @@
+package simulate
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// page is what the template shows.
+type page struct {
+	Heading, Conditions string
+	Tables              []Table
+	Plots               []plot
+}
+
+// Table is a part of a report as text.
+type Table struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+}
+
+// IsText reports whether a column holds text rather than numbers.
+func (t Table) IsText(column int) bool {
+	return slices.ContainsFunc(t.Rows, func(row []string) bool {
+		return row[column] != "" && (row[column][0] < '0' || row[column][0] > '9')
+	})
+}
+
+// WriteHTML writes the report as one HTML page with plots, for light and dark screens. The page loads nothing and runs no script.
+func (r *Report) WriteHTML(w io.Writer) error {
+	p := page{
+		Heading:    "Simulation",
+		Conditions: fmt.Sprintf("%s of virtual time, seed %d; totals leave out the first %s.", span(r.Duration), r.Seed, span(r.Warmup)),
+		Tables:     r.Tables(),
+		Plots:      r.plots(),
+	}
+	if r.Title != "" {
+		p.Heading = r.Title
+	}
+	if r.Warmup == 0 {
+		p.Conditions = fmt.Sprintf("%s of virtual time, seed %d.", span(r.Duration), r.Seed)
+	}
+	if len(r.faults) > 0 {
+		faults := Table{Title: "Faults", Head: []string{"fault", "of", "from", "to", "shape", "effect"}}
+		for _, name := range slices.Sorted(maps.Keys(r.faults)) {
+			faults.Rows = append(faults.Rows, describe(name, r.faults[name]))
+		}
+		p.Tables = append([]Table{faults}, p.Tables...)
+	}
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return fmt.Errorf("simulate: write the page: %w", err)
+	}
+	return nil
+}
+
+// describe writes a fault in words.
+func describe(name string, f Fault) []string {
+	target := "service " + f.Service
+	if f.Client != "" {
+		target = "clients " + f.Client
+	}
+	var effects []string
+	add := func(given bool, format string, args ...any) {
+		if given {
+			effects = append(effects, fmt.Sprintf(format, args...))
+		}
+	}
+	add(f.Down, "refuses requests")
+	add(f.Errors > 0, "%g %% of requests fail", 100*f.Errors)
+	add(f.Latency > 0, "latency × %g", f.Latency)
+	add(f.Slowdown > 0, "capacity ÷ %g", f.Slowdown)
+	add(f.Load > 0, "load × %g", f.Load)
+	add(f.Share < 1, "for %g %% of requests", 100*f.Share)
+	return []string{
+		name, target, f.At.String(), (f.At + f.For).String(), string(cmp.Or(f.Shape, Step)), strings.Join(effects, ", "),
+	}
+}
+
+// Tables returns the totals of clients and services as text.
+func (r *Report) Tables() []Table {
+	clients := Table{Title: "Clients", Head: []string{
+		"clients", "service", "calls", "success", "attempts/call", "p50", "p99", "failures",
+	}}
+	for _, c := range r.Clients {
+		var reasons []string
+		for _, reason := range slices.Sorted(maps.Keys(c.Reasons)) {
+			reasons = append(reasons, fmt.Sprintf("%s %d", reason, c.Reasons[reason]))
+		}
+		clients.Rows = append(clients.Rows, []string{
+			c.Name, c.Service, strconv.FormatInt(c.Calls, 10), fmt.Sprintf("%.2f %%", 100*c.Success), fmt.Sprintf("%.3f", c.AttemptsPerCall),
+			span(c.Latency.P50), span(c.Latency.P99), strings.Join(reasons, ", "),
+		})
+	}
+	services := Table{Title: "Services", Head: []string{
+		"service", "requests", "served", "failed", "wasted", "refused", "dropped", "peak queue",
+	}}
+	for _, s := range r.Services {
+		row := []string{s.Name}
+		for _, n := range []int64{s.Requests, s.Served, s.Failed, s.Wasted, s.Refused, s.Dropped, int64(s.PeakQueue)} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		services.Rows = append(services.Rows, row)
+	}
+	return []Table{clients, services}
+}
+
+// span writes seconds as a duration of three digits.
+func span(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	unit := time.Nanosecond
+	for unit*1000 <= d && unit < 10*time.Millisecond {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

@@ -1,0 +1,144 @@
+package simulate_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tenetdev/tenet/simulate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// everything uses every mechanism, distribution and discipline that draws random numbers or keeps time.
+const everything = `
+version: 1
+duration: 60s
+policies:
+  api.Get:
+    retry: {max_attempts: 4, backoff: 50ms, backoff_cap: 1s, timeout: 500ms, overall_timeout: 5s, budget: {name: shared}}
+    circuit: {kind: rate, failure_rate: 0.5, minimum_calls: 20, window: 10s, cooldown: 1s}
+    limit: {concurrency: 5, max_wait: 200ms}
+  db.Read:
+    retry: {max_attempts: 2, backoff: 10ms, timeout: 200ms}
+    hedge: {enabled: true, trigger: p95, delay: 50ms}
+budgets:
+  shared: {kind: token_bucket, capacity: 100, refill_per_second: 50}
+services:
+  api: {concurrency: 30, latency: {distribution: pareto, mean: 5ms}, calls: {db: {policy: db.Read}}}
+  db: {concurrency: 40, latency: {distribution: lognormal, mean: 40ms, deviation: 60ms}, errors: 0.02, queue: {discipline: random}}
+clients:
+  web: {service: api, policy: api.Get, count: 20, rate: 20, network: {distribution: normal, mean: 2ms, deviation: 1ms}}
+faults:
+  slow: {service: db, at: 20s, for: 10s, latency: 8, share: 0.5}
+  busy: {client: web, at: 40s, for: 10s, load: 3, shape: spike}
+`
+
+func parse(t testing.TB, text string) *simulate.Scenario {
+	t.Helper()
+	s, err := simulate.Parse("scenario.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func run(t testing.TB, text string, o simulate.Options) *simulate.Report {
+	t.Helper()
+	r, err := parse(t, text).Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func hashOf(t testing.TB, r *simulate.Report) string {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256(text)
+	return hex.EncodeToString(hash[:])
+}
+
+// golden is the hash of the report of everything.
+const golden = "cfbc805d2484c8a3b647c0c9a0e1ce3e67b6fbc84733b3f977519d7cf3c5050d"
+
+func TestT2SameSeedSameBytesOnEveryPlatform(t *testing.T) {
+	first := run(t, everything, simulate.Options{})
+	if got := hashOf(t, first); got != golden {
+		t.Errorf("the report's hash is %s, want %s", got, golden)
+	}
+	if hashOf(t, run(t, everything, simulate.Options{})) != hashOf(t, first) {
+		t.Error("two runs differ")
+	}
+	if hashOf(t, run(t, everything, simulate.Options{Seed: 2})) == hashOf(t, first) {
+		t.Error("another seed gives the same report")
+	}
+	for _, reason := range []string{"attempts_exhausted", "circuit_open", "concurrency_limited"} {
+		if first.Clients[1].Reasons[reason] == 0 {
+			t.Errorf("no call ended with %s: %v", reason, first.Clients[1].Reasons)
+		}
+	}
+	if hedged := first.Clients[0]; hedged.Name != "api → db" || hedged.AttemptsPerCall < 1.1 {
+		t.Errorf("no hedges: %+v", hedged.ClientTotals)
+	}
+}
+
+func TestT2SameBytesOn32Bits(t *testing.T) {
+	if testing.Short() || runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
+		t.Skip("builds and runs the test above for 386, on linux/amd64 only")
+	}
+	cmd := exec.Command("go", "test", "-count=1", "-run=^TestT2SameSeedSameBytesOnEveryPlatform$", ".")
+	cmd.Env = append(os.Environ(), "GOARCH=386", "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := parse(t, everything).Run(ctx, simulate.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// BenchmarkAttempts counts CPU time, not elapsed time, so that other work on the machine does not matter.
+func BenchmarkAttempts(b *testing.B) {
+	s := parse(b, `
+version: 1
+duration: 100s
+policies: {db.Read: {retry: {max_attempts: 3, backoff: 10ms, timeout: 500ms}}}
+services: {db: {concurrency: 1000, latency: {distribution: exponential, mean: 20ms}, errors: 0.1}}
+clients: {web: {service: db, policy: db.Read, count: 10, rate: 1000}}
+`)
+	attempts, began := int64(0), cpu(b)
+	for b.Loop() {
+		r, err := s.Run(b.Context(), simulate.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		attempts += r.Clients[0].Attempts
+	}
+	b.ReportMetric(float64(attempts)/(cpu(b)-began), "attempts/cpu-s")
+}
+
+// cpu returns the seconds of CPU time that the process has used.
+func cpu(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
+}

@@ -1,0 +1,201 @@
+package simulate
+
+import (
+	"errors"
+	"time"
+)
+
+// Errors of requests. All of them may be retried.
+var (
+	errFailed   = errors.New("the service failed")
+	errRefused  = errors.New("the service refused the request")
+	errTimedOut = errors.New("the request waited too long in the service's queue")
+)
+
+// service is a service at work.
+//
+//	arrive ──► line ──a slot and capacity──► served ──► response
+//	   │         └──waited too long, or abandoned──► dropped
+//	   └──down, or the line is full──► refused
+type service struct {
+	*simulation
+	name   string
+	spec   Service
+	faults []Fault
+	random stream
+	calls  []*caller
+
+	line    []*request // from first, in the order of arrival
+	first   int
+	busy    int
+	next    time.Duration // when the next request can begin, under a capacity
+	waking  bool          // an event for next is under way
+	windows []ServiceSample
+	total   ServiceTotals
+}
+
+// request is one attempt as the service sees it.
+type request struct {
+	service  *service
+	task     *task // of the client that waits for the response; nil once it has given up, or has its response
+	arrived  time.Duration
+	err      error
+	answered bool
+}
+
+// arrive takes a request in.
+func (s *service) arrive(r *request) {
+	r.service, r.arrived = s, s.world.now
+	s.count(func(t *ServiceCounts) { t.Requests++ })
+	limit := s.spec.Queue.Limit
+	if s.conditionOf(s.world.now).down || limit > 0 && s.waiting() >= limit && !s.free() {
+		s.count(func(t *ServiceCounts) { t.Refused++ })
+		s.answer(r, errRefused)
+		return
+	}
+	s.line = append(s.line, r)
+	s.serve()
+	s.total.PeakQueue = max(s.total.PeakQueue, s.waiting())
+}
+
+func (s *service) waiting() int { return len(s.line) - s.first }
+
+// free reports whether a request could be served at once.
+func (s *service) free() bool {
+	if n := s.spec.Concurrency; n > 0 {
+		if slowdown := s.slowdown(s.world.now); slowdown > 1 {
+			n = max(int(float64(n)/slowdown), 1)
+		}
+		if s.busy >= n {
+			return false
+		}
+	}
+	return s.spec.Capacity == 0 || s.world.now >= s.next
+}
+
+// serve serves requests while it can.
+func (s *service) serve() {
+	for s.waiting() > 0 && s.free() {
+		r := s.take()
+		switch {
+		case r.task == nil && s.spec.Queue.DropAbandoned:
+			s.count(func(t *ServiceCounts) { t.Dropped++ })
+		case s.spec.Queue.MaxWait > 0 && s.world.now-r.arrived > s.spec.Queue.MaxWait:
+			s.count(func(t *ServiceCounts) { t.Dropped++ })
+			s.answer(r, errTimedOut)
+		default:
+			s.begin(r)
+		}
+	}
+	if s.waiting() > 0 && s.spec.Capacity > 0 && !s.waking && s.world.now < s.next {
+		s.waking = true
+		s.world.at(s.next, s, 0)
+	}
+}
+
+// act serves the requests that have waited for capacity.
+func (s *service) act(uint64) {
+	s.waking = false
+	s.serve()
+}
+
+// take removes the next request from the line.
+func (s *service) take() *request {
+	i := s.first
+	switch s.spec.Queue.Discipline {
+	case LIFO:
+		i = len(s.line) - 1
+	case Random:
+		i += s.random.below(s.waiting())
+	}
+	r := s.line[i]
+	if i == s.first {
+		s.line[i] = nil
+		s.first++
+	} else {
+		last := len(s.line) - 1
+		s.line[i], s.line[last] = s.line[last], nil
+		s.line = s.line[:last]
+	}
+	if s.first > 1024 && s.first*2 > len(s.line) {
+		n := copy(s.line, s.line[s.first:])
+		clear(s.line[n:])
+		s.line, s.first = s.line[:n], 0
+	}
+	return r
+}
+
+// begin serves a request.
+func (s *service) begin(r *request) {
+	now := s.world.now
+	s.busy++
+	if s.spec.Capacity > 0 {
+		s.next = max(s.next, now) + time.Duration(float64(time.Second)/s.spec.Capacity*s.slowdown(now))
+	}
+	c := s.conditionOf(now)
+	latency := s.spec.Latency.draw(&s.random) + time.Duration(s.busy)*s.spec.Latency.PerRequest
+	if c.latency != 1 {
+		latency = time.Duration(float64(latency) * c.latency)
+	}
+	if c.down || s.random.chance(c.errors) {
+		r.err = errFailed
+	}
+	if len(s.calls) == 0 {
+		s.world.at(now+latency, r, 0)
+		return
+	}
+	s.world.Go(func() {
+		s.world.park(latency)
+		for _, c := range s.calls {
+			if r.err != nil || s.world.ended {
+				break
+			}
+			if c.do() != nil {
+				r.err = errFailed
+			}
+		}
+		r.act(0)
+	})
+}
+
+// act ends the service of a request.
+func (r *request) act(uint64) {
+	s := r.service
+	if s.world.ended {
+		return
+	}
+	s.busy--
+	s.count(func(t *ServiceCounts) {
+		t.Served++
+		switch {
+		case r.err != nil:
+			t.Failed++
+		case r.task == nil:
+			t.Wasted++
+		}
+	})
+	s.answer(r, r.err)
+	s.serve()
+}
+
+// answer sends the response to the client, if it still waits.
+func (s *service) answer(r *request, err error) {
+	r.err, r.answered = err, true
+	if t := r.task; t != nil {
+		r.task = nil
+		if t != s.world.running {
+			s.world.resume(t)
+		}
+	}
+}
+
+// count counts in the current sample and, after the warm-up, in the totals.
+func (s *service) count(add func(*ServiceCounts)) {
+	now := s.world.now
+	if i := s.sample(now); i < len(s.windows) {
+		add(&s.windows[i].ServiceCounts)
+	}
+	if now >= s.scenario.Warmup {
+		add(&s.total.ServiceCounts)
+	}
+}

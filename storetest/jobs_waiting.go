@@ -1,0 +1,65 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/tenetdev/tenet/job"
+)
+
+// waitingCases checks jobs that are stored but cannot be claimed yet.
+func waitingCases() []jobsCase {
+	stored := func(s *jobs) string { return s.add(job.Insert{WaitsFor: "a reason"}) }
+	return []jobsCase{
+		{name: "J20/a waiting job is listed with its reason and is not claimed", run: func(s *jobs) {
+			id, later := stored(s), s.add(job.Insert{WaitsFor: "a reason", RunAt: s.clock().Add(s.short), UniqueKey: "k", Meta: map[string]string{"a": "b"}})
+			s.lapse(s.short)
+			if done := s.maintain(); done.Promoted != 0 || !done.NextDue.IsZero() {
+				s.Fatalf("maintained: %+v", done)
+			}
+			if got := s.lease(queue, 9, long); len(got) != 0 {
+				s.Fatalf("claimed %v", namesOf(got))
+			}
+			list := s.list(job.Filter{States: []job.State{job.Waiting}})
+			if !slices.Equal(namesOf(list), []string{id, later}) || list[0].WaitsFor != "a reason" || list[1].Meta["a"] != "b" {
+				s.Fatalf("listed %v", list)
+			}
+			stats, err := s.Stats(s.ctx)
+			s.must(err, nil)
+			if q := stats[queue]; q.Waiting != 2 || q.Activity.Enqueued != 2 {
+				s.Fatalf("counted %+v", q)
+			}
+			if again := s.enqueue(job.Insert{UniqueKey: "k"})[0]; again.ID != later || !again.Existed {
+				s.Fatalf("J9: the key of a waiting job: %+v", again)
+			}
+		}},
+		{name: "J20/a waiting job is cancelled", run: func(s *jobs) {
+			id := stored(s)
+			if got := s.change(job.ActionCancel, job.Filter{Queue: queue}, 9); !slices.Equal(got, []string{id}) {
+				s.Fatalf("changed %v", got)
+			}
+			if r := s.in(id, job.Cancelled); r.WaitsFor != "" {
+				s.Fatalf("it waits for %q", r.WaitsFor)
+			}
+			if got := s.change(job.ActionRetry, job.Filter{Queue: queue}, 9); !slices.Equal(got, []string{id}) {
+				s.Fatalf("changed %v", got)
+			}
+			s.in(id, job.Ready)
+		}},
+		{name: "J20/a waiting job is deleted", run: func(s *jobs) {
+			id := stored(s)
+			if got := s.change(job.ActionDelete, job.Filter{IDs: []string{id}}, 9); !slices.Equal(got, []string{id}) {
+				s.Fatalf("changed %v", got)
+			}
+			if got := s.list(job.Filter{IDs: []string{id}}); len(got) != 0 {
+				s.Fatalf("listed %v", got)
+			}
+		}},
+		{name: "J20/a retry leaves a waiting job alone", run: func(s *jobs) {
+			id := stored(s)
+			if got := s.change(job.ActionRetry, job.Filter{Queue: queue}, 9); len(got) != 0 {
+				s.Fatalf("changed %v", got)
+			}
+			s.in(id, job.Waiting)
+		}},
+	}
+}
