@@ -14,7 +14,7 @@ const (
 	minSamples    = 20  // of a window: a mean of fewer attempts varies by more than a fifth where latencies vary by their mean
 	windowLength  = 500 * time.Millisecond
 	timedOut      = 10 // one in so many attempts is overload, whatever the latency of the others
-	probeInterval = 20 // windows; a probe costs at most a quarter of the throughput for one of them
+	probeInterval = 20 // windows; a probe costs about a quarter of the throughput while 20 attempts run
 )
 
 // window is the window in progress.
@@ -86,13 +86,18 @@ func (a *adaptive) add(result Result, took, now time.Duration, inside uint32) bo
 	} else {
 		a.sum.Add(int64(took))
 	}
-	return a.count.Add(1) >= minSamples && now-start >= windowLength
+	return a.complete(a.count.Add(1), now)
+}
+
+// complete reports whether the window may end. A probe ends as soon as it has its samples, because it costs throughput.
+func (a *adaptive) complete(count int64, now time.Duration) bool {
+	return count >= minSamples && (a.probing.Load() || now-time.Duration(a.start.Load()) >= windowLength)
 }
 
 // end ends a complete window and returns the next limit. It returns false if another attempt has ended the window.
 func (a *adaptive) end(limit int, now time.Duration) (next int, ended bool) {
 	count := a.count.Load()
-	if count < minSamples || now-time.Duration(a.start.Load()) < windowLength {
+	if !a.complete(count, now) {
 		return limit, false
 	}
 	late := a.late.Load()

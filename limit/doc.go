@@ -27,8 +27,8 @@
 // window has at least 20 attempts and half a second. A limit of which less than half was used does not grow.
 //
 // The latency without load is the lowest mean of a window. A long overload would make this estimate stale or too high, so
-// every 20 windows the limit, less its square root, is halved for one window whose attempts measure it anew, as BBR does with
-// its ProbeRTT phase (Cardwell et al., BBR: Congestion-Based Congestion Control, 2016). Half of 1.5 times the capacity is less
+// every 20 windows the limit, less its square root, is halved until 20 attempts have measured it anew, as BBR does with its
+// ProbeRTT phase (Cardwell et al., BBR: Congestion-Based Congestion Control, 2016). Half of 1.5 times the capacity is less
 // than the capacity, so the probe sees no queue, and estimates do not drift upwards from probe to probe. A probe that finds a
 // latency more than a tenth lower is repeated after the next window.
 //

@@ -41,9 +41,9 @@ type outcome struct {
 	samples int64 // calls under the new revision
 }
 
-// run simulates the first steps of a rollout until it is promoted or reverted, until a step has lasted patience, or until it
+// run simulates the first steps of a rollout until it is promoted or reverted, until a step has lasted longest, or until it
 // has left the last of the steps.
-func (f fleet) run(plan rollout.Plan, seed uint64, steps int, patience time.Duration) outcome {
+func (f fleet) run(plan rollout.Plan, seed uint64, steps int, longest time.Duration) outcome {
 	plan = plan.WithDefaults()
 	r := rand.New(rand.NewPCG(seed, 1))
 	clients := make([]client, f.clients)
@@ -83,7 +83,7 @@ func (f fleet) run(plan rollout.Plan, seed uint64, steps int, patience time.Dura
 			}
 			j := rollout.Judge(plan, rollout.Observation{Step: step, Elapsed: elapsed, Base: base, Candidate: candidate})
 			end.verdict, end.reason, end.step = j.Verdict, j.Reason, step
-			if j.Verdict != rollout.Wait || elapsed >= patience {
+			if j.Verdict != rollout.Wait || elapsed >= longest {
 				end.took += elapsed
 				break
 			}
@@ -140,13 +140,13 @@ func binomial(r *rand.Rand, n int64, p float64) int64 {
 }
 
 // tally runs the fleet with seeds from 0 and counts how the rollouts ended.
-func (f fleet) tally(t *testing.T, plan rollout.Plan, runs uint64, steps int, patience time.Duration) map[rollout.Verdict]int {
+func (f fleet) tally(t *testing.T, plan rollout.Plan, runs uint64, steps int, longest time.Duration) map[rollout.Verdict]int {
 	t.Helper()
 	count := map[rollout.Verdict]int{}
 	reasons := map[rollout.Reason]int{}
 	var ends []outcome
 	for seed := range runs {
-		o := f.run(plan, seed, steps, patience)
+		o := f.run(plan, seed, steps, longest)
 		count[o.verdict]++
 		reasons[o.reason]++
 		ends = append(ends, o)

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	interval = 250 * time.Millisecond // between exchanges; an opening of a breaker reaches every process within two of them
-	minPause = 10 * time.Millisecond  // after an exchange, so that a limit in great demand costs at most 100 exchanges a second
-	patience = time.Second            // for an answer of the store
-	maxTries = 10                     // of an exchange that other processes overtake
+	interval      = 250 * time.Millisecond // between exchanges; an opening of a breaker reaches every process within two of them
+	minPause      = 10 * time.Millisecond  // after an exchange, so that a limit in great demand costs at most 100 exchanges a second
+	answerTimeout = time.Second            // for an answer of the store
+	maxTries      = 10                     // of an exchange that other processes overtake
 )
 
 // Member is a limit's part in this process. The hub's goroutine calls its methods, one at a time.
@@ -225,7 +225,7 @@ func (h *Hub) round(ctx context.Context) error {
 
 // exchange exchanges the parts of some members.
 func (h *Hub) exchange(ctx context.Context, links []*Link) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	for try := range maxTries {
 		if try > 0 {

@@ -50,7 +50,8 @@ func overload(t *testing.T, multiple float64, start func() call) (goodput float6
 		begin := time.Now()
 		for time.Since(begin) < Duration {
 			go func() {
-				if do(context.Background(), serve) == nil && time.Since(begin) > 20*time.Second {
+				err := do(context.Background(), serve)
+				if ended := time.Since(begin); err == nil && ended > 20*time.Second && ended <= Duration {
 					good.Add(1)
 				}
 			}()
@@ -90,7 +91,8 @@ func failsafeOverload(initial uint) func() call {
 }
 
 // TestB4TheAdaptiveLimitKeepsUpInAnOverload compares the goodput without a limit, with Tenet's adaptive limit and with
-// failsafe-go's, both between 1 and 200 attempts. The first limit is the default of both, 20, or far above what the backend can do.
+// failsafe-go's, both between 1 and 200 attempts. The first limit is the default of both, 20, or far above what the backend can do. Tenet's
+// probes cost it up to 0.6 % of the goodput; they are what saves it in the second case.
 func TestB4TheAdaptiveLimitKeepsUpInAnOverload(t *testing.T) {
 	for _, multiple := range []float64{0.5, 0.9, 1.2, 1.5, 3, 6} {
 		without := overload(t, multiple, tenetOverload(t, policy.Limit{}))
@@ -98,9 +100,9 @@ func TestB4TheAdaptiveLimitKeepsUpInAnOverload(t *testing.T) {
 			limit := policy.Limit{Concurrency: 200, Adaptive: policy.Adaptive{Enabled: true, Initial: initial}}
 			adaptive := overload(t, multiple, tenetOverload(t, limit))
 			theirs := overload(t, multiple, failsafeOverload(uint(initial)))
-			t.Logf("%3.1f × capacity, limit %3d at first: goodput %.2f without a limit, %.2f with Tenet's, %.2f with failsafe-go's",
+			t.Logf("%3.1f × capacity, limit %3d at first: goodput %.3f without a limit, %.3f with Tenet's, %.3f with failsafe-go's",
 				multiple, initial, without, adaptive, theirs)
-			if adaptive < theirs-0.02 {
+			if adaptive < theirs-0.01 {
 				t.Errorf("at %v × capacity: goodput %.3f, failsafe-go's %.3f", multiple, adaptive, theirs)
 			}
 		}

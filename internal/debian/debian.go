@@ -118,9 +118,9 @@ func (a apt) missing(pkgs []string) (list []string) {
 // aptGet runs apt-get once no other process installs packages. apt-get itself waits for the lock of the installed
 // packages, but not for that of the lists.
 func aptGet(args ...string) error {
-	const patience, poll = 10 * time.Minute, time.Second
-	for end := time.Now().Add(patience); ; time.Sleep(poll) {
-		cmd := exec.Command("apt-get", append([]string{"-o", fmt.Sprint("DPkg::Lock::Timeout=", patience.Seconds())}, args...)...)
+	const lockTimeout, poll = 10 * time.Minute, time.Second
+	for end := time.Now().Add(lockTimeout); ; time.Sleep(poll) {
+		cmd := exec.Command("apt-get", append([]string{"-o", fmt.Sprint("DPkg::Lock::Timeout=", lockTimeout.Seconds())}, args...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
 		out, err := cmd.CombinedOutput()
 		if err == nil {
