@@ -2,7 +2,7 @@
 //
 // # The model
 //
-// A line is one object: {type, payload, queue, run_at, max_attempts, priority, timeout, unique_key}; only the type is
+// A line is one object with the fields of [Line]; only the type is
 // required. Unknown fields are errors, also in the payload of an http or exec job, which must be complete. [Import] reads a file
 // once, in batches, and keeps no state about it. Unique keys make it safe to repeat: a line without a key gets one made of its
 // content and the number of equal lines before it. Equal lines of a file are therefore different jobs, and the same file read

@@ -21,6 +21,6 @@ func ExampleImport() {
 		fmt.Println(result.Imported, "imported,", result.Existing, "existing,", result.Rejected, err)
 	}
 	// Output:
-	// 1 imported, 0 existing, [{2 unknown field "prioritty"}] <nil>
-	// 0 imported, 1 existing, [{2 unknown field "prioritty"}] <nil>
+	// 1 imported, 0 existing, [{2 unknown field "prioritty"; did you mean "priority"?}] <nil>
+	// 0 imported, 1 existing, [{2 unknown field "prioritty"; did you mean "priority"?}] <nil>
 }

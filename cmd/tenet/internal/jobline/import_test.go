@@ -87,7 +87,7 @@ func TestBadLinesAreReportedByNumberAndTheRestIsImported(t *testing.T) {
 	r := importInto(t, store, file, Options{})
 	want := []Rejected{
 		{3, "incomplete JSON object"},
-		{4, `unknown field "color"`},
+		{4, `unknown field "color"; the fields are ` + strings.Join(fields, ", ")},
 		{5, "type: missing; name the handler"},
 		{6, "priority: 10 is not within 0 (highest) to 9"},
 		{7, "priority: must not be a JSON string"},

@@ -12,6 +12,7 @@ import (
 
 	execjob "github.com/tenetdev/tenet/adapter/exec"
 	"github.com/tenetdev/tenet/adapter/http/httpjob"
+	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -73,7 +74,7 @@ func Parse(text []byte) (Job, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
-		return Job{}, plain(err)
+		return Job{}, withField(plain(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Job{}, errors.New("more than one JSON object on the line")
@@ -140,6 +141,22 @@ func checkAs(raw json.RawMessage, payload interface{ Check() error }, has string
 		return fmt.Errorf("%w; %s", plain(err), has)
 	}
 	return payload.Check()
+}
+
+var fields = []string{
+	"type", "payload", "queue", "run_at", "max_attempts", "priority", "timeout", "unique_key", "meta", "flow", "node", "needs", "on_failure",
+}
+
+// withField adds to the error about an unknown field which one was most likely meant, or which there are.
+func withField(err error) error {
+	var name string
+	if _, other := fmt.Sscanf(err.Error(), "unknown field %q", &name); other != nil {
+		return err
+	}
+	if match := near.Name(name, fields); match != "" {
+		return fmt.Errorf("%w; did you mean %q?", err, match)
+	}
+	return fmt.Errorf("%w; the fields are %s", err, strings.Join(fields, ", "))
 }
 
 // requestProblem returns an error without the index of the request, which is always 0.
