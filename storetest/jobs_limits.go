@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -497,6 +498,33 @@ func limitChangeCases() []jobsCase {
 			s.must(s.settle(running[1].Ref(), job.KindComplete), nil)
 			if n := len(s.lease(queue, 100, long)); n != 1 {
 				s.Fatalf("claimed %d, want 1", n)
+			}
+		}},
+		{name: "J19/jobs that end while their limit changes give their places back", run: func(s *jobs) {
+			for round := range 10 {
+				s.limit(policy.JobLimit{Name: "one", Concurrency: 10})
+				s.enqueue(make([]job.Insert, 10)...)
+				var all sync.WaitGroup
+				for _, r := range s.lease(queue, 100, long) {
+					settlement := []job.Settlement{{Ref: r.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
+					all.Go(func() {
+						if err := errors.Join(s.Settle(s.ctx, settlement)...); err != nil {
+							s.Error(err)
+						}
+					})
+				}
+				for n := range 5 { // at once with the settlements, also in one transaction where a store commits groups
+					l := policy.JobLimit{Name: "one", Concurrency: n + 1}
+					all.Go(func() {
+						if err := s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one, Limit: &l}); err != nil {
+							s.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				if use := s.use("one"); use.Held != 0 {
+					s.Fatalf("round %d: nothing runs, but %d places are held", round, use.Held)
+				}
 			}
 		}},
 		{name: "J19/without its limit a job goes on", run: func(s *jobs) {

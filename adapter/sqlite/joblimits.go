@@ -59,6 +59,9 @@ const (
 func (s *Jobs) changeLimits(ctx context.Context, what string, change func([]job.StoredLimit, func() int64) (job.LimitChanges, error)) error {
 	var refused error
 	err := s.write(ctx, what, func(q querier) error {
+		if err := tend(q, now()); err != nil { // what others did in this transaction, under the limits of that time
+			return err
+		}
 		old, err := readLimits(q)
 		if err != nil {
 			return err
