@@ -127,6 +127,7 @@ type LimitUse struct {
 	Buckets int         `json:"buckets"`
 	Held    int         `json:"held"`    // places of ready and running jobs, and those that jobs keep through a retry
 	Waiting int         `json:"waiting"` // jobs that wait for this limit
+	Blocked int         `json:"blocked"` // buckets for which jobs wait
 	Fullest []BucketUse `json:"fullest"`
 }
 
@@ -140,6 +141,9 @@ type BucketUse struct {
 // Add counts a bucket.
 func (u *LimitUse) Add(b *Bucket, n int) {
 	u.Buckets, u.Held, u.Waiting = u.Buckets+1, u.Held+b.Held, u.Waiting+b.Waiting
+	if b.Waiting > 0 {
+		u.Blocked++
+	}
 	_, key := b.limit()
 	u.Fullest = append(u.Fullest, BucketUse{Key: key, Held: b.Held, Waiting: b.Waiting})
 	if len(u.Fullest) > 2*n+100 {

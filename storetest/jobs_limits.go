@@ -456,7 +456,7 @@ func limitKeyCases() []jobsCase {
 			use, err := s.limiter().LimitUse(s.ctx, job.LimitName{Queue: queue, Name: "per-tenant"}, 2)
 			s.must(err, nil)
 			want := []job.BucketUse{{Key: "meta.tenant:c", Held: 1, Waiting: 2}, {Key: "meta.tenant:b", Held: 1, Waiting: 1}}
-			if !slices.Equal(use.Fullest, want) || use.Buckets != 3 || use.Held != 3 || use.Waiting != 3 {
+			if !slices.Equal(use.Fullest, want) || use.Buckets != 3 || use.Held != 3 || use.Waiting != 3 || use.Blocked != 2 {
 				s.Fatalf("use: %+v", use)
 			}
 		}},

@@ -24,8 +24,12 @@ func componentsPage() *page {
 			"Chart": chart{Title: "Jobs", Unit: "rate", X: []float64{1, 2, 3, 4}, Series: []series{
 				{"completed", 1, line(4, 6, 5, 7), "7/s"}, {"dead", 2, line(0, 0, 1, 0), "0/s"},
 			}},
-			"Selection":  selection{Total: 12, Groups: []selectionGroup{{"mail", "email:send", job.Dead, 12}}},
-			"Redrive":    newRedriveView(api.Redrive{RedriveCounts: job.RedriveCounts{Total: 100, Released: 70, Completed: 50, Dead: 3}, Pending: 17, Left: 30}),
+			"Selection": selection{Total: 12, Groups: []selectionGroup{{"mail", "email:send", job.Dead, 12}}},
+			"Redrive":   newRedriveView(api.Redrive{RedriveCounts: job.RedriveCounts{Total: 100, Released: 70, Completed: 50, Dead: 3}, Pending: 17, Left: 30}),
+			"Graph": drawGraph([]box{
+				{Title: "extract", Note: "completed · extract", Href: "#graph", State: "completed"}, {Title: "load", Note: "dead · load", Href: "#graph", State: "dead", layer: 1},
+				{Title: "check", Note: "running · check", Href: "#graph", State: "running", layer: 1}, {Title: "report", Note: "waiting · report", Href: "#graph", State: "waiting", Current: true, layer: 2},
+			}, [][2]int{{0, 1}, {0, 2}, {1, 3}, {2, 3}, {0, 3}}),
 			"Brief":      "published sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 			"Queue":      queueRow{Name: "mail", Escaped: "mail", Paused: true, Reason: "the provider is down", Actor: "token:ops"},
 			"Record":     map[string]any{"Unknown": false, "State": "in_flight", "Lapsed": true},

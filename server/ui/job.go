@@ -21,7 +21,11 @@ type jobView struct {
 	Like      int    // dead jobs with the same cause, with this one
 	LikeText  string // the filter that selects them
 
+	Flow  *jobFlow  // nil for a job without one
+	Waits *jobWaits // for a limit
+
 	ShowPayload, ShowSecrets, MaySecrets bool
+	ShowOutputs                          bool // of its needs
 	Scales                               []scaleLink
 	self                                 url.Values // the page's query
 	ui                                   *UI
@@ -33,7 +37,7 @@ func (v *jobView) Title() string { return v.Job.Type + " " + v.Job.ID }
 // With returns the address of the page with a parameter changed.
 func (v *jobView) With(name, value string) string {
 	pairs := []string{name, value}
-	for _, other := range []string{"scale", "payload", "secrets", "document"} {
+	for _, other := range []string{"scale", "payload", "secrets", "outputs", "document"} {
 		if other != name {
 			pairs = append(pairs, other, v.self.Get(other))
 		}
@@ -59,10 +63,19 @@ func loadJob(r *request) (any, error) {
 	if err := r.get("/v1/jobs/"+url.PathEscape(r.PathValue("id")), query, &v.Job); err != nil {
 		return nil, err
 	}
+	v.ShowOutputs = r.query.Get("outputs") == "show"
+	var err error
+	if v.Flow, err = readJobFlow(r, &v.Job, v.ShowOutputs); err != nil {
+		return nil, err
+	}
+	if v.Waits, err = readJobWaits(r, &v.Job); err != nil {
+		return nil, err
+	}
 	facts, err := readJobFacts(r, &v.Job)
 	if err != nil {
 		return nil, err
 	}
+	facts.flow, facts.waits = v.Flow, v.Waits
 	v.Like, v.LikeText = facts.like, facts.likeText
 	v.Story = facts.story(&v.Job)
 	history := v.Job.History

@@ -210,50 +210,78 @@ func (v jobVerb) command(c chosen) string {
 	return commandLine(list) + " | jq -r .id | xargs tenet " + each
 }
 
-// make changes the jobs in batches, never more than the preview has counted.
+// make changes the jobs.
 func (v jobVerb) make(r *request) (notice, next string, err error) {
 	c, err := v.chosen(r)
 	if err != nil {
 		return "", "", err
 	}
-	most, err := strconv.Atoi(r.PostFormValue("count"))
-	if err != nil || most < 1 {
-		return "", "", &client.Problem{Status: http.StatusBadRequest, Title: "The count is missing", Detail: "A change of jobs states how many it changes.", Remedy: "Open the preview again"}
-	}
-	most = min(most, maxChanged)
-	key := cmp.Or(r.PostFormValue("key"), uuidv7.Next())
-	changed, over := 0, false
-	body := api.JobChange{Filter: c.filter}
-	start := time.Now()
-	for batch := 1; changed < most && !over; batch++ {
-		body.Limit = min(most-changed, api.MaxBatch)
-		var out api.Changed
-		call := client.Call{Method: http.MethodPost, Path: "/v1/jobs/actions/" + string(v.action), Body: body, Once: true, Key: fmt.Sprintf("%s.%d", key, batch)}
-		if err := r.do(call, &out); err != nil {
-			if changed == 0 {
-				return "", "", err
-			}
-			return fmt.Sprintf("%s %s of %s jobs, and then the server did not go on: %v", v.done, number(changed), number(most), err), "", nil
-		}
-		changed += len(out.IDs)
-		if body.After = out.Next; out.Next == "" {
-			break
-		}
-		over = time.Since(start) > changeTime
+	done, err := inBatches(r, func(b batch) (out api.Changed, err error) {
+		body := api.JobChange{Filter: c.filter, After: b.after, Limit: b.limit}
+		err = r.do(client.Call{Method: http.MethodPost, Path: "/v1/jobs/actions/" + string(v.action), Body: body, Once: true, Key: b.key}, &out)
+		return out, err
+	})
+	if err != nil {
+		return "", "", err
 	}
 	if v.action == job.ActionDelete && len(c.ids) == 1 && strings.HasSuffix(pathOf(r.query.Get("return")), "/"+c.ids[0]) {
 		next = r.ui.href("jobs")
 	}
-	notice = v.done + " " + plural(changed, "job", "jobs") + "."
-	switch {
-	case v.action == job.ActionCancel && changed > 0:
-		notice = "Asked to cancel " + plural(changed, "job", "jobs") + ". Running jobs end when their handlers return."
-	case over && changed < most:
-		notice = fmt.Sprintf("%s %s of %s jobs in %s. Repeat the action for the others.", v.done, number(changed), number(most), seconds(changeTime.Seconds()))
-	case changed < most:
-		notice += fmt.Sprintf(" %s meanwhile in a state that does not allow it.", plural(most-changed, "job was", "jobs were"))
+	return done.notice(v), next, nil
+}
+
+// batch is a part of a change of many jobs.
+type batch struct {
+	key, after string
+	limit      int
+}
+
+// batches is what a change of many jobs has changed.
+type batches struct {
+	changed, most int
+	over          bool  // its time was over
+	fault         error // the server did not go on
+}
+
+// inBatches changes jobs in batches, never more than the preview has counted. It fails if the first batch does.
+func inBatches(r *request, change func(batch) (api.Changed, error)) (b batches, err error) {
+	if b.most, err = strconv.Atoi(r.PostFormValue("count")); err != nil || b.most < 1 {
+		return b, &client.Problem{Status: http.StatusBadRequest, Title: "The count is missing", Detail: "A change of jobs states how many it changes.", Remedy: "Open the preview again"}
 	}
-	return notice, next, nil
+	b.most = min(b.most, maxChanged)
+	key := cmp.Or(r.PostFormValue("key"), uuidv7.Next())
+	after, start := "", time.Now()
+	for i := 1; b.changed < b.most && !b.over; i++ {
+		out, err := change(batch{fmt.Sprintf("%s.%d", key, i), after, min(b.most-b.changed, api.MaxBatch)})
+		if err != nil && b.changed == 0 {
+			return b, err
+		}
+		if b.fault = err; err != nil {
+			return b, nil
+		}
+		b.changed += len(out.IDs)
+		if after = out.Next; after == "" {
+			break
+		}
+		b.over = time.Since(start) > changeTime
+	}
+	return b, nil
+}
+
+// notice says what a verb has changed.
+func (b *batches) notice(v jobVerb) string {
+	text := v.done + " " + plural(b.changed, "job", "jobs") + "."
+	switch {
+	case b.fault != nil:
+		return fmt.Sprintf("%s %s of %s jobs, and then the server did not go on: %v", v.done, number(b.changed), number(b.most), b.fault)
+	case v.action == job.ActionCancel && b.changed > 0:
+		return "Asked to cancel " + plural(b.changed, "job", "jobs") + ". Running jobs end when their handlers return."
+	case b.over && b.changed < b.most:
+		return fmt.Sprintf("%s %s of %s jobs in %s. Repeat the action for the others.", v.done, number(b.changed), number(b.most), seconds(changeTime.Seconds()))
+	case b.changed < b.most:
+		return text + fmt.Sprintf(" %s meanwhile in a state that does not allow it.", plural(b.most-b.changed, "job was", "jobs were"))
+	}
+	return text
 }
 
 // pathOf is the path of an address.

@@ -49,6 +49,7 @@ type jobRow struct {
 	When   string // what happened, or will happen, At
 	At     time.Time
 	Number string // of attempts
+	Waits  string // what a waiting job waits for
 }
 
 func newJobRow(j api.Job) jobRow {
@@ -59,6 +60,9 @@ func newJobRow(j api.Job) jobRow {
 	switch j.State {
 	case job.Waiting:
 		row.When, row.At = "stored", j.CreatedAt
+		if row.Waits = "waits for " + j.WaitsFor; j.WaitsFor == job.WaitsForNeeds {
+			row.Waits = "waits for jobs of its flow"
+		}
 	case job.Scheduled:
 		row.When, row.At = "runs", j.RunAt
 	case job.Ready:

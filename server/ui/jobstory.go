@@ -20,6 +20,7 @@ type jobStory struct {
 	What   string // "This job is dead because max_attempts attempts were made."
 	Advice string
 	Alarm  bool
+	At     time.Time // when it runs, as far as is known
 }
 
 // meanings are the sentences that document reasons.
@@ -51,6 +52,8 @@ type jobFacts struct {
 	likeText string
 	paused   *job.QueueState
 	workers  int // that claim the job's type from its queue
+	flow     *jobFlow
+	waits    *jobWaits
 }
 
 // readJobFacts reads what explains a job's state.
@@ -109,12 +112,9 @@ func (f *jobFacts) story(j *api.Job) jobStory {
 		}
 		return s
 	case job.Waiting:
-		if j.WaitsFor == job.WaitsForNeeds {
-			return jobStory{What: "This job waits for other jobs of its flow."}
-		}
-		return jobStory{What: "This job waits for " + j.WaitsFor + "."}
+		return f.held(j)
 	case job.Scheduled:
-		return f.waiting(j, jobStory{What: "This job runs at the time below."})
+		return f.waiting(j, jobStory{What: "This job is scheduled.", At: j.RunAt})
 	case job.Ready:
 		return f.waiting(j, jobStory{What: "This job is due."})
 	case job.Running:
@@ -133,6 +133,33 @@ func (f *jobFacts) story(j *api.Job) jobStory {
 	}
 	if !j.CancelRequestedAt.IsZero() {
 		s.Advice = "Its cancellation was requested, but its handler completed first."
+	}
+	return s
+}
+
+// held says what a waiting job waits for.
+func (f *jobFacts) held(j *api.Job) jobStory {
+	switch {
+	case j.WaitsFor == job.WaitsForNeeds && (f.flow == nil || f.flow.Hidden || f.flow.Unmet == 0):
+		return jobStory{What: "This job waits for other jobs of its flow."}
+	case j.WaitsFor == job.WaitsForNeeds:
+		s := jobStory{What: "This job waits for " + plural(f.flow.Unmet, "job", "jobs") + " of its flow, shown below."}
+		if f.flow.MoreNeeds {
+			s.What = "This job waits for jobs of its flow, some of which are shown below."
+		}
+		for _, n := range f.flow.Needs {
+			if n.State == job.Dead || n.State == job.Cancelled {
+				s.Advice, s.Alarm = n.Node+" is "+string(n.State)+": this job runs once it has been retried and has completed.", true
+			}
+		}
+		return s
+	case f.waits == nil:
+		return jobStory{What: "This job waits for " + j.WaitsFor + "."}
+	}
+	s := jobStory{What: "This job waits for " + f.waits.Limit.LimitName().String() + ": " + f.waits.Limit.Bound + "."}
+	s.Advice = "It gets a place when an earlier job of the same key gives one back, and costs nothing until then."
+	if f.waits.Limit.InForce != nil && f.waits.Limit.InForce.Rate != nil {
+		s.Advice = "It gets a place when the rate allows the next start or, with a bound of jobs at a time, when an earlier job gives its place back."
 	}
 	return s
 }

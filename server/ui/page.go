@@ -65,7 +65,7 @@ func (u *UI) navigation(current string) []navGroup {
 	entry := func(name, path string) navEntry { return navEntry{name, u.href(path), name == current} }
 	return []navGroup{
 		{"", []navEntry{entry("Overview", "")}},
-		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Dead letters", "dlq"), entry("Redrives", "redrives"), entry("Periodic jobs", "periodic"), entry("Workers", "workers"), entry("Pipelines", "pipelines")}},
+		{"Work", []navEntry{entry("Queues", "queues"), entry("Jobs", "jobs"), entry("Flows", "flows"), entry("Dead letters", "dlq"), entry("Redrives", "redrives"), entry("Periodic jobs", "periodic"), entry("Limits", "limits"), entry("Workers", "workers"), entry("Pipelines", "pipelines")}},
 		{"Policies", []navEntry{entry("Policies", "policies"), entry("Clients", "clients"), entry("Budgets and breakers", "mechanisms")}},
 		{"Records", []navEntry{entry("Idempotency", "idempotency"), entry("Audit", "audit"), entry("Operators' actions", "operators")}},
 		{"Access", []navEntry{entry("Tokens", "tokens")}},

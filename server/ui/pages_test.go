@@ -29,6 +29,8 @@ func (s *site) everyPage() map[string]string {
 	list["redrive"] = "redrives/" + s.redrive("queue:documents", url.Values{"canary": {"2"}, "rate": {"0.5"}, "stop": {"20"}, "count": {"5"}})
 	maps.Copy(list, policyPaths)
 	maps.Copy(list, operationPaths)
+	maps.Copy(list, flowPaths)
+	list["flow-job"], list["limited-job"] = "jobs/"+s.node("nightly", "load-warehouse").JobID+"?outputs=show", "jobs/"+s.one("state:waiting queue:exports").ID
 	return list
 }
 
@@ -37,6 +39,7 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 	s.seed()
 	s.seedPolicies()
 	s.seedRecords()
+	s.seedFlows()
 	for name, path := range s.everyPage() {
 		t.Run(name, func(t *testing.T) {
 			looks := []look{{320, 640, true, true}, {1280, 900, false, true}}
@@ -64,6 +67,7 @@ func TestU1EveryPageReadsWithoutScripts(t *testing.T) {
 	s.seed()
 	s.seedPolicies()
 	s.seedRecords()
+	s.seedFlows()
 	for name, path := range s.everyPage() {
 		b := s.tab(t, look{width: 1280, height: 900})
 		b.do(chromedp.Navigate(b.url + "/ui/" + path))

@@ -152,25 +152,33 @@ func planText(p job.RedrivePlan) string {
 
 // progressBar draws the counts of a redrive.
 func progressBar(r *api.Redrive) (bar []barPart, text string) {
+	return newBar(r.Total, r.Left, []barCount{
+		{"completed", r.Completed}, {"dead", r.Dead}, {"cancelled", r.Cancelled + r.Removed}, {"undone", r.Undone}, {"skipped", r.Skipped}, {"pending", r.Pending},
+	})
+}
+
+// barCount is a count to be drawn.
+type barCount struct {
+	name string
+	n    int
+}
+
+// newBar draws counts out of a total, of which some jobs are left.
+func newBar(total, left int, counts []barCount) (bar []barPart, text string) {
 	x, sum := 0, 0
 	var words []string
-	for _, p := range []struct {
-		name string
-		n    int
-	}{
-		{"completed", r.Completed}, {"dead", r.Dead}, {"cancelled", r.Cancelled + r.Removed}, {"undone", r.Undone}, {"skipped", r.Skipped}, {"pending", r.Pending},
-	} {
+	for _, p := range counts {
 		if p.n <= 0 {
 			continue
 		}
 		sum += p.n
-		end := max(sum*1000/max(r.Total, 1), x+2) // what exists is seen
+		end := max(sum*1000/max(total, 1), x+2) // what exists is seen
 		bar = append(bar, barPart{Name: p.name, Value: number(p.n), X: x, Width: min(end, 1000) - x})
 		x = min(end, 1000)
 		words = append(words, number(p.n)+" "+p.name)
 	}
-	words = append(words, number(r.Left)+" left")
-	return bar, "Of " + plural(r.Total, "job", "jobs") + ": " + strings.Join(words, ", ")
+	words = append(words, number(left)+" left")
+	return bar, "Of " + plural(total, "job", "jobs") + ": " + strings.Join(words, ", ")
 }
 
 // redriveCommand is the command line that makes a redrive.

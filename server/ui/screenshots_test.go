@@ -3,13 +3,15 @@ package ui_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 )
 
-// TestScreenshots writes the pictures of docs/ui.md, where SCREENSHOTS names their folder: make screenshots.
+// TestScreenshots writes the pictures of docs/ui.md, where SCREENSHOTS names their folder: make screenshots. SCREENSHOTS_ONLY,
+// a regular expression, chooses among them.
 func TestScreenshots(t *testing.T) {
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {
@@ -19,7 +21,11 @@ func TestScreenshots(t *testing.T) {
 	s.seed()
 	s.seedPolicies()
 	s.seedRecords()
+	s.seedFlows()
 	for name, path := range s.everyPage() {
+		if only := os.Getenv("SCREENSHOTS_ONLY"); only != "" && !regexp.MustCompile(only).MatchString(name) {
+			continue
+		}
 		for mode, dark := range map[string]bool{"light": false, "dark": true} {
 			b := s.tab(t, look{width: 1280, height: 900, dark: dark, scripts: true})
 			b.open(path)

@@ -99,7 +99,7 @@ func (u *UI) routes() {
 // pages lists the pages, in the order of the navigation.
 func (u *UI) pages() []*page {
 	list := slices.Concat(
-		[]*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage()},
+		[]*page{overviewPage(), queuesPage(), queuePage(), workersPage(), periodicPage(), jobsPage(), jobPage(), flowsPage(), flowPage(), limitsPage()},
 		[]*page{deadLettersPage(), redrivesPage(), redrivePage()},
 		policyPages(),
 		[]*page{recordsPage(), recordPage(), auditPage(), eventPage(), operatorsPage(), tokensPage()},
@@ -115,6 +115,8 @@ func (u *UI) actions() []*action {
 	return slices.Concat(
 		queueActions(),
 		jobActions(),
+		flowActions(),
+		limitActions(),
 		redriveActions(),
 		policyActions(),
 		recordActions(),
