@@ -115,8 +115,7 @@ func (s *subscription) add(e *Event) {
 		s.lost++
 		return
 	}
-	s.list = append(s.list, *e)
-	s.list[len(s.list)-1].Lost, s.lost = s.lost, 0
+	s.list = append(s.list, *e) // take has emptied the list and reported what was lost before
 	s.wake.send()
 }
 

@@ -153,6 +153,24 @@ func TestJ22PeriodicJobsFollowTheStoreAndGoBackToTheirDefaults(t *testing.T) {
 	})
 }
 
+// Workers that have not seen the first change yet would follow three definitions at once.
+func TestJ22APeriodicJobIsNotChangedAgainBeforeAllWorkersFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		begin := time.Now()
+		b.set(job.PeriodicSetting(often("a", job.MissedSkip)))
+		b.set(job.ConcurrencySetting("mail", 2))
+		b.set(job.ConcurrencySetting("mail", 3))
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("other settings waited %v", took)
+		}
+		b.set(job.PeriodicSetting(often("b", job.MissedSkip)))
+		if took := time.Since(begin); took != 2*time.Second {
+			t.Errorf("the second change came after %v", took)
+		}
+	})
+}
+
 // Workers stop and start at awkward moments, each of which may make another one the leader, while an operator changes the queue
 // of a periodic job back and forth.
 func TestJ22EachTickIsEnqueuedOnceWhateverChangesAndRestartsHappen(t *testing.T) {

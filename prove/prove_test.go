@@ -61,6 +61,22 @@ func TestT1EveryRuleFindsItsExampleAndAcceptsTheMendedOne(t *testing.T) {
 	}
 }
 
+// TestT1ATimeoutOfTheWholeWorkEndsItsAttempts looks at the boundary, where an attempt and its work time out together: there is then
+// no time left for a retry.
+func TestT1ATimeoutOfTheWholeWorkEndsItsAttempts(t *testing.T) {
+	for retry, want := range map[string]bool{
+		"{max_attempts: 3, timeout: 1s, overall_timeout: 1s}":     true,
+		"{max_attempts: 3, timeout: 999ms, overall_timeout: 1s}":  false,
+		"{max_attempts: 1, timeout: 1s, overall_timeout: 1s}":     false,
+		"{max_attempts: 1, timeout: 1001ms, overall_timeout: 1s}": true,
+	} {
+		found := codes(prove.Violations(findings(t, "version: 1\npolicies:\n  a.B: {retry: "+retry+"}\n", "")))
+		if got := slices.Contains(found, "timeout-unreachable"); got != want {
+			t.Errorf("%s: violations %v", retry, found)
+		}
+	}
+}
+
 func replay(t *testing.T, list []prove.Finding) {
 	t.Helper()
 	for _, f := range list {

@@ -109,6 +109,44 @@ func TestB1TokensAreNeverSpentTwice(t *testing.T) {
 	})
 }
 
+// TestB1TokensThatMayHaveArrivedAreNotGivenTwice loses the answer of an exchange that gave earned tokens to an empty pool.
+func TestB1TokensThatMayHaveArrivedAreNotGivenTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		terms := Terms{Capacity: 100, Earn: 1}
+		w := &world{terms: terms, starts: 1, lots: []*Lot{detached(terms)}}
+		for range 200 {
+			if w.lots[0].Spend(1) {
+				w.spent += Token
+			}
+			w.exchange(0, "stored")
+		}
+		if w.spent != units(terms.Capacity) {
+			t.Fatalf("spent %d units, so the pool is not empty", w.spent)
+		}
+		for range 40 {
+			w.lots[0].Earn()
+			w.earned += units(terms.Earn)
+		}
+		for _, outcome := range []string{"answer lost", "stored"} {
+			w.exchange(0, outcome)
+			if fault := w.check(); fault != "" {
+				t.Fatalf("%s: %s", outcome, fault)
+			}
+		}
+	})
+}
+
+// TestB1AGrantIsOfWholeTokens leaves the fraction of a token in the pool, where it becomes a whole one for whoever asks next.
+func TestB1AGrantIsOfWholeTokens(t *testing.T) {
+	p := pool{Tokens: 3*Token + Token/2}
+	if got := p.take(10*Token, Terms{Capacity: 100}); got != 3*Token || p.Tokens != Token/2 {
+		t.Errorf("granted %d units, %d left", got, p.Tokens)
+	}
+	if got := p.take(Token/4, Terms{Capacity: 100}); got != Token/4 {
+		t.Errorf("granted %d units of %d that fill a lot", got, Token/4)
+	}
+}
+
 // check checks that no more tokens exist than were given: in the pool, in lots, and spent.
 func (w *world) check() (fault string) {
 	p := readPool(time.Now(), w.data, w.terms)
