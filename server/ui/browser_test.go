@@ -72,25 +72,31 @@ func (s *site) tab(t testing.TB, l look) *tab {
 		t.Fatalf("chromium: %v", err)
 	}
 	ctx, cancel := chromedp.NewContext(browser)
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	b := &tab{t: t, ctx: ctx, url: s.http.URL}
 	t.Cleanup(b.close)
 	b.stop = func() { stop(); cancel() }
 	if err := chromedp.Listen(ctx, b.event); err != nil {
 		t.Fatal(err)
 	}
+	send(b, network.Enable, network.EnableParams{})
+	send(b, cdplog.Enable, cdp.Empty{})
+	send(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !l.scripts})
+	b.show(l)
+	return b
+}
+
+// show changes the window and the colours of what the tab shows.
+func (b *tab) show(l look) {
+	b.t.Helper()
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
 	}
-	send(b, network.Enable, network.EnableParams{})
-	send(b, cdplog.Enable, cdp.Empty{})
 	send(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
-	send(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !l.scripts})
 	b.do(chromedp.EmulateViewport(l.width, l.height))
-	return b
 }
 
 // send sends a command of the browser's protocol.
@@ -106,10 +112,15 @@ func send[P, R any](b *tab, cmd cdp.Command[P, R], params P) R {
 // close closes the tab and reports its faults.
 func (b *tab) close() {
 	b.stop()
+	b.blame("the tab")
+}
+
+// blame reports the faults so far.
+func (b *tab) blame(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, f := range b.faults {
-		b.t.Error(f)
+		b.t.Errorf("%s: %s", name, f)
 	}
 	b.faults = nil
 }
@@ -224,8 +235,10 @@ func (b *tab) write(text string) {
 // accessible fails the test for violations that axe finds.
 func (b *tab) accessible(name string) {
 	b.t.Helper()
-	value[bool](b, axe+"; true") // by the debugger: the policy of the page does not apply
-	raw := value[string](b, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))}))))`)
+	if !value[bool](b, "Boolean(window.axe)") {
+		value[bool](b, axe+"; true") // by the debugger: the policy of the page does not apply
+	}
+	raw := value[string](b, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))}))))`)
 	var violations []struct {
 		ID, Help string
 		Nodes    []string

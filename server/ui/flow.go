@@ -14,7 +14,7 @@ const (
 	// maxFlowRead bounds the jobs of a flow that its page reads to draw it. A larger flow is drawn by layers.
 	maxFlowRead  = 2000
 	flowNodePage = 1000 // that the API returns at most
-	flowRows     = 100  // of the table
+	flowRows     = 50   // of the table
 	shownNeeds   = 4    // of a row
 )
 

@@ -18,10 +18,7 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("SCREENSHOTS is not set")
 	}
 	s := newSite(t, nil)
-	s.seed()
-	s.seedPolicies()
-	s.seedRecords()
-	s.seedFlows()
+	s.seedAll()
 	for name, path := range s.everyPage() {
 		if only := os.Getenv("SCREENSHOTS_ONLY"); only != "" && !regexp.MustCompile(only).MatchString(name) {
 			continue
