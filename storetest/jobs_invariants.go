@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // maxInspected bounds how many histories a check reads, so that cases with many jobs end soon.
@@ -50,6 +52,56 @@ func (s *jobs) checkInvariants() {
 	}
 	s.checkStats(count)
 	s.checkCauses(dead)
+	s.checkPlaces()
+}
+
+// checkPlaces checks that limits count the places of the jobs that are there: a place that nobody gives back blocks its bucket for
+// ever, and one that is given back twice lets too many jobs run.
+func (s *jobs) checkPlaces() {
+	s.Helper()
+	limiter, ok := s.Store.(job.Limiter)
+	if !ok {
+		return
+	}
+	limits, err := limiter.Limits(s.ctx)
+	if err != nil {
+		s.Errorf("Limits: %v", err)
+	}
+	if len(limits) == 0 {
+		return
+	}
+	s.settled()
+	held, waiting := map[job.LimitName]int{}, 0
+	for _, r := range s.list(job.Filter{States: []job.State{job.Ready, job.Running, job.Waiting}}) {
+		if r.State == job.Waiting {
+			if strings.HasPrefix(r.WaitsFor, "limit ") {
+				waiting++
+			}
+			continue
+		}
+		for _, l := range limits {
+			if l.Bounds(r) {
+				held[l.LimitName]++
+			}
+		}
+	}
+	for _, l := range limits {
+		in := l.InForce()
+		if in == nil {
+			continue
+		}
+		use, err := limiter.LimitUse(s.ctx, l.LimitName, 1)
+		if err != nil {
+			s.Errorf("LimitUse(%s): %v", l.LimitName, err)
+		}
+		if in.Order != policy.OrderStrict && use.Held != held[l.LimitName] { // in strict order, jobs keep their places while they wait
+			s.Errorf("J19: %s: the store counts %d places, its jobs have %d", l.LimitName, use.Held, held[l.LimitName])
+		}
+		waiting -= use.Waiting
+	}
+	if waiting != 0 {
+		s.Errorf("J19: %d more jobs wait for limits than the limits count", waiting)
+	}
 }
 
 func (s *jobs) checkRecord(r *job.Record) {
