@@ -60,6 +60,8 @@ func writeScenario(w io.Writer, o settings, s Scenario, results map[string]Resul
 		t = latencyTable(s, results)
 	case s.Name == pgClaim || s.Name == liteClaim:
 		t = claimTable(backlogs(o), s, results)
+	case s.Name == pgBlocked || s.Name == liteBlocked:
+		t = claimTable(blocked(o), s, results)
 	default:
 		t = rateTable(s, results)
 	}

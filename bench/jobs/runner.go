@@ -150,8 +150,8 @@ const (
 	timedClaims = 60
 )
 
-// claiming measures claims from several backlogs in turn, each in a separate store. Their medians are Outcome.Claims.
-func claiming(open opener, backlogs []int) runner {
+// claiming measures claims from several backlogs in turn, each in a separate store that fill fills. Their medians are Outcome.Claims.
+func claiming(open opener, backlogs []int, fill func(context.Context, measure.System, int) error) runner {
 	return func(ctx context.Context, env *environment, _ measure.Task) (out Outcome, failed error) {
 		var stores []measure.Claimer
 		for _, backlog := range backlogs {
@@ -160,7 +160,7 @@ func claiming(open opener, backlogs []int) runner {
 				return out, err
 			}
 			defer func() { failed = errors.Join(failed, s.Close()) }()
-			if err := measure.Fill(ctx, s, backlog); err != nil {
+			if err := fill(ctx, s, backlog); err != nil {
 				return out, err
 			}
 			stores = append(stores, s.(measure.Claimer))

@@ -62,6 +62,7 @@ const (
 	pgBurnPlain  = "PostgreSQL: burn-down, defaults"
 	pgLatency    = "PostgreSQL: idle latency"
 	pgClaim      = "PostgreSQL: claim cost"
+	pgBlocked    = "PostgreSQL: claim beside blocked jobs"
 	pgLong       = "PostgreSQL: long-open transaction"
 
 	liteInsertOne  = "SQLite: insert, 1 goroutine"
@@ -71,6 +72,7 @@ const (
 	liteBurnPlain  = "SQLite: burn-down, defaults"
 	liteLatency    = "SQLite: idle latency"
 	liteClaim      = "SQLite: claim cost"
+	liteBlocked    = "SQLite: claim beside blocked jobs"
 )
 
 const (
@@ -134,7 +136,12 @@ func scenarios(o settings) []Scenario {
 		{
 			Name: pgClaim, Once: true,
 			Note:  "Median of 60 claims of 10 jobs by the store alone, from three databases in turn; River's by its driver.",
-			Cases: []Case{{Peer: peerTenet, Run: claiming(tuned, backlogs(o))}, {Peer: peerRiver, Run: claiming(riverBest, backlogs(o))}},
+			Cases: []Case{{Peer: peerTenet, Run: claiming(tuned, backlogs(o), measure.Fill)}, {Peer: peerRiver, Run: claiming(riverBest, backlogs(o), measure.Fill)}},
+		},
+		{
+			Name: pgBlocked, Once: true,
+			Note:  "One job of a key at a time: the given number of jobs waits behind a tenth as many that run, each of another key. Claims of 10 jobs of other keys, as above.",
+			Cases: []Case{{Peer: peerTenet, Run: claiming(tuned, blocked(o), block)}},
 		},
 		{
 			Name: pgLong, Task: measure.Task{Kind: measure.Burn, Jobs: o.long}, Once: true,
@@ -167,13 +174,20 @@ func scenarios(o settings) []Scenario {
 		{Name: liteLatency, Task: latency, Once: true, Cases: onSQLite, Note: "As on PostgreSQL. River polls every millisecond, goqite all the time; Tenet is woken."},
 		{
 			Name: liteClaim, Once: true, Note: "As on PostgreSQL.",
-			Cases: []Case{{Peer: peerTenet, Run: claiming(tenetSQLite(0), backlogs(o))}},
+			Cases: []Case{{Peer: peerTenet, Run: claiming(tenetSQLite(0), backlogs(o), measure.Fill)}},
+		},
+		{
+			Name: liteBlocked, Once: true, Note: "As on PostgreSQL.",
+			Cases: []Case{{Peer: peerTenet, Run: claiming(tenetSQLite(0), blocked(o), block)}},
 		},
 	}
 }
 
 // backlogs are the sizes that claims are measured at.
 func backlogs(o settings) []int { return []int{1000, o.backlog / 10, o.backlog} }
+
+// blocked are the numbers of blocked jobs that claims are measured beside.
+func blocked(o settings) []int { return []int{0, o.backlog / 10, o.backlog} }
 
 // selected returns the scenarios whose name contains the given text.
 func selected(o settings) []Scenario {
