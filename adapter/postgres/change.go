@@ -65,7 +65,7 @@ WITH locked AS (
 ), gone AS (
     SELECT id, fence, priority, queue, unique_key, claimed_at, failed_at, worker, reason, last_error, output, refusals, refused_at, refused_reason, attempts,
         completed_from, finished_at, type, needed, state AS was, NULL::text[] AS places,
-        CASE WHEN needed > 0 AND (SELECT n.unmet FROM {{schema}}.flow_node n WHERE n.job_id = d.id) > 0 THEN 'held' WHEN ` + boundSQL("d") + ` THEN 'waiting' ELSE 'ready' END AS state FROM left_done d
+        CASE WHEN needed > 0 AND (SELECT ` + unmetSQL + ` FROM {{schema}}.flow_node n WHERE n.job_id = d.id) > 0 THEN 'held' WHEN ` + boundSQL("d") + ` THEN 'waiting' ELSE 'ready' END AS state FROM left_done d
 ), completed AS (
     INSERT INTO {{schema}}.attempt (job_id, fence, started, finished, delay, number, count, part, kind, worker, reason)
     SELECT id, fence, completed_from, finished_at, 0, attempts + 1, 1, 1, 'complete', worker, reason FROM gone WHERE completed_from IS NOT NULL

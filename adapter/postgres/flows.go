@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -22,10 +23,16 @@ const (
 	tellFlowsSQL = `coalesce(CASE WHEN bool_or(needed > 0) THEN {{schema}}.flow_ended(array_agg(id) FILTER (WHERE needed > 0), array_agg(`
 	endedSQL     = `) FILTER (WHERE needed > 0), array_agg(needed) FILTER (WHERE needed > 0)) END, false)`
 
-	// lockNodesSQL makes those wait who count down the unmet needs of jobs that are about to wait again.
-	lockNodesSQL = `UPDATE {{schema}}.flow_node n SET unmet = unmet FROM (SELECT job_id FROM {{schema}}.flow_node WHERE job_id = ANY ($1::uuid[]) ORDER BY job_id FOR UPDATE) l
+	// unmetSQL is the number of unmet needs of node n.
+	unmetSQL = `coalesce(n.unmet, (SELECT CASE WHEN p.ended = 1 OR p.ended = 2 AND n.on_failure = 'run' THEN 0 ELSE 1 END
+    FROM {{schema}}.flow_node p WHERE p.flow = n.flow AND p.position = n.needs[1]), 0)`
+
+	// lockNodesSQL makes those wait who meet needs of jobs that are about to wait again.
+	lockNodesSQL = `UPDATE {{schema}}.flow_node n SET unmet = unmet FROM (SELECT job_id FROM {{schema}}.flow_node WHERE job_id = ANY (ARRAY(
+    SELECT unnest($1::uuid[]) UNION SELECT p.job_id FROM {{schema}}.flow_node d JOIN {{schema}}.flow_node p ON p.flow = d.flow AND p.position = d.needs[1]
+    WHERE d.job_id = ANY ($1::uuid[]) AND d.unmet IS NULL)) ORDER BY job_id FOR UPDATE) l
 WHERE n.job_id = l.job_id`
-	dropNodesSQL = `DELETE FROM {{schema}}.flow_node WHERE job_id = ANY ($1::uuid[])`
+	dropNodesSQL = `DELETE FROM {{schema}}.flow_node WHERE job_id = ANY ($1::uuid[]) AND sole = '{}'`
 
 	addFlowsSQL = `
 WITH gone AS (
@@ -36,7 +43,7 @@ WITH gone AS (
 UPDATE {{schema}}.flow f SET jobs = f.jobs + a.jobs, completed = f.completed + a.completed, dead = f.dead + a.dead, cancelled = f.cancelled + a.cancelled,
     finished_at = CASE WHEN f.completed + a.completed + f.dead + a.dead + f.cancelled + a.cancelled = f.jobs + a.jobs THEN statement_timestamp() END
 FROM added a WHERE f.seq = a.flow`
-	forgetFlowsSQL = `DELETE FROM {{schema}}.flow WHERE jobs <= 0`
+	forgetFlowsSQL = `WITH gone AS (DELETE FROM {{schema}}.flow WHERE jobs <= 0 RETURNING seq) DELETE FROM {{schema}}.flow_node n USING gone WHERE n.flow = gone.seq`
 
 	// removeOfFlowsSQL removes finished jobs of a state of flows that finished longer ago than the time given, and have not been retried
 	// since.
@@ -55,11 +62,11 @@ WITH over AS (
 ), histories AS (
     DELETE FROM {{schema}}.attempt a USING over WHERE a.job_id = over.id
 ), nodes AS (
-    DELETE FROM {{schema}}.flow_node n USING over WHERE n.job_id = over.id RETURNING n.flow
+    DELETE FROM {{schema}}.flow_node n USING over WHERE n.job_id = over.id AND n.sole = '{}'
 ), flowed AS (
     INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
     SELECT flow, -count(*), CASE WHEN '{{state}}' = 'completed' THEN -count(*) ELSE 0 END, CASE WHEN '{{state}}' = 'dead' THEN -count(*) ELSE 0 END,
-        CASE WHEN '{{state}}' = 'cancelled' THEN -count(*) ELSE 0 END FROM nodes GROUP BY flow
+        CASE WHEN '{{state}}' = 'cancelled' THEN -count(*) ELSE 0 END FROM over JOIN {{schema}}.flow_node n ON n.job_id = over.id GROUP BY flow
 )
 SELECT count(*) FROM over`
 
@@ -76,7 +83,7 @@ WHERE `
     UNION ALL SELECT 'scheduled', output FROM {{schema}}.scheduled WHERE id = n.job_id) s`
 	layersSQL = `SELECT n.layer, s.state, count(*) FROM {{schema}}.flow_node n, ` + stateSQL + ` WHERE n.flow = $1 GROUP BY n.layer, s.state ORDER BY n.layer`
 	nodesSQL  = `
-SELECT n.position, n.name, n.layer, n.job_id::text, b.type, s.state, n.on_failure, n.unmet, n.needs, cardinality(n.dependents), CASE WHEN $5 THEN s.output END
+SELECT n.position, n.name, n.layer, n.job_id::text, b.type, s.state, n.on_failure, ` + unmetSQL + `, n.needs, cardinality(n.dependents) + cardinality(n.sole), CASE WHEN $5 THEN s.output END
 FROM (%s) n JOIN {{schema}}.job b ON b.id = n.job_id, ` + stateSQL + ` ORDER BY n.position`
 	nodePageSQL = ` n.position > $2 AND ($3 = '' OR n.name = $3) ORDER BY n.position LIMIT $4`
 )
@@ -110,11 +117,8 @@ func (j *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (receipt job.Flow
 				return err
 			}
 		}
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{j.db.name, "flow_node"}, []string{"job_id", "flow", "position", "layer", "unmet", "on_failure", "name", "needs", "dependents"},
-			pgx.CopyFromSlice(len(f.Jobs), func(i int) ([]any, error) {
-				in := &f.Jobs[i]
-				return []any{entries[i].id, seq, i + 1, in.Layer, len(in.Needs), string(in.OnFailure), in.Node, array(in.Needs), array(in.Dependents)}, nil
-			}))
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{j.db.name, "flow_node"}, flowNodeColumns(),
+			pgx.CopyFromSlice(len(f.Jobs), func(i int) ([]any, error) { return flowNode(f, entries, seq, i), nil }))
 		return err
 	})
 	if err != nil {
@@ -129,12 +133,23 @@ func (j *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (receipt job.Flow
 	return receipt, nil
 }
 
-// array is a list that is not NULL.
-func array(list []int32) []int32 {
-	if list == nil {
-		return []int32{}
+func flowNodeColumns() []string {
+	return []string{"flow", "job_id", "position", "layer", "unmet", "on_failure", "name", "needs", "dependents", "sole"}
+}
+
+// flowNode is the row of a job of a flow.
+func flowNode(f job.NewFlow, entries []entry, seq int64, i int) []any {
+	in := &f.Jobs[i]
+	needs, dependents, sole := append([]int32{}, in.Needs...), []int32{}, []pgtype.UUID{}
+	for _, at := range in.Dependents {
+		if len(f.Jobs[at-1].Needs) == 1 {
+			sole = append(sole, entries[at-1].id)
+		} else {
+			dependents = append(dependents, at)
+		}
 	}
-	return list
+	unmet := pgtype.Int4{Int32: int32(len(needs)), Valid: len(needs) != 1} //nolint:gosec // at most MaxFlowJobs
+	return []any{seq, entries[i].id, i + 1, in.Layer, unmet, string(in.OnFailure), in.Node, needs, dependents, sole}
 }
 
 // removeOfFlows removes up to limit finished jobs of flows whose time is over.
@@ -195,23 +210,27 @@ func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (page []job.FlowInfo,
 	return page, j.db.run(ctx, "flows", b)
 }
 
+// neighboursSQL selects the needs or the dependents of the job $1.
+func neighboursSQL(needs bool) string {
+	at := `SELECT n.* FROM unnest(me.%s) p(position) JOIN {{schema}}.flow_node n ON n.flow = me.flow AND n.position = p.position`
+	list := fmt.Sprintf(at, "needs")
+	if !needs {
+		list = fmt.Sprintf(at, "dependents") + ` UNION ALL SELECT n.* FROM unnest(me.sole) p(id) JOIN {{schema}}.flow_node n ON n.job_id = p.id`
+	}
+	return `SELECT n.* FROM {{schema}}.flow_node me, LATERAL (` + list + `) n WHERE me.job_id = $1 AND`
+}
+
 // FlowNodes implements job.FlowStore.
 func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (page []job.FlowNode, err error) {
 	find, nodes := `SELECT seq FROM {{schema}}.flow WHERE id = $1`, `SELECT n.* FROM {{schema}}.flow f JOIN {{schema}}.flow_node n ON n.flow = f.seq WHERE f.id = $1 AND`
 	of := any(q.Flow)
 	if q.Flow == "" {
-		column := "needs"
-		if q.NeededBy == "" {
-			column = "dependents"
-		}
 		id, ok := parseID(cmp.Or(q.NeededBy, q.DependsOn))
 		if !ok {
 			return nil, fmt.Errorf("postgres: flow nodes of job %s: %w", strconv.Quote(cmp.Or(q.NeededBy, q.DependsOn)), job.ErrNotFound)
 		}
 		of = id
-		find = `SELECT flow FROM {{schema}}.flow_node WHERE job_id = $1`
-		nodes = `SELECT n.* FROM {{schema}}.flow_node me, unnest(me.` + column + `) p(position) JOIN {{schema}}.flow_node n ON n.position = p.position
-WHERE me.job_id = $1 AND n.flow = me.flow AND`
+		find, nodes = `SELECT flow FROM {{schema}}.flow_node WHERE job_id = $1`, neighboursSQL(q.NeededBy != "")
 	}
 	found := false
 	b := steadyBatch()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/tenetdev/tenet/job"
 )
 
 // Bar is a goal: a measured number that must reach a limit.
@@ -38,6 +40,16 @@ func soonerThan(scenario, name string, of func(Result) time.Duration) Bar {
 	}}
 }
 
+// flowStored is the bar on storing the largest flow.
+func flowStored() Bar {
+	const most = 5 * time.Second
+	return Bar{Path: pgBulk + " (" + peerTenetFanOut + ")", Goal: fmt.Sprintf("100,000 jobs in ≤ %v", most), Measure: func(r Results) (bool, string, bool) {
+		mine, ok := r.of(pgBulk, peerTenetFanOut)
+		took := time.Duration(job.MaxFlowJobs / mine.Rate * float64(time.Second))
+		return took <= most, short(took), ok
+	}}
+}
+
 // flat is the bar on the cost of a claim at the largest backlog, beside that at the smallest.
 func flat(scenario, smallest string) Bar {
 	return Bar{Path: scenario, Goal: "largest backlog ≤ 2 × " + smallest, Measure: func(r Results) (bool, string, bool) {
@@ -58,6 +70,8 @@ func Bars() []Bar {
 		times(pgBurn, peerTenetByKey, 0.6, peerTenet),
 		times(pgBurn, peerTenetByKey, 1, peerRiver),
 		times(pgBurn, peerTenetFlows, 0.7, peerTenet),
+		times(pgBurn, peerTenetFanOut, 0.7, peerTenet),
+		flowStored(),
 		times(pgBurnPlain, peerTenet, 10, peerRiver),
 		times(pgBurnPlain, peerTenetSame, 10, peerRiver),
 		times(pgInsertMany, peerTenet, 4, peerRiver),

@@ -9,6 +9,7 @@ import (
 	"maragu.dev/goqite/jobs"
 
 	"github.com/tenetdev/tenet/bench/jobs/riversqlite/measure"
+	"github.com/tenetdev/tenet/job"
 )
 
 // opener makes a system on an empty store.
@@ -47,7 +48,8 @@ const (
 	peerTenet       = "Tenet"
 	peerTenetSame   = "Tenet, 100 slots"
 	peerTenetByKey  = "Tenet, a limit by key"
-	peerTenetFlows  = "Tenet, flows"
+	peerTenetFlows  = "Tenet, a flow with a fan-in"
+	peerTenetFanOut = "Tenet, a flow that fans out and in"
 	peerRiver       = "River"
 	peerRiverSQLite = "River SQLite"
 	peerGoqite      = "goqite"
@@ -108,14 +110,18 @@ func scenarios(o settings) []Scenario {
 	return []Scenario{
 		{Name: pgInsertOne, Turns: insertTurns, Task: insert(1), Cases: onPostgres, Note: "One job in each call."},
 		{Name: pgInsertMany, Turns: insertTurns, Task: insert(16), Cases: onPostgres, Note: "One job in each call, 20 connections."},
-		{Name: pgBulk, Task: bulk, Cases: onPostgres, Note: "10,000 jobs in each call; River by InsertManyFast."},
+		{
+			Name: pgBulk, Task: bulk, Note: "10,000 jobs in each call; River by InsertManyFast. Flows have 100,000 jobs.",
+			Cases: append(slices.Clip(onPostgres), Case{Peer: peerTenetFanOut, Run: within(inFlows(tuned, 1, fanOut)), Jobs: job.MaxFlowJobs}),
+		},
 		{
 			Name: pgBurn, Task: burn(o.jobs),
-			Note: "Jobs that do nothing are there; the clock runs from the start of the worker until it has recorded all of them and stopped. Tenet with 1,000 slots; River with 2,000, FetchCooldown and FetchPollInterval at 1 ms, their minimum, and no job timeout. It exposes no setting of its completer, which takes 5,000 at a time. Once more with at most 10 jobs of each of 1,000 keys at a time, and in flows that fan out and in.",
+			Note: "Jobs that do nothing are there; the clock runs from the start of the worker until it has recorded all of them and stopped. Tenet with 1,000 slots; River with 2,000, FetchCooldown and FetchPollInterval at 1 ms, their minimum, and no job timeout. It exposes no setting of its completer, which takes 5,000 at a time. Once more with at most 10 jobs of each of 1,000 keys at a time, and as one flow, at most 100,000 jobs: the last job needs all others, which in the second case all need the first.",
 			Cases: []Case{
 				{Peer: peerTenet, Run: within(tuned)},
 				{Peer: peerTenetByKey, Run: within(byKey(tuned, 1000)), Jobs: max(o.jobs/2, 1000)},
-				{Peer: peerTenetFlows, Run: within(inFlows(tuned)), Jobs: max(o.jobs/2, 1000)},
+				{Peer: peerTenetFlows, Run: within(inFlows(tuned, job.MaxFlowJobs, fanIn)), Jobs: max(o.jobs/2, 1000)},
+				{Peer: peerTenetFanOut, Run: within(inFlows(tuned, job.MaxFlowJobs, fanOut)), Jobs: max(o.jobs/2, 1000)},
 				{Peer: peerRiver, Run: within(riverBest)},
 			},
 		},

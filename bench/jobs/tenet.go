@@ -26,9 +26,11 @@ const jobType = "noop"
 type tenetJobs struct {
 	store  job.Store
 	client *job.Client
-	slots  int // 0: the worker's default
-	keys   int // above 0: every job has one of so many keys
-	flows  bool
+	slots  int           // 0: the worker's default
+	keys   int           // above 0: every job has one of so many keys
+	flows  int           // above 0: jobs are stored as flows, once there are so many or all are there
+	held   []job.Request // of the next flow
+	shape  func([]job.FlowJob) *job.Flow
 	settle func(context.Context) error
 	close  func() error
 
@@ -94,21 +96,37 @@ func (s *tenetJobs) InsertMany(ctx context.Context, n int) error {
 			list[i].Meta = map[string]string{"key": strconv.Itoa(i % s.keys)}
 		}
 	}
-	if s.flows {
-		_, err := s.client.EnqueueFlow(ctx, fan(list))
-		return err
+	if s.flows > 0 {
+		if s.held = append(s.held, list...); len(s.held) < s.flows {
+			return nil
+		}
+		return s.storeFlow(ctx)
 	}
 	_, err := s.client.EnqueueMany(ctx, list)
 	return err
 }
 
-// fan makes a flow: all jobs but the first and the last need the first, and the last needs all of them.
-func fan(list []job.Request) *job.Flow {
-	flow, nodes := &job.Flow{}, make([]job.FlowJob, len(list))
-	for i := range list {
-		nodes[i] = job.FlowJob{Request: list[i], Node: strconv.Itoa(i)}
+// storeFlow stores the jobs that are held as a flow.
+func (s *tenetJobs) storeFlow(ctx context.Context) error {
+	nodes := make([]job.FlowJob, len(s.held))
+	for i := range nodes {
+		nodes[i] = job.FlowJob{Request: s.held[i], Node: strconv.Itoa(i)}
 	}
-	last := len(nodes) - 1
+	s.held = nil
+	_, err := s.client.EnqueueFlow(ctx, s.shape(nodes))
+	return err
+}
+
+// fanIn makes a flow whose last job needs all others.
+func fanIn(nodes []job.FlowJob) *job.Flow {
+	flow, last := &job.Flow{}, len(nodes)-1
+	flow.Chain(flow.Group(nil, nodes[:last]...), nodes[last])
+	return flow
+}
+
+// fanOut makes a flow whose jobs all need the first, and whose last job needs all others.
+func fanOut(nodes []job.FlowJob) *job.Flow {
+	flow, last := &job.Flow{}, len(nodes)-1
 	flow.Chain(flow.Group(flow.Chain(nil, nodes[0]), nodes[1:last]...), nodes[last])
 	return flow
 }
@@ -133,15 +151,15 @@ func byKey(open opener, keys int) opener {
 	}
 }
 
-// inFlows enqueues the jobs of each call as a flow.
-func inFlows(open opener) opener {
+// inFlows enqueues jobs as flows of a size, or of all jobs that fill the store if there are fewer.
+func inFlows(open opener, size int, shape func([]job.FlowJob) *job.Flow) opener {
 	return func(ctx context.Context, env *environment) (measure.System, error) {
 		system, err := open(ctx, env)
 		if err != nil {
 			return nil, err
 		}
 		s := system.(*tenetJobs)
-		s.flows = true
+		s.flows, s.shape = size, shape
 		return s, nil
 	}
 }
@@ -186,6 +204,13 @@ func (s *tenetJobs) Claim(ctx context.Context, n int) (int, error) {
 // Address is the address of the database.
 func (s *tenetJobs) Address() string { return s.address }
 
-func (s *tenetJobs) Settle(ctx context.Context) error { return s.settle(ctx) }
+func (s *tenetJobs) Settle(ctx context.Context) error {
+	if len(s.held) > 0 {
+		if err := s.storeFlow(ctx); err != nil {
+			return err
+		}
+	}
+	return s.settle(ctx)
+}
 
 func (s *tenetJobs) Close() error { return s.close() }

@@ -22,17 +22,21 @@ CREATE TABLE {{schema}}.flow_change (
     cancelled bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);
 
--- The jobs of flows. unmet counts the needs that have not been met; needs and dependents are positions. Only unmet changes.
+-- The jobs of flows. needs are positions, as are dependents, which have other needs too; sole are the IDs of the jobs that have no other
+-- need. unmet counts the needs that have not been met, of a job with several; NULL for a job with one, which is met by ended of its need: 1
+-- it completed, 2 it failed. A row with sole dependents is kept as long as its flow, for them to be retried. Only unmet and ended change.
 CREATE TABLE {{schema}}.flow_node (
     job_id     uuid PRIMARY KEY,
     flow       bigint NOT NULL,
     position   integer NOT NULL,
     layer      integer NOT NULL,
-    unmet      integer NOT NULL,
+    unmet      integer,
+    ended      smallint NOT NULL DEFAULT 0,
     on_failure text NOT NULL,
     name       text NOT NULL,
     needs      integer[] NOT NULL,
-    dependents integer[] NOT NULL
+    dependents integer[] NOT NULL,
+    sole       uuid[] NOT NULL
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX flow_node_position ON {{schema}}.flow_node (flow, position);
 
@@ -48,36 +52,48 @@ ALTER TABLE {{schema}}.done ADD COLUMN needed smallint;
 -- ready or scheduled, and those of failed needs are cancelled with all that are cancelled because of them. Returns whether jobs became
 -- ready.
 --
--- Statements that count down the same unmet wait for each other, and each statement here sees what was committed before it: whoever
--- counts down to zero finds the waiting job. Whoever makes a job wait again first updates its row of flow_node.
-CREATE FUNCTION {{schema}}.flow_ended(ids uuid[], states text[], needed smallint[]) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Statements that count down the same unmet or set the same ended wait for each other, and each statement here sees what was committed
+-- before it: whoever meets the last need finds the waiting job. Whoever makes a job wait again first updates these rows.
+--
+-- The settings fix the plans: jobs are found one by one through indexes, and only what was found is sorted.
+CREATE FUNCTION {{schema}}.flow_ended(ids uuid[], states text[], needed smallint[]) RETURNS boolean LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = on SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     released boolean := false;
     freed    uuid[];
+    lone     boolean;
     doomed   uuid[];
     due      boolean;
 BEGIN
     LOOP
-        INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
-        SELECT n.flow, 0, count(*) FILTER (WHERE e.state = 'completed'), count(*) FILTER (WHERE e.state = 'dead'), count(*) FILTER (WHERE e.state = 'cancelled')
-        FROM unnest(flow_ended.ids, flow_ended.states) e(id, state) JOIN {{schema}}.flow_node n ON n.job_id = e.id
-        WHERE e.state IN ('completed', 'dead', 'cancelled') GROUP BY n.flow;
-
-        WITH hit AS MATERIALIZED (
-            SELECT n.flow, d.position, count(*) FILTER (WHERE e.state = 'completed') AS completed,
-                count(*) FILTER (WHERE e.state = 'completed' AND e.needed = 2) AS completed_first, count(*) FILTER (WHERE e.state <> 'completed' AND e.needed = 2) AS failed_first
-            FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = e.id, unnest(n.dependents) d(position)
-            WHERE e.needed > 1 AND e.state IN ('completed', 'dead', 'cancelled', '')
-            GROUP BY n.flow, d.position ORDER BY n.flow, d.position
+        WITH ended AS MATERIALIZED (
+            SELECT n.flow, n.dependents, n.sole, e.state, e.needed
+            FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = e.id
+            WHERE e.state IN ('completed', 'dead', 'cancelled', '')
+        ), changed AS (
+            INSERT INTO {{schema}}.flow_change (flow, jobs, completed, dead, cancelled)
+            SELECT flow, 0, count(*) FILTER (WHERE state = 'completed'), count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'cancelled')
+            FROM ended WHERE state <> '' GROUP BY flow
+        ), hit AS MATERIALIZED (
+            SELECT e.flow, d.position, count(*) FILTER (WHERE e.state = 'completed') AS completed, count(*) FILTER (WHERE e.needed = 2) AS ended_first
+            FROM ended e, unnest(e.dependents) d(position) WHERE e.needed > 1 GROUP BY e.flow, d.position ORDER BY e.flow, d.position
         ), counted AS (
-            UPDATE {{schema}}.flow_node x SET unmet = x.unmet - CASE x.on_failure WHEN 'run' THEN h.completed_first + h.failed_first ELSE h.completed END
-            FROM hit h WHERE x.flow = h.flow AND x.position = h.position
-                AND CASE x.on_failure WHEN 'run' THEN h.completed_first + h.failed_first ELSE h.completed END > 0
+            UPDATE {{schema}}.flow_node x SET unmet = x.unmet - CASE x.on_failure WHEN 'run' THEN h.ended_first ELSE h.completed END
+            FROM hit h WHERE x.flow = h.flow AND x.position = h.position AND CASE x.on_failure WHEN 'run' THEN h.ended_first ELSE h.completed END > 0
             RETURNING x.job_id, x.unmet
         )
-        SELECT array_agg(c.job_id) INTO freed FROM counted c WHERE c.unmet = 0;
+        SELECT (SELECT array_agg(c.job_id) FROM counted c WHERE c.unmet = 0) || (
+                SELECT array_agg(s.id) FROM ended e, unnest(e.sole) s(id)
+                WHERE e.needed > 1 AND (e.state = 'completed' OR (SELECT x.on_failure FROM {{schema}}.flow_node x WHERE x.job_id = s.id) = 'run')),
+            EXISTS (SELECT FROM ended e WHERE e.needed > 1 AND e.sole <> '{}')
+        INTO freed, lone;
 
+        IF lone THEN
+            UPDATE {{schema}}.flow_node n SET ended = CASE e.state WHEN 'completed' THEN 1 ELSE 2 END
+            FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed)
+            WHERE n.job_id = e.id AND n.sole <> '{}' AND e.needed > 1 AND e.state IN ('completed', 'dead', 'cancelled', '');
+        END IF;
         IF freed IS NOT NULL AND EXISTS (SELECT FROM {{schema}}.bound) THEN -- due jobs with limits go to the gate
             WITH arrived AS (
                 UPDATE {{schema}}.waiting w SET waits_for = 'limits', run_at = statement_timestamp() WHERE w.id = ANY (freed) AND w.waits_for = 'needs' AND w.run_at <= statement_timestamp()
@@ -110,13 +126,16 @@ BEGIN
 
         EXIT WHEN NOT flow_ended.states && ARRAY['dead', 'cancelled', ''];
         WITH RECURSIVE fallen AS (
-            SELECT x.flow, x.job_id FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = e.id, unnest(n.dependents) d(position),
-                {{schema}}.flow_node x, {{schema}}.waiting w
-            WHERE e.needed > 1 AND e.state IN ('dead', 'cancelled', '') AND x.flow = n.flow AND x.position = d.position AND w.id = x.job_id AND w.waits_for = 'needs'
+            SELECT x.job_id FROM unnest(flow_ended.ids, flow_ended.states, flow_ended.needed) e(id, state, needed) JOIN {{schema}}.flow_node n ON n.job_id = e.id, LATERAL (
+                SELECT y.* FROM unnest(n.dependents) d(position) JOIN {{schema}}.flow_node y ON y.flow = n.flow AND y.position = d.position
+                UNION ALL SELECT y.* FROM unnest(n.sole) s(id) JOIN {{schema}}.flow_node y ON y.job_id = s.id) x, {{schema}}.waiting w
+            WHERE e.needed > 1 AND e.state IN ('dead', 'cancelled', '') AND w.id = x.job_id AND w.waits_for = 'needs'
                 AND (x.on_failure = 'cancel' OR x.on_failure = 'hold' AND e.state = '')
             UNION
-            SELECT x.flow, x.job_id FROM fallen f JOIN {{schema}}.flow_node n ON n.job_id = f.job_id, unnest(n.dependents) d(position), {{schema}}.flow_node x, {{schema}}.waiting w
-            WHERE x.flow = f.flow AND x.position = d.position AND x.on_failure = 'cancel' AND w.id = x.job_id AND w.waits_for = 'needs'
+            SELECT x.job_id FROM fallen f JOIN {{schema}}.flow_node n ON n.job_id = f.job_id, LATERAL (
+                SELECT y.* FROM unnest(n.dependents) d(position) JOIN {{schema}}.flow_node y ON y.flow = n.flow AND y.position = d.position
+                UNION ALL SELECT y.* FROM unnest(n.sole) s(id) JOIN {{schema}}.flow_node y ON y.job_id = s.id) x, {{schema}}.waiting w
+            WHERE x.on_failure = 'cancel' AND w.id = x.job_id AND w.waits_for = 'needs'
         )
         SELECT array_agg(f.job_id ORDER BY f.job_id) INTO doomed FROM fallen f;
         EXIT WHEN doomed IS NULL;

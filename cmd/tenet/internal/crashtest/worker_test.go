@@ -59,7 +59,11 @@ func work(url string) error {
 		return err
 	}
 	book := booked{store, ledger{file}}
-	w := job.NewWorker(book, job.WithQueues(map[string]int{"default": 8}), job.WithLease(lease), job.WithLogger(slog.New(slog.DiscardHandler)),
+	var of job.Store = book
+	if os.Getenv(envMortal) != "" {
+		of = mortal{book}
+	}
+	w := job.NewWorker(of, job.WithQueues(map[string]int{"default": 8}), job.WithLease(lease), job.WithLogger(slog.New(slog.DiscardHandler)),
 		job.WithRetryPolicy(job.NewExponentialBackoff(policy.Retry{MaxAttempts: 25, InitialBackoff: 20 * time.Millisecond, MaxBackoff: 100 * time.Millisecond})))
 	ran := func(j job.Job[[]byte]) { book.ledger.write(entry{Event: "ran", Job: j.ID}) }
 	w.HandleRaw("work", func(_ context.Context, j job.Job[[]byte]) error {
@@ -119,6 +123,7 @@ type crew struct {
 	t           *testing.T
 	url, schema string
 	folder      string
+	set         []string // environment variables of the next process
 	started     int
 	deaths      int // of processes that were not killed by the test
 	members     []*process
@@ -129,7 +134,7 @@ func (c *crew) start() *process {
 	c.started++
 	p := &process{exited: make(chan struct{})}
 	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), envStore+"="+c.url, envSchema+"="+c.schema, "GORACE=atexit_sleep_ms=0",
+	p.cmd.Env = append(append(os.Environ(), c.set...), envStore+"="+c.url, envSchema+"="+c.schema, "GORACE=atexit_sleep_ms=0",
 		envLedger+"="+filepath.Join(c.folder, fmt.Sprintf("ledger-%03d", c.started)))
 	p.cmd.Stderr = &p.stderr
 	stdin, err := p.cmd.StdinPipe()

@@ -1,0 +1,216 @@
+//go:build unix
+
+package crashtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tenetdev/tenet/adapter/postgres"
+	"github.com/tenetdev/tenet/adapter/sqlite"
+	"github.com/tenetdev/tenet/internal/migrate"
+	"github.com/tenetdev/tenet/internal/testpg"
+	"github.com/tenetdev/tenet/job"
+)
+
+// envMortal makes a worker die while it settles jobs.
+const envMortal = "CRASHTEST_MORTAL"
+
+// mortal kills its process in some calls of Settle: before, during or after the transaction.
+type mortal struct{ booked }
+
+func (m mortal) Settle(ctx context.Context, list []job.Settlement) []error {
+	const odds, most = 15, 3 * time.Millisecond
+	if rand.IntN(odds) == 0 {
+		time.AfterFunc(rand.N(most), func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		time.Sleep(rand.N(most)) // the kill may come first
+	}
+	return m.booked.Settle(ctx, list)
+}
+
+// flowStored is a store of flows and its administration.
+type flowStored interface {
+	stored
+	job.FlowStore
+}
+
+func TestJ20EachNeedFreesItsDependentsOnceOnSQLite(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	crashFlows(t, db.Jobs(), &crew{url: "sqlite:" + path})
+}
+
+func TestJ20EachNeedFreesItsDependentsOnceOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	server, err := testpg.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	schema := fmt.Sprintf("crash_flows_%d", os.Getpid())
+	db, err := postgres.Open(t.Context(), server.URL(), postgres.Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Migrate(t.Context(), migrate.Up, false); err != nil {
+		t.Fatal(err)
+	}
+	crashFlows(t, db.Jobs(), &crew{url: server.URL(), schema: schema})
+	if _, err := db.Migrate(t.Context(), migrate.Down, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// crashFlow is a flow whose "all" needs each of width jobs, which need the first. "no" ends dead.
+//
+//	first ─┬─► 0 … width-1 ─► all ─► last
+//	       └─► no ─┬─► run, with all (on_failure: run)
+//	               ├─► cancelled ─► below
+//	               └─► held (on_failure: hold)
+func crashFlow(width int) *job.Flow {
+	node := func(name, jobType string, on job.OnFailure, needs ...string) job.FlowJob {
+		return job.FlowJob{Node: name, Needs: needs, OnFailure: on, Request: job.Request{Type: jobType}}
+	}
+	f := &job.Flow{}
+	f.Add(node("first", "work", ""))
+	var middle []string
+	for i := range width {
+		middle = append(middle, f.Add(node(fmt.Sprint(i), "work", "", "first")))
+	}
+	no := node("no", "fail", "", "first")
+	no.MaxAttempts = 1
+	f.Add(no)
+	f.Add(node("all", "work", "", middle...))
+	f.Add(node("last", "work", "", "all"))
+	f.Add(node("run", "work", job.FailureRun, "no", "all"))
+	f.Add(node("cancelled", "work", "", "no"))
+	f.Add(node("below", "work", "", "cancelled"))
+	f.Add(node("held", "work", job.FailureHold, "no"))
+	return f
+}
+
+// crashFlows runs flows on workers that die and are killed, and audits the results.
+func crashFlows(t *testing.T, store flowStored, c *crew) {
+	flows, width, deaths := 2, 30, 4
+	if !testing.Short() {
+		flows, width, deaths = 8, 250, 25
+	}
+	client, ids := job.NewClient(store), []string(nil)
+	for range flows {
+		receipt, err := client.EnqueueFlow(t.Context(), crashFlow(width))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, receipt.ID)
+	}
+	c.t, c.folder, c.set = t, t.TempDir(), []string{envMortal + "=1"}
+	for range workers {
+		c.members = append(c.members, c.start())
+	}
+	total, kills := flows*len(crashFlow(width).Jobs), 0
+	for end := time.Now().Add(2 * runTimeout); ended(t, store) < total-flows; { // one of each flow is held
+		if time.Now().After(end) {
+			stats, _ := store.Stats(t.Context())
+			t.Fatalf("after %v: %+v", 2*runTimeout, stats)
+		}
+		time.Sleep(20*time.Millisecond + rand.N(80*time.Millisecond))
+		if c.deaths+kills >= deaths {
+			c.set = nil
+		} else if rand.IntN(3) == 0 {
+			c.kill(rand.IntN(workers))
+			kills++
+		}
+		c.replenish()
+	}
+	c.dismiss()
+	a := audit{t: t, entries: map[string][]entry{}, states: map[job.State]int{}}
+	for _, e := range readLedgers(t, c.folder) {
+		a.entries[e.Job] = append(a.entries[e.Job], e)
+	}
+	for _, id := range ids {
+		a.flow(store, id)
+	}
+	if kills+c.deaths < deaths || a.lost == 0 {
+		t.Errorf("%d kills, %d deaths, %d lost leases: nothing was tested", kills, c.deaths, a.lost)
+	}
+	t.Logf("%d jobs: %v; %d kills, %d deaths while settling, %d lost leases", total, a.states, kills, c.deaths, a.lost)
+}
+
+func ended(t *testing.T, store stored) (n int) {
+	t.Helper()
+	stats, err := store.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range stats {
+		n += q.Completed + q.Dead + q.Cancelled
+	}
+	return n
+}
+
+// flow checks that each job of a flow ended as its needs say, ran after them, and ran again only after a lost lease.
+func (a *audit) flow(store flowStored, id string) {
+	ctx := context.Background()
+	nodes, err := store.FlowNodes(ctx, job.NodeQuery{Flow: id, Limit: job.MaxFlowJobs})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	want := map[string]job.State{"no": job.Dead, "cancelled": job.Cancelled, "below": job.Cancelled, "held": job.Waiting}
+	finished := make([]time.Time, len(nodes)+1) // by position
+	for _, n := range nodes {
+		r, history, err := store.Get(ctx, n.JobID)
+		if err != nil {
+			a.t.Errorf("J20: %s was lost: %v", n.Node, err)
+			continue
+		}
+		a.states[r.State]++
+		state, unmet := want[n.Node], 0
+		switch state {
+		case "":
+			state = job.Completed
+		case job.Waiting, job.Cancelled:
+			unmet = 1
+		}
+		if n.State != state || n.Unmet != unmet {
+			a.t.Errorf("J20: %s is %s with %d unmet needs, want %s with %d", n.Node, n.State, n.Unmet, state, unmet)
+		}
+		lost, final, claims := 0, 0, 0 // a token is the number of claims
+		for _, e := range a.entries[n.JobID] {
+			claims = max(claims, int(e.Fence))
+		}
+		for _, h := range history {
+			switch h.Outcome {
+			case job.AttemptLost:
+				lost++
+			case job.AttemptCompleted, job.AttemptFailed:
+				final++
+			}
+		}
+		a.lost += lost
+		if n.Node == "no" && lost == 1 { // its only attempt, which perhaps nobody wrote down
+			lost, final, claims = 0, 1, 1
+		}
+		if ran := unmet == 0; ran != (final == 1) || claims != lost+final {
+			a.t.Errorf("J20: %s was claimed %d times, lost %d times and settled %d times", n.Node, claims, lost, final)
+		}
+		for _, need := range n.Needs { // stored earlier
+			if claims > 0 && (finished[need].IsZero() || r.StartedAt.Before(finished[need])) {
+				a.t.Errorf("J20: %s started at %v, its need %d finished at %v", n.Node, r.StartedAt, need, finished[need])
+			}
+		}
+		finished[n.Position] = r.FinishedAt
+		a.leases(n.JobID)
+	}
+}
