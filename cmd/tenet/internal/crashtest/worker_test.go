@@ -71,6 +71,11 @@ func work(url string) error {
 		time.Sleep(20*time.Millisecond + time.Duration(hash(j.ID)%60)*time.Millisecond)
 		return nil
 	})
+	w.HandleRaw("bound", func(_ context.Context, j job.Job[[]byte]) error {
+		ran(j)
+		time.Sleep(boundTime)
+		return nil
+	})
 	w.HandleRaw("long", func(_ context.Context, j job.Job[[]byte]) error { // longer than its lease
 		ran(j)
 		time.Sleep(lease + lease/2)
