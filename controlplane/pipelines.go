@@ -13,6 +13,9 @@ import (
 	"github.com/tenetdev/tenet/policy"
 )
 
+// lagFor is how long the lag of a source is reported again. Engines ask every 10 s.
+const lagFor = 30 * time.Second
+
 // pipelines keeps the running totals of consumers and producers.
 type pipelines struct {
 	byName *observe.PerKey[*pipeline]
@@ -32,6 +35,8 @@ type pipeline struct {
 	ended        bool
 	reported     time.Time // when the rate was computed last
 	done         int64     // deliveries that had ended then
+	lag          int64
+	lagged       time.Time // when lag was read last
 }
 
 func newPipelines() *pipelines {
@@ -55,7 +60,12 @@ func (p *pipelines) of(e *observe.Event) *pipeline {
 func (o *pipeline) flow(f *observe.Flow) {
 	if f.Begun {
 		o.mu.Lock()
-		o.source, o.sink, o.began, o.ended = f.Source, f.Sink, time.Now(), false
+		o.source, o.sink, o.began, o.ended, o.lagged = f.Source, f.Sink, time.Now(), false, time.Time{}
+		o.mu.Unlock()
+	}
+	if f.Lag != nil {
+		o.mu.Lock()
+		o.lag, o.lagged = *f.Lag, time.Now()
 		o.mu.Unlock()
 	}
 	o.active.Add(int64(f.InFlight))
@@ -95,6 +105,9 @@ func (o *pipeline) report(now time.Time) protocol.Pipeline {
 		out.Rate = float64(done-o.done) / took
 	}
 	o.reported, o.done = now, done
+	if !o.ended && !o.lagged.IsZero() && now.Sub(o.lagged) < lagFor {
+		out.Lag, out.LagKnown = o.lag, true
+	}
 	return out
 }
 

@@ -27,6 +27,9 @@ type Flow struct {
 	Fetched int
 	// EmptyWait is the wait that begins after an empty fetch.
 	EmptyWait time.Duration
+	// Lag is how many transactions are ready at the source and have not been handed to any reader. It is nil except in a flow of
+	// its own, every 10 seconds, of a source that knows it. It is not a change: the latest one counts.
+	Lag *int64
 }
 
 // Trace is the trace of a piece of work that has its own, such as a transaction of a pipeline. The span of the context in

@@ -51,12 +51,14 @@ type capabilities struct {
 	acker    Acker
 	nacker   Nacker
 	extender Extender
+	lagger   Lagger
 }
 
 func capabilitiesOf(source Source) (c capabilities) {
 	c.acker, _ = source.(Acker)
 	c.nacker, _ = source.(Nacker)
 	c.extender, _ = source.(Extender)
+	c.lagger, _ = source.(Lagger)
 	return c
 }
 
@@ -113,6 +115,7 @@ func (e *engine) start(ctx context.Context, feed feeder, after func()) (Summary,
 	var services sync.WaitGroup
 	services.Go(r.settle)
 	services.Go(r.extend)
+	services.Go(r.watchLag)
 	go func() {
 		defer after()
 		r.feed(feed)

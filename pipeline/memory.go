@@ -90,6 +90,13 @@ func (s *MemorySource) Fetch(ctx context.Context, r FetchRequest) ([]Delivery, e
 	}
 }
 
+// Lag implements Lagger.
+func (s *MemorySource) Lag(context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(len(s.ready)), nil
+}
+
 // take returns up to most ready deliveries, and a channel that is closed at the next change.
 func (s *MemorySource) take(most int) ([]Delivery, <-chan struct{}, error) {
 	s.mu.Lock()

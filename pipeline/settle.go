@@ -223,6 +223,27 @@ func (r *run) extend() {
 	}
 }
 
+// watchLag notifies the observer of the source's lag, until the settler is closed.
+func (r *run) watchLag() {
+	if r.lagger == nil || r.observer == nil {
+		return
+	}
+	tick := time.NewTicker(LagEvery)
+	defer tick.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(r.fetches, settleTimeout)
+		if n, err := r.lagger.Lag(ctx); err == nil && n >= 0 { // a source that fails fails its fetches too, which are reported
+			r.flow(observe.Flow{Lag: &n})
+		}
+		cancel()
+		select {
+		case <-r.settler.done:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
 // unsettled lists the deliveries that the engine holds, except those whose settlement is being sent.
 func (r *run) unsettled() []Delivery {
 	r.mu.Lock()

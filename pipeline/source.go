@@ -16,7 +16,7 @@ type FetchRequest struct {
 }
 
 // Source delivers transactions. The engine calls Fetch from one goroutine at a time, and concurrently the methods of the
-// optional interfaces [Acker], [Nacker], [Extender] and [Checker]. Engines neither open nor close sources and sinks: the
+// optional interfaces [Acker], [Nacker], [Extender], [Lagger] and [Checker]. Engines neither open nor close sources and sinks: the
 // program that opened one closes it after Run has returned.
 type Source interface {
 	// Fetch returns up to r.Max deliveries, or none if none are available now. The engine owns the returned slice. [ErrEnd],
@@ -48,6 +48,16 @@ type Extender interface {
 	// ExtendEvery is how often the engine has to call Extend; 0 or less for never.
 	ExtendEvery() time.Duration
 }
+
+// Lagger is a source that knows its lag. The engine asks it every [LagEvery] while an observer is present.
+type Lagger interface {
+	// Lag returns how many transactions are ready and have not been handed to any reader of the source. It should cost little,
+	// and returns an error where it cannot tell.
+	Lag(ctx context.Context) (int64, error)
+}
+
+// LagEvery is how often engines ask a source for its lag.
+const LagEvery = 10 * time.Second
 
 // Checker is a source or sink that can check whether it is usable.
 type Checker interface {

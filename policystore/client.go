@@ -89,4 +89,6 @@ type Pipeline struct {
 	Redelivered int64     `json:"redelivered"`
 	Retries     int64     `json:"retries"`
 	InFlight    int64     `json:"in_flight"`
+	Lag         int64     `json:"lag,omitempty"`       // transactions that are ready at the source and have not been handed to any reader, if known
+	LagKnown    bool      `json:"lag_known,omitempty"` // the source can tell
 }

@@ -64,7 +64,7 @@ func clientCases() []policiesCase {
 			breaker := policystore.Mechanism{Kind: "breaker", Name: "users.\x00Get", State: "open", Since: published, Openings: 3, Refusals: 40}
 			budget := policystore.Mechanism{Kind: "budget", Name: "shared", State: "exhausted", Since: published, Refusals: 7}
 			a, b, quiet := client("payments", "a"), client("payments", "b"), client("payments", "quiet")
-			consumer := policystore.Pipeline{Kind: "consumer", Name: "orders", Source: "file", Begun: published, Rate: 2.5, Fetched: 9, Success: 7, InFlight: 2}
+			consumer := policystore.Pipeline{Kind: "consumer", Name: "orders", Source: "file", Begun: published, Rate: 2.5, Fetched: 9, Success: 7, InFlight: 2, Lag: 4, LagKnown: true}
 			a.Reported = &policystore.Reported{Mechanisms: []policystore.Mechanism{breaker, budget}}
 			b.Reported, quiet.Reported = &policystore.Reported{Pipelines: []policystore.Pipeline{consumer}}, &policystore.Reported{}
 			gone := client("payments", "gone")

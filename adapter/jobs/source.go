@@ -97,6 +97,19 @@ func (s *Source) Fetch(ctx context.Context, r pipeline.FetchRequest) ([]pipeline
 	}
 }
 
+// Lag implements pipeline.Lagger: the ready jobs of the queue.
+func (s *Source) Lag(ctx context.Context) (int64, error) {
+	store, ok := s.store.(job.Admin)
+	if !ok {
+		return 0, errors.New("jobs: this store keeps no counts")
+	}
+	stats, err := store.Stats(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("jobs: %w", err)
+	}
+	return int64(stats[s.o.Queue].Ready), nil
+}
+
 // claim leases due jobs. Jobs whose attempts were all lost with their leases become dead, and others take their place.
 func (s *Source) claim(ctx context.Context, most int) ([]pipeline.Delivery, error) {
 	if err := s.maintain(ctx); err != nil {

@@ -114,6 +114,26 @@ func (s *Source) Check(ctx context.Context) error {
 	return err
 }
 
+// Lag implements pipeline.Lagger: the messages of the queue that were not delivered to any consumer. Those that were delivered ahead, up
+// to the prefetch, are not counted.
+func (s *Source) Lag(ctx context.Context) (n int64, err error) {
+	c, err := s.link.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = c.bounded(func() error {
+		own, err := c.connection.Channel() // requests of a channel must not overlap, and Fetch makes some
+		if err != nil {
+			return err
+		}
+		defer func() { _ = own.Close() }()
+		q, err := own.QueueDeclarePassive(c.queue, true, false, false, false, nil)
+		n = int64(q.Messages)
+		return err
+	})
+	return n, err
+}
+
 // Close gives unsettled deliveries back and closes the connection.
 func (s *Source) Close() error { return s.link.close() }
 

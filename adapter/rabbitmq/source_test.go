@@ -65,6 +65,8 @@ func TestL7TheEngineMayHoldMoreThanThePrefetch(t *testing.T) {
 			held := fetch(t, s, 50)
 			if n := waiting(t, o.Queue); n == 0 {
 				t.Error("the source took all messages, although a small prefetch was enough")
+			} else if lag, err := s.Lag(t.Context()); lag != int64(n) || err != nil {
+				t.Errorf("U2: a lag of %d, %v, with %d messages waiting", lag, err, n)
 			}
 			for i, d := range held {
 				if d.Count != 1 || d.Transaction.ID() != fmt.Sprintf("t%d", i) {

@@ -63,6 +63,9 @@ type Pipeline struct {
 	Redelivered int64   `json:"redelivered"`
 	Retries     int64   `json:"retries"` // of all steps
 	InFlight    int64   `json:"in_flight"`
+	// Lag is how many transactions are ready at the source and have not been handed to any reader, if LagKnown.
+	Lag      int64 `json:"lag,omitempty"`
+	LagKnown bool  `json:"lag_known,omitempty"`
 }
 
 func (p *Pipeline) check() error {
@@ -71,7 +74,7 @@ func (p *Pipeline) check() error {
 		return fmt.Errorf("kind: %.40q is not consumer or producer", p.Kind)
 	case len(p.Source) > MaxLabel || len(p.Sink) > MaxLabel || !printable(p.Source) || !printable(p.Sink):
 		return fmt.Errorf("source, sink: at most %d printable bytes", MaxLabel)
-	case min(p.Fetched, p.Success, p.Exception, p.Failed, p.Redelivered, p.Retries, p.InFlight) < 0:
+	case min(p.Fetched, p.Success, p.Exception, p.Failed, p.Redelivered, p.Retries, p.InFlight, p.Lag) < 0:
 		return fmt.Errorf("%s: a count is negative", p.Kind)
 	case !(p.Rate >= 0 && p.Rate <= math.MaxInt64): // NaN too
 		return fmt.Errorf("rate: %g is out of range", p.Rate)

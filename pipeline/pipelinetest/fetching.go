@@ -44,6 +44,31 @@ func (s *source) maximum() {
 	}
 }
 
+// lag checks a source that knows its lag.
+func (s *source) lag() {
+	s.put(7)
+	from, _ := s.open()
+	lagger, ok := from.(pipeline.Lagger)
+	if !ok {
+		return
+	}
+	is := func(want int64) {
+		s.Helper()
+		for end := time.Now().Add(s.o.Timeout); ; time.Sleep(10 * time.Millisecond) {
+			n, err := lagger.Lag(s.ctx)
+			if n == want && err == nil {
+				return
+			}
+			if time.Now().After(end) {
+				s.Fatalf("a lag of %d instead of %d: %v", n, want, err)
+			}
+		}
+	}
+	is(7)
+	s.ack(from, s.fetch(from, 7)...)
+	is(0)
+}
+
 func (s *source) order() {
 	put := s.put(50)
 	from, _ := s.open()

@@ -95,6 +95,7 @@ func sourceCases(o SourceOptions) (list []sourceCase) {
 	for _, c := range []sourceCase{
 		{"L11/transactions arrive unchanged", true, (*source).unchanged},
 		{"L5/a fetch returns at most its maximum", true, (*source).maximum},
+		{"L5/the lag counts what no reader has", true, (*source).lag},
 		{"L5/order", o.Ordered, (*source).order},
 		{"L6/a fetch from an empty queue returns nothing", true, (*source).empty},
 		{"L6/a fetch waits for the first transaction", !o.Finite, (*source).waits},

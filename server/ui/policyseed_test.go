@@ -135,7 +135,7 @@ func (s *site) seedClients() {
 				{Kind: "budget", Name: "shared-api", State: "exhausted", Since: now.Add(-90 * time.Second), Refusals: 96},
 				{Kind: "limit", Name: "search.Query", State: "available", Since: now.Add(-10 * time.Minute), Refusals: 2},
 			}, Pipelines: []policystore.Pipeline{
-				{Kind: "consumer", Name: "orders", Source: "rabbitmq", Sink: "pgpipe", Begun: now.Add(-time.Hour), Rate: 41.5, Fetched: 120_412, Success: 119_800, Exception: 402, Failed: 3, Redelivered: 7, Retries: 1_044, InFlight: 10},
+				{Kind: "consumer", Name: "orders", Source: "rabbitmq", Sink: "pgpipe", Begun: now.Add(-time.Hour), Rate: 41.5, Fetched: 120_412, Success: 119_800, Exception: 402, Failed: 3, Redelivered: 7, Retries: 1_044, InFlight: 10, Lag: 3_207, LagKnown: true},
 				{Kind: "producer", Name: "invoices", Sink: "httpsink", Begun: now.Add(-2 * time.Hour), Ended: true, Fetched: 500, Success: 500},
 			}}
 			fallthrough
@@ -220,7 +220,7 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 		s.t.Errorf("a client whose breaker is open: %s", page)
 	}
 	s.reads("mechanisms?client=nobody", "Nothing matches")
-	s.reads("pipelines", "orders", "rabbitmq → pgpipe", "41.5/s", "120,412", "1,044", "running", "ended", "tenet clients pipelines")
+	s.reads("pipelines", "orders", "rabbitmq → pgpipe", "3,207", "41.5/s", "120,412", "1,044", "running", "ended", "tenet clients pipelines")
 	if page := s.get("pipelines?kind=producer&document=shop"); strings.Contains(page, "orders") || !strings.Contains(page, "invoices") {
 		s.t.Errorf("not only producers: %s", page)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -210,6 +211,17 @@ func (s *Source) Check(ctx context.Context) error {
 		return kind.Wrap(fmt.Sprintf("stream %q, consumer %q", s.o.Stream, s.o.Consumer), err)
 	}
 	return nil
+}
+
+// Lag implements pipeline.Lagger: the messages that the consumer has not delivered yet. Messages that were given back are not counted.
+func (s *Source) Lag(ctx context.Context) (int64, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	c, err := s.js.Consumer(ctx, s.o.Stream, s.o.Consumer)
+	if err != nil {
+		return 0, kind.Wrap(fmt.Sprintf("stream %q, consumer %q", s.o.Stream, s.o.Consumer), err)
+	}
+	return int64(min(c.CachedInfo().NumPending, math.MaxInt64)), nil
 }
 
 // Close sends the last acknowledgements and closes the connection. Unsettled messages are redelivered after the consumer's

@@ -58,7 +58,7 @@ func TestS4TheRecordedExchanges(t *testing.T) {
 			`"counters":[{"revision":1,"counters":{"calls":3,"failures":1,"extra_attempts":2,"latency":[128,2,17,1]}}],` +
 			`"mechanisms":[{"kind":"breaker","name":"users.Get","state":"open","seconds":12.5,"openings":1,"refusals":40}],` +
 			`"pipelines":[{"kind":"consumer","name":"orders","source":"rabbitmq","seconds":3600,"rate":2.5,"fetched":40,"success":30,"exception":1,` +
-			`"failed":0,"redelivered":2,"retries":5,"in_flight":7}]}`
+			`"failed":0,"redelivered":2,"retries":5,"in_flight":7,"lag":120,"lag_known":true}]}`
 		for _, exchange := range []struct {
 			name, method, path, body string
 			header                   http.Header

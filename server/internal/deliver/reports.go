@@ -147,6 +147,7 @@ func reportedOf(p *protocol.Report, now time.Time) *policystore.Reported {
 		out.Pipelines = append(out.Pipelines, policystore.Pipeline{
 			Kind: l.Kind, Name: l.Name, Source: l.Source, Sink: l.Sink, Begun: since(l.Seconds), Ended: l.Ended, Rate: l.Rate, Fetched: l.Fetched,
 			Success: l.Success, Exception: l.Exception, Failed: l.Failed, Redelivered: l.Redelivered, Retries: l.Retries, InFlight: l.InFlight,
+			Lag: l.Lag, LagKnown: l.LagKnown,
 		})
 	}
 	return out

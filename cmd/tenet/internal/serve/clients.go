@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -112,7 +113,8 @@ func pipelinesCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pipelines", Short: "List consumers and producers with their totals", Args: cobra.NoArgs,
 		Long: `List the consumers and producers of programs seen within the last 10 minutes, with their totals since the program started and the
-transactions per second between its last two reports. Programs report when they follow a document of the server, as
+transactions per second between its last two reports. LAG counts the transactions that are ready at the source and have not been
+handed to any reader: sources of jobs, NATS and RabbitMQ know it, files and tables do not. Programs report when they follow a document of the server, as
 tenet consume --policy server:URL/NAME does.`,
 		Example: "  tenet clients pipelines --document orders\n  tenet clients pipelines --kind consumer --name orders -o json",
 	}
@@ -139,8 +141,12 @@ tenet consume --policy server:URL/NAME does.`,
 			list = []api.Pipeline{}
 		}
 		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "DOCUMENT\tCLIENT\tKIND\tNAME\tRATE\tFETCHED\tSUCCESS\tEXCEPTION\tFAILED\tRETRIES\tIN FLIGHT", list, func(p api.Pipeline) []any {
-				return []any{p.Document, p.Client, p.Kind, cli.OneLine(p.Name), fmt.Sprintf("%.3g/s", p.Rate), p.Fetched, p.Success, p.Exception, p.Failed, p.Retries, p.InFlight}
+			cli.Table(w, "DOCUMENT\tCLIENT\tKIND\tNAME\tRATE\tFETCHED\tSUCCESS\tEXCEPTION\tFAILED\tRETRIES\tIN FLIGHT\tLAG", list, func(p api.Pipeline) []any {
+				lag := "unknown"
+				if p.LagKnown {
+					lag = strconv.FormatInt(p.Lag, 10)
+				}
+				return []any{p.Document, p.Client, p.Kind, cli.OneLine(p.Name), fmt.Sprintf("%.3g/s", p.Rate), p.Fetched, p.Success, p.Exception, p.Failed, p.Retries, p.InFlight, lag}
 			})
 		})
 	})
