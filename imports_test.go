@@ -108,8 +108,8 @@ var allowed = map[string][]string{
 	"cmd/tenet/internal/release":   {},
 	"cmd/tenet":                    {"*"},
 	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/redrives", "server/internal/keyring", "server/internal/history", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "internal/operation"},
-	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policyfile", "policystore", "rollout"},
-	"server/ui":                    {"server", "server/api", "server/client", "audit", "decision", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout"},
+	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policyfile", "policystore", "prove", "rollout"},
+	"server/ui":                    {"server", "server/api", "server/client", "audit", "decision", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "prove", "rollout"},
 	"server/examples/rollout":      {"*"},
 	"server/client":                {"server/api", "adapter/http", "retry", "policy", "classify", "job", "idempotency", "audit", "policystore"},
 }

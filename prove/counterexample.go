@@ -48,6 +48,21 @@ type Step struct {
 	Answer string `json:"answer"`
 }
 
+// String returns the question and its answer on one line.
+func (s Step) String() string {
+	text := string(s.Ask)
+	if s.Attempt > 0 {
+		text += fmt.Sprintf(", attempt %d", s.Attempt)
+	}
+	if s.Name != "" {
+		text += ", " + s.Name
+	}
+	if s.At > 0 {
+		text += fmt.Sprintf(", at %s", time.Duration(s.At))
+	}
+	return text + ": " + s.Answer
+}
+
 // Ask is a kind of question.
 type Ask string
 

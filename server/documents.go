@@ -53,6 +53,12 @@ type revisionName struct {
 	Revision int64 `path:"revision" minimum:"1"`
 }
 
+type proofPage struct {
+	DocumentName
+	PageQuery
+	Revision int64 `path:"revision" minimum:"1"`
+}
+
 type rulesPage struct {
 	DocumentName
 	PageQuery
@@ -92,6 +98,7 @@ func (s *Server) documentRoutes() {
 	register(s, read.route(http.MethodGet, name+"/revisions", "list-revisions", "List the revisions of a document, newest first"), s.listRevisions)
 	register(s, read.route(http.MethodGet, name+"/revisions/{revision}", "get-revision", "Show a revision with its text"), s.getRevision)
 	register(s, read.route(http.MethodGet, name+"/revisions/{revision}/rules", "list-rules", "List what a revision says, with the origin of each value"), s.listRules)
+	register(s, read.route(http.MethodGet, name+"/revisions/{revision}/proof", "prove-revision", "Say what can be proved of a revision, with a counterexample for each violation"), s.proveRevision)
 	register(s, check, s.check)
 	register(s, read.route(http.MethodGet, name+"/diff", "diff-revisions", "Compare two revisions"), s.diff)
 	register(s, based(publish.route(http.MethodPost, name+"/revisions", "publish", "Publish a revision")), s.publish)
@@ -225,6 +232,32 @@ func (s *Server) listRules(ctx context.Context, in *rulesPage) (*answer[api.Rule
 			break
 		}
 		page.Rules = append(page.Rules, api.Rule(rule))
+	}
+	return answers(page, nil)
+}
+
+const proofCursor = "proof"
+
+func (s *Server) proveRevision(ctx context.Context, in *proofPage) (*answer[api.Proof], error) {
+	var from int
+	if err := in.Cursor.Position(proofCursor, &from); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	list, err := s.documents.Proof(ctx, in.Name, in.Revision)
+	if err != nil {
+		return nil, err
+	}
+	page := api.NewProof(list)
+	from = min(max(from, 0), len(list))
+	end := min(from+in.Limit, len(list))
+	for _, f := range list[from:end] {
+		page.Findings = append(page.Findings, api.NewFinding(f))
+	}
+	if end < len(list) {
+		page.Next = api.NewCursor(proofCursor, end)
 	}
 	return answers(page, nil)
 }

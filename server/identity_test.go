@@ -16,7 +16,7 @@ import (
 var scopes = map[string]policystore.Scope{
 	"livez": "", "readyz": "", "openapi": "", "login": "", "login-callback": "", "logout": "", "who-am-i": anyScope, "sign-in": "", "sign-in-methods": "",
 	"metrics": policystore.ScopeRead, "events": policystore.ScopeRead, "read-audit": policystore.ScopeRead, "audit-heads": policystore.ScopeRead,
-	"explain-job": policystore.ScopeRead, "list-rules": policystore.ScopeRead, "check-document": policystore.ScopeRead, "list-jobs": policystore.ScopeRead, "search-jobs": policystore.ScopeRead, "find-jobs": policystore.ScopeRead, "count-jobs": policystore.ScopeRead, "get-job": policystore.ScopeRead,
+	"explain-job": policystore.ScopeRead, "list-rules": policystore.ScopeRead, "prove-revision": policystore.ScopeRead, "check-document": policystore.ScopeRead, "list-jobs": policystore.ScopeRead, "search-jobs": policystore.ScopeRead, "find-jobs": policystore.ScopeRead, "count-jobs": policystore.ScopeRead, "get-job": policystore.ScopeRead,
 	"stats": policystore.ScopeRead, "stats-history": policystore.ScopeRead, "list-workers": policystore.ScopeRead, "list-indexes": policystore.ScopeRead, "list-queues": policystore.ScopeRead, "list-limits": policystore.ScopeRead,
 	"list-periodic": policystore.ScopeRead, "list-records": policystore.ScopeRead, "get-record": policystore.ScopeRead,
 	"enqueue": policystore.ScopeOperate, "change-jobs": policystore.ScopeOperate, "requeue": policystore.ScopeOperate, "purge": policystore.ScopeOperate,

@@ -118,7 +118,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 		"list-jobs": "/v1/jobs", "list-workers": "/v1/workers", "list-indexes": "/v1/indexes", "list-queues": "/v1/queues", "list-settings": "/v1/settings", "list-periodic": "/v1/periodic",
 		"list-records": "/v1/idempotency", "get-record": "/v1/idempotency/record?key=k", "audit-heads": "/v1/audit/heads", "read-audit": "/v1/audit/events",
 		"list-tokens": "/v1/tokens", "list-documents": "/v1/documents", "get-document": "/v1/documents/pay", "list-revisions": "/v1/documents/pay/revisions",
-		"get-revision": "/v1/documents/pay/revisions/1", "list-rules": "/v1/documents/pay/revisions/1/rules", "diff-revisions": "/v1/documents/pay/diff?from=1&to=2", "get-rollout": "/v1/documents/pay/rollout",
+		"get-revision": "/v1/documents/pay/revisions/1", "list-rules": "/v1/documents/pay/revisions/1/rules", "prove-revision": "/v1/documents/pay/revisions/1/proof", "diff-revisions": "/v1/documents/pay/diff?from=1&to=2", "get-rollout": "/v1/documents/pay/rollout",
 		"list-clients": "/v1/clients", "list-mechanisms": "/v1/mechanisms?limit=1", "list-pipelines": "/v1/pipelines?limit=1", "count-clients": "/v1/documents/pay/clients", "get-signing-key": "/v1/signing-key",
 	} {
 		get(id, path)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/prove"
 	"github.com/tenetdev/tenet/rollout"
 )
 
@@ -123,6 +124,60 @@ type Rule struct {
 	Title  string             `json:"title" doc:"The name in words."`
 	Values []policyfile.Value `json:"values" nullable:"false" doc:"The fields that have a value, with the place that it was taken from."`
 	Policy json.RawMessage    `json:"policy,omitempty" doc:"The policy of a call, job or step, as documents write it, with durations in seconds."`
+}
+
+// Proof is a page of what can be proved of a revision: violations first, then those that the document accepts, then the properties
+// that hold.
+type Proof struct {
+	Violated int       `json:"violated" doc:"Violations that the document does not accept."`
+	Accepted int       `json:"accepted" doc:"Violations that it accepts, with a reason."`
+	Hold     int       `json:"hold" doc:"Properties that hold."`
+	Findings []Finding `json:"findings" nullable:"false"`
+	Next     Cursor    `json:"next,omitempty"`
+}
+
+// NewProof describes findings in their order, without a page of them.
+func NewProof(findings []prove.Finding) Proof {
+	p := Proof{Findings: []Finding{}}
+	for _, f := range findings {
+		switch {
+		case f.Broken():
+			p.Violated++
+		case f.Verdict == prove.Violated:
+			p.Accepted++
+		default:
+			p.Hold++
+		}
+	}
+	return p
+}
+
+// Finding is the verdict on one property of a revision.
+type Finding struct {
+	Code           string         `json:"code" doc:"Of the rule; docs/prove.md lists them."`
+	Severity       prove.Severity `json:"severity" enum:"error,warning,note"`
+	Verdict        prove.Verdict  `json:"verdict" enum:"holds,violated"`
+	Path           string         `json:"path" doc:"The field to change, or the object that the property is about."`
+	Line           int            `json:"line"`
+	Column         int            `json:"column"`
+	Message        string         `json:"message" doc:"The verdict in words, with its numbers."`
+	Remedy         string         `json:"remedy,omitempty" doc:"Of a violation."`
+	Accepted       string         `json:"accepted,omitempty" doc:"The reason for which the document accepts the violation."`
+	Counterexample []string       `json:"counterexample,omitempty" doc:"Questions to the decision core with its answers, which show the violation."`
+}
+
+// NewFinding describes a finding.
+func NewFinding(f prove.Finding) Finding {
+	out := Finding{Code: f.Code, Severity: f.Severity, Verdict: f.Verdict, Path: f.Path, Line: f.Line, Column: f.Column, Message: f.Message, Accepted: f.Suppressed}
+	if f.Verdict == prove.Violated {
+		out.Remedy = f.Fault.Remedy
+	}
+	if f.Counterexample != nil {
+		for _, step := range f.Counterexample.Steps {
+			out.Counterexample = append(out.Counterexample, step.String())
+		}
+	}
+	return out
 }
 
 // Check asks what publishing a text would do.

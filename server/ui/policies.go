@@ -9,7 +9,7 @@ import (
 
 // policyPages lists the pages of policy documents.
 func policyPages() []*page {
-	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage(), clientsPage(), mechanismsPage(), pipelinesPage()}
+	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyProofPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage(), clientsPage(), mechanismsPage(), pipelinesPage()}
 }
 
 // policyActions lists the changes of policy documents.

@@ -18,7 +18,7 @@ import (
 
 // policyPaths lists a path of every page and preview of policy documents.
 var policyPaths = map[string]string{
-	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
+	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-proof": "policies/shop/proof", "policy-proof-broken": "policies/search/proof", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
 	"rollout": "policies/shop/rollout", "rollout-ended": "policies/mail/rollout", "rollout-none": "policies/search/rollout", "abort": "do/policies/shop/rollout/abort",
 	"mechanisms": "mechanisms", "mechanism": "mechanisms?document=shop&kind=breaker&name=users.Get", "mechanisms-none": "mechanisms?client=nobody",
 	"pipelines": "pipelines", "pipelines-none": "pipelines?name=other",
@@ -54,6 +54,19 @@ consumers:
   orders:
     loop: {batch: {size: 100}, concurrency: {value: 10}, streaming: true}
     steps: {process: {retry: {max_attempts: 3, backoff: 200ms, timeout: 5.0}}}
+`
+
+// searchText holds violations of severity warning, one of which it accepts.
+const searchText = `version: 1
+policies:
+  search.Query:
+    retry: {max_attempts: 4, timeout: 5s, overall_timeout: 2s}
+    hedge: {enabled: true, trigger: p95, delay: 200ms}
+budgets:
+  spare: {kind: retry_ratio, ratio: 0.2, burst: 10}
+prove:
+  suppress:
+    - {code: budget-never-binds, path: budgets.spare, reason: the next release uses it}
 `
 
 // api returns a client of the site's API.
@@ -112,7 +125,7 @@ func (s *site) seedPolicies() {
 	mail.Newest, mail.Current = 3, 3
 	s.save(mail, before)
 
-	s.publish("search", 0, "version: 1\npolicies: {search.Query: {retry: {max_attempts: 4}}}\n", "first", nil)
+	s.publish("search", 0, searchText, "first", nil)
 	if err := s.api().Do(ctx, client.Call{Method: http.MethodPut, Path: "/v1/documents/search/freeze", Body: api.Freeze{Reason: "no changes before the sale"}, Once: true}, nil); err != nil {
 		s.t.Fatal(err)
 	}
@@ -233,6 +246,8 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	}
 	s.reads("policies/shop/text", "revision 4", "max_attempts: 5", "The gateway gives up")
 	s.reads("policies/shop/text?revision=2", "max_attempts: 3")
+	s.reads("policies/shop/proof", "properties hold", "load-factor", "tenet policy get shop | tenet policy prove - --all")
+	s.reads("policies/search/proof", "timeout-unreachable", "lower the timeout of an attempt", "decision.Judge, attempt 1, at 2s", "the next release uses it", "policies/search/text?revision=1#L4")
 	s.reads("policies/shop/revisions", "users.Get: 4 attempts", "in force")
 	s.reads("policies/mail/revisions", "restores 1", "reverted: failures")
 	s.reads("policies/shop/diff?from=2&to=4", "policies.users.Get.retry.max_attempts", "<del>3</del>", "<ins>5</ins>", "tenet policy compare shop 2 4")

@@ -21,7 +21,8 @@ tenet policy prove policies.yaml --graph graph.yaml --sarif prove.sarif
 
 It exits with 4 if a property is violated, whether as an error or as a warning. Notes only state numbers. ` + "`--all`" + ` also prints what holds, and
 ` + "`-o json`" + ` always does. ` + "`--sarif`" + ` writes SARIF 2.1.0 for code hosts and editors. A [server](server.md) refuses to publish a document with
-an error, and publishes one with warnings only if they are accepted. The text editor of the [web UI](ui.md) shows both.
+an error, and publishes one with warnings only if they are accepted. The [web UI](ui.md) shows both in its text editor; the page of a
+revision shows everything that is proved of it.
 
 ## What a verdict means
 

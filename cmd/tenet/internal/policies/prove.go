@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -125,16 +124,6 @@ func writeViolation(a *cli.App, w io.Writer, f prove.Finding) {
 		return
 	}
 	for _, step := range f.Counterexample.Steps {
-		cli.Fprintf(w, "    %s", step.Ask)
-		if step.Attempt > 0 {
-			cli.Fprintf(w, ", attempt %d", step.Attempt)
-		}
-		if step.Name != "" {
-			cli.Fprintf(w, ", %s", step.Name)
-		}
-		if step.At > 0 {
-			cli.Fprintf(w, ", at %s", time.Duration(step.At))
-		}
-		cli.Fprintf(w, ": %s\n", step.Answer)
+		cli.Fprintf(w, "    %s\n", step)
 	}
 }

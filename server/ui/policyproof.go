@@ -1,0 +1,70 @@
+package ui
+
+import (
+	"net/url"
+
+	"github.com/tenetdev/tenet/prove"
+	"github.com/tenetdev/tenet/server/api"
+)
+
+type policyProof struct {
+	documentHead
+	Shown   int64 // the revision
+	Proof   api.Proof
+	Broken  []finding // violations
+	Hold    []finding
+	Next    string
+	Command string
+}
+
+// finding is a verdict with a link to the place that it is about.
+type finding struct {
+	api.Finding
+	Link string
+	Kind string // of the badge
+}
+
+// Title names the page.
+func (p policyProof) Title() string { return p.Name + " · Proof" }
+
+func policyProofPage() *page {
+	return &page{path: "policies/{name}/proof", nav: "Policies", file: "policy-proof", load: func(r *request) (any, error) {
+		h, err := r.documentHead("Proof")
+		if err != nil {
+			return nil, err
+		}
+		out := policyProof{documentHead: h, Shown: h.Current}
+		get := []string{"policy", "get", h.Name}
+		if n := r.number("revision"); n > 0 {
+			out.Shown = n
+			get = append(get, "--revision", decimal(n))
+		}
+		out.Command = commandLine(get) + " | " + commandLine([]string{"policy", "prove", "-", "--all"})
+		query := url.Values{"limit": {"200"}}
+		if cursor := r.query.Get("cursor"); cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		if err := r.get(documentPath(h.Name, "/revisions/"+decimal(out.Shown)+"/proof"), query, &out.Proof); err != nil {
+			return nil, err
+		}
+		for _, f := range out.Proof.Findings {
+			row := finding{Finding: f, Link: r.ui.href("policies/"+h.Name+"/text", "revision", decimal(out.Shown)) + "#L" + decimal(int64(f.Line))}
+			switch {
+			case f.Verdict == prove.Holds:
+				out.Hold = append(out.Hold, row)
+				continue
+			case f.Accepted != "":
+				row.Kind = "cool"
+			case f.Severity == prove.Error:
+				row.Kind = "bad"
+			default:
+				row.Kind = "warn"
+			}
+			out.Broken = append(out.Broken, row)
+		}
+		if out.Proof.Next != "" {
+			out.Next = r.ui.href("policies/"+h.Name+"/proof", "revision", r.query.Get("revision"), "cursor", string(out.Proof.Next))
+		}
+		return out, nil
+	}}
+}
