@@ -146,7 +146,6 @@ var vendors = map[string][]string{
 	"github.com/santhosh-tekuri": {},
 	"github.com/danielgtaylor":   {"server"},
 	"github.com/chromedp":        {}, // tests of the web UI
-	"github.com/pb33f":           {}, // tests of the HTTP API
 	"github.com/coreos":          {"server"},
 	"golang.org/x/oauth2":        {"server"},
 	"golang.org/x/time":          {"server"},

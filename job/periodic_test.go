@@ -18,6 +18,16 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
+// electing returns a bench's store with nothing but jobs, notifications and the election of a leader: without settings and watchers, days
+// pass in few steps.
+func electing(b *bench) job.Store {
+	return struct {
+		job.Store
+		job.Notifier
+		job.Elector
+	}{b.store, b.store, b.store}
+}
+
 func TestJ15TicksAcrossDaylightSavingTime(t *testing.T) {
 	place, err := time.LoadLocation("America/New_York")
 	if err != nil {
@@ -39,12 +49,13 @@ func TestJ15TicksAcrossDaylightSavingTime(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(c.midnight))
 			var ticks []string
-			b := work(t, func(context.Context, job.Job[[]byte]) error {
+			b := newBench(t)
+			stop := b.start(electing(b), func(context.Context, job.Job[[]byte]) error {
 				ticks = append(ticks, time.Now().In(place).Format("15:04:05Z07:00"))
 				return nil
 			}, job.WithPeriodic(job.Periodic{Name: "p", Cron: c.cron, Location: place, Request: job.Request{Type: "t"}}))
 			time.Sleep(3*time.Hour + time.Minute)
-			b.stop()
+			stop()
 			if diff := cmp.Diff(c.want, ticks); diff != "" {
 				t.Errorf("%s on %v:\n%s", c.cron, c.midnight, diff)
 			}
@@ -68,13 +79,15 @@ func TestJ15TakingOverTheLeadEnqueuesNoTickAgain(t *testing.T) {
 				return nil
 			}
 			periodic := job.WithPeriodic(job.Periodic{Name: "p", Cron: spec, Request: job.Request{Type: "t"}})
-			b := work(t, handler, periodic, job.WithPoll(time.Minute))
+			b := newBench(t)
+			store := electing(b)
+			first := b.start(store, handler, periodic, job.WithPoll(time.Minute))
 			time.Sleep(17 * time.Second)
-			stop := b.start(b.store, handler, periodic, job.WithPoll(time.Minute))
+			second := b.start(store, handler, periodic, job.WithPoll(time.Minute))
 			time.Sleep(50 * time.Hour) // unique keys of the first ticks are gone
-			b.stop()
+			first()
 			time.Sleep(100 * time.Minute)
-			stop()
+			second()
 			if want := 50*6 + 10; len(starts) != want || len(slices.Compact(starts)) != want {
 				t.Errorf("%s: %d ticks, want %d", spec, len(starts), want)
 			}

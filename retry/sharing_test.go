@@ -54,8 +54,8 @@ func sharingProcesses(t *testing.T, n int, document string) (list []*retry.Execu
 	return list, store, events
 }
 
-// TestB1TenProcessesInATotalOutage: all calls of ten processes fail for a minute, in virtual time; in the middle of it, the store is
-// away for ten seconds. Their extra attempts stay within ratio · calls + burst + n · lot.
+// TestB1TenProcessesInATotalOutage: all calls of ten processes fail for a minute, or a quarter with -short, in virtual time; the store is away
+// for a sixth of it. Their extra attempts stay within ratio · calls + burst + n · lot.
 func TestB1TenProcessesInATotalOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const processes, ratio, burst = 10, 0.2, 100
@@ -63,11 +63,14 @@ func TestB1TenProcessesInATotalOutage(t *testing.T) {
 			policies: {user-service.GetUser: {retry: {max_attempts: 4, backoff: 20ms, budget: {name: api}}}}}`)
 		var calls, attempts atomic.Int64
 		var all sync.WaitGroup
-		begin := time.Now()
+		begin, outage := time.Now(), time.Minute
+		if testing.Short() {
+			outage /= 4
+		}
 		for i, e := range list {
 			for range 5 {
 				all.Go(func() {
-					for time.Since(begin) < time.Minute {
+					for time.Since(begin) < outage {
 						calls.Add(1)
 						err := e.Do(bg, key, func(context.Context) error { attempts.Add(1); return errDown })
 						if !errors.Is(err, errDown) {
@@ -78,9 +81,9 @@ func TestB1TenProcessesInATotalOutage(t *testing.T) {
 				})
 			}
 		}
-		time.Sleep(20 * time.Second)
+		time.Sleep(outage / 3)
 		store.away.Store(true)
-		time.Sleep(10 * time.Second)
+		time.Sleep(outage / 6)
 		store.away.Store(false)
 		all.Wait()
 		extra := float64(attempts.Load() - calls.Load())
