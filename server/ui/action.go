@@ -68,6 +68,9 @@ const typedAbove = 1000
 // MustType says whether the count has to be typed.
 func (p *preview) MustType() bool { return p.Counted && p.Count > typedAbove }
 
+// Cancels says whether the action itself is a cancellation.
+func (p *preview) Cancels() bool { return strings.HasPrefix(p.Button, "Cancel") }
+
 // servePreview answers with the preview of an action, in a dialog where a script asks for it.
 func (u *UI) servePreview(w http.ResponseWriter, r *http.Request, a *action) {
 	q := u.request(r)

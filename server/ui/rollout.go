@@ -280,7 +280,11 @@ func newMeasureView(m rollout.Measure) measureView {
 		if math.Abs(scaled) >= 1000 {
 			return map[bool]string{true: "far more", false: "far less"}[scaled > 0]
 		}
-		return strings.ReplaceAll(fmt.Sprintf("%+.3g", scaled), "-", "−") + points
+		text := strings.ReplaceAll(fmt.Sprintf("%+.3g", scaled), "-", "−")
+		if points == " points" && (text == "+1" || text == "−1") {
+			return text + " point"
+		}
+		return text + points
 	}
 	v := measureView{
 		Title: sentenceCase(measureName(m.Name)), Threshold: strings.TrimPrefix(change(m.Threshold), "+"), Known: m.Finding != rollout.Unknown, Finding: string(m.Finding),
