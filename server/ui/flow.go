@@ -90,11 +90,8 @@ func (v *flowView) describe() {
 	v.Bar, v.Text = newBar(s.Jobs, v.Left, []barCount{{"completed", s.Completed}, {"dead", s.Dead}, {"cancelled", s.Cancelled}, {"running", s.Running}, {"ready", s.Ready}})
 	v.Alarm = s.Dead > 0
 	filter := term(job.FieldFlow, v.ID)
-	counts := map[job.State]int{
-		job.Waiting: s.Waiting, job.Scheduled: s.Scheduled, job.Ready: s.Ready, job.Running: s.Running, job.Completed: s.Completed, job.Dead: s.Dead, job.Cancelled: s.Cancelled,
-	}
-	for _, state := range job.States() {
-		v.Counts = append(v.Counts, stateCount{state, term("state", string(state)) + " " + filter, counts[state]})
+	for _, c := range flowCounts(s) {
+		v.Counts = append(v.Counts, stateCount{job.State(c.name), term("state", c.name) + " " + filter, c.n})
 	}
 	done := number(s.Completed) + " of " + plural(s.Jobs, "job has", "jobs have") + " completed"
 	if s.Jobs > 1 && s.Completed == 1 {
@@ -124,6 +121,17 @@ func (v *flowView) describe() {
 		v.Words = "This flow was cancelled: " + done + ", " + plural(s.Cancelled, "job was", "jobs were") + " cancelled."
 		v.Advice = "Retry what was cancelled to run it after all."
 	}
+}
+
+// flowCounts counts the jobs of a flow by their states.
+func flowCounts(s *api.FlowStatus) (list []barCount) {
+	counts := map[job.State]int{
+		job.Waiting: s.Waiting, job.Scheduled: s.Scheduled, job.Ready: s.Ready, job.Running: s.Running, job.Completed: s.Completed, job.Dead: s.Dead, job.Cancelled: s.Cancelled,
+	}
+	for _, state := range job.States() {
+		list = append(list, barCount{string(state), counts[state]})
+	}
+	return list
 }
 
 // table fills in the rows of the table, from the jobs that have been read or else from the store.

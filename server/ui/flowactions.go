@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,26 +43,39 @@ func (v flowVerb) preview(r *request) (*preview, error) {
 	if err := r.get("/v1/flows/"+url.PathEscape(id), nil, &flow); err != nil {
 		return nil, err
 	}
+	total, states := v.applies(&flow)
+	if total == 0 {
+		return &preview{Title: "Nothing to " + strings.ToLower(v.verb), Nothing: true, Text: []string{"No job of this flow is in a state that allows this."}}, nil
+	}
+	count := plural(total, "job", "jobs")
+	p := &preview{
+		Title: v.verb + " " + v.what + "?", Button: v.verb + " " + count, Counted: true, Count: total, Danger: v.danger,
+		Text:    []string{"This applies to " + count + " of " + number(flow.Jobs) + " in flow " + id + ": " + states + ".", v.text},
+		Command: commandLine([]string{"flows", string(v.action), id}),
+	}
+	if total > typedAbove { // which takes long to list
+		return p, nil
+	}
 	f, err := job.ParseFilter(term(job.FieldFlow, id), time.Now())
 	if err != nil {
 		return nil, err
 	}
 	f.States = v.states
 	s, err := v.selects(r, api.NewJobFilter(f))
-	if err != nil {
-		return nil, err
+	p.ExtraTemplate, p.Extra = "selection", s
+	return p, err
+}
+
+// applies counts the jobs of a flow to which the action applies, by their states.
+func (v flowVerb) applies(flow *api.FlowStatus) (total int, states string) {
+	var words []string
+	for _, c := range flowCounts(flow) {
+		if state := job.State(c.name); c.n > 0 && v.action.Applies(state) && (v.states == nil || slices.Contains(v.states, state)) {
+			total += c.n
+			words = append(words, number(c.n)+" "+c.name)
+		}
 	}
-	count := plural(s.Total, "job", "jobs")
-	p := &preview{
-		Title: v.verb + " " + v.what + "?", Button: v.verb + " " + count, Counted: true, Count: s.Total, Danger: v.danger,
-		Text: []string{"This applies to " + count + " of " + number(flow.Jobs) + " in flow " + id + ".", v.text}, Command: commandLine([]string{"flows", string(v.action), id}),
-		ExtraTemplate: "selection", Extra: s,
-	}
-	if s.Total == 0 {
-		p.Title, p.Nothing, p.Extra, p.Command = "Nothing to "+strings.ToLower(v.verb), true, nil, ""
-		p.Text = []string{"No job of this flow is in a state that allows this."}
-	}
-	return p, nil
+	return total, strings.Join(words, ", ")
 }
 
 // make changes the jobs of the flow in batches.

@@ -217,7 +217,7 @@ func TestU4AFlowIsCancelledAndRetriedWithExactPreviews(t *testing.T) {
 	s.storeFlow(nightly())
 	s.end("flows", 1, job.KindComplete, "extract")
 	s.end("flows", 1, "", "extract")
-	has(t, s.get("do/flows/nightly/cancel"), "Cancel 11 jobs", "This applies to 11 jobs of 12", "tenet flows cancel nightly")
+	has(t, s.get("do/flows/nightly/cancel"), "Cancel 11 jobs", "This applies to 11 jobs of 12 in flow nightly: 8 waiting, 2 ready, 1 running.", "tenet flows cancel nightly")
 	has(t, s.post("do/flows/nightly/cancel?return=/ui/flows/nightly", url.Values{"count": {"11"}, "key": {"k1"}}), "Cancelled 10 jobs. 1 running job is asked to stop.", "This flow is running")
 	has(t, s.get("do/flows/nightly/retry"), "Retry 10 jobs")
 	has(t, s.post("do/flows/nightly/retry?return=/ui/flows/nightly", url.Values{"count": {"10"}, "key": {"k2"}}), "Retried 10 jobs.")
@@ -231,7 +231,7 @@ func TestU4AFlowIsCancelledAndRetriedWithExactPreviews(t *testing.T) {
 		}
 		return list
 	}()})
-	has(t, s.get("do/flows/wide/cancel"), "Type 1,001 to confirm")
+	has(t, s.get("do/flows/wide/cancel"), "Type 1,001 to confirm", "1,001 ready")
 	has(t, s.post("do/flows/wide/cancel", url.Values{"count": {"1001"}, "typed": {"1000"}, "key": {"k3"}}), "Type the number 1001 to confirm.")
 	has(t, s.post("do/flows/wide/cancel", url.Values{"count": {"1001"}, "typed": {"1,001"}, "key": {"k4"}}), "Cancelled 1,001 jobs.")
 }
