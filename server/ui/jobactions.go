@@ -252,18 +252,19 @@ func inBatches(r *request, change func(batch) (api.Changed, error)) (b batches, 
 	key := cmp.Or(r.PostFormValue("key"), uuidv7.Next())
 	after, start := "", time.Now()
 	for i := 1; b.changed < b.most && !b.over; i++ {
-		out, err := change(batch{fmt.Sprintf("%s.%d", key, i), after, min(b.most-b.changed, api.MaxBatch)})
-		if err != nil && b.changed == 0 {
-			return b, err
-		}
-		if b.fault = err; err != nil {
-			return b, nil
+		var out api.Changed
+		out, b.fault = change(batch{fmt.Sprintf("%s.%d", key, i), after, min(b.most-b.changed, api.MaxBatch)})
+		if b.fault != nil {
+			break
 		}
 		b.changed += len(out.IDs)
 		if after = out.Next; after == "" {
 			break
 		}
 		b.over = time.Since(start) > changeTime
+	}
+	if b.changed == 0 {
+		return b, b.fault
 	}
 	return b, nil
 }
