@@ -78,9 +78,7 @@ func TestS5SigningInNeedsAValidToken(t *testing.T) {
 
 func TestS5NoPageShowsASecret(t *testing.T) {
 	s := newSite(t, nil)
-	s.seed()
-	s.seedPolicies()
-	s.seedRecords()
+	s.seedAll()
 	pages := s.everyPage()
 	secret := s.token(policystore.Token{Name: "root", Scopes: []policystore.Scope{policystore.ScopeAdmin}})
 	root := s.as(secret)
