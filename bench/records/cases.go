@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/bench/bars"
 	"github.com/tenetdev/tenet/idempotency"
 	"github.com/tenetdev/tenet/observe"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // The names of cases that bars refer to.
@@ -28,8 +29,10 @@ const (
 	queued, bareQueued = "audit to JSONL, 64 writers, until the last fsync", "bare append and fsync of the same groups"
 	caller             = "audit, cost for the caller, buffered"
 	verified, replayed = "verify, each core", "replay, each core"
+	compared           = "policy diff, each core"
 	verifyHeap         = "verify, peak heap"
 	replayHeap         = "replay, peak heap"
+	compareHeap        = "policy diff, peak heap"
 )
 
 // cases lists the measurements.
@@ -44,6 +47,7 @@ func cases(env *environment) []bars.Case {
 		{Name: queued, Unit: "events/s", Run: in(auditQueued)}, {Name: bareQueued, Unit: "events/s", Run: in(bareAppend)},
 		{Name: caller, Unit: "ns", Run: in(callerCost)},
 		{Name: verified, Unit: "events/s", Run: in(verify)}, {Name: replayed, Unit: "events/s", Run: in(replay)},
+		{Name: compared, Unit: "events/s", Run: in(compare)}, {Name: compareHeap, Unit: "MB", Run: in(heapOf(compare))},
 		{Name: verifyHeap, Unit: "MB", Run: in(heapOf(verify))}, {Name: replayHeap, Unit: "MB", Run: in(heapOf(replay))},
 	}
 }
@@ -61,6 +65,7 @@ func goals() []bars.Bar {
 		bars.AtMost("cost per event on the calling goroutine, buffered mode", "≤ 1 µs", caller, 1000, "ns"),
 		bars.AtLeast("verify", "≥ 100,000 events/s per core", verified, 100_000, "events/s"),
 		bars.AtLeast("replay", "≥ 100,000 events/s per core", replayed, 100_000, "events/s"),
+		bars.AtLeast("policy diff over a log", "10 million events in ≤ 60 s per core", compared, 166_667, "events/s"),
 	}
 }
 
@@ -330,6 +335,23 @@ func replay(ctx context.Context, env *environment) (float64, error) {
 	report, err := audit.Replay(ctx, source, audit.ReplayOptions{})
 	if err != nil {
 		return 0, err
+	}
+	return float64(report.Lines) / time.Since(began).Seconds() / float64(runtime.GOMAXPROCS(0)), nil
+}
+
+// compare is what "tenet policy diff --audit" does with the log.
+func compare(ctx context.Context, env *environment) (float64, error) {
+	p, err := policy.Compile(policy.Policy{Retry: policy.Retry{MaxAttempts: 2}}, policy.CallLimits(), policy.SourceStatic)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	report, err := audit.WhatIf(ctx, audit.NewFileSource(env.log), policy.NewSet(policy.SetConfig{Calls: p}), audit.ReplayOptions{})
+	if err != nil {
+		return 0, err
+	}
+	if report.Decisions.Changed == 0 {
+		return 0, errors.New("no decision changed")
 	}
 	return float64(report.Lines) / time.Since(began).Seconds() / float64(runtime.GOMAXPROCS(0)), nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -95,10 +97,23 @@ func executorOf(o observe.Observer) *retry.Executor {
 	})
 }
 
-// record writes the log to verify and replay: real calls of three attempts each.
+// record writes the log to verify, replay and compare.
 func (env *environment) record(ctx context.Context) error {
 	env.log = filepath.Join(env.folder, "long.jsonl")
-	sink, err := audit.OpenFile(env.log, audit.FileOptions{MaxSize: -1, Sync: -1})
+	if err := writeLog(ctx, env.log, env.events); err != nil {
+		return err
+	}
+	info, err := os.Stat(env.log)
+	if err == nil {
+		env.size = info.Size()
+	}
+	return err
+}
+
+// writeLog records calls of an executor, with as many attempts in all as there are to be events. Half of the attempts fail, and
+// the keys take turns.
+func writeLog(ctx context.Context, path string, events int) error {
+	sink, err := audit.OpenFile(path, audit.FileOptions{MaxSize: -1, Sync: -1})
 	if err != nil {
 		return err
 	}
@@ -107,18 +122,21 @@ func (env *environment) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := executorOf(log)
-	for range env.events / 3 {
-		_ = e.Do(ctx, key, fail)
+	keys := make([]policy.Key, 20)
+	for i := range keys {
+		keys[i] = policy.ParseKey(fmt.Sprintf("service-%d.Get", i))
 	}
-	if err := log.Close(ctx); err != nil {
-		return err
+	e, random, attempts := executorOf(log), rand.New(rand.NewPCG(1, 1)), 0
+	for i := 0; attempts < events; i++ {
+		_ = e.Do(ctx, keys[i%len(keys)], func(context.Context) error {
+			attempts++
+			if random.IntN(2) == 0 {
+				return errWork
+			}
+			return nil
+		})
 	}
-	info, err := os.Stat(env.log)
-	if err == nil {
-		env.size = info.Size()
-	}
-	return err
+	return log.Close(ctx)
 }
 
 var key = policy.ParseKey("user-service.GetUser")

@@ -11,8 +11,12 @@ import (
 
 func main() {
 	events := flag.Int("events", 1_000_000, "number of events of the log to verify and replay")
+	write := flag.String("write", "", "only write the log, to this `file`")
 	f := bars.Parse()
 	bars.Main(func(ctx context.Context) (err error) {
+		if *write != "" {
+			return writeLog(ctx, *write, *events)
+		}
 		env, err := newEnvironment(ctx, *events)
 		if err != nil {
 			return err

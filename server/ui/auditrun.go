@@ -140,8 +140,8 @@ func replayAuditAction() *action {
 				Title: "Replay the audit log", Button: "Replay", Command: "tenet audit replay --server URL",
 				Text: []string{"Every decision is computed again from the recorded policies, facts and seeds. No operation is run, and nothing is changed."},
 				Fields: []field{
-					{Name: "document", Label: "Policies", Type: "select", Options: append([]string{asRecorded}, names...), Help: "With a document: what it would have changed, instead of what diverges from the record."},
-					{Name: "revision", Label: "Revision", Type: "number", Help: "Of the document; empty for the one in force."},
+					{Name: "document", Label: "Policies", Type: "select", Options: append([]string{asRecorded}, names...), Value: r.query.Get("document"), Help: "With a document: what it would have changed, instead of what diverges from the record."},
+					{Name: "revision", Label: "Revision", Type: "number", Value: r.query.Get("revision"), Help: "Of the document; empty for the one in force."},
 				},
 			}, nil
 		},

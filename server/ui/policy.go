@@ -180,7 +180,8 @@ type policyDiff struct {
 	documentHead
 	From, To int64
 	difference
-	Command string
+	Replay          string // address of the form that repeats the record under revision To
+	Command, Record string // of the comparison, and of that with the record
 }
 
 // difference is how one text differs from another.
@@ -232,6 +233,8 @@ func policyDiffPage() *page {
 			out.From = max(out.To-1, 1)
 		}
 		out.Command = commandLine([]string{"policy", "compare", h.Name, decimal(out.From), decimal(out.To)})
+		out.Replay = r.ui.href("do/audit/replay", "document", h.Name, "revision", decimal(out.To))
+		out.Record = commandLine([]string{"policy", "diff", fmt.Sprintf("%s@%d", h.Name, out.From), fmt.Sprintf("%s@%d", h.Name, out.To), "--audit", "server:"})
 		d, err := r.difference(h.Name, out.From, out.To)
 		out.difference = d
 		return out, err

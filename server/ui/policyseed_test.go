@@ -250,7 +250,9 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.reads("policies/search/proof", "timeout-unreachable", "lower the timeout of an attempt", "decision.Judge, attempt 1, at 2s", "the next release uses it", "policies/search/text?revision=1#L4")
 	s.reads("policies/shop/revisions", "users.Get: 4 attempts", "in force")
 	s.reads("policies/mail/revisions", "restores 1", "reverted: failures")
-	s.reads("policies/shop/diff?from=2&to=4", "policies.users.Get.retry.max_attempts", "<del>3</del>", "<ins>5</ins>", "tenet policy compare shop 2 4")
+	s.reads("policies/shop/diff?from=2&to=4", "policies.users.Get.retry.max_attempts", "<del>3</del>", "<ins>5</ins>", "tenet policy compare shop 2 4",
+		"tenet policy diff shop@2 shop@4 --audit server:", "do/audit/replay?document=shop&amp;revision=4")
+	s.reads("do/audit/replay?document=shop&revision=4", "<option selected>shop</option>", `value="4"`)
 }
 
 // reads fails the test unless a page holds texts.

@@ -15,6 +15,9 @@ import (
 	"github.com/tenetdev/tenet/internal/files"
 )
 
+// OfServer names the log of the server that a command was given.
+const OfServer = "server:"
+
 // AuditLog is a log opened for reading.
 type AuditLog struct {
 	audit.Source
@@ -74,12 +77,14 @@ func IsLogURL(text string) bool {
 
 // openAuditLog opens a log for reading: a URL, or the path of a file.
 func openAuditLog(ctx context.Context, a *cli.App, text string) (*AuditLog, error) {
-	if text == "" {
+	if text == "" || text == OfServer {
 		if server, err := Target(ctx); server != nil || err != nil {
 			return serverLog(server), err
 		}
 	}
 	switch {
+	case text == OfServer:
+		return nil, cli.Usagef("%s is the log of --server, which is missing", OfServer)
 	case text == "":
 		return nil, cli.Usagef("the log's name is empty; write a path, %s", UseLog.Forms())
 	case !IsLogURL(text) && !strings.Contains(text, "://"):

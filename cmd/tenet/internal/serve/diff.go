@@ -32,10 +32,10 @@ document; without @REV it is the one in force. With --server, NAME@REV is enough
 With --audit, also repeat the recorded work of that log under B, by key: the decisions that change, with the reason recorded and the
 reason now, the attempts and the waiting time. The comparison is with the record, whatever policies were in force then. What
 the record cannot know is counted: see tenet audit replay --what-if.`,
-		Example: "  tenet policy diff old.yaml new.yaml\n  tenet policy diff mail@6 mail@7 --server https://tenet.example.com --audit audit.jsonl",
+		Example: "  tenet policy diff old.yaml new.yaml\n  tenet policy diff mail@6 mail@7 --server https://tenet.example.com --audit server:",
 	}
 	open.ServerFlags(cmd)
-	log := cmd.Flags().String("audit", "", "repeat the recorded work of this log under B: a path, "+open.UseLog.Forms())
+	log := cmd.Flags().String("audit", "", "repeat the recorded work of this log under B: a path, "+open.UseLog.Forms()+"; "+open.OfServer+" is the log of --server")
 	cli.ExplicitFlags(cmd, "audit")
 	limit := cmd.Flags().Int("limit", 20, "how many keys to list, those with the most changes first")
 	form := cli.OutputFlag(cmd)
