@@ -21,7 +21,7 @@ func (x searched) Find(ctx context.Context, q audit.Query, f func(cursor string,
 }
 
 func TestA4AReplayInPartsIsThatOfTheWholeLog(t *testing.T) {
-	log, _ := recorded(t, 5, 60)
+	log, _ := recorded(t, 5, 20)
 	for i, line := range log {
 		if e := parsed(t, line); i%9 == 0 && e.Type == audit.RetryAttempt {
 			e.DelayNS++ // a divergence

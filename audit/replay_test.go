@@ -224,7 +224,7 @@ func TestA4AnUnwritableTemporaryFileIsAnError(t *testing.T) {
 // TestA4DamagedLinesAreSkipped checks that reading a damaged log neither fails nor panics, and that a damaged line affects
 // only its own work.
 func TestA4DamagedLinesAreSkipped(t *testing.T) {
-	log, r := recorded(t, 11, 60)
+	log, r := recorded(t, 11, 20)
 	policies := len(catalogue(t))
 	rapid.Check(t, func(rt *rapid.T) {
 		damaged := slices.Clone(log)
