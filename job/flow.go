@@ -117,6 +117,9 @@ type FlowInsert struct {
 func (f *Flow) Inserts() (NewFlow, error) { return f.inserts(DefaultMaxPayload) }
 
 func (f *Flow) inserts(maxPayload int) (NewFlow, error) {
+	if f == nil {
+		return NewFlow{}, &FlowError{Problem: "it is nil"}
+	}
 	out := NewFlow{ID: cmp.Or(f.ID, uuidv7.Next()), Jobs: make([]FlowInsert, len(f.Jobs))}
 	switch {
 	case len(f.Jobs) == 0:
@@ -268,8 +271,8 @@ var ErrNoFlows = errors.New("job: this store does not keep flows")
 // EnqueueFlow stores all jobs of a flow in one transaction. It returns a *FlowError for a flow with a cycle, an unknown or a repeated
 // name, the errors of EnqueueMany for its requests, and ErrNoFlows for a store that does not implement FlowStore.
 func (c *Client) EnqueueFlow(ctx context.Context, f *Flow) (FlowReceipt, error) {
-	if ctx == nil || f == nil {
-		return FlowReceipt{}, errors.New("job: enqueue a flow: the context or the flow is nil")
+	if ctx == nil {
+		return FlowReceipt{}, errors.New("job: enqueue a flow: the context is nil")
 	}
 	store, ok := c.store.(FlowStore)
 	if !ok {

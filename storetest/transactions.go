@@ -33,10 +33,11 @@ type Database struct {
 
 // Transaction is a user's transaction and the stores' methods that join it.
 type Transaction struct {
-	EnqueueTx  func(...job.Request) ([]job.Receipt, error)
-	CompleteTx func(job.Lease) error
-	BeginTx    func(idempotency.BeginRequest) (idempotency.Begun, error)
-	SettleTx   func(idempotency.Claim, idempotency.Settlement) error
+	EnqueueTx     func(...job.Request) ([]job.Receipt, error)
+	EnqueueFlowTx func(*job.Flow) (job.FlowReceipt, error) // of a store with flows
+	CompleteTx    func(job.Lease) error
+	BeginTx       func(idempotency.BeginRequest) (idempotency.Begun, error)
+	SettleTx      func(idempotency.Claim, idempotency.Settlement) error
 	// Effect inserts a row into a table of the user's own.
 	Effect           func() error
 	Commit, Rollback func() error
@@ -56,6 +57,8 @@ func Transactions(t *testing.T, open func(t *testing.T) Database) {
 		{"J11/jobs of a transaction are announced when it commits", (*transactions).announce},
 		{"J26/a handler completes its job in its own transaction", (*transactions).completeInHandler},
 		{"J26/a lost lease completes nothing", (*transactions).completeWithoutLease},
+		{"J20/a flow of a transaction exists when it commits", (*transactions).commitFlow},
+		{"J20/a need completes in its handler's transaction", (*transactions).completeNeed},
 		{"I5/effect and record commit together", (*transactions).commitRecord},
 		{"I5/a fenced settlement leaves the transaction usable", (*transactions).fence},
 	} {
@@ -222,12 +225,9 @@ func (s *transactions) claim(queue string) []*job.Record {
 // errWithdrawn is a handler's failure.
 var errWithdrawn = errors.New("withdrawn")
 
-// handled runs a job in a worker until its handler calls stop. It returns the job's record and history and the worker's
-// warnings.
-func (s *transactions) handled(handler func(j job.Job[int], stop func()) error) (r *job.Record, history []job.Attempt, warnings string) {
+// work runs a worker for the type t until a handler calls stop. It returns the worker's warnings.
+func (s *transactions) work(handler func(j job.Job[int], stop func()) error) string {
 	s.Helper()
-	receipt, err := job.NewClient(s.Jobs).Enqueue(s.Context(), job.Request{Type: "t", Payload: 7})
-	s.ok(err)
 	var log bytes.Buffer
 	w := job.NewWorker(s.Jobs, job.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))),
 		job.WithRetryPolicy(job.NewExponentialBackoff(policy.Retry{
@@ -237,9 +237,19 @@ func (s *transactions) handled(handler func(j job.Job[int], stop func()) error) 
 	defer stop()
 	job.Handle(w, "t", func(_ context.Context, j job.Job[int]) error { return handler(j, stop) })
 	s.ok(w.Run(ctx))
+	return log.String()
+}
+
+// handled runs a job in a worker until its handler calls stop. It returns the job's record and history and the worker's
+// warnings.
+func (s *transactions) handled(handler func(j job.Job[int], stop func()) error) (r *job.Record, history []job.Attempt, warnings string) {
+	s.Helper()
+	receipt, err := job.NewClient(s.Jobs).Enqueue(s.Context(), job.Request{Type: "t", Payload: 7})
+	s.ok(err)
+	warnings = s.work(handler)
 	r, history, err = s.Jobs.Get(s.Context(), receipt.ID)
 	s.ok(err)
-	return r, history, log.String()
+	return r, history, warnings
 }
 
 func (s *transactions) completeInHandler() {

@@ -3,14 +3,12 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/job"
 )
@@ -87,70 +85,6 @@ SELECT n.position, n.name, n.layer, n.job_id::text, b.type, s.state, n.on_failur
 FROM (%s) n JOIN {{schema}}.job b ON b.id = n.job_id, ` + stateSQL + ` ORDER BY n.position`
 	nodePageSQL = ` n.position > $2 AND ($3 = '' OR n.name = $3) ORDER BY n.position LIMIT $4`
 )
-
-// EnqueueFlow implements job.FlowStore.
-func (j *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (receipt job.FlowReceipt, err error) {
-	inserts := make([]job.Insert, len(f.Jobs))
-	for i := range f.Jobs {
-		inserts[i] = f.Jobs[i].Insert
-	}
-	entries, err := prepare(inserts)
-	if err != nil {
-		return receipt, err
-	}
-	err = j.transaction(ctx, "enqueue a flow", func(tx pgx.Tx) error {
-		receipt = job.FlowReceipt{ID: f.ID, Existed: true}
-		seq := int64(0)
-		row := tx.QueryRow(ctx, j.db.sql(`INSERT INTO {{schema}}.flow (id, layers, jobs) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING RETURNING seq`), f.ID, f.Layers, len(f.Jobs))
-		if err := row.Scan(&seq); err != nil {
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil
-			}
-			return err
-		}
-		receipt = job.FlowReceipt{ID: f.ID, Durability: job.Fsynced}
-		const chunk = 10_000
-		for start := 0; start < len(entries); start += chunk {
-			b := &pgx.Batch{}
-			j.queue(b, entries[start:min(start+chunk, len(entries))], false)
-			if err := tx.SendBatch(ctx, b).Close(); err != nil {
-				return err
-			}
-		}
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{j.db.name, "flow_node"}, flowNodeColumns(),
-			pgx.CopyFromSlice(len(f.Jobs), func(i int) ([]any, error) { return flowNode(f, entries, seq, i), nil }))
-		return err
-	})
-	if err != nil {
-		return job.FlowReceipt{}, err
-	}
-	if !receipt.Existed && anyDue(entries) {
-		j.bell.wake()
-	}
-	if !receipt.Existed && !j.durable {
-		receipt.Durability = job.InMemory
-	}
-	return receipt, nil
-}
-
-func flowNodeColumns() []string {
-	return []string{"flow", "job_id", "position", "layer", "unmet", "on_failure", "name", "needs", "dependents", "sole"}
-}
-
-// flowNode is the row of a job of a flow.
-func flowNode(f job.NewFlow, entries []entry, seq int64, i int) []any {
-	in := &f.Jobs[i]
-	needs, dependents, sole := append([]int32{}, in.Needs...), []int32{}, []pgtype.UUID{}
-	for _, at := range in.Dependents {
-		if len(f.Jobs[at-1].Needs) == 1 {
-			sole = append(sole, entries[at-1].id)
-		} else {
-			dependents = append(dependents, at)
-		}
-	}
-	unmet := pgtype.Int4{Int32: int32(len(needs)), Valid: len(needs) != 1} //nolint:gosec // at most MaxFlowJobs
-	return []any{seq, entries[i].id, i + 1, in.Layer, unmet, string(in.OnFailure), in.Node, needs, dependents, sole}
-}
 
 // removeOfFlows removes up to limit finished jobs of flows whose time is over.
 func (j *Jobs) removeOfFlows(ctx context.Context, state job.State, limit int, keep time.Duration) (n int, err error) {

@@ -190,6 +190,8 @@ func literals(columns []any) []any {
 			texts[i] = literal(c, func(v []byte) (string, bool) { return fmt.Sprintf(`\x%x`, v), v != nil })
 		case []pgtype.Timestamptz:
 			texts[i] = literal(c, timestamp)
+		case []pgtype.Int2:
+			texts[i] = literal(c, func(v pgtype.Int2) (string, bool) { return fmt.Sprint(v.Int16), v.Valid })
 		case []int16:
 			texts[i] = literal(c, number[int16])
 		case []int32:

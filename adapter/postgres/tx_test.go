@@ -42,10 +42,11 @@ func TestTransactionsOfPgx(t *testing.T) {
 			Begin: func() (storetest.Transaction, error) {
 				tx, err := conn.Begin(ctx)
 				return storetest.Transaction{
-					EnqueueTx:  func(list ...job.Request) ([]job.Receipt, error) { return jobs.EnqueueTx(ctx, tx, list...) },
-					CompleteTx: func(lease job.Lease) error { return jobs.CompleteTx(ctx, tx, lease) },
-					BeginTx:    func(r idempotency.BeginRequest) (idempotency.Begun, error) { return records.BeginTx(ctx, tx, r) },
-					SettleTx:   func(c idempotency.Claim, s idempotency.Settlement) error { return records.SettleTx(ctx, tx, c, s) },
+					EnqueueTx:     func(list ...job.Request) ([]job.Receipt, error) { return jobs.EnqueueTx(ctx, tx, list...) },
+					EnqueueFlowTx: func(f *job.Flow) (job.FlowReceipt, error) { return jobs.EnqueueFlowTx(ctx, tx, f) },
+					CompleteTx:    func(lease job.Lease) error { return jobs.CompleteTx(ctx, tx, lease) },
+					BeginTx:       func(r idempotency.BeginRequest) (idempotency.Begun, error) { return records.BeginTx(ctx, tx, r) },
+					SettleTx:      func(c idempotency.Claim, s idempotency.Settlement) error { return records.SettleTx(ctx, tx, c, s) },
 					Effect: func() error {
 						_, err := tx.Exec(ctx, insertEffect)
 						return err
@@ -81,9 +82,10 @@ func TestTransactionsOfDatabaseSQL(t *testing.T) {
 			Begin: func() (storetest.Transaction, error) {
 				tx, err := pool.BeginTx(ctx, nil)
 				return storetest.Transaction{
-					EnqueueTx:  func(list ...job.Request) ([]job.Receipt, error) { return jobs.EnqueueTx(ctx, tx, list...) },
-					CompleteTx: func(lease job.Lease) error { return jobs.CompleteTx(ctx, tx, lease) },
-					BeginTx:    func(r idempotency.BeginRequest) (idempotency.Begun, error) { return records.SQL().BeginTx(ctx, tx, r) },
+					EnqueueTx:     func(list ...job.Request) ([]job.Receipt, error) { return jobs.EnqueueTx(ctx, tx, list...) },
+					EnqueueFlowTx: func(f *job.Flow) (job.FlowReceipt, error) { return jobs.EnqueueFlowTx(ctx, tx, f) },
+					CompleteTx:    func(lease job.Lease) error { return jobs.CompleteTx(ctx, tx, lease) },
+					BeginTx:       func(r idempotency.BeginRequest) (idempotency.Begun, error) { return records.SQL().BeginTx(ctx, tx, r) },
 					SettleTx: func(c idempotency.Claim, s idempotency.Settlement) error {
 						return records.SQL().SettleTx(ctx, tx, c, s)
 					},

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"slices"
 
@@ -46,25 +47,52 @@ SELECT j.seq, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, 
 // EnqueueFlow implements job.FlowStore.
 func (s *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (receipt job.FlowReceipt, err error) {
 	err = s.write(ctx, "enqueue a flow", func(q querier) error {
-		receipt = job.FlowReceipt{ID: f.ID, Existed: true}
-		seq := int64(0)
-		err := each(q, selection{text: addFlowSQL, args: []any{f.ID, now().UnixMicro(), f.Layers, len(f.Jobs)}, into: []any{&seq}}, func() error { return nil })
-		if err != nil || seq == 0 {
-			return err
-		}
-		receipt = job.FlowReceipt{ID: f.ID, Durability: s.durability()}
-		inserts, nodes := make([]job.Insert, len(f.Jobs)), make([]any, 0, len(f.Jobs)*addNodesSQL.width)
-		for i := range f.Jobs {
-			in := &f.Jobs[i]
-			inserts[i] = in.Insert
-			nodes = append(nodes, in.ID, seq, int64(i+1), int64(in.Layer), int64(len(in.Needs)), string(in.OnFailure), in.Node, positions(in.Needs), positions(in.Dependents))
-		}
-		if _, err := enqueue(q, inserts, receipt.Durability); err != nil {
-			return err
-		}
-		return addNodesSQL.exec(q, nodes)
+		receipt, err = storeFlow(q, f, s.durability())
+		return err
 	})
 	return receipt, err
+}
+
+// EnqueueFlowTx stores a flow inside a transaction of DB.BeginTx, as [Jobs.EnqueueTx] does with jobs. Flows are checked as by
+// job.Client.EnqueueFlow. If a flow with the ID exists, nothing is stored. After any other error roll the transaction back.
+func (s *Jobs) EnqueueFlowTx(ctx context.Context, tx *sql.Tx, f *job.Flow) (receipt job.FlowReceipt, err error) {
+	list, err := f.Inserts()
+	switch {
+	case err != nil:
+		return receipt, err
+	case tx == nil:
+		return receipt, errNoTx
+	}
+	if err := s.check(ctx); err != nil {
+		return receipt, err
+	}
+	q := newTransaction(ctx, tx)
+	if receipt, err = storeFlow(q, list, job.InTransaction); err == nil {
+		err = tend(q, now())
+	}
+	if err != nil {
+		return job.FlowReceipt{}, s.db.wrap("enqueue a flow", err)
+	}
+	return receipt, nil
+}
+
+// storeFlow stores a flow unless its ID exists.
+func storeFlow(q querier, f job.NewFlow, durability job.Durability) (job.FlowReceipt, error) {
+	existed, seq := job.FlowReceipt{ID: f.ID, Existed: true}, int64(0)
+	err := each(q, selection{text: addFlowSQL, args: []any{f.ID, now().UnixMicro(), f.Layers, len(f.Jobs)}, into: []any{&seq}}, func() error { return nil })
+	if err != nil || seq == 0 {
+		return existed, err
+	}
+	inserts, nodes := make([]job.Insert, len(f.Jobs)), make([]any, 0, len(f.Jobs)*addNodesSQL.width)
+	for i := range f.Jobs {
+		in := &f.Jobs[i]
+		inserts[i] = in.Insert
+		nodes = append(nodes, in.ID, seq, int64(i+1), int64(in.Layer), int64(len(in.Needs)), string(in.OnFailure), in.Node, positions(in.Needs), positions(in.Dependents))
+	}
+	if _, err := enqueue(q, inserts, durability); err != nil {
+		return existed, err
+	}
+	return job.FlowReceipt{ID: f.ID, Durability: durability}, addNodesSQL.exec(q, nodes)
 }
 
 func positions(list []int32) string {

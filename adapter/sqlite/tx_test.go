@@ -33,10 +33,11 @@ func TestTransactions(t *testing.T) {
 			Begin: func() (storetest.Transaction, error) {
 				tx, err := db.BeginTx(ctx)
 				return storetest.Transaction{
-					EnqueueTx:  func(list ...job.Request) ([]job.Receipt, error) { return db.Jobs().EnqueueTx(ctx, tx, list...) },
-					CompleteTx: func(lease job.Lease) error { return db.Jobs().CompleteTx(ctx, tx, lease) },
-					BeginTx:    func(r idempotency.BeginRequest) (idempotency.Begun, error) { return records.BeginTx(ctx, tx, r) },
-					SettleTx:   func(c idempotency.Claim, s idempotency.Settlement) error { return records.SettleTx(ctx, tx, c, s) },
+					EnqueueTx:     func(list ...job.Request) ([]job.Receipt, error) { return db.Jobs().EnqueueTx(ctx, tx, list...) },
+					EnqueueFlowTx: func(f *job.Flow) (job.FlowReceipt, error) { return db.Jobs().EnqueueFlowTx(ctx, tx, f) },
+					CompleteTx:    func(lease job.Lease) error { return db.Jobs().CompleteTx(ctx, tx, lease) },
+					BeginTx:       func(r idempotency.BeginRequest) (idempotency.Begun, error) { return records.BeginTx(ctx, tx, r) },
+					SettleTx:      func(c idempotency.Claim, s idempotency.Settlement) error { return records.SettleTx(ctx, tx, c, s) },
 					Effect: func() error {
 						_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES (1)`)
 						return err
