@@ -47,6 +47,11 @@ func (d Definition[T]) Request(payload T, options ...EnqueueOption) Request {
 	return r
 }
 
+// Node describes a job of the type as a node of a [Flow].
+func (d Definition[T]) Node(name string, payload T, options ...EnqueueOption) FlowJob {
+	return FlowJob{Request: d.Request(payload, options...), Node: name}
+}
+
 // Enqueue stores one job of the type, as [Client.Enqueue] does.
 func (d Definition[T]) Enqueue(ctx context.Context, c *Client, payload T, options ...EnqueueOption) (Receipt, error) {
 	argument.Need(c != nil, "job: "+d.name+": the client")

@@ -172,10 +172,8 @@ func ExampleLimiter() {
 func ExampleFlow() {
 	var fetch, merge = job.Define[string]("fetch"), job.Define[string]("merge")
 	var f job.Flow
-	pages := f.Group(nil,
-		job.FlowJob{Node: "page-1", Request: fetch.Request("https://example.com/1")},
-		job.FlowJob{Node: "page-2", Request: fetch.Request("https://example.com/2")})
-	f.Add(job.FlowJob{Node: "all", Needs: pages, Request: merge.Request("")})
+	pages := f.Group(nil, fetch.Node("page-1", "https://example.com/1"), fetch.Node("page-2", "https://example.com/2"))
+	f.Add(merge.Node("all", "sizes"), pages...)
 
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -187,15 +185,18 @@ func ExampleFlow() {
 	w := job.NewWorker(store)
 	fetch.Handle(w, func(_ context.Context, j job.Job[string]) error { return job.SetOutput(j, len(j.Payload)) })
 	merge.Handle(w, func(ctx context.Context, j job.Job[string]) error {
-		first, err := job.NeedOutput[int](ctx, j, "page-1")
-		if err != nil {
-			return err
+		total := 0
+		for page, err := range j.Needs(ctx) {
+			var size int
+			if err := errors.Join(err, page.DecodeOutput(&size)); err != nil {
+				return err
+			}
+			total += size
 		}
-		second, err := job.NeedOutput[int](ctx, j, "page-2")
-		fmt.Println(first + second)
+		fmt.Println(j.Payload, total)
 		stop()
-		return err
+		return nil
 	})
 	_ = w.Run(ctx)
-	// Output: 42
+	// Output: sizes 42
 }

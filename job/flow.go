@@ -22,7 +22,7 @@ type Flow struct {
 	Jobs []FlowJob
 }
 
-// FlowJob is a job of a flow. A unique key is not allowed.
+// FlowJob is a job of a flow, from [Definition.Node] or written out. A unique key is not allowed.
 type FlowJob struct {
 	Request
 	// Node is the job's name within its flow. Required, at most 128 bytes without control characters.
@@ -53,8 +53,9 @@ const (
 	maxNameBytes = 128
 )
 
-// Add adds a job and returns its node.
-func (f *Flow) Add(j FlowJob) string {
+// Add adds a job, which also needs the given nodes, and returns its node.
+func (f *Flow) Add(j FlowJob, needs ...string) string {
+	j.Needs = slices.Concat(j.Needs, needs)
 	f.Jobs = append(f.Jobs, j)
 	return j.Node
 }
@@ -63,8 +64,7 @@ func (f *Flow) Add(j FlowJob) string {
 // one, or the given nodes if there are no jobs.
 func (f *Flow) Chain(needs []string, jobs ...FlowJob) []string {
 	for _, j := range jobs {
-		j.Needs = slices.Concat(j.Needs, needs)
-		needs = []string{f.Add(j)}
+		needs = []string{f.Add(j, needs...)}
 	}
 	return needs
 }
@@ -74,8 +74,7 @@ func (f *Flow) Chain(needs []string, jobs ...FlowJob) []string {
 func (f *Flow) Group(needs []string, jobs ...FlowJob) []string {
 	nodes := make([]string, len(jobs))
 	for i, j := range jobs {
-		j.Needs = slices.Concat(j.Needs, needs)
-		nodes[i] = f.Add(j)
+		nodes[i] = f.Add(j, needs...)
 	}
 	return nodes
 }

@@ -79,15 +79,23 @@ func SetOutput[O, T any](j Job[T], output O) error {
 // has the zero output.
 func NeedOutput[O, T any](ctx context.Context, j Job[T], node string) (output O, err error) {
 	for need, err := range j.needs(ctx, node) {
-		if err != nil || len(need.Output) == 0 {
-			return output, err
+		if err == nil {
+			err = need.DecodeOutput(&output)
 		}
-		if err := json.Unmarshal(need.Output, &output); err != nil {
-			return output, fmt.Errorf("job: the output of %q does not fit: %w", node, err)
-		}
-		return output, nil
+		return output, err
 	}
 	return output, fmt.Errorf("job: need %q: %w", node, ErrNotFound)
+}
+
+// DecodeOutput decodes an output that [SetOutput] has stored into a pointer. Without an output it changes nothing.
+func (n FlowNode) DecodeOutput(into any) error {
+	if len(n.Output) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(n.Output, into); err != nil {
+		return fmt.Errorf("job: the output of %q does not fit: %w", n.Node, err)
+	}
+	return nil
 }
 
 // Needs goes through the needs of a job of a flow, with their states and outputs, in its handler. It reads them from the store in
