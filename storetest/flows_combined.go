@@ -95,6 +95,21 @@ func combinedFlowCases() []jobsCase {
 			g.end(job.KindComplete, "one", "two")
 			g.end(job.KindComplete, "below")
 		}},
+		{name: "J20/a job is not freed by the removal of a dead need", run: func(s *jobs) {
+			g := s.flow(node("a"), node("b"), node("one", "a"), or(job.FailureRun, node("run", "a")), node("two", "a", "b"))
+			g.end(job.KindDead, "a", "b")
+			g.change(job.ActionCancel, g.on("run"), 1)
+			s.lapse(s.short)
+			g.maintain() // adds up
+			s.lapse(s.short)
+			if done := g.maintainWith(job.Maintenance{Limit: 100, Keep: map[job.State]time.Duration{job.Dead: 0, job.Cancelled: long}}); done.Removed != 2 {
+				g.Fatalf("J20: removed %d jobs, want the dead ones", done.Removed)
+			}
+			delete(g.kept, g.ids["a"])
+			delete(g.kept, g.ids["b"])
+			g.change(job.ActionRetry, g.of(job.Cancelled), 100)
+			g.states(map[string]job.State{"one": job.Waiting, "run": job.Ready, "two": job.Waiting})
+		}},
 		{name: "J20/retention keeps a flow that was retried", run: func(s *jobs) {
 			g := s.flow(node("a"), node("b", "a"), node("c", "b"))
 			g.end(job.KindComplete, "a")

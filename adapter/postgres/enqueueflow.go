@@ -174,7 +174,7 @@ func nodeColumns(f job.NewFlow, entries []entry, start, end int) []any {
 				others = append(others, at)
 			}
 		}
-		ids[i], positions[i], layers[i], unmet[i] = entries[start+i].id, int32(start+i+1), int32(in.Layer), int32(len(in.Needs)) //nolint:gosec // at most MaxFlowNeeds
+		ids[i], positions[i], layers[i], unmet[i] = entries[start+i].id, int32(start+i+1), int32(in.Layer), int32(len(in.Needs))
 		if len(in.Needs) == 1 {
 			unmet[i] = -1
 		}

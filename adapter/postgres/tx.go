@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -191,7 +192,7 @@ func literals(columns []any) []any {
 		case []pgtype.Timestamptz:
 			texts[i] = literal(c, timestamp)
 		case []pgtype.Int2:
-			texts[i] = literal(c, func(v pgtype.Int2) (string, bool) { return fmt.Sprint(v.Int16), v.Valid })
+			texts[i] = literal(c, small)
 		case []int16:
 			texts[i] = literal(c, number[int16])
 		case []int32:
@@ -209,6 +210,8 @@ func timestamp(v pgtype.Timestamptz) (string, bool) {
 	}
 	return v.Time.Format(time.RFC3339Nano), v.Valid
 }
+
+func small(v pgtype.Int2) (string, bool) { return strconv.Itoa(int(v.Int16)), v.Valid }
 
 func number[T any](v T) (string, bool) { return fmt.Sprint(v), true }
 
