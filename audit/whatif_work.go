@@ -95,6 +95,9 @@ type step struct {
 }
 
 func (s *simulator) step(steps []step, e *Event) ([]step, error) {
+	if n := len(steps); n > 0 && e.Surface == string(policy.SurfaceJob) && !steps[n-1].judged && refused(steps[n-1].verdict.Reason) {
+		steps = steps[:n-1] // a job whose attempt was refused is tried again
+	}
 	x := step{e: e}
 	var err error
 	if x.facts, x.judged, err = e.JudgedFrom(); err != nil {

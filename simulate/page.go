@@ -2,7 +2,7 @@ package simulate
 
 import (
 	"cmp"
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-//go:embed page.html
-var pageText string
+//go:embed page.html page.svg
+var pageFiles embed.FS
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplates = template.Must(template.ParseFS(pageFiles, "page.html", "page.svg"))
 
 // page is what the template shows.
 type page struct {
@@ -60,8 +60,38 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		}
 		p.Tables = append([]Table{faults}, p.Tables...)
 	}
-	if err := pageTemplate.Execute(w, p); err != nil {
+	if err := pageTemplates.ExecuteTemplate(w, "page.html", p); err != nil {
 		return fmt.Errorf("simulate: write the page: %w", err)
+	}
+	return nil
+}
+
+// placed is a plot at its place in a drawing.
+type placed struct {
+	plot
+	X, Y float64
+}
+
+// Measures of a drawing: two columns of plots, each with lines for its title and the names of its curves above it.
+const (
+	plotColumns = 2
+	plotHead    = 44.0
+	plotGap     = 20.0
+)
+
+// WriteSVG draws the plots of the report, without its tables, as one SVG image for light and dark screens.
+func (r *Report) WriteSVG(w io.Writer) error {
+	drawing := struct {
+		Heading       string
+		Width, Height float64
+		Plots         []placed
+	}{Heading: cmp.Or(r.Title, "Simulation"), Width: plotColumns*(plotWidth+plotGap) - plotGap}
+	for i, p := range r.plots() {
+		at := placed{plot: p, X: float64(i%plotColumns) * (plotWidth + plotGap), Y: float64(i/plotColumns) * (plotHead + plotHeight + plotGap)}
+		drawing.Plots, drawing.Height = append(drawing.Plots, at), at.Y+plotHead+plotHeight
+	}
+	if err := pageTemplates.ExecuteTemplate(w, "page.svg", drawing); err != nil {
+		return fmt.Errorf("simulate: draw the plots: %w", err)
 	}
 	return nil
 }

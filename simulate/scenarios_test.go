@@ -1,8 +1,12 @@
 package simulate_test
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -119,5 +123,40 @@ func TestEveryScenarioIsTested(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(scenarios, "*.yaml"))
 	if err != nil || len(files) != 7 {
 		t.Errorf("%v: %v; add a test for a new one", files, err)
+	}
+}
+
+// The figures and pictures of docs/choosing-a-policy.md are those of its command.
+func TestT2TheBudgetDecidesInTheDocumentedChoice(t *testing.T) {
+	scenario := read(t, "../choosing/scenario.yaml")
+	shown, err := os.ReadFile("../docs/choosing-a-policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"three", "five", "three-budget", "five-budget"} {
+		d, err := policyfile.Parse(name, []byte(read(t, "../choosing/"+name+".yaml")), policyfile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := run(t, scenario, simulate.Options{Policies: d.Set})
+		low, high := 0.0, 0.3
+		if strings.HasSuffix(name, "budget") {
+			low, high = 0.75, 0.85
+		}
+		within(t, name+": success", r.Clients[0].Success, low, high)
+		if runtime.GOARCH != "amd64" { // others may fuse operations
+			continue
+		}
+		if row := r.Tables()[0].Rows[0]; !strings.Contains(string(shown), "| "+row[3]+" | "+row[4]+" |") {
+			t.Errorf("%s: the table has no %s and %s", name, row[3], row[4])
+		}
+		picture, err := os.ReadFile("../docs/choosing/" + name + ".svg")
+		if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(name, "three") {
+			continue
+		}
+		var drawn bytes.Buffer
+		if err := errors.Join(err, r.WriteSVG(&drawn)); err != nil || !bytes.Equal(picture, drawn.Bytes()) {
+			t.Errorf("%s: the picture is out of date, or %v; draw it with the command of docs/choosing-a-policy.md", name, err)
+		}
 	}
 }

@@ -21,13 +21,14 @@ func Command(a *cli.App) *cobra.Command {
 		Use: "simulate SCENARIO.yaml", Short: "Run policies in a simulated world", Args: cobra.ExactArgs(1),
 		Long: `Run a scenario: services that queue and slow down, clients that call them under policies, and faults over time.
 The production executor makes every decision, in virtual time. The same scenario, policies and seed always give the same output.
---policy runs the scenario with the policies of another document. --html writes a page with plots that needs nothing else. The
+--policy runs the scenario with the policies of another document. --html writes a page with plots that needs nothing else, --svg the plots alone. The
 file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 		Example: "  tenet simulate examples/scenarios/retry-storm.yaml\n" +
 			"  tenet simulate examples/scenarios/retry-storm.yaml --policy policies.yaml --html report.html --seed 7",
 	}
 	document := cli.DocumentFlag(cmd)
 	page := cmd.Flags().String("html", "", "file to write an HTML page with plots to")
+	image := cmd.Flags().String("svg", "", "file to draw the plots into, as an SVG image")
 	seed := cmd.Flags().Uint64("seed", 0, "seed of all random numbers (default: that of the scenario)")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
@@ -52,18 +53,27 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 		if err != nil {
 			return refused(a, err)
 		}
-		if *page != "" {
-			var html bytes.Buffer
-			if err := report.WriteHTML(&html); err != nil {
-				return err
-			}
-			if err := files.Write(*page, html.Bytes()); err != nil {
-				return fmt.Errorf("write %s: %w", *page, err)
-			}
+		if err := errors.Join(writeTo(*page, report.WriteHTML), writeTo(*image, report.WriteSVG)); err != nil {
+			return err
 		}
 		return a.Print(*form, report, func(w io.Writer) { write(w, report) })
 	})
 	return cmd
+}
+
+// writeTo writes a file, unless its name is empty.
+func writeTo(name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if err := files.Write(name, b.Bytes()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
 }
 
 // refused prints the faults of a scenario.
