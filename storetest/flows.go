@@ -414,14 +414,15 @@ func failedNeedCases() []jobsCase {
 		{name: "J20/a failure cancels a long chain at once", run: func(s *jobs) {
 			var f job.Flow
 			var chain []job.FlowJob
-			for i := range 1000 {
+			n := sized(1000, 200) // more than MaxFlowBands
+			for i := range n {
 				chain = append(chain, node(strconv.Itoa(i)))
 			}
 			f.Chain(nil, chain...)
 			g := s.flow(f.Jobs...)
 			g.end(job.KindDead, "0")
 			status, err := g.store.Flow(g.ctx, g.id)
-			if err != nil || status.Cancelled != 999 || status.State() != job.FlowFailed || len(status.Bands) != job.MaxFlowBands {
+			if err != nil || status.Cancelled != n-1 || status.State() != job.FlowFailed || len(status.Bands) != job.MaxFlowBands {
 				g.Fatalf("status %+v, %v", status, err)
 			}
 		}},
