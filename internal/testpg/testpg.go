@@ -3,10 +3,8 @@
 package testpg
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -17,27 +15,21 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/debian"
-)
-
-const (
-	startTime = 60 * time.Second
-	stopTime  = 3 * time.Minute // a checkpoint on a busy disk takes more than one
-	poll      = 20 * time.Millisecond
+	"github.com/tenetdev/tenet/internal/testserver"
 )
 
 // Server is a PostgreSQL server. Its methods are for one goroutine.
 type Server struct {
-	url    string
-	bin    string
-	folder string
-	port   int
-	clock  string              // the file that says how far the server's clock is off; empty for a server with the machine's clock
-	ahead  time.Duration       // how far Advance has moved the clock
-	faker  string              // the library that reads it
-	as     *syscall.Credential // of the server's user; nil for the caller's own
-	set    []string            // settings such as fsync=off
-	cmd    *exec.Cmd
-	output *bytes.Buffer
+	url     string
+	bin     string
+	folder  string
+	port    int
+	clock   string              // the file that says how far the server's clock is off; empty for a server with the machine's clock
+	ahead   time.Duration       // how far Advance has moved the clock
+	faker   string              // the library that reads it
+	as      *syscall.Credential // of the server's user; nil for the caller's own
+	set     []string            // settings such as fsync=off
+	process testserver.Process
 }
 
 // NoSync is a setting for tests that do not crash the server's machine: commits do not wait for the disk. What was
@@ -95,7 +87,7 @@ func (s *Server) make() (err error) {
 			return err
 		}
 	}
-	if s.port, err = freePort(); err != nil {
+	if err := testserver.FreePorts(&s.port); err != nil {
 		return err
 	}
 	s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
@@ -103,6 +95,9 @@ func (s *Server) make() (err error) {
 	if out, err := create.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
+	s.process = testserver.Process{Name: "postgres", Command: s.postgres, User: s.as, Orphan: syscall.SIGINT, Answers: func() bool {
+		return s.command("pg_isready", "-q", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port)).Run() == nil
+	}}
 	return s.Run()
 }
 
@@ -139,75 +134,35 @@ func (s *Server) Advance(t *testing.T, d time.Duration) {
 	}
 }
 
-// Run starts the server, at first or after Stop or Kill, and returns when it takes connections.
-func (s *Server) Run() error {
-	s.cmd = s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.folder,
+// postgres makes the command that runs the server.
+func (s *Server) postgres() *exec.Cmd {
+	cmd := s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.folder,
 		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "shared_buffers=256MB", "-c", "max_wal_size=4GB")
 	for _, setting := range s.set {
-		s.cmd.Args = append(s.cmd.Args, "-c", setting)
+		cmd.Args = append(cmd.Args, "-c", setting)
 	}
 	if s.clock != "" {
-		s.cmd.Env = append(s.cmd.Env, "LD_PRELOAD="+s.faker, "FAKETIME_TIMESTAMP_FILE="+s.clock, "FAKETIME_NO_CACHE=1",
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+s.faker, "FAKETIME_TIMESTAMP_FILE="+s.clock, "FAKETIME_NO_CACHE=1",
 			"FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_RESET=1")
 	}
-	s.output = &bytes.Buffer{}
-	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
-	if err := s.cmd.Start(); err != nil {
-		s.cmd = nil
-		return fmt.Errorf("start postgres: %w", err)
-	}
-	for end := time.Now().Add(startTime); time.Now().Before(end); time.Sleep(poll) {
-		if s.command("pg_isready", "-q", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port)).Run() == nil {
-			return nil
-		}
-	}
-	err := s.Stop()
-	return errors.Join(fmt.Errorf("postgres does not answer after %v: %s", startTime, s.output), err)
+	return cmd
 }
+
+// Run starts the server, at first or after Stop or Kill, and returns when it takes connections.
+func (s *Server) Run() error { return s.process.Run() }
 
 // Stop ends the server's process and all connections. Stored data stay.
-func (s *Server) Stop() error { return s.end(syscall.SIGINT) } // fast shutdown
-
-// end sends a signal and waits for the end of the server's process.
-func (s *Server) end(signal syscall.Signal) error {
-	if s.cmd == nil {
-		return nil
-	}
-	cmd := s.cmd
-	s.cmd = nil
-	if err := cmd.Process.Signal(signal); err != nil {
-		return fmt.Errorf("stop postgres: %w", err)
-	}
-	kill := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() })
-	defer kill.Stop()
-	if err := cmd.Wait(); err != nil && signal != syscall.SIGQUIT { // after which it always reports a failure
-		return fmt.Errorf("stop postgres: %w: %s", err, s.output)
-	}
-	return nil
-}
+func (s *Server) Stop() error { return s.process.End(syscall.SIGINT) } // fast shutdown
 
 // Kill ends the server as a crash does: it writes nothing more, and recovers what was committed from its log when it runs again.
-func (s *Server) Kill() error {
-	if s.cmd == nil {
-		return nil
-	}
-	cmd := s.cmd
-	s.cmd = nil
-	if err := cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("kill postgres: %w", err)
-	}
-	// The other processes of the server end when they notice. They hold the output open until then, and Wait waits for that;
-	// before, the server would refuse to run again.
-	_ = cmd.Wait() // reports that it was killed
-	return nil
-}
+func (s *Server) Kill() error { return s.process.End(syscall.SIGKILL) }
 
 // Close stops the server and removes it. It leaves the server of TENET_TEST_POSTGRES alone.
 func (s *Server) Close() error {
 	if s.folder == "" {
 		return nil
 	}
-	return errors.Join(s.end(syscall.SIGQUIT), os.RemoveAll(s.folder)) // at once: nothing is to be kept
+	return errors.Join(s.process.End(syscall.SIGQUIT), os.RemoveAll(s.folder)) // at once: nothing is to be kept
 }
 
 func (s *Server) data() string { return filepath.Join(s.folder, "data") }
@@ -216,7 +171,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.folder
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.SysProcAttr = attributes(s.as)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	return cmd
 }
 
@@ -234,13 +189,4 @@ func credential(name string) (*syscall.Credential, error) {
 		return nil, err
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

@@ -15,10 +15,9 @@ func TestAServerRestartsAndIsRemovedByClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	header := []byte("AMQP\x00\x00\x09\x01")
 	up := func(want bool) {
 		t.Helper()
-		if got := answers(server.ports.amqp, header); got != want {
+		if got := server.answers(); got != want {
 			t.Fatalf("the server answers: %v, want %v", got, want)
 		}
 	}
@@ -37,7 +36,7 @@ func TestAServerRestartsAndIsRemovedByClose(t *testing.T) {
 		}
 		up(true)
 	}
-	folder, group, epmd := server.folder, -server.cmd.Process.Pid, server.epmd.Process.Pid
+	folder, group, epmd := server.folder, -server.node.PID(), server.mapper.PID()
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}

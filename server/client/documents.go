@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -122,24 +123,31 @@ func (d *Documents) Clients(ctx context.Context, f Selection) ([]policystore.Cli
 }
 
 // all reads all pages of a list.
-func all[P, T any](ctx context.Context, c *Client, call Call, of func(*P) ([]T, api.Cursor)) (list []T, err error) {
+func all[P, T any](ctx context.Context, c *Client, call Call, of func(*P) ([]T, api.Cursor)) ([]T, error) {
+	list, err := upTo(ctx, c, math.MaxInt, call, of)
+	return list, asPolicy(err)
+}
+
+// upTo reads the pages of a list until it has limit items.
+func upTo[P, T any](ctx context.Context, c *Client, limit int, call Call, of func(*P) ([]T, api.Cursor)) (list []T, err error) {
 	call.Method = http.MethodGet
 	if call.Query == nil {
 		call.Query = url.Values{}
 	}
-	call.Query.Set("limit", strconv.Itoa(api.MaxBatch))
-	for {
+	for len(list) < limit {
+		call.Query.Set("limit", strconv.Itoa(min(limit-len(list), api.MaxBatch)))
 		var page P
 		if err := c.Do(ctx, call, &page); err != nil {
-			return nil, asPolicy(err)
+			return nil, err
 		}
 		items, next := of(&page)
 		list = append(list, items...)
 		if next == "" {
-			return list, nil
+			break
 		}
 		call.Query.Set("cursor", string(next))
 	}
+	return list, nil
 }
 
 // MechanismSelection selects breakers, budgets and limits. The zero value selects all.

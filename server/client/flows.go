@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,26 +34,17 @@ func (j *Jobs) Flows(ctx context.Context, q job.FlowQuery) (list []job.FlowInfo,
 	if q.Below != 0 {
 		query.Set("cursor", string(api.NewCursor(api.FlowCursor, q.Below)))
 	}
-	for len(list) < limit {
-		query.Set("limit", strconv.Itoa(min(limit-len(list), api.MaxBatch)))
-		var page api.FlowPage
-		if err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/flows", Query: query}, &page); err != nil {
-			return nil, asJob(err)
+	var fault error
+	list, err = upTo(ctx, j.client, limit, Call{Path: "/v1/flows", Query: query}, func(p *api.FlowPage) (part []job.FlowInfo, next api.Cursor) {
+		for i := range p.Flows {
+			part = append(part, p.Flows[i].Info())
 		}
-		for i := range page.Flows {
-			list = append(list, page.Flows[i].Info())
+		if p.Next != "" && len(part) > 0 {
+			fault = errors.Join(fault, p.Next.Position(api.FlowCursor, &part[len(part)-1].Cursor))
 		}
-		if page.Next == "" {
-			break
-		}
-		query.Set("cursor", string(page.Next))
-		below := int64(0)
-		if err := page.Next.Position(api.FlowCursor, &below); err != nil {
-			return nil, err
-		}
-		list[len(list)-1].Cursor = below
-	}
-	return list, nil
+		return part, p.Next
+	})
+	return list, errors.Join(asJob(err), fault)
 }
 
 // FlowNodes implements job.FlowStore. The nodes have no outputs.

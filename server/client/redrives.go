@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
@@ -69,21 +68,13 @@ func (j *Jobs) Redrives(ctx context.Context, q job.RedriveQuery) (list []job.Red
 	if q.Below != "" {
 		query.Set("cursor", string(api.NewCursor(api.RedriveCursor, q.Below)))
 	}
-	for len(list) < limit {
-		query.Set("limit", strconv.Itoa(min(limit-len(list), api.MaxBatch)))
-		var page api.RedrivePage
-		if err := j.client.Do(ctx, Call{Method: http.MethodGet, Path: "/v1/redrives", Query: query}, &page); err != nil {
-			return nil, asJob(err)
+	list, err = upTo(ctx, j.client, limit, Call{Path: "/v1/redrives", Query: query}, func(p *api.RedrivePage) (part []job.Redrive, next api.Cursor) {
+		for i := range p.Redrives {
+			part = append(part, p.Redrives[i].Redrive())
 		}
-		for i := range page.Redrives {
-			list = append(list, page.Redrives[i].Redrive())
-		}
-		if page.Next == "" {
-			break
-		}
-		query.Set("cursor", string(page.Next))
-	}
-	return list, nil
+		return part, p.Next
+	})
+	return list, asJob(err)
 }
 
 // UpdateRedrive implements job.Redriver. Only a runner ends a redrive.

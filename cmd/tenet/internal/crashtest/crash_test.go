@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,25 +40,32 @@ type stored interface {
 	job.Store
 	job.Admin
 	job.Limiter
+	job.FlowStore
 }
 
-func TestJ1NothingIsLostOnSQLite(t *testing.T) {
+func TestJ1NothingIsLostOnSQLite(t *testing.T) { onSQLite(t, crash) }
+
+func TestJ1NothingIsLostOnPostgreSQL(t *testing.T) { onPostgreSQL(t, crash) }
+
+// onSQLite runs a test on a new file.
+func onSQLite(t *testing.T, test func(*testing.T, stored, *crew)) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	crash(t, db.Jobs(), "sqlite:"+path, "")
+	test(t, db.Jobs(), &crew{t: t, url: "sqlite:" + path, folder: t.TempDir()})
 }
 
-func TestJ1NothingIsLostOnPostgreSQL(t *testing.T) {
+// onPostgreSQL runs a test in a new schema.
+func onPostgreSQL(t *testing.T, test func(*testing.T, stored, *crew)) {
 	server, err := testpg.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	schema := fmt.Sprintf("crash_%d", os.Getpid())
+	schema := fmt.Sprintf("%.40s_%d", strings.ToLower(t.Name()), os.Getpid())
 	db, err := postgres.Open(t.Context(), server.URL(), postgres.Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
@@ -66,18 +74,17 @@ func TestJ1NothingIsLostOnPostgreSQL(t *testing.T) {
 	if _, err := db.Migrate(t.Context(), migrate.Up, false); err != nil {
 		t.Fatal(err)
 	}
-	crash(t, db.Jobs(), server.URL(), schema)
+	test(t, db.Jobs(), &crew{t: t, url: server.URL(), schema: schema, folder: t.TempDir()})
 	if _, err := db.Migrate(t.Context(), migrate.Down, false); err != nil {
 		t.Error(err)
 	}
 }
 
 // crash runs jobs on workers that it kills and freezes, and audits the results.
-func crash(t *testing.T, store stored, url, schema string) {
+func crash(t *testing.T, store stored, c *crew) {
 	types := map[string]string{}
 	limit(t, store)
 	enqueue(t, store, types)
-	c := &crew{t: t, url: url, schema: schema, folder: t.TempDir()}
 	for range workers {
 		c.members = append(c.members, c.start())
 	}
@@ -94,7 +101,7 @@ func crash(t *testing.T, store stored, url, schema string) {
 		a.job(store, id, jobType)
 	}
 	slack := time.Duration(0)
-	if schema != "" {
+	if c.schema != "" {
 		slack = boundTime / 2 // PostgreSQL stamps a claim when its statement arrives
 	}
 	a.limits(store, slack)

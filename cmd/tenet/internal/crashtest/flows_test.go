@@ -7,15 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/tenetdev/tenet/adapter/postgres"
-	"github.com/tenetdev/tenet/adapter/sqlite"
-	"github.com/tenetdev/tenet/internal/migrate"
-	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -34,43 +29,14 @@ func (m mortal) Settle(ctx context.Context, list []job.Settlement) []error {
 	return m.booked.Settle(ctx, list)
 }
 
-// flowStored is a store of flows and its administration.
-type flowStored interface {
-	stored
-	job.FlowStore
-}
-
 func TestJ20EachNeedFreesItsDependentsOnceOnSQLite(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "jobs.db")
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	crashFlows(t, db.Jobs(), &crew{url: "sqlite:" + path})
+	onSQLite(t, crashFlows)
 }
 
 func TestJ20EachNeedFreesItsDependentsOnceOnPostgreSQL(t *testing.T) {
 	t.Parallel()
-	server, err := testpg.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	schema := fmt.Sprintf("crash_flows_%d", os.Getpid())
-	db, err := postgres.Open(t.Context(), server.URL(), postgres.Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Migrate(t.Context(), migrate.Up, false); err != nil {
-		t.Fatal(err)
-	}
-	crashFlows(t, db.Jobs(), &crew{url: server.URL(), schema: schema})
-	if _, err := db.Migrate(t.Context(), migrate.Down, false); err != nil {
-		t.Error(err)
-	}
+	onPostgreSQL(t, crashFlows)
 }
 
 // crashFlow is a flow whose "all" needs each of width jobs, which need the first. "no" ends dead.
@@ -102,7 +68,7 @@ func crashFlow(width int) *job.Flow {
 }
 
 // crashFlows runs flows on workers that die and are killed, and audits the results.
-func crashFlows(t *testing.T, store flowStored, c *crew) {
+func crashFlows(t *testing.T, store stored, c *crew) {
 	flows, width, deaths := 2, 30, 4
 	if !testing.Short() {
 		flows, width, deaths = 8, 250, 25
@@ -115,7 +81,7 @@ func crashFlows(t *testing.T, store flowStored, c *crew) {
 		}
 		ids = append(ids, receipt.ID)
 	}
-	c.t, c.folder, c.set = t, t.TempDir(), []string{envMortal + "=1"}
+	c.set = []string{envMortal + "=1"}
 	for range workers {
 		c.members = append(c.members, c.start())
 	}
@@ -161,7 +127,7 @@ func ended(t *testing.T, store stored) (n int) {
 }
 
 // flow checks that each job of a flow ended as its needs say, ran after them, and ran again only after a lost lease.
-func (a *audit) flow(store flowStored, id string) {
+func (a *audit) flow(store stored, id string) {
 	ctx := context.Background()
 	nodes, err := store.FlowNodes(ctx, job.NodeQuery{Flow: id, Limit: job.MaxFlowJobs})
 	if err != nil {

@@ -216,10 +216,19 @@ func listCommand(a *cli.App) *cobra.Command {
 }
 
 func revisionsCommand(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "revisions NAME", Short: "List the revisions of a document, newest first", Args: cobra.ExactArgs(1),
+	return showCommand(a, &cobra.Command{
+		Use: "revisions NAME", Short: "List the revisions of a document, newest first",
 		Example: "  tenet policy revisions mail --server https://tenet.example.com",
-	}
+	}, (*client.Documents).Revisions, func(w io.Writer, _ string, list []api.Revision) {
+		cli.Table(w, "REVISION\tHASH\tCREATED\tAUTHOR\tMESSAGE", list, func(r api.Revision) []any {
+			return []any{r.Revision, fmt.Sprintf("%.12s", r.Hash), cli.Clock(r.Created), r.Author, cli.OneLine(r.Message)}
+		})
+	})
+}
+
+// showCommand makes a command that reads what belongs to a document and prints it.
+func showCommand[T any](a *cli.App, cmd *cobra.Command, read func(*client.Documents, context.Context, string) (T, error), write func(w io.Writer, name string, found T)) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
 	open.ServerFlags(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
@@ -227,15 +236,11 @@ func revisionsCommand(a *cli.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		list, err := d.Revisions(cmd.Context(), args[0])
+		found, err := read(d, cmd.Context(), args[0])
 		if err != nil {
 			return missing(args[0], err)
 		}
-		return a.Print(*form, list, func(w io.Writer) {
-			cli.Table(w, "REVISION\tHASH\tCREATED\tAUTHOR\tMESSAGE", list, func(r api.Revision) []any {
-				return []any{r.Revision, fmt.Sprintf("%.12s", r.Hash), cli.Clock(r.Created), r.Author, cli.OneLine(r.Message)}
-			})
-		})
+		return a.Print(*form, found, func(w io.Writer) { write(w, args[0], found) })
 	})
 	return cmd
 }

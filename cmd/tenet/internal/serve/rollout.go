@@ -14,6 +14,7 @@ import (
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
 )
 
 // rolloutFlags are the flags of a rollout with which a revision is delivered.
@@ -93,24 +94,10 @@ func rolloutCommand(a *cli.App) *cobra.Command {
 }
 
 func showRolloutCommand(a *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show the rollout of a document, with its evidence", Args: cobra.ExactArgs(1),
+	return showCommand(a, &cobra.Command{
+		Use: "show NAME", Short: "Show the rollout of a document, with its evidence",
 		Example: "  tenet policy rollout show mail -o json",
-	}
-	open.ServerFlags(cmd)
-	form := cli.OutputFlag(cmd)
-	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
-		d, err := target(cmd.Context())
-		if err != nil {
-			return err
-		}
-		status, err := d.Rollout(cmd.Context(), args[0])
-		if err != nil {
-			return missing(args[0], err)
-		}
-		return a.Print(*form, status, func(w io.Writer) { writeRollout(w, args[0], &status.Rollout) })
-	})
-	return cmd
+	}, (*client.Documents).Rollout, func(w io.Writer, name string, status api.RolloutStatus) { writeRollout(w, name, &status.Rollout) })
 }
 
 func writeRollout(w io.Writer, name string, r *policystore.Rollout) {

@@ -1,9 +1,9 @@
 //go:build unix && !linux
 
-package testpg
+package testserver
 
 import "syscall"
 
-func attributes(as *syscall.Credential) *syscall.SysProcAttr {
+func attributes(as *syscall.Credential, _ syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: as, Setpgid: true}
 }
