@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"decision":           {"policy", "classify"},
 	"budget":             {"policy", "sharing"},
 	"rollout":            {"policy"},
+	"payload":            {"policy", "job"},
 	"policystore":        {"rollout"},
 	"internal/policysql": {"policystore", "rollout"},
 	"circuit":            {"policy", "sharing"},
@@ -135,6 +136,7 @@ var vendors = map[string][]string{
 	"google.golang.org":          {"adapter/grpc"},
 	"modernc.org":                {"adapter/sqlite"},
 	"github.com/google/uuid":     {"internal", "cmd/tenet"},
+	"github.com/klauspost":       {"payload"},
 	"github.com/gowebpki":        {"internal"},
 	"github.com/robfig":          {"job"},
 	"github.com/aymanbagabas":    {"server"},
@@ -248,6 +250,7 @@ func TestTheRootModuleNeedsNoSDK(t *testing.T) {
 	may := []string{
 		"github.com/anishathalye/porcupine", "github.com/google/go-cmp", "github.com/google/uuid", "github.com/gowebpki/jcs",
 		"github.com/robfig/cron/v3", "github.com/santhosh-tekuri/jsonschema/v6", "go.uber.org/goleak", "go.yaml.in/yaml/v4",
+		"github.com/klauspost/compress",
 		"golang.org/x/net", "golang.org/x/sys", "golang.org/x/text", "pgregory.net/rapid",
 	}
 	raw, err := os.ReadFile("go.mod")

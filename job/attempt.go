@@ -30,6 +30,7 @@ type runner struct {
 	types      []string            // the job types with handlers
 	keys       map[kind]policy.Key // of queues and types known at the start
 	flows      FlowStore           // nil for a store that keeps none
+	codec      Codec               // nil for none
 	log        *slog.Logger
 }
 
@@ -117,6 +118,11 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 		s.Kind, s.Reason = KindBury, policy.ReasonAttemptsExhausted
 		return s, true
 	}
+	payload, err := Open(n.codec, r.Type, r.Payload)
+	if err != nil {
+		return n.closed(r, s, err), true
+	}
+	r.Payload = payload
 	work := retry.Work{
 		Key: key, ID: r.ID, Turn: int(r.Fence), Attempts: r.Failures, MaxAttempts: limit, Age: age(r, s.Started), Refusals: r.Refusals,
 	}
@@ -137,13 +143,35 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 	}, callOptions(r)...)
 	s, settle := settlement(context.Cause(ctx), s, result, handled)
 	if s.Kind == KindComplete {
-		s.Output = r.Output
+		s.Output = n.output(r)
 	}
 	if unasked != nil {
 		n.log.Error("job: the retry policy failed", "job", r.ID, "error", unasked)
 		s.Error += "; " + unasked.Error()
 	}
 	return s, settle
+}
+
+// closed settles a job whose payload cannot be decoded. Without its key it waits for a worker that has the key, and uses up no attempt.
+func (n *runner) closed(r *Record, s Settlement, err error) Settlement {
+	s.Kind, s.Reason, s.Error = KindBury, policy.ReasonInvalidPayload, "job: payload: "+err.Error()
+	if errors.Is(err, ErrNoKey) {
+		s.Kind, s.Delay, s.Reason = KindRefuse, undecidedDelay, policy.ReasonNoPayloadKey
+		n.log.Warn("job: the job waits for a worker with its key", "job", r.ID, "type", r.Type, "queue", r.Queue, "error", err)
+	}
+	return s
+}
+
+// output returns the output of a job for the store. One that cannot be encoded is left out, because what the job did has happened.
+func (n *runner) output(r *Record) []byte {
+	if n.codec == nil || len(r.Output) == 0 {
+		return r.Output
+	}
+	encoded, err := n.codec.Encode(r.Queue, boundOutput(r.Type), r.Output)
+	if err != nil {
+		n.log.Error("job: the output is not stored", "job", r.ID, "error", err)
+	}
+	return encoded
 }
 
 // age is the time since the job's first attempt that ran; claim is the time since the claim by this process's monotonic clock.
@@ -187,7 +215,7 @@ func (n *runner) call(ctx context.Context, handler RawHandler, r *Record) (err e
 		}
 	}()
 	return handler(ctx, Job[[]byte]{
-		ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Failures + 1, Priority: r.Priority, Meta: r.Meta, record: r, ctx: ctx, flows: n.flows,
+		ID: r.ID, Type: r.Type, Queue: r.Queue, Payload: r.Payload, Attempt: r.Failures + 1, Priority: r.Priority, Meta: r.Meta, record: r, ctx: ctx, flows: n.flows, codec: n.codec,
 	})
 }
 

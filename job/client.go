@@ -12,6 +12,7 @@ import (
 type Client struct {
 	store      Store
 	maxPayload int
+	codec      Codec // nil for none
 }
 
 // ClientOption changes a client.
@@ -49,6 +50,11 @@ func (c *Client) EnqueueMany(ctx context.Context, requests []Request) ([]Receipt
 	list, err := inserts(requests, c.maxPayload)
 	if err != nil || len(list) == 0 {
 		return nil, err
+	}
+	for i := range list {
+		if err := c.seal(i, &list[i]); err != nil {
+			return nil, err
+		}
 	}
 	receipts, err := c.store.Enqueue(ctx, list)
 	if err != nil {

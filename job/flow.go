@@ -281,6 +281,11 @@ func (c *Client) EnqueueFlow(ctx context.Context, f *Flow) (FlowReceipt, error) 
 	if err != nil {
 		return FlowReceipt{}, err
 	}
+	for i := range list.Jobs {
+		if err := c.seal(i, &list.Jobs[i].Insert); err != nil {
+			return FlowReceipt{}, err
+		}
+	}
 	receipt, err := store.EnqueueFlow(ctx, list)
 	if err != nil {
 		return FlowReceipt{}, fmt.Errorf("job: enqueue a flow: %w", err)

@@ -115,7 +115,10 @@ func (j Job[T]) needs(ctx context.Context, node string) iter.Seq2[FlowNode, erro
 				return
 			}
 			for _, n := range list {
-				if !yield(n, nil) {
+				if n.Output, err = OpenOutput(j.codec, n.Type, n.Output); err != nil {
+					err = fmt.Errorf("job: the output of %q: %w", n.Node, err)
+				}
+				if !yield(n, err) {
 					return
 				}
 				after = n.Position

@@ -24,6 +24,7 @@ type Job[T any] struct {
 	record   *Record
 	ctx      context.Context // of the attempt
 	flows    FlowStore       // of the worker, if it keeps flows
+	codec    Codec           // of the worker, if it has one
 }
 
 // Context returns the context of the job's own attempt, which a handler of batches needs to tell its jobs apart: it ends at the
@@ -77,7 +78,7 @@ func Handle[T any](w *Worker, jobType string, handler func(ctx context.Context, 
 	}
 	w.HandleRaw(jobType, func(ctx context.Context, raw Job[[]byte]) error {
 		j := Job[T]{
-			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record, ctx: ctx, flows: raw.flows,
+			ID: raw.ID, Type: raw.Type, Queue: raw.Queue, Attempt: raw.Attempt, Priority: raw.Priority, Meta: raw.Meta, record: raw.record, ctx: ctx, flows: raw.flows, codec: raw.codec,
 		}
 		if p, ok := any(&j.Payload).(*[]byte); ok {
 			*p = raw.Payload

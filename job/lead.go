@@ -16,6 +16,7 @@ const (
 // in the same loop.
 type leader struct {
 	store    Store
+	client   *Client // enqueues periodic jobs
 	name     string
 	timeout  time.Duration // of an announcement
 	keep     map[State]time.Duration
@@ -98,7 +99,7 @@ func (l *leader) retain(ctx context.Context) {
 
 // enqueue enqueues the ticks that are due and returns the time until the next one.
 func (l *leader) enqueue(ctx context.Context) time.Duration {
-	next, err := l.schedule.run(ctx, NewClient(l.store))
+	next, err := l.schedule.run(ctx, l.client)
 	if ctx.Err() == nil {
 		l.health.report("enqueue periodic jobs", err)
 	}

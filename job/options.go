@@ -35,6 +35,7 @@ type settings struct {
 	observer   observe.Observer
 	keep       map[State]time.Duration
 	periodic   []Periodic
+	codec      Codec // nil for none
 	log        *slog.Logger
 }
 

@@ -68,7 +68,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	w.health = &health{log: s.log, answer: time.Now()}
 	w.runner = &runner{
 		policies: s.policies, executor: retry.NewExecutor(s.executor), middleware: s.middleware,
-		handlers: map[string]RawHandler{}, batchers: map[string]gatherer{}, log: s.log,
+		handlers: map[string]RawHandler{}, batchers: map[string]gatherer{}, codec: s.codec, log: s.log,
 	}
 	w.runner.flows, _ = store.(FlowStore)
 	w.reporter = &reporter{observer: s.observer, log: s.log, worker: s.name, runner: w.runner}
@@ -206,7 +206,8 @@ func (w *Worker) publish(ctx context.Context) {
 
 func (w *Worker) leader() *leader {
 	return &leader{
-		store: w.store, name: w.settings.name, timeout: w.settings.lease, keep: w.settings.keep,
+		store: w.store, client: &Client{store: w.store, maxPayload: DefaultMaxPayload, codec: w.settings.codec},
+		name: w.settings.name, timeout: w.settings.lease, keep: w.settings.keep,
 		periodic: w.settings.periodic, changed: newSignal(),
 		takes: func() WorkerInfo {
 			return WorkerInfo{Name: w.settings.name, Queues: w.slots.served(), Types: w.runner.types}

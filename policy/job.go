@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -38,6 +40,16 @@ type Queue struct {
 	Budget BudgetRef `json:"budget" check:"null"`
 	// Limits bound the jobs over all workers of the store.
 	Limits []JobLimit `json:"limits"`
+	// Codec compresses and encrypts the payloads and outputs of the queue's jobs. Default: neither.
+	Codec Codec `json:"codec" check:"null"`
+}
+
+// Codec says how the payloads and outputs of a queue's jobs are stored.
+type Codec struct {
+	// CompressAbove compresses texts of more bytes than this with zstd. Default: never.
+	CompressAbove int `json:"compress_above" check:"min=1,max=1073741824"`
+	// Encrypt encrypts every text with the first of the keys that clients and workers have. Default: false.
+	Encrypt bool `json:"encrypt"`
 }
 
 // Policy returns the job's policy under key k.
@@ -71,7 +83,22 @@ func (q Queue) Check(l Limits) []Violation {
 	var v violations
 	v.ranges("", reflect.ValueOf(q))
 	v.job(Job{Timeout: q.Timeout, Retry: q.Retry, Circuit: q.Circuit, Budget: q.Budget, Limits: q.Limits}, l)
+	v.codec(q)
 	return v
+}
+
+// codec checks that a queue's limits do not need what its codec hides from the store.
+func (v *violations) codec(q Queue) {
+	if q.Codec == (Codec{}) {
+		return
+	}
+	for i, l := range q.Limits {
+		for k, field := range l.Key {
+			if strings.HasPrefix(field, "payload.") {
+				v.add(fmt.Sprintf("limits[%d].key[%d]", i, k), fmt.Sprintf("the store cannot read %s, because the queue has a codec", field), "put the value into the metadata and write meta.NAME")
+			}
+		}
+	}
 }
 
 func (v *violations) job(j Job, l Limits) {

@@ -56,6 +56,7 @@ const (
 	ReasonNeedFailed     Reason = "need_failed"
 	ReasonUnknownType    Reason = "unknown_type"
 	ReasonInvalidPayload Reason = "invalid_payload"
+	ReasonNoPayloadKey   Reason = "no_payload_key"
 	ReasonHandlerExited  Reason = "handler_exited"
 )
 
@@ -153,7 +154,8 @@ func Reasons() []ReasonInfo {
 		{ReasonOperator, job, "An operator cancelled, retried or deleted the job."},
 		{ReasonNeedFailed, job, "A job of a flow was cancelled because a job that it needs ended dead, cancelled or deleted."},
 		{ReasonUnknownType, job, "The worker had no handler for the job's type. Histories of earlier releases have it: workers no longer claim such jobs."},
-		{ReasonInvalidPayload, job, "The job's payload does not fit its handler; a retry cannot help."},
+		{ReasonInvalidPayload, job, "The job's payload does not fit its handler, or cannot be decoded; a retry cannot help."},
+		{ReasonNoPayloadKey, job, "The job's payload is encrypted with a key that the worker does not have; the job waits for one that has it."},
 		{ReasonHandlerExited, job, "The job's handler ended its goroutine (runtime.Goexit); the attempt failed."},
 
 		{ReasonAllowed, admission, "The budget allowed the attempt."},

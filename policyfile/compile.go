@@ -218,9 +218,9 @@ func (c *compiler) jobs() {
 	}
 }
 
-// jobLimits checks the limits of a queue or type and collects them.
+// jobLimits checks the limits of a queue or type, with the codec of a queue, and collects them.
 func (c *compiler) jobLimits(scope policy.LimitScope, path string, values map[string]any) {
-	given := as[policy.Job](map[string]any{"limits": values["limits"]})
+	given := as[policy.Queue](map[string]any{"limits": values["limits"], "codec": values["codec"]})
 	c.judge([]level{{path: path}}, given.Check(c.limits[policy.SurfaceJob]), nil)
 	for _, l := range given.Limits {
 		scope.Limits = append(scope.Limits, l.Normalize())
