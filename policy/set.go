@@ -197,6 +197,9 @@ func (s *Set) Shared(p *Policy) []string {
 // Queues returns a copy of the document's queues by name.
 func (s *Set) Queues() map[string]Queue { return maps.Clone(s.config.Queues) }
 
+// Codec returns how the payloads and outputs of a queue's jobs are stored.
+func (s *Set) Codec(queue string) Codec { return s.config.Queues[queue].Codec }
+
 // Limits returns the limits of the jobs of every queue and type that the document names, also of those without limits.
 func (s *Set) Limits() []LimitScope { return slices.Clone(s.config.Limits) }
 

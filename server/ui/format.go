@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -264,8 +265,11 @@ const (
 	treeNodes = 2000
 )
 
-// tree reads a JSON document. Text that is not JSON becomes a single string.
+// tree reads a JSON document. Text that is not JSON becomes a single string, and an encoded payload becomes what is known of it.
 func tree(raw json.RawMessage) node {
+	if seal, ok := job.ReadSeal(raw); ok {
+		return node{Kind: "string", Text: seal.String()}
+	}
 	var v any
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()

@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/server/api"
 )
 
@@ -136,19 +137,44 @@ func inspectCommand(a *cli.App) *cobra.Command {
 		Use: "inspect ID", Short: "Show a job with the history of its attempts", Args: cobra.ExactArgs(1),
 		Example: "  tenet jobs inspect 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 --store sqlite:jobs.db",
 	}
-	store, hidden := open.JobsFlag(cmd), SecretFlags(cmd)
+	store, hidden, keys := open.JobsFlag(cmd), SecretFlags(cmd), open.PayloadKeysFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		codec, err := open.Codec(cmd.Context(), a, *keys, func() *policy.Set { return nil })
+		if err != nil {
+			return err
+		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			r, history, err := s.Get(cmd.Context(), args[0])
 			if err != nil {
 				return notFound(args[0], err)
 			}
+			unseal(a, codec, r)
 			r = hidden.hide(r)
 			return a.Print(*form, NewJSON(r, append([]job.Attempt{}, history...)), func(w io.Writer) { Write(a, w, r, history) })
 		})
 	})
 	return cmd
+}
+
+// unseal decodes the payload and output of a job where the codec can. It warns of those that nobody can decode.
+func unseal(a *cli.App, codec job.Codec, r *job.Record) {
+	for text, open := range map[*[]byte]func(job.Codec, string, []byte) ([]byte, error){&r.Payload: job.Open, &r.Output: job.OpenOutput} {
+		plain, err := open(codec, r.Type, *text)
+		if err == nil {
+			*text = plain
+		} else if !errors.Is(err, job.ErrNoKey) {
+			a.Warn(err.Error())
+		}
+	}
+}
+
+// shown returns a payload or output on one line, and what is known of one that is encoded.
+func shown(text []byte) string {
+	if seal, ok := job.ReadSeal(text); ok {
+		return cli.OneLine(seal.String())
+	}
+	return cli.OneLine(string(text))
 }
 
 func notFound(id string, err error) error {
@@ -179,8 +205,8 @@ func Write(a *cli.App, w io.Writer, r *job.Record, history []job.Attempt) {
 	if r.State == job.Running {
 		line("worker", r.Worker+", lease until "+cli.Clock(r.LeaseUntil))
 	}
-	line("payload", cli.OneLine(string(r.Payload)))
-	line("output", cli.OneLine(string(r.Output)))
+	line("payload", shown(r.Payload))
+	line("output", shown(r.Output))
 	line("last error", cli.WholeLine(r.LastError))
 	writeHistory(w, history)
 }

@@ -64,7 +64,7 @@ and stores it.`,
 	flags.StringVar(&f.json, "json", "", "the whole job as JSON; - is stdin")
 	flags.BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without storing it")
-	hidden, form := SecretFlags(cmd), cli.OutputFlag(cmd)
+	hidden, form, payloads := SecretFlags(cmd), cli.OutputFlag(cmd), open.PayloadFlags(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		r, err := request(a, cmd, f, args)
 		if err != nil {
@@ -78,10 +78,14 @@ and stores it.`,
 			})
 		}
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store, Create: true, Migrate: f.migrate}, func(s open.JobStore) error {
-			if f.line.Flow != "" {
-				return enqueueFlow(cmd.Context(), a, s, r, f.line, *form)
+			client, err := payloads.Client(cmd.Context(), a, s)
+			if err != nil {
+				return err
 			}
-			receipt, err := job.NewClient(s).Enqueue(cmd.Context(), r)
+			if f.line.Flow != "" {
+				return enqueueFlow(cmd.Context(), a, enqueuer{s, client}, r, f.line, *form)
+			}
+			receipt, err := client.Enqueue(cmd.Context(), r)
 			if err != nil {
 				return err
 			}
@@ -162,17 +166,23 @@ func requestOfJSON(a *cli.App, cmd *cobra.Command, f *enqueueFlags, args []strin
 	return r.Request, json.Unmarshal(text, &f.line)
 }
 
+// enqueuer is a store with a client of it.
+type enqueuer struct {
+	store  open.JobStore
+	client *job.Client
+}
+
 // enqueueFlow stores a flow of one job.
-func enqueueFlow(ctx context.Context, a *cli.App, s open.JobStore, r job.Request, line jobline.Line, form string) error {
+func enqueueFlow(ctx context.Context, a *cli.App, s enqueuer, r job.Request, line jobline.Line, form string) error {
 	flow := &job.Flow{ID: line.Flow, Jobs: []job.FlowJob{{Request: r, Node: line.Node, Needs: line.Needs, OnFailure: line.OnFailure}}}
-	receipt, err := job.NewClient(s).EnqueueFlow(ctx, flow)
+	receipt, err := s.client.EnqueueFlow(ctx, flow)
 	if fault, ok := errors.AsType[*job.FlowError](err); ok {
 		return cli.Usagef("--json: %w; jobs that need each other stand in one import: tenet jobs import FILE", fault)
 	}
 	if err != nil {
 		return err
 	}
-	warnUntaken(ctx, a, s, map[jobKind]bool{kindOfJob(r): true})
+	warnUntaken(ctx, a, s.store, map[jobKind]bool{kindOfJob(r): true})
 	return a.Print(form, api.FlowReceipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
 }
 
@@ -208,16 +218,21 @@ Invalid lines are reported by number, and the others are imported. Exits with 1 
 	cmd.Flags().BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check all lines without storing jobs")
 	f.form = cli.OutputFlag(cmd)
+	payloads := open.PayloadFlags(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		f.path = args[0]
 		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store, Create: true, Migrate: f.migrate, DryRun: f.dryRun}, func(s open.JobStore) error {
-			return importFile(cmd.Context(), a, s, f)
+			client, err := payloads.Client(cmd.Context(), a, s)
+			if err != nil {
+				return err
+			}
+			return importFile(cmd.Context(), a, enqueuer{s, client}, f)
 		})
 	})
 	return cmd
 }
 
-func importFile(ctx context.Context, a *cli.App, s open.JobStore, f *importFlags) error {
+func importFile(ctx context.Context, a *cli.App, s enqueuer, f *importFlags) error {
 	file, size, err := a.OpenInput(ctx, f.path)
 	if err != nil {
 		return err
@@ -231,9 +246,9 @@ func importFile(ctx context.Context, a *cli.App, s open.JobStore, f *importFlags
 		bar, clear = a.Bar()
 		o.Progress = func(bytes int64, lines int) { bar(bytes, size, cli.Count(lines, "line")) }
 	}
-	result, failed := jobline.Import(ctx, job.NewClient(s), file, o)
+	result, failed := jobline.Import(ctx, s.client, file, o)
 	clear()
-	warnUntaken(ctx, a, s, kinds)
+	warnUntaken(ctx, a, s.store, kinds)
 	err = a.Print(*f.form, result, func(w io.Writer) {
 		verb := "imported"
 		if f.dryRun {

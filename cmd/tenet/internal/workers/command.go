@@ -29,7 +29,7 @@ import (
 type workerFlags struct {
 	store, periodic, listen         string
 	document                        cli.Document
-	otlp                            *string
+	otlp, keys                      *string
 	audit, limits, shadow           string
 	once                            onceFlags
 	queues                          []string
@@ -83,6 +83,7 @@ SuccessExitStatus=143); with --exit-zero-on-term 0 after a graceful stop by SIGT
 	flags.Var(cli.Duration(&f.lease), "lease", "how long other workers wait before they take the jobs of a worker that died, at least 1s")
 	flags.Var(cli.Duration(&f.grace), "grace", "how long running jobs may continue after a signal")
 	audit, limits, shadow := open.DecisionLogFlag(cmd), open.LimitsFlag(cmd), open.ShadowFlag(cmd)
+	f.keys = open.PayloadKeysFlag(cmd)
 	f.once.add(cmd)
 	flags.StringVar(&f.listen, "listen", "", "address to serve health and metrics on, for example :9090")
 	flags.StringVar(&f.periodic, "periodic", "", "file of periodic jobs; see tenet periodic --help")
@@ -187,7 +188,11 @@ func (s *service) run(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, closeStore()) }()
 		options = append(options, job.WithMiddleware(middleware))
 	}
-	w := job.NewWorker(s.store, options...)
+	codec, err := open.Codec(ctx, s.App, *f.keys, s.set)
+	if err != nil {
+		return err
+	}
+	w := job.NewWorker(s.store, append(options, job.WithWorkerCodec(codec))...)
 	httpjob.Register(w, httpjob.Options{AllowPrivateNetworks: f.private})
 	if f.exec {
 		execjob.Register(w, execjob.Options{})
