@@ -54,9 +54,9 @@ func (c *Codec) Encode(queue, bound string, plain []byte) ([]byte, error) {
 	}
 	switch {
 	case how.Encrypt && c.options.Keys == nil:
-		return nil, fmt.Errorf("payload: queue %s wants encryption, but there are no keys; give the keys of its payloads", queue)
+		return nil, fmt.Errorf("queue %s wants encryption, but there are no keys; give the keys of its payloads", queue)
 	case len(plain) > MaxSize && how != (policy.Codec{}):
-		return nil, fmt.Errorf("payload: %d bytes, above the limit of %d", len(plain), MaxSize)
+		return nil, fmt.Errorf("%d bytes, above the limit of %d", len(plain), MaxSize)
 	}
 	out := envelope{Seal: job.Seal{Version: version, Size: len(plain)}, Data: plain}
 	if how.CompressAbove > 0 && len(plain) > how.CompressAbove {
@@ -92,15 +92,15 @@ func (e *envelope) associated(bound string) []byte {
 func (c *Codec) Decode(bound string, sealed []byte) ([]byte, error) {
 	var e envelope
 	if err := json.Unmarshal(sealed, &e); err != nil {
-		return nil, errors.New("payload: the encoded text is damaged: it is not a valid envelope")
+		return nil, errors.New("the encoded text is damaged: it is not a valid envelope")
 	}
 	switch {
 	case e.Version != version:
-		return nil, fmt.Errorf("payload: the envelope has version %d, this program reads version %d", e.Version, version)
+		return nil, fmt.Errorf("the envelope has version %d, this program reads version %d", e.Version, version)
 	case e.Compression != "" && e.Compression != compression:
-		return nil, fmt.Errorf("payload: unknown compression %q", e.Compression)
+		return nil, fmt.Errorf("unknown compression %q", e.Compression)
 	case e.Size < 0 || e.Size > MaxSize:
-		return nil, fmt.Errorf("payload: %d bytes, above the limit of %d", e.Size, MaxSize)
+		return nil, fmt.Errorf("%d bytes, above the limit of %d", e.Size, MaxSize)
 	}
 	text := e.Data
 	if e.Key != "" {
@@ -113,28 +113,28 @@ func (c *Codec) Decode(bound string, sealed []byte) ([]byte, error) {
 	if e.Compression != "" {
 		longer, err := decoder().DecodeAll(text, make([]byte, 0, min(e.Size, 1<<20)))
 		if err != nil {
-			return nil, errors.New("payload: the encoded text is damaged: it cannot be decompressed")
+			return nil, errors.New("the encoded text is damaged: it cannot be decompressed")
 		}
 		text = longer
 	}
 	if len(text) != e.Size {
-		return nil, fmt.Errorf("payload: the encoded text is damaged: it has %d bytes instead of %d", len(text), e.Size)
+		return nil, fmt.Errorf("the encoded text is damaged: it has %d bytes instead of %d", len(text), e.Size)
 	}
 	return text, nil
 }
 
 func (c *Codec) decrypt(e *envelope, bound string) ([]byte, error) {
 	if c.options.Keys == nil || c.options.Keys.aeads[e.Key] == nil {
-		return nil, fmt.Errorf("payload: it is %s: %w", e.Seal, job.ErrNoKey)
+		return nil, fmt.Errorf("it is %s: %w", e.Seal, job.ErrNoKey)
 	}
 	aead := c.options.Keys.aeads[e.Key]
 	if len(e.Data) < aead.NonceSize() {
-		return nil, errors.New("payload: the encoded text is damaged: it is too short")
+		return nil, errors.New("the encoded text is damaged: it is too short")
 	}
 	nonce, text := e.Data[:aead.NonceSize()], e.Data[aead.NonceSize():]
 	opened, err := aead.Open(nil, nonce, text, e.associated(bound))
 	if err != nil {
-		return nil, fmt.Errorf("payload: it does not decrypt with key %s: it was changed, belongs to another type of job, or the key is another one", e.Key)
+		return nil, fmt.Errorf("it does not decrypt with key %s: it was changed, belongs to another type of job, or the key is another one", e.Key)
 	}
 	return opened, nil
 }

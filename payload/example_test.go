@@ -23,6 +23,7 @@ func Example() {
 	store := memory.Open().Jobs()
 	defer store.Close()
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	receipt, err := job.NewClient(store, job.WithCodec(codec)).Enqueue(ctx, job.Request{Type: "greet", Payload: "Ann"})
 	if err != nil {
 		fmt.Println(err)

@@ -55,7 +55,7 @@ func TestAJobWaitsForAWorkerWithItsKey(t *testing.T) {
 		for name, options := range map[string][]job.WorkerOption{
 			"no codec": nil, "another key": {job.WithWorkerCodec(codec(keys(t, "k3"), policy.Codec{}))},
 		} {
-			if seen := work(t, store, time.Minute, options...); len(seen) > 0 {
+			if seen := work(t, store, 57*time.Second, options...); len(seen) > 0 {
 				t.Errorf("%s: the handler saw %s", name, seen)
 			}
 			r := stored(t, store, receipt.ID)

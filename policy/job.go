@@ -47,7 +47,7 @@ type Queue struct {
 // Codec says how the payloads and outputs of a queue's jobs are stored.
 type Codec struct {
 	// CompressAbove compresses texts of more bytes than this with zstd. Default: never.
-	CompressAbove int `json:"compress_above" check:"min=1,max=1073741824"`
+	CompressAbove int `json:"compress_above" check:"min=1,max=67108864"`
 	// Encrypt encrypts every text with the first of the keys that clients and workers have. Default: false.
 	Encrypt bool `json:"encrypt"`
 }

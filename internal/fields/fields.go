@@ -1,7 +1,6 @@
 package fields
 
 import (
-	"fmt"
 	"math"
 	"reflect"
 	"strconv"
@@ -97,4 +96,4 @@ func (r Rule) Check(value float64) (problem, remedy string) {
 	return "", ""
 }
 
-func number(f float64) string { return fmt.Sprintf("%g", f) }
+func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,10 +126,10 @@ func accepted(f fields.Field) string {
 	case r.Positive:
 		parts = append(parts, "above 0")
 	case !math.IsInf(r.Min, 0):
-		parts = append(parts, fmt.Sprintf("at least %g", r.Min))
+		parts = append(parts, "at least "+strconv.FormatFloat(r.Min, 'f', -1, 64))
 	}
 	if !math.IsInf(r.Max, 0) {
-		parts = append(parts, fmt.Sprintf("at most %g", r.Max))
+		parts = append(parts, "at most "+strconv.FormatFloat(r.Max, 'f', -1, 64))
 	}
 	if r.Null {
 		parts = append(parts, "null")
