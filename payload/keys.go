@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 )
 
 // keySize is the length of a key in bytes.
@@ -18,6 +17,7 @@ const (
 	maxKeys   = 100
 	maxKeyID  = 64
 	maxKeyRow = 1024
+	keyIDText = ".-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
 // Keys are keys by ID, of which the first encrypts. They are immutable. Printing them shows only their IDs.
@@ -47,9 +47,7 @@ func NewKeys(list ...Key) (*Keys, error) {
 	}
 	k := &Keys{first: list[0].ID, aeads: map[string]cipher.AEAD{}}
 	for i, one := range list {
-		if one.ID == "" || len(one.ID) > maxKeyID || strings.ContainsFunc(one.ID, func(r rune) bool {
-			return !(unicode.IsLetter(r) || unicode.IsDigit(r)) && !strings.ContainsRune(".-_", r) || r > unicode.MaxASCII
-		}) {
+		if one.ID == "" || len(one.ID) > maxKeyID || strings.Trim(one.ID, keyIDText) != "" {
 			return nil, fmt.Errorf("payload: key %d: its ID is not 1 to %d letters, digits, dots, hyphens and underscores", i+1, maxKeyID)
 		}
 		if k.aeads[one.ID] != nil {
