@@ -27,7 +27,8 @@ type tenetJobs struct {
 	store  job.Store
 	client *job.Client
 	slots  int           // 0: the worker's default
-	keys   int           // above 0: every job has one of so many keys
+	keys   int           // above 0: every job has one of so many keys, in turn
+	keyed  int           // how many jobs have got one
 	flows  int           // above 0: jobs are stored as flows, once there are so many or all are there
 	held   []job.Request // of the next flow
 	shape  func([]job.FlowJob) *job.Flow
@@ -93,7 +94,8 @@ func (s *tenetJobs) InsertMany(ctx context.Context, n int) error {
 	for i := range list {
 		list[i] = job.Request{Type: jobType, Payload: payload{N: i}}
 		if s.keys > 0 {
-			list[i].Meta = map[string]string{"key": strconv.Itoa(i % s.keys)}
+			list[i].Meta = map[string]string{"key": strconv.Itoa(s.keyed % s.keys)}
+			s.keyed++
 		}
 	}
 	if s.flows > 0 {
