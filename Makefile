@@ -73,7 +73,7 @@ fuzz: ## fuzz the document parser for a minute
 bench: ## benchmarks of calls beside the peers: three minutes; ./jobs, ./records, ./pipelines and ./server are commands of their own
 	cd bench && go run .
 
-grid: ## the outage grid of retry budgets, also shared by ten processes, and adaptive limits in an overload: a minute
+grid: ## the outage grid of retry budgets, also shared by ten processes, and adaptive limits in an overload: half a minute
 	cd bench && go run . -grid && go test -count 1 -v -run 'TestB1TheShared|TestB4TheAdaptive' ./outage
 
 screenshots: ## renew the pictures in docs/screenshots: a minute
