@@ -18,6 +18,7 @@ import (
 type counter struct {
 	mechanisms *mechanisms
 	pipelines  *pipelines
+	trial      trial
 	current    atomic.Pointer[epoch] // nil while no revision is in force
 
 	mu    sync.Mutex // guards ended
@@ -87,6 +88,8 @@ func (c *counter) note(e *observe.Event) {
 	switch {
 	case e.Type == observe.AttemptEnded && e.Attempt != nil && e.Attempt.Denied:
 		c.mechanisms.denied(e)
+	case e.Type == observe.Decided && e.Decision != nil:
+		c.trial.count(e)
 	case e.Type == observe.CircuitChanged && e.Circuit != nil:
 		c.mechanisms.changed(e)
 	case e.Type == observe.Flowed && e.Flow != nil:

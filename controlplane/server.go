@@ -132,8 +132,14 @@ func (s *Server) tried(revision string, err error) {
 }
 
 // Observer returns an observer that counts calls, failures, extra attempts, openings of breakers and latencies for the server,
-// which judges rollouts by them, and notes the state of breakers, budgets and limits and the totals of pipelines, which the server shows. Give it to every executor that uses this provider.
+// which judges rollouts by them, and notes the state of breakers, budgets and limits and the totals of pipelines, which the server
+// shows. Give it to every executor that uses this provider.
 func (s *Server) Observer() observe.Observer { return s.counter }
+
+// Trial provides the policies of the revision that the server has under trial, and none while it has none. Give it to executors as
+// retry.ExecutorOptions.Shadow, beside Observer, which counts what the revision would decide otherwise and reports it. A trial begins
+// and ends with the answer to a report: within 30 s.
+func (s *Server) Trial() policy.Provider { return &s.counter.trial }
 
 // Status returns which revision is in force, why a newer one is not, and how old the provider's knowledge is.
 func (s *Server) Status() ServerStatus {

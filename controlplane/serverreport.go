@@ -74,6 +74,7 @@ func (r *reporter) send(ctx context.Context, within time.Duration) {
 	switch status := answer.StatusCode; {
 	case status < 300:
 		f.faults.works(aboutReports)
+		r.server.try(ctx, answer.Header.Get(protocol.HeaderTrial))
 	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
 		return
 	default: // the server will never take it
@@ -97,7 +98,8 @@ func (r *reporter) next() *protocol.Report {
 	counters := r.server.counter.take()
 	now := time.Now()
 	mechanisms, pipelines := r.server.counter.mechanisms.report(now), r.server.counter.pipelines.report(now)
-	same := state == r.said && sameMechanisms(mechanisms, r.before.Mechanisms) && samePipelines(pipelines, r.before.Pipelines)
+	trial := r.server.counter.trial.report()
+	same := state == r.said && sameTrial(trial, r.before.Trial) && sameMechanisms(mechanisms, r.before.Mechanisms) && samePipelines(pipelines, r.before.Pipelines)
 	if len(counters) == 0 && same && time.Since(r.sent) < quietReport {
 		return nil
 	}
@@ -106,7 +108,7 @@ func (r *reporter) next() *protocol.Report {
 	r.before = protocol.Report{
 		Client: f.o.ClientID, Session: r.session, Labels: f.o.Labels, Applied: state.applied, Refused: state.refused,
 		Reason: shorten(state.reason, protocol.MaxReason), Staleness: time.Since(heard).Seconds(), Sequence: r.sequence, Counters: counters,
-		Mechanisms: mechanisms, Pipelines: pipelines,
+		Mechanisms: mechanisms, Pipelines: pipelines, Trial: trial,
 	}
 	return &r.before
 }

@@ -3,6 +3,8 @@ package policystore
 import (
 	"slices"
 	"time"
+
+	"github.com/tenetdev/tenet/rollout"
 )
 
 // ClientKey identifies a client of a document.
@@ -32,17 +34,21 @@ type Client struct {
 type Reported struct {
 	Mechanisms []Mechanism `json:"mechanisms,omitempty"`
 	Pipelines  []Pipeline  `json:"pipelines,omitempty"`
+	// Trial counts what the revision under trial would have decided otherwise; nil without one.
+	Trial *rollout.Trial `json:"trial,omitempty"`
 }
 
 // Empty reports whether nothing was reported.
-func (r *Reported) Empty() bool { return r == nil || len(r.Mechanisms) == 0 && len(r.Pipelines) == 0 }
+func (r *Reported) Empty() bool {
+	return r == nil || len(r.Mechanisms) == 0 && len(r.Pipelines) == 0 && r.Trial == nil
+}
 
 // Stamped returns a copy with times as stores keep them.
 func (r *Reported) Stamped() *Reported {
 	if r == nil {
 		return nil
 	}
-	out := &Reported{slices.Clone(r.Mechanisms), slices.Clone(r.Pipelines)}
+	out := &Reported{slices.Clone(r.Mechanisms), slices.Clone(r.Pipelines), r.Trial}
 	for i := range out.Mechanisms {
 		out.Mechanisms[i].Since = Stamp(out.Mechanisms[i].Since)
 	}

@@ -17,9 +17,19 @@ type Document struct {
 	Current int64 `json:"current"`
 	// Rollout is the running rollout, or the last one; nil if there was none.
 	Rollout *Rollout `json:"rollout,omitempty"`
+	// Trial is the revision under trial; nil for none.
+	Trial *Trial `json:"trial,omitempty"`
 	// Freeze, if set, refuses publications, rollbacks and rollouts.
 	Freeze  *Freeze   `json:"freeze,omitempty"`
 	Updated time.Time `json:"updated"`
+}
+
+// Trial is a revision that clients evaluate beside the one in force, without effect, until another revision comes into force or the
+// trial is ended.
+type Trial struct {
+	Revision int64     `json:"revision"`
+	Actor    string    `json:"actor"`
+	Since    time.Time `json:"since"`
 }
 
 // Freeze says why a document must not change.

@@ -46,6 +46,10 @@ func (s *Server) deliveryRoutes() {
 	live.Parameters = []*huma.Param{{Name: "name", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
 	live.stream, live.free = true, true
 	s.raw(live, "application/json", s.bound(s.follow))
+	trial := reports.route(http.MethodGet, "/v1/documents/{name}/trial/live", "follow-trial", "Get the signed revision under trial")
+	trial.Description, trial.Parameters = live.Description, live.Parameters
+	trial.free = true
+	s.raw(trial, "application/json", s.bound(s.hub.ServeTrial))
 	report := reports.route(http.MethodPost, "/v1/documents/{name}/reports", "report", "Report the applied revision and counters of a client")
 	report.Description, report.Parameters = live.Description, live.Parameters
 	report.free = true

@@ -105,6 +105,12 @@ func (s *Server) documentRoutes() {
 	register(s, based(publish.route(http.MethodPost, name+"/rollback", "rollback", "Publish the content of an old revision anew")), s.rollback)
 	register(s, read.route(http.MethodGet, name+"/rollout", "get-rollout", "Show the rollout of a document with its evidence"), s.getRollout)
 	register(s, publish.route(http.MethodPost, name+"/rollout/{action}", "change-rollout", "Pause, resume or abort the rollout of a document"), s.changeRollout)
+	register(s, read.route(http.MethodGet, name+"/trial", "get-trial", "Show what the revision under trial would have decided otherwise"), s.getTrial)
+	register(s, publish.route(http.MethodDelete, name+"/trial", "end-trial", "End the trial of a revision"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {
+		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.end-trial"}, func() (policystore.Document, error) {
+			return s.documents.EndTrial(ctx, in.Name)
+		})
+	})
 	register(s, publish.route(http.MethodPut, name+"/freeze", "freeze", "Refuse changes of a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.freeze", Detail: in.Body.Reason}, func() (policystore.Document, error) {
 			return s.documents.Freeze(ctx, in.Name, callerOf(ctx).actor(), in.Body.Reason)
@@ -317,7 +323,7 @@ func (s *Server) publish(ctx context.Context, in *documentChange[api.Publish]) (
 	if err != nil {
 		return nil, err
 	}
-	change := documents.Change{Name: in.Name, Base: base, Author: callerOf(ctx).actor(), Message: in.Body.Message, Plan: in.Body.Rollout.Plan()}
+	change := documents.Change{Name: in.Name, Base: base, Author: callerOf(ctx).actor(), Message: in.Body.Message, Plan: in.Body.Rollout.Plan(), Trial: in.Body.Trial}
 	return s.published(ctx, audit.Operation{Action: "documents.publish", Detail: in.Body.Message, To: digest(in.Body.Body)}, change, func() (documents.Published, error) {
 		return s.documents.Publish(ctx, change, []byte(in.Body.Body), in.Body.AcceptWarnings)
 	})
@@ -344,6 +350,9 @@ func (s *Server) published(ctx context.Context, o audit.Operation, c documents.C
 	if c.Plan != nil {
 		o.Attributes["rollout"] = strconv.Itoa(len(c.Plan.WithDefaults().Steps)) + " steps"
 	}
+	if c.Trial {
+		o.Attributes["trial"] = "true"
+	}
 	if err := s.record(ctx, o); err != nil {
 		return nil, err
 	}
@@ -355,6 +364,7 @@ func (s *Server) published(ctx context.Context, o audit.Operation, c documents.C
 	if c.Plan != nil {
 		out.Rollout = p.Document.Rollout
 	}
+	out.Trial = c.Trial
 	return answers(out, nil)
 }
 
@@ -451,6 +461,8 @@ func (p *problem) document(err error) bool {
 		p.Status, p.Remedy = http.StatusConflict, "unfreeze the document, or wait for the one who froze it"
 	case errors.Is(err, documents.ErrRunning), errors.Is(err, documents.ErrNotRunning), errors.Is(err, documents.ErrFirst):
 		p.Status, p.Remedy = http.StatusConflict, "look at the rollout: GET /v1/documents/{name}/rollout"
+	case errors.Is(err, documents.ErrNoTrial):
+		p.Status, p.Remedy = http.StatusConflict, "publish a revision with trial: true"
 	default:
 		return false
 	}

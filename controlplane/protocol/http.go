@@ -19,6 +19,8 @@ const (
 	HeaderLabels = "Tenet-Labels"
 	// HeaderApplied is the number of the revision that the client has in force.
 	HeaderApplied = "Tenet-Applied"
+	// HeaderTrial is the number of the revision under trial, in answers to reports. It is absent without one.
+	HeaderTrial = "Tenet-Trial"
 )
 
 // Media types.
@@ -51,6 +53,9 @@ func CheckName(name string) error {
 
 // LivePath is the path of a document's current revision, below the server's address.
 func LivePath(name string) string { return "/v1/documents/" + url.PathEscape(name) + "/live" }
+
+// TrialPath is the path of a document's revision under trial.
+func TrialPath(name string) string { return "/v1/documents/" + url.PathEscape(name) + "/trial/live" }
 
 // ReportsPath is the path that takes reports on a document.
 func ReportsPath(name string) string { return "/v1/documents/" + url.PathEscape(name) + "/reports" }

@@ -110,6 +110,11 @@ func checkNamed(name string, seconds float64) error {
 }
 
 func (r *Report) checkParts() error {
+	if r.Trial != nil {
+		if err := r.Trial.Validate(); err != nil {
+			return err
+		}
+	}
 	if len(r.Mechanisms) > MaxMechanisms {
 		return fmt.Errorf("mechanisms: more than %d", MaxMechanisms)
 	}

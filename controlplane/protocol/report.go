@@ -47,6 +47,8 @@ type Report struct {
 	Mechanisms []Mechanism `json:"mechanisms,omitempty"`
 	// Pipelines are the consumers and producers that have run.
 	Pipelines []Pipeline `json:"pipelines,omitempty"`
+	// Trial counts what the revision under trial would have decided otherwise, since the client got it.
+	Trial *rollout.Trial `json:"trial,omitempty"`
 }
 
 // RevisionCounters are the calls under one revision.

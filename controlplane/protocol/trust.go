@@ -40,13 +40,19 @@ func (t *Trust) Keys() []ed25519.PublicKey { return slices.Clone(t.keys) }
 // Newest returns the newest envelope accepted, or nil.
 func (t *Trust) Newest() *Envelope { return t.newest }
 
-// Accept makes an envelope the newest. It refuses one for another document, one that no trusted key has signed, an older one,
-// and one with the number of the newest but another content; then nothing changes.
-func (t *Trust) Accept(e *Envelope) error {
+// Check refuses an envelope for another document, and one that no trusted key has signed. Its revision may be any: it does not come
+// into force.
+func (t *Trust) Check(e *Envelope) error {
 	if e.Document != t.document {
 		return fmt.Errorf("%w: %q, not %q", ErrAnother, e.Document, t.document)
 	}
-	if err := e.Verify(t.keys...); err != nil {
+	return e.Verify(t.keys...)
+}
+
+// Accept makes an envelope the newest. It refuses one for another document, one that no trusted key has signed, an older one,
+// and one with the number of the newest but another content; then nothing changes.
+func (t *Trust) Accept(e *Envelope) error {
+	if err := t.Check(e); err != nil {
 		return err
 	}
 	if t.newest != nil && e.Revision < t.newest.Revision {

@@ -61,6 +61,7 @@ type Publish struct {
 	Message        string `json:"message,omitempty" maxLength:"4096"`
 	AcceptWarnings bool   `json:"accept_warnings,omitempty"`
 	Rollout        *Plan  `json:"rollout,omitempty" doc:"Deliver the revision in steps; {} for the default ones."`
+	Trial          bool   `json:"trial,omitempty" doc:"Put the revision under trial: clients evaluate it beside the one in force, without effect."`
 }
 
 // Rollback publishes the content of an old revision anew.
@@ -77,6 +78,19 @@ type Published struct {
 	Hash     string               `json:"hash"`
 	Warnings []Fault              `json:"warnings,omitempty"`
 	Rollout  *policystore.Rollout `json:"rollout,omitempty"`
+	Trial    bool                 `json:"trial,omitempty" doc:"The revision is under trial."`
+}
+
+// Trial is a trial of a revision, with what its clients reported within the last 10 minutes of their contact.
+type Trial struct {
+	policystore.Trial
+	Clients     int                  `json:"clients" doc:"Clients that evaluate the revision."`
+	Refused     int                  `json:"refused" doc:"Clients that cannot use it."`
+	Reason      string               `json:"reason,omitempty" doc:"Why one of them cannot."`
+	Partial     bool                 `json:"partial,omitempty" doc:"There are more clients than the server looks at."`
+	Decisions   int64                `json:"decisions" doc:"Decisions that both revisions made about the same outcomes."`
+	Diverged    int64                `json:"diverged" doc:"Those that differ."`
+	Divergences []rollout.Divergence `json:"divergences" nullable:"false" doc:"The most frequent differences, at most 64."`
 }
 
 // Revision is a revision of a document.

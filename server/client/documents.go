@@ -91,6 +91,18 @@ func (d *Documents) ChangeRollout(ctx context.Context, name, action string) (out
 	return out, asPolicy(err)
 }
 
+// Trial returns the trial of a revision, with what its clients reported. The error is policystore.ErrNotFound if there is none.
+func (d *Documents) Trial(ctx context.Context, name string) (out api.Trial, err error) {
+	err = d.get(ctx, pathOf(name, "/trial"), nil, &out)
+	return out, err
+}
+
+// EndTrial ends the trial of a revision.
+func (d *Documents) EndTrial(ctx context.Context, name string) (out policystore.Document, err error) {
+	err = d.client.Do(ctx, Call{Method: http.MethodDelete, Path: pathOf(name, "/trial"), Once: true}, &out)
+	return out, asPolicy(err)
+}
+
 // Selection selects clients. The zero value selects all.
 type Selection struct {
 	Document string // that they follow

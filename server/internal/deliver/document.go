@@ -29,6 +29,7 @@ type view struct {
 	keys      int64 // version of the keys that signed the revisions
 	current   *signed
 	candidate *signed // nil unless a rollout is running or paused
+	trial     *signed // nil without a revision under trial
 }
 
 // signed is a revision, encoded once for everyone.
@@ -133,6 +134,11 @@ func (d *document) load(ctx context.Context, store policystore.Documents, keys *
 			return err
 		}
 	}
+	if state.Trial != nil {
+		if next.trial, err = d.sign(ctx, store, keys, state.Trial.Revision); err != nil {
+			return err
+		}
+	}
 	d.show(next)
 	return nil
 }
@@ -140,7 +146,7 @@ func (d *document) load(ctx context.Context, store policystore.Documents, keys *
 // sign returns a revision ready to send, from the current view if it is there.
 func (d *document) sign(ctx context.Context, store policystore.Documents, keys *keyring.Keys, number int64) (*signed, error) {
 	if old := d.view.Load(); old != nil && old.keys == keys.Version {
-		for _, s := range []*signed{old.current, old.candidate} {
+		for _, s := range []*signed{old.current, old.candidate, old.trial} {
 			if s != nil && s.number == number {
 				return s, nil
 			}

@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -91,20 +90,42 @@ type request struct {
 // get sends the revision, or 304 if the client has it.
 func (q *request) get() {
 	s := q.document.view.Load().desired(q.identity)
-	header := q.w.Header()
+	if sent, err := s.answer(q.w, q.holds); sent {
+		q.record(s, s.number)
+	} else if err == nil {
+		q.record(s, 0)
+	}
+}
+
+// answer sends a revision, or 304 to a client that holds it.
+func (s *signed) answer(w http.ResponseWriter, holds string) (sent bool, err error) {
+	header := w.Header()
 	header.Set("ETag", s.etag)
 	header.Set("Cache-Control", "no-cache")
 	header.Set("Vary", varied)
-	if s.etag == q.holds {
-		q.record(s, 0)
-		q.w.WriteHeader(http.StatusNotModified)
-		return
+	if s.etag == holds {
+		w.WriteHeader(http.StatusNotModified)
+		return false, nil
 	}
 	header.Set("Content-Type", protocol.TypeJSON)
 	header.Set("Content-Length", strconv.Itoa(len(s.body)))
-	if _, err := q.w.Write(s.body); err == nil {
-		q.record(s, s.number)
+	_, err = w.Write(s.body)
+	return err == nil, err
+}
+
+// ServeTrial answers GET /v1/documents/{name}/trial/live with the revision under trial, or with 404.
+func (h *Hub) ServeTrial(w http.ResponseWriter, r *http.Request) {
+	d, err := h.recent(r)
+	if err != nil {
+		fail(w, err)
+		return
 	}
+	trial := d.view.Load().trial
+	if trial == nil {
+		problem(w, http.StatusNotFound, "the document has no revision under trial")
+		return
+	}
+	_, _ = trial.answer(w, strings.TrimPrefix(r.Header.Get("If-None-Match"), "W/")) // the client may be gone
 }
 
 const varied = protocol.HeaderClient + ", " + protocol.HeaderLabels + ", Accept"
@@ -197,7 +218,8 @@ func (q *request) record(s *signed, delivered int64) {
 	}, time.Now())
 }
 
-// ServeReport takes POST /v1/documents/{name}/reports and answers with 204.
+// ServeReport takes POST /v1/documents/{name}/reports and answers with 204. What the report says is written to the store within about a
+// second.
 func (h *Hub) ServeReport(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, protocol.MaxReport))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -212,22 +234,17 @@ func (h *Hub) ServeReport(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	if err := h.Report(r.Context(), r.PathValue("name"), report); err != nil {
+	d, err := h.document(r.Context(), r.PathValue("name"))
+	if err != nil {
 		fail(w, err)
 		return
 	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// Report records what a client does with a document. It is written to the store within about a second. It returns
-// policystore.ErrNotFound for a document that does not exist.
-func (h *Hub) Report(ctx context.Context, name string, p *protocol.Report) error {
-	d, err := h.document(ctx, name)
-	if err != nil {
-		return err
+	v := d.view.Load()
+	h.reported.report(v, report, time.Now())
+	if v.trial != nil {
+		w.Header().Set(protocol.HeaderTrial, strconv.FormatInt(v.trial.number, 10))
 	}
-	h.reported.report(d.view.Load(), p, time.Now())
-	return nil
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // problem writes a problem of RFC 9457.

@@ -100,7 +100,18 @@ func body(attempts int) []byte {
 
 func (p *plane) publish(name string, attempts int, plan *rollout.Plan) policystore.Document {
 	p.t.Helper()
-	published, err := p.docs.Publish(context.Background(), documents.Change{Name: name, Base: documents.AnyBase, Plan: plan}, body(attempts), false)
+	return p.change(documents.Change{Name: name, Base: documents.AnyBase, Plan: plan}, attempts)
+}
+
+// try puts a revision under trial.
+func (p *plane) try(name string, attempts int) policystore.Document {
+	p.t.Helper()
+	return p.change(documents.Change{Name: name, Base: documents.AnyBase, Trial: true}, attempts)
+}
+
+func (p *plane) change(c documents.Change, attempts int) policystore.Document {
+	p.t.Helper()
+	published, err := p.docs.Publish(context.Background(), c, body(attempts), false)
 	if err != nil {
 		p.t.Fatal(err)
 	}

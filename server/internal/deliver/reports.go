@@ -137,7 +137,7 @@ func (r *reports) report(v *view, p *protocol.Report, now time.Time) {
 // reportedOf returns what a report says of parts; it is never nil.
 func reportedOf(p *protocol.Report, now time.Time) *policystore.Reported {
 	since := func(seconds float64) time.Time { return now.Add(-time.Duration(seconds * float64(time.Second))) }
-	out := &policystore.Reported{}
+	out := &policystore.Reported{Trial: p.Trial}
 	for _, m := range p.Mechanisms {
 		out.Mechanisms = append(out.Mechanisms, policystore.Mechanism{
 			Kind: m.Kind, Name: m.Name, State: m.State, Since: since(m.Seconds), Openings: m.Openings, Refusals: m.Refusals,

@@ -15,7 +15,9 @@ var (
 	// ErrNotRunning: the document does not have a rollout in the state that the operation needs.
 	ErrNotRunning = errors.New("no such rollout")
 	// ErrFirst: a first revision cannot be rolled out, since there is nothing to compare it with.
-	ErrFirst = errors.New("the first revision of a document cannot be rolled out: publish it without a rollout")
+	ErrFirst = errors.New("the first revision of a document cannot be rolled out or tried: publish it for all")
+	// ErrNoTrial: the document has no revision under trial.
+	ErrNoTrial = errors.New("no revision is under trial")
 )
 
 // ConflictError says that another revision is in force than the one that the caller wanted to replace. It wraps

@@ -43,6 +43,8 @@ type Change struct {
 	Author, Message string
 	// Plan, if set, delivers the new revision in steps. A zero plan has the default steps.
 	Plan *rollout.Plan
+	// Trial puts the new revision under trial beside the one in force. It excludes Plan.
+	Trial bool
 }
 
 // Published is the outcome of a publication or rollback.
@@ -110,7 +112,7 @@ func (s *Service) Rollback(ctx context.Context, c Change, to int64) (Published, 
 	return s.change(ctx, c, policystore.Revision{Hash: old.Hash, Body: old.Body, Restores: to})
 }
 
-// change adds a revision and makes it the current one, or the candidate of a rollout.
+// change adds a revision and makes it the current one, the candidate of a rollout, or the one under trial.
 func (s *Service) change(ctx context.Context, c Change, r policystore.Revision) (Published, error) {
 	if err := c.check(); err != nil {
 		return Published{}, &InvalidError{Cause: err}
@@ -122,9 +124,13 @@ func (s *Service) change(ctx context.Context, c Change, r policystore.Revision) 
 			return nil, err
 		}
 		added = numbered(d, r, now)
-		if c.Plan == nil {
+		d.Trial = nil // what is tried next is another revision, or the same beside another one
+		switch {
+		case c.Trial:
+			d.Trial = &policystore.Trial{Revision: added.Number, Actor: c.Author, Since: now}
+		case c.Plan == nil:
 			d.Current = added.Number
-		} else {
+		default:
 			d.Rollout = &policystore.Rollout{
 				ID: uuidv7.Next(), Plan: c.Plan.WithDefaults(), Candidate: added.Number, Base: d.Current, Seed: rand.Uint64(),
 				State: policystore.Running, Started: now, StepStarted: now, Actor: c.Author,
@@ -143,6 +149,9 @@ func (c *Change) check() error {
 	if len(c.Message) > maxMessage || !utf8.ValidString(c.Message) {
 		return fmt.Errorf("message: write at most %d bytes of text", maxMessage)
 	}
+	if c.Plan != nil && c.Trial {
+		return errors.New("trial: a revision is tried or rolled out, not both; try it first, then publish it with a rollout")
+	}
 	if c.Plan != nil {
 		return c.Plan.Validate()
 	}
@@ -157,7 +166,7 @@ func (c *Change) allowed(d *policystore.Document) error {
 		return &ConflictError{d.Name, c.Base, d.Current}
 	case d.Rollout != nil && !d.Rollout.State.Ended():
 		return ErrRunning
-	case c.Plan != nil && d.Current == 0:
+	case (c.Plan != nil || c.Trial) && d.Current == 0:
 		return ErrFirst
 	}
 	return nil

@@ -100,6 +100,17 @@ func (s *Service) endWithBase(ctx context.Context, d *policystore.Document, stat
 	return []policystore.Revision{r}, nil
 }
 
+// EndTrial ends a trial, also while the document is frozen. It returns ErrNoTrial if there is none.
+func (s *Service) EndTrial(ctx context.Context, name string) (policystore.Document, error) {
+	return s.update(ctx, name, false, func(d *policystore.Document, _ time.Time) ([]policystore.Revision, error) {
+		if d.Trial == nil {
+			return nil, fmt.Errorf("document %q: %w", name, ErrNoTrial)
+		}
+		d.Trial = nil
+		return nil, nil
+	})
+}
+
 // Freeze refuses publications, rollbacks and the progress of rollouts until Unfreeze. Freezing again replaces the reason.
 func (s *Service) Freeze(ctx context.Context, name, actor, reason string) (policystore.Document, error) {
 	return s.update(ctx, name, false, func(d *policystore.Document, now time.Time) ([]policystore.Revision, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
+	"github.com/tenetdev/tenet/controlplane"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
@@ -32,8 +33,12 @@ func ShadowFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("shadow", "", "document under trial, evaluated beside the one in force without effect: a file, or server:URL/NAME@REV")
 }
 
-// Shadow returns the policies under trial, or nil without a document. The document is read once.
-func Shadow(ctx context.Context, a *cli.App, r DocumentRef) (policy.Provider, error) {
+// Shadow returns the policies under trial: those of a document, which is read once, or without one those that the server of the
+// provider in force has under trial; nil for another provider.
+func Shadow(ctx context.Context, a *cli.App, r DocumentRef, inForce policy.Provider) (policy.Provider, error) {
+	if server, ok := inForce.(*controlplane.Server); ok && r.Name == "" {
+		return server.Trial(), nil
+	}
 	if r.Name == "" {
 		return nil, nil
 	}

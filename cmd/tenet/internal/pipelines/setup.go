@@ -93,7 +93,11 @@ func (p pipe) unnamed(set *policy.Set) error {
 // setUp opens everything for an engine except its source and sinks. o holds its name and observers.
 func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options, set *policy.Set) (s *pipelineSetup, err error) {
 	s = &pipelineSetup{app: a, log: o.Log, set: set}
-	o.OTLP, o.Listen, o.Audit, o.Verbose, o.Shadow = *f.otlp, f.listen, *f.audit, f.verbose, *f.shadow != ""
+	shadow, err := open.Shadow(ctx, a, open.DocumentRef{Name: *f.shadow, Token: f.document.Token}, o.Provider)
+	if err != nil {
+		return nil, err
+	}
+	o.OTLP, o.Listen, o.Audit, o.Verbose, o.Shadow = *f.otlp, f.listen, *f.audit, f.verbose, shadow != nil
 	watch, err := monitor.Start(ctx, a, o)
 	if err != nil {
 		return nil, err
@@ -105,10 +109,6 @@ func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options,
 		return nil, errors.Join(err, s.Close())
 	}
 	s.OnClose(closeHub)
-	shadow, err := open.Shadow(ctx, a, open.DocumentRef{Name: *f.shadow, Token: f.document.Token})
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
 	s.options = []pipeline.Option{
 		pipeline.WithName(o.Name), pipeline.WithProvider(o.Provider), pipeline.WithGrace(f.grace), pipeline.WithLogger(s.log),
 		pipeline.WithObserver(watch.Observer), pipeline.WithExecutorOptions(retry.ExecutorOptions{

@@ -115,7 +115,7 @@ func (r *runner) open(ctx context.Context) error {
 	if f.shadow != "" {
 		shadow, err := open.Shadow(ctx, r.App, open.DocumentRef{
 			Name: f.shadow, Token: f.document.Token, Limits: map[policy.Surface]policy.Limits{policy.SurfaceCall: policies.CommandLimits()},
-		})
+		}, nil)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 // DocumentCommands returns the commands of "tenet policy" that work with a server.
 func DocumentCommands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		listCommand(a), publishCommand(a), revisionsCommand(a), getCommand(a), compareCommand(a), diffCommand(a), rollbackCommand(a), rolloutCommand(a),
+		listCommand(a), publishCommand(a), revisionsCommand(a), getCommand(a), compareCommand(a), diffCommand(a), rollbackCommand(a), rolloutCommand(a), trialCommand(a),
 	}
 }
 
@@ -44,20 +44,24 @@ type published struct {
 	Hash     string      `json:"hash"`
 	Warnings []api.Fault `json:"warnings,omitempty"`
 	Rollout  string      `json:"rollout,omitempty"` // ID of the rollout that delivers the revision
+	Trial    bool        `json:"trial,omitempty"`   // the revision is under trial
 }
 
 func (p *published) print(a *cli.App, form string) error {
 	return a.Print(form, p, func(w io.Writer) {
 		how := "in force"
-		if p.Rollout != "" {
+		switch {
+		case p.Rollout != "":
 			how = "rolled out in steps; tenet policy rollout show " + p.Name
+		case p.Trial:
+			how = "under trial; tenet policy trial show " + p.Name
 		}
 		cli.Fprintf(w, "%s revision %d (%.12s) %s\n", p.Name, p.Revision, p.Hash, how)
 	})
 }
 
 func newPublished(p *api.Published) *published {
-	out := &published{Name: p.Name, Revision: p.Revision, Hash: p.Hash, Warnings: p.Warnings}
+	out := &published{Name: p.Name, Revision: p.Revision, Hash: p.Hash, Warnings: p.Warnings, Trial: p.Trial}
 	if p.Rollout != nil {
 		out.Rollout = p.Rollout.ID
 	}
@@ -112,7 +116,8 @@ func publishCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "publish FILE --name NAME", Short: "Publish a document as the next revision", Args: cobra.ExactArgs(1),
 		Long: `Publish a document as the next revision. With --rollout the server delivers it to a growing share of the clients, compares
-them with the others, and goes back by itself if they do worse.
+them with the others, and goes back by itself if they do worse. With --trial clients evaluate it beside the revision in force, without
+effect, and report what it would have decided otherwise: tenet policy trial show NAME.
 
 Exits with 3 and all faults if the document is invalid or has warnings that --accept-warnings does not accept, and with 7 if
 another revision is in force than --base, the document is frozen, or a rollout is running.`,
@@ -121,6 +126,7 @@ another revision is in force than --base, the document is frozen, or a rollout i
 	}
 	f, in := &changeFlags{}, api.Publish{}
 	name := cmd.Flags().String("name", "", "name of the document")
+	cmd.Flags().BoolVar(&in.Trial, "trial", false, "put the revision under trial: clients evaluate it without effect, and the one in force stays")
 	cmd.Flags().BoolVar(&in.AcceptWarnings, "accept-warnings", false, "publish in spite of warnings")
 	f.add(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
@@ -131,6 +137,9 @@ another revision is in force than --base, the document is frozen, or a rollout i
 		plan, err := f.rollout.plan()
 		if err != nil {
 			return err
+		}
+		if plan != nil && in.Trial {
+			return cli.Usagef("--trial and --rollout exclude each other: try the revision first, then publish it with --rollout")
 		}
 		text, err := a.ReadFile(ctx, args[0])
 		if err != nil {

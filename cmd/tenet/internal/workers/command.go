@@ -135,7 +135,7 @@ func worker(ctx context.Context, a *cli.App, f *workerFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	shadow, err := open.Shadow(ctx, a, open.DocumentRef{Name: f.shadow, Token: f.document.Token})
+	shadow, err := open.Shadow(ctx, a, open.DocumentRef{Name: f.shadow, Token: f.document.Token}, provider)
 	if err != nil {
 		return err
 	}
