@@ -34,6 +34,7 @@ var scopes = map[string]policystore.Scope{
 	"job-events": policystore.ScopeRead, "list-settings": policystore.ScopeRead, "put-setting": policystore.ScopeOperate,
 	"list-clients": policystore.ScopeRead, "count-clients": policystore.ScopeRead,
 	"publish": policystore.ScopePublish, "rollback": policystore.ScopePublish, "change-rollout": policystore.ScopePublish,
+	"get-trial": policystore.ScopeRead, "end-trial": policystore.ScopePublish, "follow-trial": policystore.ScopeReport,
 	"freeze": policystore.ScopePublish, "unfreeze": policystore.ScopePublish,
 	"follow-document": policystore.ScopeReport, "report": policystore.ScopeReport,
 }

@@ -35,7 +35,7 @@ func TestEveryCommandThatChangesSomethingHasADryRun(t *testing.T) {
 		"tenet audit explain", "tenet audit head", "tenet audit query", "tenet audit replay", "tenet audit stats", "tenet audit tail", "tenet audit verify", "tenet demo",
 		"tenet dlq list", "tenet idempotency get", "tenet idempotency list", "tenet jobs inspect", "tenet jobs list", "tenet jobs search", "tenet jobs stats", "tenet migrate status",
 		"tenet periodic check", "tenet periodic list", "tenet pipeline check", "tenet policy catalog", "tenet policy check", "tenet policy delays",
-		"tenet clients list", "tenet policy compare", "tenet policy get", "tenet policy revisions", "tenet policy rollout show", "tenet server", "tenet token list",
+		"tenet clients list", "tenet policy compare", "tenet policy get", "tenet policy revisions", "tenet policy rollout show", "tenet policy trial show", "tenet server", "tenet token list",
 		"tenet policy import aws", "tenet policy import dapr", "tenet policy import envoy", "tenet policy import gateway-api", "tenet policy import grpc",
 		"tenet policy import istio", "tenet policy import resilience4j", "tenet policy limits", "tenet policy diff", "tenet policy list", "tenet policy prove",
 		"tenet audit extract", "tenet clients mechanisms", "tenet clients pipelines", "tenet flows inspect", "tenet flows list", "tenet jobs watch", "tenet limits list", "tenet map", "tenet policy schema", "tenet policy show", "tenet queues list", "tenet redrives inspect", "tenet redrives list", "tenet simulate", "tenet version",

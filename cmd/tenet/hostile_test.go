@@ -154,7 +154,7 @@ func (w world) commands(text string) [][]string {
 		{"clients", "list"}, {"clients", "mechanisms"}, {"clients", "pipelines"}, {"policy", "list"}, {"token", "list"}, {"token", "create", text}, {"token", "revoke", text}, {"jobs", "search", "error:" + text}, {"jobs", "list"},
 		{"policy", "publish", w.policy, "--name", "d"}, {"policy", "revisions", "d"}, {"policy", "revisions", text}, {"policy", "get", "d"}, {"policy", "get", text},
 		{"policy", "compare", "d", "1", "2"}, {"policy", "rollback", "d", "--to", "1"}, {"policy", "rollout", "show", "d"}, {"policy", "rollout", "pause", text},
-		{"policy", "rollout", "resume", text}, {"policy", "rollout", "abort", text},
+		{"policy", "rollout", "resume", text}, {"policy", "rollout", "abort", text}, {"policy", "trial", "show", text}, {"policy", "trial", "end", text},
 	} {
 		list = append(list, append(args, "--server", w.server, "--token", w.secret))
 	}

@@ -257,7 +257,7 @@ func showCommand[T any](a *cli.App, cmd *cobra.Command, read func(*client.Docume
 // missing says which document does not exist.
 func missing(name string, err error) error {
 	if errors.Is(err, policystore.ErrNotFound) {
-		return cli.Fail(cli.ExitNotFound, fmt.Errorf("document %q: not found, or it has no such revision or rollout", name))
+		return cli.Fail(cli.ExitNotFound, fmt.Errorf("document %q: not found, or it has no such revision, rollout or trial", name))
 	}
 	return err
 }
