@@ -28,6 +28,7 @@ type editor struct {
 	Base                int64 // the revision that the text replaces
 	Plan                planForm
 	Steps               bool // deliver in steps
+	Trial               bool // evaluate it without effect
 	Defaults            rollout.Plan
 	Clients             int64
 	Reviewed            string // names the text and base that the review is about
@@ -183,6 +184,7 @@ func (e *editor) take(r *request) {
 	}
 	e.Text = strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n")
 	e.Message, e.Plan, e.Steps = r.PostFormValue("message"), r.planForm(), r.PostFormValue("delivery") == "steps"
+	e.Trial = r.PostFormValue("delivery") == "trial"
 	e.Base, _ = strconv.ParseInt(r.PostFormValue("base"), 10, 64)
 }
 
@@ -231,7 +233,7 @@ func publish(r *request) (notice, next string, err error) {
 	if r.PostFormValue("reviewed") != e.fingerprint() {
 		return "", "", formFault("The text has changed since the review. Look at the differences, then publish.")
 	}
-	in := api.Publish{Body: e.Text, Message: e.Message, AcceptWarnings: r.PostFormValue("accept_warnings") == "true"}
+	in := api.Publish{Body: e.Text, Message: e.Message, AcceptWarnings: r.PostFormValue("accept_warnings") == "true", Trial: e.Trial}
 	if e.Steps {
 		if in.Rollout, err = e.Plan.plan(); err != nil {
 			return "", "", formFault(err.Error())
@@ -247,6 +249,8 @@ func publish(r *request) (notice, next string, err error) {
 		return "", "", formFault("Nothing was published: another revision has come into force since you began. Your text is kept.")
 	case err != nil:
 		return "", "", err
+	case out.Trial:
+		return publishedNotice(out), r.ui.href("policies/" + e.Name + "/trial"), nil
 	case out.Rollout != nil:
 		return publishedNotice(out), r.ui.href("policies/" + e.Name + "/rollout"), nil
 	}
@@ -266,6 +270,9 @@ func (e *editor) Command() string {
 	if len(e.Warnings) > 0 {
 		parts = append(parts, "--accept-warnings")
 	}
+	if e.Trial {
+		parts = append(parts, "--trial")
+	}
 	if e.Steps && e.Plan.Steps != "" {
 		parts = append(parts, "--rollout", strings.ReplaceAll(e.Plan.Steps, " ", ""))
 		if e.Plan.Hold != "" {
@@ -280,6 +287,9 @@ func (e *editor) Delivery() string {
 	to := "everyone"
 	if e.Clients > 0 {
 		to = plural(e.Clients, "client", "clients")
+	}
+	if e.Trial {
+		return "to " + to + " under trial: they evaluate it without effect"
 	}
 	if !e.Steps {
 		return "to " + to + " at once"

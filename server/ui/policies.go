@@ -9,12 +9,12 @@ import (
 
 // policyPages lists the pages of policy documents.
 func policyPages() []*page {
-	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyProofPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage(), clientsPage(), mechanismsPage(), pipelinesPage()}
+	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyProofPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage(), trialPage(), clientsPage(), mechanismsPage(), pipelinesPage()}
 }
 
 // policyActions lists the changes of policy documents.
 func policyActions() []*action {
-	return []*action{publishAction(), newDocumentAction(), freezeAction(), unfreezeAction(), rollbackAction(), rolloutAction()}
+	return []*action{publishAction(), newDocumentAction(), freezeAction(), unfreezeAction(), rollbackAction(), rolloutAction(), endTrialAction()}
 }
 
 type policies struct {

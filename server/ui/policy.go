@@ -42,7 +42,7 @@ func (r *request) documentHead(current string) (h documentHead, err error) {
 	if h.Rollout != nil && !h.Rollout.State.Ended() {
 		h.Progress = rolloutPlace(h.Rollout)
 	}
-	for _, t := range []struct{ name, rest string }{{"Rules", ""}, {"Text", "/text"}, {"Proof", "/proof"}, {"Revisions", "/revisions"}, {"Rollout", "/rollout"}} {
+	for _, t := range []struct{ name, rest string }{{"Rules", ""}, {"Text", "/text"}, {"Proof", "/proof"}, {"Revisions", "/revisions"}, {"Trial", "/trial"}, {"Rollout", "/rollout"}} {
 		h.Tabs = append(h.Tabs, tab{t.name, r.ui.href("policies/" + name + t.rest), t.name == current})
 	}
 	return h, nil
@@ -136,6 +136,7 @@ type revisionRow struct {
 	Clients   int64
 	InForce   bool
 	Candidate bool
+	Trial     bool
 }
 
 // Title names the page.
@@ -156,7 +157,7 @@ func policyRevisionsPage() *page {
 			out.Next = r.ui.href("policies/"+h.Name+"/revisions", "cursor", string(list.Next))
 		}
 		for _, v := range list.Revisions {
-			row := revisionRow{Revision: v, InForce: v.Revision == h.Current, Candidate: h.Progress != "" && v.Revision == h.Rollout.Candidate}
+			row := revisionRow{Revision: v, InForce: v.Revision == h.Current, Candidate: h.Progress != "" && v.Revision == h.Rollout.Candidate, Trial: h.Document.Trial != nil && v.Revision == h.Document.Trial.Revision}
 			if i := slices.IndexFunc(h.Clients.ByRevision, func(c revisionClients) bool { return c.Revision == v.Revision }); i >= 0 {
 				row.Clients = h.Clients.ByRevision[i].Clients
 			}

@@ -74,6 +74,10 @@ func rollbackAction() *action {
 				Command: commandLine([]string{"policy", "rollback", name, "--to", decimal(to), "--base", decimal(d.Current)}),
 				Extra:   change, ExtraTemplate: "difference",
 			}
+			if d.Trial != nil && d.Trial.Revision == to {
+				p.Title, p.Button = fmt.Sprintf("Put revision %d of %s in force?", to, name), fmt.Sprintf("Put revision %d in force", to)
+				p.Text = append(p.Text, "Its trial ends.")
+			}
 			if len(change.Lines) == 0 {
 				p.Text = append(p.Text, "The two do not differ: nothing changes but the number.")
 			}
@@ -99,6 +103,9 @@ func rollbackAction() *action {
 }
 
 func publishedNotice(p api.Published) string {
+	if p.Trial {
+		return fmt.Sprintf("Revision %d of %s is under trial.", p.Revision, p.Name)
+	}
 	if p.Rollout != nil {
 		return fmt.Sprintf("Revision %d of %s is rolled out in %s.", p.Revision, p.Name, plural(len(p.Rollout.Plan.Steps), "step", "steps"))
 	}

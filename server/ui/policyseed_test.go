@@ -20,6 +20,7 @@ import (
 var policyPaths = map[string]string{
 	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-proof": "policies/shop/proof", "policy-proof-broken": "policies/search/proof", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
 	"rollout": "policies/shop/rollout", "rollout-ended": "policies/mail/rollout", "rollout-none": "policies/search/rollout", "abort": "do/policies/shop/rollout/abort",
+	"trial": "policies/mail/trial", "trial-none": "policies/search/trial", "end-trial": "do/policies/mail/trial/end",
 	"mechanisms": "mechanisms", "mechanism": "mechanisms?document=shop&kind=breaker&name=users.Get", "mechanisms-none": "mechanisms?client=nobody",
 	"pipelines": "pipelines", "pipelines-none": "pipelines?name=other",
 	"clients": "clients?document=shop", "clients-refused": "clients?refused=true", "clients-none": "clients?label=x%3Dy",
@@ -124,6 +125,11 @@ func (s *site) seedPolicies() {
 	mail.Rollout.State, mail.Rollout.Ended, mail.Rollout.Judgement = policystore.Reverted, before.Created, &judgement
 	mail.Newest, mail.Current = 3, 3
 	s.save(mail, before)
+	if _, err := s.api().Documents().Publish(ctx, client.Target{Name: "mail", Base: 3}, api.Publish{
+		Body: "version: 1\njobs: {\"email:send\": {retry: {max_attempts: 7}}}\n", Message: "seven attempts, on trial", Trial: true,
+	}); err != nil {
+		s.t.Fatal(err)
+	}
 
 	s.publish("search", 0, searchText, "first", nil)
 	if err := s.api().Do(ctx, client.Call{Method: http.MethodPut, Path: "/v1/documents/search/freeze", Body: api.Freeze{Reason: "no changes before the sale"}, Once: true}, nil); err != nil {
@@ -166,7 +172,16 @@ func (s *site) seedClients() {
 		}
 		list = append(list, c)
 	}
-	list = append(list, policystore.Client{Document: "mail", ID: "worker-1", Desired: 3, Delivered: 3, Applied: 3, LastSeen: policystore.Stamp(now)})
+	for i := range 3 {
+		c := policystore.Client{Document: "mail", ID: fmt.Sprintf("worker-%d", i+1), Desired: 3, Delivered: 3, Applied: 3, LastSeen: policystore.Stamp(now)}
+		c.Reported = &policystore.Reported{Trial: &rollout.Trial{Revision: 4, Decisions: 4_217, Divergences: []rollout.Divergence{
+			{Key: "mail.email:send", Reason: "attempts_exhausted", Trial: "retry", Count: 311}, {Key: "mail.email:send", Reason: "retry", Trial: "retry", Count: 57},
+		}}}
+		if i == 2 {
+			c.Reported.Trial = &rollout.Trial{Revision: 4, Refused: "unknown field \"jitters\""}
+		}
+		list = append(list, c)
+	}
 	if err := s.db.Policies().SaveClients(context.Background(), list); err != nil {
 		s.t.Fatal(err)
 	}
@@ -227,6 +242,10 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.reads("policies/shop/rollout", "Step 2 of 4: 10 % of clients get revision 5 since", "waiting for 1,000 calls under the new revision, 639 so far")
 	s.reads("policies/mail/rollout", "Revision 2 was taken back at step 1 of 3", "Failed calls: 20 % instead of 0.9 %")
 	s.reads("policies/search/rollout", "No rollout yet")
+	s.reads("policies/mail/trial", "evaluated by 2 clients beside revision 3", "1 client cannot use it: unknown field", "736 of 8,434 decisions differ: 8.7 %", "622", "after another delay", "Put revision 4 in force", "tenet policy trial show mail")
+	s.reads("policies/mail/revisions", "trial", "seven attempts, on trial")
+	s.reads("do/policies/mail/rollback/4", "Put revision 4 of mail in force?", "Its trial ends.")
+	s.reads("policies/search/trial", "No revision is under trial", "--trial")
 	s.reads("mechanisms", "open in 3 of 6 clients", "exhausted in 1 of 1 client", "available again", "1,012", "tenet clients mechanisms")
 	s.reads("mechanisms?document=shop&kind=breaker&name=users.Get&state=half_open", "web-02", "web-05", "half_open", "--state half_open")
 	if page := s.get("mechanisms?name=users.Get&state=half_open"); strings.Contains(page, "web-01") {

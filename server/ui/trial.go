@@ -1,0 +1,75 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/tenetdev/tenet/policystore"
+	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/server/client"
+)
+
+type trialView struct {
+	documentHead
+	Trial   api.Trial
+	Share   float64 // of the decisions that differ
+	Command string
+}
+
+// Title names the page.
+func (v trialView) Title() string { return v.Name + " · Trial" }
+
+func trialPage() *page {
+	return &page{path: "policies/{name}/trial", nav: "Policies", file: "trial", moving: true, load: func(r *request) (any, error) {
+		h, err := r.documentHead("Trial")
+		if err != nil || h.Document.Trial == nil {
+			return trialView{documentHead: h}, err
+		}
+		out := trialView{documentHead: h, Command: commandLine([]string{"policy", "trial", "show", h.Name})}
+		if out.Trial, err = r.trial(h.Name); err != nil {
+			return nil, err
+		}
+		if out.Trial.Decisions > 0 {
+			out.Share = float64(out.Trial.Diverged) / float64(out.Trial.Decisions)
+		}
+		return out, nil
+	}}
+}
+
+// trial reads the trial of a document; the zero value if it has ended meanwhile.
+func (r *request) trial(name string) (t api.Trial, err error) {
+	if err = r.get(documentPath(name, "/trial"), nil, &t); missing(err) {
+		err = nil
+	}
+	return t, err
+}
+
+func missing(err error) bool {
+	p, ok := errors.AsType[*client.Problem](err)
+	return ok && p.Status == http.StatusNotFound
+}
+
+func endTrialAction() *action {
+	return &action{
+		path: "policies/{name}/trial/end",
+		preview: func(r *request) (*preview, error) {
+			name := r.PathValue("name")
+			var d policystore.Document
+			if err := r.get(documentPath(name, ""), nil, &d); err != nil {
+				return nil, err
+			}
+			if d.Trial == nil {
+				return &preview{Title: "No revision is under trial", Nothing: true, Text: []string{name + " has no revision under trial."}}, nil
+			}
+			return &preview{
+				Title: "End the trial of " + name + "?", Button: "End the trial", Command: commandLine([]string{"policy", "trial", "end", name}),
+				Text: []string{fmt.Sprintf("Clients forget revision %d, and what it would have decided is no longer shown. The revision itself stays in the list.", d.Trial.Revision)},
+			}, nil
+		},
+		make: func(r *request) (string, string, error) {
+			name := r.PathValue("name")
+			return "The trial of " + name + " has ended.", "", r.change(client.Call{Method: http.MethodDelete, Path: documentPath(name, "/trial")}, nil)
+		},
+	}
+}
