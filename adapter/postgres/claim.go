@@ -122,18 +122,19 @@ func (j *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 	if err := job.CheckLease(c.Lease); err != nil {
 		return nil, err
 	}
+	untended := j.limits.pending()
+	if untended && len(c.Types) == 0 { // a claim of any type looks at what is ready
+		j.tendSoon(ctx)
+	}
 	from, err := j.origins(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.tendIfNews(ctx); err != nil {
-		return nil, err
-	}
 	list, again, err := j.claim(ctx, c, from, false)
-	if err == nil && j.limits.pending() {
-		if err := j.tendIfNews(ctx); err == nil {
-			again = left(from, list)
-		}
+	untended = untended || j.limits.pending()
+	if rest := left(from, list); err == nil && untended && len(rest) > 0 { // a claim that is full does not wait for the gate
+		j.tendSoon(ctx)
+		again = rest
 	}
 	if err != nil || len(again) == 0 {
 		return list, err

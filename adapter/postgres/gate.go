@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tenetdev/tenet/job"
@@ -42,13 +44,19 @@ var freshSQL = `i.run_at <= statement_timestamp() AND i.waits_for IS NULL AS due
 
 // limited is what a process knows of the limits of the store.
 type limited struct {
-	mu    sync.Mutex
-	are   bool      // there are limits, or places that jobs hold
-	asked time.Time // when the store was asked last
-	fresh bool      // there may be events
+	mu     sync.Mutex
+	are    bool      // there are limits, or places that jobs hold
+	asked  time.Time // when the store was asked last
+	told   int       // how often there may have been events
+	owed   int       // what told was when a settlement last left the gate to tendFor
+	tended int       // what told was when the gate was last tended
 }
 
-const askEvery = time.Second
+const (
+	askEvery    = time.Second
+	tendTimeout = 30 * time.Second
+	maxTendFor  = 1000 // callers
+)
 
 func (l *limited) known() bool {
 	l.mu.Lock()
@@ -59,7 +67,9 @@ func (l *limited) known() bool {
 func (l *limited) note(are bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fresh = l.fresh || are && !l.are
+	if are && !l.are {
+		l.told++
+	}
 	l.are, l.asked = are, time.Now()
 }
 
@@ -67,23 +77,42 @@ func (l *limited) note(are bool) {
 func (l *limited) news() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fresh = true
+	l.told++
 }
 
-// pending reports whether there may be events that nobody tends.
+// pending reports whether there may be events that nobody has tended.
 func (l *limited) pending() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.are && l.fresh
+	return l.are && l.tended < l.told
 }
 
-// take reports whether there may be events, and leaves them to the caller.
-func (l *limited) take() bool {
+// owe notes that there are events, which nobody waits for.
+func (l *limited) owe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	taken := l.are && l.fresh
-	l.fresh = l.fresh && !taken
-	return taken
+	l.told++
+	l.owed = l.told
+}
+
+// owes reports whether events that owe has noted have not been tended.
+func (l *limited) owes() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tended < l.owed
+}
+
+// now returns what seen takes once everything that is known now has been tended.
+func (l *limited) now() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
+}
+
+func (l *limited) seen(told int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tended = max(l.tended, told)
 }
 
 func (l *limited) stale() bool {
@@ -109,27 +138,55 @@ func (j *Jobs) askLimits(b *pgx.Batch) {
 	})
 }
 
-// tendSoon tends the gate after a commit. If that fails, the next maintenance does it.
+// tendSoon tends the gate after a commit, and returns when it has been tended. Callers that come while it is being tended share the
+// next time, so that they do not queue for the gate one by one. If that fails, the next maintenance does it.
 func (j *Jobs) tendSoon(ctx context.Context) {
-	if _, err := j.tend(ctx); err != nil {
-		j.db.log.Debug("postgres: limits are looked at later", "error", err)
+	done := make(chan struct{})
+	j.limits.news()
+	if !j.tends.Add(done) {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 
-// tendIfNews tends the gate if something may have happened.
-func (j *Jobs) tendIfNews(ctx context.Context) error {
-	if !j.limits.take() {
-		return nil
+// tendLater is tendSoon for a settlement, which does not wait. A claim that finds too little waits, and so does who looks at jobs.
+func (j *Jobs) tendLater() {
+	j.limits.owe()
+	j.tends.Add(nil)
+}
+
+// catchUp waits until the gate has seen the settlements of this process, so that what is read next shows what follows from them.
+func (j *Jobs) catchUp(ctx context.Context) {
+	if j.limits.owes() {
+		j.tendSoon(ctx)
 	}
-	_, err := j.tend(ctx)
-	if err != nil {
-		j.limits.news()
+}
+
+// tendFor tends the gate for callers of tendSoon and tendLater.
+func (j *Jobs) tendFor(callers []chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), tendTimeout)
+	defer cancel()
+	told := j.limits.now()
+	if _, err := j.tend(ctx); err != nil {
+		j.db.log.Debug("postgres: limits are looked at later", "error", err)
+	} else {
+		j.limits.seen(told)
 	}
-	return err
+	for _, c := range callers {
+		if c != nil {
+			close(c)
+		}
+	}
 }
 
 // tendRounds bounds the transactions of one call.
 const tendRounds = 4
+
+// errLeft means that a job left its line, for example cancelled, between the look at the line and the end of its wait.
+var errLeft = errors.New("postgres: a job left its line meanwhile")
 
 // tended is the result of tending the gate.
 type tended struct {
@@ -147,6 +204,9 @@ func (j *Jobs) tend(ctx context.Context) (done tended, err error) {
 			return err
 		})
 		admitted += n
+		if errors.Is(err, errLeft) {
+			continue
+		}
 		if err != nil || !done.more {
 			break
 		}
@@ -205,18 +265,21 @@ FROM {{schema}}.waiting w JOIN {{schema}}.job b ON b.id = w.id WHERE w.id = ANY 
 	linesSQL   = `
 SELECT x.id::text, x.needs, x.places, x.line, x.priority, x.run_at, x.created_at FROM unnest($1::text[], $2::integer[]) AS l(line, first), LATERAL (
     SELECT w.id, w.needs, w.places, w.line, w.priority, w.run_at, w.created_at FROM {{schema}}.waiting w WHERE w.line = l.line
-    ORDER BY w.line, w.rank, w.since, w.id LIMIT l.first FOR UPDATE) x`
+    ORDER BY w.line, w.rank, w.since, w.id LIMIT l.first) x`
 	nextPlaceSQL = `SELECT due FROM {{schema}}.bucket WHERE due IS NOT NULL ORDER BY due LIMIT 1`
 
-	// admitSQL makes jobs ready, with places in all buckets that they need, a line of text for each.
+	// admitSQL makes jobs ready, with places in all buckets that they need, a line of text for each. It returns their number, for the
+	// lines are read without locks.
 	admitSQL = `
 WITH gone AS (
     DELETE FROM {{schema}}.waiting w USING unnest($1::uuid[], $2::text[]) AS a(id, needs) WHERE w.id = a.id
     RETURNING w.*, string_to_array(a.needs, E'\n') AS all_needs
 ), moved AS (
     INSERT INTO {{schema}}.ready (` + factColumns + `, type, places, needed) SELECT ` + factColumns + `, type, all_needs, needed FROM gone
+), counted AS (
+    INSERT INTO {{schema}}.total_change (queue, waiting, ready) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
 )
-INSERT INTO {{schema}}.total_change (queue, waiting, ready) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue`
+SELECT count(*) FROM gone`
 	lineUpSQL = `
 UPDATE {{schema}}.waiting w SET needs = string_to_array(a.needs, E'\n'), places = string_to_array(a.holds, E'\n'), line = a.line, rank = a.rank, since = a.since,
     waits_for = a.waits_for, created_at = a.created_at
@@ -394,7 +457,13 @@ func (t *gateTx) write(r *job.GateResult) error {
 			ids[i], _ = parseID(e.ID)
 			needs[i] = names(e.Needs)
 		}
-		b.Queue(t.j.text.admit, ids, needs)
+		b.Queue(t.j.text.admit, ids, needs).QueryRow(func(row pgx.Row) error {
+			moved := 0
+			if err := row.Scan(&moved); err != nil || moved == n {
+				return err
+			}
+			return errLeft
+		})
 	}
 	if n := len(r.Lined); n > 0 {
 		ids, needs, holds, lines, why := make([]pgtype.UUID, n), make([]pgtype.Text, n), make([]pgtype.Text, n), make([]string, n), make([]string, n)
@@ -405,7 +474,12 @@ func (t *gateTx) write(r *job.GateResult) error {
 			rank, at := e.Rank()
 			ranks[i], since[i], created[i] = int16(rank), stamp(at), stamp(e.CreatedAt)
 		}
-		b.Queue(t.j.text.lineUp, ids, needs, holds, lines, ranks, since, why, created)
+		b.Queue(t.j.text.lineUp, ids, needs, holds, lines, ranks, since, why, created).Exec(func(done pgconn.CommandTag) error {
+			if done.RowsAffected() == int64(n) {
+				return nil
+			}
+			return errLeft
+		})
 	}
 	t.putBuckets(b, r.Buckets)
 	if len(r.More) > 0 {

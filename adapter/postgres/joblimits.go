@@ -325,6 +325,7 @@ const bucketUseSQL = `SELECT name, held, waiting FROM {{schema}}.bucket WHERE st
 
 // LimitUse implements job.Limiter.
 func (j *Jobs) LimitUse(ctx context.Context, name job.LimitName, n int) (use job.LimitUse, err error) {
+	j.catchUp(ctx)
 	list, err := j.storedLimits(ctx)
 	if err != nil {
 		return use, err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tenetdev/tenet/internal/fanout"
+	"github.com/tenetdev/tenet/internal/groupcommit"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -24,6 +25,7 @@ type Jobs struct {
 	due     sweep    // of scheduled jobs
 	expired sweep    // of leases
 	limits  limited
+	tends   groupcommit.Queue[chan struct{}] // callers of tendSoon
 }
 
 var (
@@ -74,6 +76,7 @@ func newJobs(db *DB, durable bool) *Jobs {
 		},
 	}}
 	j.flusher = newFlusher(j.store)
+	j.tends.Limit, j.tends.Commit = maxTendFor, j.tendFor
 	j.bell.ring = j.notify
 	return j
 }
@@ -84,6 +87,7 @@ func (j *Jobs) Close() error { return j.db.Close() }
 // stop waits for the background goroutines.
 func (j *Jobs) stop() {
 	j.flusher.queue.Close()
+	j.tends.Close()
 	j.bell.stop()
 	j.cancels.Close()
 }

@@ -138,6 +138,7 @@ func inStates(states []job.State) string {
 
 // List implements job.Admin. All states are read in one snapshot.
 func (j *Jobs) List(ctx context.Context, f job.Filter, after string, limit int) ([]*job.Record, error) {
+	j.catchUp(ctx)
 	q, err := selectJobs(allColumns, f, after, max(limit, 0))
 	if err != nil {
 		return nil, err
@@ -183,6 +184,7 @@ ORDER BY fence, part`
 
 // Get implements job.Admin.
 func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, error) {
+	j.catchUp(ctx)
 	key, ok := parseID(id)
 	if !ok {
 		return nil, nil, fmt.Errorf("postgres: get %q: %w", id, job.ErrNotFound)

@@ -16,6 +16,7 @@ import (
 
 // Search implements job.Searcher.
 func (j *Jobs) Search(ctx context.Context, q job.Search) (job.Found, error) {
+	j.catchUp(ctx)
 	indexes, err := j.Indexes(ctx)
 	if err != nil {
 		return job.Found{}, err

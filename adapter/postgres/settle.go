@@ -189,7 +189,7 @@ func (j *Jobs) settle(ctx context.Context, statement string, list []job.Settleme
 		j.bell.wake()
 	}
 	if gated || ready && j.limits.known() {
-		j.tendSoon(ctx)
+		j.tendLater()
 	}
 	errs := make([]error, len(list))
 	missing := without(len(list), settled)

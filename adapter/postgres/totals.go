@@ -44,6 +44,7 @@ ON CONFLICT (queue) DO UPDATE SET waiting = t.waiting + excluded.waiting, schedu
 
 // Stats implements job.Admin. It reads the kept counts, a row or a few for each queue, whatever the number of jobs.
 func (j *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
+	j.catchUp(ctx)
 	stats := map[string]job.QueueStats{}
 	b := steadyBatch()
 	b.Queue(j.db.sql(totalsSQL)).Query(func(rows pgx.Rows) error {
