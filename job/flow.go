@@ -434,6 +434,14 @@ type NodeQuery struct {
 	Outputs   bool   // with their outputs
 }
 
+// NotFound returns the error of a query for a flow or job that a store does not have.
+func (q NodeQuery) NotFound() error {
+	if q.Flow != "" {
+		return &NotFoundError{What: "flow", ID: q.Flow}
+	}
+	return &NotFoundError{What: "flow of job", ID: cmp.Or(q.NeededBy, q.DependsOn)}
+}
+
 // FlowNode is a job of a flow.
 type FlowNode struct {
 	Position   int       `json:"position"` // in the flow, from 1

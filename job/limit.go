@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tenetdev/tenet/policy"
 )
@@ -42,6 +43,20 @@ func (n LimitName) String() string {
 // Bounds reports whether the limit is of a job's queue or type.
 func (n LimitName) Bounds(r *Record) bool {
 	return n.Type == "" && n.Queue == r.Queue || n.Queue == "" && n.Type == r.Type
+}
+
+// WaitedLimit returns the limit that the waits_for of a job names, and the key of the bucket. ok is false if it is not in the list.
+func WaitedLimit(list []LimitName, waitsFor string) (name LimitName, key string, ok bool) {
+	for _, n := range list {
+		text := n.String()
+		of, cut := strings.CutPrefix(waitsFor, text+", ")
+		if (cut || waitsFor == text) && (!ok || len(text) > len(name.String())) {
+			if name, key, ok = n, "", true; cut {
+				key = of
+			}
+		}
+	}
+	return name, key, ok
 }
 
 // compare orders limits by queue, type and name.

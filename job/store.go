@@ -183,6 +183,18 @@ var (
 	ErrClosed          = errors.New("job: store closed")
 )
 
+// NotFoundError names what a store does not have. It wraps ErrNotFound.
+type NotFoundError struct {
+	What string // a noun, such as "flow"
+	ID   string
+}
+
+// Error implements error.
+func (e *NotFoundError) Error() string { return fmt.Sprintf("%s %q not found", e.What, e.ID) }
+
+// Unwrap returns ErrNotFound.
+func (*NotFoundError) Unwrap() error { return ErrNotFound }
+
 // DurationError reports a lease, delay or limit that is out of range.
 type DurationError struct {
 	Field string

@@ -24,7 +24,7 @@ func (s *Server) explainJob(ctx context.Context, in *explainQuery) (*answer[api.
 	case missing != nil:
 		return nil, missing
 	case !within(r.Queue, who.Queues):
-		return nil, job.ErrNotFound // to this caller
+		return nil, &job.NotFoundError{What: "job", ID: in.ID} // to this caller
 	}
 	set := policy.NewSet(policy.SetConfig{Source: policy.SourceDefault})
 	if in.Document != "" {

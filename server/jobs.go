@@ -206,7 +206,7 @@ func (s *Server) getJob(ctx context.Context, in *jobID) (*answer[api.Job], error
 	case err != nil:
 		return nil, err
 	case !within(r.Queue, who.Queues):
-		return nil, job.ErrNotFound // to this caller
+		return nil, &job.NotFoundError{What: "job", ID: in.ID} // to this caller
 	}
 	return answers(api.NewJob(redacted(r, hide), history), nil)
 }

@@ -78,6 +78,9 @@ func (s *Server) problemOf(ctx context.Context, err error) *problem {
 	switch {
 	case errors.Is(err, job.ErrNotFound), errors.Is(err, idempotency.ErrNotFound), errors.Is(err, policystore.ErrNotFound):
 		p.Status, p.Remedy = http.StatusNotFound, "list what exists, and check the name"
+		if missing, ok := errors.AsType[*job.NotFoundError](err); ok { // every store and every caller without access gets the same text
+			p.Detail = missing.Error()
+		}
 	case errors.Is(err, policystore.ErrConflict), errors.Is(err, idempotency.ErrFenced):
 		p.Status, p.Remedy = http.StatusPreconditionFailed, "it was changed meanwhile: read it again, and decide anew"
 	case errors.Is(err, job.ErrConflict):

@@ -147,7 +147,7 @@ func (s *Server) redrive(ctx context.Context, id string) (job.RedriveStepper, jo
 	}
 	r, err := store.Redrive(ctx, id)
 	if err == nil && !mayRedrive(callerOf(ctx), r) {
-		err = job.ErrNotFound // to this caller
+		err = &job.NotFoundError{What: "redrive", ID: id} // to this caller
 	}
 	return store, r, err
 }

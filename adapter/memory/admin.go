@@ -75,7 +75,7 @@ func (s *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 	defer s.mu.Unlock()
 	e := s.jobs[id]
 	if e == nil {
-		return nil, nil, job.ErrNotFound
+		return nil, nil, &job.NotFoundError{What: "job", ID: id}
 	}
 	return unleased(e.Record), e.History(slices.Clone(e.history)), nil
 }

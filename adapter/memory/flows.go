@@ -168,7 +168,7 @@ func (s *Jobs) Flow(ctx context.Context, id string) (job.FlowStatus, error) {
 	defer s.mu.Unlock()
 	f := s.flows.byID[id]
 	if f == nil {
-		return job.FlowStatus{}, job.ErrNotFound
+		return job.FlowStatus{}, &job.NotFoundError{What: "flow", ID: id}
 	}
 	status := job.FlowStatus{FlowInfo: f.FlowInfo}
 	nodes := slices.DeleteFunc(slices.Clone(f.nodes), func(n *flowNode) bool { return n == nil })
@@ -232,7 +232,7 @@ func (s *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) ([]job.FlowNode, 
 func (f *flows) asked(s *Jobs, q job.NodeQuery) (of *flow, positions []int32, err error) {
 	if q.Flow != "" {
 		if of = f.byID[q.Flow]; of == nil {
-			return nil, nil, job.ErrNotFound
+			return nil, nil, q.NotFound()
 		}
 		for i := range of.nodes {
 			positions = append(positions, int32(i+1))
@@ -241,7 +241,7 @@ func (f *flows) asked(s *Jobs, q job.NodeQuery) (of *flow, positions []int32, er
 	}
 	e := s.jobs[cmp.Or(q.NeededBy, q.DependsOn)]
 	if e == nil || e.node == nil {
-		return nil, nil, job.ErrNotFound
+		return nil, nil, q.NotFound()
 	}
 	if q.NeededBy != "" {
 		return e.node.flow, e.node.Needs, nil

@@ -33,7 +33,7 @@ func (s *Jobs) redrive(id string) (*redrive, error) {
 	if r := s.redrives[id]; r != nil {
 		return r, nil
 	}
-	return nil, fmt.Errorf("redrive %s: %w", id, job.ErrNotFound)
+	return nil, &job.NotFoundError{What: "redrive", ID: id}
 }
 
 // copied returns a redrive that shares nothing with the stored one.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -120,7 +119,7 @@ func (j *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err 
 			return err
 		}
 		if len(found) == 0 {
-			return fmt.Errorf("flow %q: %w", id, job.ErrNotFound)
+			return &job.NotFoundError{What: "flow", ID: id}
 		}
 		status = job.FlowStatus{FlowInfo: found[0]}
 		rows, err := tx.Query(ctx, j.db.sql(layersSQL), status.Cursor)
@@ -161,7 +160,7 @@ func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (page []job.FlowN
 	if q.Flow == "" {
 		id, ok := parseID(cmp.Or(q.NeededBy, q.DependsOn))
 		if !ok {
-			return nil, fmt.Errorf("postgres: flow nodes of job %s: %w", strconv.Quote(cmp.Or(q.NeededBy, q.DependsOn)), job.ErrNotFound)
+			return nil, q.NotFound()
 		}
 		of = id
 		find, nodes = `SELECT flow FROM {{schema}}.flow_node WHERE job_id = $1`, neighboursSQL(q.NeededBy != "")
@@ -183,7 +182,7 @@ func (j *Jobs) FlowNodes(ctx context.Context, q job.NodeQuery) (page []job.FlowN
 		return nil, err
 	}
 	if !found {
-		return nil, fmt.Errorf("postgres: flow nodes: %w", job.ErrNotFound)
+		return nil, q.NotFound()
 	}
 	return page, nil
 }

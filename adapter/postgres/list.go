@@ -187,7 +187,7 @@ func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 	j.catchUp(ctx)
 	key, ok := parseID(id)
 	if !ok {
-		return nil, nil, fmt.Errorf("postgres: get %q: %w", id, job.ErrNotFound)
+		return nil, nil, &job.NotFoundError{What: "job", ID: id}
 	}
 	q, err := selectJobs(allColumns, job.Filter{IDs: []string{id}}, "", 1)
 	if err != nil {
@@ -211,7 +211,7 @@ func (j *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 		return nil, nil, err
 	}
 	if len(list) == 0 {
-		return nil, nil, fmt.Errorf("postgres: get %s: %w", id, job.ErrNotFound)
+		return nil, nil, &job.NotFoundError{What: "job", ID: id}
 	}
 	return list[0], list[0].History(history), nil
 }

@@ -94,7 +94,7 @@ func readRedrive(row pgx.CollectableRow) (r job.Redrive, at time.Time, err error
 	return r, at, errors.Join(json.Unmarshal([]byte(data), &r), json.Unmarshal([]byte(groups), &r.Groups))
 }
 
-func noRedrive(id string) error { return fmt.Errorf("postgres: redrive %s: %w", id, job.ErrNotFound) }
+func noRedrive(id string) error { return &job.NotFoundError{What: "redrive", ID: id} }
 
 // groupsSQL counts the jobs of a selection by queue and type, and with a redrive stores the selection. Its arguments are those of
 // the filter.

@@ -44,7 +44,7 @@ func (s *Jobs) Get(ctx context.Context, id string) (r *job.Record, past []job.At
 	case err != nil:
 		return nil, nil, err
 	case r == nil:
-		return nil, nil, job.ErrNotFound
+		return nil, nil, &job.NotFoundError{What: "job", ID: id}
 	}
 	r.Fence = 0 // only Claim hands out leases
 	return r, r.History(past), nil

@@ -334,7 +334,7 @@ func (s *Jobs) Flow(ctx context.Context, id string) (status job.FlowStatus, err 
 	err = s.view(ctx, "flow", func(q querier) error {
 		found, err := flowInfos(q, `WHERE id = ?`, id)
 		if err == nil && len(found) == 0 {
-			err = job.ErrNotFound
+			err = &job.NotFoundError{What: "flow", ID: id}
 		}
 		if err != nil {
 			return err
@@ -380,7 +380,7 @@ func (s *Jobs) FlowNodes(ctx context.Context, query job.NodeQuery) (page []job.F
 			return err
 		}
 		if seq == 0 {
-			return job.ErrNotFound
+			return query.NotFound()
 		}
 		var n job.FlowNode
 		needs, state, onFailure := "", "", ""

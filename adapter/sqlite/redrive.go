@@ -54,7 +54,7 @@ func readRedrives(q querier, text string, args ...any) (list []*redrive, err err
 func readRedrive(q querier, id string) (*redrive, error) {
 	list, err := readRedrives(q, redriveSQL, id)
 	if err == nil && len(list) == 0 {
-		return nil, fmt.Errorf("redrive %s: %w", id, job.ErrNotFound)
+		return nil, &job.NotFoundError{What: "redrive", ID: id}
 	}
 	if err != nil {
 		return nil, err

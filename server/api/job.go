@@ -16,7 +16,7 @@ type Job struct {
 	Type              string            `json:"type"`
 	Queue             string            `json:"queue"`
 	State             job.State         `json:"state" enum:"waiting,scheduled,ready,running,completed,dead,cancelled"`
-	WaitsFor          string            `json:"waits_for,omitempty" doc:"What a waiting job waits for: needs for the jobs of its flow that it needs."`
+	WaitsFor          string            `json:"waits_for,omitempty" doc:"What a waiting job waits for: needs, for the jobs of its flow that it needs; a limit and its key, for a place; limits, before its limits have been applied."`
 	Flow              string            `json:"flow,omitempty" doc:"The ID of the flow, for a job of one."`
 	Node              string            `json:"node,omitempty" doc:"The name of the job in its flow."`
 	Attempts          int               `json:"attempts" doc:"The number of attempts made."`

@@ -1,7 +1,7 @@
 package ui
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
@@ -47,17 +47,14 @@ func readJobWaits(r *request, j *api.Job) (*jobWaits, error) {
 
 // limitNamed finds the limit that a waits_for names, and the key in it.
 func limitNamed(list []api.Limit, waitsFor string) (w *jobWaits, found bool) {
-	longest := ""
-	for _, l := range list {
-		name := l.LimitName().String()
-		key, cut := strings.CutPrefix(waitsFor, name+", ")
-		if (waitsFor == name || cut) && len(name) > len(longest) {
-			if longest = name; !cut {
-				key = ""
-			}
-			row := newLimitRow(l)
-			w = &jobWaits{Limit: row, Bucket: newBucketRow(&row, job.BucketUse{Key: key})}
-		}
+	names := make([]job.LimitName, len(list))
+	for i, l := range list {
+		names[i] = l.LimitName()
 	}
-	return w, w != nil
+	name, key, found := job.WaitedLimit(names, waitsFor)
+	if !found {
+		return nil, false
+	}
+	row := newLimitRow(list[slices.Index(names, name)])
+	return &jobWaits{Limit: row, Bucket: newBucketRow(&row, job.BucketUse{Key: key})}, true
 }

@@ -111,7 +111,7 @@ func Print(ctx context.Context, a *cli.App, s open.JobStore, l Listing) error {
 // writeTable prints a line for each job.
 func writeTable(w io.Writer, list []api.Job) {
 	cli.Table(w, "ID\tTYPE\tQUEUE\tSTATE\tATTEMPTS\tRUN AT\tLAST ERROR", list, func(j api.Job) []any {
-		return []any{j.ID, j.Type, j.Queue, stateOf(j), j.Attempts, cli.Clock(j.RunAt), cli.OneLine(j.LastError)}
+		return []any{j.ID, j.Type, j.Queue, cli.OneLine(stateOf(j)), j.Attempts, cli.Clock(j.RunAt), cli.OneLine(j.LastError)}
 	})
 }
 
@@ -119,6 +119,9 @@ func writeTable(w io.Writer, list []api.Job) {
 func stateOf(j api.Job) string {
 	if j.State == job.Running && !j.CancelRequestedAt.IsZero() {
 		return "running (asked to cancel)"
+	}
+	if j.State == job.Waiting && j.WaitsFor != "" {
+		return "waiting for " + j.WaitsFor
 	}
 	return string(j.State)
 }
@@ -150,8 +153,15 @@ func inspectCommand(a *cli.App) *cobra.Command {
 				return notFound(args[0], err)
 			}
 			unseal(a, codec, r)
-			r = hidden.hide(r)
-			return a.Print(*form, NewJSON(r, append([]job.Attempt{}, history...)), func(w io.Writer) { Write(a, w, r, history) })
+			places, err := placesOf(cmd.Context(), s, r)
+			if err != nil {
+				return err
+			}
+			known := *hidden.hide(r)
+			return a.Print(*form, NewJSON(&known, append([]job.Attempt{}, history...)), func(w io.Writer) {
+				known.WaitsFor += places
+				Write(a, w, &known, history)
+			})
 		})
 	})
 	return cmd
@@ -195,6 +205,9 @@ func Write(a *cli.App, w io.Writer, r *job.Record, history []job.Attempt) {
 		if text != "" && text != "-" {
 			cli.Fprintf(w, "  %-17s%s\n", name, text)
 		}
+	}
+	if r.State == job.Waiting {
+		line("waits for", cli.WholeLine(r.WaitsFor))
 	}
 	line("created", cli.Clock(r.CreatedAt))
 	line("run at", cli.Clock(r.RunAt))
