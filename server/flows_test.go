@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,20 @@ func flowOf(id string) api.NewFlow {
 	return api.NewFlow{ID: id, Jobs: []api.FlowJobRequest{
 		{Node: "a", NewJobRequest: api.NewJobRequest{Type: "mail", Queue: "out"}}, {Node: "b", Needs: []string{"a"}, NewJobRequest: api.NewJobRequest{Type: "mail", Queue: "out"}},
 	}}
+}
+
+func TestS7WhatIsNotFoundIsNamed(t *testing.T) {
+	e := newEnv(t, nil)
+	for path, want := range map[string]string{
+		"/v1/flows/nightly": `flow "nightly" not found`, "/v1/flows/nightly/nodes": `flow "nightly" not found`,
+		"/v1/jobs/x": `job "x" not found`, "/v1/redrives/x": `redrive "x" not found`,
+	} {
+		var p api.Problem
+		r := e.get(path)
+		if err := json.Unmarshal([]byte(r.body), &p); err != nil || r.status != http.StatusNotFound || p.Detail != want {
+			t.Errorf("%s: %d %s, want %s", path, r.status, r.body, want)
+		}
+	}
 }
 
 func TestJ20AFlowIsStoredCancelledRetriedAndOnRecord(t *testing.T) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -273,12 +274,20 @@ func needCases() []jobsCase {
 			if !slices.Equal(names, []string{"a", "b", "c"}) {
 				s.Fatalf("nodes %v", names)
 			}
-			_, err := store.Flow(s.ctx, "none")
-			s.must(err, job.ErrNotFound)
-			_, err = store.FlowNodes(s.ctx, job.NodeQuery{Flow: "none"})
-			s.must(err, job.ErrNotFound)
-			_, err = store.FlowNodes(s.ctx, job.NodeQuery{NeededBy: s.add(job.Insert{})})
-			s.must(err, job.ErrNotFound)
+			alone := s.add(job.Insert{})
+			_, noFlow := store.Flow(s.ctx, "none")
+			_, noNodes := store.FlowNodes(s.ctx, job.NodeQuery{Flow: "none"})
+			_, noNeeds := store.FlowNodes(s.ctx, job.NodeQuery{NeededBy: alone})
+			_, noDependents := store.FlowNodes(s.ctx, job.NodeQuery{DependsOn: alone})
+			for _, c := range []struct {
+				err  error
+				what job.NotFoundError
+			}{{noFlow, job.NotFoundError{What: "flow", ID: "none"}}, {noNodes, job.NotFoundError{What: "flow", ID: "none"}}, {noNeeds, job.NotFoundError{What: "flow of job", ID: alone}}, {noDependents, job.NotFoundError{What: "flow of job", ID: alone}}} {
+				s.must(c.err, job.ErrNotFound)
+				if missing, ok := errors.AsType[*job.NotFoundError](c.err); !ok || *missing != c.what {
+					s.Fatalf("%v does not say that there is no %s %s", c.err, c.what.What, c.what.ID)
+				}
+			}
 		}},
 	}
 }
