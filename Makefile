@@ -19,8 +19,9 @@ ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 
 # The race detector watches everything but the C code of SQLite, translated to Go, simulations in one goroutine, and the server
 # of NATS, which take several times as long under it. Generated code and clients of servers compile in half the time without
-# inlining. The flags apply to every go command, also those that tests run, so that each package is compiled once.
-RACE = $(shell go env GOFLAGS) -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=github.com/tenetdev/tenet/bench/outage=-race=false -gcflags=github.com/tenetdev/tenet/simulate=-race=false \
+# inlining. Nobody debugs these programs, so that they are linked without DWARF. The flags apply to every go command, also those that
+# tests run, so that each package is compiled once.
+RACE = $(shell go env GOFLAGS) -race -ldflags=-w -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=github.com/tenetdev/tenet/bench/outage=-race=false -gcflags=github.com/tenetdev/tenet/simulate=-race=false \
 	'-gcflags=github.com/nats-io/nats-server/v2/...=-race=false -l' -gcflags=github.com/redis/go-redis/v9/...=-l -gcflags=github.com/tenetdev/tenet/server=-l
 
 # The packages whose tests take longest begin first.
