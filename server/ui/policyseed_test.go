@@ -240,6 +240,7 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.reads("policies/shop", "other types in queue mail", "default, line 4", "catalog NATS_PUBLISH", "budget shared-api", "built in")
 	s.reads("policies/shop?rule=users.Get", "policies.users.Get.retry.max_attempts", "Wait before each retry", "overall timeout 2 s", "text?revision=4#L13")
 	s.reads("policies/shop/rollout", "Step 2 of 4: 10 % of clients get revision 5 since", "waiting for 1,000 calls under the new revision, 639 so far")
+	s.reads("policies/shop/proof", "tenet policy get shop", "tenet simulate scenario.yaml --policy shop.yaml")
 	s.reads("policies/mail/rollout", "Revision 2 was taken back at step 1 of 3", "Failed calls: 20 % instead of 0.9 %")
 	s.reads("policies/search/rollout", "No rollout yet")
 	s.reads("policies/mail/trial", "evaluated by 2 clients beside revision 3", "1 client cannot use it: unknown field", "736 of 8,434 decisions differ: 8.7 %", "622", "after another delay", "Put revision 4 in force", "tenet policy trial show mail")
