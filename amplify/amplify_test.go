@@ -147,3 +147,29 @@ edges: [{from: "<script>alert(1)</script>", to: "b & \"c\" of a name that is lon
 		t.Error("no colors for dark")
 	}
 }
+
+// TestT3ARecordMultipliesToItsOwnCounts: 10 pages took 15 attempts, which made 30 calls of db.Get with 36 attempts; 10 more of these had
+// no parent.
+func TestT3ARecordMultipliesToItsOwnCounts(t *testing.T) {
+	m, err := amplify.FromRecord([]amplify.Recorded{
+		{"", "db.Get", 10, 10}, {"", "web.Page", 10, 15}, {"web.Page", "db.Get", 30, 36}, {"gone.Call", "x.Y", 1, 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := m.Nodes[len(m.Nodes)-1]
+	if db.Name != "db.Get" || len(m.Edges) != 3 || len(m.Nodes) != 3 {
+		t.Fatalf("%+v", m)
+	}
+	// Per piece of work: 46 requests in 20. Without retries, half of them are pages that make 2 calls each: 0.5 + 0.5 · 2.
+	if got := fmt.Sprintf("%.9g of %.9g, %.9g times", db.Requests.Worst, db.Requests.Plain, db.Amplification.Expected); got != "2.3 of 1.5, 1.53333333 times" {
+		t.Error(got)
+	}
+}
+
+func TestT3ARecordedCycleIsRefused(t *testing.T) {
+	_, err := amplify.FromRecord([]amplify.Recorded{{"", "a.A", 1, 1}, {"a.A", "b.B", 1, 1}, {"b.B", "a.A", 1, 1}})
+	if err == nil || !strings.Contains(err.Error(), "a.A ran inside an attempt of its own key") {
+		t.Error(err)
+	}
+}

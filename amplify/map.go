@@ -78,22 +78,42 @@ func New(g *policyfile.Graph, load func(key string) (Load, error)) (*Map, error)
 	return m, nil
 }
 
-// Recorded is the mean number of attempts that one piece of work took.
+// Recorded is what a record knows of the calls of one key.
 type Recorded struct {
-	Name     string
-	Attempts float64
+	Parent   string // key of the work in whose attempts the calls ran; "" for work outside any attempt
+	Key      string
+	Calls    float64
+	Attempts float64 // of all the calls together
 }
 
-// FromRecord maps work of which a record knows the attempts but not the caller: each piece stands by itself, and the recorded mean
-// takes the place of all three numbers.
-func FromRecord(list []Recorded) *Map {
+// FromRecord maps a record. One request at "recorded work" is one piece of work outside any attempt, shared among the keys of such work
+// as it was recorded. The recorded means take the place of all three assumptions. Work that ran inside an attempt of its own key,
+// also through others, is refused: along a cycle there is no number of requests without retries.
+func FromRecord(list []Recorded) (*Map, error) {
+	requests := map[string]float64{} // to a key: the attempts of its work
+	for _, r := range list {
+		requests[r.Key] += r.Attempts
+		if r.Parent == "" {
+			requests[""] += r.Calls
+		}
+	}
 	m := &Map{Edges: []Edge{}, Nodes: []Node{}, Amplification: ones}
 	for _, r := range list {
-		attempts := Requests{1, r.Attempts, r.Attempts, r.Attempts}
-		m.Edges = append(m.Edges, Edge{From: "recorded work", To: r.Name, Calls: 1, Attempts: attempts})
+		if r.Calls == 0 || requests[r.Parent] == 0 { // no call, or calls in attempts that the record does not hold
+			continue
+		}
+		mean := r.Attempts / r.Calls
+		m.Edges = append(m.Edges, Edge{
+			From: cmp.Or(r.Parent, "recorded work"), To: r.Key, Calls: r.Calls / requests[r.Parent], Attempts: Requests{1, mean, mean, mean},
+		})
 	}
 	m.multiply()
-	return m
+	for _, e := range m.Edges {
+		if !slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.Name == e.From }) {
+			return nil, fmt.Errorf("amplify: the record has a cycle: work of key %s ran inside an attempt of its own key, perhaps through other keys", e.From)
+		}
+	}
+	return m, nil
 }
 
 var ones = Requests{1, 1, 1, 1}

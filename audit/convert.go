@@ -25,6 +25,7 @@ func (e *Event) from(t Type, o *observe.Event) {
 	e.begin(t, now)
 	w := &o.Work
 	e.Surface, e.Key, e.WorkID, e.WorkSeq = string(w.Surface), clean(w.Key.String()), clean(w.ID), o.Seq
+	e.Parent = clean(w.Parent.String())
 	e.Operation, e.Category, e.TenantID = clean(w.Operation), clean(w.Category.Code()), clean(w.TenantID)
 	e.CorrelationID, e.TraceID, e.IdempotencyKey = clean(w.CorrelationID), clean(w.TraceID), clean(w.IdempotencyKey)
 	if w.Attributes.Len() > 0 {

@@ -64,6 +64,8 @@ type Event struct {
 	Surface string
 	// The policy key of the work.
 	Key string
+	// The policy key of the work in whose attempt the call ran. Absent for a call outside any attempt.
+	Parent string
 	// ID of the call, job or transaction, the same in all its events.
 	WorkID string
 	// Place of the event among those of the same work; it increases, with gaps. Sort the events of one piece of work by

@@ -58,6 +58,7 @@ func (e *Event) members(c *codec) {
 	list(c, `,"outcome_classes":`, &e.OutcomeClasses)
 	symbol(c, `,"outcome_kind":`, &e.OutcomeKind)
 	symbol(c, `,"outcome_reason":`, &e.OutcomeReason)
+	symbol(c, `,"parent":`, &e.Parent)
 	c.document(`,"policy":`, &e.Policy)
 	text(c, `,"policy_id":`, &e.PolicyID)
 	symbol(c, `,"policy_revision":`, &e.PolicyRevision)

@@ -62,36 +62,48 @@ type CategoryStats struct {
 
 // Statistics summarises a log by category. It ignores duplicates of events and uses all cores. Like that of [Replay], its
 // memory does not grow with the log, except for one number per category and minute.
-func Statistics(ctx context.Context, s Source, o Spill) (_ *StatsReport, err error) {
-	w, err := gather(ctx, s, o, neededForStats)
+func Statistics(ctx context.Context, s Source, o Spill) (*StatsReport, error) {
+	all, total, err := count(ctx, s, o, byCategory)
 	if err != nil {
 		return nil, fmt.Errorf("audit: stats: %w", err)
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	counters := make([]counter, runtime.GOMAXPROCS(0))
-	if err := w.each(ctx, func(worker int, events []Event) { counters[worker].work(events) }); err != nil {
-		return nil, fmt.Errorf("audit: stats: %w", err)
-	}
-	all := counters[0]
-	for i := range counters[1:] {
-		all.merge(&counters[i+1])
-	}
 	r := &StatsReport{
-		Lines: w.total.lines, Unreadable: w.total.unreadable, Duplicates: w.total.duplicates,
+		Lines: total.lines, Unreadable: total.unreadable, Duplicates: total.duplicates,
 		From: all.from, To: all.to, Lost: all.lost, Categories: []CategoryStats{},
 	}
-	total := &tally{}
+	sum := &tally{}
 	byName := func(a, b row) int { return cmp.Or(cmp.Compare(a.category, b.category), cmp.Compare(a.step, b.step)) }
 	for _, name := range slices.SortedFunc(maps.Keys(all.rows), byName) {
 		c := all.rows[name]
 		c.stats.Category, c.stats.Step = name.category, name.step
 		if name.totalled() {
-			total.merge(c)
+			sum.merge(c)
 		}
 		r.Categories = append(r.Categories, c.finish(all.to.Sub(all.from)))
 	}
-	r.Total = total.finish(all.to.Sub(all.from))
+	r.Total = sum.finish(all.to.Sub(all.from))
 	return r, nil
+}
+
+// count counts the work of a log by the rows that name returns.
+func count(ctx context.Context, s Source, o Spill, name func(*Event) row) (all *counter, read gathered, err error) {
+	w, err := gather(ctx, s, o, neededForStats)
+	if err != nil {
+		return nil, read, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	counters := make([]counter, runtime.GOMAXPROCS(0))
+	for i := range counters {
+		counters[i].name = name
+	}
+	if err := w.each(ctx, func(worker int, events []Event) { counters[worker].work(events) }); err != nil {
+		return nil, read, err
+	}
+	all = &counters[0]
+	for i := range counters[1:] {
+		all.merge(&counters[i+1])
+	}
+	return all, w.total, nil
 }
 
 // neededForStats selects the events that [Statistics] reads.
@@ -104,15 +116,26 @@ const hit = "hit"
 
 // counter counts one piece of work after another.
 type counter struct {
+	name     func(*Event) row // of an event's work
 	from, to time.Time
 	lost     uint64
 	rows     map[row]*tally
 }
 
-// row identifies an entry of the report.
+// row identifies an entry of [StatsReport], or of [CallGraph].
 type row struct {
-	category string
-	step     string // key of a pipeline's step
+	category    string
+	step        string // key of a pipeline's step
+	parent, key string // of a call graph
+}
+
+// byCategory is the row of an event in [StatsReport].
+func byCategory(e *Event) row {
+	r := row{category: e.Category}
+	if e.Surface == string(policy.SurfaceStep) {
+		r.step = e.Key
+	}
+	return r
 }
 
 // totalled reports whether the total includes the row. Of a transaction it includes only the process or produce step: the
@@ -202,13 +225,7 @@ func withoutHits(events []Event) []Event {
 	return events[:n]
 }
 
-func (c *counter) tally(e *Event) *tally {
-	r := row{category: e.Category}
-	if e.Surface == string(policy.SurfaceStep) {
-		r.step = e.Key
-	}
-	return c.tallyOf(r)
-}
+func (c *counter) tally(e *Event) *tally { return c.tallyOf(c.name(e)) }
 
 func (c *counter) tallyOf(r row) *tally {
 	t := c.rows[r]

@@ -58,8 +58,10 @@ type successes struct {
 
 // counted is the key under which successes that are not recorded are counted.
 type counted struct {
-	surface, key, category string
-	policy                 *policy.Policy
+	surface     policy.Surface
+	key, parent policy.Key
+	category    policy.Category
+	policy      *policy.Policy
 }
 
 // newWriter starts the goroutines of the lane; run stops them.
@@ -180,7 +182,7 @@ func (w *writer) convert(o *observe.Event) {
 			w.next(a.Policy).hedged(a)
 		}
 		if len(group) == 0 && w.skip(o, total) {
-			w.successes.by[counted{string(o.Work.Surface), o.Work.Key.String(), o.Work.Category.Code(), o.Policy}]++
+			w.successes.by[counted{o.Work.Surface, o.Work.Key, o.Work.Parent, o.Work.Category, o.Policy}]++
 			if w.successes.total.Add(1); len(w.successes.by) >= mostCounts {
 				w.count()
 			}
@@ -244,7 +246,8 @@ func (w *writer) count() {
 	for c, n := range w.successes.by {
 		e := w.next(c.policy)
 		e.begin(CallCount, now)
-		e.Surface, e.Key, e.Category, e.Count, e.ElapsedNS = c.surface, clean(c.key), clean(c.category), n, Nanos(now.Sub(w.successes.since))
+		e.Surface, e.Key, e.Parent, e.Category = string(c.surface), clean(c.key.String()), clean(c.parent.String()), clean(c.category.Code())
+		e.Count, e.ElapsedNS = n, Nanos(now.Sub(w.successes.since))
 		if c.policy != nil {
 			e.PolicyID = clean(c.policy.ID)
 		}

@@ -74,6 +74,8 @@ type Work struct {
 	CorrelationID  string
 	TraceID        string
 	Attributes     Attributes // that the caller gave it, see retry.WithAttribute
+	// Parent is the key of the work in whose attempt a call runs; zero outside one. Late reports lack it.
+	Parent policy.Key
 }
 
 // AttemptRecord describes one attempt. A denied attempt has a record too: its Outcome is an abort, Start equals End, and no

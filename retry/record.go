@@ -28,6 +28,7 @@ type recorder struct {
 	attempts []observe.AttemptRecord // of the timeline
 	seq      int                     // of the last event
 	capture  *observe.Capture
+	parent   *plan // of the attempt that the call runs in; nil outside one
 }
 
 // recordedCtx is what outlives a recorded call: the parent of its attempts' contexts, through which they find the call's ID,
@@ -74,6 +75,9 @@ func (r *run) record(timeline bool) {
 		rec.seq = turn*SeqPerTurn - 1
 	}
 	rec.started = r.e.now()
+	if enclosing, ok := r.ctx.Value(attemptKey{}).(*attemptCtx); ok {
+		rec.parent = enclosing.options.plan
+	}
 	root := &recordedCtx{}
 	root.Context, root.id = r.ctx, r.options.id
 	switch {
@@ -104,7 +108,13 @@ func (rec *recorder) stamp(r *run, e *observe.Event) {
 	e.Seq, e.Work, e.Policy = rec.seq, rec.work(r), r.plan.policy
 }
 
-func (rec *recorder) work(r *run) observe.Work { return r.options.work(rec.root.id) }
+func (rec *recorder) work(r *run) observe.Work {
+	w := r.options.work(rec.root.id)
+	if rec.parent != nil {
+		w.Parent = rec.parent.key
+	}
+	return w
+}
 
 // notify sends an event to the observer.
 func (rec *recorder) notify(r *run, ctx context.Context, e *observe.Event) {

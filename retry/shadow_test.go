@@ -127,14 +127,15 @@ func withOverall(p policy.Policy, d time.Duration) policy.Policy {
 func TestT6ARefusedRetryIsNotADivergence(t *testing.T) {
 	p := exact(4)
 	p.Retry.Budget.Name = "none"
-	op, _ := script(errDown)
-	for _, d := range shadowed(t, p, p, op, func(o *retry.ExecutorOptions) {
-		o.Budgets = budget.NewRegistry()
-		o.MissingBudgetMode = retry.FailureDeny
-	}) {
-		if d.Verdict.Action == decision.Retry || d.Shadow != nil {
-			t.Errorf("%+v, under trial %+v", d.Verdict, d.Shadow)
-		}
+	op, calls := script(errDown)
+	tight := budget.NewRegistry()
+	tight.Register("none", budget.NewTokenBucket(1, 0)) // the first attempt takes the only token
+	decisions := shadowed(t, p, exact(4), op, func(o *retry.ExecutorOptions) { o.Budgets = tight })
+	if len(decisions) != 1 || *calls != 1 {
+		t.Fatalf("%d decisions after %d attempts: no retry was refused", len(decisions), *calls)
+	}
+	if d := decisions[0]; d.Verdict.Reason != policy.ReasonBudgetDenied || d.Shadow != nil {
+		t.Errorf("%+v, under trial %+v", d.Verdict, d.Shadow)
 	}
 }
 

@@ -68,8 +68,10 @@ request becomes at worst (every attempt fails), what retry ratios leave of that 
 failures; ` + "`--svg`" + ` draws it. Five layers of 3 attempts make 3⁵ = 243. The budgeted number counts a ratio for all calls that share the
 budget and leaves out its burst; token buckets bound a rate, not a factor. The mean takes failures as independent and leaves hedges out.
 
-` + "`tenet map --audit URL`" + ` prints the mean number of attempts that an audit log recorded for each category and step. The log does not record
-which call ran inside which, so it gives no graph.
+` + "`tenet map --audit URL`" + ` draws the graph that an audit log recorded: the work that ran outside any attempt, the calls that ran inside its
+attempts, and how many attempts all of them took on average. The log's member ` + "`parent`" + ` names the key in whose attempt a call ran, which the
+call's context knows; across processes it does not, so such calls stand as work of their own. Successes that sampling only counted are
+included. Work that ran inside an attempt of its own key is refused, because requests along a cycle have no number without retries.
 
 ## Retry bugs of other systems
 

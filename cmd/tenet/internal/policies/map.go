@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,8 +25,8 @@ func MapCommand(a *cli.App) *cobra.Command {
 (worst), what budgets leave of that in the long run (budgets), and the mean for the declared shares of failures (expected).
 An edge of the graph states its attempts, or names a key of the policy document. docs/prove.md describes the file.
 
-With --audit, the attempts that one piece of work took on average, for each category and step of an audit log. The log does not
-record which call ran inside which, so these stand side by side, and the recorded mean is all three numbers.`,
+With --audit, the graph that an audit log recorded: which calls ran inside the attempts of which work, how many on average, and how many
+attempts they took. The recorded means are all three numbers. Only calls of the same process know their parent.`,
 		Example: "  tenet map --graph graph.yaml --policy policies.yaml\n  tenet map --graph graph.yaml --svg graph.svg -o json\n  tenet map --audit audit.jsonl",
 	}
 	graphFile := cmd.Flags().String("graph", "", "call graph; - is stdin")
@@ -89,22 +88,24 @@ func mapOf(ctx context.Context, a *cli.App, graphFile, file string) (*amplify.Ma
 	return m, nil
 }
 
-// recordedMap reads what an audit log says of each category and step.
+// recordedMap reads from an audit log which calls ran inside which, and how many attempts they took.
 func recordedMap(ctx context.Context, a *cli.App, url string) (*amplify.Map, error) {
 	var calls []amplify.Recorded
 	err := open.WithAuditLog(ctx, a, url, func(log *open.AuditLog) error {
-		report, err := audit.Statistics(ctx, log, audit.Spill{})
-		if err != nil {
-			return err
+		list, err := audit.CallGraph(ctx, log, audit.Spill{})
+		for _, c := range list {
+			calls = append(calls, amplify.Recorded{Parent: c.Parent, Key: c.Key, Calls: float64(c.Calls), Attempts: float64(c.Attempts)})
 		}
-		for _, c := range report.Categories {
-			if c.Amplification != nil {
-				calls = append(calls, amplify.Recorded{Name: cmp.Or(c.Step, c.Category, "work without a category"), Attempts: *c.Amplification})
-			}
-		}
-		return nil
+		return err
 	})
-	return amplify.FromRecord(calls), err
+	if err != nil {
+		return nil, err
+	}
+	m, err := amplify.FromRecord(calls)
+	if err != nil {
+		return nil, cli.Fail(cli.ExitInvalid, err)
+	}
+	return m, nil
 }
 
 func writeMap(w io.Writer, m *amplify.Map) {
