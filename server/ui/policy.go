@@ -157,7 +157,7 @@ func policyRevisionsPage() *page {
 			out.Next = r.ui.href("policies/"+h.Name+"/revisions", "cursor", string(list.Next))
 		}
 		for _, v := range list.Revisions {
-			row := revisionRow{Revision: v, InForce: v.Revision == h.Current, Candidate: h.Progress != "" && v.Revision == h.Rollout.Candidate, Trial: h.Document.Trial != nil && v.Revision == h.Document.Trial.Revision}
+			row := revisionRow{Revision: v, InForce: v.Revision == h.Current, Candidate: h.Progress != "" && v.Revision == h.Rollout.Candidate, Trial: h.Trial != nil && v.Revision == h.Trial.Revision}
 			if i := slices.IndexFunc(h.Clients.ByRevision, func(c revisionClients) bool { return c.Revision == v.Revision }); i >= 0 {
 				row.Clients = h.Clients.ByRevision[i].Clients
 			}

@@ -23,7 +23,7 @@ func (v trialView) Title() string { return v.Name + " · Trial" }
 func trialPage() *page {
 	return &page{path: "policies/{name}/trial", nav: "Policies", file: "trial", moving: true, load: func(r *request) (any, error) {
 		h, err := r.documentHead("Trial")
-		if err != nil || h.Document.Trial == nil {
+		if err != nil || h.Trial == nil {
 			return trialView{documentHead: h}, err
 		}
 		out := trialView{documentHead: h, Command: commandLine([]string{"policy", "trial", "show", h.Name})}
