@@ -244,6 +244,8 @@ func (v *verifier) expect(x *expectation) {
 
 // fault records a fault unless one of its kind was found earlier in the log.
 func (v *verifier) fault(f Fault) {
+	// The names come from a line that may be damaged. Each byte that is not text becomes U+FFFD, as in the state between two parts.
+	f.ChainID, f.EventID = string([]rune(f.ChainID)), string([]rune(f.EventID))
 	if known, ok := v.faults[f.Kind]; !ok || f.Index < known.Index {
 		v.faults[f.Kind] = f
 	}

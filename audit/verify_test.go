@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -457,4 +459,16 @@ func TestA3AnySingleTamperingIsFound(t *testing.T) {
 			rt.Fatalf("%s at %d: %v", kind, k, r.Faults)
 		}
 	})
+}
+
+// TestA4AFaultIsNamedInText verifies a line whose ID is not text, at once and in parts: both reports are the same, and valid UTF-8.
+func TestA4AFaultIsNamedInText(t *testing.T) {
+	log, _ := recorded(t, 1, 20)
+	at := bytes.Index(log[10], []byte(`"event_id":"`)) + len(`"event_id":"`)
+	log[10] = slices.Clone(log[10])
+	log[10][at+1], log[10][at+2] = 0xff, 0xfe
+	report := verify(t, log)
+	if len(report.Faults) == 0 || !utf8.ValidString(report.Faults[0].EventID) || !strings.Contains(report.Faults[0].EventID, "\ufffd\ufffd") {
+		t.Errorf("%+v", report.Faults)
+	}
 }
