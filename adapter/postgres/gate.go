@@ -170,9 +170,10 @@ func (j *Jobs) tendFor(callers []chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), tendTimeout)
 	defer cancel()
 	told := j.limits.now()
-	if _, err := j.tend(ctx); err != nil {
+	switch done, err := j.tend(ctx); {
+	case err != nil:
 		j.db.log.Debug("postgres: limits are looked at later", "error", err)
-	} else {
+	case !done.more:
 		j.limits.seen(told)
 	}
 	for _, c := range callers {
@@ -204,7 +205,8 @@ func (j *Jobs) tend(ctx context.Context) (done tended, err error) {
 			return err
 		})
 		admitted += n
-		if errors.Is(err, errLeft) {
+		if errors.Is(err, errLeft) { // rolled back: the events are still there
+			done.more, err = true, nil
 			continue
 		}
 		if err != nil || !done.more {
