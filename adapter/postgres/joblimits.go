@@ -142,7 +142,10 @@ func (t *gateTx) putLimits(c job.LimitChanges, all []job.StoredLimit) error {
 }
 
 const (
-	nextWorkSQL = `SELECT kind, what, position, sure, pg_snapshot_xmin(pg_current_snapshot()) > changed FROM {{schema}}.gate_work ORDER BY kind, what LIMIT 1`
+	// nextWorkSQL leaves out passes that would have to be repeated once more. They wait for transactions anywhere on the server.
+	nextWorkSQL = `
+SELECT kind, what, position, sure, settled FROM (SELECT *, pg_snapshot_xmin(pg_current_snapshot()) > changed AS settled FROM {{schema}}.gate_work) w
+WHERE position <> '` + passedOnce + `' OR settled ORDER BY kind, what LIMIT 1`
 	moveWorkSQL = `UPDATE {{schema}}.gate_work SET position = $3, sure = $4 WHERE kind = $1 AND what = $2`
 	endWorkSQL  = `DELETE FROM {{schema}}.gate_work WHERE kind = $1 AND what = $2`
 
@@ -195,6 +198,9 @@ INSERT INTO {{schema}}.gate_event (freed, taken) VALUES ($3, $4)`
 // places, and again after the ready ones, some of which were claimed meanwhile.
 var recalled = []string{"running", "ready", "running", "waiting"}
 
+// passedOnce is the position of a pass that must be repeated, once all transactions have ended that may not know of the change.
+const passedOnce = "again"
+
 // noID is before all IDs.
 const noID = "00000000-0000-0000-0000-000000000000"
 
@@ -222,6 +228,9 @@ func (t *gateTx) work() (more bool, err error) {
 	if err != nil || kind == "" {
 		return false, err
 	}
+	if position == passedOnce {
+		position = ""
+	}
 	if position == "" {
 		sure = settled
 	}
@@ -239,8 +248,11 @@ func (t *gateTx) work() (more bool, err error) {
 		_, err = t.tx.Exec(t.ctx, t.j.db.sql(endWorkSQL), kind, what)
 		return true, err
 	}
+	if next == "" {
+		next = passedOnce
+	}
 	_, err = t.tx.Exec(t.ctx, t.j.db.sql(moveWorkSQL), kind, what, next, sure)
-	return next != "", err // another pass follows with the next maintenance
+	return true, err
 }
 
 // queryText returns the text of a statement's row, or "".

@@ -1,0 +1,78 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+// TestJ19LimitsChangeWhileATransactionIsOpen: a change of limits looks at all jobs again once the transactions have ended that
+// began before it. One that stays open, in any database of the server, must not keep other changes from taking effect.
+func TestJ19LimitsChangeWhileATransactionIsOpen(t *testing.T) {
+	db, schema := open(t)
+	store, ctx := db.Jobs(), t.Context()
+	other, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(ctx)
+	tx, err := other.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	queues := []string{"a", "b", "c"}
+	for _, q := range queues {
+		in := insert()
+		in.Queue = q
+		if _, err := store.Enqueue(ctx, []job.Insert{in, insert()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, q := range queues {
+		name := job.LimitName{Queue: q, Name: "x"}
+		if err := store.SetLimit(ctx, job.LimitSetting{LimitName: name, Limit: &policy.JobLimit{Name: "x", Concurrency: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if use, err := store.LimitUse(ctx, name, 1); err != nil || use.Held != 1 {
+			t.Errorf("queue %s: %d places are taken (%v), its ready job has one", q, use.Held, err)
+		}
+	}
+	steps := func() (n int) {
+		t.Helper()
+		for {
+			done, err := store.Maintain(ctx, job.Maintenance{Limit: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; !done.More || n == 100 {
+				return n
+			}
+		}
+	}
+	if n := steps(); n != 1 {
+		t.Errorf("maintenance looked at jobs again in %d steps while a second look was of no use", n)
+	}
+	if err := tx.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	left := func() (n int) {
+		t.Helper()
+		if err := other.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s.gate_work`, pgx.Identifier{schema}.Sanitize())).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for end := time.Now().Add(time.Minute); left() > 0; { // transactions of other tests
+		if steps(); time.Now().After(end) {
+			t.Fatal("the second look at the jobs was never done")
+		}
+	}
+}
