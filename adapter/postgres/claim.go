@@ -45,7 +45,7 @@ WITH taken AS (
     FROM taken
 ), gate AS (
     INSERT INTO {{schema}}.gate_event (started, started_at)
-    SELECT array_agg(p), statement_timestamp() FROM (SELECT places FROM taken WHERE places IS NOT NULL) t, unnest(t.places) p WHERE p ~ '^[rb]' HAVING count(*) > 0
+    SELECT array_agg(p), statement_timestamp() FROM (SELECT places FROM taken WHERE places IS NOT NULL) t, unnest(t.places) p WHERE left(p, 1) IN ('r', 'b') HAVING count(*) > 0
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, ready, running) SELECT $1::text, -n, n FROM (SELECT count(*) AS n FROM taken) t WHERE n > 0
 )

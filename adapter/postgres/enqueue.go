@@ -44,7 +44,8 @@ WITH input AS (
     SELECT id, run_at, 0, 0, 0, priority, queue, type, CASE WHEN unique_for > 0 THEN NULL ELSE unique_key END, needed, coalesce(waits_for, '` + atGate + `')
     FROM fresh WHERE waits_for IS NOT NULL OR due AND bound
 ), gate AS (
-    INSERT INTO {{schema}}.gate_event (arrived) SELECT array_agg(id) FROM fresh WHERE due AND bound HAVING count(*) > 0
+    INSERT INTO {{schema}}.gate_event (arrived)
+    SELECT array_agg(id) FROM (SELECT id, (row_number() OVER () - 1) / 1000 AS part FROM fresh WHERE due AND bound) f GROUP BY part
 ), counted AS (
     INSERT INTO {{schema}}.total_change (queue, enqueued, waiting, ready, scheduled)
     SELECT queue, count(*), count(*) FILTER (WHERE waits_for IS NOT NULL OR due AND bound), count(*) FILTER (WHERE due AND NOT bound),

@@ -37,7 +37,7 @@ func dueStateSQL(row string) string {
 }
 
 // keptSQL are the places that a job keeps through a retry.
-const keptSQL = `CASE WHEN r.places IS NOT NULL THEN (SELECT array_agg(p) FROM unnest(r.places) p WHERE p ~ '^[sb]') END`
+const keptSQL = `CASE WHEN r.places IS NOT NULL THEN (SELECT array_agg(p) FROM unnest(r.places) p WHERE left(p, 1) IN ('s', 'b')) END`
 
 // freshSQL says of new jobs whether they are due and whether they have limits.
 var freshSQL = `i.run_at <= statement_timestamp() AND i.waits_for IS NULL AS due, ` + boundSQL("i") + ` AS bound`
@@ -55,7 +55,8 @@ type limited struct {
 const (
 	askEvery    = time.Second
 	tendTimeout = 30 * time.Second
-	maxTendFor  = 1000 // callers
+	tendPause   = 25 * time.Millisecond // for which settlements gather if nobody waits for them
+	maxTendFor  = 1000                  // callers
 )
 
 func (l *limited) known() bool {
@@ -146,6 +147,7 @@ func (j *Jobs) tendSoon(ctx context.Context) {
 	if !j.tends.Add(done) {
 		return
 	}
+	j.hurryUp()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -158,6 +160,14 @@ func (j *Jobs) tendLater() {
 	j.tends.Add(nil)
 }
 
+// hurryUp ends the pause in which settlements gather.
+func (j *Jobs) hurryUp() {
+	select {
+	case j.hurry <- struct{}{}:
+	default:
+	}
+}
+
 // catchUp waits until the gate has seen the settlements of this process, so that what is read next shows what follows from them.
 func (j *Jobs) catchUp(ctx context.Context) {
 	if j.limits.owes() {
@@ -165,8 +175,19 @@ func (j *Jobs) catchUp(ctx context.Context) {
 	}
 }
 
-// tendFor tends the gate for callers of tendSoon and tendLater.
+// tendFor tends the gate for callers of tendSoon and tendLater. One look for many settlements costs less than a look for each.
 func (j *Jobs) tendFor(callers []chan struct{}) {
+	if !slices.ContainsFunc(callers, func(c chan struct{}) bool { return c != nil }) {
+		select {
+		case <-j.hurry:
+		case <-time.After(tendPause):
+		}
+	} else {
+		select {
+		case <-j.hurry: // it was for this look
+		default:
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), tendTimeout)
 	defer cancel()
 	told := j.limits.now()
@@ -243,19 +264,25 @@ type gateTx struct {
 	tx   pgx.Tx
 	gate *job.Gate
 	now  time.Time
+
+	stored map[string]bool // the buckets that the store had
 }
 
 const (
 	holdGateSQL = `SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock($1)`
 
-	// eventsSQL and seenSQL share a snapshot: what is committed after it is not seen.
+	// eventsSQL takes the oldest events, $1 at most and no more once $2 jobs have come. What is committed after its snapshot is not seen.
 	eventsSQL = `
-WITH gone AS (
-    DELETE FROM {{schema}}.gate_event WHERE at >= (SELECT seen FROM {{schema}}.gate) RETURNING *
+WITH next AS (
+    SELECT place FROM (SELECT place, sum(came) OVER (ORDER BY at, place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
+        SELECT ctid AS place, at, coalesce(cardinality(arrived), 0) AS came FROM {{schema}}.gate_event WHERE at >= (SELECT seen FROM {{schema}}.gate) ORDER BY at LIMIT $1) oldest
+    ) e WHERE coalesce(before, 0) < $2
+), gone AS (
+    DELETE FROM {{schema}}.gate_event WHERE ctid = ANY (ARRAY(SELECT place FROM next)) RETURNING *
 ), seen AS (
-    UPDATE {{schema}}.gate SET seen = pg_snapshot_xmin(pg_current_snapshot()) WHERE EXISTS (SELECT FROM gone)
+    UPDATE {{schema}}.gate SET seen = least(pg_snapshot_xmin(pg_current_snapshot()), (SELECT at FROM gone ORDER BY at DESC LIMIT 1)) WHERE EXISTS (SELECT FROM gone)
 )
-SELECT freed, dropped, taken, departed, touched, started, started_at, arrived FROM gone`
+SELECT freed, dropped, taken, departed, touched, started, started_at, arrived FROM gone ORDER BY at`
 
 	jobLimitsSQL  = `SELECT queue, type, name, number, data FROM {{schema}}.job_limit ORDER BY queue, type, name`
 	dueBucketsSQL = `SELECT name, statement_timestamp() FROM (SELECT 1) one LEFT JOIN LATERAL (
@@ -288,32 +315,33 @@ UPDATE {{schema}}.waiting w SET needs = string_to_array(a.needs, E'\n'), places 
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
     AS a(id, needs, holds, line, rank, since, waits_for, created_at)
 WHERE w.id = a.id`
-	putBucketsSQL = `
-INSERT INTO {{schema}}.bucket AS b (name, held, unstarted, waiting, next, due)
-SELECT * FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::timestamptz[])
-ON CONFLICT (name) DO UPDATE SET held = excluded.held, unstarted = excluded.unstarted, waiting = excluded.waiting, next = excluded.next, due = excluded.due`
+	addBucketsSQL = `
+INSERT INTO {{schema}}.bucket (name, held, unstarted, waiting, next, due)
+SELECT * FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::timestamptz[])`
+	changeBucketsSQL = `
+UPDATE {{schema}}.bucket b SET held = x.held, unstarted = x.unstarted, waiting = x.waiting, next = x.next, due = x.due
+FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::timestamptz[]) AS x(name, held, unstarted, waiting, next, due) WHERE b.name = x.name`
 	dropBucketsSQL = `DELETE FROM {{schema}}.bucket WHERE name = ANY ($1::text[])`
 	touchSQL       = `INSERT INTO {{schema}}.gate_event (touched) VALUES ($1)`
 )
 
-// hold takes the gate and reads the limits. Statements that follow see everything that whoever held it before has written.
-func (t *gateTx) hold() error {
+// hold takes the gate and reads the limits, first in a batch. What follows sees everything that whoever held it before has written.
+func (t *gateTx) hold() *pgx.Batch {
 	b := steadyBatch()
 	b.Queue(holdGateSQL, t.j.db.lockKey("limits"))
-	if err := t.tx.SendBatch(t.ctx, b).Close(); err != nil {
-		return err
-	}
-	list, err := t.limits()
-	t.gate = job.NewGate(list)
-	return err
+	t.j.queueLimits(b, func(list []job.StoredLimit) { t.gate = job.NewGate(list) })
+	return b
 }
 
-func (t *gateTx) limits() ([]job.StoredLimit, error) {
-	rows, err := t.tx.Query(t.ctx, t.j.text.jobLimits)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, readLimit)
+// queueLimits adds a query for the limits of the store.
+func (j *Jobs) queueLimits(b *pgx.Batch, use func([]job.StoredLimit)) {
+	b.Queue(j.text.jobLimits).Query(func(rows pgx.Rows) error {
+		list, err := pgx.CollectRows(rows, readLimit)
+		if err == nil {
+			use(list)
+		}
+		return err
+	})
 }
 
 func readLimit(row pgx.CollectableRow) (l job.StoredLimit, err error) {
@@ -327,15 +355,19 @@ func readLimit(row pgx.CollectableRow) (l job.StoredLimit, err error) {
 	return l, err
 }
 
+// A step takes at most maxEvents events, and no more once maxArrived jobs have come.
+const (
+	maxEvents  = 1000
+	maxArrived = 10_000
+)
+
 // tend does one step.
 func (t *gateTx) tend() (admitted int, done tended, err error) {
-	if err := t.hold(); err != nil {
-		return 0, done, err
-	}
 	events, arrived, err := t.events()
 	if err != nil {
 		return 0, done, err
 	}
+	full := len(events) > maxEvents || len(arrived) >= maxArrived
 	if len(arrived) > 0 {
 		came, err := t.arrivals(arrived)
 		if err != nil {
@@ -343,26 +375,21 @@ func (t *gateTx) tend() (admitted int, done tended, err error) {
 		}
 		events = append(events, job.GateEvents{Arrived: came})
 	}
-	if !slices.ContainsFunc(events, func(v job.GateEvents) bool { return !v.Empty() }) {
-		done.due, err = t.nextPlace()
-		return 0, done, err
+	result := &job.GateResult{}
+	if slices.ContainsFunc(events, func(v job.GateEvents) bool { return !v.Empty() }) {
+		if result, err = t.gate.Tend(events, t, t.now); err != nil {
+			return 0, done, err
+		}
 	}
-	result, err := t.gate.Tend(events, t, t.now)
-	if err != nil {
-		return 0, done, err
-	}
-	if err := t.write(result); err != nil {
-		return 0, done, err
-	}
-	done.more = len(result.More) > 0
-	done.due, err = t.nextPlace()
+	done.due, err = t.write(result)
+	done.more = full || len(result.More) > 0
 	return len(result.Admitted), done, err
 }
 
-// events takes the events, and the buckets that are due, from the store.
+// events takes the gate, and from the store the events and the buckets that are due.
 func (t *gateTx) events() (events []job.GateEvents, arrived []pgtype.UUID, err error) {
-	b := &pgx.Batch{}
-	b.Queue(t.j.text.events).Query(func(rows pgx.Rows) error {
+	b := t.hold()
+	b.Queue(t.j.text.events, maxEvents, maxArrived).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var v job.GateEvents
 			var at pgtype.Timestamptz
@@ -417,6 +444,9 @@ func (t *gateTx) arrivals(ids []pgtype.UUID) ([]*job.Entrant, error) {
 
 // Buckets implements job.GateStore.
 func (t *gateTx) Buckets(names []string) ([]*job.Bucket, error) {
+	if t.stored == nil {
+		t.stored = map[string]bool{}
+	}
 	rows, err := t.tx.Query(t.ctx, t.j.text.buckets, names)
 	if err != nil {
 		return nil, err
@@ -426,6 +456,7 @@ func (t *gateTx) Buckets(names []string) ([]*job.Bucket, error) {
 		var next pgtype.Timestamptz
 		err := row.Scan(&b.Name, &b.Held, &b.Unstarted, &b.Waiting, &next)
 		b.Next = utc(next)
+		t.stored[b.Name] = true
 		return b, err
 	})
 }
@@ -450,10 +481,11 @@ func (t *gateTx) Lines(first map[string]int) ([]*job.Entrant, error) {
 	})
 }
 
-// write writes the result of a step.
-func (t *gateTx) write(r *job.GateResult) error {
+// write writes the result of a step, and returns when time alone gives the next place.
+func (t *gateTx) write(r *job.GateResult) (next time.Time, err error) {
 	b := &pgx.Batch{}
 	if n := len(r.Admitted); n > 0 {
+		slices.SortFunc(r.Admitted, func(a, b *job.Entrant) int { return strings.Compare(a.ID, b.ID) }) // which is how indexes take them best
 		ids, needs := make([]pgtype.UUID, n), make([]pgtype.Text, n)
 		for i, e := range r.Admitted {
 			ids[i], _ = parseID(e.ID)
@@ -487,38 +519,55 @@ func (t *gateTx) write(r *job.GateResult) error {
 	if len(r.More) > 0 {
 		b.Queue(t.j.text.touch, r.More)
 	}
-	return t.tx.SendBatch(t.ctx, b).Close()
+	b.Queue(t.j.text.nextPlace).Query(func(rows pgx.Rows) error {
+		var due pgtype.Timestamptz
+		_, err := pgx.ForEachRow(rows, []any{&due}, func() error { return nil })
+		next = utc(due)
+		return err
+	})
+	return next, t.tx.SendBatch(t.ctx, b).Close()
 }
 
 func (t *gateTx) putBuckets(b *pgx.Batch, buckets []*job.Bucket) {
-	var kept, idle []string
-	var held, unstarted, waiting []int32
-	var next, due []pgtype.Timestamptz
+	var idle []string
+	var changed, added bucketColumns
 	for _, x := range buckets {
-		if x.Idle(t.now) {
+		switch {
+		case x.Idle(t.now) && t.stored[x.Name]:
 			idle = append(idle, x.Name)
-			continue
+		case x.Idle(t.now):
+		case t.stored[x.Name]:
+			changed.add(x, t.gate.Due(x, t.now))
+		default:
+			added.add(x, t.gate.Due(x, t.now))
 		}
-		kept, held, unstarted, waiting = append(kept, x.Name), append(held, int32(x.Held)), append(unstarted, int32(x.Unstarted)), append(waiting, int32(x.Waiting))
-		next, due = append(next, stamp(x.Next)), append(due, stamp(t.gate.Due(x, t.now)))
 	}
-	if len(kept) > 0 {
-		b.Queue(t.j.text.putBuckets, kept, held, unstarted, waiting, next, due)
+	if len(changed.names) > 0 {
+		b.Queue(t.j.text.changeBuckets, changed.arguments()...)
+	}
+	if len(added.names) > 0 {
+		b.Queue(t.j.text.addBuckets, added.arguments()...)
 	}
 	if len(idle) > 0 {
 		b.Queue(t.j.text.dropBuckets, idle)
 	}
 }
 
+// bucketColumns are buckets as a statement takes them.
+type bucketColumns struct {
+	names                    []string
+	held, unstarted, waiting []int32
+	next, due                []pgtype.Timestamptz
+}
+
+func (c *bucketColumns) add(x *job.Bucket, due time.Time) {
+	c.names, c.held, c.unstarted, c.waiting = append(c.names, x.Name), append(c.held, int32(x.Held)), append(c.unstarted, int32(x.Unstarted)), append(c.waiting, int32(x.Waiting))
+	c.next, c.due = append(c.next, stamp(x.Next)), append(c.due, stamp(due))
+}
+
+func (c *bucketColumns) arguments() []any {
+	return []any{c.names, c.held, c.unstarted, c.waiting, c.next, c.due}
+}
+
 // names joins the names of buckets, which have no control characters. None is NULL.
 func names(list []string) pgtype.Text { return text(strings.Join(list, "\n")) }
-
-func (t *gateTx) nextPlace() (at time.Time, err error) {
-	var due pgtype.Timestamptz
-	rows, err := t.tx.Query(t.ctx, t.j.text.nextPlace)
-	if err != nil {
-		return at, err
-	}
-	_, err = pgx.ForEachRow(rows, []any{&due}, func() error { return nil })
-	return utc(due), err
-}

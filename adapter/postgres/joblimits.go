@@ -26,10 +26,7 @@ func (j *Jobs) Limits(ctx context.Context) (list []job.LimitState, err error) {
 
 func (j *Jobs) storedLimits(ctx context.Context) (list []job.StoredLimit, err error) {
 	b := &pgx.Batch{}
-	b.Queue(j.text.jobLimits).Query(func(rows pgx.Rows) (err error) {
-		list, err = pgx.CollectRows(rows, readLimit)
-		return err
-	})
+	j.queueLimits(b, func(found []job.StoredLimit) { list = found })
 	return list, j.db.run(ctx, "limits", b)
 }
 
@@ -72,12 +69,11 @@ const (
 func (j *Jobs) changeLimits(ctx context.Context, what string, change func([]job.StoredLimit, func() int64) (job.LimitChanges, error)) error {
 	changed := false
 	err := j.transaction(ctx, what, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, j.db.lockKey("limits")); err != nil {
-			return err
-		}
-		t := &gateTx{ctx: ctx, j: j, tx: tx}
-		old, err := t.limits()
-		if err != nil {
+		var old []job.StoredLimit
+		b := &pgx.Batch{}
+		b.Queue(`SELECT pg_advisory_xact_lock($1)`, j.db.lockKey("limits"))
+		j.queueLimits(b, func(list []job.StoredLimit) { old = list })
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
 		var failed error
@@ -90,7 +86,7 @@ func (j *Jobs) changeLimits(ctx context.Context, what string, change func([]job.
 			return err
 		}
 		changed = len(changes.Put)+len(changes.Drop) > 0
-		return t.putLimits(changes, changes.Apply(old))
+		return (&gateTx{ctx: ctx, j: j, tx: tx}).putLimits(changes, changes.Apply(old))
 	})
 	if err != nil || !changed {
 		return err
@@ -208,7 +204,7 @@ const noID = "00000000-0000-0000-0000-000000000000"
 func (j *Jobs) gateStep(ctx context.Context) (more bool, err error) {
 	err = j.transaction(ctx, "limits", func(tx pgx.Tx) error {
 		t := &gateTx{ctx: ctx, j: j, tx: tx}
-		if err := t.hold(); err != nil {
+		if err := tx.SendBatch(ctx, t.hold()).Close(); err != nil {
 			return err
 		}
 		more, err = t.work()

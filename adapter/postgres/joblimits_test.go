@@ -76,3 +76,52 @@ func TestJ19LimitsChangeWhileATransactionIsOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestJ19EventsAreTakenInParts: jobs of a large call come to the gate in parts, and no transaction takes more than it can hold.
+func TestJ19EventsAreTakenInParts(t *testing.T) {
+	db, schema := open(t)
+	store, ctx := db.Jobs(), t.Context()
+	name := job.LimitName{Queue: "q", Name: "x"}
+	if err := store.SetLimit(ctx, job.LimitSetting{LimitName: name, Limit: &policy.JobLimit{Name: "x", Concurrency: 100}}); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	const jobs = 45_000 // more than one look at the gate takes in all of its transactions
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.InsertTx(ctx, tx, inserts(jobs)); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var most, left int
+	look := func() {
+		t.Helper()
+		statement := fmt.Sprintf(`SELECT coalesce(max(cardinality(arrived)), 0), coalesce(sum(cardinality(arrived)), 0) FROM %s.gate_event`, pgx.Identifier{schema}.Sanitize())
+		if err := conn.QueryRow(ctx, statement).Scan(&most, &left); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if look(); most > 1000 || left != jobs {
+		t.Fatalf("events of up to %d jobs, %d jobs in all", most, left)
+	}
+	done, err := store.Maintain(ctx, job.Maintenance{Limit: 10})
+	if look(); err != nil || !done.More || left == 0 || left == jobs {
+		t.Errorf("one maintenance left %d of %d jobs at the gate (%v), more: %t", left, jobs, err, done.More)
+	}
+	for done.More {
+		if done, err = store.Maintain(ctx, job.Maintenance{Limit: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if use, err := store.LimitUse(ctx, name, 1); err != nil || use.Held != 100 || use.Waiting != jobs-100 {
+		t.Errorf("%d places are taken and %d jobs wait (%v)", use.Held, use.Waiting, err)
+	}
+}

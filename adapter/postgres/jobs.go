@@ -25,7 +25,8 @@ type Jobs struct {
 	due     sweep    // of scheduled jobs
 	expired sweep    // of leases
 	limits  limited
-	tends   groupcommit.Queue[chan struct{}] // callers of tendSoon
+	tends   groupcommit.Queue[chan struct{}] // callers of tendSoon and tendLater
+	hurry   chan struct{}                    // ends the pause in which settlements gather
 }
 
 var (
@@ -61,18 +62,19 @@ type statements struct {
 // gateStatements are the statements that tend the gate.
 type gateStatements struct {
 	events, dueBuckets, arrived, buckets, lines, nextPlace string
-	admit, lineUp, putBuckets, dropBuckets, touch          string
+	admit, lineUp, addBuckets, changeBuckets, dropBuckets  string
+	touch                                                  string
 }
 
 func newJobs(db *DB, durable bool) *Jobs {
-	j := &Jobs{db: db, durable: durable, text: statements{
+	j := &Jobs{db: db, durable: durable, hurry: make(chan struct{}, 1), text: statements{
 		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), copy: db.sql(copySQL),
 		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
 		askLimits: db.sql(askLimitsSQL), jobLimits: db.sql(jobLimitsSQL), gateStatements: gateStatements{
 			events: db.sql(eventsSQL), dueBuckets: db.sql(dueBucketsSQL), arrived: db.sql(arrivedSQL), buckets: db.sql(bucketsSQL),
 			lines: db.sql(linesSQL), nextPlace: db.sql(nextPlaceSQL), admit: db.sql(admitSQL), lineUp: db.sql(lineUpSQL),
-			putBuckets: db.sql(putBucketsSQL), dropBuckets: db.sql(dropBucketsSQL), touch: db.sql(touchSQL),
+			addBuckets: db.sql(addBucketsSQL), changeBuckets: db.sql(changeBucketsSQL), dropBuckets: db.sql(dropBucketsSQL), touch: db.sql(touchSQL),
 		},
 	}}
 	j.flusher = newFlusher(j.store)
@@ -87,6 +89,7 @@ func (j *Jobs) Close() error { return j.db.Close() }
 // stop waits for the background goroutines.
 func (j *Jobs) stop() {
 	j.flusher.queue.Close()
+	j.hurryUp()
 	j.tends.Close()
 	j.bell.stop()
 	j.cancels.Close()

@@ -32,7 +32,7 @@ const moveSQL = `, history AS (
     INSERT INTO {{schema}}.waiting (` + waitingColumns + `, waits_for) SELECT ` + waitingColumns + `, '` + atGate + `' FROM gone WHERE state = 'waiting'
 ), gate AS (
     INSERT INTO {{schema}}.gate_event (freed, arrived) SELECT freed, arrived FROM (SELECT
-        (SELECT array_agg(p) FROM (SELECT held, state FROM gone WHERE held IS NOT NULL) g, unnest(g.held) p WHERE g.state NOT IN ('waiting', 'scheduled') OR p !~ '^[sb]') AS freed,
+        (SELECT array_agg(p) FROM (SELECT held, state FROM gone WHERE held IS NOT NULL) g, unnest(g.held) p WHERE g.state NOT IN ('waiting', 'scheduled') OR left(p, 1) NOT IN ('s', 'b')) AS freed,
         (SELECT array_agg(id) FROM gone WHERE state = 'waiting') AS arrived) e WHERE freed IS NOT NULL OR arrived IS NOT NULL
 ), later AS (
     INSERT INTO {{schema}}.scheduled (` + waitingColumns + `) SELECT ` + waitingColumns + ` FROM gone WHERE state = 'scheduled'
