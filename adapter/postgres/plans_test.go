@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/filter"
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 const (
@@ -54,9 +56,10 @@ func TestJ10PlansDoNotDependOnTheBacklog(t *testing.T) {
 		}
 	}
 	redrive(t, db)
+	lines(t, db)
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
-			for _, p := range []string{"job", "ready", "scheduled", "running", "done", "attempt", "unique_key", "redrive", "redrive_waiting", "redrive_pending"} {
+			for _, p := range []string{"job", "ready", "scheduled", "running", "done", "attempt", "unique_key", "redrive", "redrive_waiting", "redrive_pending", "waiting", "bucket", "gate_event"} {
 				if _, err := db.pool.Exec(ctx, db.sql("ANALYZE {{schema}}."+p)); err != nil {
 					t.Fatal(err)
 				}
@@ -174,6 +177,68 @@ func redrive(t *testing.T, db *DB) {
 	}
 }
 
+const lined = 2000 // keys
+
+// lines lets 20,000 jobs of 2,000 keys wait for a limit by key, and leaves events for the gate.
+func lines(t *testing.T, db *DB) {
+	t.Helper()
+	ctx := context.Background()
+	limit := job.LimitSetting{LimitName: job.LimitName{Queue: "lined", Name: "x"}, Limit: &policy.JobLimit{Name: "x", Key: []string{"meta.k"}, Concurrency: 1}}
+	if err := db.jobs.SetLimit(ctx, limit); err != nil {
+		t.Fatal(err)
+	}
+	list := make([]job.Insert, 11*lined)
+	for i := range list {
+		list[i] = job.Insert{ID: linedID(i), Type: "t", Queue: "lined", Meta: map[string]string{"k": fmt.Sprint(i % lined)}}
+	}
+	if _, err := db.jobs.Enqueue(ctx, list); err != nil {
+		t.Fatal(err)
+	}
+	for more := true; more; {
+		done, err := db.jobs.Maintain(ctx, job.Maintenance{Limit: batch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		more = done.More
+	}
+	if use, err := db.jobs.LimitUse(ctx, limit.LimitName, 1); err != nil || use.Held != lined || use.Waiting != 10*lined {
+		t.Fatalf("%d places, %d jobs wait, %v", use.Held, use.Waiting, err)
+	}
+	if _, err := db.pool.Exec(ctx, db.sql(`INSERT INTO {{schema}}.gate_event (touched) SELECT ARRAY['c1 ' || i] FROM generate_series(1, 5000) i`)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func linedID(i int) string { return fmt.Sprintf("01990000-0000-7000-d000-%012x", i) }
+
+// gated returns the statements that tend the gate.
+func gated(t *testing.T, db *DB) map[string]selection {
+	t.Helper()
+	rows, err := db.pool.Query(context.Background(), db.sql(`SELECT name FROM {{schema}}.bucket ORDER BY name LIMIT $1`), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(names) != batch {
+		t.Fatal(len(names), err)
+	}
+	ids, one, needs, times := make([]pgtype.UUID, batch), make([]int32, batch), make([]pgtype.Text, batch), make([]pgtype.Timestamptz, batch)
+	ranks := make([]int16, batch)
+	for i := range ids {
+		ids[i], _ = parseID(linedID(5*lined + i))
+		one[i], needs[i] = 1, text(names[i])
+	}
+	buckets := []any{names, one, one, one, times, times}
+	q := db.jobs.text.gateStatements
+	return map[string]selection{
+		"events": {q.events, []any{batch, batch}}, "due buckets": {q.dueBuckets, nil}, "arrived": {q.arrived, []any{ids}}, "buckets": {q.buckets, []any{names}},
+		"lines": {q.lines, []any{names, one}}, "next place": {q.nextPlace, nil}, "admit": {q.admit, []any{ids, needs}},
+		"line up":        {q.lineUp, []any{ids, needs, needs, names, ranks, times, names, times}},
+		"change buckets": {q.changeBuckets, buckets}, "drop buckets": {q.dropBuckets, []any{names}},
+		"touch a limit": {db.sql(touchLimitSQL), []any{names[0][:2], names[0]}},
+	}
+}
+
 // planned returns the statements with their arguments.
 func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	t.Helper()
@@ -223,6 +288,7 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	} {
 		list[name] = selection{db.sql(q.text), q.args}
 	}
+	maps.Copy(list, gated(t, db))
 	const middle = "01990000-0000-7000-b000-00000000f000"
 	for name, f := range map[string]job.Filter{
 		"list all": {}, "list dead": {States: []job.State{job.Dead}}, "list a queue": {Queue: "q2", States: []job.State{job.Ready, job.Scheduled}},
@@ -300,7 +366,8 @@ var errRollback = rollback{}
 func (n node) bounded(t *testing.T) bool {
 	t.Helper()
 	ok := true
-	if n.Type == "Seq Scan" || strings.HasPrefix(n.Type, "Bitmap") {
+	onlyRow := n.Table == "gate"
+	if n.Type == "Seq Scan" && !onlyRow || strings.HasPrefix(n.Type, "Bitmap") {
 		t.Errorf("%s on %s", n.Type, n.Table)
 		ok = false
 	}
