@@ -157,9 +157,9 @@ SELECT coalesce(max(name), '') FROM page HAVING count(*) = 1000`
 	// recallSQL brings the next waiting and ready jobs of a queue or type to the gate again.
 	recallReadySQL = `
 WITH page AS (
-    SELECT id FROM {{schema}}.ready WHERE id > $1 ORDER BY id LIMIT 1000
+    SELECT id, ctid AS place FROM {{schema}}.ready WHERE id > $1 ORDER BY id LIMIT 1000
 ), gone AS (
-    DELETE FROM {{schema}}.ready r USING page p WHERE r.id = p.id AND ($2 <> '' AND r.queue = $2 OR $3 <> '' AND r.type = $3) RETURNING r.*
+    DELETE FROM {{schema}}.ready WHERE ctid = ANY (ARRAY(SELECT place FROM page)) AND ($2 <> '' AND queue = $2 OR $3 <> '' AND type = $3) RETURNING *
 ), held_back AS (
     INSERT INTO {{schema}}.waiting (` + factColumns + `, type, needed, waits_for) SELECT ` + factColumns + `, type, needed, '` + atGate + `' FROM gone
 ), gate AS (
@@ -171,18 +171,18 @@ WITH page AS (
 SELECT id::text FROM page ORDER BY id DESC LIMIT 1`
 	recallWaitingSQL = `
 WITH page AS (
-    SELECT id, line, queue, type FROM {{schema}}.waiting WHERE id > $1 ORDER BY id LIMIT 1000 FOR UPDATE
+    SELECT id, ctid AS place, line, queue, type FROM {{schema}}.waiting WHERE id > $1 ORDER BY id LIMIT 1000 FOR UPDATE
 ), own AS (
     SELECT * FROM page WHERE line IS NOT NULL AND ($2 <> '' AND queue = $2 OR $3 <> '' AND type = $3)
 ), recalled AS (
-    UPDATE {{schema}}.waiting w SET line = NULL, waits_for = '` + atGate + `' FROM own o WHERE w.id = o.id
+    UPDATE {{schema}}.waiting SET line = NULL, waits_for = '` + atGate + `' WHERE ctid = ANY (ARRAY(SELECT place FROM own))
 ), gate AS (
     INSERT INTO {{schema}}.gate_event (departed, arrived) SELECT array_agg(line), array_agg(id) FROM own HAVING count(*) > 0
 )
 SELECT id::text FROM page ORDER BY id DESC LIMIT 1`
 	recallRunningSQL = `
-SELECT r.id::text, r.places, r.queue, r.type, b.meta, b.payload FROM (SELECT * FROM {{schema}}.running WHERE id > $1 ORDER BY id LIMIT 1000 FOR UPDATE) r
-JOIN {{schema}}.job b ON b.id = r.id ORDER BY r.id`
+SELECT r.id::text, r.places, r.queue, r.type, b.meta, b.payload FROM (SELECT * FROM {{schema}}.running WHERE id > $1 ORDER BY id LIMIT 1000 FOR UPDATE) r,
+    LATERAL (SELECT meta, payload FROM {{schema}}.job b WHERE b.id = r.id OFFSET 0) b`
 	replaceSQL = `
 WITH replaced AS (
     UPDATE {{schema}}.running r SET places = string_to_array(a.places, E'\n') FROM unnest($1::uuid[], $2::text[]) AS a(id, places) WHERE r.id = a.id
@@ -309,7 +309,7 @@ func (t *gateTx) recallRunning(from pgtype.UUID, name job.LimitName) (last strin
 		if err := rows.Scan(&r.ID, &held, &r.Queue, &r.Type, &meta, &r.Payload); err != nil {
 			return "", err
 		}
-		if last = r.ID; !name.Bounds(&r) {
+		if last = max(last, r.ID); !name.Bounds(&r) {
 			continue
 		}
 		if meta != nil {

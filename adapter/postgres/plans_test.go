@@ -212,7 +212,7 @@ func lines(t *testing.T, db *DB) {
 func linedID(i int) string { return fmt.Sprintf("01990000-0000-7000-d000-%012x", i) }
 
 // gated returns the statements that tend the gate.
-func gated(t *testing.T, db *DB) map[string]selection {
+func gated(t *testing.T, db *DB, running []pgtype.UUID) map[string]selection {
 	t.Helper()
 	rows, err := db.pool.Query(context.Background(), db.sql(`SELECT name FROM {{schema}}.bucket ORDER BY name LIMIT $1`), batch)
 	if err != nil {
@@ -235,7 +235,10 @@ func gated(t *testing.T, db *DB) map[string]selection {
 		"lines": {q.lines, []any{names, one}}, "next place": {q.nextPlace, nil}, "admit": {q.admit, []any{ids, needs}},
 		"line up":        {q.lineUp, []any{ids, needs, needs, names, ranks, times, names, times}},
 		"change buckets": {q.changeBuckets, buckets}, "drop buckets": {q.dropBuckets, []any{names}},
-		"touch a limit": {db.sql(touchLimitSQL), []any{names[0][:2], names[0]}},
+		"recall running": {db.sql(recallRunningSQL), []any{pgtype.UUID{Valid: true}}}, "recall ready": {db.sql(recallReadySQL), []any{pgtype.UUID{Valid: true}, "lined", ""}},
+		"replace places": {db.sql(replaceSQL), []any{running, needs, names, names}},
+		"recall waiting": {db.sql(recallWaitingSQL), []any{pgtype.UUID{Valid: true}, "lined", ""}},
+		"touch a limit":  {db.sql(touchLimitSQL), []any{names[0][:2], names[0]}},
 	}
 }
 
@@ -288,7 +291,7 @@ func planned(t *testing.T, db *DB, leases []job.Ref) map[string]selection {
 	} {
 		list[name] = selection{db.sql(q.text), q.args}
 	}
-	maps.Copy(list, gated(t, db))
+	maps.Copy(list, gated(t, db, ids))
 	const middle = "01990000-0000-7000-b000-00000000f000"
 	for name, f := range map[string]job.Filter{
 		"list all": {}, "list dead": {States: []job.State{job.Dead}}, "list a queue": {Queue: "q2", States: []job.State{job.Ready, job.Scheduled}},
