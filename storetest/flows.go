@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -283,10 +282,7 @@ func needCases() []jobsCase {
 				err  error
 				what job.NotFoundError
 			}{{noFlow, job.NotFoundError{What: "flow", ID: "none"}}, {noNodes, job.NotFoundError{What: "flow", ID: "none"}}, {noNeeds, job.NotFoundError{What: "flow of job", ID: alone}}, {noDependents, job.NotFoundError{What: "flow of job", ID: alone}}} {
-				s.must(c.err, job.ErrNotFound)
-				if missing, ok := errors.AsType[*job.NotFoundError](c.err); !ok || *missing != c.what {
-					s.Fatalf("%v does not say that there is no %s %s", c.err, c.what.What, c.what.ID)
-				}
+				s.missing(c.err, c.what)
 			}
 		}},
 	}

@@ -28,12 +28,22 @@ func (s *jobs) inEveryState() map[job.State]string {
 	return by
 }
 
+// missing checks that an error names what the store does not have.
+func (s *jobs) missing(err error, want job.NotFoundError) {
+	s.Helper()
+	s.must(err, job.ErrNotFound)
+	if got, ok := errors.AsType[*job.NotFoundError](err); !ok || *got != want {
+		s.Fatalf("%v does not say that there is no %s %s", err, want.What, want.ID)
+	}
+}
+
 // adminCases checks inspection.
 func adminCases() []jobsCase {
 	return []jobsCase{
 		{name: "J13/a job that does not exist is not found", run: func(s *jobs) {
-			if r, _, err := s.Get(s.ctx, newID()); !errors.Is(err, job.ErrNotFound) {
-				s.Fatalf("%v, %v, want %v", r, err, job.ErrNotFound)
+			for _, id := range []string{newID(), "none"} {
+				_, _, err := s.Get(s.ctx, id)
+				s.missing(err, job.NotFoundError{What: "job", ID: id})
 			}
 		}},
 		{name: "J13/pages show every job once while others are inserted", run: func(s *jobs) {

@@ -193,7 +193,7 @@ func (r *redrives) refuses() {
 	r.must(err, job.ErrConflict)
 	for _, id := range []string{newID(), "x"} {
 		_, err = r.store.Redrive(r.ctx, id)
-		r.must(err, job.ErrNotFound)
+		r.missing(err, job.NotFoundError{What: "redrive", ID: id})
 		_, err = r.store.UpdateRedrive(r.ctx, id, job.RedriveChange{Action: job.RedrivePause})
 		r.must(err, job.ErrNotFound)
 		_, _, err = r.store.StepRedrive(r.ctx, id, 0)
