@@ -16,7 +16,6 @@ type Entrant struct {
 	Priority  int
 	RunAt     time.Time
 	CreatedAt time.Time
-	came      bool // since the gate was last tended
 }
 
 // Rank returns the order of the entrant in its line: by rank, then by time, then by ID.
@@ -79,7 +78,7 @@ const maxAdmitted = 4000
 // Tend applies events and gives free places to those who come next, at most 4,000 from the lines. Its cost depends neither on
 // the number of buckets nor on that of waiting jobs.
 func (g *Gate) Tend(events []GateEvents, s GateStore, now time.Time) (*GateResult, error) {
-	t := &tending{gate: g, store: s, now: now, buckets: map[string]*Bucket{}, came: map[string][]*Entrant{}}
+	t := &tending{gate: g, store: s, now: now, buckets: map[string]*Bucket{}, came: map[string][]*Entrant{}, fresh: map[*Entrant]bool{}}
 	if err := t.apply(events); err != nil {
 		return nil, err
 	}
@@ -105,6 +104,7 @@ type tending struct {
 	buckets map[string]*Bucket
 	touched []string              // sorted
 	came    map[string][]*Entrant // new entrants, by the line in which they begin
+	fresh   map[*Entrant]bool     // all of them
 	asked   map[string]int        // how many entrants of each line were read
 	result  GateResult
 }
@@ -175,11 +175,12 @@ func (t *tending) note(v *GateEvents) {
 		for _, name := range Without(e.Holds, e.Needs) {
 			t.buckets[name].Held--
 		}
-		e.came, e.Holds = true, Without(e.Holds, Without(e.Holds, e.Needs))
+		e.Holds = Without(e.Holds, Without(e.Holds, e.Needs))
 		if len(e.Needs) == 0 {
 			t.result.Admitted = append(t.result.Admitted, e)
 			continue
 		}
+		t.fresh[e] = true
 		t.came[e.Needs[0]] = append(t.came[e.Needs[0]], e)
 	}
 }
@@ -261,7 +262,7 @@ func (t *tending) admit(name string, waiting []*Entrant) {
 		switch {
 		case obstacle == "":
 			t.place(e)
-		case e.came:
+		case t.fresh[e]:
 			t.enter(e, obstacle)
 		case obstacle != name:
 			t.buckets[name].Waiting--
@@ -289,7 +290,7 @@ func (t *tending) obstacle(e *Entrant) string {
 
 // place gives an entrant its places.
 func (t *tending) place(e *Entrant) {
-	if !e.came {
+	if !t.fresh[e] {
 		t.buckets[e.Line].Waiting--
 	}
 	for _, name := range e.Needs {
