@@ -79,7 +79,7 @@ func (t Task) insert(ctx context.Context, s System, c clock) (Numbers, error) {
 	c.start()
 	for i := range errs {
 		group.Go(func() {
-			for c.elapsed() < t.For && errs[i] == nil {
+			for more := true; more && errs[i] == nil; more = c.elapsed() < t.For { // once at least, however short t.For is
 				errs[i] = s.Insert(ctx)
 				jobs.Add(1)
 			}
