@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	"idempotency":             {"policy", "classify", "decision", "observe"},
 	"retry":                   {"policy", "classify", "decision", "budget", "circuit", "hedge", "limit", "sharing", "observe", "idempotency"},
 	"audit":                   {"policy", "classify", "decision", "observe", "internal/printable"},
-	"simulate":                {"policy", "policyfile", "classify", "retry"},
+	"simulate":                {"policy", "policyfile", "classify", "retry", "job", "adapter/memory"},
 	"":                        {"retry", "policy", "classify", "observe"},
 	"tenettest":               {"retry", "policy", "classify", "observe", "job", "audit", "adapter/memory"},
 	"adapter/http":            {"retry", "policy", "classify", "observe", "idempotency"},
@@ -69,7 +69,7 @@ var allowed = map[string][]string{
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
 	"storetest":               {"filter", "job", "idempotency", "audit", "policy", "policystore", "rollout", "sharing", "budget", "circuit", "limit", "retry"},
 
-	"server/internal/documents": {"server/api", "policy", "policyfile", "prove", "policystore", "rollout", "controlplane/protocol"},
+	"server/internal/documents": {"server/api", "policy", "policyfile", "prove", "simulate", "policystore", "rollout", "controlplane/protocol"},
 	"server/internal/history":   {"job"},
 	"server/internal/keyring":   {"policystore", "controlplane/protocol"},
 	"server/internal/rollouts":  {"policystore", "rollout", "server/internal/documents"},
@@ -109,11 +109,11 @@ var allowed = map[string][]string{
 	"cmd/tenet/internal/crashtest": {"*"},
 	"cmd/tenet/internal/release":   {},
 	"cmd/tenet":                    {"*"},
-	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/redrives", "server/internal/keyring", "server/internal/history", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "internal/operation"},
+	"server":                       {"server/api", "server/internal/documents", "server/internal/deliver", "server/internal/rollouts", "server/internal/redrives", "server/internal/keyring", "server/internal/history", "controlplane/protocol", "adapter/http", "audit", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "rollout", "simulate", "internal/operation"},
 	"server/api":                   {"filter", "job", "idempotency", "audit", "policy", "policyfile", "policystore", "prove", "rollout"},
-	"server/ui":                    {"server", "server/api", "server/client", "audit", "decision", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "prove", "rollout"},
+	"server/ui":                    {"server", "server/api", "server/client", "audit", "decision", "filter", "idempotency", "job", "policy", "policyfile", "policystore", "prove", "rollout", "simulate"},
 	"server/examples/rollout":      {"*"},
-	"server/client":                {"server/api", "adapter/http", "retry", "policy", "classify", "job", "idempotency", "audit", "policystore"},
+	"server/client":                {"server/api", "adapter/http", "retry", "policy", "classify", "job", "idempotency", "audit", "policystore", "simulate"},
 }
 
 // internals may be imported by any package above them.

@@ -18,6 +18,7 @@ import (
 	"github.com/tenetdev/tenet/server/api"
 	"github.com/tenetdev/tenet/server/internal/documents"
 	"github.com/tenetdev/tenet/server/internal/rollouts"
+	"github.com/tenetdev/tenet/simulate"
 )
 
 // PageQuery is the page of a list. It is exported, as is DocumentName, because inputs embed it: huma leaves out embedded types
@@ -57,6 +58,12 @@ type proofPage struct {
 	DocumentName
 	PageQuery
 	Revision int64 `path:"revision" minimum:"1"`
+}
+
+type simulation struct {
+	DocumentName
+	Revision int64 `path:"revision" minimum:"1"`
+	Body     api.Simulation
 }
 
 type rulesPage struct {
@@ -99,6 +106,7 @@ func (s *Server) documentRoutes() {
 	register(s, read.route(http.MethodGet, name+"/revisions/{revision}", "get-revision", "Show a revision with its text"), s.getRevision)
 	register(s, read.route(http.MethodGet, name+"/revisions/{revision}/rules", "list-rules", "List what a revision says, with the origin of each value"), s.listRules)
 	register(s, read.route(http.MethodGet, name+"/revisions/{revision}/proof", "prove-revision", "Say what can be proved of a revision, with a counterexample for each violation"), s.proveRevision)
+	register(s, read.route(http.MethodPost, name+"/revisions/{revision}/simulation", "simulate-revision", "Run a scenario under a revision in simulated time"), s.simulate)
 	register(s, check, s.check)
 	register(s, read.route(http.MethodGet, name+"/diff", "diff-revisions", "Compare two revisions"), s.diff)
 	register(s, based(publish.route(http.MethodPost, name+"/revisions", "publish", "Publish a revision")), s.publish)
@@ -266,6 +274,15 @@ func (s *Server) proveRevision(ctx context.Context, in *proofPage) (*answer[api.
 		page.Next = api.NewCursor(proofCursor, end)
 	}
 	return answers(page, nil)
+}
+
+func (s *Server) simulate(ctx context.Context, in *simulation) (*answer[*simulate.Report], error) {
+	if err := mayDocument(ctx, in.Name); err != nil {
+		return nil, err
+	}
+	return answers(s.documents.Simulate(ctx, documents.Simulation{
+		Name: in.Name, Revision: in.Revision, Scenario: in.Body.Scenario, Seed: in.Body.Seed,
+	}))
 }
 
 func (s *Server) check(ctx context.Context, in *checkedDocument) (*answer[api.Checked], error) {
@@ -461,6 +478,8 @@ func (p *problem) document(err error) bool {
 		p.Status, p.Remedy = http.StatusConflict, "unfreeze the document, or wait for the one who froze it"
 	case errors.Is(err, documents.ErrRunning), errors.Is(err, documents.ErrNotRunning), errors.Is(err, documents.ErrFirst):
 		p.Status, p.Remedy = http.StatusConflict, "look at the rollout: GET /v1/documents/{name}/rollout"
+	case errors.Is(err, documents.ErrBusy):
+		p.Status, p.Remedy, p.retryAfter = http.StatusServiceUnavailable, "ask again", awayTime
 	case errors.Is(err, documents.ErrNoTrial):
 		p.Status, p.Remedy = http.StatusConflict, "publish a revision with trial: true"
 	default:

@@ -16,7 +16,7 @@ import (
 var scopes = map[string]policystore.Scope{
 	"livez": "", "readyz": "", "openapi": "", "login": "", "login-callback": "", "logout": "", "who-am-i": anyScope, "sign-in": "", "sign-in-methods": "",
 	"metrics": policystore.ScopeRead, "events": policystore.ScopeRead, "read-audit": policystore.ScopeRead, "audit-heads": policystore.ScopeRead,
-	"explain-job": policystore.ScopeRead, "list-rules": policystore.ScopeRead, "prove-revision": policystore.ScopeRead, "check-document": policystore.ScopeRead, "list-jobs": policystore.ScopeRead, "search-jobs": policystore.ScopeRead, "find-jobs": policystore.ScopeRead, "count-jobs": policystore.ScopeRead, "get-job": policystore.ScopeRead,
+	"explain-job": policystore.ScopeRead, "list-rules": policystore.ScopeRead, "prove-revision": policystore.ScopeRead, "check-document": policystore.ScopeRead, "simulate-revision": policystore.ScopeRead, "list-jobs": policystore.ScopeRead, "search-jobs": policystore.ScopeRead, "find-jobs": policystore.ScopeRead, "count-jobs": policystore.ScopeRead, "get-job": policystore.ScopeRead,
 	"stats": policystore.ScopeRead, "stats-history": policystore.ScopeRead, "list-workers": policystore.ScopeRead, "list-indexes": policystore.ScopeRead, "list-queues": policystore.ScopeRead, "list-limits": policystore.ScopeRead,
 	"list-periodic": policystore.ScopeRead, "list-records": policystore.ScopeRead, "get-record": policystore.ScopeRead,
 	"enqueue": policystore.ScopeOperate, "change-jobs": policystore.ScopeOperate, "requeue": policystore.ScopeOperate, "purge": policystore.ScopeOperate,
@@ -57,7 +57,7 @@ func TestS5EveryOperationAsksForItsScope(t *testing.T) {
 			t.Errorf("%s: scope %q, in the table %q (%t)", o.OperationID, o.scope, want, listed)
 			continue
 		}
-		readsOnly := o.Method == http.MethodGet || slices.Contains([]string{"search-jobs", "find-jobs", "count-jobs", "check-document", "preview-redrive", "list-causes", "verify-audit", "replay-audit", "report", "logout", "sign-in"}, o.OperationID)
+		readsOnly := o.Method == http.MethodGet || slices.Contains([]string{"search-jobs", "find-jobs", "count-jobs", "check-document", "simulate-revision", "preview-redrive", "list-causes", "verify-audit", "replay-audit", "report", "logout", "sign-in"}, o.OperationID)
 		if changes := o.once != reads; changes == readsOnly {
 			t.Errorf("%s changes something: %t", o.OperationID, changes)
 		}

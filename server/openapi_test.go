@@ -98,6 +98,7 @@ func TestS7EveryAnswerIsAsTheDocumentSays(t *testing.T) {
 	get("list-settings", "/v1/settings")
 	try("search-jobs", "POST", "/v1/jobs/search", 200, api.JobSearch{Limit: 1}, "")
 	try("check-document", "POST", "/v1/documents/pay/check", 200, api.Check{Body: fmt.Sprintf(documentText, 5)}, "")
+	try("simulate-revision", "POST", "/v1/documents/pay/revisions/1/simulation", 200, api.Simulation{Scenario: scenarioText}, "")
 	try("count-jobs", "POST", "/v1/jobs/count", 200, api.JobCounting{Filter: api.JobFilter{Filter: "payload.a:1"}}, "")
 	try("find-jobs", "POST", "/v1/jobs/find", 200, api.JobFind{Filter: api.JobFilter{Filter: "payload.a:1"}}, "")
 	try("verify-audit", "POST", "/v1/audit/verify", 200, api.AuditVerify{Lines: 1}, "")

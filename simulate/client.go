@@ -30,7 +30,8 @@ type group struct {
 	key     policy.Key
 	service *service
 	members []*caller
-	single  bool // a single attempt, without a policy
+	jobs    *fleet // runs the group's calls as jobs; nil for calls
+	single  bool   // a single attempt, without a policy
 	hedged  bool
 	random  stream
 	faults  []Fault
@@ -45,10 +46,14 @@ type group struct {
 // newGroup makes a group of callers. name identifies its random numbers.
 func (m *simulation) newGroup(name string, spec Client) (*group, error) {
 	g := &group{
-		simulation: m, spec: spec, key: policy.ParseKey(spec.Policy), service: m.services[spec.Service], single: spec.Policy == "",
+		simulation: m, spec: spec, key: policy.ParseKey(spec.Policy), service: m.services[spec.Service], single: spec.Policy == "" && spec.Job.Type == "",
 		random: newStream(m.seed, name), windows: make([]ClientSample, m.samples), latency: make([]histogram, m.samples), peak: 1,
 	}
 	g.total.Reasons = map[string]int64{}
+	if spec.Job.Type != "" {
+		g.jobs = newFleet(g)
+		return g, nil
+	}
 	if !g.single {
 		p, err := m.policies.Policy(context.Background(), g.key)
 		if err != nil {
@@ -68,6 +73,9 @@ func (m *simulation) newGroup(name string, spec Client) (*group, error) {
 func (g *group) start() {
 	for i := range g.faults {
 		g.peak *= max(g.faults[i].Load, 1)
+	}
+	if g.jobs != nil {
+		g.jobs.start()
 	}
 	g.world.at(g.gap(), g, 0)
 }
@@ -97,13 +105,18 @@ func (g *group) gap() time.Duration {
 func (g *group) act(uint64) {
 	now := g.world.now
 	g.world.at(now+g.gap(), g, 0)
+	regular := g.spec.Arrivals == Regular
+	if !regular && g.peak > 1 && g.random.unit()*g.peak >= g.load(now) {
+		return
+	}
+	if g.jobs != nil {
+		g.jobs.enqueue()
+		return
+	}
 	member := g.next
-	if g.spec.Arrivals == Regular {
+	if regular {
 		g.next = (g.next + 1) % len(g.members)
 	} else {
-		if g.peak > 1 && g.random.unit()*g.peak >= g.load(now) {
-			return
-		}
 		member = g.random.below(len(g.members))
 	}
 	g.world.Go(g.members[member].call)
@@ -123,7 +136,15 @@ func (c *caller) do() error {
 	if g.world.ended {
 		return err
 	}
-	g.finish(began, err)
+	if err == nil {
+		g.succeeded(began)
+		return nil
+	}
+	reason := "failed"
+	if failure, ok := errors.AsType[*retry.Error](err); ok {
+		reason = string(failure.Reason)
+	}
+	g.failed(reason)
 	return err
 }
 
@@ -183,29 +204,24 @@ func (g *group) gaveUp(ctx context.Context) error {
 	return context.DeadlineExceeded
 }
 
-// finish counts the end of a call.
-func (g *group) finish(began time.Duration, err error) {
+// succeeded counts a call that has succeeded now.
+func (g *group) succeeded(began time.Duration) {
 	now := g.world.now
-	i := g.sample(now)
-	if err == nil {
-		if i < len(g.latency) {
-			g.latency[i].add(now - began)
-		}
-		if now >= g.scenario.Warmup {
-			g.all.add(now - began)
-		}
-		g.count(now, func(t *ClientCounts) { t.Succeeded++ })
-		return
+	if i := g.sample(now); i < len(g.latency) {
+		g.latency[i].add(now - began)
 	}
-	g.count(now, func(t *ClientCounts) { t.Failed++ })
-	if now < g.scenario.Warmup {
-		return
+	if now >= g.scenario.Warmup {
+		g.all.add(now - began)
 	}
-	reason := "failed"
-	if failure, ok := errors.AsType[*retry.Error](err); ok {
-		reason = string(failure.Reason)
+	g.count(now, func(t *ClientCounts) { t.Succeeded++ })
+}
+
+// failed counts a call that has failed now.
+func (g *group) failed(reason string) {
+	g.count(g.world.now, func(t *ClientCounts) { t.Failed++ })
+	if g.world.now >= g.scenario.Warmup {
+		g.total.Reasons[reason]++
 	}
-	g.total.Reasons[reason]++
 }
 
 // count counts in the current sample and, after the warm-up, in the totals.

@@ -4,14 +4,15 @@
 // # The model
 //
 // A [Scenario] is data, in YAML or JSON. Every simulated client has a production [retry.Executor] with the mechanisms of its
-// policy. The executor runs unchanged; only its clock, timers and goroutines are the simulation's, so that an hour takes a moment
-// and always has the same result. Nothing of what the executor decides is calculated here.
+// policy, and clients that enqueue jobs have production workers ([job.Worker]) and a store in memory. They run unchanged; only their
+// clocks, timers and goroutines are the simulation's, so that an hour takes a moment and always has the same result. Nothing of what
+// they decide is calculated here.
 //
 // A service is a queue in front of a number of slots. A client that gives up, because its attempt has timed out, does not take its
 // request back: the service still serves it, in vain, unless its queue drops abandoned requests.
 //
 // # What it does not do
 //
-// Jobs and pipelines are not simulated, nor are the CPU, the garbage collector, connections and their set-up. docs/simulate.md
-// lists the published results that it reproduces.
+// Pipelines are not simulated, nor are the CPU, the garbage collector, connections and their set-up. docs/simulate.md lists the
+// published results that it reproduces.
 package simulate

@@ -53,10 +53,10 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	if r.Warmup == 0 {
 		p.Conditions = fmt.Sprintf("%s of virtual time, seed %d.", span(r.Duration), r.Seed)
 	}
-	if len(r.faults) > 0 {
+	if len(r.Faults) > 0 {
 		faults := Table{Title: "Faults", Head: []string{"fault", "of", "from", "to", "shape", "effect"}}
-		for _, name := range slices.Sorted(maps.Keys(r.faults)) {
-			faults.Rows = append(faults.Rows, describe(name, r.faults[name]))
+		for _, f := range r.Faults {
+			faults.Rows = append(faults.Rows, []string{f.Name, f.Of, span(f.From), span(f.To), string(f.Shape), f.Effect})
 		}
 		p.Tables = append([]Table{faults}, p.Tables...)
 	}
@@ -97,7 +97,7 @@ func (r *Report) WriteSVG(w io.Writer) error {
 }
 
 // describe writes a fault in words.
-func describe(name string, f Fault) []string {
+func describe(name string, f Fault) FaultSpan {
 	target := "service " + f.Service
 	if f.Client != "" {
 		target = "clients " + f.Client
@@ -108,31 +108,42 @@ func describe(name string, f Fault) []string {
 			effects = append(effects, fmt.Sprintf(format, args...))
 		}
 	}
-	add(f.Down, "refuses requests")
+	add(f.Down && f.Service != "", "refuses requests")
+	add(f.Down && f.Client != "", "workers are killed")
 	add(f.Errors > 0, "%g %% of requests fail", 100*f.Errors)
 	add(f.Latency > 0, "latency × %g", f.Latency)
 	add(f.Slowdown > 0, "capacity ÷ %g", f.Slowdown)
 	add(f.Load > 0, "load × %g", f.Load)
-	add(f.Share < 1, "for %g %% of requests", 100*f.Share)
-	return []string{
-		name, target, f.At.String(), (f.At + f.For).String(), string(cmp.Or(f.Shape, Step)), strings.Join(effects, ", "),
+	add(f.Share < 1 && f.Service != "", "for %g %% of requests", 100*f.Share)
+	add(f.Share < 1 && f.Client != "", "%g %% of the workers", 100*f.Share)
+	return FaultSpan{
+		Name: name, Of: target, From: f.At.Seconds(), To: (f.At + f.For).Seconds(), Shape: cmp.Or(f.Shape, Step), Effect: strings.Join(effects, ", "),
 	}
 }
 
-// Tables returns the totals of clients and services as text.
+// Tables returns the totals of clients, jobs and services as text.
 func (r *Report) Tables() []Table {
 	clients := Table{Title: "Clients", Head: []string{
 		"clients", "service", "calls", "success", "attempts/call", "p50", "p99", "failures",
+	}}
+	jobs := Table{Title: "Jobs", Head: []string{
+		"clients", "service", "jobs", "completed", "attempts/job", "p50", "p99", "peak backlog", "lost leases", "dead",
 	}}
 	for _, c := range r.Clients {
 		var reasons []string
 		for _, reason := range slices.Sorted(maps.Keys(c.Reasons)) {
 			reasons = append(reasons, fmt.Sprintf("%s %d", reason, c.Reasons[reason]))
 		}
-		clients.Rows = append(clients.Rows, []string{
+		row := []string{
 			c.Name, c.Service, strconv.FormatInt(c.Calls, 10), fmt.Sprintf("%.2f %%", 100*c.Success), fmt.Sprintf("%.3f", c.AttemptsPerCall),
-			span(c.Latency.P50), span(c.Latency.P99), strings.Join(reasons, ", "),
-		})
+			span(c.Latency.P50), span(c.Latency.P99),
+		}
+		if c.JobType == "" {
+			clients.Rows = append(clients.Rows, append(row, strings.Join(reasons, ", ")))
+		} else {
+			row = append(row, strconv.Itoa(c.PeakBacklog), strconv.FormatInt(c.LostLeases, 10), strings.Join(reasons, ", "))
+			jobs.Rows = append(jobs.Rows, row)
+		}
 	}
 	services := Table{Title: "Services", Head: []string{
 		"service", "requests", "served", "failed", "wasted", "refused", "dropped", "peak queue",
@@ -144,7 +155,7 @@ func (r *Report) Tables() []Table {
 		}
 		services.Rows = append(services.Rows, row)
 	}
-	return []Table{clients, services}
+	return slices.DeleteFunc([]Table{clients, jobs, services}, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
 // span writes seconds as a duration of three digits.

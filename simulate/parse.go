@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/near"
+	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -51,6 +53,12 @@ func (s *Scenario) fill() {
 	}
 	for name, c := range s.Clients {
 		c.Count = max(c.Count, 1)
+		if c.Job.Type != "" {
+			c.Job.Queue = cmp.Or(c.Job.Queue, job.DefaultQueue)
+			c.Job.Workers = max(c.Job.Workers, 1)
+			c.Job.Concurrency = cmp.Or(c.Job.Concurrency, job.DefaultConcurrency)
+			c.Job.Lease = cmp.Or(c.Job.Lease, job.DefaultLease)
+		}
 		s.Clients[name] = c
 	}
 	for name, f := range s.Faults {
@@ -106,6 +114,12 @@ func (c *checker) check() {
 		if client.Rate == 0 {
 			c.refuse(path+".rate", "missing", "write how many calls per second each client makes")
 		}
+		switch {
+		case client.Job.Type == "" && client.Job != ClientJob{}:
+			c.refuse(path+".job.type", "missing", "write the type of the jobs")
+		case client.Job.Type != "" && client.Policy != "":
+			c.refuse(path+".policy", "does not apply to jobs", "remove it, and write the policy of the type under jobs, or of the queue under queues")
+		}
 		if clients += max(client.Count, 1); clients > maxClients {
 			c.refuse(path+".count", fmt.Sprintf("more than %d clients in all", maxClients), "lower it, and raise their rate")
 		}
@@ -116,7 +130,6 @@ func (c *checker) check() {
 }
 
 func (c *checker) fault(path string, f Fault) {
-	ofService := f.Errors > 0 || f.Latency > 0 || f.Slowdown > 0 || f.Down
 	switch {
 	case (f.Service == "") == (f.Client == ""):
 		c.refuse(path, "changes either a service or clients", "name one of them")
@@ -124,15 +137,21 @@ func (c *checker) fault(path string, f Fault) {
 		c.service(path+".service", f.Service)
 		if f.Load > 0 {
 			c.refuse(path+".load", "belongs to clients", "remove it, or name clients")
-		} else if !ofService {
+		} else if f.Errors == 0 && f.Latency == 0 && f.Slowdown == 0 && !f.Down {
 			c.refuse(path, "changes nothing", "set errors, latency, slowdown or down")
 		}
 	default:
 		c.known(path+".client", f.Client, "group of clients", slices.Sorted(maps.Keys(c.scenario.Clients)))
-		if ofService {
-			c.refuse(path, "errors, latency, slowdown and down belong to a service", "remove them, or name a service")
-		} else if f.Load == 0 {
-			c.refuse(path, "changes nothing", "set load")
+		jobs := c.scenario.Clients[f.Client].Job.Type != ""
+		switch {
+		case f.Errors > 0 || f.Latency > 0 || f.Slowdown > 0:
+			c.refuse(path, "errors, latency and slowdown belong to a service", "remove them, or name a service")
+		case f.Down && !jobs:
+			c.refuse(path+".down", "belongs to a service or to clients with a job", "remove it, or name a service")
+		case f.Down && f.Shape != "" && f.Shape != Step:
+			c.refuse(path+".shape", "workers are killed at once", "remove it")
+		case f.Load == 0 && !f.Down:
+			c.refuse(path, "changes nothing", "set load, or down for clients with a job")
 		}
 	}
 	if f.At >= c.scenario.Duration {

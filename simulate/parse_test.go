@@ -31,7 +31,7 @@ func TestMistakesHavePlacesAndRemedies(t *testing.T) {
 		"fault without end":  {"faults: {f: {errors: 0.5}}", "faults.f: changes either a service or clients; name one of them"},
 		"fault of both":      {"faults: {f: {service: a, client: c, errors: 0.5}}", "faults.f: changes either a service or clients"},
 		"load of a service":  {"faults: {f: {service: a, load: 2}}", "faults.f.load: belongs to clients; remove it, or name clients"},
-		"errors of clients":  {"faults: {f: {client: c, errors: 1}}", "faults.f: errors, latency, slowdown and down belong to a service"},
+		"errors of clients":  {"faults: {f: {client: c, errors: 1}}", "faults.f: errors, latency and slowdown belong to a service"},
 		"fault after end":    {"faults: {f: {service: a, down: true, at: 10s}}", "faults.f.at: not before the end"},
 		"warm-up":            {"warmup: 10s", "warmup: not shorter than the duration"},
 		"too many samples":   {"interval: 10us", "interval: more than 10000 samples; lengthen it"},
@@ -94,7 +94,7 @@ func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	}
 	for _, wrong := range []string{
 		"version: 2", "version: 1\nseeed: 1", "version: 1\nservices: {a: {concurrency: 0}}", "version: 1\nfaults: {f: {shape: square}}",
-		"version: 1\nservices: {a: {latency: {mean: fast}}}", "version: 1\nqueues: {}",
+		"version: 1\nservices: {a: {latency: {mean: fast}}}", "version: 1\nconsumers: {}",
 	} {
 		if validate(wrong) == nil {
 			t.Errorf("the schema accepts %q", wrong)

@@ -2,9 +2,7 @@ package simulate
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,14 +42,19 @@ func (r *Report) plots() []plot {
 		rate := func(of func(ClientSample) int64) []float64 {
 			return values(n, func(i int) float64 { return float64(of(c.Series[i])) / r.lengthOf(i) })
 		}
-		list = append(list, r.plot(c.Name+": calls per second",
-			curve{Name: "calls", values: rate(func(s ClientSample) int64 { return s.Calls })},
+		words := wordsOf(&c)
+		list = append(list, r.plot(c.Name+": "+words.calls+" per second",
+			curve{Name: words.calls, values: rate(func(s ClientSample) int64 { return s.Calls })},
 			curve{Name: "attempts", values: rate(func(s ClientSample) int64 { return s.Attempts })},
-			curve{Name: "succeeded", values: rate(func(s ClientSample) int64 { return s.Succeeded })},
-			curve{Name: "failed", values: rate(func(s ClientSample) int64 { return s.Failed })}),
-			r.plot(c.Name+": latency of successful calls in seconds",
+			curve{Name: words.succeeded, values: rate(func(s ClientSample) int64 { return s.Succeeded })},
+			curve{Name: words.failed, values: rate(func(s ClientSample) int64 { return s.Failed })}),
+			r.plot(c.Name+": "+words.latency+" in seconds",
 				curve{Name: "p50", values: values(n, func(i int) float64 { return present(c.Series[i].Latency.P50) })},
 				curve{Name: "p99", values: values(n, func(i int) float64 { return present(c.Series[i].Latency.P99) })}))
+		if c.JobType != "" {
+			list = append(list, r.plot(c.Name+": unfinished jobs",
+				curve{Name: "backlog", values: values(n, func(i int) float64 { return float64(c.Series[i].Backlog) })}))
+		}
 	}
 	for _, s := range r.Services {
 		n := len(s.Series)
@@ -68,6 +71,16 @@ func (r *Report) plots() []plot {
 				curve{Name: "waiting", values: values(n, func(i int) float64 { return float64(s.Series[i].Queue) })}))
 	}
 	return list
+}
+
+// words name what happens to calls or jobs.
+type words struct{ calls, succeeded, failed, latency string }
+
+func wordsOf(c *ClientResult) words {
+	if c.JobType != "" {
+		return words{"jobs", "completed", "dead", "time from enqueueing to completion"}
+	}
+	return words{"calls", "succeeded", "failed", "latency of successful calls"}
 }
 
 // lengthOf returns the length of a sample in seconds; the last one may be shorter.
@@ -119,13 +132,12 @@ func (r *Report) plot(title string, curves ...curve) plot {
 		}
 		curves[i].Path = path.String()
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.faults)) {
-		f := r.faults[name]
-		from, to := f.At.Seconds(), min((f.At+f.For).Seconds(), r.Duration)
+	for _, f := range r.Faults {
+		to := min(f.To, r.Duration)
 		if f.Shape == Ramp {
 			to = r.Duration
 		}
-		p.Shades = append(p.Shades, shade{number(x(from)), number(top), number(x(to) - x(from)), number(plotHeight - top - bottom)})
+		p.Shades = append(p.Shades, shade{number(x(f.From)), number(top), number(x(to) - x(f.From)), number(plotHeight - top - bottom)})
 	}
 	for v := 0.0; v <= ceiling*1.0001; v += step {
 		p.Ticks = append(p.Ticks, tick{

@@ -16,14 +16,25 @@ type Report struct {
 	Interval float64         `json:"interval"`
 	Clients  []ClientResult  `json:"clients"`
 	Services []ServiceResult `json:"services"`
-
-	faults map[string]Fault
+	Faults   []FaultSpan     `json:"faults,omitempty"`
 }
 
-// ClientResult is the result of a group of clients, or of the calls of one service by another.
+// FaultSpan is what a fault did, in words, and when.
+type FaultSpan struct {
+	Name   string  `json:"name"`
+	Of     string  `json:"of"`
+	From   float64 `json:"from"`
+	To     float64 `json:"to"` // when it had ended or, for a ramp, had grown
+	Shape  Shape   `json:"shape"`
+	Effect string  `json:"effect"`
+}
+
+// ClientResult is the result of a group of clients, or of the calls of one service by another. Where clients enqueue jobs, a call is
+// a job, which succeeds when it is completed and fails when it is dead; its latency counts from the enqueueing.
 type ClientResult struct {
 	Name    string `json:"name"`
 	Service string `json:"service"`
+	JobType string `json:"job_type,omitempty"`
 	ClientTotals
 	Series []ClientSample `json:"series"`
 }
@@ -43,12 +54,15 @@ type ClientTotals struct {
 	Success         float64          `json:"success"` // share of the calls that ended
 	Latency         Percentiles      `json:"latency"` // of calls that succeeded, with their retries
 	Reasons         map[string]int64 `json:"reasons"` // of calls that failed
+	LostLeases      int64            `json:"lost_leases,omitempty"`
+	PeakBacklog     int              `json:"peak_backlog,omitempty"`
 }
 
-// ClientSample is one interval.
+// ClientSample is one interval; Backlog is the number of unfinished jobs at its beginning.
 type ClientSample struct {
 	ClientCounts
 	Latency Percentiles `json:"latency"`
+	Backlog int         `json:"backlog,omitempty"`
 }
 
 // Percentiles of a latency in seconds, exact within 3 %; 0 where there is none.
@@ -91,7 +105,9 @@ func (m *simulation) report() *Report {
 	s := m.scenario
 	r := &Report{
 		Title: s.Title, Seed: m.seed, Duration: s.Duration.Seconds(), Warmup: s.Warmup.Seconds(), Interval: s.Interval.Seconds(),
-		faults: s.Faults,
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Faults)) {
+		r.Faults = append(r.Faults, describe(name, s.Faults[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.groups)) {
 		g := m.groups[name]
@@ -101,7 +117,7 @@ func (m *simulation) report() *Report {
 		for i := range g.windows {
 			g.windows[i].Latency = g.latency[i].percentiles()
 		}
-		r.Clients = append(r.Clients, ClientResult{Name: name, Service: g.spec.Service, ClientTotals: *t, Series: g.windows})
+		r.Clients = append(r.Clients, ClientResult{Name: name, Service: g.spec.Service, JobType: g.spec.Job.Type, ClientTotals: *t, Series: g.windows})
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.services)) {
 		v := m.services[name]

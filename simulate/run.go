@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,24 @@ type Options struct {
 	Policies *policy.Set
 	// Seed replaces the scenario's. 0 keeps it.
 	Seed uint64
+	// Bounds end a run that costs too much. Default none.
+	Bounds Bounds
 }
+
+// Bounds of what a run may cost. Where they stop it depends on nothing but the scenario, the policies and the seed.
+type Bounds struct {
+	// Events is how many events a run may work off: a few for each attempt, about a million in a second. 0 is no bound.
+	Events int
+	// Memory is about how many bytes a run may hold. 0 is no bound.
+	Memory int
+}
+
+func (b Bounds) reached(events, memory int) bool {
+	return b.Events > 0 && events >= b.Events || b.Memory > 0 && memory > b.Memory
+}
+
+// ErrTooLarge is the error of a run that has reached one of its [Bounds].
+var ErrTooLarge = errors.New("simulate: the simulation is too large")
 
 // simulation is a run of a scenario.
 type simulation struct {
@@ -32,7 +50,7 @@ type simulation struct {
 
 // Run simulates the scenario. The same scenario, policies and seed give the same report, byte for byte, on every platform whose
 // compiler does not fuse floating-point operations (amd64 and 386 among them). Run uses one goroutine at a time; it is safe for
-// concurrent use. When ctx ends, it returns ctx's error.
+// concurrent use. When ctx ends, it returns ctx's error, and at one of the bounds [ErrTooLarge].
 func (s *Scenario) Run(ctx context.Context, o Options) (*Report, error) {
 	m := &simulation{
 		scenario: s, policies: o.Policies, seed: cmp.Or(o.Seed, uint64(s.Seed)), world: newWorld(),
@@ -45,6 +63,10 @@ func (s *Scenario) Run(ctx context.Context, o Options) (*Report, error) {
 	if err := s.checkKeys(m.policies); err != nil {
 		return nil, err
 	}
+	m.world.bounds, m.world.held = o.Bounds, s.size(m.samples)
+	if o.Bounds.reached(0, m.world.held) {
+		return nil, ErrTooLarge
+	}
 	if err := m.build(); err != nil {
 		return nil, err
 	}
@@ -53,7 +75,23 @@ func (s *Scenario) Run(ctx context.Context, o Options) (*Report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
+	if m.world.tooLarge {
+		return nil, ErrTooLarge
+	}
 	return m.report(), nil
+}
+
+// size returns about how many bytes a run holds before it has begun.
+func (s *Scenario) size(samples int) int {
+	clients, series := 0, len(s.Services)+len(s.Clients)
+	for _, service := range s.Services {
+		clients += len(service.Calls)
+		series += len(service.Calls)
+	}
+	for _, client := range s.Clients {
+		clients += client.Count + client.Job.Workers
+	}
+	return clients*clientSize + series*samples*sampleSize
 }
 
 // build makes services and clients, in the order of their names.
@@ -99,12 +137,17 @@ func (m *simulation) build() error {
 // sample returns the index of the sample at a time.
 func (m *simulation) sample(now time.Duration) int { return int(now / m.scenario.Interval) }
 
-// act notes the state of the services at the end of each sample.
+// act notes the state of services and jobs at the beginning of each sample.
 func (m *simulation) act(uint64) {
 	i := m.sample(m.world.now)
 	for _, s := range m.services {
 		if i < len(s.windows) {
 			s.windows[i].Queue, s.windows[i].Busy = s.waiting(), s.busy
+		}
+	}
+	for _, g := range m.groups {
+		if i < len(g.windows) && g.jobs != nil {
+			g.windows[i].Backlog = len(g.jobs.open)
 		}
 	}
 	m.world.at(m.world.now+m.scenario.Interval, m, 0)

@@ -31,6 +31,8 @@ policies:
   db.Read:
     retry: {max_attempts: 2, backoff: 10ms, timeout: 200ms}
     hedge: {enabled: true, trigger: p95, delay: 50ms}
+queues:
+  mail: {retry: {max_attempts: 3, backoff: 500ms}, circuit: {kind: consecutive, failures: 30, cooldown: 2s}, limits: [{name: few, concurrency: 25}]}
 budgets:
   shared: {kind: token_bucket, capacity: 100, refill_per_second: 50}
 services:
@@ -38,9 +40,11 @@ services:
   db: {concurrency: 40, latency: {distribution: lognormal, mean: 40ms, deviation: 60ms}, errors: 0.02, queue: {discipline: random}}
 clients:
   web: {service: api, policy: api.Get, count: 20, rate: 20, network: {distribution: normal, mean: 2ms, deviation: 1ms}}
+  shop: {service: db, rate: 100, job: {type: send, queue: mail, workers: 3, concurrency: 10, lease: 5s}}
 faults:
   slow: {service: db, at: 20s, for: 10s, latency: 8, share: 0.5}
   busy: {client: web, at: 40s, for: 10s, load: 3, shape: spike}
+  crash: {client: shop, at: 25s, for: 15s, down: true, share: 0.5}
 `
 
 func parse(t testing.TB, text string) *simulate.Scenario {
@@ -72,7 +76,7 @@ func hashOf(t testing.TB, r *simulate.Report) string {
 }
 
 // golden is the hash of the report of everything.
-const golden = "cfbc805d2484c8a3b647c0c9a0e1ce3e67b6fbc84733b3f977519d7cf3c5050d"
+const golden = "8ad326688baa6770b9b3388995aace7da8899483fe2a280ea5326991835b6d3f"
 
 func TestT2SameSeedSameBytesOnEveryPlatform(t *testing.T) {
 	first := run(t, everything, simulate.Options{})
@@ -86,9 +90,12 @@ func TestT2SameSeedSameBytesOnEveryPlatform(t *testing.T) {
 		t.Error("another seed gives the same report")
 	}
 	for _, reason := range []string{"attempts_exhausted", "circuit_open", "concurrency_limited"} {
-		if first.Clients[1].Reasons[reason] == 0 {
-			t.Errorf("no call ended with %s: %v", reason, first.Clients[1].Reasons)
+		if first.Clients[2].Reasons[reason] == 0 {
+			t.Errorf("no call ended with %s: %v", reason, first.Clients[2].Reasons)
 		}
+	}
+	if jobs := first.Clients[1]; jobs.LostLeases == 0 || jobs.Succeeded == 0 || jobs.Attempts <= jobs.Calls {
+		t.Errorf("jobs: %+v", jobs.ClientTotals)
 	}
 	if hedged := first.Clients[0]; hedged.Name != "api → db" || hedged.AttemptsPerCall < 1.1 {
 		t.Errorf("no hedges: %+v", hedged.ClientTotals)

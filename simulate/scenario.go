@@ -29,6 +29,10 @@ type Scenario struct {
 	Budgets map[string]policy.Budget `json:"budgets"`
 	// Policies of calls by key, as in a policy document.
 	Policies map[string]policy.Policy `json:"policies"`
+	// Queues of jobs by name, as in a policy document.
+	Queues map[string]policy.Queue `json:"queues"`
+	// Jobs by type, as in a policy document.
+	Jobs map[string]policy.Job `json:"jobs"`
 	// Services by name.
 	Services map[string]Service `json:"services"`
 	// Clients by the name of their group.
@@ -43,6 +47,8 @@ type Scenario struct {
 type ScenarioDefaults struct {
 	// Calls of services.
 	Calls policyfile.CallDefaults `json:"calls"`
+	// Jobs of clients that enqueue jobs.
+	Jobs policy.Job `json:"jobs"`
 }
 
 // Service answers requests.
@@ -125,12 +131,15 @@ const (
 // Values lists the disciplines.
 func (Discipline) Values() []string { return []string{string(FIFO), string(LIFO), string(Random)} }
 
-// Client is a group of equal clients. Each has its own executor, with its own budgets, breakers and limits.
+// Client is a group of equal clients. Each has its own executor, with its own budgets, breakers and limits. With a job, the clients
+// enqueue jobs, and workers call the service.
 type Client struct {
 	// Service that the clients call.
 	Service string `json:"service"`
 	// Policy is the key of their calls' policy. Default a single attempt.
 	Policy string `json:"policy"`
+	// Job makes each call a stored job.
+	Job ClientJob `json:"job"`
 	// Count is the number of clients. Default 1.
 	Count int `json:"count" check:"min=1,max=100000"`
 	// Rate is the number of calls per second of each client.
@@ -139,6 +148,21 @@ type Client struct {
 	Arrivals Arrivals `json:"arrivals"`
 	// Network is how long a request travels, and again its response. Default 0.
 	Network Latency `json:"network"`
+}
+
+// ClientJob says how the jobs of a group of clients are run. The group has a store of its own. Policies are those of the type and the
+// queue.
+type ClientJob struct {
+	// Type of the jobs.
+	Type string `json:"type"`
+	// Queue of the jobs. Default default.
+	Queue string `json:"queue"`
+	// Workers is the number of workers. Each has its own executor. Default 1.
+	Workers int `json:"workers" check:"min=1,max=1000"`
+	// Concurrency is the number of jobs that a worker runs at once. Default 100.
+	Concurrency int `json:"concurrency" check:"min=1"`
+	// Lease of a claimed job, which its worker extends. Default 30s.
+	Lease time.Duration `json:"lease" check:"positive,max=86400"`
 }
 
 // Arrivals is how calls are spread over time.
@@ -171,11 +195,12 @@ type Fault struct {
 	Latency float64 `json:"latency" check:"positive,max=1000000"`
 	// Slowdown divides the service's capacity and concurrency, which stay above 0.
 	Slowdown float64 `json:"slowdown" check:"min=1,max=1000000"`
-	// Down means that the service refuses every request at once.
+	// Down means that the service refuses every request at once, or that the workers of the clients' jobs are killed, and start
+	// again at the end.
 	Down bool `json:"down"`
 	// Load multiplies the rate of the clients.
 	Load float64 `json:"load" check:"positive,max=1000"`
-	// Share is the share of requests that the fault hits. Default 1.
+	// Share is the share of the requests, or of the workers, that the fault hits. Default 1.
 	Share float64 `json:"share" check:"min=0,max=1"`
 }
 

@@ -121,7 +121,7 @@ func TestBadRolloutShowsInAttemptsFirst(t *testing.T) {
 
 func TestEveryScenarioIsTested(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(scenarios, "*.yaml"))
-	if err != nil || len(files) != 7 {
+	if err != nil || len(files) != 8 {
 		t.Errorf("%v: %v; add a test for a new one", files, err)
 	}
 }

@@ -54,6 +54,7 @@ func (s *service) arrive(r *request) {
 		return
 	}
 	s.line = append(s.line, r)
+	s.world.held += requestSize
 	s.serve()
 	s.total.PeakQueue = max(s.total.PeakQueue, s.waiting())
 }
@@ -101,6 +102,7 @@ func (s *service) act(uint64) {
 
 // take removes the next request from the line.
 func (s *service) take() *request {
+	s.world.held -= requestSize
 	i := s.first
 	switch s.spec.Queue.Discipline {
 	case LIFO:

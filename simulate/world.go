@@ -21,8 +21,12 @@ type world struct {
 	tasks   []*task
 	waiting map[any][]*task // by the key that wakes them, in the order in which they began to wait
 	ended   bool
+	atEnd   []func() // called when the world has ended, before its tasks end
 
 	interrupt <-chan struct{} // ends the run early; may be nil
+	bounds    Bounds
+	held      int  // about how many bytes the simulation holds, without its tasks
+	tooLarge  bool // the run has ended early at one of the bounds
 }
 
 var _ virtual.World = (*world)(nil)
@@ -44,11 +48,19 @@ type task struct {
 // actor is what happens at an event.
 type actor interface{ act(turn uint64) }
 
+// action is an event that calls a function.
+type action func()
+
+func (a action) act(uint64) { a() }
+
 // run works off events before end, then ends all tasks.
 func (w *world) run(end time.Duration) {
 	w.settle()
 	for n := 0; len(w.events.list) > 0 && w.events.list[0].at < end; n++ {
 		if n%checkEvery == 0 && w.interrupted() {
+			break
+		}
+		if w.tooLarge = w.bounds.reached(n, w.held+len(w.tasks)*taskSize); w.tooLarge {
 			break
 		}
 		e := w.events.pop()
@@ -57,6 +69,9 @@ func (w *world) run(end time.Duration) {
 		w.settle()
 	}
 	w.now, w.ended = max(w.now, end), true
+	for _, f := range w.atEnd {
+		f()
+	}
 	for _, t := range w.tasks {
 		if t.work != nil {
 			w.resume(t)
@@ -67,6 +82,14 @@ func (w *world) run(end time.Duration) {
 		t.stop()
 	}
 }
+
+// About how many bytes a simulation holds for each of its parts, with a margin for the garbage collector.
+const (
+	taskSize    = 32 << 10 // its stack
+	clientSize  = 16 << 10
+	requestSize = 512 // that waits, or an unfinished job
+	sampleSize  = 2 << 10
+)
 
 // checkEvery is how many events are worked off between two looks at interrupt.
 const checkEvery = 1 << 12

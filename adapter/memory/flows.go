@@ -131,13 +131,13 @@ func (f *flows) dropped(s *Jobs, e *entry) {
 	of := e.node.flow
 	of.nodes[e.node.position-1] = nil
 	of.Count(e.was, "")
-	e.node.end(s, "", job.Stamp(time.Now()))
+	e.node.end(s, "", s.now())
 	switch {
 	case of.Jobs == 0:
 		delete(f.byID, of.ID)
 		f.list = slices.DeleteFunc(f.list, func(other *flow) bool { return other == of })
 	case of.Open() == 0 && of.finished.IsZero():
-		of.finished = job.Stamp(time.Now())
+		of.finished = s.now()
 	}
 }
 

@@ -108,7 +108,7 @@ func (s *Jobs) arrive(e *entry) {
 // leave tends the gate and unlocks the store.
 func (s *Jobs) leave() {
 	if !s.closed {
-		s.tend(job.Stamp(time.Now()))
+		s.tend(s.now())
 	}
 	s.mu.Unlock()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/fanout"
+	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -36,6 +37,7 @@ type Jobs struct {
 	events    relayed
 	gate      gate
 	settings  settings
+	world     virtual.World // nil outside of a simulation
 }
 
 // entry is a stored job. It is in the pile of its state or, while it is ready, in a run.
@@ -95,7 +97,15 @@ func (s *Jobs) enter(ctx context.Context) (now time.Time, err error) {
 		s.mu.Unlock()
 		return time.Time{}, job.ErrClosed
 	}
-	return job.Stamp(time.Now()), nil
+	return s.now(), nil
+}
+
+// now returns the time of the store.
+func (s *Jobs) now() time.Time {
+	if s.world != nil {
+		return job.Stamp(virtual.Epoch.Add(s.world.Now()))
+	}
+	return job.Stamp(time.Now())
 }
 
 // Enqueue implements job.Store.

@@ -1,5 +1,7 @@
 package memory
 
+import "github.com/tenetdev/tenet/internal/virtual"
+
 // DB is a store in memory. It is safe for concurrent use.
 type DB struct {
 	jobs        *Jobs
@@ -11,6 +13,13 @@ type DB struct {
 // Open returns an empty store.
 func Open() *DB {
 	return &DB{jobs: newJobs(), idempotency: newIdempotency(), policies: newPolicies(), limits: newLimits()}
+}
+
+// OpenJobsIn returns an empty job store with the time of a simulated world; see package simulate.
+func OpenJobsIn(w virtual.World) *Jobs {
+	jobs := newJobs()
+	jobs.world = w
+	return jobs
 }
 
 // Jobs is the job store. All calls return the same one.

@@ -194,6 +194,12 @@ func NewFinding(f prove.Finding) Finding {
 	return out
 }
 
+// Simulation asks what a revision does to services under load and faults.
+type Simulation struct {
+	Scenario string `json:"scenario" maxLength:"65536" doc:"A scenario as tenet simulate reads it, YAML or JSON. The policies, queues, jobs and budgets of the revision replace its own."`
+	Seed     uint64 `json:"seed,omitempty" doc:"Of all random numbers; 0 for that of the scenario."`
+}
+
 // Check asks what publishing a text would do.
 type Check struct {
 	Body string `json:"body" maxLength:"1048576" doc:"The document, YAML or JSON."`

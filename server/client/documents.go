@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
+	"github.com/tenetdev/tenet/simulate"
 )
 
 // Documents are the policy documents of a server.
@@ -55,6 +56,13 @@ func (d *Documents) Revision(ctx context.Context, name string, number int64) (ou
 func (d *Documents) Diff(ctx context.Context, name string, from, to int64) (out api.Difference, err error) {
 	query := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
 	err = d.get(ctx, pathOf(name, "/diff"), query, &out)
+	return out, err
+}
+
+// Simulate runs a scenario under a revision.
+func (d *Documents) Simulate(ctx context.Context, name string, number int64, in api.Simulation) (out *simulate.Report, err error) {
+	path := pathOf(name, "/revisions/"+strconv.FormatInt(number, 10)+"/simulation")
+	err = asPolicy(d.client.Do(ctx, Call{Method: http.MethodPost, Path: path, Body: in}, &out))
 	return out, err
 }
 

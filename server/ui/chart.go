@@ -9,13 +9,15 @@ import (
 // chart is a figure of lines over time, drawn by a script. Its caption says the last value of each line, and a table below it
 // some of the values.
 type chart struct {
-	ID     string     `json:"-"` // of the element; unique on the page
-	Title  string     `json:"title"`
-	Unit   string     `json:"unit"` // number, rate, seconds, percent or times: how values are written
-	Start  int64      `json:"start,omitempty"`
-	X      []float64  `json:"x"` // seconds since Start, which is in seconds since 1970
-	Series []series   `json:"series"`
-	Rows   []chartRow `json:"-"` // the newest first
+	ID    string    `json:"-"` // of the element; unique on the page
+	Title string    `json:"title"`
+	Unit  string    `json:"unit"` // number, rate, seconds, percent or times: how values are written
+	Start int64     `json:"start,omitempty"`
+	X     []float64 `json:"x"` // seconds since Start, which is in seconds since 1970
+	// Elapsed is set where X does not say when something happened, but how long after the beginning.
+	Elapsed bool       `json:"elapsed,omitempty"`
+	Series  []series   `json:"series"`
+	Rows    []chartRow `json:"-"` // the newest first
 }
 
 // series is a line of a chart.
@@ -28,7 +30,7 @@ type series struct {
 
 // chartRow is a row of the table of a chart.
 type chartRow struct {
-	At     time.Time
+	At     string
 	Values []string
 }
 
@@ -79,7 +81,10 @@ func (c *chart) finish() {
 	}
 	every := max(1, len(c.X)/chartRows)
 	for at := len(c.X) - 1; at >= 0; at -= every {
-		row := chartRow{At: time.Unix(c.Start+int64(c.X[at]), 0)}
+		row := chartRow{At: clock(time.Unix(c.Start+int64(c.X[at]), 0))}
+		if c.Elapsed {
+			row.At = seconds(c.X[at])
+		}
 		for _, s := range c.Series {
 			row.Values = append(row.Values, written(c.Unit, s.Values[at]))
 		}

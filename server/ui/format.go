@@ -67,7 +67,6 @@ func (u *UI) functions() template.FuncMap {
 		"bytes":    byteSize,
 		"percent":  percent,
 		"instant":  instant,
-		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" },
 		"dict":     dict,
 		"list":     func(items ...any) []any { return items },
 		"plural":   plural,
@@ -207,6 +206,9 @@ func percent(share float64) string {
 	}
 	return trim(share*100, 1) + " %"
 }
+
+// clock writes a time of day.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
 
 // instant writes a time as an element that holds the exact value. Scripts add how long ago it was.
 func instant(t time.Time) template.HTML {

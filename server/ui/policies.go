@@ -9,7 +9,7 @@ import (
 
 // policyPages lists the pages of policy documents.
 func policyPages() []*page {
-	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyProofPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage(), trialPage(), clientsPage(), mechanismsPage(), pipelinesPage()}
+	return []*page{policiesPage(), policyRulesPage(), policyTextPage(), policyProofPage(), policySimulationPage(), policyRevisionsPage(), policyDiffPage(), rolloutPage(), trialPage(), clientsPage(), mechanismsPage(), pipelinesPage()}
 }
 
 // policyActions lists the changes of policy documents.

@@ -42,7 +42,7 @@ func (r *request) documentHead(current string) (h documentHead, err error) {
 	if h.Rollout != nil && !h.Rollout.State.Ended() {
 		h.Progress = rolloutPlace(h.Rollout)
 	}
-	for _, t := range []struct{ name, rest string }{{"Rules", ""}, {"Text", "/text"}, {"Proof", "/proof"}, {"Revisions", "/revisions"}, {"Trial", "/trial"}, {"Rollout", "/rollout"}} {
+	for _, t := range []struct{ name, rest string }{{"Rules", ""}, {"Text", "/text"}, {"Proof", "/proof"}, {"Simulation", "/simulation"}, {"Revisions", "/revisions"}, {"Trial", "/trial"}, {"Rollout", "/rollout"}} {
 		h.Tabs = append(h.Tabs, tab{t.name, r.ui.href("policies/" + name + t.rest), t.name == current})
 	}
 	return h, nil

@@ -15,7 +15,6 @@ type policyProof struct {
 	Hold    []finding
 	Next    string
 	Command string
-	Trying  string // the command line that simulates the revision
 }
 
 // finding is a verdict with a link to the place that it is about.
@@ -41,7 +40,6 @@ func policyProofPage() *page {
 			get = append(get, "--revision", decimal(n))
 		}
 		out.Command = commandLine(get) + " | " + commandLine([]string{"policy", "prove", "-", "--all"})
-		out.Trying = commandLine(get) + " > " + h.Name + ".yaml && " + commandLine([]string{"simulate", "scenario.yaml", "--policy", h.Name + ".yaml", "--html", "report.html"})
 		query := url.Values{"limit": {"200"}}
 		if cursor := r.query.Get("cursor"); cursor != "" {
 			query.Set("cursor", cursor)

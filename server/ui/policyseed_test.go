@@ -18,7 +18,7 @@ import (
 
 // policyPaths lists a path of every page and preview of policy documents.
 var policyPaths = map[string]string{
-	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-proof": "policies/shop/proof", "policy-proof-broken": "policies/search/proof", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
+	"policies": "policies", "policy": "policies/shop", "policy-rule": "policies/shop?rule=users.Get", "policy-job": "policies/shop?rule=job%2Fmail.email%3Asend", "policy-text": "policies/shop/text", "policy-proof": "policies/shop/proof", "policy-simulation": "policies/shop/simulation", "policy-simulation-job": "policies/shop/simulation?revision=2&rule=job%2Fmail.email%3Asend&clients=2&trouble=slow", "policy-proof-broken": "policies/search/proof", "policy-revisions": "policies/shop/revisions", "policy-diff": "policies/shop/diff?from=2&to=4",
 	"rollout": "policies/shop/rollout", "rollout-ended": "policies/mail/rollout", "rollout-none": "policies/search/rollout", "abort": "do/policies/shop/rollout/abort",
 	"trial": "policies/mail/trial", "trial-none": "policies/search/trial", "end-trial": "do/policies/mail/trial/end",
 	"mechanisms": "mechanisms", "mechanism": "mechanisms?document=shop&kind=breaker&name=users.Get", "mechanisms-none": "mechanisms?client=nobody",
@@ -240,7 +240,12 @@ func TestU2DocumentsAreListedWithTheirState(t *testing.T) {
 	s.reads("policies/shop", "other types in queue mail", "default, line 4", "catalog NATS_PUBLISH", "budget shared-api", "built in")
 	s.reads("policies/shop?rule=users.Get", "policies.users.Get.retry.max_attempts", "Wait before each retry", "overall timeout 2 s", "text?revision=4#L13")
 	s.reads("policies/shop/rollout", "Step 2 of 4: 10 % of clients get revision 5 since", "waiting for 1,000 calls under the new revision, 639 so far")
-	s.reads("policies/shop/proof", "tenet policy get shop", "tenet simulate scenario.yaml --policy shop.yaml")
+	s.reads("policies/shop/proof", "tenet policy get shop", "policies/shop/simulation?revision=4")
+	s.reads("policies/shop/simulation", "From 60 s to 90 s: 50 % of requests fail.", "attempts/call", "tenet policy get shop --revision 4 &gt; shop.yaml &amp;&amp; tenet simulate scenario.yaml --policy shop.yaml --html report.html")
+	s.reads("policies/shop/simulation?revision=2&rule=users.Get&trouble=down", "it refuses all requests", "refuses requests", "Revision 2", "Revision 4, in force")
+	s.reads("policies/shop/simulation?rule=job%2Fmail.email%3Asend&clients=2&trouble=slow", "peak backlog", "Unfinished jobs", "latency × 5", "email:send")
+	s.reads("policies/shop/simulation?rate=many", "Calls or jobs per second: write a number above 0.")
+	s.reads("policies/shop/simulation?latency=long", "write a duration")
 	s.reads("policies/mail/rollout", "Revision 2 was taken back at step 1 of 3", "Failed calls: 20 % instead of 0.9 %")
 	s.reads("policies/search/rollout", "No rollout yet")
 	s.reads("policies/mail/trial", "evaluated by 2 clients beside revision 3", "1 client cannot use it: unknown field", "736 of 8,434 decisions differ: 8.7 %", "622", "after another delay", "Put revision 4 in force", "tenet policy trial show mail")

@@ -21,13 +21,14 @@ import (
 
 // Service changes the documents of a store. It is safe for concurrent use.
 type Service struct {
-	store  policystore.Documents
-	limits map[policy.Surface]policy.Limits
+	store      policystore.Documents
+	limits     map[policy.Surface]policy.Limits
+	simulating chan struct{} // holds a value while a simulation runs
 }
 
 // New makes a service. limits are an operator's own limits by surface; nil means the built-in ones.
 func New(store policystore.Documents, limits map[policy.Surface]policy.Limits) *Service {
-	return &Service{store: store, limits: limits}
+	return &Service{store: store, limits: limits, simulating: make(chan struct{}, 1)}
 }
 
 // AnyBase is the base of a change that replaces whatever is in force.
@@ -96,11 +97,7 @@ func (s *Service) parse(name string, body []byte) (*policyfile.Document, error) 
 	if err == nil {
 		return parsed, nil
 	}
-	invalid := &InvalidError{Cause: err}
-	if refused, ok := errors.AsType[*policyfile.Error](err); ok {
-		invalid.Faults = refused.Faults
-	}
-	return nil, invalid
+	return nil, invalid(err)
 }
 
 // Rollback publishes the content of an old revision anew. Its errors are those of Publish, and policystore.ErrNotFound.
