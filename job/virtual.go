@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -17,12 +16,14 @@ type simulated struct {
 	report func(Event)
 }
 
-// RunIn works like [Worker.Run], but in a simulated world; see package simulate. What the goroutines of Run do beside each other, it
+// RunIn works like [Worker.Run], but in a simulated world; see package simulate. What the loops of Run do beside each other, it
 // does in turn, because nothing but a handler takes time in a world. report gets every transition that the worker makes; its
 // time is not that of the world. RunIn does not shut down in order: once ctx has ended, the worker claims, extends and settles
 // nothing more, as if it had been killed. Whoever enqueues a job or ends ctx calls Wake with the worker as the key.
 func (w *Worker) RunIn(ctx context.Context, world virtual.World, report func(Event)) {
 	s := &simulated{w, world, w.reporter.events.subscribe(math.MaxInt), report}
+	background, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer lose(errLeaseLost)
 	w.runner.start(w.slots.served())
 	w.publish(ctx)
 	third := w.settings.lease / 3
@@ -34,7 +35,7 @@ func (w *Worker) RunIn(ctx context.Context, world virtual.World, report func(Eve
 		}
 		done, _ := w.store.Maintain(ctx, Maintenance{Limit: maintainLimit, Keep: w.settings.keep})
 		w.reporter.lost(done.Lost)
-		s.claim(ctx)
+		s.claim(ctx, background)
 		s.tell()
 		pause := min(maintainEvery, extend-world.Now())
 		if !done.NextDue.IsZero() {
@@ -45,7 +46,7 @@ func (w *Worker) RunIn(ctx context.Context, world virtual.World, report func(Eve
 }
 
 // claim claims and starts jobs while there are some and slots are free.
-func (s *simulated) claim(ctx context.Context) {
+func (s *simulated) claim(ctx, background context.Context) {
 	for free := s.slots.free(); len(free) > 0; free = s.slots.free() {
 		records, err := s.store.Claim(ctx, Claim{Worker: s.settings.name, Queues: free, Types: s.runner.types, Lease: s.settings.lease})
 		if err != nil || len(records) == 0 {
@@ -53,29 +54,24 @@ func (s *simulated) claim(ctx context.Context) {
 		}
 		s.runner.expect(records)
 		for _, r := range records {
-			s.start(ctx, r)
+			turn := s.turn(background, r, time.Time{})
+			s.world.Go(func() {
+				turn()
+				if ctx.Err() == nil {
+					s.settle(ctx)
+					s.world.Wake(s.Worker)
+				}
+			})
 		}
 	}
 }
 
-// start runs a claimed job as a task of its own.
-func (s *simulated) start(ctx context.Context, r *Record) {
-	attempt, cancel := context.WithCancelCause(ctx)
-	claimed := s.world.Now()
-	s.slots.take(r.Queue)
-	s.leases.add(r, cancel)
-	s.reporter.started(r, time.Time{})
-	s.world.Go(func() {
-		x, settle := s.runner.attempt(attempt, r, Settlement{Ref: r.Ref(), Started: s.world.Now() - claimed, NotRun: true})
-		cancel(nil)
-		s.leases.drop(r.Ref())
-		s.slots.give(r.Queue)
-		if settle && ctx.Err() == nil && errors.Join(s.store.Settle(ctx, []Settlement{x})...) == nil {
-			s.reporter.moved(r, &x, time.Time{})
-			s.tell()
-		}
-		s.world.Wake(s.Worker)
-	})
+// settle writes the settlements that are pending.
+func (s *simulated) settle(ctx context.Context) {
+	if group, _ := s.settler.take(); len(group) > 0 {
+		s.settler.write(ctx, group)
+	}
+	s.tell()
 }
 
 // tell reports the transitions since the last call.

@@ -287,12 +287,20 @@ func filled(free []Slots, records []*Record) bool {
 
 // start runs a claimed job on its own goroutine.
 func (w *Worker) start(background context.Context, r *Record, received time.Time) {
+	w.running.Go(w.turn(background, r, received))
+}
+
+// turn takes a slot for a claimed job and returns what its goroutine does. received is zero if no time passes until it begins.
+func (w *Worker) turn(background context.Context, r *Record, received time.Time) func() {
 	ctx, cancel := context.WithCancelCause(background)
 	w.slots.take(r.Queue)
 	w.leases.add(r, cancel)
 	w.reporter.started(r, received)
-	w.running.Go(func() {
-		s := Settlement{Ref: r.Ref(), Started: time.Since(received), NotRun: true}
+	return func() {
+		s := Settlement{Ref: r.Ref(), NotRun: true}
+		if !received.IsZero() {
+			s.Started = time.Since(received)
+		}
 		settle, returned := false, false
 		defer func() {
 			if !returned && !errors.Is(context.Cause(ctx), errLeaseLost) { // the handler has ended this goroutine
@@ -310,7 +318,7 @@ func (w *Worker) start(background context.Context, r *Record, received time.Time
 		if returned = true; settle {
 			w.settler.add(r, s) // may wait for room, with the slot taken
 		}
-	})
+	}
 }
 
 // settled notes the store's final answer to a settlement.

@@ -160,7 +160,7 @@ type ClientJob struct {
 	// Workers is the number of workers. Each has its own executor. Default 1.
 	Workers int `json:"workers" check:"min=1,max=1000"`
 	// Concurrency is the number of jobs that a worker runs at once. Default 100.
-	Concurrency int `json:"concurrency" check:"min=1"`
+	Concurrency int `json:"concurrency" check:"min=1,max=1000"`
 	// Lease of a claimed job, which its worker extends. Default 30s.
 	Lease time.Duration `json:"lease" check:"positive,max=86400"`
 }
