@@ -8,7 +8,6 @@ import (
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
-	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
@@ -51,71 +50,6 @@ func (l *launch) annotate(o *classify.Outcome, away bool) {
 		attributes[observe.AttrDetail] = detail + "; " + g.detail
 	}
 	o.Attributes = attributes
-}
-
-// admit admits an attempt and makes its context. If the attempt is denied, admit records that and returns the reason.
-func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
-	r.launches++
-	l.number = r.launches
-	if r.plan.timed {
-		l.began = r.e.elapsed()
-	}
-	if r.recorded() {
-		l.started = r.rec.start(r.e, l.number)
-	}
-	if !r.plan.gated {
-		l.grant.given, l.grant.reason = true, r.plan.budget.reason
-	} else if reason := r.ask(l, kind); reason != "" {
-		if r.recorded() {
-			r.rec.denied(r, l, reason)
-		}
-		return reason
-	}
-	l.ctx = r.context(l)
-	r.ran++
-	return ""
-}
-
-// ask asks the breaker, the budget and the limit, in this order: only the limit may wait, so it comes last.
-func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
-	reason := r.askFirst(l, kind)
-	if reason != "" || r.plan.limiter == nil {
-		return reason
-	}
-	if reason = r.enter(l, kind); reason != "" {
-		r.free(l, circuit.Ignored)
-	}
-	return reason
-}
-
-// askFirst asks the breaker, then the budget.
-func (r *run) askFirst(l *launch, kind budget.AttemptKind) policy.Reason {
-	p := r.plan
-	if p.breaker != nil && !r.passBreaker(l, kind) {
-		r.dropGrant()
-		if kind == budget.KindHedge && l.circuit == circuit.HalfOpen {
-			return policy.ReasonHalfOpen
-		}
-		return policy.ReasonCircuitOpen
-	}
-	g := &p.budget
-	if kind == budget.KindHedge {
-		g = &p.hedge.budget
-	}
-	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && r.once == nil {
-		l.grant, r.nextGrant = r.nextGrant, grant{} // the budget was asked when the retry was decided
-		return ""
-	}
-	if g.budget == nil && !g.refused {
-		l.grant.given, l.grant.reason = true, g.reason
-		return ""
-	}
-	l.grant = r.askBudget(g, kind, r.launches-1)
-	if l.grant.given {
-		return ""
-	}
-	r.free(l, circuit.Ignored)
-	return l.grant.reason
 }
 
 // passBreaker takes a ticket from the plan's breaker. A closed breaker gives one without reading the clock.
@@ -234,31 +168,6 @@ func (r *run) release(g *grant) {
 		defer r.guard("budget", policy.ReasonPanicInBudget, nil)
 	}
 	release()
-}
-
-// permit asks the breaker and the budget to allow a retry, before the wait for it.
-func (r *run) permit(v decision.Verdict) decision.Verdict {
-	p := r.plan
-	if !p.gated {
-		return v
-	}
-	var state circuit.State
-	if p.breaker != nil {
-		var ok bool
-		if state, ok = p.breaker.Look(r.e.elapsed()); !ok {
-			r.refuse(policy.ReasonCircuitOpen, state, grant{})
-			return stop(policy.ReasonCircuitOpen)
-		}
-	}
-	if p.budget.atLaunch {
-		return v
-	}
-	r.nextGrant = r.askBudget(&p.budget, budget.KindRetry, r.launches)
-	if r.nextGrant.given {
-		return v
-	}
-	r.refuse(r.nextGrant.reason, state, r.nextGrant)
-	return stop(r.nextGrant.reason)
 }
 
 // refuse records a retry that was denied when it was decided.

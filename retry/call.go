@@ -2,25 +2,23 @@ package retry
 
 import (
 	"context"
-	"time"
 
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
-	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
 
-// This file shows the path of a call from top to bottom:
+// A call reads from top to bottom in this file, whether it succeeds or fails and whether or not it is observed:
 //
 //	begin ─► ready ─► admit ─► the operation ─► judge, conclude ─► settle ─► end
 //	                    ▲                                            │
 //	                    └──────────────── wait ◄─── retry ───────────┘
 //
-// The longer stages have their own files: admission.go asks the breaker and the budget, limit.go the limit, judge.go classifies a result,
-// record.go records everything, and group.go runs an attempt with hedges.
+// The other files hold what the stages use: admission.go the breaker and the budget, limit.go the limit, context.go the context of an
+// attempt, wait.go the waits, end.go refusals, failures and panics, record.go records, and group.go hedges.
 
 // do runs a call and writes its timeline into t, unless t is nil.
 //
@@ -148,6 +146,124 @@ func (r *run) ready() policy.Reason {
 	return r.endReason()
 }
 
+// admit admits an attempt and makes its context. If the attempt is denied, admit records that and returns the reason.
+func (r *run) admit(l *launch, kind budget.AttemptKind) policy.Reason {
+	r.launches++
+	l.number = r.launches
+	if r.plan.timed {
+		l.began = r.e.elapsed()
+	}
+	if r.recorded() {
+		l.started = r.rec.start(r.e, l.number)
+	}
+	if !r.plan.gated {
+		l.grant.given, l.grant.reason = true, r.plan.budget.reason
+	} else if reason := r.ask(l, kind); reason != "" {
+		if r.recorded() {
+			r.rec.denied(r, l, reason)
+		}
+		return reason
+	}
+	l.ctx = r.context(l)
+	r.ran++
+	return ""
+}
+
+// ask asks the breaker, the budget and the limit, in this order: only the limit may wait, so it comes last.
+func (r *run) ask(l *launch, kind budget.AttemptKind) policy.Reason {
+	reason := r.askFirst(l, kind)
+	if reason != "" || r.plan.limiter == nil {
+		return reason
+	}
+	if reason = r.enter(l, kind); reason != "" {
+		r.free(l, circuit.Ignored)
+	}
+	return reason
+}
+
+// askFirst asks the breaker, then the budget.
+func (r *run) askFirst(l *launch, kind budget.AttemptKind) policy.Reason {
+	p := r.plan
+	if p.breaker != nil && !r.passBreaker(l, kind) {
+		r.dropGrant()
+		if kind == budget.KindHedge && l.circuit == circuit.HalfOpen {
+			return policy.ReasonHalfOpen
+		}
+		return policy.ReasonCircuitOpen
+	}
+	g := &p.budget
+	if kind == budget.KindHedge {
+		g = &p.hedge.budget
+	}
+	if kind == budget.KindRetry && r.retry > 0 && !g.atLaunch && r.once == nil {
+		l.grant, r.nextGrant = r.nextGrant, grant{} // the budget was asked when the retry was decided
+		return ""
+	}
+	if g.budget == nil && !g.refused {
+		l.grant.given, l.grant.reason = true, g.reason
+		return ""
+	}
+	l.grant = r.askBudget(g, kind, r.launches-1)
+	if l.grant.given {
+		return ""
+	}
+	r.free(l, circuit.Ignored)
+	return l.grant.reason
+}
+
+// judge classifies an attempt's result into j.
+func (r *run) judge(l *launch, value any, err error, j *judgement) {
+	f := &j.facts
+	f.Failed = err != nil
+	if r.plan.classifier != nil {
+		o := r.classify(value, err)
+		f.Classified = &o
+	}
+	if err != nil || f.Classified.Kind != classify.Success {
+		f.Ended = r.endReason()
+		f.TimedOut = r.plan.policy.Retry.TimeoutPerAttempt > 0 && l.ctx.timedOut()
+	}
+	if err != nil {
+		f.Mark, f.Pushback = classify.MarkOf(err)
+		if r.plan.byClass || r.recorded() {
+			f.Classes = r.e.vocabulary.Load().families.Of(err)
+		}
+	}
+	j.outcome, j.rule = decision.Judge(&r.plan.policy.Retry, *f)
+	if r.panicReason != "" && j.outcome.Kind != classify.Success {
+		*j = notJudged(r.panicReason)
+	}
+}
+
+// classify asks the policy's classifier.
+func (r *run) classify(value any, err error) (o classify.Outcome) {
+	if r.e.options.RecoverPanics {
+		defer r.guard("classifier", policy.ReasonPanicInClassifier, func() {
+			o = classify.Outcome{Kind: classify.Abort, Category: classify.CategorySystem, Reason: policy.ReasonPanicInClassifier}
+		})
+	}
+	return r.plan.classifier.Classify(value, err)
+}
+
+// conclude ends an attempt that was judged: it releases what the attempt held and records it.
+func (r *run) conclude(l *launch, j *judgement, err error) {
+	if r.plan.hedge.digest != nil && j.outcome.Kind == classify.Success {
+		r.plan.hedge.digest.Add(r.e.elapsed() - l.began)
+	}
+	l.settled = true
+	if l.watch != nil || l.hasTicket || l.place.limiter != nil || l.grant.release != nil {
+		l.place.result = latencyOf(j.outcome)
+		r.free(l, resultOf(j.outcome))
+	}
+	l.ctx.finish()
+	if j.outcome.Kind != classify.Success {
+		r.last = err
+	}
+	if r.recorded() {
+		r.rec.ended(r, l, j, err)
+	}
+}
+
 // settle decides what follows the outcome of an attempt or group. A retry that the breaker, the budget or the journal refuses
 // becomes a stop before the wait.
 func (r *run) settle(j *judgement, ended []int, deciding int) decision.Action {
@@ -200,121 +316,27 @@ func (r *run) next(s *decision.State, o classify.Outcome) decision.Verdict {
 	return v
 }
 
-// minTimerWait is the shortest wait for which a timer is set; setting a timer takes longer than any shorter wait.
-const minTimerWait = time.Microsecond
-
-// wait waits before the next attempt. It returns the reason why that attempt will not be made, or "".
-func (r *run) wait(d time.Duration) policy.Reason {
-	r.backoff = d
-	switch {
-	case r.e.options.Wait != nil:
-		if r.substitute(d) != nil && r.ctx.Err() == nil {
-			r.dropGrant()
-			r.cause = context.Canceled
-			return policy.ReasonCanceled
+// permit asks the breaker and the budget to allow a retry, before the wait for it.
+func (r *run) permit(v decision.Verdict) decision.Verdict {
+	p := r.plan
+	if !p.gated {
+		return v
+	}
+	var state circuit.State
+	if p.breaker != nil {
+		var ok bool
+		if state, ok = p.breaker.Look(r.e.elapsed()); !ok {
+			r.refuse(policy.ReasonCircuitOpen, state, grant{})
+			return stop(policy.ReasonCircuitOpen)
 		}
-	case d >= minTimerWait:
-		r.await(nil, d, nil)
 	}
-	reason := r.panicReason
-	if reason == "" {
-		reason = r.endReason()
+	if p.budget.atLaunch {
+		return v
 	}
-	if reason != "" {
-		r.dropGrant()
+	r.nextGrant = r.askBudget(&p.budget, budget.KindRetry, r.launches)
+	if r.nextGrant.given {
+		return v
 	}
-	return reason
-}
-
-// await waits for d, until ready is closed or the caller's context ends. A world is woken with the key at.
-func (r *run) await(ready <-chan struct{}, d time.Duration, at any) {
-	if w := r.e.options.World; w != nil {
-		awaitIn(w, ready, d, at)
-		return
-	}
-	if r.timer == nil {
-		r.timer = time.NewTimer(d)
-	} else {
-		r.timer.Reset(d)
-	}
-	select {
-	case <-r.timer.C:
-		return
-	case <-ready:
-	case <-r.ctx.Done():
-	}
-	r.timer.Stop()
-}
-
-// awaitIn waits in a world.
-func awaitIn(w virtual.World, ready <-chan struct{}, d time.Duration, at any) {
-	if ready == nil {
-		w.Await(d, nil, nil)
-		return
-	}
-	w.Await(d, at, func() bool {
-		select {
-		case <-ready:
-			return true
-		default:
-			return false
-		}
-	})
-}
-
-// substitute calls the Wait that replaces the timer.
-func (r *run) substitute(d time.Duration) error {
-	if r.e.options.RecoverPanics {
-		defer r.guard("wait", policy.ReasonPanicInWait, nil)
-	}
-	return r.e.options.Wait(r.ctx, d)
-}
-
-// refused stops a call whose next attempt is refused.
-func (r *run) refused(reason policy.Reason) decision.Action {
-	r.verdict = stop(reason)
-	if r.cause == nil {
-		r.cause = causeOf(reason)
-	}
-	j := notJudged(reason)
-	if r.once != nil {
-		r.once.outcome = j.outcome
-	}
-	if r.watched() {
-		r.rec.decided(r, &j, &basis{state: r.state(), attempt: r.launches})
-	}
-	return r.verdict.Action
-}
-
-// unwind cleans up after an operation or user code that panicked or ended its goroutine.
-func (r *run) unwind() {
-	if r.returned {
-		return
-	}
-	switch l := &r.launch; {
-	case l.ctx == nil:
-		r.free(l, circuit.Ignored)
-	case !l.settled:
-		r.abort(l)
-	}
-	r.dropGrant()
-	r.close(policy.ReasonPanicInOperation)
-}
-
-// close closes the record of a call that panicked.
-func (r *run) close(reason policy.Reason) {
-	if r.recorded() {
-		r.rec.finish(r, reason, r.fail(reason), nil)
-	}
-}
-
-// abort ends an attempt that did not return, and releases what it held.
-func (r *run) abort(l *launch) {
-	l.settled = true
-	r.free(l, circuit.Failure)
-	l.ctx.close(canceled)
-	if r.recorded() {
-		j := notJudged(policy.ReasonPanicInOperation)
-		r.rec.ended(r, l, &j, nil)
-	}
+	r.refuse(r.nextGrant.reason, state, r.nextGrant)
+	return stop(r.nextGrant.reason)
 }

@@ -114,23 +114,6 @@ func (r *run) leftUntil(deadline time.Duration) (time.Duration, policy.Reason) {
 	return left, reason
 }
 
-// causeOf returns the cause of an error whose reason does not come from the operation.
-func causeOf(reason policy.Reason) error {
-	switch reason {
-	case policy.ReasonOverallTimeout:
-		return ErrOverallTimeout
-	case policy.ReasonDeadlineExceeded:
-		return context.DeadlineExceeded
-	case policy.ReasonCircuitOpen:
-		return ErrCircuitOpen
-	case policy.ReasonConcurrencyLimited, policy.ReasonRateLimited:
-		return ErrLimited
-	case policy.ReasonBudgetDenied, policy.ReasonBudgetNotFound:
-		return ErrBudgetDenied
-	}
-	return nil
-}
-
 // seedOf returns the seed of the delays' jitter.
 func (r *run) seedOf() uint64 {
 	if !r.seed.known {
@@ -143,46 +126,7 @@ func (r *run) seedOf() uint64 {
 	return r.seed.value
 }
 
-// endReason returns why the work must stop, or "" while the caller's context and the overall timeout allow it to continue.
-func (r *run) endReason() policy.Reason {
-	if err := r.ctx.Err(); err != nil {
-		r.cause = context.Cause(r.ctx)
-		if err == context.DeadlineExceeded {
-			return policy.ReasonDeadlineExceeded
-		}
-		return policy.ReasonCanceled
-	}
-	if r.deadline != 0 && r.e.elapsed() >= r.deadline {
-		r.cause = ErrOverallTimeout
-		return policy.ReasonOverallTimeout
-	}
-	return ""
-}
-
-// stop returns the verdict of work that ends for a reason from outside the operation.
-func stop(reason policy.Reason) decision.Verdict {
-	return decision.Verdict{Action: decision.Stop, Reason: reason}
-}
-
 // hedged reports whether attempts are made as hedged groups.
 func (r *run) hedged() bool {
 	return r.plan.hedge.trigger != nil && r.once == nil && r.options.hedgeable()
-}
-
-// fail makes the error of a call that did not succeed.
-func (r *run) fail(reason policy.Reason) error {
-	p, attempts := r.plan, r.ran
-	if r.once != nil {
-		attempts += r.once.before
-	}
-	var wait time.Duration
-	switch reason {
-	case policy.ReasonCircuitOpen, policy.ReasonBudgetDenied, policy.ReasonConcurrencyLimited, policy.ReasonRateLimited:
-		wait = r.refusedFor()
-	}
-	return &Error{
-		RetryAfter: wait,
-		Key:        p.key, Category: p.policy.Category.Code(), Operation: r.options.operation, PolicyID: p.policy.ID,
-		Attempts: attempts, Reason: reason, Last: r.last, Cause: r.cause,
-	}
 }
