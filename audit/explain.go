@@ -147,7 +147,7 @@ func storyOf(events []Event, policies map[string]*policy.Policy) *Story {
 				before = s.Attempts
 			}
 			s.Attempts = max(s.Attempts, before+e.StateNumber, before+e.TotalAttempts)
-			s.Waiting = Seconds(saturating(time.Duration(s.Waiting), e.DelayNS.Duration()))
+			s.Waiting.add(e.DelayNS.Duration())
 			s.Result = "unfinished"
 			if e.Decision != decision.Retry.String() {
 				s.Result = e.Decision

@@ -266,7 +266,7 @@ func (t *tally) retry(e *Event) {
 	t.stats.Retries++
 	t.minutes[e.Time.Unix()/60]++
 	delay := max(e.DelayNS.Duration(), 0)
-	t.stats.Waiting = Seconds(saturating(time.Duration(t.stats.Waiting), delay))
+	t.stats.Waiting.add(delay)
 	t.stats.MaxDelay = max(t.stats.MaxDelay, Seconds(delay))
 }
 
@@ -290,7 +290,7 @@ func (t *tally) merge(part *tally) {
 	s.Attempts += p.Attempts
 	s.Retries += p.Retries
 	s.Hedges += p.Hedges
-	s.Waiting = Seconds(saturating(time.Duration(s.Waiting), time.Duration(p.Waiting)))
+	s.Waiting.add(time.Duration(p.Waiting))
 	s.MaxDelay = max(s.MaxDelay, p.MaxDelay)
 	t.tries += part.tries
 	if t.minutes == nil {

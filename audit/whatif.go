@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"runtime"
 	"slices"
 	"time"
 
+	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -57,6 +57,9 @@ type Effort struct {
 
 // Seconds is a duration whose JSON form is a number of seconds.
 type Seconds time.Duration
+
+// add adds a delay that is not negative. The sum does not overflow, so that it is the same in any order.
+func (s *Seconds) add(delay time.Duration) { *s = Seconds(decision.Sum(time.Duration(*s), delay)) }
 
 // MarshalJSON implements json.Marshaler.
 func (s Seconds) MarshalJSON() ([]byte, error) {
@@ -114,15 +117,7 @@ func (c *WhatIfCategory) add(part *WhatIfCategory) {
 
 func (e *Effort) add(part Effort) {
 	e.Attempts += part.Attempts
-	e.Waiting = Seconds(saturating(time.Duration(e.Waiting), time.Duration(part.Waiting)))
-}
-
-// saturating adds durations that are not negative. Because it never overflows, a sum is the same in any order.
-func saturating(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	e.Waiting.add(time.Duration(part.Waiting))
 }
 
 // Unknown says why the record cannot show how work would have ended.

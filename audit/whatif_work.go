@@ -150,7 +150,7 @@ func recordedEnd(steps []step) workEnd {
 		r.at, r.unknown, r.reason = x.at, "", x.verdict.Reason
 		if x.verdict.Action == decision.Retry {
 			r.unknown = UnknownRecord
-			r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), waited(steps, i)))
+			r.effort.Waiting.add(waited(steps, i))
 		}
 	}
 	return r
@@ -195,7 +195,7 @@ func (s *simulator) walk(steps []step, p *policy.Policy) workEnd {
 		if next := &steps[i+1]; !next.judged {
 			return r.interrupted(x, next, v.Delay, shift)
 		}
-		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), v.Delay))
+		r.effort.Waiting.add(v.Delay)
 		shift += v.Delay - x.verdict.Delay
 	}
 	return r.stopsAt(UnknownRecord)
@@ -211,7 +211,7 @@ func (r workEnd) stopsAt(u Unknown) workEnd {
 func (r workEnd) interrupted(x, next *step, delay, shift time.Duration) workEnd {
 	r.reason = next.verdict.Reason
 	if refused(next.verdict.Reason) || fromOutside(next.verdict.Reason) {
-		r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), delay))
+		r.effort.Waiting.add(delay)
 		r.at = next.at + shift + delay - x.verdict.Delay
 		return r
 	}
@@ -219,7 +219,7 @@ func (r workEnd) interrupted(x, next *step, delay, shift time.Duration) workEnd 
 		return r.stopsAt(UnknownInterruption)
 	}
 	waiting := min(delay, max(next.at-x.at-shift, 0))
-	r.effort.Waiting = Seconds(saturating(time.Duration(r.effort.Waiting), waiting))
+	r.effort.Waiting.add(waiting)
 	r.at = max(next.at, x.at+shift)
 	return r
 }

@@ -79,8 +79,9 @@ func TestA4WhatIfDoesNotGuess(t *testing.T) {
 	if c.count(workEnd{unknown: UnknownRecord}, workEnd{success: true}); c.CannotKnow != 1 {
 		t.Errorf("the recording stops before the success: %+v", c)
 	}
-	if got := saturating(math.MaxInt64, 1); got != math.MaxInt64 {
-		t.Errorf("292 years and more: %s", got)
+	longest := Seconds(math.MaxInt64)
+	if longest.add(1); longest != math.MaxInt64 {
+		t.Errorf("292 years and more: %s", time.Duration(longest))
 	}
 }
 

@@ -44,7 +44,7 @@ func Bounds(r *policy.Retry, i int) (lowest, highest time.Duration) {
 		return d / 2, d
 	case policy.JitterProportional:
 		spread := truncate(float64(float64(d) * r.JitterFactor))
-		return max(d-spread, 0), min(saturatingAdd(d, spread), ceiling)
+		return max(d-spread, 0), min(Sum(d, spread), ceiling)
 	case policy.JitterDecorrelated:
 		lowest = min(max(r.InitialBackoff, 0), ceiling)
 		highest = lowest
@@ -106,11 +106,15 @@ func truncate(f float64) time.Duration {
 	return time.Duration(f)
 }
 
-func saturatingAdd(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
+// Sum adds delays that are not negative. A sum that would overflow is the longest duration, so the order does not matter.
+func Sum(delays ...time.Duration) (total time.Duration) {
+	for _, d := range delays {
+		if total > math.MaxInt64-d {
+			return math.MaxInt64
+		}
+		total += d
 	}
-	return a + b
+	return total
 }
 
 func tripled(d time.Duration) time.Duration {

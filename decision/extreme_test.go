@@ -75,3 +75,17 @@ func TestD1UnusualPolicies(t *testing.T) {
 		})
 	}
 }
+
+func TestASumOfDelaysStopsAtTheLongestDuration(t *testing.T) {
+	const top = time.Duration(math.MaxInt64)
+	for _, c := range []struct {
+		delays []time.Duration
+		want   time.Duration
+	}{
+		{nil, 0}, {[]time.Duration{1, 0, 2}, 3}, {[]time.Duration{top - 1, 1}, top}, {[]time.Duration{1, top, 1}, top}, {[]time.Duration{top, top}, top},
+	} {
+		if got := decision.Sum(c.delays...); got != c.want {
+			t.Errorf("%v: %d, want %d", c.delays, got, c.want)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func (s *subject) before(n int) string {
 	due := time.Duration(0)
 	for i := range n - 1 {
 		shortest, _ := decision.Bounds(&s.policy.Retry, i)
-		due = add(due, shortest)
+		due = decision.Sum(due, shortest)
 		if due == math.MaxInt64 {
 			break
 		}
@@ -49,21 +49,14 @@ func (s *subject) before(n int) string {
 	return fmt.Sprintf("%s after the first, before %s of %s", due, s.bound, s.within)
 }
 
-func add(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
 // waits is the longest total of the delays, and the same if a server asks for the longest pushback every time. Both stop at
 // policy.Unbounded.
 func (s *subject) waits() (delays, pushed time.Duration) {
 	r := &s.policy.Retry
 	for i := 0; i < r.MaxAttempts-1 && pushed < policy.Unbounded; i++ {
 		_, longest := decision.Bounds(r, i)
-		delays = min(add(delays, longest), policy.Unbounded)
-		pushed = min(add(pushed, max(longest, r.MaxPushback)), policy.Unbounded)
+		delays = min(decision.Sum(delays, longest), policy.Unbounded)
+		pushed = min(decision.Sum(pushed, max(longest, r.MaxPushback)), policy.Unbounded)
 	}
 	return delays, pushed
 }
@@ -80,7 +73,7 @@ func (s *subject) running() time.Duration {
 	}
 	each := r.TimeoutPerAttempt * time.Duration(1+hedges)
 	if s.policy.Limit.Active() {
-		each = add(each, s.policy.Limit.MaxWait)
+		each = decision.Sum(each, s.policy.Limit.MaxWait)
 	}
 	if each >= policy.Unbounded/time.Duration(r.MaxAttempts) {
 		return 0

@@ -67,7 +67,7 @@ func (s *subject) refusesSecond(last time.Duration) (after time.Duration, refuse
 	}
 	if s.policy.Retry.MaxAttempts > 1 {
 		_, longest := decision.Bounds(&s.policy.Retry, s.policy.Retry.MaxAttempts-2)
-		last = add(last, max(longest, s.policy.Retry.MaxPushback))
+		last = decision.Sum(last, max(longest, s.policy.Retry.MaxPushback))
 	}
 	return last, s.wait(ref.Name) > last
 }

@@ -51,7 +51,7 @@ longest possible total, the expected total is the mean over all seeds.`,
 			retries = min(p.Retry.MaxAttempts-1, maxDelays)
 		}
 		s := newSchedule(p, *seed, retries)
-		r := delaysResult{Key: p.Key.String(), Seed: *seed, Delays: make([]float64, retries), Total: cli.Seconds(sum(s.delays)), WorstCase: cli.Seconds(sum(s.longest))}
+		r := delaysResult{Key: p.Key.String(), Seed: *seed, Delays: make([]float64, retries), Total: cli.Seconds(decision.Sum(s.delays...)), WorstCase: cli.Seconds(decision.Sum(s.longest...))}
 		for i, d := range s.delays {
 			r.Delays[i] = cli.Seconds(d)
 		}
@@ -103,21 +103,6 @@ func multiplied(d time.Duration, factor float64) time.Duration {
 	return time.Duration(f)
 }
 
-// saturated returns a + b, or the longest duration if the sum overflows.
-func saturated(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-func sum(list []time.Duration) (total time.Duration) {
-	for _, d := range list {
-		total = saturated(total, d)
-	}
-	return total
-}
-
 // barWidth is the width of the longest bar.
 const barWidth = 40
 
@@ -138,13 +123,13 @@ func (s schedule) draw(a *cli.App, w io.Writer) {
 		full, whole := cells(d, widest), cells(s.longest[i], widest)
 		cli.Fprintf(w, "%5d  %9s  %s%s\n", i+1, cli.Brief(d), a.Paint(a.Stdout, cli.Cyan, strings.Repeat("█", full)), strings.Repeat("░", whole-full))
 	}
-	cli.Fprintf(w, "total %s, expected %s, worst case %s\n", cli.Brief(sum(s.delays)), cli.Brief(sum(s.mean)), cli.Brief(sum(s.longest)))
+	cli.Fprintf(w, "total %s, expected %s, worst case %s\n", cli.Brief(decision.Sum(s.delays...)), cli.Brief(decision.Sum(s.mean...)), cli.Brief(decision.Sum(s.longest...)))
 	switch {
 	case r.OverallTimeout > 0:
 		cli.Fprintf(w, "attempts and waits together end after %s (overall_timeout)\n", r.OverallTimeout)
 	case r.TimeoutPerAttempt > 0:
 		attempts := time.Duration(len(s.delays) + 1)
-		cli.Fprintf(w, "with %d attempts of %s at most: %s\n", attempts, r.TimeoutPerAttempt, cli.Brief(saturated(sum(s.longest), multiplied(r.TimeoutPerAttempt, float64(attempts)))))
+		cli.Fprintf(w, "with %d attempts of %s at most: %s\n", attempts, r.TimeoutPerAttempt, cli.Brief(decision.Sum(decision.Sum(s.longest...), multiplied(r.TimeoutPerAttempt, float64(attempts)))))
 	}
 }
 

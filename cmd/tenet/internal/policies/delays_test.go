@@ -45,7 +45,7 @@ func TestTheExpectedTotalIsTheMeanOverSeeds(t *testing.T) {
 				total += decision.Delay(&r, decision.Seed(fmt.Sprint(seed)), i)
 			}
 		}
-		got, want := float64(total)/seeds, float64(sum(newSchedule(&policy.Policy{Retry: r}, 1, retries).mean))
+		got, want := float64(total)/seeds, float64(decision.Sum(newSchedule(&policy.Policy{Retry: r}, 1, retries).mean...))
 		if got < want*0.95 || got > want*1.05 {
 			t.Errorf("%s: seeds wait %v on average, expected %v", jitter, time.Duration(got), time.Duration(want))
 		}
