@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/files"
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 const (
@@ -29,7 +30,7 @@ type outbox struct {
 	note   string // path of the note
 	report func(detail string)
 
-	wake    chan struct{} // something was appended
+	wake    wait.Signal   // something was appended
 	closing chan struct{} // closed by close: end when everything is forwarded or the sink fails
 	done    chan struct{}
 	ctx     context.Context
@@ -58,7 +59,7 @@ func openOutbox(ctx context.Context, dir string, sink Sink, report func(string))
 		return nil, nil, fmt.Errorf("audit: outbox: %w", err)
 	}
 	o := &outbox{
-		file: file, sink: sink, note: filepath.Join(dir, "forwarded.json"), report: report, wake: make(chan struct{}, 1),
+		file: file, sink: sink, note: filepath.Join(dir, "forwarded.json"), report: report, wake: wait.NewSignal(),
 		closing: make(chan struct{}), done: make(chan struct{}), moved: make(chan struct{}), heads: map[string]Head{},
 	}
 	if err := o.restore(ctx); err != nil {
@@ -114,10 +115,7 @@ func (o *outbox) Append(ctx context.Context, entries []Entry) error {
 	if err := o.file.Append(ctx, entries); err != nil {
 		return fmt.Errorf("audit: outbox: %w", err)
 	}
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
+	o.wake.Send()
 	return nil
 }
 
@@ -147,14 +145,7 @@ func (o *outbox) run() {
 		if o.failing.Swap(&err) == nil {
 			o.report("the outbox is not forwarded: " + err.Error())
 		}
-		timer := time.NewTimer(backoff.Failed())
-		select {
-		case <-timer.C:
-		case <-o.closing:
-			timer.Stop()
-			return
-		case <-o.ctx.Done():
-			timer.Stop()
+		if closed, err := wait.ForSignal(o.ctx, backoff.Failed(), o.closing); closed || err != nil {
 			return
 		}
 	}

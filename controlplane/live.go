@@ -42,9 +42,9 @@ type live struct {
 	cancel  context.CancelFunc
 	group   sync.WaitGroup
 
-	turn      chan struct{} // held while the store is checked; guards the fields below
-	tried     string        // the revision that was read last
-	triedErr  error         // the fault of that revision
+	turn      wait.Mutex // held while the store is checked; guards the fields below
+	tried     string     // the revision that was read last
+	triedErr  error      // the fault of that revision
 	good      *document
 	announced *policy.Set
 }
@@ -78,7 +78,7 @@ type view struct {
 }
 
 func newLive(store DocumentStore, o liveOptions, r *reports, c *cache) *live {
-	l := &live{store: store, o: o, reports: r, cache: c, turn: make(chan struct{}, 1)}
+	l := &live{store: store, o: o, reports: r, cache: c, turn: wait.NewMutex()}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.first, l.begun = context.WithTimeout(l.ctx, o.timeout)
 	return l
@@ -144,12 +144,10 @@ func (l *live) Close() error {
 // Reload checks the source now instead of waiting for the next poll, for example on SIGHUP. If it returns nil, the source's
 // content is in force; otherwise the last good document still is. It must not be called from OnChange or OnError.
 func (l *live) Reload(ctx context.Context) error {
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := l.turn.Lock(ctx); err != nil {
+		return err
 	}
-	defer func() { <-l.turn }()
+	defer l.turn.Unlock()
 	data, revision, err := l.load(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // says nothing about the source

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/internal/netguard"
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 const (
@@ -24,18 +25,10 @@ const (
 // same number, before the next.
 func (s *Server) report(ctx context.Context) {
 	r := reporter{server: s, session: rand.Text()}
-	timer := time.NewTimer(early(s.follower.o.ReportInterval))
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			r.send(ctx, reportTimeout)
-			timer.Reset(early(s.follower.o.ReportInterval))
-		case <-ctx.Done():
-			r.send(context.WithoutCancel(ctx), lastReport)
-			return
-		}
+	for wait.For(ctx, early(s.follower.o.ReportInterval)) == nil {
+		r.send(ctx, reportTimeout)
 	}
+	r.send(context.WithoutCancel(ctx), lastReport)
 }
 
 type reporter struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/argument"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -73,7 +74,7 @@ type events struct {
 
 // subscription holds the events that were not read yet.
 type subscription struct {
-	wake signal // there is something to take
+	wake wait.Signal // there is something to take
 	room int
 
 	mu   sync.Mutex
@@ -82,7 +83,7 @@ type subscription struct {
 }
 
 func (h *events) subscribe(room int) *subscription {
-	s := &subscription{wake: newSignal(), room: room}
+	s := &subscription{wake: wait.NewSignal(), room: room}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.heard == nil {
@@ -116,7 +117,7 @@ func (s *subscription) add(e *Event) {
 		return
 	}
 	s.list = append(s.list, *e) // take has emptied the list and reported what was lost before
-	s.wake.send()
+	s.wake.Send()
 }
 
 // take returns the events that were not read yet, and reports losses after them.

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 const (
@@ -22,7 +24,7 @@ type leader struct {
 	keep     map[State]time.Duration
 	periodic []Periodic                // of code
 	settings atomic.Pointer[[]Setting] // that were not followed yet; nil if there are none
-	changed  signal                    // settings were stored
+	changed  wait.Signal               // settings were stored
 	schedule schedule
 	takes    func() WorkerInfo // the queues and types that the worker claims now
 	health   *health
@@ -39,14 +41,9 @@ func (l *leader) run(ctx context.Context) {
 	if _, stored := l.store.(SettingStore); !stored { // otherwise nothing is enqueued before the settings are known
 		l.schedule.follow(l.periodic, nil, l.log)
 	}
-	t := time.NewTimer(0)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for next := time.Duration(0); ; {
+		if _, err := wait.ForSignal(ctx, next, l.changed); err != nil {
 			return
-		case <-l.changed:
-		case <-t.C:
 		}
 		if list := l.settings.Swap(nil); list != nil {
 			l.schedule.follow(l.periodic, *list, l.log)
@@ -60,7 +57,7 @@ func (l *leader) run(ctx context.Context) {
 			}
 		}
 		l.leads.Store(leads && err == nil)
-		next := leadEvery
+		next = leadEvery
 		switch {
 		case leads:
 			l.retain(ctx)
@@ -70,14 +67,13 @@ func (l *leader) run(ctx context.Context) {
 			l.health.report("enqueue periodic jobs", nil)
 			l.schedule.skip(time.Now().Add(-2 * leadFor))
 		}
-		t.Reset(next)
 	}
 }
 
 // follow makes the leader follow settings from now on. It is safe for concurrent use.
 func (l *leader) follow(settings []Setting) {
 	l.settings.Store(&settings)
-	l.changed.send()
+	l.changed.Send()
 }
 
 // retain removes finished jobs whose retention is over.

@@ -17,7 +17,7 @@ import (
 type leases struct {
 	store     Store
 	length    time.Duration
-	cancelled signal // cancellations of running jobs may have been requested
+	cancelled wait.Signal // cancellations of running jobs may have been requested
 	health    *health
 	log       *slog.Logger
 

@@ -17,7 +17,7 @@ type settler struct {
 	answered func(x settling, err error, at time.Time) // called once for each settlement with its final answer
 	failing  func(err error)                           // called after each group, with nil or a temporary error
 	room     chan struct{}                             // one token per pending settlement
-	wake     signal
+	wake     wait.Signal
 	drained  chan struct{} // closed when run has written everything after close
 
 	mu      sync.Mutex
@@ -41,7 +41,7 @@ const (
 )
 
 func newSettler(store Store, timeout time.Duration) *settler {
-	return &settler{store: store, timeout: timeout, room: make(chan struct{}, settleRoom), wake: newSignal(), drained: make(chan struct{})}
+	return &settler{store: store, timeout: timeout, room: make(chan struct{}, settleRoom), wake: wait.NewSignal(), drained: make(chan struct{})}
 }
 
 // Settle writes settlements in groups. It repeats those that fail temporarily, with growing waits, until the store has given
@@ -79,7 +79,7 @@ func (s *settler) add(r *Record, x Settlement) {
 	s.mu.Lock()
 	s.pending = append(s.pending, settling{Settlement: x, record: r})
 	s.mu.Unlock()
-	s.wake.send()
+	s.wake.Send()
 }
 
 // close waits until everything is written, for at most d, and returns the number of settlements that are still pending.
@@ -87,8 +87,8 @@ func (s *settler) close(d time.Duration) (left int) {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
-	s.wake.send()
-	if closedWithin(s.drained, d) {
+	s.wake.Send()
+	if wait.Closed(s.drained, d) {
 		return 0
 	}
 	return len(s.room)

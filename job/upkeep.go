@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -19,8 +20,8 @@ const (
 type upkeep struct {
 	store   Store
 	timeout time.Duration // of one call
-	wake    signal        // sent when jobs have become ready
-	nearer  signal        // received when next has become earlier
+	wake    wait.Signal   // sent when jobs have become ready
+	nearer  wait.Signal   // received when next has become earlier
 	health  *health
 	report  *reporter
 	limits  *publisher
@@ -33,7 +34,7 @@ type upkeep struct {
 func (u *upkeep) scheduled(s *Settlement) {
 	if s.Delay <= 0 {
 		if s.Kind == KindRetry || s.Kind == KindSnooze || s.Kind == KindRelease || s.Kind == KindRefuse {
-			u.wake.send()
+			u.wake.Send()
 		}
 		return
 	}
@@ -42,31 +43,27 @@ func (u *upkeep) scheduled(s *Settlement) {
 	defer u.mu.Unlock()
 	if u.next.IsZero() || due.Before(u.next) {
 		u.next = due
-		u.nearer.send()
+		u.nearer.Send()
 	}
 }
 
 // run maintains the store until ctx ends.
 func (u *upkeep) run(ctx context.Context) {
-	t := time.NewTimer(0)
-	defer t.Stop()
 	var done Maintained
 	var due time.Time // of the store's next job, by this process's clock
-	for {
-		select {
-		case <-ctx.Done():
+	for pause := time.Duration(0); ; pause = u.pause(done, due) {
+		nearer, err := wait.ForSignal(ctx, pause, u.nearer)
+		if err != nil {
 			return
-		case <-u.nearer:
-			t.Reset(u.pause(done, due))
+		}
+		if nearer {
 			continue
-		case <-t.C:
 		}
 		u.mu.Lock()
 		u.next = time.Time{}
 		u.mu.Unlock()
 		limited, cancel := context.WithTimeout(ctx, u.timeout)
 		u.health.report("publish limits", u.limits.publish(limited))
-		var err error
 		done, err = u.store.Maintain(limited, Maintenance{Limit: maintainLimit})
 		cancel()
 		if ctx.Err() == nil {
@@ -80,9 +77,8 @@ func (u *upkeep) run(ctx context.Context) {
 		}
 		u.report.lost(done.Lost)
 		if done.Promoted+done.Reclaimed > 0 {
-			u.wake.send()
+			u.wake.Send()
 		}
-		t.Reset(u.pause(done, due))
 	}
 }
 

@@ -148,7 +148,7 @@ func (r *relay) run(ctx context.Context) {
 	defer look.Stop()
 	r.look(ctx)
 	for ctx.Err() == nil {
-		var more signal
+		var more wait.Signal
 		if r.own != nil && len(r.pending) == 0 { // otherwise the next look repeats them
 			more = r.own.wake
 		}

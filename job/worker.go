@@ -39,15 +39,15 @@ import (
 type Worker struct {
 	settings settings
 	store    Store
-	runner   *runner   // runs attempts
-	slots    *slots    // counts running jobs by queue
-	leases   *leases   // extends the leases of running jobs
-	settler  *settler  // writes settlements
-	upkeep   *upkeep   // makes due jobs ready, reclaims lost leases
-	reporter *reporter // notifies the observer and the log
-	health   *health   // tracks whether the store answers
-	wake     signal    // there may be new work
-	freed    signal    // a job has ended
+	runner   *runner     // runs attempts
+	slots    *slots      // counts running jobs by queue
+	leases   *leases     // extends the leases of running jobs
+	settler  *settler    // writes settlements
+	upkeep   *upkeep     // makes due jobs ready, reclaims lost leases
+	reporter *reporter   // notifies the observer and the log
+	health   *health     // tracks whether the store answers
+	wake     wait.Signal // there may be new work
+	freed    wait.Signal // a job has ended
 	running  sync.WaitGroup
 	ran      atomic.Bool
 }
@@ -64,7 +64,7 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	s.observer = observe.Multi(s.executor.Observer, s.observer)
 	s.executor.Provider, s.executor.Observer = s.policies.provider(), s.observer
 
-	w := &Worker{settings: s, store: store, wake: newSignal(), freed: newSignal()}
+	w := &Worker{settings: s, store: store, wake: wait.NewSignal(), freed: wait.NewSignal()}
 	w.health = &health{log: s.log, answer: time.Now()}
 	w.runner = &runner{
 		policies: s.policies, executor: retry.NewExecutor(s.executor), middleware: s.middleware,
@@ -75,10 +75,10 @@ func NewWorker(store Store, options ...WorkerOption) *Worker {
 	w.slots = &slots{others: s.stored || !s.named}
 	w.slots.set(s.queues)
 	w.leases = &leases{
-		store: store, length: s.lease, cancelled: newSignal(), health: w.health, log: s.log, running: map[string]running{},
+		store: store, length: s.lease, cancelled: wait.NewSignal(), health: w.health, log: s.log, running: map[string]running{},
 	}
 	w.upkeep = &upkeep{
-		store: store, timeout: s.lease, wake: w.wake, nearer: newSignal(), health: w.health, report: w.reporter,
+		store: store, timeout: s.lease, wake: w.wake, nearer: wait.NewSignal(), health: w.health, report: w.reporter,
 		limits: &publisher{store: store, document: s.policies.document},
 	}
 	w.settler = newSettler(store, s.lease)
@@ -114,7 +114,7 @@ func (w *Worker) HandleRaw(jobType string, handler RawHandler) { w.runner.regist
 // safe for concurrent use.
 func (w *Worker) SetQueues(concurrency map[string]int) {
 	w.slots.set(concurrency)
-	w.wake.send()
+	w.wake.Send()
 }
 
 // Queues returns the queues that the worker serves and how many jobs of each it runs at once, with what operators have set in
@@ -131,7 +131,7 @@ func (w *Worker) override(list []Setting) {
 	}
 	if w.slots.override(set) {
 		w.settings.log.Info("job: the store has changed the queues", "queues", w.slots.sizes())
-		w.wake.send()
+		w.wake.Send()
 	}
 }
 
@@ -208,7 +208,7 @@ func (w *Worker) leader() *leader {
 	return &leader{
 		store: w.store, client: &Client{store: w.store, maxPayload: DefaultMaxPayload, codec: w.settings.codec},
 		name: w.settings.name, timeout: w.settings.lease, keep: w.settings.keep,
-		periodic: w.settings.periodic, changed: newSignal(),
+		periodic: w.settings.periodic, changed: wait.NewSignal(),
 		takes: func() WorkerInfo {
 			return WorkerInfo{Name: w.settings.name, Queues: w.slots.served(), Types: w.runner.types}
 		},
@@ -249,7 +249,7 @@ func (w *Worker) claim(ctx, background context.Context) {
 			more = filled(free, records)
 		}
 		poll.Reset(w.settings.poll)
-		var freed signal
+		var freed wait.Signal
 		if more {
 			freed = w.freed
 		}
@@ -312,7 +312,7 @@ func (w *Worker) turn(background context.Context, r *Record, received time.Time)
 				w.leases.drop(r.Ref())
 			}
 			w.slots.give(r.Queue)
-			w.freed.send()
+			w.freed.Send()
 		}()
 		s, settle = w.runner.attempt(ctx, r, s)
 		if returned = true; settle {
@@ -343,13 +343,13 @@ func (w *Worker) shutdown() {
 		w.running.Wait()
 		close(done)
 	}()
-	if closedWithin(done, w.settings.grace) {
+	if wait.Closed(done, w.settings.grace) {
 		return
 	}
 	for _, run := range w.leases.held() {
 		run.cancel(errShutdown)
 	}
-	if closedWithin(done, cancelGrace) {
+	if wait.Closed(done, cancelGrace) {
 		return
 	}
 	for _, run := range w.leases.held() {
@@ -358,23 +358,11 @@ func (w *Worker) shutdown() {
 	}
 }
 
-// closedWithin waits until a channel is closed, for at most d.
-func closedWithin(done <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-done:
-		return true
-	case <-t.C:
-		return false
-	}
-}
-
 // listening is a subscription to one kind of a store's signals.
 type listening struct {
 	of     string // for the log
 	notify func(context.Context) (<-chan struct{}, error)
-	to     signal
+	to     wait.Signal
 }
 
 // listen forwards the store's signals of one kind, and subscribes again when the subscription ends.
@@ -392,9 +380,9 @@ func (w *Worker) listen(ctx context.Context, l listening) {
 			w.settings.log.Info("job: the store notifies again", "of", l.of)
 		}
 		backoff.Reset()
-		l.to.send() // for events before the subscription
+		l.to.Send() // for events before the subscription
 		for range signals {
-			l.to.send()
+			l.to.Send()
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/retry"
@@ -155,14 +156,7 @@ func waitFor(group *sync.WaitGroup, d time.Duration) bool {
 		group.Wait()
 		close(done)
 	}()
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-done:
-		return true
-	case <-t.C:
-		return false
-	}
+	return wait.Closed(done, d)
 }
 
 // Drain ends the run in an orderly way: the engine fetches nothing more and finishes the fetched transactions. Those that

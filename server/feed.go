@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/internal/fanout"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -35,8 +36,8 @@ func (t topics) with(o topics) topics {
 // feed looks at the stores once a second for all event streams, and not at all while nobody listens.
 type feed struct {
 	server *Server
-	bell   fanout.Bell   // rings after each look
-	now    chan struct{} // asks for a look before its time
+	bell   fanout.Bell // rings after each look
+	now    wait.Signal // asks for a look before its time
 
 	mu      sync.Mutex // guards all below
 	wanted  map[*topics]struct{}
@@ -50,7 +51,7 @@ type feed struct {
 }
 
 func newFeed(s *Server) *feed {
-	return &feed{server: s, now: make(chan struct{}, 1), wanted: map[*topics]struct{}{}}
+	return &feed{server: s, now: wait.NewSignal(), wanted: map[*topics]struct{}{}}
 }
 
 // listen makes the feed look at what a listener wants until the returned function is called. The channel receives after each
@@ -73,10 +74,7 @@ func (f *feed) listen(ctx context.Context, want topics) (looked <-chan struct{},
 		}()
 	}
 	if f.covered.with(want) != f.covered {
-		select {
-		case f.now <- struct{}{}:
-		default:
-		}
+		f.now.Send()
 	}
 	return looked, func() {
 		f.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -33,7 +34,7 @@ func (s *Server) historyRoutes() {
 // sampler feeds the history.
 type sampler struct {
 	history history.History
-	asked   chan struct{} // somebody has asked
+	asked   wait.Signal // somebody has asked
 }
 
 // run takes samples until ctx ends.
@@ -80,10 +81,7 @@ func (p *sampler) sample(ctx context.Context, s *Server, finisher job.Finisher, 
 }
 
 func (s *Server) statsHistory(ctx context.Context, in *historyQuery) (*answer[api.StatsHistory], error) {
-	select {
-	case s.sampler.asked <- struct{}{}:
-	default:
-	}
+	s.sampler.asked.Send()
 	who := callerOf(ctx)
 	if in.Queue != "" {
 		if err := who.mayQueue(in.Queue); err != nil {

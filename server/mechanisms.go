@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -21,21 +22,19 @@ const (
 
 // reporting holds what clients last reported of their parts, for everybody who does not need newer reports.
 type reporting struct {
-	hold    chan struct{} // a mutex that a context can leave
+	hold    wait.Mutex
 	at      time.Time
 	clients []policystore.Client // never changed
 }
 
-func newReporting() *reporting { return &reporting{hold: make(chan struct{}, 1)} }
+func newReporting() *reporting { return &reporting{hold: wait.NewMutex()} }
 
 // get returns the clients that reported something, in the order of document and ID, and whether there are more.
 func (r *reporting) get(ctx context.Context, store policystore.Clients) (list []policystore.Client, partial bool, err error) {
-	select {
-	case r.hold <- struct{}{}:
-	case <-ctx.Done():
+	if r.hold.Lock(ctx) != nil {
 		return nil, false, ctx.Err()
 	}
-	defer func() { <-r.hold }()
+	defer r.hold.Unlock()
 	now := time.Now()
 	if !r.at.IsZero() && now.Sub(r.at) < reportingTime {
 		return r.clients, len(r.clients) >= maxReporting, nil

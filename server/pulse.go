@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/audit"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
 )
@@ -19,21 +20,19 @@ const (
 
 // counters holds the last counters, for everybody who does not need newer ones.
 type counters struct {
-	hold  chan struct{} // a mutex that a context can leave
+	hold  wait.Mutex
 	at    time.Time
 	stats map[string]job.QueueStats // never changed
 }
 
-func newCounters() *counters { return &counters{hold: make(chan struct{}, 1)} }
+func newCounters() *counters { return &counters{hold: wait.NewMutex()} }
 
 // get returns counters of at most half a second ago, and when they were read. The caller does not change them.
 func (c *counters) get(ctx context.Context, store job.Admin) (stats map[string]job.QueueStats, at time.Time, err error) {
-	select {
-	case c.hold <- struct{}{}:
-	case <-ctx.Done():
+	if c.hold.Lock(ctx) != nil {
 		return nil, at, ctx.Err()
 	}
-	defer func() { <-c.hold }()
+	defer c.hold.Unlock()
 	now := time.Now()
 	if c.stats != nil && now.Sub(c.at) < countersTime {
 		return c.stats, c.at, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenetdev/tenet/audit"
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policystore"
@@ -124,7 +125,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		hub: deliver.New(o.Policies, o.Logger), documents: documents.New(o.Policies, o.PolicyLimits), counters: newCounters(), reporting: newReporting(),
 	}
 	s.feed = newFeed(s)
-	s.sampler.asked = make(chan struct{}, 1)
+	s.sampler.asked = wait.NewSignal()
 	var err error
 	if s.metrics, err = newMetrics(o.Metrics); err != nil {
 		return nil, fmt.Errorf("server: metrics: %w", err)

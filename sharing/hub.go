@@ -43,7 +43,7 @@ type Member interface {
 type Hub struct {
 	store Store
 	id    string
-	wake  chan struct{}
+	wake  wait.Signal
 	stop  context.CancelFunc
 	ended chan struct{}
 
@@ -65,7 +65,7 @@ type Status struct {
 func NewHub(store Store) *Hub {
 	argument.Need(store != nil, "sharing: NewHub: the store")
 	ctx, stop := context.WithCancel(context.Background())
-	h := &Hub{store: store, id: uuidv7.Next(), wake: make(chan struct{}, 1), stop: stop, ended: make(chan struct{})}
+	h := &Hub{store: store, id: uuidv7.Next(), wake: wait.NewSignal(), stop: stop, ended: make(chan struct{})}
 	go h.run(ctx)
 	return h
 }
@@ -106,12 +106,7 @@ func (l *Link) Join(m Member) {
 func (l *Link) ID() string { return l.id }
 
 // Wake asks for an exchange soon. It does not block.
-func (l *Link) Wake() {
-	select {
-	case l.hub.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *Link) Wake() { l.hub.wake.Send() }
 
 // Leave ends the member's part in the exchanges, after a last one that gives back what it holds. It does not wait for that.
 func (l *Link) Leave() {
@@ -181,14 +176,8 @@ func (h *Hub) run(ctx context.Context) {
 		} else {
 			pause, wake = backoff.Failed(), nil
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if _, err := wait.ForSignal(ctx, pause, wake); err != nil {
 			return
-		case <-wake:
-			timer.Stop()
-		case <-timer.C:
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -36,27 +37,20 @@ const (
 
 // ledger tracks the deliveries.
 type ledger struct {
-	most    int           // limit of open
-	changed chan struct{} // buffers one signal
+	most    int // limit of open
+	changed wait.Signal
 
 	mu      sync.Mutex
 	open    int // entries that are not settled
 	waiting byDue
 }
 
-func newLedger(most int) ledger { return ledger{most: most, changed: make(chan struct{}, 1)} }
+func newLedger(most int) ledger { return ledger{most: most, changed: wait.NewSignal()} }
 
 var (
 	errForeign = errors.New("file: the delivery does not come from this source")
 	errStale   = errors.New("file: the delivery was given back")
 )
-
-func (l *ledger) tell() {
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
-}
 
 // enter counts an entry.
 func (l *ledger) enter() {
@@ -114,7 +108,7 @@ func (l *ledger) done(s *Source, d pipeline.Delivery) (e *entry, fresh bool, err
 	}
 	e.state = settled
 	if l.open--; l.open == 0 || l.open == l.most-1 {
-		l.tell()
+		l.changed.Send()
 	}
 	return e, true, nil
 }
@@ -132,7 +126,7 @@ func (l *ledger) back(s *Source, d pipeline.Delivery, delay time.Duration) error
 	}
 	e.state, e.due = waiting, time.Now().Add(delay)
 	heap.Push(&l.waiting, e)
-	l.tell()
+	l.changed.Send()
 	return nil
 }
 

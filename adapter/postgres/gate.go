@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -147,7 +148,7 @@ func (j *Jobs) tendSoon(ctx context.Context) {
 	if !j.tends.Add(done) {
 		return
 	}
-	j.hurryUp()
+	j.hurry.Send()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -160,14 +161,6 @@ func (j *Jobs) tendLater() {
 	j.tends.Add(nil)
 }
 
-// hurryUp ends the pause in which settlements gather.
-func (j *Jobs) hurryUp() {
-	select {
-	case j.hurry <- struct{}{}:
-	default:
-	}
-}
-
 // catchUp waits until the gate has seen the settlements of this process, so that what is read next shows what follows from them.
 func (j *Jobs) catchUp(ctx context.Context) {
 	if j.limits.owes() {
@@ -178,10 +171,7 @@ func (j *Jobs) catchUp(ctx context.Context) {
 // tendFor tends the gate for callers of tendSoon and tendLater. One look for many settlements costs less than a look for each.
 func (j *Jobs) tendFor(callers []chan struct{}) {
 	if !slices.ContainsFunc(callers, func(c chan struct{}) bool { return c != nil }) {
-		select {
-		case <-j.hurry:
-		case <-time.After(tendPause):
-		}
+		_, _ = wait.ForSignal(context.Background(), tendPause, j.hurry)
 	} else {
 		select {
 		case <-j.hurry: // it was for this look

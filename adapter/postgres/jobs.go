@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenetdev/tenet/internal/fanout"
 	"github.com/tenetdev/tenet/internal/groupcommit"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -26,7 +27,7 @@ type Jobs struct {
 	expired sweep    // of leases
 	limits  limited
 	tends   groupcommit.Queue[chan struct{}] // callers of tendSoon and tendLater
-	hurry   chan struct{}                    // ends the pause in which settlements gather
+	hurry   wait.Signal                      // ends the pause in which settlements gather
 }
 
 var (
@@ -67,7 +68,7 @@ type gateStatements struct {
 }
 
 func newJobs(db *DB, durable bool) *Jobs {
-	j := &Jobs{db: db, durable: durable, hurry: make(chan struct{}, 1), text: statements{
+	j := &Jobs{db: db, durable: durable, hurry: wait.NewSignal(), text: statements{
 		enqueue: db.sql(enqueueSQL), enqueueUnique: db.sql(enqueueUniqueSQL), copy: db.sql(copySQL),
 		types: db.sql(typesSQL), extend: db.sql(extendSQL), settle: db.sql(settleSQL), complete: db.sql(completeSQL), judge: db.sql(judgeSQL),
 		promote: db.sql(promoteSQL), reclaim: db.sql(reclaimSQL), nextDue: db.sql(nextDueSQL),
@@ -89,7 +90,7 @@ func (j *Jobs) Close() error { return j.db.Close() }
 // stop waits for the background goroutines.
 func (j *Jobs) stop() {
 	j.flusher.queue.Close()
-	j.hurryUp()
+	j.hurry.Send()
 	j.tends.Close()
 	j.bell.stop()
 	j.cancels.Close()

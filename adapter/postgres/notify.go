@@ -114,7 +114,7 @@ func (j *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	j.cancels.Ring() // notifications during the test of the connection were not received
-	signals := make(chan struct{}, 1)
+	signals := wait.NewSignal()
 	go func() {
 		defer close(signals)
 		j.forward(ctx, conn, signals)
@@ -173,7 +173,7 @@ func (j *Jobs) probe(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // forward turns notifications into signals until ctx ends.
-func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struct{}) {
+func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals wait.Signal) {
 	for backoff := (wait.Backoff{Min: reconnectMin, Max: reconnectMax}); ; {
 		var err error
 		var news *pgconn.Notification // nil for a connection that was just restored and may have missed something
@@ -202,10 +202,7 @@ func (j *Jobs) forward(ctx context.Context, conn *pgx.Conn, signals chan<- struc
 			continue
 		}
 		j.limits.news()
-		select {
-		case signals <- struct{}{}:
-		default:
-		}
+		signals.Send()
 	}
 	if conn != nil {
 		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

@@ -141,7 +141,7 @@ type link[L lifeline] struct {
 	connect func(ctx context.Context) (L, error)
 	timeout time.Duration
 	ready   atomic.Pointer[L] // the current one
-	turn    chan struct{}     // a lock, with a context, of the fields below
+	turn    wait.Mutex        // for the fields below
 	current L
 	made    bool
 	backoff wait.Backoff
@@ -153,7 +153,7 @@ type link[L lifeline] struct {
 }
 
 func newLink[L lifeline](timeout time.Duration, connect func(context.Context) (L, error)) *link[L] {
-	l := &link[L]{connect: connect, timeout: timeout, turn: make(chan struct{}, 1),
+	l := &link[L]{connect: connect, timeout: timeout, turn: wait.NewMutex(),
 		backoff: wait.Backoff{Min: firstWait, Max: mostWait}}
 	l.closing, l.cancel = context.WithCancel(context.Background()) //nolint:gosec // close calls it
 	return l
@@ -183,12 +183,10 @@ func (l *link[L]) get(ctx context.Context) (line L, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	defer context.AfterFunc(l.closing, cancel)()
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
+	if l.turn.Lock(ctx) != nil {
 		return line, l.failed(ctx, nil)
 	}
+	defer l.turn.Unlock()
 	if l.closing.Err() != nil {
 		return line, ErrClosed
 	}
@@ -227,8 +225,8 @@ func (l *link[L]) failed(ctx context.Context, err error) error {
 func (l *link[L]) close() (err error) {
 	l.once.Do(func() {
 		l.cancel()
-		l.turn <- struct{}{}
-		defer func() { <-l.turn }()
+		_ = l.turn.Lock(context.Background())
+		defer l.turn.Unlock()
 		if l.made {
 			err = l.current.end()
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenetdev/tenet/internal/migrate"
 	"github.com/tenetdev/tenet/internal/policysql"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -51,8 +52,8 @@ type DB struct {
 	pool     *sql.DB // connections of readers, transactions of BeginTx and the writer, which keeps its own
 	writer   *writer
 	readers  readers
-	turn     chan struct{} // full while the writer or BeginTx takes the file's lock, so that a busy writer alternates with others
-	locked   atomic.Bool   // the holder of the turn waits for another process or an open transaction
+	turn     wait.Mutex  // held while the writer or BeginTx takes the file's lock, so that a busy writer alternates with others
+	locked   atomic.Bool // the holder of the turn waits for another process or an open transaction
 	options  Options
 	jobs     *Jobs
 	bell     bell
@@ -102,7 +103,7 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
 	}
-	db := &DB{path: path, options: o, pool: sql.OpenDB(connector), turn: make(chan struct{}, 1)}
+	db := &DB{path: path, options: o, pool: sql.OpenDB(connector), turn: wait.NewMutex()}
 	db.policies = policysql.New(policyEngine{db})
 	db.pool.SetMaxOpenConns(maxConns)
 	db.pool.SetMaxIdleConns(maxConns)
@@ -196,12 +197,10 @@ func (db *DB) BeginTx(ctx context.Context) (*sql.Tx, error) {
 
 // lock waits for the caller's turn and runs begin, which takes the file's write lock, until the lock is free.
 func (db *DB) lock(ctx context.Context, begin func() error) error {
-	select {
-	case db.turn <- struct{}{}:
-		defer func() { <-db.turn }()
-	case <-ctx.Done():
+	if db.turn.Lock(ctx) != nil {
 		return db.ended(ctx)
 	}
+	defer db.turn.Unlock()
 	defer db.locked.Store(false)
 	return db.patiently(ctx, func() error {
 		err := begin()

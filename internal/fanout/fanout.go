@@ -3,19 +3,21 @@ package fanout
 import (
 	"context"
 	"sync"
+
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // Bell passes signals on to its listeners. The zero value is ready; it is safe for concurrent use.
 type Bell struct {
 	mu        sync.Mutex // guards both
-	listeners map[chan struct{}]struct{}
+	listeners map[wait.Signal]struct{}
 	closed    bool
 }
 
 // Listen returns a channel that receives a signal after each Ring; unread signals are merged. The channel is closed when ctx
 // ends or the bell is closed.
 func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
-	c := make(chan struct{}, 1)
+	c := wait.NewSignal()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -23,7 +25,7 @@ func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
 		return c
 	}
 	if b.listeners == nil {
-		b.listeners = map[chan struct{}]struct{}{}
+		b.listeners = map[wait.Signal]struct{}{}
 	}
 	b.listeners[c] = struct{}{}
 	context.AfterFunc(ctx, func() {
@@ -42,10 +44,7 @@ func (b *Bell) Ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for c := range b.listeners {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		c.Send()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/internal/fanout"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 )
 
@@ -61,13 +62,7 @@ func (s *Store) Watch(ctx context.Context) (<-chan struct{}, error) {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	own := s.bell.Listen(ctx)
-	signals := make(chan struct{}, 1)
-	signal := func() {
-		select {
-		case signals <- struct{}{}:
-		default:
-		}
-	}
+	signals := wait.NewSignal()
 	go func() {
 		defer close(signals)
 		defer stop()
@@ -76,7 +71,7 @@ func (s *Store) Watch(ctx context.Context) (<-chan struct{}, error) {
 		for last := int64(-1); ; {
 			if n, err := s.changes(ctx); err == nil && n != last {
 				last = n
-				signal()
+				signals.Send()
 			}
 			select {
 			case _, open := <-own:

@@ -11,14 +11,29 @@ func For(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil || d <= 0 {
 		return context.Cause(ctx)
 	}
+	_, err := ForSignal(ctx, d, nil)
+	return err
+}
+
+// ForSignal waits for d or until it can receive from signal, and reports whether it has received, also because signal is
+// closed. It returns the cause of ctx's end if that comes first.
+func ForSignal(ctx context.Context, d time.Duration, signal <-chan struct{}) (received bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	case <-t.C:
-		return nil
+		return false, nil
+	case <-signal:
+		return true, nil
 	}
+}
+
+// Closed waits until done is closed, for at most d, and reports whether it is.
+func Closed(done <-chan struct{}, d time.Duration) bool {
+	closed, _ := ForSignal(context.Background(), d, done)
+	return closed
 }
 
 // Backoff grows the waits between repetitions of something that fails. Set Min and Max; not safe for concurrent use.

@@ -69,3 +69,59 @@ func TestAWaitStaysBelowItsCeilingNextToTheHighestWait(t *testing.T) {
 		}
 	}
 }
+
+func TestASignalOrAClosedChannelEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		signal := NewSignal()
+		time.AfterFunc(time.Minute, signal.Send)
+		if received, err := ForSignal(t.Context(), time.Hour, signal); !received || err != nil || time.Since(start) != time.Minute {
+			t.Errorf("%v, %v after %v", received, err, time.Since(start))
+		}
+		if received, err := ForSignal(t.Context(), time.Hour, signal); received || err != nil {
+			t.Errorf("without a signal: %v, %v", received, err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("why")
+		cancel(why)
+		if received, err := ForSignal(ctx, time.Hour, signal); received || !errors.Is(err, why) {
+			t.Errorf("a context that has ended: %v, %v", received, err)
+		}
+		done := make(chan struct{})
+		time.AfterFunc(time.Minute, func() { close(done) })
+		if Closed(done, time.Second) || !Closed(done, time.Hour) {
+			t.Error("a channel is not closed after a second, but after a minute")
+		}
+	})
+}
+
+func TestSignalsAreMergedUntilTheyAreReceived(t *testing.T) {
+	signal := NewSignal()
+	signal.Send()
+	signal.Send()
+	<-signal
+	select {
+	case <-signal:
+		t.Error("two signals were received")
+	default:
+	}
+	Signal(nil).Send()
+}
+
+func TestAWaiterLeavesALockWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock, why := NewMutex(), errors.New("why")
+		if err := lock.Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(why) })
+		if err := lock.Lock(ctx); !errors.Is(err, why) {
+			t.Errorf("%v", err)
+		}
+		time.AfterFunc(time.Minute, lock.Unlock)
+		if err := lock.Lock(t.Context()); err != nil {
+			t.Errorf("after the lock was released: %v", err)
+		}
+	})
+}

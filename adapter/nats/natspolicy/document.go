@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/internal/argument"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -56,7 +57,7 @@ func (d *Document) Watch(ctx context.Context) (<-chan struct{}, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes := make(chan struct{}, 1)
+	changes := wait.NewSignal()
 	go func() { // ends with ctx, or with the connection
 		defer close(changes)
 		defer func() { _ = watcher.Stop() }()
@@ -69,10 +70,7 @@ func (d *Document) Watch(ctx context.Context) (<-chan struct{}, error) {
 			case <-ctx.Done():
 				return
 			}
-			select {
-			case changes <- struct{}{}:
-			default:
-			}
+			changes.Send()
 		}
 	}()
 	return changes, nil

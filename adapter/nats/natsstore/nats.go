@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/internal/address"
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // Defaults of [Options].
@@ -126,8 +127,8 @@ func OpenConn(conn *nats.Conn, o Options) (*DB, error) {
 		return nil, kind.Wrap("jetstream", err)
 	}
 	db := &DB{options: o, conn: conn, js: js}
-	db.idempotency.bucket = stream{db: db, config: bucketConfig(o), check: checkBucket, shrinks: true, turn: make(chan struct{}, 1)}
-	db.log = stream{db: db, config: auditConfig(o), check: checkKept, turn: make(chan struct{}, 1)}
+	db.idempotency.bucket = stream{db: db, config: bucketConfig(o), check: checkBucket, shrinks: true, turn: wait.NewMutex()}
+	db.log = stream{db: db, config: auditConfig(o), check: checkKept, turn: wait.NewMutex()}
 	return db, nil
 }
 
@@ -172,19 +173,17 @@ type stream struct {
 	check   func(jetstream.StreamConfig) error // checks an existing stream
 	shrinks bool                               // messages may be removed from its end
 
-	turn chan struct{}    // a mutex for open
+	turn wait.Mutex       // for open
 	open jetstream.Stream // nil until found or created
 }
 
 // get returns the stream, and creates it if it does not exist. It does not change an existing stream: an operator may have
 // configured replicas, limits or placement.
 func (s *stream) get(ctx context.Context) (jetstream.Stream, error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
+	if s.turn.Lock(ctx) != nil {
 		return nil, ctx.Err()
 	}
+	defer s.turn.Unlock()
 	if s.open != nil {
 		return s.open, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -27,8 +28,8 @@ type Outbox struct {
 	cursor       cursor
 	window, page string // statements
 
-	saving  sync.Mutex    // one Ack at a time; taken before mu
-	settled chan struct{} // receives a value when a row was acknowledged or given back
+	saving  sync.Mutex  // one Ack at a time; taken before mu
+	settled wait.Signal // receives a value when a row was acknowledged or given back
 
 	mu      sync.Mutex
 	owner   string // "" while another reader has the cursor
@@ -73,7 +74,7 @@ func OpenOutbox(ctx context.Context, server string, o Options) (*Outbox, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &Outbox{table: t, settled: make(chan struct{}, 1)}
+	out := &Outbox{table: t, settled: wait.NewSignal()}
 	err = errors.Join(
 		out.needsBody(false),
 		out.needs("seq", out.o.Seq, notNull(ofType("bigint", "integer")), "be bigint NOT NULL"),
@@ -195,23 +196,10 @@ func (o *Outbox) currentWindow() (*window, int) {
 
 // await waits until a row is acknowledged or given back, for at most a poll interval.
 func (o *Outbox) await(ctx context.Context) error {
-	timer := time.NewTimer(o.o.Poll)
-	defer timer.Stop()
-	select {
-	case <-o.settled:
-	case <-timer.C:
-	case <-ctx.Done():
-		return fmt.Errorf("postgres: %d rows have been read ahead of one that is not acknowledged: %w", maxAhead, context.Cause(ctx))
+	if _, err := wait.ForSignal(ctx, o.o.Poll, o.settled); err != nil {
+		return fmt.Errorf("postgres: %d rows have been read ahead of one that is not acknowledged: %w", maxAhead, err)
 	}
 	return nil
-}
-
-// wake ends an await.
-func (o *Outbox) wake() {
-	select {
-	case o.settled <- struct{}{}:
-	default:
-	}
 }
 
 // nextWindow returns the rows committed since the last window, or nil if there are none.
@@ -292,7 +280,7 @@ func (o *Outbox) advance() {
 func (o *Outbox) Ack(ctx context.Context, done []pipeline.Delivery) []error {
 	o.saving.Lock()
 	defer o.saving.Unlock()
-	defer o.wake()
+	defer o.settled.Send()
 	owner, at, ahead := o.mark(done)
 	err := ErrLost
 	if owner != "" {
@@ -356,7 +344,7 @@ func (o *Outbox) verdicts(what string, list []pipeline.Delivery, owner string, e
 
 // Nack implements pipeline.Nacker: this Outbox delivers the row again after the delay. Later rows do not wait for it.
 func (o *Outbox) Nack(_ context.Context, d pipeline.Delivery, delay time.Duration, _ error) error {
-	defer o.wake()
+	defer o.settled.Send()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r, ok := d.Token.(*row)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tenetdev/tenet/controlplane/protocol"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/rollout"
 	"github.com/tenetdev/tenet/server/internal/keyring"
@@ -62,11 +63,11 @@ func (v *view) desired(c identity) *signed {
 // watcher is a stream or a long poll.
 type watcher struct {
 	identity // holds is guarded by the document's mu
-	wake     chan struct{}
+	wake     wait.Signal
 }
 
 func (d *document) watch(c identity) *watcher {
-	w := &watcher{identity: c, wake: make(chan struct{}, 1)}
+	w := &watcher{identity: c, wake: wait.NewSignal()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watchers[w] = struct{}{}
@@ -102,10 +103,7 @@ func (d *document) show(v *view) int {
 			continue
 		}
 		woken++
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+		w.wake.Send()
 	}
 	return woken
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenetdev/tenet/controlplane/protocol"
 	"github.com/tenetdev/tenet/internal/uuidv7"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 	"github.com/tenetdev/tenet/policystore"
@@ -23,12 +24,12 @@ import (
 type Service struct {
 	store      policystore.Documents
 	limits     map[policy.Surface]policy.Limits
-	simulating chan struct{} // holds a value while a simulation runs
+	simulating wait.Mutex // held while a simulation runs
 }
 
 // New makes a service. limits are an operator's own limits by surface; nil means the built-in ones.
 func New(store policystore.Documents, limits map[policy.Surface]policy.Limits) *Service {
-	return &Service{store: store, limits: limits, simulating: make(chan struct{}, 1)}
+	return &Service{store: store, limits: limits, simulating: wait.NewMutex()}
 }
 
 // AnyBase is the base of a change that replaces whatever is in force.

@@ -43,12 +43,10 @@ func (s *Service) Simulate(ctx context.Context, q Simulation) (*simulate.Report,
 	}
 	limited, cancel := context.WithTimeout(ctx, simulationWait)
 	defer cancel()
-	select {
-	case s.simulating <- struct{}{}:
-		defer func() { <-s.simulating }()
-	case <-limited.Done():
+	if s.simulating.Lock(limited) != nil {
 		return nil, ErrBusy
 	}
+	defer s.simulating.Unlock()
 	report, err := scenario.Run(ctx, simulate.Options{Policies: d.Set, Seed: q.Seed, Bounds: simulationBounds})
 	switch {
 	case errors.Is(err, simulate.ErrTooLarge):
