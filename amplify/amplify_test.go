@@ -30,7 +30,20 @@ func mapOf(t *testing.T, text string) *amplify.Map {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := amplify.New(g, func(string) (amplify.Load, error) { return amplify.Load{Attempts: 4, Budgeted: 1.2}, nil })
+	return newMap(t, g, "version: 1\nbudgets: {b: {kind: retry_ratio, ratio: 0.2}}\ndefaults: {calls: {retry: {max_attempts: 4, budget: {name: b}}}}\n")
+}
+
+// newMap maps a graph under a policy document.
+func newMap(t *testing.T, g *policyfile.Graph, document string) *amplify.Map {
+	t.Helper()
+	d, err := policyfile.Parse("policies.yaml", []byte(document), policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := amplify.New(g, d.Set.Budgets(), func(name string) (amplify.Work, error) {
+		p, err := d.Set.Policy(t.Context(), policy.ParseKey(name))
+		return amplify.Work{Policy: p, Within: p.Retry.OverallTimeout}, err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +71,7 @@ edges:
   - {from: cart, to: db, key: db.Get, calls: 0.5}
 `)
 	db := m.Nodes[len(m.Nodes)-1]
-	want := amplify.Requests{Plain: 3.5, Worst: 26, Budgeted: 7.2 + 0.6, Expected: 4.5 + 0.5}
+	want := amplify.Requests{Plain: 3.5, Worst: 26, Budgeted: 7.2 + 0.6, Expected: 4.5 + 0.5, ExpectedBudgeted: 4.5 + 0.5}
 	if db.Name != "db" || fmt.Sprintf("%.9g", db.Requests) != fmt.Sprintf("%.9g", want) {
 		t.Errorf("%s: %+v, want %+v", db.Name, db.Requests, want)
 	}
@@ -81,7 +94,7 @@ func TestOutOfRangeIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := amplify.New(g, nil); err == nil || !strings.Contains(err.Error(), "out of range") {
+	if _, err := amplify.New(g, nil, nil); err == nil || !strings.Contains(err.Error(), "out of range") {
 		t.Error(err)
 	}
 }
@@ -92,7 +105,7 @@ func TestErrorsOfLoadsNameTheCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := errors.New("no policy")
-	if _, err := amplify.New(g, func(string) (amplify.Load, error) { return amplify.Load{}, lost }); !errors.Is(err, lost) || !strings.Contains(err.Error(), "from a to b") {
+	if _, err := amplify.New(g, nil, func(string) (amplify.Work, error) { return amplify.Work{}, lost }); !errors.Is(err, lost) || !strings.Contains(err.Error(), "from a to b") {
 		t.Error(err)
 	}
 }

@@ -19,7 +19,7 @@ edges:
 		fmt.Println(err)
 		return
 	}
-	m, err := amplify.New(graph, nil) // no edge names the key of a policy
+	m, err := amplify.New(graph, nil, nil) // no edge names the key of a policy
 	if err != nil {
 		fmt.Println(err)
 		return

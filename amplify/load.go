@@ -12,6 +12,8 @@ import (
 type Load struct {
 	// Attempts is how many attempts a call makes at most, hedges included.
 	Attempts int
+	// Groups is how many of them are not hedges.
+	Groups int
 	// Budgeted is how many attempts a call makes at most on average in the long run, over all calls that share its budgets.
 	Budgeted float64
 }
@@ -19,28 +21,42 @@ type Load struct {
 // Of returns the load of a normalised policy whose work ends after within, or never if within is 0. Budgets are those of the
 // policy's document.
 func Of(p *policy.Policy, within time.Duration, budgets map[string]policy.Budget) Load {
-	groups := Reachable(&p.Retry, p.Key.Surface(), within)
+	return Work{p, within}.load(func(ref policy.BudgetRef) (float64, bool) { return share(ref, budgets) })
+}
+
+// Work is the calls of a key: their normalised policy, and the time after which a call ends, or 0 for never.
+type Work struct {
+	Policy *policy.Policy
+	Within time.Duration
+}
+
+// shareOf says how many extra attempts per call a budget allows in the long run, and whether it bounds them at all.
+type shareOf func(policy.BudgetRef) (extra float64, bounded bool)
+
+// load returns what a call can become under the shares of its budgets.
+func (w Work) load(of shareOf) Load {
+	groups := Reachable(&w.Policy.Retry, w.Policy.Key.Surface(), w.Within)
 	hedges := 0
-	if p.Hedge.Enabled && !Late(p, within) {
-		hedges = p.Hedge.MaxHedges
+	if w.Policy.Hedge.Enabled && !Late(w.Policy, w.Within) {
+		hedges = w.Policy.Hedge.MaxHedges
 	}
-	l := Load{Attempts: groups * (1 + hedges)}
-	l.Budgeted = budgeted(p, budgets, groups, hedges)
+	l := Load{Attempts: groups * (1 + hedges), Groups: groups}
+	l.Budgeted = l.budgeted(w.Policy, of)
 	return l
 }
 
-// budgeted is the bound of the attempts of a call with so many groups and hedges per group that budgets leave in the long run.
-func budgeted(p *policy.Policy, budgets map[string]policy.Budget, groups, hedges int) float64 {
-	retries := float64(groups - 1)
-	ofRetries, bounded := share(p.Retry.Budget, budgets)
+// budgeted is the bound of the attempts that budgets leave in the long run.
+func (l Load) budgeted(p *policy.Policy, of shareOf) float64 {
+	retries, hedges := float64(l.Groups-1), float64(l.Attempts/l.Groups-1)
+	ofRetries, bounded := of(p.Retry.Budget)
 	if bounded && p.Hedge.Budget.Name == "" { // retries and hedges take from the same budget
-		return 1 + min(ofRetries, float64(groups*(1+hedges)-1))
+		return 1 + min(ofRetries, float64(l.Attempts-1))
 	}
 	if bounded {
 		retries = min(retries, ofRetries)
 	}
-	hedged := (1 + retries) * float64(hedges)
-	if ofHedges, bounded := share(p.Hedge.Budget, budgets); bounded {
+	hedged := (1 + retries) * hedges
+	if ofHedges, bounded := of(p.Hedge.Budget); bounded {
 		hedged = min(hedged, ofHedges)
 	}
 	if most := p.Hedge.MaxExtraLoad; most > 0 {

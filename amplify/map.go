@@ -6,10 +6,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
-// Requests is a number of requests under each of the four assumptions of the package documentation.
+// Requests is a number of requests under each of the assumptions of the package documentation.
 type Requests struct {
 	// Plain is the number without any retry or hedge.
 	Plain float64 `json:"plain"`
@@ -19,6 +20,8 @@ type Requests struct {
 	Budgeted float64 `json:"budgeted"`
 	// Expected is the mean for the declared or recorded shares of failures.
 	Expected float64 `json:"expected"`
+	// ExpectedBudgeted is Expected after budgets.
+	ExpectedBudgeted float64 `json:"expected_budgeted"`
 }
 
 // Edge is a call of the graph.
@@ -53,20 +56,29 @@ type Map struct {
 	Amplification Requests `json:"amplification"`
 }
 
-// New multiplies along a graph from [policyfile.ParseGraph], which has no cycle. load returns the load of the calls of a key; it is
-// asked for edges that name one.
-func New(g *policyfile.Graph, load func(key string) (Load, error)) (*Map, error) {
+// New multiplies along a graph from [policyfile.ParseGraph], which has no cycle. work returns the work of a key; it is asked for
+// edges that name one. Budgets are those of the document of the policies.
+func New(g *policyfile.Graph, budgets map[string]policy.Budget, work func(key string) (Work, error)) (*Map, error) {
 	m := &Map{Edges: make([]Edge, 0, len(g.Edges)), Amplification: ones}
-	for _, e := range g.Edges {
-		l := Load{Attempts: e.Attempts, Budgeted: float64(e.Attempts)}
-		if e.Key != "" {
-			var err error
-			if l, err = load(e.Key); err != nil {
-				return nil, fmt.Errorf("amplify: call from %s to %s: %w", e.From, e.To, err)
-			}
+	works := make([]Work, len(g.Edges))
+	for i, e := range g.Edges {
+		if e.Key == "" {
+			continue
 		}
+		var err error
+		if works[i], err = work(e.Key); err != nil {
+			return nil, fmt.Errorf("amplify: call from %s to %s: %w", e.From, e.To, err)
+		}
+	}
+	pools := newPools(g, budgets, works)
+	for i, e := range g.Edges {
+		l := Load{Attempts: e.Attempts, Groups: e.Attempts, Budgeted: float64(e.Attempts)}
+		if e.Key != "" {
+			l = works[i].load(func(ref policy.BudgetRef) (float64, bool) { return pools.share(ref, &e) })
+		}
+		mean := expected(e.Failures, l.Groups)
 		m.Edges = append(m.Edges, Edge{From: e.From, To: e.To, Key: e.Key, Calls: e.Calls, Attempts: Requests{
-			Plain: 1, Worst: float64(l.Attempts), Budgeted: l.Budgeted, Expected: expected(e.Failures, l.Attempts),
+			Plain: 1, Worst: float64(l.Attempts), Budgeted: l.Budgeted, Expected: mean, ExpectedBudgeted: min(mean, l.Budgeted),
 		}})
 	}
 	m.multiply()
@@ -78,6 +90,42 @@ func New(g *policyfile.Graph, load func(key string) (Load, error)) (*Map, error)
 	return m, nil
 }
 
+// pools are the calls that earn the tokens of budgets.
+type pools struct {
+	budgets map[string]policy.Budget
+	calls   map[pool]float64 // per request of the node
+	edges   map[string]int   // that take from a budget, in the whole graph
+}
+
+// pool is a budget in the process of a node.
+type pool struct{ node, budget string }
+
+func newPools(g *policyfile.Graph, budgets map[string]policy.Budget, works []Work) pools {
+	p := pools{budgets, map[pool]float64{}, map[string]int{}}
+	for i, w := range works {
+		if w.Policy == nil {
+			continue
+		}
+		names := []string{w.Policy.Retry.Budget.Name, w.Policy.Hedge.Budget.Name}
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			p.calls[pool{g.Edges[i].From, name}] += g.Edges[i].Calls
+			p.edges[name]++
+		}
+	}
+	return p
+}
+
+// share returns the extra attempts per call of an edge that a budget allows in the long run. A process spends the tokens that all its
+// calls have earned where they are wanted, in the worst case on one edge.
+func (p pools) share(ref policy.BudgetRef, e *policyfile.Edge) (extra float64, bounded bool) {
+	extra, bounded = share(ref, p.budgets)
+	if p.budgets[ref.Name].Scope == policy.ScopeShared && p.edges[ref.Name] > 1 {
+		return 0, false // nodes earn tokens for each other
+	}
+	return extra * p.calls[pool{e.From, ref.Name}] / e.Calls, bounded
+}
+
 // Recorded is what a record knows of the calls of one key.
 type Recorded struct {
 	Parent   string // key of the work in whose attempts the calls ran; "" for work outside any attempt
@@ -87,7 +135,7 @@ type Recorded struct {
 }
 
 // FromRecord maps a record. One request at "recorded work" is one piece of work outside any attempt, shared among the keys of such work
-// as it was recorded. The recorded means take the place of all three assumptions. Work that ran inside an attempt of its own key,
+// as it was recorded. The recorded means take the place of all assumptions. Work that ran inside an attempt of its own key,
 // also through others, is refused: along a cycle there is no number of requests without retries.
 func FromRecord(list []Recorded) (*Map, error) {
 	requests := map[string]float64{} // to a key: the attempts of its work
@@ -104,7 +152,7 @@ func FromRecord(list []Recorded) (*Map, error) {
 		}
 		mean := r.Attempts / r.Calls
 		m.Edges = append(m.Edges, Edge{
-			From: cmp.Or(r.Parent, "recorded work"), To: r.Key, Calls: r.Calls / requests[r.Parent], Attempts: Requests{1, mean, mean, mean},
+			From: cmp.Or(r.Parent, "recorded work"), To: r.Key, Calls: r.Calls / requests[r.Parent], Attempts: Requests{1, mean, mean, mean, mean},
 		})
 	}
 	m.multiply()
@@ -116,7 +164,7 @@ func FromRecord(list []Recorded) (*Map, error) {
 	return m, nil
 }
 
-var ones = Requests{1, 1, 1, 1}
+var ones = Requests{1, 1, 1, 1, 1}
 
 // expected is the mean number of attempts of a call if a share of attempts fails, independently of each other.
 func expected(failures float64, attempts int) float64 {
@@ -166,17 +214,22 @@ func (m *Map) multiply() {
 }
 
 func (r Requests) times(attempts Requests, calls float64) Requests {
-	return Requests{r.Plain * calls * attempts.Plain, r.Worst * calls * attempts.Worst, r.Budgeted * calls * attempts.Budgeted, r.Expected * calls * attempts.Expected}
+	return Requests{
+		r.Plain * calls * attempts.Plain, r.Worst * calls * attempts.Worst, r.Budgeted * calls * attempts.Budgeted,
+		r.Expected * calls * attempts.Expected, r.ExpectedBudgeted * calls * attempts.ExpectedBudgeted,
+	}
 }
 
 func (r Requests) plus(s Requests) Requests {
-	return Requests{r.Plain + s.Plain, r.Worst + s.Worst, r.Budgeted + s.Budgeted, r.Expected + s.Expected}
+	return Requests{r.Plain + s.Plain, r.Worst + s.Worst, r.Budgeted + s.Budgeted, r.Expected + s.Expected, r.ExpectedBudgeted + s.ExpectedBudgeted}
 }
 
 func (r Requests) over(plain float64) Requests {
-	return Requests{1, r.Worst / plain, r.Budgeted / plain, r.Expected / plain}
+	return Requests{1, r.Worst / plain, r.Budgeted / plain, r.Expected / plain, r.ExpectedBudgeted / plain}
 }
 
 func (r Requests) highest(s Requests) Requests {
-	return Requests{1, max(r.Worst, s.Worst), max(r.Budgeted, s.Budgeted), max(r.Expected, s.Expected)}
+	return Requests{
+		1, max(r.Worst, s.Worst), max(r.Budgeted, s.Budgeted), max(r.Expected, s.Expected), max(r.ExpectedBudgeted, s.ExpectedBudgeted),
+	}
 }

@@ -21,12 +21,12 @@ func (p *prover) checkGraph(g *policyfile.Graph) error {
 			return fmt.Errorf("prove: %s: %w", e.Place.Path, err)
 		}
 	}
-	m, err := amplify.New(g, func(key string) (amplify.Load, error) {
+	m, err := amplify.New(g, p.budgets, func(key string) (amplify.Work, error) {
 		s, err := p.subjectOf(key)
 		if err != nil {
-			return amplify.Load{}, err
+			return amplify.Work{}, err
 		}
-		return amplify.Of(s.policy, s.within, p.budgets), nil
+		return amplify.Work{Policy: s.policy, Within: s.within}, nil
 	})
 	if err != nil {
 		return fmt.Errorf("prove: %w", err)

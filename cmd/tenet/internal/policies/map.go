@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/internal/files"
+	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
 
@@ -68,19 +70,23 @@ func mapOf(ctx context.Context, a *cli.App, graphFile, file string) (*amplify.Ma
 			return nil, err
 		}
 	}
-	m, err := amplify.New(graph, func(name string) (amplify.Load, error) {
+	var budgets map[string]policy.Budget
+	if document != nil {
+		budgets = document.Set.Budgets()
+	}
+	m, err := amplify.New(graph, budgets, func(name string) (amplify.Work, error) {
 		if document == nil {
-			return amplify.Load{}, fmt.Errorf("the edge names key %q: give the document with --policy FILE", name)
+			return amplify.Work{}, fmt.Errorf("the edge names key %q: give the document with --policy FILE", name)
 		}
 		key := document.Set.Find(name)
 		if !document.Set.Named(key) {
-			return amplify.Load{}, fmt.Errorf("%s has no policy for key %q; add one, or give attempts in place of the key", file, name)
+			return amplify.Work{}, fmt.Errorf("%s has no policy for key %q; add one, or give attempts in place of the key", file, name)
 		}
 		p, err := cli.PolicyOf(document.Set, key)
 		if err != nil {
-			return amplify.Load{}, err
+			return amplify.Work{}, err
 		}
-		return amplify.Of(p, p.Retry.OverallTimeout, document.Set.Budgets()), nil
+		return amplify.Work{Policy: p, Within: p.Retry.OverallTimeout}, nil
 	})
 	if err != nil {
 		return nil, cli.Fail(cli.ExitInvalid, err)
@@ -101,6 +107,9 @@ func recordedMap(ctx context.Context, a *cli.App, url string) (*amplify.Map, err
 	if err != nil {
 		return nil, err
 	}
+	if len(calls) == 0 {
+		return nil, cli.Fail(cli.ExitNotFound, errors.New("the audit log holds no call that has ended: check its address"))
+	}
 	m, err := amplify.FromRecord(calls)
 	if err != nil {
 		return nil, cli.Fail(cli.ExitInvalid, err)
@@ -109,18 +118,18 @@ func recordedMap(ctx context.Context, a *cli.App, url string) (*amplify.Map, err
 }
 
 func writeMap(w io.Writer, m *amplify.Map) {
-	cli.Table(w, "from\tto\tkey\tcalls\tattempts\tworst\tbudgets\texpected", m.Edges, func(e amplify.Edge) []any {
+	cli.Table(w, "from\tto\tkey\tcalls\tattempts\tworst\tbudgets\texpected\tafter budgets", m.Edges, func(e amplify.Edge) []any {
 		return append([]any{e.From, e.To, e.Key, e.Calls, number(e.Attempts.Worst)}, columns(e.Requests)...)
 	})
 	cli.Fprintln(w)
 	nodes := slices.Concat(m.Nodes, []amplify.Node{{Name: "highest amplification", Requests: m.Amplification}})
-	cli.Table(w, "node\twithout retries\tworst\tbudgets\texpected", nodes, func(n amplify.Node) []any {
+	cli.Table(w, "node\twithout retries\tworst\tbudgets\texpected\tafter budgets", nodes, func(n amplify.Node) []any {
 		return append([]any{n.Name, number(n.Requests.Plain)}, columns(n.Requests)...)
 	})
 }
 
 func columns(r amplify.Requests) []any {
-	return []any{number(r.Worst), number(r.Budgeted), number(r.Expected)}
+	return []any{number(r.Worst), number(r.Budgeted), number(r.Expected), number(r.ExpectedBudgeted)}
 }
 
 // number writes whole numbers exactly and others with four digits.
