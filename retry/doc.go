@@ -1,4 +1,4 @@
-// Package retry runs operations under policies: it is the only place where the mechanisms (budgets, breakers, hedges,
+// Package retry runs operations under policies: it is the only place where the mechanisms (budgets, breakers, limits, hedges,
 // timeouts, backoff) meet.
 //
 // # The model
@@ -7,7 +7,8 @@
 //
 //	admit → run → classify → settle → decision.Next → wait → admit …
 //
-// Admission asks the breaker and the budget. Package classify says what the result means, and package decision says what
+// Admission asks the breaker, then the budget, then the limit. Only the limit may make an attempt wait, and only if its policy
+// has a max_wait. Package classify says what the result means, and package decision says what
 // follows. An unhedged attempt runs on the caller's goroutine. With hedging on, each attempt of a group runs on its own
 // goroutine, and a coordinator on the caller's goroutine decides. The contexts of losers are cancelled, and
 // [Executor.Wait] waits until they have returned.
