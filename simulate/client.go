@@ -43,8 +43,13 @@ type group struct {
 	all     histogram
 }
 
-// newGroup makes a group of callers. name identifies its random numbers.
-func (m *simulation) newGroup(name string, spec Client) (*group, error) {
+// newExecutor makes the executor of a client or service.
+func (m *simulation) newExecutor(keys int) *retry.Executor {
+	return retry.NewExecutor(retry.ExecutorOptions{Provider: m.policies, MaxKeys: keys + 1, World: m.world})
+}
+
+// newGroup makes a group of callers, which share an executor if there is one. name identifies the group's random numbers.
+func (m *simulation) newGroup(name string, spec Client, shared *retry.Executor) (*group, error) {
 	g := &group{
 		simulation: m, spec: spec, key: policy.ParseKey(spec.Policy), service: m.services[spec.Service], single: spec.Policy == "" && spec.Job.Type == "",
 		random: newStream(m.seed, name), windows: make([]ClientSample, m.samples), latency: make([]histogram, m.samples), peak: 1,
@@ -62,7 +67,10 @@ func (m *simulation) newGroup(name string, spec Client) (*group, error) {
 		g.hedged = p.Hedge.Enabled
 	}
 	for range spec.Count {
-		c := &caller{group: g, executor: retry.NewExecutor(retry.ExecutorOptions{Provider: m.policies, MaxKeys: 2, World: m.world})}
+		c := &caller{group: g, executor: shared}
+		if shared == nil {
+			c.executor = m.newExecutor(1)
+		}
 		c.call, c.operation = func() { _ = c.do() }, c.attempt
 		g.members = append(g.members, c)
 	}
@@ -96,9 +104,9 @@ func (g *group) load(now time.Duration) float64 {
 // 1979).
 func (g *group) gap() time.Duration {
 	if g.spec.Arrivals == Regular {
-		return time.Duration(float64(time.Second) / (g.rate() * g.load(g.world.now)))
+		return max(nanoseconds(float64(time.Second)/(g.rate()*g.load(g.world.now))), 1)
 	}
-	return time.Duration(g.random.exponential() * float64(time.Second) / (g.rate() * g.peak))
+	return max(nanoseconds(g.random.exponential()*float64(time.Second)/(g.rate()*g.peak)), 1)
 }
 
 // act makes the next call.

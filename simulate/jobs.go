@@ -23,6 +23,7 @@ type fleet struct {
 	workers []*running
 	open    map[string]time.Duration // when the unfinished jobs were enqueued, by ID
 	made    uint64
+	turn    int // the worker that was woken last
 }
 
 // running is one worker, and after a crash the one that takes its place.
@@ -105,9 +106,10 @@ func (f *fleet) enqueue() {
 	f.world.held += requestSize
 	f.total.PeakBacklog = max(f.total.PeakBacklog, len(f.open))
 	f.count(now, func(t *ClientCounts) { t.Calls++ })
-	for _, w := range f.workers {
-		if w.kill != nil {
-			f.world.Wake(w.Worker)
+	for range f.workers { // the first that has a free slot
+		f.turn = (f.turn + 1) % len(f.workers)
+		if w := f.workers[f.turn]; w.kill != nil && f.world.Wake(w.Worker) > 0 {
+			break
 		}
 	}
 }

@@ -2,6 +2,7 @@ package simulate_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -68,7 +69,11 @@ faults: {crash: {client: shop, at: 60s, for: 30s, down: true, share: 0.5}}
 	if c.LostLeases == 0 || c.LostLeases > 10 || c.Failed != 0 || c.Calls-c.Succeeded > 6 {
 		t.Errorf("%+v", c.ClientTotals)
 	}
-	within(t, "the longest time to completion", c.Latency.P99, 5+12-6, 5+12+5+1.5)
+	longest := 0.0
+	for _, s := range c.Series {
+		longest = max(longest, s.Latency.P99)
+	}
+	within(t, "the longest time to completion", longest, 5+12-6, 5+12+5+1.5)
 
 	all := run(t, strings.Replace(text, ", share: 0.5", "", 1), simulate.Options{})
 	if c := all.Clients[0]; c.Failed != 0 || c.PeakBacklog < 30 || c.Series[len(c.Series)-1].Backlog > 6 {
@@ -141,4 +146,52 @@ func TestASimulationEndsAtItsBounds(t *testing.T) {
 	if _, err := s.Run(t.Context(), simulate.Options{Bounds: simulate.Bounds{Events: math.MaxInt, Memory: 64 << 20}}); err != nil {
 		t.Error(err)
 	}
+}
+
+// Graphs of calls with many paths are read in a moment.
+func TestManyPathsAreNoCycle(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("version: 1\nduration: 1s\nclients: {c: {service: s0a, rate: 1}}\nservices:\n  s40a: {}\n  s40b: {}\n")
+	for i := range 40 {
+		for _, side := range []string{"a", "b"} {
+			fmt.Fprintf(&b, "  s%d%s: {calls: {s%da: {}, s%db: {}}}\n", i, side, i+1, i+1)
+		}
+	}
+	parse(t, b.String())
+}
+
+func TestNumbersBeyondTimeDoNotBreakTheWorld(t *testing.T) {
+	const text = `{version: 1, duration: 10s, services: {a: {LATENCY}}, clients: {c: {service: a, RATE}}, faults: {f: {FAULT}}}`
+	for name, c := range map[string]struct{ latency, rate, fault string }{
+		"hardly any calls":      {"", "rate: 1.0e-300", "service: a, errors: 1, at: 1s"},
+		"hardly any load":       {"", "rate: 10, arrivals: regular", "client: c, load: 1.0e-300, at: 1s"},
+		"no end of the latency": {"concurrency: 5, latency: {mean: 1000000s, per_request: 1000000s}", "rate: 10", "service: a, latency: 1000000, at: 0"},
+		"no gap between calls":  {"", "rate: 1000000000, count: 1000, arrivals: regular", "service: a, errors: 1, at: 1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.NewReplacer("LATENCY", c.latency, "RATE", c.rate, "FAULT", c.fault).Replace(text)
+			_, err := parse(t, text).Run(t.Context(), simulate.Options{Bounds: simulate.Bounds{Events: 100_000}})
+			if err != nil && !errors.Is(err, simulate.ErrTooLarge) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestTheCallsOfAServiceShareItsBudgets(t *testing.T) {
+	r := run(t, `
+version: 1
+duration: 2m
+budgets: {few: {kind: retry_ratio, ratio: 0.1, burst: 1}}
+policies:
+  a.Good: {retry: {max_attempts: 2, backoff: 1ms, budget: {name: few}}}
+  a.Bad: {retry: {max_attempts: 2, backoff: 1ms, budget: {name: few}}}
+services: {api: {calls: {bad: {policy: a.Bad}, good: {policy: a.Good}}}, good: {}, bad: {errors: 0.5}}
+clients: {web: {service: api, rate: 200}}
+`, simulate.Options{})
+	bad := r.Clients[0]
+	if bad.Name != "api → bad" {
+		t.Fatalf("%+v", bad)
+	}
+	within(t, "attempts at the bad service", bad.AttemptsPerCall, 1.11, 1.2) // 0.1 of its own calls, and of about 0.6 good ones
 }

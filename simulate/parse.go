@@ -103,9 +103,9 @@ func (c *checker) check() {
 		for _, to := range slices.Sorted(maps.Keys(s.Services[name].Calls)) {
 			c.service("services."+name+".calls."+to, to)
 		}
-		if loop := s.cycle(name, nil); loop != nil {
-			c.refuse("services."+name+".calls", "the calls form a cycle: "+strings.Join(loop, ", "), "remove one of them")
-		}
+	}
+	if loop := s.cycle(); loop != nil {
+		c.refuse("services."+loop[0]+".calls", "the calls form a cycle: "+strings.Join(loop, ", "), "remove one of them")
 	}
 	clients := 0
 	for _, name := range slices.Sorted(maps.Keys(s.Clients)) {
@@ -178,17 +178,29 @@ func (c *checker) known(path, name, kind string, names []string) {
 	c.refuse(path, fmt.Sprintf("unknown %s %q", kind, name), remedy)
 }
 
-// cycle returns the services on a cycle of calls through the first of path, or nil.
-func (s *Scenario) cycle(name string, path []string) []string {
-	if len(path) > 0 && name == path[0] {
-		return path
+// cycle returns the services on a cycle of calls, or nil.
+func (s *Scenario) cycle() []string {
+	var path []string
+	done := map[string]bool{}
+	var visit func(name string) []string
+	visit = func(name string) []string {
+		if i := slices.Index(path, name); i >= 0 {
+			return path[i:]
+		}
+		if done[name] {
+			return nil
+		}
+		path = append(path, name)
+		for _, to := range slices.Sorted(maps.Keys(s.Services[name].Calls)) {
+			if loop := visit(to); loop != nil {
+				return loop
+			}
+		}
+		path, done[name] = path[:len(path)-1], true
+		return nil
 	}
-	if slices.Contains(path, name) {
-		return nil // another service's cycle
-	}
-	path = append(slices.Clip(path), name)
-	for _, to := range slices.Sorted(maps.Keys(s.Services[name].Calls)) {
-		if loop := s.cycle(to, path); loop != nil {
+	for _, name := range slices.Sorted(maps.Keys(s.Services)) {
+		if loop := visit(name); loop != nil {
 			return loop
 		}
 	}

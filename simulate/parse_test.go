@@ -32,6 +32,7 @@ func TestMistakesHavePlacesAndRemedies(t *testing.T) {
 		"fault of both":      {"faults: {f: {service: a, client: c, errors: 0.5}}", "faults.f: changes either a service or clients"},
 		"load of a service":  {"faults: {f: {service: a, load: 2}}", "faults.f.load: belongs to clients; remove it, or name clients"},
 		"errors of clients":  {"faults: {f: {client: c, errors: 1}}", "faults.f: errors, latency and slowdown belong to a service"},
+		"share of nothing":   {"faults: {f: {service: a, down: true, share: 0}}", "faults.f.share: 0 must be greater than 0"},
 		"fault after end":    {"faults: {f: {service: a, down: true, at: 10s}}", "faults.f.at: not before the end"},
 		"warm-up":            {"warmup: 10s", "warmup: not shorter than the duration"},
 		"too many samples":   {"interval: 10us", "interval: more than 10000 samples; lengthen it"},

@@ -69,5 +69,14 @@ func (l *Latency) draw(s *stream) time.Duration {
 	default:
 		d = mean
 	}
-	return time.Duration(min(max(d, 0), float64(forever)))
+	return nanoseconds(d)
+}
+
+// nanoseconds returns a number of nanoseconds as a duration of at least 0 and less than forever, so that the world can add it to its
+// time.
+func nanoseconds(ns float64) time.Duration {
+	if !(ns > 0) {
+		return 0
+	}
+	return time.Duration(min(ns, float64(forever/2)))
 }

@@ -108,8 +108,9 @@ func (m *simulation) build() error {
 		}
 	}
 	for name, spec := range s.Services {
+		executor := m.newExecutor(len(spec.Calls))
 		for _, to := range slices.Sorted(maps.Keys(spec.Calls)) {
-			g, err := m.newGroup("call "+name+" "+to, Client{Service: to, Policy: spec.Calls[to].Policy, Count: 1})
+			g, err := m.newGroup("call "+name+" "+to, Client{Service: to, Policy: spec.Calls[to].Policy, Count: 1}, executor)
 			if err != nil {
 				return err
 			}
@@ -118,7 +119,7 @@ func (m *simulation) build() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Clients)) {
-		g, err := m.newGroup("client "+name, s.Clients[name])
+		g, err := m.newGroup("client "+name, s.Clients[name], nil)
 		if err != nil {
 			return err
 		}

@@ -143,7 +143,7 @@ type Client struct {
 	// Count is the number of clients. Default 1.
 	Count int `json:"count" check:"min=1,max=100000"`
 	// Rate is the number of calls per second of each client.
-	Rate float64 `json:"rate" check:"positive"`
+	Rate float64 `json:"rate" check:"positive,max=1000000000"`
 	// Arrivals is how calls are spread over time. Default poisson.
 	Arrivals Arrivals `json:"arrivals"`
 	// Network is how long a request travels, and again its response. Default 0.
@@ -201,7 +201,7 @@ type Fault struct {
 	// Load multiplies the rate of the clients.
 	Load float64 `json:"load" check:"positive,max=1000"`
 	// Share is the share of the requests, or of the workers, that the fault hits. Default 1.
-	Share float64 `json:"share" check:"min=0,max=1"`
+	Share float64 `json:"share" check:"positive,max=1"`
 }
 
 // Shape is how strong a fault is over time.

@@ -132,12 +132,12 @@ func (s *service) begin(r *request) {
 	now := s.world.now
 	s.busy++
 	if s.spec.Capacity > 0 {
-		s.next = max(s.next, now) + time.Duration(float64(time.Second)/s.spec.Capacity*s.slowdown(now))
+		s.next = max(s.next, now) + nanoseconds(float64(time.Second)/s.spec.Capacity*s.slowdown(now))
 	}
 	c := s.conditionOf(now)
-	latency := s.spec.Latency.draw(&s.random) + time.Duration(s.busy)*s.spec.Latency.PerRequest
+	latency := s.spec.Latency.draw(&s.random) + nanoseconds(float64(s.busy)*float64(s.spec.Latency.PerRequest))
 	if c.latency != 1 {
-		latency = time.Duration(float64(latency) * c.latency)
+		latency = nanoseconds(float64(latency) * c.latency)
 	}
 	if c.down || s.random.chance(c.errors) {
 		r.err = errFailed

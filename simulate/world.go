@@ -153,12 +153,14 @@ func (w *world) forget(key any, t *task) {
 }
 
 // Wake implements virtual.World.
-func (w *world) Wake(key any) {
+func (w *world) Wake(key any) (woken int) {
 	for _, t := range w.waiting[key] {
 		if t.able != nil && t.able() {
 			w.resume(t)
+			woken++
 		}
 	}
+	return woken
 }
 
 // Go implements virtual.World.

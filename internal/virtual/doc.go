@@ -13,8 +13,8 @@ type World interface {
 	// Await suspends the task until d has passed or, if ready is not nil, until Wake is called with the same key while ready
 	// returns true.
 	Await(d time.Duration, key any, ready func() bool)
-	// Wake resumes the tasks that wait for key and are ready. They run after the running task has been suspended.
-	Wake(key any)
+	// Wake resumes the tasks that wait for key and are ready, and returns how many. They run after the running task has been suspended.
+	Wake(key any) int
 	// Go starts a task. It runs after the running task has been suspended.
 	Go(task func())
 }

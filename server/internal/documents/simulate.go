@@ -49,7 +49,7 @@ func (s *Service) Simulate(ctx context.Context, q Simulation) (*simulate.Report,
 	defer s.simulating.Unlock()
 	report, err := scenario.Run(ctx, simulate.Options{Policies: d.Set, Seed: q.Seed, Bounds: simulationBounds})
 	switch {
-	case errors.Is(err, simulate.ErrTooLarge):
+	case errors.Is(err, simulate.ErrTooLarge), errors.Is(err, context.DeadlineExceeded):
 		return nil, &InvalidError{Cause: errors.New("the simulation is too large for a server: shorten it, lower its rates, or run it with tenet simulate")}
 	case ctx.Err() != nil:
 		return nil, err

@@ -15,6 +15,9 @@ import (
 	"github.com/tenetdev/tenet/simulate"
 )
 
+// maxMemory bounds a simulation, in bytes.
+const maxMemory = 8 << 30
+
 // Command returns "tenet simulate".
 func Command(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
@@ -41,7 +44,7 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 		if err != nil {
 			return refused(a, err)
 		}
-		options := simulate.Options{Seed: *seed}
+		options := simulate.Options{Seed: *seed, Bounds: simulate.Bounds{Memory: maxMemory}}
 		if *document != "" {
 			d, err := a.Load(ctx, *document)
 			if err != nil {
@@ -50,6 +53,9 @@ file - is stdin. Exits with 3 if the scenario or the document is invalid.`,
 			options.Policies = d.Set
 		}
 		report, err := scenario.Run(ctx, options)
+		if errors.Is(err, simulate.ErrTooLarge) {
+			return fmt.Errorf("the simulation would need more than %d GiB: shorten it, lower its rates, or bound its queues", maxMemory>>30)
+		}
 		if err != nil {
 			return refused(a, err)
 		}
