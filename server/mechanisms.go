@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/api"
@@ -39,16 +40,16 @@ func (r *reporting) get(ctx context.Context, store policystore.Clients) (list []
 	if !r.at.IsZero() && now.Sub(r.at) < reportingTime {
 		return r.clients, len(r.clients) >= maxReporting, nil
 	}
-	for after := (policystore.ClientKey{}); len(list) < maxReporting; {
-		page, err := store.ReportingClients(ctx, now.Add(-seenWithin), after, reportingPage)
+	page := func(after policystore.ClientKey, limit int) ([]policystore.Client, error) {
+		return store.ReportingClients(ctx, now.Add(-seenWithin), after, limit)
+	}
+	for c, err := range paging.All(policystore.ClientKey{}, reportingPage, page, func(c policystore.Client) policystore.ClientKey { return c.Key() }) {
 		if err != nil {
 			return nil, false, err
 		}
-		list = append(list, page...)
-		if len(page) < reportingPage {
+		if list = append(list, c); len(list) == maxReporting {
 			break
 		}
-		after = page[len(page)-1].Key()
 	}
 	for i := range list {
 		slices.SortFunc(list[i].Reported.Mechanisms, func(a, b policystore.Mechanism) int {

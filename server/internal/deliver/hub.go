@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 	"github.com/tenetdev/tenet/server/internal/keyring"
@@ -104,30 +105,26 @@ func (h *Hub) sync(ctx context.Context) error {
 		return err
 	}
 	h.keys.Store(keys)
-	after := ""
-	for {
-		page, err := h.store.Documents(ctx, after, pageSize)
+	page := func(after string, limit int) ([]policystore.Document, error) {
+		return h.store.Documents(ctx, after, limit)
+	}
+	for state, err := range paging.All("", pageSize, page, func(d policystore.Document) string { return d.Name }) {
 		if err != nil {
 			return err
 		}
-		for _, state := range page {
-			after = state.Name
-			d := h.held(state.Name)
-			if d == nil {
-				continue
-			}
-			if v := d.view.Load(); v != nil && v.Version >= state.Version && v.keys == keys.Version {
-				continue
-			}
-			if err := d.load(ctx, h.store, keys); err != nil {
-				return fmt.Errorf("document %q: %w", state.Name, err)
-			}
+		d := h.held(state.Name)
+		if d == nil {
+			continue
 		}
-		if len(page) < pageSize {
-			h.synced.Store(time.Now().UnixNano())
-			return nil
+		if v := d.view.Load(); v != nil && v.Version >= state.Version && v.keys == keys.Version {
+			continue
+		}
+		if err := d.load(ctx, h.store, keys); err != nil {
+			return fmt.Errorf("document %q: %w", state.Name, err)
 		}
 	}
+	h.synced.Store(time.Now().UnixNano())
+	return nil
 }
 
 // held returns a document that someone has asked for, or nil.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tenetdev/tenet/internal/paging"
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
@@ -71,25 +72,22 @@ func (r *Runner) tick(ctx context.Context) error {
 		return err
 	}
 	var faults []error
-	for after := ""; ; {
-		page, err := r.store.Documents(ctx, after, pageSize)
+	page := func(after string, limit int) ([]policystore.Document, error) {
+		return r.store.Documents(ctx, after, limit)
+	}
+	for d, err := range paging.All("", pageSize, page, func(d policystore.Document) string { return d.Name }) {
 		if err != nil {
 			return errors.Join(append(faults, err)...)
 		}
-		for _, d := range page {
-			after = d.Name
-			if d.Rollout == nil || d.Rollout.State != policystore.Running {
-				continue
-			}
-			// Somebody else may have changed the document: then the next tick looks again.
-			if err := r.judge(ctx, d); err != nil && !errors.Is(err, policystore.ErrConflict) {
-				faults = append(faults, err)
-			}
+		if d.Rollout == nil || d.Rollout.State != policystore.Running {
+			continue
 		}
-		if len(page) < pageSize {
-			return errors.Join(append(faults, r.clean(ctx))...)
+		// Somebody else may have changed the document: then the next tick looks again.
+		if err := r.judge(ctx, d); err != nil && !errors.Is(err, policystore.ErrConflict) {
+			faults = append(faults, err)
 		}
 	}
+	return errors.Join(append(faults, r.clean(ctx))...)
 }
 
 func (r *Runner) judge(ctx context.Context, d policystore.Document) error {
