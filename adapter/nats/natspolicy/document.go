@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -76,39 +77,53 @@ func (d *Document) Watch(ctx context.Context) (<-chan struct{}, error) {
 	return changes, nil
 }
 
-// Put writes an envelope under the name of its document. It never replaces a newer revision: that is protocol.ErrOlder.
+// The bounds of the waits of Put between attempts.
+const (
+	firstWait = 5 * time.Millisecond
+	mostWait  = time.Second
+)
+
+// Put writes an envelope under the name of its document. It never replaces a newer revision: that is protocol.ErrOlder. While
+// other writers come first it tries again, with growing waits, until ctx ends.
 func Put(ctx context.Context, bucket jetstream.KeyValue, e *protocol.Envelope) error {
 	value, err := e.Encode()
 	if err != nil {
 		return err
 	}
-	for {
-		entry, err := bucket.Get(ctx, e.Document)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			if _, err = bucket.Create(ctx, e.Document, value); errors.Is(err, jetstream.ErrKeyExists) {
-				continue // somebody else was faster
-			}
-			return wrap(err)
+	backoff := wait.Backoff{Min: firstWait, Max: mostWait}
+	for err = put(ctx, bucket, e, value); isConflict(err); err = put(ctx, bucket, e, value) {
+		if ended := backoff.Wait(ctx); ended != nil {
+			return wrap(ended)
 		}
-		if err != nil {
-			return wrap(err)
-		}
-		if old, err := protocol.ReadEnvelope(entry.Value()); err == nil && old.Revision > e.Revision {
-			return fmt.Errorf("natspolicy: %w: %d after %d", protocol.ErrOlder, e.Revision, old.Revision)
-		}
-		if string(entry.Value()) == string(value) {
-			return nil
-		}
-		_, err = bucket.Update(ctx, e.Document, value, entry.Revision())
-		if isConflict(err) {
-			continue
-		}
-		return wrap(err)
 	}
+	return wrap(err)
+}
+
+// put tries once.
+func put(ctx context.Context, bucket jetstream.KeyValue, e *protocol.Envelope, value []byte) error {
+	entry, err := bucket.Get(ctx, e.Document)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		_, err = bucket.Create(ctx, e.Document, value)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if old, err := protocol.ReadEnvelope(entry.Value()); err == nil && old.Revision > e.Revision {
+		return fmt.Errorf("%w: %d after %d", protocol.ErrOlder, e.Revision, old.Revision)
+	}
+	if string(entry.Value()) == string(value) {
+		return nil
+	}
+	_, err = bucket.Update(ctx, e.Document, value, entry.Revision())
+	return err
 }
 
 // isConflict reports whether another write came first. Single and replicated streams have different codes for it.
 func isConflict(err error) bool {
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return true
+	}
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && (e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }

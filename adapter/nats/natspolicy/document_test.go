@@ -1,6 +1,7 @@
 package natspolicy_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -158,4 +160,33 @@ func TestS4WritersOfABucketKeepTheNewest(t *testing.T) {
 	if e, err := protocol.ReadEnvelope(entry.Value()); err != nil || e.Revision != 20 {
 		t.Errorf("%+v, %v", e, err)
 	}
+}
+
+// contended is a bucket in which another writer always comes first.
+type contended struct {
+	jetstream.KeyValue
+	tries int
+}
+
+func (c *contended) Get(context.Context, string) (jetstream.KeyValueEntry, error) {
+	return nil, jetstream.ErrKeyNotFound
+}
+
+func (c *contended) Create(context.Context, string, []byte, ...jetstream.KVCreateOpt) (uint64, error) {
+	c.tries++
+	return 0, jetstream.ErrKeyExists
+}
+
+func TestS4AWriterThatIsAlwaysLateWaitsBetweenItsAttemptsUntilTheContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		kv := &contended{}
+		if err := natspolicy.Put(ctx, kv, envelope(1, 3, key('a'))); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		if kv.tries < 60 || kv.tries > 600 {
+			t.Errorf("%d attempts in a minute", kv.tries)
+		}
+	})
 }
