@@ -53,7 +53,7 @@ const (
 	leastLease       = 10 * time.Millisecond
 	defaultMaxResult = 1 << 20
 
-	// A caller that waits for a claim in flight asks again after pauses that double between these, and when the claim ends.
+	// A caller that waits for a claim in flight asks again after pauses that grow between these, and when the claim ends.
 	firstLook   = 5 * time.Millisecond
 	slowestLook = 250 * time.Millisecond
 	// asideTimeout bounds incidental work: releasing a claim whose begin failed, and sweeping.
@@ -193,12 +193,12 @@ func (g *Guard) owner() string {
 // await polls the store until the claim in flight has ended or the guard's wait is over.
 func (g *Guard) await(ctx context.Context, req BeginRequest, b Begun, asked time.Time) (Begun, time.Time, error) {
 	until := asked.Add(g.options.Wait)
-	for pause := firstLook; b.Verdict == Busy; pause = min(2*pause, slowestLook) {
+	for backoff := (wait.Backoff{Min: firstLook, Max: slowestLook}); b.Verdict == Busy; {
 		left := time.Until(until)
 		if left <= 0 {
 			return b, asked, nil
 		}
-		if wait.For(ctx, min(pause, left, max(b.RetryAfter, time.Microsecond))) != nil {
+		if wait.For(ctx, min(backoff.Failed(), left, max(b.RetryAfter, time.Microsecond))) != nil {
 			return b, asked, nil //nolint:nilerr // the claim is still in flight, which is the caller's answer
 		}
 		asked = time.Now()

@@ -34,7 +34,7 @@ type Ticket struct {
 	abort    context.CancelFunc // ends it early
 }
 
-// A settlement that the store did not take is repeated after pauses that double between these.
+// A settlement that the store did not take is repeated after pauses that grow between these.
 const (
 	firstPause = 10 * time.Millisecond
 	longPause  = time.Second
@@ -255,13 +255,13 @@ func (t *Ticket) settle(ctx context.Context, s Settlement, done string) error {
 
 // settleOn tries to settle until the lease ends, and at least once.
 func (t *Ticket) settleOn(ctx context.Context, s Settlement, end time.Time) error {
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
+	for backoff := (wait.Backoff{Min: firstPause, Max: longPause}); ; {
 		err := t.settleOnce(ctx, s)
 		left := time.Until(end)
 		if err == nil || errors.Is(err, ErrFenced) || left <= 0 {
 			return err
 		}
-		_ = wait.For(ctx, min(pause, left))
+		_ = wait.For(ctx, min(backoff.Failed(), left))
 	}
 }
 
