@@ -235,8 +235,3 @@ func opened(c policy.Circuit) *circuit.Breaker {
 	b.Done(t, circuit.Failure, 0, 0)
 	return b
 }
-
-// judge asks what an error of one class means.
-func judge(r *policy.Retry, c policy.Class) (classify.Outcome, decision.Rule) {
-	return decision.Judge(r, decision.Facts{Failed: true, Classes: []classify.Match{{Class: c, Parent: c.Parent()}}})
-}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tenetdev/tenet/amplify"
 	"github.com/tenetdev/tenet/budget"
-	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -174,11 +173,20 @@ func budgetNeverAdmits(s *subject) *answer {
 	return a
 }
 
-// budgetNeverBinds looks for budgets that refuse nothing, whoever asks.
-func budgetNeverBinds(name string, b policy.Budget, subjects []subject) *answer {
-	users := slices.DeleteFunc(slices.Clone(subjects), func(s subject) bool {
-		return s.policy.Retry.Budget.Name != name && (!s.hedges() || s.policy.Hedge.Budget.Name != name)
-	})
+// asks lists the budgets that the policy names: that of its retries, and that of its hedges if there are any.
+func (s *subject) asks() []string {
+	var names []string
+	if name := s.policy.Retry.Budget.Name; name != "" {
+		names = append(names, name)
+	}
+	if name := s.policy.Hedge.Budget.Name; name != "" && s.hedges() && !slices.Contains(names, name) {
+		names = append(names, name)
+	}
+	return names
+}
+
+// budgetNeverBinds looks for budgets that refuse nothing, whoever of their users asks.
+func budgetNeverBinds(name string, b policy.Budget, users []subject) *answer {
 	extra := slices.ContainsFunc(users, func(s subject) bool { return amplify.Of(s.policy, s.within, s.budgets).Attempts > 1 })
 	a := &answer{message: fmt.Sprintf("budget %q: asked by %s of the document; ", name, count(len(users), "entry", "entries"))}
 	if b.Kind == policy.BudgetTokenBucket {
@@ -197,37 +205,6 @@ func budgetNeverBinds(name string, b policy.Budget, subjects []subject) *answer 
 		return a
 	}
 	return a.with(users[0].example(Step{Ask: AskRetry, Attempt: 1, Name: name}))
-}
-
-// classNeverMatches takes each class out of its list and asks whether anything changes.
-func classNeverMatches(s *subject) *answer {
-	r := &s.policy.Retry
-	if len(r.RetryOn)+len(r.AbortOn) == 0 {
-		return nil
-	}
-	for _, c := range r.RetryOn {
-		if o, rule := judge(r, c); o.Kind == classify.NonRetryable && rule == decision.RuleAbortOn {
-			return (&answer{}).breaks("retry.retry_on", fmt.Sprintf("%s: class %q is never retried: abort_on holds %q", s.key, c, o.Class)).
-				with(s.example(Step{Ask: AskClass, Name: string(c)}))
-		}
-	}
-	for _, list := range []struct {
-		field   string
-		classes []policy.Class
-	}{{"retry.retry_on", r.RetryOn}, {"retry.abort_on", r.AbortOn}} {
-		for i, c := range list.classes {
-			rest := slices.Delete(slices.Clone(list.classes), i, i+1)
-			if j := slices.IndexFunc(rest, c.Within); j >= 0 {
-				return (&answer{}).breaks(list.field, fmt.Sprintf("%s: class %q has no effect beside %q, which includes it", s.key, c, rest[j])).
-					with(s.example(Step{Ask: AskClass, Name: string(c)}))
-			}
-		}
-	}
-	return &answer{message: fmt.Sprintf("%s: each class of retry_on and abort_on matters", s.key)}
-}
-
-func matched(c policy.Class) bool {
-	return slices.ContainsFunc(classify.Builtin(), func(f classify.Family) bool { return slices.Contains(f.Names, c) })
 }
 
 func builtinTrigger(name string) bool { return slices.Contains(policy.Triggers(), name) }

@@ -38,6 +38,7 @@ type prover struct {
 func Document(d *policyfile.Document, graph *policyfile.Graph) ([]Finding, error) {
 	p := &prover{document: d, budgets: d.Set.Budgets(), seen: map[[2]string]bool{}}
 	p.collect()
+	p.findings = make([]Finding, 0, len(rules)/2*len(p.subjects)+len(p.budgets)) // of most policies, about half of the rules
 	for i := range p.subjects {
 		for _, r := range rules {
 			if r.policy != nil {
@@ -135,12 +136,18 @@ func (p *prover) add(r *Rule, at policyfile.Fault, a *answer) {
 
 // checkBudgets asks the rules of budgets about each budget of the document.
 func (p *prover) checkBudgets() {
+	users := map[string][]subject{}
+	for _, s := range p.subjects {
+		for _, name := range s.asks() {
+			users[name] = append(users[name], s)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.budgets)) {
 		for _, r := range rules {
 			if r.budget == nil {
 				continue
 			}
-			a := r.budget(name, p.budgets[name], p.subjects)
+			a := r.budget(name, p.budgets[name], users[name])
 			p.add(r, p.document.LocatePath("budgets."+name), a)
 		}
 	}
@@ -149,18 +156,21 @@ func (p *prover) checkBudgets() {
 // suppress marks the violations that the document accepts, and reports entries without effect.
 func (p *prover) suppress() {
 	unused := ruleOf("suppression-unused")
+	violations := map[[2]string][]int{} // indices of findings by code and path
+	for i, f := range p.findings {
+		if f.Verdict == Violated {
+			violations[[2]string{f.Code, f.Path}] = append(violations[[2]string{f.Code, f.Path}], i)
+		}
+	}
 	for i, entry := range p.document.Suppressed() {
-		used := false
-		for j := range p.findings {
-			f := &p.findings[j]
-			if f.Verdict == Violated && f.Code == entry.Code && f.Path == entry.Path {
-				f.Suppressed, used = entry.Reason, true
-			}
+		accepted := violations[[2]string{entry.Code, entry.Path}]
+		for _, j := range accepted {
+			p.findings[j].Suppressed = entry.Reason
 		}
 		at := p.document.LocatePath(fmt.Sprintf("prove.suppress[%d]", i))
 		a := &answer{message: fmt.Sprintf("%s at %s is accepted: %s", entry.Code, entry.Path, entry.Reason)}
 		switch codes := Codes(); {
-		case used:
+		case len(accepted) > 0:
 		case slices.Contains(codes, entry.Code):
 			a.breaks("", "no violation of "+entry.Code+" at "+entry.Path)
 		default:

@@ -40,7 +40,7 @@ policies:
 		{
 			Code: "unbounded-retry", Severity: Warning, policy: unboundedRetry,
 			Property: "Retries end: below the highest number of attempts that any surface accepts, or with a timeout of the whole work, and with delays of less than 100 years in total.",
-			Why:      "Work that cannot succeed occupies its worker or its caller, and loads the other side, until somebody notices. The highest max_attempts is the usual way to write \"retry forever\".",
+			Why:      "Work that cannot succeed occupies its worker or its caller, and loads the other side, until somebody notices. The highest max_attempts is the usual way to write \"retry forever\"; one attempt less passes.",
 			Remedy:   "lower max_attempts, or give overall_timeout (calls, jobs) or transaction_timeout (steps)",
 			Violating: `version: 1
 jobs:
@@ -92,27 +92,38 @@ policies:
 		{
 			Code: "worst-case-time", Severity: Note, policy: worstCaseTime,
 			Property: "The longest that the work takes.",
-			Why:      "The numbers are the sum of all timeouts (hedges may each start just before their predecessor ends), waits for a limit and longest delays, and the same with the longest pushback that a server may ask for every time.",
+			Why:      "The numbers are the sum of all timeouts (hedges may each start just before their predecessor ends), waits for a limit and longest delays, and the same with the longest pushback that a server may ask for every time. Unless a timeout bounds the attempts, only the caller's context ends them. This is a note: it states numbers and is never violated.",
+			Remedy:   "give timeout and overall_timeout",
 			Violating: `version: 1
 policies:
-  users.Get: {retry: {max_attempts: 3, timeout: 300ms}}
+  users.Get: {retry: {max_attempts: 3}}
+`,
+			Mended: `version: 1
+policies:
+  users.Get: {retry: {max_attempts: 3, timeout: 300ms, overall_timeout: 2s}}
 `,
 		},
 		{
 			Code: "names-from-code", Severity: Note, policy: namesFromCode,
 			Property: "The names that a program must register for the document to work.",
-			Why:      "Classifiers, classes of errors, triggers and budgets can come from code. Without them, calls are not retried as the document says, or not at all.",
+			Why:      "Classifiers, classes of errors, triggers and budgets can come from code. Without them, calls are not retried as the document says, or not at all. This is a note: it lists names and is never violated.",
+			Remedy:   "register the names, or do without them",
 			Violating: `version: 1
 declared: {budgets: [global]}
 policies:
   users.Get: {retry: {classifier: http, retry_on: [http_503], budget: {name: global}}}
 `,
+			Mended: `version: 1
+budgets: {global: {kind: retry_ratio}}
+policies:
+  users.Get: {retry: {retry_on: [network, timeout], budget: {name: global}}}
+`,
 		},
 		{
 			Code: "class-never-matches", Severity: Warning, policy: classNeverMatches,
-			Property: "Every class in retry_on and abort_on changes a decision.",
-			Why:      "abort_on comes first, so a class of retry_on that lies within one of abort_on is never retried. A class beside a wider one in the same list has no effect.",
-			Remedy:   "remove the class, or the one that includes it",
+			Property: "No class in retry_on or abort_on is ruled out by another one, and none in retry_on by the classifier http or grpc.",
+			Why:      "abort_on comes first, so a class of retry_on that lies within one of abort_on is never retried. A class beside a wider one in the same list has no effect. The list retry_on only narrows what the classifier retries: of HTTP answers, http retries 408, 429 and 5xx; of gRPC statuses, grpc retries UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED and DEADLINE_EXCEEDED. That holds for the classifiers and classes of Tenet's packages, not for others that a program registers under their names. Whether an operation returns errors of the remaining classes is not decided.",
+			Remedy:   "remove the class, or the one that includes it; with a classifier, list classes that it retries",
 			Violating: `version: 1
 policies:
   users.Get: {retry: {retry_on: [http_503, timeout], abort_on: [http_5xx]}}
@@ -216,7 +227,7 @@ policies:
 		{
 			Code: "budget-never-binds", Severity: Warning, budget: budgetNeverBinds,
 			Property: "Every budget is asked by some policy, and can refuse it something.",
-			Why:      "A budget without effect looks like a protection that is not there.",
+			Why:      "A budget without effect looks like a protection that is not there. A budget that no policy asks has no counterexample: there is nobody to ask for. One that cannot refuse has.",
 			Remedy:   "name the budget in a policy, give it a kind that bounds, or remove it",
 			Violating: `version: 1
 budgets:
@@ -268,7 +279,7 @@ policies:
 		{
 			Code: "suppression-unused", Severity: Warning,
 			Property: "Every entry of prove.suppress accepts a violation.",
-			Why:      "An entry without effect hides the next violation of its kind.",
+			Why:      "An entry without effect hides the next violation of its kind. There is no counterexample: the decisions do not know these entries.",
 			Remedy:   "remove the entry, or correct its code and path",
 			Violating: `version: 1
 policies:
