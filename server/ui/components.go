@@ -3,6 +3,7 @@ package ui
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policyfile"
@@ -11,6 +12,9 @@ import (
 
 // componentsPage shows the parts of which pages are made.
 func componentsPage() *page {
+	at := func(second float64) time.Time {
+		return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(second * float64(time.Second)))
+	}
 	return &page{path: "components", title: "Components", file: "components-page", still: true, load: func(*request) (any, error) {
 		line := func(values ...float64) (list []*float64) {
 			for _, v := range values {
@@ -24,6 +28,11 @@ func componentsPage() *page {
 			"Chart": chart{Title: "Jobs", Unit: "rate", X: []float64{1, 2, 3, 4}, Series: []series{
 				{"completed", 1, line(4, 6, 5, 7), "7/s"}, {"dead", 2, line(0, 0, 1, 0), "0/s"},
 			}},
+			"Axis": newAxis(&api.Job{State: job.Completed, CreatedAt: at(0)}, []api.Attempt{
+				{Attempt: 1, Outcome: job.AttemptFailed, Reason: "attempt_failed", Started: at(0.2), Finished: at(0.9)},
+				{Attempt: 2, Outcome: job.AttemptLost, Reason: "lease_lost", Started: at(3), Finished: at(33)},
+				{Attempt: 3, Outcome: job.AttemptCompleted, Reason: "success", Started: at(34), Finished: at(34.5)},
+			}, scaleEven),
 			"Selection": selection{Total: 12, Groups: []selectionGroup{{"mail", "email:send", job.Dead, 12}}},
 			"Redrive":   newRedriveView(api.Redrive{RedriveCounts: job.RedriveCounts{Total: 100, Released: 70, Completed: 50, Dead: 3}, Pending: 17, Left: 30}),
 			"Graph": drawGraph([]box{

@@ -134,6 +134,8 @@
 		const words = text.toLowerCase().split(/\s+/).filter(Boolean);
 		const list = $$("nav.side a").map((a) => ({ text: a.textContent, href: a.href }))
 			.concat($$("#content a.button[hx-get]").map((a) => ({ text: a.textContent + (a.closest("tr")?.querySelector("th") ? `: ${a.closest("tr").querySelector("th").textContent.trim()}` : ""), act: a })));
+		const help = $("[data-open=shortcuts]");
+		if (help) list.push({ text: "Keyboard shortcuts", act: help });
 		const found = list.filter((c) => words.every((w) => c.text.toLowerCase().includes(w))).slice(0, 30);
 		if (text.trim()) found.push({ text: `Search jobs: ${text.trim()}`, href: `${prefix}jobs?filter=${encodeURIComponent(text.trim())}` });
 		return found;
@@ -228,6 +230,24 @@
 		for (const p of $$(".plot")) { p.plot?.destroy(); p.plot = undefined; }
 		charts();
 	}
+	// Keys of a single character can be turned off, for people whose speech input or hands press them by accident (WCAG 2.1.4).
+	const setting = $("#single-keys");
+	let single = true; // where storage is not allowed, until the page is left
+	function readSetting() {
+		try { single = localStorage.getItem("tenet-single-keys") !== "off"; } catch { /* storage is not allowed */ }
+		setting.checked = single;
+		if (single) $("#search")?.setAttribute("aria-keyshortcuts", "/"); else $("#search")?.removeAttribute("aria-keyshortcuts");
+	}
+	setting.addEventListener("change", () => {
+		single = setting.checked;
+		try { localStorage.setItem("tenet-single-keys", single ? "on" : "off"); } catch { /* storage is not allowed */ }
+		readSetting();
+	});
+	$("#shortcuts").addEventListener("close", (event) => { // the browser may leave the focus on the checkbox, which takes keys
+		if (event.target.contains(document.activeElement)) document.activeElement.blur();
+	});
+	addEventListener("storage", readSetting); // another tab has changed it
+	readSetting();
 	const places = { o: "", q: "queues", j: "jobs", d: "dlq", p: "policies", a: "audit" };
 	let going = 0;
 	function row(step) {
@@ -237,7 +257,7 @@
 	}
 	document.addEventListener("keydown", (event) => {
 		if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); if (!palette.open) openPalette(); return; }
-		if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]") || event.target.closest("input, select, textarea, [contenteditable]")) return;
+		if (!single || event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]") || event.target.closest("input, select, textarea, [contenteditable]")) return;
 		if (Date.now() - going < 1500 && places[event.key] !== undefined) { event.preventDefault(); location.href = prefix + places[event.key]; return; }
 		const keys = { "/": () => ($("#filter") ?? $("#search"))?.focus(), x: () => document.activeElement.closest("tr")?.querySelector("input[name=id]")?.click(), "?": () => $("#shortcuts").showModal(), g: () => { going = Date.now(); }, j: () => row(1), k: () => row(-1), t: theme };
 		if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
@@ -245,7 +265,8 @@
 	document.addEventListener("click", (event) => {
 		const on = (selector) => event.target.closest(selector);
 		if (on("[data-theme-toggle]")) theme();
-		if (on("[data-open=palette]")) openPalette();
+		const open = on("[data-open]")?.dataset.open; // the ID of a dialog
+		if (open === "palette") openPalette(); else if (open) $(`#${open}`).showModal();
 		const copy = on("[data-copy]");
 		if (copy) navigator.clipboard?.writeText(copy.dataset.copy).then(() => announce("Copied."), () => announce("Copying is not allowed here."));
 		const line = on("[data-line]");
