@@ -214,7 +214,7 @@ func givenTwice(data []byte) error {
 			where := path
 			if opened == '{' {
 				name, _ := next().(string)
-				where = join(path, name)
+				where = fields.Join(path, name)
 				if names[name] {
 					return fmt.Errorf("policy: %s: given twice; keep one of the two", where)
 				}
@@ -230,13 +230,6 @@ func givenTwice(data []byte) error {
 		return nil
 	}
 	return walk("")
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 // decoder reads objects into the fields of structs.
@@ -255,7 +248,7 @@ func (d *decoder) object(path string, data []byte, v reflect.Value) error {
 		if !present {
 			continue
 		}
-		if err := d.field(join(path, f.Name), f, raw, v.Field(f.Index)); err != nil {
+		if err := d.field(fields.Join(path, f.Name), f, raw, v.Field(f.Index)); err != nil {
 			return err
 		}
 	}
@@ -266,10 +259,10 @@ func (d *decoder) object(path string, data []byte, v reflect.Value) error {
 		known := slices.ContainsFunc(fields.Of(v.Type()), func(f fields.Field) bool { return f.Name == name })
 		remedy, deprecated := d.deprecated[v.Type().Name()+"."+name]
 		if deprecated {
-			d.warnings = append(d.warnings, join(path, name)+": deprecated; "+remedy)
+			d.warnings = append(d.warnings, fields.Join(path, name)+": deprecated; "+remedy)
 		}
 		if !known && !deprecated {
-			return fmt.Errorf("policy: %s: unknown field", join(path, name))
+			return fmt.Errorf("policy: %s: unknown field", fields.Join(path, name))
 		}
 	}
 	return nil

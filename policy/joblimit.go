@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/tenetdev/tenet/internal/fields"
 )
 
 // JobLimit bounds the jobs of a queue or type over all workers of a store: how many run at a time, and how many start per
@@ -87,7 +89,7 @@ func (v *violations) jobLimits(list []JobLimit) {
 
 func (v *violations) jobLimit(path string, l JobLimit) {
 	v.ranges(path, reflect.ValueOf(l))
-	at := func(field string) string { return join(path, field) }
+	at := func(field string) string { return fields.Join(path, field) }
 	switch {
 	case l.Name == "":
 		v.add(at("name"), "missing", "name the limit")

@@ -57,15 +57,15 @@ func (r *reader) outline(n *yaml.Node, path string) {
 		at := placeOf(n.Content[i])
 		switch {
 		case key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge":
-			r.faults.add(at, join(path, "<<"), "merge keys are not supported", "write the fields out, or use defaults")
+			r.faults.add(at, fields.Join(path, "<<"), "merge keys are not supported", "write the fields out, or use defaults")
 		case !ok:
 			r.faults.add(at, path, "expected a string as key, found "+kindName(key), "put the key in quotes")
 		case seen[name] != 0:
-			r.faults.add(at, join(path, short(name)), fmt.Sprintf("given twice, first in line %d", seen[name]), "keep one of the two")
+			r.faults.add(at, fields.Join(path, short(name)), fmt.Sprintf("given twice, first in line %d", seen[name]), "keep one of the two")
 		default:
 			seen[name] = n.Content[i].Line
 		}
-		r.outline(n.Content[i+1], join(path, short(name)))
+		r.outline(n.Content[i+1], fields.Join(path, short(name)))
 	}
 }
 
@@ -73,13 +73,6 @@ func (r *reader) outline(n *yaml.Node, path string) {
 func keyName(key *yaml.Node) (string, bool) {
 	ok := key.Kind == yaml.ScalarNode && isString(key)
 	return key.Value, ok
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 // object reads a mapping into the fields of struct type t.
@@ -93,14 +86,14 @@ func (r *reader) object(n *yaml.Node, t reflect.Type, path string) map[string]an
 		}
 		at := placeOf(n.Content[i])
 		if remedy, ok := r.deprecated[t.Name()+"."+name]; ok {
-			r.faults.warn(at, join(path, name), "deprecated", remedy)
+			r.faults.warn(at, fields.Join(path, name), "deprecated", remedy)
 		}
 		f := slices.IndexFunc(known, func(f fields.Field) bool { return f.Name == name })
 		if f < 0 {
 			r.unknown(at, t, path, name)
 			continue
 		}
-		where := join(path, name)
+		where := fields.Join(path, name)
 		if _, twice := r.fields[where]; twice {
 			continue // outline has reported it
 		}
@@ -128,7 +121,7 @@ func (r *reader) unknown(at place, t reflect.Type, path, name string) {
 	}
 	where := path
 	if badName(name) == "" {
-		where = join(path, short(name))
+		where = fields.Join(path, short(name))
 	}
 	r.faults.add(at, where, fmt.Sprintf("unknown field %q", short(name)), remedy)
 }
@@ -188,7 +181,7 @@ func (r *reader) entries(n *yaml.Node, t reflect.Type, path string) (any, bool) 
 		if !ok || name == "<<" {
 			continue
 		}
-		where := join(path, name)
+		where := fields.Join(path, name)
 		if _, twice := r.fields[where]; twice {
 			continue
 		}
@@ -246,7 +239,7 @@ func (r *reader) list(n *yaml.Node, kind, path string) (any, bool) {
 // require reports the text fields that the object at path lacks.
 func (r *reader) require(path string, values map[string]any, names ...string) {
 	for _, name := range names {
-		if where := join(path, name); values[name] == nil && !r.faults.bad[where] || values[name] == "" {
+		if where := fields.Join(path, name); values[name] == nil && !r.faults.bad[where] || values[name] == "" {
 			r.faults.add(r.fields[path].value, where, "missing", "write it")
 		}
 	}

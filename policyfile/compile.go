@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -71,7 +72,7 @@ func (c *compiler) judge(levels []level, found []policy.Violation, inherited com
 			continue
 		}
 		if !given {
-			path = join(own, v.Path)
+			path = fields.Join(own, v.Path)
 			at = around(c.fields, path)
 		}
 		switch {
@@ -87,7 +88,7 @@ func (c *compiler) judge(levels []level, found []policy.Violation, inherited com
 
 // isBroken reports whether a value at path was left out of any level because it is itself at fault.
 func (c *compiler) isBroken(levels []level, path string) bool {
-	return slices.ContainsFunc(levels, func(l level) bool { return c.broken[join(l.path, path)] })
+	return slices.ContainsFunc(levels, func(l level) bool { return c.broken[fields.Join(l.path, path)] })
 }
 
 // around returns the innermost field of the document that contains path.
@@ -234,7 +235,7 @@ func (c *compiler) jobLevel(path string, values map[string]any) level {
 		_, short := values[name]
 		_, long := object(values, "retry")[name]
 		if short && long {
-			c.faults.add(c.fields[join(path, name)].key, join(path, name), "given twice, here and as retry."+name, "keep one of the two")
+			c.faults.add(c.fields[fields.Join(path, name)].key, fields.Join(path, name), "given twice, here and as retry."+name, "keep one of the two")
 		}
 	}
 	return level{path: path, values: fold(values)}
@@ -251,7 +252,7 @@ func (c *compiler) pipelines() {
 			engine.values["category"] = category
 		}
 		for _, step := range names {
-			own := level{path: join(path, "steps."+step), values: object(object(values, "steps"), step)}
+			own := level{path: fields.Join(path, "steps."+step), values: object(object(values, "steps"), step)}
 			c.draft(key(name, step), []level{own, engine, defaults}, inherited)
 		}
 	}

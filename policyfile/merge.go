@@ -206,9 +206,9 @@ func as[T any](values map[string]any) T {
 // find looks for a policy's field in the object at level: the field itself, a job's shorter form of it, or an object
 // around it that is explicitly none.
 func find(known map[string]field, level, name string) (path string, f field, ok bool) {
-	candidates := []string{join(level, name)}
+	candidates := []string{fields.Join(level, name)}
 	if rest, ok := strings.CutPrefix(name, "retry."); ok && (under(rest, "timeout") || under(rest, "budget")) {
-		candidates = append(candidates, join(level, rest))
+		candidates = append(candidates, fields.Join(level, rest))
 	}
 	for _, path := range candidates {
 		if f, ok := known[path]; ok {

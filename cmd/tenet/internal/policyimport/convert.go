@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/tenetdev/tenet/internal/fields"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -197,14 +198,7 @@ func (o object) at(name string) string {
 	if path := o.from[name]; path != "" {
 		return path
 	}
-	return join(o.path, name)
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
+	return fields.Join(o.path, name)
 }
 
 // take removes a field and returns it. name has the spelling of the system's documentation; the other one is accepted too.
