@@ -13,48 +13,52 @@ import (
 // the disk.
 const lookEvery = 50 * time.Millisecond
 
-// bell signals listeners that work may be ready.
+// bell signals listeners, and watches the file while it has any.
 type bell struct {
+	work    fanout.Bell // rings when work may be ready
+	cancels fanout.Bell // rings when the cancellation of a running job is requested
+
 	mu        sync.Mutex // guards all below
-	listeners map[chan struct{}]struct{}
-	stop      context.CancelFunc // ends watching; nil without listeners
+	listeners int
+	stop      context.CancelFunc // ends watching
 	closed    bool
 	watching  sync.WaitGroup
-
-	cancels fanout.Bell // rings when the cancellation of a running job is requested
 }
 
-func (b *bell) init() { b.listeners = map[chan struct{}]struct{}{} }
-
-// ring signals every listener.
-func (b *bell) ring() {
+// listen returns a channel of work. It starts the watcher for the first listener, and stops it after the last.
+func (b *bell) listen(ctx context.Context, watch func(context.Context)) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for c := range b.listeners {
-		signal(c)
+	c := b.work.Listen(ctx)
+	if b.closed {
+		return c
 	}
+	if b.listeners++; b.listeners == 1 {
+		var watched context.Context
+		watched, b.stop = context.WithCancel(context.Background())
+		b.watching.Go(func() { watch(watched) })
+	}
+	context.AfterFunc(ctx, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.listeners--; b.listeners == 0 {
+			b.stop()
+		}
+	})
+	return c
 }
 
 // close ends all notifications and waits for the watcher.
 func (b *bell) close() {
 	b.mu.Lock()
 	b.closed = true
+	b.work.Close()
 	b.cancels.Close()
-	for c := range b.listeners {
-		close(c)
+	if b.stop != nil {
+		b.stop()
 	}
-	clear(b.listeners)
-	b.rest()
 	b.mu.Unlock()
 	b.watching.Wait()
-}
-
-// rest ends the watcher if there are no listeners. The caller holds mu.
-func (b *bell) rest() {
-	if len(b.listeners) == 0 && b.stop != nil {
-		b.stop()
-		b.stop = nil
-	}
 }
 
 // Notify implements job.Notifier: at once for work of this DB, within a tenth of a second for work of other processes and
@@ -63,31 +67,7 @@ func (s *Jobs) Notify(ctx context.Context) (<-chan struct{}, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	b := &s.db.bell
-	c := make(chan struct{}, 1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		close(c)
-		return c, nil
-	}
-	b.listeners[c] = struct{}{}
-	if b.stop == nil {
-		watch, stop := context.WithCancel(context.Background())
-		b.stop = stop
-		b.watching.Go(func() { s.db.watch(watch) })
-	}
-	context.AfterFunc(ctx, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if _, open := b.listeners[c]; !open {
-			return
-		}
-		delete(b.listeners, c)
-		close(c)
-		b.rest()
-	})
-	return c, nil
+	return s.db.bell.listen(ctx, s.db.watch), nil
 }
 
 // NotifyCancel implements job.CancelNotifier: within a tenth of a second, whichever process asked. The channel is closed
@@ -113,7 +93,7 @@ func (db *DB) watch(ctx context.Context) {
 				break
 			}
 			if version != last { // also the first time: earlier changes may not have been signalled
-				db.bell.ring()
+				db.bell.work.Ring()
 				requests = db.lookForCancels(conn, requests)
 			}
 			last = version

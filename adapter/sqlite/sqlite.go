@@ -152,7 +152,6 @@ func (db *DB) start(ctx context.Context) error {
 	if db.origin, err = originOf(db.path); err != nil {
 		return errors.Join(db.wrap("open", err), conn.Close())
 	}
-	db.bell.init()
 	db.jobs = &Jobs{db: db}
 	db.writer = newWriter(db, conn)
 	if err = db.ready(ctx); err != nil {

@@ -95,7 +95,7 @@ func (w *writer) commit(group []*operation) {
 	}
 	w.session.rollback()
 	if err == nil && w.session.ready {
-		w.db.bell.ring()
+		w.db.bell.work.Ring()
 	}
 	for _, o := range group {
 		o.Settle(cmp.Or(o.err, err))
@@ -172,12 +172,4 @@ var background = context.Background()
 func pause(ctx context.Context) error {
 	_ = wait.For(ctx, 200*time.Microsecond+rand.N(1800*time.Microsecond))
 	return ctx.Err()
-}
-
-// signal fills a channel of one element.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
