@@ -16,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/hedge"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/internal/virtual"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
@@ -135,13 +136,13 @@ func NewExecutor(options ExecutorOptions) *Executor {
 		options.MaxKeys = defaultMaxKeys
 	}
 	for name, c := range options.Classifiers {
-		need(c != nil, fmt.Sprintf("NewExecutor: the classifier %q", name))
+		argument.Need(c != nil, fmt.Sprintf("retry: NewExecutor: the classifier %q", name))
 	}
 	for name, t := range options.Triggers {
-		need(t != nil, fmt.Sprintf("NewExecutor: the trigger %q", name))
+		argument.Need(t != nil, fmt.Sprintf("retry: NewExecutor: the trigger %q", name))
 	}
 	for _, f := range options.Classes {
-		need(f.Of != nil, fmt.Sprintf("NewExecutor: the function of the class family %q", f.Names))
+		argument.Need(f.Of != nil, fmt.Sprintf("retry: NewExecutor: the function of the class family %q", f.Names))
 	}
 	options.Classifiers = maps.Clone(options.Classifiers)
 	if options.Classifiers == nil {
@@ -182,8 +183,8 @@ func New(r policy.Retry) *Executor {
 
 // planFor returns the plan of a key. It is one lookup while the provider's version is unchanged.
 func (e *Executor) planFor(ctx context.Context, key policy.Key) *plan {
-	need(e != nil, "the executor")
-	need(ctx != nil, "the context")
+	argument.Need(e != nil, "retry: the executor")
+	argument.Need(ctx != nil, "retry: the context")
 	state := e.keys.get(key)
 	if state == nil || e.versioned == nil {
 		return e.resolve(ctx, key, state)
@@ -383,8 +384,8 @@ func (e *Executor) clock() (t time.Time) {
 // Wait waits until every hedged attempt has returned, losers included, or until ctx is done. Call it after all calls have
 // ended.
 func (e *Executor) Wait(ctx context.Context) error {
-	need(e != nil, "the executor")
-	need(ctx != nil, "the context")
+	argument.Need(e != nil, "retry: the executor")
+	argument.Need(ctx != nil, "retry: the context")
 	return e.losers.wait(ctx)
 }
 

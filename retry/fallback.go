@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -18,7 +19,7 @@ type fallback[T any] func(ctx context.Context, failure error) (T, error)
 // keeps the reason and the error of the failure; its attribute "fallback" is "used" or "failed", and in the decision to stop it
 // is "called". The result of f is not stored under an idempotency key. [Executor.Once] ignores fallbacks.
 func WithFallback(f func(ctx context.Context, failure error) error) CallOption {
-	need(f != nil, "WithFallback: the function")
+	argument.Need(f != nil, "retry: WithFallback: the function")
 	return WithFallbackFunc(func(ctx context.Context, failure error) (struct{}, error) { return struct{}{}, f(ctx, failure) })
 }
 
@@ -31,7 +32,7 @@ func WithFallbackValue[T any](value T) CallOption {
 // WithFallbackFunc is [WithFallback] for an operation with a result. T is the type of the call's result: a call with another
 // type panics.
 func WithFallbackFunc[T any](f func(ctx context.Context, failure error) (T, error)) CallOption {
-	need(f != nil, "WithFallbackFunc: the function")
+	argument.Need(f != nil, "retry: WithFallbackFunc: the function")
 	return func(o *callOptions) { o.fallback = fallback[T](f) }
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/tenetdev/tenet/budget"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -52,7 +53,7 @@ type Result struct {
 // Once runs exactly one attempt of w and returns what should follow. It does not wait or hedge, it asks the breaker and the
 // budget at launch, and it leaves idempotency to op.
 func (e *Executor) Once(ctx context.Context, w Work, op Operation, options ...CallOption) Result {
-	need(op != nil, "the operation")
+	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, w.Key)
 	o := *p.collect(options)
 	if o.id == "" {

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -30,7 +31,7 @@ func (o OperationValue[T]) box(value T) any                   { return value }
 // If ctx is done before the first attempt, Do does not call op. An unhedged attempt runs on the calling goroutine, and a
 // panic of op reaches the caller unchanged.
 func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options ...CallOption) error {
-	need(op != nil, "the operation")
+	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, key)
 	_, err := do[struct{}](ctx, p.collect(options), op, nil)
 	return err
@@ -38,14 +39,14 @@ func (e *Executor) Do(ctx context.Context, key policy.Key, op Operation, options
 
 // DoValue is [Executor.Do] for an operation with a result. On failure it returns what the last attempt returned.
 func DoValue[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (T, error) {
-	need(op != nil, "the operation")
+	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, key)
 	return do[T](ctx, p.collect(options), op, nil)
 }
 
 // DoWithTimeline is [Executor.Do] with the call's timeline.
 func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operation, options ...CallOption) (t observe.Timeline, err error) {
-	need(op != nil, "the operation")
+	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, key)
 	_, err = do[struct{}](ctx, p.collect(options), op, &t)
 	return t, err
@@ -53,15 +54,8 @@ func (e *Executor) DoWithTimeline(ctx context.Context, key policy.Key, op Operat
 
 // DoValueWithTimeline is [DoValue] with the call's timeline.
 func DoValueWithTimeline[T any](ctx context.Context, e *Executor, key policy.Key, op OperationValue[T], options ...CallOption) (value T, t observe.Timeline, err error) {
-	need(op != nil, "the operation")
+	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, key)
 	value, err = do[T](ctx, p.collect(options), op, &t)
 	return value, t, err
-}
-
-// need panics if an argument is missing.
-func need(given bool, argument string) {
-	if !given {
-		panic("retry: " + argument + " is nil")
-	}
 }

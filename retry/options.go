@@ -2,6 +2,7 @@ package retry
 
 import (
 	"github.com/tenetdev/tenet/idempotency"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -63,7 +64,7 @@ func (p *plan) collect(options []CallOption) *callOptions {
 func (p *plan) with(options []CallOption) *callOptions {
 	o := &callOptions{plan: p}
 	for _, option := range options {
-		need(option != nil, "a call option")
+		argument.Need(option != nil, "retry: a call option")
 		option(o)
 	}
 	return o
@@ -93,7 +94,7 @@ func WithIdempotencyKey(key string) CallOption {
 // recorded as final. After every other failure the next caller runs again. A panic leaves the outcome unknown, unless the
 // guard is ReplaySafe. The effect should be safe to repeat within the call: its attempts share one claim. A nil guard panics.
 func WithIdempotency(guard *idempotency.Guard, key string) CallOption {
-	need(guard != nil, "WithIdempotency: the guard") // without it the effect would run unguarded
+	argument.Need(guard != nil, "retry: WithIdempotency: the guard") // without it the effect would run unguarded
 	return func(o *callOptions) { o.guard, o.idempotencyKey = guard, key }
 }
 
@@ -138,7 +139,7 @@ func WithAttribute(name, value string) CallOption {
 // executor's limits. It costs a few microseconds per call: policies that do not change from call to call belong in a
 // document. All calls of a key share a breaker and a limit; the edit can switch them off and set limit.max_wait, but not change them otherwise.
 func WithPolicy(edit func(p *policy.Policy)) CallOption {
-	need(edit != nil, "WithPolicy: the function")
+	argument.Need(edit != nil, "retry: WithPolicy: the function")
 	return func(o *callOptions) { o.edit = edit }
 }
 

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -23,7 +24,7 @@ type Step struct {
 // DoStep is [Executor.Do] for a step. Its records identify the transaction as the work. It costs less than a call with the
 // corresponding options.
 func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
-	need(op != nil, "the operation")
+	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, s.Key)
 	_, err := do[struct{}](ctx, s.options(p), op, nil)
 	return err
@@ -31,7 +32,7 @@ func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
 
 // DoStepValue is [Executor.DoStep] for an operation with a result.
 func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationValue[T]) (T, error) {
-	need(op != nil, "the operation")
+	argument.Need(op != nil, "retry: the operation")
 	p := e.planFor(ctx, s.Key)
 	return do[T](ctx, s.options(p), op, nil)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/internal/argument"
 	"github.com/tenetdev/tenet/observe"
 	"github.com/tenetdev/tenet/policy"
 )
@@ -24,12 +25,12 @@ type vocabulary struct {
 // Classifiers and classes of the same names in [ExecutorOptions] win. Clients such as those of package tenethttp register
 // their classifiers themselves; registering again costs a lookup. A nil classifier or function panics.
 func (e *Executor) Register(name string, c classify.Classifier, classes classify.Family) {
-	need(e != nil, "the executor")
+	argument.Need(e != nil, "retry: the executor")
 	if e.vocabulary.Load().registered[name] {
 		return
 	}
-	need(c != nil, fmt.Sprintf("Register: the classifier %q", name))
-	need(classes.Of != nil, fmt.Sprintf("Register: the function of the class family of %q", name))
+	argument.Need(c != nil, fmt.Sprintf("retry: Register: the classifier %q", name))
+	argument.Need(classes.Of != nil, fmt.Sprintf("retry: Register: the function of the class family of %q", name))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	old := e.vocabulary.Load()
