@@ -259,7 +259,7 @@ func selectEvents(t *testing.T) {
 			t.Errorf("%s: %s", text, diff)
 		}
 	}
-	for _, text := range []string{"payload.a:1", "key:k", "cause:c", "before:2h"} {
+	for _, text := range []string{"payload.a:1", "key:k", "cause:c", "flow:f", "before:2h"} {
 		f, err := job.ParseFilter(text, time.Now())
 		if err != nil {
 			t.Fatal(err)

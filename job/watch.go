@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenetdev/tenet/internal/argument"
@@ -54,8 +55,8 @@ func CheckWatch(f Filter) error {
 		return fmt.Errorf("job: watch: before, after: events do not say when their job was created; %s", remedy)
 	}
 	for _, t := range f.Terms {
-		if t.Field == FieldPayload || t.Field == FieldKey || t.Field == FieldCause {
-			return fmt.Errorf("job: watch: %s: events do not hold it; %s", t.Name(), remedy)
+		if !slices.Contains([]string{FieldQueue, FieldType, FieldError, FieldMeta}, t.Field) {
+			return fmt.Errorf("job: watch: %s: events do not contain it; %s", t.Name(), remedy)
 		}
 	}
 	return f.Check()
