@@ -264,7 +264,7 @@ func TestJ20AJobShowsTheFlowAroundItAndOutputsWhenAskedFor(t *testing.T) {
 	join, load := s.node("nightly", "join"), s.node("nightly", "load-warehouse")
 	page := s.get("jobs/" + load.JobID)
 	has(t, page, "This job waits for 1 job of its flow", "join is dead: this job runs once it has been retried and has completed.", "extract-stock", "report-sales", "/ui/flows/nightly", "Show the outputs of its needs")
-	if strings.Contains(page, "rows") {
+	if strings.Contains(page, `<span class="name">rows</span>`) {
 		t.Error("an output is shown without asking for it")
 	}
 	has(t, s.get("jobs/"+load.JobID+"?outputs=show"), "Output of extract-stock", `<span class="name">rows</span>`, "Hide the outputs")
