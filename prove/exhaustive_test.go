@@ -15,6 +15,7 @@ import (
 	"github.com/tenetdev/tenet/circuit"
 	"github.com/tenetdev/tenet/classify"
 	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/limit"
 	"github.com/tenetdev/tenet/policy"
 	"github.com/tenetdev/tenet/policyfile"
 )
@@ -44,7 +45,10 @@ func randomDocument(r *rand.Rand) string {
 	}
 	fields = append(fields, fmt.Sprintf("max_pushback: %dms", 1+r.IntN(20)))
 	if r.IntN(2) == 0 {
-		fields = append(fields, "retry_on: ["+pick(r, "timeout", "http_503, http_5xx", "http_5xx", "http_503, network")+"]")
+		fields = append(fields, "retry_on: ["+pick(r, "timeout", "http_503, http_5xx", "http_5xx", "http_503, network", "http_410, http_503")+"]")
+	}
+	if r.IntN(4) == 0 {
+		fields = append(fields, "classifier: http")
 	}
 	if r.IntN(3) == 0 {
 		fields = append(fields, "abort_on: ["+pick(r, "dns", "http_501", "http_502, http_4xx, http_404", "eof")+"]")
@@ -91,8 +95,8 @@ func randomLimit(r *rand.Rand) string {
 		fmt.Sprintf("{rate: {count: 1, per: %dms, burst: %d}}", 5+15*r.IntN(6), 1+r.IntN(2)))
 }
 
-// execution is everything that a call can do under package decision: attempts take every number of milliseconds that their
-// timeouts allow, and delays are the shortest, the longest, and those of some seeds.
+// execution is what a call can do under package decision, in every combination of three durations of an attempt (none, half and
+// all of what its timeouts allow) with the shortest delay, the longest, and those of two seeds.
 type execution struct {
 	policy   *policy.Policy
 	within   time.Duration
@@ -100,6 +104,7 @@ type execution struct {
 	attempts int           // highest number of an attempt that started
 	longest  time.Duration // until the end of the work
 	waited   bool          // some delay was above 0
+	timedOut bool          // some attempt ended by its own timeout, and was retried if the policy retries
 }
 
 type state struct {
@@ -121,6 +126,8 @@ func (e *execution) attempt(n int, at time.Duration) {
 	e.attempts = max(e.attempts, n)
 	for _, took := range e.durations(at) {
 		end := at + took
+		own := e.policy.Retry.TimeoutPerAttempt > 0 && took == e.policy.Retry.TimeoutPerAttempt
+		e.timedOut = e.timedOut || own && (e.within <= 0 || end < e.within || e.policy.Retry.MaxAttempts == 1)
 		e.longest = max(e.longest, end)
 		if e.within > 0 && end >= e.within {
 			continue // the work has ended
@@ -229,15 +236,19 @@ func (s *subject) contradicts(list []Finding) error {
 	}
 	checks := map[string]bool{
 		"attempt-unreachable": e.attempts < r.MaxAttempts,
-		"breaker-stays-open":  s.policy.Circuit.Cooldown > time.Hour,
+		"breaker-stays-open":  s.policy.Circuit.Kind != "" && s.staysOpen(),
+		"timeout-unreachable": !e.timedOut,
+		"budget-never-binds":  !s.refuses(e.attempts),
 		"class-never-matches": s.useless(),
 		"budget-never-admits": s.denied(),
 	}
 	if e.attempts > 1 {
 		checks["zero-delay"] = !e.waited
 	}
-	if c := s.policy.Circuit; c.Kind == policy.CircuitSlow && s.policy.Limit.Rate.Count == 0 {
-		checks["breaker-never-opens"] = !s.opens()
+	if s.policy.Circuit.Kind != "" {
+		if opens := s.opens(); opens || s.policy.Circuit.Kind == policy.CircuitSlow && s.policy.Limit.Rate.Count == 0 {
+			checks["breaker-never-opens"] = !opens // with a rate, some that hold do not open here: see opens
+		}
 	}
 	for code, violated := range checks {
 		if err := expect(code, violated); err != nil {
@@ -247,18 +258,79 @@ func (s *subject) contradicts(list []Finding) error {
 	return nil
 }
 
-// opens runs attempts of every duration through a breaker of the policy.
+// opens sends failing attempts through the policy's rate limit as soon as it has turns for them, and through its breaker. All end as
+// late as their timeouts allow, but no later than the last one that the breaker needs, so that most fall into one window. Several
+// times of the first attempt shift the window's buckets, whose coarseness may still keep a breaker closed that finer traffic opens.
 func (s *subject) opens() bool {
 	end := amplify.End(s.policy, s.within)
 	if end <= 0 {
 		end = time.Minute
 	}
-	b := circuit.New(s.policy.Circuit)
-	for range s.policy.Circuit.MinimumCalls {
-		t, _, _ := b.Acquire(0, false)
-		b.Done(t, circuit.Failure, end+1, 0) // a timer fires a little late
+	c := s.policy.Circuit
+	for shift := time.Duration(0); shift <= c.Window; shift += c.Window/10 + 1 {
+		l, b := limit.New(s.policy.Limit, shift), circuit.New(c)
+		starts := make([]time.Duration, max(c.MinimumCalls, c.Failures, 1))
+		for i := range starts {
+			_, wait, _ := l.Turn(shift, policy.Unbounded)
+			starts[i] = shift + wait
+		}
+		last := starts[len(starts)-1]
+		if c.Kind == policy.CircuitSlow {
+			last += min(c.SlowAfter, end) + 1 // a timer fires a little late
+		}
+		for _, start := range starts {
+			if t, _, ok := b.Acquire(start, false); ok {
+				stop := min(start+end+1, last)
+				b.Done(t, circuit.Failure, stop-start, stop)
+			}
+		}
+		if b.State(last) == circuit.Open {
+			return true
+		}
 	}
-	return b.State(0) == circuit.Open
+	return false
+}
+
+// staysOpen opens a breaker of the policy with attempts that fail and are slow, and asks it for a probe an hour later.
+func (s *subject) staysOpen() bool {
+	c := s.policy.Circuit
+	b := circuit.New(c)
+	for range max(c.MinimumCalls, c.Failures) {
+		if t, _, ok := b.Acquire(0, false); ok {
+			b.Done(t, circuit.Failure, c.SlowAfter+1, 0)
+		}
+	}
+	if b.State(0) != circuit.Open {
+		panic("the breaker did not open")
+	}
+	_, _, probes := b.Acquire(time.Hour, false)
+	return !probes
+}
+
+// refuses asks a fresh budget for a thousand calls at a time, each with that many attempts and with its hedges, and reports whether it
+// refused anything.
+func (s *subject) refuses(attempts int) bool {
+	ref := s.policy.Retry.Budget
+	described, ok := s.budgets[ref.Name]
+	if !ok {
+		return false
+	}
+	b, _ := budget.New(described)
+	refused := false
+	ask := func(index int, kind budget.AttemptKind) {
+		for range 1000 {
+			d := b.AllowAttempt(nil, s.key, index, kind, ref) //nolint:staticcheck // budgets of documents have no use for it
+			refused = refused || !d.Allowed
+		}
+	}
+	for n := range attempts {
+		ask(n, budget.KindRetry)
+	}
+	end := amplify.End(s.policy, s.within)
+	if h := s.policy.Hedge; h.Enabled && (h.TriggerName != policy.TriggerFixed || end <= 0 || h.HedgeDelay <= end) {
+		ask(1, budget.KindHedge)
+	}
+	return refused
 }
 
 // denied reports that a fresh budget refuses the first attempt, or each retry of a call that has the budget to itself.
@@ -275,11 +347,11 @@ func (s *subject) denied() bool {
 	return s.policy.Retry.MaxAttempts > 1 && !b.AllowAttempt(nil, s.key, 1, budget.KindRetry, s.policy.Retry.Budget).Allowed //nolint:staticcheck // as above
 }
 
-// useless judges errors of every known class, alone and in pairs, with and without each entry of the lists.
+// useless judges errors of every known class, with and without each entry of the lists.
 func (s *subject) useless() bool {
 	r := s.policy.Retry
 	kinds := func(r *policy.Retry) (list []classify.Kind) {
-		for _, c := range append(policy.Classes(), "http_501", "http_404") {
+		for _, c := range append(policy.Classes(), "http_501", "http_404", "http_410") {
 			o, _ := judge(r, c)
 			list = append(list, o.Kind)
 		}
@@ -293,7 +365,7 @@ func (s *subject) useless() bool {
 			return true
 		}
 	}
-	r.RetryOn = nil // judged alone, since retry_on may exclude what abort_on does
+	r.RetryOn, r.ClassifierName = nil, "" // judged alone, since retry_on and the classifier may exclude what abort_on does
 	all = kinds(&r)
 	for i := range r.AbortOn {
 		less := r
@@ -305,8 +377,11 @@ func (s *subject) useless() bool {
 	return false
 }
 
-// TestT1NoClaimIsFalseOnRandomDocuments compares the claims with every execution of package decision, and of budgets and breakers:
-// a million documents at full size.
+// TestT1NoClaimIsFalseOnRandomDocuments compares the claims with executions of package decision, budgets, limits and breakers: a
+// million documents at full size. Others compare what an executor does: hedges, load, timeouts, and attempts that cannot start.
+//
+// Not compared with an execution are names-from-code, the rules of graphs, breakers under a concurrency limit, budgets that several
+// policies share or that only hedges name, and whether a breaker under a rate limit that is not proved closed can open.
 func TestT1NoClaimIsFalseOnRandomDocuments(t *testing.T) {
 	documents := 1_000_000
 	if testing.Short() {

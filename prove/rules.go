@@ -175,7 +175,7 @@ policies:
 		{
 			Code: "breaker-never-opens", Severity: Error, policy: breakerNeverOpens,
 			Property: "Some traffic opens the breaker.",
-			Why:      "A breaker of kind slow never opens if attempts end by their timeout before they count as slow. One of kind rate or slow never opens if the rate limit starts fewer attempts within its window, and a timeout before it, than minimum_calls.",
+			Why:      "A breaker of kind slow never opens if attempts end by their timeout before they count as slow. One of kind rate or slow never opens if the rate limit starts fewer attempts within its window, and a timeout before it, than minimum_calls. A concurrency limit, which may also keep a breaker of kind slow closed, is not considered.",
 			Remedy:   "lower slow_after or minimum_calls, or raise the timeout, window or rate",
 			Violating: `version: 1
 policies:
