@@ -9,21 +9,22 @@ import (
 	"github.com/tenetdev/tenet/sharing"
 )
 
-// placeLease is how long the places of a process that has died are not given to others.
-const placeLease = 10 * time.Second
+const (
+	placeLease = 10 * time.Second // how long the places of a process that has died are not given to others
+	spare      = 10               // one place in so many stays free while nobody needs it, for a process that joins
+)
 
 // shared connects a limiter with the places that processes share. Limiter.mu guards it, except link.
 //
-// The limiter's limit is what this process holds of the total. It asks for what its attempts need: more when an attempt was refused or
-// waits, half of the rest back while places are unused. Where another process has less than an equal share and wants more, it
-// keeps to its own equal share.
+// The limiter's limit is what this process holds of the total. It asks for what its attempts need, more when an attempt was refused or
+// waits, and at least for an equal share. While another process needs more than it has, this one asks for no share, and gives half of its
+// unused places back at each exchange; where the other has less than an equal share, this one keeps to its own.
 type shared struct {
 	link    *sharing.Link
 	total   int  // places of all processes
 	refused bool // an attempt found no place since the last exchange
 	leaving bool
-	joined  bool // an exchange has succeeded
-	users   int  // processes that hold or want places, this one included
+	users   int // processes that use the limit, this one included
 
 	next    placeState // of the exchange in progress
 	granted int
@@ -117,13 +118,8 @@ func (l *Limiter) wantLocked() {
 // member is a limiter's part in the exchanges of places.
 type member struct{ *Limiter }
 
-// Due reports whether the process holds or wants places.
-func (m member) Due() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.shared
-	return !s.joined || s.refused || s.leaving || m.limit.Load() > 0 || m.Inside() > 0 || m.InLine() > 0
-}
+// Due reports that the process follows the limit, of which it holds a share that others may need.
+func (m member) Due() bool { return true }
 
 // Change takes or gives back places. It takes them into use in Settle, and puts those that it gives back out of use at once.
 func (m member) Change(now time.Time, data []byte) []byte {
@@ -139,13 +135,17 @@ func (m member) Change(now time.Time, data []byte) []byte {
 	maps.DeleteFunc(r.Holders, func(process string, h holder) bool { return process == id || h.Until <= at })
 	s.users = len(r.Holders) + 1
 	fair := max(s.total/s.users, 1)
-	others, starving := 0, false
+	others, lacking, starving := 0, false, false
 	for _, h := range r.Holders {
 		others += h.Places
+		lacking = lacking || h.Places < h.Wants
 		starving = starving || h.Places < min(h.Wants, fair)
 	}
 	wants := m.wants()
-	s.granted = min(wants, s.total)
+	s.granted = wants
+	if !lacking && !s.leaving {
+		s.granted = max(wants, (s.total-s.total/spare)/s.users, 1)
+	}
 	if starving {
 		s.granted = min(s.granted, fair)
 	}
@@ -154,7 +154,7 @@ func (m member) Change(now time.Time, data []byte) []byte {
 		m.setLimit(s.granted)
 	}
 	held := max(s.granted, m.Inside()) // attempts that run on keep their places
-	if held > 0 || wants > 0 {
+	if held > 0 || !s.leaving {
 		next := holder{Places: held, Wants: wants, Until: at + int64(placeLease)}
 		if next.Places == mine.Places && next.Wants == mine.Wants && mine.Until-at > int64(placeLease/2) {
 			next.Until = mine.Until
@@ -198,7 +198,7 @@ func (m member) Settle(err error) {
 	case err == nil && s.leaving:
 		m.setLimit(s.total)
 	case err == nil:
-		s.joined, s.refused = true, false
+		s.refused = false
 		m.setLimit(s.granted)
 	default:
 		m.setLimit(max(int(m.limit.Load()), s.total/s.users, 1))

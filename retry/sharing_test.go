@@ -18,10 +18,11 @@ import (
 	"github.com/tenetdev/tenet/sharing"
 )
 
-// flaky is a store of limits that can be away.
+// flaky is a store of limits that can be away, or hang.
 type flaky struct {
 	sharing.Store
 	away  atomic.Bool
+	hangs atomic.Bool
 	trips atomic.Int64
 }
 
@@ -29,6 +30,10 @@ func (s *flaky) Load(ctx context.Context, names []string) (sharing.Snapshot, err
 	s.trips.Add(1)
 	if s.away.Load() {
 		return sharing.Snapshot{}, errDown
+	}
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return sharing.Snapshot{}, ctx.Err()
 	}
 	return s.Store.Load(ctx, names)
 }

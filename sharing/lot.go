@@ -10,10 +10,11 @@ import (
 // Lot is the part of a pool that this process holds and spends. It is safe for concurrent use and takes no lock.
 //
 // Tokens are neither made nor spent twice: a token is in the pool, in one lot, or on its way. So in any window the processes spend at
-// most what the pool held and was given in it, and one lot each: for a retry ratio, ratio · calls + burst + n · lot.
+// most what the pool held and was given in it, and one lot each: for a retry ratio, ratio · calls + burst + n · lot. What a process holds
+// beyond a lot takes room in the pool, so that the same holds for its equal share of a pool that time refills.
 type Lot struct {
 	tokens atomic.Int64 // in units; negative while the process owes the pool
-	size   atomic.Int64 // the most that it may hold
+	size   atomic.Int64 // the most that it may hold: a lot, or an equal share of a pool that time refills
 	earn   atomic.Int64 // that a call adds
 	low    atomic.Int64 // below it, the next tokens are fetched
 	dry    atomic.Bool  // the pool had less than was asked for; the next exchange comes with time
@@ -24,6 +25,7 @@ type Lot struct {
 	calls   striped.Counter // that found the lot full: the pool gets what they earn
 	spent   atomic.Int64    // since the last exchange
 	short   atomic.Int64    // the highest cost that was refused for want of tokens
+	least   atomic.Int64    // of size: a lot, or the highest cost that was ever refused
 	at      atomic.Int64    // of the last refill while the store is away, since epoch
 	accrued atomic.Int64    // while the store is away, so that the pool can be charged for it
 	users   atomic.Int64    // of the pool, this process included
@@ -40,8 +42,8 @@ type share struct {
 	demand  int64  // twice what was spent before the last exchange, falling by half while nothing is
 	begun   bool   // Change has run since the last Settle
 	back    int64  // tokens on their way to the pool; negative if the pool is charged
-	wanted  int64  // tokens asked for
 	granted int64  // tokens on their way from the pool
+	lacks   int64  // tokens that attempts need, but the pool does not have
 }
 
 // epoch is the start of the monotonic readings.
@@ -70,6 +72,7 @@ func newLot(t Terms) *Lot {
 func (l *Lot) SetTerms(t Terms) {
 	l.terms.Store(&t)
 	l.earn.Store(units(t.Earn))
+	l.least.Store(units(t.Lot()))
 	l.size.Store(units(t.Lot()))
 }
 
@@ -119,7 +122,7 @@ func (l *Lot) want(cost int64) {
 	if cost > l.terms.Load().capacity() {
 		return
 	}
-	for _, highest := range []*atomic.Int64{&l.short, &l.size} {
+	for _, highest := range []*atomic.Int64{&l.short, &l.least, &l.size} {
 		for {
 			known := highest.Load()
 			if cost <= known || highest.CompareAndSwap(known, cost) {
@@ -149,32 +152,55 @@ func (l *Lot) accrue() bool {
 // member is a lot's part in the exchanges.
 type member struct{ *Lot }
 
-// Due reports whether there is something to exchange: what was spent, refused or earned, or what is held for no demand.
+// Due reports whether there is something to exchange: what was spent, refused or earned, or what is held for no demand. A process always
+// follows a pool that time refills, because it holds a share of it which others may need.
 func (l member) Due() bool {
-	return l.owed != 0 || l.leaving || l.begun || l.back != 0 || l.demand > Token || l.spent.Load() > 0 || l.short.Load() > 0 ||
+	return l.terms.Load().Refill > 0 || l.owed != 0 || l.leaving || l.begun || l.back != 0 || l.demand > Token || l.spent.Load() > 0 || l.short.Load() > 0 ||
 		l.accrued.Load() > 0 || l.calls.Sum() != l.counted
 }
 
-// Change gives the pool what the lot has beyond its target, and takes what it lacks.
+// Change gives the pool what the lot has beyond its target, and takes what it lacks. The target is what attempts need, and at least an
+// equal share of a pool that time refills while no other process lacks tokens.
 func (l member) Change(now time.Time, data []byte) []byte {
 	t := *l.terms.Load()
 	p := readPool(now, data, t)
-	before := p.Tokens
-	target := l.target(t)
-	l.collect(target, t)
-	p.give(l.back, t)
-	l.wanted = max(target-(l.tokens.Load()-l.owed), 0)
-	l.granted = p.take(l.wanted, t)
-	moved := t.Refill > 0 && p.use(l.link.id, now, l.leaving)
+	id, before := l.link.id, p.Tokens
+	changed := t.Refill > 0 && p.use(id, now, l.leaving)
 	l.users.Store(int64(max(len(p.Users), 1)))
-	if !moved && p.Tokens == before {
+	share := p.share(t)
+	size := max(l.least.Load(), share)
+	need := min(l.need(t), size)
+	target := need
+	if !l.leaving && !p.lacking(id) {
+		target = max(need, share)
+	}
+	l.collect(target, t)
+	l.size.Store(size)
+	held := l.tokens.Load() - l.owed
+	changed = note(&p.Beyond, id, l.beyond(held, t)) || changed
+	p.give(l.back, t)
+	l.granted = p.take(max(target-held, 0), t)
+	l.lacks = max(need-held-l.granted, 0)
+	if t.Refill > 0 {
+		changed = note(&p.Beyond, id, l.beyond(held+l.granted, t)) || changed
+		changed = note(&p.Lacks, id, l.lacks) || changed
+	}
+	if !changed && p.Tokens == before {
 		return nil
 	}
 	return p.encode()
 }
 
-// target returns how many tokens the lot should hold.
-func (l member) target(t Terms) int64 {
+// beyond returns what a process that holds so many tokens holds beyond a lot of a pool that time refills.
+func (l member) beyond(held int64, t Terms) int64 {
+	if t.Refill <= 0 || l.leaving {
+		return 0
+	}
+	return max(held-units(t.Lot()), 0)
+}
+
+// need returns how many tokens the process's attempts need.
+func (l member) need(t Terms) int64 {
 	if !l.begun {
 		l.begun = true
 		l.demand = max(2*l.spent.Swap(0), 2*l.short.Swap(0), l.demand/2)
@@ -186,7 +212,7 @@ func (l member) target(t Terms) int64 {
 	if t.capacity() < 2*Token*l.users.Load() {
 		floor = 0 // a process without demand must not hold a large part of the pool
 	}
-	return min(max(l.demand, floor), l.size.Load())
+	return max(l.demand, floor)
 }
 
 // collect moves into back what the pool gets.
@@ -218,7 +244,7 @@ func (l member) Settle(err error) {
 		}
 	} else {
 		l.tokens.Add(l.granted - l.owed)
-		l.dry.Store(l.granted < l.wanted)
+		l.dry.Store(l.lacks > 0)
 		l.low.Store((l.tokens.Load() + 1) / 2)
 		l.back, l.granted, l.owed = 0, 0, 0
 		l.away.Store(false)

@@ -26,7 +26,8 @@ type Terms struct {
 
 func (t Terms) capacity() int64 { return units(t.Capacity) }
 
-// Lot is the most tokens that one process may hold: a tenth of the capacity or of a second's refill, and at least one.
+// Lot is the most tokens that one process may hold in addition to the capacity: a tenth of the capacity or of a second's refill, and at
+// least one.
 func (t Terms) Lot() float64 {
 	return max(t.Capacity/lotShare, t.Refill*ahead.Seconds(), 1)
 }
@@ -50,6 +51,10 @@ type pool struct {
 	At     int64 `json:"at"`     // of the last refill, in nanoseconds since 1970 by the store's clock
 	// Users are the processes in use, with the time of their last exchange in nanoseconds. Only pools that time refills have them.
 	Users map[string]int64 `json:"users,omitempty"`
+	// Beyond is what these processes hold beyond one lot, at most, in units. It leaves that much less room in the pool.
+	Beyond map[string]int64 `json:"beyond,omitempty"`
+	// Lacks is what they need and did not get, in units. While a process lacks tokens, the others keep only what they need.
+	Lacks map[string]int64 `json:"lacks,omitempty"`
 }
 
 // readPool decodes a state and refills it. A limit without a state, or with one that cannot be read, starts full.
@@ -64,13 +69,23 @@ func readPool(now time.Time, data []byte, t Terms) pool {
 		}
 		p.At += elapsed
 	}
-	p.Tokens = min(p.Tokens, t.capacity())
+	p.Tokens = min(p.Tokens, p.room(t))
 	return p
+}
+
+// room returns how many tokens the pool may hold. What processes hold beyond a lot each counts as if it were in the pool, so that the pool
+// and all lots hold at most the capacity and one lot for each process.
+func (p *pool) room(t Terms) int64 {
+	room := t.capacity()
+	for _, held := range p.Beyond {
+		room -= held
+	}
+	return room
 }
 
 // give adds tokens, or takes those that were spent in advance.
 func (p *pool) give(tokens int64, t Terms) {
-	p.Tokens = max(min(p.Tokens+tokens, t.capacity()), -t.capacity())
+	p.Tokens = max(min(p.Tokens+tokens, p.room(t)), -t.capacity())
 }
 
 // take grants at most so many tokens. Whole ones, since a process cannot spend less, unless it needs less.
@@ -89,6 +104,8 @@ func (p *pool) use(id string, now time.Time, leaves bool) (changed bool) {
 	for user, last := range p.Users {
 		if at-last > int64(userTime) || user == id && leaves {
 			delete(p.Users, user)
+			delete(p.Beyond, user)
+			delete(p.Lacks, user)
 			changed = true
 		}
 	}
@@ -100,6 +117,37 @@ func (p *pool) use(id string, now time.Time, leaves bool) (changed bool) {
 		changed = true
 	}
 	return changed
+}
+
+// share returns a process's equal share of the capacity, in whole tokens. A pool that only calls fill does not know its processes.
+func (p *pool) share(t Terms) int64 {
+	if t.Refill <= 0 {
+		return 0
+	}
+	share := t.capacity() / int64(max(len(p.Users), 1))
+	return share - share%Token
+}
+
+// lacking reports whether a process other than id lacks tokens.
+func (p *pool) lacking(id string) bool {
+	_, own := p.Lacks[id]
+	return len(p.Lacks) > 1 || len(p.Lacks) == 1 && !own
+}
+
+// note sets a process's entry, and reports whether that changed it. Zero is no entry.
+func note(entries *map[string]int64, id string, n int64) (changed bool) {
+	if (*entries)[id] == n {
+		return false
+	}
+	if n == 0 {
+		delete(*entries, id)
+		return true
+	}
+	if *entries == nil {
+		*entries = map[string]int64{}
+	}
+	(*entries)[id] = n
+	return true
 }
 
 func (p *pool) encode() []byte {
