@@ -2,8 +2,8 @@ package dlq
 
 import (
 	"context"
+	"errors"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -90,8 +90,8 @@ type purgeFlags struct {
 }
 
 func purge(ctx context.Context, a *cli.App, s open.JobStore, f purgeFlags) error {
-	var ids []string
-	if err := jobs.EachJob(ctx, s, jobs.Range{Filter: f.filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
+	ids, err := jobs.Selected(ctx, s, f.filter)
+	if err != nil {
 		return err
 	}
 	if f.dryRun {
@@ -110,13 +110,7 @@ func purge(ctx context.Context, a *cli.App, s open.JobStore, f purgeFlags) error
 			return err
 		}
 	}
-	result := purgeResult{}
-	for chunk := range slices.Chunk(ids, jobs.PageSize) {
-		gone, err := s.Change(ctx, job.ActionDelete, job.Filter{IDs: chunk, States: f.filter.States}, len(chunk))
-		result.Purged += len(gone)
-		if err != nil {
-			return err
-		}
-	}
-	return a.Print(f.form, result, func(w io.Writer) { cli.Fprintf(w, "%s removed\n", cli.Count(result.Purged, "dead job")) })
+	gone, failed := jobs.Change(ctx, s, job.ActionDelete, job.Filter{IDs: ids, States: f.filter.States})
+	err = a.Print(f.form, purgeResult{len(gone)}, func(w io.Writer) { cli.Fprintf(w, "%s removed\n", cli.Count(len(gone), "dead job")) })
+	return errors.Join(failed, err)
 }

@@ -7,13 +7,13 @@ import (
 )
 
 func TestRates(t *testing.T) {
-	for text, want := range map[string]float64{"": 0, "10/s": 10, "120/min": 2, "0.5/s": 0.5, "36/h": 0.01} {
-		if got, err := parseRate(text); err != nil || got != want {
+	for text, want := range map[string]float64{"10/s": 10, "120/min": 2, "0.5/s": 0.5, "36/h": 0.01} {
+		if got, err := parseRate("RATE", text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"10", "10/", "0/s", "-1/s", "NaN/s", "x/s", "1/day", "1e9/s", "1/h", "Inf/s"} {
-		if got, err := parseRate(text); err == nil {
+	for _, text := range []string{"", "none", "10", "10/", "0/s", "-1/s", "NaN/s", "x/s", "1/day", "1e9/s", "1/h", "Inf/s"} {
+		if got, err := parseRate("RATE", text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

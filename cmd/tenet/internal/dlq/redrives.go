@@ -84,7 +84,7 @@ func printRedrive(a *cli.App, form string, r job.Redrive) error {
 }
 
 func planText(p job.RedrivePlan) string {
-	text := "no limit of the rate"
+	text := "no rate limit"
 	if p.Rate > 0 {
 		text = fmt.Sprintf("%g/s", p.Rate)
 	}
@@ -162,11 +162,19 @@ func redriveCommand(a *cli.App, action job.RedriveAction, short, long string) *c
 func redriveRateCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rate ID RATE", Short: "Change the rate of a redrive", Args: cobra.ExactArgs(2),
+		Long:    "Change the rate of a redrive, for example to 10/s or 500/m. The rate none removes the limit.",
 		Example: "  tenet redrives rate 0195f3a2-6c1e-7f64-8d0c-4a4a0c6f1c55 100/s --store sqlite:jobs.db",
 	}
 	return redriveChange(a, cmd, func(args []string) (job.RedriveChange, error) {
-		rate, err := parseRate(args[1])
-		return job.RedriveChange{Action: job.RedriveSetRate, Rate: rate}, err
+		c := job.RedriveChange{Action: job.RedriveSetRate}
+		if args[1] == "none" {
+			return c, nil
+		}
+		var err error
+		if c.Rate, err = parseRate("RATE", args[1]); err != nil {
+			err = cli.Usagef("%w; none removes the limit", err)
+		}
+		return c, err
 	})
 }
 

@@ -76,6 +76,11 @@ ended died again.`,
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask before running all dead jobs again")
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, ids []string) error {
+		for _, name := range []string{"rate", "canary", "stop-at", "stop-least", "max-pending"} {
+			if flag := cmd.Flags().Lookup(name); flag.Changed && (flag.Value.String() == "" || flag.Value.String() == "0") {
+				return cli.Usagef("--%s %q: write a value above 0, or leave the flag out", name, flag.Value)
+			}
+		}
 		n, err := f.plan()
 		if err != nil {
 			return err
@@ -100,7 +105,7 @@ ended died again.`,
 				return err
 			}
 			n.Filter = f.filter
-			return redrive(cmd.Context(), a, redriver, f, n)
+			return f.redrive(cmd.Context(), a, redriver, n)
 		})
 	})
 	return cmd
@@ -108,8 +113,10 @@ ended died again.`,
 
 // plan reads the flags of a plan.
 func (f *planFlags) plan() (n job.NewRedrive, err error) {
-	if n.Rate, err = parseRate(f.rate); err != nil {
-		return n, err
+	if f.rate != "" {
+		if n.Rate, err = parseRate("--rate", f.rate); err != nil {
+			return n, err
+		}
 	}
 	if n.StopShare, err = parseShare("stop-at", f.stopAt); err != nil {
 		return n, err
@@ -128,17 +135,14 @@ func (f *planFlags) plan() (n job.NewRedrive, err error) {
 	return n, err
 }
 
-// parseRate returns the jobs per second of a rate such as 10/s, or 0 for no limit.
-func parseRate(text string) (float64, error) {
-	if text == "" {
-		return 0, nil
-	}
+// parseRate returns the jobs per second of a rate such as 10/s. The name is that of its flag or argument.
+func parseRate(name, text string) (float64, error) {
 	number, unit, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseFloat(number, 64)
 	per := map[string]time.Duration{"s": time.Second, "sec": time.Second, "m": time.Minute, "min": time.Minute, "h": time.Hour}[unit]
 	rate := n / per.Seconds()
 	if err != nil || per == 0 || !(rate >= 1e-3) || rate > 1e6 {
-		return 0, cli.Usagef("--rate %q: write a number of jobs and a time, for example 10/s or 500/m, from 3.6/h to 1000000/s", text)
+		return 0, cli.Usagef("%s %q: write a number of jobs and a time, for example 10/s or 500/m, from 3.6/h to 1000000/s", name, text)
 	}
 	return rate, nil
 }
@@ -161,8 +165,8 @@ func parseShare(flag, text string) (float64, error) {
 
 // requeue runs the selected jobs again at once.
 func requeue(ctx context.Context, a *cli.App, s open.JobStore, f *requeueFlags) error {
-	var ids []string // listed before any change: a job that dies again must not be requeued again
-	if err := jobs.EachJob(ctx, s, jobs.Range{Filter: f.filter}, func(r *job.Record) bool { ids = append(ids, r.ID); return true }); err != nil {
+	ids, err := jobs.Selected(ctx, s, f.filter)
+	if err != nil {
 		return err
 	}
 	for _, id := range f.filter.IDs {
@@ -186,16 +190,8 @@ func requeue(ctx context.Context, a *cli.App, s open.JobStore, f *requeueFlags) 
 			return err
 		}
 	}
-	result := requeueResult{}
-	var failed error
-	for chunk := range slices.Chunk(ids, jobs.PageSize) {
-		changed, err := s.Change(ctx, job.ActionRetry, job.Filter{IDs: chunk, States: []job.State{job.Dead}}, len(chunk))
-		result.Requeued += len(changed)
-		if failed = err; err != nil {
-			break
-		}
-	}
-	err := a.Print(f.form, result, func(w io.Writer) { cli.Fprintf(w, "%s requeued\n", cli.Count(result.Requeued, "job")) })
+	changed, failed := jobs.Change(ctx, s, job.ActionRetry, job.Filter{IDs: ids, States: []job.State{job.Dead}})
+	err = a.Print(f.form, requeueResult{len(changed)}, func(w io.Writer) { cli.Fprintf(w, "%s requeued\n", cli.Count(len(changed), "job")) })
 	return errors.Join(failed, err)
 }
 
@@ -208,7 +204,7 @@ func (f *requeueFlags) confirm(ctx context.Context, a *cli.App, n int) error {
 }
 
 // redrive makes a redrive and, if it is asked to, runs it to its end.
-func redrive(ctx context.Context, a *cli.App, s job.Redriver, f *requeueFlags, n job.NewRedrive) error {
+func (f *requeueFlags) redrive(ctx context.Context, a *cli.App, s job.Redriver, n job.NewRedrive) error {
 	groups, err := s.PreviewRedrive(ctx, n.Filter)
 	if err != nil {
 		return err
@@ -216,6 +212,9 @@ func redrive(ctx context.Context, a *cli.App, s job.Redriver, f *requeueFlags, n
 	preview := api.NewRedrivePreview(groups)
 	if missing := len(n.Filter.IDs) - preview.Total; missing > 0 {
 		return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s of %d are not in the dead-letter queue; nothing was changed", cli.Count(missing, "job"), len(n.Filter.IDs)))
+	}
+	if preview.Total == 0 {
+		return cli.Fail(cli.ExitNotFound, errors.New("no dead job matches; nothing was changed"))
 	}
 	if f.dryRun {
 		return a.Print(f.form, preview, func(w io.Writer) {
@@ -231,14 +230,12 @@ func redrive(ctx context.Context, a *cli.App, s job.Redriver, f *requeueFlags, n
 	if err != nil {
 		return cli.AsUsage(err)
 	}
-	if preview.Total > 0 {
-		if err := recording.Put(ctx, a, f.audit, o); err != nil {
-			return err
-		}
+	if err := recording.Put(ctx, a, f.audit, o); err != nil {
+		return err
 	}
 	made, err := s.CreateRedrive(ctx, n)
 	switch {
-	case errors.Is(err, job.ErrNotFound):
+	case errors.Is(err, job.ErrNotFound): // none is dead any more
 		return cli.Fail(cli.ExitNotFound, errors.New("no dead job matches; nothing was changed"))
 	case err != nil || !f.wait:
 		return errors.Join(err, printRedrive(a, f.form, made))

@@ -29,6 +29,7 @@ type enqueueFlags struct {
 	json      string
 	migrate   bool
 	dryRun    bool
+	form      *string
 }
 
 // EnqueueCommand returns "tenet enqueue", which is also "tenet jobs enqueue".
@@ -64,7 +65,8 @@ and stores it.`,
 	flags.StringVar(&f.json, "json", "", "the whole job as JSON; - is stdin")
 	flags.BoolVar(&f.migrate, "migrate", false, "create or update the tables on PostgreSQL first")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the job without storing it")
-	hidden, form, payloads := SecretFlags(cmd), cli.OutputFlag(cmd), open.PayloadFlags(cmd)
+	hidden, payloads := SecretFlags(cmd), open.PayloadFlags(cmd)
+	f.form = cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
 		r, err := request(a, cmd, f, args)
 		if err != nil {
@@ -72,7 +74,7 @@ and stores it.`,
 		}
 		if f.dryRun {
 			f.line.Payload = hidden.Payload(f.line.Payload)
-			return a.Print(*form, f.line, func(w io.Writer) {
+			return a.Print(*f.form, f.line, func(w io.Writer) {
 				text, _ := json.Marshal(f.line) // it was parsed or checked
 				cli.Fprintf(w, "would enqueue %s\n", text)
 			})
@@ -83,14 +85,14 @@ and stores it.`,
 				return err
 			}
 			if f.line.Flow != "" {
-				return enqueueFlow(cmd.Context(), a, enqueuer{s, client}, r, f.line, *form)
+				return f.enqueueFlow(cmd.Context(), a, enqueuer{s, client}, r)
 			}
 			receipt, err := client.Enqueue(cmd.Context(), r)
 			if err != nil {
 				return err
 			}
 			warnUntaken(cmd.Context(), a, s, map[jobKind]bool{kindOfJob(r): true})
-			return a.Print(*form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
+			return a.Print(*f.form, api.Receipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
 		})
 	})
 	return cmd
@@ -173,7 +175,8 @@ type enqueuer struct {
 }
 
 // enqueueFlow stores a flow of one job.
-func enqueueFlow(ctx context.Context, a *cli.App, s enqueuer, r job.Request, line jobline.Line, form string) error {
+func (f *enqueueFlags) enqueueFlow(ctx context.Context, a *cli.App, s enqueuer, r job.Request) error {
+	line := &f.line
 	flow := &job.Flow{ID: line.Flow, Jobs: []job.FlowJob{{Request: r, Node: line.Node, Needs: line.Needs, OnFailure: line.OnFailure}}}
 	receipt, err := s.client.EnqueueFlow(ctx, flow)
 	if fault, ok := errors.AsType[*job.FlowError](err); ok {
@@ -183,7 +186,7 @@ func enqueueFlow(ctx context.Context, a *cli.App, s enqueuer, r job.Request, lin
 		return err
 	}
 	warnUntaken(ctx, a, s.store, map[jobKind]bool{kindOfJob(r): true})
-	return a.Print(form, api.FlowReceipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
+	return a.Print(*f.form, api.FlowReceipt(receipt), func(w io.Writer) { cli.Fprintln(w, receipt.ID) })
 }
 
 type importFlags struct {
