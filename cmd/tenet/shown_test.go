@@ -57,14 +57,11 @@ func parses(args []string) error {
 }
 
 // invocations returns the arguments of each tenet in a line of a shell, which may be a pipeline or a list. The placeholder N is a
-// number, and xargs passes on one ID.
+// number.
 func invocations(line string) (list [][]string) {
 	var words []string
 	end := func() {
 		if at := slices.Index(words, "tenet"); at >= 0 {
-			if words[0] == "xargs" {
-				words = append(words, "ID")
-			}
 			list = append(list, words[at+1:])
 		}
 		words = nil

@@ -196,18 +196,7 @@ func (v jobVerb) command(c chosen) string {
 	case dead && v.action == job.ActionDelete:
 		return commandLine([]string{"dlq", "purge", "--filter", c.text})
 	}
-	list := []string{"jobs", "list", "--limit", "0", "-o", "jsonl"}
-	if c.narrowed {
-		list = append(list, "--state", "scheduled,dead,cancelled")
-	}
-	if c.text != "" {
-		list = append(list, "--filter", c.text)
-	}
-	each := "jobs " + string(v.action)
-	if v.danger {
-		each += " --yes"
-	}
-	return commandLine(list) + " | jq -r .id | xargs tenet " + each
+	return commandLine([]string{"jobs", string(v.action), "--filter", cmp.Or(c.text, "queue:*")})
 }
 
 // make changes the jobs.
