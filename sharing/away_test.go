@@ -66,6 +66,31 @@ func TestB1AShareIsGivenUpForProcessesThatLackTokens(t *testing.T) {
 	})
 }
 
+// TestB1WhatProcessesHoldTakesRoomInThePool: shares that are larger than a lot do not add to the bound.
+func TestB1WhatProcessesHoldTakesRoomInThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 3
+		terms := Terms{Capacity: 60, Refill: 10}
+		w := newWorld(terms, n)
+		for range 40 { // everything fills up
+			time.Sleep(250 * time.Millisecond)
+			for i := range w.lots {
+				w.exchange(i, "stored")
+			}
+		}
+		spent := 0
+		for range 5 {
+			for i, l := range w.lots {
+				spent += drain(l)
+				w.exchange(i, "stored")
+			}
+		}
+		if bound := terms.Capacity + terms.Refill*ahead.Seconds() + n*terms.Lot(); float64(spent) > bound || spent < 60 {
+			t.Errorf("%d tokens spent at a time, want between 60 and %v", spent, bound)
+		}
+	})
+}
+
 func TestB2AnOutageRefillsTheProcessesShareOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(Terms{Capacity: 80, Refill: 10}, 4)
@@ -86,7 +111,10 @@ func TestB2WhatWasSpentWhileAwayIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(Terms{Capacity: 20, Refill: 10}, 1)
 		l := w.lots[0]
-		time.Sleep(time.Second)
+		for range 2 { // so that the pool knows that the process holds little
+			drain(l)
+			w.exchange(0, "stored")
+		}
 		drain(l)
 		w.exchange(0, "unreachable")
 		spent := 0

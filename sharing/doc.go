@@ -17,10 +17,11 @@
 //
 // A [Pool] holds the tokens of a budget or a rate, and a [Lot] is the part of it that one process holds. A lot asks for twice what was
 // spent since the last exchange, at most its size, and fetches more before it is empty. Tokens beyond that are returned at the next
-// exchange, which follows within a quarter of a second; [Hub.Close] returns the rest. The tokens of a process that dies are lost.
+// exchange, which follows within a quarter of a second; [Hub.Close] returns the rest. Of a pool that time refills, a process keeps an equal
+// share for its next burst, unless another process lacks tokens. The tokens of a process that dies are lost.
 //
 // # When the store is away
 //
 // Members go on with their last known part: a lot with the tokens that it holds, with what the process's own calls earn, and with an
-// equal share of what time refills. No attempt waits or fails because of the store. [Hub.Watch] tells of the outage and its end.
+// equal share of what time refills. No attempt waits for the store. [Hub.Watch] tells of the outage and its end.
 package sharing

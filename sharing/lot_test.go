@@ -172,7 +172,7 @@ func TestB1TheRefillOfAPoolBoundsAllProcesses(t *testing.T) {
 		}
 		const processes = 3
 		steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) [3]int {
-			return [3]int{rapid.IntRange(0, 4).Draw(rt, "what"), rapid.IntRange(0, processes-1).Draw(rt, "process"), rapid.IntRange(1, 60).Draw(rt, "count")}
+			return [3]int{rapid.IntRange(0, 5).Draw(rt, "what"), rapid.IntRange(0, processes-1).Draw(rt, "process"), rapid.IntRange(1, 60).Draw(rt, "count")}
 		}), 1, 200).Draw(rt, "steps")
 		fault := ""
 		synctest.Test(t, func(*testing.T) {
@@ -197,6 +197,13 @@ func TestB1TheRefillOfAPoolBoundsAllProcesses(t *testing.T) {
 					w.exchange(i, "stored")
 				case 4:
 					time.Sleep(time.Duration(count) * 10 * time.Millisecond)
+				case 5: // everything fills up
+					for range 3 {
+						time.Sleep(time.Duration(count) * time.Second)
+						for i := range w.lots {
+							w.exchange(i, "stored")
+						}
+					}
 				}
 			}
 			lots := processes * terms.Lot()
