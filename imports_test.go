@@ -63,8 +63,8 @@ var allowed = map[string][]string{
 	"adapter/http/httpjob":    {"job", "classify", "adapter/http"},
 	"adapter/exec":            {"job"},
 	"adapter/memory":          {"filter", "job", "idempotency", "policy", "policystore", "sharing"},
-	"adapter/sqlite":          {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore", "sharing"},
-	"adapter/postgres":        {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore", "sharing"},
+	"adapter/sqlite":          {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore", "sharing", "internal/policysql"},
+	"adapter/postgres":        {"filter", "job", "idempotency", "audit", "policy", "classify", "policystore", "sharing", "internal/policysql"},
 	"adapter/nats/natspolicy": {"controlplane/protocol", "policy"},
 	"adapter/nats/natsstore":  {"idempotency", "audit", "policy"},
 	"storetest":               {"filter", "job", "idempotency", "audit", "policy", "policystore", "rollout", "sharing", "budget", "circuit", "limit", "retry"},
@@ -83,7 +83,6 @@ var allowed = map[string][]string{
 	"internal/testargument":        {},
 	"internal/testhttp":            {},
 	"internal/fields":              {},
-	"internal/fanout":              {},
 	"internal/files":               {},
 	"internal/printable":           {},
 	"internal/netguard":            {},
@@ -117,7 +116,7 @@ var allowed = map[string][]string{
 }
 
 // internals may be imported by any package above them.
-var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/fanout", "internal/address", "internal/argument", "internal/uuidv7", "internal/virtual", "internal/wait", "internal/groupcommit", "internal/paging", "internal/policysql", "internal/secrets"}
+var internals = []string{"internal/near", "internal/fields", "internal/canonical", "internal/procgroup", "internal/migrate", "internal/striped", "internal/netguard", "internal/files", "internal/address", "internal/argument", "internal/uuidv7", "internal/virtual", "internal/wait", "internal/groupcommit", "internal/paging", "internal/secrets"}
 
 // vendors lists the only folders whose packages may import an SDK, except in tests: the code for a technology is in its
 // adapter, and documents are read in one place.

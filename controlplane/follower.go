@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/controlplane/protocol"
-	"github.com/tenetdev/tenet/internal/fanout"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -18,7 +18,7 @@ type follower struct {
 	o      ServerOptions
 	getter *getter
 	faults *reports
-	bell   fanout.Bell // rings after every change of newest or fault
+	bell   wait.Bell // rings after every change of newest or fault
 
 	mu    sync.Mutex      // guards the fields below
 	trust *protocol.Trust // holds the newest revision

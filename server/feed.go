@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tenetdev/tenet/audit"
-	"github.com/tenetdev/tenet/internal/fanout"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/server/api"
@@ -36,7 +35,7 @@ func (t topics) with(o topics) topics {
 // feed looks at the stores once a second for all event streams, and not at all while nobody listens.
 type feed struct {
 	server *Server
-	bell   fanout.Bell // rings after each look
+	bell   wait.Bell   // rings after each look
 	now    wait.Signal // asks for a look before its time
 
 	mu      sync.Mutex // guards all below

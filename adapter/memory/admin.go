@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenetdev/tenet/internal/fanout"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -181,7 +181,7 @@ func (s *Jobs) NotifyCancel(ctx context.Context) (<-chan struct{}, error) {
 	return s.listen(ctx, &s.cancels)
 }
 
-func (s *Jobs) listen(ctx context.Context, to *fanout.Bell) (<-chan struct{}, error) {
+func (s *Jobs) listen(ctx context.Context, to *wait.Bell) (<-chan struct{}, error) {
 	if _, err := s.enter(ctx); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenetdev/tenet/internal/fanout"
 	"github.com/tenetdev/tenet/internal/virtual"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -27,8 +27,8 @@ type Jobs struct {
 	unique    uniques
 	queues    map[string]job.QueueState
 	stats     map[string]*job.QueueStats // without the oldest
-	work      fanout.Bell                // rings when work becomes ready
-	cancels   fanout.Bell                // rings when the cancellation of a running job is requested
+	work      wait.Bell                  // rings when work becomes ready
+	cancels   wait.Bell                  // rings when the cancellation of a running job is requested
 	leader    string
 	leaderTo  time.Time
 	workers   map[string]announcement // by name

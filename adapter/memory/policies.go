@@ -12,14 +12,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenetdev/tenet/internal/fanout"
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 )
 
 // Policies is a policystore.Store. It is safe for concurrent use. Its content is lost when the process ends: use it for tests and
 // demonstrations.
 type Policies struct {
-	bell fanout.Bell
+	bell wait.Bell
 
 	mu        sync.Mutex // guards the fields below
 	closed    bool

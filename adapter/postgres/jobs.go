@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tenetdev/tenet/internal/fanout"
 	"github.com/tenetdev/tenet/internal/groupcommit"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
@@ -20,7 +19,7 @@ type Jobs struct {
 	text    statements
 	flusher *flusher
 	bell    bell
-	cancels fanout.Bell // rings when the cancellation of a running job is requested
+	cancels wait.Bell // rings when the cancellation of a running job is requested
 	cursors cursors
 	claims  sync.Map // texts of claims, by claimText
 	due     sweep    // of scheduled jobs

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenetdev/tenet/internal/fanout"
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // lookEvery is how often a listening process checks whether others have changed the file. The check reads shared memory, not
@@ -15,8 +15,8 @@ const lookEvery = 50 * time.Millisecond
 
 // bell signals listeners, and watches the file while it has any.
 type bell struct {
-	work    fanout.Bell // rings when work may be ready
-	cancels fanout.Bell // rings when the cancellation of a running job is requested
+	work    wait.Bell // rings when work may be ready
+	cancels wait.Bell // rings when the cancellation of a running job is requested
 
 	mu        sync.Mutex // guards all below
 	listeners int

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenetdev/tenet/internal/fanout"
 	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/policystore"
 )
@@ -41,7 +40,7 @@ type Query struct {
 // Store is a policystore.Store. It is safe for concurrent use.
 type Store struct {
 	engine Engine
-	bell   fanout.Bell // rings for documents saved through this store
+	bell   wait.Bell // rings for documents saved through this store
 }
 
 var _ policystore.Store = (*Store)(nil)

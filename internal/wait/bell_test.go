@@ -1,14 +1,12 @@
-package fanout_test
+package wait
 
 import (
 	"context"
 	"testing"
-
-	"github.com/tenetdev/tenet/internal/fanout"
 )
 
 func TestEveryListenerIsNotifiedOnceUntilItListensAgain(t *testing.T) {
-	var b fanout.Bell
+	var b Bell
 	one, two := b.Listen(t.Context()), b.Listen(t.Context())
 	b.Ring()
 	b.Ring()
@@ -24,7 +22,7 @@ func TestEveryListenerIsNotifiedOnceUntilItListensAgain(t *testing.T) {
 }
 
 func TestChannelsEndWithTheirContextAndWithTheBell(t *testing.T) {
-	var b fanout.Bell
+	var b Bell
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, kept := b.Listen(ctx), b.Listen(t.Context())
 	cancel()

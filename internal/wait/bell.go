@@ -1,23 +1,21 @@
-package fanout
+package wait
 
 import (
 	"context"
 	"sync"
-
-	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // Bell passes signals on to its listeners. The zero value is ready; it is safe for concurrent use.
 type Bell struct {
 	mu        sync.Mutex // guards both
-	listeners map[wait.Signal]struct{}
+	listeners map[Signal]struct{}
 	closed    bool
 }
 
 // Listen returns a channel that receives a signal after each Ring; unread signals are merged. The channel is closed when ctx
 // ends or the bell is closed.
 func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
-	c := wait.NewSignal()
+	c := NewSignal()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -25,7 +23,7 @@ func (b *Bell) Listen(ctx context.Context) <-chan struct{} {
 		return c
 	}
 	if b.listeners == nil {
-		b.listeners = map[wait.Signal]struct{}{}
+		b.listeners = map[Signal]struct{}{}
 	}
 	b.listeners[c] = struct{}{}
 	context.AfterFunc(ctx, func() {
