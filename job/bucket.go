@@ -13,12 +13,12 @@ import (
 	"github.com/tenetdev/tenet/filter"
 )
 
-// BucketPrefix returns what the names of the buckets of a limit begin with. Its first letter says what stores must know of a
+// bucketPrefix returns what the names of the buckets of a limit begin with. Its first letter says what stores must know of a
 // bucket without its limit: r counts starts, s keeps the places of jobs that wait for a retry, b does both, and c neither.
-func BucketPrefix(kind string, id int64) string { return kind + strconv.FormatInt(id, 10) + " " }
+func bucketPrefix(kind string, id int64) string { return kind + strconv.FormatInt(id, 10) + " " }
 
-// Keeps reports whether jobs keep their place in a bucket while they wait for a retry.
-func Keeps(bucket string) bool { return bucket[0] == 's' || bucket[0] == 'b' }
+// keeps reports whether jobs keep their place in a bucket while they wait for a retry.
+func keeps(bucket string) bool { return bucket[0] == 's' || bucket[0] == 'b' }
 
 // Rated reports whether the starts of the jobs of a bucket are counted.
 func Rated(bucket string) bool { return bucket[0] == 'r' || bucket[0] == 'b' }
@@ -116,7 +116,7 @@ func (g *Gate) Due(b *Bucket, now time.Time) time.Time {
 // Kept divides the places of a job that ended an attempt and will run again into those that it keeps and those that it frees.
 func Kept(places []string) (kept, freed []string) {
 	for _, name := range places {
-		if Keeps(name) {
+		if keeps(name) {
 			kept = append(kept, name)
 		} else {
 			freed = append(freed, name)

@@ -50,7 +50,7 @@ func NewGate(limits []StoredLimit) *Gate {
 		case strict:
 			kind = "s"
 		}
-		l.prefix = BucketPrefix(kind, s.ID)
+		l.prefix = bucketPrefix(kind, s.ID)
 		if n := time.Duration(l.Rate.Count); n > 0 {
 			l.step = (l.Rate.Per + n*time.Microsecond - 1) / (n * time.Microsecond) * time.Microsecond
 		}

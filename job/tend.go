@@ -23,7 +23,7 @@ func (e *Entrant) Rank() (rank int, since time.Time) {
 	switch {
 	case slices.Contains(e.Holds, e.Line):
 		return -1, e.CreatedAt
-	case Keeps(e.Line):
+	case keeps(e.Line):
 		return 0, e.CreatedAt
 	}
 	return e.Priority, e.RunAt
@@ -214,7 +214,7 @@ func (t *tending) read() (map[string][]*Entrant, error) {
 	total := 0
 	for _, name := range t.touched {
 		n, again := t.room(name)
-		if again && Keeps(name) {
+		if again && keeps(name) {
 			n = max(n, 1)
 		}
 		if n = min(n, t.buckets[name].Waiting); n <= 0 {

@@ -169,7 +169,7 @@ func (p *prover) suppress() {
 		}
 		at := p.document.LocatePath(fmt.Sprintf("prove.suppress[%d]", i))
 		a := &answer{message: fmt.Sprintf("%s at %s is accepted: %s", entry.Code, entry.Path, entry.Reason)}
-		switch codes := Codes(); {
+		switch codes := codes(); {
 		case len(accepted) > 0:
 		case slices.Contains(codes, entry.Code):
 			a.breaks("", "no violation of "+entry.Code+" at "+entry.Path)

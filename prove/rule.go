@@ -29,13 +29,13 @@ func Rules() []Rule {
 	return list
 }
 
-// Codes lists the codes of the rules in the same order.
-func Codes() []string {
-	codes := make([]string, len(rules))
+// codes lists the codes of the rules in the same order.
+func codes() []string {
+	list := make([]string, len(rules))
 	for i, r := range rules {
-		codes[i] = r.Code
+		list[i] = r.Code
 	}
-	return codes
+	return list
 }
 
 func ruleOf(code string) *Rule {

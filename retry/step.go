@@ -30,13 +30,6 @@ func (e *Executor) DoStep(ctx context.Context, s Step, op Operation) error {
 	return err
 }
 
-// DoStepValue is [Executor.DoStep] for an operation with a result.
-func DoStepValue[T any](ctx context.Context, e *Executor, s Step, op OperationValue[T]) (T, error) {
-	argument.Need(op != nil, "retry: the operation")
-	p := e.planFor(ctx, s.Key)
-	return do[T](ctx, s.options(p), op, nil)
-}
-
 func (s Step) options(p *plan) *callOptions {
 	return &callOptions{
 		plan:     p,
