@@ -61,17 +61,25 @@ func readWorks(ctx context.Context, s Indexes, after string, b Bounds) (*Works, 
 		return nil, err
 	}
 	w.Ended = !lines.cut
-	seen, named := map[string]bool{}, map[string]bool{}
+	r := worksReader{w, s, map[string]bool{}, map[string]bool{}}
 	for i, line := range found {
 		if b.Time > 0 && i > 0 && time.Since(began) >= 2*b.Time {
 			w.Ended = false
 			break
 		}
-		if err := w.add(ctx, s, worksLine{cursors[i], line}, seen, named); err != nil {
+		if err := r.add(ctx, worksLine{cursors[i], line}); err != nil {
 			return nil, err
 		}
 	}
-	return w, w.addPolicies(ctx, s, named)
+	return w, r.addPolicies(ctx)
+}
+
+// worksReader adds the lines of a part to its works.
+type worksReader struct {
+	*Works
+	source Finder
+	seen   map[string]bool // IDs of work
+	named  map[string]bool // revisions of policies
 }
 
 // worksLine is a line of a part.
@@ -81,7 +89,7 @@ type worksLine struct {
 }
 
 // add adds a line, and if a piece of work begins with it, the work's other lines.
-func (w *Works) add(ctx context.Context, s Finder, l worksLine, seen, named map[string]bool) error {
+func (w *worksReader) add(ctx context.Context, l worksLine) error {
 	w.After = l.cursor
 	w.lines++
 	e, err := ParseLine(l.text)
@@ -92,22 +100,22 @@ func (w *Works) add(ctx context.Context, s Finder, l worksLine, seen, named map[
 	case !neededForReplay(&e):
 		return nil
 	case e.WorkID == "":
-		named[e.PolicyRevision] = true
+		w.named[e.PolicyRevision] = true
 		w.log = append(w.log, l.text)
 		return nil
-	case seen[e.WorkID]:
+	case w.seen[e.WorkID]:
 		return nil
 	}
-	seen[e.WorkID] = true
+	w.seen[e.WorkID] = true
 	var lines [][]byte
 	first := ""
-	err = s.Find(ctx, Query{WorkID: e.WorkID}, func(cursor string, line []byte) error {
+	err = w.source.Find(ctx, Query{WorkID: e.WorkID}, func(cursor string, line []byte) error {
 		other, err := ParseLine(line)
 		if err != nil || other.WorkID != e.WorkID || !neededForReplay(&other) {
 			return nil //nolint:nilerr // the line is counted in its part
 		}
 		first = cursor
-		named[other.PolicyRevision] = true
+		w.named[other.PolicyRevision] = true
 		lines = append(lines, bytes.Clone(line))
 		return nil
 	})
@@ -118,16 +126,16 @@ func (w *Works) add(ctx context.Context, s Finder, l worksLine, seen, named map[
 }
 
 // addPolicies adds the snapshots of the revisions that the part names.
-func (w *Works) addPolicies(ctx context.Context, s Finder, named map[string]bool) error {
-	delete(named, "")
+func (w *worksReader) addPolicies(ctx context.Context) error {
+	delete(w.named, "")
 	looked := 0
-	err := s.Find(ctx, Query{Type: PolicySnapshot}, func(_ string, line []byte) error {
-		if len(named) == 0 || looked == mostSnapshots {
+	err := w.source.Find(ctx, Query{Type: PolicySnapshot}, func(_ string, line []byte) error {
+		if len(w.named) == 0 || looked == mostSnapshots {
 			return errFound
 		}
 		looked++
-		if e, err := ParseLine(line); err == nil && e.Policy != nil && named[e.PolicyRevision] {
-			delete(named, e.PolicyRevision)
+		if e, err := ParseLine(line); err == nil && e.Policy != nil && w.named[e.PolicyRevision] {
+			delete(w.named, e.PolicyRevision)
 			w.log = append(w.log, bytes.Clone(line))
 		}
 		return nil

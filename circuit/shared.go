@@ -72,12 +72,19 @@ func (r record) same(o record) bool {
 		maps.Equal(r.Probes, o.Probes) && maps.Equal(r.Waiting, o.Waiting)
 }
 
+// SharedOptions connects a breaker with others. All fields are required.
+type SharedOptions struct {
+	Hub     *sharing.Hub
+	Name    string               // the same in all processes
+	Clock   func() time.Duration // the clock of the breaker's other methods
+	Changed func(Transition)     // called for changes that other processes caused, on the hub's goroutine
+}
+
 // NewShared makes a closed breaker that shares its openings, closings and probes with the other processes of the hub's store that use
-// the same name. clock is the clock of the breaker's other methods. changed is called for changes that other processes caused, on the
-// hub's goroutine.
-func NewShared(h *sharing.Hub, name string, c policy.Circuit, clock func() time.Duration, changed func(Transition)) *Breaker {
+// the same name.
+func NewShared(c policy.Circuit, o SharedOptions) *Breaker {
 	b := New(c)
-	b.shared = &shared{link: h.Link("circuit/" + name), clock: clock, changed: changed}
+	b.shared = &shared{link: o.Hub.Link("circuit/" + o.Name), clock: o.Clock, changed: o.Changed}
 	b.shared.link.Join(member{b})
 	return b
 }

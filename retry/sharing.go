@@ -53,7 +53,9 @@ func (e *Executor) updateBreaker(s *keyState, c policy.Circuit) circuit.Transiti
 		s.breaker = circuit.New(c)
 	} else {
 		key := s.key
-		s.breaker = circuit.NewShared(e.options.Sharing, key.String(), c, e.elapsed, func(t circuit.Transition) { e.reportCircuit(key, t) })
+		s.breaker = circuit.NewShared(c, circuit.SharedOptions{
+			Hub: e.options.Sharing, Name: key.String(), Clock: e.elapsed, Changed: func(t circuit.Transition) { e.reportCircuit(key, t) },
+		})
 	}
 	if old == nil {
 		return circuit.Transition{}

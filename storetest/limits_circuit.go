@@ -44,7 +44,7 @@ func (s *limits) breakers(n int, c policy.Circuit) *breakers {
 	}
 	b := &breakers{limits: s, begin: time.Now()}
 	for i := range n {
-		b.list = append(b.list, circuit.NewShared(s.hub(i), "k", p.Circuit, b.now, func(circuit.Transition) {}))
+		b.list = append(b.list, circuit.NewShared(p.Circuit, circuit.SharedOptions{Hub: s.hub(i), Name: "k", Clock: b.now, Changed: func(circuit.Transition) {}}))
 	}
 	time.Sleep(50 * time.Millisecond)
 	return b

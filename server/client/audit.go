@@ -28,7 +28,7 @@ const (
 
 // Read implements audit.Source.
 func (a *Audit) Read(ctx context.Context, after string, f func(cursor string, line []byte) error) error {
-	return a.pages(ctx, url.Values{}, "after", after, f)
+	return a.pages(ctx, url.Values{}, after, f)
 }
 
 // Find implements audit.Finder.
@@ -43,11 +43,15 @@ func (a *Audit) Find(ctx context.Context, q audit.Query, f func(cursor string, l
 	if q.Type != "" {
 		query.Set("type", string(q.Type))
 	}
-	return a.pages(ctx, query, "before", q.Before, f)
+	return a.pages(ctx, query, q.Before, f)
 }
 
-// pages reads lines from a cursor on, which a parameter of a query names.
-func (a *Audit) pages(ctx context.Context, query url.Values, parameter, cursor string, f func(cursor string, line []byte) error) error {
+// pages reads lines from a cursor on, in the order of the query.
+func (a *Audit) pages(ctx context.Context, query url.Values, cursor string, f func(cursor string, line []byte) error) error {
+	parameter := "after"
+	if query.Has("order") {
+		parameter = "before"
+	}
 	query.Set("limit", strconv.Itoa(auditPage))
 	for {
 		if cursor != "" {
