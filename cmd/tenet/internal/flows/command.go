@@ -22,10 +22,14 @@ import (
 func Command(a *cli.App) *cobra.Command {
 	return cli.Group("flows", "List, inspect, cancel and retry flows: jobs that need each other", `"tenet jobs import" stores flows.`,
 		listCommand(a), inspectCommand(a),
-		changeCommand(a, job.ActionCancel, "cancelled", "Cancel the jobs of a flow that have not finished",
-			"Waiting, scheduled and ready jobs are cancelled at once. The workers of running jobs are asked to stop them."),
-		changeCommand(a, job.ActionRetry, "retried", "Run the dead and cancelled jobs of a flow again",
-			"Their attempts are counted from 0 again. Those whose needs have not been met wait for them; completed jobs are left alone."))
+		change{
+			action: job.ActionCancel, done: "cancelled", short: "Cancel the jobs of a flow that have not finished",
+			long: "Waiting, scheduled and ready jobs are cancelled at once. The workers of running jobs are asked to stop them.",
+		}.command(a),
+		change{
+			action: job.ActionRetry, done: "retried", short: "Run the dead and cancelled jobs of a flow again",
+			long: "Their attempts are counted from 0 again. Those whose needs have not been met wait for them; completed jobs are left alone.",
+		}.command(a))
 }
 
 // store is a job store that keeps flows.
@@ -193,16 +197,22 @@ type changed struct {
 	Changed int    `json:"changed"`
 }
 
-func changeCommand(a *cli.App, action job.Action, done, short, long string) *cobra.Command {
+// change is a command that changes the jobs of a flow.
+type change struct {
+	action            job.Action
+	done, short, long string
+}
+
+func (c change) command(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: string(action) + " FLOW", Short: short, Args: cobra.ExactArgs(1),
-		Long:    short + ".\n\n" + long + "\n\nExits with 5 if the flow does not exist.",
-		Example: "  tenet flows " + string(action) + " nightly-2026-03-02 --yes --store sqlite:jobs.db",
+		Use: string(c.action) + " FLOW", Short: c.short, Args: cobra.ExactArgs(1),
+		Long:    c.short + ".\n\n" + c.long + "\n\nExits with 5 if the flow does not exist.",
+		Example: "  tenet flows " + string(c.action) + " nightly-2026-03-02 --yes --store sqlite:jobs.db",
 	}
 	url, audit := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
-	dryRun := cmd.Flags().Bool("dry-run", false, "print how many jobs would be "+done+", without doing it")
+	dryRun := cmd.Flags().Bool("dry-run", false, "print how many jobs would be "+c.done+", without doing it")
 	yes := new(bool)
-	if action == job.ActionCancel {
+	if c.action == job.ActionCancel {
 		yes = cmd.Flags().Bool("yes", false, "do not ask")
 	}
 	form := cli.OutputFlag(cmd)
@@ -213,18 +223,18 @@ func changeCommand(a *cli.App, action job.Action, done, short, long string) *cob
 				return err
 			}
 			out := changed{Flow: args[0], Changed: status.Dead + status.Cancelled}
-			if action == job.ActionCancel {
+			if c.action == job.ActionCancel {
 				out.Changed = status.Open()
 			}
-			verb := "would be " + done
+			verb := "would be " + c.done
 			if !*dryRun {
-				if verb = done; action == job.ActionCancel {
+				if verb = c.done; c.action == job.ActionCancel {
 					if err := a.Confirm(cmd.Context(), *yes, "Cancel %s of the flow %s?", cli.Count(out.Changed, "job"), args[0]); err != nil {
 						return err
 					}
 				}
-				if out.Changed, err = apply(cmd.Context(), s, action, args[0], func(page []*job.Record) error {
-					o, err := operation.OnRecords("flows."+string(action), page)
+				if out.Changed, err = c.apply(cmd.Context(), s, args[0], func(page []*job.Record) error {
+					o, err := operation.OnRecords("flows."+string(c.action), page)
 					if err != nil {
 						return err
 					}
@@ -241,10 +251,10 @@ func changeCommand(a *cli.App, action job.Action, done, short, long string) *cob
 
 // apply changes the jobs of a flow in pages, each of which is recorded first. It counts the jobs that a cancellation reached through
 // their needs, too.
-func apply(ctx context.Context, s store, action job.Action, id string, record func([]*job.Record) error) (n int, err error) {
+func (c change) apply(ctx context.Context, s store, id string, record func([]*job.Record) error) (n int, err error) {
 	f := job.Filter{Terms: filter.Terms{{Field: job.FieldFlow, Values: filter.Exactly(id)}}}
 	for _, state := range job.States() {
-		if action.Applies(state) && (action == job.ActionCancel || state == job.Dead || state == job.Cancelled) {
+		if c.action.Applies(state) && (c.action == job.ActionCancel || state == job.Dead || state == job.Cancelled) {
 			f.States = append(f.States, state)
 		}
 	}
@@ -268,13 +278,13 @@ func apply(ctx context.Context, s store, action job.Action, id string, record fu
 			ids.IDs = append(ids.IDs, r.ID)
 			after = r.ID
 		}
-		done, err := s.Change(ctx, action, ids, len(ids.IDs))
+		done, err := s.Change(ctx, c.action, ids, len(ids.IDs))
 		n += len(done)
 		if err != nil {
 			return n, err
 		}
 	}
-	if now, err := s.Flow(ctx, id); err == nil && action == job.ActionCancel {
+	if now, err := s.Flow(ctx, id); err == nil && c.action == job.ActionCancel {
 		n = max(n, now.Cancelled-before.Cancelled)
 	}
 	return n, nil
