@@ -24,7 +24,7 @@ func Command(a *cli.App) *cobra.Command {
 		listCommand(a), inspectCommand(a),
 		change{
 			action: job.ActionCancel, done: "cancelled", short: "Cancel the jobs of a flow that have not finished",
-			long: "Waiting, scheduled and ready jobs are cancelled at once. The workers of running jobs are asked to stop them.",
+			long: "Waiting, scheduled and ready jobs are cancelled at once. The workers of running jobs are asked to stop them.\n\nExits with 7 if the flow has already ended.",
 		}.command(a),
 		change{
 			action: job.ActionRetry, done: "retried", short: "Run the dead and cancelled jobs of a flow again",
@@ -224,7 +224,9 @@ func (c change) command(a *cli.App) *cobra.Command {
 			}
 			out := changed{Flow: args[0], Changed: status.Dead + status.Cancelled}
 			if c.action == job.ActionCancel {
-				out.Changed = status.Open()
+				if out.Changed = status.Open(); out.Changed == 0 {
+					return cli.Fail(cli.ExitConflict, fmt.Errorf("the flow %s has already ended: it is %s", args[0], status.State()))
+				}
 			}
 			verb := "would be " + c.done
 			if !*dryRun {

@@ -89,7 +89,11 @@ func (i *importer) enqueueFlow(ctx context.Context, f *flowLines) error {
 
 // rejectFlow reports a flow of which nothing is stored, at one of its lines.
 func (i *importer) rejectFlow(f *flowLines, line int, err error) {
-	i.result.Rejected = append(i.result.Rejected, Rejected{Line: line, Error: fmt.Sprintf("flow %q: none of its %d jobs was stored: %v", f.ID, len(f.Jobs), err)})
+	nothing := fmt.Sprintf("none of its %d jobs was stored", len(f.Jobs))
+	if len(f.Jobs) == 1 {
+		nothing = "its job was not stored"
+	}
+	i.result.Rejected = append(i.result.Rejected, Rejected{Line: line, Error: fmt.Sprintf("flow %q: %s: %v", f.ID, nothing, err)})
 }
 
 // at is the line that an error is about: the last one of the node that it names, or the first of the flow.

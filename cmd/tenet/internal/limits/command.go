@@ -1,10 +1,13 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/open"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/recording"
+	"github.com/tenetdev/tenet/internal/near"
 	"github.com/tenetdev/tenet/internal/operation"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/policy"
@@ -24,14 +28,20 @@ func Command(a *cli.App) *cobra.Command {
 	return cli.Group("limits", "List and set the limits of queues and job types", "", listCommand(a), setCommand(a))
 }
 
+// limiter is a store of jobs that has limits.
+type limiter interface {
+	open.JobStore
+	job.Limiter
+}
+
 // withLimiter opens a store of jobs that has limits.
-func withLimiter(ctx context.Context, a *cli.App, url string, f func(job.Limiter) error) error {
+func withLimiter(ctx context.Context, a *cli.App, url string, f func(limiter) error) error {
 	return open.WithJobs(ctx, a, open.Options{URL: url}, func(s open.JobStore) error {
-		limiter, ok := s.(job.Limiter)
+		store, ok := s.(limiter)
 		if !ok {
 			return errors.New("the store has no limits")
 		}
-		return f(limiter)
+		return f(store)
 	})
 }
 
@@ -50,7 +60,7 @@ their order through a retry; WAITING counts the jobs that wait for a place.`,
 		if *buckets < 0 || *buckets > 1000 {
 			return cli.Usagef("--number %d: write a number between 0 and 1000", *buckets)
 		}
-		return withLimiter(cmd.Context(), a, *store, func(s job.Limiter) error {
+		return withLimiter(cmd.Context(), a, *store, func(s limiter) error {
 			states, err := s.Limits(cmd.Context())
 			if err != nil {
 				return err
@@ -159,14 +169,25 @@ documents apply again.`,
 	store, log := open.JobsFlag(cmd), recording.OperatorFlag(cmd)
 	form := cli.OutputFlag(cmd)
 	cmd.RunE = cli.RunE(func(cmd *cobra.Command, args []string) error {
+		if flags.Changed("key") && (len(f.key) == 0 || slices.Contains(f.key, "")) {
+			return cli.Usagef("--key: a field is empty; write queue, type, meta.NAME or payload.FIELD, or leave the flag out for one bucket")
+		}
 		setting, err := f.setting(args[0])
 		if err != nil {
 			return err
 		}
-		return withLimiter(cmd.Context(), a, *store, func(s job.Limiter) error {
+		return withLimiter(cmd.Context(), a, *store, func(s limiter) error {
 			before, err := job.FindLimit(cmd.Context(), s, setting.LimitName)
 			if err != nil {
 				return err
+			}
+			if f.reset && before.Setting == nil && !before.Off {
+				return cli.Fail(cli.ExitNotFound, fmt.Errorf("%s has no setting; see: tenet limits list", setting.LimitName))
+			}
+			if before.InForce() == nil && !before.Off {
+				if err := warnUnknownQueue(cmd.Context(), a, s, setting.Queue); err != nil {
+					return err
+				}
 			}
 			after, verb := before, "would be"
 			if after.Setting, after.Off = setting.Limit, setting.Off; !*dryRun {
@@ -213,7 +234,60 @@ func (f *settingFlags) setting(name string) (job.LimitSetting, error) {
 		}
 	}
 	if err := s.Check(); err != nil {
-		return s, cli.Usagef("%v", err)
+		return s, cli.Usagef("%s", f.faults(err))
 	}
 	return s, nil
+}
+
+// faults describes what is wrong with a setting in terms of the flags.
+func (f *settingFlags) faults(err error) string {
+	if named, ok := errors.AsType[*job.LimitError](err); ok {
+		return fmt.Sprintf("--%s: %s", named.Field, named.Problem)
+	}
+	invalid, ok := errors.AsType[*policy.ValidationError](err)
+	if !ok {
+		return err.Error()
+	}
+	var texts []string
+	for _, v := range invalid.Violations {
+		texts = append(texts, f.fault(v))
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (f *settingFlags) fault(v policy.Violation) string {
+	field, _, _ := strings.Cut(v.Path, "[")
+	switch {
+	case field == "rate.per":
+		return fmt.Sprintf("--per %v: write a duration from 1ms to 1h", f.per)
+	case field == "rate.count" && f.count == 0:
+		return "--per and --burst need --rate"
+	case field == "concurrency" && f.concurrency == 0:
+		return "give --concurrency, --rate or both"
+	case field == "order":
+		return "--strict needs --concurrency 1"
+	case field == "name":
+		return "NAME: " + v.Problem + ", " + v.Remedy
+	}
+	remedy, _, _ := strings.Cut(v.Remedy, ", or leave the field out")
+	flag := map[string]string{"rate.count": "rate", "rate.burst": "burst"}[field]
+	return fmt.Sprintf("--%s: %s, %s", cmp.Or(flag, field), v.Problem, remedy)
+}
+
+// warnUnknownQueue warns of a queue that the store does not have, if its name resembles that of one that it has.
+func warnUnknownQueue(ctx context.Context, a *cli.App, s open.JobStore, queue string) error {
+	if queue == "" {
+		return nil
+	}
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if _, known := stats[queue]; known {
+		return nil
+	}
+	if match := near.Name(queue, slices.Sorted(maps.Keys(stats))); match != "" {
+		a.Warn("the store has no queue %s; did you mean %s?", queue, match)
+	}
+	return nil
 }
