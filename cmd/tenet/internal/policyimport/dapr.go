@@ -39,34 +39,52 @@ func Dapr(resources []byte) (Converted, error) {
 type dapr struct {
 	*reader
 	result   *Converted
-	timeouts map[string]time.Duration
-	retries  map[string]policy.Retry
-	circuits map[string]policy.Circuit
-	used     map[string]bool
+	timeouts templates[time.Duration]
+	retries  templates[policy.Retry]
+	circuits templates[policy.Circuit]
+}
+
+// templates are the policies of one kind, by name.
+type templates[T any] struct {
+	kind string
+	from object
+	of   map[string]T
+	used map[string]bool
+}
+
+// readTemplates reads the policies of one kind. read returns false for one that cannot be read.
+func readTemplates[T any](policies object, kind string, read func(from object, name string) (T, bool)) templates[T] {
+	from, _ := policies.object(kind)
+	t := templates[T]{kind, from, map[string]T{}, map[string]bool{}}
+	for _, name := range from.names() {
+		if template, ok := read(from, name); ok {
+			t.of[name] = template
+		}
+	}
+	return t
 }
 
 func (d *dapr) read(spec object) {
-	d.timeouts, d.retries, d.circuits, d.used = map[string]time.Duration{}, map[string]policy.Retry{}, map[string]policy.Circuit{}, map[string]bool{}
 	policies, _ := spec.object("policies")
-	timeouts, _ := policies.object("timeouts")
-	for _, name := range timeouts.names() {
-		d.timeouts[name], _ = timeouts.span(name)
-		timeout := d.timeouts[name]
-		fit(d.reader, timeouts.at(name), &timeout, positive)
-		d.timeouts[name] = timeout
-	}
-	retries, _ := policies.object("retries")
-	for _, name := range retries.names() {
-		if o, ok := retries.object(name); ok {
-			d.retries[name] = d.retry(o)
+	d.timeouts = readTemplates(policies, "timeouts", func(from object, name string) (time.Duration, bool) {
+		timeout, _ := from.span(name)
+		fit(d.reader, from.at(name), &timeout, positive)
+		return timeout, true
+	})
+	d.retries = readTemplates(policies, "retries", func(from object, name string) (r policy.Retry, ok bool) {
+		o, ok := from.object(name)
+		if ok {
+			r = d.retry(o)
 		}
-	}
-	breakers, _ := policies.object("circuitBreakers")
-	for _, name := range breakers.names() {
-		if o, ok := breakers.object(name); ok {
-			d.circuits[name] = d.breaker(o)
+		return r, ok
+	})
+	d.circuits = readTemplates(policies, "circuitBreakers", func(from object, name string) (c policy.Circuit, ok bool) {
+		o, ok := from.object(name)
+		if ok {
+			c = d.breaker(o)
 		}
-	}
+		return c, ok
+	})
 	policies.rest()
 	targets, _ := spec.object("targets")
 	for _, kind := range []string{"apps", "actors"} {
@@ -89,16 +107,16 @@ func (d *dapr) read(spec object) {
 	}
 	targets.rest()
 	spec.rest()
-	unused(d, timeouts, d.timeouts)
-	unused(d, retries, d.retries)
-	unused(d, breakers, d.circuits)
+	d.timeouts.unused(d)
+	d.retries.unused(d)
+	d.circuits.unused(d)
 }
 
 // unused reports the templates that no target refers to.
-func unused[T any](d *dapr, o object, templates map[string]T) {
-	for _, name := range slices.Sorted(maps.Keys(templates)) {
-		if path := o.at(name); !d.used[path] {
-			d.lost(path, "is left out: no target refers to it")
+func (t templates[T]) unused(d *dapr) {
+	for _, name := range slices.Sorted(maps.Keys(t.of)) {
+		if !t.used[name] {
+			d.lost(t.from.at(name), "is left out: no target refers to it")
 		}
 	}
 }
@@ -108,29 +126,26 @@ func (o object) names() []string { return slices.Sorted(maps.Keys(o.fields)) }
 
 func (d *dapr) target(key string, o object) {
 	p := policy.Policy{Retry: policy.Retry{MaxAttempts: 1}}
-	if name := o.text("retry"); name != "" {
-		p.Retry = refer(d, o, "retry", "retries", name, d.retries)
-	}
-	if name := o.text("timeout"); name != "" {
-		p.Retry.TimeoutPerAttempt = refer(d, o, "timeout", "timeouts", name, d.timeouts)
-	}
-	if name := o.text("circuitBreaker"); name != "" {
-		p.Circuit = refer(d, o, "circuitBreaker", "circuitBreakers", name, d.circuits)
-	}
+	d.retries.refer(o, "retry", &p.Retry)
+	d.timeouts.refer(o, "timeout", &p.Retry.TimeoutPerAttempt)
+	d.circuits.refer(o, "circuitBreaker", &p.Circuit)
 	o.skip("circuitBreakerScope", "circuitBreakerCacheSize")
 	o.rest()
 	d.result.add(d.reader, key, o.path, p.Clone())
 }
 
-// refer returns the template that a target names.
-func refer[T any](d *dapr, o object, field, kind, name string, templates map[string]T) T {
-	t, ok := templates[name]
-	if !ok {
-		d.fault(o.at(field), "policies.%s has no %q", kind, name)
+// refer reads a field of a target, and sets a policy to the template that it names.
+func (t templates[T]) refer(o object, field string, to *T) {
+	name := o.text(field)
+	if name == "" {
+		return
 	}
-	root, _, _ := strings.Cut(o.path, "spec.")
-	d.used[root+"spec.policies."+kind+"."+name] = true
-	return t
+	template, ok := t.of[name]
+	if !ok {
+		o.r.fault(o.at(field), "policies.%s has no %q", t.kind, name)
+	}
+	t.used[name] = true
+	*to = template
 }
 
 func (d *dapr) retry(o object) policy.Retry {
