@@ -23,14 +23,21 @@ func LimitsFlag(cmd *cobra.Command) *string {
 // giveBackTime is how long a command waits at its end until its shares of limits are given back.
 const giveBackTime = 2 * time.Second
 
+// LimitsOptions are the arguments of Limits.
+type LimitsOptions struct {
+	URL  string // of the store; "" is none
+	Set  *policy.Set
+	Uses func(policy.Key) bool // reports whether this process has work of a key
+}
+
 // Limits opens the store of --limits, which creates a missing SQLite file, and connects this process with it. A server that does not
 // answer is tried again in the background. Without a URL the hub is nil, and it is an error if one of the policies shares something.
-func Limits(ctx context.Context, a *cli.App, url string, set *policy.Set, uses func(policy.Key) bool) (hub *sharing.Hub, closeHub func() error, err error) {
+func Limits(ctx context.Context, a *cli.App, o LimitsOptions) (hub *sharing.Hub, closeHub func() error, err error) {
 	none := func() error { return nil }
-	if url == "" {
-		return nil, none, checkUnshared(set, uses)
+	if o.URL == "" {
+		return nil, none, checkUnshared(o.Set, o.Uses)
 	}
-	at, _, err := Ref{Flag: "limits", URL: url, Use: UseLimits}.locate()
+	at, _, err := Ref{Flag: "limits", URL: o.URL, Use: UseLimits}.locate()
 	if err != nil {
 		return nil, nil, err
 	}

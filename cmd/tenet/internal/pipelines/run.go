@@ -72,7 +72,7 @@ func (p pipe) run(ctx context.Context, a *cli.App) (err error) {
 			cli.Fprintf(w, "would %s %s as %s with %d at once\n", p.verb, cmp.Or(f.source, "one transaction"), p.name, atOnce)
 		})
 	}
-	s, err := setUp(ctx, a, f, monitor.Options{Name: p.name, Log: log, Provider: provider, Changes: changes}, set)
+	s, err := f.setUp(ctx, a, monitor.Options{Name: p.name, Log: log, Provider: provider, Changes: changes}, set)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (p pipe) unnamed(set *policy.Set) error {
 }
 
 // setUp opens everything for an engine except its source and sinks. o holds its name and observers.
-func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options, set *policy.Set) (s *pipelineSetup, err error) {
+func (f *pipelineFlags) setUp(ctx context.Context, a *cli.App, o monitor.Options, set *policy.Set) (s *pipelineSetup, err error) {
 	s = &pipelineSetup{app: a, log: o.Log, set: set}
 	shadow, err := open.Shadow(ctx, a, open.DocumentRef{Name: *f.shadow, Token: f.document.Token}, o.Provider)
 	if err != nil {
@@ -104,7 +104,9 @@ func setUp(ctx context.Context, a *cli.App, f *pipelineFlags, o monitor.Options,
 	}
 	s.OnClose(watch.Close)
 	s.service = watch.Health
-	hub, closeHub, err := open.Limits(ctx, a, *f.limits, set, func(key policy.Key) bool { return key.Surface() == policy.SurfaceStep })
+	hub, closeHub, err := open.Limits(ctx, a, open.LimitsOptions{
+		URL: *f.limits, Set: set, Uses: func(key policy.Key) bool { return key.Surface() == policy.SurfaceStep },
+	})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -132,7 +132,7 @@ func (r *runner) open(ctx context.Context) error {
 		r.OnClose(closeLog)
 		r.options.Observer, r.options.Journal = observe.Multi(r.options.Observer, log), log
 	}
-	hub, closeHub, err := open.Limits(ctx, r.App, f.limits, r.set, func(key policy.Key) bool { return key == r.key })
+	hub, closeHub, err := open.Limits(ctx, r.App, open.LimitsOptions{URL: f.limits, Set: r.set, Uses: func(key policy.Key) bool { return key == r.key }})
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,9 @@ func (s *service) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, watch.Close()) }()
-	hub, closeHub, err := open.Limits(ctx, s.App, f.limits, s.set(), func(key policy.Key) bool { return key.Surface() == policy.SurfaceJob })
+	hub, closeHub, err := open.Limits(ctx, s.App, open.LimitsOptions{
+		URL: f.limits, Set: s.set(), Uses: func(key policy.Key) bool { return key.Surface() == policy.SurfaceJob },
+	})
 	if err != nil {
 		return err
 	}
