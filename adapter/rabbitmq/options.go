@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -72,25 +70,16 @@ func ParseURL(text string) (server string, o Options, err error) {
 	if len(names) == 2 {
 		host = "/" + names[0]
 	}
-	q := u.Query()
-	o.Exchange, o.Key, o.Declare = q.Get("exchange"), q.Get("key"), q.Get("declare")
-	if text := q.Get("prefetch"); text != "" {
-		if o.Prefetch, err = strconv.Atoi(text); err != nil || o.Prefetch < 1 {
-			return "", o, fmt.Errorf("rabbitmq: prefetch=%s: write a number from 1 to %d", text, mostPrefetch)
-		}
+	p, err := address.ReadParameters(u.RawQuery)
+	if err != nil {
+		return "", o, fmt.Errorf("rabbitmq: %w", err)
 	}
-	if text := q.Get("timeout"); text != "" {
-		if o.Timeout, err = time.ParseDuration(text); err != nil || o.Timeout <= 0 {
-			return "", o, fmt.Errorf("rabbitmq: timeout=%s: write a duration above 0, such as 10s", text)
-		}
-	}
-	for _, name := range []string{"exchange", "key", "declare", "prefetch", "timeout"} {
-		q.Del(name)
-	}
-	for name := range q {
-		if !slices.Contains(forClient, name) {
-			return "", o, fmt.Errorf("rabbitmq: the URL's parameter %q is not known", name)
-		}
+	o.Exchange, o.Key, o.Declare = p.Text("exchange"), p.Text("key"), p.Text("declare")
+	p.Number("prefetch", &o.Prefetch)
+	p.Duration("timeout", &o.Timeout)
+	q, err := p.Only(forClient...)
+	if err != nil {
+		return "", o, fmt.Errorf("rabbitmq: %w", err)
 	}
 	rest := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, RawQuery: q.Encode()}
 	if rest.Path, err = url.PathUnescape(host); err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -67,35 +66,21 @@ func ParseURL(text string) (server string, o Options, err error) {
 	if o.Stream, err = url.PathUnescape(stream); err != nil {
 		return "", o, kind.Wrap("the stream's name", err)
 	}
-	q, err := url.ParseQuery(query)
-	if err != nil {
-		return "", o, kind.Wrap("the URL's parameters cannot be read", err)
-	}
-	o.Consumer, o.Subject = q.Get("consumer"), q.Get("subject")
 	for host := range strings.SplitSeq(hosts, ",") { // the client's error would show the password
 		if _, err := url.Parse(scheme + "://" + host); err != nil {
 			return "", o, errors.New("nats: the server's URL cannot be read; write nats://user:password@host:port, with %2F and the like in passwords")
 		}
 	}
-	for name, to := range map[string]*time.Duration{"ack_wait": &o.AckWait, "timeout": &o.Timeout} {
-		text := q.Get(name)
-		if text == "" {
-			continue
-		}
-		if *to, err = time.ParseDuration(text); err != nil || *to <= 0 {
-			return "", o, fmt.Errorf("nats: %s=%s: write a duration above 0, such as 30s", name, text)
-		}
+	p, err := address.ReadParameters(query)
+	if err != nil {
+		return "", o, fmt.Errorf("nats: %w", err)
 	}
-	if text := q.Get("double_ack"); text != "" {
-		if o.DoubleAck, err = strconv.ParseBool(text); err != nil {
-			return "", o, fmt.Errorf("nats: double_ack=%s: write true or false", text)
-		}
-	}
-	for _, name := range []string{"consumer", "subject", "ack_wait", "timeout", "double_ack"} {
-		q.Del(name)
-	}
-	for name := range q {
-		return "", o, fmt.Errorf("nats: the URL's parameter %q is not known; there are consumer, subject, ack_wait, double_ack and timeout", name)
+	o.Consumer, o.Subject = p.Text("consumer"), p.Text("subject")
+	p.Duration("ack_wait", &o.AckWait)
+	p.Switch("double_ack", &o.DoubleAck)
+	p.Duration("timeout", &o.Timeout)
+	if _, err := p.Only(); err != nil {
+		return "", o, fmt.Errorf("nats: %w", err)
 	}
 	_, err = o.withDefaults()
 	return scheme + "://" + hosts, o, err

@@ -3,7 +3,6 @@ package pgpipe
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -65,33 +64,28 @@ func ParseURL(text string) (server string, o Options, err error) {
 		return "", o, fmt.Errorf("postgres: %w", err)
 	}
 	server, query, _ := strings.Cut(text, "?")
-	values, err := url.ParseQuery(query)
+	p, err := address.ReadParameters(query)
 	if err != nil {
-		return "", o, fmt.Errorf("postgres: the URL's parameters cannot be read: %w", err)
+		return "", o, fmt.Errorf("postgres: %w", err)
 	}
 	for name, to := range map[string]*string{
 		"table": &o.Table, "id": &o.ID, "payload": &o.Payload, "metadata": &o.Metadata, "correlation": &o.Correlation,
 		"parent": &o.Parent, "available": &o.Available, "deliveries": &o.Deliveries, "done": &o.Done,
 		"consumer": &o.Consumer, "seq": &o.Seq, "tx": &o.TX, "cursors": &o.Cursors,
 	} {
-		*to = values.Get(name)
-		values.Del(name)
+		*to = p.Text(name)
 	}
-	for name, to := range map[string]*time.Duration{"lease": &o.Lease, "poll": &o.Poll} {
-		value := values.Get(name)
-		values.Del(name)
-		if value == "" {
-			continue
-		}
-		if *to, err = time.ParseDuration(value); err != nil || *to <= 0 {
-			return "", o, fmt.Errorf("postgres: %s=%s: write a duration above 0, such as 30s", name, value)
-		}
+	p.Duration("lease", &o.Lease)
+	p.Duration("poll", &o.Poll)
+	rest, err := p.Rest() // of the driver
+	if err != nil {
+		return "", o, fmt.Errorf("postgres: %w", err)
 	}
 	if o.Table == "" {
 		return "", o, errors.New("postgres: the table is missing; write postgres://host/database?table=NAME")
 	}
-	if len(values) > 0 {
-		server += "?" + values.Encode()
+	if len(rest) > 0 {
+		server += "?" + rest.Encode()
 	}
 	if _, err := pgxpool.ParseConfig(server); err != nil {
 		return "", o, fmt.Errorf("postgres: %w", err)

@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"math/rand/v2"
-	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/jobs"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
-	"github.com/tenetdev/tenet/decision"
+	"github.com/tenetdev/tenet/internal/address"
 	"github.com/tenetdev/tenet/job"
 	"github.com/tenetdev/tenet/pipeline"
 	"github.com/tenetdev/tenet/policy"
@@ -33,34 +28,28 @@ type jobsEnd struct {
 // parseJobs parses the URL of a queue. Other parameters than those of queues belong to the store.
 func parseJobs(at location) (end, error) {
 	store, query, _ := strings.Cut(at.path, "?")
-	values, err := url.ParseQuery(query)
+	p, err := address.ReadParameters(query)
 	if err != nil {
-		return nil, fmt.Errorf("the parameters cannot be read: %w", err)
+		return nil, err
 	}
-	e := &jobsEnd{store: store, queue: cmp.Or(values.Get("queue"), job.DefaultQueue), jobType: values.Get("type")}
-	if text := values.Get("lease"); text != "" {
-		if e.lease, err = time.ParseDuration(text); err != nil || e.lease < time.Second || e.lease > job.MaxLease {
-			return nil, fmt.Errorf("lease=%s: write a duration from 1s to %s", text, job.MaxLease)
-		}
-	}
-	if text := values.Get("max_attempts"); text != "" {
-		if e.maxAttempts, err = strconv.Atoi(text); err != nil || e.maxAttempts < 1 {
-			return nil, fmt.Errorf("max_attempts=%s: write 1 or more", text)
-		}
-	}
-	for _, own := range []string{"queue", "type", "lease", "max_attempts"} {
-		values.Del(own)
+	e := &jobsEnd{store: store, queue: cmp.Or(p.Text("queue"), job.DefaultQueue), jobType: p.Text("type")}
+	p.Duration("lease", &e.lease)
+	p.Number("max_attempts", &e.maxAttempts)
+	if e.lease != 0 && (e.lease < time.Second || e.lease > job.MaxLease) {
+		return nil, fmt.Errorf("lease=%s: write a duration from 1s to %s", e.lease, job.MaxLease)
 	}
 	of, _, err := e.ref().locate()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(values) > 0 && of.scheme != schemePostgres:
-		return nil, fmt.Errorf("jobs have no parameter %q; they have queue, type, lease, max_attempts", slices.Sorted(maps.Keys(values))[0])
-	case len(values) > 0:
-		e.store += "?" + values.Encode()
 	}
-	return e, nil
+	rest, err := p.Rest()
+	if of.scheme != schemePostgres {
+		_, err = p.Only()
+	}
+	if len(rest) > 0 {
+		e.store += "?" + rest.Encode()
+	}
+	return e, err
 }
 
 func (e *jobsEnd) ref() Ref { return Ref{Flag: "", URL: e.store, Use: UseJobs} }
@@ -102,19 +91,7 @@ func (e *jobsEnd) sink(ctx context.Context, a *cli.App, options SinkOptions) (Si
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
-		o.Retry = carried{&found.Retry}
+		o.Retry = job.NewExponentialBackoff(found.Retry)
 	}
 	return jobSink{jobs.NewSink(job.NewClient(store), o), store}, nil
 }
-
-// carried is the retry policy of a transaction that used up its attempts in a pipeline and continues as a job: the document's
-// policy of that job.
-type carried struct{ retry *policy.Retry }
-
-// NextDelay implements job.RetryPolicy.
-func (c carried) NextDelay(failed int) time.Duration {
-	return decision.Delay(c.retry, rand.Uint64(), max(failed-1, 0))
-}
-
-// MaxAttempts implements job.RetryPolicy.
-func (c carried) MaxAttempts() int { return c.retry.MaxAttempts }
