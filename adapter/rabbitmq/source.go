@@ -10,6 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/pipeline"
 )
 
@@ -258,7 +259,7 @@ const (
 // check asks the broker whether messages wait, and waits for one if so.
 func (c *consumer) check(ctx context.Context) (*amqp.Delivery, error) {
 	end := time.Now().Add(mostUnderWay)
-	for wait := underWay; ; wait *= 2 {
+	for backoff := (wait.Backoff{Min: underWay, Max: mostUnderWay}); ; {
 		var q amqp.Queue
 		err := c.bounded(func() (err error) {
 			q, err = c.QueueDeclarePassive(c.queue, true, false, false, false, nil)
@@ -270,7 +271,7 @@ func (c *consumer) check(ctx context.Context) (*amqp.Delivery, error) {
 			}
 			return nil, fmt.Errorf("rabbitmq: queue %q: %w", c.queue, err)
 		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(backoff.Failed())
 		d, err := c.receive(ctx, t.C)
 		t.Stop()
 		// Messages for another consumer, such as the queue's single active consumer, never arrive here.

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tenetdev/tenet/internal/address"
+	"github.com/tenetdev/tenet/internal/wait"
 )
 
 // kind begins the errors of this package.
@@ -52,10 +53,8 @@ const (
 	mostWait  = 5 * time.Second
 )
 
-// reconnectDelay doubles with every round through the servers.
-func reconnectDelay(attempts int) time.Duration {
-	return min(firstWait<<min(max(attempts-1, 0), 10), mostWait)
-}
+// reconnectDelay grows with every round through the servers.
+func reconnectDelay(rounds int) time.Duration { return wait.Jittered(firstWait, mostWait, rounds) }
 
 // bounded bounds a request by Options.Timeout.
 func (c *conn) bounded(ctx context.Context) (context.Context, context.CancelFunc) {

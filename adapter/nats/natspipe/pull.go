@@ -42,12 +42,13 @@ func (p *pulls) pull(ctx context.Context, c *conn, n int, expires time.Duration)
 		return late, nil
 	}
 	end := time.Now().Add(c.o.Timeout)
-	for pause := firstWait; ; pause *= 2 {
+	for backoff := (wait.Backoff{Min: firstWait, Max: mostWait}); ; {
 		if err := c.connected(ctx); err != nil {
 			return nil, err
 		}
 		got, err := p.ask(ctx, c, n, expires)
 		var refused *refusal
+		pause := backoff.Failed()
 		if len(got) > 0 || !errors.As(err, &refused) || !refused.passes() || time.Now().Add(pause).After(end) {
 			return got, err
 		}
