@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tenetdev/tenet/internal/wait"
 	"github.com/tenetdev/tenet/job"
 )
 
@@ -289,12 +290,15 @@ func anyDue(entries []entry) bool {
 	return false
 }
 
+// mostDeadlocks is how often a write is repeated.
+const mostDeadlocks = 10
+
 // retryDeadlock repeats a write that the server aborted to break a deadlock between writers of the same keys.
 func retryDeadlock(ctx context.Context, write func() error) error {
-	for range 10 {
-		if err := write(); code(err) != deadlock || ctx.Err() != nil {
+	for backoff := (wait.Backoff{Min: time.Millisecond, Max: 100 * time.Millisecond}); ; {
+		err := write()
+		if code(err) != deadlock || backoff.Failures() == mostDeadlocks || backoff.Wait(ctx) != nil {
 			return err
 		}
 	}
-	return write()
 }
