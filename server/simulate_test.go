@@ -34,7 +34,7 @@ func TestT2ARevisionIsSimulated(t *testing.T) {
 			t.Errorf("revision %s: %g attempts per call, want %g", revision, got, want)
 		}
 	}
-	if simulated("2", scenarioText, 7).body != simulated("2", scenarioText, 7).body {
+	if first, again := simulated("2", scenarioText, 7), simulated("2", scenarioText, 7); first.body != again.body {
 		t.Error("the same seed gives different reports")
 	}
 	for name, c := range map[string]struct {

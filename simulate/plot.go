@@ -119,10 +119,11 @@ func (r *Report) plot(title string, curves ...curve) plot {
 	x := func(seconds float64) float64 { return left + seconds/r.Duration*(plotWidth-left-right) }
 	y := func(v float64) float64 { return top + (1-v/ceiling)*(plotHeight-top-bottom) }
 	p := plot{Title: title, Width: plotWidth, Height: plotHeight, Curves: curves}
-	for i := range curves {
+	for i := range p.Curves {
+		c := &p.Curves[i]
 		var path strings.Builder
 		step := "M"
-		for k, v := range curves[i].values {
+		for k, v := range c.values {
 			if math.IsNaN(v) {
 				step = "M"
 				continue
@@ -130,7 +131,7 @@ func (r *Report) plot(title string, curves ...curve) plot {
 			fmt.Fprintf(&path, "%s%s %s", step, number(x(min((float64(k)+0.5)*r.Interval, r.Duration))), number(y(v)))
 			step = "L"
 		}
-		curves[i].Path = path.String()
+		c.Path = path.String()
 	}
 	for _, f := range r.Faults {
 		to := min(f.To, r.Duration)

@@ -15,7 +15,7 @@ var simulationBounds = simulate.Bounds{Events: 3_000_000, Memory: 128 << 20}
 // simulationWait is how long a simulation waits for the one before it.
 const simulationWait = 10 * time.Second
 
-// ErrBusy: other simulations have not ended yet.
+// ErrBusy is the error of a simulation that has waited too long for others.
 var ErrBusy = errors.New("other simulations are running")
 
 // Simulation is a scenario for a revision.
