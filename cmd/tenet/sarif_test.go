@@ -14,9 +14,9 @@ import (
 	"github.com/tenetdev/tenet/prove"
 )
 
-// TestT1FindingsAreValidSARIF proves every document of docs/prove.md, those that break a rule and those that are mended, and checks
-// the logs against the schema of SARIF 2.1.0.
-func TestT1FindingsAreValidSARIF(t *testing.T) {
+// TestT1FindingsHaveTheFieldsOfSARIF proves every document of docs/prove.md, those that break a rule and those that are mended, and
+// reads the logs strictly into the types of SARIF 2.1.0, so that an unknown field or a value of the wrong type fails.
+func TestT1FindingsHaveTheFieldsOfSARIF(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "prove.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -37,13 +37,10 @@ func TestT1FindingsAreValidSARIF(t *testing.T) {
 		}
 		var log sarif.Report
 		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields() // Validate sees only the fields that exist
+		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&log); err != nil {
 			t.Errorf("%v in\n%s", err, text)
 			continue
-		}
-		if err := log.Validate(); err != nil {
-			t.Errorf("%v in\n%s", err, text)
 		}
 		for _, r := range log.Runs[0].Results {
 			if r.Kind == "fail" {
