@@ -58,7 +58,7 @@ type Effort struct {
 // Seconds is a duration whose JSON form is a number of seconds.
 type Seconds time.Duration
 
-// add adds a delay that is not negative. The sum does not overflow, so that it is the same in any order.
+// add adds a delay, which must not be negative. The sum saturates, so its result does not depend on the order.
 func (s *Seconds) add(delay time.Duration) { *s = Seconds(decision.Sum(time.Duration(*s), delay)) }
 
 // MarshalJSON implements json.Marshaler.
