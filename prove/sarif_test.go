@@ -7,7 +7,6 @@ import (
 	"github.com/tenetdev/tenet/prove"
 )
 
-// TestSARIFNamesTheRulePlaceAndVerdict: the logs of all examples were also validated against the schema that OASIS publishes.
 func TestSARIFNamesTheRulePlaceAndVerdict(t *testing.T) {
 	text, err := prove.SARIF(findings(t, `version: 1
 consumers: {a: {steps: {process: {retry: {max_attempts: 5}}}}, b: {steps: {process: {retry: {max_attempts: 5}}}}}
