@@ -41,6 +41,7 @@ func TestJ19AReloadedDocumentBoundsJobsWithinASecond(t *testing.T) {
 		for _, limit := range []int64{5, 2, 9} {
 			document.Store(at(int(limit)))
 			time.Sleep(1150 * time.Millisecond) // a second, and the jobs that run longer
+			synctest.Wait()
 			if got := now.Load(); got != limit {
 				t.Errorf("%d jobs at once a second after the document said %d", got, limit)
 			}
@@ -81,6 +82,7 @@ func TestJ20OutputsHaveTheTypeThatTheyFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if fits != (total{42}) || absent != (total{}) {
 			t.Errorf("outputs %+v and %+v", fits, absent)
 		}

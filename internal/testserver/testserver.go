@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	startTime = 60 * time.Second
+	startTime = 3 * time.Minute // RabbitMQ takes ten seconds, and two minutes on a busy machine
 	stopTime  = 3 * time.Minute // a checkpoint on a busy disk takes more than one
 	poll      = 20 * time.Millisecond
 )
@@ -51,7 +51,8 @@ func (p *Process) Run() error {
 	if p.Answers == nil || Until(p.Answers) {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("waited %v for %s: %s", startTime, p.Name, p.output), p.End(syscall.SIGKILL))
+	err := p.End(syscall.SIGKILL) // until then, the process writes its output
+	return errors.Join(fmt.Errorf("waited %v for %s: %s", startTime, p.Name, p.output), err)
 }
 
 // End sends a signal that ends the server and waits for its end. A server that has ended by a signal which shuts it down in order
@@ -94,7 +95,7 @@ func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Sig
 // PID is the process's ID, and that of its group.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Until waits for a condition, for a minute at most, and reports whether it became true.
+// Until waits for a condition, for three minutes at most, and reports whether it became true.
 func Until(ok func() bool) bool {
 	for end := time.Now().Add(startTime); time.Now().Before(end); time.Sleep(poll) {
 		if ok() {
