@@ -19,7 +19,7 @@ func TestJ19JobLimitsAreChecked(t *testing.T) {
 		"no bound":                      {JobLimit{Name: "a"}, "concurrency: missing, and there is no rate"},
 		"negative concurrency":          {JobLimit{Name: "a", Concurrency: -1}, "concurrency: -1 must be at least 1"},
 		"rate without a count":          {JobLimit{Name: "a", Rate: Rate{Per: time.Second}}, "rate.count: missing"},
-		"period above an hour":          {JobLimit{Name: "a", Rate: Rate{Count: 1, Per: 2 * time.Hour}}, "rate.per"},
+		"period above an hour":          {JobLimit{Name: "a", Rate: Rate{Count: 1, Per: 2 * time.Hour}}, "rate.per: 2h0m0s must be at most 1h; write 1h or less"},
 		"strict with two at a time":     {JobLimit{Name: "a", Concurrency: 2, Order: OrderStrict}, "order: strict needs concurrency 1, not 2"},
 		"strict with a rate only":       {JobLimit{Name: "a", Rate: Rate{Count: 1}, Order: OrderStrict}, "order: strict needs concurrency 1"},
 		"unknown order":                 {JobLimit{Name: "a", Concurrency: 1, Order: "random"}, `order: unknown value "random"`},

@@ -34,6 +34,18 @@ func TestP6SyntaxErrorsHaveAPlace(t *testing.T) {
 	}
 }
 
+func TestP6TheBoundsOfADurationAreDurations(t *testing.T) {
+	for per, want := range map[string]string{
+		"2h": "2h must be at most 1h; write 1h or less, or leave the field out", "7200": "7200 must be at most 1h; write 1h or less, or leave the field out",
+		"10us": "10us must be at least 1ms; write 1ms or more, or leave the field out",
+	} {
+		faults := refuse(t, "version: 1\nqueues: {q: {limits: [{name: a, rate: {count: 1, per: "+per+"}}]}}\n")
+		if got := faults[0].String(); len(faults) != 1 || !strings.HasSuffix(got, "limits[0].rate.per: "+want) {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 func TestP6FaultsAreSortedByPlace(t *testing.T) {
 	for name, text := range corpus(t, "invalid") {
 		_, err := Parse(name, text, Options{})

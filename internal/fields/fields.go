@@ -24,6 +24,8 @@ type Rule struct {
 	Positive bool    // greater than zero
 	Null     bool    // null means none
 	Reserved bool    // must not be set
+
+	duration bool // bounds are seconds
 }
 
 var duration = reflect.TypeFor[time.Duration]()
@@ -49,14 +51,14 @@ func Of(t reflect.Type) []Field {
 		if name == "" || name == "-" {
 			continue
 		}
-		list = append(list, Field{Name: name, Go: f.Name, Index: i, Type: f.Type, Rule: parseRule(f.Tag.Get("check"))})
+		list = append(list, Field{Name: name, Go: f.Name, Index: i, Type: f.Type, Rule: parseRule(f.Type, f.Tag.Get("check"))})
 	}
 	cache.Store(t, list)
 	return list
 }
 
-func parseRule(tag string) Rule {
-	r := Rule{Min: math.Inf(-1), Max: math.Inf(1)}
+func parseRule(t reflect.Type, tag string) Rule {
+	r := Rule{Min: math.Inf(-1), Max: math.Inf(1), duration: IsDuration(t)}
 	for part := range strings.SplitSeq(tag, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		number, _ := strconv.ParseFloat(value, 64)
@@ -89,11 +91,21 @@ func (r Rule) Check(value float64) (problem, remedy string) {
 	case r.Positive && value <= 0:
 		return "must be greater than 0", "leave the field out for its default"
 	case value < r.Min:
-		return "must be at least " + number(r.Min), "write " + number(r.Min) + " or more, or leave the field out"
+		return "must be at least " + r.text(r.Min), "write " + r.text(r.Min) + " or more, or leave the field out"
 	case value > r.Max:
-		return "must be at most " + number(r.Max), "write " + number(r.Max) + " or less, or leave the field out"
+		return "must be at most " + r.text(r.Max), "write " + r.text(r.Max) + " or less, or leave the field out"
 	}
 	return "", ""
 }
 
-func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+// text writes a bound as a document would.
+func (r Rule) text(bound float64) string {
+	d := time.Duration(bound * float64(time.Second))
+	switch {
+	case !r.duration || d == 0:
+		return strconv.FormatFloat(bound, 'f', -1, 64)
+	case d%time.Hour == 0:
+		return strconv.FormatInt(int64(d/time.Hour), 10) + "h"
+	}
+	return d.String()
+}
