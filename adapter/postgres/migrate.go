@@ -101,7 +101,8 @@ func (db *DB) migrate(ctx context.Context, tx pgx.Tx, set *migrate.Set, d migrat
 	return steps, nil
 }
 
-// MigrationStatus lists the versions that this program knows and whether the schema has them.
+// MigrationStatus lists the versions that this program knows and whether the schema has them. It returns an error for a schema
+// with versions that it does not know.
 func (db *DB) MigrationStatus(ctx context.Context) ([]MigrationStatus, error) {
 	set, err := migrate.Load(embedded)
 	if err != nil {

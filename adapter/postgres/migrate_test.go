@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/job"
@@ -144,6 +145,32 @@ func TestJ14AMissingSchemaIsReportedWithItsRemedy(t *testing.T) {
 		"enqueue": enqueue, "claim": claim, "maintain": maintain, "get": get, "change": change, "settle": errors.Join(settle...),
 	} {
 		if !errors.Is(err, postgres.ErrNotMigrated) || !strings.Contains(err.Error(), "tenet migrate up") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestJ14ASchemaOfANewerProgramIsRefused(t *testing.T) {
+	ctx := context.Background()
+	_, schema := open(t)
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	table := pgx.Identifier{schema, "migration"}.Sanitize()
+	if _, err := pool.Exec(ctx, `INSERT INTO `+table+` VALUES (999, 'later', now())`); err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func() (*postgres.DB, error){
+		"open": func() (*postgres.DB, error) { return postgres.Open(ctx, url, postgres.Options{Schema: schema}) },
+		"new":  func() (*postgres.DB, error) { return postgres.New(ctx, pool, postgres.Options{Schema: schema}) },
+	} {
+		db, err := open()
+		if err == nil {
+			db.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "the database has version 999, this program knows ") || !strings.HasSuffix(err.Error(), ": use a newer tenet") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -57,7 +57,8 @@ var ErrNoNotify = errors.New("postgres: notifications do not arrive on this conn
 var ErrNotMigrated = errors.New("the schema is missing or not up to date: run `tenet migrate up`")
 
 // Open connects to a server. The URL has the form that pgx accepts, postgres://user:password@host:port/database?sslmode=…,
-// also with pool_ parameters. It returns an error when the server cannot be reached; the schema may still be missing.
+// also with pool_ parameters. It returns an error when the server cannot be reached, and for a schema of a newer program; the
+// schema may still be missing.
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if ctx == nil {
 		return nil, errors.New("postgres: Open: the context is nil")
@@ -83,8 +84,8 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 }
 
 // New makes a DB that uses the caller's pool and does not close it; it ignores Options.MaxConns.
-// It returns an error when the server cannot be reached; the schema may still be missing. Listening for notifications
-// opens a connection beside the pool, with the pool's configuration and its BeforeConnect.
+// It returns an error when the server cannot be reached, and for a schema of a newer program; the schema may still be missing.
+// Listening for notifications opens a connection beside the pool, with the pool's configuration and its BeforeConnect.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*DB, error) {
 	if ctx == nil {
 		return nil, errors.New("postgres: New: the context is nil")
@@ -106,6 +107,10 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*DB, error) {
 	const settings = `SELECT current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'`
 	if err := pool.QueryRow(ctx, settings).Scan(&durable); err != nil {
 		return nil, kind.Wrap("connect", err)
+	}
+	// A role without the right to read the list of versions is not told about a newer schema.
+	if _, err := db.MigrationStatus(ctx); err != nil && code(err) != insufficientPrivilege {
+		return nil, err
 	}
 	db.jobs = newJobs(db, durable)
 	db.policies = policysql.New(policyEngine{db})
@@ -148,6 +153,8 @@ const (
 	uniqueViolation = "23505"
 	deadlock        = "40P01"
 	divisionByZero  = "22012"
+
+	insufficientPrivilege = "42501"
 )
 
 // wrap adds the operation to an error, and the sentinel error for failures that callers handle.
