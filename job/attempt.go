@@ -133,17 +133,21 @@ func (n *runner) attempt(ctx context.Context, r *Record, s Settlement) (Settleme
 		}
 	}
 	var handled error // the handler's result
+	var output []byte
 	result := n.executor.Once(ctx, work, func(ctx context.Context) error {
 		s.NotRun = false
 		handled = n.call(ctx, n.handlers[r.Type], r)
 		if isControl(handled) {
 			return nil
 		}
+		if handled == nil {
+			output, handled = n.output(r)
+		}
 		return handled
 	}, callOptions(r)...)
 	s, settle := settlement(context.Cause(ctx), s, result, handled)
 	if s.Kind == KindComplete {
-		s.Output = n.output(r)
+		s.Output = output
 	}
 	if unasked != nil {
 		n.log.Error("job: the retry policy failed", "job", r.ID, "error", unasked)
@@ -162,16 +166,17 @@ func (n *runner) closed(r *Record, s Settlement, err error) Settlement {
 	return s
 }
 
-// output returns the output of a job for the store. One that cannot be encoded is left out, because what the job did has happened.
-func (n *runner) output(r *Record) []byte {
+// output returns the output of a job for the store. An error fails the attempt: a job that needs this one must not take a missing
+// output for an empty one.
+func (n *runner) output(r *Record) ([]byte, error) {
 	if n.codec == nil || len(r.Output) == 0 {
-		return r.Output
+		return r.Output, nil
 	}
 	encoded, err := n.codec.Encode(r.Queue, boundOutput(r.Type), r.Output)
 	if err != nil {
-		n.log.Error("job: the output is not stored", "job", r.ID, "error", err)
+		return nil, fmt.Errorf("job: the handler succeeded, but its output cannot be encoded: %w", err)
 	}
-	return encoded
+	return encoded, nil
 }
 
 // age is the time since the job's first attempt that ran; claim is the time since the claim by this process's monotonic clock.

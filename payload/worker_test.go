@@ -3,13 +3,16 @@ package payload_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tenetdev/tenet/adapter/memory"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/payload"
 	"github.com/tenetdev/tenet/policy"
 )
 
@@ -118,6 +121,38 @@ func TestAFlowReadsEncryptedOutputsAndPeriodicJobsAreEncrypted(t *testing.T) {
 			if !job.Sealed(r.Payload) {
 				t.Errorf("payload %s of %s is not encrypted", r.Payload, r.Type)
 			}
+		}
+	})
+}
+
+// unable is a codec that cannot encode.
+type unable struct{ *payload.Codec }
+
+func (unable) Encode(string, string, []byte) ([]byte, error) {
+	return nil, errors.New("the keys are missing")
+}
+
+func TestJ20AnOutputThatCannotBeEncodedFailsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.Open().Jobs()
+		defer store.Close()
+		c := codec(keys(t, "k1"), policy.Codec{Encrypt: true})
+		flow := &job.Flow{ID: "f"}
+		flow.Chain(nil, job.FlowJob{Node: "first", Request: job.Request{Type: "t", Payload: 7, MaxAttempts: 2}}, job.FlowJob{Node: "last", Request: job.Request{Type: "last", Payload: ""}})
+		receipt, err := job.NewClient(store, job.WithCodec(c)).EnqueueFlow(t.Context(), flow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen := work(t, store, time.Minute, job.WithWorkerCodec(unable{c})); len(seen) != 2 || seen[1] != "7" {
+			t.Errorf("the handlers saw %q, want two attempts of the first job", seen)
+		}
+		nodes, err := store.FlowNodes(t.Context(), job.NodeQuery{Flow: receipt.ID, Limit: 2})
+		if err != nil || len(nodes) != 2 || nodes[0].State != job.Dead || nodes[1].State != job.Cancelled {
+			t.Fatalf("%+v, %v", nodes, err)
+		}
+		r, history, err := store.Get(t.Context(), nodes[0].JobID)
+		if err != nil || r.Failures != 2 || len(history) != 2 || !strings.Contains(r.LastError, "its output cannot be encoded: the keys are missing") {
+			t.Errorf("%d failures in %d attempts: %q, %v", r.Failures, len(history), r.LastError, err)
 		}
 	})
 }
