@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	tenetgrpc "github.com/tenetdev/tenet/adapter/grpc"
 	"github.com/tenetdev/tenet/policy"
@@ -24,19 +25,24 @@ type emptyStream struct {
 
 func (s emptyStream) Context() context.Context { return s.ctx }
 
-func TestB4AServerShedsWithResourceExhausted(t *testing.T) {
+// servers returns the interceptors of servers, each as a function that serves a call of /s/M.
+func servers(ctx context.Context) map[string]func(o tenetgrpc.Options, handler func(context.Context) error) error {
 	const method = "/s/M"
-	for name, serve := range map[string]func(o tenetgrpc.Options, handler func(context.Context) error) error{
+	return map[string]func(o tenetgrpc.Options, handler func(context.Context) error) error{
 		"unary": func(o tenetgrpc.Options, handler func(context.Context) error) error {
-			_, err := tenetgrpc.UnaryServerInterceptor(o)(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method},
+			_, err := tenetgrpc.UnaryServerInterceptor(o)(ctx, nil, &grpc.UnaryServerInfo{FullMethod: method},
 				func(ctx context.Context, _ any) (any, error) { return nil, handler(ctx) })
 			return err
 		},
 		"stream": func(o tenetgrpc.Options, handler func(context.Context) error) error {
-			return tenetgrpc.StreamServerInterceptor(o)(nil, emptyStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method},
+			return tenetgrpc.StreamServerInterceptor(o)(nil, emptyStream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method},
 				func(_ any, s grpc.ServerStream) error { return handler(s.Context()) })
 		},
-	} {
+	}
+}
+
+func TestB4AServerShedsWithResourceExhausted(t *testing.T) {
+	for name, serve := range servers(t.Context()) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := fixed(func(p *policy.Policy) {
@@ -69,6 +75,49 @@ func TestB4AServerShedsWithResourceExhausted(t *testing.T) {
 				}
 				if err := serve(o, func(context.Context) error { return nil }); err != nil {
 					t.Errorf("the place is not free: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestB4ARefusalAsksForTheWaitOfItsRateLimit: RetryInfo says when the rate limit has a place, at least a second later, and a client
+// that waits so long is served.
+func TestB4ARefusalAsksForTheWaitOfItsRateLimit(t *testing.T) {
+	for name, serve := range servers(t.Context()) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := tenetgrpc.Options{Executor: retry.NewExecutor(options(t, fixed(func(p *policy.Policy) {
+					p.Limit = policy.Limit{Rate: policy.Rate{Count: 1, Per: 5 * time.Second, Burst: 1}}
+				})))}
+				handled := 0
+				call := func() error {
+					return serve(o, func(context.Context) error { handled++; return nil })
+				}
+				if err := call(); err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				for _, step := range []struct{ after, want time.Duration }{{0, 5 * time.Second}, {1500 * time.Millisecond, 3500 * time.Millisecond}, {4500 * time.Millisecond, time.Second}} {
+					time.Sleep(time.Until(start.Add(step.after)))
+					s := status.Convert(call())
+					if s.Code() != codes.ResourceExhausted || s.Message() != "refused: rate_limited" || len(s.Details()) != 1 {
+						t.Fatalf("after %v: %v, details %v", step.after, s, s.Details())
+					}
+					if info, ok := s.Details()[0].(*errdetails.RetryInfo); !ok || info.RetryDelay.AsDuration() != step.want {
+						t.Errorf("after %v: details %v, want a wait of %v", step.after, s.Details(), step.want)
+					}
+				}
+				time.Sleep(time.Until(start.Add(5 * time.Second)))
+				if err := call(); err != nil || handled != 2 {
+					t.Fatalf("after the wait: %v, %d calls handled", err, handled)
+				}
+				time.Sleep(2 * time.Second)
+				client := tenetgrpc.UnaryClientInterceptor(tenetgrpc.Options{Executor: retry.NewExecutor(options(t, fixed(func(p *policy.Policy) { p.Retry.MaxAttempts = 2 })))})
+				start = time.Now()
+				err := client(t.Context(), "/s/M", &emptypb.Empty{}, &emptypb.Empty{}, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return call() })
+				if waited := time.Since(start); err != nil || waited != 3*time.Second || handled != 3 {
+					t.Errorf("the client waited %v, want 3s: %v, %d calls handled", waited, err, handled)
 				}
 			})
 		})
