@@ -14,7 +14,9 @@ const (
 	minSamples    = 20  // of a window: a mean of fewer attempts varies by more than a fifth where latencies vary by their mean
 	windowLength  = 500 * time.Millisecond
 	timedOut      = 10 // one in so many attempts is overload, whatever the latency of the others
-	probeInterval = 20 // windows; a probe costs about a quarter of the throughput while 20 attempts run
+	probeInterval = 20 // windows; a probe costs up to a quarter of the throughput while 20 attempts run
+	mostConfirmed = 3  // a latency that is found again and again is probed after 40, 80, at last 160 windows
+	nearly        = 10 // latencies that differ by less than one part in so many are the same
 )
 
 // window is the window in progress.
@@ -35,9 +37,10 @@ type adaptive struct {
 
 // level is what an adaptive limit has learnt.
 type level struct {
-	Unloaded time.Duration // the latency without load; 0 until the first window has ended
-	Windows  int           // since the last probe
-	Before   int           // the limit before the probe in progress, 0 without one
+	Unloaded  time.Duration // the latency without load; 0 until the first window has ended
+	Windows   int           // since the last probe
+	Before    int           // the limit before the probe in progress, 0 without one
+	Confirmed int           // how often in a row Unloaded was found again, by a probe or while little was inside
 }
 
 // sample is what a window measured.
@@ -116,27 +119,37 @@ func (v level) after(limit int, s sample) (level, int) {
 		if v.Before > 0 {
 			limit = v.Before
 		}
-		return level{Unloaded: v.Unloaded, Windows: v.Windows}, int(float64(limit) * steepest)
+		return level{Unloaded: v.Unloaded, Windows: v.Windows, Confirmed: v.Confirmed}, int(float64(limit) * steepest)
 	}
 	mean := max(s.Mean, 1)
 	if v.Before > 0 { // the end of a probe
 		again := level{Unloaded: mean}
-		if mean*10 < v.Unloaded*9 { // there was a queue before, and perhaps a shorter one is left
+		switch {
+		case mean < v.Unloaded-v.Unloaded/nearly: // there was a queue before, and perhaps a shorter one is left
 			again.Windows = probeInterval - 1
+		case mean <= v.Unloaded+v.Unloaded/nearly:
+			again.Confirmed = min(v.Confirmed+1, mostConfirmed)
 		}
 		return again, v.Before
 	}
-	if v.Unloaded == 0 || mean < v.Unloaded {
+	used := 2*s.Peak >= limit
+	known := v.Unloaded
+	if known == 0 || mean < known {
 		v.Unloaded = mean
 	}
 	v.Windows++
 	gradient := max(steepest, min(1, tolerance*float64(v.Unloaded)/float64(mean)))
+	switch {
+	case gradient == steepest: // overload, or a slower backend
+		v.Confirmed = 0
+	case !used && known > 0 && mean <= known+known/nearly:
+		v.Windows, v.Confirmed = 0, min(v.Confirmed+1, mostConfirmed)
+	}
 	next := int(math.Round(float64(limit)*gradient + math.Sqrt(float64(limit))))
-	used := 2*s.Peak >= limit
 	if next > limit && !used {
 		next = limit
 	}
-	if v.Windows >= probeInterval && used && next > 1 {
+	if v.Windows >= probeInterval<<v.Confirmed && used && next > 1 {
 		v.Before, v.Windows = next, 0
 		next = int(math.Ceil((float64(next) - math.Sqrt(float64(next))) / 2))
 	}

@@ -92,7 +92,7 @@ func failsafeOverload(initial uint) func() call {
 
 // TestB4TheAdaptiveLimitKeepsUpInAnOverload compares the goodput without a limit, with Tenet's adaptive limit and with
 // failsafe-go's, both between 1 and 200 attempts. The first limit is the default of both, 20, or far above what the backend can do. Tenet's
-// probes cost it up to 0.6 % of the goodput; they are what saves it in the second case.
+// probes are what saves it in the second case.
 func TestB4TheAdaptiveLimitKeepsUpInAnOverload(t *testing.T) {
 	for _, multiple := range []float64{0.5, 0.9, 1.2, 1.5, 3, 6} {
 		without := overload(t, multiple, tenetOverload(t, policy.Limit{}))
@@ -102,7 +102,7 @@ func TestB4TheAdaptiveLimitKeepsUpInAnOverload(t *testing.T) {
 			theirs := overload(t, multiple, failsafeOverload(uint(initial)))
 			t.Logf("%3.1f × capacity, limit %3d at first: goodput %.3f without a limit, %.3f with Tenet's, %.3f with failsafe-go's",
 				multiple, initial, without, adaptive, theirs)
-			if adaptive < theirs-0.01 {
+			if adaptive < theirs-0.0005 {
 				t.Errorf("at %v × capacity: goodput %.3f, failsafe-go's %.3f", multiple, adaptive, theirs)
 			}
 		}
