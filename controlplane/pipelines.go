@@ -26,17 +26,25 @@ type pipelines struct {
 
 // pipeline is one consumer or producer.
 type pipeline struct {
-	kind, name                                                        string
-	fetched, success, exception, failed, redelivered, retries, active atomic.Int64
+	kind, name string
+	totals
 
 	mu           sync.Mutex // guards the fields below
 	source, sink string
 	began        time.Time // the latest run
 	ended        bool
-	reported     time.Time // when the rate was computed last
-	done         int64     // deliveries that had ended then
-	lag          int64
-	lagged       time.Time // when lag was read last
+	done, lag    reading // deliveries that had ended at the last report, and those that wait
+}
+
+// totals count deliveries.
+type totals struct {
+	fetched, success, exception, failed, redelivered, retries, active atomic.Int64
+}
+
+// reading is a number at a time; the zero time is for none.
+type reading struct {
+	n  int64
+	at time.Time
 }
 
 func newPipelines() *pipelines {
@@ -60,12 +68,12 @@ func (p *pipelines) of(e *observe.Event) *pipeline {
 func (o *pipeline) flow(f *observe.Flow) {
 	if f.Begun {
 		o.mu.Lock()
-		o.source, o.sink, o.began, o.ended, o.lagged = f.Source, f.Sink, time.Now(), false, time.Time{}
+		o.source, o.sink, o.began, o.ended, o.lag = f.Source, f.Sink, time.Now(), false, reading{}
 		o.mu.Unlock()
 	}
 	if f.Lag != nil {
 		o.mu.Lock()
-		o.lag, o.lagged = *f.Lag, time.Now()
+		o.lag = reading{*f.Lag, time.Now()}
 		o.mu.Unlock()
 	}
 	o.active.Add(int64(f.InFlight))
@@ -97,16 +105,16 @@ func (o *pipeline) report(now time.Time) protocol.Pipeline {
 		Retries: o.retries.Load(), InFlight: max(o.active.Load(), 0),
 	}
 	done := out.Success + out.Exception + out.Failed
-	since := o.reported
+	since := o.done.at
 	if since.IsZero() {
 		since = o.began
 	}
 	if took := now.Sub(since).Seconds(); took > 0 {
-		out.Rate = float64(done-o.done) / took
+		out.Rate = float64(done-o.done.n) / took
 	}
-	o.reported, o.done = now, done
-	if !o.ended && !o.lagged.IsZero() && now.Sub(o.lagged) < lagFor {
-		out.Lag, out.LagKnown = o.lag, true
+	o.done = reading{done, now}
+	if !o.ended && !o.lag.at.IsZero() && now.Sub(o.lag.at) < lagFor {
+		out.Lag, out.LagKnown = o.lag.n, true
 	}
 	return out
 }
