@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/tenetdev/tenet/adapter/sqlite"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/cli"
 	"github.com/tenetdev/tenet/cmd/tenet/internal/command"
+	"github.com/tenetdev/tenet/job"
 )
 
 func TestNoErrorShowsThePasswordOfAURL(t *testing.T) {
@@ -112,5 +116,55 @@ func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
 	close(kill)
 	if code := <-done; code != 130 {
 		t.Errorf("exit code %d, want 130", code)
+	}
+}
+
+// TestJ25AHandlerThatFinishesFirstKeepsItsOutcome: a handler that completes its work although it was asked to stop has completed, and
+// the command says so.
+func TestJ25AHandlerThatFinishesFirstKeepsItsOutcome(t *testing.T) {
+	path := t.TempDir() + "/jobs.db"
+	db, err := sqlite.Open(t.Context(), path, sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	started := make(chan struct{})
+	w := job.NewWorker(db.Jobs(), job.WithLogger(slog.New(slog.DiscardHandler)))
+	outcomes := map[string]struct {
+		err error
+		out string
+	}{
+		"completes": {nil, "completed before it could be cancelled"},
+		"stops":     {errors.New("stopped on request"), "cancelled"},
+	}
+	for jobType, o := range outcomes {
+		w.HandleRaw(jobType, func(ctx context.Context, _ job.Job[[]byte]) error {
+			started <- struct{}{}
+			<-ctx.Done()
+			return o.err
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	for jobType, o := range outcomes {
+		receipt, err := job.NewClient(db.Jobs()).Enqueue(t.Context(), job.Request{Type: jobType})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-started
+		code, out, errs := runIn(t.Context(), nil, "", "jobs", "cancel", receipt.ID, "--wait", "--store", "sqlite:"+path)
+		if want := receipt.ID + " " + o.out + "\n"; code != 0 || out != want {
+			t.Errorf("%s: code %d, %q, want %q: %s", jobType, code, out, want, errs)
+		}
+		code, out, errs = runIn(t.Context(), nil, "", "jobs", "inspect", receipt.ID, "-o", "json", "--store", "sqlite:"+path)
+		state, _, _ := strings.Cut(o.out, " ")
+		if code != 0 || !strings.Contains(out, `"state": "`+state+`"`) || !strings.Contains(out, `"cancel_requested_at": "20`) {
+			t.Errorf("%s: code %d, %s%s", jobType, code, out, errs)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
