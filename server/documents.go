@@ -121,7 +121,7 @@ func (s *Server) documentRoutes() {
 	})
 	register(s, publish.route(http.MethodPut, name+"/freeze", "freeze", "Refuse changes of a document"), func(ctx context.Context, in *documentChange[api.Freeze]) (*documentAnswer, error) {
 		return s.changeDocument(ctx, in.Name, audit.Operation{Action: "documents.freeze", Detail: in.Body.Reason}, func() (policystore.Document, error) {
-			return s.documents.Freeze(ctx, in.Name, callerOf(ctx).actor(), in.Body.Reason)
+			return s.documents.Freeze(ctx, in.Name, policystore.Freeze{Actor: callerOf(ctx).actor(), Reason: in.Body.Reason})
 		})
 	})
 	register(s, publish.route(http.MethodDelete, name+"/freeze", "unfreeze", "Allow changes of a document again"), func(ctx context.Context, in *DocumentName) (*documentAnswer, error) {

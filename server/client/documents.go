@@ -93,9 +93,18 @@ func (d *Documents) Rollout(ctx context.Context, name string) (out api.RolloutSt
 	return out, err
 }
 
+// RolloutAction is what can be done to a rollout in progress.
+type RolloutAction string
+
+const (
+	PauseRollout  RolloutAction = "pause"
+	ResumeRollout RolloutAction = "resume"
+	AbortRollout  RolloutAction = "abort"
+)
+
 // ChangeRollout pauses, resumes or aborts the rollout of a document.
-func (d *Documents) ChangeRollout(ctx context.Context, name, action string) (out policystore.Document, err error) {
-	err = d.client.Do(ctx, Call{Method: http.MethodPost, Path: pathOf(name, "/rollout/"+action), Once: true}, &out)
+func (d *Documents) ChangeRollout(ctx context.Context, name string, action RolloutAction) (out policystore.Document, err error) {
+	err = d.client.Do(ctx, Call{Method: http.MethodPost, Path: pathOf(name, "/rollout/"+string(action)), Once: true}, &out)
 	return out, asPolicy(err)
 }
 

@@ -166,7 +166,7 @@ func TestS1ARollbackPublishesAnew(t *testing.T) {
 func TestS1AFrozenDocumentDoesNotChange(t *testing.T) {
 	s, _ := newService(t)
 	d := rollOut(t, s)
-	if _, err := s.Freeze(t.Context(), "shop", "ann", "sale"); err != nil {
+	if _, err := s.Freeze(t.Context(), "shop", policystore.Freeze{Actor: "ann", Reason: "sale"}); err != nil {
 		t.Fatal(err)
 	}
 	var frozen *documents.FrozenError
@@ -337,8 +337,10 @@ func TestS1ALostRaceIsCheckedAgain(t *testing.T) {
 	if !errors.As(err, &conflict) || conflict.Current != 2 {
 		t.Errorf("published over somebody else's revision: %v", err)
 	}
-	other.race = func(ctx context.Context) { _, _ = s.Freeze(ctx, "shop", "ann", "sale") }
-	d, err := documents.New(other, nil).Freeze(t.Context(), "shop", "bob", "audit")
+	other.race = func(ctx context.Context) {
+		_, _ = s.Freeze(ctx, "shop", policystore.Freeze{Actor: "ann", Reason: "sale"})
+	}
+	d, err := documents.New(other, nil).Freeze(t.Context(), "shop", policystore.Freeze{Actor: "bob", Reason: "audit"})
 	if err != nil || d.Freeze.Actor != "bob" {
 		t.Errorf("an operation without a base gave up: %+v, %v", d, err)
 	}

@@ -111,10 +111,12 @@ func (s *Service) EndTrial(ctx context.Context, name string) (policystore.Docume
 	})
 }
 
-// Freeze refuses publications, rollbacks and the progress of rollouts until Unfreeze. Freezing again replaces the reason.
-func (s *Service) Freeze(ctx context.Context, name, actor, reason string) (policystore.Document, error) {
+// Freeze refuses publications, rollbacks and the progress of rollouts until Unfreeze. Freezing again replaces the reason. The
+// service sets the time.
+func (s *Service) Freeze(ctx context.Context, name string, f policystore.Freeze) (policystore.Document, error) {
 	return s.update(ctx, name, false, func(d *policystore.Document, now time.Time) ([]policystore.Revision, error) {
-		d.Freeze = &policystore.Freeze{Reason: reason, Actor: actor, Since: now}
+		f.Since = now
+		d.Freeze = &f
 		return nil, nil
 	})
 }

@@ -223,7 +223,7 @@ func TestS2APausedOrFrozenRolloutStays(t *testing.T) {
 			if _, err := docs.Resume(t.Context(), "shop"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := docs.Freeze(t.Context(), "shop", "ann", "sale"); err != nil {
+			if _, err := docs.Freeze(t.Context(), "shop", policystore.Freeze{Actor: "ann", Reason: "sale"}); err != nil {
 				t.Fatal(err)
 			}
 			report(t, store, 0.01)

@@ -85,11 +85,11 @@ func (f *rolloutFlags) plan() (*api.Plan, error) {
 
 func rolloutCommand(a *cli.App) *cobra.Command {
 	cmd := cli.Group("rollout", "Show, pause, resume and abort the rollout of a document", "", showRolloutCommand(a))
-	for _, c := range []struct{ name, short string }{
-		{"pause", "Stop a rollout at its step"}, {"resume", "Go on with a paused rollout"}, {"abort", "End a rollout, and bring back what was in force before"},
-	} {
-		cmd.AddCommand(changeRolloutCommand(a, c.name, c.short))
-	}
+	cmd.AddCommand(
+		changeRolloutCommand(a, client.PauseRollout, "Stop a rollout at its step"),
+		changeRolloutCommand(a, client.ResumeRollout, "Go on with a paused rollout"),
+		changeRolloutCommand(a, client.AbortRollout, "End a rollout, and bring back what was in force before"),
+	)
 	return cmd
 }
 
@@ -108,11 +108,11 @@ func writeRollout(w io.Writer, name string, r *policystore.Rollout) {
 	}
 }
 
-func changeRolloutCommand(a *cli.App, action, short string) *cobra.Command {
+func changeRolloutCommand(a *cli.App, action client.RolloutAction, short string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: action + " NAME", Short: short, Args: cobra.ExactArgs(1),
+		Use: string(action) + " NAME", Short: short, Args: cobra.ExactArgs(1),
 		Long:    short + ".\n\nExits with 7 if the document has no rollout in a state that allows it.",
-		Example: "  tenet policy rollout " + action + " mail",
+		Example: "  tenet policy rollout " + string(action) + " mail",
 	}
 	open.ServerFlags(cmd)
 	dryRun := cmd.Flags().Bool("dry-run", false, "show the rollout without changing it")
