@@ -68,12 +68,12 @@ var adapters = []adapter{
 	},
 	{
 		folder: "http", types: []any{(*httpsink.Sink)(nil)}, calls: "client, classes",
-		other: "job type `http`, idempotent handlers, policies by `controlplane.Remote`",
-		uses:  []any{(*tenethttp.Client)(nil), httpjob.Register, tenethttp.Idempotent, (*controlplane.Remote)(nil)},
+		other: "limits of a server, job type `http`, idempotent handlers, policies by `controlplane.Remote`",
+		uses:  []any{(*tenethttp.Client)(nil), tenethttp.Shed, httpjob.Register, tenethttp.Idempotent, (*controlplane.Remote)(nil)},
 	},
 	{folder: "exec", other: "job type `exec`", uses: []any{execjob.Register}},
 	{folder: "jobs", types: []any{(*jobs.Source)(nil), (*jobs.Sink)(nil)}},
-	{folder: "grpc", calls: "client, classes"}, // has only functions; this command does not import its SDK
+	{folder: "grpc", calls: "client, classes", other: "limits of a server"}, // has only functions; this command does not import its SDK
 	{folder: "sqlite", types: []any{(*sqlite.Jobs)(nil), (*sqlite.Idempotency)(nil), (*sqlite.Audit)(nil), (*policysql.Store)(nil), (*sqlite.Limits)(nil)}, calls: "classes", uses: []any{sqlite.Classes}},
 	{
 		folder: "postgres", types: []any{(*postgres.Jobs)(nil), (*postgres.Idempotency)(nil), (*postgres.Audit)(nil), (*policysql.Store)(nil), (*postgres.Limits)(nil), (*pgpipe.Queue)(nil), (*pgpipe.Outbox)(nil), (*pgpipe.Sink)(nil)},
@@ -95,7 +95,8 @@ func adapterTable() []byte {
 	b.WriteString("# Adapters\n\n" +
 		"Each technology has one folder below `adapter/`. Those that need a vendor's SDK are Go modules of their own, so that a program\n" +
 		"only downloads the SDKs that it uses. The table says which contracts an adapter implements; it is generated from the types\n" +
-		"(`go generate ./...`), and a test compares them.\n\n| adapter |")
+		"(`go generate ./...`), and a test compares them. [NATS](nats.md), [PostgreSQL](connectors-postgres.md) as\n" +
+		"a queue, and [brokers](connectors-brokers.md) have pages of their own.\n\n| adapter |")
 	for _, c := range contracts {
 		b.WriteString(" " + c.title + " |")
 	}
