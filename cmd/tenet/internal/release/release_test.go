@@ -115,7 +115,9 @@ func TestAConsumerGetsOnlyTheSDKsThatItUses(t *testing.T) {
 				}
 			}
 			t.Logf("%d modules", strings.Count(modules, "\n")-1)
-			command(t, env, dir, "go", "list", "-deps", ".") // every import is found
+			if name == "core" {
+				command(t, env, dir, "go", "list", "-deps", ".") // every import is found
+			}
 			if name == "core" && !testing.Short() {
 				command(t, env, dir, "go", "build", "-o", os.DevNull, ".")
 			}
