@@ -152,7 +152,7 @@ func (c *caller) do() error {
 	if failure, ok := errors.AsType[*retry.Error](err); ok {
 		reason = string(failure.Reason)
 	}
-	g.failed(reason)
+	g.failed(began, reason)
 	return err
 }
 
@@ -218,26 +218,26 @@ func (g *group) succeeded(began time.Duration) {
 	if i := g.sample(now); i < len(g.latency) {
 		g.latency[i].add(now - began)
 	}
-	if now >= g.scenario.Warmup {
+	if g.warm(began) {
 		g.all.add(now - began)
 	}
-	g.count(now, func(t *ClientCounts) { t.Succeeded++ })
+	g.count(began, func(t *ClientCounts) { t.Succeeded++ })
 }
 
 // failed counts a call that has failed now.
-func (g *group) failed(reason string) {
-	g.count(g.world.now, func(t *ClientCounts) { t.Failed++ })
-	if g.world.now >= g.scenario.Warmup {
+func (g *group) failed(began time.Duration, reason string) {
+	g.count(began, func(t *ClientCounts) { t.Failed++ })
+	if g.warm(began) {
 		g.total.Reasons[reason]++
 	}
 }
 
-// count counts in the current sample and, after the warm-up, in the totals.
-func (g *group) count(now time.Duration, add func(*ClientCounts)) {
-	if i := g.sample(now); i < len(g.windows) {
+// count counts in the current sample and, if the call or attempt began after the warm-up, in the totals.
+func (g *group) count(began time.Duration, add func(*ClientCounts)) {
+	if i := g.sample(g.world.now); i < len(g.windows) {
 		add(&g.windows[i].ClientCounts)
 	}
-	if now >= g.scenario.Warmup {
+	if g.warm(began) {
 		add(&g.total.ClientCounts)
 	}
 }

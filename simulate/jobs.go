@@ -104,7 +104,9 @@ func (f *fleet) enqueue() {
 	}
 	f.open[id] = now
 	f.world.held += requestSize
-	f.total.PeakBacklog = max(f.total.PeakBacklog, len(f.open))
+	if f.warm(now) {
+		f.total.PeakBacklog = max(f.total.PeakBacklog, len(f.open))
+	}
 	f.count(now, func(t *ClientCounts) { t.Calls++ })
 	for range f.workers { // the first that has a free slot
 		f.turn = (f.turn + 1) % len(f.workers)
@@ -116,18 +118,18 @@ func (f *fleet) enqueue() {
 
 // moved counts a transition of a job.
 func (f *fleet) moved(e job.Event) {
-	if e.From == job.Running && e.Reason == "lease_expired" && f.world.now >= f.scenario.Warmup {
+	began := f.open[e.ID]
+	if e.From == job.Running && e.Reason == "lease_expired" && f.warm(began) {
 		f.total.LostLeases++
 	}
 	if !e.To.Finished() {
 		return
 	}
-	began := f.open[e.ID]
 	delete(f.open, e.ID)
 	f.world.held -= requestSize
 	if e.To == job.Completed {
 		f.succeeded(began)
 	} else {
-		f.failed(string(e.Reason))
+		f.failed(began, string(e.Reason))
 	}
 }

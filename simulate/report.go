@@ -39,7 +39,7 @@ type ClientResult struct {
 	Series []ClientSample `json:"series"`
 }
 
-// ClientCounts count calls when they begin and end, attempts when they begin.
+// ClientCounts count calls when they begin and end, attempts when they begin. A sample counts what happens in it.
 type ClientCounts struct {
 	Calls     int64 `json:"calls"`
 	Attempts  int64 `json:"attempts"`
@@ -47,7 +47,7 @@ type ClientCounts struct {
 	Failed    int64 `json:"failed"`
 }
 
-// ClientTotals are the counts after the warm-up.
+// ClientTotals count the calls, and the attempts, that began after the warm-up.
 type ClientTotals struct {
 	ClientCounts
 	AttemptsPerCall float64          `json:"attempts_per_call"`
@@ -78,7 +78,7 @@ type ServiceResult struct {
 	Series []ServiceSample `json:"series"`
 }
 
-// ServiceCounts count requests when they arrive and when they end.
+// ServiceCounts count requests when they arrive and when they end. A sample counts what happens in it.
 type ServiceCounts struct {
 	Requests int64 `json:"requests"`
 	Served   int64 `json:"served"`
@@ -88,7 +88,7 @@ type ServiceCounts struct {
 	Dropped  int64 `json:"dropped"` // from the queue
 }
 
-// ServiceTotals are the counts after the warm-up.
+// ServiceTotals count the requests that arrived after the warm-up.
 type ServiceTotals struct {
 	ServiceCounts
 	PeakQueue int `json:"peak_queue"`

@@ -138,6 +138,10 @@ func (m *simulation) build() error {
 // sample returns the index of the sample at a time.
 func (m *simulation) sample(now time.Duration) int { return int(now / m.scenario.Interval) }
 
+// warm reports whether what began then counts in the totals. Its end counts where its beginning does, so that no more requests are
+// served, and no more calls end, than there are.
+func (m *simulation) warm(began time.Duration) bool { return began >= m.scenario.Warmup }
+
 // act notes the state of services and jobs at the beginning of each sample.
 func (m *simulation) act(uint64) {
 	i := m.sample(m.world.now)

@@ -46,17 +46,19 @@ type request struct {
 // arrive takes a request in.
 func (s *service) arrive(r *request) {
 	r.service, r.arrived = s, s.world.now
-	s.count(func(t *ServiceCounts) { t.Requests++ })
+	s.count(r, func(t *ServiceCounts) { t.Requests++ })
 	limit := s.spec.Queue.Limit
 	if s.conditionOf(s.world.now).down || limit > 0 && s.waiting() >= limit && !s.free() {
-		s.count(func(t *ServiceCounts) { t.Refused++ })
+		s.count(r, func(t *ServiceCounts) { t.Refused++ })
 		s.answer(r, errRefused)
 		return
 	}
 	s.line = append(s.line, r)
 	s.world.held += requestSize
 	s.serve()
-	s.total.PeakQueue = max(s.total.PeakQueue, s.waiting())
+	if s.warm(r.arrived) {
+		s.total.PeakQueue = max(s.total.PeakQueue, s.waiting())
+	}
 }
 
 func (s *service) waiting() int { return len(s.line) - s.first }
@@ -80,9 +82,9 @@ func (s *service) serve() {
 		r := s.take()
 		switch {
 		case r.task == nil && s.spec.Queue.DropAbandoned:
-			s.count(func(t *ServiceCounts) { t.Dropped++ })
+			s.count(r, func(t *ServiceCounts) { t.Dropped++ })
 		case s.spec.Queue.MaxWait > 0 && s.world.now-r.arrived > s.spec.Queue.MaxWait:
-			s.count(func(t *ServiceCounts) { t.Dropped++ })
+			s.count(r, func(t *ServiceCounts) { t.Dropped++ })
 			s.answer(r, errTimedOut)
 		default:
 			s.begin(r)
@@ -167,7 +169,7 @@ func (r *request) act(uint64) {
 		return
 	}
 	s.busy--
-	s.count(func(t *ServiceCounts) {
+	s.count(r, func(t *ServiceCounts) {
 		t.Served++
 		switch {
 		case r.err != nil:
@@ -191,13 +193,12 @@ func (s *service) answer(r *request, err error) {
 	}
 }
 
-// count counts in the current sample and, after the warm-up, in the totals.
-func (s *service) count(add func(*ServiceCounts)) {
-	now := s.world.now
-	if i := s.sample(now); i < len(s.windows) {
+// count counts in the current sample and, if the request arrived after the warm-up, in the totals.
+func (s *service) count(r *request, add func(*ServiceCounts)) {
+	if i := s.sample(s.world.now); i < len(s.windows) {
 		add(&s.windows[i].ServiceCounts)
 	}
-	if now >= s.scenario.Warmup {
+	if s.warm(r.arrived) {
 		add(&s.total.ServiceCounts)
 	}
 }
