@@ -51,7 +51,7 @@ func (x *index) from(first string) []string {
 func (s *Jobs) matching(f job.Filter, after string, limit int, pick func(*entry) bool) []*entry {
 	candidates := f.IDs
 	if len(candidates) == 0 {
-		candidates = s.order.from(after)
+		candidates = s.jobs.order.from(after)
 	} else {
 		candidates = slices.Compact(slices.Sorted(slices.Values(candidates)))
 	}
@@ -60,7 +60,7 @@ func (s *Jobs) matching(f job.Filter, after string, limit int, pick func(*entry)
 		if len(list) >= limit {
 			break
 		}
-		if e := s.jobs[id]; e != nil && id > after && f.Matches(e.Record) && pick(e) {
+		if e := s.jobs.byID[id]; e != nil && id > after && f.Matches(e.Record) && pick(e) {
 			list = append(list, e)
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Jobs) Get(ctx context.Context, id string) (*job.Record, []job.Attempt, 
 		return nil, nil, err
 	}
 	defer s.mu.Unlock()
-	e := s.jobs[id]
+	e := s.jobs.byID[id]
 	if e == nil {
 		return nil, nil, &job.NotFoundError{What: "job", ID: id}
 	}
@@ -137,7 +137,7 @@ func (s *Jobs) Change(ctx context.Context, action job.Action, f job.Filter, limi
 
 // free reports whether a job's unique key is free or its own.
 func (s *Jobs) free(e *entry, now time.Time) bool {
-	id, held := s.unique.holder(uniqueKey{e.Queue, e.UniqueKey}, now)
+	id, held := s.jobs.unique.holder(uniqueKey{e.Queue, e.UniqueKey}, now)
 	return e.UniqueKey == "" || !e.living || !held || id == e.ID
 }
 
@@ -147,7 +147,7 @@ func (s *Jobs) hold(e *entry, now time.Time) bool {
 		return false
 	}
 	if e.UniqueKey != "" && e.living {
-		s.unique.hold(uniqueKey{e.Queue, e.UniqueKey}, e.ID, 0, now)
+		s.jobs.unique.hold(uniqueKey{e.Queue, e.UniqueKey}, e.ID, 0, now)
 	}
 	return true
 }
@@ -196,9 +196,9 @@ func (s *Jobs) Lead(ctx context.Context, worker string, ttl time.Duration) (bool
 		return false, err
 	}
 	defer s.mu.Unlock()
-	if s.leader != worker && now.Before(s.leaderTo) {
+	if s.crew.leader != worker && now.Before(s.crew.leads) {
 		return false, nil
 	}
-	s.leader, s.leaderTo = worker, now.Add(ttl)
+	s.crew.leader, s.crew.leads = worker, now.Add(ttl)
 	return true, nil
 }

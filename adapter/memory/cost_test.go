@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 func fill(t testing.TB, s *Jobs, n int, change func(i int, in *job.Insert)) {
@@ -40,7 +42,7 @@ func TestJ10ClaimCostDoesNotGrow(t *testing.T) {
 	cost := func(backlog int, step time.Duration) (compared int) {
 		s := newJobs()
 		fill(t, s, backlog, func(i int, in *job.Insert) { in.RunAt = start.Add(step * time.Duration(i)) })
-		late := s.line("q", "t").late
+		late := s.jobs.line("q", "t").late
 		before := late.before
 		late.before = func(a, b *entry) bool { compared++; return before(a, b) }
 		for range 500 {
@@ -55,6 +57,62 @@ func TestJ10ClaimCostDoesNotGrow(t *testing.T) {
 	}
 	if small, large := cost(1000, -time.Millisecond), cost(many, -time.Millisecond); large > 2*small || small == 0 {
 		t.Errorf("in reverse: %d comparisons at 1,000 jobs, %d at %d", small, large, many)
+	}
+}
+
+// TestJ19ClaimCostDoesNotGrowWithBlockedJobs counts the comparisons of claims and settlements beside blocked jobs: as many beside 64,000
+// (8,000 with -short) as beside 1,000 while the blocked jobs stay where they are, and as many as the depth of a heap if they go on.
+func TestJ19ClaimCostDoesNotGrowWithBlockedJobs(t *testing.T) {
+	const few, keys = 1000, 10
+	many := 64_000
+	if testing.Short() {
+		many = 8000
+	}
+	cost := func(blocked int, own bool) (compared int) {
+		s := newJobs()
+		limit := policy.JobLimit{Name: "key", Key: []string{"meta.k"}, Concurrency: 1}
+		if err := s.SetLimit(t.Context(), job.LimitSetting{LimitName: job.LimitName{Queue: "q", Name: limit.Name}, Limit: &limit}); err != nil {
+			t.Fatal(err)
+		}
+		fill(t, s, blocked, func(i int, in *job.Insert) {
+			in.Priority, in.Meta = i/keys%10, map[string]string{"k": fmt.Sprint(i % keys)}
+		})
+		all := claimOne
+		all.Queues = []job.Slots{{Queue: "q", Free: 100}}
+		held, err := s.Claim(t.Context(), all)
+		if err != nil || len(held) != keys {
+			t.Fatal(len(held), err)
+		}
+		if own { // jobs of other keys
+			for i := range 100 {
+				in := job.Insert{ID: fmt.Sprintf("own %08d", i), Type: "t", Queue: "q", Meta: map[string]string{"k": fmt.Sprint("own ", i)}}
+				if _, err := s.Enqueue(t.Context(), []job.Insert{in}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		} else if errs := s.Settle(t.Context(), []job.Settlement{{Ref: held[0].Ref(), Kind: job.KindComplete}}); errs != nil {
+			t.Fatal(errs)
+		}
+		for _, p := range append(slices.Collect(maps.Values(s.gate.lines)), s.jobs.line("q", "t").late) {
+			before := p.before
+			p.before = func(a, b *entry) bool { compared++; return before(a, b) }
+		}
+		for range 90 {
+			claimed, err := s.Claim(t.Context(), claimOne)
+			if err != nil || len(claimed) != 1 {
+				t.Fatal(claimed, err)
+			}
+			if errs := s.Settle(t.Context(), []job.Settlement{{Ref: claimed[0].Ref(), Kind: job.KindComplete}}); errs != nil {
+				t.Fatal(errs)
+			}
+		}
+		return compared
+	}
+	if small, large := cost(few, true), cost(many, true); small != 0 || large != 0 {
+		t.Errorf("%d comparisons beside %d blocked jobs, %d beside %d", small, few, large, many)
+	}
+	if small, large := cost(few, false), cost(many, false); large > 3*small || small == 0 {
+		t.Errorf("%d comparisons while some of %d blocked jobs go on, %d of %d", small, few, large, many)
 	}
 }
 
@@ -102,8 +160,8 @@ func TestJ9EndedWindowsAreForgotten(t *testing.T) {
 			if _, err := s.Maintain(t.Context(), job.Maintenance{Limit: 1}); err != nil {
 				t.Fatal(err)
 			}
-			if len(s.unique.holders) != left || len(s.unique.windows) != left {
-				t.Fatalf("%d keys and %d windows are left, want %d", len(s.unique.holders), len(s.unique.windows), left)
+			if len(s.jobs.unique.holders) != left || len(s.jobs.unique.windows) != left {
+				t.Fatalf("%d keys and %d windows are left, want %d", len(s.jobs.unique.holders), len(s.jobs.unique.windows), left)
 			}
 		}
 	})
@@ -120,8 +178,8 @@ func TestJ13RemovedJobsLeaveNothing(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		done, err := s.Maintain(t.Context(), job.Maintenance{Limit: 1000, Keep: map[job.State]time.Duration{job.Cancelled: time.Second}})
-		if err != nil || done.Removed != 1000 || len(s.jobs)+len(s.order.ids)+len(s.unique.holders) != 0 {
-			t.Fatalf("%+v, %v; %d jobs, %d IDs, %d keys are left", done, err, len(s.jobs), len(s.order.ids), len(s.unique.holders))
+		if err != nil || done.Removed != 1000 || len(s.jobs.byID)+len(s.jobs.order.ids)+len(s.jobs.unique.holders) != 0 {
+			t.Fatalf("%+v, %v; %d jobs, %d IDs, %d keys are left", done, err, len(s.jobs.byID), len(s.jobs.order.ids), len(s.jobs.unique.holders))
 		}
 	})
 }

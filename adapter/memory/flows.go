@@ -45,7 +45,7 @@ func newFlows() flows {
 
 // ended returns the jobs that have finished in a state.
 func (s *Jobs) ended(state job.State) []*entry {
-	return slices.Concat(s.finished[state].entries, s.flows.finished[state].entries)
+	return slices.Concat(s.jobs.finished[state].entries, s.flows.finished[state].entries)
 }
 
 // EnqueueFlow implements job.FlowStore.
@@ -60,7 +60,7 @@ func (s *Jobs) EnqueueFlow(ctx context.Context, n job.NewFlow) (job.FlowReceipt,
 		return job.FlowReceipt{ID: n.ID, Existed: true}, nil
 	}
 	for i := range n.Jobs {
-		if s.jobs[n.Jobs[i].ID] != nil {
+		if s.jobs.byID[n.Jobs[i].ID] != nil {
 			return job.FlowReceipt{}, fmt.Errorf("%w: a job with the ID %s exists; give every job its own", job.ErrConflict, n.Jobs[i].ID)
 		}
 	}
@@ -74,8 +74,8 @@ func (s *Jobs) EnqueueFlow(ctx context.Context, n job.NewFlow) (job.FlowReceipt,
 		e.node = &flowNode{FlowInsert: *in, flow: f, entry: e, position: i + 1, unmet: len(in.Needs), needed: in.Needed}
 		e.node.Insert = job.Insert{} // the record has it
 		f.nodes = append(f.nodes, e.node)
-		s.jobs[in.ID] = e
-		s.order.add(in.ID)
+		s.jobs.byID[in.ID] = e
+		s.jobs.order.add(in.ID)
 	}
 	for _, node := range f.nodes {
 		s.place(node.entry)
@@ -239,7 +239,7 @@ func (f *flows) asked(s *Jobs, q job.NodeQuery) (of *flow, positions []int32, er
 		}
 		return of, positions, nil
 	}
-	e := s.jobs[cmp.Or(q.NeededBy, q.DependsOn)]
+	e := s.jobs.byID[cmp.Or(q.NeededBy, q.DependsOn)]
 	if e == nil || e.node == nil {
 		return nil, nil, q.NotFound()
 	}

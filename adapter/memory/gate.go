@@ -138,7 +138,7 @@ func (s *Jobs) tend(now time.Time) {
 
 // enlist puts an entry in the line of a bucket.
 func (s *Jobs) enlist(to *job.Entrant) {
-	e := s.jobs[to.ID]
+	e := s.jobs.byID[to.ID]
 	e.lift()
 	e.State, e.entrant, e.places, e.WaitsFor = job.Waiting, *to, to.Holds, s.gate.inForce.WaitsFor(to.Line)
 	line := s.gate.lines[to.Line]
@@ -152,11 +152,11 @@ func (s *Jobs) enlist(to *job.Entrant) {
 
 // admit makes an entry ready.
 func (s *Jobs) admit(to *job.Entrant) {
-	e := s.jobs[to.ID]
+	e := s.jobs.byID[to.ID]
 	e.lift()
 	e.State, e.entrant, e.places, e.WaitsFor = job.Ready, job.Entrant{}, to.Needs, ""
 	s.count(e)
-	s.line(e.Queue, e.Type).add(e)
+	s.jobs.line(e.Queue, e.Type).add(e)
 	s.work.Ring()
 }
 
@@ -263,7 +263,7 @@ func (s *Jobs) changeLimits(c job.LimitChanges) {
 	if len(c.Gate) == 0 {
 		return
 	}
-	for _, e := range s.jobs {
+	for _, e := range s.jobs.byID {
 		if slices.ContainsFunc(c.Gate, func(n job.LimitName) bool { return n.Bounds(e.Record) }) {
 			s.again(e)
 		}

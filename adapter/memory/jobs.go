@@ -16,28 +16,31 @@ import (
 
 // Jobs is a job.Store, job.Admin, job.Notifier, job.Elector, job.Registry, job.Searcher and job.Finisher. It is safe for concurrent use.
 type Jobs struct {
-	mu        sync.Mutex // guards all below
-	closed    bool
-	jobs      map[string]*entry
+	mu       sync.Mutex // guards all below
+	closed   bool
+	world    virtual.World // nil outside of a simulation
+	jobs     backlog
+	queues   map[string]job.QueueState
+	stats    map[string]*job.QueueStats // without the oldest
+	work     wait.Bell                  // rings when work becomes ready
+	cancels  wait.Bell                  // rings when the cancellation of a running job is requested
+	crew     crew
+	redrives map[string]*redrive // by ID
+	flows    flows
+	events   relayed
+	gate     gate
+	settings settings
+}
+
+// backlog holds every job, in the place where the operations look for it.
+type backlog struct {
+	byID      map[string]*entry
 	order     index
 	ready     map[string]map[string]*line // by queue and type; each pile holds the jobs of all queues
 	scheduled *pile                       // by run_at
 	leases    *pile                       // by expiry
 	finished  map[job.State]*pile
 	unique    uniques
-	queues    map[string]job.QueueState
-	stats     map[string]*job.QueueStats // without the oldest
-	work      wait.Bell                  // rings when work becomes ready
-	cancels   wait.Bell                  // rings when the cancellation of a running job is requested
-	leader    string
-	leaderTo  time.Time
-	workers   map[string]announcement // by name
-	redrives  map[string]*redrive     // by ID
-	flows     flows
-	events    relayed
-	gate      gate
-	settings  settings
-	world     virtual.World // nil outside of a simulation
 }
 
 // entry is a stored job. It is in the pile of its state or, while it is ready, in a run.
@@ -69,20 +72,26 @@ var (
 )
 
 func newJobs() *Jobs {
-	byEnd := func(a, b *entry) bool { return a.FinishedAt.Before(b.FinishedAt) }
 	return &Jobs{
-		jobs:      map[string]*entry{},
+		jobs:     newBacklog(),
+		queues:   map[string]job.QueueState{},
+		crew:     crew{announced: map[string]announcement{}},
+		flows:    newFlows(),
+		stats:    map[string]*job.QueueStats{},
+		redrives: map[string]*redrive{},
+		gate:     newGate(),
+	}
+}
+
+func newBacklog() backlog {
+	byEnd := func(a, b *entry) bool { return a.FinishedAt.Before(b.FinishedAt) }
+	return backlog{
+		byID:      map[string]*entry{},
 		ready:     map[string]map[string]*line{},
 		scheduled: newPile(func(a, b *entry) bool { return a.RunAt.Before(b.RunAt) }),
 		leases:    newPile(func(a, b *entry) bool { return a.LeaseUntil.Before(b.LeaseUntil) }),
 		finished:  map[job.State]*pile{job.Completed: newPile(byEnd), job.Dead: newPile(byEnd), job.Cancelled: newPile(byEnd)},
 		unique:    uniques{holders: map[uniqueKey]holder{}},
-		queues:    map[string]job.QueueState{},
-		workers:   map[string]announcement{},
-		flows:     newFlows(),
-		stats:     map[string]*job.QueueStats{},
-		redrives:  map[string]*redrive{},
-		gate:      newGate(),
 	}
 }
 
@@ -119,22 +128,22 @@ func (s *Jobs) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, e
 	added := make([]*entry, 0, len(list))
 	for i, in := range list {
 		key := uniqueKey{in.Queue, in.UniqueKey}
-		if id, held := s.unique.holder(key, now); in.UniqueKey != "" && held {
+		if id, held := s.jobs.unique.holder(key, now); in.UniqueKey != "" && held {
 			receipts[i] = job.Receipt{ID: id, Existed: true}
 			continue
 		}
-		if _, exists := s.jobs[in.ID]; exists {
+		if _, exists := s.jobs.byID[in.ID]; exists {
 			for _, e := range added {
-				s.forget(e)
+				s.jobs.forget(e)
 			}
 			return nil, fmt.Errorf("%w: a job with the ID %s exists; give every job its own", job.ErrConflict, in.ID)
 		}
 		e := &entry{Record: clone(job.New(in, now)), living: in.UniqueFor <= 0}
 		if in.UniqueKey != "" {
-			s.unique.hold(key, in.ID, in.UniqueFor, now)
+			s.jobs.unique.hold(key, in.ID, in.UniqueFor, now)
 		}
-		s.jobs[in.ID] = e
-		s.order.add(in.ID)
+		s.jobs.byID[in.ID] = e
+		s.jobs.order.add(in.ID)
 		added = append(added, e)
 		receipts[i] = job.Receipt{ID: in.ID, Durability: job.InMemory}
 	}
@@ -145,10 +154,10 @@ func (s *Jobs) Enqueue(ctx context.Context, list []job.Insert) ([]job.Receipt, e
 }
 
 // forget takes back an entry that an abandoned Enqueue added.
-func (s *Jobs) forget(e *entry) {
-	delete(s.unique.holders, uniqueKey{e.Queue, e.UniqueKey})
-	delete(s.jobs, e.ID)
-	s.order.remove(s.jobs)
+func (b *backlog) forget(e *entry) {
+	delete(b.unique.holders, uniqueKey{e.Queue, e.UniqueKey})
+	delete(b.byID, e.ID)
+	b.order.remove(b.byID)
 }
 
 // place moves an entry to the pile of its state, frees the unique key of a job that has ended, and signals ready work. Call
@@ -161,29 +170,29 @@ func (s *Jobs) place(e *entry) {
 	switch e.State {
 	case job.Waiting: // nothing looks for it but its ID, or the line that it enters at the gate
 	case job.Ready:
-		s.line(e.Queue, e.Type).add(e)
+		s.jobs.line(e.Queue, e.Type).add(e)
 		s.work.Ring()
 	case job.Scheduled:
-		s.scheduled.add(e)
+		s.jobs.scheduled.add(e)
 	case job.Running:
-		s.leases.add(e)
+		s.jobs.leases.add(e)
 	case job.Completed, job.Dead, job.Cancelled:
 		if e.node == nil {
-			s.finished[e.State].add(e)
+			s.jobs.finished[e.State].add(e)
 		} else {
 			s.flows.finished[e.State].add(e)
 		}
-		s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
+		s.jobs.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
 	}
 	s.flows.moved(s, e, was)
 }
 
 // line returns the line of a queue and type.
-func (s *Jobs) line(queue, jobType string) *line {
-	types := s.ready[queue]
+func (b *backlog) line(queue, jobType string) *line {
+	types := b.ready[queue]
 	if types == nil {
 		types = map[string]*line{}
-		s.ready[queue] = types
+		b.ready[queue] = types
 	}
 	if types[jobType] == nil {
 		types[jobType] = newLine()
@@ -192,12 +201,12 @@ func (s *Jobs) line(queue, jobType string) *line {
 }
 
 // waiting returns the lines of a queue with jobs of the types, or of all types if none are given.
-func (s *Jobs) waiting(queue string, types []string) (found lines) {
+func (b *backlog) waiting(queue string, types []string) (found lines) {
 	if len(types) == 0 {
-		types = slices.Collect(maps.Keys(s.ready[queue]))
+		types = slices.Collect(maps.Keys(b.ready[queue]))
 	}
 	for _, name := range types {
-		if l := s.ready[queue][name]; l != nil && l.first() != nil {
+		if l := b.ready[queue][name]; l != nil && l.first() != nil {
 			found = append(found, l)
 		}
 	}
@@ -216,7 +225,7 @@ func (e *entry) lift() {
 
 // promote makes at most limit due jobs ready.
 func (s *Jobs) promote(limit int, now time.Time) (n int) {
-	for e := s.scheduled.first(); n < limit && e != nil && e.Due(now); e = s.scheduled.first() {
+	for e := s.jobs.scheduled.first(); n < limit && e != nil && e.Due(now); e = s.jobs.scheduled.first() {
 		e.State = job.Ready
 		s.place(e)
 		n++
@@ -234,14 +243,14 @@ func (s *Jobs) Claim(ctx context.Context, c job.Claim) ([]*job.Record, error) {
 		return nil, err
 	}
 	defer s.leave()
-	s.promote(len(s.jobs), now)
+	s.promote(len(s.jobs.byID), now)
 	s.tend(now)
 	var claimed []*job.Record
 	for _, slots := range c.Queues {
 		if s.queues[slots.Queue].Holds(now) {
 			continue
 		}
-		waiting := s.waiting(slots.Queue, c.Types)
+		waiting := s.jobs.waiting(slots.Queue, c.Types)
 		for e := waiting.first(); slots.Free > 0 && e != nil; e = waiting.first() {
 			e.Claim(c.Worker, c.Lease, now)
 			s.place(e)
@@ -271,7 +280,7 @@ func (s *Jobs) Extend(ctx context.Context, leases []job.Ref, d time.Duration) []
 }
 
 func (s *Jobs) extend(lease job.Ref, d time.Duration, now time.Time) error {
-	e := s.jobs[lease.ID]
+	e := s.jobs.byID[lease.ID]
 	if e == nil {
 		return job.ErrNotFound
 	}
@@ -304,7 +313,7 @@ func (s *Jobs) settle(settlement job.Settlement, now time.Time) error {
 	if err := settlement.Check(); err != nil {
 		return err
 	}
-	e := s.jobs[settlement.ID]
+	e := s.jobs.byID[settlement.ID]
 	if e == nil {
 		return job.ErrNotFound
 	}
@@ -328,7 +337,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 	}
 	defer s.leave()
 	done := job.Maintained{Promoted: s.promote(m.Limit, now), Now: now}
-	for e := s.leases.first(); done.Reclaimed < m.Limit && e != nil && !now.Before(e.LeaseUntil); e = s.leases.first() {
+	for e := s.jobs.leases.first(); done.Reclaimed < m.Limit && e != nil && !now.Before(e.LeaseUntil); e = s.jobs.leases.first() {
 		e.history = append(e.history, e.Lose(now)...)
 		s.place(e)
 		done.Reclaimed++
@@ -336,7 +345,7 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 			Ref: e.Ref(), Type: e.Type, Queue: e.Queue, Meta: maps.Clone(e.Meta), Worker: e.Worker, State: e.State, Attempts: e.Failures,
 		})
 	}
-	for state, p := range s.finished {
+	for state, p := range s.jobs.finished {
 		keep, listed := m.Keep[state]
 		for e := p.first(); listed && done.Removed < m.Limit && e != nil && !now.Before(e.FinishedAt.Add(keep)); e = p.first() {
 			s.drop(e)
@@ -344,8 +353,8 @@ func (s *Jobs) Maintain(ctx context.Context, m job.Maintenance) (job.Maintained,
 		}
 	}
 	done.Removed += s.flows.remove(s, m, m.Limit-done.Removed, now)
-	s.unique.expire(now)
-	if e := s.scheduled.first(); e != nil {
+	s.jobs.unique.expire(now)
+	if e := s.jobs.scheduled.first(); e != nil {
 		done.NextDue = e.RunAt
 	}
 	s.tend(now)
@@ -361,9 +370,9 @@ func (s *Jobs) drop(e *entry) {
 	s.gone(e)
 	*s.stats[e.Queue].Of(e.was)--
 	s.flows.dropped(s, e)
-	s.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
-	delete(s.jobs, e.ID)
-	s.order.remove(s.jobs)
+	s.jobs.unique.release(uniqueKey{e.Queue, e.UniqueKey}, e.ID)
+	delete(s.jobs.byID, e.ID)
+	s.jobs.order.remove(s.jobs.byID)
 }
 
 // Close implements job.Store: it ends all notifications and forgets all jobs. Closing again does nothing.
@@ -373,7 +382,7 @@ func (s *Jobs) Close() error {
 	s.closed = true
 	s.work.Close()
 	s.cancels.Close()
-	s.jobs, s.ready, s.scheduled, s.leases, s.finished, s.unique, s.order = nil, nil, nil, nil, nil, uniques{}, index{}
+	s.jobs = backlog{}
 	return nil
 }
 

@@ -53,7 +53,7 @@ func (s *Jobs) PreviewRedrive(ctx context.Context, f job.Filter) ([]job.RedriveG
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	return groups(s.matching(f, "", len(s.jobs), anyEntry)), nil
+	return groups(s.matching(f, "", len(s.jobs.byID), anyEntry)), nil
 }
 
 func anyEntry(*entry) bool { return true }
@@ -83,7 +83,7 @@ func (s *Jobs) CreateRedrive(ctx context.Context, n job.NewRedrive) (job.Redrive
 	if s.redrives[n.ID] != nil {
 		return job.Redrive{}, fmt.Errorf("%w: the redrive %s exists", job.ErrConflict, n.ID)
 	}
-	list := s.matching(n.Selects(), "", len(s.jobs), anyEntry)
+	list := s.matching(n.Selects(), "", len(s.jobs.byID), anyEntry)
 	if len(list) == 0 {
 		return job.Redrive{}, fmt.Errorf("no dead job matches the filter: %w", job.ErrNotFound)
 	}
@@ -170,7 +170,7 @@ func (t redriveStep) look(after, n int, keep func(redriven, *entry) bool) (last 
 	if to < len(p) {
 		last = p[to-1].position
 	}
-	kept := slices.DeleteFunc(p[from:to:to], func(m redriven) bool { return !keep(m, t.s.jobs[m.id]) })
+	kept := slices.DeleteFunc(p[from:to:to], func(m redriven) bool { return !keep(m, t.s.jobs.byID[m.id]) })
 	t.r.pending = slices.Delete(p, from+len(kept), to)
 	return last
 }
@@ -201,7 +201,7 @@ func (t redriveStep) take(n int) []redriven {
 // Release implements job.RedriveSelection.
 func (t redriveStep) Release(_, n int) (released int, err error) {
 	for _, m := range t.take(n) {
-		e := t.s.jobs[m.id]
+		e := t.s.jobs.byID[m.id]
 		if e == nil || e.State != job.Dead || e.Fence != m.fence || !t.s.hold(e, t.now) {
 			continue
 		}

@@ -22,7 +22,7 @@ func (s *Jobs) newest(ctx context.Context, _ *filter.Term, below string, n int) 
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	all := s.order.from("")
+	all := s.jobs.order.from("")
 	end := len(all)
 	if below != "" {
 		end, _ = slices.BinarySearch(all, below)

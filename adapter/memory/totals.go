@@ -47,7 +47,7 @@ func (s *Jobs) Stats(ctx context.Context) (map[string]job.QueueStats, error) {
 			continue
 		}
 		found := *q
-		for _, l := range s.ready[queue] {
+		for _, l := range s.jobs.ready[queue] {
 			if at := l.oldest(); q.Ready > 0 && !at.IsZero() {
 				found.OldestReady = max(found.OldestReady, now.Sub(at))
 			}

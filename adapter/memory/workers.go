@@ -10,6 +10,13 @@ import (
 	"github.com/tenetdev/tenet/job"
 )
 
+// crew is what workers say of themselves.
+type crew struct {
+	leader    string
+	leads     time.Time               // until then
+	announced map[string]announcement // by name
+}
+
 // announcement is a worker that is listed until a time.
 type announcement struct {
 	job.WorkerInfo
@@ -29,8 +36,8 @@ func (s *Jobs) Announce(ctx context.Context, w job.WorkerInfo, ttl time.Duration
 	}
 	defer s.mu.Unlock()
 	w.Queues, w.Types = slices.Clone(w.Queues), slices.Clone(w.Types)
-	s.workers[w.Name] = announcement{w, now.Add(ttl)}
-	maps.DeleteFunc(s.workers, func(_ string, a announcement) bool { return !now.Before(a.until) })
+	s.crew.announced[w.Name] = announcement{w, now.Add(ttl)}
+	maps.DeleteFunc(s.crew.announced, func(_ string, a announcement) bool { return !now.Before(a.until) })
 	return nil
 }
 
@@ -42,7 +49,7 @@ func (s *Jobs) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	}
 	defer s.mu.Unlock()
 	var list []job.WorkerInfo
-	for _, a := range s.workers {
+	for _, a := range s.crew.announced {
 		if now.Before(a.until) {
 			list = append(list, job.WorkerInfo{Name: a.Name, Queues: slices.Clone(a.Queues), Types: slices.Clone(a.Types)})
 		}
