@@ -47,7 +47,7 @@ func NotMade(path string, err error) error {
 	folder := filepath.Dir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("folder %s does not exist: create it first, or name another file", folder)
+		return fmt.Errorf("%s: folder %s does not exist: create it first, or name another file", path, folder)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s cannot be written to: permission denied; name another file, or make it and its folder writable", path)
 	case errors.Is(err, syscall.EISDIR):

@@ -76,7 +76,10 @@ func printReport(a *cli.App, input, file string, notes []policyimport.Note) erro
 	if err != nil {
 		return err
 	}
-	return files.Write(file, append(text, '\n'))
+	if err := files.Write(file, append(text, '\n')); err != nil {
+		return cli.NotMade(file, err)
+	}
+	return nil
 }
 
 // documentOf encodes a conversion as a document.

@@ -77,7 +77,7 @@ func writeTo(name string, write func(io.Writer) error) error {
 		return err
 	}
 	if err := files.Write(name, b.Bytes()); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+		return cli.NotMade(name, err)
 	}
 	return nil
 }
