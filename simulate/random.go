@@ -6,7 +6,8 @@ import (
 )
 
 // stream is a source of random numbers: SplitMix64 (Steele, Lea and Flood, 2014). Its functions and those below use integers and
-// the functions of package math that are written in Go on every platform, so that all platforms draw the same numbers.
+// the functions of package math that are written in Go on every platform, so that all platforms whose compiler does not fuse
+// floating-point operations draw the same numbers.
 type stream uint64
 
 // newStream returns the stream of a name, which is independent of the streams of other names.
