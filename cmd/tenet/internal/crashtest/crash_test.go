@@ -100,11 +100,7 @@ func crash(t *testing.T, store stored, c *crew) {
 	for id, jobType := range types {
 		a.job(store, id, jobType)
 	}
-	slack := time.Duration(0)
-	if c.schema != "" {
-		slack = boundTime / 2 // PostgreSQL stamps a claim when its statement arrives
-	}
-	a.limits(store, slack)
+	a.limits(store)
 	if a.lost == 0 || a.refused == 0 || a.again == 0 {
 		t.Errorf("%d lost leases, %d late results refused, %d claims after a lost lease: nothing was tested", a.lost, a.refused, a.again)
 	}

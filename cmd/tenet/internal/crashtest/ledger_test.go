@@ -25,6 +25,7 @@ type entry struct {
 	Until   time.Time `json:"until,omitzero"`   // earliest end of the lease
 	Error   string    `json:"error,omitempty"`
 	Process int       `json:"process"`
+	At      time.Time `json:"at"` // of the write
 }
 
 // ledger is an append-only file. Each line is one write, which survives the end of the process.
@@ -34,7 +35,7 @@ func (l ledger) write(entries ...entry) {
 	var lines bytes.Buffer
 	e := json.NewEncoder(&lines)
 	for _, x := range entries {
-		x.Process = os.Getpid()
+		x.Process, x.At = os.Getpid(), time.Now()
 		if err := e.Encode(x); err != nil {
 			panic(err)
 		}

@@ -17,6 +17,7 @@ const (
 	keys      = 4                      // into which limits divide jobs
 	most      = 2                      // jobs of type bound and of one key that run at a time
 	boundTime = 100 * time.Millisecond // of one of them
+	failTime  = 20 * time.Millisecond  // of one of the jobs that fail
 )
 
 // limit bounds the jobs of two types. Jobs that fail run one after another within a key.
@@ -33,27 +34,42 @@ func limit(t *testing.T, store stored) {
 	}
 }
 
-// held is a lease, by the store's clock.
+// held is a part of the time for which a lease was held.
 type held struct {
 	job      string
 	from, to time.Time
+	lost     bool
 }
 
-// limits checks the leases of jobs with limits. A claim may be stamped earlier than it was made by slack.
-func (a *audit) limits(store stored, slack time.Duration) {
+// limits checks the leases of jobs with limits. A lease began before its worker wrote that it had it, and ended after its worker wrote
+// that it would settle, or, if it was lost, no earlier than its store had promised. All processes have the same clock, so that leases
+// overlap wherever these parts of them do.
+func (a *audit) limits(store stored) {
 	leases := map[string][]held{} // by type and key
 	for id, entries := range a.entries {
 		r, history, err := store.Get(context.Background(), id)
 		if err != nil || r.Type != "bound" && r.Type != "fail" {
 			continue // audit.job reports the error
 		}
-		ends := map[int64]time.Time{}
+		parts, ended := map[int64]*held{}, map[int64]bool{} // by token
 		for _, h := range history {
-			ends[h.Fence] = h.Finished
+			parts[h.Fence] = &held{job: id, lost: h.Outcome == job.AttemptLost}
 		}
 		for _, e := range entries {
-			if end, ended := ends[e.Fence]; e.Event == "claimed" && ended {
-				leases[r.Type+" "+r.Meta["key"]] = append(leases[r.Type+" "+r.Meta["key"]], held{id, e.Claimed.Add(slack), end})
+			h := parts[e.Fence]
+			switch {
+			case h == nil || ended[e.Fence]: // an extension may be written after the end
+			case e.Event == "claimed":
+				h.from, h.to = e.At, e.Until
+			case e.Event == "extended" && e.Until.After(h.to):
+				h.to = e.Until
+			case e.Event == "settling" && !h.lost:
+				h.to, ended[e.Fence] = e.At, true
+			}
+		}
+		for _, h := range parts {
+			if !h.from.IsZero() && h.to.After(h.from) {
+				leases[r.Type+" "+r.Meta["key"]] = append(leases[r.Type+" "+r.Meta["key"]], *h)
 			}
 		}
 	}
@@ -103,7 +119,7 @@ func mostAtOnce(list []held) (highest int) {
 func (a *audit) ordered(key string, list []held) {
 	for i, h := range list[1:] {
 		if before := list[i]; h.job < before.job || h.from.Before(before.to) {
-			a.t.Errorf("J19: %s: %s was claimed at %v, after %s, whose lease ended at %v", key, h.job, h.from, before.job, before.to)
+			a.t.Errorf("J19: %s: %s had a lease at %v, after %s, which had one until %v", key, h.job, h.from, before.job, before.to)
 		}
 	}
 }

@@ -83,6 +83,7 @@ func work(url string) error {
 	})
 	w.HandleRaw("fail", func(_ context.Context, j job.Job[[]byte]) error {
 		ran(j)
+		time.Sleep(failTime)
 		return errors.New("it never works")
 	})
 	w.HandleRaw("poison", func(_ context.Context, j job.Job[[]byte]) error {
