@@ -48,10 +48,11 @@ func (r *reader) profile(o object, key string, c *Converted) {
 	}
 }
 
-// sdk converts the settings of a profile, as the SDKs' reference guide ("Retry behavior") describes the modes.
+// sdk converts the settings of a profile. The numbers are those of standard mode in the AWS SDK for Go v2 (aws/retry, v1.48), with
+// which a test compares the attempts.
 func (r *reader) sdk(o object, c *Converted) policy.Policy {
 	p := policy.Policy{Retry: policy.Retry{
-		MaxAttempts: 3, InitialBackoff: time.Second, BackoffMultiplier: 2, MaxBackoff: 20 * time.Second, Jitter: policy.JitterFull, ClassifierName: "http",
+		MaxAttempts: 3, InitialBackoff: 50 * time.Millisecond, BackoffMultiplier: 2, MaxBackoff: 20 * time.Second, Jitter: policy.JitterFull, ClassifierName: "http",
 		RetryOn: []policy.Class{"http_429", "http_500", "http_502", "http_503", "http_504", policy.ClassNetwork, policy.ClassTimeout},
 	}}
 	path := o.at("retry_mode")
@@ -75,8 +76,9 @@ func (r *reader) sdk(o object, c *Converted) policy.Policy {
 		fit(r, path, &p.Retry.MaxAttempts, policy.CallLimits().Attempts)
 	}
 	p.Retry.Budget.Name = awsQuota
-	c.Budgets[awsQuota] = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.2, Burst: 100}
-	r.remark(o.path, "the SDKs' retry quota of 500 tokens, of which a retry takes 5 and a success returns 1, is approximated by a burst of 100 retries and 0.2 retries a call")
+	c.Budgets[awsQuota] = policy.Budget{Kind: policy.BudgetRetryRatio, Ratio: 0.071, Burst: 35} // 1/14 and 500/14, rounded down
+	r.remark(o.path, "the SDKs' retry quota of 500 tokens, of which a retry takes 14 and a success at once returns 1, is approximated by a burst of 35 retries and 0.071 retries a call; a retry after throttling takes 5")
+	r.remark(o.path, "delays begin at 50ms, also after throttling, where the SDKs begin at 1s")
 	r.remark(o.path, suppliedBy, "http", "tenethttp")
 	r.remark(o.path, "the http classifier repeats only idempotent methods and requests with an Idempotency-Key after they may have been processed; the SDKs repeat all")
 	return p

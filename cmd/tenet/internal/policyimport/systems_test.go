@@ -217,7 +217,7 @@ sso_region = x
 			"aws":       {Retry: awsRetry(4)},
 			"aws-batch": {Retry: awsRetry(5)},
 		},
-		budgets: map[string]policy.Budget{"aws-retry-quota": {Kind: "retry_ratio", Ratio: 0.2, Burst: 100}},
+		budgets: map[string]policy.Budget{"aws-retry-quota": {Kind: "retry_ratio", Ratio: 0.071, Burst: 35}},
 		fields: []string{
 			"default.retry_mode exact", "default.max_attempts exact", "default.region lost", "default.s3 lost", "profile batch.retry_mode approximate",
 			"sso-session corp lost",
@@ -227,7 +227,7 @@ sso_region = x
 
 func awsRetry(attempts int) policy.Retry {
 	return policy.Retry{
-		MaxAttempts: attempts, InitialBackoff: time.Second, MaxBackoff: 20 * time.Second, BackoffMultiplier: 2, Jitter: "full", ClassifierName: "http",
+		MaxAttempts: attempts, InitialBackoff: 50 * ms, MaxBackoff: 20 * time.Second, BackoffMultiplier: 2, Jitter: "full", ClassifierName: "http",
 		RetryOn: []policy.Class{"http_429", "http_500", "http_502", "http_503", "http_504", "network", "timeout"}, Budget: policy.BudgetRef{Name: "aws-retry-quota"},
 	}
 }

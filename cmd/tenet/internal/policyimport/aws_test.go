@@ -1,0 +1,162 @@
+package policyimport_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	awsretry "github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go/middleware"
+
+	tenethttp "github.com/tenetdev/tenet/adapter/http"
+	"github.com/tenetdev/tenet/classify"
+	"github.com/tenetdev/tenet/cmd/tenet/internal/policyimport"
+	"github.com/tenetdev/tenet/policy"
+	"github.com/tenetdev/tenet/policyfile"
+	"github.com/tenetdev/tenet/retry"
+)
+
+// answer is a response that is an error to both sides.
+type answer struct{ error }
+
+func answerOf(status int) error {
+	if status < 300 {
+		return nil
+	}
+	return answer{tenethttp.NewStatusError(&http.Response{
+		StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: &http.Request{Method: http.MethodGet},
+	})}
+}
+
+func (a answer) Unwrap() error { return a.error }
+
+func (a answer) HTTPStatusCode() int { return a.error.(*tenethttp.StatusError).StatusCode } //nolint:errorlint // made above
+
+// script answers attempts with statuses in turn, the last one again and again, and notes when they came.
+type script struct {
+	statuses []int
+	attempts []time.Time
+}
+
+func (s *script) next() error {
+	s.attempts = append(s.attempts, time.Now())
+	return answerOf(s.statuses[min(len(s.attempts), len(s.statuses))-1])
+}
+
+// sdk makes a call with the retry loop of the AWS SDK for Go.
+func sdk(r *awsretry.Standard, s *script) error {
+	loop := awsretry.NewAttemptMiddleware(r, func(request any) any { return request })
+	_, _, err := loop.HandleFinalize(context.Background(), middleware.FinalizeInput{}, middleware.FinalizeHandlerFunc(
+		func(context.Context, middleware.FinalizeInput) (out middleware.FinalizeOutput, m middleware.Metadata, err error) {
+			return out, m, s.next()
+		}))
+	return err
+}
+
+// imported makes an executor with the policies of a shared config file, which holds the default profile.
+func imported(t *testing.T, config string, budget bool) func(*script) error {
+	t.Helper()
+	c, err := policyimport.AWS([]byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !budget {
+		p := c.Policies["aws"]
+		p.Retry.Budget = policy.BudgetRef{}
+		c.Policies["aws"], c.Budgets = p, nil
+	}
+	text, err := policyfile.File{Policies: c.Policies, Budgets: c.Budgets}.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := policyfile.Parse("aws.yaml", text, policyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	executor := retry.NewExecutor(retry.ExecutorOptions{
+		Provider: document.Set, Classes: []classify.Family{tenethttp.Classes()},
+		Classifiers: map[string]classify.Classifier{tenethttp.ClassifierName: tenethttp.Classifier()},
+	})
+	return func(s *script) error {
+		return executor.Do(context.Background(), policy.ParseKey("aws"), func(context.Context) error { return s.next() })
+	}
+}
+
+func TestT7AnImportedAWSProfileMakesTheAttemptsOfTheSDK(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		statuses := []int{200, 400, 403, 404, 429, 500, 500, 501, 502, 503, 503, 504}
+		for range 300 {
+			list := make([]int, 1+random.IntN(6))
+			for i := range list {
+				list[i] = statuses[random.IntN(len(statuses))]
+			}
+			attempts := 1 + random.IntN(5)
+			ours, theirs := &script{statuses: list}, &script{statuses: list}
+			err := imported(t, fmt.Sprintf("[default]\nretry_mode = standard\nmax_attempts = %d", attempts), true)(ours)
+			want := sdk(awsretry.NewStandard(func(o *awsretry.StandardOptions) { o.MaxAttempts = attempts }), theirs)
+			if len(ours.attempts) != len(theirs.attempts) || (err == nil) != (want == nil) {
+				t.Fatalf("%v, at most %d: %d attempts, %v; the SDK: %d, %v", list, attempts, len(ours.attempts), err, len(theirs.attempts), want)
+			}
+		}
+	})
+}
+
+// TestT7AnImportedAWSProfileBoundsRetriesAsTheSDK: in an outage the SDK's quota pays for 35 retries, and the budget for as many, and
+// for those that the outage's calls earn, which the SDK credits to successes only. Both refill at a fourteenth of a retry per success.
+func TestT7AnImportedAWSProfileBoundsRetriesAsTheSDK(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const config = "[default]\nretry_mode = standard"
+		ours, standard := imported(t, config, true), awsretry.NewStandard()
+		retries := func(call func(*script) error, calls int, statuses ...int) (n int) {
+			for range calls {
+				s := &script{statuses: statuses}
+				_ = call(s)
+				n += len(s.attempts) - 1
+			}
+			return n
+		}
+		theirs := func(s *script) error { return sdk(standard, s) }
+		const calls = 100
+		got, want := retries(ours, calls, 503), retries(theirs, calls, 503)
+		if want != 35 || got < want || got > want+calls/14 {
+			t.Errorf("%d retries in an outage of %d calls; the SDK made %d", got, calls, want)
+		}
+		for _, call := range []func(*script) error{ours, theirs} {
+			if n := retries(call, 140, 200) + retries(call, 20, 503); n < 9 || n > 12 {
+				t.Errorf("140 successes paid for %d retries, want about 10", n)
+			}
+		}
+	})
+}
+
+func TestT7AnImportedAWSProfileWaitsWithinTheBoundsOfTheSDK(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const attempts = 10
+		standard := awsretry.NewStandard(func(o *awsretry.StandardOptions) { o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None })
+		for name, call := range map[string]func(*script) error{
+			"tenet":   imported(t, fmt.Sprintf("[default]\nretry_mode = standard\nmax_attempts = %d", attempts), false),
+			"the SDK": func(s *script) error { return sdk(standard, s) },
+		} {
+			longest := make([]time.Duration, attempts-1)
+			for range 200 {
+				s := &script{statuses: []int{503}}
+				_ = call(s)
+				for i := range longest {
+					longest[i] = max(longest[i], s.attempts[i+1].Sub(s.attempts[i]))
+				}
+			}
+			for i, got := range longest {
+				bound := min(50*ms<<i, 20*time.Second)
+				if got > bound || got < bound*9/10 { // 200 draws without one in the last tenth: 10⁻⁹
+					t.Errorf("%s: the longest wait before attempt %d is %v, want close to %v", name, i+2, got, bound)
+				}
+			}
+		}
+	})
+}
