@@ -97,6 +97,7 @@ func (b *tab) show(l look) {
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
 	b.do(chromedp.EmulateViewport(l.width, l.height))
+	value[bool](b, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`) // charts have their new size
 }
 
 // send sends a command of the browser's protocol.
@@ -235,10 +236,16 @@ func (b *tab) write(text string) {
 // accessible fails the test for violations that axe finds.
 func (b *tab) accessible(name string) {
 	b.t.Helper()
+	b.axe(name, `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`)
+}
+
+// axe fails the test if the page breaks a rule of axe-core; rules is a list of them or of their groups.
+func (b *tab) axe(name, rules string) {
+	b.t.Helper()
 	if !value[bool](b, "Boolean(window.axe)") {
 		value[bool](b, axe+"; true") // by the debugger: the policy of the page does not apply
 	}
-	raw := value[string](b, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))}))))`)
+	raw := value[string](b, `axe.run(document, {runOnly: `+rules+`, resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.slice(0, 5).map((n) => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? n.all[0]?.message ?? n.none[0]?.message ?? ""))}))))`)
 	var violations []struct {
 		ID, Help string
 		Nodes    []string

@@ -49,8 +49,9 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 	s.seedAll()
 	pages := s.everyPage()
 	looks := []look{{320, 640, true, true}, {1280, 900, false, true}}
+	others := []look{{360, 740, false, true}, {360, 740, true, true}, {1280, 900, true, true}, {2560, 1440, false, true}, {2560, 1440, true, true}}
 	if !testing.Short() {
-		looks = append(looks, look{360, 740, false, true}, look{360, 740, true, true}, look{1280, 900, true, true}, look{2560, 1440, false, true}, look{2560, 1440, true, true})
+		looks, others = append(looks, others...), []look{{3840, 2160, false, true}, {3840, 2160, true, true}}
 	}
 	for names := range slices.Chunk(slices.Sorted(maps.Keys(pages)), 12) { // of a tab, which lasts longer than a page: it loads axe once
 		b := s.tab(t, wide)
@@ -67,6 +68,14 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 						b.open(pages[name])
 					}
 					b.fits(name)
+					b.accessible(b.at(name))
+				}
+				for _, l := range others {
+					b.show(l)
+					b.fits(name)
+					if l.width <= 1280 { // colours do not depend on the width beyond
+						b.axe(b.at(name), `["color-contrast", "target-size"]`)
+					}
 				}
 				b.blame(name)
 			})
@@ -76,13 +85,14 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 	}
 }
 
-// fits fails the test if the page is not accessible, or wider than its window.
+// at returns the name of a page with the width of the window.
+func (b *tab) at(name string) string { return fmt.Sprintf("%s at %d", name, value[int](b, `innerWidth`)) }
+
+// fits fails the test if the page is wider than its window.
 func (b *tab) fits(name string) {
 	b.t.Helper()
-	width := value[int](b, `innerWidth`)
-	b.accessible(fmt.Sprintf("%s at %d", name, width))
 	if wide := value[float64](b, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
-		b.t.Errorf("%s at %d: the page is %v px wider than the window", name, width, wide)
+		b.t.Errorf("%s: the page is %v px wider than the window", b.at(name), wide)
 	}
 }
 
