@@ -257,9 +257,10 @@ func (s *jobs) workersKeep(l policy.JobLimit) {
 	var seen sync.Map
 	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
 	defer cancel()
+	claims := &claimTimes{notified: s.Store.(notified), of: map[string][]time.Time{}}
 	var workers sync.WaitGroup
 	for i := range 3 {
-		w := job.NewWorker(s.Store, job.WithName(strconv.Itoa(i)), job.WithQueues(map[string]int{queue: 20}), job.WithLogger(slog.New(slog.DiscardHandler)))
+		w := job.NewWorker(claims, job.WithName(strconv.Itoa(i)), job.WithQueues(map[string]int{queue: 20}), job.WithLogger(slog.New(slog.DiscardHandler)))
 		w.HandleRaw("t", func(_ context.Context, j job.Job[[]byte]) error {
 			time.Sleep(rand.N(2 * time.Millisecond))
 			i, _ := strconv.Atoi(string(j.Payload))
@@ -277,6 +278,33 @@ func (s *jobs) workersKeep(l policy.JobLimit) {
 	}
 	workers.Wait()
 	s.ledger(stored, l)
+	if l.Rate.Count > 0 {
+		for _, starts := range claims.of {
+			s.checkPace(starts, l.Rate)
+		}
+	}
+}
+
+type notified interface {
+	job.Store
+	job.Notifier
+}
+
+// claimTimes is a store that keeps the times at which its jobs were claimed, by the store's clock.
+type claimTimes struct {
+	notified
+	mu sync.Mutex
+	of map[string][]time.Time // by tenant
+}
+
+func (c *claimTimes) Claim(ctx context.Context, claim job.Claim) ([]*job.Record, error) {
+	list, err := c.notified.Claim(ctx, claim)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range list {
+		c.of[r.Meta["tenant"]] = append(c.of[r.Meta["tenant"]], r.ClaimedAt)
+	}
+	return list, err
 }
 
 // span is an attempt under a lease.
@@ -302,9 +330,7 @@ func (s *jobs) ledger(stored []string, l policy.JobLimit) {
 	for _, key := range slices.Sorted(maps.Keys(spans)) {
 		list := spans[key]
 		slices.SortFunc(list, func(a, b span) int { return a.from.Compare(b.from) })
-		var starts []time.Time
 		for i, x := range list {
-			starts = append(starts, x.from)
 			live := 1
 			for _, before := range list[:i] {
 				if before.to.After(x.from) {
@@ -318,56 +344,75 @@ func (s *jobs) ledger(stored []string, l policy.JobLimit) {
 				s.Errorf("J19: key %s: job %s ran after %s", key, x.id, list[i-1].id)
 			}
 		}
-		if l.Rate.Count > 0 && l.Concurrency == 0 {
-			s.checkStarts(starts, l.Rate)
+	}
+}
+
+// checkPace checks that from any start to any later one there are no more starts than the burst and those that the rate allows in
+// the time between.
+func (s *jobs) checkPace(starts []time.Time, rate policy.Rate) {
+	s.Helper()
+	slices.SortFunc(starts, time.Time.Compare)
+	step := rate.Per / time.Duration(rate.Count)
+	for i, from := range starts {
+		for j, to := range starts[i:] {
+			if n := j + 1; n > rate.Burst+int(to.Sub(from)/step) {
+				s.Errorf("J19: %d starts within %v, the limit is a burst of %d and one more in each %v", n, to.Sub(from), rate.Burst, step)
+				return
+			}
 		}
 	}
 }
 
-// checkStarts is checkRate for starts of handlers, which follow their claims after a moment.
-func (s *jobs) checkStarts(starts []time.Time, rate policy.Rate) {
-	s.Helper()
-	rate.Per -= rate.Per / 5
-	s.checkRate(starts, rate)
-}
-
-// changeWhileWorking raises and lowers a limit under load.
+// changeWhileWorking raises and lowers a limit under load. A second after each change as many jobs run as it allows, and no more.
 func (s *jobs) changeWhileWorking() {
 	one := func(n int) policy.JobLimit { return policy.JobLimit{Name: "all", Concurrency: n} }
 	s.limit(one(2))
 	ctx, cancel := context.WithCancel(s.ctx)
 	var running, most atomic.Int64
+	release := make(chan struct{}) // a job for each value
 	var workers sync.WaitGroup
 	for i := range 3 {
 		w := job.NewWorker(s.Store, job.WithName(strconv.Itoa(i)), job.WithQueues(map[string]int{queue: 20}), job.WithLogger(slog.New(slog.DiscardHandler)))
-		w.HandleRaw("t", func(context.Context, job.Job[[]byte]) error {
+		w.HandleRaw("t", func(ctx context.Context, _ job.Job[[]byte]) error {
 			n := running.Add(1)
 			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 			}
-			time.Sleep(25 * time.Millisecond)
-			running.Add(-1)
+			defer running.Add(-1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
 			return nil
 		})
 		workers.Go(func() { s.must(w.Run(ctx), nil) })
 	}
-	defer func() { cancel(); workers.Wait() }()
-	for range 20 {
-		s.enqueue(make([]job.Insert, 100)...)
+	defer func() { cancel(); close(release); workers.Wait() }()
+	s.enqueue(make([]job.Insert, 100)...)
+	reached := func(n int, within time.Duration) bool {
+		for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if running.Load() == int64(n) {
+				return true
+			}
+		}
+		return running.Load() == int64(n)
+	}
+	if !reached(2, 10*time.Second) {
+		s.Fatalf("J19: %d jobs run, the limit is 2", running.Load())
 	}
 	for _, n := range []int{8, 3, 12, 1} {
 		s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Queue: queue, Name: "all"}, Limit: new(one(n))}), nil)
-		time.Sleep(time.Second)
-		for range 5 {
-			s.enqueue(make([]job.Insert, 100)...) // enough for the next half a second at the least
+		for range int(running.Load()) - n { // a lower limit ends no job
+			release <- struct{}{}
 		}
-		most.Store(0)
-		for end := time.Now().Add(10 * time.Second); most.Load() == 0 && time.Now().Before(end); {
-			time.Sleep(25 * time.Millisecond)
+		if !reached(n, time.Second) {
+			s.Errorf("J19: %d jobs ran a second after the limit became %d", running.Load(), n)
 		}
-		time.Sleep(500 * time.Millisecond)
-		if got := most.Load(); got > int64(n) || got == 0 {
-			s.Errorf("J19: up to %d jobs ran at a time a second after the limit became %d", got, n)
+		most.Store(running.Load())
+		for range 3 * n { // the next ones take the places of those that end
+			release <- struct{}{}
+		}
+		if !reached(n, 10*time.Second) || most.Load() > int64(n) {
+			s.Errorf("J19: up to %d jobs ran and %d run, the limit is %d", most.Load(), running.Load(), n)
 		}
 	}
-	cancel()
 }
