@@ -205,7 +205,7 @@ func (p *Policy) Compiled() bool {
 
 // Revise returns the policy's revision: the SHA-256 of its canonical JSON (RFC 8785) in hexadecimal.
 func (p Policy) Revise() (string, error) {
-	revision, err := canonical.Hash(p)
+	revision, err := canonical.Hash(encode(reflect.ValueOf(p))) // as MarshalJSON, whose result would be checked and copied once more
 	if err != nil {
 		return "", fmt.Errorf("policy %s: %w", p.Key, err)
 	}
