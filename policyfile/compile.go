@@ -51,6 +51,7 @@ func compile(r *reader, root map[string]any, o Options) *compiler {
 		c.limits[surface] = limits
 		c.judge([]level{{path: "limits." + name}}, found, nil)
 	}
+	c.drafts = make([]policy.Policy, 0, len(object(root, "policies"))) // a draft is large, and growing copies them all
 	c.budgets()
 	c.calls()
 	c.jobs()
