@@ -86,7 +86,9 @@ func TestU3EveryPageIsAccessibleInLightAndDarkAtEveryWidth(t *testing.T) {
 }
 
 // at returns the name of a page with the width of the window.
-func (b *tab) at(name string) string { return fmt.Sprintf("%s at %d", name, value[int](b, `innerWidth`)) }
+func (b *tab) at(name string) string {
+	return fmt.Sprintf("%s at %d", name, value[int](b, `innerWidth`))
+}
 
 // fits fails the test if the page is wider than its window.
 func (b *tab) fits(name string) {
