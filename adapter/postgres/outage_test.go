@@ -149,8 +149,10 @@ func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (job.QueueStats{Completed: 1600, Activity: job.Activity{Enqueued: 1600, Completed: 1600, Attempts: 1600}}); stats["q"] != want {
-		t.Errorf("after %d faults: %+v, want %+v", o.faults.Load(), stats["q"], want)
+	got := stats["q"]
+	got.Activity.Attempts, got.Activity.Retries = got.Activity.Attempts-got.Activity.Retries, 0 // a lease may be lost while the server restarts
+	if want := (job.QueueStats{Completed: 1600, Activity: job.Activity{Enqueued: 1600, Completed: 1600, Attempts: 1600}}); got != want {
+		t.Errorf("after %d faults: %+v, want %+v", o.faults.Load(), got, want)
 	}
 	// The listener is back when it receives a new announcement; until then announcements may be lost.
 	for heard := false; !heard; {
