@@ -12,6 +12,7 @@ import (
 	"github.com/tenetdev/tenet/adapter/postgres"
 	"github.com/tenetdev/tenet/internal/testpg"
 	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
 )
 
 // outage runs load on a server that is stopped and restarted.
@@ -97,7 +98,14 @@ func (o *outage) settle(list []*job.Record) {
 
 // TestJ8AServerThatStopsUnderLoadLosesNothing: workers and producers only repeat failed operations; connections,
 // notifications and leases recover by themselves.
-func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
+func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) { stopUnderLoad(t, 0) }
+
+// TestJ19AServerThatStopsUnderLoadKeepsLimits is the same with a limit, which no look at the store finds exceeded.
+func TestJ19AServerThatStopsUnderLoadKeepsLimits(t *testing.T) { stopUnderLoad(t, 12) }
+
+// stopUnderLoad stops and restarts a server under load. A limit of 0 is none.
+func stopUnderLoad(t *testing.T, limit int) {
+	t.Helper()
 	server, err := testpg.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +122,12 @@ func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &outage{store: db.Jobs(), ended: make(chan struct{})}
+	if limit > 0 {
+		l := policy.JobLimit{Name: "x", Concurrency: limit}
+		if err := o.store.SetLimit(ctx, job.LimitSetting{LimitName: job.LimitName{Queue: "q", Name: "x"}, Limit: &l}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	signals, err := o.store.Notify(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +139,28 @@ func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
 	}
 	for i := range 3 {
 		workers.Go(func() { o.work(fmt.Sprint("w", i)) })
+	}
+	looks, full := 0, 0
+	if limit > 0 {
+		workers.Go(func() {
+			for {
+				select {
+				case <-o.ended:
+					return
+				case <-time.After(10 * time.Millisecond):
+				}
+				stats, err := o.store.Stats(ctx)
+				if err != nil {
+					continue
+				}
+				looks++
+				if n := stats["q"].Running; n > limit {
+					t.Errorf("J19: %d jobs run, the limit is %d", n, limit)
+				} else if n+stats["q"].Ready == limit {
+					full++
+				}
+			}
+		})
 	}
 	for _, progress := range []int64{200, 600} {
 		for o.completed.Load() < progress {
@@ -145,6 +181,9 @@ func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) {
 	close(o.ended)
 	workers.Wait()
 
+	if limit > 0 && full == 0 {
+		t.Errorf("J19: the limit was not reached in %d looks: nothing was tested", looks)
+	}
 	stats, err := o.store.Stats(ctx)
 	if err != nil {
 		t.Fatal(err)
