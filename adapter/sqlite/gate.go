@@ -205,19 +205,21 @@ func (g *gate) came(r *job.Record, places []string) {
 	})
 }
 
+// A plus before a column keeps its index from being used: with statistics of a time when few jobs were ready, SQLite would read all that
+// are ready now instead of the named ones.
 const (
 	dueBucketsSQL = `SELECT name FROM tenet_bucket INDEXED BY tenet_bucket_due WHERE due > 0 AND due <= ? ORDER BY due LIMIT 1000`
 	bucketsSQL    = `SELECT name, held, unstarted, waiting, next FROM tenet_bucket WHERE name IN (SELECT value FROM json_each(?))`
 	lineSQL       = `INDEXED BY tenet_gated_line WHERE line = ? ORDER BY rank, since, id LIMIT ? + 0`
 	dropBucketSQL = `DELETE FROM tenet_bucket WHERE name IN (SELECT value FROM json_each(?))`
 	moreSQL       = `INSERT OR IGNORE INTO tenet_gate_work (kind, what, position) SELECT 'bucket', value, '' FROM json_each(?)`
-	letGoSQL      = `UPDATE tenet_job SET state = 'ready', waits_for = '' WHERE id IN (SELECT value FROM json_each(?)) AND state = 'waiting' RETURNING queue`
+	letGoSQL      = `UPDATE tenet_job SET state = 'ready', waits_for = '' WHERE id IN (SELECT value FROM json_each(?)) AND +state = 'waiting' RETURNING queue`
 )
 
 var (
 	putBucketSQL = newBulk(6, `INSERT OR REPLACE INTO tenet_bucket (name, held, unstarted, waiting, next, due) VALUES `, ``)
 	putGatedSQL  = newBulk(9, `INSERT OR REPLACE INTO tenet_gated (id, places, needs, line, rank, since, priority, run_at, created_at) VALUES `, ``)
-	heldBackSQL  = `SELECT queue, count(*) FROM tenet_job WHERE id IN (SELECT value FROM json_each(?)) AND state = 'ready' GROUP BY queue`
+	heldBackSQL  = `SELECT queue FROM tenet_job WHERE id IN (SELECT value FROM json_each(?)) AND +state = 'ready'`
 )
 
 // gateReader is the store as its gate reads it.
@@ -309,7 +311,7 @@ func writeBuckets(q querier, g *job.Gate, buckets []*job.Bucket, at time.Time) e
 // writeEntrants moves jobs between ready and waiting. All of them are in one of the two.
 func writeEntrants(q querier, g *job.Gate, done *job.GateResult) error {
 	counts := totals{}
-	queue, n := "", 0
+	queue := ""
 	var rows, waits []any
 	add := func(e *job.Entrant, places []string, line any) {
 		rank, since := 0, time.Time{}
@@ -343,8 +345,8 @@ func writeEntrants(q querier, g *job.Gate, done *job.GateResult) error {
 	}
 	if len(done.Lined) > 0 {
 		ids := list(done.Lined, func(e *job.Entrant) string { return e.ID })
-		err := each(q, selection{text: heldBackSQL, args: []any{ids}, into: []any{&queue, &n}}, func() error {
-			counts.move(queue, job.Ready, job.Waiting, n)
+		err := each(q, selection{text: heldBackSQL, args: []any{ids}, into: []any{&queue}}, func() error {
+			counts.move(queue, job.Ready, job.Waiting, 1)
 			return nil
 		})
 		if err != nil {
