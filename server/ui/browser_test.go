@@ -97,7 +97,6 @@ func (b *tab) show(l look) {
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
 	b.do(chromedp.EmulateViewport(l.width, l.height))
-	value[bool](b, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`) // charts have their new size
 }
 
 // send sends a command of the browser's protocol.
