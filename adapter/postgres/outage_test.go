@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,10 @@ type outage struct {
 	completed atomic.Int64
 	faults    atomic.Int64
 	ended     chan struct{} // closed when all jobs are enqueued
+
+	mu      sync.Mutex
+	settled map[string]bool // payloads of jobs of flows, from before their first settlement was sent
+	early   []string        // payloads of those that were claimed before all their needs were settled
 }
 
 // fault counts a failed operation and waits before the next try.
@@ -42,6 +48,56 @@ func (o *outage) produce(n int) {
 			}
 			o.fault()
 		}
+	}
+}
+
+// layers are the nodes of a flow of 25 jobs; each needs all of the layer before.
+var layers = [][]string{{"root"}, names("left", 12), {"join"}, names("right", 10), {"end"}}
+
+func names(prefix string, n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprint(prefix, i))
+	}
+	return list
+}
+
+// produceFlows stores n jobs in flows. A flow whose confirmation is lost is stored again under its ID, which changes nothing.
+func (o *outage) produceFlows(producer, n int) {
+	for i := range n / 25 {
+		f := job.Flow{ID: fmt.Sprint(producer, ".", i)}
+		var needs []string
+		for _, layer := range layers {
+			var jobs []job.FlowJob
+			for _, node := range layer {
+				jobs = append(jobs, job.FlowJob{Node: node, Request: job.Request{Type: "t", Queue: "q", Payload: []byte(f.ID + "/" + node)}})
+			}
+			needs = f.Group(needs, jobs...)
+		}
+		flow, err := f.Inserts()
+		if err != nil {
+			panic(err)
+		}
+		for {
+			if _, err := o.store.EnqueueFlow(context.Background(), flow); err == nil {
+				break
+			}
+			o.fault()
+		}
+		o.enqueued.Add(25)
+	}
+}
+
+// claimed checks that the needs of a job of a flow were settled before it was claimed.
+func (o *outage) claimed(payload string) {
+	id, node, isFlow := strings.Cut(payload, "/")
+	if !isFlow {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at := slices.IndexFunc(layers, func(layer []string) bool { return slices.Contains(layer, node) })
+	if at > 0 && slices.ContainsFunc(layers[at-1], func(need string) bool { return !o.settled[id+"/"+need] }) {
+		o.early = append(o.early, payload)
 	}
 }
 
@@ -76,6 +132,10 @@ func (o *outage) work(worker string) {
 func (o *outage) settle(list []*job.Record) {
 	pending := make([]job.Settlement, len(list))
 	for i, r := range list {
+		o.claimed(string(r.Payload))
+		o.mu.Lock()
+		o.settled[string(r.Payload)] = true
+		o.mu.Unlock()
 		pending[i] = job.Settlement{Ref: r.Ref(), Kind: job.KindComplete}
 	}
 	for len(pending) > 0 {
@@ -98,14 +158,26 @@ func (o *outage) settle(list []*job.Record) {
 
 // TestJ8AServerThatStopsUnderLoadLosesNothing: workers and producers only repeat failed operations; connections,
 // notifications and leases recover by themselves.
-func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) { stopUnderLoad(t, 0) }
+func TestJ8AServerThatStopsUnderLoadLosesNothing(t *testing.T) { stopUnderLoad(t, load{}) }
 
 // TestJ19AServerThatStopsUnderLoadKeepsLimits is the same with a limit, which no look at the store finds exceeded.
-func TestJ19AServerThatStopsUnderLoadKeepsLimits(t *testing.T) { stopUnderLoad(t, 12) }
+func TestJ19AServerThatStopsUnderLoadKeepsLimits(t *testing.T) { stopUnderLoad(t, load{limit: 12}) }
 
-// stopUnderLoad stops and restarts a server under load. A limit of 0 is none.
-func stopUnderLoad(t *testing.T, limit int) {
+// TestJ20AServerThatStopsUnderLoadReleasesEachJobOnce is the same with flows: no job is claimed before its needs have ended, and
+// each ends once.
+func TestJ20AServerThatStopsUnderLoadReleasesEachJobOnce(t *testing.T) {
+	stopUnderLoad(t, load{flows: true})
+}
+
+type load struct {
+	limit int // 0 for none
+	flows bool
+}
+
+// stopUnderLoad stops and restarts a server under load.
+func stopUnderLoad(t *testing.T, load load) {
 	t.Helper()
+	limit := load.limit
 	server, err := testpg.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +193,7 @@ func stopUnderLoad(t *testing.T, limit int) {
 	if _, err := db.Migrate(ctx, postgres.Up, false); err != nil {
 		t.Fatal(err)
 	}
-	o := &outage{store: db.Jobs(), ended: make(chan struct{})}
+	o := &outage{store: db.Jobs(), ended: make(chan struct{}), settled: map[string]bool{}}
 	if limit > 0 {
 		l := policy.JobLimit{Name: "x", Concurrency: limit}
 		if err := o.store.SetLimit(ctx, job.LimitSetting{LimitName: job.LimitName{Queue: "q", Name: "x"}, Limit: &l}); err != nil {
@@ -134,8 +206,14 @@ func stopUnderLoad(t *testing.T, limit int) {
 	}
 
 	var producers, workers sync.WaitGroup
-	for range 4 {
-		producers.Go(func() { o.produce(400) })
+	for i := range 4 {
+		producers.Go(func() {
+			if load.flows {
+				o.produceFlows(i, 400)
+			} else {
+				o.produce(400)
+			}
+		})
 	}
 	for i := range 3 {
 		workers.Go(func() { o.work(fmt.Sprint("w", i)) })
@@ -183,6 +261,9 @@ func stopUnderLoad(t *testing.T, limit int) {
 
 	if limit > 0 && full == 0 {
 		t.Errorf("J19: the limit was not reached in %d looks: nothing was tested", looks)
+	}
+	if len(o.early) > 0 {
+		t.Errorf("J20: claimed before their needs had ended: %q", o.early)
 	}
 	stats, err := o.store.Stats(ctx)
 	if err != nil {
