@@ -6,7 +6,7 @@ BIN := $(CURDIR)/.bin
 .DEFAULT_GOAL := help
 # The packages are installed while vet runs.
 MAKEFLAGS += --jobs=2
-.PHONY: help build packages test soak check cover lint generate tidy fuzz bench grid screenshots demo
+.PHONY: help build packages test raced plain soak check cover lint generate tidy fuzz bench grid screenshots demo
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -17,28 +17,39 @@ build: ## build the tenet binary into the current folder
 # Every package of every module but the benchmarks'.
 ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 
-# The race detector watches everything but the C code of SQLite, translated to Go, simulations in one goroutine, the server of NATS,
-# tables and codecs, which take several times as long under it. Generated code and clients of servers compile in half the time without
-# inlining. Nobody debugs these programs, so that they are linked without DWARF. The flags apply to every go command, also those that
-# tests run, so that each package is compiled once.
+# Tests whose subject is one goroutine, or a process or browser that runs for long, do without the race detector, under which they take
+# several times as long. Make soak runs those of the command and the UI with it.
+PLAIN = ./cmd/tenet ./server/ui ./prove ./simulate ./amplify ./policyfile ./bench/outage
+
+# The race detector leaves out the C code of SQLite, translated to Go, the server of NATS, tables and codecs. Generated code and clients
+# of servers compile in half the time without inlining. Nobody debugs these programs, so that they are linked without DWARF. The flags
+# apply to every go command, also those that tests run, so that each package is compiled once.
 RACE = $(shell go env GOFLAGS) -race -ldflags=-w -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false \
-	-gcflags=golang.org/x/text/...=-race=false -gcflags=github.com/klauspost/compress/...=-race=false -gcflags=github.com/chromedp/cdproto/...=-race=false -gcflags=github.com/tenetdev/tenet/bench/outage=-race=false -gcflags=github.com/tenetdev/tenet/simulate=-race=false \
+	-gcflags=golang.org/x/text/...=-race=false -gcflags=github.com/klauspost/compress/...=-race=false \
 	'-gcflags=github.com/nats-io/nats-server/v2/...=-race=false -l' -gcflags=github.com/redis/go-redis/v9/...=-l -gcflags=github.com/tenetdev/tenet/server=-l
 
 # The packages whose tests take longest begin first.
-LONG = ./adapter/postgres ./adapter/nats/natspipe ./adapter/nats/natsstore ./cmd/tenet ./adapter/rabbitmq ./adapter/redis ./adapter/sqlite ./server/ui
+LONG = ./adapter/postgres ./adapter/nats/natspipe ./adapter/nats/natsstore ./adapter/rabbitmq ./adapter/redis ./adapter/sqlite
+RACED = $(LONG) $$(go list $(ALL) | grep -vxF "$$(go list $(PLAIN))")
 
 packages: ## install the Debian packages whose programs tests run, where they are missing: a minute the first time, as root
 	go run ./internal/debian/install
 
+test: packages check raced plain ## vet, race tests, command-line scripts, import rules, stale documents: ten minutes on two cores
+
 # Without GORACE, each process with the race detector would take a second to exit.
-test: export GOFLAGS = $(RACE)
-test: export GORACE = atexit_sleep_ms=0
-test: packages check ## vet, race tests, command-line scripts, import rules, stale documents: ten minutes on two cores
-	go test -vet=off -short -p 6 -parallel 8 -timeout 20m $(LONG) $(ALL) ./bench/outage
+raced: export GOFLAGS = $(RACE)
+raced: export GORACE = atexit_sleep_ms=0
+raced: packages check
+	go test -vet=off -short -p 4 -parallel 8 -timeout 40m $(RACED)
+
+plain: export GOFLAGS = $(shell go env GOFLAGS) -ldflags=-w
+plain: packages check
+	go test -vet=off -short -p 2 -parallel 8 -timeout 40m $(PLAIN)
 
 soak: ## all tests at full size, without -short, those of the benchmarks too: about an hour
 	go test -timeout 2h -p 1 $(ALL) ./bench/...
+	go test -race -short -timeout 2h -p 1 ./cmd/tenet ./server/ui
 
 # Vet compiles all that is imported, in four fifths of the time with less garbage collection. Lint looks at the benchmarks too.
 check: ## formatting and vet: a minute

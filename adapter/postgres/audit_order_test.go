@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,40 +111,52 @@ func TestA2AppendsWhoseConnectionsAreCutAreRepeated(t *testing.T) {
 	ctx := context.Background()
 	db, killer := openEvents(t, "cut"), openEvents(t, "cut")
 	a := db.Audit()
-	var appending atomic.Bool
-	appending.Store(true)
-	killed := make(chan int)
-	go func() {
-		n := 0
-		for appending.Load() {
-			var hit int
-			const kill = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%cut' || $1 || '%.audit %'`
-			if err := killer.pool.QueryRow(ctx, kill, fmt.Sprint(os.Getpid())).Scan(&hit); err != nil {
-				t.Error(err)
-				break
-			}
-			n += hit
+	kill := func(state string) (hit int) {
+		err := killer.pool.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND `+state+` AND query LIKE '%cut' || $1 || '%.audit %'`, fmt.Sprint(os.Getpid())).Scan(&hit)
+		if err != nil {
+			t.Error(err)
+			return 1
 		}
-		killed <- n
-	}()
-	var want []string
-	failures, most := 0, 300
-	if testing.Short() {
-		most = 60
+		return hit
 	}
-	for i := 0; i < most || failures < 5 && i < 10_000; i++ {
+	var want []string
+	failures := 0
+	for i := range 100 {
 		list := events("a", 1+20*i, 20)
 		for _, e := range list {
 			want = append(want, string(e.Line))
 		}
+		var killing sync.WaitGroup
+		switch i % 5 {
+		case 0: // the append comes as far as the table, where its connection is cut
+			tx, err := killer.pool.Begin(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(ctx, killer.sql(`LOCK TABLE {{schema}}.audit IN SHARE MODE`)); err != nil {
+				t.Fatal(err)
+			}
+			killing.Go(func() {
+				for kill(`wait_event_type = 'Lock'`) == 0 {
+					<-time.After(time.Millisecond)
+				}
+				_ = tx.Rollback(ctx)
+			})
+		case 1: // it is cut anywhere, or not at all
+			killing.Go(func() {
+				for range 20 {
+					kill(`state = 'active'`)
+				}
+			})
+		}
 		for a.Append(ctx, list) != nil {
 			failures++
 		}
+		killing.Wait()
 	}
-	appending.Store(false)
-	if n := <-killed; n == 0 || failures == 0 {
-		t.Fatalf("%d connections cut, %d appends failed: nothing was tested", n, failures)
+	if failures < 20 {
+		t.Errorf("%d appends failed, at least the 20 that waited should", failures)
 	}
 	got, _ := readFrom(t, killer.Audit(), "") // over connections that were not cut
 	if diff := cmp.Diff(want, got); diff != "" {
