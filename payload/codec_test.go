@@ -142,7 +142,8 @@ func TestAKeyIsReplacedByPuttingANewOneInFront(t *testing.T) {
 	}
 }
 
-// TestACompressedTextCannotGrowWithoutBound decodes 1 GiB of zeros, of which the envelope says that they are 10 bytes.
+// TestACompressedTextCannotGrowWithoutBound decodes 100 MiB of zeros, of which the envelope says that they are
+// fewer, or more than a payload may have.
 func TestACompressedTextCannotGrowWithoutBound(t *testing.T) {
 	var bomb bytes.Buffer
 	w, err := zstd.NewWriter(&bomb)
