@@ -191,8 +191,9 @@ INSERT INTO {{schema}}.gate_event (freed, taken) VALUES ($3, $4)`
 )
 
 // recalled lists the tables whose jobs are given their buckets again. Running jobs come first, because they count before others get
-// places, and again after the ready ones, some of which were claimed meanwhile.
-var recalled = []string{"running", "ready", "running", "waiting"}
+// places, and again after the ready ones, some of which were claimed meanwhile. Waiting jobs come before the ready ones: these give places
+// back, and a job that got one with the buckets that it had before would not be found again.
+var recalled = []string{"running", "waiting", "ready", "running"}
 
 // passedOnce is the position of a pass that must be repeated, once all transactions have ended that may not know of the change.
 const passedOnce = "again"
