@@ -96,6 +96,7 @@ func (d *Documents) Rollout(ctx context.Context, name string) (out api.RolloutSt
 // RolloutAction is what can be done to a rollout in progress.
 type RolloutAction string
 
+// The actions.
 const (
 	PauseRollout  RolloutAction = "pause"
 	ResumeRollout RolloutAction = "resume"
