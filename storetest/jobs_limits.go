@@ -98,20 +98,15 @@ func placeCases() []jobsCase {
 		}},
 		{name: "J19/a job that waits for one limit takes a place of a new one too", run: func(s *jobs) {
 			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
-			for i, priorities := range [][2]int{{0, 1}, {1, 0}} {
-				jobType := fmt.Sprint("u", i)
-				s.enqueue(job.Insert{Type: jobType, Priority: priorities[0]}) // ready
-				s.enqueue(job.Insert{Type: jobType, Priority: priorities[1]}) // waits, and may come first when places are given anew
-				typed := policy.JobLimit{Name: "typed", Concurrency: 1, Order: policy.OrderStrict}
-				s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: jobType, Name: "typed"}, Limit: &typed}), nil)
-				s.settled()
-				s.enqueue(job.Insert{Queue: "other", Type: jobType}) // knows only the new one
-				s.settled()
-				if n := len(s.list(job.Filter{Type: jobType, States: []job.State{job.Ready}})); n != 1 {
-					s.Errorf("%d jobs are ready, the limit of their type is 1", n)
-				}
-				s.change(job.ActionDelete, job.Filter{Type: jobType}, 10)
-				s.settled()
+			s.enqueue(job.Insert{Type: "u", Priority: 1}) // ready
+			s.enqueue(job.Insert{Type: "u"})              // waits, and comes first when places are given anew
+			s.enqueue(job.Insert{Queue: "free"})          // a store that goes through its jobs by ID has passed the one that waits
+			typed := policy.JobLimit{Name: "typed", Concurrency: 1}
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "typed"}, Limit: &typed}), nil)
+			s.enqueue(job.Insert{Queue: "other", Type: "u"}) // knows only the new one
+			s.settled()
+			if n := len(s.list(job.Filter{Type: "u", States: []job.State{job.Ready}})); n != 1 {
+				s.Fatalf("%d jobs are ready, the limit of their type is 1", n)
 			}
 		}},
 		{name: "J19/jobs of other queues and types pass", run: func(s *jobs) {
