@@ -78,47 +78,34 @@ FROM n`, n)
 // TestJ10PlansTouchOnlyWhatTheyTake checks, on 100,000 jobs (20,000 with -short), that no hot statement scans or sorts: it reads
 // only the rows that it takes. Plans are the same with and without statistics, and over 1,000 jobs.
 func TestJ10PlansTouchOnlyWhatTheyTake(t *testing.T) {
-	var first map[string][]string
-	many := 100_000
-	if testing.Short() {
-		many = 20_000
-	}
-	for _, jobs := range []int{many, 1000} {
-		db := backlog(t, jobs)
-		for _, analyze := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%d jobs, statistics %v", jobs, analyze), func(t *testing.T) {
-				if analyze {
-					if err := db.jobs.write(t.Context(), "analyze", func(q querier) error { return q.exec(`ANALYZE`) }); err != nil {
-						t.Fatal(err)
-					}
-				}
-				plans := hotPlans(t, db)
-				if first == nil {
-					first = plans
-				}
-				for text, plan := range plans {
-					if slices.ContainsFunc(plan, expensive) {
-						t.Errorf("%.200s\nis planned as %s", text, strings.Join(plan, " | "))
-					}
-					if before, known := first[text]; known && !slices.Equal(before, plan) {
-						t.Errorf("%.200s\nwas planned as %v, now as %v", text, before, plan)
-					}
-				}
-			})
-		}
-	}
+	samePlans{fill: backlog, plans: hotPlans}.check(t, short(100_000, 20_000), 1000)
 }
 
 // TestJ19PlansDoNotDependOnTheBlockedJobs: no statement that claims, settles or maintains beside blocked jobs, and none that lets them go
 // on, scans or sorts; their plans are the same over 20,000 blocked jobs (4,000 with -short) as over 500.
 func TestJ19PlansDoNotDependOnTheBlockedJobs(t *testing.T) {
-	var first map[string][]string
-	many := 20_000
+	samePlans{fill: blocked, plans: gatePlans}.check(t, short(20_000, 4000), 500)
+}
+
+// short returns a size, or with -short a smaller one.
+func short(size, smaller int) int {
 	if testing.Short() {
-		many = 4000
+		return smaller
 	}
-	for _, jobs := range []int{many, 500} {
-		db := blocked(t, jobs)
+	return size
+}
+
+// samePlans compares the plans of statements over files of several sizes, with and without statistics.
+type samePlans struct {
+	fill  func(t *testing.T, jobs int) *DB
+	plans func(t *testing.T, db *DB) map[string][]string // by statement
+}
+
+func (s samePlans) check(t *testing.T, sizes ...int) {
+	t.Helper()
+	var first map[string][]string
+	for _, jobs := range sizes {
+		db := s.fill(t, jobs)
 		for _, analyze := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d jobs, statistics %v", jobs, analyze), func(t *testing.T) {
 				if analyze {
@@ -126,7 +113,7 @@ func TestJ19PlansDoNotDependOnTheBlockedJobs(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				plans := gatePlans(t, db)
+				plans := s.plans(t, db)
 				if first == nil {
 					first = plans
 				}

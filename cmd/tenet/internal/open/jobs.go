@@ -42,10 +42,11 @@ func parseJobs(at location) (end, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest, err := p.Rest()
 	if of.scheme != schemePostgres {
-		_, err = p.Only()
+		_, err := p.Only()
+		return e, err
 	}
+	rest, err := p.Rest()
 	if len(rest) > 0 {
 		e.store += "?" + rest.Encode()
 	}
