@@ -35,17 +35,17 @@ RACED = $(LONG) $$(go list $(ALL) | grep -vxF "$$(go list $(PLAIN))")
 packages: ## install the Debian packages whose programs tests run, where they are missing: a minute the first time, as root
 	go run ./internal/debian/install
 
-test: packages check raced plain ## vet, race tests, command-line scripts, import rules, stale documents: ten minutes on two cores
+test: packages check raced plain ## vet, race tests, command-line scripts, import rules, stale documents: ten to twenty minutes on two cores
 
 # Without GORACE, each process with the race detector would take a second to exit.
 raced: export GOFLAGS = $(RACE)
 raced: export GORACE = atexit_sleep_ms=0
 raced: packages check
-	go test -vet=off -short -p 4 -parallel 8 -timeout 40m $(RACED)
+	go test -vet=off -short -p 3 -parallel 8 -timeout 40m $(RACED)
 
 plain: export GOFLAGS = $(shell go env GOFLAGS) -ldflags=-w
 plain: packages check
-	go test -vet=off -short -p 2 -parallel 8 -timeout 40m $(PLAIN)
+	go test -vet=off -short -p 1 -parallel 8 -timeout 40m $(PLAIN)
 
 soak: ## all tests at full size, without -short, those of the benchmarks too: about an hour
 	go test -timeout 2h -p 1 $(ALL) ./bench/...

@@ -18,5 +18,5 @@
 // [Open] uses the server of the environment variable TENET_TEST_POSTGRES where that is set. [Start] never does: its
 // server may be stopped in order ([Server.Stop]) or as by a crash ([Server.Kill]), and started again ([Server.Run]). Where
 // PostgreSQL is not installed, it is installed by apt-get, which needs root. [StartWithClock] starts a server whose clock the
-// test sets, so that nothing waits for a lease to run out.
+// test sets, so that nothing waits for a lease to run out. [Server.Close] fails if a process of the server has crashed by itself.
 package testpg

@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -162,7 +164,19 @@ func (s *Server) Close() error {
 	if s.folder == "" {
 		return nil
 	}
-	return errors.Join(s.process.End(syscall.SIGQUIT), os.RemoveAll(s.folder)) // at once: nothing is to be kept
+	err := s.process.End(syscall.SIGQUIT) // at once: nothing is to be kept
+	return errors.Join(err, s.crashes(), os.RemoveAll(s.folder))
+}
+
+// crash is what the server logs of a process of its own that has crashed, after which it ends all connections.
+var crash = regexp.MustCompile(`(?m)^.*(was terminated by signal|exited with exit code|PANIC:).*(\n.*DETAIL:.*)?$`)
+
+// crashes returns an error if processes of the server have crashed.
+func (s *Server) crashes() error {
+	if lines := crash.FindAllString(s.process.Output(), 10); lines != nil {
+		return fmt.Errorf("testpg: the server crashed by itself:\n%s", strings.Join(lines, "\n"))
+	}
+	return nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.folder, "data") }

@@ -5,9 +5,11 @@ package testpg_test
 import (
 	"net"
 	"net/url"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,5 +82,37 @@ func TestTheClockIsSetWhileTheServerRuns(t *testing.T) {
 		if off := now.Sub(time.Now().Add(offset)).Abs(); off > time.Minute {
 			t.Errorf("the clock set to %+v is off by %v", offset, off)
 		}
+	}
+}
+
+// TestCloseReportsACrash kills a process of the server, which ends all its connections and goes on.
+func TestCloseReportsACrash(t *testing.T) {
+	server, err := testpg.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	children := func(of int) []string {
+		out, err := exec.Command("pgrep", "-P", strconv.Itoa(of), "postgres").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
+	}
+	main, err := strconv.Atoi(children(os.Getpid())[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := strconv.Atoi(children(main)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(one, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for crashed := false; !crashed; <-time.After(10 * time.Millisecond) { // the others end too
+		crashed = syscall.Kill(one, 0) != nil
+	}
+	if err := server.Close(); err == nil || !strings.Contains(err.Error(), "was terminated by signal 9") {
+		t.Errorf("Close: %v", err)
 	}
 }

@@ -92,6 +92,14 @@ func (p *Process) End(signal syscall.Signal) error {
 // Signal sends a signal that does not end the server, such as SIGSTOP.
 func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Signal(signal) }
 
+// Output is what the server has written since Run, once it has ended.
+func (p *Process) Output() string {
+	if p.output == nil {
+		return ""
+	}
+	return p.output.String()
+}
+
 // PID is the process's ID, and that of its group.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
