@@ -20,7 +20,7 @@ func TestJ17OverallTimeoutHoldsWhateverTheServersClockShows(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(fmt.Sprint(by), func(t *testing.T) {
 			t.Parallel()
-			server, err := testpg.StartWithClock()
+			server, err := testpg.StartWithClock(testpg.NoSync)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +32,7 @@ func TestJ17OverallTimeoutHoldsWhateverTheServersClockShows(t *testing.T) {
 			if err := server.SetClock(by); err != nil {
 				t.Fatal(err)
 			}
-			db := openAt(t, server.URL(), "shifted")
+			db := openAt(t, server.ClockURL(), "shifted")
 			if _, err := db.Migrate(t.Context(), postgres.Up, false); err != nil {
 				t.Fatal(err)
 			}

@@ -31,19 +31,19 @@ func TestIdempotency(t *testing.T) {
 	storetest.Idempotency(t, storetest.IdempotencyOptions{
 		Advance: advance,
 		Open: func(t *testing.T) idempotency.Store {
-			db, schema := open(t)
+			db, schema := openNew(t, clocked)
 			store := db.Idempotency()
 			schemaOf.Store(store, schema)
 			return store
 		},
 		Second: func(t *testing.T, first idempotency.Store) idempotency.Store {
 			schema, _ := schemaOf.Load(first)
-			return openAt(t, url, schema.(string)).Idempotency()
+			return openAt(t, clocked, schema.(string)).Idempotency()
 		},
 		Process: func(_ *testing.T, first idempotency.Store) *exec.Cmd {
 			schema, _ := schemaOf.Load(first)
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), processURL+"="+url, processSchema+"="+schema.(string))
+			cmd.Env = append(os.Environ(), processURL+"="+clocked, processSchema+"="+schema.(string))
 			return cmd
 		},
 	})

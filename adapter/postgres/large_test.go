@@ -20,7 +20,7 @@ func TestS8TenMillionJobs(t *testing.T) {
 		t.Skip("takes minutes")
 	}
 	const jobs = 10_000_000
-	own, err := testpg.Start()
+	own, err := testpg.Start(testpg.NoSync)
 	if err != nil {
 		t.Fatal(err)
 	}

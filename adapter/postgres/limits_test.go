@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 
 // TestLimitsOfAServerThatStops runs the cases on a server of its own, which is killed and started again for each outage.
 func TestLimitsOfAServerThatStops(t *testing.T) {
-	server, err := testpg.Start()
+	server, err := testpg.Start(testpg.NoSync)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/tenetdev/tenet/storetest"
 )
 
-// server is the server of this test binary, and url its address.
+// server is the server of this test binary, url its address, and clocked the one whose clock advance moves.
 var (
-	server *testpg.Server
-	url    string
+	server       *testpg.Server
+	url, clocked string
 )
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
-	url = server.URL()
+	url, clocked = server.URL(), server.ClockURL()
 	os.Setenv("DATABASE_URL", url) // for the example
 	if code = m.Run(); code != 0 {
 		return code
@@ -53,13 +53,15 @@ func run(m *testing.M) (code int) {
 	return 0
 }
 
-// advance moves the server's clock forward for the rest of the test.
+// advance moves the clock of stores of openAt(…, clocked, …) forward for the rest of the test.
 func advance(t *testing.T, d time.Duration) { t.Helper(); server.Advance(t, d) }
 
 var schemas atomic.Int64
 
 // open makes a store in a new schema.
-func open(t testing.TB) (*postgres.DB, string) {
+func open(t testing.TB) (*postgres.DB, string) { t.Helper(); return openNew(t, url) }
+
+func openNew(t testing.TB, url string) (*postgres.DB, string) {
 	t.Helper()
 	schema := fmt.Sprintf("test %d %d", os.Getpid(), schemas.Add(1))
 	db := openAt(t, url, schema)

@@ -178,7 +178,7 @@ type load struct {
 func stopUnderLoad(t *testing.T, load load) {
 	t.Helper()
 	limit := load.limit
-	server, err := testpg.Start()
+	server, err := testpg.Start(testpg.NoSync)
 	if err != nil {
 		t.Fatal(err)
 	}

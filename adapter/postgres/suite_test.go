@@ -13,13 +13,13 @@ func TestJobs(t *testing.T) {
 	storetest.Jobs(t, storetest.JobsOptions{
 		Advance: advance,
 		Open: func(t *testing.T) job.Store {
-			db, schema := open(t)
+			db, schema := openNew(t, clocked)
 			schemaOf.Store(db.Jobs(), schema)
 			return db.Jobs()
 		},
 		Second: func(t *testing.T, first job.Store) job.Store {
 			schema, _ := schemaOf.Load(first)
-			return openAt(t, url, schema.(string)).Jobs()
+			return openAt(t, clocked, schema.(string)).Jobs()
 		},
 	})
 }

@@ -22,7 +22,6 @@ func programs() map[string][]string {
 	return map[string][]string{
 		"chromium":          {"chromium"},
 		"fonts-dejavu-core": {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"}, // without a font, pages show nothing
-		"faketime":          {"/usr/lib/*/faketime/libfaketime.so.1"},
 		"postgresql":        {"/usr/lib/postgresql/*/bin/initdb", "initdb"},
 		"redis-server":      {"redis-server"},
 		"rabbitmq-server":   {"/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"}, // Debian's wrapper in the PATH changes the user

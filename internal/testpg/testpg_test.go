@@ -70,7 +70,7 @@ func TestTheClockIsSetWhileTheServerRuns(t *testing.T) {
 		if err := server.SetClock(offset); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command("psql", "-Atc", "SELECT extract(epoch FROM clock_timestamp())::bigint", server.URL()).CombinedOutput()
+		out, err := exec.Command("psql", "-Atc", "SELECT extract(epoch FROM clock_timestamp())::bigint", server.ClockURL()).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -22,7 +22,7 @@ var server *testpg.Server
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
-		if server, err = testpg.StartWithClock(); err != nil {
+		if server, err = testpg.StartWithClock(testpg.NoSync); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -60,7 +60,7 @@ func onConnection(t testing.TB, f func(ctx context.Context, c *pgx.Conn) error) 
 	var err error
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var c *pgx.Conn
-		if c, err = pgx.Connect(ctx, server.URL()); err != nil {
+		if c, err = pgx.Connect(ctx, server.ClockURL()); err != nil {
 			continue
 		}
 		err = errors.Join(f(ctx, c), c.Close(ctx))

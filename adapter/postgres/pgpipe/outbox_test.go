@@ -36,7 +36,7 @@ type writer struct {
 
 func newWriter(t testing.TB, name string) *writer {
 	t.Helper()
-	c, err := pgx.Connect(context.Background(), server.URL())
+	c, err := pgx.Connect(context.Background(), server.ClockURL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,13 +70,13 @@ func TestLargePayloadsAreWrittenInParts(t *testing.T) {
 
 func TestOpenRejectsUnsuitableTables(t *testing.T) {
 	queue := func(ctx context.Context, o pgpipe.Options) error {
-		return closed(pgpipe.OpenQueue(ctx, server.URL(), o))
+		return closed(pgpipe.OpenQueue(ctx, server.ClockURL(), o))
 	}
 	sink := func(ctx context.Context, o pgpipe.Options) error {
-		return closed(pgpipe.OpenSink(ctx, server.URL(), o))
+		return closed(pgpipe.OpenSink(ctx, server.ClockURL(), o))
 	}
 	box := func(ctx context.Context, o pgpipe.Options) error {
-		return closed(pgpipe.OpenOutbox(ctx, server.URL(), o))
+		return closed(pgpipe.OpenOutbox(ctx, server.ClockURL(), o))
 	}
 	full := queueColumns + ", done_at timestamptz"
 	for name, test := range map[string]struct {

@@ -35,7 +35,7 @@ func TestQueue(t *testing.T) {
 
 func openQueue(t *testing.T, o pgpipe.Options) *pgpipe.Queue {
 	t.Helper()
-	q, err := pgpipe.OpenQueue(t.Context(), server.URL(), o)
+	q, err := pgpipe.OpenQueue(t.Context(), server.ClockURL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestOutbox(t *testing.T) {
 
 func openOutbox(t *testing.T, o pgpipe.Options) *pgpipe.Outbox {
 	t.Helper()
-	out, err := pgpipe.OpenOutbox(t.Context(), server.URL(), o)
+	out, err := pgpipe.OpenOutbox(t.Context(), server.ClockURL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestSink(t *testing.T) {
 
 func openSink(t *testing.T, o pgpipe.Options) *pgpipe.Sink {
 	t.Helper()
-	s, err := pgpipe.OpenSink(t.Context(), server.URL(), o)
+	s, err := pgpipe.OpenSink(t.Context(), server.ClockURL(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

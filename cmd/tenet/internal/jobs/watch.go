@@ -46,9 +46,13 @@ Ctrl-C ends the command, with exit code 0.`,
 		if *lines || slices.Contains([]string{cli.FormJSON, cli.FormYAML}, *form) {
 			p.form = cli.FormJSONL // an endless list never closes
 		}
-		return open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
+		err = open.WithJobs(cmd.Context(), a, open.Options{URL: *store}, func(s open.JobStore) error {
 			return p.watch(cmd.Context(), s, job.WatchOptions{Filter: f, After: -1})
 		})
+		if cmd.Context().Err() != nil {
+			return nil //nolint:nilerr // the person has ended the watch
+		}
+		return err
 	})
 	return cmd
 }
@@ -60,7 +64,7 @@ type eventPrinter struct {
 	hidden *Secrets
 }
 
-func (p *eventPrinter) watch(ctx context.Context, s open.JobStore, o job.WatchOptions) (err error) {
+func (p *eventPrinter) watch(ctx context.Context, s open.JobStore, o job.WatchOptions) error {
 	o.Failing = func(err error) {
 		if err != nil {
 			p.app.Warn("no answer; asking again until there is one: %v", err)
@@ -70,16 +74,12 @@ func (p *eventPrinter) watch(ctx context.Context, s open.JobStore, o job.WatchOp
 	}
 	switch s := s.(type) {
 	case *client.Jobs:
-		err = s.Watch(ctx, o, p.print)
+		return s.Watch(ctx, o, p.print)
 	case job.Relay:
-		err = job.Watch(ctx, s, o, p.print)
+		return job.Watch(ctx, s, o, p.print)
 	default:
 		return errors.New("this store does not pass on what workers do")
 	}
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the person has ended the watch
-	}
-	return err
 }
 
 func (p *eventPrinter) print(e job.Event) error {
