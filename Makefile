@@ -18,8 +18,8 @@ build: ## build the tenet binary into the current folder
 ALL = $$(go list -m -f '{{.Dir}}/...' | grep -v /bench/)
 
 # Tests whose subject is one goroutine, or a process or browser that runs for long, do without the race detector, under which they take
-# several times as long. Make soak runs those of the command and the UI with it.
-PLAIN = ./cmd/tenet ./server/ui ./prove ./simulate ./amplify ./policyfile ./bench/outage
+# several times as long; those that run the go command find there what vet has compiled. Make soak runs the concurrent ones with it.
+PLAIN = . ./cmd/tenet ./server/ui ./cmd/tenet/internal/release ./prove ./simulate ./amplify ./policyfile ./bench/outage
 
 # The race detector leaves out the C code of SQLite, translated to Go, the server of NATS, tables and codecs. Generated code and clients
 # of servers compile in half the time without inlining. Nobody debugs these programs, so that they are linked without DWARF. The flags
@@ -49,7 +49,7 @@ plain: packages check
 
 soak: ## all tests at full size, without -short, those of the benchmarks too: about an hour
 	go test -timeout 2h -p 1 $(ALL) ./bench/...
-	go test -race -short -timeout 2h -p 1 ./cmd/tenet ./server/ui
+	go test -race -short -timeout 2h -p 1 . ./cmd/tenet ./server/ui
 
 # Vet compiles all that is imported, in four fifths of the time with less garbage collection. Lint looks at the benchmarks too.
 check: ## formatting and vet: a minute

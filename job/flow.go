@@ -38,7 +38,7 @@ type OnFailure string
 
 // The kinds of OnFailure.
 const (
-	// FailureCancel cancels the job, and so in turn the jobs that need it.
+	// FailureCancel cancels the job, which is then a failed need of the jobs that need it.
 	FailureCancel OnFailure = "cancel"
 	// FailureRun counts the need as met.
 	FailureRun OnFailure = "run"

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
 	"github.com/tenetdev/tenet/adapter/postgres"
@@ -20,6 +21,8 @@ import (
 var (
 	server       *testpg.Server
 	url, clocked string
+	// pools are for stores at these addresses: to start a connection costs more than most tests.
+	pools = map[string]*pgxpool.Pool{}
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +33,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int) {
 	var err error
-	if server, err = testpg.StartWithClock(); err != nil {
+	if server, err = testpg.StartWithClock(testpg.NoVacuum); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -41,8 +44,24 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	url, clocked = server.URL(), server.ClockURL()
+	for _, u := range []string{url, clocked} {
+		config, err := pgxpool.ParseConfig(u)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		config.MaxConns, config.MaxConnLifetime = 30, 20*time.Second // a connection remembers all tables that it has ever used
+		if pools[u], err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	os.Setenv("DATABASE_URL", url) // for the example
-	if code = m.Run(); code != 0 {
+	code = m.Run()
+	for _, pool := range pools {
+		pool.Close()
+	}
+	if code != 0 {
 		return code
 	}
 	// The goroutine that copies the server's output belongs to the test.
@@ -74,7 +93,13 @@ func openNew(t testing.TB, url string) (*postgres.DB, string) {
 // openAt opens a schema, which need not exist, and closes it when the test ends.
 func openAt(t testing.TB, url, schema string) *postgres.DB {
 	t.Helper()
-	db, err := postgres.Open(context.Background(), url, postgres.Options{Schema: schema, MaxConns: 10})
+	o := postgres.Options{Schema: schema, MaxConns: 10}
+	db, err := (*postgres.DB)(nil), error(nil)
+	if pool := pools[url]; pool != nil {
+		db, err = postgres.New(t.Context(), pool, o)
+	} else {
+		db, err = postgres.Open(t.Context(), url, o)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

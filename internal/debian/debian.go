@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// emulator runs programs for 386 where the kernel does not. Few machines need it, so that it is installed by Find alone.
+const emulator = "qemu-user"
+
 // programs lists the packages that tests need, each with the places of the program that shows that it is installed: an
 // absolute pattern, or a name in the PATH. The first place that has it counts.
 func programs() map[string][]string {
@@ -24,6 +27,7 @@ func programs() map[string][]string {
 		"fonts-dejavu-core": {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"}, // without a font, pages show nothing
 		"postgresql":        {"/usr/lib/postgresql/*/bin/initdb", "initdb"},
 		"redis-server":      {"redis-server"},
+		emulator:            {"qemu-i386"},
 		"rabbitmq-server":   {"/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"}, // Debian's wrapper in the PATH changes the user
 	}
 }
@@ -44,9 +48,10 @@ func Find(pkg string) (string, error) {
 	return find(places), nil
 }
 
-// FindAll installs the packages of all programs that are missing.
+// FindAll installs the packages of all programs that are missing, but for the emulator.
 func FindAll() error {
 	a := apt{root: os.Geteuid() == 0, places: programs()}
+	delete(a.places, emulator)
 	if err := a.install(slices.Sorted(maps.Keys(a.places))...); err != nil {
 		return fmt.Errorf("debian: %w", err)
 	}

@@ -37,6 +37,9 @@ type Server struct {
 // committed still outlives [Server.Kill].
 const NoSync = "fsync=off"
 
+// NoVacuum is a setting for tests that make many schemas, whose tables autovacuum would look at again and again.
+const NoVacuum = "autovacuum=off"
+
 // Open returns the server of TENET_TEST_POSTGRES, a URL, or where that is not set a new one.
 func Open() (*Server, error) {
 	if url := os.Getenv("TENET_TEST_POSTGRES"); url != "" {
