@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -175,7 +176,10 @@ func (c *Client) send(ctx context.Context, call Call) (*http.Response, error) {
 		}
 	}
 	answer, err := c.http.Do(ctx, r, policy.ParseKey(key))
+	dial, _ := errors.AsType[*net.OpError](err)
 	switch {
+	case dial != nil && dial.Op == "dial":
+		return nil, fmt.Errorf("%s: no connection to %s; check the URL, and that the server runs: %w", call.name(), c.base, bare(err))
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", call.name(), bare(err))
 	case answer.StatusCode >= http.StatusMultipleChoices:

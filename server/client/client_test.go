@@ -256,6 +256,17 @@ func TestS6ARefusalIsAProblemWithARemedy(t *testing.T) {
 	}
 }
 
+func TestAServerThatIsAwayIsNamed(t *testing.T) {
+	c, err := client.New(client.Options{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Jobs().Stats(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no connection to http://127.0.0.1:1; check the URL, and that the server runs") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestAnswersOfOthersAreNoProblems: a proxy's page is not shown.
 func TestAnswersOfOthersAreNoProblems(t *testing.T) {
 	e := start(t, func(http.Handler) http.Handler {
