@@ -28,7 +28,7 @@ func scripts() testscript.Params {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // a race-enabled tenet would take a second to exit
-			e.Setenv("GOGC", "400") // most commands end before they have garbage
+			e.Setenv("GOGC", "400")                 // most commands end before they have garbage
 			setupServers(e)
 			return nil
 		},

@@ -126,7 +126,8 @@ func throughServer(store string, args []string) (int, error) {
 
 // notServed lists the scripts that use stores but cannot go through a server, with the reasons.
 var notServed = map[string]string{
-	"migrate": "a server brings the tables of its store up to date, and the script needs them missing",
+	"jobs_watch": "it creates tokens, without which its server then refuses commands; it watches through a server by itself",
+	"migrate":    "a server brings the tables of its store up to date, and the script needs them missing",
 }
 
 // TestS7ScriptsThroughAServer runs the scripts of the commands that take a store once more, each command through a server.
