@@ -109,6 +109,28 @@ func placeCases() []jobsCase {
 				s.Fatalf("%d jobs are ready, the limit of their type is 1", n)
 			}
 		}},
+		{name: "J19/a job that waits for one limit and gets another leaves its line", run: func(s *jobs) {
+			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
+			// The first gives its place up for a moment when it needs one of the new limit too. The second is next, then the third.
+			s.enqueue(job.Insert{Type: "u", Priority: 1})
+			s.enqueue(job.Insert{Type: "u"}, job.Insert{Priority: 2})
+			typed := policy.JobLimit{Name: "typed", Concurrency: 5}
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "typed"}, Limit: &typed}), nil)
+			s.settled()
+			if n := len(s.list(job.Filter{Queue: queue, States: []job.State{job.Ready}})); n != 1 {
+				s.Fatalf("%d jobs are ready, want 1", n)
+			}
+			if use := s.use("one"); use.Held != 1 || use.Waiting != 2 {
+				s.Fatalf("%+v", use)
+			}
+			for range 3 {
+				done := s.lease(queue, 10, long)
+				if len(done) != 1 {
+					s.Fatalf("claimed %d jobs, want 1", len(done))
+				}
+				s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: done[0].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}})...), nil)
+			}
+		}},
 		{name: "J19/jobs of other queues and types pass", run: func(s *jobs) {
 			s.limit(perTenant(1))
 			typed := policy.JobLimit{Name: "one", Concurrency: 1}

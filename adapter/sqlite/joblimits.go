@@ -137,6 +137,7 @@ const (
 	endWorkSQL   = `DELETE FROM tenet_gate_work WHERE kind = ? AND what = ?`
 	limitPageSQL = `SELECT name FROM tenet_bucket WHERE name > ?1 AND name >= ?2 AND name < ?2 || char(1114111) ORDER BY name LIMIT 1000`
 	jobsPageSQL  = `WHERE seq > ?1 AND seq <= ?2 AND state IN ('waiting', 'ready', 'running') AND (queue = ?3 OR type = ?4)`
+	unlineSQL    = `UPDATE tenet_gated SET line = NULL WHERE id IN (SELECT value FROM json_each(?))`
 	lastJobSQL   = `SELECT coalesce(max(seq), 0) FROM tenet_job`
 	// gateRows is how many jobs a step looks at.
 	gateRows = 10_000
@@ -146,6 +147,9 @@ const (
 func gateStep(q querier) (more bool, err error) {
 	g, err := q.gate()
 	if err != nil || !g.work {
+		return false, err
+	}
+	if err := tend(q, now()); err != nil { // jobs that have just come are not to come again
 		return false, err
 	}
 	var kind, what, position string
@@ -216,6 +220,7 @@ func (g *gate) again(q querier, scope, position string) (next string, err error)
 		known[r.ID] = r
 	}
 	var running []any
+	var left []string
 	for _, e := range jobs {
 		r := known[e.ID]
 		if r == nil {
@@ -230,8 +235,13 @@ func (g *gate) again(q querier, scope, position string) (next string, err error)
 			g.events.Dropped = append(g.events.Dropped, r.places...)
 			g.came(&e.Record, nil)
 		case r.Line != "":
-			g.events.Left = append(g.events.Left, r.Line)
+			g.events.Left, left = append(g.events.Left, r.Line), append(left, e.ID)
 			g.came(&e.Record, r.places)
+		}
+	}
+	if len(left) > 0 {
+		if err := q.exec(unlineSQL, list(left, itself)); err != nil {
+			return "", err
 		}
 	}
 	if err := putGatedSQL.exec(q, running); err != nil || from+gateRows >= last {
