@@ -94,7 +94,8 @@ func openNew(t testing.TB, url string) (*postgres.DB, string) {
 func openAt(t testing.TB, url, schema string) *postgres.DB {
 	t.Helper()
 	o := postgres.Options{Schema: schema, MaxConns: 10}
-	db, err := (*postgres.DB)(nil), error(nil)
+	var db *postgres.DB
+	var err error
 	if pool := pools[url]; pool != nil {
 		db, err = postgres.New(t.Context(), pool, o)
 	} else {
