@@ -176,6 +176,7 @@ func (t *tending) note(v *GateEvents) {
 			t.buckets[name].Held--
 		}
 		e.Holds = Without(e.Holds, Without(e.Holds, e.Needs))
+		e.Holds = slices.DeleteFunc(e.Holds, t.giveUp)
 		if len(e.Needs) == 0 {
 			t.result.Admitted = append(t.result.Admitted, e)
 			continue
@@ -183,6 +184,16 @@ func (t *tending) note(v *GateEvents) {
 		t.fresh[e] = true
 		t.came[e.Needs[0]] = append(t.came[e.Needs[0]], e)
 	}
+}
+
+// giveUp takes a kept place from a job that comes back where more jobs ran when the limit came than it has places.
+func (t *tending) giveUp(bucket string) bool {
+	b, l := t.buckets[bucket], t.limit(bucket)
+	over := l != nil && l.Concurrency > 0 && b.Held > l.Concurrency
+	if over {
+		b.Held--
+	}
+	return over
 }
 
 func (t *tending) limit(bucket string) *gateLimit {

@@ -131,6 +131,21 @@ func placeCases() []jobsCase {
 				s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: done[0].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}})...), nil)
 			}
 		}},
+		{name: "J19/jobs that ran when a strict limit came have its one place between them", run: func(s *jobs) {
+			both := []*job.Record{s.start(job.Insert{}, long), s.start(job.Insert{}, long)}
+			s.limit(policy.JobLimit{Name: "strict", Concurrency: 1, Order: policy.OrderStrict})
+			s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: both[0].Ref(), Kind: job.KindRetry, Reason: policy.ReasonError, Error: "e"}})...), nil)
+			if list := s.lease(queue, 10, long); len(list) != 0 {
+				s.Fatalf("claimed %d jobs beside a running one, the limit is 1", len(list))
+			}
+			s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: both[1].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}})...), nil)
+			if list := s.lease(queue, 10, long); len(list) != 1 || list[0].ID != both[0].ID {
+				s.Fatalf("claimed %d jobs, want the one that was retried", len(list))
+			}
+			if use := s.use("strict"); use.Held != 1 || use.Waiting != 0 {
+				s.Fatalf("%+v", use)
+			}
+		}},
 		{name: "J19/jobs of other queues and types pass", run: func(s *jobs) {
 			s.limit(perTenant(1))
 			typed := policy.JobLimit{Name: "one", Concurrency: 1}

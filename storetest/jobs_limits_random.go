@@ -82,7 +82,7 @@ func (m *limitModel) limit(t *rapid.T) {
 	m.s.settled()
 	m.over = map[string]bool{}
 	for bucket, use := range m.use() {
-		m.over[bucket] = use.held > use.limit || use.strict && use.held+use.scheduled > use.limit
+		m.over[bucket] = use.held > use.limit
 	}
 }
 
@@ -195,11 +195,7 @@ func (m *limitModel) check(t *rapid.T) {
 	m.s.settled()
 	use := m.use()
 	for bucket, u := range use {
-		kept := 0
-		if u.strict {
-			kept = u.scheduled // jobs that had a place when the limit changed keep it through a retry
-		}
-		if u.held+kept <= u.limit {
+		if u.held <= u.limit {
 			m.over[bucket] = false
 		}
 		if u.held > u.limit && !m.over[bucket] {
