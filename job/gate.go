@@ -16,7 +16,8 @@ import (
 //
 // A job is in one line at a time and takes its places all at once, so that it never holds one while it waits for another. The
 // exception is a place in a bucket of order strict, which stays with the job until it has finished: jobs that have to wait for
-// a retry keep it, and no job that holds a place of another kind waits for one of these.
+// a retry keep it, unless more jobs ran when the limit came than it allows, and no job that holds a place of another kind waits
+// for one of these.
 
 // Gate knows the limits in force in a store. It is immutable.
 type Gate struct {

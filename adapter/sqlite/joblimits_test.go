@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenetdev/tenet/job"
@@ -13,6 +14,10 @@ import (
 // TestJ19AJobThatComesBackDuringAChangeTakesOnePlace: maintenance takes back an expired lease and goes on with a change of limits in the
 // same transaction.
 func TestJ19AJobThatComesBackDuringAChangeTakesOnePlace(t *testing.T) {
+	synctest.Test(t, comesBackDuringAChange)
+}
+
+func comesBackDuringAChange(t *testing.T) {
 	db := open(t)
 	jobs := db.Jobs()
 	limit := policy.JobLimit{Name: "two", Concurrency: 2}
@@ -22,7 +27,7 @@ func TestJ19AJobThatComesBackDuringAChangeTakesOnePlace(t *testing.T) {
 	if _, err := jobs.Enqueue(t.Context(), []job.Insert{{ID: "01990000-0000-7000-8000-000000000001", Type: "t", Queue: "q", Payload: []byte(`{}`)}}); err != nil {
 		t.Fatal(err)
 	}
-	const lease = 10 * time.Millisecond
+	const lease = time.Minute
 	if list, err := jobs.Claim(t.Context(), job.Claim{Worker: "w", Lease: lease, Queues: []job.Slots{{Queue: "q", Free: 1}}}); err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// emulator runs programs for 386 where the kernel does not. Few machines need it, so that it is installed by Find alone.
+// emulator runs 386 programs on machines whose kernel cannot. Few machines need it, so only Find installs it.
 const emulator = "qemu-user"
 
 // programs lists the packages that tests need, each with the places of the program that shows that it is installed: an

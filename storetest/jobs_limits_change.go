@@ -1,0 +1,257 @@
+package storetest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tenetdev/tenet/job"
+	"github.com/tenetdev/tenet/policy"
+)
+
+func limitChangeCases() []jobsCase {
+	one := job.LimitName{Queue: queue, Name: "one"}
+	return []jobsCase{
+		{name: "J19/a job that waits for one limit takes a place of a new one too", run: func(s *jobs) {
+			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
+			s.enqueue(job.Insert{Type: "u", Priority: 1}) // ready
+			s.enqueue(job.Insert{Type: "u"})              // waits, and comes first when places are given anew
+			s.enqueue(job.Insert{Queue: "free"})          // a store that goes through its jobs by ID has passed the one that waits
+			typed := policy.JobLimit{Name: "typed", Concurrency: 1}
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "typed"}, Limit: &typed}), nil)
+			s.enqueue(job.Insert{Queue: "other", Type: "u"}) // knows only the new one
+			s.settled()
+			if n := len(s.list(job.Filter{Type: "u", States: []job.State{job.Ready}})); n != 1 {
+				s.Fatalf("%d jobs are ready, the limit of their type is 1", n)
+			}
+		}},
+		{name: "J19/a job that waits for one limit and gets another leaves its line", run: func(s *jobs) {
+			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
+			// The first gives its place up for a moment when it needs one of the new limit too. The second is next, then the third.
+			s.enqueue(job.Insert{Type: "u", Priority: 1})
+			s.enqueue(job.Insert{Type: "u"}, job.Insert{Priority: 2})
+			typed := policy.JobLimit{Name: "typed", Concurrency: 5}
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: job.LimitName{Type: "u", Name: "typed"}, Limit: &typed}), nil)
+			s.settled()
+			if n := len(s.list(job.Filter{Queue: queue, States: []job.State{job.Ready}})); n != 1 {
+				s.Fatalf("%d jobs are ready, want 1", n)
+			}
+			if use := s.use("one"); use.Held != 1 || use.Waiting != 2 {
+				s.Fatalf("%+v", use)
+			}
+			for range 3 {
+				done := s.lease(queue, 10, long)
+				if len(done) != 1 {
+					s.Fatalf("claimed %d jobs, want 1", len(done))
+				}
+				s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: done[0].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}})...), nil)
+			}
+		}},
+		{name: "J19/jobs that ran when a strict limit came have its one place between them", run: func(s *jobs) {
+			both := []*job.Record{s.start(job.Insert{}, long), s.start(job.Insert{}, long)}
+			s.limit(policy.JobLimit{Name: "strict", Concurrency: 1, Order: policy.OrderStrict})
+			s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: both[0].Ref(), Kind: job.KindRetry, Reason: policy.ReasonError, Error: "e"}})...), nil)
+			if list := s.lease(queue, 10, long); len(list) != 0 {
+				s.Fatalf("claimed %d jobs beside a running one, the limit is 1", len(list))
+			}
+			s.must(errors.Join(s.Settle(s.ctx, []job.Settlement{{Ref: both[1].Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}})...), nil)
+			if list := s.lease(queue, 10, long); len(list) != 1 || list[0].ID != both[0].ID {
+				s.Fatalf("claimed %d jobs, want the one that was retried", len(list))
+			}
+			if use := s.use("strict"); use.Held != 1 || use.Waiting != 0 {
+				s.Fatalf("%+v", use)
+			}
+		}},
+		{name: "J19/numbers change at once, in both directions", run: func(s *jobs) {
+			s.limit(perTenant(1))
+			s.enqueue(of("a"), of("a"), of("a"), of("a"), of("b"), of("b"))
+			if n := len(s.lease(queue, 100, long)); n != 2 {
+				s.Fatalf("claimed %d, want 2", n)
+			}
+			s.limit(perTenant(3))
+			more := s.lease(queue, 100, long)
+			if len(more) != 3 {
+				s.Fatalf("claimed %d more, want 3", len(more))
+			}
+			s.limit(perTenant(1))
+			for _, r := range more[:2] {
+				s.must(s.settle(r.Ref(), job.KindComplete), nil)
+				if r.Meta["tenant"] == "a" {
+					s.claimed()
+				}
+			}
+		}},
+		{name: "J19/a new limit bounds the jobs that are there", run: func(s *jobs) {
+			s.enqueue(make([]job.Insert, 6)...)
+			running := s.lease(queue, 3, long)
+			s.limit(policy.JobLimit{Name: "one", Concurrency: 2})
+			if use := s.use("one"); use.Held != 3 || use.Waiting != 3 {
+				s.Fatalf("use: %+v", use)
+			}
+			s.claimed()
+			s.must(s.settle(running[0].Ref(), job.KindComplete), nil)
+			s.claimed()
+			s.must(s.settle(running[1].Ref(), job.KindComplete), nil)
+			if n := len(s.lease(queue, 100, long)); n != 1 {
+				s.Fatalf("claimed %d, want 1", n)
+			}
+		}},
+		{name: "J19/jobs that end while their limit changes give their places back", run: func(s *jobs) {
+			for round := range 10 {
+				s.limit(policy.JobLimit{Name: "one", Concurrency: 10})
+				s.enqueue(make([]job.Insert, 10)...)
+				var all sync.WaitGroup
+				for _, r := range s.lease(queue, 100, long) {
+					settlement := []job.Settlement{{Ref: r.Ref(), Kind: job.KindComplete, Reason: policy.ReasonSuccess}}
+					all.Go(func() {
+						if err := errors.Join(s.Settle(s.ctx, settlement)...); err != nil {
+							s.Error(err)
+						}
+					})
+				}
+				for n := range 5 { // at once with the settlements, also in one transaction where a store commits groups
+					l := policy.JobLimit{Name: "one", Concurrency: n + 1}
+					all.Go(func() {
+						if err := s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one, Limit: &l}); err != nil {
+							s.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				if use := s.use("one"); use.Held != 0 {
+					s.Fatalf("round %d: nothing runs, but %d places are held", round, use.Held)
+				}
+			}
+		}},
+		{name: "J19/without its limit a job goes on", run: func(s *jobs) {
+			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
+			s.enqueue(make([]job.Insert, 6)...)
+			running := s.take(long)
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one, Off: true}), nil)
+			s.settled()
+			if n := len(s.lease(queue, 100, long)); n != 5 {
+				s.Fatalf("claimed %d, want 5", n)
+			}
+			s.must(s.settle(running.Ref(), job.KindComplete), nil)
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one}), nil)
+			if list, err := s.limiter().Limits(s.ctx); err != nil || len(list) != 0 {
+				s.Fatalf("limits: %+v, %v", list, err)
+			}
+		}},
+		{name: "J19/a changed key gives every job its new bucket", run: func(s *jobs) {
+			s.limit(perTenant(2))
+			both := func(tenant, user string) job.Insert {
+				return job.Insert{Meta: map[string]string{"tenant": tenant, "user": user}}
+			}
+			list := idsOf(s.enqueue(both("a", "1"), both("a", "1"), both("a", "2"), both("b", "1"), both("b", "3")))
+			running := s.lease(queue, 1, long) // a, 1
+			changed := perTenant(1)
+			changed.Key = []string{"meta.user"}
+			s.limit(changed)
+			got := namesOf(s.lease(queue, 100, long))
+			if want := []string{list[2], list[4]}; !slices.Equal(got, want) {
+				s.Fatalf("claimed %v, want %v", got, want)
+			}
+			s.must(s.settle(running[0].Ref(), job.KindComplete), nil)
+			s.claimed(list[1])
+			if use := s.use("per-tenant"); use.Buckets != 3 || use.Held != 3 || use.Waiting != 1 {
+				s.Fatalf("use: %+v", use)
+			}
+		}},
+		{name: "J22/an operator's setting stands above the document, and each says where it comes from", run: func(s *jobs) {
+			document := []policy.LimitScope{{Queue: queue, Limits: []policy.JobLimit{{Name: "one", Concurrency: 1}, {Name: "two", Concurrency: 2}}}, {Type: "u"}}
+			s.must(s.limiter().PublishLimits(s.ctx, document), nil)
+			states := func() string {
+				s.Helper()
+				list, err := s.limiter().Limits(s.ctx)
+				s.must(err, nil)
+				slices.SortFunc(list, func(a, b job.LimitState) int { return cmp.Compare(a.Name, b.Name) })
+				var texts []string
+				for _, l := range list {
+					text := fmt.Sprint(l.Name, " ", l.Source(), " ")
+					if in := l.InForce(); in != nil {
+						text += strconv.Itoa(in.Concurrency)
+					} else {
+						text += "off"
+					}
+					texts = append(texts, text)
+				}
+				return strings.Join(texts, ", ")
+			}
+			check := func(want string) {
+				s.Helper()
+				if got := states(); got != want {
+					s.Fatalf("limits are %q, want %q", got, want)
+				}
+			}
+			check("one document 1, two document 2")
+			s.limit(policy.JobLimit{Name: "one", Concurrency: 7})
+			check("one setting 7, two document 2")
+			s.must(s.limiter().PublishLimits(s.ctx, document), nil)
+			check("one setting 7, two document 2")
+			document[0].Limits = document[0].Limits[:1]
+			document[0].Limits[0].Concurrency = 3
+			s.must(s.limiter().PublishLimits(s.ctx, document), nil)
+			check("one setting 7")
+			s.must(s.limiter().PublishLimits(s.ctx, []policy.LimitScope{{Queue: "other"}, {Type: queue}}), nil)
+			check("one setting 7")
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one, Off: true}), nil)
+			check("one setting off")
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one}), nil)
+			check("one document 3")
+			s.must(s.limiter().SetLimit(s.ctx, job.LimitSetting{LimitName: one}), job.ErrNotFound)
+			s.must(s.limiter().PublishLimits(s.ctx, []policy.LimitScope{{Queue: queue}}), nil)
+			check("")
+		}},
+		{name: "J19/a limit that another handle sets holds here", run: func(s *jobs) {
+			s.enqueue(make([]job.Insert, 2)...)
+			s.second(func(other *jobs) { other.limit(policy.JobLimit{Name: "one", Concurrency: 1}) })
+			if s.options.Second == nil {
+				return
+			}
+			s.enqueue(make([]job.Insert, 2)...)
+			if n := len(s.lease(queue, 100, long)); n != 1 {
+				s.Fatalf("claimed %d, want 1", n)
+			}
+		}},
+		{name: "J19/a redrive passes the gate, and can be undone there", run: func(s *jobs) {
+			redriver, ok := s.Store.(job.RedriveStepper)
+			if !ok {
+				return
+			}
+			dead := idsOf(s.enqueue(make([]job.Insert, 3)...))
+			for range dead {
+				s.must(s.settle(s.take(long).Ref(), job.KindDead, fails("x", 0)), nil)
+			}
+			s.limit(policy.JobLimit{Name: "one", Concurrency: 1})
+			r, err := redriver.CreateRedrive(s.ctx, job.NewRedrive{ID: newID(), Filter: job.Filter{Queue: queue}})
+			s.must(err, nil)
+			_, _, err = redriver.StepRedrive(s.ctx, r.ID, 0)
+			s.must(err, nil)
+			for _, id := range dead {
+				s.retried[id] = true
+			}
+			if use := s.use("one"); use.Held != 1 || use.Waiting != 2 {
+				s.Fatalf("use: %+v", use)
+			}
+			_, err = redriver.UpdateRedrive(s.ctx, r.ID, job.RedriveChange{Action: job.RedriveUndo})
+			s.must(err, nil)
+			for range 3 {
+				_, _, err = redriver.StepRedrive(s.ctx, r.ID, 0)
+				if err != nil && !errors.Is(err, job.ErrConflict) {
+					s.Fatal(err)
+				}
+			}
+			for _, id := range dead {
+				s.in(id, job.Dead)
+			}
+			if use := s.use("one"); use.Held != 0 || use.Waiting != 0 {
+				s.Fatalf("use: %+v", use)
+			}
+		}},
+	}
+}
