@@ -141,6 +141,9 @@ func (j *Jobs) store(ctx context.Context, entries []entry) ([]job.Receipt, error
 	var receipts []job.Receipt
 	err := retryDeadlock(ctx, func() error {
 		b := &pgx.Batch{}
+		if len(entries) > maxShared {
+			b.Queue(uncompiled)
+		}
 		receipts = j.queue(b, entries, true)
 		j.askLimits(b)
 		return j.db.run(ctx, "enqueue", b)

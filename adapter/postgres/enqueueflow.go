@@ -30,6 +30,9 @@ func (j *Jobs) EnqueueFlow(ctx context.Context, f job.NewFlow) (receipt job.Flow
 		return receipt, err
 	}
 	err = j.transaction(ctx, "enqueue a flow", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, uncompiled); err != nil {
+			return err
+		}
 		receipt, err = j.storeFlow(f, entries, j.pgxFlow(ctx, tx))
 		return err
 	})

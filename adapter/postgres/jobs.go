@@ -100,6 +100,9 @@ func (j *Jobs) stop() {
 const steady = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true),
 set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
 
+// uncompiled is the last part of steady alone, for statements that store many jobs.
+const uncompiled = `SELECT set_config('jit', 'off', true)`
+
 func steadyBatch() *pgx.Batch {
 	b := &pgx.Batch{}
 	b.Queue(steady)
