@@ -152,36 +152,38 @@ func TestL11ASettledDeliveryIsASettledJob(t *testing.T) {
 }
 
 func TestL11JobsWithoutAttemptsLeftAreDead(t *testing.T) {
-	s := memory.Open().Jobs()
-	client := job.NewClient(s)
-	for range 3 {
-		if _, err := client.Enqueue(t.Context(), job.Request{Type: "x"}); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.Open().Jobs()
+		client := job.NewClient(s)
+		for range 3 {
+			if _, err := client.Enqueue(t.Context(), job.Request{Type: "x"}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	short := source(t, s, jobs.SourceOptions{Lease: time.Millisecond, MaxAttempts: 1, Poll: time.Millisecond})
-	if got, err := short.Fetch(t.Context(), pipeline.FetchRequest{Max: 2}); err != nil || len(got) != 2 {
-		t.Fatalf("%d, %v", len(got), err)
-	}
-	left := 0
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		got, err := short.Fetch(t.Context(), pipeline.FetchRequest{Max: 2, Wait: 10 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
+		short := source(t, s, jobs.SourceOptions{Lease: time.Millisecond, MaxAttempts: 1, Poll: time.Millisecond})
+		if got, err := short.Fetch(t.Context(), pipeline.FetchRequest{Max: 2}); err != nil || len(got) != 2 {
+			t.Fatalf("%d, %v", len(got), err)
 		}
-		left += len(got)
+		left := 0
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+			got, err := short.Fetch(t.Context(), pipeline.FetchRequest{Max: 2, Wait: 10 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			left += len(got)
+			stats, err := s.Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stats["default"].Dead == 3 {
+				break
+			}
+		}
 		stats, err := s.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || left != 1 || stats["default"].Dead != 3 {
+			t.Errorf("%d delivered, %+v, %v", left, stats, err)
 		}
-		if stats["default"].Dead == 3 {
-			break
-		}
-	}
-	stats, err := s.Stats(t.Context())
-	if err != nil || left != 1 || stats["default"].Dead != 3 {
-		t.Errorf("%d delivered, %+v, %v", left, stats, err)
-	}
+	})
 }
 
 // flaky fails the first settlements.
