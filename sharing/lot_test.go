@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +12,12 @@ import (
 	"pgregory.net/rapid"
 )
 
+var detachments atomic.Int64
+
 // detached makes a lot without a hub, whose exchanges the test makes itself.
 func detached(t Terms) *Lot {
 	l := newLot(t)
-	l.link = &Link{hub: &Hub{wake: make(chan struct{}, 1)}, id: "process"}
+	l.link = &Link{hub: &Hub{wake: make(chan struct{}, 1)}, id: fmt.Sprint("process ", detachments.Add(1))}
 	return l
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/tenetdev/tenet/internal/uuidv7"
 	"github.com/tenetdev/tenet/server/client"
@@ -37,7 +38,7 @@ type preview struct {
 	Count   int
 	Button  string // "Retry 12,000 jobs"
 	Danger  bool   // it cannot be undone
-	Command string // the same on the command line
+	Command string // the same on the command line, without what the fields say
 	Nothing bool   // there is nothing to do: no button
 	// Extra is shown below the text, by the template named in ExtraTemplate.
 	ExtraTemplate string
@@ -53,7 +54,53 @@ type field struct {
 	Name, Label, Help, Value, Type string // Type is that of an input element; "textarea", "select", "checkbox", "checks" and "hidden" too
 	Required                       bool
 	Options                        []string // of a select
-	Choices                        []choice // of checks, which are several boxes of one name
+	Choices                        []choice // of a select whose options show something else, or of checks, which are several boxes of one name
+
+	// Flag is what the command line says for the value, which stands for VALUE. An empty value, and the value Usual, are said by
+	// Unset instead. Several is a value whose parts are separated by spaces or commas.
+	Flag, Usual, Unset string
+	Several            bool
+}
+
+// CommandLine is the same on the command line.
+func (p *preview) CommandLine() string {
+	line := p.Command
+	for i := range p.Fields {
+		if words := p.Fields[i].words(); words != "" {
+			line += " " + words
+		}
+	}
+	return line
+}
+
+// words are what a field adds to the command line. A script says the same while a person types.
+func (f *field) words() string {
+	value := strings.TrimSpace(f.Value)
+	var chosen []string
+	for _, c := range f.Choices {
+		if c.Chosen {
+			chosen = append(chosen, c.Value)
+		}
+	}
+	switch {
+	case f.Type == "select" && len(f.Choices) > 0 && len(chosen) == 0: // the browser chooses the first
+		value = f.Choices[0].Value
+	case len(f.Choices) > 0:
+		value = strings.Join(chosen, ",")
+	case f.Type == "select" && value == "":
+		value = f.Options[0]
+	case f.Several:
+		value = strings.Join(parts(value), ",")
+	}
+	if value == "" || value == f.Usual {
+		return f.Unset
+	}
+	return strings.Replace(f.Flag, "VALUE", shellWord(value), 1)
+}
+
+// parts divides a list that a person has typed.
+func parts(list string) []string {
+	return strings.FieldsFunc(list, func(c rune) bool { return c == ',' || unicode.IsSpace(c) })
 }
 
 // choice is a box of checks.

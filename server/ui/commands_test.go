@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"html"
 	"maps"
 	"net/url"
@@ -62,5 +63,45 @@ func TestCommandsShownByPages(t *testing.T) {
 	}
 	if got != string(want) {
 		t.Errorf("pages show other commands than %s (-file +pages); write it with UPDATE=1:\n%s", file, cmp.Diff(string(want), got))
+	}
+}
+
+// TestU5TheCommandLineFollowsTheForm fills forms in. What a script shows while a person types is what the server says of the same values.
+func TestU5TheCommandLineFollowsTheForm(t *testing.T) {
+	s := newSite(t, nil)
+	s.seedAll()
+	b := s.tab(t, wide)
+	shown := func() string { return b.text(".preview .command code") }
+	for _, c := range []struct {
+		path   string
+		values map[string]string
+		want   string
+	}{
+		{"do/dlq/redrive?filter=queue:mail", map[string]string{"rate": "2.5", "canary": "0", "stop": ""}, "tenet dlq requeue --filter queue:mail --rate 2.5/s"},
+		{"do/queues/mail/pause", map[string]string{"reason": "it's down", "for": "30m"}, `tenet queues pause mail --reason 'it'\''s down' --for 30m`},
+		{"do/queues/mail/concurrency", map[string]string{"concurrency": "5"}, "tenet queues set mail concurrency=5"},
+		{"do/limits/new", map[string]string{"name": "vendor", "of": "type", "bounds": "invoice:send", "fields": " meta.a, meta.b ", "concurrency": "1", "per": "1s", "strict": "true"},
+			"tenet limits set vendor --type invoice:send --key meta.a,meta.b --concurrency 1 --strict"},
+		{"do/limits/set?name=per-tenant&queue=exports", map[string]string{"concurrency": "", "rate": "100", "per": "1m"}, "tenet limits set per-tenant --queue exports --key meta.tenant --rate 100 --per 1m"},
+		{"do/periodic/set", map[string]string{"name": "nightly", "cron": "0 3 * * *", "missed": "once", "job": `{"type":"x"}`}, `tenet periodic set nightly --cron '0 3 * * *' --missed once --job '{"type":"x"}'`},
+		{"do/tokens/create", map[string]string{"name": "ops", "scopes-read": "true", "scopes-operate": "true", "queues": "mail docs*", "expires": ""}, "tenet token create ops --scopes read,operate --queue 'mail,docs*'"},
+		{"do/idempotency/resolve?" + invoice4, map[string]string{"state": "failed", "message": "no such invoice"}, "tenet idempotency resolve invoice-4 --tenant acme --operation charge --as failed --message 'no such invoice'"},
+		{"do/policies/mail/rollback/2", map[string]string{"message": "calmer", "steps": "1%,100%"}, "tenet policy rollback mail --to 2 --base 3 --message calmer --rollout 1%,100%"},
+	} {
+		b.open(c.path)
+		atFirst := shown()
+		value[bool](b, `document.querySelector(".preview").dispatchEvent(new Event("input", {bubbles: true})), true`)
+		if again := shown(); again != atFirst {
+			t.Errorf("%s: the script says %s, the server %s", c.path, again, atFirst)
+		}
+		for name, text := range c.values {
+			value[bool](b, fmt.Sprintf(`((i, v) => { if (i.type === "checkbox") i.checked = v === "true"; else i.value = v; i.dispatchEvent(new Event("input", {bubbles: true})); return true; })(document.getElementById("f-%s"), %q)`, name, text))
+		}
+		if got := shown(); got != c.want {
+			t.Errorf("%s:\n%s, want\n%s", c.path, got, c.want)
+		}
+		if copied := value[string](b, `document.querySelector(".preview .command [data-copy]").dataset.copy`); copied != c.want {
+			t.Errorf("%s: copied is %s", c.path, copied)
+		}
 	}
 }

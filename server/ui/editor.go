@@ -257,7 +257,7 @@ func publish(r *request) (notice, next string, err error) {
 	return publishedNotice(out), r.ui.href("policies/" + e.Name), nil
 }
 
-// Command is the command line that publishes the same text. It takes the default thresholds.
+// Command is the command line that publishes the same text, as it was last reviewed.
 func (e *editor) Command() string {
 	parts := []string{"policy", "publish", "policies.yaml", "--name", e.Name}
 	if e.Name == "" {
@@ -275,8 +275,14 @@ func (e *editor) Command() string {
 	}
 	if e.Steps && e.Plan.Steps != "" {
 		parts = append(parts, "--rollout", strings.ReplaceAll(e.Plan.Steps, " ", ""))
-		if e.Plan.Hold != "" {
-			parts = append(parts, "--hold", e.Plan.Hold)
+		p := &e.Plan
+		for _, f := range [][2]string{
+			{"--hold", p.Hold}, {"--min-samples", p.MinSamples}, {"--max-failures", p.FailureShare}, {"--max-extra-attempts", p.ExtraAttempts},
+			{"--max-latency", p.Latency}, {"--max-openings", p.Openings}, {"--confidence", p.Confidence},
+		} {
+			if f[1] != "" {
+				parts = append(parts, f[0], f[1])
+			}
 		}
 	}
 	return commandLine(parts)

@@ -242,14 +242,19 @@ func commandLine(parts []string) string {
 		if p == "" {
 			continue
 		}
-		if strings.ContainsFunc(p, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/:.,@%+", r)
-		}) {
-			p = "'" + strings.ReplaceAll(p, "'", `'\''`) + "'"
-		}
-		out = append(out, p)
+		out = append(out, shellWord(p))
 	}
 	return strings.Join(out, " ")
+}
+
+// shellWord quotes a word for a shell where it has to be.
+func shellWord(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/:.,@%+", r)
+	}) {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
 }
 
 // node is a value of a JSON document, to be shown as a tree.

@@ -67,12 +67,12 @@ func valueFields(v *api.LimitValues) []field {
 		strict = "true"
 	}
 	return []field{
-		{Name: "fields", Label: "Key", Value: strings.Join(v.Key, ", "), Help: "Fields that divide the jobs into buckets, such as meta.tenant or payload.account.id. Empty: one bucket for all."},
-		{Name: "concurrency", Label: "Jobs of a bucket at a time", Value: text(v.Concurrency), Help: "From 1 to 1,000,000. Empty: no bound."},
-		{Name: "rate", Label: "Starts of a bucket per period", Value: count, Help: "From 1 to 1,000,000. Empty: no bound."},
-		{Name: "per", Label: "Period", Value: per, Help: "For example 1s or 1m, at most 1h. Empty: 1s."},
-		{Name: "burst", Label: "Starts at once after a pause", Value: burst, Help: "Empty: as many as per period."},
-		{Name: "strict", Label: "Keep the order of enqueueing in a bucket", Type: "checkbox", Value: strict, Help: "Needs 1 job at a time. Retries keep their place."},
+		{Name: "fields", Label: "Key", Value: strings.Join(v.Key, ", "), Help: "Fields that divide the jobs into buckets, such as meta.tenant or payload.account.id. Empty: one bucket for all.", Flag: "--key VALUE", Several: true},
+		{Name: "concurrency", Label: "Jobs of a bucket at a time", Value: text(v.Concurrency), Help: "From 1 to 1,000,000. Empty: no bound.", Flag: "--concurrency VALUE"},
+		{Name: "rate", Label: "Starts of a bucket per period", Value: count, Help: "From 1 to 1,000,000. Empty: no bound.", Flag: "--rate VALUE"},
+		{Name: "per", Label: "Period", Value: per, Help: "For example 1s or 1m, at most 1h. Empty: 1s.", Flag: "--per VALUE", Usual: "1s"},
+		{Name: "burst", Label: "Starts at once after a pause", Value: burst, Help: "Empty: as many as per period.", Flag: "--burst VALUE"},
+		{Name: "strict", Label: "Keep the order of enqueueing in a bucket", Type: "checkbox", Value: strict, Help: "Needs 1 job at a time. Retries keep their place.", Flag: "--strict"},
 	}
 }
 
@@ -91,9 +91,7 @@ func formCount(r *request, name, label string) (int, error) {
 
 func formValues(r *request) (*api.LimitValues, error) {
 	v := &api.LimitValues{}
-	for key := range strings.FieldsFuncSeq(r.PostFormValue("fields"), func(c rune) bool { return c == ',' || c == ' ' }) {
-		v.Key = append(v.Key, key)
-	}
+	v.Key = parts(r.PostFormValue("fields"))
 	var err error
 	if v.Concurrency, err = formCount(r, "concurrency", "Jobs of a bucket at a time"); err != nil {
 		return nil, err
@@ -144,12 +142,12 @@ func newLimitAction() *action {
 		path: "limits/new",
 		preview: func(*request) (*preview, error) {
 			return &preview{
-				Title: "Set a limit", Button: "Set the limit", Command: setCommandLine(job.LimitName{Queue: "QUEUE", Name: "NAME"}, "--concurrency", "N"),
+				Title: "Set a limit", Button: "Set the limit", Command: "tenet limits set",
 				Text: []string{"It holds over all workers of the store, and stands above what documents say about a limit of this name. Jobs over their limit wait; running jobs go on."},
 				Fields: append([]field{
-					{Name: "name", Label: "Name", Required: true, Help: "Letters, digits, dots, hyphens and underscores."},
-					{Name: "of", Label: "It bounds the jobs of a", Type: "select", Options: []string{"queue", "type"}},
-					{Name: "bounds", Label: "Name of the queue or type", Required: true},
+					{Name: "name", Label: "Name", Required: true, Help: "Letters, digits, dots, hyphens and underscores.", Flag: "VALUE", Unset: "NAME"},
+					{Name: "of", Label: "It bounds the jobs of a", Type: "select", Options: []string{"queue", "type"}, Flag: "--VALUE"},
+					{Name: "bounds", Label: "Name of the queue or type", Required: true, Flag: "VALUE", Unset: "QUEUE"},
 				}, valueFields(nil)...),
 			}, nil
 		},
@@ -183,7 +181,7 @@ func setLimitAction() *action {
 				return nil, err
 			}
 			return &preview{
-				Title: "Set " + l.LimitName().String() + "?", Button: "Set the limit", Command: setCommandLine(l.LimitName(), commandValues(l.InForce)...),
+				Title: "Set " + l.LimitName().String() + "?", Button: "Set the limit", Command: setCommandLine(l.LimitName()),
 				Text: []string{
 					"In force: " + boundText(l.InForce) + ", " + sourceText(&l) + ". " + inUse(&l),
 					"The setting replaces the whole limit, within a second and over all workers. Running jobs go on if their number is above it.",
@@ -199,26 +197,6 @@ func setLimitAction() *action {
 			return putLimit(r, l.LimitName())
 		},
 	}
-}
-
-// commandValues are the flags that set the values of a limit.
-func commandValues(v *api.LimitValues) (list []string) {
-	if v == nil {
-		return []string{"--concurrency", "N"}
-	}
-	if len(v.Key) > 0 {
-		list = append(list, "--key", strings.Join(v.Key, ","))
-	}
-	if v.Concurrency > 0 {
-		list = append(list, "--concurrency", strconv.Itoa(v.Concurrency))
-	}
-	if v.Rate != nil {
-		list = append(list, "--rate", strconv.Itoa(v.Rate.Count), "--per", trim(v.Rate.Per, 3)+"s", "--burst", strconv.Itoa(v.Rate.Burst))
-	}
-	if v.Order == string(policy.OrderStrict) {
-		list = append(list, "--strict")
-	}
-	return list
 }
 
 // sourceText says where a limit in force comes from.

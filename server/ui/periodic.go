@@ -51,13 +51,14 @@ func setPeriodicAction() *action {
 		path: "periodic/set",
 		preview: func(*request) (*preview, error) {
 			return &preview{
-				Title: "Set a periodic job", Button: "Set the periodic job", Command: commandLine([]string{"periodic", "set", "NAME", "--cron", "EXPRESSION", "--job", "JSON"}),
+				Title: "Set a periodic job", Button: "Set the periodic job", Command: "tenet periodic set",
 				Text: []string{"Workers follow within a second. A job of the same name is replaced, also one that workers have from a file: ticks from two seconds after the change follow the new definition."},
 				Fields: []field{
-					{Name: "name", Label: "Name", Required: true}, {Name: "cron", Label: "Schedule", Help: "Five fields, or @hourly, @daily, @every 10m.", Required: true},
-					{Name: "zone", Label: "Time zone", Help: "For example Europe/Berlin. Empty: UTC."},
-					{Name: "missed", Label: "Missed ticks", Type: "select", Options: []string{"skip", "once", "all"}, Help: "Those that passed while no worker ran."},
-					{Name: "job", Label: "Job", Type: "textarea", Help: `JSON, for example {"type": "report", "queue": "reports", "payload": {}}.`, Required: true},
+					{Name: "name", Label: "Name", Required: true, Flag: "VALUE", Unset: "NAME"},
+					{Name: "cron", Label: "Schedule", Help: "Five fields, or @hourly, @daily, @every 10m.", Required: true, Flag: "--cron VALUE", Unset: "--cron EXPRESSION"},
+					{Name: "zone", Label: "Time zone", Help: "For example Europe/Berlin. Empty: UTC.", Flag: "--time-zone VALUE", Usual: "UTC"},
+					{Name: "missed", Label: "Missed ticks", Type: "select", Options: []string{"skip", "once", "all"}, Help: "Those that passed while no worker ran.", Flag: "--missed VALUE", Usual: "skip"},
+					{Name: "job", Label: "Job", Type: "textarea", Help: `JSON, for example {"type": "report", "queue": "reports", "payload": {}}.`, Required: true, Flag: "--job VALUE", Unset: "--job JSON"},
 				},
 			}, nil
 		},

@@ -35,8 +35,8 @@ func (r *request) planForm() planForm {
 // fields are the inputs of the form.
 func (f planForm) fields() []field {
 	return []field{
-		{Name: "steps", Label: "Roll out in steps of clients", Value: f.Steps, Help: "For example " + defaultSteps + ". Empty: every client gets the revision at once."},
-		{Name: "hold", Label: "Each step lasts at least", Value: f.Hold, Help: "For example 5m, which is the default."},
+		{Name: "steps", Label: "Roll out in steps of clients", Value: f.Steps, Help: "For example " + defaultSteps + ". Empty: every client gets the revision at once.", Flag: "--rollout VALUE"},
+		{Name: "hold", Label: "Each step lasts at least", Value: f.Hold, Help: "For example 5m, which is the default.", Flag: "--hold VALUE"},
 	}
 }
 

@@ -69,7 +69,7 @@ func rollbackAction() *action {
 				Text: []string{fmt.Sprintf("Its content becomes revision %d and replaces revision %d, at once or in steps. A client never goes back in numbers.", d.Newest+1, d.Current)},
 				Fields: append([]field{
 					{Name: "base", Type: "hidden", Value: decimal(d.Current)},
-					{Name: "message", Label: "Message", Help: "Others see it in the list of revisions."},
+					{Name: "message", Label: "Message", Help: "Others see it in the list of revisions.", Flag: "--message VALUE"},
 				}, planForm{}.fields()...),
 				Command: commandLine([]string{"policy", "rollback", name, "--to", decimal(to), "--base", decimal(d.Current)}),
 				Extra:   change, ExtraTemplate: "difference",

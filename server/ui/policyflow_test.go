@@ -172,6 +172,7 @@ func TestU1ARolloutIsStartedWatchedLiveAndAborted(t *testing.T) {
 	b.fill("#p-failure_share", "2")
 	b.press("Review")
 	b.shows("in steps: 100%")
+	b.shows("--rollout 100% --max-failures 2")
 	b.press("Publish revision 2")
 	b.shows("is not a share such as 1%")
 	b.fill("#p-failure_share", "2%")

@@ -26,11 +26,11 @@ func pauseQueueAction() *action {
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("queue")
 			return &preview{
-				Title: "Pause " + name + "?", Button: "Pause " + name, Command: commandLine([]string{"queues", "pause", name, "--reason", "REASON"}),
+				Title: "Pause " + name + "?", Button: "Pause " + name, Command: commandLine([]string{"queues", "pause", name}),
 				Text: []string{"All workers finish the jobs that they have begun, and claim no more from this queue. Jobs can still be enqueued."},
 				Fields: []field{
-					{Name: "reason", Label: "Reason", Help: "Others see it beside the queue.", Required: true},
-					{Name: "for", Label: "Resume after", Help: "For example 30m or 2h. Empty: when somebody resumes it."},
+					{Name: "reason", Label: "Reason", Help: "Others see it beside the queue.", Required: true, Flag: "--reason VALUE", Unset: "--reason REASON"},
+					{Name: "for", Label: "Resume after", Help: "For example 30m or 2h. Empty: when somebody resumes it.", Flag: "--for VALUE"},
 				},
 			}, nil
 		},
@@ -70,9 +70,9 @@ func setQueueAction() *action {
 		preview: func(r *request) (*preview, error) {
 			name := r.PathValue("queue")
 			return &preview{
-				Title: "Set the concurrency of " + name + "?", Button: "Set the concurrency", Command: commandLine([]string{"queues", "set", name, "concurrency=N"}),
+				Title: "Set the concurrency of " + name + "?", Button: "Set the concurrency", Command: commandLine([]string{"queues", "set", name}),
 				Text:   []string{"All workers follow within a second. Running jobs continue if the number becomes smaller."},
-				Fields: []field{{Name: "concurrency", Label: "Jobs at once on each worker", Help: "From 1 to 100,000. Empty: what the workers' documents and flags say."}},
+				Fields: []field{{Name: "concurrency", Label: "Jobs at once on each worker", Help: "From 1 to 100,000. Empty: what the workers' documents and flags say.", Flag: "concurrency=VALUE", Unset: "concurrency=document"}},
 			}, nil
 		},
 		make: func(r *request) (string, string, error) {

@@ -39,14 +39,14 @@ func resolveRecordAction() *action {
 				return nil, err
 			}
 			p := &preview{
-				Title: "Resolve " + row.Key, Button: "Resolve 1 record", Counted: true, Count: 1, Command: row.Command("resolve", "--as", "completed"),
+				Title: "Resolve " + row.Key, Button: "Resolve 1 record", Counted: true, Count: 1, Command: row.Command("resolve"),
 				Text: []string{"The owner of the effect was lost, and nobody knows whether the effect happened. Find out first, for example in the other system's log."},
 				Fields: []field{
 					claimField(&row),
-					{Name: "state", Label: "What happened", Type: "select", Options: []string{string(idempotency.Completed), string(idempotency.Failed), string(idempotency.Released)}, Help: "completed: it happened. failed: it did not happen, and must not. released: it did not happen, and the next caller runs it."},
-					{Name: "result", Label: "Result", Type: "textarea", Help: "What callers get, with completed: as the operation would have stored it, usually JSON. Empty: nothing."},
-					{Name: "message", Label: "Error", Value: "resolved by an operator", Help: "What callers get, with failed."},
-					{Name: "ttl", Label: "Keep the record for", Value: "720h", Help: "Longer than callers and requeued jobs keep trying.", Required: true},
+					{Name: "state", Label: "What happened", Type: "select", Options: []string{string(idempotency.Completed), string(idempotency.Failed), string(idempotency.Released)}, Help: "completed: it happened. failed: it did not happen, and must not. released: it did not happen, and the next caller runs it.", Flag: "--as VALUE"},
+					{Name: "result", Label: "Result", Type: "textarea", Help: "What callers get, with completed: as the operation would have stored it, usually JSON. Empty: nothing.", Flag: "--result VALUE"},
+					{Name: "message", Label: "Error", Value: "resolved by an operator", Help: "What callers get, with failed.", Flag: "--message VALUE", Usual: "resolved by an operator"},
+					{Name: "ttl", Label: "Keep the record for", Value: "720h", Help: "Longer than callers and requeued jobs keep trying.", Required: true, Flag: "--ttl VALUE", Usual: "720h"},
 				},
 			}
 			if !row.Unknown {

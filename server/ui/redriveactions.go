@@ -78,11 +78,11 @@ func previewRedrive(r *request) (*preview, error) {
 		Title: "Redrive " + count + "?", Button: "Redrive " + count, Counted: true, Count: found.Total, ExtraTemplate: "selection", Extra: s,
 		Text: []string{"They are selected now, and run again a part at a time. You can pause, abort or undo the redrive at any time."},
 		Fields: []field{
-			{Name: "canary", Label: "Canary", Type: "number", Value: strconv.Itoa(canary), Help: "Jobs that are released first. The others follow only if all of them complete. 0 for none."},
-			{Name: "rate", Label: "Rate, jobs per second", Type: "number", Value: strconv.Itoa(proposedRate), Help: fmt.Sprintf("At %d/s, these jobs are released in %s. 0 for no limit.", proposedRate, seconds(float64(found.Total)/proposedRate))},
-			{Name: "stop", Label: "Stop threshold, percent", Type: "number", Value: strconv.Itoa(proposedStop), Help: "The redrive stops by itself when this share of the jobs that have ended died again. 0 for never."},
+			{Name: "canary", Label: "Canary", Type: "number", Value: strconv.Itoa(canary), Help: "Jobs that are released first. The others follow only if all of them complete. 0 for none.", Flag: "--canary VALUE", Usual: "0"},
+			{Name: "rate", Label: "Rate, jobs per second", Type: "number", Value: strconv.Itoa(proposedRate), Help: fmt.Sprintf("At %d/s, these jobs are released in %s. 0 for no limit.", proposedRate, seconds(float64(found.Total)/proposedRate)), Flag: "--rate VALUE/s", Usual: "0"},
+			{Name: "stop", Label: "Stop threshold, percent", Type: "number", Value: strconv.Itoa(proposedStop), Help: "The redrive stops by itself when this share of the jobs that have ended died again. 0 for never.", Flag: "--stop-at VALUE%", Usual: "0"},
 		},
-		Command: redriveCommand(filter, api.NewRedrive{Rate: proposedRate, Canary: canary, StopShare: proposedStop / 100.0}),
+		Command: redriveCommand(filter),
 	}, nil
 }
 
@@ -162,8 +162,8 @@ func redriveRateAction() *action {
 			}
 			return &preview{
 				Title: "Change the rate?", Button: "Change the rate", Text: []string{plural(one.Left, "job is", "jobs are") + " left to release."},
-				Fields:  []field{{Name: "rate", Label: "Rate, jobs per second", Type: "number", Value: trim(one.Rate, 3), Help: "0 for no limit."}},
-				Command: commandLine([]string{"redrives", "rate", one.ID, trim(one.Rate, 3) + "/s"}),
+				Fields:  []field{{Name: "rate", Label: "Rate, jobs per second", Type: "number", Value: trim(one.Rate, 3), Help: "0 for no limit.", Flag: "VALUE/s", Usual: "0", Unset: "none"}},
+				Command: commandLine([]string{"redrives", "rate", one.ID}),
 			}, nil
 		},
 		make: func(r *request) (string, string, error) {
@@ -173,7 +173,7 @@ func redriveRateAction() *action {
 			}
 			path := "/v1/redrives/" + url.PathEscape(r.PathValue("id")) + "/rate"
 			call := client.Call{Method: http.MethodPost, Path: path, Body: api.RedriveRate{Rate: rate}}
-			return "The rate is " + map[bool]string{true: "not limited", false: trim(rate, 3) + "/s"}[rate == 0] + ".", r.ui.href("redrives/" + r.PathValue("id")), r.change(call, nil)
+			return "The rate is " + map[bool]string{true: "not limited", false: perSecond(rate)}[rate == 0] + ".", r.ui.href("redrives/" + r.PathValue("id")), r.change(call, nil)
 		},
 	}
 }

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/tenetdev/tenet/job"
@@ -130,6 +129,14 @@ func leftText(r *api.Redrive) string {
 	return plural(r.Left, "job was", "jobs were") + " not released and " + map[bool]string{true: "stays", false: "stay"}[r.Left == 1] + " dead."
 }
 
+// perSecond is a rate in words.
+func perSecond(rate float64) string {
+	if rate < 1000 {
+		return trim(rate, 3) + "/s"
+	}
+	return number(rate) + "/s"
+}
+
 // planText says how a redrive releases its jobs.
 func planText(p job.RedrivePlan) string {
 	var parts []string
@@ -137,7 +144,7 @@ func planText(p job.RedrivePlan) string {
 		parts = append(parts, plural(p.Canary, "job", "jobs")+" first, as a canary")
 	}
 	if p.Rate > 0 {
-		parts = append(parts, "at most "+trim(p.Rate, 3)+"/s")
+		parts = append(parts, "at most "+perSecond(p.Rate))
 	} else {
 		parts = append(parts, "as fast as the store allows")
 	}
@@ -181,20 +188,10 @@ func newBar(total, left int, counts []barCount) (bar []barPart, text string) {
 	return bar, "Of " + plural(total, "job", "jobs") + ": " + strings.Join(words, ", ")
 }
 
-// redriveCommand is the command line that makes a redrive.
-func redriveCommand(filter string, n api.NewRedrive) string {
-	parts := []string{"dlq", "requeue"}
-	if filter != "" {
-		parts = append(parts, "--filter", filter)
+// redriveCommand is the command line that makes a redrive, without its plan.
+func redriveCommand(filter string) string {
+	if filter == "" {
+		return "tenet dlq requeue"
 	}
-	if n.Rate > 0 {
-		parts = append(parts, "--rate", trim(n.Rate, 3)+"/s")
-	}
-	if n.Canary > 0 {
-		parts = append(parts, "--canary", strconv.Itoa(n.Canary))
-	}
-	if n.StopShare > 0 {
-		parts = append(parts, "--stop-at", trim(n.StopShare*100, 2)+"%")
-	}
-	return commandLine(parts)
+	return commandLine([]string{"dlq", "requeue", "--filter", filter})
 }

@@ -78,10 +78,10 @@ func (r *request) owns(name string) bool { return r.who.Kind == "token" && r.who
 func tokenActions() []*action { return []*action{createTokenAction(), revokeTokenAction()} }
 
 // lifetimes are how long new tokens work.
-var lifetimes = []struct {
-	text string
-	days int
-}{{"90 days", 90}, {"1 day", 1}, {"7 days", 7}, {"30 days", 30}, {"1 year", 365}, {"until it is revoked", 0}}
+var lifetimes = []choice{
+	{Value: "2160h", Text: "90 days"}, {Value: "24h", Text: "1 day"}, {Value: "168h", Text: "7 days"}, {Value: "720h", Text: "30 days"},
+	{Value: "8760h", Text: "1 year"}, {Value: "", Text: "until it is revoked"},
+}
 
 // createdToken is the page that shows a secret once.
 type createdToken struct {
@@ -100,7 +100,7 @@ func createTokenAction() *action {
 				return nil, err // the caller may not
 			}
 			p := &preview{
-				Title: "Create a token", Button: "Create the token", Command: commandLine([]string{"token", "create", "NAME", "--scopes", "read,operate", "--expires", "2160h"}),
+				Title: "Create a token", Button: "Create the token", Command: "tenet token create",
 				Text:   []string{"The next page shows the secret once. The store keeps only its hash."},
 				Fields: tokenFields(),
 			}
@@ -122,23 +122,19 @@ func createTokenAction() *action {
 }
 
 func tokenFields() []field {
-	expires := make([]string, len(lifetimes))
-	for i, l := range lifetimes {
-		expires[i] = l.text
-	}
 	return []field{
-		{Name: "name", Label: "Name", Help: "Who or what uses it; the audit log names it. A name exists once.", Required: true},
-		{Name: "scopes", Label: "Scopes", Type: "checks", Choices: scopeChoices()},
-		{Name: "queues", Label: "Only these queues", Help: "Separated by spaces; a name that ends in * is a prefix. Empty: all."},
-		{Name: "documents", Label: "Only these documents", Help: "Separated by spaces. Empty: all."},
-		{Name: "expires", Label: "Works for", Type: "select", Options: expires},
+		{Name: "name", Label: "Name", Help: "Who or what uses it; the audit log names it. A name exists once.", Required: true, Flag: "VALUE", Unset: "NAME"},
+		{Name: "scopes", Label: "Scopes", Type: "checks", Choices: scopeChoices(), Flag: "--scopes VALUE", Unset: "--scopes SCOPES"},
+		{Name: "queues", Label: "Only these queues", Help: "Separated by spaces; a name that ends in * is a prefix. Empty: all.", Flag: "--queue VALUE", Several: true},
+		{Name: "documents", Label: "Only these documents", Help: "Separated by spaces. Empty: all.", Flag: "--document VALUE", Several: true},
+		{Name: "expires", Label: "Works for", Type: "select", Choices: slices.Clone(lifetimes), Flag: "--expires VALUE"},
 	}
 }
 
 // newToken reads the form.
 func newToken(r *request) (in api.NewToken, err error) {
 	in = api.NewToken{
-		Name: strings.TrimSpace(r.PostFormValue("name")), Queues: strings.Fields(r.PostFormValue("queues")), Documents: strings.Fields(r.PostFormValue("documents")),
+		Name: strings.TrimSpace(r.PostFormValue("name")), Queues: parts(r.PostFormValue("queues")), Documents: parts(r.PostFormValue("documents")),
 	}
 	for _, s := range r.PostForm["scopes"] {
 		in.Scopes = append(in.Scopes, policystore.Scope(s))
@@ -146,12 +142,11 @@ func newToken(r *request) (in api.NewToken, err error) {
 	if len(in.Scopes) == 0 {
 		return in, formFault("Choose at least one scope.")
 	}
-	for _, l := range lifetimes {
-		if l.text == r.PostFormValue("expires") && l.days > 0 {
-			in.Expires = time.Now().Add(time.Duration(l.days) * 24 * time.Hour)
-		}
+	lifetime, err := formDuration(r, "expires", "Works for")
+	if err == nil && lifetime > 0 {
+		in.Expires = time.Now().Add(lifetime)
 	}
-	return in, nil
+	return in, err
 }
 
 // findToken returns the token of an ID.

@@ -262,6 +262,20 @@
 		const keys = { "/": () => ($("#filter") ?? $("#search"))?.focus(), x: () => document.activeElement.closest("tr")?.querySelector("input[name=id]")?.click(), "?": () => $("#shortcuts").showModal(), g: () => { going = Date.now(); }, j: () => row(1), k: () => row(-1), t: theme };
 		if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 	});
+	// The command line below a form says what the form says, as field.words has it.
+	document.addEventListener("input", (event) => {
+		const form = event.target.closest("form[data-command]"), shown = form && $(".command", form);
+		if (!shown) return;
+		const quoted = (word) => /^[\w=/:.,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+		const words = $$("[data-flag]", form).map((field) => {
+			const says = field.dataset, inputs = $$("input, select, textarea", field).filter((input) => input.type !== "checkbox" || input.checked);
+			let value = inputs.map((input) => input.value.trim()).join(",");
+			if (says.several !== undefined) value = value.split(/[\s,]+/).filter(Boolean).join(",");
+			return value === "" || value === says.usual ? says.unset : says.flag.replace("VALUE", () => quoted(value));
+		});
+		const line = [form.dataset.command, ...words].filter(Boolean).join(" ");
+		$("code", shown).textContent = $("[data-copy]", shown).dataset.copy = line;
+	});
 	document.addEventListener("click", (event) => {
 		const on = (selector) => event.target.closest(selector);
 		if (on("[data-theme-toggle]")) theme();
